@@ -1,0 +1,17 @@
+//! The case format: a directory that holds everything one investigation knows.
+//!
+//! * [`schema`]: layers, kinds, flags, stages and sealed rows.
+//! * [`rows`]: raw rows, as observers append them.
+//! * [`raw`]: append-only LZ4 Arrow IPC streams, readable after a crash up to the last batch.
+//! * [`sealed`]: tuned Parquet at rest.
+//! * [`meta`]: `case.json` and `system.json`.
+//! * [`verify`]: integrity of a case.
+pub mod error;
+pub mod meta;
+pub mod raw;
+pub mod rows;
+pub mod schema;
+pub mod sealed;
+pub mod verify;
+
+pub use error::CaseError;

@@ -1,0 +1,335 @@
+//! The vocabulary of a case: layers, operation kinds, flags, stages and the rows of its tables.
+//!
+//! All times are integer nanoseconds. A raw row holds `CLOCK_MONOTONIC` of its host; a sealed row
+//! holds nanoseconds since the start of the case. `None` means *not observed*; zero means zero.
+
+/// Version of the case format that this code writes. A reader refuses newer ones by name.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// One layer of the storage stack, as a partition of `ops/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Layer {
+    /// What the workload asked for, and when it meant to.
+    App,
+    /// System calls.
+    Syscall,
+    /// Block requests (and bios on stacked devices).
+    Block,
+    /// What the drive or the bus itself reports.
+    Device,
+}
+
+impl Layer {
+    /// Every layer, top of the stack first.
+    pub const ALL: [Layer; 4] = [Layer::App, Layer::Syscall, Layer::Block, Layer::Device];
+
+    /// Name as used in paths (`ops/layer=<name>`).
+    pub fn name(self) -> &'static str {
+        match self {
+            Layer::App => "app",
+            Layer::Syscall => "syscall",
+            Layer::Block => "block",
+            Layer::Device => "device",
+        }
+    }
+
+    /// Bits 56.. of every operation id of this layer, which keeps ids unique in a case.
+    pub fn op_id_base(self) -> u64 {
+        match self {
+            Layer::App => 1 << 56,
+            Layer::Syscall => 2 << 56,
+            Layer::Block => 3 << 56,
+            Layer::Device => 4 << 56,
+        }
+    }
+}
+
+/// Kind of an operation. The discriminant is what raw rows carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Op {
+    /// Data read.
+    Read = 0,
+    /// Data written.
+    Write = 1,
+    /// Cache flush of a device.
+    Flush = 2,
+    /// Discard, trim, write zeroes.
+    Discard = 3,
+    /// fsync, fdatasync and their kin.
+    Sync = 4,
+    /// Server-side or kernel-side copy.
+    Copy = 5,
+    /// Anything else.
+    Other = 6,
+}
+
+impl Op {
+    /// Every kind, in the order of the discriminants.
+    pub const ALL: [Op; 7] =
+        [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::Sync, Op::Copy, Op::Other];
+
+    /// The name stored in column `op`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::Flush => "flush",
+            Op::Discard => "discard",
+            Op::Sync => "sync",
+            Op::Copy => "copy",
+            Op::Other => "other",
+        }
+    }
+
+    /// The kind behind a raw byte; `None` if the byte is no known kind.
+    pub fn from_raw(raw: u8) -> Option<Op> {
+        Op::ALL.get(raw as usize).copied()
+    }
+}
+
+/// Bits of the column `flags`.
+pub mod flags {
+    /// Somebody waits for it (REQ_SYNC, O_SYNC).
+    pub const SYNC: u32 = 1 << 0;
+    /// File system metadata.
+    pub const META: u32 = 1 << 1;
+    /// Readahead.
+    pub const READAHEAD: u32 = 1 << 2;
+    /// Forced unit access.
+    pub const FUA: u32 = 1 << 3;
+    /// Background writeback.
+    pub const BACKGROUND: u32 = 1 << 4;
+    /// Completed by polling.
+    pub const POLLED: u32 = 1 << 5;
+    /// More than one bio was merged into this request.
+    pub const MERGED: u32 = 1 << 6;
+    /// Preflush was asked for.
+    pub const PREFLUSH: u32 = 1 << 7;
+    /// Direct I/O (no page cache).
+    pub const DIRECT: u32 = 1 << 8;
+    /// Names, bit by bit; the format document is checked against it.
+    pub const NAMES: [(&str, u32); 9] = [
+        ("sync", SYNC),
+        ("meta", META),
+        ("readahead", READAHEAD),
+        ("fua", FUA),
+        ("background", BACKGROUND),
+        ("polled", POLLED),
+        ("merged", MERGED),
+        ("preflush", PREFLUSH),
+        ("direct", DIRECT),
+    ];
+}
+
+/// A stage of an operation's latency. Exclusive; the stages of a row sum to its `latency_ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(usize)]
+pub enum Stage {
+    /// Intended start to submit.
+    App = 0,
+    /// In the kernel above the block layer with nothing of the operation in flight below.
+    Fs = 1,
+    /// Held back on purpose.
+    Throttle = 2,
+    /// Bio queued to last issue.
+    Queue = 3,
+    /// Issue to the begin of the interrupt.
+    Device = 4,
+    /// Begin of the interrupt to request complete.
+    Interrupt = 5,
+    /// Complete until the submitter takes it.
+    Reap = 6,
+    /// Submitter runnable but not running.
+    Runqueue = 7,
+    /// Ambiguous joins.
+    Unknown = 8,
+}
+
+impl Stage {
+    /// Every stage in the order an operation passes them (the last two cut across).
+    pub const ALL: [Stage; 9] = [
+        Stage::App,
+        Stage::Fs,
+        Stage::Throttle,
+        Stage::Queue,
+        Stage::Device,
+        Stage::Interrupt,
+        Stage::Reap,
+        Stage::Runqueue,
+        Stage::Unknown,
+    ];
+
+    /// Name without unit, as verdicts print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::App => "app",
+            Stage::Fs => "fs",
+            Stage::Throttle => "throttle",
+            Stage::Queue => "queue",
+            Stage::Device => "device",
+            Stage::Interrupt => "interrupt",
+            Stage::Reap => "reap",
+            Stage::Runqueue => "runqueue",
+            Stage::Unknown => "unknown",
+        }
+    }
+
+    /// Column name, with unit.
+    pub fn column(self) -> &'static str {
+        match self {
+            Stage::App => "app_ns",
+            Stage::Fs => "fs_ns",
+            Stage::Throttle => "throttle_ns",
+            Stage::Queue => "queue_ns",
+            Stage::Device => "device_ns",
+            Stage::Interrupt => "interrupt_ns",
+            Stage::Reap => "reap_ns",
+            Stage::Runqueue => "runqueue_ns",
+            Stage::Unknown => "unknown_ns",
+        }
+    }
+}
+
+/// Identifier of an interned name (host, device, file, comm, cgroup); see `sealed::Names`.
+pub type NameId = u32;
+
+/// One sealed operation: a row of `ops/layer=<layer>/`.
+///
+/// Columns, units and NULL rules are those of `docs/case-format.md`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpRow {
+    /// Unique in the case; the layer is in bits 56.. (`Layer::op_id_base`).
+    pub op_id: u64,
+    /// Since the start of the case.
+    pub start_ns: i64,
+    /// From the (intended) start to the end. A lower bound where `open`.
+    pub latency_ns: i64,
+    /// Still unfinished when the recording began or ended.
+    pub open: bool,
+    /// Kind.
+    pub op: Op,
+    /// Bits of [`flags`].
+    pub flags: u32,
+    /// Host name.
+    pub host: Option<NameId>,
+    /// Kernel name of the device (`vda`, `loop0`).
+    pub device: Option<NameId>,
+    /// Path, or `inode:N`.
+    pub file: Option<NameId>,
+    /// Command name of the submitting thread.
+    pub comm: Option<NameId>,
+    /// Control group path.
+    pub cgroup: Option<NameId>,
+    /// In the layer's own address space. None for operations without a place (flush, sync).
+    pub offset_bytes: Option<i64>,
+    /// Zero for operations without data.
+    pub size_bytes: Option<i64>,
+    /// In flight on this device (block) or by this worker (app) at start, this one included.
+    pub queue_depth: Option<i32>,
+    /// Process of the submitter.
+    pub pid: Option<i32>,
+    /// Thread of the submitter.
+    pub tid: Option<i32>,
+    /// CPU of the submit.
+    pub cpu: Option<i32>,
+    /// CPU of the completion.
+    pub complete_cpu: Option<i32>,
+    /// Hardware queue.
+    pub hctx: Option<i32>,
+    /// Interrupt vector (Linux irq number) that completed it.
+    pub vector: Option<i32>,
+    /// Errno, 0 = success.
+    pub error: i32,
+    /// 1, or the inverse sampling probability.
+    pub weight: f32,
+    /// Indexed by [`Stage`]; None = not observed (merged into the stage before it).
+    pub stages: [Option<i64>; 9],
+    /// Inside `interrupt_ns`: handlers of other devices on the same vector or CPU.
+    pub foreign_handler_ns: Option<i64>,
+}
+
+/// How a parent operation and its child belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinkKind {
+    /// The parent cannot end before the child.
+    WaitsFor,
+    /// The child writes back what the parent dirtied.
+    Carries,
+    /// A stacked device's request and the member's.
+    Stacked,
+    /// The parent was merged into a request that another one began.
+    Merged,
+}
+
+impl LinkKind {
+    /// Name as stored.
+    pub fn name(self) -> &'static str {
+        match self {
+            LinkKind::WaitsFor => "waits_for",
+            LinkKind::Carries => "carries",
+            LinkKind::Stacked => "stacked",
+            LinkKind::Merged => "merged",
+        }
+    }
+}
+
+/// A row of `links/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkRow {
+    /// `op_id` of the upper operation.
+    pub parent_id: u64,
+    /// `op_id` of the lower operation.
+    pub child_id: u64,
+    /// Bytes of the child that belong to the parent.
+    pub bytes: i64,
+    /// Kind of the link. A merged bio's op also waits: its kind is `Merged`.
+    pub kind: LinkKind,
+}
+
+/// A row of `gaps/`: a submitting thread had nothing in flight below it though its workload meant to be busy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GapRow {
+    /// Layer whose operations were silent.
+    pub layer: Layer,
+    /// Submitting thread.
+    pub tid: i32,
+    /// Its command name.
+    pub comm: Option<NameId>,
+    /// Since the start of the case.
+    pub start_ns: i64,
+    /// Length of the silence.
+    pub duration_ns: i64,
+    /// `stopped`, `runnable`, `blocked`, `running`, or `unobserved` where no scheduler probe ran.
+    pub state: String,
+    /// Whether the workload is known to have meant to submit (own closed loop), or only presumed.
+    pub meant_busy: bool,
+}
+
+/// A row of `losses/`: what a probe could not see, and when.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LossRow {
+    /// Probe or stream.
+    pub probe: String,
+    /// First moment (CLOCK_MONOTONIC in raw files, since case start when sealed).
+    pub start_ns: i64,
+    /// Last moment.
+    pub end_ns: i64,
+    /// Events lost; None if the number cannot be known.
+    pub lost: Option<u64>,
+    /// `ring_full`, `map_full`, `recursion`, `truncated_raw`, `no_issue`, ...
+    pub reason: String,
+}
+
+/// A row of `events/`: something that happened at a moment (error, requeue, timeout, setting changed).
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct EventRow {
+    /// Moment (as for losses).
+    pub time_ns: i64,
+    /// `error`, `requeue`, `timeout`, `reset`, `setting`, `signal`, ...
+    pub kind: String,
+    /// Device or other subject.
+    pub subject: String,
+    /// What happened, in words.
+    pub detail: String,
+}
