@@ -19,6 +19,7 @@ import json
 import math
 import os
 import platform
+import resource
 import shlex
 import statistics
 import subprocess
@@ -83,21 +84,21 @@ class Ratio:
 def run_measured(command: Sequence[str], timeout_s: float = 600) -> Measured:
     """Run `command` to its end; raises BenchError with its stderr if it fails."""
     started_s = time.monotonic()
-    before = os.times()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
         done = subprocess.run(list(command), capture_output=True, text=True, timeout=timeout_s, check=False)
     except FileNotFoundError as error:
         raise BenchError(f"{command[0]} is not installed or not built: {error}") from error
     except subprocess.TimeoutExpired as error:
         raise BenchError(f"{shlex.join(command)}: not done after {timeout_s} s") from error
-    after = os.times()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:
         raise BenchError(f"{shlex.join(command)}: exit {done.returncode}\n{done.stderr or done.stdout}")
     return Measured(
         stdout=done.stdout,
         wall_s=time.monotonic() - started_s,
-        user_s=after.children_user - before.children_user,
-        system_s=after.children_system - before.children_system,
+        user_s=after.ru_utime - before.ru_utime,
+        system_s=after.ru_stime - before.ru_stime,
     )
 
 
@@ -187,7 +188,7 @@ def _file_system(path: Path) -> str:
         if where.is_relative_to(target) and len(target) >= len(best[0]):
             best = (target, source, kind)
     target, source, kind = best
-    device = os.stat(path if path.exists() else target).st_dev
+    device = (path if path.exists() else Path(target)).stat().st_dev
     queue = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/queue")
     scheduler = queue / "scheduler"
     known = f", scheduler {scheduler.read_text().strip()}" if scheduler.exists() else ""
