@@ -1,0 +1,501 @@
+"""The named SQL views over a case, and the connection that runs queries on them.
+
+A view is a piece of SQL that names Parquet files relative to the case directory. `Case.expand`
+puts the views a query uses in front of it as common table expressions, so that the text which ran
+can be pasted into DuckDB started inside the case directory. The SQL stays within what other
+engines' dialects can be translated to: no macros, no list functions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from whodisk.errors import CaseError, NotSealedError
+from whodisk.findings import Cell, Evidence
+
+#: Newest case format this code reads.
+FORMAT_VERSION = 1
+
+#: Bins per octave of every latency histogram: neighbouring bins differ by 1.09 %.
+BINS_PER_OCTAVE = 64
+
+#: Stages in the order an operation passes them; the last two cut across.
+STAGES = (
+    "app",
+    "fs",
+    "throttle",
+    "queue",
+    "device",
+    "interrupt",
+    "reap",
+    "runqueue",
+    "unknown",
+)
+
+LAYERS = ("app", "syscall", "block", "device")
+
+#: Columns of `ops` with the SQL type each view gives them.
+OP_COLUMNS: dict[str, str] = {
+    "op_id": "BIGINT",
+    "start_ns": "BIGINT",
+    "latency_ns": "BIGINT",
+    "open": "BOOLEAN",
+    "op": "VARCHAR",
+    "flags": "INTEGER",
+    "host": "VARCHAR",
+    "device": "VARCHAR",
+    "file": "VARCHAR",
+    "comm": "VARCHAR",
+    "cgroup": "VARCHAR",
+    "offset_bytes": "BIGINT",
+    "size_bytes": "BIGINT",
+    "queue_depth": "INTEGER",
+    "pid": "INTEGER",
+    "tid": "INTEGER",
+    "cpu": "INTEGER",
+    "complete_cpu": "INTEGER",
+    "hctx": "INTEGER",
+    "vector": "INTEGER",
+    "error": "INTEGER",
+    "weight": "DOUBLE",
+    **{f"{stage}_ns": "BIGINT" for stage in STAGES},
+    "foreign_handler_ns": "BIGINT",
+}
+
+TABLES: dict[str, dict[str, str]] = {
+    "links": {
+        "parent_id": "BIGINT",
+        "child_id": "BIGINT",
+        "bytes": "BIGINT",
+        "kind": "VARCHAR",
+    },
+    "gaps": {
+        "layer": "VARCHAR",
+        "tid": "INTEGER",
+        "comm": "VARCHAR",
+        "start_ns": "BIGINT",
+        "duration_ns": "BIGINT",
+        "state": "VARCHAR",
+        "meant_busy": "BOOLEAN",
+    },
+    "losses": {
+        "probe": "VARCHAR",
+        "start_ns": "BIGINT",
+        "end_ns": "BIGINT",
+        "lost": "BIGINT",
+        "reason": "VARCHAR",
+    },
+    "events": {
+        "time_ns": "BIGINT",
+        "kind": "VARCHAR",
+        "subject": "VARCHAR",
+        "detail": "VARCHAR",
+    },
+}
+
+Row = dict[str, Cell]
+
+
+class Case:
+    """A sealed case, open for reading.
+
+    Views: ``app_ops syscall_ops block_ops device_ops`` (one layer each), ``ops`` (all layers),
+    ``measured`` (`ops` without ramp phases and without open operations), ``open_ops``,
+    ``links gaps losses events``, ``latency_histogram`` (layer, device, op, bin, n, low_ns),
+    ``stage_totals`` (layer, device, op, n, latency_ns, <stage>_ns as sums), ``timeline`` (operations
+    and latency per layer, op and 1/200 of the recording).
+    """
+
+    def __init__(self, path: Path | str, *, memory_limit: str = "3GiB", threads: int = 2) -> None:
+        self.path = Path(path)
+        self.meta = _read_json(self.path / "case.json")
+        _check_meta(self.path / "case.json", self.meta)
+        system = self.path / "system.json"
+        self.system: dict[str, Any] = _read_json(system) if system.exists() else {}
+        self._connection = duckdb.connect()
+        search_path = str(self.path.resolve()).replace("'", "''")
+        self._connection.execute(f"SET file_search_path = '{search_path}'")
+        self._connection.execute(f"SET memory_limit = '{memory_limit}'")
+        self._connection.execute(f"SET threads = {threads}")
+        self._connection.execute("SET preserve_insertion_order = false")
+        self.columns: dict[str, frozenset[str]] = {}
+        self.views = self._views()
+
+    def __enter__(self) -> Case:
+        return self
+
+    def __exit__(self, *_unused: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
+    # -- facts of case.json ---------------------------------------------------------------
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Layers that were observed, top of the stack first."""
+        return tuple(layer for layer in LAYERS if f"ops/{layer}" in self.columns)
+
+    @property
+    def duration_ns(self) -> int | None:
+        """Length of the recording, if known."""
+        value = self.meta.get("duration_ns")
+        return value if isinstance(value, int) and value > 0 else None
+
+    @property
+    def resolution_ns(self) -> int:
+        """Smallest clock step the recording could see, ns; 1 if it was not measured."""
+        value = (self.meta.get("clock") or {}).get("resolution_ns")
+        return value if isinstance(value, int) and value > 0 else 1
+
+    def stage_name(self, layer: str, stage: str) -> str:
+        """Printed name of a stage: ``device+interrupt`` where a boundary was not observed."""
+        names = ((self.meta.get("layers") or {}).get(layer) or {}).get("stages") or {}
+        name = names.get(f"{stage}_ns")
+        return name if isinstance(name, str) and name else stage
+
+    def phases(self) -> list[tuple[int, int]]:
+        """Time windows [start, end) that count, ns since the start; empty = everything counts."""
+        phases = [phase for phase in self.meta.get("phases") or [] if isinstance(phase, dict)]
+        return [
+            (int(phase["start_ns"]), int(phase["end_ns"]))
+            for phase in phases
+            if phase.get("name") == "measure" and "start_ns" in phase and "end_ns" in phase
+        ]
+
+    # -- queries ----------------------------------------------------------------------------
+
+    def expand(self, sql: str) -> str:
+        """`sql` with the views it uses in front, ready to be pasted into DuckDB."""
+        used: list[str] = []
+        self._collect(sql, used)
+        if not used:
+            return sql
+        tables = ",\n".join(f"{name} AS (\n{self.views[name]}\n)" for name in used)
+        body = sql.strip()
+        match = re.match(r"(?is)^with\s+", body)
+        if match:
+            return f"WITH {tables},\n{body[match.end() :]}"
+        return f"WITH {tables}\n{body}"
+
+    def rows(self, sql: str) -> list[Row]:
+        """Runs `sql` (views allowed); one dictionary per row, plain Python values."""
+        cursor = self._run(self.expand(sql))
+        names = [column[0] for column in cursor.description or []]
+        return [dict(zip(names, (_plain(value) for value in row), strict=True)) for row in cursor.fetchall()]
+
+    def arrays(self, sql: str) -> dict[str, npt.NDArray[Any]]:
+        """Runs `sql`; one NumPy array per column. NULL integers arrive as NaN in float arrays."""
+        fetched = self._run(self.expand(sql)).fetchnumpy()
+        return {name: _filled(values) for name, values in fetched.items()}
+
+    def evidence(self, what: str, sql: str) -> Evidence:
+        """Runs `sql` and keeps it, word by word, with what it returned."""
+        text = self.expand(sql)
+        cursor = self._run(text)
+        names = [column[0] for column in cursor.description or []]
+        rows = [dict(zip(names, (_plain(value) for value in row), strict=True)) for row in cursor.fetchall()]
+        return Evidence(what, text, rows)
+
+    def _run(self, sql: str) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._connection.execute(sql)
+        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+            first_line = str(error).splitlines()[0]
+            raise CaseError(
+                self.path,
+                "Parquet tables",
+                "tables as `whodisk seal` writes them",
+                first_line,
+                "run `whodisk verify` on the case; if raw/ is still there, seal it again",
+            ) from None
+
+    def _collect(self, sql: str, used: list[str]) -> None:
+        words = set(re.findall(r"[a-z_]+", _without_strings(sql)))
+        for name, text in self.views.items():
+            if name in words and name not in used:
+                self._collect(text, used)
+                if name not in used:
+                    used.append(name)
+
+    # -- views ------------------------------------------------------------------------------
+
+    def _views(self) -> dict[str, str]:
+        views: dict[str, str] = {}
+        for layer in LAYERS:
+            files = f"ops/layer={layer}"
+            views[f"{layer}_ops"] = self._table(files, f"ops/{layer}", OP_COLUMNS, layer)
+        observed = self.layers or ("block",)
+        views["ops"] = "\nUNION ALL\n".join(f"SELECT * FROM {layer}_ops" for layer in observed)
+        views["measured"] = f"SELECT * FROM ops WHERE NOT open AND {self._counts()}"
+        views["open_ops"] = "SELECT * FROM ops WHERE open"
+        for name, columns in TABLES.items():
+            views[name] = self._table(name, name, columns, None)
+        views["latency_histogram"] = _HISTOGRAM
+        views["stage_totals"] = _stage_totals()
+        views["timeline"] = _timeline(self.duration_ns)
+        return views
+
+    def _counts(self) -> str:
+        windows = self.phases()
+        if not windows:
+            return "TRUE"
+        tests = [f"start_ns >= {start} AND start_ns < {end}" for start, end in windows]
+        return "(" + " OR ".join(tests) + ")"
+
+    def _table(self, files: str, key: str, columns: dict[str, str], layer: str | None) -> str:
+        """SQL of a table with exactly `columns`; absent columns are NULL, an absent table is empty."""
+        present = self._present(files)
+        if present is not None:
+            self.columns[key] = frozenset(present)
+        if present == list(columns):
+            # The usual case; short, because people paste it.
+            source = f"read_parquet('{files}/*.parquet', hive_partitioning = false)"
+            lead_text = f"'{layer}' AS layer, " if layer else ""
+            return f"SELECT {lead_text}* FROM {source}"
+        lead = [f"'{layer}' AS layer"] if layer else []
+        chosen = [_column(name, kind, present) for name, kind in columns.items()]
+        source = f"FROM read_parquet('{files}/*.parquet')" if present is not None else "WHERE FALSE"
+        return f"SELECT {', '.join(lead + chosen)}\n{source}"
+
+    def _present(self, files: str) -> list[str] | None:
+        if not any((self.path / files).glob("*.parquet")):
+            return None
+        sql = f"SELECT * FROM read_parquet('{files}/*.parquet', hive_partitioning = false) LIMIT 0"
+        return [column[0] for column in self._run(sql).description or []]
+
+
+_HISTOGRAM = f"""SELECT layer, device, op,
+  CAST(floor(log2(greatest(latency_ns, 1)) * {BINS_PER_OCTAVE}) AS INTEGER) AS bin,
+  min(latency_ns) AS low_ns, max(latency_ns) AS high_ns, count(*) AS n
+FROM measured
+GROUP BY 1, 2, 3, 4"""
+
+
+def _stage_totals() -> str:
+    sums = ", ".join(f"sum({stage}_ns * CAST(weight AS DOUBLE)) AS {stage}_ns" for stage in STAGES)
+    return (
+        "SELECT layer, device, op, count(*) AS n, sum(CAST(weight AS DOUBLE)) AS n_weighted, "
+        f"sum(latency_ns * CAST(weight AS DOUBLE)) AS latency_ns, {sums}\nFROM measured\nGROUP BY 1, 2, 3"
+    )
+
+
+def _timeline(duration_ns: int | None) -> str:
+    step_ns = max(1, math.ceil((duration_ns or 1_000_000_000) / 200))
+    return (
+        f"SELECT layer, op, CAST(floor(start_ns / {step_ns}) AS BIGINT) * {step_ns} AS time_ns, "
+        "count(*) AS n, avg(latency_ns) AS mean_ns, max(latency_ns) AS max_ns\n"
+        "FROM ops\nGROUP BY 1, 2, 3"
+    )
+
+
+def _column(name: str, kind: str, present: list[str] | None) -> str:
+    if present is None or name not in present:
+        default = "1" if name == "weight" else "NULL"
+        return f"CAST({default} AS {kind}) AS {name}"
+    if name == "open":
+        return "coalesce(open, FALSE) AS open"
+    if name == "weight":
+        return "CAST(coalesce(weight, 1) AS DOUBLE) AS weight"
+    return f"CAST({name} AS {kind}) AS {name}"
+
+
+def _without_strings(sql: str) -> str:
+    return re.sub(r"'[^']*'", "''", sql.lower())
+
+
+def _plain(value: Any) -> Cell:
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return float(value) if hasattr(value, "__float__") else str(value)
+
+
+def _filled(values: Any) -> npt.NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):
+        if values.dtype.kind in "iu":
+            return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
+        if values.dtype.kind == "f":
+            return np.asarray(np.ma.filled(values, np.nan))
+        return np.asarray(np.ma.filled(values.astype(object), None))
+    return np.asarray(values)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CaseError(
+            path, "", "a case directory with case.json", "no such file", "name a recorded case"
+        ) from None
+    except OSError as error:
+        hint = "check its permissions"
+        raise CaseError(path, "", "a readable file", str(error.strerror), hint) from None
+    except ValueError as error:
+        raise CaseError(path, "", "JSON", str(error), "restore it from a copy or record again") from None
+    if not isinstance(data, dict):
+        raise CaseError(path, "", "a JSON object", type(data).__name__, "record again")
+    return data
+
+
+def _check_meta(path: Path, meta: dict[str, Any]) -> None:
+    if meta.get("format") != "whodisk-case":
+        hint = "name a directory written by whodisk record, run or import"
+        raise CaseError(path, "key format", "whodisk-case", repr(meta.get("format")), hint)
+    version = meta.get("version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        hint = "use a newer whodisk"
+        raise CaseError(path, "key version", f"at most {FORMAT_VERSION}", repr(version), hint)
+    if meta.get("state") != "sealed":
+        hint = "seal it with `whodisk seal`"
+        raise NotSealedError(path, "key state", "sealed", repr(meta.get("state")), hint)
+
+
+# -- views of the report ---------------------------------------------------------------------
+#
+# These depend on what is asked for (bin width, operations picked), so they are functions that give
+# the SQL. Every order is total, so the same case gives the same rows.
+
+
+def report_extent() -> str:
+    """One row per layer: operations, unfinished ones, errors, bytes, first start, last end."""
+    return """SELECT layer, count(*) AS n, count_if(open) AS open, count_if(error <> 0) AS errors,
+  sum(size_bytes) AS size_bytes, min(start_ns) AS start_ns, max(start_ns + latency_ns) AS end_ns
+FROM ops GROUP BY 1 ORDER BY 1"""
+
+
+def report_cells(bin_ns: int, bins: int, bins_per_octave: int, devices: Sequence[str]) -> str:
+    """Operations per layer, kind, device, time bin and latency bin, and the slowest of each cell.
+
+    Devices that are not in `devices` share one row, in which `device` is NULL and `named` false.
+    """
+    named = _among("device", devices)
+    return f"""SELECT layer, op, {named} AS named, CASE WHEN {named} THEN device END AS device,
+  CAST(least(greatest(floor(start_ns / {bin_ns}), 0), {bins - 1}) AS INTEGER) AS time_bin,
+  CAST(floor(log2(greatest(latency_ns, 1)) * {bins_per_octave}) AS INTEGER) AS latency_bin,
+  sum(weight) AS n, max(latency_ns) AS worst_ns
+FROM ops GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6"""
+
+
+def report_classes(thresholds: Sequence[tuple[str, str, int, int, int]]) -> str:
+    """Stage sums of slow, typical and other operations.
+
+    `thresholds`: layer, kind, slow from (ns), typical from and to (ns, inclusive).
+    """
+    branches = "\n".join(
+        f"    WHEN layer = {quoted(layer)} AND op = {quoted(op)} AND latency_ns >= {slow} THEN 'slow'\n"
+        f"    WHEN layer = {quoted(layer)} AND op = {quoted(op)} AND latency_ns BETWEEN {low} AND {high}"
+        " THEN 'typical'"
+        for layer, op, slow, low, high in thresholds
+    )
+    sums = ", ".join(f"sum({stage}_ns) AS {stage}_ns" for stage in STAGES)
+    return f"""SELECT layer, op, CASE
+{branches}
+    ELSE 'other' END AS class,
+  count(*) AS n, min(latency_ns) AS low_ns, max(latency_ns) AS high_ns, sum(latency_ns) AS latency_ns, {sums}
+FROM measured GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+
+
+def report_episodes(thresholds: Sequence[tuple[str, str, int]], limit: int) -> str:
+    """Slow operations that overlap in time, per layer; the longest `limit` of them.
+
+    `thresholds`: layer, kind, slow from (ns).
+    """
+    slow = " OR ".join(
+        f"(layer = {quoted(layer)} AND op = {quoted(op)} AND latency_ns >= {slow_ns})"
+        for layer, op, slow_ns in thresholds
+    )
+    return f"""WITH slow AS (
+  SELECT layer, start_ns, start_ns + latency_ns AS end_ns, latency_ns, op_id FROM ops WHERE {slow}),
+heads AS (
+  SELECT *, CASE WHEN start_ns <= max(end_ns) OVER (
+    PARTITION BY layer ORDER BY start_ns, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    THEN 0 ELSE 1 END AS head FROM slow),
+numbered AS (
+  SELECT *, sum(head) OVER (PARTITION BY layer ORDER BY start_ns, op_id) AS episode FROM heads),
+episodes AS (
+  SELECT layer, episode, min(start_ns) AS start_ns, max(end_ns) AS end_ns, count(*) AS n,
+    max(latency_ns) AS worst_ns FROM numbered GROUP BY 1, 2)
+SELECT layer, start_ns, end_ns, n, worst_ns, count(*) OVER (PARTITION BY layer) AS episodes
+FROM episodes ORDER BY end_ns - start_ns DESC, start_ns, layer LIMIT {limit}"""
+
+
+def report_worst(layer: str, limit: int) -> str:
+    """The slowest operations of a layer, unfinished ones included, ramp phases not."""
+    return f"""SELECT * FROM (SELECT * FROM measured UNION ALL SELECT * FROM open_ops) AS judged
+WHERE layer = {quoted(layer)} ORDER BY latency_ns DESC, op_id LIMIT {limit}"""
+
+
+def report_requests(parents: Sequence[int]) -> str:
+    """The operations below each of `parents`, with their links, in order of start."""
+    chosen = ", ".join(str(parent) for parent in parents)
+    return f"""SELECT links.parent_id, links.kind, links.bytes, ops.*
+FROM links JOIN ops ON ops.op_id = links.child_id
+WHERE links.parent_id IN ({chosen}) ORDER BY links.parent_id, ops.start_ns, ops.op_id"""
+
+
+def report_around(windows: Sequence[tuple[int, str, int, int, int]], reach_ns: int, limit: int) -> str:
+    """What the thread of an operation had in flight beside it, at most `limit` each, longest first.
+
+    `windows`: op_id, layer, tid, from (ns), to (ns). Operations that began more than `reach_ns`
+    before the window are not looked for, so that a large case is not read whole.
+    """
+    parts = [
+        f"""(SELECT {op_id} AS around_id, * FROM {layer}_ops
+WHERE tid = {tid} AND op_id <> {op_id} AND start_ns >= {start - reach_ns} AND start_ns < {end}
+  AND start_ns + latency_ns > {start} ORDER BY latency_ns DESC, op_id LIMIT {limit})"""
+        for op_id, layer, tid, start, end in windows
+    ]
+    return "\nUNION ALL\n".join(parts) + "\nORDER BY around_id, start_ns, op_id"
+
+
+def report_gaps(limit: int) -> str:
+    """The longest silences, with the number of all of them and their sum."""
+    return f"""SELECT *, count(*) OVER () AS gaps, sum(duration_ns) OVER () AS silent_ns
+FROM gaps ORDER BY duration_ns DESC, start_ns, tid, layer LIMIT {limit}"""
+
+
+def report_gaps_around(windows: Sequence[tuple[int, str, int, int, int]]) -> str:
+    """Silences of the thread of an operation within its window (see `report_around`)."""
+    parts = [
+        f"""SELECT {op_id} AS around_id, * FROM gaps WHERE layer = {quoted(layer)} AND tid = {tid}
+  AND start_ns < {end} AND start_ns + duration_ns > {start}"""
+        for op_id, layer, tid, start, end in windows
+    ]
+    return "\nUNION ALL\n".join(parts) + "\nORDER BY around_id, start_ns"
+
+
+def report_losses(limit: int) -> str:
+    """Losses, largest first."""
+    return f"""SELECT *, count(*) OVER () AS losses FROM losses
+ORDER BY lost DESC NULLS FIRST, start_ns, end_ns, probe, reason LIMIT {limit}"""
+
+
+def report_events(limit: int) -> str:
+    """What happened at a moment, in order of time."""
+    return f"""SELECT *, count(*) OVER () AS events FROM events
+ORDER BY time_ns, kind, subject, detail LIMIT {limit}"""
+
+
+def quoted(text: str) -> str:
+    """`text` as an SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _among(column: str, names: Sequence[str]) -> str:
+    if not names:
+        return f"({column} IS NULL)"
+    chosen = ", ".join(quoted(name) for name in names)
+    return f"({column} IS NULL OR {column} IN ({chosen}))"
