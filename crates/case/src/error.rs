@@ -1,5 +1,5 @@
 //! What can go wrong with a case, always with the path, what was expected, what was found and what to do.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Errors of reading and writing cases.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,9 @@ pub enum CaseError {
         hint: String,
     },
     /// Written by a newer whodisk.
-    #[error("{path}: case format version {found}, this whodisk reads up to {supported}; use a newer whodisk")]
+    #[error(
+        "{path}: case format version {found}, this whodisk reads up to {supported}; use a newer whodisk"
+    )]
     TooNew {
         /// case.json
         path: PathBuf,
@@ -40,4 +42,55 @@ pub enum CaseError {
         /// `schema::FORMAT_VERSION`.
         supported: u32,
     },
+}
+
+impl CaseError {
+    /// An operating-system error with the hint that belongs to its errno.
+    pub fn io(path: &Path, action: impl Into<String>, source: std::io::Error) -> CaseError {
+        let hint = hint_of(&source);
+        CaseError::Io {
+            path: path.to_owned(),
+            action: action.into(),
+            source,
+            hint,
+        }
+    }
+
+    /// Content that is not what the format says.
+    pub fn format(
+        path: &Path,
+        at: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> CaseError {
+        CaseError::Format {
+            path: path.to_owned(),
+            at: at.into(),
+            expected: expected.into(),
+            found: found.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+/// What a person can do about an errno; begins with "; ", or is empty where the message says it all.
+fn hint_of(source: &std::io::Error) -> String {
+    let hint = match source.raw_os_error() {
+        Some(libc::ENOSPC) => "free space on that file system, or choose another one with -o",
+        Some(libc::EDQUOT) => "raise the disk quota of this user, or choose another file system with -o",
+        Some(libc::EIO) => {
+            "the medium below reports an I/O error: see the kernel log, and write to another device with -o"
+        }
+        Some(libc::EROFS) => "that file system is read-only: choose another directory with -o",
+        Some(libc::EACCES | libc::EPERM) => {
+            "check the owner and mode of that path, or choose another directory"
+        }
+        Some(libc::EEXIST) => {
+            "a case is never overwritten: choose a new directory with -o, or remove the old one"
+        }
+        Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n)",
+        _ => return String::new(),
+    };
+    format!("; {hint}")
 }

@@ -4,14 +4,17 @@
 //! * [`rows`]: raw rows, as observers append them.
 //! * [`raw`]: append-only LZ4 Arrow IPC streams, readable after a crash up to the last batch.
 //! * [`sealed`]: tuned Parquet at rest.
+//! * [`tables`]: the sealed tables, column by column.
 //! * [`meta`]: `case.json` and `system.json`.
 //! * [`verify`]: integrity of a case.
 pub mod error;
+mod host;
 pub mod meta;
 pub mod raw;
 pub mod rows;
 pub mod schema;
 pub mod sealed;
+pub mod tables;
 pub mod verify;
 
 pub use error::CaseError;

@@ -3,16 +3,30 @@
 //! `case.json` is written at the start (state `recording`), replaced atomically at the end of the
 //! recording (`recorded`) and by sealing (`sealed`). Unknown keys of the same version are kept out
 //! of the way: readers ignore them.
+use crate::schema::FORMAT_VERSION;
 use crate::CaseError;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 
+/// Name of the file that makes a directory a case.
+pub const CASE_JSON: &str = "case.json";
+
+/// Name of the file with the host's facts.
+pub const SYSTEM_JSON: &str = "system.json";
+
+/// What `CaseMeta::format` says.
+pub const FORMAT_NAME: &str = "whodisk-case";
+
 /// Life of a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// The observer is (or was, when it was killed) at work.
+    #[default]
     Recording,
     /// The observer ended properly; raw streams are whole.
     Recorded,
@@ -82,8 +96,20 @@ pub struct Clock {
     pub resolution_ns: u64,
 }
 
+/// One sealed file, as the seal wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableMeta {
+    /// Rows.
+    pub rows: u64,
+    /// Length of the file.
+    pub bytes: u64,
+    /// XXH64 (seed 0) of the whole file, 16 hexadecimal digits: Parquet itself has no checksum that every
+    /// writer and reader knows.
+    pub xxh64: String,
+}
+
 /// `case.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CaseMeta {
     /// Always `whodisk-case`.
     pub format: String,
@@ -125,17 +151,144 @@ pub struct CaseMeta {
     pub not_carried: Vec<Unseen>,
     /// Questions this case leaves open.
     pub open_questions: Vec<String>,
+    /// Sealed files by path inside the case; what `SealWriter::finish` returned. Empty until sealed.
+    #[serde(default)]
+    pub tables: BTreeMap<String, TableMeta>,
 }
 
 impl CaseMeta {
+    /// An otherwise empty description of a case that begins now.
+    pub fn new(observer: &str, tool_version: &str) -> CaseMeta {
+        CaseMeta {
+            format: FORMAT_NAME.into(),
+            version: FORMAT_VERSION,
+            observer: observer.into(),
+            tool_version: tool_version.into(),
+            ..CaseMeta::default()
+        }
+    }
+
     /// Reads `case_dir/case.json`. Errors: missing, not JSON, wrong format, newer version.
-    pub fn read(_case_dir: &Path) -> Result<CaseMeta, CaseError> {
-        todo!()
+    pub fn read(case_dir: &Path) -> Result<CaseMeta, CaseError> {
+        let path = case_dir.join(CASE_JSON);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(not_a_case(case_dir)),
+            Err(e) => return Err(CaseError::io(&path, "read", e)),
+        };
+        CaseMeta::parse(&text, &path)
     }
+
+    /// Reads the text of a `case.json`; `path` is for errors only. The version is checked before any
+    /// other key, because a newer version may have changed them.
+    pub fn parse(text: &[u8], path: &Path) -> Result<CaseMeta, CaseError> {
+        let value: serde_json::Value = parse_json(text, path)?;
+        let hint = "it is damaged, or not written by whodisk";
+        let format = value.get("format");
+        if format.and_then(|f| f.as_str()) != Some(FORMAT_NAME) {
+            let expected = format!("\"{FORMAT_NAME}\"");
+            return Err(CaseError::format(
+                path,
+                "key format",
+                expected,
+                or_none(format),
+                hint,
+            ));
+        }
+        let version = value.get("version");
+        let Some(found) = version
+            .and_then(|v| v.as_u64())
+            .and_then(|v| u32::try_from(v).ok())
+        else {
+            return Err(CaseError::format(
+                path,
+                "key version",
+                "a number",
+                or_none(version),
+                hint,
+            ));
+        };
+        if found > FORMAT_VERSION {
+            return Err(CaseError::TooNew {
+                path: path.into(),
+                found,
+                supported: FORMAT_VERSION,
+            });
+        }
+        if found == 0 {
+            let expected = format!("1 to {FORMAT_VERSION}");
+            return Err(CaseError::format(path, "key version", expected, "0", hint));
+        }
+        parse_json(text, path)
+    }
+
     /// Replaces `case_dir/case.json` atomically.
-    pub fn write(&self, _case_dir: &Path) -> Result<(), CaseError> {
-        todo!()
+    pub fn write(&self, case_dir: &Path) -> Result<(), CaseError> {
+        write_json(&case_dir.join(CASE_JSON), self)
     }
+}
+
+fn or_none(value: Option<&serde_json::Value>) -> String {
+    value.map_or_else(|| "no such key".into(), |v| v.to_string())
+}
+
+fn not_a_case(case_dir: &Path) -> CaseError {
+    let (found, hint) = match std::fs::metadata(case_dir) {
+        Err(_) => ("no such directory", "check the path"),
+        Ok(m) if !m.is_dir() => ("a file", "give the directory that holds case.json"),
+        Ok(_) => (
+            "a directory without case.json",
+            "give a directory that whodisk record or run wrote",
+        ),
+    };
+    CaseError::format(case_dir, "not a case", "a directory with case.json", found, hint)
+}
+
+/// Parses JSON; an error names line and column, and serde says which key was expected there.
+fn parse_json<T: DeserializeOwned>(text: &[u8], path: &Path) -> Result<T, CaseError> {
+    serde_json::from_slice(text).map_err(|error| {
+        let at = format!("line {} column {}", error.line(), error.column());
+        let (expected, hint) = match error.classify() {
+            serde_json::error::Category::Data => (
+                "the keys of the case format",
+                "it was edited or written by another version",
+            ),
+            _ => ("JSON", "it is damaged; restore it from a copy of the case"),
+        };
+        let text = error.to_string();
+        let found = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        CaseError::format(path, at, expected, found, hint)
+    })
+}
+
+/// Replaces a file atomically: a reader sees the old or the new content, also after a crash.
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), CaseError> {
+    let mut text = serde_json::to_vec_pretty(value).expect("our own types have a JSON form");
+    text.push(b'\n');
+    let temp = path.with_extension("json.tmp");
+    let io = |e| CaseError::io(path, "write", e);
+    let written = File::create(&temp).and_then(|mut file| {
+        file.write_all(&text)?;
+        file.sync_all()
+    });
+    if let Err(error) = written {
+        // Best effort: a half temporary file would only take space.
+        let _ = std::fs::remove_file(&temp);
+        return Err(io(error));
+    }
+    std::fs::rename(&temp, path).map_err(io)?;
+    sync_folder_of(path)
+}
+
+/// Makes the directory entry of `path` durable.
+pub(crate) fn sync_folder_of(path: &Path) -> Result<(), CaseError> {
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|e| CaseError::io(folder, "make the folder durable", e))
 }
 
 /// One block device of `system.json`.
@@ -181,18 +334,26 @@ pub struct SystemMeta {
 impl SystemMeta {
     /// Collects the facts of this host from /proc and /sys; what cannot be read is absent.
     pub fn collect() -> SystemMeta {
-        todo!()
+        crate::host::collect(Path::new("/"))
     }
+
     /// Reads `case_dir/system.json`.
-    pub fn read(_case_dir: &Path) -> Result<SystemMeta, CaseError> {
-        todo!()
+    pub fn read(case_dir: &Path) -> Result<SystemMeta, CaseError> {
+        let path = case_dir.join(SYSTEM_JSON);
+        let text = std::fs::read(&path).map_err(|e| CaseError::io(&path, "read", e))?;
+        parse_json(&text, &path)
     }
+
     /// Writes `case_dir/system.json` atomically.
-    pub fn write(&self, _case_dir: &Path) -> Result<(), CaseError> {
-        todo!()
+    pub fn write(&self, case_dir: &Path) -> Result<(), CaseError> {
+        write_json(&case_dir.join(SYSTEM_JSON), self)
     }
+
     /// Name of the device with this kernel dev_t.
-    pub fn device_name(&self, _dev: u32) -> Option<&str> {
-        todo!()
+    pub fn device_name(&self, dev: u32) -> Option<&str> {
+        self.devices
+            .values()
+            .find(|device| device.dev == dev)
+            .map(|device| device.name.as_str())
     }
 }

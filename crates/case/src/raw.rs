@@ -1,40 +1,444 @@
 //! Raw event streams: LZ4 Arrow IPC, fixed-width columns, append-only, never rewritten.
+//!
+//! A stream is an ordinary Arrow IPC *stream* that any Arrow library reads. Beyond the Arrow format it
+//! keeps three promises of its own, which let the reader trust nothing else in a damaged file:
+//! no column is nullable, a batch holds at most [`BATCH_ROWS_MAX`] rows, and every column is one LZ4
+//! frame with a content checksum, so that a flipped byte is found.
 use crate::CaseError;
-use std::path::Path;
+use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
+use arrow_ipc::{BodyCompressionBuilder, CompressionType, MessageBuilder, MessageHeader};
+use arrow_ipc::{FieldNode, MetadataVersion, RecordBatchBuilder};
+use arrow_schema::{DataType, Field, Schema};
+use flatbuffers::FlatBufferBuilder;
+use lz4_flex::frame::{FrameDecoder, FrameEncoder, FrameInfo};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-/// A raw row type and its Arrow form.
-pub trait RawRow: Copy + Send + 'static {
+/// Rows the writer puts into one batch: about 1 MiB before compression, a few milliseconds of one core.
+pub const BATCH_ROWS: usize = 16_384;
+
+/// Rows that a batch may hold at most. A reader refuses more, so garbage cannot make it allocate much.
+pub const BATCH_ROWS_MAX: usize = 65_536;
+
+/// Rows that are gathered before they are turned into columns: small enough for the first-level cache.
+const BLOCK_ROWS: usize = 256;
+
+/// A message header (flatbuffer) is a few kB: one entry per column, or the schema with its metadata.
+const HEADER_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes before a message header: the continuation mark and the length of the header.
+const PREFIX_BYTES: u64 = 8;
+
+const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// A type that can be a field of a raw row: fixed width, little endian, never NULL.
+pub trait RawField: Copy {
+    /// Its Arrow type.
+    const TYPE: DataType;
+    /// Bytes of one value.
+    const WIDTH: usize;
+    /// Writes the value into `to`, which is `WIDTH` long.
+    fn put(self, to: &mut [u8]);
+    /// Reads a value from `from`, which is `WIDTH` long.
+    fn take(from: &[u8]) -> Self;
+}
+
+macro_rules! raw_field {
+    ($type:ty, $arrow:expr) => {
+        impl RawField for $type {
+            const TYPE: DataType = $arrow;
+            const WIDTH: usize = size_of::<$type>();
+            #[inline]
+            fn put(self, to: &mut [u8]) {
+                to.copy_from_slice(&self.to_le_bytes());
+            }
+            #[inline]
+            fn take(from: &[u8]) -> Self {
+                let mut bytes = [0; size_of::<$type>()];
+                bytes.copy_from_slice(from);
+                Self::from_le_bytes(bytes)
+            }
+        }
+    };
+}
+raw_field!(u64, DataType::UInt64);
+raw_field!(u32, DataType::UInt32);
+raw_field!(i32, DataType::Int32);
+raw_field!(u16, DataType::UInt16);
+raw_field!(u8, DataType::UInt8);
+
+impl RawField for [u8; 16] {
+    const TYPE: DataType = DataType::FixedSizeBinary(16);
+    const WIDTH: usize = 16;
+    #[inline]
+    fn put(self, to: &mut [u8]) {
+        to.copy_from_slice(&self);
+    }
+    #[inline]
+    fn take(from: &[u8]) -> Self {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(from);
+        bytes
+    }
+}
+
+/// One column of a raw row type: how to get values out of rows and back into them.
+pub struct Column<R: 'static> {
+    /// Name of the column, which is the name of the field.
+    pub name: &'static str,
+    /// Arrow type.
+    pub data_type: DataType,
+    /// Bytes of one value.
+    pub width: usize,
+    /// Appends the values of all rows to the column's bytes.
+    pub put: fn(&[R], &mut Vec<u8>),
+    /// Sets the field of every row from the column's bytes (`rows.len() * width` of them).
+    pub take: fn(&[u8], &mut [R]),
+}
+
+/// A raw row type and its Arrow form. Implemented by [`raw_row!`] in `rows.rs`.
+pub trait RawRow: Copy + Default + Send + 'static {
     /// Probe name: folder under `raw/`.
     const PROBE: &'static str;
+    /// Columns in the order of the fields.
+    const COLUMNS: &'static [Column<Self>];
+}
+
+/// Appends one field of every row.
+#[inline]
+pub(crate) fn put_field<R, F: RawField>(rows: &[R], to: &mut Vec<u8>, get: impl Fn(&R) -> F) {
+    let start = to.len();
+    to.resize(start + rows.len() * F::WIDTH, 0);
+    for (cell, row) in to[start..].chunks_exact_mut(F::WIDTH).zip(rows) {
+        get(row).put(cell);
+    }
+}
+
+/// Sets one field of every row.
+#[inline]
+pub(crate) fn take_field<R, F: RawField>(from: &[u8], rows: &mut [R], set: impl Fn(&mut R, F)) {
+    for (cell, row) in from.chunks_exact(F::WIDTH).zip(rows) {
+        set(row, F::take(cell));
+    }
+}
+
+/// Implements [`RawRow`] for a struct whose named fields are all [`RawField`]s.
+macro_rules! raw_row {
+    ($row:ty, $probe:literal, { $($field:ident : $type:ty),+ $(,)? }) => {
+        impl $crate::raw::RawRow for $row {
+            const PROBE: &'static str = $probe;
+            const COLUMNS: &'static [$crate::raw::Column<Self>] = &[$($crate::raw::Column {
+                name: stringify!($field),
+                data_type: <$type as $crate::raw::RawField>::TYPE,
+                width: <$type as $crate::raw::RawField>::WIDTH,
+                put: |rows, to| $crate::raw::put_field(rows, to, |row: &$row| row.$field),
+                take: |from, rows| {
+                    $crate::raw::take_field(from, rows, |row: &mut $row, value: $type| row.$field = value)
+                },
+            }),+];
+        }
+    };
+}
+pub(crate) use raw_row;
+
+fn arrow_schema<R: RawRow>(metadata: &[(String, String)]) -> Schema {
+    let fields: Vec<Field> = R::COLUMNS
+        .iter()
+        .map(|c| Field::new(c.name, c.data_type.clone(), false))
+        .collect();
+    let metadata: HashMap<String, String> = metadata.iter().cloned().collect();
+    Schema::new_with_metadata(fields, metadata)
+}
+
+/// Appends one framed message: prefix, header padded to 8 bytes, body.
+fn frame_message(header: &[u8], body: &[u8], to: &mut Vec<u8>) {
+    let padded = header.len().next_multiple_of(8);
+    to.extend_from_slice(&CONTINUATION);
+    to.extend_from_slice(&(padded as i32).to_le_bytes());
+    to.extend_from_slice(header);
+    to.resize(to.len() + padded - header.len(), 0);
+    to.extend_from_slice(body);
+}
+
+/// Turns columns of one batch into an Arrow record batch message. Keeps its buffers between batches.
+#[derive(Default)]
+struct BatchEncoder {
+    header: FlatBufferBuilder<'static>,
+    body: Vec<u8>,
+}
+
+impl BatchEncoder {
+    /// Appends the message for `rows` rows in `columns` to `to`.
+    fn encode(&mut self, rows: usize, columns: &[Vec<u8>], to: &mut Vec<u8>) -> std::io::Result<()> {
+        self.body.clear();
+        let mut buffers = Vec::with_capacity(columns.len() * 2);
+        for column in columns {
+            let start = self.body.len();
+            buffers.push(arrow_ipc::Buffer::new(start as i64, 0)); // no validity: nothing is NULL
+            self.compress(column)?;
+            buffers.push(arrow_ipc::Buffer::new(
+                start as i64,
+                (self.body.len() - start) as i64,
+            ));
+            self.body.resize(self.body.len().next_multiple_of(8), 0);
+        }
+        self.build_header(rows, &buffers);
+        frame_message(self.header.finished_data(), &self.body, to);
+        Ok(())
+    }
+
+    fn compress(&mut self, column: &[u8]) -> std::io::Result<()> {
+        self.body.extend_from_slice(&(column.len() as i64).to_le_bytes());
+        let info = FrameInfo::new().content_checksum(true);
+        let mut frame = FrameEncoder::with_frame_info(info, &mut self.body);
+        frame.write_all(column)?;
+        frame.finish()?;
+        Ok(())
+    }
+
+    fn build_header(&mut self, rows: usize, buffers: &[arrow_ipc::Buffer]) {
+        let fbb = &mut self.header;
+        fbb.reset();
+        let nodes = vec![FieldNode::new(rows as i64, 0); buffers.len() / 2];
+        let nodes = fbb.create_vector(&nodes);
+        let buffers = fbb.create_vector(buffers);
+        let mut compression = BodyCompressionBuilder::new(fbb);
+        compression.add_codec(CompressionType::LZ4_FRAME);
+        let compression = compression.finish();
+        let mut batch = RecordBatchBuilder::new(fbb);
+        batch.add_length(rows as i64);
+        batch.add_nodes(nodes);
+        batch.add_buffers(buffers);
+        batch.add_compression(compression);
+        let batch = batch.finish().as_union_value();
+        let mut message = MessageBuilder::new(fbb);
+        message.add_version(MetadataVersion::V5);
+        message.add_header_type(MessageHeader::RecordBatch);
+        message.add_bodyLength(self.body.len() as i64);
+        message.add_header(batch);
+        let message = message.finish();
+        fbb.finish(message, None);
+    }
 }
 
 /// Appends rows to one stream. Rows are batched; a batch that was flushed survives a kill.
+///
+/// After an error of the disk the file is cut back to its last whole batch and every later call
+/// fails too. A writer that is dropped without [`RawWriter::finish`] tries to write what it holds,
+/// but leaves the stream without its end mark.
 pub struct RawWriter<R: RawRow> {
-    _marker: std::marker::PhantomData<R>,
+    path: PathBuf,
+    file: File,
+    /// Rows not yet turned into columns.
+    block: Vec<R>,
+    /// The current batch, one byte vector per column.
+    columns: Vec<Vec<u8>>,
+    rows_in_columns: usize,
+    encoder: BatchEncoder,
+    message: Vec<u8>,
+    bytes_good: u64,
+    batches: u64,
+    rows: u64,
+    oldest: Option<Instant>,
+    failed: bool,
+    finished: bool,
 }
 
 impl<R: RawRow> RawWriter<R> {
-    /// Creates `path` (its folder too). `metadata` goes into the stream's schema.
-    pub fn create(_path: &Path, _metadata: &[(String, String)]) -> Result<Self, CaseError> {
-        todo!()
+    /// Creates `path` (its folder too) and writes the stream's schema with `metadata`.
+    /// Fails if the file exists: raw streams are never rewritten.
+    pub fn create(path: &Path, metadata: &[(String, String)]) -> Result<Self, CaseError> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|e| CaseError::io(folder, "create the folder", e))?;
+        }
+        let file = File::create_new(path).map_err(|e| CaseError::io(path, "create the raw stream", e))?;
+        let mut writer = RawWriter {
+            path: path.to_owned(),
+            file,
+            block: Vec::with_capacity(BLOCK_ROWS),
+            columns: R::COLUMNS
+                .iter()
+                .map(|c| Vec::with_capacity(c.width * BATCH_ROWS))
+                .collect(),
+            rows_in_columns: 0,
+            encoder: BatchEncoder::default(),
+            message: Vec::new(),
+            bytes_good: 0,
+            batches: 0,
+            rows: 0,
+            oldest: None,
+            failed: false,
+            finished: false,
+        };
+        let header = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(
+            &arrow_schema::<R>(metadata),
+            &mut DictionaryTracker::new(true),
+            &IpcWriteOptions::default(),
+        );
+        frame_message(&header.ipc_message, &[], &mut writer.message);
+        writer.write_message("write the schema")?;
+        Ok(writer)
     }
+
     /// Appends one row; writes a batch when one is full.
-    pub fn push(&mut self, _row: &R) -> Result<(), CaseError> {
-        todo!()
+    #[inline]
+    pub fn push(&mut self, row: &R) -> Result<(), CaseError> {
+        self.block.push(*row);
+        if self.block.len() == BLOCK_ROWS {
+            self.drain_block()?;
+        }
+        Ok(())
     }
+
+    /// Appends many rows; cheaper than single pushes.
+    pub fn push_many(&mut self, rows: &[R]) -> Result<(), CaseError> {
+        if !self.block.is_empty() {
+            self.drain_block()?;
+        }
+        for block in rows.chunks(BLOCK_ROWS) {
+            self.add_columns(block)?;
+        }
+        Ok(())
+    }
+
     /// Writes what is batched so far.
     pub fn flush(&mut self) -> Result<(), CaseError> {
-        todo!()
+        self.drain_block()?;
+        self.write_batch()
     }
+
+    /// Flushes if rows have waited for `age` or longer. Call it now and then on streams that may be
+    /// slow, so that a kill costs at most about `age` of rows. Rows that came by [`RawWriter::push`]
+    /// are dated by the first call after they came.
+    pub fn flush_if_older_than(&mut self, age: Duration) -> Result<(), CaseError> {
+        if self.block.is_empty() && self.rows_in_columns == 0 {
+            return Ok(());
+        }
+        let oldest = *self.oldest.get_or_insert_with(Instant::now);
+        if oldest.elapsed() >= age {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Rows pushed so far.
+    pub fn rows(&self) -> u64 {
+        self.rows + (self.rows_in_columns + self.block.len()) as u64
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes_good
+    }
+
     /// Flushes, writes the end-of-stream mark, returns the number of rows.
-    pub fn finish(self) -> Result<u64, CaseError> {
-        todo!()
+    pub fn finish(mut self) -> Result<u64, CaseError> {
+        self.flush()?;
+        self.message.clear();
+        self.message.extend_from_slice(&CONTINUATION);
+        self.message.extend_from_slice(&[0; 4]);
+        self.write_message("write the end mark")?;
+        self.finished = true;
+        Ok(self.rows)
+    }
+
+    fn drain_block(&mut self) -> Result<(), CaseError> {
+        let mut block = std::mem::take(&mut self.block);
+        let result = self.add_columns(&block);
+        block.clear();
+        self.block = block;
+        result
+    }
+
+    fn add_columns(&mut self, rows: &[R]) -> Result<(), CaseError> {
+        debug_assert!(rows.len() <= BLOCK_ROWS);
+        if self.failed {
+            return Err(self.failed_before());
+        }
+        for (column, bytes) in R::COLUMNS.iter().zip(&mut self.columns) {
+            (column.put)(rows, bytes);
+        }
+        self.rows_in_columns += rows.len();
+        if self.rows_in_columns >= BATCH_ROWS {
+            self.write_batch()?;
+        }
+        Ok(())
+    }
+
+    fn write_batch(&mut self) -> Result<(), CaseError> {
+        if self.failed {
+            return Err(self.failed_before());
+        }
+        if self.rows_in_columns == 0 {
+            return Ok(());
+        }
+        let rows = self.rows_in_columns;
+        assert!(rows <= BATCH_ROWS_MAX, "a batch of {rows} rows");
+        let action = format!("write raw batch {}", self.batches);
+        self.message.clear();
+        self.encoder
+            .encode(rows, &self.columns, &mut self.message)
+            .map_err(|e| CaseError::io(&self.path, action.as_str(), e))?;
+        for column in &mut self.columns {
+            column.clear();
+        }
+        self.rows_in_columns = 0;
+        self.oldest = None;
+        self.write_message(&action)?;
+        self.batches += 1;
+        self.rows += rows as u64;
+        Ok(())
+    }
+
+    /// Writes `self.message`; on an error cuts the file back to its last whole message.
+    fn write_message(&mut self, action: &str) -> Result<(), CaseError> {
+        if let Err(error) = self.file.write_all(&self.message) {
+            self.failed = true;
+            // Best effort: the reader finds the good prefix anyway.
+            let _ = self.file.set_len(self.bytes_good);
+            return Err(CaseError::io(&self.path, action, error));
+        }
+        start_writeback(&self.file, self.bytes_good, self.message.len() as u64);
+        self.bytes_good += self.message.len() as u64;
+        Ok(())
+    }
+
+    fn failed_before(&self) -> CaseError {
+        CaseError::format(
+            &self.path,
+            format!("byte {}", self.bytes_good),
+            "a stream that can be written",
+            "an earlier write error",
+            "the rows before it are safe; stop the recording",
+        )
     }
 }
 
-/// Reads a stream batch by batch and keeps the good prefix of a damaged one.
-pub struct RawReader<R: RawRow> {
-    _marker: std::marker::PhantomData<R>,
+impl<R: RawRow> Drop for RawWriter<R> {
+    fn drop(&mut self) {
+        if !self.finished && !self.failed {
+            let _ = self.flush();
+        }
+    }
+}
+
+/// Starts writeback of these bytes from the calling thread, so that the pages are written on behalf
+/// of this thread (whose requests the recorder leaves out) and not later by a kernel worker.
+/// File systems and pipes that cannot do it are fine: it is only a hint.
+fn start_writeback(file: &File, offset_bytes: u64, len_bytes: u64) {
+    // SAFETY: a system call on a descriptor that is open; it touches no memory of ours.
+    unsafe {
+        libc::sync_file_range(
+            file.as_raw_fd(),
+            offset_bytes as libc::off64_t,
+            len_bytes as libc::off64_t,
+            libc::SYNC_FILE_RANGE_WRITE,
+        );
+    }
 }
 
 /// Where and why a stream ended early.
@@ -48,21 +452,335 @@ pub struct Truncation {
     pub found: String,
 }
 
+/// Reads a stream batch by batch and keeps the good prefix of a damaged one.
+///
+/// Memory is bounded by one batch of [`BATCH_ROWS_MAX`] rows, whatever the file holds.
+pub struct RawReader<R: RawRow> {
+    path: PathBuf,
+    file: BufReader<File>,
+    file_bytes: u64,
+    good_bytes: u64,
+    metadata: HashMap<String, String>,
+    header: Vec<u8>,
+    body: Vec<u8>,
+    column: Vec<u8>,
+    ended: bool,
+    truncation: Option<Truncation>,
+    _rows: std::marker::PhantomData<R>,
+}
+
+/// A message's frame: what the prefix and the header say.
+enum Frame {
+    /// Header read into `self.header`, body length.
+    Message { body_bytes: u64 },
+    /// End-of-stream mark.
+    End,
+}
+
+/// Why a stream cannot be read further: content (keep the prefix) or the operating system.
+enum Stop {
+    Damaged(String),
+    Io(std::io::Error),
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Stop {
+        match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => Stop::Damaged("the end of the file".into()),
+            _ => Stop::Io(error),
+        }
+    }
+}
+
+fn damaged<T>(found: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Damaged(found.into()))
+}
+
 impl<R: RawRow> RawReader<R> {
-    /// Opens a stream. A file that was cut within its header reads as empty with a [`Truncation`].
-    pub fn open(_path: &Path) -> Result<Self, CaseError> {
-        todo!()
+    /// Opens a stream. A file that was cut or damaged within its header reads as empty with a
+    /// [`Truncation`]; a whole header with other columns than `R` has is an error.
+    pub fn open(path: &Path) -> Result<Self, CaseError> {
+        let io = |e| CaseError::io(path, "open the raw stream", e);
+        let file = File::open(path).map_err(io)?;
+        let file_bytes = file.metadata().map_err(io)?.len();
+        let mut reader = RawReader {
+            path: path.to_owned(),
+            file: BufReader::with_capacity(1 << 16, file),
+            file_bytes,
+            good_bytes: 0,
+            metadata: HashMap::new(),
+            header: Vec::new(),
+            body: Vec::new(),
+            column: Vec::new(),
+            ended: false,
+            truncation: None,
+            _rows: std::marker::PhantomData,
+        };
+        match reader.read_schema() {
+            Ok(schema) => {
+                reader.check_schema(&schema)?;
+                reader.metadata = schema
+                    .metadata()
+                    .iter()
+                    .map(|(k, v)| (k.to_string(), v.to_string()))
+                    .collect();
+                Ok(reader)
+            }
+            Err(stop) => {
+                reader.stop(stop)?;
+                Ok(reader)
+            }
+        }
     }
+
     /// Value of a metadata key of the stream's schema.
-    pub fn metadata(&self, _key: &str) -> Option<&str> {
-        todo!()
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).map(String::as_str)
     }
+
     /// Clears `into` and fills it with the next batch; false at the end (good or cut).
-    pub fn next_batch(&mut self, _into: &mut Vec<R>) -> Result<bool, CaseError> {
-        todo!()
+    pub fn next_batch(&mut self, into: &mut Vec<R>) -> Result<bool, CaseError> {
+        into.clear();
+        if self.ended {
+            return Ok(false);
+        }
+        match self.read_batch(into) {
+            Ok(true) => Ok(true),
+            Ok(false) => {
+                self.end();
+                Ok(false)
+            }
+            Err(stop) => {
+                into.clear();
+                self.stop(stop)?;
+                Ok(false)
+            }
+        }
     }
+
     /// After the end: Some if the stream has no proper end.
     pub fn truncation(&self) -> Option<&Truncation> {
-        todo!()
+        self.truncation.as_ref()
     }
+
+    /// Bytes of whole messages read so far.
+    pub fn good_bytes(&self) -> u64 {
+        self.good_bytes
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        let lost_bytes = self.file_bytes.saturating_sub(self.good_bytes);
+        if lost_bytes > 0 {
+            self.truncation = Some(Truncation {
+                good_bytes: self.good_bytes,
+                lost_bytes,
+                found: "bytes after the end mark".into(),
+            });
+        }
+    }
+
+    fn stop(&mut self, stop: Stop) -> Result<(), CaseError> {
+        self.ended = true;
+        match stop {
+            Stop::Io(error) => {
+                let action = format!("read at byte {}", self.good_bytes);
+                Err(CaseError::io(&self.path, action, error))
+            }
+            Stop::Damaged(found) => {
+                self.truncation = Some(Truncation {
+                    good_bytes: self.good_bytes,
+                    lost_bytes: self.file_bytes.saturating_sub(self.good_bytes),
+                    found,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn remaining_bytes(&self) -> u64 {
+        self.file_bytes.saturating_sub(self.good_bytes)
+    }
+
+    /// Reads prefix and header of the next message into `self.header`.
+    fn read_frame(&mut self) -> Result<Frame, Stop> {
+        let remaining = self.remaining_bytes();
+        if remaining == 0 {
+            return damaged("the end of the file without an end mark");
+        }
+        let mut prefix = [0; PREFIX_BYTES as usize];
+        self.file.read_exact(&mut prefix)?;
+        if prefix[..4] != CONTINUATION {
+            return damaged(format!(
+                "bytes {:02x?} instead of the mark of a message",
+                &prefix[..4]
+            ));
+        }
+        let header_bytes = i32::from_le_bytes([prefix[4], prefix[5], prefix[6], prefix[7]]);
+        if header_bytes == 0 {
+            return Ok(Frame::End);
+        }
+        let room = (remaining - PREFIX_BYTES).min(HEADER_BYTES_MAX);
+        match u64::try_from(header_bytes) {
+            Ok(bytes) if bytes <= room => self.header.resize(bytes as usize, 0),
+            _ => {
+                return damaged(format!(
+                    "a message header of {header_bytes} bytes where {room} are left"
+                ))
+            }
+        }
+        self.file.read_exact(&mut self.header)?;
+        let message = match arrow_ipc::root_as_message(&self.header) {
+            Ok(message) => message,
+            Err(_) => return damaged("a message header that is no valid flatbuffer"),
+        };
+        let room = room - self.header.len() as u64;
+        match u64::try_from(message.bodyLength()) {
+            Ok(body_bytes) if body_bytes <= room => Ok(Frame::Message { body_bytes }),
+            _ => damaged(format!(
+                "a message body of {} bytes where {room} are left",
+                message.bodyLength()
+            )),
+        }
+    }
+
+    fn read_schema(&mut self) -> Result<Schema, Stop> {
+        let Frame::Message { body_bytes: 0 } = self.read_frame()? else {
+            return damaged("no Arrow schema at the start of the file");
+        };
+        let schema = arrow_ipc::root_as_message(&self.header)
+            .ok()
+            .and_then(|message| message.header_as_schema())
+            .and_then(|schema| arrow_ipc::convert::try_fb_to_schema(schema).ok());
+        let Some(schema) = schema else {
+            return damaged("no valid Arrow schema at the start of the file");
+        };
+        self.good_bytes += PREFIX_BYTES + self.header.len() as u64;
+        Ok(schema)
+    }
+
+    fn check_schema(&self, schema: &Schema) -> Result<(), CaseError> {
+        let hint = "it is a stream of another probe, or of another version of whodisk";
+        let wrong = |at: String, expected: String, found: String| {
+            Err(CaseError::format(&self.path, at, expected, found, hint))
+        };
+        for (index, column) in R::COLUMNS.iter().enumerate() {
+            let expected = format!("{}: {}", column.name, column.data_type);
+            match schema.fields().get(index) {
+                Some(f) if f.name() == column.name && f.data_type() == &column.data_type => {}
+                Some(f) => {
+                    let found = format!("{}: {}", f.name(), f.data_type());
+                    return wrong(format!("schema column {index}"), expected, found);
+                }
+                None => return wrong(format!("schema column {index}"), expected, "none".into()),
+            }
+        }
+        if schema.fields().len() > R::COLUMNS.len() {
+            let found = schema.field(R::COLUMNS.len()).name().clone();
+            let at = format!("schema column {}", R::COLUMNS.len());
+            return wrong(at, "no further column".into(), found);
+        }
+        Ok(())
+    }
+
+    /// Reads one batch; false at the end mark. `good_bytes` moves only past whole messages.
+    fn read_batch(&mut self, into: &mut Vec<R>) -> Result<bool, Stop> {
+        let body_bytes = match self.read_frame()? {
+            Frame::End => {
+                self.good_bytes += PREFIX_BYTES;
+                return Ok(false);
+            }
+            Frame::Message { body_bytes } => body_bytes,
+        };
+        let (rows, spans) = batch_layout::<R>(&self.header, body_bytes)?;
+        self.body.resize(body_bytes as usize, 0);
+        self.file.read_exact(&mut self.body)?;
+        into.resize(rows, R::default());
+        for (column, span) in R::COLUMNS.iter().zip(spans) {
+            decompress(&self.body[span], rows * column.width, &mut self.column)
+                .map_err(|what| Stop::Damaged(format!("column {}: {what}", column.name)))?;
+            (column.take)(&self.column, into);
+        }
+        self.good_bytes += PREFIX_BYTES + self.header.len() as u64 + body_bytes;
+        Ok(true)
+    }
+}
+
+/// Checks a record batch header against `R` and gives its row count and each column's bytes in the body.
+fn batch_layout<R: RawRow>(
+    header: &[u8],
+    body_bytes: u64,
+) -> Result<(usize, Vec<std::ops::Range<usize>>), Stop> {
+    let row_bytes: usize = R::COLUMNS.iter().map(|c| c.width).sum();
+    // LZ4 adds at most a fraction of a percent and a few dozen bytes per column.
+    let body_bytes_max = (BATCH_ROWS_MAX * row_bytes * 2) as u64 + 4096;
+    if body_bytes > body_bytes_max {
+        return damaged(format!(
+            "a batch of {body_bytes} bytes, more than {body_bytes_max}"
+        ));
+    }
+    let Some(batch) = arrow_ipc::root_as_message(header)
+        .ok()
+        .and_then(|m| m.header_as_record_batch())
+    else {
+        return damaged("a message that is no record batch");
+    };
+    let rows = match usize::try_from(batch.length()) {
+        Ok(rows) if (1..=BATCH_ROWS_MAX).contains(&rows) => rows,
+        _ => return damaged(format!("a batch of {} rows", batch.length())),
+    };
+    if batch.compression().map(|c| c.codec()) != Some(CompressionType::LZ4_FRAME) {
+        return damaged("a batch that is not compressed by LZ4");
+    }
+    let (Some(nodes), Some(buffers)) = (batch.nodes(), batch.buffers()) else {
+        return damaged("a batch without columns");
+    };
+    if nodes.len() != R::COLUMNS.len() || buffers.len() != 2 * R::COLUMNS.len() {
+        return damaged(format!("{} columns, {} buffers", nodes.len(), buffers.len()));
+    }
+    if nodes
+        .iter()
+        .any(|n| n.length() != rows as i64 || n.null_count() != 0)
+    {
+        return damaged("a column of another length, or with NULLs");
+    }
+    let mut spans = Vec::with_capacity(R::COLUMNS.len());
+    for index in 0..R::COLUMNS.len() {
+        let buffer = buffers.get(2 * index + 1);
+        let start = usize::try_from(buffer.offset()).ok();
+        let end = start
+            .zip(usize::try_from(buffer.length()).ok())
+            .and_then(|(s, l)| s.checked_add(l));
+        match (start, end) {
+            (Some(start), Some(end)) if end as u64 <= body_bytes => spans.push(start..end),
+            _ => return damaged(format!("a column outside its batch ({buffer:?})")),
+        }
+    }
+    Ok((rows, spans))
+}
+
+/// Decompresses one column into `to`, which ends up exactly `bytes` long, or says what is wrong.
+fn decompress(from: &[u8], bytes: usize, to: &mut Vec<u8>) -> Result<(), String> {
+    let Some((length, frame)) = from.split_first_chunk::<8>() else {
+        return Err(format!("{} bytes where a length is due", from.len()));
+    };
+    let length = i64::from_le_bytes(*length);
+    if length != bytes as i64 {
+        return Err(format!("{length} bytes where the rows need {bytes}"));
+    }
+    to.clear();
+    let mut decoder = FrameDecoder::new(frame);
+    // One byte more than needed: reading to the end of the frame also checks its checksum.
+    decoder
+        .by_ref()
+        .take(bytes as u64 + 1)
+        .read_to_end(to)
+        .map_err(|e| format!("no valid LZ4 frame ({e})"))?;
+    if to.len() != bytes {
+        return Err(format!(
+            "{} decompressed bytes where the rows need {bytes}",
+            to.len()
+        ));
+    }
+    Ok(())
 }

@@ -93,14 +93,50 @@ pub struct BlockMergeRow {
     pub size_bytes: u32,
 }
 
-use crate::raw::RawRow;
+use crate::raw::raw_row;
 
-impl RawRow for AppRow {
-    const PROBE: &'static str = "app";
-}
-impl RawRow for BlockRow {
-    const PROBE: &'static str = "block";
-}
-impl RawRow for BlockMergeRow {
-    const PROBE: &'static str = "block_merge";
-}
+raw_row!(AppRow, "app", {
+    op_id: u64,
+    intended_ns: u64,
+    submit_ns: u64,
+    complete_ns: u64,
+    reap_ns: u64,
+    offset_bytes: u64,
+    size_bytes: u32,
+    queue_depth: u32,
+    error: i32,
+    op: u8,
+    file: u8,
+});
+
+raw_row!(BlockRow, "block", {
+    request_key: u64,
+    op_id: u64,
+    queue_ns: u64,
+    start_ns: u64,
+    insert_ns: u64,
+    issue_first_ns: u64,
+    issue_ns: u64,
+    irq_ns: u64,
+    complete_ns: u64,
+    sector_512: u64,
+    size_bytes: u32,
+    cmd_flags: u32,
+    device: u32,
+    pid: i32,
+    tid: i32,
+    vector: i32,
+    error: i32,
+    cpu: u16,
+    complete_cpu: u16,
+    hctx: u16,
+    requeues: u16,
+    merges: u16,
+    comm: [u8; 16],
+});
+
+raw_row!(BlockMergeRow, "block_merge", {
+    request_key: u64,
+    op_id: u64,
+    size_bytes: u32,
+});

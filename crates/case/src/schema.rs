@@ -24,7 +24,7 @@ impl Layer {
     pub const ALL: [Layer; 4] = [Layer::App, Layer::Syscall, Layer::Block, Layer::Device];
 
     /// Name as used in paths (`ops/layer=<name>`).
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Layer::App => "app",
             Layer::Syscall => "syscall",
@@ -66,11 +66,18 @@ pub enum Op {
 
 impl Op {
     /// Every kind, in the order of the discriminants.
-    pub const ALL: [Op; 7] =
-        [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::Sync, Op::Copy, Op::Other];
+    pub const ALL: [Op; 7] = [
+        Op::Read,
+        Op::Write,
+        Op::Flush,
+        Op::Discard,
+        Op::Sync,
+        Op::Copy,
+        Op::Other,
+    ];
 
     /// The name stored in column `op`.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Op::Read => "read",
             Op::Write => "write",
@@ -161,7 +168,7 @@ impl Stage {
     ];
 
     /// Name without unit, as verdicts print it.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Stage::App => "app",
             Stage::Fs => "fs",
@@ -176,7 +183,7 @@ impl Stage {
     }
 
     /// Column name, with unit.
-    pub fn column(self) -> &'static str {
+    pub const fn column(self) -> &'static str {
         match self {
             Stage::App => "app_ns",
             Stage::Fs => "fs_ns",
@@ -251,6 +258,7 @@ pub struct OpRow {
 
 /// How a parent operation and its child belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum LinkKind {
     /// The parent cannot end before the child.
     WaitsFor,
@@ -263,8 +271,16 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
+    /// Every kind, in the order of the discriminants.
+    pub const ALL: [LinkKind; 4] = [
+        LinkKind::WaitsFor,
+        LinkKind::Carries,
+        LinkKind::Stacked,
+        LinkKind::Merged,
+    ];
+
     /// Name as stored.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             LinkKind::WaitsFor => "waits_for",
             LinkKind::Carries => "carries",

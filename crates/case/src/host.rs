@@ -1,0 +1,316 @@
+//! Facts of this host from /proc and /sys. What cannot be read is absent: that is a fact too, not an error.
+use crate::meta::{DeviceMeta, SystemMeta};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Attributes longer than this are no facts but tables.
+const ATTRIBUTE_BYTES_MAX: usize = 4096;
+
+/// Collects from `root` (`/`, or a fake tree in tests).
+pub(crate) fn collect(root: &Path) -> SystemMeta {
+    let proc = root.join("proc");
+    let cpuinfo = text(&proc.join("cpuinfo")).unwrap_or_default();
+    let block = root.join("sys/block");
+    SystemMeta {
+        host: attribute(&proc.join("sys/kernel/hostname")).unwrap_or_default(),
+        kernel: attribute(&proc.join("sys/kernel/osrelease")).unwrap_or_default(),
+        cpus: attribute(&root.join("sys/devices/system/cpu/online")).map_or(0, |list| list_len(&list)),
+        cpu_model: key_of(&cpuinfo, "model name").unwrap_or_default(),
+        memory_bytes: memory_bytes(&text(&proc.join("meminfo")).unwrap_or_default()),
+        virtualization: virtualization(root, &cpuinfo),
+        devices: names_in(&block)
+            .into_iter()
+            .map(|name| (name.clone(), device(root, name)))
+            .collect(),
+        mounts: mounts(&text(&proc.join("self/mounts")).unwrap_or_default()),
+        irqs: irqs(root),
+        changes: Vec::new(),
+    }
+}
+
+fn text(path: &Path) -> Option<String> {
+    std::fs::read(path)
+        .ok()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A one-line attribute; None if absent, empty or unreadable.
+fn attribute(path: &Path) -> Option<String> {
+    let text = text(path)?;
+    let trimmed = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    (!trimmed.is_empty() && trimmed.len() <= ATTRIBUTE_BYTES_MAX).then(|| trimmed.to_owned())
+}
+
+/// Names in a folder, sorted; empty if there is no such folder.
+fn names_in(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|e| e.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Value behind the first `key : value` line.
+fn key_of(text: &str, key: &str) -> Option<String> {
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.trim() == key)
+        .map(|(_, value)| value.trim().to_owned())
+}
+
+/// How many numbers a kernel list such as `0-3,8` holds.
+fn list_len(list: &str) -> u32 {
+    let range = |part: &str| -> Option<u32> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (
+            first.trim().parse::<u32>().ok()?,
+            last.trim().parse::<u32>().ok()?,
+        );
+        last.checked_sub(first)?.checked_add(1)
+    };
+    list.split(',').filter_map(range).sum()
+}
+
+fn memory_bytes(meminfo: &str) -> u64 {
+    key_of(meminfo, "MemTotal")
+        .and_then(|v| {
+            v.split_whitespace()
+                .next()
+                .and_then(|kib| kib.parse::<u64>().ok())
+        })
+        .map_or(0, |kib| kib * 1024)
+}
+
+fn virtualization(root: &Path, cpuinfo: &str) -> String {
+    if let Some(kind) = attribute(&root.join("sys/hypervisor/type")) {
+        return kind;
+    }
+    let flags = key_of(cpuinfo, "flags").unwrap_or_default();
+    if !flags.split_whitespace().any(|flag| flag == "hypervisor") {
+        return "none".into();
+    }
+    let dmi = |name| attribute(&root.join("sys/class/dmi/id").join(name));
+    let maker: Vec<String> = [dmi("sys_vendor"), dmi("product_name")]
+        .into_iter()
+        .flatten()
+        .collect();
+    if maker.is_empty() {
+        "hypervisor".into()
+    } else {
+        format!("hypervisor ({})", maker.join(" "))
+    }
+}
+
+/// Mounts: target -> source, type, options. The last mount on a target is the one that is seen.
+fn mounts(text: &str) -> BTreeMap<String, [String; 3]> {
+    text.lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ').map(unescape_octal);
+            let (source, target) = (words.next()?, words.next()?);
+            Some((target, [source, words.next()?, words.next()?]))
+        })
+        .collect()
+}
+
+/// The kernel writes blanks in mount paths as `\040`.
+fn unescape_octal(word: &str) -> String {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let code = tail.get(..3).and_then(|d| std::str::from_utf8(d).ok());
+        match code.and_then(|d| u8::from_str_radix(d, 8).ok()) {
+            Some(byte) if first == b'\\' => {
+                bytes.push(byte);
+                rest = &tail[3..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// One disk of /sys/block. Partitions are folders inside it and no devices of their own: their
+/// requests carry the disk's number.
+fn device(root: &Path, name: String) -> DeviceMeta {
+    let folder = root.join("sys/block").join(&name);
+    let sectors_512 = attribute(&folder.join("size"))
+        .and_then(|s| s.parse::<u64>().ok())
+        .unwrap_or(0);
+    let mut meta = DeviceMeta {
+        dev: attribute(&folder.join("dev"))
+            .and_then(|dev| dev_of(&dev))
+            .unwrap_or(0),
+        size_bytes: sectors_512.saturating_mul(512),
+        name,
+        ..DeviceMeta::default()
+    };
+    // An idle loop or ram device has nothing to tell but its number, which may come into use later.
+    if meta.size_bytes > 0 {
+        meta.queue = attributes_in(&folder.join("queue"));
+        meta.facts = facts(root, &folder);
+    }
+    meta
+}
+
+fn dev_of(text: &str) -> Option<u32> {
+    let (major, minor) = text.split_once(':')?;
+    Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
+}
+
+fn attributes_in(folder: &Path) -> BTreeMap<String, String> {
+    names_in(folder)
+        .into_iter()
+        .filter_map(|name| attribute(&folder.join(&name)).map(|value| (name, value)))
+        .collect()
+}
+
+fn facts(root: &Path, folder: &Path) -> BTreeMap<String, String> {
+    /// Attribute in the device's folder, and the name of the fact.
+    const ATTRIBUTES: [(&str, &str); 17] = [
+        ("device/model", "model"),
+        ("device/vendor", "vendor"),
+        ("device/rev", "firmware"),
+        ("device/firmware_rev", "firmware"),
+        ("device/serial", "serial"),
+        ("serial", "serial"),
+        ("wwid", "wwid"),
+        ("device/transport", "transport"),
+        ("device/queue_depth", "device_queue_depth"),
+        ("removable", "removable"),
+        ("ro", "read_only"),
+        ("loop/backing_file", "loop_backing_file"),
+        ("loop/dio", "loop_direct_io"),
+        ("dm/name", "dm_name"),
+        ("dm/uuid", "dm_uuid"),
+        ("md/level", "md_level"),
+        ("md/array_state", "md_state"),
+    ];
+    let mut facts: BTreeMap<String, String> = ATTRIBUTES
+        .iter()
+        .filter_map(|(path, fact)| attribute(&folder.join(path)).map(|v| (fact.to_string(), v)))
+        .collect();
+    let mut add = |fact: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|v| !v.is_empty()) {
+            facts.insert(fact.into(), value);
+        }
+    };
+    add("members", Some(names_in(&folder.join("slaves")).join(" ")));
+    add("partitions", Some(partitions(folder).join(" ")));
+    let driver = std::fs::canonicalize(folder.join("device/driver")).ok();
+    add(
+        "driver",
+        driver.and_then(|d| Some(d.file_name()?.to_str()?.to_owned())),
+    );
+    if let Some(pci) = pci_ancestor(folder) {
+        let address = pci
+            .file_name()
+            .and_then(|n| n.to_str())
+            .unwrap_or_default()
+            .to_owned();
+        add("pci_slot", slot_of(root, &address));
+        add("pci_address", Some(address));
+        add("numa_node", attribute(&pci.join("numa_node")));
+        add("pcie_link", link_of(&pci, "current"));
+        add("pcie_link_max", link_of(&pci, "max"));
+    }
+    facts
+}
+
+fn partitions(folder: &Path) -> Vec<String> {
+    names_in(folder)
+        .into_iter()
+        .filter(|name| folder.join(name).join("partition").is_file())
+        .collect()
+}
+
+fn link_of(pci: &Path, which: &str) -> Option<String> {
+    let speed = attribute(&pci.join(format!("{which}_link_speed")))?;
+    let width = attribute(&pci.join(format!("{which}_link_width")))?;
+    Some(format!("{speed} x{width}"))
+}
+
+/// A slot's `address` is the PCI address without the function.
+fn slot_of(root: &Path, pci_address: &str) -> Option<String> {
+    let slots = root.join("sys/bus/pci/slots");
+    let device = pci_address
+        .rsplit_once('.')
+        .map_or(pci_address, |(device, _)| device);
+    names_in(&slots)
+        .into_iter()
+        .find(|slot| attribute(&slots.join(slot).join("address")).as_deref() == Some(device))
+}
+
+/// The folder of the PCI function the device hangs on: its nearest ancestor with a PCI class.
+fn pci_ancestor(folder: &Path) -> Option<PathBuf> {
+    let device = std::fs::canonicalize(folder).ok()?;
+    device
+        .ancestors()
+        .find(|a| a.join("class").is_file() && a.join("vendor").is_file() && a.join("config").exists())
+        .map(Path::to_owned)
+}
+
+/// Interrupts that belong to block devices: those of the PCI function below them, and those whose
+/// name in /proc/interrupts says so (`virtio1-req.0`, `nvme0q3`), which also covers virtio-mmio.
+fn irqs(root: &Path) -> BTreeMap<String, [String; 2]> {
+    let block = root.join("sys/block");
+    let folders: Vec<PathBuf> = names_in(&block).iter().map(|name| block.join(name)).collect();
+    let numbers: BTreeSet<String> = folders
+        .iter()
+        .filter_map(|folder| pci_ancestor(folder))
+        .flat_map(|pci| names_in(&pci.join("msi_irqs")))
+        .collect();
+    let prefixes: BTreeSet<String> = folders.iter().flat_map(|f| irq_prefixes(f)).collect();
+    let interrupts = text(&root.join("proc/interrupts")).unwrap_or_default();
+    interrupts
+        .lines()
+        .filter_map(interrupt_line)
+        .filter(|(number, name)| {
+            numbers.contains(*number) || prefixes.iter().any(|p| name.starts_with(p.as_str()))
+        })
+        .map(|(number, name)| {
+            let affinity = root.join("proc/irq").join(number).join("smp_affinity_list");
+            (
+                number.to_owned(),
+                [name.to_owned(), attribute(&affinity).unwrap_or_default()],
+            )
+        })
+        .collect()
+}
+
+/// Number and handler name of a line of /proc/interrupts. Lines without a number are no devices.
+fn interrupt_line(line: &str) -> Option<(&str, &str)> {
+    let (number, rest) = line.split_once(':')?;
+    let number = number.trim();
+    number.parse::<u32>().ok()?;
+    Some((number, rest.split_whitespace().last()?))
+}
+
+/// How interrupt names of this disk begin.
+fn irq_prefixes(folder: &Path) -> Vec<String> {
+    let Ok(path) = std::fs::canonicalize(folder) else {
+        return Vec::new();
+    };
+    let names = path.iter().filter_map(|part| part.to_str());
+    let is_numbered = |name: &str, stem: &str| {
+        name.strip_prefix(stem)
+            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    names
+        .filter_map(|name| {
+            if is_numbered(name, "virtio") {
+                Some(format!("{name}-"))
+            } else if is_numbered(name, "nvme") {
+                Some(format!("{name}q"))
+            } else {
+                None
+            }
+        })
+        .collect()
+}

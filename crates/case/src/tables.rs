@@ -1,0 +1,199 @@
+//! The sealed tables: names, columns, types, NULL rules and encodings, described once.
+use crate::schema::{Layer, Stage};
+
+/// Type of a sealed column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Signed 64-bit integer.
+    Int64,
+    /// Signed 32-bit integer.
+    Int32,
+    /// Unsigned 32-bit integer.
+    UInt32,
+    /// Boolean.
+    Bool,
+    /// 32-bit floating point.
+    Float32,
+    /// UTF-8 string out of few, held as a dictionary.
+    Name,
+    /// UTF-8 string.
+    Text,
+}
+
+impl Kind {
+    /// Name of the type as the format document prints it (DuckDB's words).
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Int64 => "BIGINT",
+            Kind::Int32 => "INTEGER",
+            Kind::UInt32 => "UINTEGER",
+            Kind::Bool => "BOOLEAN",
+            Kind::Float32 => "FLOAT",
+            Kind::Name | Kind::Text => "VARCHAR",
+        }
+    }
+}
+
+/// How a column is laid out in Parquet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// DELTA_BINARY_PACKED: values that grow steadily.
+    Delta,
+    /// BYTE_STREAM_SPLIT: values whose high bytes repeat and whose low bytes do not.
+    Split,
+    /// Dictionary and run lengths: few distinct values.
+    Dictionary,
+}
+
+/// A column of a sealed table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Name, with its unit.
+    pub name: &'static str,
+    /// Type.
+    pub kind: Kind,
+    /// Whether NULL (not observed, or no such thing) is allowed.
+    pub nullable: bool,
+    /// Layout.
+    pub encoding: Encoding,
+}
+
+/// A sealed table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Folder in the case.
+    pub name: &'static str,
+    /// Columns in order.
+    pub columns: &'static [Column],
+}
+
+const fn must(name: &'static str, kind: Kind, encoding: Encoding) -> Column {
+    Column {
+        name,
+        kind,
+        nullable: false,
+        encoding,
+    }
+}
+
+const fn may(name: &'static str, kind: Kind, encoding: Encoding) -> Column {
+    Column {
+        name,
+        kind,
+        nullable: true,
+        encoding,
+    }
+}
+
+const fn stage(stage: Stage) -> Column {
+    may(stage.column(), Kind::Int64, Encoding::Split)
+}
+
+/// `ops/layer=<layer>/`.
+pub const OPS: Table = Table {
+    name: "ops",
+    columns: &[
+        must("op_id", Kind::Int64, Encoding::Delta),
+        must("start_ns", Kind::Int64, Encoding::Delta),
+        must("latency_ns", Kind::Int64, Encoding::Split),
+        must("open", Kind::Bool, Encoding::Dictionary),
+        must("op", Kind::Name, Encoding::Dictionary),
+        must("flags", Kind::UInt32, Encoding::Dictionary),
+        may("host", Kind::Name, Encoding::Dictionary),
+        may("device", Kind::Name, Encoding::Dictionary),
+        may("file", Kind::Name, Encoding::Dictionary),
+        may("comm", Kind::Name, Encoding::Dictionary),
+        may("cgroup", Kind::Name, Encoding::Dictionary),
+        may("offset_bytes", Kind::Int64, Encoding::Split),
+        may("size_bytes", Kind::Int64, Encoding::Dictionary),
+        may("queue_depth", Kind::Int32, Encoding::Dictionary),
+        may("pid", Kind::Int32, Encoding::Dictionary),
+        may("tid", Kind::Int32, Encoding::Dictionary),
+        may("cpu", Kind::Int32, Encoding::Dictionary),
+        may("complete_cpu", Kind::Int32, Encoding::Dictionary),
+        may("hctx", Kind::Int32, Encoding::Dictionary),
+        may("vector", Kind::Int32, Encoding::Dictionary),
+        must("error", Kind::Int32, Encoding::Dictionary),
+        must("weight", Kind::Float32, Encoding::Dictionary),
+        stage(Stage::App),
+        stage(Stage::Fs),
+        stage(Stage::Throttle),
+        stage(Stage::Queue),
+        stage(Stage::Device),
+        stage(Stage::Interrupt),
+        stage(Stage::Reap),
+        stage(Stage::Runqueue),
+        stage(Stage::Unknown),
+        may("foreign_handler_ns", Kind::Int64, Encoding::Split),
+    ],
+};
+
+/// `links/`.
+pub const LINKS: Table = Table {
+    name: "links",
+    columns: &[
+        must("parent_id", Kind::Int64, Encoding::Split),
+        must("child_id", Kind::Int64, Encoding::Delta),
+        must("bytes", Kind::Int64, Encoding::Dictionary),
+        must("kind", Kind::Name, Encoding::Dictionary),
+    ],
+};
+
+/// `gaps/`.
+pub const GAPS: Table = Table {
+    name: "gaps",
+    columns: &[
+        must("layer", Kind::Text, Encoding::Dictionary),
+        must("tid", Kind::Int32, Encoding::Dictionary),
+        may("comm", Kind::Text, Encoding::Dictionary),
+        must("start_ns", Kind::Int64, Encoding::Delta),
+        must("duration_ns", Kind::Int64, Encoding::Split),
+        must("state", Kind::Text, Encoding::Dictionary),
+        must("meant_busy", Kind::Bool, Encoding::Dictionary),
+    ],
+};
+
+/// `losses/`.
+pub const LOSSES: Table = Table {
+    name: "losses",
+    columns: &[
+        must("probe", Kind::Text, Encoding::Dictionary),
+        must("start_ns", Kind::Int64, Encoding::Delta),
+        must("end_ns", Kind::Int64, Encoding::Delta),
+        may("lost", Kind::Int64, Encoding::Dictionary),
+        must("reason", Kind::Text, Encoding::Dictionary),
+    ],
+};
+
+/// `events/`.
+pub const EVENTS: Table = Table {
+    name: "events",
+    columns: &[
+        must("time_ns", Kind::Int64, Encoding::Delta),
+        must("kind", Kind::Text, Encoding::Dictionary),
+        must("subject", Kind::Text, Encoding::Dictionary),
+        must("detail", Kind::Text, Encoding::Dictionary),
+    ],
+};
+
+/// Tables that every sealed case has, even if empty. `ops` exists per observed layer.
+pub const ALWAYS: [Table; 4] = [LINKS, GAPS, LOSSES, EVENTS];
+
+/// Path of a layer's operations inside a case.
+pub fn ops_path(layer: Layer) -> String {
+    format!("ops/layer={}/part-0.parquet", layer.name())
+}
+
+/// Path of any other table inside a case.
+pub fn path(table: &Table) -> String {
+    format!("{}/part-0.parquet", table.name)
+}
+
+/// Every path that a seal may write, inside a case.
+pub fn paths() -> Vec<String> {
+    Layer::ALL
+        .into_iter()
+        .map(ops_path)
+        .chain(ALWAYS.iter().map(path))
+        .collect()
+}
