@@ -1,0 +1,86 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+TARGET := x86_64-unknown-linux-gnu
+AGENT := target/$(TARGET)/release/whodisk-agent
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+PYTHON_SOURCES := $(shell find python -name '*.py')
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Tests and benches run the program of this tree, never one found elsewhere.
+export WHODISK_AGENT = $(CURDIR)/$(VENV)/bin/whodisk-agent
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: prerequisites
+prerequisites:
+	@scripts/prerequisites.sh
+
+# Everything that `.venv/bin/whodisk` needs, from nothing. One cargo build, one profile.
+.PHONY: build
+build: prerequisites venv ## build the binary and install `whodisk` into .venv
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --target $(TARGET) --quiet
+	@echo "built: $(VENV)/bin/whodisk"
+
+.PHONY: venv
+venv: $(VENV)/.requirements
+
+$(VENV)/.requirements: requirements.lock
+	@scripts/python.sh -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet -r requirements.lock
+	@touch $@
+
+.PHONY: demo
+demo: packages-demo build ## set everything up and watch whodisk find two culprits
+	$(VENV)/bin/whodisk demo
+
+.PHONY: packages-demo packages-test packages-bpf
+packages-demo packages-test packages-bpf: packages-%:
+	@scripts/packages.sh $*
+
+.PHONY: test
+test: packages-test build ## all tests; prints what was skipped and why
+	cargo test --release --workspace
+	$(PYTHON) -m pytest
+
+.PHONY: bench
+bench: packages-test build ## benchmarks side by side with their peers
+	$(PYTHON) benches/run.py
+
+.PHONY: lint
+lint: build ## rustfmt, clippy, ruff, mypy: warnings are errors
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- -D warnings
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+.PHONY: accuracy
+accuracy: packages-test build ## the long tables (hours); resumes where it was stopped; ARGS='--help' for choices
+	$(PYTHON) -m tests.accuracy $(ARGS)
+
+.PHONY: fuzz
+fuzz: prerequisites ## fuzz the readers for FUZZ_SECONDS each (needs a nightly tool chain)
+	@scripts/fuzz.sh
+
+.PHONY: agent
+agent: prerequisites ## the static binary alone
+	cargo build --release -p whodisk-agent
+	@echo "built: $(AGENT)"
+
+.PHONY: bpf
+bpf: packages-bpf ## rebuild the committed BPF object from its C source
+	@scripts/bpf.sh
+
+.PHONY: wheel
+wheel: prerequisites venv ## the wheel, in dist/
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin build --release --target $(TARGET) --out dist
+
+.PHONY: clean
+clean: ## remove everything that was built
+	rm -rf target $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

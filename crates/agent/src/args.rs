@@ -1,0 +1,218 @@
+//! The command line of `whodisk-agent`: every flag has its one definition here.
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Finds what makes storage slow: the part that observes. It needs no Python on the node under test.
+#[derive(Debug, Parser)]
+#[command(name = "whodisk-agent", version, max_term_width = 110, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done; 1 a requested check failed; 2 wrong use or error.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Record all block requests of this machine while a command runs.
+    #[command(after_help = RECORD_EXAMPLES)]
+    Record(RecordArgs),
+    /// Run an access specification and log every operation.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// The engine process behind `run`.
+    #[command(hide = true)]
+    Workload(WorkloadArgs),
+    /// A real block device whose every request may be delayed, until Ctrl-C.
+    #[command(after_help = SLOWDISK_EXAMPLES)]
+    Slowdisk(SlowdiskArgs),
+    /// Turn the raw events of a case into Parquet tables; doing it twice gives the same bytes.
+    #[command(after_help = SEAL_EXAMPLES)]
+    Seal(SealArgs),
+    /// Check a case: tables, sums, counts, what is missing.
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify(VerifyArgs),
+    /// What this host lets whodisk observe, and what to do about the rest.
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell.
+    Completion(CompletionArgs),
+}
+
+const RECORD_EXAMPLES: &str = "Examples:
+  whodisk record -- dd if=/dev/vda of=/dev/null bs=1M count=500 iflag=direct
+  whodisk record -o slow.case --duration 30s        everything on this machine for 30 s
+  whodisk record -o nightly.case -- ./backup.sh
+
+Without a command it records until Ctrl-C or --duration. It needs root (or CAP_BPF and CAP_PERFMON) and a \
+kernel with BTF; `whodisk doctor` says what is missing. The command's exit status is kept in the case and \
+printed; whodisk itself ends with 0 if the recording succeeded.";
+
+const RUN_EXAMPLES: &str = "Examples:
+  whodisk run examples/vm-server.toml
+  whodisk run spec.toml -o before.case --drop-raw
+
+Without root only the workload's own layer is recorded, and the case says so.";
+
+const SLOWDISK_EXAMPLES: &str = "Examples:
+  whodisk slowdisk --size 1GiB --fault 'read tail 0.001 30ms'
+  whodisk slowdisk --size 512MiB --fault 'any stall every 2s for 200ms' --backing /var/tmp/slow.img";
+
+const SEAL_EXAMPLES: &str = "Examples:
+  whodisk seal slow.case
+  whodisk seal slow.case --drop-raw                 keep only the Parquet tables";
+
+const VERIFY_EXAMPLES: &str = "Examples:
+  whodisk verify slow.case
+  whodisk verify slow.case --json | jq .problems
+
+Exit code 1: the case contradicts its format. Declared losses alone are no failure.";
+
+/// Where a case goes and what happens to it when the recording ends.
+#[derive(Debug, Args)]
+pub struct CaseArgs {
+    /// Directory of the case; must not exist, or be empty [default: ./whodisk-<UTC time>]
+    #[arg(short = 'o', long = "output", value_name = "CASE")]
+    pub case: Option<PathBuf>,
+    /// Leave the raw events as they are; `whodisk seal` turns them into tables later.
+    #[arg(long)]
+    pub no_seal: bool,
+    /// Remove the raw events once the tables are written.
+    #[arg(long, conflicts_with = "no_seal")]
+    pub drop_raw: bool,
+    /// Print a summary as JSON on stdout at the end.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `record`.
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    #[command(flatten)]
+    pub case: CaseArgs,
+    /// Stop after this long, e.g. 30s, 500ms, 2m; a command still running then is ended with SIGTERM.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// The command to observe, with its arguments.
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Access specification (TOML).
+    pub spec: PathBuf,
+    #[command(flatten)]
+    pub case: CaseArgs,
+    /// Record only the workload's own operations, not the block requests below.
+    #[arg(long)]
+    pub app_only: bool,
+}
+
+/// `workload`.
+#[derive(Debug, Args)]
+pub struct WorkloadArgs {
+    /// Access specification (TOML).
+    pub spec: PathBuf,
+    /// Folder for the raw streams.
+    #[arg(long)]
+    pub raw: PathBuf,
+}
+
+/// `slowdisk`.
+#[derive(Debug, Args)]
+pub struct SlowdiskArgs {
+    /// Size of the device, e.g. 1GiB.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub size: String,
+    /// A fault, repeatable, e.g. 'read tail 0.001 30ms'.
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub faults: Vec<String>,
+    /// File that holds the data [default: memory]
+    #[arg(long, value_name = "FILE")]
+    pub backing: Option<PathBuf>,
+    /// Seed of the random decisions.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `seal`.
+#[derive(Debug, Args)]
+pub struct SealArgs {
+    /// Directory of the case.
+    pub case: PathBuf,
+    /// Remove the raw events once the tables are written.
+    #[arg(long)]
+    pub drop_raw: bool,
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Directory of the case.
+    pub case: PathBuf,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `completion`.
+#[derive(Debug, Args)]
+pub struct CompletionArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Reads a time with its unit: `ns`, `us`, `ms`, `s`, `m`, `h`. A number without a unit is an error.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds_per_unit = match unit.trim() {
+        "ns" => 1e-9,
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("expected a number with a unit (ms, s, m, h), found unit '{other}'")),
+    };
+    let value: f64 = number.parse().map_err(|_| format!("expected a number before '{unit}', found '{number}'"))?;
+    Duration::try_from_secs_f64(value * seconds_per_unit)
+        .ok()
+        .filter(|d| !d.is_zero())
+        .ok_or_else(|| "expected a time above zero".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        assert_eq!(parse_duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
+        for bad in ["10", "", "s", "-1s", "0s", "1 fortnight", "1e300h", "NaNs"] {
+            assert!(parse_duration(bad).is_err(), "{bad:?} was taken");
+        }
+    }
+}

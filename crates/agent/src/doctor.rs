@@ -1,0 +1,151 @@
+//! `whodisk doctor`: what this host lets whodisk observe. Limits are facts, not failures.
+use crate::args::DoctorArgs;
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+use crate::time::monotonic_resolution_ns;
+use serde::Serialize;
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// One fact about this host.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    found: String,
+    /// Which commands or layers need it.
+    needed_for: &'static str,
+    /// What to do if it is not ok; empty otherwise.
+    to_do: String,
+}
+
+/// Prints the checks.
+pub fn main(args: &DoctorArgs) -> Result<(), Failure> {
+    let checks = [privileges(), btf(), block_probe(), io_uring(), direct_io(), fuse(), loop_devices(), clock()];
+    if args.json {
+        return print_json(&serde_json::json!({ "checks": checks }));
+    }
+    for check in &checks {
+        let mark = if check.ok { "ok" } else { "--" };
+        print(&format!("{mark}  {:<16} {} (for {})", check.name, check.found, check.needed_for))?;
+        if !check.ok && !check.to_do.is_empty() {
+            print(&format!("                     {}", check.to_do))?;
+        }
+    }
+    let missing = checks.iter().filter(|c| !c.ok).count();
+    print(&match missing {
+        0 => "This host lets whodisk observe everything that this version can.".to_string(),
+        n => format!("{n} of {} are missing; verdicts will say what they could not see.", checks.len()),
+    })
+}
+
+fn check(name: &'static str, needed_for: &'static str, result: Result<String, (String, &str)>) -> Check {
+    match result {
+        Ok(found) => Check { name, ok: true, found, needed_for, to_do: String::new() },
+        Err((found, to_do)) => Check { name, ok: false, found, needed_for, to_do: to_do.into() },
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_string())
+}
+
+fn privileges() -> Check {
+    // Bits of CapEff: CAP_PERFMON 38, CAP_BPF 39, CAP_SYS_ADMIN 21.
+    let effective = read("/proc/self/status")
+        .and_then(|status| {
+            let line = status.lines().find(|l| l.starts_with("CapEff:"))?.to_string();
+            u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()
+        })
+        .unwrap_or(0);
+    let has = |bit: u32| effective >> bit & 1 == 1;
+    let result = if has(21) || (has(38) && has(39)) {
+        Ok("may load BPF programs".to_string())
+    } else {
+        Err(("neither CAP_SYS_ADMIN nor CAP_BPF and CAP_PERFMON".to_string(), "run whodisk as root (sudo)"))
+    };
+    check("privileges", "layer block", result)
+}
+
+fn btf() -> Check {
+    let path = "/sys/kernel/btf/vmlinux";
+    let kernel = read("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let result = if Path::new(path).exists() {
+        Ok(format!("kernel {kernel} has BTF"))
+    } else {
+        Err((format!("kernel {kernel} without {path}"), "use a kernel built with CONFIG_DEBUG_INFO_BTF"))
+    };
+    check("kernel", "layer block", result)
+}
+
+fn block_probe() -> Check {
+    let result = match crate::probe::try_out() {
+        Ok(()) => Ok("loads and attaches".to_string()),
+        Err(reason) => Err((reason, "see the lines above")),
+    };
+    check("block probe", "layer block", result)
+}
+
+fn io_uring() -> Check {
+    let mut parameters = [0u8; 256];
+    // SAFETY: io_uring_params is 120 bytes; the buffer is longer and zeroed.
+    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, parameters.as_mut_ptr()) };
+    let result = if fd >= 0 {
+        // SAFETY: the descriptor is ours.
+        unsafe { libc::close(fd as i32) };
+        Ok("usable".to_string())
+    } else {
+        let error = std::io::Error::last_os_error();
+        let setting = read("/proc/sys/kernel/io_uring_disabled").unwrap_or_else(|| "absent".into());
+        let found = format!("{error} (kernel.io_uring_disabled is {setting})");
+        Err((found, "sysctl kernel.io_uring_disabled=0, or allow io_uring in the container's seccomp profile"))
+    };
+    check("io_uring", "whodisk run", result)
+}
+
+fn direct_io() -> Check {
+    let path = format!(".whodisk-doctor-{}", std::process::id());
+    let opened = fs::OpenOptions::new()
+        .create_new(true)
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(&path);
+    let result = match &opened {
+        Ok(_) => Ok("works in this directory".to_string()),
+        Err(error) => {
+            Err((format!("not in this directory: {error}"), "work in a directory on a real disk that you may write"))
+        }
+    };
+    // The file may exist even if opening it with O_DIRECT failed.
+    let _ = fs::remove_file(&path);
+    check("direct I/O", "whodisk run on files here", result)
+}
+
+fn fuse() -> Check {
+    let result = match fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        Ok(_) => Ok("/dev/fuse opens".to_string()),
+        Err(error) => Err((format!("/dev/fuse: {error}"), "run as root; modprobe fuse")),
+    };
+    check("FUSE", "whodisk slowdisk", result)
+}
+
+fn loop_devices() -> Check {
+    let result = match fs::OpenOptions::new().read(true).write(true).open("/dev/loop-control") {
+        Ok(_) => Ok("/dev/loop-control opens".to_string()),
+        Err(error) => Err((format!("/dev/loop-control: {error}"), "run as root; modprobe loop")),
+    };
+    check("loop devices", "whodisk slowdisk", result)
+}
+
+fn clock() -> Check {
+    let step = monotonic_resolution_ns();
+    let source = read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
+    let result = if step <= 1_000 {
+        Ok(format!("steps of {step} ns ({source})"))
+    } else {
+        Err((format!("steps of {step} ns ({source})"), "shorter stages cannot be told apart; prefer the tsc clock source"))
+    };
+    check("clock", "every stage", result)
+}
