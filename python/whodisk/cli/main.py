@@ -1,2 +1,63 @@
-def run() -> None:
-    print("hi")
+"""The command line: hands over to the binary, or starts the Typer application; prints errors plainly."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from whodisk.cli import agent
+from whodisk.errors import WhodiskError
+
+
+def run() -> NoReturn:
+    """Entry point of the script `whodisk`. Exit codes: 0 done; 1 a check failed; 2 wrong use or error."""
+    try:
+        sys.exit(_run(sys.argv[1:]))
+    except BrokenPipeError:
+        _silence_stdout()
+        sys.exit(0)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        if arguments and arguments[0] in agent.COMMANDS:
+            # Nothing of Python is needed for these; do not even import it.
+            agent.become(arguments)
+        from whodisk.cli.app import application
+
+        code = application(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        raise
+    except agent.AgentError as error:
+        return error.exit_code
+    except WhodiskError as error:
+        return _fail(str(error), error)
+    except KeyboardInterrupt:
+        return _fail("interrupted")
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{name}{error.strerror or error}; check the path, its permissions and the free space", error)
+    except Exception as error:
+        what = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
+        return _fail(
+            f"{what}\nwhodisk: this is a bug in whodisk; please report it with the output of the same command "
+            "under WHODISK_DEBUG=1",
+            error,
+        )
+
+
+def _fail(message: str, error: BaseException | None = None) -> int:
+    if error is not None and os.environ.get("WHODISK_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exception(error)
+    print(f"whodisk: {message}", file=sys.stderr)
+    return 2
+
+
+def _silence_stdout() -> None:
+    """Whoever read stdout had enough; the interpreter must not complain about it while it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,79 @@
+"""The Typer application: one file per command, put together here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+import whodisk
+from whodisk.cli import agent, demo, report, solve
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What a command needs to know of the command line beyond its own options."""
+
+    #: Everything after ` -- `; None if there was none.
+    command: list[str] | None
+
+
+app = typer.Typer(
+    name="whodisk",
+    help="Finds what makes storage slow, and proves it.",
+    epilog="Exit codes: 0 done; 1 a requested check failed; 2 wrong use or error.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"whodisk {whodisk.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Finds what makes storage slow, and proves it."""
+
+
+app.command("demo", help=demo.HELP)(demo.demo)
+app.command("solve", help=solve.HELP)(solve.solve)
+app.command("report", help=report.HELP)(report.report)
+
+
+def _pass_through(name: str, text: str) -> None:
+    def command(context: typer.Context) -> None:
+        agent.become([name, *context.args])
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    app.command(name, help=text, add_help_option=False, context_settings=settings)(command)
+
+
+for _name, _text in agent.COMMANDS.items():
+    _pass_through(_name, _text)
+
+
+def application(arguments: list[str]) -> int:
+    """Runs the application and returns its exit code; wrong use is said in one plain line."""
+    command = None
+    if "--" in arguments:
+        split = arguments.index("--")
+        arguments, command = arguments[:split], arguments[split + 1 :]
+    try:
+        result = app(args=arguments, prog_name="whodisk", standalone_mode=False, obj=Invocation(command))
+    except typer.TyperException as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        if message:
+            typer.echo(f"whodisk: {message.rstrip('.')}; see whodisk --help", err=True)
+        return 2
+    except typer.Abort:
+        return 2
+    return result if isinstance(result, int) else 0

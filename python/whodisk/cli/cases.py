@@ -1,0 +1,62 @@
+"""What several commands do with a case: make it ready to read, save what was found out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whodisk.cli import agent
+from whodisk.errors import WhodiskError
+
+if TYPE_CHECKING:
+    from whodisk.findings import Verdict
+
+
+def ready(case: Path) -> Path:
+    """Seals `case` if that was not done yet, for instance because its recorder was killed.
+
+    Raises WhodiskError if `case` is no case.
+    """
+    meta = case / "case.json"
+    try:
+        state = json.loads(meta.read_text(encoding="utf-8")).get("state")
+    except (FileNotFoundError, NotADirectoryError):
+        raise WhodiskError(
+            f"{case}: expected a case (a directory with case.json), found none; check the path"
+        ) from None
+    except (ValueError, AttributeError):
+        # Whoever reads the case says what is wrong with this file.
+        return case
+    if state in ("recording", "recorded"):
+        print(f"whodisk: {case}: sealing", file=sys.stderr)
+        agent.call(["seal", str(case)])
+    return case
+
+
+def save_verdict(case: Path, verdict: Verdict) -> Path:
+    """Writes `findings.json` into the case. Raises OSError."""
+    path = case / "findings.json"
+    _replace(path, verdict.to_json())
+    return path
+
+
+def write_report(case: Path, verdict: dict[str, Any], output: Path | None = None) -> Path:
+    """Writes the HTML report (default: into the case). Raises OSError."""
+    from whodisk.report import html
+
+    path = output or case / "report.html"
+    html.write(case, verdict, path)
+    return path
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes `path` so that a reader sees the old or the new content, never a part."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
