@@ -5,7 +5,12 @@ use std::time::Duration;
 
 /// Finds what makes storage slow: the part that observes. It needs no Python on the node under test.
 #[derive(Debug, Parser)]
-#[command(name = "whodisk-agent", version, max_term_width = 110, arg_required_else_help = true)]
+#[command(
+    name = "whodisk-agent",
+    version,
+    max_term_width = 110,
+    arg_required_else_help = true
+)]
 #[command(after_help = "Exit codes: 0 done; 1 a requested check failed; 2 wrong use or error.")]
 pub struct Cli {
     /// What to do.
@@ -26,7 +31,7 @@ pub enum Command {
     #[command(hide = true)]
     Workload(WorkloadArgs),
     /// A real block device whose every request may be delayed, until Ctrl-C.
-    #[command(after_help = SLOWDISK_EXAMPLES)]
+    #[command(after_help = slowdisk_help())]
     Slowdisk(SlowdiskArgs),
     /// Turn the raw events of a case into Parquet tables; doing it twice gives the same bytes.
     #[command(after_help = SEAL_EXAMPLES)]
@@ -55,9 +60,19 @@ const RUN_EXAMPLES: &str = "Examples:
 
 Without root only the workload's own layer is recorded, and the case says so.";
 
-const SLOWDISK_EXAMPLES: &str = "Examples:
+/// Examples and the grammar of faults.
+fn slowdisk_help() -> String {
+    format!(
+        "Examples:
   whodisk slowdisk --size 1GiB --fault 'read tail 0.001 30ms'
-  whodisk slowdisk --size 512MiB --fault 'any stall every 2s for 200ms' --backing /var/tmp/slow.img";
+  whodisk slowdisk --latency 80us --fault 'any stall 2s 200ms' --backing /var/tmp/slow.img
+
+{}
+
+It needs root, FUSE and loop devices. The first line on stdout is the path of the device.",
+        slowdisk::FAULT_HELP
+    )
+}
 
 const SEAL_EXAMPLES: &str = "Examples:
   whodisk seal slow.case
@@ -91,7 +106,7 @@ pub struct CaseArgs {
 pub struct RecordArgs {
     #[command(flatten)]
     pub case: CaseArgs,
-    /// Stop after this long, e.g. 30s, 500ms, 2m; a command still running then is ended with SIGTERM.
+    /// Stop after this long, e.g. 30s, 500ms, 2min; a command still running then is ended with SIGTERM.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// The command to observe, with its arguments.
@@ -124,16 +139,25 @@ pub struct WorkloadArgs {
 /// `slowdisk`.
 #[derive(Debug, Args)]
 pub struct SlowdiskArgs {
-    /// Size of the device, e.g. 1GiB.
+    /// Size of the device, a multiple of 4 KiB.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub size: String,
-    /// A fault, repeatable, e.g. 'read tail 0.001 30ms'.
+    /// A fault in the grammar below; repeat it for several.
     #[arg(long = "fault", value_name = "FAULT")]
     pub faults: Vec<String>,
+    /// What every read and write takes besides faults, e.g. 100us [default: as fast as it can]
+    #[arg(long, value_name = "TIME")]
+    pub latency: Option<String>,
     /// File that holds the data [default: memory]
     #[arg(long, value_name = "FILE")]
     pub backing: Option<PathBuf>,
-    /// Seed of the random decisions.
+    /// File for one JSON line per injected fault.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Stop after this long [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// Seed of the random draws: the same seed hits the same requests.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
@@ -176,20 +200,28 @@ pub struct CompletionArgs {
     pub shell: clap_complete::Shell,
 }
 
-/// Reads a time with its unit: `ns`, `us`, `ms`, `s`, `m`, `h`. A number without a unit is an error.
+/// Reads a time with its unit: `ns`, `us`, `ms`, `s`, `min`, `h`. A number without a unit is an error.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let seconds_per_unit = match unit.trim() {
         "ns" => 1e-9,
         "us" => 1e-6,
         "ms" => 1e-3,
         "s" => 1.0,
-        "m" | "min" => 60.0,
+        "min" => 60.0,
         "h" => 3600.0,
-        other => return Err(format!("expected a number with a unit (ms, s, m, h), found unit '{other}'")),
+        other => {
+            return Err(format!(
+                "expected a number with a unit (ms, s, min, h), found unit '{other}'"
+            ))
+        }
     };
-    let value: f64 = number.parse().map_err(|_| format!("expected a number before '{unit}', found '{number}'"))?;
+    let value: f64 = number
+        .parse()
+        .map_err(|_| format!("expected a number before '{unit}', found '{number}'"))?;
     Duration::try_from_secs_f64(value * seconds_per_unit)
         .ok()
         .filter(|d| !d.is_zero())
@@ -210,8 +242,8 @@ mod tests {
     fn durations_need_a_unit() {
         assert_eq!(parse_duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
-        for bad in ["10", "", "s", "-1s", "0s", "1 fortnight", "1e300h", "NaNs"] {
+        assert_eq!(parse_duration("2min"), Ok(Duration::from_secs(120)));
+        for bad in ["10", "", "s", "-1s", "0s", "2m", "1 fortnight", "1e300h", "NaNs"] {
             assert!(parse_duration(bad).is_err(), "{bad:?} was taken");
         }
     }

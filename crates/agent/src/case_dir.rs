@@ -30,7 +30,11 @@ impl CaseDir {
             }
             io_failure(&raw, "create", &error)
         })?;
-        Ok(CaseDir { path: path.to_path_buf(), created, _lock: lock })
+        Ok(CaseDir {
+            path: path.to_path_buf(),
+            created,
+            _lock: lock,
+        })
     }
 
     /// `raw/` of this case.
@@ -99,7 +103,10 @@ mod tests {
         drop(CaseDir::create(&fresh).unwrap());
         let refused = CaseDir::create(&fresh).err().unwrap().message;
         assert!(refused.contains("new or empty"), "{refused}");
-        let missing = CaseDir::create(&dir.path().join("no/such/parent")).err().unwrap().message;
+        let missing = CaseDir::create(&dir.path().join("no/such/parent"))
+            .err()
+            .unwrap()
+            .message;
         assert!(missing.contains("check the path"), "{missing}");
     }
 

@@ -47,7 +47,8 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 pub fn look_up(program: &std::ffi::OsStr) -> io::Result<PathBuf> {
     let executable = |path: &Path| {
         use std::os::unix::fs::PermissionsExt;
-        path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        path.metadata()
+            .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
     };
     if program.as_bytes().contains(&b'/') {
         let path = PathBuf::from(program);
@@ -114,7 +115,11 @@ impl Gated {
                 libc::_exit(127);
             }
         }
-        Ok(Gated { pid, gate: gate_in, report: report_out })
+        Ok(Gated {
+            pid,
+            gate: gate_in,
+            report: report_out,
+        })
     }
 
     /// Lets the child go. Error: why the program could not be executed.
@@ -148,7 +153,11 @@ impl Running {
         let mut status = 0;
         // SAFETY: our own child.
         let got = unsafe {
-            libc::waitpid(self.pid, &raw mut status, libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED)
+            libc::waitpid(
+                self.pid,
+                &raw mut status,
+                libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED,
+            )
         };
         if got != self.pid {
             return None;
@@ -186,11 +195,19 @@ mod tests {
     fn looks_up_like_a_shell() {
         assert!(look_up("sh".as_ref()).is_ok());
         assert_eq!(
-            look_up("no-such-program-anywhere".as_ref()).unwrap_err().raw_os_error(),
+            look_up("no-such-program-anywhere".as_ref())
+                .unwrap_err()
+                .raw_os_error(),
             Some(libc::ENOENT)
         );
-        assert_eq!(look_up("/etc/passwd".as_ref()).unwrap_err().raw_os_error(), Some(libc::EACCES));
-        assert_eq!(look_up("./no/such".as_ref()).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(
+            look_up("/etc/passwd".as_ref()).unwrap_err().raw_os_error(),
+            Some(libc::EACCES)
+        );
+        assert_eq!(
+            look_up("./no/such".as_ref()).unwrap_err().raw_os_error(),
+            Some(libc::ENOENT)
+        );
     }
 
     #[test]

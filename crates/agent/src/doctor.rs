@@ -22,13 +22,25 @@ struct Check {
 
 /// Prints the checks.
 pub fn main(args: &DoctorArgs) -> Result<(), Failure> {
-    let checks = [privileges(), btf(), block_probe(), io_uring(), direct_io(), fuse(), loop_devices(), clock()];
+    let checks = [
+        privileges(),
+        btf(),
+        block_probe(),
+        io_uring(),
+        direct_io(),
+        fuse(),
+        loop_devices(),
+        clock(),
+    ];
     if args.json {
         return print_json(&serde_json::json!({ "checks": checks }));
     }
     for check in &checks {
         let mark = if check.ok { "ok" } else { "--" };
-        print(&format!("{mark}  {:<16} {} (for {})", check.name, check.found, check.needed_for))?;
+        print(&format!(
+            "{mark}  {:<16} {} (for {})",
+            check.name, check.found, check.needed_for
+        ))?;
         if !check.ok && !check.to_do.is_empty() {
             print(&format!("                     {}", check.to_do))?;
         }
@@ -36,14 +48,29 @@ pub fn main(args: &DoctorArgs) -> Result<(), Failure> {
     let missing = checks.iter().filter(|c| !c.ok).count();
     print(&match missing {
         0 => "This host lets whodisk observe everything that this version can.".to_string(),
-        n => format!("{n} of {} are missing; verdicts will say what they could not see.", checks.len()),
+        n => format!(
+            "{n} of {} are missing; verdicts will say what they could not see.",
+            checks.len()
+        ),
     })
 }
 
 fn check(name: &'static str, needed_for: &'static str, result: Result<String, (String, &str)>) -> Check {
     match result {
-        Ok(found) => Check { name, ok: true, found, needed_for, to_do: String::new() },
-        Err((found, to_do)) => Check { name, ok: false, found, needed_for, to_do: to_do.into() },
+        Ok(found) => Check {
+            name,
+            ok: true,
+            found,
+            needed_for,
+            to_do: String::new(),
+        },
+        Err((found, to_do)) => Check {
+            name,
+            ok: false,
+            found,
+            needed_for,
+            to_do: to_do.into(),
+        },
     }
 }
 
@@ -63,7 +90,10 @@ fn privileges() -> Check {
     let result = if has(21) || (has(38) && has(39)) {
         Ok("may load BPF programs".to_string())
     } else {
-        Err(("neither CAP_SYS_ADMIN nor CAP_BPF and CAP_PERFMON".to_string(), "run whodisk as root (sudo)"))
+        Err((
+            "neither CAP_SYS_ADMIN nor CAP_BPF and CAP_PERFMON".to_string(),
+            "run whodisk as root (sudo)",
+        ))
     };
     check("privileges", "layer block", result)
 }
@@ -74,7 +104,10 @@ fn btf() -> Check {
     let result = if Path::new(path).exists() {
         Ok(format!("kernel {kernel} has BTF"))
     } else {
-        Err((format!("kernel {kernel} without {path}"), "use a kernel built with CONFIG_DEBUG_INFO_BTF"))
+        Err((
+            format!("kernel {kernel} without {path}"),
+            "use a kernel built with CONFIG_DEBUG_INFO_BTF",
+        ))
     };
     check("kernel", "layer block", result)
 }
@@ -99,7 +132,10 @@ fn io_uring() -> Check {
         let error = std::io::Error::last_os_error();
         let setting = read("/proc/sys/kernel/io_uring_disabled").unwrap_or_else(|| "absent".into());
         let found = format!("{error} (kernel.io_uring_disabled is {setting})");
-        Err((found, "sysctl kernel.io_uring_disabled=0, or allow io_uring in the container's seccomp profile"))
+        Err((
+            found,
+            "sysctl kernel.io_uring_disabled=0, or allow io_uring in the container's seccomp profile",
+        ))
     };
     check("io_uring", "whodisk run", result)
 }
@@ -114,9 +150,10 @@ fn direct_io() -> Check {
         .open(&path);
     let result = match &opened {
         Ok(_) => Ok("works in this directory".to_string()),
-        Err(error) => {
-            Err((format!("not in this directory: {error}"), "work in a directory on a real disk that you may write"))
-        }
+        Err(error) => Err((
+            format!("not in this directory: {error}"),
+            "work in a directory on a real disk that you may write",
+        )),
     };
     // The file may exist even if opening it with O_DIRECT failed.
     let _ = fs::remove_file(&path);
@@ -132,9 +169,16 @@ fn fuse() -> Check {
 }
 
 fn loop_devices() -> Check {
-    let result = match fs::OpenOptions::new().read(true).write(true).open("/dev/loop-control") {
+    let result = match fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/loop-control")
+    {
         Ok(_) => Ok("/dev/loop-control opens".to_string()),
-        Err(error) => Err((format!("/dev/loop-control: {error}"), "run as root; modprobe loop")),
+        Err(error) => Err((
+            format!("/dev/loop-control: {error}"),
+            "run as root; modprobe loop",
+        )),
     };
     check("loop devices", "whodisk slowdisk", result)
 }
@@ -145,7 +189,10 @@ fn clock() -> Check {
     let result = if step <= 1_000 {
         Ok(format!("steps of {step} ns ({source})"))
     } else {
-        Err((format!("steps of {step} ns ({source})"), "shorter stages cannot be told apart; prefer the tsc clock source"))
+        Err((
+            format!("steps of {step} ns ({source})"),
+            "shorter stages cannot be told apart; prefer the tsc clock source",
+        ))
     };
     check("clock", "every stage", result)
 }

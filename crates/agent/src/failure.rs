@@ -18,12 +18,18 @@ pub struct Failure {
 impl Failure {
     /// Wrong use, or something went wrong: exit code 2.
     pub fn error(message: impl Display) -> Failure {
-        Failure { code: ERROR, message: message.to_string() }
+        Failure {
+            code: ERROR,
+            message: message.to_string(),
+        }
     }
 
     /// A check that was asked for failed, and its result was printed: exit code 1.
     pub fn check() -> Failure {
-        Failure { code: CHECK_FAILED, message: String::new() }
+        Failure {
+            code: CHECK_FAILED,
+            message: String::new(),
+        }
     }
 }
 

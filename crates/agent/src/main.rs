@@ -56,8 +56,12 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
 fn report_panics() {
     std::panic::set_hook(Box::new(|info| {
         let what = info.payload_as_str().unwrap_or("no message");
-        let place = info.location().map_or(String::new(), |l| format!("{}:{}: ", l.file(), l.line()));
+        let place = info
+            .location()
+            .map_or(String::new(), |l| format!("{}:{}: ", l.file(), l.line()));
         output::say(&format!("internal error: {place}{what}"));
-        output::say("this is a bug in whodisk; please report it with these lines and the command that led here");
+        output::say(
+            "this is a bug in whodisk; please report it with these lines and the command that led here",
+        );
     }));
 }

@@ -54,13 +54,21 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
         "--raw".into(),
         case.join("raw").into_os_string(),
     ];
-    let subject = Subject::Engine { program, argv: argv.to_vec() };
-    let case = CaseArgs { case: Some(case), ..args.case };
+    let subject = Subject::Engine {
+        program,
+        argv: argv.to_vec(),
+    };
+    let case = CaseArgs {
+        case: Some(case),
+        ..args.case
+    };
     observe("run", &subject, &case, None, !args.app_only)
 }
 
 fn case_path(args: &CaseArgs) -> PathBuf {
-    args.case.clone().unwrap_or_else(|| PathBuf::from(format!("whodisk-{}", Utc::now().compact())))
+    args.case
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("whodisk-{}", Utc::now().compact())))
 }
 
 fn cannot_execute(name: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
@@ -70,7 +78,9 @@ fn cannot_execute(name: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
         _ => error.to_string(),
     };
     let name = name.to_string_lossy();
-    Failure::error(format!("command '{name}': expected an executable program, found {found}; check its name and PATH"))
+    Failure::error(format!(
+        "command '{name}': expected an executable program, found {found}; check its name and PATH"
+    ))
 }
 
 fn observe(
@@ -132,14 +142,18 @@ impl Recording {
             Ok(probe) => Some(probe),
             Err(reason) if own_engine => {
                 say(&format!("recording without the block layer: {reason}"));
-                meta.not_observed.push(unseen("block requests (layer block)", &reason));
+                meta.not_observed
+                    .push(unseen("block requests (layer block)", &reason));
                 None
             }
             Err(reason) => {
                 if let Some(gated) = gated {
                     gated.give_up();
                 }
-                return Err((dir, Failure::error(format!("cannot observe block requests: {reason}"))));
+                return Err((
+                    dir,
+                    Failure::error(format!("cannot observe block requests: {reason}")),
+                ));
             }
         };
         let child = match gated {
@@ -156,7 +170,15 @@ impl Recording {
                 }
             }
         };
-        Ok(Recording { dir, meta, system, probe, child, own_engine, ended: None })
+        Ok(Recording {
+            dir,
+            meta,
+            system,
+            probe,
+            child,
+            own_engine,
+            ended: None,
+        })
     }
 
     /// Waits for the end: the command's, the duration's, or a signal's.
@@ -189,7 +211,12 @@ impl Recording {
                     Some(_) => {}
                 }
             }
-            if let Some(error) = self.probe.as_ref().and_then(Probe::failed).filter(|_| !probe_failed) {
+            if let Some(error) = self
+                .probe
+                .as_ref()
+                .and_then(Probe::failed)
+                .filter(|_| !probe_failed)
+            {
                 probe_failed = true;
                 progress.clear();
                 say(&format!("recording stopped early: {error}"));
@@ -209,7 +236,9 @@ impl Recording {
     fn announce(&self) {
         let path = self.dir.path.display();
         match &self.child {
-            None => say(&format!("recording all block requests into {path}; Ctrl-C ends it")),
+            None => say(&format!(
+                "recording all block requests into {path}; Ctrl-C ends it"
+            )),
             Some(child) => say(&format!("recording into {path}; process {}", child.pid)),
         }
     }
@@ -253,7 +282,9 @@ impl Recording {
             subject: format!("process {pid}"),
             detail: detail.into(),
         };
-        let Ok(mut line) = serde_json::to_string(&row) else { return };
+        let Ok(mut line) = serde_json::to_string(&row) else {
+            return;
+        };
         line.push('\n');
         let path = self.dir.raw().join("events.jsonl");
         let written = std::fs::OpenOptions::new()
@@ -262,7 +293,10 @@ impl Recording {
             .open(path)
             .and_then(|mut file| file.write_all(line.as_bytes()));
         if let Err(error) = written {
-            say(&format!("{}: cannot append to raw/events.jsonl: {error}", self.dir.path.display()));
+            say(&format!(
+                "{}: cannot append to raw/events.jsonl: {error}",
+                self.dir.path.display()
+            ));
         }
     }
 
@@ -294,8 +328,20 @@ impl Recording {
         drop(self);
         // From here on Ctrl-C only interrupts the sealing, which leaves the raw events as they are.
         restore(signals);
-        let sealed = if args.no_seal { None } else { Some(seal::seal_case(&path, args.drop_raw)?) };
-        say(&format!("case {}{}", path.display(), if sealed.is_some() { "" } else { " (raw events only)" }));
+        let sealed = if args.no_seal {
+            None
+        } else {
+            Some(seal::seal_case(&path, args.drop_raw)?)
+        };
+        say(&format!(
+            "case {}{}",
+            path.display(),
+            if sealed.is_some() {
+                ""
+            } else {
+                " (raw events only)"
+            }
+        ));
         if args.json {
             print_json(&serde_json::json!({
                 "case": path, "command_status": status, "duration_ns": duration_ns, "sealed": sealed,
@@ -328,9 +374,16 @@ impl Recording {
             // The engine has said why on stderr.
             String::new()
         } else {
-            format!("{}: the workload process ended with {}", self.dir.path.display(), status_words(status))
+            format!(
+                "{}: the workload process ended with {}",
+                self.dir.path.display(),
+                status_words(status)
+            )
         };
-        Some(Failure { code: crate::failure::ERROR, message })
+        Some(Failure {
+            code: crate::failure::ERROR,
+            message,
+        })
     }
 
     fn has_app_rows(&self) -> bool {
@@ -375,11 +428,20 @@ fn fork(subject: &Subject, signals: &Signals) -> std::io::Result<Option<Gated>> 
 
 fn restore(signals: &Signals) {
     // SAFETY: restores the mask that this thread had before.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const signals.original_mask, std::ptr::null_mut()) };
+    unsafe {
+        libc::pthread_sigmask(
+            libc::SIG_SETMASK,
+            &raw const signals.original_mask,
+            std::ptr::null_mut(),
+        )
+    };
 }
 
 fn unseen(what: &str, because: &str) -> Unseen {
-    Unseen { what: what.into(), because: because.into() }
+    Unseen {
+        what: what.into(),
+        because: because.into(),
+    }
 }
 
 fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseMeta {
@@ -421,16 +483,40 @@ fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseMeta 
 /// What this version never observes. Every entry that a later probe makes untrue goes with that probe.
 fn always_unseen(own_engine: bool) -> Vec<Unseen> {
     let no_probe = |what: &str, consequence: &str| {
-        unseen(what, &format!("this version of whodisk has no probe for it; {consequence}"))
+        unseen(
+            what,
+            &format!("this version of whodisk has no probe for it; {consequence}"),
+        )
     };
     let mut list = vec![
-        no_probe("system calls (layer syscall)", "time above the block layer is one stage, whatever the kernel did there"),
-        no_probe("run queue and steal time", "a submitter that waits for a CPU counts as app, fs or reap time"),
-        no_probe("page cache", "hits, readahead and writeback show only as block requests"),
-        no_probe("I/O controllers and writeback throttling", "time held back on purpose counts as fs or queue time"),
-        no_probe("interrupt handlers of other devices", "time they take inside an interrupt is not told apart"),
-        no_probe("bios on stacked devices (dm, md)", "only requests at the devices below are seen"),
-        no_probe("inside of the drive (layer device)", "device time includes driver, bus and firmware"),
+        no_probe(
+            "system calls (layer syscall)",
+            "time above the block layer is one stage, whatever the kernel did there",
+        ),
+        no_probe(
+            "run queue and steal time",
+            "a submitter that waits for a CPU counts as app, fs or reap time",
+        ),
+        no_probe(
+            "page cache",
+            "hits, readahead and writeback show only as block requests",
+        ),
+        no_probe(
+            "I/O controllers and writeback throttling",
+            "time held back on purpose counts as fs or queue time",
+        ),
+        no_probe(
+            "interrupt handlers of other devices",
+            "time they take inside an interrupt is not told apart",
+        ),
+        no_probe(
+            "bios on stacked devices (dm, md)",
+            "only requests at the devices below are seen",
+        ),
+        no_probe(
+            "inside of the drive (layer device)",
+            "device time includes driver, bus and firmware",
+        ),
     ];
     if !own_engine {
         list.push(unseen(
@@ -457,18 +543,25 @@ fn system_changes(before: &SystemMeta, after: &SystemMeta) -> Vec<String> {
             }
         }
     }
-    let appeared = after.devices.keys().filter(|name| !before.devices.contains_key(*name));
+    let appeared = after
+        .devices
+        .keys()
+        .filter(|name| !before.devices.contains_key(*name));
     changes.extend(appeared.map(|name| format!("device {name} appeared")));
     for (target, old) in &before.mounts {
         match after.mounts.get(target) {
             None => changes.push(format!("{target} was unmounted")),
-            Some(new) if new != old => changes.push(format!("{target} was mounted anew with {}", new.join(" "))),
+            Some(new) if new != old => {
+                changes.push(format!("{target} was mounted anew with {}", new.join(" ")))
+            }
             Some(_) => {}
         }
     }
     for (irq, [name, affinity]) in &before.irqs {
         if let Some([_, now]) = after.irqs.get(irq).filter(|new| new[1] != *affinity) {
-            changes.push(format!("interrupt {irq} ({name}): affinity was {affinity}, is {now}"));
+            changes.push(format!(
+                "interrupt {irq} ({name}): affinity was {affinity}, is {now}"
+            ));
         }
     }
     changes
@@ -505,7 +598,13 @@ mod tests {
         assert_eq!(system_changes(&before, &before), Vec::<String>::new());
         let changed = system_changes(&before, &system("mq-deadline"));
         assert_eq!(changed, ["device vda: scheduler was 'none', is 'mq-deadline'"]);
-        assert_eq!(system_changes(&before, &SystemMeta::default()), ["device vda is gone"]);
-        assert_eq!(system_changes(&SystemMeta::default(), &before), ["device vda appeared"]);
+        assert_eq!(
+            system_changes(&before, &SystemMeta::default()),
+            ["device vda is gone"]
+        );
+        assert_eq!(
+            system_changes(&SystemMeta::default(), &before),
+            ["device vda appeared"]
+        );
     }
 }

@@ -35,8 +35,17 @@ impl Progress {
     /// Starts silent; the first line comes after one period.
     pub fn new() -> Progress {
         let terminal = std::io::stderr().is_terminal();
-        let every = if terminal { Duration::from_millis(500) } else { Duration::from_secs(5) };
-        Progress { terminal, every, last: Instant::now(), shown: false }
+        let every = if terminal {
+            Duration::from_millis(500)
+        } else {
+            Duration::from_secs(5)
+        };
+        Progress {
+            terminal,
+            every,
+            last: Instant::now(),
+            shown: false,
+        }
     }
 
     /// Shows `text` if it is time.

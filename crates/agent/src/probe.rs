@@ -34,7 +34,11 @@ impl Probe {
 
     /// Detaches and closes the streams.
     pub fn stop(self) -> Stopped {
-        Stopped { probes: BTreeMap::new(), not_observed: Vec::new(), failure: None }
+        Stopped {
+            probes: BTreeMap::new(),
+            not_observed: Vec::new(),
+            failure: None,
+        }
     }
 }
 

@@ -31,8 +31,14 @@ pub fn seal_case(case: &Path, drop_raw: bool) -> Result<Sealed, Failure> {
     let meta = case::meta::CaseMeta::read(case)?;
     let Some(_lock) = lock_for_sealing(case)? else {
         if meta.state == case::meta::State::Sealed {
-            say(&format!("{}: sealed already, and its raw events are gone; nothing to do", case.display()));
-            return Ok(Sealed { rows: rows(&meta), raw_dropped: true });
+            say(&format!(
+                "{}: sealed already, and its raw events are gone; nothing to do",
+                case.display()
+            ));
+            return Ok(Sealed {
+                rows: rows(&meta),
+                raw_dropped: true,
+            });
         }
         return Err(Failure::error(format!(
             "{}: expected raw events or Parquet tables, found neither; nothing of this recording is left",
@@ -45,9 +51,15 @@ pub fn seal_case(case: &Path, drop_raw: bool) -> Result<Sealed, Failure> {
         let raw = case.join("raw");
         std::fs::remove_dir_all(&raw).map_err(|error| io_failure(&raw, "remove", &error))?;
     }
-    Ok(Sealed { rows: rows(&meta), raw_dropped: drop_raw })
+    Ok(Sealed {
+        rows: rows(&meta),
+        raw_dropped: drop_raw,
+    })
 }
 
 fn rows(meta: &case::meta::CaseMeta) -> std::collections::BTreeMap<String, u64> {
-    meta.layers.iter().map(|(name, layer)| (name.clone(), layer.rows)).collect()
+    meta.layers
+        .iter()
+        .map(|(name, layer)| (name.clone(), layer.rows))
+        .collect()
 }

@@ -39,14 +39,21 @@ impl Signals {
             if fd < 0 {
                 return Err(io::Error::last_os_error());
             }
-            Ok(Signals { fd: OwnedFd::from_raw_fd(fd), original_mask: original.assume_init() })
+            Ok(Signals {
+                fd: OwnedFd::from_raw_fd(fd),
+                original_mask: original.assume_init(),
+            })
         }
     }
 
     /// Waits up to `timeout` for signals and returns those that came, in their order.
     pub fn wait(&self, timeout: Duration) -> Vec<Arrived> {
         let milliseconds = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX).max(1);
-        let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll = libc::pollfd {
+            fd: self.fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
         // SAFETY: one valid pollfd.
         unsafe { libc::poll(&raw mut poll, 1, milliseconds) };
         let mut arrived = Vec::new();
@@ -59,7 +66,10 @@ impl Signals {
                 return arrived;
             }
             let info = unsafe { info.assume_init() };
-            arrived.push(Arrived { signal: info.ssi_signo as i32, from_terminal: info.ssi_code == libc::SI_KERNEL });
+            arrived.push(Arrived {
+                signal: info.ssi_signo as i32,
+                from_terminal: info.ssi_code == libc::SI_KERNEL,
+            });
         }
     }
 }

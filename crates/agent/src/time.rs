@@ -49,7 +49,10 @@ impl Utc {
     pub fn rfc3339(&self) -> String {
         let t = &self.0;
         let (year, month) = (t.tm_year + 1900, t.tm_mon + 1);
-        format!("{year:04}-{month:02}-{:02}T{:02}:{:02}:{:02}Z", t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec)
+        format!(
+            "{year:04}-{month:02}-{:02}T{:02}:{:02}:{:02}Z",
+            t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec
+        )
     }
 
     /// `20260131T235959Z`, for names of directories.

@@ -30,8 +30,11 @@ fn text(case: &str, report: &case::verify::Report) -> String {
         let _ = writeln!(text, "missing: {missing}");
     }
     for p in &report.problems {
-        let _ =
-            writeln!(text, "problem: {}: {}: expected {}, found {}; {}", p.path, p.at, p.expected, p.found, p.hint);
+        let _ = writeln!(
+            text,
+            "problem: {}: {}: expected {}, found {}; {}",
+            p.path, p.at, p.expected, p.found, p.hint
+        );
     }
     let verdict = match (report.problems.len(), report.missing.len()) {
         (0, 0) => "whole".to_string(),
@@ -62,7 +65,10 @@ mod tests {
             hint: "seal again".into(),
         });
         let text = text("a.case", &report);
-        assert!(text.contains("ops: row 3: expected stages that sum to 10, found 11; seal again"), "{text}");
+        assert!(
+            text.contains("ops: row 3: expected stages that sum to 10, found 11; seal again"),
+            "{text}"
+        );
         assert!(text.contains("damaged: 1"));
     }
 }
