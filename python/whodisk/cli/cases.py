@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whodisk.cli import agent
 from whodisk.errors import WhodiskError
@@ -42,7 +42,7 @@ def save_verdict(case: Path, verdict: Verdict) -> Path:
     return path
 
 
-def write_report(case: Path, verdict: dict[str, Any], output: Path | None = None) -> Path:
+def write_report(case: Path, verdict: Verdict, output: Path | None = None) -> Path:
     """Writes the HTML report (default: into the case). Raises OSError."""
     from whodisk.report import html
 

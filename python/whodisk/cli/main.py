@@ -39,7 +39,9 @@ def _run(arguments: list[str]) -> int:
         return _fail("interrupted")
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{name}{error.strerror or error}; check the path, its permissions and the free space", error)
+        return _fail(
+            f"{name}{error.strerror or error}; check the path, its permissions and the free space", error
+        )
     except Exception as error:
         what = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
         return _fail(

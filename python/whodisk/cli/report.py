@@ -25,5 +25,5 @@ def report(
     from whodisk.cli.solve import find_verdict
 
     case = ready(case)
-    path = write_report(case, find_verdict(case).to_dict(), output)
+    path = write_report(case, find_verdict(case), output)
     typer.echo(f"report: {path}")

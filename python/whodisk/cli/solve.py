@@ -64,7 +64,7 @@ def solve(
     trouble: OSError | None = None
     try:
         save_verdict(case, verdict)
-        report = None if no_report else write_report(case, verdict.to_dict())
+        report = None if no_report else write_report(case, verdict)
     except OSError as error:
         # The verdict is worth more than its copy on disk: print it first.
         trouble = error
@@ -93,9 +93,13 @@ def find_verdict(case: Path, expect: list[str] | None = None, against: Path | No
 def _case(case: Path | None, output: Path | None, command: list[str] | None, duration: str | None) -> Path:
     if command is None:
         if case is None:
-            raise WhodiskError("expected a case, or a command after --, found neither; see whodisk solve --help")
+            raise WhodiskError(
+                "expected a case, or a command after --, found neither; see whodisk solve --help"
+            )
         if output is not None or duration is not None:
-            raise WhodiskError("-o and --duration belong to a recording; expected -- CMD after them, found none")
+            raise WhodiskError(
+                "-o and --duration belong to a recording; expected -- CMD after them, found none"
+            )
         return case
     if case is not None or not command:
         found = f"'{case}' as well" if case is not None else "nothing after --"

@@ -1,0 +1,304 @@
+"""`whodisk demo`: the main job on this machine, by public commands only, each printed before it runs."""
+
+from __future__ import annotations
+
+import json
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from whodisk.cli import agent
+from whodisk.errors import WhodiskError
+
+HELP = """Show the whole walk on this machine in about a minute.
+
+A real workload on your own disk; the same with a submitter that is stopped for 100 ms now and then; the same on
+a disk in which 1 of 1,000 reads takes 30 ms. whodisk records each, solves it, and at the end what was injected
+stands beside what was named. Everything goes to ./whodisk-demo, which is replaced. The exit code is 1 if a
+culprit was not named.
+"""
+
+MARKER = ".whodisk-demo"
+SPEC = """# The IOmeter "VM server" pattern, short.
+[workload]
+targets = ["{target}"]
+file_size = "256MiB"
+allow_overwrite = true      # the target is the demo's own
+block_sizes = "4KiB"
+read = "60%"
+random = "55%"
+workers = 4
+queue_depth = {queue_depth}
+ramp = "500ms"
+duration = "{seconds}s"
+seed = 20
+"""
+STOP_SECONDS = 0.1
+TAIL_FAULT = "read tail 0.001 30ms"
+
+
+@dataclass(frozen=True)
+class Act:
+    """One part of the demo and how it went."""
+
+    injected: str
+    #: Claims of the verdict, most important first.
+    named: list[str]
+    #: What decides: None where nothing was injected.
+    right: bool | None
+    note: str = ""
+
+
+def demo(
+    seconds: Annotated[int, typer.Option(min=2, max=600, help="Length of each measurement.")] = 6,
+    directory: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="DIR", help="Where everything goes; replaced at each run."),
+    ] = Path("whodisk-demo"),
+) -> None:
+    """Runs the three acts and compares."""
+    stage = Stage(directory, seconds)
+    stage.prepare()
+    try:
+        acts = [stage.own_disk(), stage.stopped_submitter(), stage.slow_disk()]
+    finally:
+        stage.data.unlink(missing_ok=True)
+    _summary(acts, stage)
+    if any(act.right is False for act in acts):
+        raise typer.Exit(1)
+
+
+class Stage:
+    """Files and facts that the acts share."""
+
+    def __init__(self, directory: Path, seconds: int) -> None:
+        self.directory = directory
+        self.seconds = seconds
+        self.whodisk = sys.argv[0]
+        self.unseen: dict[str, str] = {}
+        self.data = directory / "data.bin"
+
+    def prepare(self) -> None:
+        """Makes the directory, says what this host does not let us see, finds a real disk."""
+        directory = self.directory
+        if directory.exists():
+            if not (directory / MARKER).is_file():
+                raise WhodiskError(
+                    f"{directory}: expected a directory of an earlier demo, found one without {MARKER}; "
+                    "choose another with -o or remove it"
+                )
+            shutil.rmtree(directory)
+        directory.mkdir(parents=True)
+        (directory / MARKER).touch()
+        self.data = _real_disk(directory) / self.data.name
+        self._say("First: what can be observed here?")
+        checks = agent.call_json(["doctor", "--json"])["checks"]
+        self._command(["doctor"])
+        self.unseen = {check["name"]: check["found"] for check in checks if not check["ok"]}
+
+    @property
+    def sees_block(self) -> bool:
+        """Whether block requests can be recorded."""
+        return not {"privileges", "kernel", "block probe"} & self.unseen.keys()
+
+    def own_disk(self) -> Act:
+        """The workload as it is."""
+        self._say(f"1. A real workload on your own disk ({self.data.resolve().parent}).")
+        case = self._recorded("1-own-disk", str(self.data))
+        return Act("nothing", self._claims(case), None)
+
+    def stopped_submitter(self) -> Act:
+        """The same, and now and then somebody stops the process that submits."""
+        self._say("2. The same, but its process is stopped for 100 ms now and then. The disk is innocent.")
+        stops: list[float] = []
+        case = self._recorded(
+            "2-stopped", str(self.data), lambda case: stops.extend(_stop_now_and_then(case))
+        )
+        findings = self._findings(case)
+        right = any(finding["detector"] == "submitter_gap" for finding in findings)
+        injected = f"submitter stopped {len(stops)} times for {STOP_SECONDS * 1000:.0f} ms"
+        return Act(injected, self._claims(case), right)
+
+    def slow_disk(self) -> Act:
+        """The same on a disk with a slow tail."""
+        injected = "1 of 1,000 reads takes 30 ms longer"
+        missing = [
+            self.unseen[name] for name in ("privileges", "FUSE", "loop devices") if name in self.unseen
+        ]
+        self._say("3. The same on a disk in which 1 of 1,000 reads takes 30 ms longer.")
+        if missing:
+            print(f"   left out: a slow disk needs root, FUSE and loop devices here ({'; '.join(missing)})")
+            return Act(injected, [], None, "left out, see above")
+        with self._slowdisk() as device:
+            case = self._recorded("3-slow-disk", device)
+            name = Path(device).name
+        findings = self._findings(case)
+        return Act(injected, self._claims(case), any(_blames_device(finding, name) for finding in findings))
+
+    def _recorded(self, name: str, target: str, meddle: Callable[[Path], None] | None = None) -> Path:
+        """Runs the workload on `target`, meddles with it meanwhile, and solves the case."""
+        spec = self.directory / f"{name}.toml"
+        spec.write_text(SPEC.format(target=target, seconds=self.seconds, queue_depth=16), encoding="utf-8")
+        case = self.directory / f"{name}.case"
+        run = [self.whodisk, "run", str(spec), "-o", str(case), "--drop-raw"]
+        _show(run, " &" if meddle else "")
+        with subprocess.Popen(run) as process:
+            if meddle:
+                meddle(case)
+            _finish(process)
+        self._command(["solve", str(case)])
+        return case
+
+    @contextmanager
+    def _slowdisk(self) -> Iterator[str]:
+        command = [self.whodisk, "slowdisk", "--size", "256MiB", "--fault", TAIL_FAULT]
+        _show(command, " &")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            output: IO[str] | None = process.stdout
+            assert output is not None
+            device = output.readline().strip()
+            if not device:
+                _finish(process)
+                raise WhodiskError(
+                    "slowdisk: expected the path of a device, found nothing; see its message above"
+                )
+            print(f"   {device}")
+            try:
+                yield device
+            finally:
+                process.send_signal(signal.SIGINT)
+                print("".join(f"   {line}" for line in output), end="")
+                process.wait()
+
+    def _command(self, arguments: list[str]) -> None:
+        command = [self.whodisk, *arguments]
+        _show(command)
+        with subprocess.Popen(command) as process:
+            _finish(process)
+
+    def _findings(self, case: Path) -> list[dict[str, Any]]:
+        verdict = json.loads((case / "findings.json").read_text(encoding="utf-8"))
+        findings: list[dict[str, Any]] = verdict["findings"]
+        return findings
+
+    def _claims(self, case: Path) -> list[str]:
+        verdict = json.loads((case / "findings.json").read_text(encoding="utf-8"))
+        claims = [finding["claim"] for finding in verdict["findings"]]
+        return claims or [f"{verdict['status']}: {verdict['limit'] or 'no culprit'}"]
+
+    @staticmethod
+    def _say(text: str) -> None:
+        print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}", flush=True)
+
+
+def _show(command: list[str], suffix: str = "") -> None:
+    print(f"$ whodisk {shlex.join(command[1:])}{suffix}", flush=True)
+
+
+def _finish(process: subprocess.Popen[Any]) -> None:
+    code = process.wait()
+    if code != 0:
+        raise agent.AgentError(2)
+
+
+def _stop_now_and_then(case: Path) -> list[float]:
+    """Stops the workload of the case that is being recorded until it ends; returns when."""
+    pid = _workload_pid(case)
+    if pid is None:
+        return []
+    chance = random.Random(23)
+    begin = time.monotonic()
+    stops = []
+    line = f"kill -STOP {pid}; sleep {STOP_SECONDS}; kill -CONT {pid}"
+    time.sleep(1.0)
+    while _alive(pid):
+        print(f"$ {line}        # after {time.monotonic() - begin:.1f} s", flush=True)
+        done = subprocess.run(["/bin/sh", "-c", line], stderr=subprocess.DEVNULL, check=False)
+        if done.returncode == 0:
+            stops.append(time.monotonic() - begin)
+        time.sleep(chance.uniform(0.3, 0.9))
+    return stops
+
+
+def _workload_pid(case: Path) -> int | None:
+    """The workload's pid as the case says, as soon as it has logged its first operations."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        streams = list((case / "raw" / "app").glob("worker-*.arrows"))
+        if any(stream.stat().st_size > 0 for stream in streams):
+            meta = json.loads((case / "case.json").read_text(encoding="utf-8"))
+            pid: int | None = meta["command_pid"]
+            return pid
+        time.sleep(0.02)
+    return None
+
+
+def _alive(pid: int) -> bool:
+    """Whether the process exists and has not ended (a process that nobody waited for yet has ended)."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+def _blames_device(finding: dict[str, Any], device: str) -> bool:
+    culprit = finding["culprit"]
+    if culprit["kind"] == "device":
+        return bool(culprit["name"] == device)
+    # A boundary that could not be observed merges stages: "device+interrupt".
+    return culprit["kind"] == "stage" and "device" in culprit["name"].split("+")
+
+
+def _real_disk(directory: Path) -> Path:
+    """`directory`, or a place of ours on a real disk if it is in memory."""
+    for place in (directory, Path.home(), Path("/var/tmp")):
+        if _file_system(place) not in ("tmpfs", "ramfs"):
+            return place
+    print(
+        f"whodisk: no disk found: {directory.resolve()}, your home and /var/tmp are in memory",
+        file=sys.stderr,
+    )
+    return directory
+
+
+def _file_system(place: Path) -> str:
+    """Type of the file system that `place` is on."""
+    best, kind = "", ""
+    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
+        _, target, file_system, *_rest = line.split()
+        target = target.replace("\\040", " ")
+        if place.resolve().is_relative_to(target) and len(target) >= len(best):
+            best, kind = target, file_system
+    return kind
+
+
+def _summary(acts: list[Act], stage: Stage) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False)
+    table = Table(title="What was injected, and what whodisk named", title_justify="left")
+    table.add_column("injected", ratio=2)
+    table.add_column("whodisk named, by what it measured", ratio=5)
+    table.add_column("")
+    for act in acts:
+        mark = {True: "named", False: "NOT NAMED", None: act.note}[act.right]
+        table.add_row(act.injected, Text("\n".join(act.named) or "-"), mark)
+    console.print()
+    console.print(table)
+    if not stage.sees_block:
+        reasons = "; ".join(f"{name}: {found}" for name, found in stage.unseen.items())
+        console.print(f"Only the workload's own layer was seen; what the disk did stayed hidden ({reasons}).")
+    console.print(f"Reports: {stage.directory}/*.case/report.html")
