@@ -1,0 +1,204 @@
+"""Waterfalls: the worst operations and the longest silences, each with what happened around it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from whodisk import views
+from whodisk.report import units
+from whodisk.report.material import whole
+from whodisk.views import Case, Row
+
+#: Worst operations per layer; only one of those that overlap in time, since they share a cause.
+PER_LAYER = 8
+#: Silences shown beside them.
+SILENCES = 4
+#: How many of the slowest are looked at to find some that do not overlap.
+LOOKED_AT = 2000
+#: Requests and neighbours drawn at most.
+REQUESTS_MAX = 24
+NEIGHBOURS_MAX = 14
+#: How much of the operation's own length is shown before and after it.
+MARGIN = 0.3
+#: Neighbours that began earlier than this before the window are not looked for.
+REACH_NS = 2_000_000_000
+
+Bar = dict[str, Any]
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """An operation, or a silence (then `row` is of `gaps` and `id` is negative)."""
+
+    id: int
+    layer: str
+    row: Row
+    length_ns: int
+    #: Of the slowest operations, those that overlap it in time.
+    alike: int
+
+    @property
+    def start_ns(self) -> int:
+        """Since the start of the case."""
+        return whole(self.row["start_ns"])
+
+    @property
+    def silence(self) -> bool:
+        """Whether it is a silence."""
+        return self.id < 0
+
+    def window(self) -> tuple[int, str, int, int, int]:
+        """As `views.report_around` wants it."""
+        margin = max(1, int(self.length_ns * MARGIN))
+        tid = whole(self.row["tid"])
+        return (self.id, self.layer, tid, self.start_ns - margin, self.start_ns + self.length_ns + margin)
+
+
+def picks(case: Case) -> list[Pick]:
+    """The worst operations of every layer, top layer first, then the longest silences."""
+    chosen: list[Pick] = []
+    for layer in case.layers:
+        chosen += _apart(layer, case.rows(views.report_worst(layer, LOOKED_AT)))
+    gaps = case.rows(views.report_gaps(SILENCES))
+    silences = [
+        Pick(-1 - index, str(row["layer"]), row, whole(row["duration_ns"]), 0) for index, row in enumerate(gaps)
+    ]
+    return chosen + silences
+
+
+def _apart(layer: str, rows: list[Row]) -> list[Pick]:
+    """The slowest that do not overlap in time, at most `PER_LAYER`."""
+    taken: list[tuple[Row, int]] = []
+    for row in rows:
+        host = next((i for i, (other, _) in enumerate(taken) if _overlap(row, other)), None)
+        if host is not None:
+            taken[host] = (taken[host][0], taken[host][1] + 1)
+        elif len(taken) < PER_LAYER:
+            taken.append((row, 0))
+    return [Pick(whole(row["op_id"]), layer, row, whole(row["latency_ns"]), alike) for row, alike in taken]
+
+
+def _overlap(one: Row, other: Row) -> bool:
+    start, end = whole(one["start_ns"]), whole(one["start_ns"]) + whole(one["latency_ns"])
+    return start < whole(other["start_ns"]) + whole(other["latency_ns"]) and whole(other["start_ns"]) < end
+
+
+def waterfalls(case: Case, chosen: list[Pick]) -> list[dict[str, Any]]:
+    """The lines of each picked operation, times relative to its start."""
+    if not chosen:
+        return []
+    windows = [pick.window() for pick in chosen if pick.row["tid"] is not None]
+    operations = [pick.id for pick in chosen if not pick.silence]
+    requests = _by(case.rows(views.report_requests(operations)), "parent_id") if operations else {}
+    around = _by(case.rows(views.report_around(windows, REACH_NS, NEIGHBOURS_MAX)), "around_id") if windows else {}
+    gaps = _by(case.rows(views.report_gaps_around(windows)), "around_id") if windows else {}
+    return [
+        _fall(case, pick, requests.get(pick.id, []), around.get(pick.id, []), gaps.get(pick.id, []))
+        for pick in chosen
+    ]
+
+
+def _by(rows: list[Row], key: str) -> dict[int, list[Row]]:
+    grouped: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        grouped[whole(row[key])].append(row)
+    return grouped
+
+
+def _fall(case: Case, pick: Pick, requests: list[Row], around: list[Row], gaps: list[Row]) -> dict[str, Any]:
+    zero = pick.start_ns
+    lines = [] if pick.silence else [_operation(case, pick)]
+    lines += [_request(case, row, zero) for row in requests[:REQUESTS_MAX]]
+    if len(requests) > REQUESTS_MAX:
+        lines.append({"label": f"… {len(requests) - REQUESTS_MAX} more requests", "bars": []})
+    if gaps:
+        lines.append({"label": f"silence of {thread(pick.row)}", "bars": [_silence(row, zero) for row in gaps]})
+    lines += [_neighbour(row, zero) for row in around]
+    margin = max(1, int(pick.length_ns * MARGIN))
+    return {"from_ns": -margin, "to_ns": pick.length_ns + margin, "latency_ns": pick.length_ns, "rows": lines}
+
+
+def _operation(case: Case, pick: Pick) -> Line:
+    row = pick.row
+    return {"label": f"{pick.layer}: {what(row)}", "bars": _stages(case, pick.layer, row, 0)}
+
+
+def _request(case: Case, row: Row, zero: int) -> Line:
+    layer = str(row["layer"])
+    merged = "merged, " if row["kind"] == "merged" else ""
+    label = f"{row['device'] or layer}: {merged}{what(row)}"
+    bars = _stages(case, layer, row, whole(row["start_ns"]) - zero)
+    if row["kind"] == "merged" and bars:
+        note = f"\nmerged: {units.size(whole(row['bytes']))} of this request are the operation's"
+        bars = [{**bar, "text": bar["text"] + note} for bar in bars]
+    return {"label": label, "bars": bars}
+
+
+def _stages(case: Case, layer: str, row: Row, start_ns: int) -> list[Bar]:
+    """One bar per stage, in the order an operation passes them; one plain bar where none was observed."""
+    total = max(1, whole(row["latency_ns"]))
+    bars: list[Bar] = []
+    at = start_ns
+    for stage in views.STAGES:
+        length = whole(row[f"{stage}_ns"])
+        if length > 0:
+            name = case.stage_name(layer, stage)
+            text = f"{name}: {units.duration(length)}, {units.share(length / total)} of the {layer} latency"
+            text += f"\nbegins at {units.duration(at)}\n{_about(row)}"
+            bars.append(_bar(at, length, f"stage-{stage}", text))
+            at += length
+    if at < start_ns + whole(row["latency_ns"]):
+        rest = start_ns + whole(row["latency_ns"]) - at
+        bars.append(_bar(at, rest, "stage-unknown", f"stages not observed: {units.duration(rest)}\n{_about(row)}"))
+    return bars or [_bar(start_ns, 0, "stage-unknown", f"0 ns\n{_about(row)}")]
+
+
+def _silence(row: Row, zero: int) -> Bar:
+    length = whole(row["duration_ns"])
+    text = f"nothing in flight for {units.duration(length)}\nthread state: {row['state']}\n" + (
+        "its workload meant to be busy" if row["meant_busy"] else "whether it meant to be busy is not known"
+    )
+    return {**_bar(whole(row["start_ns"]) - zero, length, "gap", text), "hatch": True}
+
+
+def _neighbour(row: Row, zero: int) -> Line:
+    start, length = whole(row["start_ns"]) - zero, whole(row["latency_ns"])
+    text = f"{units.duration(length)}, begins at {units.duration(start)}\n{_about(row)}"
+    bar = {**_bar(start, length, f"op-{row['op']}", text), "thin": True}
+    return {"label": f"beside: {what(row)}", "bars": [bar]}
+
+
+def _bar(start_ns: int, length_ns: int, color: str, text: str) -> Bar:
+    return {"start_ns": start_ns, "length_ns": length_ns, "color": color, "text": text}
+
+
+def what(row: Row) -> str:
+    """'read 4 KiB'."""
+    return f"{row['op']} {units.size(whole(row['size_bytes']))}" if row["size_bytes"] else str(row["op"])
+
+
+def thread(row: Row) -> str:
+    """'worker-0 (1234)', as far as it is known."""
+    name, tid = row.get("comm"), row.get("tid")
+    return f"{name or 'thread'} ({tid})" if tid is not None else str(name or "unknown thread")
+
+
+def where(row: Row) -> str:
+    """Device or file and offset, as far as they are known."""
+    place = row.get("device") or row.get("file") or ""
+    offset = row.get("offset_bytes")
+    return f"{place} at byte {offset:,}".strip() if isinstance(offset, int) else str(place)
+
+
+def _about(row: Row) -> str:
+    parts = [what(row), where(row), thread(row)]
+    if row["queue_depth"] is not None:
+        parts.append(f"queue depth {row['queue_depth']}")
+    if whole(row["error"]):
+        parts.append(f"errno {row['error']}")
+    if row["open"]:
+        parts.append("unfinished: the latency is a lower bound")
+    return ", ".join(part for part in parts if part)

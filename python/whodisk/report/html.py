@@ -1,0 +1,357 @@
+"""The report: one HTML file that needs no network, made of the verdict and the case's named views."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from whodisk import __version__, views
+from whodisk.errors import WhodiskError
+from whodisk.findings import Verdict
+from whodisk.report import falls, material, sections, units
+from whodisk.report.markup import Child, Markup, join, script_json, tag
+from whodisk.report.material import Threshold, whole
+from whodisk.views import Case, Row
+
+SCRIPTS = ("base.js", "heatmap.js", "nines.js", "waterfall.js", "start.js")
+#: Rows of each kind that are listed or marked at most; the text says how many there are.
+MARKS_MAX = 400
+LISTED_MAX = 100
+#: Sets the theme before anything is painted.
+EARLY = 'document.documentElement.dataset.theme=matchMedia("(prefers-color-scheme: dark)").matches?"dark":"light";'
+
+
+def write(case_dir: Path | str, verdict: Verdict, out_path: Path | str) -> None:
+    """Writes the report of a sealed case to `out_path`, replacing it at once.
+
+    The same case and verdict give the same bytes. Cost: some passes over `ops` in DuckDB, memory
+    and size of the file do not grow with the number of operations. Raises `CaseError` for a case
+    that cannot be read and `WhodiskError` if `out_path` cannot be written.
+    """
+    with Case(case_dir) as case:
+        text = render(case, verdict)
+    _replace(Path(out_path), text)
+
+
+def render(case: Case, verdict: Verdict) -> str:
+    """The report as text."""
+    return _page(case, verdict, gather(case))
+
+
+def _replace(path: Path, text: str) -> None:
+    draft = path.with_name(path.name + ".part")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise WhodiskError(
+            f"{path}: the report could not be written: {error.strerror}; name another place with room"
+        ) from None
+
+
+# -- what the page shows ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything the page needs from the case, already small."""
+
+    extent: list[Row]
+    parts: dict[material.Key, material.Bins]
+    thresholds: list[Threshold]
+    classes: list[Row]
+    episodes: list[Row]
+    gaps: list[Row]
+    losses: list[Row]
+    events: list[Row]
+    picks: list[falls.Pick]
+    #: What the scripts draw: `heatmap`, `nines`, `waterfalls`; absent where there is nothing.
+    pictures: dict[str, Any]
+
+
+def gather(case: Case) -> Material:
+    """Reads the named views."""
+    extent = sorted(case.rows(views.report_extent()), key=lambda row: material.layer_rank(str(row["layer"])))
+    parts = material.histograms(case)
+    ordered = sorted(material.summed(parts).items(), key=lambda item: _rank(*item[0]))
+    thresholds = [material.threshold(layer, op, bins) for (layer, op), bins in ordered]
+    slow = [(one.layer, one.op, one.slow_from_ns) for one in thresholds if one.slow_from_ns is not None]
+    picks = falls.picks(case)
+    rows = Material(
+        extent,
+        parts,
+        thresholds,
+        case.rows(views.report_classes([_limits(one) for one in thresholds])) if thresholds else [],
+        case.rows(views.report_episodes(slow, MARKS_MAX)) if slow else [],
+        case.rows(views.report_gaps(MARKS_MAX)),
+        case.rows(views.report_losses(LISTED_MAX)),
+        case.rows(views.report_events(LISTED_MAX)),
+        picks,
+        {},
+    )
+    rows.pictures.update(_pictures(case, rows))
+    return rows
+
+
+def _rank(layer: str, op: str) -> tuple[int, int]:
+    return material.layer_rank(layer), material.op_rank(op)
+
+
+def _limits(one: Threshold) -> tuple[str, str, int, int, int]:
+    slow = one.slow_from_ns if one.slow_from_ns is not None else 2**62
+    return one.layer, one.op, slow, one.typical_from_ns, one.typical_to_ns
+
+
+def _pictures(case: Case, rows: Material) -> dict[str, Any]:
+    pictures: dict[str, Any] = {}
+    shown = material.shown_devices(rows.parts)
+    if rows.parts:
+        pictures["nines"] = material.curves(rows.parts, shown)
+    if rows.extent:
+        end_ns = max(case.duration_ns or 0, *(whole(row["end_ns"]) for row in rows.extent), 1)
+        heat = material.heatmap(case, end_ns, shown, material.others_name(rows.parts, shown))
+        pictures["heatmap"] = {**heat, "phases": _phases(case), "strips": _strips(rows)}
+    if rows.picks:
+        pictures["waterfalls"] = falls.waterfalls(case, rows.picks)
+    return pictures
+
+
+def _phases(case: Case) -> list[list[Any]]:
+    """Phases that do not count, to be shaded."""
+    return [
+        [str(phase.get("name")), whole(phase.get("start_ns")), whole(phase.get("end_ns"))]
+        for phase in case.meta.get("phases") or []
+        if phase.get("name") != "measure"
+    ]
+
+
+def _strips(rows: Material) -> list[dict[str, Any]]:
+    """Marks below the heat map: start, length, text."""
+    strips = [
+        _strip("slow", "mark", [_episode(row) for row in rows.episodes]),
+        _strip("silence", "gap", [_gap(row) for row in rows.gaps]),
+        _strip("lost", "loss", [_loss(row) for row in rows.losses]),
+        _strip("events", "event", [_event(row) for row in rows.events]),
+    ]
+    return [strip for strip in strips if strip["marks"]]
+
+
+def _strip(name: str, color: str, marks: list[list[Any]]) -> dict[str, Any]:
+    return {"name": name, "color": color, "marks": marks}
+
+
+def _episode(row: Row) -> list[Any]:
+    start, length = whole(row["start_ns"]), whole(row["end_ns"]) - whole(row["start_ns"])
+    text = f"{row['layer']}: {units.plural(whole(row['n']), 'slow operation')}, worst {units.duration(whole(row['worst_ns']))}"
+    return [start, length, f"{text}, at {units.moment(start)} for {units.duration(length)}"]
+
+
+def _gap(row: Row) -> list[Any]:
+    start, length = whole(row["start_ns"]), whole(row["duration_ns"])
+    who = falls.thread(row)
+    return [start, length, f"{who}: nothing in flight for {units.duration(length)} from {units.moment(start)}"]
+
+
+def _loss(row: Row) -> list[Any]:
+    start, length = whole(row["start_ns"]), whole(row["end_ns"]) - whole(row["start_ns"])
+    lost = "an unknown number" if row["lost"] is None else units.count(whole(row["lost"]))
+    return [start, length, f"{row['probe']}: {lost} lost ({row['reason']})"]
+
+
+def _event(row: Row) -> list[Any]:
+    text = f"{row['kind']}: {row['subject'] or ''} {row['detail'] or ''}"
+    return [whole(row["time_ns"]), 0, f"{text.strip()}, at {units.moment(whole(row['time_ns']))}"]
+
+
+# -- the page -----------------------------------------------------------------------------------
+
+
+def _page(case: Case, verdict: Verdict, rows: Material) -> str:
+    """The whole document. Scripts run only if their hash is in the policy, which also forbids any request."""
+    scripts = [_plotly(), "\n".join(_asset(name) for name in SCRIPTS)] if rows.pictures else [_quiet()]
+    hashes = " ".join(_hash(text) for text in [EARLY, *scripts])
+    policy = (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="generator", content=f"whodisk {__version__}"),
+        tag("title", f"{verdict.case}: {sections.STATUS_WORDS[verdict.status]} (whodisk)"),
+        tag("style", Markup(_asset("report.css"))),
+        tag("script", Markup(EARLY)),
+    )
+    data = tag("script", Markup(script_json(rows.pictures)), type="application/json", id="report-data")
+    body = tag("body", _body(case, verdict, rows), data, [tag("script", Markup(text)) for text in scripts])
+    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+
+
+def _body(case: Case, verdict: Verdict, rows: Material) -> Markup:
+    parts = [
+        _verdict(case, verdict, rows),
+        _findings(verdict),
+        _heatmap(rows),
+        _nines(rows),
+        _stages(case, verdict, rows),
+        _worst(case, rows),
+        _unseen(case, verdict, rows),
+        _recorded(case, rows),
+    ]
+    footer = tag("footer", f"whodisk {__version__}. Every number comes from the case “{verdict.case}”.")
+    return tag("div", _bar(verdict, rows), tag("main", *parts), footer, class_=f"page status-{verdict.status}")
+
+
+def _bar(verdict: Verdict, rows: Material) -> Markup:
+    links = [("findings", "Findings", True), ("over-time", "Over time", "heatmap" in rows.pictures)]
+    links += [("by-nines", "By nines", "nines" in rows.pictures), ("by-stage", "Stages", bool(rows.thresholds))]
+    links += [("worst-operations", "Worst", bool(rows.picks)), ("unseen", "Not seen", True), ("recorded", "Recording", True)]
+    nav = [tag("a", text, href=f"#{name}") for name, text, there in links if there]
+    brand = tag("span", "whodisk", class_="brand")
+    name = tag("span", verdict.case, class_="mono muted")
+    return tag("header", brand, name, tag("nav", *nav), tag("button", "Dark", type="button", id="theme"), class_="bar")
+
+
+def _verdict(case: Case, verdict: Verdict, rows: Material) -> Markup:
+    slowest: dict[str, int] = {}
+    for (layer, _op, _device), bins in rows.parts.items():
+        slowest[layer] = max(slowest.get(layer, 0), bins.high_ns[-1])
+    ranked = sorted(slowest.items(), key=lambda item: material.layer_rank(item[0]))
+    facts = sections.facts(case, rows.extent, rows.losses, ranked)
+    return tag("div", sections.verdict_head(verdict), facts, class_="verdict")
+
+
+def _findings(verdict: Verdict) -> Markup:
+    children: list[Child] = [sections.findings(verdict), tag("h3", "Cleared"), sections.cleared(verdict)]
+    if verdict.observed:
+        below = sections.listing(((text, None) for text in verdict.observed), "")
+        children += [tag("h3", "Also observed, too small to blame"), below]
+    return sections.section("findings", "Findings", None, *children)
+
+
+def _heatmap(rows: Material) -> Markup | None:
+    if "heatmap" not in rows.pictures:
+        return tag("section", tag("h2", "Latency over time"), tag("p", "No operation was recorded.", class_="none"))
+    lead = (
+        "Each cell counts the operations that began in that moment and took that long. "
+        "Every column also carries its slowest operation as a point."
+    )
+    return sections.section("over-time", "Latency over time", lead, _chart("heatmap"), _marks_note(rows))
+
+
+def _marks_note(rows: Material) -> Markup:
+    """Says in words what the strips below the heat map hold, and when there is none."""
+    notes = []
+    if rows.episodes:
+        layers = {str(row["layer"]): whole(row["episodes"]) for row in reversed(rows.episodes)}
+        counted = ", ".join(f"{units.count(layers[name])} in the {name} layer" for name in sorted(layers))
+        notes.append(
+            f"Slow: operations that overlap in time and are the slowest 0.1 % or 3 medians long, as episodes ({counted})."
+        )
+    else:
+        notes.append("No operation took three times the median of its kind.")
+    if rows.gaps:
+        total, silent = whole(rows.gaps[0]["gaps"]), whole(rows.gaps[0]["silent_ns"])
+        notes.append(f"Silence: a thread had nothing in flight, {units.plural(total, 'time')}, {units.duration(silent)} in all.")
+    if max(len(rows.gaps), len(rows.episodes)) >= MARKS_MAX:
+        notes.append(f"The {MARKS_MAX} longest are marked.")
+    return tag("p", " ".join(notes), class_="lead", style="margin-top:8px")
+
+
+def _nines(rows: Material) -> Markup | None:
+    if "nines" not in rows.pictures:
+        return None
+    lead = (
+        "How many operations finished within a latency. Each step down is one more nine: "
+        "the slowest of a million has as much room as the median."
+    )
+    return sections.section("by-nines", "Distribution by nines", lead, _chart("nines"))
+
+
+def _stages(case: Case, verdict: Verdict, rows: Material) -> Markup | None:
+    if not rows.thresholds:
+        return None
+    lead = "What an operation waits for. Slow: the slowest 0.1 % if beyond three medians; typical: the middle half."
+    groups = [sections.where_time_goes(verdict), *sections.stage_groups(case, rows.classes, rows.thresholds)]
+    names = [label for layer in case.layers for label in _labels(case, layer, rows)]
+    legend = sections.legend(dict.fromkeys(names))
+    return sections.section("by-stage", "Stages: slow against typical", lead, legend, tag("div", *groups, class_="stages"))
+
+
+def _labels(case: Case, layer: str, rows: Material) -> list[str]:
+    seen = [row for row in rows.classes if row["layer"] == layer]
+    return [
+        case.stage_name(layer, stage)
+        for stage in views.STAGES
+        if any(row[f"{stage}_ns"] for row in seen)
+    ]
+
+
+def _worst(case: Case, rows: Material) -> Markup | None:
+    if not rows.picks:
+        return None
+    lead = (
+        "The slowest operations, one of each group that overlaps in time, and the longest silences. The first line "
+        "shows the operation's stages one after the other; below it stand its requests where they really happened, "
+        "the thread's silence (hatched), and what else the thread had in flight."
+    )
+    plot = tag("div", tag("div", class_="plot", id="waterfall"), _no_script(), class_="chart")
+    return sections.section("worst-operations", "Worst operations", lead, sections.worst_table(case, rows.picks), plot)
+
+
+def _unseen(case: Case, verdict: Verdict, rows: Material) -> Markup:
+    return sections.section(
+        "unseen",
+        "Lost or not observed",
+        "What this verdict cannot exclude, because it was not seen.",
+        sections.unseen(case, verdict),
+        sections.losses(rows.losses),
+        sections.events(rows.events),
+        sections.probes(case),
+    )
+
+
+def _recorded(case: Case, rows: Material) -> Markup:
+    seen = {device for (_layer, _op, device) in rows.parts if device is not None}
+    left = tag("div", tag("h3", "Recording"), sections.recording(case))
+    right = tag("div", tag("h3", "System"), sections.system(case))
+    both = tag("div", left, right, class_="two")
+    return sections.section("recorded", "How it was recorded", None, both, sections.devices(case, sorted(seen)))
+
+
+def _chart(name: str) -> Markup:
+    controls = tag("div", class_="controls", id=f"{name}-controls")
+    return join([controls, tag("div", tag("div", class_="plot", id=name), _no_script(), class_="chart")])
+
+
+def _no_script() -> Markup:
+    return tag("noscript", tag("p", "This picture needs JavaScript; all of it is in this file."))
+
+
+# -- assets -------------------------------------------------------------------------------------
+
+
+def _asset(name: str) -> str:
+    return resources.files("whodisk.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    """Plotly's own bundle, as its Python package ships it."""
+    return resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
+
+
+def _quiet() -> str:
+    """Without pictures the page needs only its theme and its copy buttons."""
+    return _asset("base.js") + "\n" + _asset("start.js")
+
+
+def _hash(script: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'"

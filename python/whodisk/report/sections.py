@@ -1,0 +1,495 @@
+"""The report's sections that are text: verdict, findings, tables. Every function gives escaped HTML."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from whodisk.findings import Effect, Evidence, Expectation, Finding, Verdict
+from whodisk.report import units
+from whodisk.report.falls import Pick, thread, what, where
+from whodisk.report.markup import Child, Markup, join, tag
+from whodisk.report.material import Threshold, whole
+from whodisk.views import STAGES, Case, Row
+
+STATUS_WORDS = {
+    "healthy": "healthy",
+    "slow": "slow",
+    "limited": "limited, not broken",
+    "insufficient": "not enough to tell",
+}
+#: Rows of evidence printed per query.
+EVIDENCE_ROWS = 20
+#: Devices listed in the table of the system.
+DEVICES_LISTED = 60
+#: The narrowest part of a stage bar that still carries its name, in percent.
+LABEL_FROM = 12
+
+
+def section(name: str, title: str, lead: Child, *children: Child) -> Markup:
+    """One section with its heading and a sentence that says what is to be seen."""
+    return tag("section", tag("h2", title), lead and tag("p", lead, class_="lead"), *children, id=name)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Child]], *, numbers: Sequence[int] = ()) -> Markup:
+    """A table that scrolls sideways where the page is narrow; `numbers`: columns aligned to the right."""
+
+    def cells(name: str, row: Sequence[Child]) -> list[Markup]:
+        return [tag(name, cell, class_="num" if i in numbers else None) for i, cell in enumerate(row)]
+
+    body = [tag("tr", *cells("td", row)) for row in rows]
+    return tag("div", tag("table", tag("thead", tag("tr", *cells("th", head))), tag("tbody", *body)), class_="scroll")
+
+
+def pairs(items: Iterable[tuple[str, Child]]) -> Markup:
+    """A list of terms and what they are; empty ones are left out."""
+    shown = [tag("dt", term) + tag("dd", value) for term, value in items if value]
+    return tag("dl", Markup("".join(shown)), class_="pairs")
+
+
+def listing(items: Iterable[tuple[str, str | None]], empty: str) -> Markup:
+    """A list of statements, each with its reason below it."""
+    rows = [tag("li", text, because and tag("small", because)) for text, because in items]
+    return tag("ul", *rows, class_="plain") if rows else tag("p", empty, class_="none")
+
+
+# -- verdict ------------------------------------------------------------------------------------
+
+
+def verdict_head(verdict: Verdict) -> Markup:
+    """Status and sentences."""
+    first, *more = verdict.summary or ["There is nothing to say about this case."]
+    status = STATUS_WORDS[verdict.status] + (" (simulated)" if verdict.simulated else "")
+    sentences = [tag("p", sentence, class_="more") for sentence in more]
+    if verdict.limit and verdict.limit not in " ".join(verdict.summary):
+        sentences.append(tag("p", "Limit: ", verdict.limit, class_="more"))
+    sentences += [tag("p", _expectation(item), class_="more") for item in verdict.expectations]
+    sentences += [tag("p", "Next: ", step, class_="more") for step in verdict.next_steps]
+    return join([tag("div", status, class_="status"), tag("h1", first), *sentences])
+
+
+def _expectation(item: Expectation) -> str:
+    word = {True: "met", False: "not met", None: "cannot be judged"}[item.met]
+    return f"Expectation {item.text}: {word}. {item.sentence}"
+
+
+def facts(case: Case, extent: Sequence[Row], losses: Sequence[Row], slowest: Sequence[tuple[str, int]]) -> Markup:
+    """The numbers one asks for first."""
+    items: list[tuple[str, str, str]] = []
+    if case.duration_ns:
+        items.append(("recorded", units.duration(case.duration_ns), str(case.meta.get("start_utc", ""))))
+    for row in extent:
+        size = units.size(whole(row["size_bytes"])) if row["size_bytes"] else ""
+        items.append((f"{row['layer']} operations", units.count(whole(row["n"])), size))
+    items += [(f"slowest, {layer}", units.duration(latency), "") for layer, latency in slowest]
+    items.append(("events lost", _lost(losses), ""))
+    for name in ("open", "errors"):
+        total = sum(whole(row[name]) for row in extent)
+        if total:
+            items.append(({"open": "unfinished", "errors": "failed"}[name], units.count(total), ""))
+    boxes = [tag("div", tag("dt", a), tag("dd", b, c and tag("small", c))) for a, b, c in items]
+    return tag("dl", *boxes, class_="facts")
+
+
+def _lost(losses: Sequence[Row]) -> str:
+    if not losses:
+        return "none"
+    known = sum(whole(row["lost"]) for row in losses)
+    return units.count(known) + (" and more" if any(row["lost"] is None for row in losses) else "")
+
+
+def findings(verdict: Verdict) -> Markup:
+    """Findings that open to their evidence."""
+    if not verdict.findings:
+        return tag("p", "No culprit was found.", class_="none")
+    return join([_finding(finding, index == 0) for index, finding in enumerate(verdict.findings)])
+
+
+def _finding(finding: Finding, opened: bool) -> Markup:
+    effect = tag("span", effect_value(finding.effect), tag("small", _effect_note(finding.effect)), class_="effect")
+    summary = tag("summary", tag("span", finding.claim, class_="claim"), effect)
+    culprit = f"{finding.culprit.kind} {finding.culprit.name}"
+    if finding.culprit.because_of:
+        culprit += f", because of {finding.culprit.because_of}"
+    body = pairs(
+        [
+            ("culprit", culprit),
+            ("share of the excess", _share_bar(finding)),
+            ("of all latency", units.share(finding.share_of_latency) if finding.share_of_latency else None),
+            ("compared with", finding.baseline),
+            ("evidence", [_evidence(item) for item in finding.evidence]),
+            ("strength", _strength(finding)),
+            ("would be refuted by", finding.refute),
+            ("what to do", finding.remedy),
+        ]
+    )
+    return tag("details", summary, tag("div", body, class_="body"), class_="finding", open=opened)
+
+
+def effect_value(effect: Effect) -> str:
+    """'30.1 ms' or '40.1 x peers'."""
+    return units.quantity(effect.value, effect.unit)
+
+
+def _effect_note(effect: Effect) -> str:
+    if effect.low is None or effect.high is None:
+        return effect.metric
+    low, high = units.quantity(effect.low, effect.unit), units.quantity(effect.high, effect.unit)
+    return f"{effect.metric}, 95 %: {low} to {high}"
+
+
+def _share_bar(finding: Finding) -> Markup:
+    part = min(1.0, max(0.0, finding.share_of_excess))
+    bar = tag("span", tag("i", style=f"width:{part * 100:.2f}%"), class_="share")
+    note = ""
+    if finding.share_low is not None and finding.share_high is not None:
+        note = f" (95 %: {units.share(finding.share_low)} to {units.share(finding.share_high)})"
+    return join([bar, units.share(finding.share_of_excess), note])
+
+
+def _strength(finding: Finding) -> str:
+    episodes = units.plural(finding.episodes, "independent episode")
+    return f"{episodes}, q = {finding.q_value:.2g}, detector {finding.detector}"
+
+
+def _evidence(item: Evidence) -> Markup:
+    body: list[Child] = [tag("div", item.what)]
+    if item.rows:
+        head = list(item.rows[0])
+        numeric = [i for i, name in enumerate(head) if all(_is_number(row.get(name)) for row in item.rows)]
+        rows = [[_cell(row.get(name)) for name in head] for row in item.rows[:EVIDENCE_ROWS]]
+        body.append(tag("div", table(head, rows, numbers=numeric), class_="evidence"))
+        if len(item.rows) > EVIDENCE_ROWS:
+            body.append(tag("p", f"and {len(item.rows) - EVIDENCE_ROWS} more rows", class_="muted"))
+    if item.query:
+        copy = tag("button", "Copy", type="button", data_copy=True)
+        body.append(tag("details", tag("summary", "query"), tag("pre", item.query), copy, class_="query"))
+    return tag("div", *body, class_="evidence")
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "not observed"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def cleared(verdict: Verdict) -> Markup:
+    """What is innocent, and how well that is known."""
+    rows = [
+        (item.what, item.bound, f"{item.quantile * 100:.7g} %", f"{item.confidence * 100:.4g} %", item.resolution)
+        for item in verdict.cleared
+    ]
+    head = ("cleared", "bound", "of its operations", "confidence", "finest step")
+    return table(head, rows, numbers=(2, 3, 4)) if rows else tag("p", "Nothing could be cleared.", class_="none")
+
+
+# -- stages -------------------------------------------------------------------------------------
+
+
+def where_time_goes(verdict: Verdict) -> Markup | None:
+    """Share of all latency per stage and kind, as the verdict says it."""
+    rows = [
+        _stage_row(op, "all its latency", [(name, share, units.share(share)) for name, share in stages.items()])
+        for op, stages in verdict.where_time_goes.items()
+        if stages
+    ]
+    return tag("div", tag("h3", "Where all the time goes"), *rows, class_="group") if rows else None
+
+
+def _stage_row(who: str, note: str, parts: Sequence[tuple[str, float, str]]) -> Markup:
+    """One stacked bar; `parts`: printed stage name, share, what the label adds."""
+    blocks = [
+        tag(
+            "i",
+            f"{name} {units.share(part)}" if part * 100 >= LABEL_FROM else "",
+            class_=stage_class(name),
+            style=f"width:{part * 100:.3f}%",
+            title=f"{name}: {text}",
+        )
+        for name, part, text in parts
+        if part > 0
+    ]
+    label = tag("div", who, tag("small", note), class_="who")
+    return tag("div", label, tag("div", *blocks, class_="stack"), class_="row")
+
+
+def stage_class(name: str) -> str:
+    """Style of a printed stage name; a merged one has the colour of its first stage."""
+    first = name.split("+")[0].strip()
+    return first if first in STAGES else "unknown"
+
+
+def stage_groups(case: Case, classes: Sequence[Row], thresholds: Sequence[Threshold]) -> list[Markup]:
+    """Per layer and kind: the slow operations against the typical ones."""
+    by_key = {(row["layer"], row["op"], row["class"]): row for row in classes}
+    return [
+        _stage_group(
+            case, one, by_key.get((one.layer, one.op, "slow")), by_key.get((one.layer, one.op, "typical"))
+        )
+        for one in thresholds
+    ]
+
+
+def _stage_group(case: Case, one: Threshold, slow: Row | None, typical: Row | None) -> Markup:
+    rows = [
+        _class_row(case, one, name, row)
+        for name, row in (("slow", slow), ("typical", typical))
+        if row is not None
+    ]
+    title = tag("h3", f"{one.op}s" if one.op in {"read", "write"} else one.op, tag("small", f"{one.layer} layer"))
+    if slow is None:
+        note = f"None took three times the median of {units.duration(one.median_ns)}."
+        return tag("div", title, *rows, tag("p", note, class_="none"), class_="group")
+    numbers = _stage_table(case, one.layer, slow, typical) if typical is not None else None
+    return tag("div", title, *rows, numbers, class_="group")
+
+
+def _class_row(case: Case, one: Threshold, name: str, row: Row) -> Markup:
+    total = max(1, whole(row["latency_ns"]))
+    parts = []
+    for stage, label in observed_stages(case, one.layer, row):
+        time = whole(row[f"{stage}_ns"])
+        parts.append((label, time / total, f"{units.duration(time / whole(row['n']))} per operation"))
+    note = f"{units.count(whole(row['n']))}, {units.duration(whole(row['low_ns']))} to {units.duration(whole(row['high_ns']))}"
+    return _stage_row(name, note, parts or [("stages not observed", 1.0, "")])
+
+
+def observed_stages(case: Case, layer: str, row: Row) -> list[tuple[str, str]]:
+    """Stages that were observed in these rows, with their printed names."""
+    return [(stage, case.stage_name(layer, stage)) for stage in STAGES if row[f"{stage}_ns"] is not None]
+
+
+def _stage_table(case: Case, layer: str, slow: Row, typical: Row) -> Markup:
+    """Stage times per operation, and which stage holds the difference."""
+    many, few = whole(typical["n"]), whole(slow["n"])
+    excess = whole(slow["latency_ns"]) / few - whole(typical["latency_ns"]) / many
+    rows: list[Sequence[Child]] = []
+    for stage, label in observed_stages(case, layer, slow):
+        a, b = whole(typical[f"{stage}_ns"]) / many, whole(slow[f"{stage}_ns"]) / few
+        part = (b - a) / excess if excess else 0.0
+        key = tag("span", class_=f"key {stage}")
+        rows.append(([key, label], units.duration(a), units.duration(b), units.duration(b - a), units.share(part)))
+    head = ("stage, per operation", "typical", "slow", "difference", "of the excess")
+    return tag("details", tag("summary", "numbers"), table(head, rows, numbers=(1, 2, 3, 4)))
+
+
+def legend(names: Iterable[str]) -> Markup:
+    """Colours of the stages that occur."""
+    items = [tag("span", tag("span", class_=f"key {stage_class(name)}"), name) for name in names]
+    return tag("div", *items, class_="legend")
+
+
+# -- worst operations ---------------------------------------------------------------------------
+
+
+def worst_table(case: Case, picks: Sequence[Pick]) -> Markup:
+    """One row per waterfall."""
+    head = ("latency", "what", "layer", "began at", "thread", "place", "others with it", "stages")
+    cells = [tag("th", name, class_="num" if i == 0 else None) for i, name in enumerate(head)]
+    rows = [_worst_row(case, pick, index) for index, pick in enumerate(picks)]
+    inner = tag("table", tag("thead", tag("tr", *cells)), tag("tbody", *rows))
+    return tag("div", inner, class_="worst scroll", id="worst")
+
+
+def _worst_row(case: Case, pick: Pick, index: int) -> Markup:
+    latency = tag("button", units.duration(pick.length_ns), type="button")
+    at_least = "≥ " if not pick.silence and pick.row["open"] else ""
+    others = units.count(pick.alike) if pick.alike else ""
+    row: tuple[Child, ...] = (
+        "silence: nothing in flight" if pick.silence else what(pick.row),
+        pick.layer,
+        units.moment(pick.start_ns),
+        thread(pick.row),
+        "" if pick.silence else where(pick.row),
+        others,
+        _mini_stages(case, pick),
+    )
+    cells = [tag("td", at_least, latency, class_="num"), *(tag("td", cell) for cell in row)]
+    return tag("tr", *cells, data_waterfall=str(index), aria_selected="false")
+
+
+def _mini_stages(case: Case, pick: Pick) -> Markup | None:
+    if pick.silence:
+        return None
+    total = max(1, pick.length_ns)
+    blocks = [
+        tag(
+            "i",
+            class_=stage,
+            style=f"width:{whole(pick.row[f'{stage}_ns']) / total * 100:.2f}%",
+            title=f"{label}: {units.duration(whole(pick.row[f'{stage}_ns']))}",
+        )
+        for stage, label in observed_stages(case, pick.layer, pick.row)
+        if whole(pick.row[f"{stage}_ns"]) > 0
+    ]
+    return tag("div", *blocks, class_="stack")
+
+
+# -- what was not seen, and how it was recorded -------------------------------------------------
+
+
+def unseen(case: Case, verdict: Verdict) -> Markup:
+    """What cannot be excluded, what was not observed or carried over, open questions."""
+    items: list[tuple[str, str | None]] = [(item.what, item.because) for item in verdict.cannot_exclude]
+    known = {text for text, _ in items}
+    for key in ("not_observed", "not_carried"):
+        for item in case.meta.get(key) or []:
+            if item.get("what") not in known:
+                items.append((str(item.get("what")), str(item.get("because"))))
+    items += [(str(question), None) for question in case.meta.get("open_questions") or []]
+    return listing(items, "Nothing: every layer that was asked for was observed, and nothing was lost.")
+
+
+def losses(rows: Sequence[Row]) -> Markup | None:
+    """Lost events, when and why."""
+    if not rows:
+        return None
+    body = [
+        (
+            str(row["probe"]),
+            "unknown" if row["lost"] is None else units.count(whole(row["lost"])),
+            units.moment(whole(row["start_ns"])),
+            units.moment(whole(row["end_ns"])),
+            str(row["reason"]),
+        )
+        for row in rows
+    ]
+    more = whole(rows[0]["losses"]) - len(rows)
+    note = tag("p", f"and {units.count(more)} more", class_="muted") if more > 0 else None
+    return join([tag("h3", "Lost"), table(("probe", "lost", "from", "to", "reason"), body, numbers=(1, 2, 3)), note])
+
+
+def events(rows: Sequence[Row]) -> Markup | None:
+    """Errors, requeues, setting changes."""
+    if not rows:
+        return None
+    body = [
+        (units.moment(whole(row["time_ns"])), str(row["kind"]), str(row["subject"] or ""), str(row["detail"] or ""))
+        for row in rows
+    ]
+    more = whole(rows[0]["events"]) - len(rows)
+    note = tag("p", f"and {units.count(more)} more", class_="muted") if more > 0 else None
+    return join([tag("h3", "Events"), table(("at", "kind", "subject", "detail"), body, numbers=(0,)), note])
+
+
+def probes(case: Case) -> Markup | None:
+    """Each probe's account."""
+    body = [
+        (
+            name,
+            ", ".join(str(hook) for hook in probe.get("attached") or []),
+            units.count(whole(probe.get("received"))),
+            units.count(whole(probe.get("lost"))),
+            f"{units.count(whole(probe.get('own_excluded')))} ({units.size(whole(probe.get('own_excluded_bytes')))})",
+        )
+        for name, probe in sorted((case.meta.get("probes") or {}).items())
+    ]
+    head = ("probe", "hooks", "received", "lost", "own I/O left out")
+    return join([tag("h3", "Probes"), table(head, body, numbers=(2, 3, 4))]) if body else None
+
+
+def recording(case: Case) -> Markup:
+    """How the case was made."""
+    meta, clock = case.meta, case.meta.get("clock") or {}
+    layers = [
+        f"{name}: {units.plural(whole(layer.get('rows')), 'row')}, joined to the layer below: {layer.get('join') or 'none'}"
+        for name, layer in sorted((meta.get("layers") or {}).items())
+    ]
+    return pairs(
+        [
+            ("observer", f"{meta.get('observer')}, whodisk {meta.get('tool_version')}"),
+            ("command line", tag("span", shlex.join(str(a) for a in meta.get("argv") or []), class_="mono")),
+            ("observed command", _observed(meta)),
+            ("start", str(meta.get("start_utc") or "")),
+            ("duration", units.duration(case.duration_ns) if case.duration_ns else "not known"),
+            ("clock", f"{clock.get('name')}, finest step {units.duration(case.resolution_ns)}"),
+            ("phases", "; ".join(_phase(phase) for phase in meta.get("phases") or [])),
+            ("layers", [tag("div", line) for line in layers]),
+            ("workload", _workload(meta.get("workload"))),
+        ]
+    )
+
+
+def _observed(meta: dict[str, Any]) -> Child:
+    command = shlex.join(str(part) for part in meta.get("command") or [])
+    status = f" ({meta['command_status']})" if meta.get("command_status") else ""
+    return [tag("span", command, class_="mono"), status] if command else None
+
+
+def _phase(phase: dict[str, Any]) -> str:
+    start, end = whole(phase.get("start_ns")), whole(phase.get("end_ns"))
+    return f"{phase.get('name')}: {units.moment(start)} to {units.moment(end)}"
+
+
+def _workload(workload: Any) -> Markup | None:
+    if not workload:
+        return None
+    text = json.dumps(workload, indent=1, sort_keys=True, ensure_ascii=False)
+    return tag("details", tag("summary", "specification and summary"), tag("pre", text), class_="query")
+
+
+def system(case: Case) -> Markup:
+    """The host, in a line or two."""
+    facts = case.system
+    if not facts:
+        return tag("p", "system.json is absent.", class_="none")
+    memory = facts.get("memory_bytes")
+    return pairs(
+        [
+            ("host", str(facts.get("host") or "")),
+            ("kernel", str(facts.get("kernel") or "")),
+            ("CPUs", f"{facts.get('cpus')} × {facts.get('cpu_model') or 'unknown model'}"),
+            ("memory", units.size(memory) if memory else None),
+            ("virtualization", str(facts.get("virtualization") or "")),
+            ("changed meanwhile", [tag("div", str(change)) for change in facts.get("changes") or []]),
+        ]
+    )
+
+
+def devices(case: Case, seen: Sequence[str]) -> Markup | None:
+    """The devices that were seen at work; all of them if none was."""
+    known = case.system.get("devices") or {}
+    names = [name for name in sorted(known) if name in seen] or sorted(known)
+    if not names:
+        return None
+    body = [_device(name, known[name]) for name in names[:DEVICES_LISTED]]
+    more = len(names) - DEVICES_LISTED
+    note = tag("p", f"and {more} more devices", class_="muted") if more > 0 else None
+    head = ("device", "size", "rotates", "scheduler", "requests", "largest request", "read ahead", "write cache", "facts")
+    return join([tag("h3", "Devices"), table(head, body, numbers=(1, 4, 5, 6)), note])
+
+
+def _device(name: str, device: dict[str, Any]) -> tuple[Child, ...]:
+    queue, known = device.get("queue") or {}, device.get("facts") or {}
+    rotates = {"0": "no", "1": "yes"}.get(str(queue.get("rotational")), "")
+    return (
+        name,
+        units.size(device["size_bytes"]) if device.get("size_bytes") else "",
+        rotates,
+        _scheduler(str(queue.get("scheduler") or "")),
+        str(queue.get("nr_requests") or ""),
+        _kib(queue.get("max_sectors_kb")),
+        _kib(queue.get("read_ahead_kb")),
+        str(queue.get("write_cache") or ""),
+        ", ".join(f"{key} {value}" for key, value in sorted(known.items()) if value),
+    )
+
+
+def _scheduler(text: str) -> str:
+    """The one in use out of the kernel's '[none] mq-deadline'."""
+    chosen = text.partition("[")[2].partition("]")[0]
+    return chosen or text
+
+
+def _kib(value: Any) -> str:
+    return units.size(int(value) * 1024) if str(value or "").isdigit() else ""
