@@ -1,0 +1,663 @@
+// Block requests: one record per request, joined in the kernel and sent when it completes.
+//
+// A request's facts gather in a slot. Slots are a direct-mapped table indexed by a hash of the request's
+// address; a slot is taken at the first event of a request and given back when its record is sent. Two
+// requests in flight that want the same slot are rare; the later one lives in a hash map.
+// All times are bpf_ktime_get_ns() = CLOCK_MONOTONIC.
+#include "../bpf/kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define SLOTS_LOG2 14
+#define BIOS_LOG2 16
+#define CPUS_MAX 1024
+#define SOFTIRQS_MAX 10
+#define MERGED_BIOS_MAX 256
+
+#define REQ_OP_MASK 0xff
+#define REQ_OP_FLUSH 2
+
+// Set by the loader before attaching.
+const volatile s32 join_tgid = 0;
+const volatile bool start_at_getrq = 0; // this kernel has no block_io_start (before 6.5)
+const volatile u64 sym_bio_chain_endio = 0;
+const volatile u64 sym_iomap_dio_bio_end_io = 0;
+const volatile u64 sym_blkdev_bio_end_io = 0;
+const volatile u64 sym_blkdev_bio_end_io_async = 0;
+const volatile u64 sym_io_complete_rw = 0;
+const volatile u64 sym_io_complete_rw_iopoll = 0;
+
+// Written by the loader: 1 from the moment every program is attached until the end of the recording. So
+// the recording begins and ends for all programs at once, however long attaching takes.
+u32 recording SEC(".data.control") = 0;
+
+// What went otherwise than hoped. The order is that of `Counters` in layout.rs.
+enum counter {
+	RING_FULL,       // a finished request that found no room in the ring
+	MERGE_RING_FULL, // a merged bio that found no room
+	MAP_FULL,        // a request that found neither a slot nor room in the overflow map
+	NO_STATE,        // a completion of a request of which nothing was known
+	NO_COMPLETE,     // a request started anew although its completion was never seen
+	WALK_CUT,        // a request with more bios than are followed
+	OWN_REQUESTS,    // left out: the recorder's own
+	OWN_BYTES,
+	REQUESTS_MERGED, // requests that vanished into another request
+	PARTIAL,         // completions of a part of a request
+	OVERFLOW,        // requests that lived in the overflow map
+	QUEUE_UNSEEN,    // starts whose queueing was not found
+	COUNTERS,
+};
+u64 counters[COUNTERS] SEC(".bss.counters");
+
+// What goes through the ring, told apart by length; the twins are in layout.rs. Meaning of the fields:
+// case::rows::BlockRow.
+struct block_record {
+	u64 queue_ns;
+	u64 start_ns;
+	u64 insert_ns;
+	u64 issue_first_ns;
+	u64 issue_ns;
+	u64 irq_ns;
+	u64 complete_ns;
+	u64 sector_512;
+	u64 op_id;
+	u64 merge_key; // 0, or what merge records of this request carry
+	u32 size_bytes;
+	u32 cmd_flags;
+	u32 device;
+	s32 pid;
+	s32 tid;
+	s32 vector;
+	u16 cpu;
+	u16 complete_cpu;
+	u16 hctx;
+	u16 requeues;
+	u16 merges;
+	u8 status; // blk_status_t
+	u8 pad;
+	u32 own; // the recorder's own request: never sent
+	u64 comm[2];
+};
+
+struct merge_record {
+	u64 merge_key;
+	u64 op_id;
+	u32 size_bytes;
+	u32 pad;
+};
+
+struct slot {
+	u64 request; // 0 = free
+	struct block_record record;
+	u64 pad[6]; // whole cache lines
+};
+
+// When a bio was queued, for the request that is made of it moments later.
+struct queued_bio {
+	u64 bio;
+	u64 queue_ns;
+};
+
+// Where a softirq comes from: the interrupt whose handler raised it.
+struct raised {
+	u64 run_ns;
+	s32 vector;
+	u32 pending;
+};
+
+// What this CPU is doing, as far as interrupts go.
+struct cpu_state {
+	u64 handler_run_ns;
+	u64 softirq_run_ns;
+	u64 action; // the handler seen last
+	u64 merge_keys;
+	s32 handler_vector;
+	s32 softirq_vector;
+	u32 in_handler;
+	u32 in_softirq;
+	struct raised raised[SOFTIRQS_MAX];
+	u64 pad[6];
+};
+
+struct slot slots[1 << SLOTS_LOG2] SEC(".bss.slots");
+struct queued_bio bios[1 << BIOS_LOG2] SEC(".bss.bios");
+struct cpu_state cpus[CPUS_MAX] SEC(".bss.cpus");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 24);
+} ring SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct slot);
+} overflow SEC(".maps");
+
+// Where block_io_start does not exist: who got a request for a bio, until the request is first seen.
+struct submitter {
+	u64 start_ns;
+	u64 comm[2];
+	s32 pid;
+	s32 tid;
+	u32 cpu;
+	u32 own;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct submitter);
+} submitters SEC(".maps");
+
+static __always_inline void count(enum counter which, u64 n)
+{
+	__sync_fetch_and_add(&counters[which], n);
+}
+
+// Multiplicative hash of the low half of an address. The verifier forbids arithmetic on a pointer, but a 32-bit move
+// of it is a number.
+static __always_inline u32 hash(u64 address, u32 bits)
+{
+	u32 low;
+
+	asm volatile("%0 = %1" : "=w"(low) : "w"((u32)address));
+	return (low * 0x9E3779B1u) >> (32 - bits);
+}
+
+static __always_inline struct cpu_state *this_cpu(void)
+{
+	return &cpus[bpf_get_smp_processor_id() & (CPUS_MAX - 1)];
+}
+
+static __always_inline struct slot *slot_find(struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct slot *slot = &slots[hash(key, SLOTS_LOG2)];
+
+	if (slot->request == key)
+		return slot;
+	return bpf_map_lookup_elem(&overflow, &key);
+}
+
+static __always_inline struct slot *slot_overflow(u64 key)
+{
+	static const struct slot empty;
+
+	if (bpf_map_update_elem(&overflow, &key, &empty, BPF_ANY)) {
+		count(MAP_FULL, 1);
+		return NULL;
+	}
+	count(OVERFLOW, 1);
+	return bpf_map_lookup_elem(&overflow, &key);
+}
+
+// Takes a slot for a request that has none. The caller fills it.
+static __always_inline struct slot *slot_take(struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct slot *slot = &slots[hash(key, SLOTS_LOG2)];
+
+	if (__sync_val_compare_and_swap(&slot->request, 0, key) != 0) {
+		if (slot->request != key) {
+			slot = slot_overflow(key);
+			if (!slot)
+				return NULL;
+			slot->request = key;
+		} else {
+			count(NO_COMPLETE, 1);
+		}
+	}
+	struct block_record *record = &slot->record;
+	record->queue_ns = 0;
+	record->insert_ns = 0;
+	record->issue_first_ns = 0;
+	record->issue_ns = 0;
+	record->op_id = 0;
+	record->merge_key = 0;
+	record->requeues = 0;
+	record->merges = 0;
+	record->hctx = 0;
+	record->status = 0;
+	return slot;
+}
+
+static __always_inline void slot_release(struct slot *slot, struct request *rq)
+{
+	u64 key = (u64)rq;
+
+	if (slot == &slots[hash(key, SLOTS_LOG2)])
+		slot->request = 0;
+	else
+		bpf_map_delete_elem(&overflow, &key);
+}
+
+// When the bio behind a new request was queued. A bio too large for the device is split: all pieces but the
+// last are clones chained to the original, and only the original passes block_bio_queue.
+static __always_inline u64 take_queue_ns(struct request *rq, u64 now)
+{
+	struct bio *bio = rq->bio;
+	struct bio *origin = bio;
+
+	if (!bio)
+		return 0;
+	if (sym_bio_chain_endio && (u64)bio->bi_end_io == sym_bio_chain_endio) {
+		for (int depth = 0; depth < 4; depth++) {
+			origin = BPF_CORE_READ(origin, bi_private);
+			if ((u64)BPF_CORE_READ(origin, bi_end_io) != sym_bio_chain_endio)
+				break;
+		}
+	}
+	struct queued_bio *queued = &bios[hash((u64)origin, BIOS_LOG2)];
+	if (queued->bio != (u64)origin) {
+		count(QUEUE_UNSEEN, 1);
+		return 0;
+	}
+	if (origin == bio)
+		queued->bio = 0; // the last piece: its address may be used for another bio from here on
+	return queued->queue_ns <= now ? queued->queue_ns : 0;
+}
+
+// Our operation behind a bio: the user_data of the io_uring request whose direct I/O it is; 0 = none.
+// The chain is followed only through functions whose addresses were known when we loaded.
+static __always_inline u64 bio_op_id(struct bio *bio)
+{
+	u64 end_io = (u64)BPF_CORE_READ(bio, bi_end_io);
+	struct kiocb *iocb;
+
+	for (int depth = 0; depth < 4 && end_io == sym_bio_chain_endio; depth++) {
+		bio = BPF_CORE_READ(bio, bi_private);
+		end_io = (u64)BPF_CORE_READ(bio, bi_end_io);
+	}
+	if (!end_io)
+		return 0;
+	if (end_io == sym_iomap_dio_bio_end_io) {
+		struct iomap_dio *dio = BPF_CORE_READ(bio, bi_private);
+		iocb = BPF_CORE_READ(dio, iocb);
+	} else if (end_io == sym_blkdev_bio_end_io) {
+		struct blkdev_dio *dio = BPF_CORE_READ(bio, bi_private);
+		iocb = BPF_CORE_READ(dio, iocb);
+	} else if (end_io == sym_blkdev_bio_end_io_async) {
+		struct blkdev_dio *dio = (void *)bio - bpf_core_field_offset(struct blkdev_dio, bio);
+		iocb = BPF_CORE_READ(dio, iocb);
+	} else {
+		return 0;
+	}
+	// A synchronous caller's pointer is something else entirely; then this is no known function.
+	u64 complete = (u64)BPF_CORE_READ(iocb, ki_complete);
+	if (!complete || (complete != sym_io_complete_rw && complete != sym_io_complete_rw_iopoll))
+		return 0;
+	return BPF_CORE_READ((struct io_kiocb *)iocb, cqe.user_data);
+}
+
+static __always_inline void send_merge(u64 merge_key, u64 op_id, struct bio *bio)
+{
+	struct merge_record record = {
+		.merge_key = merge_key,
+		.op_id = op_id,
+		.size_bytes = BPF_CORE_READ(bio, bi_iter.bi_size),
+	};
+
+	if (bpf_ringbuf_output(&ring, &record, sizeof(record), BPF_RB_NO_WAKEUP))
+		count(MERGE_RING_FULL, 1);
+}
+
+// Finds our operations behind a request that is about to be issued: all its bios are there, none has ended.
+// After a requeue it may have grown at its tail, and only that part is new.
+static __always_inline void join(struct slot *slot, struct request *rq)
+{
+	struct block_record *record = &slot->record;
+	struct bio *bio = rq->bio;
+	u32 known = record->merges;
+
+	if (!bio)
+		return;
+	if (!record->op_id)
+		record->op_id = bio_op_id(bio);
+	if (bio == rq->biotail)
+		return;
+	if (!record->merge_key) {
+		u32 cpu = bpf_get_smp_processor_id();
+		record->merge_key = (u64)(cpu + 1) << 40 | ++cpus[cpu & (CPUS_MAX - 1)].merge_keys;
+	}
+	for (u32 further = 0; further < MERGED_BIOS_MAX; further++) {
+		bio = BPF_CORE_READ(bio, bi_next);
+		if (!bio)
+			return;
+		if (further < known)
+			continue;
+		u64 op_id = bio_op_id(bio);
+		if (op_id)
+			send_merge(record->merge_key, op_id, bio);
+	}
+}
+
+static __always_inline void count_merges(struct slot *slot, struct request *rq)
+{
+	struct bio *bio = rq->bio;
+	u32 further = 0;
+
+	for (; further < MERGED_BIOS_MAX; further++) {
+		bio = bio->bi_next;
+		if (!bio)
+			break;
+	}
+	if (further == MERGED_BIOS_MAX)
+		count(WALK_CUT, 1);
+	slot->record.merges = further;
+}
+
+static __always_inline u32 disk_dev(struct request *rq)
+{
+	struct gendisk *disk = rq->q->disk;
+
+	return disk ? (u32)disk->major << 20 | disk->first_minor : 0;
+}
+
+static __always_inline void set_place(struct block_record *record, struct request *rq)
+{
+	record->sector_512 = rq->__sector;
+	record->size_bytes = rq->__data_len;
+	record->device = disk_dev(rq);
+	record->hctx = rq->mq_hctx->queue_num;
+}
+
+static __always_inline bool is_own(u64 comm_start)
+{
+	return comm_start == 0x2d6b7369646f6877ull; // "whodisk-"
+}
+
+static __always_inline void set_submitter(struct block_record *record)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	record->pid = task->tgid;
+	record->tid = task->pid;
+	record->comm[0] = *(u64 *)&task->comm[0];
+	record->comm[1] = *(u64 *)&task->comm[8];
+	record->own = is_own(record->comm[0]);
+}
+
+static __always_inline void set_no_submitter(struct block_record *record)
+{
+	record->start_ns = 0;
+	record->cpu = bpf_get_smp_processor_id();
+	record->pid = -1;
+	record->tid = -1;
+	record->comm[0] = 0;
+	record->comm[1] = 0;
+	record->own = 0;
+}
+
+static __always_inline void take_submitter(struct block_record *record, struct request *rq)
+{
+	u64 bio = (u64)rq->bio;
+	struct submitter *submitter = bpf_map_lookup_elem(&submitters, &bio);
+
+	if (!submitter)
+		return;
+	record->start_ns = submitter->start_ns;
+	record->queue_ns = take_queue_ns(rq, submitter->start_ns);
+	record->comm[0] = submitter->comm[0];
+	record->comm[1] = submitter->comm[1];
+	record->pid = submitter->pid;
+	record->tid = submitter->tid;
+	record->cpu = submitter->cpu;
+	record->own = submitter->own;
+	bpf_map_delete_elem(&submitters, &bio);
+}
+
+// A request first seen after its start: flush machinery, begun before the recording, or a kernel that does not
+// tell the start.
+static __always_inline struct slot *slot_adopt(struct request *rq)
+{
+	struct slot *slot = slot_take(rq);
+
+	if (!slot)
+		return NULL;
+	slot->record.cmd_flags = rq->cmd_flags;
+	set_no_submitter(&slot->record);
+	if (start_at_getrq && rq->bio)
+		take_submitter(&slot->record, rq);
+	return slot;
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(block_bio_queue, struct bio *bio)
+{
+	struct queued_bio *queued = &bios[hash((u64)bio, BIOS_LOG2)];
+
+	queued->queue_ns = bpf_ktime_get_ns();
+	queued->bio = (u64)bio;
+	return 0;
+}
+
+SEC("tp_btf/block_io_start")
+int BPF_PROG(block_io_start, struct request *rq)
+{
+	if (!recording)
+		return 0;
+	struct slot *slot = slot_take(rq);
+	if (!slot)
+		return 0;
+	struct block_record *record = &slot->record;
+	u64 now = bpf_ktime_get_ns();
+
+	record->start_ns = now;
+	record->queue_ns = take_queue_ns(rq, now);
+	record->cmd_flags = rq->cmd_flags;
+	record->cpu = bpf_get_smp_processor_id();
+	set_submitter(record);
+	return 0;
+}
+
+SEC("tp_btf/block_getrq")
+int BPF_PROG(block_getrq, struct bio *bio)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u64 key = (u64)bio;
+	struct submitter submitter = {
+		.start_ns = bpf_ktime_get_ns(),
+		.comm = { *(u64 *)&task->comm[0], *(u64 *)&task->comm[8] },
+		.pid = task->tgid,
+		.tid = task->pid,
+		.cpu = bpf_get_smp_processor_id(),
+	};
+
+	submitter.own = is_own(submitter.comm[0]);
+	if (bpf_map_update_elem(&submitters, &key, &submitter, BPF_ANY))
+		count(MAP_FULL, 1);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_insert")
+int BPF_PROG(block_rq_insert, struct request *rq)
+{
+	struct slot *slot = slot_find(rq);
+
+	if (!slot && start_at_getrq && recording)
+		slot = slot_adopt(rq);
+	if (slot && !slot->record.insert_ns)
+		slot->record.insert_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(block_rq_issue, struct request *rq)
+{
+	if (!recording)
+		return 0;
+	u64 now = bpf_ktime_get_ns();
+	struct slot *slot = slot_find(rq);
+	if (!slot)
+		slot = slot_adopt(rq);
+	if (!slot)
+		return 0;
+	struct block_record *record = &slot->record;
+	if (!record->issue_first_ns)
+		record->issue_first_ns = now;
+	record->issue_ns = now;
+	set_place(record, rq);
+	if (join_tgid && record->pid == join_tgid)
+		join(slot, rq);
+	if (rq->bio != rq->biotail)
+		count_merges(slot, rq);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_requeue")
+int BPF_PROG(block_rq_requeue, struct request *rq)
+{
+	struct slot *slot = slot_find(rq);
+
+	if (slot)
+		slot->record.requeues++;
+	return 0;
+}
+
+// The request is swallowed by its neighbour: its bios go on, it will never be issued.
+SEC("tp_btf/block_rq_merge")
+int BPF_PROG(block_rq_merge, struct request *rq)
+{
+	struct slot *slot = slot_find(rq);
+
+	if (slot) {
+		slot_release(slot, rq);
+		count(REQUESTS_MERGED, 1);
+	}
+	return 0;
+}
+
+// A write with a flush before or after it completes twice: once its data, then the sequence, after which its
+// bio ends. While the sequence runs the request carries RQF_FLUSH_SEQ (as does the flush itself, always).
+static __always_inline bool is_inner_completion(struct request *rq)
+{
+	u32 bit = 4;
+
+	if (bpf_core_enum_value_exists(enum rqf_flags, __RQF_FLUSH_SEQ))
+		bit = bpf_core_enum_value(enum rqf_flags, __RQF_FLUSH_SEQ);
+	return (rq->rq_flags & (1u << bit)) && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH;
+}
+
+// Which interrupt completes what completes now on this CPU; the rule is told in mod.rs.
+static __always_inline void set_interrupt(struct block_record *record)
+{
+	struct cpu_state *cpu = this_cpu();
+	u64 run_ns = 0;
+	s32 vector = -1;
+
+	if (cpu->in_handler) {
+		run_ns = cpu->handler_run_ns;
+		vector = cpu->handler_vector;
+	} else if (cpu->in_softirq) {
+		run_ns = cpu->softirq_run_ns;
+		vector = cpu->softirq_vector;
+	}
+	record->irq_ns = run_ns && run_ns < record->issue_ns ? record->issue_ns : run_ns;
+	record->vector = vector;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(block_rq_complete, struct request *rq, u8 status, u32 bytes)
+{
+	if (!recording)
+		return 0;
+	struct slot *slot = slot_find(rq);
+	if (!slot) {
+		count(NO_STATE, 1);
+		return 0;
+	}
+	struct block_record *record = &slot->record;
+	if (status)
+		record->status = status;
+	if (bytes < rq->__data_len) {
+		count(PARTIAL, 1);
+		return 0;
+	}
+	if (is_inner_completion(rq))
+		return 0;
+	if (!record->issue_ns)
+		set_place(record, rq);
+	if (record->own) {
+		count(OWN_REQUESTS, 1);
+		count(OWN_BYTES, record->size_bytes);
+	} else {
+		record->complete_ns = bpf_ktime_get_ns();
+		record->complete_cpu = bpf_get_smp_processor_id();
+		set_interrupt(record);
+		if (bpf_ringbuf_output(&ring, record, sizeof(*record), BPF_RB_NO_WAKEUP))
+			count(RING_FULL, 1);
+	}
+	slot_release(slot, rq);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
+{
+	struct cpu_state *cpu = this_cpu();
+	struct irqaction *before = (void *)cpu->action;
+
+	// A line shared by several devices calls its handlers one after the other: one run.
+	if (!(before && cpu->handler_vector == irq && BPF_CORE_READ(before, next) == action))
+		cpu->handler_run_ns = bpf_ktime_get_ns();
+	cpu->action = (u64)action;
+	cpu->handler_vector = irq;
+	cpu->in_handler = 1;
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(irq_handler_exit)
+{
+	this_cpu()->in_handler = 0;
+	return 0;
+}
+
+SEC("tp_btf/softirq_raise")
+int BPF_PROG(softirq_raise, u32 number)
+{
+	struct cpu_state *cpu = this_cpu();
+
+	if (number >= SOFTIRQS_MAX)
+		return 0;
+	struct raised *raised = &cpu->raised[number];
+	if (raised->pending)
+		return 0;
+	raised->pending = 1;
+	raised->run_ns = cpu->in_handler ? cpu->handler_run_ns : 0;
+	raised->vector = cpu->handler_vector;
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(softirq_entry, u32 number)
+{
+	struct cpu_state *cpu = this_cpu();
+
+	if (number >= SOFTIRQS_MAX)
+		return 0;
+	struct raised *raised = &cpu->raised[number];
+	if (raised->pending && raised->run_ns) {
+		cpu->softirq_run_ns = raised->run_ns;
+		cpu->softirq_vector = raised->vector;
+	} else {
+		cpu->softirq_run_ns = bpf_ktime_get_ns();
+		cpu->softirq_vector = -1;
+	}
+	raised->pending = 0;
+	cpu->in_softirq = 1;
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(softirq_exit)
+{
+	this_cpu()->in_softirq = 0;
+	return 0;
+}

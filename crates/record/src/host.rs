@@ -1,0 +1,90 @@
+//! Facts about this host that decide what can be observed.
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Bit numbers of capabilities (linux/capability.h).
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+/// Effective capabilities of this process; `None` if /proc does not tell.
+fn effective_capabilities() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+/// Whether BPF tracing programs may be loaded; the error says in words what is missing.
+pub fn may_load_tracing() -> Result<String, String> {
+    let Some(capabilities) = effective_capabilities() else {
+        return Err("/proc/self/status does not show capabilities".into());
+    };
+    let has = |bit: u32| capabilities >> bit & 1 == 1;
+    if has(CAP_SYS_ADMIN) {
+        return Ok("CAP_SYS_ADMIN".into());
+    }
+    match (has(CAP_BPF), has(CAP_PERFMON)) {
+        (true, true) => Ok("CAP_BPF and CAP_PERFMON".into()),
+        (true, false) => Err("this process has CAP_BPF but not CAP_PERFMON".into()),
+        (false, true) => Err("this process has CAP_PERFMON but not CAP_BPF".into()),
+        (false, false) => Err("this process has neither".into()),
+    }
+}
+
+/// Whether kernel lockdown forbids reading kernel memory.
+pub fn locked_down() -> bool {
+    fs::read_to_string("/sys/kernel/security/lockdown")
+        .is_ok_and(|text| text.contains("[confidentiality]"))
+}
+
+/// Highest possible CPU number plus one.
+pub fn cpus_possible() -> u32 {
+    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit([',', '-']).next().and_then(|cpu| cpu.parse::<u32>().ok());
+    last.map_or(1, |cpu| cpu + 1)
+}
+
+/// Addresses of kernel functions by name, as far as /proc/kallsyms shows them to us.
+/// A name that several functions share is left out: it would be a guess.
+pub fn kernel_symbols(names: &[&str]) -> BTreeMap<String, u64> {
+    symbols_in(&fs::read_to_string("/proc/kallsyms").unwrap_or_default(), names)
+}
+
+fn symbols_in(kallsyms: &str, names: &[&str]) -> BTreeMap<String, u64> {
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for line in kallsyms.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        let (Some(address), Some(_kind), Some(name)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        if !names.contains(&name) {
+            continue;
+        }
+        let address = u64::from_str_radix(address, 16).unwrap_or(0);
+        let known = found.entry(name.to_string()).or_insert(address);
+        if *known != address {
+            *known = 0;
+        }
+    }
+    found.retain(|_, address| *address != 0);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_are_exact_unique_and_not_blanked() {
+        let text = "ffffffff81000010 t __pfx_io_complete_rw\n\
+                    ffffffff81000020 t io_complete_rw\n\
+                    ffffffff81000030 t twice\n\
+                    ffffffff81000040 t twice\n\
+                    0000000000000000 T blanked\n\
+                    ffffffffc0000050 t in_module\t[ext4]\n";
+        let found = symbols_in(text, &["io_complete_rw", "twice", "blanked", "in_module", "absent"]);
+        let expected = [("in_module", 0xffffffffc0000050), ("io_complete_rw", 0xffffffff81000020)];
+        assert_eq!(found, expected.map(|(name, address)| (name.to_string(), address)).into());
+    }
+}

@@ -1,0 +1,93 @@
+//! The two bpf(2) calls that aya does not offer, and the clock of the probes.
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
+const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+
+/// `CLOCK_MONOTONIC` in ns: the clock of `bpf_ktime_get_ns`.
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec. CLOCK_MONOTONIC exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[repr(C)]
+struct MapElement {
+    map_fd: u32,
+    pad: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<()> {
+    // SAFETY: every caller passes the attribute struct of its command, whose pointers outlive the call.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Reads the only element of a global-variable section into `value`, whose length must be the section's.
+pub fn read_global(map: BorrowedFd<'_>, value: &mut [u8]) -> io::Result<()> {
+    let key = 0u32;
+    let attributes = MapElement {
+        map_fd: map.as_raw_fd() as u32,
+        pad: 0,
+        key: &key as *const u32 as u64,
+        value: value.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    bpf(BPF_MAP_LOOKUP_ELEM, &attributes)
+}
+
+/// Replaces the only element of a global-variable section.
+pub fn write_global(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
+    let key = 0u32;
+    let attributes = MapElement {
+        map_fd: map.as_raw_fd() as u32,
+        pad: 0,
+        key: &key as *const u32 as u64,
+        value: value.as_ptr() as u64,
+        flags: 0,
+    };
+    bpf(BPF_MAP_UPDATE_ELEM, &attributes)
+}
+
+/// What the kernel counts about one program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProgramCounts {
+    /// Runs that were refused because the same program was running on this CPU already.
+    pub recursion_misses: u64,
+    /// Runs; counted only while kernel.bpf_stats_enabled is 1.
+    pub runs: u64,
+    /// Time in them, ns; likewise.
+    pub run_time_ns: u64,
+}
+
+/// Reads the kernel's account of a program (5.12 and later; zeros before).
+pub fn program_counts(program: BorrowedFd<'_>) -> io::Result<ProgramCounts> {
+    #[repr(C)]
+    struct Attributes {
+        fd: u32,
+        info_len: u32,
+        info: u64,
+    }
+    let mut info: aya_obj::generated::bpf_prog_info = unsafe { std::mem::zeroed() };
+    let attributes = Attributes {
+        fd: program.as_raw_fd() as u32,
+        info_len: size_of_val(&info) as u32,
+        info: &mut info as *mut _ as u64,
+    };
+    bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes)?;
+    Ok(ProgramCounts {
+        recursion_misses: info.recursion_misses,
+        runs: info.run_cnt,
+        run_time_ns: info.run_time_ns,
+    })
+}
