@@ -109,7 +109,7 @@ class Case:
     """A sealed case, open for reading.
 
     Views: ``app_ops syscall_ops block_ops device_ops`` (one layer each), ``ops`` (all layers),
-    ``measured`` (`ops` without ramp phases and without open operations), ``open_ops``,
+    ``judged`` (`ops` without ramp phases), ``measured`` (those of them that ended), ``open_ops``,
     ``links gaps losses events``, ``latency_histogram`` (layer, device, op, bin, n, low_ns),
     ``stage_totals`` (layer, device, op, n, latency_ns, <stage>_ns as sums), ``timeline`` (operations
     and latency per layer, op and 1/200 of the recording).
@@ -238,7 +238,8 @@ class Case:
             views[f"{layer}_ops"] = self._table(files, f"ops/{layer}", OP_COLUMNS, layer)
         observed = self.layers or ("block",)
         views["ops"] = "\nUNION ALL\n".join(f"SELECT * FROM {layer}_ops" for layer in observed)
-        views["measured"] = f"SELECT * FROM ops WHERE NOT open AND {self._counts()}"
+        views["judged"] = f"SELECT * FROM ops WHERE {self._counts()}"
+        views["measured"] = "SELECT * FROM judged WHERE NOT open"
         views["open_ops"] = "SELECT * FROM ops WHERE open"
         for name, columns in TABLES.items():
             views[name] = self._table(name, name, columns, None)
@@ -434,7 +435,7 @@ FROM episodes ORDER BY end_ns - start_ns DESC, start_ns, layer LIMIT {limit}"""
 
 def report_worst(layer: str, limit: int) -> str:
     """The slowest operations of a layer, unfinished ones included, ramp phases not."""
-    return f"""SELECT * FROM (SELECT * FROM measured UNION ALL SELECT * FROM open_ops) AS judged
+    return f"""SELECT * FROM judged
 WHERE layer = {quoted(layer)} ORDER BY latency_ns DESC, op_id LIMIT {limit}"""
 
 
@@ -453,7 +454,7 @@ def report_around(windows: Sequence[tuple[int, str, int, int, int]], reach_ns: i
     before the window are not looked for, so that a large case is not read whole.
     """
     parts = [
-        f"""(SELECT {op_id} AS around_id, * FROM {layer}_ops
+        f"""(SELECT {op_id} AS around_id, count(*) OVER () AS neighbours, * FROM {layer}_ops
 WHERE tid = {tid} AND op_id <> {op_id} AND start_ns >= {start - reach_ns} AND start_ns < {end}
   AND start_ns + latency_ns > {start} ORDER BY latency_ns DESC, op_id LIMIT {limit})"""
         for op_id, layer, tid, start, end in windows

@@ -6,8 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from whodisk import views
-from whodisk.report import units
+from whodisk import views, words
 from whodisk.report.material import whole
 from whodisk.views import Case, Row
 
@@ -19,7 +18,8 @@ SILENCES = 4
 LOOKED_AT = 2000
 #: Requests and neighbours drawn at most.
 REQUESTS_MAX = 24
-NEIGHBOURS_MAX = 14
+NEIGHBOURS_MAX = 250
+LANES_MAX = 16
 #: How much of the operation's own length is shown before and after it.
 MARGIN = 0.3
 #: Neighbours that began earlier than this before the window are not looked for.
@@ -58,15 +58,15 @@ class Pick:
 
 
 def picks(case: Case) -> list[Pick]:
-    """The worst operations of every layer, top layer first, then the longest silences."""
-    chosen: list[Pick] = []
-    for layer in case.layers:
-        chosen += _apart(layer, case.rows(views.report_worst(layer, LOOKED_AT)))
+    """The worst operations of the top layer, the longest silences, the worst operations below."""
+    by_layer = [_apart(layer, case.rows(views.report_worst(layer, LOOKED_AT))) for layer in case.layers]
     gaps = case.rows(views.report_gaps(SILENCES))
     silences = [
-        Pick(-1 - index, str(row["layer"]), row, whole(row["duration_ns"]), 0) for index, row in enumerate(gaps)
+        Pick(-1 - index, str(row["layer"]), row, whole(row["duration_ns"]), 0)
+        for index, row in enumerate(gaps)
     ]
-    return chosen + silences
+    top, *below = by_layer or [[]]
+    return top + silences + [pick for picks_of_layer in below for pick in picks_of_layer]
 
 
 def _apart(layer: str, rows: list[Row]) -> list[Pick]:
@@ -82,23 +82,40 @@ def _apart(layer: str, rows: list[Row]) -> list[Pick]:
 
 
 def _overlap(one: Row, other: Row) -> bool:
-    start, end = whole(one["start_ns"]), whole(one["start_ns"]) + whole(one["latency_ns"])
-    return start < whole(other["start_ns"]) + whole(other["latency_ns"]) and whole(other["start_ns"]) < end
+    return whole(one["start_ns"]) < _end(other) and whole(other["start_ns"]) < _end(one)
 
 
-def waterfalls(case: Case, chosen: list[Pick]) -> list[dict[str, Any]]:
-    """The lines of each picked operation, times relative to its start."""
-    if not chosen:
-        return []
+@dataclass(frozen=True)
+class Surroundings:
+    """What belongs to the picked operations, by their id."""
+
+    requests: dict[int, list[Row]]
+    around: dict[int, list[Row]]
+    gaps: dict[int, list[Row]]
+
+
+def surroundings(case: Case, chosen: list[Pick]) -> Surroundings:
+    """Reads requests, neighbours and silences of all picks, one query each."""
     windows = [pick.window() for pick in chosen if pick.row["tid"] is not None]
-    operations = [pick.id for pick in chosen if not pick.silence]
-    requests = _by(case.rows(views.report_requests(operations)), "parent_id") if operations else {}
-    around = _by(case.rows(views.report_around(windows, REACH_NS, NEIGHBOURS_MAX)), "around_id") if windows else {}
-    gaps = _by(case.rows(views.report_gaps_around(windows)), "around_id") if windows else {}
-    return [
-        _fall(case, pick, requests.get(pick.id, []), around.get(pick.id, []), gaps.get(pick.id, []))
-        for pick in chosen
-    ]
+    parents = [pick.id for pick in chosen if not pick.silence]
+    return Surroundings(
+        _by(case.rows(views.report_requests(parents)), "parent_id") if parents else {},
+        _by(case.rows(views.report_around(windows, REACH_NS, NEIGHBOURS_MAX)), "around_id")
+        if windows
+        else {},
+        _by(case.rows(views.report_gaps_around(windows)), "around_id") if windows else {},
+    )
+
+
+def without_repeats(chosen: list[Pick], near: Surroundings) -> list[Pick]:
+    """Leaves out requests that are drawn below another pick already."""
+    shown = {whole(row["op_id"]) for rows in near.requests.values() for row in rows}
+    return [pick for pick in chosen if pick.id not in shown]
+
+
+def waterfalls(case: Case, chosen: list[Pick], near: Surroundings) -> list[dict[str, Any]]:
+    """The lines of each picked operation, times relative to its start."""
+    return [_fall(case, pick, near) for pick in chosen]
 
 
 def _by(rows: list[Row], key: str) -> dict[int, list[Row]]:
@@ -108,17 +125,46 @@ def _by(rows: list[Row], key: str) -> dict[int, list[Row]]:
     return grouped
 
 
-def _fall(case: Case, pick: Pick, requests: list[Row], around: list[Row], gaps: list[Row]) -> dict[str, Any]:
+def _fall(case: Case, pick: Pick, near: Surroundings) -> dict[str, Any]:
     zero = pick.start_ns
+    requests, gaps = near.requests.get(pick.id, []), near.gaps.get(pick.id, [])
     lines = [] if pick.silence else [_operation(case, pick)]
     lines += [_request(case, row, zero) for row in requests[:REQUESTS_MAX]]
     if len(requests) > REQUESTS_MAX:
         lines.append({"label": f"… {len(requests) - REQUESTS_MAX} more requests", "bars": []})
     if gaps:
-        lines.append({"label": f"silence of {thread(pick.row)}", "bars": [_silence(row, zero) for row in gaps]})
-    lines += [_neighbour(row, zero) for row in around]
+        lines.append(
+            {"label": f"silence of {thread(pick.row)}", "bars": [_silence(row, zero) for row in gaps]}
+        )
+    lines += _lanes(near.around.get(pick.id, []), zero)
     margin = max(1, int(pick.length_ns * MARGIN))
     return {"from_ns": -margin, "to_ns": pick.length_ns + margin, "latency_ns": pick.length_ns, "rows": lines}
+
+
+def _lanes(around: list[Row], zero: int) -> list[Line]:
+    """Neighbours packed into as few thin lines as they need, in order of start."""
+    lanes: list[list[Row]] = []
+    left_out = whole(around[0]["neighbours"]) - len(around) if around else 0
+    for row in around:
+        free = next((lane for lane in lanes if _end(lane[-1]) <= whole(row["start_ns"])), None)
+        if free is not None:
+            free.append(row)
+        elif len(lanes) < LANES_MAX:
+            lanes.append([row])
+        else:
+            left_out += 1
+    labels = [f"beside it, {thread(around[0])}" if around else ""]
+    if left_out > 0:
+        labels.append(f"({words.count(left_out)} shorter not drawn)")
+    named = labels + [""] * len(lanes)
+    return [
+        {"label": name, "lane": [_neighbour(row, zero) for row in lane]}
+        for name, lane in zip(named, lanes, strict=False)
+    ]
+
+
+def _end(row: Row) -> int:
+    return whole(row["start_ns"]) + whole(row["latency_ns"])
 
 
 def _operation(case: Case, pick: Pick) -> Line:
@@ -132,7 +178,7 @@ def _request(case: Case, row: Row, zero: int) -> Line:
     label = f"{row['device'] or layer}: {merged}{what(row)}"
     bars = _stages(case, layer, row, whole(row["start_ns"]) - zero)
     if row["kind"] == "merged" and bars:
-        note = f"\nmerged: {units.size(whole(row['bytes']))} of this request are the operation's"
+        note = f"\nmerged: {words.size(whole(row['bytes']))} of this request are the operation's"
         bars = [{**bar, "text": bar["text"] + note} for bar in bars]
     return {"label": label, "bars": bars}
 
@@ -146,29 +192,31 @@ def _stages(case: Case, layer: str, row: Row, start_ns: int) -> list[Bar]:
         length = whole(row[f"{stage}_ns"])
         if length > 0:
             name = case.stage_name(layer, stage)
-            text = f"{name}: {units.duration(length)}, {units.share(length / total)} of the {layer} latency"
-            text += f"\nbegins at {units.duration(at)}\n{_about(row)}"
+            text = f"{name}: {words.duration(length)}, {words.percent(length / total)} of the {layer} latency"
+            text += f"\nbegins at {words.duration(at)}\n{_about(row)}"
             bars.append(_bar(at, length, f"stage-{stage}", text))
             at += length
     if at < start_ns + whole(row["latency_ns"]):
         rest = start_ns + whole(row["latency_ns"]) - at
-        bars.append(_bar(at, rest, "stage-unknown", f"stages not observed: {units.duration(rest)}\n{_about(row)}"))
+        bars.append(
+            _bar(at, rest, "stage-unknown", f"stages not observed: {words.duration(rest)}\n{_about(row)}")
+        )
     return bars or [_bar(start_ns, 0, "stage-unknown", f"0 ns\n{_about(row)}")]
 
 
 def _silence(row: Row, zero: int) -> Bar:
     length = whole(row["duration_ns"])
-    text = f"nothing in flight for {units.duration(length)}\nthread state: {row['state']}\n" + (
+    text = f"nothing in flight for {words.duration(length)}\nthread state: {row['state']}\n" + (
         "its workload meant to be busy" if row["meant_busy"] else "whether it meant to be busy is not known"
     )
     return {**_bar(whole(row["start_ns"]) - zero, length, "gap", text), "hatch": True}
 
 
-def _neighbour(row: Row, zero: int) -> Line:
-    start, length = whole(row["start_ns"]) - zero, whole(row["latency_ns"])
-    text = f"{units.duration(length)}, begins at {units.duration(start)}\n{_about(row)}"
-    bar = {**_bar(start, length, f"op-{row['op']}", text), "thin": True}
-    return {"label": f"beside: {what(row)}", "bars": [bar]}
+def _neighbour(row: Row, zero: int) -> list[Any]:
+    """Start, then time before, in and after the kernel, kind, what: the script writes the rest."""
+    before, after = whole(row["app_ns"]), whole(row["reap_ns"])
+    inside = whole(row["latency_ns"]) - before - after
+    return [whole(row["start_ns"]) - zero, before, inside, after, row["op"], what(row)]
 
 
 def _bar(start_ns: int, length_ns: int, color: str, text: str) -> Bar:
@@ -177,7 +225,7 @@ def _bar(start_ns: int, length_ns: int, color: str, text: str) -> Bar:
 
 def what(row: Row) -> str:
     """'read 4 KiB'."""
-    return f"{row['op']} {units.size(whole(row['size_bytes']))}" if row["size_bytes"] else str(row["op"])
+    return f"{row['op']} {words.size(whole(row['size_bytes']))}" if row["size_bytes"] else str(row["op"])
 
 
 def thread(row: Row) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from whodisk import __version__, views
+from whodisk import __version__, views, words
 from whodisk.errors import WhodiskError
 from whodisk.findings import Verdict
 from whodisk.report import falls, material, sections, units
@@ -47,7 +46,7 @@ def _replace(path: Path, text: str) -> None:
     draft = path.with_name(path.name + ".part")
     try:
         draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)
+        draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise WhodiskError(
@@ -83,6 +82,8 @@ def gather(case: Case) -> Material:
     thresholds = [material.threshold(layer, op, bins) for (layer, op), bins in ordered]
     slow = [(one.layer, one.op, one.slow_from_ns) for one in thresholds if one.slow_from_ns is not None]
     picks = falls.picks(case)
+    near = falls.surroundings(case, picks)
+    picks = falls.without_repeats(picks, near)
     rows = Material(
         extent,
         parts,
@@ -93,7 +94,7 @@ def gather(case: Case) -> Material:
         case.rows(views.report_losses(LISTED_MAX)),
         case.rows(views.report_events(LISTED_MAX)),
         picks,
-        {},
+        {"waterfalls": falls.waterfalls(case, picks, near)} if picks else {},
     )
     rows.pictures.update(_pictures(case, rows))
     return rows
@@ -117,8 +118,6 @@ def _pictures(case: Case, rows: Material) -> dict[str, Any]:
         end_ns = max(case.duration_ns or 0, *(whole(row["end_ns"]) for row in rows.extent), 1)
         heat = material.heatmap(case, end_ns, shown, material.others_name(rows.parts, shown))
         pictures["heatmap"] = {**heat, "phases": _phases(case), "strips": _strips(rows)}
-    if rows.picks:
-        pictures["waterfalls"] = falls.waterfalls(case, rows.picks)
     return pictures
 
 
@@ -132,7 +131,7 @@ def _phases(case: Case) -> list[list[Any]]:
 
 
 def _strips(rows: Material) -> list[dict[str, Any]]:
-    """Marks below the heat map: start, length, text."""
+    """Marks below the heat map: start, length, text, layer (empty: all)."""
     strips = [
         _strip("slow", "mark", [_episode(row) for row in rows.episodes]),
         _strip("silence", "gap", [_gap(row) for row in rows.gaps]),
@@ -148,25 +147,30 @@ def _strip(name: str, color: str, marks: list[list[Any]]) -> dict[str, Any]:
 
 def _episode(row: Row) -> list[Any]:
     start, length = whole(row["start_ns"]), whole(row["end_ns"]) - whole(row["start_ns"])
-    text = f"{row['layer']}: {units.plural(whole(row['n']), 'slow operation')}, worst {units.duration(whole(row['worst_ns']))}"
-    return [start, length, f"{text}, at {units.moment(start)} for {units.duration(length)}"]
+    text = f"{row['layer']}: {words.things(whole(row['n']), 'slow operation')}, worst {words.duration(whole(row['worst_ns']))}"
+    return [start, length, f"{text}, at {units.moment(start)} for {words.duration(length)}", row["layer"]]
 
 
 def _gap(row: Row) -> list[Any]:
     start, length = whole(row["start_ns"]), whole(row["duration_ns"])
     who = falls.thread(row)
-    return [start, length, f"{who}: nothing in flight for {units.duration(length)} from {units.moment(start)}"]
+    return [
+        start,
+        length,
+        f"{who}: nothing in flight for {words.duration(length)} from {units.moment(start)}",
+        "",
+    ]
 
 
 def _loss(row: Row) -> list[Any]:
     start, length = whole(row["start_ns"]), whole(row["end_ns"]) - whole(row["start_ns"])
-    lost = "an unknown number" if row["lost"] is None else units.count(whole(row["lost"]))
-    return [start, length, f"{row['probe']}: {lost} lost ({row['reason']})"]
+    lost = "an unknown number" if row["lost"] is None else words.count(whole(row["lost"]))
+    return [start, length, f"{row['probe']}: {lost} lost ({row['reason']})", ""]
 
 
 def _event(row: Row) -> list[Any]:
     text = f"{row['kind']}: {row['subject'] or ''} {row['detail'] or ''}"
-    return [whole(row["time_ns"]), 0, f"{text.strip()}, at {units.moment(whole(row['time_ns']))}"]
+    return [whole(row["time_ns"]), 0, f"{text.strip()}, at {units.moment(whole(row['time_ns']))}", ""]
 
 
 # -- the page -----------------------------------------------------------------------------------
@@ -207,17 +211,33 @@ def _body(case: Case, verdict: Verdict, rows: Material) -> Markup:
         _recorded(case, rows),
     ]
     footer = tag("footer", f"whodisk {__version__}. Every number comes from the case “{verdict.case}”.")
-    return tag("div", _bar(verdict, rows), tag("main", *parts), footer, class_=f"page status-{verdict.status}")
+    return tag(
+        "div", _bar(verdict, rows), tag("main", *parts), footer, class_=f"page status-{verdict.status}"
+    )
 
 
 def _bar(verdict: Verdict, rows: Material) -> Markup:
     links = [("findings", "Findings", True), ("over-time", "Over time", "heatmap" in rows.pictures)]
-    links += [("by-nines", "By nines", "nines" in rows.pictures), ("by-stage", "Stages", bool(rows.thresholds))]
-    links += [("worst-operations", "Worst", bool(rows.picks)), ("unseen", "Not seen", True), ("recorded", "Recording", True)]
+    links += [
+        ("by-nines", "By nines", "nines" in rows.pictures),
+        ("by-stage", "Stages", bool(rows.thresholds)),
+    ]
+    links += [
+        ("worst-operations", "Worst", bool(rows.picks)),
+        ("unseen", "Not seen", True),
+        ("recorded", "Recording", True),
+    ]
     nav = [tag("a", text, href=f"#{name}") for name, text, there in links if there]
     brand = tag("span", "whodisk", class_="brand")
     name = tag("span", verdict.case, class_="mono muted")
-    return tag("header", brand, name, tag("nav", *nav), tag("button", "Dark", type="button", id="theme"), class_="bar")
+    return tag(
+        "header",
+        brand,
+        name,
+        tag("nav", *nav),
+        tag("button", "Dark", type="button", id="theme"),
+        class_="bar",
+    )
 
 
 def _verdict(case: Case, verdict: Verdict, rows: Material) -> Markup:
@@ -239,7 +259,9 @@ def _findings(verdict: Verdict) -> Markup:
 
 def _heatmap(rows: Material) -> Markup | None:
     if "heatmap" not in rows.pictures:
-        return tag("section", tag("h2", "Latency over time"), tag("p", "No operation was recorded.", class_="none"))
+        return tag(
+            "section", tag("h2", "Latency over time"), tag("p", "No operation was recorded.", class_="none")
+        )
     lead = (
         "Each cell counts the operations that began in that moment and took that long. "
         "Every column also carries its slowest operation as a point."
@@ -252,15 +274,15 @@ def _marks_note(rows: Material) -> Markup:
     notes = []
     if rows.episodes:
         layers = {str(row["layer"]): whole(row["episodes"]) for row in reversed(rows.episodes)}
-        counted = ", ".join(f"{units.count(layers[name])} in the {name} layer" for name in sorted(layers))
-        notes.append(
-            f"Slow: operations that overlap in time and are the slowest 0.1 % or 3 medians long, as episodes ({counted})."
-        )
+        counted = ", ".join(f"{words.count(layers[name])} in the {name} layer" for name in sorted(layers))
+        notes.append(f"Slow operations (see the stages below) that overlap in time are one mark ({counted}).")
     else:
-        notes.append("No operation took three times the median of its kind.")
+        notes.append("No operation stands out as slow.")
     if rows.gaps:
         total, silent = whole(rows.gaps[0]["gaps"]), whole(rows.gaps[0]["silent_ns"])
-        notes.append(f"Silence: a thread had nothing in flight, {units.plural(total, 'time')}, {units.duration(silent)} in all.")
+        notes.append(
+            f"Silence: a thread had nothing in flight, {words.things(total, 'time')}, {words.duration(silent)} in all."
+        )
     if max(len(rows.gaps), len(rows.episodes)) >= MARKS_MAX:
         notes.append(f"The {MARKS_MAX} longest are marked.")
     return tag("p", " ".join(notes), class_="lead", style="margin-top:8px")
@@ -279,19 +301,29 @@ def _nines(rows: Material) -> Markup | None:
 def _stages(case: Case, verdict: Verdict, rows: Material) -> Markup | None:
     if not rows.thresholds:
         return None
-    lead = "What an operation waits for. Slow: the slowest 0.1 % if beyond three medians; typical: the middle half."
+    lead = (
+        "What an operation waits for. Slow: a group of its own beyond the others, or else the slowest 0.1 % "
+        "if they take three medians. Typical: the middle half."
+    )
     groups = [sections.where_time_goes(verdict), *sections.stage_groups(case, rows.classes, rows.thresholds)]
+    return sections.section(
+        "by-stage",
+        "Stages: slow against typical",
+        lead,
+        _legend(case, rows),
+        tag("div", *groups, class_="stages"),
+    )
+
+
+def _legend(case: Case, rows: Material) -> Markup:
     names = [label for layer in case.layers for label in _labels(case, layer, rows)]
-    legend = sections.legend(dict.fromkeys(names))
-    return sections.section("by-stage", "Stages: slow against typical", lead, legend, tag("div", *groups, class_="stages"))
+    return sections.legend(dict.fromkeys(names))
 
 
 def _labels(case: Case, layer: str, rows: Material) -> list[str]:
     seen = [row for row in rows.classes if row["layer"] == layer]
     return [
-        case.stage_name(layer, stage)
-        for stage in views.STAGES
-        if any(row[f"{stage}_ns"] for row in seen)
+        case.stage_name(layer, stage) for stage in views.STAGES if any(row[f"{stage}_ns"] for row in seen)
     ]
 
 
@@ -304,7 +336,8 @@ def _worst(case: Case, rows: Material) -> Markup | None:
         "the thread's silence (hatched), and what else the thread had in flight."
     )
     plot = tag("div", tag("div", class_="plot", id="waterfall"), _no_script(), class_="chart")
-    return sections.section("worst-operations", "Worst operations", lead, sections.worst_table(case, rows.picks), plot)
+    table = sections.worst_table(case, rows.picks)
+    return sections.section("worst-operations", "Worst operations", lead, table, _legend(case, rows), plot)
 
 
 def _unseen(case: Case, verdict: Verdict, rows: Material) -> Markup:
@@ -324,7 +357,9 @@ def _recorded(case: Case, rows: Material) -> Markup:
     left = tag("div", tag("h3", "Recording"), sections.recording(case))
     right = tag("div", tag("h3", "System"), sections.system(case))
     both = tag("div", left, right, class_="two")
-    return sections.section("recorded", "How it was recorded", None, both, sections.devices(case, sorted(seen)))
+    return sections.section(
+        "recorded", "How it was recorded", None, both, sections.devices(case, sorted(seen))
+    )
 
 
 def _chart(name: str) -> Markup:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whodisk import views
+from whodisk.stats import find_split
 from whodisk.views import Case, Row
 
 #: Time bins of the heat map before they are merged to stay below `CELLS_MAX`.
@@ -25,7 +26,7 @@ HEAT_BINS_PER_OCTAVE = 8
 CELLS_MAX = 110_000
 #: Devices with cells and curves of their own; the rest is drawn as one.
 DEVICES_MAX = 8
-#: Part of the operations called slow, and how far beyond the median they must be.
+#: Where no group stands apart: part of the operations called slow, and their least multiple of the median.
 SLOW_PART = 0.001
 SLOW_FACTOR = 3
 
@@ -63,7 +64,7 @@ class Threshold:
     layer: str
     op: str
     median_ns: int
-    #: None where nothing is `SLOW_FACTOR` times slower than the median.
+    #: None where nothing is slow.
     slow_from_ns: int | None
     typical_from_ns: int
     typical_to_ns: int
@@ -101,17 +102,25 @@ def _sorted_bins(merged: dict[int, list[int]]) -> Bins:
 
 
 def _bins(rows: Iterable[Row]) -> Bins:
-    return _sorted_bins({whole(r["bin"]): [whole(r["low_ns"]), whole(r["high_ns"]), whole(r["n"])] for r in rows})
+    return _sorted_bins(
+        {whole(r["bin"]): [whole(r["low_ns"]), whole(r["high_ns"]), whole(r["n"])] for r in rows}
+    )
 
 
 def threshold(layer: str, op: str, bins: Bins) -> Threshold:
-    """Slow: the slowest 0.1 % (at least one) if beyond three medians. Typical: the middle half."""
-    median = bins.high_ns[bins.at(0.5)]
-    slow = bins.low_ns[bins.at(1 - max(SLOW_PART, 1 / bins.ops) + 1e-12)]
-    if slow < SLOW_FACTOR * max(median, 1):
-        slow = next((low for low in bins.low_ns if low >= SLOW_FACTOR * max(median, 1)), 0)
+    """Slow: a group of its own beyond the body, else the slowest 0.1 % if beyond three medians.
+
+    Typical: the middle half, without the slow ones.
+    """
+    median = max(1, bins.high_ns[bins.at(0.5)])
+    latency = np.sqrt(np.maximum(bins.low_ns, 1) * np.maximum(bins.high_ns, 1).astype(np.float64))
+    split = find_split(latency / median, np.array(bins.n, dtype=np.int64))
+    limit = split.threshold * median if split else SLOW_FACTOR * median
+    if split is None:
+        limit = max(limit, bins.low_ns[bins.at(1 - max(SLOW_PART, 1 / bins.ops) + 1e-12)])
+    slow = next((low for low in bins.low_ns if low >= limit), None)
     low, high = bins.low_ns[bins.at(0.25)], bins.high_ns[bins.at(0.75)]
-    return Threshold(layer, op, median, slow or None, low, min(high, slow - 1) if slow else high)
+    return Threshold(layer, op, median, slow, low, high if slow is None else min(high, slow - 1))
 
 
 def shown_devices(parts: dict[Key, Bins]) -> list[str]:
@@ -134,7 +143,9 @@ def curves(parts: dict[Key, Bins], shown: Sequence[str]) -> list[dict[str, Any]]
     """Lines of the distribution by nines: per kind over all devices, and per device where there are two."""
     lines = [_curve(layer, op, None, bins) for (layer, op), bins in _ordered(summed(parts))]
     members = _grouped(parts, shown)
-    many = {layer for layer in {key[0] for key in members} if len({k[2] for k in members if k[0] == layer}) > 1}
+    many = {
+        layer for layer in {key[0] for key in members} if len({k[2] for k in members if k[0] == layer}) > 1
+    }
     lines += [
         _curve(layer, op, device, bins) for (layer, op, device), bins in members.items() if layer in many
     ]
@@ -164,7 +175,14 @@ def _curve(layer: str, op: str, device: str | None, bins: Bins) -> dict[str, Any
         if last or left < 0.99 * above[-1] or high > 1.05 * latency[-1]:
             latency.append(high)
             above.append(left)
-    return {"layer": layer, "op": op, "device": device, "ops": bins.ops, "latency_ns": latency, "above": above}
+    return {
+        "layer": layer,
+        "op": op,
+        "device": device,
+        "ops": bins.ops,
+        "latency_ns": latency,
+        "above": above,
+    }
 
 
 def heatmap(case: Case, end_ns: int, shown: Sequence[str], other: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from whodisk import words
 from whodisk.findings import Effect, Evidence, Expectation, Finding, Verdict
 from whodisk.report import units
 from whodisk.report.falls import Pick, thread, what, where
@@ -40,7 +41,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Child]], *, numbers: Sequ
         return [tag(name, cell, class_="num" if i in numbers else None) for i, cell in enumerate(row)]
 
     body = [tag("tr", *cells("td", row)) for row in rows]
-    return tag("div", tag("table", tag("thead", tag("tr", *cells("th", head))), tag("tbody", *body)), class_="scroll")
+    return tag(
+        "div", tag("table", tag("thead", tag("tr", *cells("th", head))), tag("tbody", *body)), class_="scroll"
+    )
 
 
 def pairs(items: Iterable[tuple[str, Child]]) -> Markup:
@@ -75,20 +78,22 @@ def _expectation(item: Expectation) -> str:
     return f"Expectation {item.text}: {word}. {item.sentence}"
 
 
-def facts(case: Case, extent: Sequence[Row], losses: Sequence[Row], slowest: Sequence[tuple[str, int]]) -> Markup:
+def facts(
+    case: Case, extent: Sequence[Row], losses: Sequence[Row], slowest: Sequence[tuple[str, int]]
+) -> Markup:
     """The numbers one asks for first."""
     items: list[tuple[str, str, str]] = []
     if case.duration_ns:
-        items.append(("recorded", units.duration(case.duration_ns), str(case.meta.get("start_utc", ""))))
+        items.append(("recorded", words.duration(case.duration_ns), str(case.meta.get("start_utc", ""))))
     for row in extent:
-        size = units.size(whole(row["size_bytes"])) if row["size_bytes"] else ""
-        items.append((f"{row['layer']} operations", units.count(whole(row["n"])), size))
-    items += [(f"slowest, {layer}", units.duration(latency), "") for layer, latency in slowest]
+        size = words.size(whole(row["size_bytes"])) if row["size_bytes"] else ""
+        items.append((f"{row['layer']} operations", words.count(whole(row["n"])), size))
+    items += [(f"slowest, {layer}", words.duration(latency), "") for layer, latency in slowest]
     items.append(("events lost", _lost(losses), ""))
     for name in ("open", "errors"):
         total = sum(whole(row[name]) for row in extent)
         if total:
-            items.append(({"open": "unfinished", "errors": "failed"}[name], units.count(total), ""))
+            items.append(({"open": "unfinished", "errors": "failed"}[name], words.count(total), ""))
     boxes = [tag("div", tag("dt", a), tag("dd", b, c and tag("small", c))) for a, b, c in items]
     return tag("dl", *boxes, class_="facts")
 
@@ -97,7 +102,7 @@ def _lost(losses: Sequence[Row]) -> str:
     if not losses:
         return "none"
     known = sum(whole(row["lost"]) for row in losses)
-    return units.count(known) + (" and more" if any(row["lost"] is None for row in losses) else "")
+    return words.count(known) + (" and more" if any(row["lost"] is None for row in losses) else "")
 
 
 def findings(verdict: Verdict) -> Markup:
@@ -108,7 +113,9 @@ def findings(verdict: Verdict) -> Markup:
 
 
 def _finding(finding: Finding, opened: bool) -> Markup:
-    effect = tag("span", effect_value(finding.effect), tag("small", _effect_note(finding.effect)), class_="effect")
+    effect = tag(
+        "span", effect_value(finding.effect), tag("small", _effect_note(finding.effect)), class_="effect"
+    )
     summary = tag("summary", tag("span", finding.claim, class_="claim"), effect)
     culprit = f"{finding.culprit.kind} {finding.culprit.name}"
     if finding.culprit.because_of:
@@ -117,7 +124,7 @@ def _finding(finding: Finding, opened: bool) -> Markup:
         [
             ("culprit", culprit),
             ("share of the excess", _share_bar(finding)),
-            ("of all latency", units.share(finding.share_of_latency) if finding.share_of_latency else None),
+            ("of all latency", words.percent(finding.share_of_latency) if finding.share_of_latency else None),
             ("compared with", finding.baseline),
             ("evidence", [_evidence(item) for item in finding.evidence]),
             ("strength", _strength(finding)),
@@ -145,12 +152,12 @@ def _share_bar(finding: Finding) -> Markup:
     bar = tag("span", tag("i", style=f"width:{part * 100:.2f}%"), class_="share")
     note = ""
     if finding.share_low is not None and finding.share_high is not None:
-        note = f" (95 %: {units.share(finding.share_low)} to {units.share(finding.share_high)})"
-    return join([bar, units.share(finding.share_of_excess), note])
+        note = f" (95 %: {words.percent(finding.share_low)} to {words.percent(finding.share_high)})"
+    return join([bar, words.percent(finding.share_of_excess), note])
 
 
 def _strength(finding: Finding) -> str:
-    episodes = units.plural(finding.episodes, "independent episode")
+    episodes = words.things(finding.episodes, "independent episode")
     return f"{episodes}, q = {finding.q_value:.2g}, detector {finding.detector}"
 
 
@@ -159,8 +166,8 @@ def _evidence(item: Evidence) -> Markup:
     if item.rows:
         head = list(item.rows[0])
         numeric = [i for i, name in enumerate(head) if all(_is_number(row.get(name)) for row in item.rows)]
-        rows = [[_cell(row.get(name)) for name in head] for row in item.rows[:EVIDENCE_ROWS]]
-        body.append(tag("div", table(head, rows, numbers=numeric), class_="evidence"))
+        rows = [[_cell(name, row.get(name)) for name in head] for row in item.rows[:EVIDENCE_ROWS]]
+        body.append(table([_heading(name) for name in head], rows, numbers=numeric))
         if len(item.rows) > EVIDENCE_ROWS:
             body.append(tag("p", f"and {len(item.rows) - EVIDENCE_ROWS} more rows", class_="muted"))
     if item.query:
@@ -169,28 +176,45 @@ def _evidence(item: Evidence) -> Markup:
     return tag("div", *body, class_="evidence")
 
 
+def _heading(name: str) -> str:
+    """A column's name in words; a unit that the cells print is left out."""
+    return name.removesuffix("_ns").removesuffix("_bytes").replace("_", " ")
+
+
 def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
-def _cell(value: Any) -> str:
+def _cell(name: str, value: Any) -> str:
     if value is None:
         return "not observed"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, str):
+        return value
+    if name.endswith("_ns"):
+        return words.duration(value)
+    if name.endswith("_bytes"):
+        return words.size(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
 def cleared(verdict: Verdict) -> Markup:
     """What is innocent, and how well that is known."""
     rows = [
-        (item.what, item.bound, f"{item.quantile * 100:.7g} %", f"{item.confidence * 100:.4g} %", item.resolution)
+        (
+            item.what,
+            item.bound,
+            f"{item.quantile * 100:.7g} %",
+            f"{item.confidence * 100:.4g} %",
+            item.resolution,
+        )
         for item in verdict.cleared
     ]
     head = ("cleared", "bound", "of its operations", "confidence", "finest step")
-    return table(head, rows, numbers=(2, 3, 4)) if rows else tag("p", "Nothing could be cleared.", class_="none")
+    return (
+        table(head, rows, numbers=(2, 3, 4)) if rows else tag("p", "Nothing could be cleared.", class_="none")
+    )
 
 
 # -- stages -------------------------------------------------------------------------------------
@@ -199,7 +223,9 @@ def cleared(verdict: Verdict) -> Markup:
 def where_time_goes(verdict: Verdict) -> Markup | None:
     """Share of all latency per stage and kind, as the verdict says it."""
     rows = [
-        _stage_row(op, "all its latency", [(name, share, units.share(share)) for name, share in stages.items()])
+        _stage_row(
+            op, "all its latency", [(name, stages[name], "") for name in sorted(stages, key=_stage_rank)]
+        )
         for op, stages in verdict.where_time_goes.items()
         if stages
     ]
@@ -211,10 +237,10 @@ def _stage_row(who: str, note: str, parts: Sequence[tuple[str, float, str]]) -> 
     blocks = [
         tag(
             "i",
-            f"{name} {units.share(part)}" if part * 100 >= LABEL_FROM else "",
+            f"{name} {words.percent(part)}" if part * 100 >= LABEL_FROM else "",
             class_=stage_class(name),
             style=f"width:{part * 100:.3f}%",
-            title=f"{name}: {text}",
+            title=f"{name}: {words.percent(part)}{text and ', '}{text}",
         )
         for name, part, text in parts
         if part > 0
@@ -225,8 +251,13 @@ def _stage_row(who: str, note: str, parts: Sequence[tuple[str, float, str]]) -> 
 
 def stage_class(name: str) -> str:
     """Style of a printed stage name; a merged one has the colour of its first stage."""
-    first = name.split("+")[0].strip()
+    first = name.split("+", maxsplit=1)[0].strip()
     return first if first in STAGES else "unknown"
+
+
+def _stage_rank(name: str) -> tuple[int, str]:
+    first = stage_class(name)
+    return STAGES.index(first), name
 
 
 def stage_groups(case: Case, classes: Sequence[Row], thresholds: Sequence[Threshold]) -> list[Markup]:
@@ -241,17 +272,38 @@ def stage_groups(case: Case, classes: Sequence[Row], thresholds: Sequence[Thresh
 
 
 def _stage_group(case: Case, one: Threshold, slow: Row | None, typical: Row | None) -> Markup:
-    rows = [
+    rows: list[Child] = [
         _class_row(case, one, name, row)
         for name, row in (("slow", slow), ("typical", typical))
         if row is not None
     ]
-    title = tag("h3", f"{one.op}s" if one.op in {"read", "write"} else one.op, tag("small", f"{one.layer} layer"))
+    note = f"{one.layer} layer"
     if slow is None:
-        note = f"None took three times the median of {units.duration(one.median_ns)}."
-        return tag("div", title, *rows, tag("p", note, class_="none"), class_="group")
-    numbers = _stage_table(case, one.layer, slow, typical) if typical is not None else None
-    return tag("div", title, *rows, numbers, class_="group")
+        text = f"None stands out as slow; the median is {words.duration(one.median_ns)}."
+        rows.append(tag("p", text, class_="none"))
+    elif typical is not None:
+        note += f", {words.duration(_each(slow))} against {words.duration(_each(typical))} per operation"
+        rows += [_excess_row(case, one, slow, typical), _stage_table(case, one.layer, slow, typical)]
+    name = f"{one.op}s" if one.op in {"read", "write"} else one.op
+    return tag("div", tag("h3", name, tag("small", note)), *rows, class_="group")
+
+
+def _each(row: Row, column: str = "latency_ns") -> float:
+    return whole(row[column]) / whole(row["n"])
+
+
+def _excess_row(case: Case, one: Threshold, slow: Row, typical: Row) -> Markup:
+    """Which stages hold what slow operations take longer; a stage that was shorter has no part."""
+    more = {
+        (stage, label): max(0.0, _each(slow, f"{stage}_ns") - _each(typical, f"{stage}_ns"))
+        for stage, label in observed_stages(case, one.layer, slow)
+    }
+    total = sum(more.values()) or 1.0
+    parts = [
+        (label, ns / total, f"{words.duration(ns)} more per operation") for (_, label), ns in more.items()
+    ]
+    note = f"{words.duration(_each(slow) - _each(typical))} more per operation"
+    return _stage_row("the difference", note, parts)
 
 
 def _class_row(case: Case, one: Threshold, name: str, row: Row) -> Markup:
@@ -259,8 +311,8 @@ def _class_row(case: Case, one: Threshold, name: str, row: Row) -> Markup:
     parts = []
     for stage, label in observed_stages(case, one.layer, row):
         time = whole(row[f"{stage}_ns"])
-        parts.append((label, time / total, f"{units.duration(time / whole(row['n']))} per operation"))
-    note = f"{units.count(whole(row['n']))}, {units.duration(whole(row['low_ns']))} to {units.duration(whole(row['high_ns']))}"
+        parts.append((label, time / total, f"{words.duration(time / whole(row['n']))} per operation"))
+    note = f"{words.count(whole(row['n']))}, {words.duration(whole(row['low_ns']))} to {words.duration(whole(row['high_ns']))}"
     return _stage_row(name, note, parts or [("stages not observed", 1.0, "")])
 
 
@@ -271,14 +323,15 @@ def observed_stages(case: Case, layer: str, row: Row) -> list[tuple[str, str]]:
 
 def _stage_table(case: Case, layer: str, slow: Row, typical: Row) -> Markup:
     """Stage times per operation, and which stage holds the difference."""
-    many, few = whole(typical["n"]), whole(slow["n"])
-    excess = whole(slow["latency_ns"]) / few - whole(typical["latency_ns"]) / many
+    excess = _each(slow) - _each(typical)
     rows: list[Sequence[Child]] = []
     for stage, label in observed_stages(case, layer, slow):
-        a, b = whole(typical[f"{stage}_ns"]) / many, whole(slow[f"{stage}_ns"]) / few
+        a, b = _each(typical, f"{stage}_ns"), _each(slow, f"{stage}_ns")
         part = (b - a) / excess if excess else 0.0
         key = tag("span", class_=f"key {stage}")
-        rows.append(([key, label], units.duration(a), units.duration(b), units.duration(b - a), units.share(part)))
+        rows.append(
+            ([key, label], words.duration(a), words.duration(b), words.duration(b - a), words.percent(part))
+        )
     head = ("stage, per operation", "typical", "slow", "difference", "of the excess")
     return tag("details", tag("summary", "numbers"), table(head, rows, numbers=(1, 2, 3, 4)))
 
@@ -295,16 +348,16 @@ def legend(names: Iterable[str]) -> Markup:
 def worst_table(case: Case, picks: Sequence[Pick]) -> Markup:
     """One row per waterfall."""
     head = ("latency", "what", "layer", "began at", "thread", "place", "others with it", "stages")
-    cells = [tag("th", name, class_="num" if i == 0 else None) for i, name in enumerate(head)]
+    cells = [tag("th", name, class_="num" if i in {0, 6} else None) for i, name in enumerate(head)]
     rows = [_worst_row(case, pick, index) for index, pick in enumerate(picks)]
     inner = tag("table", tag("thead", tag("tr", *cells)), tag("tbody", *rows))
     return tag("div", inner, class_="worst scroll", id="worst")
 
 
 def _worst_row(case: Case, pick: Pick, index: int) -> Markup:
-    latency = tag("button", units.duration(pick.length_ns), type="button")
+    latency = tag("button", words.duration(pick.length_ns), type="button")
     at_least = "≥ " if not pick.silence and pick.row["open"] else ""
-    others = units.count(pick.alike) if pick.alike else ""
+    others = words.count(pick.alike) if pick.alike else ""
     row: tuple[Child, ...] = (
         "silence: nothing in flight" if pick.silence else what(pick.row),
         pick.layer,
@@ -314,7 +367,10 @@ def _worst_row(case: Case, pick: Pick, index: int) -> Markup:
         others,
         _mini_stages(case, pick),
     )
-    cells = [tag("td", at_least, latency, class_="num"), *(tag("td", cell) for cell in row)]
+    cells = [
+        tag("td", at_least, latency, class_="num"),
+        *(tag("td", cell, class_="num" if i == 5 else None) for i, cell in enumerate(row)),
+    ]
     return tag("tr", *cells, data_waterfall=str(index), aria_selected="false")
 
 
@@ -327,7 +383,7 @@ def _mini_stages(case: Case, pick: Pick) -> Markup | None:
             "i",
             class_=stage,
             style=f"width:{whole(pick.row[f'{stage}_ns']) / total * 100:.2f}%",
-            title=f"{label}: {units.duration(whole(pick.row[f'{stage}_ns']))}",
+            title=f"{label}: {words.duration(whole(pick.row[f'{stage}_ns']))}",
         )
         for stage, label in observed_stages(case, pick.layer, pick.row)
         if whole(pick.row[f"{stage}_ns"]) > 0
@@ -357,7 +413,7 @@ def losses(rows: Sequence[Row]) -> Markup | None:
     body = [
         (
             str(row["probe"]),
-            "unknown" if row["lost"] is None else units.count(whole(row["lost"])),
+            "unknown" if row["lost"] is None else words.count(whole(row["lost"])),
             units.moment(whole(row["start_ns"])),
             units.moment(whole(row["end_ns"])),
             str(row["reason"]),
@@ -365,8 +421,10 @@ def losses(rows: Sequence[Row]) -> Markup | None:
         for row in rows
     ]
     more = whole(rows[0]["losses"]) - len(rows)
-    note = tag("p", f"and {units.count(more)} more", class_="muted") if more > 0 else None
-    return join([tag("h3", "Lost"), table(("probe", "lost", "from", "to", "reason"), body, numbers=(1, 2, 3)), note])
+    note = tag("p", f"and {words.count(more)} more", class_="muted") if more > 0 else None
+    return join(
+        [tag("h3", "Lost"), table(("probe", "lost", "from", "to", "reason"), body, numbers=(1, 2, 3)), note]
+    )
 
 
 def events(rows: Sequence[Row]) -> Markup | None:
@@ -374,11 +432,16 @@ def events(rows: Sequence[Row]) -> Markup | None:
     if not rows:
         return None
     body = [
-        (units.moment(whole(row["time_ns"])), str(row["kind"]), str(row["subject"] or ""), str(row["detail"] or ""))
+        (
+            units.moment(whole(row["time_ns"])),
+            str(row["kind"]),
+            str(row["subject"] or ""),
+            str(row["detail"] or ""),
+        )
         for row in rows
     ]
     more = whole(rows[0]["events"]) - len(rows)
-    note = tag("p", f"and {units.count(more)} more", class_="muted") if more > 0 else None
+    note = tag("p", f"and {words.count(more)} more", class_="muted") if more > 0 else None
     return join([tag("h3", "Events"), table(("at", "kind", "subject", "detail"), body, numbers=(0,)), note])
 
 
@@ -388,9 +451,9 @@ def probes(case: Case) -> Markup | None:
         (
             name,
             ", ".join(str(hook) for hook in probe.get("attached") or []),
-            units.count(whole(probe.get("received"))),
-            units.count(whole(probe.get("lost"))),
-            f"{units.count(whole(probe.get('own_excluded')))} ({units.size(whole(probe.get('own_excluded_bytes')))})",
+            words.count(whole(probe.get("received"))),
+            words.count(whole(probe.get("lost"))),
+            f"{words.count(whole(probe.get('own_excluded')))} ({words.size(whole(probe.get('own_excluded_bytes')))})",
         )
         for name, probe in sorted((case.meta.get("probes") or {}).items())
     ]
@@ -402,7 +465,7 @@ def recording(case: Case) -> Markup:
     """How the case was made."""
     meta, clock = case.meta, case.meta.get("clock") or {}
     layers = [
-        f"{name}: {units.plural(whole(layer.get('rows')), 'row')}, joined to the layer below: {layer.get('join') or 'none'}"
+        f"{name}: {words.things(whole(layer.get('rows')), 'row')}, joined to the layer below: {layer.get('join') or 'none'}"
         for name, layer in sorted((meta.get("layers") or {}).items())
     ]
     return pairs(
@@ -411,8 +474,8 @@ def recording(case: Case) -> Markup:
             ("command line", tag("span", shlex.join(str(a) for a in meta.get("argv") or []), class_="mono")),
             ("observed command", _observed(meta)),
             ("start", str(meta.get("start_utc") or "")),
-            ("duration", units.duration(case.duration_ns) if case.duration_ns else "not known"),
-            ("clock", f"{clock.get('name')}, finest step {units.duration(case.resolution_ns)}"),
+            ("duration", words.duration(case.duration_ns) if case.duration_ns else "not known"),
+            ("clock", f"{clock.get('name')}, finest step {words.duration(case.resolution_ns)}"),
             ("phases", "; ".join(_phase(phase) for phase in meta.get("phases") or [])),
             ("layers", [tag("div", line) for line in layers]),
             ("workload", _workload(meta.get("workload"))),
@@ -449,7 +512,7 @@ def system(case: Case) -> Markup:
             ("host", str(facts.get("host") or "")),
             ("kernel", str(facts.get("kernel") or "")),
             ("CPUs", f"{facts.get('cpus')} × {facts.get('cpu_model') or 'unknown model'}"),
-            ("memory", units.size(memory) if memory else None),
+            ("memory", words.size(memory) if memory else None),
             ("virtualization", str(facts.get("virtualization") or "")),
             ("changed meanwhile", [tag("div", str(change)) for change in facts.get("changes") or []]),
         ]
@@ -465,7 +528,17 @@ def devices(case: Case, seen: Sequence[str]) -> Markup | None:
     body = [_device(name, known[name]) for name in names[:DEVICES_LISTED]]
     more = len(names) - DEVICES_LISTED
     note = tag("p", f"and {more} more devices", class_="muted") if more > 0 else None
-    head = ("device", "size", "rotates", "scheduler", "requests", "largest request", "read ahead", "write cache", "facts")
+    head = (
+        "device",
+        "size",
+        "rotates",
+        "scheduler",
+        "requests",
+        "largest request",
+        "read ahead",
+        "write cache",
+        "facts",
+    )
     return join([tag("h3", "Devices"), table(head, body, numbers=(1, 4, 5, 6)), note])
 
 
@@ -474,7 +547,7 @@ def _device(name: str, device: dict[str, Any]) -> tuple[Child, ...]:
     rotates = {"0": "no", "1": "yes"}.get(str(queue.get("rotational")), "")
     return (
         name,
-        units.size(device["size_bytes"]) if device.get("size_bytes") else "",
+        words.size(device["size_bytes"]) if device.get("size_bytes") else "",
         rotates,
         _scheduler(str(queue.get("scheduler") or "")),
         str(queue.get("nr_requests") or ""),
@@ -492,4 +565,4 @@ def _scheduler(text: str) -> str:
 
 
 def _kib(value: Any) -> str:
-    return units.size(int(value) * 1024) if str(value or "").isdigit() else ""
+    return words.size(int(value) * 1024) if str(value or "").isdigit() else ""

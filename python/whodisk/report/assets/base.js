@@ -13,15 +13,16 @@ const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;"
 
 const significant = (value) => {
   const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  return value.toFixed(digits).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+  const text = value.toFixed(digits);
+  return digits ? text.replace(/\.?0+$/, "") : text;
 };
 
 const duration = (ns) => {
   if (ns < 0) return "\u2212" + duration(-ns);
-  for (const [limit, unit, name] of [[1e3, 1, "ns"], [1e6, 1e3, "\u00b5s"], [1e9, 1e6, "ms"]]) {
-    if (ns < limit * 0.9995) return significant(ns / unit) + " " + name;
+  for (const [limit, unit, name] of [[999.5, 1, "ns"], [999.5e3, 1e3, "us"], [999.5e6, 1e6, "ms"]]) {
+    if (ns < limit) return `${significant(ns / unit)} ${name}`;
   }
-  return ns < 120e9 ? significant(ns / 1e9) + " s" : significant(ns / 60e9) + " min";
+  return `${significant(ns / 1e9)} s`;
 };
 
 const count = (n) => Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, ",");
@@ -30,10 +31,10 @@ const count = (n) => Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, ",");
 const moment = (ns, step) => (ns / 1e9).toFixed(Math.max(0, Math.min(9, Math.ceil(9 - Math.log10(step)))))
   + " s";
 
-// Share of operations at or below a latency, with as many nines as there are.
-const percent = (above) => {
+// Share of operations at or below a latency, with as many nines as there are and `more` digits.
+const percent = (above, more = 0) => {
   if (above <= 0) return "100 %";
-  const digits = Math.max(0, Math.ceil(-Math.log10(above)) - 1);
+  const digits = Math.max(0, Math.ceil(-Math.log10(above) - 1e-9) - 2) + more;
   return (100 - above * 100).toFixed(digits) + " %";
 };
 
@@ -46,6 +47,9 @@ const timeTicks = (low, high) => {
   }
   return { tickvals: values, ticktext: values.map(duration) };
 };
+
+// A finger scrolls the page, so it must not zoom the picture.
+const touch = matchMedia("(pointer: coarse)").matches;
 
 const axis = (more) => ({
   gridcolor: color("rule"), linecolor: color("rule"), zeroline: false, ticks: "outside", ticklen: 4,
@@ -61,7 +65,7 @@ const layout = (more) => ({
     bgcolor: color("card"), bordercolor: color("faint"), align: "left", namelength: 0,
     font: { color: color("ink"), size: 12.5 },
   },
-  dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", ...more,
+  dragmode: touch ? false : "zoom", ...more,
 });
 
 const config = { displayModeBar: false, responsive: true, doubleClick: false, showTips: false, showAxisDragHandles: false };
@@ -120,6 +124,8 @@ const choice = (label, options, value, pick) => {
   control.setAttribute("aria-label", label);
   return element("span", { class: "choice" }, label, control);
 };
+
+const hint = () => element("span", { class: "hint" }, touch ? "tap for numbers" : "drag to zoom, double-click to reset");
 
 const distinct = (rows, key) => [...new Set(rows.map((row) => row[key]))];
 const named = (names) => names.map((name) => [name, name === "" ? "(none)" : name]);

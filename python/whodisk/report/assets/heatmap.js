@@ -1,8 +1,8 @@
-// Latency over time. The case's cells are fine; what is drawn is at most `COLUMNS` wide, so a zoom
-// shows finer bins. Every drawn column also shows its slowest operation as a point of its own: one
+// Latency over time. The case's cells are fine; what is drawn has at most a column for every
+// `COLUMN_PIXELS`, so a zoom shows finer bins. Every drawn column also shows its slowest operation as a point of its own: one
 // outlier in a million is as visible as the million.
 
-const COLUMNS = 220;
+const COLUMN_PIXELS = 4.5;
 
 const heatmap = (plot, controls, heat) => {
   const view = { xaxis: null, yaxis: null };
@@ -16,7 +16,8 @@ const heatmap = (plot, controls, heat) => {
     const [from, to] = view.xaxis || [0, seconds(heat.bins)];
     const first = Math.max(0, Math.min(heat.bins - 1, Math.floor((from * 1e9) / heat.bin_ns)));
     const last = Math.max(first, Math.min(heat.bins, Math.ceil((to * 1e9) / heat.bin_ns)) - 1);
-    const per = Math.ceil((last - first + 1) / COLUMNS);
+    const most = Math.max(40, Math.floor(plot.clientWidth / COLUMN_PIXELS));
+    const per = Math.ceil((last - first + 1) / most);
     return { first, last, per, columns: Math.ceil((last - first + 1) / per) };
   };
 
@@ -82,12 +83,16 @@ const heatmap = (plot, controls, heat) => {
     };
   };
 
-  const strip = (row) => ({
-    type: "bar", orientation: "h", yaxis: "y2", hoverinfo: "text", textposition: "none", width: 0.62,
-    base: row.marks.map(([start]) => start / 1e9), x: row.marks.map(([, length]) => length / 1e9),
-    y: row.marks.map(() => row.name), text: row.marks.map(([, , text]) => plain(text)),
-    marker: { color: color(row.color), line: { color: color(row.color), width: 1.5 } },
-  });
+  // A mark of no layer belongs to every layer.
+  const strip = (row) => {
+    const marks = row.marks.filter(([, , , layer]) => layer === "" || layer === chosen.layer);
+    return {
+      type: "bar", orientation: "h", yaxis: "y2", hoverinfo: "text", textposition: "none", width: 0.56,
+      base: marks.map(([start]) => start / 1e9), x: marks.map(([, length]) => length / 1e9),
+      y: marks.map(() => row.name), hovertext: marks.map(([, , text]) => plain(text)),
+      marker: { color: color(row.color), line: { color: color(row.color), width: 1 } },
+    };
+  };
 
   const phases = () => heat.phases.flatMap(([name, start, end]) => [{
     type: "rect", xref: "x", yref: "y domain", x0: start / 1e9, x1: end / 1e9, y0: 0, y1: 1, layer: "below",
@@ -99,11 +104,11 @@ const heatmap = (plot, controls, heat) => {
     const y = view.yaxis || [low - 0.06, high + 0.12];
     const strips = heat.strips.length;
     const height = 400 + strips * 24;
-    const floor = strips ? (strips * 24) / (height - 92) : 0;
+    const floor = strips ? (strips * 24) / (height - 94) : 0;
     return layout({
-      height, margin: { l: strips ? 96 : 62, r: 14, t: 44, b: 46 }, barmode: "overlay", shapes: phases(),
+      height, margin: { l: strips ? 96 : 62, r: 14, t: 40, b: 54 }, barmode: "overlay", shapes: phases(),
       xaxis: axis({
-        range: view.xaxis || [0, seconds(heat.bins)], ticksuffix: " s", title: axisTitle("time since the start of the recording"),
+        range: view.xaxis || [0, seconds(heat.bins)], ticksuffix: " s", title: { ...axisTitle("time since the start of the recording"), standoff: 14 },
         anchor: strips ? "y2" : "y", nticks: plot.clientWidth < 600 ? 5 : 10, showgrid: false,
       }),
       yaxis: axis({
@@ -133,7 +138,7 @@ const heatmap = (plot, controls, heat) => {
       }),
       choice("operation", withAll(distinct(rows, "op")), chosen.op, pick("op")),
       choice("device", withAll(distinct(rows, "device")), chosen.device, pick("device")),
-      element("span", { class: "hint" }, "drag to zoom, double-click to reset"),
+      hint(),
     );
   };
 

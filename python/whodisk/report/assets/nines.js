@@ -16,7 +16,7 @@ const nines = (plot, controls, rows) => {
   const trace = (row, index) => ({
     type: "scatter", mode: "lines+markers", hoverinfo: "text", name: plain(label(row)),
     x: row.latency_ns, y: row.above.map((n) => Math.max(n, 1) / row.ops),
-    line: { color: shade(row, index), width: 2, dash: DASHES[Math.floor(index / 8) % 4] },
+    line: { color: shade(row, index), width: 2, shape: "hv", dash: DASHES[Math.floor(index / 8) % 4] },
     marker: { size: row.above.map((_, i) => (i === row.above.length - 1 ? 7 : 0.1)), color: shade(row, index), line: { width: 0 } },
     text: row.latency_ns.map((ns, i) => point(row, ns, row.above[i], i === row.above.length - 1)),
   });
@@ -25,7 +25,7 @@ const nines = (plot, controls, rows) => {
 
   const point = (row, ns, above, last) => (last
     ? `<b>${duration(ns)}</b>: the slowest of ${count(row.ops)}<br>${plain(label(row))}`
-    : `<b>${percent(above / row.ops)}</b> within <b>${duration(ns)}</b><br>${count(above)} of ${count(row.ops)} slower<br>${plain(label(row))}`);
+    : `<b>${percent(above / row.ops, 1)}</b> within <b>${duration(ns)}</b><br>${count(above)} of ${count(row.ops)} slower<br>${plain(label(row))}`);
 
   const shape = (series) => {
     const low = Math.min(...series.map((row) => row.latency_ns[0]));
@@ -39,7 +39,7 @@ const nines = (plot, controls, rows) => {
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12 } },
       xaxis: axis({ type: "log", range: x, ...timeTicks(10 ** x[0], 10 ** x[1]), title: axisTitle("latency") }),
       yaxis: axis({
-        type: "log", range: view.yaxis || [0.06, -depth - 0.1], tickvals: levels, ticktext: levels.map(percent),
+        type: "log", range: view.yaxis || [0.06, -depth - 0.1], tickvals: levels, ticktext: levels.map((level) => percent(level)),
         title: axisTitle("operations at most this slow"),
       }),
     });
@@ -57,7 +57,7 @@ const nines = (plot, controls, rows) => {
       devices ? choice("lines", [["*", "by operation"], ...ops.map((op) => [op, `${op} by device`])], chosen.op, (value) => {
         chosen.op = value; view.xaxis = view.yaxis = null; redraw();
       }) : "",
-      element("span", { class: "hint" }, "drag to zoom, double-click to reset"),
+      hint(),
     );
   };
 
