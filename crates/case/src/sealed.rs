@@ -663,3 +663,37 @@ fn remove_leftovers(case_dir: &Path) -> Result<(), CaseError> {
     }
     Ok(())
 }
+
+/// Compressed bytes of every column of a table, in the order of the columns.
+/// Errors: the file cannot be read, or is no Parquet file.
+pub fn column_bytes(path: &Path) -> Result<Vec<(String, u64)>, CaseError> {
+    let file = File::open(path).map_err(|e| CaseError::io(path, "open the table", e))?;
+    let metadata = parquet::file::metadata::ParquetMetaDataReader::new()
+        .parse_and_finish(&file)
+        .map_err(|e| {
+            CaseError::format(
+                path,
+                "footer",
+                "a Parquet file",
+                e.to_string(),
+                "seal the case again",
+            )
+        })?;
+    let names = metadata
+        .file_metadata()
+        .schema_descr()
+        .columns()
+        .iter()
+        .map(|c| c.name().to_owned());
+    let bytes = |index: usize| {
+        metadata
+            .row_groups()
+            .iter()
+            .map(|g| g.column(index).compressed_size() as u64)
+            .sum()
+    };
+    Ok(names
+        .enumerate()
+        .map(|(index, name)| (name, bytes(index)))
+        .collect())
+}

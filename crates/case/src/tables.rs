@@ -93,7 +93,7 @@ const fn stage(stage: Stage) -> Column {
 pub const OPS: Table = Table {
     name: "ops",
     columns: &[
-        must("op_id", Kind::Int64, Encoding::Delta),
+        must("op_id", Kind::Int64, Encoding::Split),
         must("start_ns", Kind::Int64, Encoding::Delta),
         must("latency_ns", Kind::Int64, Encoding::Split),
         must("open", Kind::Bool, Encoding::Dictionary),

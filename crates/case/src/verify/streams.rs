@@ -1,0 +1,188 @@
+//! Raw streams of a case that is not sealed: what is readable, what is lost.
+use super::{Findings, Report};
+use crate::meta::{CaseMeta, State};
+use crate::raw::{RawReader, RawRow};
+use crate::rows::{AppRow, BlockMergeRow, BlockRow};
+use crate::schema::{EventRow, Layer, LossRow, Op};
+use crate::CaseError;
+use serde::de::DeserializeOwned;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+const HINT: &str = "seal the case: what is readable is kept";
+
+/// Checks every raw stream; what a stream lost goes to `missing`.
+pub(super) fn check_unsealed(case_dir: &Path, meta: &CaseMeta, report: &mut Report) -> Result<(), CaseError> {
+    if meta.state == State::Recording {
+        let text =
+            "the recording did not end properly (killed, or still running): its last batches may be lost";
+        report.missing.push(text.into());
+    }
+    report
+        .missing
+        .push("the case is not sealed: run whodisk seal".into());
+    for relative in raw_files(case_dir)? {
+        match relative.split('/').nth(1) {
+            Some(AppRow::PROBE) => check_stream::<AppRow>(case_dir, &relative, report, app_row),
+            Some(BlockRow::PROBE) => check_stream::<BlockRow>(case_dir, &relative, report, |_| None),
+            Some(BlockMergeRow::PROBE) => {
+                check_stream::<BlockMergeRow>(case_dir, &relative, report, |_| None)
+            }
+            _ => report
+                .missing
+                .push(format!("{relative}: not checked, the probe is unknown")),
+        }
+    }
+    check_lines::<LossRow>(case_dir, "raw/losses.jsonl", report, |loss| {
+        Some(loss_text(&loss))
+    });
+    check_lines::<EventRow>(case_dir, "raw/events.jsonl", report, |_| None);
+    Ok(())
+}
+
+/// Paths of all streams inside the case, sorted.
+fn raw_files(case_dir: &Path) -> Result<Vec<String>, CaseError> {
+    let raw = case_dir.join("raw");
+    let mut files = Vec::new();
+    for probe in names_in(&raw)? {
+        let folder = raw.join(&probe);
+        if !folder.is_dir() {
+            continue;
+        }
+        let streams = names_in(&folder)?
+            .into_iter()
+            .filter(|name| name.ends_with(".arrows"));
+        files.extend(streams.map(|name| format!("raw/{probe}/{name}")));
+    }
+    Ok(files)
+}
+
+fn names_in(folder: &Path) -> Result<Vec<String>, CaseError> {
+    let io = |e| CaseError::io(folder, "list the folder", e);
+    let mut names = Vec::new();
+    let entries = match std::fs::read_dir(folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(names),
+        entries => entries.map_err(io)?,
+    };
+    for entry in entries {
+        names.push(entry.map_err(io)?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What contradicts the format in a row: column, expected, found.
+type Contradiction = (&'static str, String, String);
+
+fn app_row(row: &AppRow) -> Option<Contradiction> {
+    let base = Layer::App.op_id_base();
+    if row.op_id >> 56 != base >> 56 {
+        return Some((
+            "op_id",
+            format!("{} in bits 56..", base >> 56),
+            row.op_id.to_string(),
+        ));
+    }
+    if Op::from_raw(row.op).is_none() {
+        return Some(("op", format!("0 to {}", Op::ALL.len() - 1), row.op.to_string()));
+    }
+    None
+}
+
+fn check_stream<R: RawRow>(
+    case_dir: &Path,
+    relative: &str,
+    report: &mut Report,
+    check: fn(&R) -> Option<Contradiction>,
+) {
+    let mut findings = Findings::new(relative, HINT);
+    let mut rows = 0;
+    match read_stream(&case_dir.join(relative), &mut rows, &mut findings, check) {
+        Ok(Some(lost)) => report.missing.push(format!("{relative}: {lost}")),
+        Ok(None) => {}
+        Err(CaseError::Format {
+            at, expected, found, ..
+        }) => findings.add(at, expected, found),
+        Err(error) => findings.add("file", "a readable stream", error.to_string()),
+    }
+    report.rows.insert(relative.into(), rows);
+    report.problems.append(&mut findings.into_problems());
+}
+
+/// Reads a whole stream; what was lost at its end, in words.
+fn read_stream<R: RawRow>(
+    path: &Path,
+    rows: &mut u64,
+    findings: &mut Findings,
+    check: fn(&R) -> Option<Contradiction>,
+) -> Result<Option<String>, CaseError> {
+    let mut reader = RawReader::<R>::open(path)?;
+    let mut batch = Vec::new();
+    while reader.next_batch(&mut batch)? {
+        for (index, row) in batch.iter().enumerate() {
+            if let Some((column, expected, found)) = check(row) {
+                findings.add(
+                    format!("row {}, column {column}", *rows + index as u64),
+                    expected,
+                    found,
+                );
+            }
+        }
+        *rows += batch.len() as u64;
+    }
+    Ok(reader.truncation().map(|cut| match cut.lost_bytes {
+        0 => format!(
+            "ends at byte {} without its end mark: rows that were not written yet are lost",
+            cut.good_bytes
+        ),
+        lost => format!(
+            "cut at byte {}: {lost} bytes after the last whole batch are lost (found {})",
+            cut.good_bytes, cut.found
+        ),
+    }))
+}
+
+fn loss_text(loss: &LossRow) -> String {
+    let count = loss
+        .lost
+        .map_or("an unknown number of".into(), |lost| lost.to_string());
+    format!("{}: {count} events lost ({})", loss.probe, loss.reason)
+}
+
+/// Checks a file of one JSON object per line. A last line without its end is a cut, others are damage.
+fn check_lines<T: DeserializeOwned>(
+    case_dir: &Path,
+    relative: &str,
+    report: &mut Report,
+    tell: fn(T) -> Option<String>,
+) {
+    let mut findings = Findings::new(relative, HINT);
+    let Ok(file) = std::fs::File::open(case_dir.join(relative)) else {
+        return;
+    };
+    let mut reader = BufReader::new(file);
+    let (mut rows, mut number, mut line) = (0, 0, Vec::new());
+    loop {
+        line.clear();
+        match reader.read_until(b'\n', &mut line) {
+            Ok(0) => break,
+            Ok(_) => number += 1,
+            Err(error) => {
+                findings.add(format!("line {}", number + 1), "readable text", error.to_string());
+                break;
+            }
+        }
+        match serde_json::from_slice::<T>(&line) {
+            Ok(row) => {
+                rows += 1;
+                report.missing.extend(tell(row));
+            }
+            Err(_) if line.last() != Some(&b'\n') => {
+                report.missing.push(format!("{relative}: line {number} was cut"));
+            }
+            Err(error) => findings.add(format!("line {number}"), "a row as JSON", error.to_string()),
+        }
+    }
+    report.rows.insert(relative.into(), rows);
+    report.problems.append(&mut findings.into_problems());
+}
