@@ -6,12 +6,11 @@ use crate::time::monotonic_resolution_ns;
 use serde::Serialize;
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
 /// One fact about this host.
 #[derive(Debug, Serialize)]
 struct Check {
-    name: &'static str,
+    name: String,
     ok: bool,
     found: String,
     /// Which commands or layers need it.
@@ -22,16 +21,8 @@ struct Check {
 
 /// Prints the checks.
 pub fn main(args: &DoctorArgs) -> Result<(), Failure> {
-    let checks = [
-        privileges(),
-        btf(),
-        block_probe(),
-        io_uring(),
-        direct_io(),
-        fuse(),
-        loop_devices(),
-        clock(),
-    ];
+    let mut checks = block_layer();
+    checks.extend([io_uring(), direct_io(), fuse(), loop_devices(), clock()]);
     if args.json {
         return print_json(&serde_json::json!({ "checks": checks }));
     }
@@ -55,22 +46,15 @@ pub fn main(args: &DoctorArgs) -> Result<(), Failure> {
     })
 }
 
-fn check(name: &'static str, needed_for: &'static str, result: Result<String, (String, &str)>) -> Check {
-    match result {
-        Ok(found) => Check {
-            name,
-            ok: true,
-            found,
-            needed_for,
-            to_do: String::new(),
-        },
-        Err((found, to_do)) => Check {
-            name,
-            ok: false,
-            found,
-            needed_for,
-            to_do: to_do.into(),
-        },
+fn check(name: &str, needed_for: &'static str, result: Result<String, (String, &str)>) -> Check {
+    let ok = result.is_ok();
+    let (found, to_do) = result.map_or_else(|(found, to_do)| (found, to_do), |found| (found, ""));
+    Check {
+        name: name.into(),
+        ok,
+        found,
+        needed_for,
+        to_do: to_do.into(),
     }
 }
 
@@ -78,46 +62,27 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_string())
 }
 
-fn privileges() -> Check {
-    // Bits of CapEff: CAP_PERFMON 38, CAP_BPF 39, CAP_SYS_ADMIN 21.
-    let effective = read("/proc/self/status")
-        .and_then(|status| {
-            let line = status.lines().find(|l| l.starts_with("CapEff:"))?.to_string();
-            u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()
-        })
-        .unwrap_or(0);
-    let has = |bit: u32| effective >> bit & 1 == 1;
-    let result = if has(21) || (has(38) && has(39)) {
-        Ok("may load BPF programs".to_string())
-    } else {
-        Err((
-            "neither CAP_SYS_ADMIN nor CAP_BPF and CAP_PERFMON".to_string(),
-            "run whodisk as root (sudo)",
-        ))
+/// The recorder's own checks.
+fn block_layer() -> Vec<Check> {
+    let convert = |check: record::Check| {
+        let ok = check.verdict == record::Verdict::Yes;
+        let (found, to_do) = match check.detail.split_once("; ") {
+            Some((found, to_do)) if !ok => (found.to_string(), to_do.to_string()),
+            _ => (check.detail, String::new()),
+        };
+        let needed_for = match check.verdict {
+            record::Verdict::Partly => "a fact of layer block",
+            _ => "layer block",
+        };
+        Check {
+            name: check.what,
+            ok,
+            found,
+            needed_for,
+            to_do,
+        }
     };
-    check("privileges", "layer block", result)
-}
-
-fn btf() -> Check {
-    let path = "/sys/kernel/btf/vmlinux";
-    let kernel = read("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let result = if Path::new(path).exists() {
-        Ok(format!("kernel {kernel} has BTF"))
-    } else {
-        Err((
-            format!("kernel {kernel} without {path}"),
-            "use a kernel built with CONFIG_DEBUG_INFO_BTF",
-        ))
-    };
-    check("kernel", "layer block", result)
-}
-
-fn block_probe() -> Check {
-    let result = match crate::probe::try_out() {
-        Ok(()) => Ok("loads and attaches".to_string()),
-        Err(reason) => Err((reason, "see the lines above")),
-    };
-    check("block probe", "layer block", result)
+    record::doctor().into_iter().map(convert).collect()
 }
 
 fn io_uring() -> Check {

@@ -4,7 +4,7 @@ use crate::case_dir::CaseDir;
 use crate::child::{look_up, status_words, Change, Gated, Running};
 use crate::failure::Failure;
 use crate::output::{grouped, print_json, say, Progress};
-use crate::probe::Probe;
+use crate::probe::{Attached, Probe};
 use crate::seal;
 use crate::signals::{Arrived, Signals};
 use crate::time::{monotonic_ns, monotonic_resolution_ns, Utc};
@@ -132,14 +132,14 @@ impl Recording {
             Err(error) => return Err((dir, Failure::error(format!("cannot fork: {error}")))),
         };
         let own_engine = matches!(subject, Subject::Engine { .. });
-        let probe = if block {
+        let attached = if block {
             let join_tgid = gated.as_ref().map(|g| g.pid).filter(|_| own_engine);
-            Probe::start(&dir.raw(), &system, join_tgid)
+            Attached::attach(join_tgid)
         } else {
             Err("the recording was asked for without it (--app-only)".to_string())
         };
-        let probe = match probe {
-            Ok(probe) => Some(probe),
+        let attached = match attached {
+            Ok(attached) => Some(attached),
             Err(reason) if own_engine => {
                 say(&format!("recording without the block layer: {reason}"));
                 meta.not_observed
@@ -156,8 +156,27 @@ impl Recording {
                 ));
             }
         };
+        // Attaching takes a while; the case begins with the first moment that can be recorded.
+        meta.clock.start_ns = monotonic_ns();
+        let probe = match attached
+            .map(|attached| Probe::start(attached, &dir.raw()))
+            .transpose()
+        {
+            Ok(probe) => probe,
+            Err(error) => {
+                if let Some(gated) = gated {
+                    gated.give_up();
+                }
+                return Err((dir, Failure::error(error)));
+            }
+        };
         let child = match gated {
-            None => None,
+            None => {
+                if let Err(error) = meta.write(&dir.path) {
+                    return Err((dir, error.into()));
+                }
+                None
+            }
             Some(gated) => {
                 meta.command_pid = Some(gated.pid);
                 if let Err(error) = meta.write(&dir.path) {
@@ -188,7 +207,6 @@ impl Recording {
         let mut progress = Progress::new();
         let mut interruptions = 0;
         let mut term_sent: Option<Instant> = None;
-        let mut probe_failed = false;
         loop {
             for arrived in signals.wait(TICK) {
                 if arrived.signal != libc::SIGCHLD {
@@ -211,21 +229,8 @@ impl Recording {
                     Some(_) => {}
                 }
             }
-            if let Some(error) = self
-                .probe
-                .as_ref()
-                .and_then(Probe::failed)
-                .filter(|_| !probe_failed)
-            {
-                probe_failed = true;
-                progress.clear();
-                say(&format!("recording stopped early: {error}"));
-                if self.child.is_none() {
-                    break;
-                }
-            }
-            // A command of the user writes to the terminal itself; do not scribble into its output.
-            if self.child.is_none() || self.own_engine {
+            // A command writes to the terminal itself, and so does our engine: no scribbling in between.
+            if self.child.is_none() {
                 progress.tick(|| self.progress_text(begin.elapsed()));
             }
         }
@@ -244,11 +249,8 @@ impl Recording {
     }
 
     fn progress_text(&self, elapsed: Duration) -> String {
-        let requests = self.probe.as_ref().map_or(String::new(), |probe| {
-            let (received, lost) = probe.counts();
-            format!(", {} block requests, {} lost", grouped(received), grouped(lost))
-        });
-        format!("{} s{requests}", elapsed.as_secs())
+        let received = self.probe.as_ref().map_or(0, Probe::received);
+        format!("{} s, {} block requests", elapsed.as_secs(), grouped(received))
     }
 
     fn pass_on(&self, arrived: Arrived, count: u32) {
@@ -352,7 +354,7 @@ impl Recording {
 
     fn stop_probe(&mut self) -> Option<String> {
         let stopped = self.probe.take()?.stop();
-        self.meta.probes.extend(stopped.probes);
+        self.meta.probes.insert("block".into(), stopped.meta);
         self.meta.not_observed.extend(stopped.not_observed);
         stopped.failure
     }

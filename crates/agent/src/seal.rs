@@ -3,7 +3,7 @@ use crate::args::SealArgs;
 use crate::case_dir::lock_for_sealing;
 use crate::failure::{io_failure, Failure};
 use crate::observe::require_case;
-use crate::output::{print_json, say};
+use crate::output::{grouped, print_json, say, Progress};
 use serde::Serialize;
 use std::path::Path;
 
@@ -12,6 +12,8 @@ use std::path::Path;
 pub struct Sealed {
     /// Rows per layer.
     pub rows: std::collections::BTreeMap<String, u64>,
+    /// Raw streams that were cut, relative to the case.
+    pub truncated: Vec<String>,
     /// The raw events are gone.
     pub raw_dropped: bool,
 }
@@ -37,6 +39,7 @@ pub fn seal_case(case: &Path, drop_raw: bool) -> Result<Sealed, Failure> {
             ));
             return Ok(Sealed {
                 rows: rows(&meta),
+                truncated: Vec::new(),
                 raw_dropped: true,
             });
         }
@@ -45,14 +48,23 @@ pub fn seal_case(case: &Path, drop_raw: bool) -> Result<Sealed, Failure> {
             case.join("raw").display()
         )));
     };
-    // join::seal(case).map_err(Failure::error)?;
-    let meta = case::meta::CaseMeta::read(case)?;
+    let mut progress = Progress::new();
+    let result = join::seal(case, &mut |now| progress.tick(|| text(&now)));
+    progress.clear();
+    let summary = result.map_err(Failure::error)?;
+    for stream in &summary.truncated {
+        say(&format!(
+            "{}: {stream} was cut; what came before the cut is kept",
+            case.display()
+        ));
+    }
     if drop_raw {
         let raw = case.join("raw");
         std::fs::remove_dir_all(&raw).map_err(|error| io_failure(&raw, "remove", &error))?;
     }
     Ok(Sealed {
-        rows: rows(&meta),
+        rows: summary.rows,
+        truncated: summary.truncated,
         raw_dropped: drop_raw,
     })
 }
@@ -62,4 +74,12 @@ fn rows(meta: &case::meta::CaseMeta) -> std::collections::BTreeMap<String, u64> 
         .iter()
         .map(|(name, layer)| (name.clone(), layer.rows))
         .collect()
+}
+
+fn text(now: &join::Progress) -> String {
+    let done = grouped(now.rows_done);
+    match now.rows_total {
+        Some(total) => format!("sealing: {}, {done} of {} rows", now.step, grouped(total)),
+        None => format!("sealing: {}, {done} rows", now.step),
+    }
 }
