@@ -1,0 +1,291 @@
+//! The second pass over app operations: join, order, silences of our own workers.
+use crate::children::{Child, Children};
+use crate::gaps::{Intent, Thread};
+use crate::pipeline::{app_span_ns, Inputs, Out, Worker};
+use crate::reorder::{Plan, Reorder, Watermark};
+use crate::stages::{app_times, join_parts, AppTimes, Below, Part};
+use crate::stream::{Cursor, Stream};
+use case::rows::AppRow;
+use case::schema::{flags, EventRow, GapRow, Layer, LinkRow, NameId, Op, OpRow, Stage};
+use case::CaseError;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// A row with everything known about it, waiting for its turn.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    row: AppRow,
+    below: Below,
+    worker: u32,
+    /// The device of all its requests, if it is one.
+    device: Option<u32>,
+    /// A request ended after the operation.
+    overhang: bool,
+}
+
+struct WorkerState<'a> {
+    cursor: Cursor<'a, AppRow>,
+    watermark: Watermark,
+    straggler_ns: u64,
+    about: Worker,
+    files: Vec<NameId>,
+    comm: Option<NameId>,
+    silences: Thread,
+}
+
+pub(crate) struct AppSide<'a> {
+    workers: Vec<WorkerState<'a>>,
+    /// Reap and number of the worker whose row is next.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    held: Reorder<Ready>,
+    rows_held_max: usize,
+    block_watched: bool,
+    interrupts_watched: bool,
+    /// Kept for their memory.
+    children: Vec<Child>,
+    parts: Vec<Part>,
+}
+
+impl<'a> AppSide<'a> {
+    pub(crate) fn new(
+        inputs: &Inputs<'a>,
+        plans: Vec<Plan<AppRow>>,
+        mut straggler_children: HashMap<u64, Vec<Child>>,
+        out: &mut Out,
+        children: &mut Children,
+    ) -> Result<AppSide<'a>, CaseError> {
+        let mut side = AppSide {
+            workers: Vec::new(),
+            next: BinaryHeap::new(),
+            held: Reorder::new(),
+            rows_held_max: 0,
+            block_watched: inputs.block.is_some(),
+            interrupts_watched: out.counts.interrupts_watched,
+            children: Vec::new(),
+            parts: Vec::new(),
+        };
+        for ((about, stream), mut plan) in inputs.workers.iter().zip(plans) {
+            side.add_worker(about, *stream, &mut plan, out, children)?;
+            for row in &plan.stragglers {
+                side.children = straggler_children.remove(&row.op_id).unwrap_or_default();
+                side.hold(side.workers.len() - 1, row);
+            }
+        }
+        Ok(side)
+    }
+
+    fn add_worker(
+        &mut self,
+        about: &Worker,
+        stream: &'a dyn Stream<AppRow>,
+        plan: &mut Plan<AppRow>,
+        out: &mut Out,
+        children: &mut Children,
+    ) -> Result<(), CaseError> {
+        let number = self.workers.len();
+        let state = WorkerState {
+            cursor: Cursor::new(stream)?,
+            watermark: Watermark::new(plan),
+            straggler_ns: plan.straggler_ns,
+            files: about.files.iter().map(|file| out.names.id(file)).collect(),
+            comm: about.comm.as_deref().map(|comm| out.names.id(comm)),
+            silences: Thread::new(if about.rate { Intent::Rate } else { Intent::Closed }),
+            about: about.clone(),
+        };
+        match state.cursor.peek() {
+            Some(row) => self.next.push(Reverse((row.reap_ns, number))),
+            None => children.end_worker(about.number),
+        }
+        self.workers.push(state);
+        Ok(())
+    }
+
+    /// Most rows held at once so far.
+    pub(crate) fn rows_held_max(&self) -> usize {
+        self.rows_held_max
+    }
+
+    /// Joins every row that was reaped before `watermark_ns` (requests that began before it are in
+    /// `children`), and writes those whose turn has come. `seen` is called for each row read.
+    pub(crate) fn take_up(
+        &mut self,
+        watermark_ns: u64,
+        out: &mut Out,
+        children: &mut Children,
+        seen: &mut dyn FnMut(),
+    ) -> Result<(), CaseError> {
+        while let Some(Reverse((reap_ns, number))) = self.next.peek().copied() {
+            if reap_ns >= watermark_ns && watermark_ns != u64::MAX {
+                break;
+            }
+            self.next.pop();
+            if self.step(number, out, children)? {
+                self.emit(out)?;
+            }
+            seen();
+        }
+        self.emit(out)
+    }
+
+    /// Takes the next row of a worker; true if the worker's watermark moved.
+    fn step(&mut self, number: usize, out: &mut Out, children: &mut Children) -> Result<bool, CaseError> {
+        let worker = &mut self.workers[number];
+        let Some(row) = worker.cursor.peek().copied() else { return Ok(false) };
+        worker.cursor.advance()?;
+        let before_ns = worker.watermark.watermark_ns();
+        worker.watermark.advance();
+        let moved = worker.watermark.watermark_ns() != before_ns;
+        let straggler = app_span_ns(&row) > worker.straggler_ns;
+        let name = worker.about.number;
+        let next_reap_ns = worker.cursor.peek().map(|next| next.reap_ns);
+        children.take(row.op_id, &mut self.children);
+        match next_reap_ns {
+            Some(reap_ns) => self.next.push(Reverse((reap_ns, number))),
+            None => children.end_worker(name),
+        }
+        for child in &self.children {
+            let bytes = child.bytes.min(u64::from(row.size_bytes)) as i64;
+            out.link(&LinkRow { parent_id: row.op_id, child_id: child.id, bytes, kind: child.kind })?;
+        }
+        if !straggler {
+            self.hold(number, &row);
+        }
+        Ok(moved)
+    }
+
+    /// Joins a row with `self.children` and keeps it until its turn.
+    fn hold(&mut self, number: usize, row: &AppRow) {
+        self.parts.clear();
+        self.parts.extend(self.children.iter().map(|child| child.part));
+        let (below, overhang) = match (self.block_watched, self.parts.is_empty()) {
+            (false, _) => (Below::Unobserved, false),
+            (true, true) => (Below::Unknown, false),
+            (true, false) => join_parts(&app_times(row), &mut self.parts),
+        };
+        let first = self.children.first().map(|child| child.device);
+        let device = first.filter(|device| self.children.iter().all(|child| child.device == *device));
+        let ready = Ready { row: *row, below, worker: number as u32, device, overhang };
+        self.held.push(row.intended_ns, (row.op_id, row.reap_ns), ready);
+        self.rows_held_max = self.rows_held_max.max(self.held.len());
+    }
+
+    fn emit(&mut self, out: &mut Out) -> Result<(), CaseError> {
+        let watermark_ns =
+            self.workers.iter().map(|worker| worker.watermark.watermark_ns()).min().unwrap_or(u64::MAX);
+        while let Some(ready) = self.held.pop(watermark_ns) {
+            self.emit_row(&ready, out)?;
+        }
+        Ok(())
+    }
+
+    fn emit_row(&mut self, ready: &Ready, out: &mut Out) -> Result<(), CaseError> {
+        let row = &ready.row;
+        let times = app_times(row);
+        let op = Op::from_raw(row.op).unwrap_or(Op::Other);
+        let worker = &mut self.workers[ready.worker as usize];
+        out.counts.app_rows += 1;
+        if times.clamped || ready.overhang {
+            out.clamped(times.start_ns);
+        }
+        let kernel_end_ns = match ready.below {
+            Below::Joined { end_ns, .. } => end_ns,
+            Below::Unknown | Below::Unobserved => times.complete_ns,
+        };
+        worker.silences.operation(times.start_ns, times.submit_ns, kernel_end_ns);
+        match ready.below {
+            Below::Joined { .. } => out.counts.joined += 1,
+            Below::Unobserved => {}
+            Below::Unknown if op == Op::Sync => out.counts.unjoined_sync += 1,
+            Below::Unknown if worker.about.direct => out.counts.unjoined_direct += 1,
+            Below::Unknown => out.counts.unjoined_buffered += 1,
+        }
+        let has_place = matches!(op, Op::Read | Op::Write | Op::Discard | Op::Copy);
+        let sealed = OpRow {
+            op_id: row.op_id,
+            start_ns: out.case_ns(times.start_ns),
+            latency_ns: (times.reap_ns - times.start_ns) as i64,
+            open: false,
+            op,
+            flags: if worker.about.direct { flags::DIRECT } else { 0 },
+            host: out.host,
+            device: ready.device.map(|device| out.device(device)),
+            file: worker.files.get(usize::from(row.file)).copied(),
+            comm: worker.comm,
+            cgroup: None,
+            offset_bytes: has_place.then_some(row.offset_bytes as i64),
+            size_bytes: Some(i64::from(row.size_bytes)),
+            queue_depth: Some(i32::try_from(row.queue_depth).unwrap_or(i32::MAX)),
+            pid: worker.about.pid,
+            tid: worker.about.tid,
+            cpu: None,
+            complete_cpu: None,
+            hctx: None,
+            vector: None,
+            error: row.error,
+            weight: 1.0,
+            stages: app_stages(&times, &ready.below, self.interrupts_watched),
+            foreign_handler_ns: None,
+        };
+        if row.error != 0 {
+            let subject = sealed.file.map_or(String::new(), |file| out.names.get(file).to_owned());
+            let detail = format!(
+                "{} of {} bytes at offset {}: errno {}",
+                op.name(),
+                row.size_bytes,
+                row.offset_bytes,
+                row.error
+            );
+            let time_ns = out.case_ns(times.reap_ns);
+            out.event(&EventRow { time_ns, kind: "error".into(), subject, detail })?;
+        }
+        out.sink.op(Layer::App, &sealed, out.names)
+    }
+
+    /// Gaps of our own workers.
+    pub(crate) fn gaps(self, out: &mut Out) -> Vec<GapRow> {
+        let mut gaps = Vec::new();
+        for worker in &self.workers {
+            out.counts.threads_with_dropped_gaps += u64::from(worker.silences.dropped_below_ns().is_some());
+            gaps.extend(worker.silences.gaps().into_iter().map(|silence| GapRow {
+                layer: Layer::App,
+                tid: worker.about.tid.unwrap_or(0),
+                comm: worker.comm,
+                start_ns: out.case_ns(silence.start_ns),
+                duration_ns: silence.duration_ns as i64,
+                state: "unobserved".into(),
+                meant_busy: true,
+            }));
+        }
+        gaps
+    }
+}
+
+fn app_stages(times: &AppTimes, below: &Below, interrupts_watched: bool) -> [Option<i64>; 9] {
+    let mut stages = [None; 9];
+    let mut set = |stage: Stage, ns: u64| stages[stage as usize] = Some(ns as i64);
+    set(Stage::App, times.submit_ns - times.start_ns);
+    match below {
+        Below::Joined { kernel, end_ns } => {
+            set(Stage::Fs, kernel.fs_ns);
+            set(Stage::Queue, kernel.queue_ns);
+            if interrupts_watched {
+                set(Stage::Device, kernel.device_ns);
+                set(Stage::Interrupt, kernel.interrupt_ns);
+            } else {
+                set(Stage::Device, kernel.device_ns + kernel.interrupt_ns);
+            }
+            set(Stage::Reap, times.reap_ns - end_ns);
+            set(Stage::Unknown, 0);
+        }
+        Below::Unknown => {
+            set(Stage::Reap, times.reap_ns - times.complete_ns);
+            set(Stage::Unknown, times.complete_ns - times.submit_ns);
+        }
+        Below::Unobserved => {
+            set(Stage::Fs, times.complete_ns - times.submit_ns);
+            set(Stage::Reap, times.reap_ns - times.complete_ns);
+            set(Stage::Unknown, 0);
+        }
+    }
+    stages
+}

@@ -1,0 +1,280 @@
+//! The second pass over block requests: order, queue depth, numbers, silences of other programs.
+use crate::children::{Child, Children};
+use crate::gaps::{Intent, Thread};
+use crate::kernel::{self, CmdFlags};
+use crate::merges::Merges;
+use crate::pipeline::{block_span_ns, Counts, Inputs, Out};
+use crate::reorder::{Plan, Reorder, Watermark};
+use crate::stages::{block_entry_ns, block_times, BlockTimes};
+use crate::stream::Cursor;
+use case::rows::{BlockMergeRow, BlockRow};
+use case::schema::{EventRow, GapRow, Layer, LinkKind, NameId, Op, OpRow, Stage};
+use case::CaseError;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+
+/// Foreign threads that are followed before those without a rhythm are forgotten.
+const THREADS_MAX: usize = 1 << 14;
+/// A thread without a rhythm is forgotten after so much time without a request.
+const THREAD_IDLE_NS: u64 = 10_000_000_000;
+
+struct Foreign {
+    comm: Option<NameId>,
+    silences: Thread,
+}
+
+pub(crate) struct BlockSide<'a> {
+    cursor: Option<Cursor<'a, BlockRow>>,
+    watermark: Watermark,
+    straggler_ns: u64,
+    end_ns: u64,
+    cmd_flags: CmdFlags,
+    interrupts_watched: bool,
+    held: Reorder<BlockRow>,
+    merges: Merges<'a>,
+    merge_rows: Vec<BlockMergeRow>,
+    comms: HashMap<[u8; 16], Option<NameId>>,
+    /// Ends of the requests in flight, by device.
+    in_flight: HashMap<u32, BinaryHeap<Reverse<u64>>>,
+    own_tids: BTreeSet<i32>,
+    foreign: BTreeMap<i32, Foreign>,
+    foreign_max: usize,
+}
+
+impl<'a> BlockSide<'a> {
+    pub(crate) fn new(
+        inputs: &Inputs<'a>,
+        plan: &mut Plan<BlockRow>,
+        counts: &Counts,
+    ) -> Result<BlockSide<'a>, CaseError> {
+        let mut side = BlockSide {
+            cursor: inputs.block.map(Cursor::new).transpose()?,
+            watermark: Watermark::new(plan),
+            straggler_ns: plan.straggler_ns,
+            end_ns: counts.end_ns,
+            cmd_flags: inputs.cmd_flags,
+            interrupts_watched: counts.interrupts_watched,
+            held: Reorder::new(),
+            merges: Merges::new(inputs.merges)?,
+            merge_rows: Vec::new(),
+            comms: HashMap::new(),
+            in_flight: HashMap::new(),
+            own_tids: inputs.workers.iter().filter_map(|(about, _)| about.tid).collect(),
+            foreign: BTreeMap::new(),
+            foreign_max: THREADS_MAX,
+        };
+        for row in std::mem::take(&mut plan.stragglers) {
+            side.hold(row);
+        }
+        Ok(side)
+    }
+
+    fn hold(&mut self, row: BlockRow) {
+        self.held.push(block_entry_ns(&row), (row.complete_ns, row.request_key), row);
+    }
+
+    /// Every request that begins before this has its number after [`BlockSide::emit`].
+    pub(crate) fn watermark_ns(&self) -> u64 {
+        self.watermark.watermark_ns()
+    }
+
+    /// Rows held now, in all structures.
+    pub(crate) fn rows_held(&self) -> usize {
+        let in_flight: usize = self.in_flight.values().map(|ends| ends.len()).sum();
+        self.held.len() + self.merges.held_rows() + in_flight
+    }
+
+    /// Reads one row; false at the end.
+    pub(crate) fn read(&mut self) -> Result<bool, CaseError> {
+        let Some(cursor) = &mut self.cursor else { return Ok(false) };
+        let Some(row) = cursor.peek().copied() else { return Ok(false) };
+        cursor.advance()?;
+        if block_span_ns(&row) <= self.straggler_ns {
+            self.hold(row);
+        }
+        self.watermark.advance();
+        Ok(true)
+    }
+
+    /// Writes every request whose turn has come.
+    pub(crate) fn emit(
+        &mut self,
+        watermark_ns: u64,
+        out: &mut Out,
+        children: &mut Children,
+    ) -> Result<(), CaseError> {
+        while let Some(row) = self.held.pop(watermark_ns) {
+            self.emit_row(&row, out, children)?;
+        }
+        Ok(())
+    }
+
+    fn emit_row(&mut self, row: &BlockRow, out: &mut Out, children: &mut Children) -> Result<(), CaseError> {
+        let times = block_times(row, self.end_ns);
+        let op_id = Layer::Block.op_id_base() + out.counts.block_rows;
+        out.counts.block_rows += 1;
+        if times.clamped {
+            out.clamped(times.entry_ns);
+        }
+        self.give_to_parents(row, op_id, children)?;
+        let sealed = self.sealed(row, &times, op_id, out);
+        self.follow_thread(row, &times, sealed.comm);
+        out.sink.op(Layer::Block, &sealed, out.names)?;
+        self.tell(row, &times, sealed.op, out)
+    }
+
+    fn sealed(&mut self, row: &BlockRow, times: &BlockTimes, op_id: u64, out: &mut Out) -> OpRow {
+        let op = kernel::op(row.cmd_flags, row.size_bytes);
+        let unfinished = row.complete_ns == 0;
+        // Without a start nobody was seen to submit it.
+        let submitter = |value: i32| (row.start_ns != 0 || row.queue_ns != 0 || value != 0).then_some(value);
+        let mut stages = [None; 9];
+        let mut set = |stage: Stage, from_ns: u64, to_ns: u64| {
+            stages[stage as usize] = Some((to_ns - from_ns) as i64);
+        };
+        set(Stage::Queue, times.entry_ns, times.issue_ns);
+        if self.interrupts_watched {
+            set(Stage::Device, times.issue_ns, times.irq_ns);
+            set(Stage::Interrupt, times.irq_ns, times.end_ns);
+        } else {
+            set(Stage::Device, times.issue_ns, times.end_ns);
+        }
+        OpRow {
+            op_id,
+            start_ns: out.case_ns(times.entry_ns),
+            latency_ns: (times.end_ns - times.entry_ns) as i64,
+            open: times.open,
+            op,
+            flags: self.cmd_flags.flags(row.cmd_flags, row.merges),
+            host: out.host,
+            device: Some(out.device(row.device)),
+            file: None,
+            comm: self.comm(&row.comm, out),
+            cgroup: None,
+            offset_bytes: (op != Op::Flush).then_some((row.sector_512 as i64).wrapping_mul(512)),
+            size_bytes: Some(i64::from(row.size_bytes)),
+            queue_depth: Some(self.queue_depth(row, times)),
+            pid: submitter(row.pid),
+            tid: submitter(row.tid),
+            cpu: submitter(i32::from(row.cpu)),
+            complete_cpu: (!unfinished).then_some(i32::from(row.complete_cpu)),
+            hctx: (row.issue_ns != 0).then_some(i32::from(row.hctx)),
+            vector: (row.vector >= 0).then_some(row.vector),
+            error: row.error,
+            weight: 1.0,
+            stages,
+            foreign_handler_ns: None,
+        }
+    }
+
+    fn comm(&mut self, comm: &[u8; 16], out: &mut Out) -> Option<NameId> {
+        if let Some(id) = self.comms.get(comm) {
+            return *id;
+        }
+        let text = comm.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        let id = (!text.is_empty()).then(|| out.names.id(&String::from_utf8_lossy(text)));
+        self.comms.insert(*comm, id);
+        id
+    }
+
+    /// Requests in flight on the device at this one's start, itself included. A request that ends at
+    /// that very moment is gone; of several that start together, each counts those written before it.
+    fn queue_depth(&mut self, row: &BlockRow, times: &BlockTimes) -> i32 {
+        let ends = self.in_flight.entry(row.device).or_default();
+        while ends.peek().is_some_and(|Reverse(end_ns)| *end_ns <= times.entry_ns) {
+            ends.pop();
+        }
+        ends.push(Reverse(if row.complete_ns == 0 { u64::MAX } else { times.end_ns }));
+        i32::try_from(ends.len()).unwrap_or(i32::MAX)
+    }
+
+    /// Tells the operations behind this request.
+    fn give_to_parents(
+        &mut self,
+        row: &BlockRow,
+        op_id: u64,
+        children: &mut Children,
+    ) -> Result<(), CaseError> {
+        if row.merges > 0 {
+            self.merges.take(row.request_key, &mut self.merge_rows)?;
+        } else {
+            self.merge_rows.clear();
+        }
+        if row.op_id == 0 && self.merge_rows.is_empty() {
+            return Ok(());
+        }
+        let child = Child { id: op_id, ..Child::timed(row) };
+        let others: u64 =
+            self.merge_rows.iter().filter(|m| m.op_id != row.op_id).map(|m| u64::from(m.size_bytes)).sum();
+        if row.op_id != 0 {
+            let bytes = u64::from(row.size_bytes).saturating_sub(others);
+            children.add(row.op_id, Child { bytes, kind: LinkKind::WaitsFor, ..child });
+        }
+        self.merge_rows.sort_by_key(|m| m.op_id);
+        for bios in self.merge_rows.chunk_by(|a, b| a.op_id == b.op_id) {
+            if bios[0].op_id != row.op_id && bios[0].op_id != 0 {
+                let bytes = bios.iter().map(|m| u64::from(m.size_bytes)).sum();
+                children.add(bios[0].op_id, Child { bytes, kind: LinkKind::Merged, ..child });
+            }
+        }
+        Ok(())
+    }
+
+    /// Our own workers' silences are seen at the app layer, which knows what they meant.
+    fn follow_thread(&mut self, row: &BlockRow, times: &BlockTimes, comm: Option<NameId>) {
+        if row.tid <= 0 || row.op_id != 0 || self.own_tids.contains(&row.tid) {
+            return;
+        }
+        if self.foreign.len() >= self.foreign_max && !self.foreign.contains_key(&row.tid) {
+            let now_ns = times.entry_ns;
+            self.foreign.retain(|_, thread| {
+                thread.silences.has_rhythm() || thread.silences.busy_until_ns() + THREAD_IDLE_NS > now_ns
+            });
+            self.foreign_max = THREADS_MAX.max(2 * self.foreign.len());
+        }
+        let thread = self
+            .foreign
+            .entry(row.tid)
+            .or_insert_with(|| Foreign { comm, silences: Thread::new(Intent::Presumed) });
+        thread.comm = comm;
+        thread.silences.operation(times.entry_ns, times.entry_ns, times.end_ns);
+    }
+
+    /// What happened to it besides taking time.
+    fn tell(&mut self, row: &BlockRow, times: &BlockTimes, op: Op, out: &mut Out) -> Result<(), CaseError> {
+        if row.error == 0 && row.requeues == 0 {
+            return Ok(());
+        }
+        let device = out.device(row.device);
+        let subject = out.names.get(device).to_owned();
+        let request = format!("{} of {} bytes at sector {}", op.name(), row.size_bytes, row.sector_512);
+        if row.error != 0 {
+            let (time_ns, detail) = (out.case_ns(times.end_ns), format!("{request}: errno {}", row.error));
+            out.event(&EventRow { time_ns, kind: "error".into(), subject: subject.clone(), detail })?;
+        }
+        if row.requeues != 0 {
+            let (time_ns, detail) = (out.case_ns(times.issue_ns), format!("{request}: {} times", row.requeues));
+            out.event(&EventRow { time_ns, kind: "requeue".into(), subject, detail })?;
+        }
+        Ok(())
+    }
+
+    /// Gaps of other programs' threads.
+    pub(crate) fn finish(self, out: &mut Out) -> Result<Vec<GapRow>, CaseError> {
+        out.counts.orphan_merges = self.merges.finish()?;
+        let mut gaps = Vec::new();
+        for (tid, thread) in &self.foreign {
+            out.counts.threads_with_dropped_gaps += u64::from(thread.silences.dropped_below_ns().is_some());
+            gaps.extend(thread.silences.gaps().into_iter().map(|silence| GapRow {
+                layer: Layer::Block,
+                tid: *tid,
+                comm: thread.comm,
+                start_ns: out.case_ns(silence.start_ns),
+                duration_ns: silence.duration_ns as i64,
+                state: "unobserved".into(),
+                meant_busy: false,
+            }));
+        }
+        Ok(gaps)
+    }
+}

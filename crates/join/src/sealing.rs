@@ -1,0 +1,433 @@
+//! From the directory of a recorded or crashed case to a sealed one.
+use crate::kernel::CmdFlags;
+use crate::pipeline::{self, Counts, Inputs, Progress, StreamEnd, Worker};
+use crate::stream::{FileStream, Stream};
+use case::meta::{CaseMeta, LayerMeta, Phase, State, SystemMeta, Unseen};
+use case::raw::{RawReader, RawRow};
+use case::rows::{AppRow, BlockMergeRow, BlockRow};
+use case::schema::{EventRow, Layer, LossRow, Stage};
+use case::sealed::{Names, SealWriter};
+use case::CaseError;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Name of a kernel stage below which nothing was observed.
+const FS_AND_BELOW: &str = "fs+throttle+queue+device+interrupt";
+/// Hook whose presence means that completing interrupts were watched.
+const INTERRUPT_HOOK: &str = "irq_handler_entry";
+
+/// Why a case could not be sealed.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The case's files.
+    #[error(transparent)]
+    Case(#[from] CaseError),
+    /// There is nothing to seal.
+    #[error("{path}: expected raw streams (app/*.arrows or block/block.arrows), found none; nothing of this recording is left to seal")]
+    NoRaw {
+        /// The folder of raw streams.
+        path: PathBuf,
+    },
+}
+
+/// What a seal did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SealSummary {
+    /// The case was sealed before: nothing was done, and `counts` is `None`.
+    pub already_sealed: bool,
+    /// Rows by layer.
+    pub rows: BTreeMap<String, u64>,
+    /// Raw streams that were cut, relative to the case.
+    pub truncated: Vec<String>,
+    /// What the join counted.
+    pub counts: Option<Counts>,
+}
+
+/// Seals a recorded or crashed case: raw streams to Parquet, `case.json` to state `sealed`.
+///
+/// Does nothing to a sealed case. The same raw streams give the same bytes. Memory is bounded (see
+/// [`crate::pipeline`]); a seal that is killed leaves the raw streams and no half tables.
+/// The caller makes sure that nobody writes to or seals the case at the same time.
+pub fn seal(case_dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<SealSummary, JoinError> {
+    let mut meta = CaseMeta::read(case_dir)?;
+    if meta.state == State::Sealed {
+        let rows = meta.layers.iter().map(|(name, layer)| (name.clone(), layer.rows)).collect();
+        return Ok(SealSummary { already_sealed: true, rows, ..SealSummary::default() });
+    }
+    let raw = Raw::find(case_dir)?;
+    let system = read_system(case_dir)?;
+    let clock_start_ns = meta.clock.start_ns;
+    let (losses, losses_cut) = read_lines::<LossRow>(&raw.dir.join("losses.jsonl"))?;
+    let (events, events_cut) = read_lines::<EventRow>(&raw.dir.join("events.jsonl"))?;
+    let noted_ns = losses.iter().map(|loss| loss.end_ns).chain(events.iter().map(|event| event.time_ns)).max();
+    let inputs = raw.inputs(&meta, &system, noted_ns);
+
+    let mut writer = SealWriter::create(case_dir)?;
+    for layer in raw.layers() {
+        writer.declare(layer);
+    }
+    let mut names = Names::default();
+    for event in &events {
+        writer.event(&EventRow { time_ns: to_case_ns(event.time_ns, clock_start_ns), ..event.clone() })?;
+    }
+    let counts = pipeline::join(&inputs, &mut names, &mut writer, progress)?;
+    drop(inputs);
+    for loss in &losses {
+        let [start_ns, end_ns] = [loss.start_ns, loss.end_ns].map(|ns| to_case_ns(ns, clock_start_ns));
+        writer.loss(&LossRow { start_ns, end_ns, ..loss.clone() })?;
+    }
+    let mut truncated = raw.write_truncations(&counts, clock_start_ns, &mut writer)?;
+    for (name, cut) in [("losses.jsonl", losses_cut), ("events.jsonl", events_cut)] {
+        if cut {
+            truncated.push(format!("raw/{name}"));
+            writer.loss(&cut_line(name, counts.end_ns, clock_start_ns))?;
+        }
+    }
+    if let Some((first_ns, last_ns)) = counts.clamped_span_ns {
+        writer.loss(&LossRow {
+            probe: "join".into(),
+            start_ns: to_case_ns(first_ns as i64, clock_start_ns),
+            end_ns: to_case_ns(last_ns as i64, clock_start_ns),
+            lost: Some(counts.clamped),
+            reason: "clock_order".into(),
+        })?;
+    }
+    meta.tables = writer.finish()?;
+    describe(&mut meta, &raw, &counts)?;
+    meta.write(case_dir)?;
+    let rows = meta.layers.iter().map(|(name, layer)| (name.clone(), layer.rows)).collect();
+    Ok(SealSummary { already_sealed: false, rows, truncated, counts: Some(counts) })
+}
+
+fn to_case_ns(mono_ns: i64, clock_start_ns: u64) -> i64 {
+    mono_ns.wrapping_sub(clock_start_ns as i64)
+}
+
+/// A host whose facts were never written (a recorder killed at its very start) is unknown, not an error.
+fn read_system(case_dir: &Path) -> Result<SystemMeta, CaseError> {
+    if case_dir.join("system.json").exists() {
+        SystemMeta::read(case_dir)
+    } else {
+        Ok(SystemMeta::default())
+    }
+}
+
+/// Reads a file of JSON lines; absent = empty. A line that is not whole ends the reading, as a killed
+/// writer leaves it: then the second value is true.
+fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<(Vec<T>, bool), CaseError> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((Vec::new(), false)),
+        Err(error) => return Err(CaseError::io(path, "read", error)),
+    };
+    let mut rows = Vec::new();
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(row) => rows.push(row),
+            Err(_) => return Ok((rows, true)),
+        }
+    }
+    Ok((rows, false))
+}
+
+fn cut_line(name: &str, end_ns: u64, clock_start_ns: u64) -> LossRow {
+    let end_ns = to_case_ns(end_ns as i64, clock_start_ns);
+    LossRow { probe: name.into(), start_ns: 0, end_ns, lost: None, reason: "truncated_raw".into() }
+}
+
+/// The raw streams of a case.
+struct Raw {
+    dir: PathBuf,
+    workers: Vec<(Worker, FileStream)>,
+    block: Option<FileStream>,
+    merges: Option<FileStream>,
+    workload: Option<serde_json::Value>,
+}
+
+impl Raw {
+    fn find(case_dir: &Path) -> Result<Raw, JoinError> {
+        let dir = case_dir.join("raw");
+        let stream = |path: PathBuf| path.is_file().then_some(FileStream { path });
+        let raw = Raw {
+            workers: find_workers(&dir.join(AppRow::PROBE))?,
+            block: stream(dir.join("block/block.arrows")),
+            merges: stream(dir.join("block_merge/block_merge.arrows")),
+            workload: read_workload(&dir.join("app/workload.json"))?,
+            dir,
+        };
+        if raw.workers.is_empty() && raw.block.is_none() {
+            return Err(JoinError::NoRaw { path: raw.dir });
+        }
+        Ok(raw)
+    }
+
+    fn layers(&self) -> Vec<Layer> {
+        let app = (!self.workers.is_empty()).then_some(Layer::App);
+        let block = self.block.is_some().then_some(Layer::Block);
+        app.into_iter().chain(block).collect()
+    }
+
+    fn inputs<'a>(&'a self, meta: &CaseMeta, system: &SystemMeta, noted_ns: Option<i64>) -> Inputs<'a> {
+        let start_ns = meta.clock.start_ns;
+        let recorded_ns = meta.duration_ns.map(|ns| start_ns.saturating_add_signed(ns));
+        let noted_ns = noted_ns.and_then(|ns| u64::try_from(ns).ok());
+        let host = if system.host.is_empty() { &meta.clock.host } else { &system.host };
+        Inputs {
+            workers: self
+                .workers
+                .iter()
+                .map(|(about, stream)| (about.clone(), stream as &dyn Stream<AppRow>))
+                .collect(),
+            block: self.block.as_ref().map(|stream| stream as &dyn Stream<BlockRow>),
+            merges: self.merges.as_ref().map(|stream| stream as &dyn Stream<BlockMergeRow>),
+            start_ns,
+            end_ns: recorded_ns.or(noted_ns),
+            host: (!host.is_empty()).then(|| host.clone()),
+            devices: system.devices.values().map(|device| (device.dev, device.name.clone())).collect(),
+            cmd_flags: CmdFlags::of_kernel(&system.kernel),
+            interrupts_watched: meta
+                .probes
+                .get(BlockRow::PROBE)
+                .map(|probe| probe.attached.iter().any(|hook| hook.contains(INTERRUPT_HOOK))),
+        }
+    }
+
+    /// Files, what the losses call them, and how they ended.
+    fn ends<'a>(&'a self, counts: &'a Counts) -> Vec<(&'a Path, String, &'a StreamEnd)> {
+        let workers = self.workers.iter().zip(&counts.worker_ends).map(|((about, stream), end)| {
+            (stream.path.as_path(), format!("app/worker-{:03}", about.number), end)
+        });
+        let block = self.block.iter().map(|s| (s.path.as_path(), "block".to_owned(), &counts.block_end));
+        let merges =
+            self.merges.iter().map(|s| (s.path.as_path(), "block_merge".to_owned(), &counts.merges_end));
+        workers.chain(block).chain(merges).collect()
+    }
+
+    /// A loss and an event for each stream without a proper end.
+    fn write_truncations(
+        &self,
+        counts: &Counts,
+        clock_start_ns: u64,
+        writer: &mut SealWriter,
+    ) -> Result<Vec<String>, CaseError> {
+        let mut truncated = Vec::new();
+        for (path, probe, end) in self.ends(counts) {
+            let Some(cut) = &end.truncation else { continue };
+            let start_ns = match end.last_ns {
+                0 => 0,
+                last_ns => to_case_ns(last_ns as i64, clock_start_ns),
+            };
+            let end_ns = to_case_ns(counts.end_ns as i64, clock_start_ns).max(start_ns);
+            let reason = "truncated_raw".to_owned();
+            writer.loss(&LossRow { probe, start_ns, end_ns, lost: None, reason })?;
+            let subject = self.relative(path);
+            let detail = format!(
+                "good up to byte {}; {} bytes after it are not readable: found {}",
+                cut.good_bytes, cut.lost_bytes, cut.found
+            );
+            let kind = "truncated_raw".to_owned();
+            writer.event(&EventRow { time_ns: start_ns, kind, subject: subject.clone(), detail })?;
+            truncated.push(subject);
+        }
+        Ok(truncated)
+    }
+
+    fn relative(&self, path: &Path) -> String {
+        let inside = path.strip_prefix(&self.dir).unwrap_or(path);
+        format!("raw/{}", inside.display())
+    }
+}
+
+/// The engine's streams, `worker-NNN.arrows`, in order of their numbers.
+fn find_workers(dir: &Path) -> Result<Vec<(Worker, FileStream)>, CaseError> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(CaseError::io(dir, "list", error)),
+    };
+    let mut workers = BTreeMap::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| CaseError::io(dir, "list", error))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let number = name.strip_prefix("worker-").and_then(|rest| rest.strip_suffix(".arrows"));
+        if let Some(number) = number.and_then(|number| number.parse::<u16>().ok()) {
+            workers.insert(number, entry.path());
+        }
+    }
+    workers.into_iter().map(|(number, path)| Ok((read_worker(number, &path)?, FileStream { path }))).collect()
+}
+
+/// The metadata of a stream; of one that was cut within its header, only the number is known.
+fn read_worker(number: u16, path: &Path) -> Result<Worker, CaseError> {
+    let reader = RawReader::<AppRow>::open(path)?;
+    let integer = |key| reader.metadata(key).and_then(|value| value.parse::<i32>().ok());
+    let files = match reader.metadata("files") {
+        None => Vec::new(),
+        Some(json) => serde_json::from_str(json).map_err(|error| {
+            let hint = "the stream was not written by whodisk's engine";
+            CaseError::format(path, "schema key files", "a JSON list of paths", error.to_string(), hint)
+        })?,
+    };
+    Ok(Worker {
+        number,
+        pid: integer("pid"),
+        tid: integer("tid"),
+        comm: reader.metadata("comm").map(str::to_owned),
+        files,
+        direct: reader.metadata("direct") == Some("true"),
+        rate: reader.metadata("loop") == Some("rate"),
+    })
+}
+
+/// The engine's closing record. It is replaced atomically, so a damaged one is an error, not a crash's trace.
+fn read_workload(path: &Path) -> Result<Option<serde_json::Value>, CaseError> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(CaseError::io(path, "read", error)),
+    };
+    let hint = "it is damaged; move it away to seal the case without the workload's summary";
+    serde_json::from_slice(&text)
+        .map(Some)
+        .map_err(|error| CaseError::format(path, "the whole file", "JSON", error.to_string(), hint))
+}
+
+/// Phases of the engine, CLOCK_MONOTONIC, to case time.
+fn phases(path: &Path, workload: &serde_json::Value, clock_start_ns: u64) -> Result<Vec<Phase>, CaseError> {
+    let Some(list) = workload.get("phases").and_then(|phases| phases.as_array()) else {
+        return Ok(Vec::new());
+    };
+    let convert = |(at, phase): (usize, &serde_json::Value)| {
+        let moment = |key| phase.get(key).and_then(|ns| ns.as_i64());
+        match (phase.get("name").and_then(|name| name.as_str()), moment("start_ns"), moment("end_ns")) {
+            (Some(name), Some(start_ns), Some(end_ns)) => Ok(Phase {
+                name: name.to_owned(),
+                start_ns: to_case_ns(start_ns, clock_start_ns),
+                end_ns: to_case_ns(end_ns, clock_start_ns),
+            }),
+            _ => Err(CaseError::format(
+                path,
+                format!("key phases[{at}]"),
+                "name, start_ns, end_ns",
+                phase.to_string(),
+                "it was not written by this version's engine",
+            )),
+        }
+    };
+    list.iter().enumerate().map(convert).collect()
+}
+
+/// Everything that `case.json` learns from the join.
+fn describe(meta: &mut CaseMeta, raw: &Raw, counts: &Counts) -> Result<(), CaseError> {
+    let clock_start_ns = meta.clock.start_ns;
+    let killed = meta.state == State::Recording;
+    if meta.duration_ns.is_none() {
+        meta.duration_ns = Some(to_case_ns(counts.end_ns as i64, clock_start_ns));
+    }
+    meta.layers = layers(raw, counts);
+    if let Some(workload) = &raw.workload {
+        meta.phases = phases(&raw.dir.join("app/workload.json"), workload, clock_start_ns)?;
+        meta.workload = Some(workload.clone());
+    }
+    if killed && !meta.command.is_empty() && meta.command_status.is_none() {
+        meta.command_status = Some("unknown".into());
+    }
+    for unseen in unseen(raw, counts, killed) {
+        if !meta.not_observed.contains(&unseen) {
+            meta.not_observed.push(unseen);
+        }
+    }
+    for question in open_questions(counts) {
+        if !meta.open_questions.contains(&question) {
+            meta.open_questions.push(question);
+        }
+    }
+    meta.state = State::Sealed;
+    Ok(())
+}
+
+fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
+    let device_and_interrupt: &[(Stage, &str)] = if counts.interrupts_watched {
+        &[(Stage::Device, "device"), (Stage::Interrupt, "interrupt")]
+    } else {
+        &[(Stage::Device, "device+interrupt")]
+    };
+    let named = |stages: &[(Stage, &str)]| {
+        stages.iter().map(|(stage, name)| (stage.column().to_owned(), (*name).to_owned())).collect()
+    };
+    let mut layers = BTreeMap::new();
+    if raw.block.is_some() {
+        let stages = [&[(Stage::Queue, "queue")], device_and_interrupt].concat();
+        let layer = LayerMeta { rows: counts.block_rows, stages: named(&stages), join: "none".into() };
+        layers.insert(Layer::Block.name().to_owned(), layer);
+    }
+    if !raw.workers.is_empty() {
+        let mut stages = vec![(Stage::App, "app"), (Stage::Reap, "reap"), (Stage::Unknown, "unknown")];
+        if raw.block.is_none() {
+            stages.push((Stage::Fs, FS_AND_BELOW));
+        } else if counts.joined > 0 {
+            stages.extend([(Stage::Fs, "fs+throttle"), (Stage::Queue, "queue")]);
+            stages.extend(device_and_interrupt);
+        }
+        let join = if counts.joined > 0 { "exact (user_data)" } else { "none" };
+        let layer = LayerMeta { rows: counts.app_rows, stages: named(&stages), join: join.into() };
+        layers.insert(Layer::App.name().to_owned(), layer);
+    }
+    layers
+}
+
+fn unseen(raw: &Raw, counts: &Counts, killed: bool) -> Vec<Unseen> {
+    let mut list = Vec::new();
+    let mut add = |what: &str, because: &str| {
+        list.push(Unseen { what: what.to_owned(), because: because.to_owned() });
+    };
+    if killed {
+        add("the end of the recording", "the recorder was killed; the last good batch of each stream is its end");
+    }
+    if !raw.workers.is_empty() && raw.workload.is_none() {
+        add(
+            "operations that were submitted but never reaped",
+            "the engine ended without its closing record; their number is unknown",
+        );
+    }
+    if counts.unjoined_buffered > 0 && raw.block.is_some() {
+        add(
+            "where buffered operations spent their time in the kernel",
+            "requests of the page cache carry no operation id; that time is unknown_ns",
+        );
+    }
+    if counts.unjoined_sync > 0 && raw.block.is_some() {
+        add(
+            "where syncs spent their time in the kernel",
+            "requests of a sync carry no operation id; that time is unknown_ns",
+        );
+    }
+    list
+}
+
+fn open_questions(counts: &Counts) -> Vec<String> {
+    let direct = counts.joined + counts.unjoined_direct;
+    let texts = [
+        (counts.unjoined_direct, format!(
+            "{} of {direct} direct operations have no block request of their own; their time in the kernel is unknown_ns",
+            counts.unjoined_direct
+        )),
+        (counts.unclaimed_requests, format!(
+            "{} block requests carry the id of an operation that is in no app stream: it was never reaped, or its row was lost",
+            counts.unclaimed_requests
+        )),
+        (counts.orphan_merges, format!(
+            "{} merged bios belong to requests that are not in the block stream",
+            counts.orphan_merges
+        )),
+        (counts.clamped, format!(
+            "{} operations or requests have time stamps that contradict each other; they were put in order",
+            counts.clamped
+        )),
+        (counts.threads_with_dropped_gaps, format!(
+            "{} threads have so many silences that the shorter ones were dropped from gaps",
+            counts.threads_with_dropped_gaps
+        )),
+    ];
+    texts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect()
+}
