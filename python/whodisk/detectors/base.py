@@ -1,0 +1,139 @@
+"""What every detector shares: what it is given, what it gives back, and the smallest effect.
+
+A detector is one file with a `DETECTOR` and one line in the registry (`whodisk.detectors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from whodisk.expect import Limit
+from whodisk.findings import Cleared, Culprit, Effect, Evidence
+from whodisk.slow import SlowSet
+from whodisk.stats import Bools
+from whodisk.survey import Survey
+from whodisk.views import Case
+
+#: A finding must be this unlikely under its null model, after Benjamini-Hochberg.
+Q_VALUE_MAX = 0.01
+#: Smallest effect: this part of all latency ...
+SHARE_OF_LATENCY_MIN = 0.05
+#: ... or this part of the slow operations' excess, beyond what chance gives, ...
+SHARE_OF_EXCESS_MIN = 0.20
+#: ... provided that it is worth mentioning at all: this part of all latency.
+SHARE_OF_LATENCY_FLOOR = 0.01
+
+
+def large_enough(share_of_latency: float, share_of_excess: float) -> bool:
+    """Whether an effect reaches the smallest one that becomes a finding."""
+    if share_of_latency >= SHARE_OF_LATENCY_MIN:
+        return True
+    return share_of_excess >= SHARE_OF_EXCESS_MIN and share_of_latency >= SHARE_OF_LATENCY_FLOOR
+
+
+@dataclass
+class Context:
+    """What a detector may look at."""
+
+    case: Case
+    #: Survey of each observed layer.
+    surveys: dict[str, Survey]
+    #: Layer whose operations are judged: `app` where its stages are known, else `block`.
+    layer: str
+    #: Slow operations of that layer.
+    slow: SlowSet
+    #: Slow operations that an earlier detector explained.
+    explained: Bools
+    #: Latency limits that were asked for and broken.
+    broken_limits: list[Limit] = field(default_factory=list)
+    #: A case to compare with, and its survey of the same layer.
+    against: Case | None = None
+    against_survey: Survey | None = None
+
+    @property
+    def survey(self) -> Survey:
+        """Survey of the judged layer."""
+        return self.surveys[self.layer]
+
+    def stage(self, stage: str) -> str:
+        """Printed name of a stage of the judged layer."""
+        return self.case.stage_name(self.layer, stage)
+
+
+@dataclass
+class Candidate:
+    """A claim before the tests of all detectors are corrected together."""
+
+    culprit: Culprit
+    claim: str
+    baseline: str
+    effect: Effect
+    share_of_excess: float
+    share_of_latency: float
+    p_value: float
+    episodes: int
+    evidence: list[Evidence]
+    refute: str
+    remedy: str
+    #: The line for `observed`, if it does not become a finding.
+    otherwise: str
+    #: Which slow operations it explains.
+    explains: Bools
+    share_low: float | None = None
+    share_high: float | None = None
+    #: Whether the effect is large enough (see `large_enough`).
+    large: bool = False
+
+
+@dataclass
+class Result:
+    """What a detector gives back."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    observed: list[str] = field(default_factory=list)
+    cleared: list[Cleared] = field(default_factory=list)
+    #: (what, because) pairs.
+    caveats: list[tuple[str, str]] = field(default_factory=list)
+    limit: str | None = None
+    #: Whether `limit` means that the workload cannot go faster although nothing is broken.
+    limited: bool = False
+
+
+@dataclass(frozen=True)
+class Detector:
+    """A detector and what it promises."""
+
+    name: str
+    #: Columns it cannot do without: `judged.latency_ns` (of the judged layer) or `gaps.duration_ns`.
+    needs: tuple[str, ...]
+    #: At least one of these stages must have been observed; empty = no such need.
+    needs_stages: tuple[str, ...]
+    #: What would be true if nothing were wrong.
+    null_model: str
+    smallest_effect: str
+    run: Callable[[Context], Result]
+
+    def missing(self, context: Context) -> str | None:
+        """Why it declines, naming the columns; None if it can run."""
+        absent = [need for need in self.needs if not _has(context, need)]
+        if absent:
+            return f"{self.name} declined: the case has no {', '.join(absent)}"
+        observed = context.survey.stages_observed
+        if self.needs_stages and not observed.intersection(self.needs_stages):
+            names = ", ".join(f"{stage}_ns" for stage in self.needs_stages)
+            return f"{self.name} declined: layer {context.layer} has none of {names}"
+        return None
+
+
+def _has(context: Context, need: str) -> bool:
+    table, column = need.split(".")
+    key = f"ops/{context.layer}" if table == "judged" else table
+    return column in context.case.columns.get(key, frozenset())
+
+
+def none_of(slow: SlowSet) -> Bools:
+    """A mask that chooses no slow operation."""
+    return np.zeros(len(slow), np.bool_)

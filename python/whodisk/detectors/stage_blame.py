@@ -1,0 +1,247 @@
+"""The stage that holds the excess of slow operations, against typical operations of the same stratum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats as distributions
+
+from whodisk import words
+from whodisk.detectors.base import Candidate, Context, Detector, Result, large_enough
+from whodisk.findings import Culprit, Effect, Evidence
+from whodisk.slow import SlowSet
+from whodisk.stats import (
+    Bools,
+    Floats,
+    Ints,
+    bootstrap_ratio,
+    bootstrap_sum,
+    concentration_p,
+    episodes,
+    tail_p,
+)
+from whodisk.views import STAGES
+
+#: A device is named when its slow episodes are this unlikely to fall on it by chance.
+DEVICE_P_MAX = 0.01
+
+REMEDIES = {
+    "device": "Look at the device and what is below it (firmware, media, path, host of a virtual disk); the host "
+    "above it only waited.",
+    "queue": "Look at the scheduler and the limits of the queue: nr_requests, tags, I/O scheduler, who else fills it.",
+    "interrupt": "Look at the completing CPU: interrupt affinity, other handlers on the same vector, soft interrupts.",
+    "reap": "Look at the submitter: it took its completions late (not running, or busy with something else).",
+    "app": "Look at the program: operations were handed to the kernel later than they were due.",
+    "fs": "Look above the block layer: file system, journal, locks, memory allocation.",
+    "throttle": "Look at I/O controllers and writeback throttling; they held the operation back on purpose.",
+    "runqueue": "Look at the CPU: the submitter was ready to run and did not (other load, steal time).",
+    "unknown": "Record again with the block layer, so that this part can be divided.",
+}
+
+REFUTES = {
+    "device": "Repeat with the same load on another device, or with this device emptied of other users: if the slow "
+    "operations stay, it is not this device.",
+    "queue": "Repeat with the scheduler `none` and half the queue depth: if the slow operations stay, it is not the queue.",
+    "interrupt": "Move the device's interrupt to an idle CPU (smp_affinity) and repeat: if the slow operations stay, it "
+    "is not the interrupt.",
+    "reap": "Repeat with the submitter alone on a CPU at real-time priority: if the slow operations stay, it is not the "
+    "submitter.",
+    "app": "Log the program's own time before each submit: if it was not late, this is wrong.",
+    "fs": "Repeat on the raw block device: if the slow operations stay, it is not the file system.",
+}
+
+
+@dataclass
+class Suspect:
+    """Slow operations blamed on one stage."""
+
+    stage: int
+    chosen: Bools
+    #: Episode of each chosen operation.
+    numbers: Ints
+
+    @property
+    def episodes(self) -> int:
+        return int(self.numbers.max()) + 1 if len(self.numbers) else 0
+
+
+def run(context: Context) -> Result:
+    """One candidate per stage that slow operations are blamed on."""
+    result = Result()
+    slow = context.slow
+    remaining = ~context.explained
+    for stage in range(len(STAGES)):
+        chosen = remaining & (slow.blamed == stage)
+        if chosen.any():
+            numbers = episodes(slow.start_ns[chosen], slow.end_ns[chosen])
+            result.candidates.append(_candidate(context, Suspect(stage, chosen, numbers)))
+    return result
+
+
+def _candidate(context: Context, suspect: Suspect) -> Candidate:
+    slow, chosen = context.slow, suspect.chosen
+    excess_ns = np.where(chosen, slow.excess_ns, 0.0)
+    share_of_latency = float(excess_ns.sum()) / max(1.0, context.survey.latency_ns)
+    share, low, high = _share_of_excess(slow, suspect)
+    per_episode = np.bincount(suspect.numbers, slow.excess_ns[chosen])
+    effect_low, effect_high = bootstrap_sum(per_episode / context.survey.latency_ns)
+    device = _device(context, suspect)
+    claim = _claim(context, suspect, device, share_of_latency)
+    name = STAGES[suspect.stage]
+    return Candidate(
+        culprit=Culprit("stage", context.stage(name), f"device:{device}" if device else None),
+        claim=claim,
+        baseline="the median operation of the same device, kind, size class and queue depth class in this case",
+        effect=Effect("part of all latency", share_of_latency, "1", effect_low, min(1.0, effect_high)),
+        share_of_excess=share,
+        share_of_latency=share_of_latency,
+        p_value=_p_value(context, suspect),
+        episodes=suspect.episodes,
+        evidence=_evidence(context, suspect),
+        refute=REFUTES.get(name, "Record the layers on both sides of this stage and repeat."),
+        remedy=REMEDIES[name],
+        otherwise=claim[:-1] + f" ({words.percent(share_of_latency)} of all latency): too little or too rare to accuse.",
+        explains=chosen,
+        share_low=low,
+        share_high=high,
+        large=large_enough(share_of_latency, share),
+    )
+
+
+def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, float]:
+    """Part of all slow operations' excess that lies in operations blamed on this stage, with interval."""
+    numbers = episodes(slow.start_ns, slow.end_ns)
+    total = np.bincount(numbers, slow.excess_ns)
+    held = np.bincount(numbers, np.where(suspect.chosen, slow.excess_ns, 0.0))
+    low, high = bootstrap_ratio(held, total)
+    return float(held.sum() / max(1.0, total.sum())), low, high
+
+
+def _p_value(context: Context, suspect: Suspect) -> float:
+    """The smaller of two tests, doubled.
+
+    Tail: episodes of a family lie farther out than its natural tail could put them. Bunching: the
+    slow operations share events, while natural ones would be spread over time. Families are
+    Bonferroni-corrected.
+    """
+    slow, chosen = context.slow, suspect.chosen
+    best = 1.0
+    for number, family in enumerate(slow.families):
+        members = chosen & (slow.family == number)
+        if members.any():
+            best = min(best, _family_p(slow, members, family.split.threshold, number))
+    families = max(1, len(slow.families))
+    bunched = concentration_p(
+        suspect.numbers, slow.start_ns[chosen], slow.latency_ns[chosen], context.survey.span_ns
+    )
+    return min(1.0, 2 * min(best * families, bunched))
+
+
+def _family_p(slow: SlowSet, members: Bools, threshold: float, number: int) -> float:
+    """Tail test on the largest operation of each episode."""
+    split = slow.families[number].split
+    numbers = episodes(slow.start_ns[members], slow.end_ns[members])
+    worst = np.zeros(int(numbers.max()) + 1)
+    np.maximum.at(worst, numbers, slow.ratio[members])
+    return tail_p(split, len(worst), int((worst > threshold * split.gap).sum()))
+
+
+def _device(context: Context, suspect: Suspect) -> str | None:
+    """The device whose episodes these are: the only one there is, or one with more than its share.
+
+    Null model: each episode falls on a device in proportion to its operations. Bonferroni over devices.
+    """
+    names = context.slow.device[suspect.chosen]
+    operations = {name: 0 for name in {s.device for s in context.survey.strata}}
+    for stratum in context.survey.strata:
+        operations[stratum.device] += stratum.operations
+    if len(operations) == 1:
+        return next(iter(operations)) or _device_below(context, suspect)
+    held = np.bincount(suspect.numbers, context.slow.excess_ns[suspect.chosen])
+    owners: dict[str, int] = {}
+    for number in range(suspect.episodes):
+        here = suspect.numbers == number
+        best = _largest(names[here], context.slow.excess_ns[suspect.chosen][here])
+        owners[best] = owners.get(best, 0) + 1
+    top = max(sorted(owners), key=lambda name: owners[name])
+    chance = operations.get(top, 0) / max(1, sum(operations.values()))
+    p = float(distributions.binom.sf(owners[top] - 1, len(held), chance)) * len(operations)
+    return top if p < DEVICE_P_MAX else None
+
+
+def _largest(names: np.ndarray, values: Floats) -> str:  # type: ignore[type-arg]
+    totals: dict[str, float] = {}
+    for name, value in zip(names, values, strict=True):
+        totals[name] = totals.get(name, 0.0) + float(value)
+    return max(sorted(totals), key=lambda name: totals[name])
+
+
+def _device_below(context: Context, suspect: Suspect) -> str | None:
+    """The device that served the requests of these operations, where only links say it."""
+    if "block" not in context.surveys or "links" not in context.case.columns:
+        return None
+    ids = ", ".join(str(int(i)) for i in context.slow.op_id[suspect.chosen][:1000])
+    rows = context.case.rows(
+        f"""SELECT b.device, count(*) AS n FROM links AS l JOIN block_ops AS b ON b.op_id = l.child_id
+WHERE l.parent_id IN ({ids}) GROUP BY 1 ORDER BY 2 DESC, 1"""
+    )
+    return str(rows[0]["device"]) if len(rows) == 1 and rows[0]["device"] else None
+
+
+def _claim(context: Context, suspect: Suspect, device: str | None, share_of_latency: float) -> str:
+    slow, chosen = context.slow, suspect.chosen
+    name = context.stage(STAGES[suspect.stage])
+    stage_ns = slow.stage_ns[chosen, suspect.stage]
+    typical_stage_ns = stage_ns - slow.stage_excess_ns[chosen, suspect.stage]
+    kinds, sizes = np.unique(slow.op[chosen].astype(str), return_counts=True)
+    kind = words.plural_op(str(kinds[np.argmax(sizes)])) if len(kinds) == 1 else "operations"
+    place = f" of {device}" if device and STAGES[suspect.stage] in ("device", "queue", "interrupt") else ""
+    total = sum(s.operations for s in context.survey.strata if s.op in kinds)
+    every = total / max(1.0, chosen.sum() * slow.thinning)
+    return (
+        f"1 in {words.significant(every)} {kind} took {words.duration(float(np.median(slow.latency_ns[chosen])))} "
+        f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical, and the time was lost in the "
+        f"stage {name}{place}: {words.duration(float(np.median(stage_ns)))} there instead of "
+        f"{words.duration(max(0.0, float(np.median(typical_stage_ns))))}."
+    )
+
+
+def _evidence(context: Context, suspect: Suspect) -> list[Evidence]:
+    stages = [s for s in STAGES if s in context.survey.stages_observed]
+    limit_ns = _limit_ns(context, suspect)
+    means = ", ".join(f"CAST(avg({stage}_ns) AS BIGINT) AS {stage}_ns" for stage in stages)
+    column = f"{STAGES[suspect.stage]}_ns"
+    split = context.case.evidence(
+        f"mean time per stage of slow (over {words.duration(limit_ns)}) and of all other operations",
+        f"""SELECT op, latency_ns > {limit_ns} AS slow, count(*) AS operations,
+  CAST(avg(latency_ns) AS BIGINT) AS latency_ns, {means}
+FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2""",
+    )
+    worst = context.case.evidence(
+        "the slowest operations",
+        f"""SELECT op_id, start_ns, op, device, size_bytes, queue_depth, latency_ns, {column}
+FROM measured WHERE layer = '{context.layer}' AND latency_ns > {limit_ns}
+ORDER BY {column} DESC, op_id LIMIT 10""",
+    )
+    return [split, worst]
+
+
+def _limit_ns(context: Context, suspect: Suspect) -> int:
+    """A latency that separates these slow operations from the others; rounded to two digits."""
+    slow, chosen = context.slow, suspect.chosen
+    lowest = float(np.min(slow.latency_ns[chosen]))
+    digits = 10 ** max(0, math.floor(math.log10(max(lowest, 1.0))) - 1)
+    return int(lowest // digits * digits)
+
+
+DETECTOR = Detector(
+    name="stage_blame",
+    needs=("judged.start_ns", "judged.latency_ns"),
+    needs_stages=("queue", "device", "interrupt", "reap", "fs", "app"),
+    null_model="slow episodes are the natural tail of the body (tail index as measured in the body, at most 2), "
+    "spread at random over time",
+    smallest_effect="5 % of all latency; or 20 % of the slow operations' excess and 1 % of all latency",
+    run=run,
+)

@@ -1,0 +1,266 @@
+"""Silence above the device: nothing was in flight although the workload meant it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats as distributions
+
+from whodisk import words
+from whodisk.detectors.base import Candidate, Context, Detector, Result, large_enough
+from whodisk.findings import Culprit, Effect, Evidence
+from whodisk.stats import Bools, Floats, Ints, bootstrap_ratio, bootstrap_sum, circular_shift_p, episodes
+from whodisk.views import STAGES
+
+REAP = STAGES.index("reap")
+APP = STAGES.index("app")
+
+#: A silence shorter than the case keeps in its table is not seen at all (DESIGN 5).
+SHORTEST_GAP_NS = 1_000_000
+
+
+@dataclass
+class Gaps:
+    """Silences inside the measured window, one array element each."""
+
+    tid: Ints
+    comm: npt.NDArray[Any]
+    start_ns: Ints
+    duration_ns: Ints
+    state: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.tid)
+
+    def pick(self, chosen: Bools) -> Gaps:
+        """Some of them."""
+        return Gaps(
+            self.tid[chosen],
+            self.comm[chosen],
+            self.start_ns[chosen],
+            self.duration_ns[chosen],
+            self.state[chosen],
+        )
+
+
+def gaps_sql(context: Context, meant_busy: bool) -> str:
+    """The silences of one kind, clipped to nothing: whole, if they begin in the measured window."""
+    survey = context.survey
+    return f"""SELECT tid, comm, start_ns, duration_ns, state
+FROM gaps
+WHERE layer = '{context.layer}' AND {"meant_busy" if meant_busy else "NOT meant_busy"}
+  AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}
+ORDER BY start_ns, tid"""
+
+
+def _gaps(context: Context, meant_busy: bool) -> Gaps:
+    data = context.case.arrays(gaps_sql(context, meant_busy))
+    ints = {name: data[name].astype(np.int64) for name in ("tid", "start_ns", "duration_ns")}
+    names = np.array(["" if v is None else str(v) for v in data["comm"]], dtype=object)
+    return Gaps(ints["tid"], names, ints["start_ns"], ints["duration_ns"], data["state"])
+
+
+def run(context: Context) -> Result:
+    """One candidate for all silences of the workload's threads, or an observed line."""
+    result = Result()
+    typical_ns = context.survey.quantile_ns(context.survey.strata, 0.5)
+    gaps = _gaps(context, meant_busy=True)
+    # A silence shorter than an operation is part of ordinary life, whatever the table keeps.
+    gaps = gaps.pick(gaps.duration_ns >= typical_ns)
+    if len(gaps):
+        result.candidates.append(_candidate(context, gaps))
+    _presumed(context, result, typical_ns)
+    return result
+
+
+def _presumed(context: Context, result: Result, typical_ns: float) -> None:
+    """Silences of programs whose intentions are unknown: told, never a finding."""
+    gaps = _gaps(context, meant_busy=False)
+    explained = _waits(context, gaps)
+    long = gaps.pick(gaps.duration_ns >= max(10_000_000.0, 20 * typical_ns))
+    if not len(long) or explained.explained.any():
+        return
+    total_ns, span_ns = int(long.duration_ns.sum()), context.survey.span_ns
+    if total_ns < 0.01 * span_ns:
+        return
+    result.observed.append(
+        f"{_threads(long)} had nothing in flight {words.things(len(long), 'time')} for "
+        f"{words.duration(total_ns)} in all, the longest {words.duration(int(long.duration_ns.max()))}; "
+        "whether it meant to submit then is not known."
+    )
+
+
+@dataclass
+class Waits:
+    """Slow operations that waited for a silent submitter."""
+
+    explained: Bools
+    begin_ns: Ints
+    end_ns: Ints
+
+
+def _waits(context: Context, gaps: Gaps) -> Waits:
+    """Slow operations whose wait (to be taken, or to be submitted) lies in a silence of their thread."""
+    slow = context.slow
+    explained = np.zeros(len(slow), np.bool_)
+    late = np.isin(slow.blamed, (REAP, APP))
+    # The wait to be taken is at the end of an operation, the wait to be submitted at its begin.
+    reaping = slow.stage_ns[:, REAP] >= slow.stage_ns[:, APP] if len(slow) else explained
+    begin = np.where(reaping, slow.end_ns - slow.stage_ns[:, REAP], slow.start_ns).astype(np.int64)
+    end = np.where(reaping, slow.end_ns, slow.start_ns + slow.stage_ns[:, APP]).astype(np.int64)
+    for tid in np.unique(gaps.tid):
+        silences = gaps.tid == tid
+        mine = np.flatnonzero(late & (slow.tid == tid))
+        low, high = gaps.start_ns[silences], (gaps.start_ns + gaps.duration_ns)[silences]
+        # The last silence that began before the wait ended.
+        nearest = np.clip(np.searchsorted(low, end[mine]) - 1, 0, None)
+        overlap = np.minimum(end[mine], high[nearest]) - np.maximum(begin[mine], low[nearest])
+        explained[mine] = overlap >= 0.5 * (end[mine] - begin[mine])
+    return Waits(explained, begin[explained], end[explained])
+
+
+def _candidate(context: Context, gaps: Gaps) -> Candidate:
+    waits = _waits(context, gaps)
+    numbers = episodes(gaps.start_ns, gaps.start_ns + gaps.duration_ns)
+    silent_ns = int(gaps.duration_ns.sum())
+    submitters = _submitters(context)
+    share_of_time = silent_ns / (submitters * context.survey.span_ns)
+    shares = _shares(context, waits.explained, share_of_time)
+    low, high = bootstrap_sum(np.bincount(numbers, gaps.duration_ns) / 1e6)
+    claim = _claim(gaps, numbers, silent_ns, waits, context)
+    return Candidate(
+        culprit=Culprit("process", _threads(gaps), f"silence of the submitter, state {_states(gaps)}"),
+        claim=claim,
+        baseline=f"the rest of the {words.duration(context.survey.span_ns)} in which the threads kept submitting",
+        effect=Effect("silent time of the submitter", silent_ns / 1e6, "ms", low, high),
+        share_of_excess=shares.excess,
+        share_of_latency=shares.latency,
+        p_value=_p_value(context, gaps, waits),
+        episodes=int(numbers.max()) + 1,
+        evidence=_evidence(context),
+        refute="Run the same workload under a real-time priority (`chrt -f 50`) on a CPU of its own: silences that "
+        "stay are not the scheduler's, and silences below the block layer would show as device time.",
+        remedy=_remedy(gaps),
+        otherwise=claim[:-1] + f": {words.percent(share_of_time)} of its time, too little or too rare to accuse it.",
+        explains=waits.explained,
+        share_low=shares.low,
+        share_high=shares.high,
+        large=large_enough(max(share_of_time, shares.latency), max(shares.excess, float(len(context.slow) == 0))),
+    )
+
+
+@dataclass
+class Shares:
+    """What waiting for the submitter cost."""
+
+    excess: float
+    low: float
+    high: float
+    latency: float
+
+
+def _shares(context: Context, explained: Bools, share_of_time: float) -> Shares:
+    slow = context.slow
+    total_ns = float(slow.excess_ns.sum())
+    if total_ns <= 0 or not explained.any():
+        return Shares(0.0, 0.0, 0.0, share_of_time)
+    late_ns = np.where(explained, slow.excess_ns, 0.0)
+    numbers = episodes(slow.start_ns, slow.end_ns)
+    low, high = bootstrap_ratio(_per(numbers, late_ns), _per(numbers, slow.excess_ns))
+    latency = float(late_ns.sum()) / max(1.0, context.survey.latency_ns)
+    return Shares(float(late_ns.sum()) / total_ns, low, high, max(latency, share_of_time))
+
+
+def _per(numbers: Ints, values: Floats) -> Floats:
+    return np.bincount(numbers, values)
+
+
+def _submitters(context: Context) -> int:
+    rows = context.case.rows(f"SELECT count(DISTINCT tid) AS n FROM judged WHERE layer = '{context.layer}'")
+    return max(1, int(rows[0]["n"] or 1))
+
+
+def _p_value(context: Context, gaps: Gaps, waits: Waits) -> float:
+    """The smaller of two tests, doubled: do late operations fall into silences, and are those natural?"""
+    survey = context.survey
+    coincidence = circular_shift_p(
+        gaps.start_ns, gaps.duration_ns, waits.begin_ns, waits.end_ns, (survey.begin_ns, survey.end_ns)
+    )
+    # Natural holes between operations: a tail of index 1 beyond the shortest one that is kept.
+    gap = max(1.0, float(np.median(gaps.duration_ns)) / SHORTEST_GAP_NS)
+    natural = float(distributions.binom.sf((len(gaps) + 1) // 2 - 1, len(gaps), 1.0 / gap))
+    return min(1.0, 2 * min(coincidence, natural))
+
+
+def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: Waits, context: Context) -> str:
+    times = int(numbers.max()) + 1
+    each = words.duration(float(np.median(gaps.duration_ns)))
+    text = (
+        f"{_threads(gaps)} {'was' if _thread_count(gaps) == 1 else 'were'} silent {words.things(times, 'time')} for "
+        f"{words.duration(silent_ns)} in all (typically {each}): nothing was in flight although the workload meant it"
+    )
+    late = int(waits.explained.sum())
+    if late:
+        reap_ns = float(np.median(waits.end_ns - waits.begin_ns))
+        text += (
+            f", and {words.things(late, 'operation')} that had been completed below waited "
+            f"{words.duration(reap_ns)} to be taken"
+        )
+    return text + "."
+
+
+def _thread_count(gaps: Gaps) -> int:
+    return len(np.unique(gaps.tid))
+
+
+def _threads(gaps: Gaps) -> str:
+    pairs = sorted({(int(tid), str(comm)) for tid, comm in zip(gaps.tid, gaps.comm, strict=True)})
+    if len(pairs) > 3:
+        return f"{len(pairs)} submitting threads ({pairs[0][1]} to {pairs[-1][1]})"
+    return words.listed([f"{comm or 'thread'} (thread {tid})" for tid, comm in pairs])
+
+
+def _states(gaps: Gaps) -> str:
+    return words.listed(sorted({str(state) for state in gaps.state}))
+
+
+def _remedy(gaps: Gaps) -> str:
+    if set(gaps.state) == {"unobserved"}:
+        return (
+            "Look above the storage: the thread was stopped, waiting for a lock or for a CPU. What it did was not "
+            "observed; `perf sched record`, or a recording with a scheduler probe, tells stopped, runnable and "
+            "blocked apart."
+        )
+    return "Look above the storage: " + _states(gaps) + " is what the scheduler says the thread was."
+
+
+def _evidence(context: Context) -> list[Evidence]:
+    survey, layer = context.survey, context.layer
+    silences = context.case.evidence(
+        "the longest silences: nothing of this thread was in flight below",
+        gaps_sql(context, True).replace("ORDER BY start_ns, tid", "ORDER BY duration_ns DESC, start_ns, tid LIMIT 10"),
+    )
+    waiting = context.case.evidence(
+        "operations that were in flight when a silence began: done early, taken late",
+        f"""SELECT o.op_id, o.tid, o.start_ns, o.latency_ns, o.latency_ns - o.reap_ns AS done_after_ns, o.reap_ns
+FROM {layer}_ops AS o
+JOIN gaps AS g ON g.tid = o.tid AND g.layer = '{layer}'
+WHERE o.reap_ns > {SHORTEST_GAP_NS // 2} AND o.start_ns < g.start_ns AND o.start_ns + o.latency_ns > g.start_ns + g.duration_ns / 2
+  AND g.meant_busy AND g.start_ns >= {survey.begin_ns} AND g.start_ns < {survey.end_ns}
+ORDER BY o.reap_ns DESC, o.op_id LIMIT 10""",
+    )
+    return [silences, waiting]
+
+
+DETECTOR = Detector(
+    name="submitter_gap",
+    needs=("gaps.tid", "gaps.start_ns", "gaps.duration_ns", "gaps.meant_busy", "judged.latency_ns"),
+    needs_stages=(),
+    null_model="late operations and silences are unrelated (circular shift), and silences are the natural tail of "
+    "the holes between operations (tail index 1)",
+    smallest_effect="5 % of the submitters' time or of all latency; or 20 % of the slow operations' excess and 1 %",
+    run=run,
+)

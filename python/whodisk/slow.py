@@ -1,0 +1,212 @@
+"""The slow operations of a layer: which they are, what they lost where, and which belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whodisk.stats import Bools, Floats, Ints, TailSplit, episodes, find_split
+from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram
+from whodisk.views import STAGES, Case
+
+#: Fewer operations of a kind say nothing about what is normal.
+FAMILY_OPERATIONS = 100
+#: More slow operations than this are thinned out (by operation id, so always the same ones).
+SLOW_OPERATIONS_MAX = 300_000
+
+APP = STAGES.index("app")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Operations of one kind on one device that have a separate slow group."""
+
+    device: str
+    op: str
+    operations: int
+    split: TailSplit
+
+
+@dataclass
+class SlowSet:
+    """Slow operations, one array element each, in order of their start."""
+
+    op_id: Ints
+    start_ns: Ints
+    latency_ns: Ints
+    open: Bools
+    op: npt.NDArray[Any]
+    device: npt.NDArray[Any]
+    comm: npt.NDArray[Any]
+    tid: Ints
+    weight: Floats
+    #: Index into `families`.
+    family: Ints
+    #: What is typical in the operation's stratum, ns.
+    typical_ns: Floats
+    #: Latency beyond typical per stage of `STAGES`; rows are operations, ns.
+    stage_excess_ns: Floats
+    #: Stage in which each operation waited, ns.
+    stage_ns: Floats
+    families: list[Family]
+    #: 1, or the inverse part of slow operations that was kept.
+    thinning: float = 1.0
+    #: Stage that is to blame for each operation: index into `STAGES`.
+    blamed: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.op_id)
+
+    @property
+    def end_ns(self) -> Ints:
+        return self.start_ns + self.latency_ns
+
+    @property
+    def excess_ns(self) -> Floats:
+        """Latency beyond typical, weighted, ns."""
+        excess: Floats = np.maximum(self.latency_ns - self.typical_ns, 0.0) * self.weight * self.thinning
+        return excess
+
+    @property
+    def ratio(self) -> Floats:
+        """Latency over typical."""
+        ratio: Floats = self.latency_ns / self.typical_ns
+        return ratio
+
+
+def find_families(survey: Survey) -> list[Family]:
+    """Every (device, op) of the layer whose latencies fall apart into a body and a slow group."""
+    found = []
+    for device, op in survey.families():
+        strata = survey.select(device, op)
+        operations = sum(stratum.operations for stratum in strata)
+        if operations < FAMILY_OPERATIONS:
+            continue
+        split = find_split(*ratio_histogram(strata))
+        if split is not None:
+            found.append(Family(device, op, operations, split))
+    return found
+
+
+def slow_sql(survey: Survey, families: list[Family], thinning: float) -> str:
+    """The query for the slow operations: one limit per stratum."""
+    limits = []
+    for number, family in enumerate(families):
+        for stratum in survey.select(family.device, family.op):
+            limit_ns = int(stratum.typical_ns * family.split.threshold)
+            limits.append((number, stratum, limit_ns))
+    lowest_ns = min(limit_ns for _, _, limit_ns in limits)
+    rows = ",\n    ".join(_limit_row(number, stratum, limit_ns) for number, stratum, limit_ns in limits)
+    stages = ", ".join(f"m.{stage}_ns" for stage in STAGES)
+    keep = "" if thinning <= 1 else f"\n  AND (op_id % 1000003) * 7919 % 1000003 < {int(1000003 / thinning)}"
+    return f"""SELECT m.op_id, m.start_ns, m.latency_ns, m.open, m.op, m.device, m.comm, m.tid, m.weight,
+  l.family, l.typical_ns, l.stratum, {stages}
+FROM (SELECT *, coalesce(device, '') AS d, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class
+  FROM judged WHERE layer = '{survey.layer}' AND latency_ns > {lowest_ns}{keep}) AS m
+JOIN (VALUES
+    {rows}) AS l(family, stratum, device, op, size_class, depth_class, typical_ns, limit_ns)
+  ON m.d = l.device AND m.op = l.op AND m.size_class = l.size_class AND m.depth_class = l.depth_class
+WHERE m.latency_ns > l.limit_ns
+ORDER BY m.start_ns, m.op_id"""
+
+
+def _limit_row(family: int, stratum: Stratum, limit_ns: int) -> str:
+    device = stratum.device.replace("'", "''")
+    return (
+        f"({family}, {stratum.number}, '{device}', '{stratum.op}', {stratum.size_class}, "
+        f"{stratum.depth_class}, {round(stratum.typical_ns)}, {limit_ns})"
+    )
+
+
+def find_slow(case: Case, survey: Survey) -> SlowSet:
+    """Fetches the slow operations of a layer with their excess per stage."""
+    families = find_families(survey)
+    if not families:
+        return empty_slow_set()
+    expected = sum(family.split.beyond for family in families)
+    thinning = max(1.0, expected / SLOW_OPERATIONS_MAX)
+    data = case.arrays(slow_sql(survey, families, thinning))
+    slow = _slow_set(data, survey, families)
+    slow.thinning = thinning
+    slow.blamed = blame(slow)
+    return slow
+
+
+def _slow_set(data: dict[str, npt.NDArray[Any]], survey: Survey, families: list[Family]) -> SlowSet:
+    typical = np.array([stratum.typical_stages for stratum in survey.strata])
+    stage_ns = np.column_stack([_zero_for_null(data[f"{stage}_ns"]) for stage in STAGES])
+    excess = stage_ns - typical[data["stratum"].astype(np.int64)] if len(stage_ns) else stage_ns
+    return SlowSet(
+        op_id=data["op_id"].astype(np.int64),
+        start_ns=data["start_ns"].astype(np.int64),
+        latency_ns=data["latency_ns"].astype(np.int64),
+        open=data["open"].astype(np.bool_),
+        op=data["op"],
+        device=np.array(["" if name is None else str(name) for name in data["device"]], dtype=object),
+        comm=np.array(["" if name is None else str(name) for name in data["comm"]], dtype=object),
+        tid=_zero_for_null(data["tid"]).astype(np.int64),
+        weight=data["weight"].astype(np.float64),
+        family=data["family"].astype(np.int64),
+        typical_ns=data["typical_ns"].astype(np.float64),
+        stage_excess_ns=excess,
+        stage_ns=stage_ns,
+        families=families,
+    )
+
+
+def empty_slow_set() -> SlowSet:
+    """No slow operation at all."""
+    ints, floats, names = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, object)
+    stages = np.zeros((0, len(STAGES)))
+    bools = np.zeros(0, np.bool_)
+    return SlowSet(ints, ints, ints, bools, names, names, names, ints, floats, ints, floats, stages, stages, [])
+
+
+def _zero_for_null(values: npt.NDArray[Any]) -> Floats:
+    if values.dtype == object:
+        return np.array([0.0 if value is None else float(value) for value in values])
+    return np.nan_to_num(values.astype(np.float64), nan=0.0)
+
+
+def blame(slow: SlowSet) -> Ints:
+    """The stage to blame for each slow operation: where most of its excess is, knock-on waits aside.
+
+    An operation that was due while the submitter's slots were all taken waits in the stage `app` for
+    those in flight, and the backlog lasts longer than its cause. So within one chain of a thread,
+    operations that waited in `app` are blamed on the stage that holds most of the excess of the
+    others, if those others are there at all.
+    """
+    if len(slow) == 0:
+        return np.zeros(0, np.int64)
+    own = np.argmax(slow.stage_excess_ns, axis=1).astype(np.int64)
+    blamed = own.copy()
+    waiting = own == APP
+    if not waiting.any() or waiting.all():
+        return blamed
+    for tid in np.unique(slow.tid[waiting]):
+        mine = np.flatnonzero(slow.tid == tid)
+        chain = _chains(slow.start_ns[mine], slow.end_ns[mine])
+        for number in np.unique(chain[waiting[mine]]):
+            members = mine[chain == number]
+            causes = members[~waiting[members]]
+            if len(causes):
+                held = slow.stage_excess_ns[causes].sum(axis=0)
+                held[APP] = -1.0
+                blamed[members[waiting[members]]] = int(np.argmax(held))
+    return blamed
+
+
+def _chains(start_ns: Ints, end_ns: Ints) -> Ints:
+    """Chains of overlapping intervals, not cut (intervals in order of their start)."""
+    reach = np.maximum.accumulate(end_ns)
+    begins = np.concatenate(([True], start_ns[1:] > reach[:-1]))
+    numbers: Ints = np.cumsum(begins) - 1
+    return numbers
+
+
+def episode_numbers(slow: SlowSet, chosen: Bools) -> Ints:
+    """Episode of each chosen operation."""
+    return episodes(slow.start_ns[chosen], slow.end_ns[chosen])

@@ -1,0 +1,392 @@
+"""From a sealed case to a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from whodisk import clearing, words
+from whodisk.detectors import DETECTORS
+from whodisk.detectors.base import Q_VALUE_MAX, Candidate, Context, Result
+from whodisk.expect import Limit, check, parse
+from whodisk.findings import Caveat, Cleared, Expectation, Finding, Verdict
+from whodisk.slow import empty_slow_set, find_slow
+from whodisk.stats import benjamini_hochberg
+from whodisk.survey import Survey, survey_layer
+from whodisk.views import STAGES, Case
+
+#: With fewer operations there is no verdict.
+OPERATIONS_MIN = 100
+#: Part of unattributed latency that is worth a caveat.
+UNKNOWN_MIN = 0.01
+
+
+def solve(case: Path, *, expect: list[str] | None = None, against: Path | None = None) -> Verdict:
+    """Runs every detector over a sealed case.
+
+    `expect` are expectations (`whodisk.expect`), `against` another sealed case to compare with. Raises
+    WhodiskError (ExpectationError, CaseError; NotSealedError if the case has to be sealed first).
+    """
+    limits = [parse(text) for text in expect or []]
+    with Case(case) as opened:
+        if against is None:
+            return _solve(opened, limits, None)
+        with Case(against) as other:
+            return _solve(opened, limits, other)
+
+
+@dataclass
+class Judged:
+    """What all detectors together gave."""
+
+    findings: list[Finding]
+    observed: list[str]
+    cleared: list[Cleared]
+    caveats: list[Caveat]
+    limit: str | None
+    limited: bool
+    #: Slow operations that findings explain.
+    explained: np.ndarray  # type: ignore[type-arg]
+
+
+def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
+    surveys = {layer: survey_layer(case, layer) for layer in case.layers}
+    surveys = {layer: survey for layer, survey in surveys.items() if survey.operations}
+    layer = _judged_layer(surveys)
+    operations = surveys[layer].operations if layer else 0
+    if layer is None or operations < OPERATIONS_MIN:
+        return _insufficient(case, surveys, operations, limits)
+    expectations = [_expectation(case, surveys[layer], limit) for limit in limits]
+    context = _context(case, surveys, layer, against)
+    context.broken_limits = _broken(limits, expectations)
+    judged = _judge(context)
+    status = _status(judged, expectations)
+    slow_ns = clearing.median_excess_ns(context, judged.explained) if judged.findings else None
+    verdict = Verdict(
+        case=case.path.resolve().name,
+        status=status,
+        summary=[],
+        where_time_goes=_where_time_goes(context),
+        operations=operations,
+        limit=judged.limit,
+        findings=judged.findings,
+        observed=judged.observed,
+        cleared=judged.cleared + clearing.clear(context, judged.findings, slow_ns),
+        cannot_exclude=judged.caveats + _caveats(context, bool(limits or against)),
+        expectations=expectations,
+        next_steps=_next_steps(judged),
+        simulated=bool(case.meta.get("simulated")),
+    )
+    verdict.summary.extend(_summary(verdict, context))
+    return verdict
+
+
+def _judged_layer(surveys: dict[str, Survey]) -> str | None:
+    """`app` where its stages tell something, else the block layer, else whatever there is."""
+    app, block = surveys.get("app"), surveys.get("block")
+    if app is not None and block is not None:
+        unknown = sum(float(s.stage_ns[STAGES.index("unknown")]) for s in app.strata)
+        joined = unknown <= 0.5 * app.latency_ns and app.stages_observed
+        return "app" if joined else "block"
+    return next(iter(surveys), None)
+
+
+def _context(case: Case, surveys: dict[str, Survey], layer: str, against: Case | None) -> Context:
+    survey = surveys[layer]
+    slow = find_slow(case, survey) if survey.stages_observed else empty_slow_set()
+    explained = np.zeros(len(slow), np.bool_)
+    context = Context(case, surveys, layer, slow, explained, against=against)
+    if against is not None and layer in against.layers:
+        context.against_survey = survey_layer(against, layer)
+    return context
+
+
+def _expectation(case: Case, survey: Survey, limit: Limit) -> Expectation:
+    size_bytes = 0.0
+    if limit.metric == "bandwidth":
+        where = f" AND op = '{limit.op}'" if limit.op else ""
+        rows = case.rows(
+            f"SELECT sum(size_bytes) AS n FROM measured WHERE layer = '{survey.layer}'{where}"
+        )
+        size_bytes = float(rows[0]["n"] or 0)
+    return check(limit, survey, size_bytes)
+
+
+def _broken(limits: list[Limit], expectations: list[Expectation]) -> list[Limit]:
+    pairs = zip(limits, expectations, strict=True)
+    return [limit for limit, done in pairs if done.met is False and limit.is_latency]
+
+
+# -- detectors --------------------------------------------------------------------------------
+
+
+def _judge(context: Context) -> Judged:
+    """Runs the registry and corrects all tests together."""
+    results: list[tuple[str, Result]] = []
+    observed: list[str] = []
+    for detector in DETECTORS:
+        declined = detector.missing(context)
+        if declined:
+            observed.append(declined + ".")
+            continue
+        result = detector.run(context)
+        results.append((detector.name, result))
+        for candidate in result.candidates:
+            if candidate.large and candidate.p_value < Q_VALUE_MAX:
+                context.explained |= candidate.explains
+    candidates = [(name, c) for name, result in results for c in result.candidates]
+    q_values = benjamini_hochberg([candidate.p_value for _, candidate in candidates])
+    findings, explained = [], np.zeros(len(context.slow), np.bool_)
+    for (name, candidate), q_value in zip(candidates, q_values, strict=True):
+        if candidate.large and q_value < Q_VALUE_MAX:
+            findings.append(_finding(name, candidate, q_value))
+            explained |= candidate.explains
+        else:
+            observed.append(candidate.otherwise)
+    findings.sort(key=lambda finding: -finding.share_of_latency)
+    for _, result in results:
+        observed += result.observed
+    limit = next((result.limit for _, result in results if result.limit), None)
+    return Judged(
+        findings=findings,
+        observed=observed,
+        cleared=[item for _, result in results for item in result.cleared],
+        caveats=[Caveat(what, because) for _, result in results for what, because in result.caveats],
+        limit=limit,
+        limited=any(result.limited for _, result in results),
+        explained=explained,
+    )
+
+
+def _finding(detector: str, candidate: Candidate, q_value: float) -> Finding:
+    return Finding(
+        detector=detector,
+        culprit=candidate.culprit,
+        claim=candidate.claim,
+        baseline=candidate.baseline,
+        effect=candidate.effect,
+        share_of_excess=candidate.share_of_excess,
+        q_value=q_value,
+        episodes=candidate.episodes,
+        evidence=candidate.evidence,
+        refute=candidate.refute,
+        remedy=candidate.remedy,
+        share_of_latency=candidate.share_of_latency,
+        share_low=candidate.share_low,
+        share_high=candidate.share_high,
+    )
+
+
+def _status(judged: Judged, expectations: list[Expectation]) -> str:
+    if judged.findings:
+        return "slow"
+    return "limited" if judged.limited else "healthy"
+
+
+# -- the rest of the verdict --------------------------------------------------------------------
+
+
+def _where_time_goes(context: Context) -> dict[str, dict[str, float]]:
+    survey = context.survey
+    result: dict[str, dict[str, float]] = {}
+    for op in sorted({s.op for s in survey.strata}):
+        strata = survey.select(op=op)
+        total = sum(s.latency_ns for s in strata)
+        if total <= 0:
+            continue
+        sums = np.sum([s.stage_ns for s in strata], axis=0)
+        shares = {
+            context.stage(stage): float(value) / total
+            for stage, value in zip(STAGES, sums, strict=True)
+            if stage in survey.stages_observed and value > 0
+        }
+        rest = 1.0 - sum(shares.values())
+        if rest > 1e-6:
+            shares["unknown"] = shares.get("unknown", 0.0) + rest
+        result[op] = shares
+    return result
+
+
+def _caveats(context: Context, has_baseline: bool) -> list[Caveat]:
+    case = context.case
+    caveats = [
+        Caveat(str(item.get("what")), str(item.get("because")))
+        for key in ("not_observed", "not_carried")
+        for item in case.meta.get(key) or []
+        if isinstance(item, dict)
+    ]
+    caveats += _losses(context) + _unknown(context) + _open(context)
+    if not has_baseline:
+        caveats.append(
+            Caveat(
+                "a fault that slows every operation alike",
+                "this case has nothing to compare with; give an earlier case (--against) or what you expect (--expect)",
+            )
+        )
+    return caveats
+
+
+def _losses(context: Context) -> list[Caveat]:
+    rows = context.case.rows(
+        """SELECT probe, reason, sum(lost) AS lost, count(*) AS n, min(start_ns) AS start_ns, max(end_ns) AS end_ns
+FROM losses GROUP BY probe, reason ORDER BY probe, reason"""
+    )
+    caveats = []
+    for row in rows:
+        lost = row["lost"]
+        number = f"{words.count(float(lost))} events" if isinstance(lost, (int, float)) else "an unknown number of events"
+        between = f"{float(row['start_ns'] or 0) / 1e9:.1f} s and {float(row['end_ns'] or 0) / 1e9:.1f} s"
+        caveats.append(
+            Caveat(
+                "something in the moments that were lost",
+                f"{number} of {row['probe']} were lost between {between} ({row['reason']})",
+            )
+        )
+    return caveats
+
+
+def _unknown(context: Context) -> list[Caveat]:
+    survey = context.survey
+    unknown = sum(float(s.stage_ns[STAGES.index("unknown")]) for s in survey.strata)
+    share = unknown / max(1.0, survey.latency_ns)
+    if share < UNKNOWN_MIN:
+        return []
+    return [
+        Caveat(
+            "a cause inside the time that could not be attributed",
+            f"{words.percent(share)} of the latency of layer {context.layer} belongs to no stage",
+        )
+    ]
+
+
+def _open(context: Context) -> list[Caveat]:
+    rows = context.case.rows(
+        f"""SELECT count(*) AS n, max(latency_ns) AS age_ns FROM judged
+WHERE open AND layer = '{context.layer}'"""
+    )
+    number = int(rows[0]["n"] or 0)
+    if number == 0:
+        return []
+    age = words.duration(float(rows[0]["age_ns"] or 0))
+    return [
+        Caveat(
+            "how long the unfinished operations took in the end",
+            f"{words.things(number, 'operation')} had not ended when the recording began or ended; the oldest was "
+            f"{age} old, which counts as a lower bound",
+        )
+    ]
+
+
+def _next_steps(judged: Judged) -> list[str]:
+    steps = []
+    for finding in judged.findings:
+        steps.append(finding.refute)
+    if not judged.findings and judged.limited:
+        steps.append("Run the same with twice the queue depth: if throughput does not grow, the device is the limit.")
+    return steps
+
+
+def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limits: list[Limit]) -> Verdict:
+    if not case.layers:
+        why = "The case holds no layer: nothing was observed."
+    elif operations == 0:
+        why = "The case holds no finished operation outside its ramp phase."
+    else:
+        why = f"The case holds {words.things(operations, 'operation')}; a verdict needs {OPERATIONS_MIN}."
+    step = "Record for longer, or while the workload is running; as root, so that the block layer is seen."
+    texts = [f"'{limit.text}' cannot be judged: too few operations." for limit in limits]
+    expectations = [Expectation(l.text, None, t) for l, t in zip(limits, texts, strict=True)]
+    caveats = [
+        Caveat(str(item.get("what")), str(item.get("because")))
+        for item in case.meta.get("not_observed") or []
+        if isinstance(item, dict)
+    ]
+    return Verdict(
+        case=case.path.resolve().name,
+        status="insufficient",
+        summary=[f"No verdict. {why}", *texts, step],
+        where_time_goes={},
+        operations=operations,
+        cannot_exclude=caveats,
+        expectations=expectations,
+        next_steps=[step],
+        simulated=bool(case.meta.get("simulated")),
+    )
+
+
+def _summary(verdict: Verdict, context: Context) -> list[str]:
+    """The verdict in about five plain sentences."""
+    sentences = [_headline(verdict)]
+    for finding in verdict.findings[:2]:
+        sentences.append(finding.claim)
+    if verdict.findings:
+        sentences.append(_weight(verdict.findings[0]))
+    if not verdict.findings:
+        sentences.append(_speed(context))
+        sentences.append(_main_stage(verdict))
+    if verdict.limit and verdict.status != "slow":
+        sentences.append(verdict.limit[0].upper() + verdict.limit[1:] + ".")
+    if verdict.cleared:
+        sentences.append(_cleared_sentence(verdict))
+    sentences += [expectation.sentence for expectation in verdict.expectations]
+    if verdict.cannot_exclude:
+        first = verdict.cannot_exclude[0]
+        sentences.append(f"Not excluded: {first.what} ({first.because}).")
+    return sentences
+
+
+def _headline(verdict: Verdict) -> str:
+    if verdict.status == "slow":
+        culprit = verdict.findings[0].culprit
+        what = {"stage": f"the stage {culprit.name}", "process": culprit.name}.get(
+            culprit.kind, f"{culprit.kind} {culprit.name}"
+        )
+        because = culprit.because_of or ""
+        place = f" of {because.removeprefix('device:')}" if because.startswith("device:") else ""
+        return f"Slow: {what}{place} is to blame."
+    if verdict.status == "limited":
+        return "Nothing is broken; the workload runs into a limit."
+    return "Healthy: no operation was slow for a reason that stands out."
+
+
+def _weight(finding: Finding) -> str:
+    interval = ""
+    if finding.share_low is not None and finding.share_high is not None:
+        interval = f" (95 %: {words.percent(finding.share_low)} to {words.percent(finding.share_high)})"
+    return (
+        f"That is {words.percent(finding.share_of_excess)}{interval} of what slow operations lost and "
+        f"{words.percent(finding.share_of_latency)} of all latency, in {words.things(finding.episodes, 'separate episode')}."
+    )
+
+
+def _speed(context: Context) -> str:
+    parts = []
+    for op in sorted({s.op for s in context.survey.strata}):
+        strata = context.survey.select(op=op)
+        number = sum(s.operations for s in strata)
+        quantiles = [(q, n) for q, n in ((0.5, "half"), (0.99, "99 %"), (0.999, "99.9 %")) if number * (1 - q) >= 3]
+        if quantiles:
+            said = ", ".join(f"{n} within {words.duration(context.survey.quantile_ns(strata, q))}" for q, n in quantiles)
+            worst = words.duration(max(s.latency_max_ns for s in strata))
+            parts.append(f"{words.count(number)} {words.plural_op(op)}: {said}, the slowest {worst}")
+    return "; ".join(parts) + "." if parts else "Too few operations of each kind for percentiles."
+
+
+def _main_stage(verdict: Verdict) -> str:
+    parts = []
+    for op, shares in verdict.where_time_goes.items():
+        if shares:
+            stage = max(sorted(shares), key=lambda name: shares[name])
+            parts.append(f"{words.plural_op(op)} spend {words.percent(shares[stage])} of their time in the stage {stage}")
+    text = words.listed(parts)
+    return text[:1].upper() + text[1:] + "." if text else "Where the time goes was not observed."
+
+
+def _cleared_sentence(verdict: Verdict) -> str:
+    parts = [
+        f"{item.what.split(':', 1)[1]} ({item.bound}: {words.percent(item.quantile)} at {words.percent(item.confidence)})"
+        for item in verdict.cleared[:3]
+    ]
+    return "Cleared: " + "; ".join(parts) + "."

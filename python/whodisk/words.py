@@ -1,0 +1,68 @@
+"""Numbers as people read them. Only for sentences; data keep their units in nanoseconds and bytes."""
+
+from __future__ import annotations
+
+import math
+
+
+def duration(ns: float) -> str:
+    """``30.1 ms`` out of nanoseconds; three significant digits."""
+    value = abs(ns)
+    for limit, divisor, unit in ((999.5, 1, "ns"), (999.5e3, 1e3, "us"), (999.5e6, 1e6, "ms")):
+        if value < limit:
+            return f"{significant(ns / divisor)} {unit}"
+    return f"{significant(ns / 1e9)} s"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with `digits` significant digits, without exponent, thousands separated."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else str(value)
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value)) + 1e-12))
+    text = f"{round(value, places):,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def count(number: float) -> str:
+    """``1,204,331``."""
+    return f"{round(number):,}"
+
+
+def things(number: float, singular: str, plural: str | None = None) -> str:
+    """``1 read``, ``412 reads``."""
+    return f"{count(number)} {singular if round(number) == 1 else plural or singular + 's'}"
+
+
+def percent(share: float) -> str:
+    """``7.1 %``; as many digits near 100 % as it takes to show the difference."""
+    value = 100 * share
+    if 99.0 < value < 100.0:
+        digits = min(7, max(1, math.ceil(-math.log10(100.0 - value)) + 1))
+        floored = math.floor(value * 10**digits) / 10**digits
+        return f"{floored:.{digits}f}".rstrip("0").rstrip(".") + " %"
+    return f"{significant(value, 2 if value < 10 else 3)} %"
+
+
+def rate(per_second: float) -> str:
+    """``18,700`` operations per second, three significant digits."""
+    return significant(per_second)
+
+
+def size(size_bytes: float) -> str:
+    """``128 KiB``."""
+    for limit, divisor, unit in ((1 << 10, 1, "B"), (1 << 20, 1 << 10, "KiB"), (1 << 30, 1 << 20, "MiB")):
+        if size_bytes < limit:
+            return f"{significant(size_bytes / divisor)} {unit}"
+    return f"{significant(size_bytes / (1 << 30))} GiB"
+
+
+def listed(names: list[str]) -> str:
+    """``a, b and c``."""
+    if len(names) <= 1:
+        return names[0] if names else ""
+    return ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def plural_op(op: str) -> str:
+    """``reads``, ``flushes``: the plural of an operation kind."""
+    return {"flush": "flushes", "other": "other operations", "copy": "copies"}.get(op, op + "s")
