@@ -355,7 +355,7 @@ impl Recording {
     fn stop_probe(&mut self) -> Option<String> {
         let stopped = self.probe.take()?.stop();
         self.meta.probes.insert("block".into(), stopped.meta);
-        self.meta.not_observed.extend(stopped.not_observed);
+        self.meta.not_observed.splice(0..0, stopped.not_observed);
         stopped.failure
     }
 

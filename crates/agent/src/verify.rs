@@ -12,7 +12,8 @@ pub fn main(args: &VerifyArgs) -> Result<(), Failure> {
     if args.json {
         print_json(&report)?;
     } else {
-        print(text(&args.case.display().to_string(), &report).trim_end())?;
+        let unseen = case::meta::CaseMeta::read(&args.case).map_or(0, |meta| meta.not_observed.len());
+        print(text(&args.case.display().to_string(), &report, unseen).trim_end())?;
     }
     if report.problems.is_empty() {
         Ok(())
@@ -21,12 +22,17 @@ pub fn main(args: &VerifyArgs) -> Result<(), Failure> {
     }
 }
 
-fn text(case: &str, report: &case::verify::Report) -> String {
+/// `unseen` of the things in `report.missing`, the first ones, were never observed rather than lost.
+fn text(case: &str, report: &case::verify::Report, unseen: usize) -> String {
+    let unseen = unseen.min(report.missing.len());
     let mut text = String::new();
     for (table, rows) in &report.rows {
         let _ = writeln!(text, "{table}: {} rows", grouped(*rows));
     }
-    for missing in &report.missing {
+    for missing in &report.missing[..unseen] {
+        let _ = writeln!(text, "not observed: {missing}");
+    }
+    for missing in &report.missing[unseen..] {
         let _ = writeln!(text, "missing: {missing}");
     }
     for p in &report.problems {
@@ -36,7 +42,7 @@ fn text(case: &str, report: &case::verify::Report) -> String {
             p.path, p.at, p.expected, p.found, p.hint
         );
     }
-    let verdict = match (report.problems.len(), report.missing.len()) {
+    let verdict = match (report.problems.len(), report.missing.len() - unseen) {
         (0, 0) => "whole".to_string(),
         (0, n) => format!("sound, but not whole: {n} thing(s) missing"),
         (n, _) => format!("damaged: {n} problem(s)"),
@@ -54,9 +60,10 @@ mod tests {
     fn says_all_three_outcomes() {
         let mut report = Report::default();
         report.rows.insert("ops/layer=block".into(), 12_345);
-        assert!(text("a.case", &report).ends_with("12,345 rows\na.case: whole\n"));
+        assert!(text("a.case", &report, 0).ends_with("12,345 rows\na.case: whole\n"));
         report.missing.push("raw/block: cut after 100 bytes".into());
-        assert!(text("a.case", &report).contains("sound, but not whole: 1"));
+        assert!(text("a.case", &report, 0).contains("sound, but not whole: 1"));
+        assert!(text("a.case", &report, 1).ends_with("a.case: whole\n"));
         report.problems.push(Problem {
             path: "ops".into(),
             at: "row 3".into(),
@@ -64,7 +71,7 @@ mod tests {
             found: "11".into(),
             hint: "seal again".into(),
         });
-        let text = text("a.case", &report);
+        let text = text("a.case", &report, 0);
         assert!(
             text.contains("ops: row 3: expected stages that sum to 10, found 11; seal again"),
             "{text}"

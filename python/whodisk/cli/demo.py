@@ -87,6 +87,8 @@ class Stage:
         self.seconds = seconds
         self.whodisk = sys.argv[0]
         self.unseen: dict[str, str] = {}
+        #: Whether block requests can be recorded.
+        self.sees_block = False
         self.data = directory / "data.bin"
 
     def prepare(self) -> None:
@@ -105,12 +107,9 @@ class Stage:
         self._say("First: what can be observed here?")
         checks = agent.call_json(["doctor", "--json"])["checks"]
         self._command(["doctor"])
-        self.unseen = {check["name"]: check["found"] for check in checks if not check["ok"]}
-
-    @property
-    def sees_block(self) -> bool:
-        """Whether block requests can be recorded."""
-        return not {"privileges", "kernel", "block probe"} & self.unseen.keys()
+        missing = [check for check in checks if not check["ok"]]
+        self.unseen = {check["name"]: check["found"] for check in missing}
+        self.sees_block = not any(check["needed_for"] == "layer block" for check in missing)
 
     def own_disk(self) -> Act:
         """The workload as it is."""
