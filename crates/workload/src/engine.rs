@@ -16,6 +16,9 @@ const LOOK_NS: u64 = 50_000_000;
 /// A wait is ended early by up to this, and the rest is spent looking at the clock: timers come late.
 const SPIN_NS_MAX: u64 = 60_000;
 
+/// Below this a sleep would end late almost always; above it at most an eighth of a wait is spun.
+const SPIN_NS_ALWAYS: u64 = 20_000;
+
 /// What one worker did.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
@@ -254,7 +257,8 @@ impl<'c, B: Backend> Worker<'c, B> {
             Some(due_ns) if can_start => due_ns.min(self.context.times.end_ns),
             _ => return Wait::Completion,
         };
-        let spin_ns = (self.oversleep_ns + self.oversleep_ns / 2).min(SPIN_NS_MAX);
+        let spin_ns_allowed = (due_ns.saturating_sub(now_ns) / 8).clamp(SPIN_NS_ALWAYS, SPIN_NS_MAX);
+        let spin_ns = (self.oversleep_ns + self.oversleep_ns / 2).min(spin_ns_allowed);
         if due_ns <= now_ns + spin_ns {
             return Wait::No;
         }

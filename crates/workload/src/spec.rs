@@ -182,7 +182,7 @@ impl Spec {
         parsed.map_err(|fault| fault.located(text, name, "workload"))
     }
 
-    /// Reads and writes may both occur, or only one of them.
+    /// Whether any operation may write.
     pub fn writes(&self) -> bool {
         self.read_ppm < 1_000_000
     }
@@ -284,7 +284,8 @@ fn blocks(table: &Table) -> Result<Vec<Block>, Fault> {
     for (text, share) in &shares {
         let fault = |why: String| {
             let expected = "sizes such as \"4KiB\" (512 B to 16 MiB) with shares such as \"70%\"";
-            table.fault(KEY, expected, &format!("{text:?} = {share:?}: {why}"), "correct it")
+            let pair = if shares.len() == 1 { format!("{text:?}") } else { format!("{text:?} = {share:?}") };
+            table.fault(KEY, expected, &format!("{pair}: {why}"), "correct it")
         };
         let size_bytes = size(text).map_err(fault)?;
         let share_ppm = units::parse_percent_ppm(share).map_err(fault)?;
@@ -334,9 +335,8 @@ fn check_sizes(table: &Table, spec: &Spec) -> Result<(), Fault> {
         let expected = format!("at least the largest block size, {}", units::format_size(largest));
         return Err(table.fault("file_size", &expected, &units::format_size(size), "raise it"));
     }
-    let null = spec.targets == Targets::Null;
     let odd_block = spec.blocks.iter().any(|block| block.size_bytes % 512 != 0);
-    if spec.direct && !null && (odd_block || spec.align_bytes % 512 != 0) {
+    if spec.direct && (odd_block || spec.align_bytes % 512 != 0) {
         let key = if odd_block { "block_sizes" } else { "align" };
         let hint = "round it, or say io = \"buffered\"";
         return Err(table.fault(key, "multiples of 512 B (direct I/O)", "another value", hint));
