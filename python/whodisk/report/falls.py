@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whodisk import views, words
+from whodisk.report import units
 from whodisk.report.material import whole
 from whodisk.views import Case, Row
 
@@ -192,7 +193,7 @@ def _stages(case: Case, layer: str, row: Row, start_ns: int) -> list[Bar]:
         length = whole(row[f"{stage}_ns"])
         if length > 0:
             name = case.stage_name(layer, stage)
-            text = f"{name}: {words.duration(length)}, {words.percent(length / total)} of the {layer} latency"
+            text = f"{name}: {words.duration(length)}, {units.share(length / total)} of the {layer} latency"
             text += f"\nbegins at {words.duration(at)}\n{_about(row)}"
             bars.append(_bar(at, length, f"stage-{stage}", text))
             at += length

@@ -124,7 +124,7 @@ def _finding(finding: Finding, opened: bool) -> Markup:
         [
             ("culprit", culprit),
             ("share of the excess", _share_bar(finding)),
-            ("of all latency", words.percent(finding.share_of_latency) if finding.share_of_latency else None),
+            ("of all latency", units.share(finding.share_of_latency) if finding.share_of_latency else None),
             ("compared with", finding.baseline),
             ("evidence", [_evidence(item) for item in finding.evidence]),
             ("strength", _strength(finding)),
@@ -152,8 +152,8 @@ def _share_bar(finding: Finding) -> Markup:
     bar = tag("span", tag("i", style=f"width:{part * 100:.2f}%"), class_="share")
     note = ""
     if finding.share_low is not None and finding.share_high is not None:
-        note = f" (95 %: {words.percent(finding.share_low)} to {words.percent(finding.share_high)})"
-    return join([bar, words.percent(finding.share_of_excess), note])
+        note = f" (95 %: {units.share(finding.share_low)} to {units.share(finding.share_high)})"
+    return join([bar, units.share(finding.share_of_excess), note])
 
 
 def _strength(finding: Finding) -> str:
@@ -237,10 +237,10 @@ def _stage_row(who: str, note: str, parts: Sequence[tuple[str, float, str]]) -> 
     blocks = [
         tag(
             "i",
-            f"{name} {words.percent(part)}" if part * 100 >= LABEL_FROM else "",
+            f"{name} {units.share(part)}" if part * 100 >= LABEL_FROM else "",
             class_=stage_class(name),
             style=f"width:{part * 100:.3f}%",
-            title=f"{name}: {words.percent(part)}{text and ', '}{text}",
+            title=f"{name}: {units.share(part)}{text and ', '}{text}",
         )
         for name, part, text in parts
         if part > 0
@@ -330,7 +330,7 @@ def _stage_table(case: Case, layer: str, slow: Row, typical: Row) -> Markup:
         part = (b - a) / excess if excess else 0.0
         key = tag("span", class_=f"key {stage}")
         rows.append(
-            ([key, label], words.duration(a), words.duration(b), words.duration(b - a), words.percent(part))
+            ([key, label], words.duration(a), words.duration(b), words.duration(b - a), units.share(part))
         )
     head = ("stage, per operation", "typical", "slow", "difference", "of the excess")
     return tag("details", tag("summary", "numbers"), table(head, rows, numbers=(1, 2, 3, 4)))

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
+from rich.padding import Padding
 from rich.text import Text
 
 from whodisk import words
 from whodisk.findings import Cell, Evidence, Finding, Verdict
 
-STYLES = {"healthy": "bold green", "slow": "bold red", "limited": "bold yellow", "insufficient": "bold magenta"}
+STYLES = {
+    "healthy": "bold green",
+    "slow": "bold red",
+    "limited": "bold yellow",
+    "insufficient": "bold magenta",
+}
 
 
 def render(verdict: Verdict, console: Console | None = None) -> None:
     """Prints a verdict. Everything of the case is printed as plain text, never as markup."""
     out = console or Console(highlight=False)
     out.print(Text(verdict.status.upper(), STYLES[verdict.status]), end="")
-    out.print(Text(f"  {verdict.case}, {words.things(verdict.operations, 'operation')} judged"))
+    out.print(_item(f"{verdict.case}, {words.things(verdict.operations, 'operation')} judged"))
     if verdict.simulated:
         out.print(Text("This case comes from a model, not from a machine.", "italic"))
     out.print()
@@ -44,20 +49,20 @@ def _time(verdict: Verdict, out: Console) -> None:
     for op, shares in verdict.where_time_goes.items():
         parts = sorted(shares.items(), key=lambda item: -item[1])
         text = ", ".join(f"{stage} {words.percent(share)}" for stage, share in parts if share >= 0.0005)
-        out.print(Text(f"  {op}: {text}"))
+        out.print(_item(f"{op}: {text}"))
 
 
 def _finding(number: int, finding: Finding, out: Console) -> None:
     out.print()
     because = f", because of {finding.culprit.because_of}" if finding.culprit.because_of else ""
     out.print(Text(f"Finding {number}: {finding.culprit.kind} {finding.culprit.name}{because}", "bold"))
-    out.print(Text(f"  {finding.claim}"))
-    out.print(Text(f"  Against: {finding.baseline}."))
-    out.print(Text(f"  Effect: {_effect(finding)}; q = {finding.q_value:.1e}; by {finding.detector}."))
+    out.print(_item(f"{finding.claim}"))
+    out.print(_item(f"Against: {finding.baseline}."))
+    out.print(_item(f"Effect: {_effect(finding)}; q = {finding.q_value:.1e}; by {finding.detector}."))
     for evidence in finding.evidence:
         _evidence(evidence, out)
-    out.print(Text(f"  What would refute it: {finding.refute}"))
-    out.print(Text(f"  What to do: {finding.remedy}"))
+    out.print(_item(f"What would refute it: {finding.refute}"))
+    out.print(_item(f"What to do: {finding.remedy}"))
 
 
 def _effect(finding: Finding) -> str:
@@ -79,23 +84,17 @@ def _number(value: float | None, unit: str) -> str:
 
 
 def _evidence(evidence: Evidence, out: Console) -> None:
-    out.print(Text(f"  Evidence: {evidence.what}"))
+    out.print(_item(f"Evidence: {evidence.what}"))
     if not evidence.rows:
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    names = list(evidence.rows[0])
-    for name in names:
-        table.add_column(Text(name.removesuffix("_ns"), "dim"), justify="right", no_wrap=True)
-    for row in evidence.rows[:5]:
-        table.add_row(*(Text(_cell(name, row.get(name))) for name in names))
-    out.print(_indented(table))
-
-
-def _indented(table: Table) -> Table:
-    grid = Table.grid(padding=(0, 0, 0, 4))
-    grid.add_column()
-    grid.add_row(table)
-    return grid
+    # Identifiers are for the JSON and the report; here they would only cost width.
+    names = [name for name in evidence.rows[0] if not name.endswith("_id")]
+    lines = [[name.removesuffix("_ns") for name in names]]
+    lines += [[_cell(name, row.get(name)) for name in names] for row in evidence.rows[:5]]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
+    for number, line in enumerate(lines):
+        text = "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        out.print(Text(f"    {text}", "dim" if number == 0 else ""), soft_wrap=True)
 
 
 def _cell(name: str, value: Cell) -> str:
@@ -110,10 +109,15 @@ def _cell(name: str, value: Cell) -> str:
     return str(value)
 
 
+def _item(text: str) -> Padding:
+    """A paragraph indented by two columns, also where it wraps."""
+    return Padding(Text(text), (0, 0, 0, 2))
+
+
 def _lines(title: str, lines: list[str], out: Console) -> None:
     if not lines:
         return
     out.print()
     out.print(Text(title, "bold"))
     for line in lines:
-        out.print(Text(f"  {line}"))
+        out.print(_item(line))

@@ -1,4 +1,4 @@
-"""The units that `whodisk.words` does not have: moments, and values that carry their unit as text."""
+"""The units that `whodisk.words` does not have: moments, shares, values with a unit as text."""
 
 from __future__ import annotations
 
@@ -17,3 +17,12 @@ def quantity(value: float, unit: str) -> str:
     if unit in {"bytes", "B"}:
         return words.size(value)
     return f"{words.significant(value)} {unit}".rstrip()
+
+
+def share(part: float) -> str:
+    """0.071 -> '7.1 %'; what is there is never printed as zero, nor what is not all as 100 %."""
+    if 0 < part < 0.0005:
+        return "< 0.1 %"
+    if 0.9995 <= part < 1:
+        return "> 99.9 %"
+    return f"{part * 100:.1f}".removesuffix(".0") + " %"

@@ -75,10 +75,10 @@ const heatmap = (plot, controls, heat) => {
   };
 
   const slowest = (w, { worst, totals }) => {
-    const points = worst.map((ns, c) => [seconds(w.first + (c + 0.5) * w.per), ns, c]).filter(([, ns]) => ns > 0);
+    const points = worst.map((ns, c) => [seconds(w.first + (c + 0.5) * w.per), ns, c]).filter(([, , c]) => totals[c] > 0);
     return {
       type: "scatter", mode: "markers", hoverinfo: "text", marker: { size: 4, color: color("mark"), line: { width: 0 } },
-      x: points.map(([x]) => x), y: points.map(([, ns]) => ns),
+      x: points.map(([x]) => x), y: points.map(([, ns]) => Math.max(ns, 1)),
       text: points.map(([, ns, c]) => `<b>${duration(ns)}</b>: the slowest of ${count(totals[c])}<br>${when(w, c)}`),
     };
   };
@@ -107,8 +107,12 @@ const heatmap = (plot, controls, heat) => {
     const floor = strips ? (strips * 24) / (height - 94) : 0;
     return layout({
       height, margin: { l: strips ? 96 : 62, r: 14, t: 40, b: 54 }, barmode: "overlay", shapes: phases(),
+      annotations: [{
+        text: "time since the start of the recording", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0, yshift: -36,
+        font: { size: 12, color: color("muted") },
+      }],
       xaxis: axis({
-        range: view.xaxis || [0, seconds(heat.bins)], ticksuffix: " s", title: { ...axisTitle("time since the start of the recording"), standoff: 14 },
+        range: view.xaxis || [0, seconds(heat.bins)], ticksuffix: " s",
         anchor: strips ? "y2" : "y", nticks: plot.clientWidth < 600 ? 5 : 10, showgrid: false,
       }),
       yaxis: axis({

@@ -15,7 +15,7 @@ const nines = (plot, controls, rows) => {
 
   const trace = (row, index) => ({
     type: "scatter", mode: "lines+markers", hoverinfo: "text", name: plain(label(row)),
-    x: row.latency_ns, y: row.above.map((n) => Math.max(n, 1) / row.ops),
+    x: row.latency_ns.map((ns) => Math.max(ns, 1)), y: row.above.map((n) => Math.max(n, 1) / row.ops),
     line: { color: shade(row, index), width: 2, shape: "hv", dash: DASHES[Math.floor(index / 8) % 4] },
     marker: { size: row.above.map((_, i) => (i === row.above.length - 1 ? 7 : 0.1)), color: shade(row, index), line: { width: 0 } },
     text: row.latency_ns.map((ns, i) => point(row, ns, row.above[i], i === row.above.length - 1)),
@@ -28,8 +28,8 @@ const nines = (plot, controls, rows) => {
     : `<b>${percent(above / row.ops, 1)}</b> within <b>${duration(ns)}</b><br>${count(above)} of ${count(row.ops)} slower<br>${plain(label(row))}`);
 
   const shape = (series) => {
-    const low = Math.min(...series.map((row) => row.latency_ns[0]));
-    const high = Math.max(...series.map((row) => row.latency_ns[row.latency_ns.length - 1]));
+    const low = Math.max(1, Math.min(...series.map((row) => row.latency_ns[0])));
+    const high = Math.max(low, ...series.map((row) => row.latency_ns[row.latency_ns.length - 1]));
     const most = Math.max(...series.map((row) => row.ops));
     const depth = Math.max(1, Math.ceil(Math.log10(most)));
     const x = view.xaxis || [Math.log10(low) - 0.08, Math.log10(high) + 0.12];

@@ -1,0 +1,196 @@
+"""The report without a browser: its bytes, its numbers, its escaping."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whodisk import findings
+from whodisk.errors import WhodiskError
+from whodisk.report import html, material
+from whodisk.report.markup import script_json, tag
+from whodisk.report.units import quantity, share
+from whodisk.views import Case
+
+ASSETS = Path(html.__file__).parent / "assets"
+
+
+@pytest.fixture(scope="module")
+def synth() -> ModuleType:
+    """`tests/synth.py`."""
+    if "synth" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("synth", Path(__file__).parents[1] / "synth.py")
+        assert spec is not None and spec.loader is not None
+        sys.modules["synth"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["synth"])
+    return sys.modules["synth"]
+
+
+@pytest.fixture(scope="module")
+def case_dir(synth: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1 of 500 operations takes 20 ms in the device."""
+    path = tmp_path_factory.mktemp("cases") / "case"
+    simulation = synth.Simulation(seed=2, workers=2, depth=8, seconds=2, read_share=0.6)
+    written: Path = simulation.tail("device", 0.002, 20).write(path)
+    return written
+
+
+VERDICT = findings.Verdict("case", "healthy", ["All is well."], {"read": {"device": 1.0}}, 10)
+
+
+def test_same_case_same_bytes(case_dir: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        html.write(case_dir, VERDICT, tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"], "no draft is left"
+
+
+def test_size(case_dir: Path, tmp_path: Path) -> None:
+    html.write(case_dir, VERDICT, tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size < 6_000_000
+
+
+def test_an_unwritable_place_is_an_error_with_its_name(case_dir: Path, tmp_path: Path) -> None:
+    with pytest.raises(WhodiskError, match=r"absent/report\.html: the report could not be written"):
+        html.write(case_dir, VERDICT, tmp_path / "absent" / "report.html")
+
+
+def test_pictures_hold_every_operation(case_dir: Path) -> None:
+    with Case(case_dir) as case:
+        rows = html.gather(case)
+        exact = {
+            row["layer"]: row["n"] for row in case.rows("SELECT layer, count(*) AS n FROM ops GROUP BY 1")
+        }
+        slowest = case.rows("SELECT max(latency_ns) AS worst FROM app_ops")[0]["worst"]
+    heat = rows.pictures["heatmap"]
+    for layer, number in exact.items():
+        series = [one for one in heat["series"] if one["layer"] == layer]
+        assert sum(sum(run[2:]) for one in series for run in one["runs"]) == number
+        lines = [row for row in rows.pictures["nines"] if row["layer"] == layer and row["device"] is None]
+        assert sum(row["ops"] for row in lines) == number
+    assert rows.pictures["waterfalls"][0]["latency_ns"] == slowest
+    assert max(row["latency_ns"][-1] for row in rows.pictures["nines"] if row["layer"] == "app") == slowest
+
+
+def test_curve_counts_are_exact(case_dir: Path) -> None:
+    """Every point of the distribution: that many operations are slower, counted one by one."""
+    with Case(case_dir) as case:
+        line = next(
+            r for r in html.gather(case).pictures["nines"] if (r["layer"], r["op"]) == ("app", "read")
+        )
+        latency = case.arrays("SELECT latency_ns FROM measured WHERE layer = 'app' AND op = 'read'")[
+            "latency_ns"
+        ]
+    points = list(zip(line["latency_ns"], line["above"], strict=True))
+    for limit, above in points[1:-2]:
+        assert int((latency > limit).sum()) == above
+    assert points[0] == (latency.min(), len(latency))
+    assert points[-1] == (latency.max(), 0)
+
+
+def test_waterfall_of_a_joined_operation_has_its_request(case_dir: Path) -> None:
+    with Case(case_dir) as case:
+        rows = html.gather(case)
+    operation, request, *_ = rows.pictures["waterfalls"][0]["rows"]
+    assert operation["label"].startswith("app: ")
+    assert request["label"].startswith("nvme0n1: ")
+    assert sum(bar["length_ns"] for bar in operation["bars"]) == rows.pictures["waterfalls"][0]["latency_ns"]
+    assert [bar["color"] for bar in request["bars"]] == ["stage-queue", "stage-device", "stage-interrupt"]
+
+
+def test_slow_against_typical_finds_the_tail(case_dir: Path) -> None:
+    with Case(case_dir) as case:
+        rows = html.gather(case)
+    slow = {(row["layer"], row["op"]): row for row in rows.classes if row["class"] == "slow"}
+    for row in slow.values():
+        assert int(str(row["low_ns"])) > 19_000_000
+    assert set(slow) == {(layer, op) for layer in ("app", "block") for op in ("read", "write")}
+
+
+def test_many_cells_are_merged_until_they_fit(case_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Case(case_dir) as case:
+        whole = html.gather(case).pictures["heatmap"]
+        monkeypatch.setattr(material, "CELLS_MAX", 500)
+        merged = html.gather(case).pictures["heatmap"]
+
+    def total(heat: dict[str, list[dict[str, list[list[int]]]]]) -> int:
+        return sum(sum(run[2:]) for one in heat["series"] for run in one["runs"])
+
+    assert merged["bin_ns"] > whole["bin_ns"]
+    assert total(merged) == total(whole)
+
+
+# -- escaping -----------------------------------------------------------------------------------
+
+
+@given(st.text())
+def test_tags_escape_text_and_attributes(text: str) -> None:
+    made = tag("p", text, title=text)
+    assert re.fullmatch(r'<p title="[^"<>]*">[^<>]*</p>', made, re.DOTALL)
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_script_json_is_json_and_cannot_leave_its_script(value: object) -> None:
+    text = script_json(value)
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == value
+
+
+def test_assets_do_not_end_their_element() -> None:
+    for path in ASSETS.iterdir():
+        text = path.read_text()
+        assert "</script" not in text and "</style" not in text and "<!--" not in text, path.name
+    assert "</script" not in html._plotly()
+
+
+# -- numbers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("part", "text"), [(0, "0 %"), (1e-5, "< 0.1 %"), (0.071, "7.1 %"), (0.99999, "> 99.9 %"), (1, "100 %")]
+)
+def test_share(part: float, text: str) -> None:
+    assert share(part) == text
+
+
+def test_quantity_is_human() -> None:
+    assert quantity(30_120_000, "ns") == "30.1 ms"
+    assert quantity(40.1, "x peers") == "40.1 x peers"
+
+
+def test_nice_step() -> None:
+    assert [material.nice_step(value) for value in (0.3, 1, 1.5, 3, 7, 8_333_333)] == [
+        1,
+        1,
+        2,
+        5,
+        10,
+        10_000_000,
+    ]
+
+
+@given(st.lists(st.integers(0, 10**11), min_size=1, max_size=300))
+def test_threshold_is_consistent(latencies: list[int]) -> None:
+    """Slow operations are slower than typical ones, and both limits are latencies that occurred."""
+    merged: dict[int, list[int]] = {}
+    for value in latencies:
+        cell = merged.setdefault(material._bin_of(value), [value, value, 0])
+        merged[material._bin_of(value)] = [min(cell[0], value), max(cell[1], value), cell[2] + 1]
+    one = material.threshold("app", "read", material._sorted_bins(merged))
+    assert one.typical_from_ns <= one.typical_to_ns
+    if one.slow_from_ns is not None:
+        assert one.slow_from_ns in latencies
+        assert one.typical_to_ns < one.slow_from_ns
