@@ -7,7 +7,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Context
 from whodisk.findings import Cleared, Finding
-from whodisk.stats import cleared_quantile
+from whodisk.stats import Bools, cleared_quantile
 from whodisk.survey import Survey
 from whodisk.views import STAGES
 
@@ -41,9 +41,10 @@ def _stages(
     found = []
     for number, stage in enumerate(STAGES):
         name = context.stage(stage)
-        if stage not in survey.stages_observed or name in blamed or stage == "unknown":
-            continue
         worst_ns = max(float(s.stage_max_ns[number]) for s in survey.strata)
+        # A stage that nobody ever spent time in (`app` of a closed loop) need not be cleared.
+        if stage not in survey.stages_observed or name in blamed or stage == "unknown" or worst_ns <= 0:
+            continue
         item = _bounded(
             context, f"stage:{name}", f"{stage}_ns", survey, None, worst_ns, slow_excess_ns, resolution
         )
@@ -128,7 +129,7 @@ def _exceeding(context: Context, layer: str, column: str, device: str | None, li
     return int(rows[0]["n"] or 0)
 
 
-def median_excess_ns(context: Context, explained: np.ndarray) -> float | None:  # type: ignore[type-arg]
+def median_excess_ns(context: Context, explained: Bools) -> float | None:
     """Median latency beyond typical of some slow operations, ns; None without any."""
     slow = context.slow
     if len(slow) == 0 or not explained.any():

@@ -13,7 +13,16 @@ from whodisk.survey import Stratum, Survey
 
 OPS = ("read", "write", "flush", "discard", "sync", "copy", "other")
 TIME_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
-SIZE_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+SIZE_UNITS = {
+    "": 1,
+    "b": 1,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+}
 EXAMPLES = "'p99<5ms', 'read p99.9<2ms', 'max<20ms', 'iops>10000' or 'bandwidth>500MiB/s'"
 
 PATTERN = re.compile(
@@ -51,10 +60,14 @@ def parse(text: str) -> Limit:
         raise ExpectationError(f"--expect {text!r}: expected {EXAMPLES}; write it like one of these")
     op, metric = (match["op"] or "").lower() or None, match["metric"].lower()
     if op is not None and op not in OPS:
-        raise ExpectationError(f"--expect {text!r}: expected one of {', '.join(OPS)}, found {op!r}; correct it")
+        raise ExpectationError(
+            f"--expect {text!r}: expected one of {', '.join(OPS)}, found {op!r}; correct it"
+        )
     limit = Limit(text.strip(), op, metric, match["sign"], _bound(text, metric, match))
     if limit.quantile is not None and not 0 < limit.quantile <= 1:
-        raise ExpectationError(f"--expect {text!r}: expected a percentile up to p100, found {metric}; correct it")
+        raise ExpectationError(
+            f"--expect {text!r}: expected a percentile up to p100, found {metric}; correct it"
+        )
     return limit
 
 
@@ -62,7 +75,9 @@ def _bound(text: str, metric: str, match: re.Match[str]) -> float:
     number, unit = float(match["number"]), match["unit"]
     if metric == "iops":
         if unit:
-            raise ExpectationError(f"--expect {text!r}: expected a plain number for iops, found unit {unit!r}")
+            raise ExpectationError(
+                f"--expect {text!r}: expected a plain number for iops, found unit {unit!r}"
+            )
         return number
     units = SIZE_UNITS if metric == "bandwidth" else TIME_UNITS
     key = unit.lower() if metric == "bandwidth" else unit
@@ -97,9 +112,7 @@ def check(limit: Limit, survey: Survey, bytes_total: float) -> Expectation:
     return Expectation(limit.text, met, f"'{limit.text}' {said}: {limit.metric} of {kind} is {shown}.")
 
 
-def _value(
-    limit: Limit, survey: Survey, strata: list[Stratum], operations: int, bytes_total: float
-) -> float:
+def _value(limit: Limit, survey: Survey, strata: list[Stratum], operations: int, bytes_total: float) -> float:
     seconds = survey.span_ns / 1e9
     if limit.metric == "iops":
         return sum(stratum.weight for stratum in strata) / seconds

@@ -159,8 +159,8 @@ class Verdict:
 
     @property
     def check_failed(self) -> bool:
-        """Whether a requested expectation was not met (exit status 1)."""
-        return any(expectation.met is False for expectation in self.expectations)
+        """Whether a requested expectation was not met, or could not be judged (exit status 1)."""
+        return any(expectation.met is not True for expectation in self.expectations)
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain dictionaries and lists, rounded so that it is stable."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whodisk.stats import Bools, Floats, Ints, TailSplit, episodes, find_split
+from whodisk.stats import Bools, Floats, Ints, TailSplit, find_split
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram
 from whodisk.views import STAGES, Case
 
@@ -73,8 +73,7 @@ class SlowSet:
     @property
     def ratio(self) -> Floats:
         """Latency over typical."""
-        ratio: Floats = self.latency_ns / self.typical_ns
-        return ratio
+        return np.asarray(self.latency_ns / self.typical_ns, np.float64)
 
 
 def find_families(survey: Survey) -> list[Family]:
@@ -96,7 +95,7 @@ def slow_sql(survey: Survey, families: list[Family], thinning: float) -> str:
     limits = []
     for number, family in enumerate(families):
         for stratum in survey.select(family.device, family.op):
-            limit_ns = int(stratum.typical_ns * family.split.threshold)
+            limit_ns = int(stratum.typical_ns * family.split.limit)
             limits.append((number, stratum, limit_ns))
     lowest_ns = min(limit_ns for _, _, limit_ns in limits)
     rows = ",\n    ".join(_limit_row(number, stratum, limit_ns) for number, stratum, limit_ns in limits)
@@ -162,7 +161,9 @@ def empty_slow_set() -> SlowSet:
     ints, floats, names = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, object)
     stages = np.zeros((0, len(STAGES)))
     bools = np.zeros(0, np.bool_)
-    return SlowSet(ints, ints, ints, bools, names, names, names, ints, floats, ints, floats, stages, stages, [])
+    return SlowSet(
+        ints, ints, ints, bools, names, names, names, ints, floats, ints, floats, stages, stages, []
+    )
 
 
 def _zero_for_null(values: npt.NDArray[Any]) -> Floats:
@@ -181,21 +182,21 @@ def blame(slow: SlowSet) -> Ints:
     """
     if len(slow) == 0:
         return np.zeros(0, np.int64)
-    own = np.argmax(slow.stage_excess_ns, axis=1).astype(np.int64)
-    blamed = own.copy()
+    own: Ints = np.argmax(slow.stage_excess_ns, axis=1).astype(np.int64)
+    blamed: Ints = own.copy()
     waiting = own == APP
     if not waiting.any() or waiting.all():
         return blamed
     for tid in np.unique(slow.tid[waiting]):
         mine = np.flatnonzero(slow.tid == tid)
         chain = _chains(slow.start_ns[mine], slow.end_ns[mine])
-        for number in np.unique(chain[waiting[mine]]):
-            members = mine[chain == number]
-            causes = members[~waiting[members]]
-            if len(causes):
-                held = slow.stage_excess_ns[causes].sum(axis=0)
-                held[APP] = -1.0
-                blamed[members[waiting[members]]] = int(np.argmax(held))
+        held = np.zeros((int(chain.max()) + 1, len(STAGES)))
+        causes = ~waiting[mine]
+        np.add.at(held, chain[causes], slow.stage_excess_ns[mine[causes]])
+        caused = np.bincount(chain[causes], minlength=len(held)) > 0
+        held[:, APP] = -np.inf
+        inherits = waiting[mine] & caused[chain]
+        blamed[mine[inherits]] = np.argmax(held, axis=1)[chain[inherits]]
     return blamed
 
 
@@ -203,10 +204,4 @@ def _chains(start_ns: Ints, end_ns: Ints) -> Ints:
     """Chains of overlapping intervals, not cut (intervals in order of their start)."""
     reach = np.maximum.accumulate(end_ns)
     begins = np.concatenate(([True], start_ns[1:] > reach[:-1]))
-    numbers: Ints = np.cumsum(begins) - 1
-    return numbers
-
-
-def episode_numbers(slow: SlowSet, chosen: Bools) -> Ints:
-    """Episode of each chosen operation."""
-    return episodes(slow.start_ns[chosen], slow.end_ns[chosen])
+    return np.cumsum(begins, dtype=np.int64) - 1

@@ -13,12 +13,14 @@ from whodisk.detectors.base import Q_VALUE_MAX, Candidate, Context, Result
 from whodisk.expect import Limit, check, parse
 from whodisk.findings import Caveat, Cleared, Expectation, Finding, Verdict
 from whodisk.slow import empty_slow_set, find_slow
-from whodisk.stats import benjamini_hochberg
+from whodisk.stats import Bools, benjamini_hochberg
 from whodisk.survey import Survey, survey_layer
 from whodisk.views import STAGES, Case
 
 #: With fewer operations there is no verdict.
 OPERATIONS_MIN = 100
+#: Effects below this part of all latency are not even mentioned.
+OBSERVED_MIN = 0.001
 #: Part of unattributed latency that is worth a caveat.
 UNKNOWN_MIN = 0.01
 
@@ -48,7 +50,7 @@ class Judged:
     limit: str | None
     limited: bool
     #: Slow operations that findings explain.
-    explained: np.ndarray  # type: ignore[type-arg]
+    explained: Bools
 
 
 def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
@@ -107,9 +109,7 @@ def _expectation(case: Case, survey: Survey, limit: Limit) -> Expectation:
     size_bytes = 0.0
     if limit.metric == "bandwidth":
         where = f" AND op = '{limit.op}'" if limit.op else ""
-        rows = case.rows(
-            f"SELECT sum(size_bytes) AS n FROM measured WHERE layer = '{survey.layer}'{where}"
-        )
+        rows = case.rows(f"SELECT sum(size_bytes) AS n FROM measured WHERE layer = '{survey.layer}'{where}")
         size_bytes = float(rows[0]["n"] or 0)
     return check(limit, survey, size_bytes)
 
@@ -143,8 +143,8 @@ def _judge(context: Context) -> Judged:
         if candidate.large and q_value < Q_VALUE_MAX:
             findings.append(_finding(name, candidate, q_value))
             explained |= candidate.explains
-        else:
-            observed.append(candidate.otherwise)
+        elif candidate.share_of_latency >= OBSERVED_MIN:
+            observed.append(_observed(candidate, q_value))
     findings.sort(key=lambda finding: -finding.share_of_latency)
     for _, result in results:
         observed += result.observed
@@ -158,6 +158,15 @@ def _judge(context: Context) -> Judged:
         limited=any(result.limited for _, result in results),
         explained=explained,
     )
+
+
+def _observed(candidate: Candidate, q_value: float) -> str:
+    """The line of something that does not become a finding, with the reason why not."""
+    cost = f"{words.percent(candidate.share_of_latency)} of all latency"
+    if not candidate.large:
+        return f"{candidate.otherwise} That is {cost}, less than a finding needs."
+    happened = words.things(candidate.episodes, "episode")
+    return f"{candidate.otherwise} That is {cost}, but {happened} may be chance (q = {q_value:.2g})."
 
 
 def _finding(detector: str, candidate: Candidate, q_value: float) -> Finding:
@@ -236,7 +245,11 @@ FROM losses GROUP BY probe, reason ORDER BY probe, reason"""
     caveats = []
     for row in rows:
         lost = row["lost"]
-        number = f"{words.count(float(lost))} events" if isinstance(lost, (int, float)) else "an unknown number of events"
+        number = (
+            f"{words.count(float(lost))} events"
+            if isinstance(lost, (int, float))
+            else "an unknown number of events"
+        )
         between = f"{float(row['start_ns'] or 0) / 1e9:.1f} s and {float(row['end_ns'] or 0) / 1e9:.1f} s"
         caveats.append(
             Caveat(
@@ -284,7 +297,9 @@ def _next_steps(judged: Judged) -> list[str]:
     for finding in judged.findings:
         steps.append(finding.refute)
     if not judged.findings and judged.limited:
-        steps.append("Run the same with twice the queue depth: if throughput does not grow, the device is the limit.")
+        steps.append(
+            "Run the same with twice the queue depth: if throughput does not grow, the device is the limit."
+        )
     return steps
 
 
@@ -297,7 +312,7 @@ def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limit
         why = f"The case holds {words.things(operations, 'operation')}; a verdict needs {OPERATIONS_MIN}."
     step = "Record for longer, or while the workload is running; as root, so that the block layer is seen."
     texts = [f"'{limit.text}' cannot be judged: too few operations." for limit in limits]
-    expectations = [Expectation(l.text, None, t) for l, t in zip(limits, texts, strict=True)]
+    expectations = [Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)]
     caveats = [
         Caveat(str(item.get("what")), str(item.get("because")))
         for item in case.meta.get("not_observed") or []
@@ -321,7 +336,7 @@ def _summary(verdict: Verdict, context: Context) -> list[str]:
     sentences = [_headline(verdict)]
     for finding in verdict.findings[:2]:
         sentences.append(finding.claim)
-    if verdict.findings:
+    if verdict.findings and verdict.findings[0].share_low is not None:
         sentences.append(_weight(verdict.findings[0]))
     if not verdict.findings:
         sentences.append(_speed(context))
@@ -353,7 +368,7 @@ def _headline(verdict: Verdict) -> str:
 
 def _weight(finding: Finding) -> str:
     interval = ""
-    if finding.share_low is not None and finding.share_high is not None:
+    if finding.share_low is not None and finding.share_high is not None and finding.share_low < 0.9995:
         interval = f" (95 %: {words.percent(finding.share_low)} to {words.percent(finding.share_high)})"
     return (
         f"That is {words.percent(finding.share_of_excess)}{interval} of what slow operations lost and "
@@ -366,9 +381,13 @@ def _speed(context: Context) -> str:
     for op in sorted({s.op for s in context.survey.strata}):
         strata = context.survey.select(op=op)
         number = sum(s.operations for s in strata)
-        quantiles = [(q, n) for q, n in ((0.5, "half"), (0.99, "99 %"), (0.999, "99.9 %")) if number * (1 - q) >= 3]
+        quantiles = [
+            (q, n) for q, n in ((0.5, "half"), (0.99, "99 %"), (0.999, "99.9 %")) if number * (1 - q) >= 3
+        ]
         if quantiles:
-            said = ", ".join(f"{n} within {words.duration(context.survey.quantile_ns(strata, q))}" for q, n in quantiles)
+            said = ", ".join(
+                f"{n} within {words.duration(context.survey.quantile_ns(strata, q))}" for q, n in quantiles
+            )
             worst = words.duration(max(s.latency_max_ns for s in strata))
             parts.append(f"{words.count(number)} {words.plural_op(op)}: {said}, the slowest {worst}")
     return "; ".join(parts) + "." if parts else "Too few operations of each kind for percentiles."
@@ -379,7 +398,9 @@ def _main_stage(verdict: Verdict) -> str:
     for op, shares in verdict.where_time_goes.items():
         if shares:
             stage = max(sorted(shares), key=lambda name: shares[name])
-            parts.append(f"{words.plural_op(op)} spend {words.percent(shares[stage])} of their time in the stage {stage}")
+            parts.append(
+                f"{words.plural_op(op)} spend {words.percent(shares[stage])} of their time in the stage {stage}"
+            )
     text = words.listed(parts)
     return text[:1].upper() + text[1:] + "." if text else "Where the time goes was not observed."
 

@@ -42,6 +42,11 @@ class TailSplit:
     index: float
     tests: int
 
+    @property
+    def limit(self) -> float:
+        """Ratio from which on an operation counts as slow: the middle of the hole."""
+        return self.threshold * math.sqrt(self.gap)
+
 
 #: Splits are looked for at half octaves of the ratio to typical, from 2x up.
 SPLIT_STEP = math.sqrt(2.0)
@@ -67,7 +72,7 @@ def find_split(ratios: Floats, counts: Ints) -> TailSplit | None:
     def beyond(threshold: float) -> int:
         return int(above[np.searchsorted(ratios, threshold, side="right")])
 
-    start = max(1.05, float(ratios[min(np.searchsorted(np.cumsum(counts), 0.75 * total), len(ratios) - 1)]))
+    start = max(1.05, quantile_from_bins(ratios, counts, 0.75))
     share_at_start = max(beyond(start), 1) / total
     octaves = max(1, math.ceil(2 * math.log2(max(float(ratios[-1]), 4.0))))
     thresholds = [2.0 * SPLIT_STEP**step for step in range(octaves)]
@@ -152,9 +157,11 @@ def concentration_p(episode: Ints, start_ns: Ints, latency_ns: Ints, span_ns: in
         return 1.0
     best = 1.0
     numbers, sizes = np.unique(episode, return_counts=True)
-    for number, size in zip(numbers, sizes, strict=True):
-        if size < 2 or size < sizes.max() / 2:
-            continue
+    # The largest few decide; Bonferroni below counts all of them.
+    for position in np.argsort(-sizes, kind="stable")[:16]:
+        number, size = numbers[position], int(sizes[position])
+        if size < 2:
+            break
         inside = episode == number
         window_ns = float(np.ptp(start_ns[inside])) + float(np.median(latency_ns[inside]))
         chance = min(1.0, 2.0 * window_ns / span_ns)
@@ -191,7 +198,9 @@ def _covered(begin_ns: Ints, length_ns: Ints, wait_begin_ns: Ints, wait_end_ns: 
     order = np.argsort(begin_ns, kind="stable")
     edges = np.column_stack((begin_ns[order], begin_ns[order] + length_ns[order])).astype(np.float64)
     points = np.maximum.accumulate(edges.ravel())
-    covered = np.concatenate(([0.0], np.cumsum((points[1:] - points[:-1]) * (np.arange(len(points) - 1) % 2 == 0))))
+    covered = np.concatenate(
+        ([0.0], np.cumsum((points[1:] - points[:-1]) * (np.arange(len(points) - 1) % 2 == 0)))
+    )
     upto_end = np.interp(wait_end_ns, points, covered)
     upto_begin = np.interp(wait_begin_ns, points, covered)
     return float(np.sum(upto_end - upto_begin))
@@ -200,9 +209,7 @@ def _covered(begin_ns: Ints, length_ns: Ints, wait_begin_ns: Ints, wait_end_ns: 
 # -- intervals and corrections ----------------------------------------------------------------
 
 
-def bootstrap_ratio(
-    numerator: Floats, denominator: Floats, *, rounds: int = 2000
-) -> tuple[float, float]:
+def bootstrap_ratio(numerator: Floats, denominator: Floats, *, rounds: int = 2000) -> tuple[float, float]:
     """95 % interval of sum(numerator) / sum(denominator), resampling episodes (one value each)."""
     count = len(numerator)
     total = float(denominator.sum())

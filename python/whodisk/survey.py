@@ -23,8 +23,12 @@ TRUSTED_OPERATIONS = 100
 #: nothing about what is typical.
 TRUSTED_BLOCKS = 0.15
 
-SIZE_CLASS = "CASE WHEN coalesce(size_bytes, 0) <= 0 THEN -1 ELSE CAST(floor(log2(size_bytes)) AS INTEGER) END"
-DEPTH_CLASS = "CASE WHEN coalesce(queue_depth, 0) <= 0 THEN -1 ELSE CAST(floor(log2(queue_depth)) AS INTEGER) END"
+SIZE_CLASS = (
+    "CASE WHEN coalesce(size_bytes, 0) <= 0 THEN -1 ELSE CAST(floor(log2(size_bytes)) AS INTEGER) END"
+)
+DEPTH_CLASS = (
+    "CASE WHEN coalesce(queue_depth, 0) <= 0 THEN -1 ELSE CAST(floor(log2(queue_depth)) AS INTEGER) END"
+)
 LATENCY_BIN = f"CAST(floor(log2(greatest(latency_ns, 1)) * {BINS_PER_OCTAVE}) AS INTEGER)"
 
 

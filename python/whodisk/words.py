@@ -50,10 +50,10 @@ def rate(per_second: float) -> str:
 
 def size(size_bytes: float) -> str:
     """``128 KiB``."""
-    for limit, divisor, unit in ((1 << 10, 1, "B"), (1 << 20, 1 << 10, "KiB"), (1 << 30, 1 << 20, "MiB")):
-        if size_bytes < limit:
-            return f"{significant(size_bytes / divisor)} {unit}"
-    return f"{significant(size_bytes / (1 << 30))} GiB"
+    for power, unit in enumerate(("B", "KiB", "MiB", "GiB")):
+        if size_bytes < 1024 ** (power + 1):
+            return f"{significant(size_bytes / 1024**power)} {unit}"
+    return f"{significant(size_bytes / 1024**4)} TiB"
 
 
 def listed(names: list[str]) -> str:

@@ -78,7 +78,7 @@ class Candidate:
     evidence: list[Evidence]
     refute: str
     remedy: str
-    #: The line for `observed`, if it does not become a finding.
+    #: The sentence for `observed`, if it does not become a finding.
     otherwise: str
     #: Which slow operations it explains.
     explains: Bools

@@ -8,8 +8,8 @@ from typing import Any
 
 from whodisk import words
 from whodisk.detectors.base import Context, Detector, Result
+from whodisk.findings import Cell
 from whodisk.survey import Stratum
-from whodisk.views import Cell
 
 #: Little's law counts as fulfilled when throughput x latency is this close to the depth.
 LITTLE_TOLERANCE = 0.10
@@ -65,7 +65,11 @@ def _spec(context: Context) -> dict[str, Any]:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 else None
+    return (
+        float(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+        else None
+    )
 
 
 def _load(context: Context) -> Load | None:
@@ -159,7 +163,9 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         bytes_per_s=load.bytes_per_s,
     )
     if flush >= SYNC_SHARE:
-        result.limit = f"flushes of {device}: they take {words.percent(flush)} of the time, one after the other"
+        result.limit = (
+            f"flushes of {device}: they take {words.percent(flush)} of the time, one after the other"
+        )
         result.limited = True
     elif in_flight / depth >= 1 - LITTLE_TOLERANCE:
         serial = "one request at a time: " if depth == 1 else ""

@@ -1,4 +1,8 @@
-"""The stage that holds the excess of slow operations, against typical operations of the same stratum."""
+"""The stage that holds the excess of slow operations, against typical operations of the same stratum.
+
+Faults that slow every operation alike have no typical operations to compare with; `reference` judges
+those, if a person gives another case or an expectation.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,12 @@ import numpy as np
 from scipy import stats as distributions
 
 from whodisk import words
+from whodisk.detectors import reference
 from whodisk.detectors.base import Candidate, Context, Detector, Result, large_enough
 from whodisk.findings import Culprit, Effect, Evidence
-from whodisk.slow import SlowSet
+from whodisk.slow import APP, SlowSet
 from whodisk.stats import (
     Bools,
-    Floats,
     Ints,
     bootstrap_ratio,
     bootstrap_sum,
@@ -77,6 +81,8 @@ def run(context: Context) -> Result:
         if chosen.any():
             numbers = episodes(slow.start_ns[chosen], slow.end_ns[chosen])
             result.candidates.append(_candidate(context, Suspect(stage, chosen, numbers)))
+    result.candidates += reference.compared(context)
+    result.candidates += reference.expected(context)
     return result
 
 
@@ -102,7 +108,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         evidence=_evidence(context, suspect),
         refute=REFUTES.get(name, "Record the layers on both sides of this stage and repeat."),
         remedy=REMEDIES[name],
-        otherwise=claim[:-1] + f" ({words.percent(share_of_latency)} of all latency): too little or too rare to accuse.",
+        otherwise=claim,
         explains=chosen,
         share_low=low,
         share_high=high,
@@ -111,10 +117,18 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
 
 
 def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, float]:
-    """Part of all slow operations' excess that lies in operations blamed on this stage, with interval."""
+    """Part of all slow operations' excess that this stage holds, with its 95 % interval.
+
+    In operations that waited for their turn (`app`) behind this stage, the wait counts too.
+    """
     numbers = episodes(slow.start_ns, slow.end_ns)
-    total = np.bincount(numbers, slow.excess_ns)
-    held = np.bincount(numbers, np.where(suspect.chosen, slow.excess_ns, 0.0))
+    in_stage_ns = slow.stage_excess_ns[:, suspect.stage]
+    if suspect.stage != APP:
+        in_stage_ns = in_stage_ns + np.maximum(slow.stage_excess_ns[:, APP], 0.0)
+    held_ns = np.where(suspect.chosen, np.clip(in_stage_ns, 0.0, None) * slow.weight * slow.thinning, 0.0)
+    held_ns = np.minimum(held_ns, slow.excess_ns)
+    total = np.bincount(numbers, slow.excess_ns).astype(np.float64)
+    held = np.bincount(numbers, held_ns).astype(np.float64)
     low, high = bootstrap_ratio(held, total)
     return float(held.sum() / max(1.0, total.sum())), low, high
 
@@ -128,10 +142,10 @@ def _p_value(context: Context, suspect: Suspect) -> float:
     """
     slow, chosen = context.slow, suspect.chosen
     best = 1.0
-    for number, family in enumerate(slow.families):
+    for number in range(len(slow.families)):
         members = chosen & (slow.family == number)
         if members.any():
-            best = min(best, _family_p(slow, members, family.split.threshold, number))
+            best = min(best, _family_p(slow, members, number))
     families = max(1, len(slow.families))
     bunched = concentration_p(
         suspect.numbers, slow.start_ns[chosen], slow.latency_ns[chosen], context.survey.span_ns
@@ -139,13 +153,14 @@ def _p_value(context: Context, suspect: Suspect) -> float:
     return min(1.0, 2 * min(best * families, bunched))
 
 
-def _family_p(slow: SlowSet, members: Bools, threshold: float, number: int) -> float:
-    """Tail test on the largest operation of each episode."""
+def _family_p(slow: SlowSet, members: Bools, number: int) -> float:
+    """Tail test on the largest operation of each episode; what lies in the hole counts singly."""
     split = slow.families[number].split
+    in_hole = max(0, split.beyond - round(int((slow.family == number).sum()) * slow.thinning))
     numbers = episodes(slow.start_ns[members], slow.end_ns[members])
     worst = np.zeros(int(numbers.max()) + 1)
     np.maximum.at(worst, numbers, slow.ratio[members])
-    return tail_p(split, len(worst), int((worst > threshold * split.gap).sum()))
+    return tail_p(split, len(worst) + in_hole, int((worst > split.threshold * split.gap).sum()))
 
 
 def _device(context: Context, suspect: Suspect) -> str | None:
@@ -154,28 +169,21 @@ def _device(context: Context, suspect: Suspect) -> str | None:
     Null model: each episode falls on a device in proportion to its operations. Bonferroni over devices.
     """
     names = context.slow.device[suspect.chosen]
-    operations = {name: 0 for name in {s.device for s in context.survey.strata}}
+    operations = dict.fromkeys({s.device for s in context.survey.strata}, 0)
     for stratum in context.survey.strata:
         operations[stratum.device] += stratum.operations
     if len(operations) == 1:
         return next(iter(operations)) or _device_below(context, suspect)
-    held = np.bincount(suspect.numbers, context.slow.excess_ns[suspect.chosen])
-    owners: dict[str, int] = {}
-    for number in range(suspect.episodes):
-        here = suspect.numbers == number
-        best = _largest(names[here], context.slow.excess_ns[suspect.chosen][here])
-        owners[best] = owners.get(best, 0) + 1
-    top = max(sorted(owners), key=lambda name: owners[name])
+    index = {name: number for number, name in enumerate(sorted(operations))}
+    held = np.zeros((suspect.episodes, len(index)))
+    np.add.at(
+        held, (suspect.numbers, np.array([index[name] for name in names])), context.slow.excess_ns[suspect.chosen]
+    )
+    owned = np.bincount(np.argmax(held, axis=1), minlength=len(index))
+    top = sorted(operations)[int(np.argmax(owned))]
     chance = operations.get(top, 0) / max(1, sum(operations.values()))
-    p = float(distributions.binom.sf(owners[top] - 1, len(held), chance)) * len(operations)
+    p = float(distributions.binom.sf(int(owned.max()) - 1, len(held), chance)) * len(operations)
     return top if p < DEVICE_P_MAX else None
-
-
-def _largest(names: np.ndarray, values: Floats) -> str:  # type: ignore[type-arg]
-    totals: dict[str, float] = {}
-    for name, value in zip(names, values, strict=True):
-        totals[name] = totals.get(name, 0.0) + float(value)
-    return max(sorted(totals), key=lambda name: totals[name])
 
 
 def _device_below(context: Context, suspect: Suspect) -> str | None:

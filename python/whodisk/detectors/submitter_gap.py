@@ -129,13 +129,13 @@ def _candidate(context: Context, gaps: Gaps) -> Candidate:
     submitters = _submitters(context)
     share_of_time = silent_ns / (submitters * context.survey.span_ns)
     shares = _shares(context, waits.explained, share_of_time)
-    low, high = bootstrap_sum(np.bincount(numbers, gaps.duration_ns) / 1e6)
+    low, high = bootstrap_sum(np.bincount(numbers, gaps.duration_ns) / (submitters * context.survey.span_ns))
     claim = _claim(gaps, numbers, silent_ns, waits, context)
     return Candidate(
         culprit=Culprit("process", _threads(gaps), f"silence of the submitter, state {_states(gaps)}"),
         claim=claim,
         baseline=f"the rest of the {words.duration(context.survey.span_ns)} in which the threads kept submitting",
-        effect=Effect("silent time of the submitter", silent_ns / 1e6, "ms", low, high),
+        effect=Effect("silent part of the submitters' time", share_of_time, "1", low, min(1.0, high)),
         share_of_excess=shares.excess,
         share_of_latency=shares.latency,
         p_value=_p_value(context, gaps, waits),
@@ -144,11 +144,13 @@ def _candidate(context: Context, gaps: Gaps) -> Candidate:
         refute="Run the same workload under a real-time priority (`chrt -f 50`) on a CPU of its own: silences that "
         "stay are not the scheduler's, and silences below the block layer would show as device time.",
         remedy=_remedy(gaps),
-        otherwise=claim[:-1] + f": {words.percent(share_of_time)} of its time, too little or too rare to accuse it.",
+        otherwise=claim,
         explains=waits.explained,
         share_low=shares.low,
         share_high=shares.high,
-        large=large_enough(max(share_of_time, shares.latency), max(shares.excess, float(len(context.slow) == 0))),
+        large=large_enough(
+            max(share_of_time, shares.latency), max(shares.excess, float(len(context.slow) == 0))
+        ),
     )
 
 
@@ -175,7 +177,7 @@ def _shares(context: Context, explained: Bools, share_of_time: float) -> Shares:
 
 
 def _per(numbers: Ints, values: Floats) -> Floats:
-    return np.bincount(numbers, values)
+    return np.bincount(numbers, values).astype(np.float64)
 
 
 def _submitters(context: Context) -> int:
@@ -241,7 +243,9 @@ def _evidence(context: Context) -> list[Evidence]:
     survey, layer = context.survey, context.layer
     silences = context.case.evidence(
         "the longest silences: nothing of this thread was in flight below",
-        gaps_sql(context, True).replace("ORDER BY start_ns, tid", "ORDER BY duration_ns DESC, start_ns, tid LIMIT 10"),
+        gaps_sql(context, True).replace(
+            "ORDER BY start_ns, tid", "ORDER BY duration_ns DESC, start_ns, tid LIMIT 10"
+        ),
     )
     waiting = context.case.evidence(
         "operations that were in flight when a silence began: done early, taken late",
