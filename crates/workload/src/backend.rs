@@ -38,7 +38,10 @@ pub(crate) struct Null {
 
 impl Null {
     pub(crate) fn new(queue_depth: usize) -> Null {
-        Null { queued: Vec::with_capacity(queue_depth), done: Vec::with_capacity(queue_depth) }
+        Null {
+            queued: Vec::with_capacity(queue_depth),
+            done: Vec::with_capacity(queue_depth),
+        }
     }
 }
 
@@ -89,8 +92,12 @@ pub(crate) struct Uring<'r> {
 /// Creates the ring of one worker, on the thread that will use it. The flags a kernel lacks are left out.
 pub(crate) fn new_ring(queue_depth: u32) -> Result<(IoUring, bool), WorkloadError> {
     let mut best = IoUring::builder();
-    best.setup_cqsize(queue_depth * 2).setup_submit_all().setup_single_issuer();
-    best.setup_coop_taskrun().setup_defer_taskrun().setup_taskrun_flag();
+    best.setup_cqsize(queue_depth * 2)
+        .setup_submit_all()
+        .setup_single_issuer();
+    best.setup_coop_taskrun()
+        .setup_defer_taskrun()
+        .setup_taskrun_flag();
     match best.build(queue_depth) {
         Ok(ring) => return Ok((ring, true)),
         Err(error) if error.raw_os_error() != Some(libc::EINVAL) => return Err(uring_error(error)),
@@ -98,7 +105,10 @@ pub(crate) fn new_ring(queue_depth: u32) -> Result<(IoUring, bool), WorkloadErro
     }
     let mut plain = IoUring::builder();
     plain.setup_cqsize(queue_depth * 2);
-    plain.build(queue_depth).map(|ring| (ring, false)).map_err(uring_error)
+    plain
+        .build(queue_depth)
+        .map(|ring| (ring, false))
+        .map_err(uring_error)
 }
 
 fn uring_error(source: std::io::Error) -> WorkloadError {
@@ -115,7 +125,11 @@ fn uring_error(source: std::io::Error) -> WorkloadError {
         (Some(libc::ENOMEM), _) => "raise the limit of locked memory (`ulimit -l`) or lower queue_depth",
         _ => "see `man io_uring_setup` for this error",
     };
-    WorkloadError::Uring { action: "set up a ring".into(), source, hint: hint.into() }
+    WorkloadError::Uring {
+        action: "set up a ring".into(),
+        source,
+        hint: hint.into(),
+    }
 }
 
 impl<'r> Uring<'r> {
@@ -131,19 +145,31 @@ impl<'r> Uring<'r> {
         let (mut submitter, submissions, completions) = ring.split();
         // SAFETY: `buffers` outlives the ring's use of them (lifetime 'r).
         let registered_buffers = unsafe { submitter.register_buffers(&buffers.iovecs()) }.is_ok();
-        submitter.register_files(files).map_err(|source| WorkloadError::Uring {
-            action: format!("register {} files", files.len()),
-            source,
-            hint: "raise the limit of open files (`ulimit -n`)".into(),
-        })?;
+        submitter
+            .register_files(files)
+            .map_err(|source| WorkloadError::Uring {
+                action: format!("register {} files", files.len()),
+                source,
+                hint: "raise the limit of open files (`ulimit -n`)".into(),
+            })?;
         // Only saves a lookup per call; older kernels go without.
         let _ = submitter.register_ring_fd();
         let sync_flags = match sync_kind {
             SyncKind::Fdatasync => types::FsyncFlags::DATASYNC,
             _ => types::FsyncFlags::empty(),
         };
-        let features = UringFeatures { defer_taskrun, registered_buffers };
-        Ok(Uring { submitter, submissions, completions, buffers, sync_flags, features })
+        let features = UringFeatures {
+            defer_taskrun,
+            registered_buffers,
+        };
+        Ok(Uring {
+            submitter,
+            submissions,
+            completions,
+            buffers,
+            sync_flags,
+            features,
+        })
     }
 
     #[inline]
@@ -155,13 +181,19 @@ impl<'r> Uring<'r> {
             Op::Sync => opcode::Fsync::new(fd).flags(self.sync_flags).build(),
             Op::Write if fixed => {
                 let index = self.buffers.write_index(slot) as u16;
-                opcode::WriteFixed::new(fd, self.buffers.write(slot), len, index).offset(offset).build()
+                opcode::WriteFixed::new(fd, self.buffers.write(slot), len, index)
+                    .offset(offset)
+                    .build()
             }
-            Op::Write => opcode::Write::new(fd, self.buffers.write(slot), len).offset(offset).build(),
-            _ if fixed => {
-                opcode::ReadFixed::new(fd, self.buffers.read(slot), len, slot as u16).offset(offset).build()
-            }
-            _ => opcode::Read::new(fd, self.buffers.read(slot), len).offset(offset).build(),
+            Op::Write => opcode::Write::new(fd, self.buffers.write(slot), len)
+                .offset(offset)
+                .build(),
+            _ if fixed => opcode::ReadFixed::new(fd, self.buffers.read(slot), len, slot as u16)
+                .offset(offset)
+                .build(),
+            _ => opcode::Read::new(fd, self.buffers.read(slot), len)
+                .offset(offset)
+                .build(),
         }
     }
 }
@@ -186,7 +218,8 @@ impl Backend for Uring<'_> {
                 let time = types::Timespec::new()
                     .sec(left_ns / 1_000_000_000)
                     .nsec((left_ns % 1_000_000_000) as u32);
-                self.submitter.submit_with_args(1, &types::SubmitArgs::new().timespec(&time))
+                self.submitter
+                    .submit_with_args(1, &types::SubmitArgs::new().timespec(&time))
             }
         };
         self.submissions.sync();

@@ -24,12 +24,25 @@ impl Buffers {
         mut rng: Rng,
     ) -> Result<Buffers, WorkloadError> {
         let stride_bytes = size_bytes.next_multiple_of(PAGE_BYTES);
-        let mut buffers = Buffers { base: std::ptr::null_mut(), stride_bytes, slots, writes, reads };
+        let mut buffers = Buffers {
+            base: std::ptr::null_mut(),
+            stride_bytes,
+            slots,
+            writes,
+            reads,
+        };
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
         // SAFETY: an anonymous mapping at an address of the kernel's choice.
         let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), buffers.total_bytes(), protection, flags, -1, 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                buffers.total_bytes(),
+                protection,
+                flags,
+                -1,
+                0,
+            )
         };
         if base == libc::MAP_FAILED {
             return Err(WorkloadError::Io {
@@ -95,7 +108,10 @@ impl Buffers {
 
     /// All buffers, for registration.
     pub(crate) fn iovecs(&self) -> Vec<libc::iovec> {
-        let vector = |index| libc::iovec { iov_base: self.at(index).cast(), iov_len: self.stride_bytes };
+        let vector = |index| libc::iovec {
+            iov_base: self.at(index).cast(),
+            iov_len: self.stride_bytes,
+        };
         (0..self.count()).map(vector).collect()
     }
 }

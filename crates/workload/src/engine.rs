@@ -87,7 +87,10 @@ impl InFlight {
     /// Returns the index, which stays until the row is removed.
     #[inline]
     fn insert(&mut self, row: AppRow, slot: u32) -> usize {
-        assert!(self.len <= self.mask, "more operations in flight than queue_depth");
+        assert!(
+            self.len <= self.mask,
+            "more operations in flight than queue_depth"
+        );
         let mut index = row.op_id as usize & self.mask;
         while self.rows[index].0.op_id != 0 {
             index = (index + 1) & self.mask;
@@ -149,7 +152,13 @@ impl<'c, B: Backend> Worker<'c, B> {
         buffers: &'c Buffers,
         log: Producer,
     ) -> Self {
-        let Plan { worker, queue_depth, quota, mix, schedule } = plan;
+        let Plan {
+            worker,
+            queue_depth,
+            quota,
+            mix,
+            schedule,
+        } = plan;
         Worker {
             context,
             backend,
@@ -183,7 +192,11 @@ impl<'c, B: Backend> Worker<'c, B> {
             if self.in_flight.len == 0 && (ended_ns.is_some() || self.quota == 0) {
                 break;
             }
-            let wait = if ended_ns.is_some() { Wait::Completion } else { self.wait(now_ns) };
+            let wait = if ended_ns.is_some() {
+                Wait::Completion
+            } else {
+                self.wait(now_ns)
+            };
             self.stamp_submit();
             self.backend.enter(wait)?;
             now_ns = self.reap();
@@ -199,7 +212,8 @@ impl<'c, B: Backend> Worker<'c, B> {
         if now_ns >= self.context.times.end_ns {
             return Some(self.context.times.end_ns);
         }
-        let stopped = self.context.stop.load(Ordering::Relaxed) || self.context.shared.failed.load(Ordering::Relaxed);
+        let stopped =
+            self.context.stop.load(Ordering::Relaxed) || self.context.shared.failed.load(Ordering::Relaxed);
         stopped.then_some(now_ns)
     }
 
@@ -297,7 +311,16 @@ impl<'c, B: Backend> Worker<'c, B> {
         let complete_ns = mono_ns();
         let mut reap_ns = complete_ns;
         let ops_before = self.totals.ops;
-        let Self { backend, in_flight, free_slots, log, totals, context, syncing, .. } = self;
+        let Self {
+            backend,
+            in_flight,
+            free_slots,
+            log,
+            totals,
+            context,
+            syncing,
+            ..
+        } = self;
         backend.completions(|op_id, result| {
             reap_ns = mono_ns();
             let index = in_flight.find(op_id);
@@ -330,8 +353,15 @@ impl<'c, B: Backend> Worker<'c, B> {
 
     fn account_missed(&mut self, end_ns: u64) {
         let times = self.context.times;
-        let end_ns = if end_ns == u64::MAX { self.totals.last_reap_ns } else { end_ns };
-        let ramp = self.schedule.clone().remaining_before(times.measure_ns.min(end_ns), self.quota);
+        let end_ns = if end_ns == u64::MAX {
+            self.totals.last_reap_ns
+        } else {
+            end_ns
+        };
+        let ramp = self
+            .schedule
+            .clone()
+            .remaining_before(times.measure_ns.min(end_ns), self.quota);
         let missed = self.schedule.clone().remaining_before(end_ns, self.quota);
         self.totals.missed_slots = missed;
         self.totals.offered_measured += missed - ramp;
@@ -357,7 +387,10 @@ fn unusual(context: &Context, totals: &mut Totals, row: &mut AppRow, result: i32
             "short {op}: {result} of {} bytes at offset {}, operation {:#x}",
             row.size_bytes, row.offset_bytes, row.op_id
         );
-        let name = context.target_names.get(usize::from(row.file)).map_or("", String::as_str);
+        let name = context
+            .target_names
+            .get(usize::from(row.file))
+            .map_or("", String::as_str);
         context.shared.event("error", name, detail);
     }
     *totals.errno.entry(row.error).or_insert(0) += 1;

@@ -47,8 +47,14 @@ unsafe impl Sync for Ring {}
 
 impl Ring {
     fn new() -> Ring {
-        let rows = (0..RING_ROWS).map(|_| UnsafeCell::new(AppRow::default())).collect();
-        Ring { rows, tail: Padded::default(), head: Padded::default() }
+        let rows = (0..RING_ROWS)
+            .map(|_| UnsafeCell::new(AppRow::default()))
+            .collect();
+        Ring {
+            rows,
+            tail: Padded::default(),
+            head: Padded::default(),
+        }
     }
 }
 
@@ -77,13 +83,23 @@ impl Shared {
             return;
         }
         let (kind, subject) = (kind.to_owned(), subject.to_owned());
-        let event = EventRow { time_ns: mono_ns() as i64, kind, subject, detail };
-        self.events.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(event);
+        let event = EventRow {
+            time_ns: mono_ns() as i64,
+            kind,
+            subject,
+            detail,
+        };
+        self.events
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .push(event);
     }
 
     /// Events that were counted but not kept.
     pub(crate) fn events_dropped(&self) -> u64 {
-        self.events_seen.load(Ordering::Relaxed).saturating_sub(EVENTS_MAX)
+        self.events_seen
+            .load(Ordering::Relaxed)
+            .saturating_sub(EVENTS_MAX)
     }
 }
 
@@ -194,12 +210,21 @@ pub(crate) struct Channel {
 
 impl Channel {
     pub(crate) fn new() -> Channel {
-        Channel { ring: Arc::new(Ring::new()) }
+        Channel {
+            ring: Arc::new(Ring::new()),
+        }
     }
 
     pub(crate) fn producer(&self, shared: &Arc<Shared>) -> Producer {
         let (ring, shared) = (Arc::clone(&self.ring), Arc::clone(shared));
-        Producer { ring, shared, tail: 0, head: 0, wake_at: RING_ROWS as u64 / 4, stalls_ns: 0 }
+        Producer {
+            ring,
+            shared,
+            tail: 0,
+            head: 0,
+            wake_at: RING_ROWS as u64 / 4,
+            stalls_ns: 0,
+        }
     }
 
     pub(crate) fn counter(&self) -> Counter {
@@ -235,7 +260,10 @@ impl Log {
                 hint: "raise the limit of processes".into(),
             })?;
         let _ = shared.writer.set(thread.thread().clone());
-        Ok(Log { shared: Arc::clone(shared), thread })
+        Ok(Log {
+            shared: Arc::clone(shared),
+            thread,
+        })
     }
 
     /// Takes the rest, ends the streams, returns the rows of each. Workers must have ended.
@@ -284,7 +312,12 @@ fn drain_until_finished(
 
 /// One line per event, in one write each, since other observers append to the same file.
 fn append_events(shared: &Shared, path: &Path) -> Result<(), case::CaseError> {
-    let events = std::mem::take(&mut *shared.events.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    let events = std::mem::take(
+        &mut *shared
+            .events
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner()),
+    );
     if events.is_empty() {
         return Ok(());
     }
@@ -294,7 +327,11 @@ fn append_events(shared: &Shared, path: &Path) -> Result<(), case::CaseError> {
         source,
         hint: "; free space or choose another folder".into(),
     };
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(io_error)?;
+    let mut file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(io_error)?;
     for event in &events {
         let line = serde_json::to_string(event).map_err(|error| io_error(error.into()))? + "\n";
         file.write_all(line.as_bytes()).map_err(io_error)?;

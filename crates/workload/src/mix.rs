@@ -58,13 +58,20 @@ impl Mix {
             random_below: threshold(spec.random_ppm),
             blocks: blocks.collect(),
             align_bytes: spec.align_bytes,
-            run_ops_max: if spec.sequential_run_ops == 0 { u64::MAX } else { spec.sequential_run_ops },
+            run_ops_max: if spec.sequential_run_ops == 0 {
+                u64::MAX
+            } else {
+                spec.sequential_run_ops
+            },
             sync_every_writes: match spec.sync_kind {
                 SyncKind::Fsync | SyncKind::Fdatasync => spec.sync_every_writes,
                 SyncKind::ODsync | SyncKind::OSync => 0,
             },
             sync_due: None,
-            places: sizes_bytes.iter().map(|size| Place::new(spec, worker, *size)).collect(),
+            places: sizes_bytes
+                .iter()
+                .map(|size| Place::new(spec, worker, *size))
+                .collect(),
         }
     }
 
@@ -72,14 +79,23 @@ impl Mix {
     #[inline]
     pub fn next_access(&mut self) -> Access {
         if let Some(file) = self.sync_due.take() {
-            return Access { op: Op::Sync, file, offset_bytes: 0, size_bytes: 0 };
+            return Access {
+                op: Op::Sync,
+                file,
+                offset_bytes: 0,
+                size_bytes: 0,
+            };
         }
         let draw = self.rng.next_u64();
         let is_read = draw & 0xffff_ffff < self.read_below;
         let seeks = draw >> 32 < self.random_below;
         let block = self.draw_block();
         let size_bytes = self.blocks[block].1;
-        let file = if self.places.len() == 1 { 0 } else { self.rng.below(self.places.len() as u64) as usize };
+        let file = if self.places.len() == 1 {
+            0
+        } else {
+            self.rng.below(self.places.len() as u64) as usize
+        };
         let place = &mut self.places[file];
         let offset_bytes = if seeks || place.run_ops >= self.run_ops_max {
             place.run_ops = 1;
@@ -96,7 +112,12 @@ impl Mix {
                 self.sync_due = Some(file as u8);
             }
         }
-        Access { op: if is_read { Op::Read } else { Op::Write }, file: file as u8, offset_bytes, size_bytes }
+        Access {
+            op: if is_read { Op::Read } else { Op::Write },
+            file: file as u8,
+            offset_bytes,
+            size_bytes,
+        }
     }
 
     #[inline]
@@ -105,7 +126,10 @@ impl Mix {
             return 0;
         }
         let draw = self.rng.next_u64() >> 32;
-        self.blocks.iter().position(|(end, _)| draw < *end).unwrap_or(self.blocks.len() - 1)
+        self.blocks
+            .iter()
+            .position(|(end, _)| draw < *end)
+            .unwrap_or(self.blocks.len() - 1)
     }
 }
 
@@ -113,7 +137,10 @@ impl Place {
     fn new(spec: &Spec, worker: u32, size_bytes: u64) -> Place {
         let share_bytes = size_bytes / u64::from(spec.workers) * u64::from(worker);
         let fits = |block: u32| {
-            assert!(u64::from(block) <= size_bytes, "target of {size_bytes} bytes, block of {block}");
+            assert!(
+                u64::from(block) <= size_bytes,
+                "target of {size_bytes} bytes, block of {block}"
+            );
             (size_bytes - u64::from(block)) / spec.align_bytes + 1
         };
         Place {

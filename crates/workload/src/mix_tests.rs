@@ -15,22 +15,44 @@ fn draw(spec: &Spec, worker: u32, size_bytes: u64, count: usize) -> Vec<Access> 
 fn assert_share(found: usize, of: usize, expected: f64, what: &str) {
     let share = found as f64 / of as f64;
     let error = 5.0 * (expected * (1.0 - expected) / of as f64).sqrt();
-    assert!((share - expected).abs() <= error, "{what}: {share}, expected {expected} +- {error}");
+    assert!(
+        (share - expected).abs() <= error,
+        "{what}: {share}, expected {expected} +- {error}"
+    );
 }
 
 #[test]
 fn mix_is_within_sampling_error() {
-    let spec = spec("read = \"60%\"\nrandom = \"55%\"\nblock_sizes = { \"4KiB\" = \"70%\", \"64KiB\" = \"30%\" }");
+    let spec =
+        spec("read = \"60%\"\nrandom = \"55%\"\nblock_sizes = { \"4KiB\" = \"70%\", \"64KiB\" = \"30%\" }");
     let size_bytes = 1 << 34;
     let all = draw(&spec, 0, size_bytes, 200_000);
-    assert_share(all.iter().filter(|a| a.op == Op::Read).count(), all.len(), 0.6, "reads");
-    assert_share(all.iter().filter(|a| a.size_bytes == 4096).count(), all.len(), 0.7, "4 KiB");
-    let continued = all.windows(2).filter(|pair| {
-        pair[1].offset_bytes == pair[0].offset_bytes + u64::from(pair[0].size_bytes)
-    });
+    assert_share(
+        all.iter().filter(|a| a.op == Op::Read).count(),
+        all.len(),
+        0.6,
+        "reads",
+    );
+    assert_share(
+        all.iter().filter(|a| a.size_bytes == 4096).count(),
+        all.len(),
+        0.7,
+        "4 KiB",
+    );
+    let continued = all
+        .windows(2)
+        .filter(|pair| pair[1].offset_bytes == pair[0].offset_bytes + u64::from(pair[0].size_bytes));
     assert_share(continued.count(), all.len() - 1, 0.45, "sequential");
-    let both = all.iter().filter(|a| a.op == Op::Read && a.size_bytes == 4096).count();
-    assert_share(both, all.len(), 0.42, "reads of 4 KiB: kind and size are independent");
+    let both = all
+        .iter()
+        .filter(|a| a.op == Op::Read && a.size_bytes == 4096)
+        .count();
+    assert_share(
+        both,
+        all.len(),
+        0.42,
+        "reads of 4 KiB: kind and size are independent",
+    );
 }
 
 #[test]
@@ -47,9 +69,18 @@ fn the_seed_decides_everything() {
     let body = "read = \"50%\"\nrandom = \"50%\"\nblock_sizes = { \"4KiB\" = \"50%\", \"8KiB\" = \"50%\" }\n";
     let with = |seed: u64| spec(&format!("{body}seed = {seed}"));
     let size_bytes = 1 << 30;
-    assert_eq!(draw(&with(7), 0, size_bytes, 1000), draw(&with(7), 0, size_bytes, 1000));
-    assert_ne!(draw(&with(7), 0, size_bytes, 1000), draw(&with(8), 0, size_bytes, 1000));
-    assert_ne!(draw(&with(7), 0, size_bytes, 1000), draw(&with(7), 1, size_bytes, 1000));
+    assert_eq!(
+        draw(&with(7), 0, size_bytes, 1000),
+        draw(&with(7), 0, size_bytes, 1000)
+    );
+    assert_ne!(
+        draw(&with(7), 0, size_bytes, 1000),
+        draw(&with(8), 0, size_bytes, 1000)
+    );
+    assert_ne!(
+        draw(&with(7), 0, size_bytes, 1000),
+        draw(&with(7), 1, size_bytes, 1000)
+    );
 }
 
 #[test]
@@ -98,8 +129,16 @@ fn targets_are_equally_likely_and_sync_their_own_writes() {
     for file in 0..3u8 {
         let of_file = |op| all.iter().filter(|a| a.file == file && a.op == op).count();
         let (writes, syncs) = (of_file(Op::Write), of_file(Op::Sync));
-        assert!(syncs == writes / 3 || syncs + 1 == writes / 3, "{writes} writes, {syncs} syncs");
-        assert_share(writes, all.iter().filter(|a| a.op == Op::Write).count(), 1.0 / 3.0, "one of 3 targets");
+        assert!(
+            syncs == writes / 3 || syncs + 1 == writes / 3,
+            "{writes} writes, {syncs} syncs"
+        );
+        assert_share(
+            writes,
+            all.iter().filter(|a| a.op == Op::Write).count(),
+            1.0 / 3.0,
+            "one of 3 targets",
+        );
     }
 }
 

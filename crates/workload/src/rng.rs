@@ -17,7 +17,9 @@ impl Rng {
             z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             z ^ (z >> 31)
         };
-        Rng { state: [split(), split(), split(), split()] }
+        Rng {
+            state: [split(), split(), split(), split()],
+        }
     }
 
     /// 64 random bits.

@@ -75,7 +75,12 @@ pub fn run(spec: &Spec, raw_dir: &Path, options: RunOptions) -> Result<Summary, 
 
 fn report(options: &RunOptions, phase: &'static str, fraction: f64, ops: u64, errors: u64) {
     if let Some(progress) = options.progress {
-        progress(&Progress { phase, fraction: fraction.clamp(0.0, 1.0), ops, errors });
+        progress(&Progress {
+            phase,
+            fraction: fraction.clamp(0.0, 1.0),
+            ops,
+            errors,
+        });
     }
 }
 
@@ -86,7 +91,9 @@ fn check_memory(spec: &Spec) -> Result<(), WorkloadError> {
         * u64::from(spec.queue_depth)
         * u64::from(spec.block_size_max()).next_multiple_of(4096)
         * directions;
-    let Some(available) = available_memory_bytes() else { return Ok(()) };
+    let Some(available) = available_memory_bytes() else {
+        return Ok(());
+    };
     if needed <= available / 2 {
         return Ok(());
     }
@@ -153,7 +160,10 @@ impl<'r> Run<'r> {
             stop,
             names: targets.iter().map(|target| target.name.clone()).collect(),
             sizes_bytes: targets.iter().map(|target| target.size_bytes).collect(),
-            files: targets.iter().filter_map(|target| Some(target.file.as_ref()?.as_raw_fd())).collect(),
+            files: targets
+                .iter()
+                .filter_map(|target| Some(target.file.as_ref()?.as_raw_fd()))
+                .collect(),
             shared: Arc::default(),
             errors: AtomicU64::new(0),
         }
@@ -165,15 +175,27 @@ impl<'r> Run<'r> {
     fn go(&self, raw_dir: &Path, options: &RunOptions) -> Result<Outcome, WorkloadError> {
         std::thread::scope(|scope| {
             let (ready_out, ready) = mpsc::channel();
-            let spawned: Result<Vec<Spawned>, WorkloadError> =
-                (0..self.spec.workers).map(|worker| self.spawn(scope, worker, ready_out.clone())).collect();
+            let spawned: Result<Vec<Spawned>, WorkloadError> = (0..self.spec.workers)
+                .map(|worker| self.spawn(scope, worker, ready_out.clone()))
+                .collect();
             let spawned = spawned?;
             drop(ready_out);
             let (tids, features) = self.wait_ready(&ready)?;
             let counters: Vec<Counter> = spawned.iter().map(|worker| worker.channel.counter()).collect();
-            let metadata = tids.iter().zip(0..).map(|(tid, worker)| self.metadata(worker, *tid));
+            let metadata = tids
+                .iter()
+                .zip(0..)
+                .map(|(tid, worker)| self.metadata(worker, *tid));
             let (mut threads, mut starts, mut channels) = (Vec::new(), Vec::new(), Vec::new());
-            for (Spawned { thread, start, channel }, metadata) in spawned.into_iter().zip(metadata) {
+            for (
+                Spawned {
+                    thread,
+                    start,
+                    channel,
+                },
+                metadata,
+            ) in spawned.into_iter().zip(metadata)
+            {
                 threads.push(thread);
                 starts.push(start);
                 channels.push((channel, metadata));
@@ -193,7 +215,17 @@ impl<'r> Run<'r> {
                 return Err(error);
             }
             let events_dropped = self.shared.events_dropped();
-            Ok(Outcome { totals, tids, rows, features, start_ns, times, ended_ns, stopped, events_dropped })
+            Ok(Outcome {
+                totals,
+                tids,
+                rows,
+                features,
+                start_ns,
+                times,
+                ended_ns,
+                stopped,
+                events_dropped,
+            })
         })
     }
 
@@ -207,26 +239,36 @@ impl<'r> Run<'r> {
         let producer = channel.producer(&self.shared);
         let (start, wait) = mpsc::channel();
         let body = move || {
-            self.work(worker, producer, &ready, &wait).unwrap_or_else(|error| {
-                // The others need not go on without this one.
-                self.shared.failed.store(true, Ordering::Relaxed);
-                let _ = ready.send(Err(error));
-                Totals::default()
-            })
+            self.work(worker, producer, &ready, &wait)
+                .unwrap_or_else(|error| {
+                    // The others need not go on without this one.
+                    self.shared.failed.store(true, Ordering::Relaxed);
+                    let _ = ready.send(Err(error));
+                    Totals::default()
+                })
         };
-        let thread = std::thread::Builder::new().name(format!("worker-{worker}")).spawn_scoped(scope, body);
+        let thread = std::thread::Builder::new()
+            .name(format!("worker-{worker}"))
+            .spawn_scoped(scope, body);
         let thread = thread.map_err(|source| WorkloadError::Io {
             path: format!("worker-{worker}").into(),
             action: "start the thread".into(),
             source,
             hint: "lower workers or raise the limit of processes".into(),
         })?;
-        Ok(Spawned { thread, start, channel })
+        Ok(Spawned {
+            thread,
+            start,
+            channel,
+        })
     }
 
     fn times(&self, start_ns: u64) -> Times {
         let measure_ns = start_ns + self.spec.ramp_ns;
-        let end_ns = self.spec.duration_ns.map_or(u64::MAX, |duration_ns| measure_ns + duration_ns);
+        let end_ns = self
+            .spec
+            .duration_ns
+            .map_or(u64::MAX, |duration_ns| measure_ns + duration_ns);
         Times { measure_ns, end_ns }
     }
 
@@ -278,7 +320,11 @@ impl<'r> Run<'r> {
     /// Constant facts of a worker's stream.
     fn metadata(&self, worker: u32, tid: i32) -> Vec<(String, String)> {
         let files = serde_json::Value::from(self.names.clone()).to_string();
-        let loop_kind = if self.spec.rate_per_s.is_some() { "rate" } else { "closed" };
+        let loop_kind = if self.spec.rate_per_s.is_some() {
+            "rate"
+        } else {
+            "closed"
+        };
         [
             ("pid", std::process::id().to_string()),
             ("tid", tid.to_string()),
@@ -314,7 +360,11 @@ impl<'r> Run<'r> {
         let buffers = Buffers::new(depth, block_bytes, spec.read_ppm > 0, spec.writes(), rng)?;
         let tell = |features| {
             // Nobody listens once another worker has failed; the closed start channel then ends this one.
-            let _ = ready.send(Ok(Ready { worker, tid, features }));
+            let _ = ready.send(Ok(Ready {
+                worker,
+                tid,
+                features,
+            }));
         };
         if self.files.is_empty() {
             tell(None);
@@ -334,7 +384,9 @@ impl<'r> Run<'r> {
         log: Producer,
         start: &mpsc::Receiver<(u64, Times)>,
     ) -> Result<Totals, WorkloadError> {
-        let Ok((start_ns, times)) = start.recv() else { return Ok(Totals::default()) };
+        let Ok((start_ns, times)) = start.recv() else {
+            return Ok(Totals::default());
+        };
         let spec = self.spec;
         let context = Context {
             stop: self.stop,
@@ -357,31 +409,61 @@ impl<'r> Run<'r> {
 }
 
 fn join(thread: ScopedJoinHandle<Totals>) -> Totals {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Operations of `worker`: the workload's number in equal parts, the rest on the first workers.
 fn quota(spec: &Spec, worker: u32) -> u64 {
-    let Some(operations) = spec.operations else { return u64::MAX };
+    let Some(operations) = spec.operations else {
+        return u64::MAX;
+    };
     let workers = u64::from(spec.workers);
     operations / workers + u64::from(u64::from(worker) < operations % workers)
 }
 
 fn summarize(spec: &Spec, targets: &[Target], outcome: Outcome) -> Summary {
-    let Outcome { totals, tids, rows, features, start_ns, times, ended_ns, stopped, events_dropped } = outcome;
+    let Outcome {
+        totals,
+        tids,
+        rows,
+        features,
+        start_ns,
+        times,
+        ended_ns,
+        stopped,
+        events_dropped,
+    } = outcome;
     let sum = |field: fn(&Totals) -> u64| totals.iter().map(field).sum::<u64>();
     let by_time = times.end_ns <= ended_ns;
     let last_reap_ns = totals.iter().map(|total| total.last_reap_ns).max().unwrap_or(0);
-    let end_ns = if by_time { times.end_ns } else { last_reap_ns.max(start_ns) };
+    let end_ns = if by_time {
+        times.end_ns
+    } else {
+        last_reap_ns.max(start_ns)
+    };
     let measured_ns = end_ns.saturating_sub(times.measure_ns);
-    let achieved = if measured_ns == 0 { 0.0 } else { sum(|t| t.ops_measured) as f64 * 1e9 / measured_ns as f64 };
+    let achieved = if measured_ns == 0 {
+        0.0
+    } else {
+        sum(|t| t.ops_measured) as f64 * 1e9 / measured_ns as f64
+    };
     let mut errors_by_errno = std::collections::BTreeMap::new();
     for (errno, count) in totals.iter().flat_map(|total| &total.errno) {
         *errors_by_errno.entry(*errno).or_insert(0) += count;
     }
-    let workers = tids.iter().zip(&rows).zip(&totals).zip(0..).map(|(((tid, ops), total), worker)| {
-        WorkerSummary { worker, tid: *tid, ops: *ops, errors: total.errors }
-    });
+    let workers = tids
+        .iter()
+        .zip(&rows)
+        .zip(&totals)
+        .zip(0..)
+        .map(|(((tid, ops), total), worker)| WorkerSummary {
+            worker,
+            tid: *tid,
+            ops: *ops,
+            errors: total.errors,
+        });
     Summary {
         spec: spec.clone(),
         pid: std::process::id(),
@@ -408,23 +490,43 @@ fn summarize(spec: &Spec, targets: &[Target], outcome: Outcome) -> Summary {
         workers: workers.collect(),
         targets: targets.iter().map(target_summary).collect(),
         io_uring: features,
-        warnings: targets.iter().filter_map(|target| target.warning.clone()).collect(),
+        warnings: targets
+            .iter()
+            .filter_map(|target| target.warning.clone())
+            .collect(),
     }
 }
 
 fn target_summary(target: &Target) -> TargetSummary {
-    let Target { name, size_bytes, laid_out_bytes, .. } = target;
-    TargetSummary { name: name.clone(), size_bytes: *size_bytes, laid_out_bytes: *laid_out_bytes }
+    let Target {
+        name,
+        size_bytes,
+        laid_out_bytes,
+        ..
+    } = target;
+    TargetSummary {
+        name: name.clone(),
+        size_bytes: *size_bytes,
+        laid_out_bytes: *laid_out_bytes,
+    }
 }
 
 fn phases(start_ns: u64, measure_ns: u64, end_ns: u64) -> Vec<Phase> {
     let ramp_end_ns = measure_ns.min(end_ns);
     let mut phases = Vec::new();
     if measure_ns > start_ns {
-        phases.push(Phase { name: "ramp", start_ns, end_ns: ramp_end_ns });
+        phases.push(Phase {
+            name: "ramp",
+            start_ns,
+            end_ns: ramp_end_ns,
+        });
     }
     if end_ns > measure_ns {
-        phases.push(Phase { name: "measure", start_ns: measure_ns, end_ns });
+        phases.push(Phase {
+            name: "measure",
+            start_ns: measure_ns,
+            end_ns,
+        });
     }
     phases
 }

@@ -35,13 +35,25 @@ impl Schedule {
     /// The schedule of `worker` for a workload that begins at `origin_ns`.
     pub fn new(spec: &Spec, worker: u32, origin_ns: u64) -> Schedule {
         let workers = u64::from(spec.workers);
-        let Some(rate_per_s) = spec.rate_per_s else { return Schedule::Closed };
+        let Some(rate_per_s) = spec.rate_per_s else {
+            return Schedule::Closed;
+        };
         if spec.arrival == Arrival::Constant {
-            return Schedule::Constant { origin_ns, slot: u64::from(worker), workers, rate_per_s };
+            return Schedule::Constant {
+                origin_ns,
+                slot: u64::from(worker),
+                workers,
+                rate_per_s,
+            };
         }
         let mut rng = Rng::new(spec.seed, u64::from(worker) | 1 << 32);
         let mean_ns = 1e9 * workers as f64 / rate_per_s as f64;
-        Schedule::Poisson { origin_ns, after_ns: rng.exponential() * mean_ns, mean_ns, rng }
+        Schedule::Poisson {
+            origin_ns,
+            after_ns: rng.exponential() * mean_ns,
+            mean_ns,
+            rng,
+        }
     }
 
     /// Intended start of the next operation; None in a closed loop.
@@ -49,12 +61,19 @@ impl Schedule {
     pub fn next_ns(&self) -> Option<u64> {
         match self {
             Schedule::Closed => None,
-            Schedule::Constant { origin_ns, slot, rate_per_s, .. } => {
+            Schedule::Constant {
+                origin_ns,
+                slot,
+                rate_per_s,
+                ..
+            } => {
                 // Split so that the product stays below 2^64 for every rate up to 10^8 per second.
                 let (whole_s, rest) = (slot / rate_per_s, slot % rate_per_s);
                 Some(origin_ns + whole_s * 1_000_000_000 + rest * 1_000_000_000 / rate_per_s)
             }
-            Schedule::Poisson { origin_ns, after_ns, .. } => Some(origin_ns + *after_ns as u64),
+            Schedule::Poisson {
+                origin_ns, after_ns, ..
+            } => Some(origin_ns + *after_ns as u64),
         }
     }
 
@@ -64,7 +83,12 @@ impl Schedule {
         match self {
             Schedule::Closed => {}
             Schedule::Constant { slot, workers, .. } => *slot += *workers,
-            Schedule::Poisson { after_ns, mean_ns, rng, .. } => *after_ns += rng.exponential() * *mean_ns,
+            Schedule::Poisson {
+                after_ns,
+                mean_ns,
+                rng,
+                ..
+            } => *after_ns += rng.exponential() * *mean_ns,
         }
     }
 
@@ -101,14 +125,22 @@ mod tests {
         }
         starts.sort_unstable();
         for (n, start) in starts.iter().enumerate() {
-            assert_eq!(u128::from(*start), 1_000 + n as u128 * 1_000_000_000 / 3000, "slot {n}");
+            assert_eq!(
+                u128::from(*start),
+                1_000 + n as u128 * 1_000_000_000 / 3000,
+                "slot {n}"
+            );
         }
     }
 
     #[test]
     fn constant_slots_do_not_overflow_after_years() {
-        let schedule =
-            Schedule::Constant { origin_ns: 0, slot: 1 << 55, workers: 1, rate_per_s: 100_000_000 };
+        let schedule = Schedule::Constant {
+            origin_ns: 0,
+            slot: 1 << 55,
+            workers: 1,
+            rate_per_s: 100_000_000,
+        };
         assert_eq!(schedule.next_ns(), Some((1 << 55) * 10));
     }
 

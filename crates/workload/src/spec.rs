@@ -171,7 +171,8 @@ impl Spec {
     /// Checks the table `[workload]` of `text`; `name` stands for the file in errors.
     pub fn parse(text: &str, name: &str) -> Result<Spec, WorkloadError> {
         let document = toml::de::DeTable::parse(text).map_err(|error| {
-            Fault::new(error.span(), "valid TOML", error.message(), "correct the syntax").located(text, name, "")
+            Fault::new(error.span(), "valid TOML", error.message(), "correct the syntax")
+                .located(text, name, "")
         })?;
         let root = Table::root(document.get_ref(), document.span());
         let parsed = root.table("workload", &["workload"]).and_then(|table| {
@@ -189,7 +190,11 @@ impl Spec {
 
     /// Largest block size in bytes.
     pub fn block_size_max(&self) -> u32 {
-        self.blocks.iter().map(|block| block.size_bytes).max().unwrap_or(0)
+        self.blocks
+            .iter()
+            .map(|block| block.size_bytes)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Paths of the targets, as logged.
@@ -208,11 +213,15 @@ fn from_table(table: &Table) -> Result<Spec, Fault> {
         targets: targets(table)?,
         file_size_bytes: table.quantity("file_size", units::parse_size, 512, 1 << 50)?,
         allow_overwrite: table.boolean("allow_overwrite")?.unwrap_or(false),
-        direct: table.choice("io", &[("direct", true), ("buffered", false)])?.unwrap_or(true),
+        direct: table
+            .choice("io", &[("direct", true), ("buffered", false)])?
+            .unwrap_or(true),
         blocks,
         read_ppm: table.percent("read")?.unwrap_or(1_000_000),
         random_ppm: table.percent("random")?.unwrap_or(1_000_000),
-        sequential_run_ops: table.integer("sequential_run_ops", 0, 1_000_000_000)?.unwrap_or(0),
+        sequential_run_ops: table
+            .integer("sequential_run_ops", 0, 1_000_000_000)?
+            .unwrap_or(0),
         align_bytes: table
             .quantity("align", units::parse_size, 1, 1 << 40)?
             .unwrap_or(u64::from(smallest)),
@@ -222,9 +231,14 @@ fn from_table(table: &Table) -> Result<Spec, Fault> {
         sync_kind: table.choice("sync_kind", &SYNC_KINDS)?.unwrap_or(SyncKind::Fsync),
         rate_per_s: table.quantity("rate", units::parse_rate_per_s, 1, 100_000_000)?,
         arrival: table
-            .choice("arrival", &[("constant", Arrival::Constant), ("poisson", Arrival::Poisson)])?
+            .choice(
+                "arrival",
+                &[("constant", Arrival::Constant), ("poisson", Arrival::Poisson)],
+            )?
             .unwrap_or(Arrival::Constant),
-        ramp_ns: table.quantity("ramp", units::parse_duration_ns, 0, 24 * HOUR_NS)?.unwrap_or(0),
+        ramp_ns: table
+            .quantity("ramp", units::parse_duration_ns, 0, 24 * HOUR_NS)?
+            .unwrap_or(0),
         duration_ns: table.quantity("duration", units::parse_duration_ns, 1_000_000, 1000 * HOUR_NS)?,
         operations: table.integer("operations", 1, 1_000_000_000_000)?,
         seed: table.integer("seed", 0, i64::MAX as u64)?.unwrap_or(1),
@@ -249,7 +263,10 @@ fn targets(table: &Table) -> Result<Targets, Fault> {
     };
     let fault = |found: &str, hint: &str| Err(table.fault("targets", EXPECTED, found, hint));
     if paths.is_empty() || paths.len() > 64 {
-        return fault(&format!("{} paths", paths.len()), "name at least 1 and at most 64");
+        return fault(
+            &format!("{} paths", paths.len()),
+            "name at least 1 and at most 64",
+        );
     }
     if paths.iter().any(|path| path.is_empty() || path.contains('\0')) {
         return fault("an empty path or one with a NUL", "remove it");
@@ -261,7 +278,10 @@ fn targets(table: &Table) -> Result<Targets, Fault> {
     if paths.iter().any(|path| path == "null") {
         return match paths.len() {
             1 => Ok(Targets::Null),
-            _ => fault("\"null\" beside other targets", "use null alone; a file of that name is \"./null\""),
+            _ => fault(
+                "\"null\" beside other targets",
+                "use null alone; a file of that name is \"./null\"",
+            ),
         };
     }
     Ok(Targets::Paths(paths.into_iter().map(PathBuf::from).collect()))
@@ -278,13 +298,20 @@ fn blocks(table: &Table) -> Result<Vec<Block>, Fault> {
         Ok(bytes as u32)
     };
     let Some(shares) = table.string_or_pairs(KEY)? else {
-        return Ok(vec![Block { size_bytes: 4096, share_ppm: 1_000_000 }]);
+        return Ok(vec![Block {
+            size_bytes: 4096,
+            share_ppm: 1_000_000,
+        }]);
     };
     let mut blocks: Vec<Block> = Vec::new();
     for (text, share) in &shares {
         let fault = |why: String| {
             let expected = "sizes such as \"4KiB\" (512 B to 16 MiB) with shares such as \"70%\"";
-            let pair = if shares.len() == 1 { format!("{text:?}") } else { format!("{text:?} = {share:?}") };
+            let pair = if shares.len() == 1 {
+                format!("{text:?}")
+            } else {
+                format!("{text:?} = {share:?}")
+            };
             table.fault(KEY, expected, &format!("{pair}: {why}"), "correct it")
         };
         let size_bytes = size(text).map_err(fault)?;
@@ -292,7 +319,10 @@ fn blocks(table: &Table) -> Result<Vec<Block>, Fault> {
         if share_ppm == 0 || blocks.iter().any(|block| block.size_bytes == size_bytes) {
             return Err(fault("a share of zero, or a size named twice".into()));
         }
-        blocks.push(Block { size_bytes, share_ppm });
+        blocks.push(Block {
+            size_bytes,
+            share_ppm,
+        });
     }
     let total: u64 = blocks.iter().map(|block| u64::from(block.share_ppm)).sum();
     if total != 1_000_000 {
@@ -304,27 +334,57 @@ fn blocks(table: &Table) -> Result<Vec<Block>, Fault> {
 
 /// Keys that are fine alone and nonsense together.
 fn check_contradictions(table: &Table, spec: &Spec) -> Result<(), Fault> {
-    let fault = |key: &str, expected: &str, found: &str, hint: &str| Err(table.fault(key, expected, found, hint));
+    let fault =
+        |key: &str, expected: &str, found: &str, hint: &str| Err(table.fault(key, expected, found, hint));
     if spec.duration_ns.is_none() && spec.operations.is_none() {
-        return Err(table.missing("duration", "duration or operations", "say when to end: duration = \"10s\""));
+        return Err(table.missing(
+            "duration",
+            "duration or operations",
+            "say when to end: duration = \"10s\"",
+        ));
     }
     if table.has("arrival") && spec.rate_per_s.is_none() {
-        return fault("arrival", "a rate beside it", "no rate", "add rate = \"N/s\" or remove arrival");
+        return fault(
+            "arrival",
+            "a rate beside it",
+            "no rate",
+            "add rate = \"N/s\" or remove arrival",
+        );
     }
     if !spec.writes() && spec.sync_every_writes > 0 {
-        return fault("sync_every_writes", "a workload that writes", "read = 100%", "lower read or remove it");
+        return fault(
+            "sync_every_writes",
+            "a workload that writes",
+            "read = 100%",
+            "lower read or remove it",
+        );
     }
     let per_write = matches!(spec.sync_kind, SyncKind::ODsync | SyncKind::OSync);
     if per_write && spec.sync_every_writes > 0 {
         let found = "an o_ kind, where every write is synchronous";
-        return fault("sync_every_writes", "sync_kind fsync or fdatasync", found, "remove one of the two");
+        return fault(
+            "sync_every_writes",
+            "sync_kind fsync or fdatasync",
+            found,
+            "remove one of the two",
+        );
     }
     if table.has("sync_kind") && !per_write && spec.sync_every_writes == 0 {
-        return fault("sync_kind", "sync_every_writes beside it", "none", "add sync_every_writes = N");
+        return fault(
+            "sync_kind",
+            "sync_every_writes beside it",
+            "none",
+            "add sync_every_writes = N",
+        );
     }
     if spec.random_ppm == 1_000_000 && spec.sequential_run_ops > 1 {
         let found = "random = 100%, which never continues";
-        return fault("sequential_run_ops", "random below 100%", found, "lower random or remove it");
+        return fault(
+            "sequential_run_ops",
+            "random below 100%",
+            found,
+            "lower random or remove it",
+        );
     }
     check_sizes(table, spec)
 }
@@ -336,7 +396,7 @@ fn check_sizes(table: &Table, spec: &Spec) -> Result<(), Fault> {
         return Err(table.fault("file_size", &expected, &units::format_size(size), "raise it"));
     }
     let odd_block = spec.blocks.iter().any(|block| block.size_bytes % 512 != 0);
-    if spec.direct && (odd_block || spec.align_bytes % 512 != 0) {
+    if spec.direct && (odd_block || !spec.align_bytes.is_multiple_of(512)) {
         let key = if odd_block { "block_sizes" } else { "align" };
         let hint = "round it, or say io = \"buffered\"";
         return Err(table.fault(key, "multiples of 512 B (direct I/O)", "another value", hint));

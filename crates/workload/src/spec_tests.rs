@@ -18,7 +18,10 @@ fn defaults_are_those_of_the_reference() {
         file_size_bytes: None,
         allow_overwrite: false,
         direct: true,
-        blocks: vec![Block { size_bytes: 4096, share_ppm: 1_000_000 }],
+        blocks: vec![Block {
+            size_bytes: 4096,
+            share_ppm: 1_000_000,
+        }],
         read_ppm: 1_000_000,
         random_ppm: 1_000_000,
         sequential_run_ops: 0,
@@ -66,22 +69,46 @@ fn every_key_is_understood() {
     assert_eq!(spec.targets, Targets::Paths(vec!["a".into(), "./null".into()]));
     assert_eq!(spec.file_size_bytes, Some(1_610_612_736));
     assert!(spec.allow_overwrite && !spec.direct);
-    let blocks =
-        [Block { size_bytes: 4096, share_ppm: 705_000 }, Block { size_bytes: 65_536, share_ppm: 295_000 }];
+    let blocks = [
+        Block {
+            size_bytes: 4096,
+            share_ppm: 705_000,
+        },
+        Block {
+            size_bytes: 65_536,
+            share_ppm: 295_000,
+        },
+    ];
     assert!(blocks.iter().all(|block| spec.blocks.contains(block)) && spec.blocks.len() == 2);
-    assert_eq!((spec.read_ppm, spec.random_ppm, spec.sequential_run_ops), (600_000, 550_000, 16));
+    assert_eq!(
+        (spec.read_ppm, spec.random_ppm, spec.sequential_run_ops),
+        (600_000, 550_000, 16)
+    );
     assert_eq!((spec.align_bytes, spec.queue_depth, spec.workers), (8192, 16, 4));
     assert_eq!((spec.sync_every_writes, spec.sync_kind), (8, SyncKind::Fdatasync));
     assert_eq!((spec.rate_per_s, spec.arrival), (Some(5000), Arrival::Poisson));
-    assert_eq!((spec.ramp_ns, spec.duration_ns), (500_000_000, Some(90_000_000_000)));
+    assert_eq!(
+        (spec.ramp_ns, spec.duration_ns),
+        (500_000_000, Some(90_000_000_000))
+    );
     assert_eq!((spec.operations, spec.seed), (Some(1000), 42));
 }
 
 /// (added to a good specification, what the error must say)
 const BAD: &[(&str, &[&str])] = &[
-    ("queue_dept = 4", &["line 4, column 1", "\"queue_dept\"", "did you mean queue_depth?"]),
+    (
+        "queue_dept = 4",
+        &["line 4, column 1", "\"queue_dept\"", "did you mean queue_depth?"],
+    ),
     ("zzzzzzzzzzz = 4", &["the keys are targets, file_size"]),
-    ("queue_depth = 0", &["line 4, column 15, key workload.queue_depth", "1 to 4096", "the number 0"]),
+    (
+        "queue_depth = 0",
+        &[
+            "line 4, column 15, key workload.queue_depth",
+            "1 to 4096",
+            "the number 0",
+        ],
+    ),
     ("queue_depth = -1", &["1 to 4096", "the number -1"]),
     ("queue_depth = 99999999999999999999999999", &["1 to 4096"]),
     ("queue_depth = \"16\"", &["a whole number", "\"16\""]),
@@ -90,23 +117,47 @@ const BAD: &[(&str, &[&str])] = &[
     ("read = \"101%\"", &["workload.read", "more than 100%"]),
     ("read = \"0.6\"", &["no unit (one of %)"]),
     ("read = 60", &["percent in quotes with its unit", "the number 60"]),
-    ("block_sizes = \"4KB\"", &["workload.block_sizes", "unknown unit \"KB\""]),
+    (
+        "block_sizes = \"4KB\"",
+        &["workload.block_sizes", "unknown unit \"KB\""],
+    ),
     ("block_sizes = \"256B\"", &["outside 512 B to 16 MiB"]),
-    ("block_sizes = { \"4KiB\" = \"50%\" }", &["sum to 100%", "a sum of 50%"]),
-    ("block_sizes = { \"4KiB\" = \"50%\", \"4096B\" = \"50%\" }", &["named twice"]),
+    (
+        "block_sizes = { \"4KiB\" = \"50%\" }",
+        &["sum to 100%", "a sum of 50%"],
+    ),
+    (
+        "block_sizes = { \"4KiB\" = \"50%\", \"4096B\" = \"50%\" }",
+        &["named twice"],
+    ),
     ("block_sizes = { \"4KiB\" = 100 }", &["table"]),
     ("block_sizes = \"1000B\"", &["multiples of 512 B", "buffered"]),
-    ("align = \"100B\"\ntargets2 = 1", &["\"targets2\"", "did you mean targets?"]),
-    ("file_size = \"1KiB\"", &["at least the largest block size, 4 KiB", "1 KiB"]),
+    (
+        "align = \"100B\"\ntargets2 = 1",
+        &["\"targets2\"", "did you mean targets?"],
+    ),
+    (
+        "file_size = \"1KiB\"",
+        &["at least the largest block size, 4 KiB", "1 KiB"],
+    ),
     ("file_size = \"9999999TiB\"", &["workload.file_size"]),
     ("allow_overwrite = \"yes\"", &["true or false", "\"yes\""]),
-    ("io = \"async\"", &["one of \"direct\", \"buffered\"", "\"async\""]),
+    (
+        "io = \"async\"",
+        &["one of \"direct\", \"buffered\"", "\"async\""],
+    ),
     ("rate = \"0/s\"", &["out of range"]),
     ("rate = 5000", &["operations per second as `\"5000/s\"`"]),
     ("arrival = \"poisson\"", &["a rate beside it", "no rate"]),
-    ("sync_every_writes = 4", &["a workload that writes", "read = 100%"]),
+    (
+        "sync_every_writes = 4",
+        &["a workload that writes", "read = 100%"],
+    ),
     ("sync_kind = \"fsync\"", &["sync_every_writes beside it"]),
-    ("sync_kind = \"o_dsync\"\nread = \"0%\"\nsync_every_writes = 4", &["every write is synchronous"]),
+    (
+        "sync_kind = \"o_dsync\"\nread = \"0%\"\nsync_every_writes = 4",
+        &["every write is synchronous"],
+    ),
     ("sequential_run_ops = 4", &["random below 100%"]),
     ("ramp = \"25h\"", &["out of range"]),
     ("ramp = \"1 fortnight\"", &["unknown unit"]),
@@ -158,8 +209,13 @@ fn a_file_without_the_table_is_refused() {
 
 #[test]
 fn an_unreadable_file_is_named() {
-    let error = Spec::read(std::path::Path::new("/nonexistent/job.toml")).expect_err("no file").to_string();
-    assert!(error.contains("/nonexistent/job.toml") && error.contains("No such file"), "{error}");
+    let error = Spec::read(std::path::Path::new("/nonexistent/job.toml"))
+        .expect_err("no file")
+        .to_string();
+    assert!(
+        error.contains("/nonexistent/job.toml") && error.contains("No such file"),
+        "{error}"
+    );
 }
 
 proptest::proptest! {

@@ -42,7 +42,10 @@ pub(crate) fn open_all(
         Targets::Null => Ok(vec![Target {
             name: "null".into(),
             file: None,
-            size_bytes: spec.file_size_bytes.unwrap_or(NULL_BYTES).max(u64::from(spec.block_size_max())),
+            size_bytes: spec
+                .file_size_bytes
+                .unwrap_or(NULL_BYTES)
+                .max(u64::from(spec.block_size_max())),
             laid_out_bytes: 0,
             warning: None,
         }]),
@@ -58,14 +61,25 @@ fn open(
     let found = match std::fs::metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return create(spec, path, progress),
-        Err(source) => return Err(io_error(path, "look at the target", source, "check the path and its permissions")),
+        Err(source) => {
+            return Err(io_error(
+                path,
+                "look at the target",
+                source,
+                "check the path and its permissions",
+            ))
+        }
     };
     let kind = found.file_type();
     if kind.is_block_device() {
         return open_device(spec, path);
     }
     if !kind.is_file() {
-        let what = if kind.is_dir() { "a folder" } else { "something else" };
+        let what = if kind.is_dir() {
+            "a folder"
+        } else {
+            "something else"
+        };
         let hint = "name a file in it, or \"null\"";
         return Err(refuse(path, "a file or a block device", what, hint));
     }
@@ -115,7 +129,14 @@ fn create(
         ));
     };
     let file = OpenOptions::new().write(true).create_new(true).open(path);
-    let file = file.map_err(|error| io_error(path, "create the target", error, "choose a folder that can be written"))?;
+    let file = file.map_err(|error| {
+        io_error(
+            path,
+            "create the target",
+            error,
+            "choose a folder that can be written",
+        )
+    })?;
     mark(&file);
     drop(file);
     lay_out(spec, path, 0, size_bytes, progress)?;
@@ -135,7 +156,12 @@ fn open_device(spec: &Spec, path: &Path) -> Result<Target, WorkloadError> {
     let wanted_bytes = spec.file_size_bytes.unwrap_or(size_bytes);
     if wanted_bytes > size_bytes {
         let expected = format!("at least file_size, {}", format_size(wanted_bytes));
-        return Err(refuse(path, &expected, &format_size(size_bytes), "lower or remove file_size"));
+        return Err(refuse(
+            path,
+            &expected,
+            &format_size(size_bytes),
+            "lower or remove file_size",
+        ));
     }
     finish(spec, path, wanted_bytes, 0)
 }
@@ -144,7 +170,14 @@ fn device_size_bytes(path: &Path) -> Result<u64, WorkloadError> {
     use std::io::Seek;
     File::open(path)
         .and_then(|mut file| file.seek(std::io::SeekFrom::End(0)))
-        .map_err(|error| io_error(path, "open the device", error, "run as root or join the group that owns it"))
+        .map_err(|error| {
+            io_error(
+                path,
+                "open the device",
+                error,
+                "run as root or join the group that owns it",
+            )
+        })
 }
 
 /// Opens a target that is ready.
@@ -152,7 +185,12 @@ fn finish(spec: &Spec, path: &Path, size_bytes: u64, laid_out_bytes: u64) -> Res
     let largest = u64::from(spec.block_size_max());
     if size_bytes < largest {
         let expected = format!("at least the largest block size, {}", format_size(largest));
-        return Err(refuse(path, &expected, &format_size(size_bytes), "set file_size or lower block_sizes"));
+        return Err(refuse(
+            path,
+            &expected,
+            &format_size(size_bytes),
+            "set file_size or lower block_sizes",
+        ));
     }
     let mut flags = libc::O_CLOEXEC;
     if spec.direct {
@@ -170,12 +208,24 @@ fn finish(spec: &Spec, path: &Path, size_bytes: u64, laid_out_bytes: u64) -> Res
     }
     let options = |flags| {
         let mut options = OpenOptions::new();
-        options.read(true).write(spec.writes()).custom_flags(flags).to_owned()
+        options
+            .read(true)
+            .write(spec.writes())
+            .custom_flags(flags)
+            .to_owned()
     };
-    let file = options(flags).open(path).map_err(|error| open_error(path, spec, error))?;
+    let file = options(flags)
+        .open(path)
+        .map_err(|error| open_error(path, spec, error))?;
     check_alignment(spec, path, &file)?;
     let name = path.display().to_string();
-    Ok(Target { name, file: Some(file), size_bytes, laid_out_bytes, warning: None })
+    Ok(Target {
+        name,
+        file: Some(file),
+        size_bytes,
+        laid_out_bytes,
+        warning: None,
+    })
 }
 
 fn open_error(path: &Path, spec: &Spec, error: std::io::Error) -> WorkloadError {
@@ -194,14 +244,25 @@ fn check_alignment(spec: &Spec, path: &Path, file: &File) -> Result<(), Workload
     if !spec.direct {
         return Ok(());
     }
-    let Some(unit) = direct_unit_bytes(file) else { return Ok(()) };
-    let odd = spec.blocks.iter().map(|block| u64::from(block.size_bytes)).find(|size| size % unit != 0);
+    let Some(unit) = direct_unit_bytes(file) else {
+        return Ok(());
+    };
+    let odd = spec
+        .blocks
+        .iter()
+        .map(|block| u64::from(block.size_bytes))
+        .find(|size| size % unit != 0);
     let odd = odd.or(Some(spec.align_bytes).filter(|align| align % unit != 0));
     match odd {
         None => Ok(()),
         Some(size) => {
             let expected = format!("block_sizes and align in multiples of {unit} B for direct I/O here");
-            Err(refuse(path, &expected, &format_size(size), "round it, or say io = \"buffered\""))
+            Err(refuse(
+                path,
+                &expected,
+                &format_size(size),
+                "round it, or say io = \"buffered\"",
+            ))
         }
     }
 }
@@ -212,8 +273,13 @@ fn direct_unit_bytes(file: &File) -> Option<u64> {
     let (result, found) = unsafe {
         let mut found: libc::statx = std::mem::zeroed();
         let empty = c"".as_ptr();
-        let result =
-            libc::statx(file.as_raw_fd(), empty, libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &mut found);
+        let result = libc::statx(
+            file.as_raw_fd(),
+            empty,
+            libc::AT_EMPTY_PATH,
+            libc::STATX_DIOALIGN,
+            &mut found,
+        );
         (result, found)
     };
     let known = result == 0 && found.stx_mask & libc::STATX_DIOALIGN != 0;
@@ -229,7 +295,10 @@ fn lay_out(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<(), WorkloadError> {
     let no_room = |error| io_error(path, "lay the target out", error, "free space or lower file_size");
-    let file = OpenOptions::new().write(true).open(path).map_err(|error| open_error(path, spec, error))?;
+    let file = OpenOptions::new()
+        .write(true)
+        .open(path)
+        .map_err(|error| open_error(path, spec, error))?;
     let mut rng = Rng::new(spec.seed, from_bytes | 1 << 63);
     let mut piece = vec![0; LAYOUT_BYTES];
     let mut at_bytes = from_bytes;
@@ -253,12 +322,22 @@ fn lay_out(
 fn mark(file: &File) {
     let value = b"1";
     // SAFETY: name and value are valid for their lengths.
-    unsafe { libc::fsetxattr(file.as_raw_fd(), MARK.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
+    unsafe {
+        libc::fsetxattr(
+            file.as_raw_fd(),
+            MARK.as_ptr(),
+            value.as_ptr().cast(),
+            value.len(),
+            0,
+        )
+    };
 }
 
 fn is_marked(path: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
-    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
+    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
     // SAFETY: both strings end in NUL; no buffer is given, only the length is asked for.
     unsafe { libc::getxattr(path.as_ptr(), MARK.as_ptr(), std::ptr::null_mut(), 0) >= 0 }
 }
@@ -273,5 +352,10 @@ fn refuse(path: &Path, expected: &str, found: &str, hint: &str) -> WorkloadError
 }
 
 fn io_error(path: &Path, action: &str, source: std::io::Error, hint: &str) -> WorkloadError {
-    WorkloadError::Io { path: path.to_owned(), action: action.into(), source, hint: hint.into() }
+    WorkloadError::Io {
+        path: path.to_owned(),
+        action: action.into(),
+        source,
+        hint: hint.into(),
+    }
 }

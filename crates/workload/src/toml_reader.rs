@@ -18,7 +18,13 @@ pub(crate) struct Fault {
 impl Fault {
     pub(crate) fn new(span: Option<Range<usize>>, expected: &str, found: &str, hint: &str) -> Fault {
         let (expected, found, hint) = (expected.to_owned(), found.replace('\n', " "), hint.to_owned());
-        Fault { span, key: String::new(), expected, found, hint }
+        Fault {
+            span,
+            key: String::new(),
+            expected,
+            found,
+            hint,
+        }
     }
 
     fn at_key(mut self, key: &str) -> Fault {
@@ -67,23 +73,39 @@ impl<'t> Table<'t> {
         };
         self.only(siblings)?;
         match value.get_ref() {
-            DeValue::Table(table) => Ok(Table { table, span: value.span() }),
+            DeValue::Table(table) => Ok(Table {
+                table,
+                span: value.span(),
+            }),
             _ => Err(wrong_type(name, "a table", value)),
         }
     }
 
     /// Refuses every key that is not one of `known`, naming the nearest.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), Fault> {
-        let unknown = self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
-        let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
+        let unknown = self
+            .table
+            .keys()
+            .filter(|key| !known.contains(&key.get_ref().as_ref()));
+        let Some(key) = unknown.min_by_key(|key| key.span().start) else {
+            return Ok(());
+        };
         let name = key.get_ref().as_ref();
-        let nearest = known.iter().min_by_key(|candidate| edit_distance(candidate, name)).unwrap_or(&"");
+        let nearest = known
+            .iter()
+            .min_by_key(|candidate| edit_distance(candidate, name))
+            .unwrap_or(&"");
         let hint = if edit_distance(nearest, name) <= 2 + nearest.len() / 3 {
             format!("did you mean {nearest}?")
         } else {
             format!("the keys are {}", known.join(", "))
         };
-        Err(Fault::new(Some(key.span()), "a known key", &format!("{name:?}"), &hint))
+        Err(Fault::new(
+            Some(key.span()),
+            "a known key",
+            &format!("{name:?}"),
+            &hint,
+        ))
     }
 
     pub(crate) fn has(&self, key: &str) -> bool {
@@ -117,7 +139,10 @@ impl<'t> Table<'t> {
         else {
             return Ok(None);
         };
-        let in_range = number.ok().and_then(|n| u64::try_from(n).ok()).filter(|n| (min..=max).contains(n));
+        let in_range = number
+            .ok()
+            .and_then(|n| u64::try_from(n).ok())
+            .filter(|n| (min..=max).contains(n));
         match in_range {
             Some(number) => Ok(Some(number)),
             None => Err(self.fault(key, &expected, &self.describe(key), "choose one in this range")),
@@ -135,7 +160,9 @@ impl<'t> Table<'t> {
         let key_info = crate::spec::KEYS.iter().find(|info| info.name == key);
         let (what, range) = key_info.map_or(("a quantity", ""), |info| (info.value, info.range));
         let expected = format!("{what} in quotes with its unit, {range}");
-        let Some(text) = self.typed(key, &expected, string)? else { return Ok(None) };
+        let Some(text) = self.typed(key, &expected, string)? else {
+            return Ok(None);
+        };
         let complain = |why: &str| self.fault(key, &expected, &format!("{text:?}: {why}"), "correct it");
         let value = parse(text).map_err(|why| complain(&why))?;
         if !(min..=max).contains(&value) {
@@ -153,7 +180,9 @@ impl<'t> Table<'t> {
     pub(crate) fn choice<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Fault> {
         let names: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
         let expected = format!("one of {}", names.join(", "));
-        let Some(text) = self.typed(key, &expected, string)? else { return Ok(None) };
+        let Some(text) = self.typed(key, &expected, string)? else {
+            return Ok(None);
+        };
         match words.iter().find(|(word, _)| *word == text) {
             Some((_, value)) => Ok(Some(*value)),
             None => Err(self.fault(key, &expected, &format!("{text:?}"), "choose one of them")),
@@ -163,9 +192,10 @@ impl<'t> Table<'t> {
     pub(crate) fn strings(&self, key: &str) -> Result<Option<Vec<String>>, Fault> {
         const EXPECTED: &str = "a list of strings, as [\"a\", \"b\"]";
         let list = self.typed(key, EXPECTED, |value| match value {
-            DeValue::Array(items) => {
-                items.iter().map(|item| string(item.get_ref()).map(str::to_owned)).collect::<Option<Vec<_>>>()
-            }
+            DeValue::Array(items) => items
+                .iter()
+                .map(|item| string(item.get_ref()).map(str::to_owned))
+                .collect::<Option<Vec<_>>>(),
             _ => None,
         });
         list
@@ -173,7 +203,8 @@ impl<'t> Table<'t> {
 
     /// A string, read as `string = 100%`, or a table of strings.
     pub(crate) fn string_or_pairs(&self, key: &str) -> Result<Option<Vec<(String, String)>>, Fault> {
-        const EXPECTED: &str = "a size as \"4KiB\", or a table as { \"4KiB\" = \"70%\", \"64KiB\" = \"30%\" }";
+        const EXPECTED: &str =
+            "a size as \"4KiB\", or a table as { \"4KiB\" = \"70%\", \"64KiB\" = \"30%\" }";
         self.typed(key, EXPECTED, |value| match value {
             DeValue::String(text) => Some(vec![(text.to_string(), "100%".to_owned())]),
             DeValue::Table(table) => table
@@ -190,12 +221,18 @@ impl<'t> Table<'t> {
         expected: &str,
         take: impl FnOnce(&'t DeValue<'t>) -> Option<T>,
     ) -> Result<Option<T>, Fault> {
-        let Some(value) = self.table.get(key) else { return Ok(None) };
-        take(value.get_ref()).map(Some).ok_or_else(|| wrong_type(key, expected, value))
+        let Some(value) = self.table.get(key) else {
+            return Ok(None);
+        };
+        take(value.get_ref())
+            .map(Some)
+            .ok_or_else(|| wrong_type(key, expected, value))
     }
 
     fn describe(&self, key: &str) -> String {
-        self.table.get(key).map_or("nothing".into(), |value| describe(value.get_ref()))
+        self.table
+            .get(key)
+            .map_or("nothing".into(), |value| describe(value.get_ref()))
     }
 }
 

@@ -1,8 +1,13 @@
 //! Quantities with units, as people write them. Strict: no unit means an error, not a guess.
 
 /// Bytes per unit; binary units only, so that `4k` cannot mean two things.
-pub const SIZE_UNITS: [(&str, u64); 5] =
-    [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
+pub const SIZE_UNITS: [(&str, u64); 5] = [
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
 
 /// Nanoseconds per unit.
 pub const TIME_UNITS: [(&str, u64); 6] = [
@@ -40,7 +45,10 @@ pub fn parse_rate_per_s(text: &str) -> Result<u64, String> {
 
 /// `4096` as `4 KiB`: the largest unit that divides it.
 pub fn format_size(bytes: u64) -> String {
-    let unit = SIZE_UNITS.iter().rev().find(|(_, scale)| bytes >= *scale && bytes % scale == 0);
+    let unit = SIZE_UNITS
+        .iter()
+        .rev()
+        .find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale));
     let (name, scale) = unit.unwrap_or(&SIZE_UNITS[0]);
     format!("{} {name}", bytes / scale)
 }
@@ -48,7 +56,9 @@ pub fn format_size(bytes: u64) -> String {
 /// A decimal number and a unit of `units`; the product must be a whole number that fits 63 bits.
 fn parse_scaled(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
     let names = || units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
+        .unwrap_or(text.len());
     let (number, unit) = (&text[..split], text[split..].trim_start_matches(' '));
     if unit.is_empty() {
         return Err(format!("no unit (one of {})", names()));
@@ -57,7 +67,9 @@ fn parse_scaled(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
         return Err(format!("unknown unit {unit:?} (one of {})", names()));
     };
     let value = parse_decimal(number, *scale)?;
-    i64::try_from(value).map(|v| v as u64).map_err(|_| "too large".into())
+    i64::try_from(value)
+        .map(|v| v as u64)
+        .map_err(|_| "too large".into())
 }
 
 /// `number` times `scale`, exactly.
@@ -77,7 +89,9 @@ fn parse_decimal(number: &str, scale: u64) -> Result<u128, String> {
     let ten_to = 10u128.pow(fraction.len() as u32);
     let scaled = parts * u128::from(scale);
     if !scaled.is_multiple_of(ten_to) {
-        return Err(format!("{number} of this unit is no whole number of the smallest unit"));
+        return Err(format!(
+            "{number} of this unit is no whole number of the smallest unit"
+        ));
     }
     Ok(whole * u128::from(scale) + scaled / ten_to)
 }
@@ -101,7 +115,9 @@ mod tests {
 
     #[test]
     fn bad_quantities_are_refused() {
-        let sizes = ["", "4", "4k", "4KB", "KiB", "-4KiB", "4 KiB x", "1.2.3KiB", ".5KiB", "4.KiB", "0.3B"];
+        let sizes = [
+            "", "4", "4k", "4KB", "KiB", "-4KiB", "4 KiB x", "1.2.3KiB", ".5KiB", "4.KiB", "0.3B",
+        ];
         for text in sizes {
             assert!(parse_size(text).is_err(), "{text:?} was taken");
         }
@@ -109,7 +125,9 @@ mod tests {
         assert!(parse_size("99999999999999999999 B").is_err());
         assert!(parse_size("1_000 B").is_err());
         assert!(parse_duration_ns("10").unwrap_err().contains("no unit"));
-        assert!(parse_duration_ns("10m").unwrap_err().contains("unknown unit \"m\""));
+        assert!(parse_duration_ns("10m")
+            .unwrap_err()
+            .contains("unknown unit \"m\""));
         assert!(parse_percent_ppm("101%").is_err());
         assert!(parse_percent_ppm("0.6").is_err());
         assert!(parse_rate_per_s("0.5/s").is_err());

@@ -47,7 +47,14 @@ fn try_run(
     progress: Option<&dyn Fn(&Progress)>,
 ) -> Result<Summary, WorkloadError> {
     let stop = AtomicBool::new(false);
-    workload::run(&parse(body, folder.path()), &folder.path().join("raw"), RunOptions { stop: &stop, progress })
+    workload::run(
+        &parse(body, folder.path()),
+        &folder.path().join("raw"),
+        RunOptions {
+            stop: &stop,
+            progress,
+        },
+    )
 }
 
 fn run(folder: TempDir, body: &str) -> Ran {
@@ -58,9 +65,17 @@ fn run(folder: TempDir, body: &str) -> Ran {
 /// Reads the log of a finished run and checks what holds for every run.
 fn ran(folder: TempDir, summary: Summary) -> Ran {
     let raw_dir = folder.path().join("raw");
-    let rows: Vec<Vec<AppRow>> =
-        summary.workers.iter().map(|worker| read_stream(&raw_dir, worker.worker)).collect();
-    let ran = Ran { _folder: folder, raw_dir, summary, rows };
+    let rows: Vec<Vec<AppRow>> = summary
+        .workers
+        .iter()
+        .map(|worker| read_stream(&raw_dir, worker.worker))
+        .collect();
+    let ran = Ran {
+        _folder: folder,
+        raw_dir,
+        summary,
+        rows,
+    };
     check_always(&ran);
     ran
 }
@@ -69,7 +84,15 @@ fn read_stream(raw_dir: &Path, worker: u32) -> Vec<AppRow> {
     let path = raw_dir.join(format!("app/worker-{worker:03}.arrows"));
     let mut reader = RawReader::<AppRow>::open(&path).expect("a stream");
     assert_eq!(reader.metadata("comm"), Some(format!("worker-{worker}").as_str()));
-    for key in ["pid", "tid", "worker", "files", "direct", "loop", "queue_depth_max"] {
+    for key in [
+        "pid",
+        "tid",
+        "worker",
+        "files",
+        "direct",
+        "loop",
+        "queue_depth_max",
+    ] {
         assert!(reader.metadata(key).is_some(), "no metadata {key}");
     }
     let (mut rows, mut batch) = (Vec::new(), Vec::new());
@@ -90,13 +113,22 @@ fn check_always(ran: &Ran) {
         let mut sequence: Vec<u64> = rows.iter().map(|row| row.op_id).collect();
         sequence.sort_unstable();
         let first = Layer::App.op_id_base() | (worker as u64) << 40 | 1;
-        assert!(sequence.iter().zip(first..).all(|(id, expected)| *id == expected), "ids without holes");
+        assert!(
+            sequence.iter().zip(first..).all(|(id, expected)| *id == expected),
+            "ids without holes"
+        );
         for row in rows {
             let stamps = [row.intended_ns, row.submit_ns, row.complete_ns, row.reap_ns];
             assert!(stamps.is_sorted() && row.intended_ns > 0, "{row:?}");
-            assert!((1..=summary.spec.queue_depth).contains(&row.queue_depth), "{row:?}");
+            assert!(
+                (1..=summary.spec.queue_depth).contains(&row.queue_depth),
+                "{row:?}"
+            );
             let size_bytes = summary.targets[usize::from(row.file)].size_bytes;
-            assert!(row.offset_bytes + u64::from(row.size_bytes) <= size_bytes, "{row:?}");
+            assert!(
+                row.offset_bytes + u64::from(row.size_bytes) <= size_bytes,
+                "{row:?}"
+            );
         }
     }
     let bytes_of = |op: Op| {
@@ -105,7 +137,10 @@ fn check_always(ran: &Ran) {
     };
     assert_eq!(bytes_of(Op::Read), summary.read_bytes);
     assert_eq!(bytes_of(Op::Write), summary.written_bytes);
-    assert_eq!(ran.all().filter(|row| row.error != 0).count() as u64, summary.errors);
+    assert_eq!(
+        ran.all().filter(|row| row.error != 0).count() as u64,
+        summary.errors
+    );
     let text = std::fs::read_to_string(ran.raw_dir.join("app/workload.json")).expect("workload.json");
     let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(value["ops"], summary.ops);
@@ -176,7 +211,8 @@ fn the_null_target_logs_like_any_other() {
 
 #[test]
 fn written_data_are_random_and_never_the_same() {
-    let body = "targets = [\"DIR/a\"]\nfile_size = \"1MiB\"\nio = \"buffered\"\nread = \"0%\"\nrandom = \"0%\"\n\
+    let body =
+        "targets = [\"DIR/a\"]\nfile_size = \"1MiB\"\nio = \"buffered\"\nread = \"0%\"\nrandom = \"0%\"\n\
                 block_sizes = \"16KiB\"\nqueue_depth = 4\noperations = 64";
     let ran = run(memory_folder(), body);
     let data = std::fs::read(ran._folder.path().join("a")).expect("the target");
@@ -200,7 +236,10 @@ fn a_constant_rate_keeps_its_schedule() {
     assert_eq!(ran.summary.ops + ran.summary.missed_slots, 1500);
     assert_eq!(ran.summary.offered_ops, Some(1200));
     assert_eq!(ran.summary.offered_ops_per_s, Some(3000.0));
-    assert_eq!(ran.summary.phases.iter().map(|phase| phase.end_ns).max(), Some(start_ns + 500_000_000));
+    assert_eq!(
+        ran.summary.phases.iter().map(|phase| phase.end_ns).max(),
+        Some(start_ns + 500_000_000)
+    );
 }
 
 /// A rate no disk reaches: starts are late, the schedule is not, and nothing is unaccounted for.
@@ -213,7 +252,11 @@ fn an_overloaded_rate_counts_from_the_intended_start() {
     assert!(ran.summary.missed_slots > 0);
     assert_eq!(ran.summary.ops + ran.summary.missed_slots, 200_000);
     for (n, row) in ran.rows[0].iter().enumerate() {
-        assert_eq!(row.op_id & 0xff_ffff, n as u64 + 1, "depth 1 in effect: rows are in order");
+        assert_eq!(
+            row.op_id & 0xff_ffff,
+            n as u64 + 1,
+            "depth 1 in effect: rows are in order"
+        );
         assert_eq!(row.intended_ns, start_ns + n as u64 * 1000);
     }
     let last = ran.rows[0].last().expect("rows");
@@ -227,17 +270,34 @@ fn syncs_follow_every_nth_write_and_stand_alone() {
     let ran = run(disk_folder(), body);
     let (writes, syncs) = (ran.count(Op::Write), ran.count(Op::Sync));
     // The last operation may be a fifth write whose sync came too late.
-    assert!(syncs == writes / 5 || (writes % 5 == 0 && syncs == writes / 5 - 1), "{writes}, {syncs}");
+    assert!(
+        syncs == writes / 5 || (writes % 5 == 0 && syncs == writes / 5 - 1),
+        "{writes}, {syncs}"
+    );
     assert_eq!(ran.summary.syncs as usize, syncs);
     assert_eq!(ran.summary.ops, 2003);
     let mut rows = ran.rows[0].clone();
     rows.sort_by_key(|row| row.op_id);
-    for (before, sync) in rows.iter().zip(&rows[1..]).filter(|(_, row)| row.op == Op::Sync as u8) {
-        assert!(before.reap_ns <= sync.submit_ns, "a sync waits for what came before");
+    for (before, sync) in rows
+        .iter()
+        .zip(&rows[1..])
+        .filter(|(_, row)| row.op == Op::Sync as u8)
+    {
+        assert!(
+            before.reap_ns <= sync.submit_ns,
+            "a sync waits for what came before"
+        );
         assert_eq!((sync.queue_depth, sync.size_bytes, sync.offset_bytes), (1, 0, 0));
     }
-    for (sync, after) in rows.iter().zip(&rows[1..]).filter(|(row, _)| row.op == Op::Sync as u8) {
-        assert!(sync.reap_ns <= after.submit_ns, "what comes next waits for the sync");
+    for (sync, after) in rows
+        .iter()
+        .zip(&rows[1..])
+        .filter(|(row, _)| row.op == Op::Sync as u8)
+    {
+        assert!(
+            sync.reap_ns <= after.submit_ns,
+            "what comes next waits for the sync"
+        );
     }
 }
 
@@ -245,9 +305,14 @@ fn syncs_follow_every_nth_write_and_stand_alone() {
 fn ramp_and_measure_are_told_apart() {
     let body = "targets = [\"null\"]\nramp = \"50ms\"\nduration = \"50ms\"\nqueue_depth = 4";
     let ran = run(memory_folder(), body);
-    let [ramp, measure] = ran.summary.phases.as_slice() else { panic!("{:?}", ran.summary.phases) };
+    let [ramp, measure] = ran.summary.phases.as_slice() else {
+        panic!("{:?}", ran.summary.phases)
+    };
     assert_eq!((ramp.name, ramp.end_ns - ramp.start_ns), ("ramp", 50_000_000));
-    assert_eq!((measure.name, measure.start_ns, measure.end_ns - measure.start_ns), ("measure", ramp.end_ns, 50_000_000));
+    assert_eq!(
+        (measure.name, measure.start_ns, measure.end_ns - measure.start_ns),
+        ("measure", ramp.end_ns, 50_000_000)
+    );
     let inside = |row: &&AppRow| (measure.start_ns..measure.end_ns).contains(&row.complete_ns);
     assert_eq!(ran.all().filter(inside).count() as u64, ran.summary.ops_measured);
     let achieved = ran.summary.ops_measured as f64 / 0.05;
@@ -264,9 +329,16 @@ fn the_stop_flag_drains_and_finishes() {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let spec = parse("targets = [\"DIR/a\"]\nfile_size = \"1MiB\"\nio = \"buffered\"\nqueue_depth = 8\nduration = \"1h\"", folder.path());
-    let options = RunOptions { stop: &stop, progress: Some(&progress) };
-    let summary = workload::run(&spec, &folder.path().join("raw"), options).unwrap_or_else(|error| panic!("{error}"));
+    let spec = parse(
+        "targets = [\"DIR/a\"]\nfile_size = \"1MiB\"\nio = \"buffered\"\nqueue_depth = 8\nduration = \"1h\"",
+        folder.path(),
+    );
+    let options = RunOptions {
+        stop: &stop,
+        progress: Some(&progress),
+    };
+    let summary =
+        workload::run(&spec, &folder.path().join("raw"), options).unwrap_or_else(|error| panic!("{error}"));
     let ran = ran(folder, summary);
     assert_eq!(ran.summary.ended_by, "stopped");
     assert!(ran.summary.ops > 0);
@@ -279,7 +351,10 @@ fn short_reads_are_rows_and_events() {
     let path = folder.path().join("a");
     let progress = |at: &Progress| {
         if at.ops > 0 {
-            let file = std::fs::OpenOptions::new().write(true).open(&path).expect("the target");
+            let file = std::fs::OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .expect("the target");
             file.set_len((1 << 19) + 512).expect("truncated");
         }
     };
@@ -287,15 +362,24 @@ fn short_reads_are_rows_and_events() {
     let summary = try_run(&folder, body, Some(&progress)).unwrap_or_else(|error| panic!("{error}"));
     let ran = ran(folder, summary);
     assert!(ran.summary.errors > 0 && ran.summary.errors == ran.summary.short);
-    assert_eq!(ran.summary.errors_by_errno, BTreeMap::from([(libc::EIO, ran.summary.short)]));
+    assert_eq!(
+        ran.summary.errors_by_errno,
+        BTreeMap::from([(libc::EIO, ran.summary.short)])
+    );
     for row in ran.all().filter(|row| row.error != 0) {
         assert!(row.offset_bytes + 4096 > (1 << 19) + 512, "{row:?}");
     }
     let events = std::fs::read_to_string(ran.raw_dir.join("events.jsonl")).expect("events.jsonl");
-    assert_eq!(events.lines().count() as u64 + ran.summary.events_dropped, ran.summary.short);
+    assert_eq!(
+        events.lines().count() as u64 + ran.summary.events_dropped,
+        ran.summary.short
+    );
     let first: case::schema::EventRow =
         serde_json::from_str(events.lines().next().expect("a line")).expect("an event");
-    assert!(first.kind == "error" && first.detail.starts_with("short read: "), "{first:?}");
+    assert!(
+        first.kind == "error" && first.detail.starts_with("short read: "),
+        "{first:?}"
+    );
 }
 
 /// A memory file that is sealed against writing gives EPERM for each write; reads go on.
@@ -316,8 +400,13 @@ fn failed_writes_carry_their_errno() {
     // SAFETY: nobody else uses it.
     unsafe { libc::close(fd) };
     assert!(ran.summary.errors > 400);
-    assert_eq!(ran.summary.errors_by_errno, BTreeMap::from([(libc::EPERM, ran.summary.errors)]));
-    assert!(ran.all().all(|row| (row.error == libc::EPERM) == (row.op == Op::Write as u8)));
+    assert_eq!(
+        ran.summary.errors_by_errno,
+        BTreeMap::from([(libc::EPERM, ran.summary.errors)])
+    );
+    assert!(ran
+        .all()
+        .all(|row| (row.error == libc::EPERM) == (row.op == Op::Write as u8)));
     assert_eq!(ran.summary.ops, 1009);
 }
 
@@ -328,7 +417,8 @@ fn targets_that_must_not_be_written_are_refused() {
     let refused = |body: &str| try_run(&folder, body, None).expect_err(body).to_string();
     let error = refused("targets = [\"DIR/precious\"]\nio = \"buffered\"\nread = \"50%\"\noperations = 10");
     assert!(error.contains("allow_overwrite = true"), "{error}");
-    let error = refused("targets = [\"DIR/precious\"]\nio = \"buffered\"\nfile_size = \"2MiB\"\noperations = 10");
+    let error =
+        refused("targets = [\"DIR/precious\"]\nio = \"buffered\"\nfile_size = \"2MiB\"\noperations = 10");
     assert!(error.contains("2 MiB") && error.contains("1 MiB"), "{error}");
     let error = refused("targets = [\"DIR/absent\"]\noperations = 10");
     assert!(error.contains("absent") && error.contains("file_size"), "{error}");
@@ -337,15 +427,22 @@ fn targets_that_must_not_be_written_are_refused() {
     let error = refused("targets = [\"DIR/no/such\"]\nfile_size = \"1MiB\"\noperations = 10");
     assert!(error.contains("cannot create the target"), "{error}");
     let error = refused("targets = [\"DIR/precious\"]\nblock_sizes = \"2MiB\"\noperations = 10");
-    assert!(error.contains("at least the largest block size, 2 MiB"), "{error}");
-    assert_eq!(std::fs::read(folder.path().join("precious")).expect("the file"), vec![7; 1 << 20]);
+    assert!(
+        error.contains("at least the largest block size, 2 MiB"),
+        "{error}"
+    );
+    assert_eq!(
+        std::fs::read(folder.path().join("precious")).expect("the file"),
+        vec![7; 1 << 20]
+    );
 }
 
 #[test]
 fn allowed_and_own_files_are_written() {
     let folder = disk_folder();
     std::fs::write(folder.path().join("old"), vec![7; 1 << 20]).expect("a file");
-    let body = "targets = [\"DIR/old\"]\nio = \"buffered\"\nread = \"0%\"\noperations = 10\nallow_overwrite = true";
+    let body =
+        "targets = [\"DIR/old\"]\nio = \"buffered\"\nread = \"0%\"\noperations = 10\nallow_overwrite = true";
     let summary = try_run(&folder, body, None).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((summary.errors, summary.targets[0].laid_out_bytes), (0, 0));
     // Created by the first run, used again by the second, extended by the third.
@@ -366,10 +463,19 @@ fn allowed_and_own_files_are_written() {
 }
 
 fn has_xattrs(path: &Path) -> bool {
-    let file = std::fs::OpenOptions::new().write(true).open(path).expect("the target");
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .expect("the target");
     // SAFETY: valid strings and an open descriptor.
     let result = unsafe {
-        libc::fsetxattr(file.as_raw_fd(), c"user.whodisk.probe".as_ptr(), c"1".as_ptr().cast(), 1, 0)
+        libc::fsetxattr(
+            file.as_raw_fd(),
+            c"user.whodisk.probe".as_ptr(),
+            c"1".as_ptr().cast(),
+            1,
+            0,
+        )
     };
     result == 0
 }
@@ -379,26 +485,38 @@ fn a_log_that_exists_is_not_overwritten() {
     let folder = memory_folder();
     let body = "targets = [\"null\"]\noperations = 10";
     try_run(&folder, body, None).unwrap_or_else(|error| panic!("{error}"));
-    let error = try_run(&folder, body, None).expect_err("the streams exist").to_string();
+    let error = try_run(&folder, body, None)
+        .expect_err("the streams exist")
+        .to_string();
     assert!(error.contains("worker-000.arrows"), "{error}");
 }
 
 #[test]
 fn too_much_memory_is_refused() {
-    let body = "targets = [\"null\"]\nblock_sizes = \"16MiB\"\nqueue_depth = 4096\nworkers = 256\noperations = 10";
-    let error = try_run(&memory_folder(), body, None).expect_err("17 TiB of buffers").to_string();
+    let body =
+        "targets = [\"null\"]\nblock_sizes = \"16MiB\"\nqueue_depth = 4096\nworkers = 256\noperations = 10";
+    let error = try_run(&memory_folder(), body, None)
+        .expect_err("17 TiB of buffers")
+        .to_string();
     assert!(error.contains("lower one of them"), "{error}");
 }
 
 /// The same seed gives the same operations, whatever the timing.
 #[test]
 fn a_seed_repeats_a_run() {
-    let body = "targets = [\"DIR/a\"]\nfile_size = \"4MiB\"\nio = \"buffered\"\nread = \"60%\"\nrandom = \"55%\"\n\
+    let body =
+        "targets = [\"DIR/a\"]\nfile_size = \"4MiB\"\nio = \"buffered\"\nread = \"60%\"\nrandom = \"55%\"\n\
                 workers = 2\nqueue_depth = 8\noperations = 1009\nseed = 99";
     let accesses = |ran: &Ran| {
-        let mut rows: Vec<_> = ran.all().map(|row| (row.op_id, row.op, row.offset_bytes, row.size_bytes)).collect();
+        let mut rows: Vec<_> = ran
+            .all()
+            .map(|row| (row.op_id, row.op, row.offset_bytes, row.size_bytes))
+            .collect();
         rows.sort_unstable();
         rows
     };
-    assert_eq!(accesses(&run(memory_folder(), body)), accesses(&run(memory_folder(), body)));
+    assert_eq!(
+        accesses(&run(memory_folder(), body)),
+        accesses(&run(memory_folder(), body))
+    );
 }

@@ -9,7 +9,13 @@ fn root() -> PathBuf {
 fn table() -> String {
     let mut text = String::from("| key | value | default | range | meaning |\n|---|---|---|---|---|\n");
     for key in KEYS {
-        let row = [&format!("`{}`", key.name), key.value, key.default, key.range, key.meaning];
+        let row = [
+            &format!("`{}`", key.name),
+            key.value,
+            key.default,
+            key.range,
+            key.meaning,
+        ];
         text += &format!("| {} |\n", row.join(" | "));
     }
     text
@@ -28,15 +34,22 @@ fn the_reference_lists_every_key() {
         std::fs::write(&path, new).expect("docs/workload.md can be written");
         return;
     }
-    assert_eq!(&text[from..to], table(), "docs/workload.md is not what spec.rs says");
+    assert_eq!(
+        &text[from..to],
+        table(),
+        "docs/workload.md is not what spec.rs says"
+    );
 }
 
 /// Every TOML block of the reference is a specification that parses.
 #[test]
 fn the_examples_of_the_reference_parse() {
     let text = std::fs::read_to_string(root().join("docs/workload.md")).expect("docs/workload.md");
-    let blocks: Vec<&str> =
-        text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let blocks: Vec<&str> = text
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
     assert!(!blocks.is_empty(), "the reference shows no specification");
     for block in blocks {
         workload::Spec::parse(block, "docs/workload.md").unwrap_or_else(|error| panic!("{error}\n{block}"));
@@ -60,5 +73,8 @@ fn the_shipped_examples_parse() {
 fn the_vm_server_is_iometers() {
     let spec = workload::Spec::read(&root().join("examples/iometer-vm-server.toml")).expect("the example");
     assert_eq!((spec.read_ppm, spec.random_ppm), (600_000, 550_000));
-    assert_eq!((spec.workers, spec.queue_depth, spec.block_size_max()), (4, 16, 4096));
+    assert_eq!(
+        (spec.workers, spec.queue_depth, spec.block_size_max()),
+        (4, 16, 4096)
+    );
 }
