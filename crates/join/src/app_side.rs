@@ -68,6 +68,7 @@ impl<'a> AppSide<'a> {
             side.add_worker(about, *stream, &mut plan, out, children)?;
             for row in &plan.stragglers {
                 side.children = straggler_children.remove(&row.op_id).unwrap_or_default();
+                side.children.retain(|child| child.part.entry_ns <= row.reap_ns);
                 side.hold(side.workers.len() - 1, row);
             }
         }
@@ -130,7 +131,9 @@ impl<'a> AppSide<'a> {
     /// Takes the next row of a worker; true if the worker's watermark moved.
     fn step(&mut self, number: usize, out: &mut Out, children: &mut Children) -> Result<bool, CaseError> {
         let worker = &mut self.workers[number];
-        let Some(row) = worker.cursor.peek().copied() else { return Ok(false) };
+        let Some(row) = worker.cursor.peek().copied() else {
+            return Ok(false);
+        };
         worker.cursor.advance()?;
         let before_ns = worker.watermark.watermark_ns();
         worker.watermark.advance();
@@ -138,14 +141,19 @@ impl<'a> AppSide<'a> {
         let straggler = app_span_ns(&row) > worker.straggler_ns;
         let name = worker.about.number;
         let next_reap_ns = worker.cursor.peek().map(|next| next.reap_ns);
-        children.take(row.op_id, &mut self.children);
+        children.take(row.op_id, row.reap_ns, &mut self.children);
         match next_reap_ns {
             Some(reap_ns) => self.next.push(Reverse((reap_ns, number))),
             None => children.end_worker(name),
         }
         for child in &self.children {
             let bytes = child.bytes.min(u64::from(row.size_bytes)) as i64;
-            out.link(&LinkRow { parent_id: row.op_id, child_id: child.id, bytes, kind: child.kind })?;
+            out.link(&LinkRow {
+                parent_id: row.op_id,
+                child_id: child.id,
+                bytes,
+                kind: child.kind,
+            })?;
         }
         if !straggler {
             self.hold(number, &row);
@@ -164,14 +172,24 @@ impl<'a> AppSide<'a> {
         };
         let first = self.children.first().map(|child| child.device);
         let device = first.filter(|device| self.children.iter().all(|child| child.device == *device));
-        let ready = Ready { row: *row, below, worker: number as u32, device, overhang };
+        let ready = Ready {
+            row: *row,
+            below,
+            worker: number as u32,
+            device,
+            overhang,
+        };
         self.held.push(row.intended_ns, (row.op_id, row.reap_ns), ready);
-        self.rows_held_max = self.rows_held_max.max(self.held.len());
+        self.rows_held_max = self.rows_held_max.max(self.held.rows());
     }
 
     fn emit(&mut self, out: &mut Out) -> Result<(), CaseError> {
-        let watermark_ns =
-            self.workers.iter().map(|worker| worker.watermark.watermark_ns()).min().unwrap_or(u64::MAX);
+        let watermark_ns = self
+            .workers
+            .iter()
+            .map(|worker| worker.watermark.watermark_ns())
+            .min()
+            .unwrap_or(u64::MAX);
         while let Some(ready) = self.held.pop(watermark_ns) {
             self.emit_row(&ready, out)?;
         }
@@ -191,7 +209,9 @@ impl<'a> AppSide<'a> {
             Below::Joined { end_ns, .. } => end_ns,
             Below::Unknown | Below::Unobserved => times.complete_ns,
         };
-        worker.silences.operation(times.start_ns, times.submit_ns, kernel_end_ns);
+        worker
+            .silences
+            .operation(times.start_ns, times.submit_ns, kernel_end_ns);
         match ready.below {
             Below::Joined { .. } => out.counts.joined += 1,
             Below::Unobserved => {}
@@ -212,7 +232,7 @@ impl<'a> AppSide<'a> {
             file: worker.files.get(usize::from(row.file)).copied(),
             comm: worker.comm,
             cgroup: None,
-            offset_bytes: has_place.then_some(row.offset_bytes as i64),
+            offset_bytes: i64::try_from(row.offset_bytes).ok().filter(|_| has_place),
             size_bytes: Some(i64::from(row.size_bytes)),
             queue_depth: Some(i32::try_from(row.queue_depth).unwrap_or(i32::MAX)),
             pid: worker.about.pid,
@@ -221,13 +241,15 @@ impl<'a> AppSide<'a> {
             complete_cpu: None,
             hctx: None,
             vector: None,
-            error: row.error,
+            error: row.error.saturating_abs(),
             weight: 1.0,
             stages: app_stages(&times, &ready.below, self.interrupts_watched),
             foreign_handler_ns: None,
         };
         if row.error != 0 {
-            let subject = sealed.file.map_or(String::new(), |file| out.names.get(file).to_owned());
+            let subject = sealed
+                .file
+                .map_or(String::new(), |file| out.names.get(file).to_owned());
             let detail = format!(
                 "{} of {} bytes at offset {}: errno {}",
                 op.name(),
@@ -236,7 +258,12 @@ impl<'a> AppSide<'a> {
                 row.error
             );
             let time_ns = out.case_ns(times.reap_ns);
-            out.event(&EventRow { time_ns, kind: "error".into(), subject, detail })?;
+            out.event(&EventRow {
+                time_ns,
+                kind: "error".into(),
+                subject,
+                detail,
+            })?;
         }
         out.sink.op(Layer::App, &sealed, out.names)
     }
@@ -250,8 +277,8 @@ impl<'a> AppSide<'a> {
                 layer: Layer::App,
                 tid: worker.about.tid.unwrap_or(0),
                 comm: worker.comm,
-                start_ns: out.case_ns(silence.start_ns),
-                duration_ns: silence.duration_ns as i64,
+                start_ns: out.case_ns(silence.start_ns.max(out.start_ns)),
+                duration_ns: silence.duration_after(out.start_ns) as i64,
                 state: "unobserved".into(),
                 meant_busy: true,
             }));

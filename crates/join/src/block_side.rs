@@ -23,6 +23,14 @@ struct Foreign {
     silences: Thread,
 }
 
+/// Flushes and driver commands have no place; the kernel gives them sector -1 or 0.
+fn offset_bytes(row: &BlockRow, op: Op) -> Option<i64> {
+    let offset = i64::try_from(row.sector_512)
+        .ok()
+        .and_then(|sector| sector.checked_mul(512));
+    offset.filter(|_| !matches!(op, Op::Flush))
+}
+
 pub(crate) struct BlockSide<'a> {
     cursor: Option<Cursor<'a, BlockRow>>,
     watermark: Watermark,
@@ -70,7 +78,8 @@ impl<'a> BlockSide<'a> {
     }
 
     fn hold(&mut self, row: BlockRow) {
-        self.held.push(block_entry_ns(&row), (row.complete_ns, row.request_key), row);
+        self.held
+            .push(block_entry_ns(&row), (row.complete_ns, row.request_key), row);
     }
 
     /// Every request that begins before this has its number after [`BlockSide::emit`].
@@ -81,13 +90,17 @@ impl<'a> BlockSide<'a> {
     /// Rows held now, in all structures.
     pub(crate) fn rows_held(&self) -> usize {
         let in_flight: usize = self.in_flight.values().map(|ends| ends.len()).sum();
-        self.held.len() + self.merges.held_rows() + in_flight
+        self.held.rows() + self.merges.held_rows() + in_flight
     }
 
     /// Reads one row; false at the end.
     pub(crate) fn read(&mut self) -> Result<bool, CaseError> {
-        let Some(cursor) = &mut self.cursor else { return Ok(false) };
-        let Some(row) = cursor.peek().copied() else { return Ok(false) };
+        let Some(cursor) = &mut self.cursor else {
+            return Ok(false);
+        };
+        let Some(row) = cursor.peek().copied() else {
+            return Ok(false);
+        };
         cursor.advance()?;
         if block_span_ns(&row) <= self.straggler_ns {
             self.hold(row);
@@ -151,7 +164,7 @@ impl<'a> BlockSide<'a> {
             file: None,
             comm: self.comm(&row.comm, out),
             cgroup: None,
-            offset_bytes: (op != Op::Flush).then_some((row.sector_512 as i64).wrapping_mul(512)),
+            offset_bytes: offset_bytes(row, op),
             size_bytes: Some(i64::from(row.size_bytes)),
             queue_depth: Some(self.queue_depth(row, times)),
             pid: submitter(row.pid),
@@ -160,7 +173,7 @@ impl<'a> BlockSide<'a> {
             complete_cpu: (!unfinished).then_some(i32::from(row.complete_cpu)),
             hctx: (row.issue_ns != 0).then_some(i32::from(row.hctx)),
             vector: (row.vector >= 0).then_some(row.vector),
-            error: row.error,
+            error: row.error.saturating_abs(),
             weight: 1.0,
             stages,
             foreign_handler_ns: None,
@@ -181,10 +194,17 @@ impl<'a> BlockSide<'a> {
     /// that very moment is gone; of several that start together, each counts those written before it.
     fn queue_depth(&mut self, row: &BlockRow, times: &BlockTimes) -> i32 {
         let ends = self.in_flight.entry(row.device).or_default();
-        while ends.peek().is_some_and(|Reverse(end_ns)| *end_ns <= times.entry_ns) {
+        while ends
+            .peek()
+            .is_some_and(|Reverse(end_ns)| *end_ns <= times.entry_ns)
+        {
             ends.pop();
         }
-        ends.push(Reverse(if row.complete_ns == 0 { u64::MAX } else { times.end_ns }));
+        ends.push(Reverse(if row.complete_ns == 0 {
+            u64::MAX
+        } else {
+            times.end_ns
+        }));
         i32::try_from(ends.len()).unwrap_or(i32::MAX)
     }
 
@@ -203,18 +223,39 @@ impl<'a> BlockSide<'a> {
         if row.op_id == 0 && self.merge_rows.is_empty() {
             return Ok(());
         }
-        let child = Child { id: op_id, ..Child::timed(row) };
-        let others: u64 =
-            self.merge_rows.iter().filter(|m| m.op_id != row.op_id).map(|m| u64::from(m.size_bytes)).sum();
+        let child = Child {
+            id: op_id,
+            ..Child::timed(row)
+        };
+        let others: u64 = self
+            .merge_rows
+            .iter()
+            .filter(|m| m.op_id != row.op_id)
+            .map(|m| u64::from(m.size_bytes))
+            .sum();
         if row.op_id != 0 {
             let bytes = u64::from(row.size_bytes).saturating_sub(others);
-            children.add(row.op_id, Child { bytes, kind: LinkKind::WaitsFor, ..child });
+            children.add(
+                row.op_id,
+                Child {
+                    bytes,
+                    kind: LinkKind::WaitsFor,
+                    ..child
+                },
+            );
         }
         self.merge_rows.sort_by_key(|m| m.op_id);
         for bios in self.merge_rows.chunk_by(|a, b| a.op_id == b.op_id) {
             if bios[0].op_id != row.op_id && bios[0].op_id != 0 {
                 let bytes = bios.iter().map(|m| u64::from(m.size_bytes)).sum();
-                children.add(bios[0].op_id, Child { bytes, kind: LinkKind::Merged, ..child });
+                children.add(
+                    bios[0].op_id,
+                    Child {
+                        bytes,
+                        kind: LinkKind::Merged,
+                        ..child
+                    },
+                );
             }
         }
         Ok(())
@@ -232,12 +273,14 @@ impl<'a> BlockSide<'a> {
             });
             self.foreign_max = THREADS_MAX.max(2 * self.foreign.len());
         }
-        let thread = self
-            .foreign
-            .entry(row.tid)
-            .or_insert_with(|| Foreign { comm, silences: Thread::new(Intent::Presumed) });
+        let thread = self.foreign.entry(row.tid).or_insert_with(|| Foreign {
+            comm,
+            silences: Thread::new(Intent::Presumed),
+        });
         thread.comm = comm;
-        thread.silences.operation(times.entry_ns, times.entry_ns, times.end_ns);
+        thread
+            .silences
+            .operation(times.entry_ns, times.entry_ns, times.end_ns);
     }
 
     /// What happened to it besides taking time.
@@ -247,14 +290,35 @@ impl<'a> BlockSide<'a> {
         }
         let device = out.device(row.device);
         let subject = out.names.get(device).to_owned();
-        let request = format!("{} of {} bytes at sector {}", op.name(), row.size_bytes, row.sector_512);
+        let request = format!(
+            "{} of {} bytes at sector {}",
+            op.name(),
+            row.size_bytes,
+            row.sector_512
+        );
         if row.error != 0 {
-            let (time_ns, detail) = (out.case_ns(times.end_ns), format!("{request}: errno {}", row.error));
-            out.event(&EventRow { time_ns, kind: "error".into(), subject: subject.clone(), detail })?;
+            let (time_ns, detail) = (
+                out.case_ns(times.end_ns),
+                format!("{request}: errno {}", row.error),
+            );
+            out.event(&EventRow {
+                time_ns,
+                kind: "error".into(),
+                subject: subject.clone(),
+                detail,
+            })?;
         }
         if row.requeues != 0 {
-            let (time_ns, detail) = (out.case_ns(times.issue_ns), format!("{request}: {} times", row.requeues));
-            out.event(&EventRow { time_ns, kind: "requeue".into(), subject, detail })?;
+            let (time_ns, detail) = (
+                out.case_ns(times.issue_ns),
+                format!("{request}: {} times", row.requeues),
+            );
+            out.event(&EventRow {
+                time_ns,
+                kind: "requeue".into(),
+                subject,
+                detail,
+            })?;
         }
         Ok(())
     }
@@ -269,8 +333,8 @@ impl<'a> BlockSide<'a> {
                 layer: Layer::Block,
                 tid: *tid,
                 comm: thread.comm,
-                start_ns: out.case_ns(silence.start_ns),
-                duration_ns: silence.duration_ns as i64,
+                start_ns: out.case_ns(silence.start_ns.max(out.start_ns)),
+                duration_ns: silence.duration_after(out.start_ns) as i64,
                 state: "unobserved".into(),
                 meant_busy: false,
             }));

@@ -68,7 +68,12 @@ impl Children {
         for worker in workers {
             ended[usize::from(worker)] = false;
         }
-        Children { by_operation: HashMap::new(), len: 0, ended, unclaimed: 0 }
+        Children {
+            by_operation: HashMap::new(),
+            len: 0,
+            ended,
+            unclaimed: 0,
+        }
     }
 
     /// A request of operation `op_id`.
@@ -92,8 +97,9 @@ impl Children {
         }
     }
 
-    /// The requests of `op_id`, in order of their ids.
-    pub fn take(&mut self, op_id: u64, into: &mut Vec<Child>) {
+    /// The requests of `op_id`, in order of their ids. One that began after the operation was reaped is
+    /// none of them: nobody waited for it.
+    pub fn take(&mut self, op_id: u64, reap_ns: u64, into: &mut Vec<Child>) {
         into.clear();
         match self.by_operation.remove(&op_id) {
             None => {}
@@ -101,6 +107,9 @@ impl Children {
             Some(Few::Many(children)) => into.extend(children),
         }
         self.len -= into.len();
+        let all = into.len();
+        into.retain(|child| child.part.entry_ns <= reap_ns);
+        self.unclaimed += (all - into.len()) as u64;
     }
 
     /// The stream of this worker has ended.
@@ -122,7 +131,7 @@ impl Children {
     }
 
     /// Requests held.
-    pub fn len(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.len
     }
 
@@ -143,19 +152,28 @@ mod tests {
     #[test]
     fn taken_once_in_order_and_counted_if_never() {
         let mut children = Children::new([0, 1]);
-        let child = |id| Child { id, ..Child::timed(&BlockRow::default()) };
-        for (op_id, child_id) in [(id(0, 1), 1), (id(1, 1), 2), (id(0, 1), 3), (id(1, 2), 4), (id(0, 1), 5)] {
+        let child = |id| Child {
+            id,
+            ..Child::timed(&BlockRow::default())
+        };
+        for (op_id, child_id) in [
+            (id(0, 1), 1),
+            (id(1, 1), 2),
+            (id(0, 1), 3),
+            (id(1, 2), 4),
+            (id(0, 1), 5),
+        ] {
             children.add(op_id, child(child_id));
         }
         let mut taken = Vec::new();
-        children.take(id(0, 1), &mut taken);
+        children.take(id(0, 1), 100, &mut taken);
         assert_eq!(taken.iter().map(|c| c.id).collect::<Vec<_>>(), [1, 3, 5]);
-        children.take(id(0, 1), &mut taken);
-        assert!(taken.is_empty() && children.len() == 2);
+        children.take(id(0, 1), 100, &mut taken);
+        assert!(taken.is_empty() && children.held() == 2);
         children.end_worker(1);
         children.add(id(1, 3), child(6)); // after the end of its worker
         children.add(id(2, 1), child(7)); // no such worker
         children.add(77, child(8)); // no app operation
-        assert_eq!((children.len(), children.unclaimed()), (0, 5));
+        assert_eq!((children.held(), children.unclaimed()), (0, 5));
     }
 }

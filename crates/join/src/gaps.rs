@@ -49,7 +49,8 @@ impl Histogram {
             return bin as u64 + 1;
         }
         let next = bin + 1;
-        (8 + (next % 8) as u64).checked_shl((next / 8 - 1) as u32).unwrap_or(u64::MAX)
+        let edge = u128::from(8 + next as u64 % 8) << (next / 8 - 1);
+        u64::try_from(edge).unwrap_or(u64::MAX)
     }
 
     fn add(&mut self, value: u64) {
@@ -82,6 +83,13 @@ pub struct Silence {
     pub start_ns: u64,
     /// How long.
     pub duration_ns: u64,
+}
+
+impl Silence {
+    /// How long it lasts after `begin_ns`.
+    pub fn duration_after(&self, begin_ns: u64) -> u64 {
+        (self.start_ns + self.duration_ns).saturating_sub(self.start_ns.max(begin_ns))
+    }
 }
 
 /// What a thread meant to do between its operations.
@@ -137,7 +145,10 @@ impl Thread {
         if duration_ns < self.candidate_min_ns {
             return;
         }
-        self.candidates.push(Silence { start_ns, duration_ns });
+        self.candidates.push(Silence {
+            start_ns,
+            duration_ns,
+        });
         while self.candidates.len() > CANDIDATES_MAX {
             self.candidate_min_ns *= 2;
             let min_ns = self.candidate_min_ns;
@@ -162,8 +173,14 @@ impl Thread {
             Intent::Presumed => self.silences.quantile(990),
             Intent::Closed | Intent::Rate => self.silences.quantile(500),
         };
-        let min_ns = ordinary_ns.saturating_mul(ORDINARY_TIMES).max(self.candidate_min_ns);
-        self.candidates.iter().copied().filter(|s| s.duration_ns >= min_ns).collect()
+        let min_ns = ordinary_ns
+            .saturating_mul(ORDINARY_TIMES)
+            .max(self.candidate_min_ns);
+        self.candidates
+            .iter()
+            .copied()
+            .filter(|s| s.duration_ns >= min_ns)
+            .collect()
     }
 
     /// Gaps shorter than this were not kept, because there were too many; `None` if all were.
@@ -225,7 +242,13 @@ mod tests {
         assert!(thread.gaps().is_empty());
         thread.operation(0, 2000 * MS, 2001 * MS);
         let start_ns = 99 * 10 * MS + MS;
-        assert_eq!(thread.gaps(), [Silence { start_ns, duration_ns: 2000 * MS - start_ns }]);
+        assert_eq!(
+            thread.gaps(),
+            [Silence {
+                start_ns,
+                duration_ns: 2000 * MS - start_ns
+            }]
+        );
     }
 
     #[test]
@@ -233,10 +256,20 @@ mod tests {
         let mut thread = Thread::new(Intent::Rate);
         for i in 0..100 {
             let intended_ns = i * 100 * MS;
-            let submit_ns = if i == 50 { intended_ns + 30 * MS } else { intended_ns + 1000 };
+            let submit_ns = if i == 50 {
+                intended_ns + 30 * MS
+            } else {
+                intended_ns + 1000
+            };
             thread.operation(intended_ns, submit_ns, submit_ns + MS);
         }
-        assert_eq!(thread.gaps(), [Silence { start_ns: 5000 * MS, duration_ns: 30 * MS }]);
+        assert_eq!(
+            thread.gaps(),
+            [Silence {
+                start_ns: 5000 * MS,
+                duration_ns: 30 * MS
+            }]
+        );
     }
 
     #[test]
@@ -245,7 +278,11 @@ mod tests {
             let mut thread = Thread::new(Intent::Presumed);
             let mut now_ns = 0;
             for i in 0..requests {
-                now_ns += if i % pause_each == pause_each - 1 { 40 * MS } else { 20_000 };
+                now_ns += if i % pause_each == pause_each - 1 {
+                    40 * MS
+                } else {
+                    20_000
+                };
                 thread.operation(0, now_ns, now_ns + 100_000);
                 now_ns += 100_000;
             }
@@ -261,7 +298,13 @@ mod tests {
         let mut thread = Thread::new(Intent::Closed);
         let mut now_ns = 0;
         for i in 0..3 * CANDIDATES_MAX as u64 {
-            now_ns += if i == 9 { 500 * MS } else if i % 2 == 0 { 0 } else { 3 * MS / 2 };
+            now_ns += if i == 9 {
+                500 * MS
+            } else if i % 2 == 0 {
+                0
+            } else {
+                3 * MS / 2
+            };
             thread.operation(0, now_ns, now_ns);
         }
         assert!(thread.candidates.len() <= CANDIDATES_MAX);

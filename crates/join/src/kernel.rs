@@ -26,12 +26,20 @@ pub struct CmdFlags {
 impl CmdFlags {
     /// `release` is what `uname -r` printed; an unreadable one counts as new.
     pub fn of_kernel(release: &str) -> CmdFlags {
-        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|s| s.parse::<u32>().ok());
+        let mut numbers = release
+            .split(|c: char| !c.is_ascii_digit())
+            .map_while(|s| s.parse::<u32>().ok());
         let old = match (numbers.next(), numbers.next()) {
             (Some(major), Some(minor)) => (major, minor) < (6, 4),
             _ => false,
         };
-        CmdFlags { polled: if old { REQ_POLLED_UNTIL_6_3 } else { REQ_POLLED_SINCE_6_4 } }
+        CmdFlags {
+            polled: if old {
+                REQ_POLLED_UNTIL_6_3
+            } else {
+                REQ_POLLED_SINCE_6_4
+            },
+        }
     }
 
     /// Bits of [`flags`] for `cmd_flags`; `merges` is the number of bios beyond the first.
@@ -46,7 +54,10 @@ impl CmdFlags {
             (self.polled, flags::POLLED),
         ];
         let merged = if merges > 0 { flags::MERGED } else { 0 };
-        pairs.iter().filter(|(kernel, _)| cmd_flags & kernel != 0).fold(merged, |all, (_, ours)| all | ours)
+        pairs
+            .iter()
+            .filter(|(kernel, _)| cmd_flags & kernel != 0)
+            .fold(merged, |all, (_, ours)| all | ours)
     }
 }
 
@@ -103,12 +114,15 @@ mod tests {
                 assert_eq!(decoder.flags(1 << bit, 0), ours, "bit {bit}");
             }
         }
-        assert_eq!(decoder.flags(1 | 1 << 11 | 1 << 17, 2), flags::SYNC | flags::FUA | flags::MERGED);
+        assert_eq!(
+            decoder.flags(1 | 1 << 11 | 1 << 17, 2),
+            flags::SYNC | flags::FUA | flags::MERGED
+        );
     }
 
     #[test]
     fn operations() {
-        let with_data = |n| op(n | 1 << 11, 4096);
+        let with_data = |n: u32| op(n | 1 << 11, 4096);
         assert_eq!([0, 1, 2, 3, 5, 9].map(with_data), {
             use Op::*;
             [Read, Write, Flush, Discard, Discard, Discard]

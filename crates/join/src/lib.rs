@@ -1,24 +1,27 @@
 //! Events become operations, stages, links and gaps. This crate owns sealing.
 //!
-//! * [`seal`]: a recorded (or crashed) case to Parquet.
-//! * [`pipeline`]: the two passes, from raw rows to sealed rows.
-//! * [`stages`]: where the time of one operation went; pure arithmetic.
-//! * [`gaps`]: when a thread had nothing in flight.
-//! * [`kernel`]: the kernel's flag bits.
-//! * [`reorder`], [`merges`], [`children`], [`stream`]: bounded memory.
+//! [`seal`] turns a recorded (or crashed) case into Parquet. Inside:
+//! * `sealing`: the case's directory and `case.json`;
+//! * `pipeline`, `block_side`, `app_side`: the two passes, from raw rows to sealed rows;
+//! * `stages`: where the time of one operation went; pure arithmetic;
+//! * `gaps`: when a thread had nothing in flight;
+//! * `kernel`: the kernel's flag bits;
+//! * `reorder`, `merges`, `children`, `stream`: bounded memory.
 mod app_side;
 mod block_side;
-pub mod children;
-pub mod gaps;
-pub mod kernel;
-pub mod merges;
-pub mod pipeline;
-pub mod reorder;
+mod children;
+mod gaps;
+mod kernel;
+mod merges;
+mod pipeline;
+#[cfg(test)]
+mod pipeline_tests;
+mod reorder;
 mod sealing;
-pub mod stages;
-pub mod stream;
+mod stages;
+mod stream;
 #[cfg(test)]
 mod testing;
 
-pub use pipeline::Progress;
+pub use pipeline::{Counts, Progress, StreamEnd};
 pub use sealing::{seal, JoinError, SealSummary};

@@ -58,7 +58,9 @@ impl<'a> Merges<'a> {
     pub fn take(&mut self, request_key: u64, into: &mut Vec<BlockMergeRow>) -> Result<(), CaseError> {
         into.clear();
         self.read_ahead()?;
-        let Some(rows) = self.held.remove(&request_key) else { return Ok(()) };
+        let Some(rows) = self.held.remove(&request_key) else {
+            return Ok(());
+        };
         self.held_rows -= rows.len();
         for (number, row) in rows {
             self.last_taken = self.last_taken.max(number);
@@ -75,10 +77,17 @@ impl<'a> Merges<'a> {
                     return Ok(());
                 }
             }
-            let Some(cursor) = &mut self.cursor else { return Ok(()) };
-            let Some(row) = cursor.peek().copied() else { return Ok(()) };
+            let Some(cursor) = &mut self.cursor else {
+                return Ok(());
+            };
+            let Some(row) = cursor.peek().copied() else {
+                return Ok(());
+            };
             cursor.advance()?;
-            self.held.entry(row.request_key).or_default().push((self.rows_read, row));
+            self.held
+                .entry(row.request_key)
+                .or_default()
+                .push((self.rows_read, row));
             self.order.push_back((self.rows_read, row.request_key));
             self.held_rows += 1;
             self.rows_read += 1;
@@ -88,7 +97,10 @@ impl<'a> Merges<'a> {
     /// Forgets rows that a quarter of the look-ahead has overtaken, and the marks of rows taken.
     fn drop_overtaken(&mut self) {
         while let Some((number, key)) = self.order.front().copied() {
-            let held = self.held.get(&key).is_some_and(|rows| rows.iter().any(|(n, _)| *n == number));
+            let held = self
+                .held
+                .get(&key)
+                .is_some_and(|rows| rows.iter().any(|(n, _)| *n == number));
             if held {
                 if number + self.ahead_max as u64 / 4 >= self.last_taken {
                     return;
@@ -120,7 +132,11 @@ mod tests {
     use crate::testing::Rows;
 
     fn merge(request_key: u64, op_id: u64) -> BlockMergeRow {
-        BlockMergeRow { request_key, op_id, size_bytes: 4096 }
+        BlockMergeRow {
+            request_key,
+            op_id,
+            size_bytes: 4096,
+        }
     }
 
     #[test]

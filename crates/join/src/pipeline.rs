@@ -165,7 +165,7 @@ struct Meter<'a> {
 impl Meter<'_> {
     fn row(&mut self) {
         self.now.rows_done += 1;
-        if self.now.rows_done % PROGRESS_ROWS == 0 {
+        if self.now.rows_done.is_multiple_of(PROGRESS_ROWS) {
             (self.call)(self.now);
         }
     }
@@ -195,8 +195,15 @@ pub fn join(
     sink: &mut dyn Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Counts, CaseError> {
-    let first = Progress { step: "reading times", rows_done: 0, rows_total: None };
-    let mut meter = Meter { call: progress, now: first };
+    let first = Progress {
+        step: "reading times",
+        rows_done: 0,
+        rows_total: None,
+    };
+    let mut meter = Meter {
+        call: progress,
+        now: first,
+    };
     let plans = first_pass(inputs, &mut meter)?;
     meter.now.rows_total = Some(2 * meter.now.rows_done);
     meter.step("joining");
@@ -242,7 +249,11 @@ fn first_pass(inputs: &Inputs, meter: &mut Meter) -> Result<Plans, CaseError> {
     if let Some(stream) = inputs.block {
         let mut last_ns = 0;
         block_end.truncation = each_row(stream, |row: &BlockRow| {
-            let place_ns = if row.complete_ns == 0 { last_ns } else { row.complete_ns };
+            let place_ns = if row.complete_ns == 0 {
+                last_ns
+            } else {
+                row.complete_ns
+            };
             scan.push(row, place_ns, block_span_ns(row));
             last_ns = last_ns.max(place_ns).max(row.issue_ns).max(block_entry_ns(row));
             interrupt_seen |= row.irq_ns != 0;
@@ -253,7 +264,15 @@ fn first_pass(inputs: &Inputs, meter: &mut Meter) -> Result<Plans, CaseError> {
     }
     let interrupts_watched = inputs.interrupts_watched.unwrap_or(interrupt_seen);
     let block = scan.finish();
-    Ok(Plans { workers, block, children, worker_ends, block_end, merges_end, interrupts_watched })
+    Ok(Plans {
+        workers,
+        block,
+        children,
+        worker_ends,
+        block_end,
+        merges_end,
+        interrupts_watched,
+    })
 }
 
 /// Operations by the request that they were merged into.
@@ -263,7 +282,11 @@ fn give_to_stragglers(row: &BlockRow, merged: &Merged, children: &mut HashMap<u6
     if children.is_empty() {
         return;
     }
-    let others = merged.get(&row.request_key).into_iter().flatten().filter(|op_id| **op_id != row.op_id);
+    let others = merged
+        .get(&row.request_key)
+        .into_iter()
+        .flatten()
+        .filter(|op_id| **op_id != row.op_id);
     for op_id in std::iter::once(&row.op_id).chain(others) {
         if let Some(children) = children.get_mut(op_id) {
             children.push(Child::timed(row));
@@ -288,10 +311,7 @@ fn first_pass_merges(
     Ok((merged, end))
 }
 
-fn each_row<R>(
-    stream: &dyn Stream<R>,
-    mut see: impl FnMut(&R),
-) -> Result<Option<Truncation>, CaseError> {
+fn each_row<R>(stream: &dyn Stream<R>, mut see: impl FnMut(&R)) -> Result<Option<Truncation>, CaseError> {
     let mut source = stream.open()?;
     let mut batch = Vec::new();
     while source.next_batch(&mut batch)? {
@@ -384,7 +404,7 @@ fn second_pass(
         if taken_up_ns != Some(watermark_ns) {
             let block_rows_held = block.rows_held();
             block.emit(watermark_ns, &mut out, &mut children)?;
-            let children_held = children.len();
+            let children_held = children.held();
             app.take_up(watermark_ns, &mut out, &mut children, &mut || meter.row())?;
             let held = block_rows_held + children_held + app.rows_held_max();
             out.counts.rows_held_max = out.counts.rows_held_max.max(held);

@@ -78,7 +78,10 @@ impl<R: Copy> Scan<R> {
             }
         };
         if open_new {
-            self.chunks.push(Chunk { first_row: self.rows, start_min_ns: u64::MAX });
+            self.chunks.push(Chunk {
+                first_row: self.rows,
+                start_min_ns: u64::MAX,
+            });
             self.chunk_begin_ns = order_ns;
         }
         self.rows += 1;
@@ -143,7 +146,12 @@ impl Watermark {
     pub fn new<R>(plan: &mut Plan<R>) -> Watermark {
         let mut watermarks = std::mem::take(&mut plan.watermarks);
         watermarks.reverse();
-        let mut watermark = Watermark { watermarks, rows: 0, rows_total: plan.rows, watermark_ns: 0 };
+        let mut watermark = Watermark {
+            watermarks,
+            rows: 0,
+            rows_total: plan.rows,
+            watermark_ns: 0,
+        };
         watermark.settle();
         watermark
     }
@@ -158,7 +166,11 @@ impl Watermark {
         if self.rows >= self.rows_total {
             self.watermark_ns = u64::MAX;
         }
-        while self.watermarks.last().is_some_and(|(first_row, _)| *first_row <= self.rows) {
+        while self
+            .watermarks
+            .last()
+            .is_some_and(|(first_row, _)| *first_row <= self.rows)
+        {
             if let Some((_, start_min_ns)) = self.watermarks.pop() {
                 if self.rows < self.rows_total {
                     self.watermark_ns = start_min_ns;
@@ -204,7 +216,11 @@ pub struct Reorder<R> {
 impl<R: Copy> Reorder<R> {
     /// Empty.
     pub fn new() -> Reorder<R> {
-        Reorder { heap: BinaryHeap::new(), slots: Vec::new(), free: Vec::new() }
+        Reorder {
+            heap: BinaryHeap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
     }
 
     /// Holds a row. Rows with the same start leave in order of `ties`, which should be unique.
@@ -223,7 +239,7 @@ impl<R: Copy> Reorder<R> {
     }
 
     /// Rows held.
-    pub fn len(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.heap.len()
     }
 
@@ -269,7 +285,7 @@ mod tests {
             if span.1 - span.0 <= plan.straggler_ns {
                 held.push(span.0, (span.1, 0), *span);
             }
-            held_max = held_max.max(held.len());
+            held_max = held_max.max(held.rows());
             watermark.advance();
             while let Some(row) = held.pop(watermark.watermark_ns()) {
                 out.push(row);
@@ -300,7 +316,9 @@ mod tests {
 
     #[test]
     fn one_straggler_does_not_hold_the_others_back() {
-        let mut spans: Vec<Span> = (0..1_000_000u64).map(|i| (i * 10_000, i * 10_000 + 100_000)).collect();
+        let mut spans: Vec<Span> = (0..1_000_000u64)
+            .map(|i| (i * 10_000, i * 10_000 + 100_000))
+            .collect();
         spans.push((5, 10_000_100_000)); // ten seconds
         let (out, rows_held_max) = reorder(&spans, scan(&spans, 100));
         assert_eq!(out.len(), spans.len());
@@ -310,7 +328,9 @@ mod tests {
     #[test]
     fn too_many_stragglers_become_ordinary_rows() {
         // All last 3 s, in flight together: 3 s hold 3,000 of them.
-        let spans: Vec<Span> = (0..50_000u64).map(|i| (i * 1_000_000, i * 1_000_000 + 3_000_000_000)).collect();
+        let spans: Vec<Span> = (0..50_000u64)
+            .map(|i| (i * 1_000_000, i * 1_000_000 + 3_000_000_000))
+            .collect();
         let plan = scan(&spans, 1000);
         assert_eq!((plan.straggler_ns, plan.stragglers.len()), (4_000_000_000, 0));
         let (out, rows_held_max) = reorder(&spans, plan);
@@ -320,7 +340,9 @@ mod tests {
 
     #[test]
     fn a_slow_stream_moves_its_watermark_by_time() {
-        let spans: Vec<Span> = (0..100u64).map(|i| (i * 1_000_000_000, i * 1_000_000_000 + 1)).collect();
+        let spans: Vec<Span> = (0..100u64)
+            .map(|i| (i * 1_000_000_000, i * 1_000_000_000 + 1))
+            .collect();
         let mut plan = scan(&spans, 10);
         let mut watermark = Watermark::new(&mut plan);
         for i in 0..99 {

@@ -45,21 +45,34 @@ pub struct SealSummary {
 
 /// Seals a recorded or crashed case: raw streams to Parquet, `case.json` to state `sealed`.
 ///
-/// Does nothing to a sealed case. The same raw streams give the same bytes. Memory is bounded (see
-/// [`crate::pipeline`]); a seal that is killed leaves the raw streams and no half tables.
+/// Does nothing to a sealed case. The same raw streams give the same bytes. A seal that is killed leaves
+/// the raw streams and no half tables. Reads every stream twice. Memory is bounded by what the machine
+/// has in flight within about a second, not by the length of the recording.
 /// The caller makes sure that nobody writes to or seals the case at the same time.
 pub fn seal(case_dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<SealSummary, JoinError> {
     let mut meta = CaseMeta::read(case_dir)?;
     if meta.state == State::Sealed {
-        let rows = meta.layers.iter().map(|(name, layer)| (name.clone(), layer.rows)).collect();
-        return Ok(SealSummary { already_sealed: true, rows, ..SealSummary::default() });
+        let rows = meta
+            .layers
+            .iter()
+            .map(|(name, layer)| (name.clone(), layer.rows))
+            .collect();
+        return Ok(SealSummary {
+            already_sealed: true,
+            rows,
+            ..SealSummary::default()
+        });
     }
-    let raw = Raw::find(case_dir)?;
+    let raw = Raw::find(case_dir, meta.clock.start_ns)?;
     let system = read_system(case_dir)?;
     let clock_start_ns = meta.clock.start_ns;
     let (losses, losses_cut) = read_lines::<LossRow>(&raw.dir.join("losses.jsonl"))?;
     let (events, events_cut) = read_lines::<EventRow>(&raw.dir.join("events.jsonl"))?;
-    let noted_ns = losses.iter().map(|loss| loss.end_ns).chain(events.iter().map(|event| event.time_ns)).max();
+    let noted_ns = losses
+        .iter()
+        .map(|loss| loss.end_ns)
+        .chain(events.iter().map(|event| event.time_ns))
+        .max();
     let inputs = raw.inputs(&meta, &system, noted_ns);
 
     let mut writer = SealWriter::create(case_dir)?;
@@ -68,13 +81,20 @@ pub fn seal(case_dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<SealS
     }
     let mut names = Names::default();
     for event in &events {
-        writer.event(&EventRow { time_ns: to_case_ns(event.time_ns, clock_start_ns), ..event.clone() })?;
+        writer.event(&EventRow {
+            time_ns: to_case_ns(event.time_ns, clock_start_ns),
+            ..event.clone()
+        })?;
     }
     let counts = pipeline::join(&inputs, &mut names, &mut writer, progress)?;
     drop(inputs);
     for loss in &losses {
         let [start_ns, end_ns] = [loss.start_ns, loss.end_ns].map(|ns| to_case_ns(ns, clock_start_ns));
-        writer.loss(&LossRow { start_ns, end_ns, ..loss.clone() })?;
+        writer.loss(&LossRow {
+            start_ns,
+            end_ns,
+            ..loss.clone()
+        })?;
     }
     let mut truncated = raw.write_truncations(&counts, clock_start_ns, &mut writer)?;
     for (name, cut) in [("losses.jsonl", losses_cut), ("events.jsonl", events_cut)] {
@@ -83,20 +103,23 @@ pub fn seal(case_dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<SealS
             writer.loss(&cut_line(name, counts.end_ns, clock_start_ns))?;
         }
     }
-    if let Some((first_ns, last_ns)) = counts.clamped_span_ns {
-        writer.loss(&LossRow {
-            probe: "join".into(),
-            start_ns: to_case_ns(first_ns as i64, clock_start_ns),
-            end_ns: to_case_ns(last_ns as i64, clock_start_ns),
-            lost: Some(counts.clamped),
-            reason: "clock_order".into(),
-        })?;
+    if let Some(event) = clock_order(&counts, clock_start_ns) {
+        writer.event(&event)?;
     }
     meta.tables = writer.finish()?;
-    describe(&mut meta, &raw, &counts)?;
+    describe(&mut meta, &raw, &counts);
     meta.write(case_dir)?;
-    let rows = meta.layers.iter().map(|(name, layer)| (name.clone(), layer.rows)).collect();
-    Ok(SealSummary { already_sealed: false, rows, truncated, counts: Some(counts) })
+    let rows = meta
+        .layers
+        .iter()
+        .map(|(name, layer)| (name.clone(), layer.rows))
+        .collect();
+    Ok(SealSummary {
+        already_sealed: false,
+        rows,
+        truncated,
+        counts: Some(counts),
+    })
 }
 
 fn to_case_ns(mono_ns: i64, clock_start_ns: u64) -> i64 {
@@ -132,7 +155,28 @@ fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<(Vec<T>, bo
 
 fn cut_line(name: &str, end_ns: u64, clock_start_ns: u64) -> LossRow {
     let end_ns = to_case_ns(end_ns as i64, clock_start_ns);
-    LossRow { probe: name.into(), start_ns: 0, end_ns, lost: None, reason: "truncated_raw".into() }
+    LossRow {
+        probe: name.into(),
+        start_ns: 0,
+        end_ns,
+        lost: None,
+        reason: "truncated_raw".into(),
+    }
+}
+
+/// Nothing is lost where stamps contradict each other, but somebody should know.
+fn clock_order(counts: &Counts, clock_start_ns: u64) -> Option<EventRow> {
+    let (first_ns, last_ns) = counts.clamped_span_ns?;
+    let [first_ns, last_ns] = [first_ns, last_ns].map(|ns| to_case_ns(ns as i64, clock_start_ns));
+    Some(EventRow {
+        time_ns: first_ns,
+        kind: "clock_order".into(),
+        subject: "join".into(),
+        detail: format!(
+            "{} operations or requests until {last_ns} ns have stamps that contradict each other; they were put in order",
+            counts.clamped
+        ),
+    })
 }
 
 /// The raw streams of a case.
@@ -142,17 +186,21 @@ struct Raw {
     block: Option<FileStream>,
     merges: Option<FileStream>,
     workload: Option<serde_json::Value>,
+    phases: Vec<Phase>,
 }
 
 impl Raw {
-    fn find(case_dir: &Path) -> Result<Raw, JoinError> {
+    fn find(case_dir: &Path, clock_start_ns: u64) -> Result<Raw, JoinError> {
         let dir = case_dir.join("raw");
+        let workload_path = dir.join("app/workload.json");
+        let workload = read_workload(&workload_path)?;
         let stream = |path: PathBuf| path.is_file().then_some(FileStream { path });
         let raw = Raw {
             workers: find_workers(&dir.join(AppRow::PROBE))?,
             block: stream(dir.join("block/block.arrows")),
             merges: stream(dir.join("block_merge/block_merge.arrows")),
-            workload: read_workload(&dir.join("app/workload.json"))?,
+            phases: phases(&workload_path, workload.as_ref(), clock_start_ns)?,
+            workload,
             dir,
         };
         if raw.workers.is_empty() && raw.block.is_none() {
@@ -171,7 +219,11 @@ impl Raw {
         let start_ns = meta.clock.start_ns;
         let recorded_ns = meta.duration_ns.map(|ns| start_ns.saturating_add_signed(ns));
         let noted_ns = noted_ns.and_then(|ns| u64::try_from(ns).ok());
-        let host = if system.host.is_empty() { &meta.clock.host } else { &system.host };
+        let host = if system.host.is_empty() {
+            &meta.clock.host
+        } else {
+            &system.host
+        };
         Inputs {
             workers: self
                 .workers
@@ -179,11 +231,18 @@ impl Raw {
                 .map(|(about, stream)| (about.clone(), stream as &dyn Stream<AppRow>))
                 .collect(),
             block: self.block.as_ref().map(|stream| stream as &dyn Stream<BlockRow>),
-            merges: self.merges.as_ref().map(|stream| stream as &dyn Stream<BlockMergeRow>),
+            merges: self
+                .merges
+                .as_ref()
+                .map(|stream| stream as &dyn Stream<BlockMergeRow>),
             start_ns,
             end_ns: recorded_ns.or(noted_ns),
             host: (!host.is_empty()).then(|| host.clone()),
-            devices: system.devices.values().map(|device| (device.dev, device.name.clone())).collect(),
+            devices: system
+                .devices
+                .values()
+                .map(|device| (device.dev, device.name.clone()))
+                .collect(),
             cmd_flags: CmdFlags::of_kernel(&system.kernel),
             interrupts_watched: meta
                 .probes
@@ -194,12 +253,25 @@ impl Raw {
 
     /// Files, what the losses call them, and how they ended.
     fn ends<'a>(&'a self, counts: &'a Counts) -> Vec<(&'a Path, String, &'a StreamEnd)> {
-        let workers = self.workers.iter().zip(&counts.worker_ends).map(|((about, stream), end)| {
-            (stream.path.as_path(), format!("app/worker-{:03}", about.number), end)
-        });
-        let block = self.block.iter().map(|s| (s.path.as_path(), "block".to_owned(), &counts.block_end));
-        let merges =
-            self.merges.iter().map(|s| (s.path.as_path(), "block_merge".to_owned(), &counts.merges_end));
+        let workers = self
+            .workers
+            .iter()
+            .zip(&counts.worker_ends)
+            .map(|((about, stream), end)| {
+                (
+                    stream.path.as_path(),
+                    format!("app/worker-{:03}", about.number),
+                    end,
+                )
+            });
+        let block = self
+            .block
+            .iter()
+            .map(|s| (s.path.as_path(), "block".to_owned(), &counts.block_end));
+        let merges = self
+            .merges
+            .iter()
+            .map(|s| (s.path.as_path(), "block_merge".to_owned(), &counts.merges_end));
         workers.chain(block).chain(merges).collect()
     }
 
@@ -219,14 +291,25 @@ impl Raw {
             };
             let end_ns = to_case_ns(counts.end_ns as i64, clock_start_ns).max(start_ns);
             let reason = "truncated_raw".to_owned();
-            writer.loss(&LossRow { probe, start_ns, end_ns, lost: None, reason })?;
+            writer.loss(&LossRow {
+                probe,
+                start_ns,
+                end_ns,
+                lost: None,
+                reason,
+            })?;
             let subject = self.relative(path);
             let detail = format!(
                 "good up to byte {}; {} bytes after it are not readable: found {}",
                 cut.good_bytes, cut.lost_bytes, cut.found
             );
             let kind = "truncated_raw".to_owned();
-            writer.event(&EventRow { time_ns: start_ns, kind, subject: subject.clone(), detail })?;
+            writer.event(&EventRow {
+                time_ns: start_ns,
+                kind,
+                subject: subject.clone(),
+                detail,
+            })?;
             truncated.push(subject);
         }
         Ok(truncated)
@@ -249,12 +332,17 @@ fn find_workers(dir: &Path) -> Result<Vec<(Worker, FileStream)>, CaseError> {
     for entry in entries {
         let entry = entry.map_err(|error| CaseError::io(dir, "list", error))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let number = name.strip_prefix("worker-").and_then(|rest| rest.strip_suffix(".arrows"));
+        let number = name
+            .strip_prefix("worker-")
+            .and_then(|rest| rest.strip_suffix(".arrows"));
         if let Some(number) = number.and_then(|number| number.parse::<u16>().ok()) {
             workers.insert(number, entry.path());
         }
     }
-    workers.into_iter().map(|(number, path)| Ok((read_worker(number, &path)?, FileStream { path }))).collect()
+    workers
+        .into_iter()
+        .map(|(number, path)| Ok((read_worker(number, &path)?, FileStream { path })))
+        .collect()
 }
 
 /// The metadata of a stream; of one that was cut within its header, only the number is known.
@@ -265,7 +353,13 @@ fn read_worker(number: u16, path: &Path) -> Result<Worker, CaseError> {
         None => Vec::new(),
         Some(json) => serde_json::from_str(json).map_err(|error| {
             let hint = "the stream was not written by whodisk's engine";
-            CaseError::format(path, "schema key files", "a JSON list of paths", error.to_string(), hint)
+            CaseError::format(
+                path,
+                "schema key files",
+                "a JSON list of paths",
+                error.to_string(),
+                hint,
+            )
         })?,
     };
     Ok(Worker {
@@ -293,13 +387,22 @@ fn read_workload(path: &Path) -> Result<Option<serde_json::Value>, CaseError> {
 }
 
 /// Phases of the engine, CLOCK_MONOTONIC, to case time.
-fn phases(path: &Path, workload: &serde_json::Value, clock_start_ns: u64) -> Result<Vec<Phase>, CaseError> {
-    let Some(list) = workload.get("phases").and_then(|phases| phases.as_array()) else {
-        return Ok(Vec::new());
-    };
+fn phases(
+    path: &Path,
+    workload: Option<&serde_json::Value>,
+    clock_start_ns: u64,
+) -> Result<Vec<Phase>, CaseError> {
+    let list = workload
+        .and_then(|workload| workload.get("phases"))
+        .and_then(|phases| phases.as_array());
+    let list = list.map_or(&[][..], Vec::as_slice);
     let convert = |(at, phase): (usize, &serde_json::Value)| {
         let moment = |key| phase.get(key).and_then(|ns| ns.as_i64());
-        match (phase.get("name").and_then(|name| name.as_str()), moment("start_ns"), moment("end_ns")) {
+        match (
+            phase.get("name").and_then(|name| name.as_str()),
+            moment("start_ns"),
+            moment("end_ns"),
+        ) {
             (Some(name), Some(start_ns), Some(end_ns)) => Ok(Phase {
                 name: name.to_owned(),
                 start_ns: to_case_ns(start_ns, clock_start_ns),
@@ -318,15 +421,15 @@ fn phases(path: &Path, workload: &serde_json::Value, clock_start_ns: u64) -> Res
 }
 
 /// Everything that `case.json` learns from the join.
-fn describe(meta: &mut CaseMeta, raw: &Raw, counts: &Counts) -> Result<(), CaseError> {
+fn describe(meta: &mut CaseMeta, raw: &Raw, counts: &Counts) {
     let clock_start_ns = meta.clock.start_ns;
     let killed = meta.state == State::Recording;
-    if meta.duration_ns.is_none() {
-        meta.duration_ns = Some(to_case_ns(counts.end_ns as i64, clock_start_ns));
-    }
+    // Nothing may lie outside of the recording, whatever its end was taken to be.
+    let last_ns = to_case_ns(counts.end_ns as i64, clock_start_ns);
+    meta.duration_ns = Some(meta.duration_ns.unwrap_or(0).max(last_ns));
     meta.layers = layers(raw, counts);
     if let Some(workload) = &raw.workload {
-        meta.phases = phases(&raw.dir.join("app/workload.json"), workload, clock_start_ns)?;
+        meta.phases = raw.phases.clone();
         meta.workload = Some(workload.clone());
     }
     if killed && !meta.command.is_empty() && meta.command_status.is_none() {
@@ -343,7 +446,6 @@ fn describe(meta: &mut CaseMeta, raw: &Raw, counts: &Counts) -> Result<(), CaseE
         }
     }
     meta.state = State::Sealed;
-    Ok(())
 }
 
 fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
@@ -353,24 +455,43 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
         &[(Stage::Device, "device+interrupt")]
     };
     let named = |stages: &[(Stage, &str)]| {
-        stages.iter().map(|(stage, name)| (stage.column().to_owned(), (*name).to_owned())).collect()
+        stages
+            .iter()
+            .map(|(stage, name)| (stage.column().to_owned(), (*name).to_owned()))
+            .collect()
     };
     let mut layers = BTreeMap::new();
     if raw.block.is_some() {
         let stages = [&[(Stage::Queue, "queue")], device_and_interrupt].concat();
-        let layer = LayerMeta { rows: counts.block_rows, stages: named(&stages), join: "none".into() };
+        let layer = LayerMeta {
+            rows: counts.block_rows,
+            stages: named(&stages),
+            join: "none".into(),
+        };
         layers.insert(Layer::Block.name().to_owned(), layer);
     }
     if !raw.workers.is_empty() {
-        let mut stages = vec![(Stage::App, "app"), (Stage::Reap, "reap"), (Stage::Unknown, "unknown")];
+        let mut stages = vec![
+            (Stage::App, "app"),
+            (Stage::Reap, "reap"),
+            (Stage::Unknown, "unknown"),
+        ];
         if raw.block.is_none() {
             stages.push((Stage::Fs, FS_AND_BELOW));
         } else if counts.joined > 0 {
             stages.extend([(Stage::Fs, "fs+throttle"), (Stage::Queue, "queue")]);
             stages.extend(device_and_interrupt);
         }
-        let join = if counts.joined > 0 { "exact (user_data)" } else { "none" };
-        let layer = LayerMeta { rows: counts.app_rows, stages: named(&stages), join: join.into() };
+        let join = if counts.joined > 0 {
+            "exact (user_data)"
+        } else {
+            "none"
+        };
+        let layer = LayerMeta {
+            rows: counts.app_rows,
+            stages: named(&stages),
+            join: join.into(),
+        };
         layers.insert(Layer::App.name().to_owned(), layer);
     }
     layers
@@ -379,10 +500,16 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
 fn unseen(raw: &Raw, counts: &Counts, killed: bool) -> Vec<Unseen> {
     let mut list = Vec::new();
     let mut add = |what: &str, because: &str| {
-        list.push(Unseen { what: what.to_owned(), because: because.to_owned() });
+        list.push(Unseen {
+            what: what.to_owned(),
+            because: because.to_owned(),
+        });
     };
     if killed {
-        add("the end of the recording", "the recorder was killed; the last good batch of each stream is its end");
+        add(
+            "the end of the recording",
+            "the recorder was killed; the last good batch of each stream is its end",
+        );
     }
     if !raw.workers.is_empty() && raw.workload.is_none() {
         add(
@@ -429,5 +556,9 @@ fn open_questions(counts: &Counts) -> Vec<String> {
             counts.threads_with_dropped_gaps
         )),
     ];
-    texts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect()
+    texts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(_, text)| text)
+        .collect()
 }

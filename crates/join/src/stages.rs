@@ -29,7 +29,10 @@ pub fn block_entry_ns(row: &BlockRow) -> u64 {
         (queued, 0) => queued,
         (queued, started) => queued.min(started),
     };
-    [entered, row.issue_first_ns, row.issue_ns, row.complete_ns].into_iter().find(|t| *t != 0).unwrap_or(0)
+    [entered, row.issue_first_ns, row.issue_ns, row.complete_ns]
+        .into_iter()
+        .find(|t| *t != 0)
+        .unwrap_or(0)
 }
 
 /// Puts the stamps of a request in order. `end_ns` is the end of the recording.
@@ -38,8 +41,7 @@ pub fn block_times(row: &BlockRow, end_ns: u64) -> BlockTimes {
     let unfinished = row.complete_ns == 0;
     // The flush machinery's own requests are never seen to start; anything else without a start began
     // before the recording.
-    let began_before =
-        row.queue_ns == 0 && row.start_ns == 0 && row.cmd_flags & 0xff != OP_FLUSH;
+    let began_before = row.queue_ns == 0 && row.start_ns == 0 && row.cmd_flags & 0xff != OP_FLUSH;
     let entry_ns = block_entry_ns(row);
     let stamped_end_ns = if unfinished { end_ns } else { row.complete_ns };
     let end_ns = stamped_end_ns.max(entry_ns);
@@ -47,7 +49,11 @@ pub fn block_times(row: &BlockRow, end_ns: u64) -> BlockTimes {
     let issue_ns = wanted_issue_ns.clamp(entry_ns, end_ns);
     // An interrupt run that began before the issue is ordinary (one run completes many requests), so
     // the clip at the issue is no contradiction; a begin after the completion is.
-    let wanted_irq_ns = if row.irq_ns == 0 || unfinished { end_ns } else { row.irq_ns.max(issue_ns) };
+    let wanted_irq_ns = if row.irq_ns == 0 || unfinished {
+        end_ns
+    } else {
+        row.irq_ns.max(issue_ns)
+    };
     let irq_ns = wanted_irq_ns.min(end_ns);
     let disordered_entry = row.queue_ns != 0 && row.start_ns != 0 && row.queue_ns > row.start_ns;
     BlockTimes {
@@ -80,7 +86,12 @@ impl Part {
     /// The order of ownership: the later end wins, among equals the one that entered earlier, and so on.
     /// Parts that are equal in all of this give the same stages, so that no identity is needed.
     fn rank(&self) -> (u64, u64, u64, u64) {
-        (self.end_ns, u64::MAX - self.entry_ns, u64::MAX - self.issue_ns, u64::MAX - self.irq_ns)
+        (
+            self.end_ns,
+            u64::MAX - self.entry_ns,
+            u64::MAX - self.issue_ns,
+            u64::MAX - self.irq_ns,
+        )
     }
 }
 
@@ -157,7 +168,13 @@ pub fn app_times(row: &AppRow) -> AppTimes {
     let complete_ns = row.complete_ns.max(submit_ns);
     let reap_ns = row.reap_ns.max(complete_ns);
     let clamped = (submit_ns, complete_ns, reap_ns) != (row.submit_ns, row.complete_ns, row.reap_ns);
-    AppTimes { start_ns, submit_ns, complete_ns, reap_ns, clamped }
+    AppTimes {
+        start_ns,
+        submit_ns,
+        complete_ns,
+        reap_ns,
+        clamped,
+    }
 }
 
 /// An operation's stages after its submit.
@@ -190,11 +207,21 @@ mod tests {
     use proptest::prelude::*;
 
     fn part(entry_ns: u64, issue_ns: u64, irq_ns: u64, end_ns: u64) -> Part {
-        Part { entry_ns, issue_ns, irq_ns, end_ns }
+        Part {
+            entry_ns,
+            issue_ns,
+            irq_ns,
+            end_ns,
+        }
     }
 
     fn kernel(fs_ns: u64, queue_ns: u64, device_ns: u64, interrupt_ns: u64) -> Kernel {
-        Kernel { fs_ns, queue_ns, device_ns, interrupt_ns }
+        Kernel {
+            fs_ns,
+            queue_ns,
+            device_ns,
+            interrupt_ns,
+        }
     }
 
     /// Nanosecond by nanosecond: the owner is the request in flight that completes last.
@@ -287,7 +314,10 @@ mod tests {
     #[test]
     fn silence_between_requests_is_fs() {
         let mut parts = [part(20, 25, 40, 45), part(60, 70, 90, 100)];
-        assert_eq!(split_kernel(10, 100, &mut parts), kernel(10 + 15, 5 + 10, 15 + 20, 5 + 10));
+        assert_eq!(
+            split_kernel(10, 100, &mut parts),
+            kernel(10 + 15, 5 + 10, 15 + 20, 5 + 10)
+        );
     }
 
     #[test]
@@ -305,7 +335,12 @@ mod tests {
 
     #[test]
     fn never_issued_is_all_queue() {
-        let row = BlockRow { queue_ns: 10, start_ns: 11, complete_ns: 50, ..BlockRow::default() };
+        let row = BlockRow {
+            queue_ns: 10,
+            start_ns: 11,
+            complete_ns: 50,
+            ..BlockRow::default()
+        };
         let t = block_times(&row, 1000);
         assert_eq!((t.entry_ns, t.issue_ns, t.irq_ns, t.end_ns), (10, 50, 50, 50));
         assert!(!t.open && !t.clamped);
@@ -313,32 +348,62 @@ mod tests {
 
     #[test]
     fn open_requests_end_with_the_recording() {
-        let queued = BlockRow { queue_ns: 10, start_ns: 12, ..BlockRow::default() };
+        let queued = BlockRow {
+            queue_ns: 10,
+            start_ns: 12,
+            ..BlockRow::default()
+        };
         let t = block_times(&queued, 100);
-        assert_eq!((t.issue_ns - t.entry_ns, t.end_ns - t.issue_ns, t.open), (90, 0, true));
-        let issued = BlockRow { issue_first_ns: 15, issue_ns: 20, ..queued };
+        assert_eq!(
+            (t.issue_ns - t.entry_ns, t.end_ns - t.issue_ns, t.open),
+            (90, 0, true)
+        );
+        let issued = BlockRow {
+            issue_first_ns: 15,
+            issue_ns: 20,
+            ..queued
+        };
         let t = block_times(&issued, 100);
-        assert_eq!((t.issue_ns - t.entry_ns, t.irq_ns - t.issue_ns, t.open), (10, 80, true));
+        assert_eq!(
+            (t.issue_ns - t.entry_ns, t.irq_ns - t.issue_ns, t.open),
+            (10, 80, true)
+        );
         assert!(!t.clamped);
     }
 
     #[test]
     fn began_before_the_recording() {
-        let read = BlockRow { issue_first_ns: 15, issue_ns: 20, complete_ns: 30, ..BlockRow::default() };
+        let read = BlockRow {
+            issue_first_ns: 15,
+            issue_ns: 20,
+            complete_ns: 30,
+            ..BlockRow::default()
+        };
         assert!(block_times(&read, 100).open);
         assert!(!block_times(&BlockRow { cmd_flags: 2, ..read }, 100).open);
     }
 
     #[test]
     fn an_interrupt_run_that_began_before_the_issue_is_clipped_and_no_contradiction() {
-        let row = BlockRow { queue_ns: 10, issue_ns: 50, irq_ns: 40, complete_ns: 60, ..BlockRow::default() };
+        let row = BlockRow {
+            queue_ns: 10,
+            issue_ns: 50,
+            irq_ns: 40,
+            complete_ns: 60,
+            ..BlockRow::default()
+        };
         let t = block_times(&row, 100);
         assert_eq!((t.issue_ns, t.irq_ns, t.end_ns, t.clamped), (50, 50, 60, false));
     }
 
     #[test]
     fn contradictions_are_clamped_and_told() {
-        let row = BlockRow { queue_ns: 10, issue_ns: 50, complete_ns: 40, ..BlockRow::default() };
+        let row = BlockRow {
+            queue_ns: 10,
+            issue_ns: 50,
+            complete_ns: 40,
+            ..BlockRow::default()
+        };
         let t = block_times(&row, 100);
         assert_eq!((t.issue_ns, t.end_ns, t.clamped), (40, 40, true));
     }

@@ -50,7 +50,11 @@ pub struct Cursor<'a, R> {
 impl<'a, R: Copy> Cursor<'a, R> {
     /// At the first row of `stream`.
     pub fn new(stream: &'a dyn Stream<R>) -> Result<Cursor<'a, R>, CaseError> {
-        let mut cursor = Cursor { source: stream.open()?, batch: Vec::new(), position: 0 };
+        let mut cursor = Cursor {
+            source: stream.open()?,
+            batch: Vec::new(),
+            position: 0,
+        };
         cursor.fill()?;
         Ok(cursor)
     }

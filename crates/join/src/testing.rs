@@ -7,6 +7,7 @@ use case::sealed::Names;
 use case::CaseError;
 
 /// A stream of the rows of a vector, in small batches.
+#[derive(Debug)]
 pub(crate) struct Rows<R>(pub(crate) Vec<R>);
 
 struct RowsSource<'a, R>(std::slice::Chunks<'a, R>);
