@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -315,9 +316,9 @@ def _stages(case: Case, verdict: Verdict, rows: Material) -> Markup | None:
     )
 
 
-def _legend(case: Case, rows: Material) -> Markup:
+def _legend(case: Case, rows: Material, beside: Iterable[str] = ()) -> Markup:
     names = [label for layer in case.layers for label in _labels(case, layer, rows)]
-    return sections.legend(dict.fromkeys(names))
+    return sections.legend(dict.fromkeys(names), beside)
 
 
 def _labels(case: Case, layer: str, rows: Material) -> list[str]:
@@ -337,7 +338,11 @@ def _worst(case: Case, rows: Material) -> Markup | None:
     )
     plot = tag("div", tag("div", class_="plot", id="waterfall"), _no_script(), class_="chart")
     table = sections.worst_table(case, rows.picks)
-    return sections.section("worst-operations", "Worst operations", lead, table, _legend(case, rows), plot)
+    beside = {
+        bar[4] for fall in rows.pictures["waterfalls"] for row in fall["rows"] for bar in row.get("lane", [])
+    }
+    legend = _legend(case, rows, sorted(beside, key=material.op_rank))
+    return sections.section("worst-operations", "Worst operations", lead, table, legend, plot)
 
 
 def _unseen(case: Case, verdict: Verdict, rows: Material) -> Markup:

@@ -24,7 +24,7 @@ STATUS_WORDS = {
 #: Rows of evidence printed per query.
 EVIDENCE_ROWS = 20
 #: Devices listed in the table of the system.
-DEVICES_LISTED = 60
+DEVICES_LISTED = 24
 #: The narrowest part of a stage bar that still carries its name, in percent.
 LABEL_FROM = 12
 
@@ -66,10 +66,14 @@ def verdict_head(verdict: Verdict) -> Markup:
     first, *more = verdict.summary or ["There is nothing to say about this case."]
     status = STATUS_WORDS[verdict.status] + (" (simulated)" if verdict.simulated else "")
     sentences = [tag("p", sentence, class_="more") for sentence in more]
-    if verdict.limit and verdict.limit not in " ".join(verdict.summary):
+    said = " ".join(verdict.summary)
+    if verdict.status == "limited" and verdict.limit and verdict.limit not in said:
         sentences.append(tag("p", "Limit: ", verdict.limit, class_="more"))
-    sentences += [tag("p", _expectation(item), class_="more") for item in verdict.expectations]
-    sentences += [tag("p", "Next: ", step, class_="more") for step in verdict.next_steps]
+    unsaid = [item for item in verdict.expectations if item.sentence not in said]
+    sentences += [tag("p", _expectation(item), class_="more") for item in unsaid]
+    below = {text for finding in verdict.findings for text in (finding.refute, finding.remedy)}
+    steps = [step for step in verdict.next_steps if step not in below]
+    sentences += [tag("p", "Next: ", step, class_="more") for step in steps]
     return join([tag("div", status, class_="status"), tag("h1", first), *sentences])
 
 
@@ -165,7 +169,7 @@ def _evidence(item: Evidence) -> Markup:
     body: list[Child] = [tag("div", item.what)]
     if item.rows:
         head = list(item.rows[0])
-        numeric = [i for i, name in enumerate(head) if all(_is_number(row.get(name)) for row in item.rows)]
+        numeric = [i for i, name in enumerate(head) if _numeric([row.get(name) for row in item.rows])]
         rows = [[_cell(name, row.get(name)) for name in head] for row in item.rows[:EVIDENCE_ROWS]]
         body.append(table([_heading(name) for name in head], rows, numbers=numeric))
         if len(item.rows) > EVIDENCE_ROWS:
@@ -181,8 +185,10 @@ def _heading(name: str) -> str:
     return name.removesuffix("_ns").removesuffix("_bytes").replace("_", " ")
 
 
-def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+def _numeric(values: Sequence[Any]) -> bool:
+    """Whether a column holds numbers and nothing else; unobserved ones do not count."""
+    there = [value for value in values if value is not None]
+    return bool(there) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in there)
 
 
 def _cell(name: str, value: Any) -> str:
@@ -196,6 +202,8 @@ def _cell(name: str, value: Any) -> str:
         return words.duration(value)
     if name.endswith("_bytes"):
         return words.size(value)
+    if name.endswith("id"):
+        return str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
@@ -292,12 +300,14 @@ def _each(row: Row, column: str = "latency_ns") -> float:
     return whole(row[column]) / whole(row["n"])
 
 
-def _excess_row(case: Case, one: Threshold, slow: Row, typical: Row) -> Markup:
+def _excess_row(case: Case, one: Threshold, slow: Row, typical: Row) -> Markup | None:
     """Which stages hold what slow operations take longer; a stage that was shorter has no part."""
     more = {
         (stage, label): max(0.0, _each(slow, f"{stage}_ns") - _each(typical, f"{stage}_ns"))
         for stage, label in observed_stages(case, one.layer, slow)
     }
+    if not more:
+        return None
     total = sum(more.values()) or 1.0
     parts = [
         (label, ns / total, f"{words.duration(ns)} more per operation") for (_, label), ns in more.items()
@@ -336,9 +346,13 @@ def _stage_table(case: Case, layer: str, slow: Row, typical: Row) -> Markup:
     return tag("details", tag("summary", "numbers"), table(head, rows, numbers=(1, 2, 3, 4)))
 
 
-def legend(names: Iterable[str]) -> Markup:
-    """Colours of the stages that occur."""
+def legend(names: Iterable[str], beside: Iterable[str] = ()) -> Markup:
+    """Colours of the stages that occur, and of the kinds of operations drawn beside."""
     items = [tag("span", tag("span", class_=f"key {stage_class(name)}"), name) for name in names]
+    items += [
+        tag("span", tag("span", class_="key", style=f"background:var(--op-{op})"), f"beside it: {op}")
+        for op in beside
+    ]
     return tag("div", *items, class_="legend")
 
 
@@ -522,7 +536,8 @@ def system(case: Case) -> Markup:
 def devices(case: Case, seen: Sequence[str]) -> Markup | None:
     """The devices that were seen at work; all of them if none was."""
     known = case.system.get("devices") or {}
-    names = [name for name in sorted(known) if name in seen] or sorted(known)
+    names = [name for name in sorted(known) if name in seen]
+    names = names or [name for name in sorted(known) if known[name].get("size_bytes")]
     if not names:
         return None
     body = [_device(name, known[name]) for name in names[:DEVICES_LISTED]]

@@ -16,6 +16,8 @@ def quantity(value: float, unit: str) -> str:
         return words.duration(value)
     if unit in {"bytes", "B"}:
         return words.size(value)
+    if unit == "1":
+        return share(value)
     return f"{words.significant(value)} {unit}".rstrip()
 
 

@@ -12,8 +12,12 @@ const heatmap = (plot, controls, heat) => {
   const edge = (bin) => 2 ** (bin / heat.bins_per_octave);
   const seconds = (bin) => (bin * heat.bin_ns) / 1e9;
 
+  // Nothing is drawn before the first operation of any layer: a workload may prepare for long.
+  const begin = Math.min(...heat.series.map((s) => s.runs[0][0]));
+  const everything = [seconds(begin > heat.bins / 50 ? begin - heat.bins / 100 : 0), seconds(heat.bins)];
+
   const window_ = () => {
-    const [from, to] = view.xaxis || [0, seconds(heat.bins)];
+    const [from, to] = view.xaxis || everything;
     const first = Math.max(0, Math.min(heat.bins - 1, Math.floor((from * 1e9) / heat.bin_ns)));
     const last = Math.max(first, Math.min(heat.bins, Math.ceil((to * 1e9) / heat.bin_ns)) - 1);
     const most = Math.max(40, Math.floor(plot.clientWidth / COLUMN_PIXELS));
@@ -108,11 +112,11 @@ const heatmap = (plot, controls, heat) => {
     return layout({
       height, margin: { l: strips ? 96 : 62, r: 14, t: 40, b: 54 }, barmode: "overlay", shapes: phases(),
       annotations: [{
-        text: "time since the start of the recording", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0, yshift: -36,
+        text: "time since the start of the recording", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0, yanchor: "top", yshift: -26,
         font: { size: 12, color: color("muted") },
       }],
       xaxis: axis({
-        range: view.xaxis || [0, seconds(heat.bins)], ticksuffix: " s",
+        range: view.xaxis || everything, ticksuffix: " s",
         anchor: strips ? "y2" : "y", nticks: plot.clientWidth < 600 ? 5 : 10, showgrid: false,
       }),
       yaxis: axis({

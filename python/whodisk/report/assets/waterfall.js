@@ -46,7 +46,10 @@ const waterfall = (plot, table, falls) => {
   };
 
   const narrow = () => plot.clientWidth < 600;
-  const clip = (text) => (narrow() && text.length > 17 ? text.slice(0, 16) + "\u2026" : text);
+  const clip = (text) => {
+    const room = narrow() ? 17 : 34;
+    return text.length > room ? text.slice(0, room - 1) + "\u2026" : text;
+  };
 
   const edges = (fall, unit) => [0, fall.latency_ns].map((ns) => ({
     type: "line", xref: "x", yref: "paper", x0: ns / unit, x1: ns / unit, y0: 0, y1: 1, layer: "below",
