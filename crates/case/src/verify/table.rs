@@ -62,7 +62,7 @@ pub(super) fn check_bytes(
 
 fn hash_file(path: &Path) -> std::io::Result<(u64, String)> {
     let mut file = File::open(path)?;
-    let (mut hash, mut bytes, mut chunk) = (XxHash64::with_seed(0), 0, vec![0; 1 << 20]);
+    let (mut hash, mut bytes, mut chunk) = (XxHash64::with_seed(0), 0, vec![0; 1 << 16]);
     loop {
         let read = file.read(&mut chunk)?;
         if read == 0 {

@@ -1,0 +1,126 @@
+//! docs/case-format.md must list what the code writes: columns, types, NULL rules, stages, flags, keys.
+use case::raw::RawRow;
+use case::rows::{AppRow, BlockMergeRow, BlockRow};
+use case::schema::{flags, LinkKind, Op, Stage};
+use case::tables;
+mod common;
+
+fn doc() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/case-format.md");
+    std::fs::read_to_string(path).expect("docs/case-format.md")
+}
+
+/// Cells of the table that follows `mark`, without its two header lines; backticks removed.
+fn cells(doc: &str, mark: &str) -> Vec<Vec<String>> {
+    let (_, rest) = doc
+        .split_once(mark)
+        .unwrap_or_else(|| panic!("no {mark} in docs/case-format.md"));
+    let lines = rest
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with('|'))
+        .skip(2);
+    let split = |line: &str| {
+        line.split(" | ")
+            .map(|c| c.trim_matches(['|', ' ', '`']).to_owned())
+            .collect()
+    };
+    lines.map(split).collect()
+}
+
+fn first(rows: &[Vec<String>], columns: usize) -> Vec<Vec<String>> {
+    rows.iter().map(|row| row[..columns].to_vec()).collect()
+}
+
+#[test]
+fn sealed_tables_are_as_documented() {
+    let doc = doc();
+    for table in [tables::OPS].iter().chain(&tables::ALWAYS) {
+        let listed = first(&cells(&doc, &format!("<!-- table: {} -->", table.name)), 3);
+        let written: Vec<Vec<String>> = table
+            .columns
+            .iter()
+            .map(|c| {
+                [c.name, c.kind.name(), if c.nullable { "yes" } else { "no" }]
+                    .map(String::from)
+                    .to_vec()
+            })
+            .collect();
+        assert_eq!(listed, written, "table {}", table.name);
+    }
+}
+
+fn raw_is_documented<R: RawRow>() {
+    let listed = first(&cells(&doc(), &format!("<!-- raw: {} -->", R::PROBE)), 2);
+    let written: Vec<Vec<String>> = R::COLUMNS
+        .iter()
+        .map(|c| vec![c.name.to_owned(), c.data_type.to_string()])
+        .collect();
+    assert_eq!(listed, written, "raw {}", R::PROBE);
+}
+
+#[test]
+fn raw_streams_are_as_documented() {
+    raw_is_documented::<AppRow>();
+    raw_is_documented::<BlockRow>();
+    raw_is_documented::<BlockMergeRow>();
+}
+
+#[test]
+fn stages_flags_and_names_are_as_documented() {
+    let doc = doc();
+    let stages: Vec<Vec<String>> = Stage::ALL
+        .iter()
+        .map(|s| vec![s.name().to_owned(), s.column().to_owned()])
+        .collect();
+    assert_eq!(first(&cells(&doc, "<!-- stages -->"), 2), stages);
+    let bits: Vec<Vec<String>> = flags::NAMES
+        .iter()
+        .map(|(name, bit)| vec![name.to_string(), bit.to_string()])
+        .collect();
+    assert_eq!(first(&cells(&doc, "<!-- flags -->"), 2), bits);
+    for name in Op::ALL
+        .map(Op::name)
+        .iter()
+        .chain(&LinkKind::ALL.map(LinkKind::name))
+    {
+        assert!(
+            doc.contains(&format!("`{name}`")),
+            "`{name}` is not in docs/case-format.md"
+        );
+    }
+}
+
+/// Every key of the two JSON files is documented.
+#[test]
+fn json_keys_are_as_documented() {
+    let doc = doc();
+    let section = |from: &str, to: &str| {
+        let (_, rest) = doc.split_once(from).expect(from);
+        rest.split_once(to).expect(to).0.to_owned()
+    };
+    let listed = |text: &str, value: serde_json::Value| {
+        for key in value.as_object().expect("an object").keys() {
+            assert!(
+                text.contains(&format!("`{key}`")),
+                "key {key} is not in docs/case-format.md"
+            );
+        }
+    };
+    let case_keys = section("## case.json", "## system.json");
+    listed(&case_keys, serde_json::to_value(common::case_meta()).unwrap());
+    listed(
+        &case_keys,
+        serde_json::to_value(case::meta::LayerMeta::default()).unwrap(),
+    );
+    listed(
+        &case_keys,
+        serde_json::to_value(case::meta::ProbeMeta::default()).unwrap(),
+    );
+    listed(
+        &case_keys,
+        serde_json::to_value(case::meta::TableMeta::default()).unwrap(),
+    );
+    let system_keys = section("## system.json", "## Operations");
+    listed(&system_keys, serde_json::to_value(common::system_meta()).unwrap());
+}
