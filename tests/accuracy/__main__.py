@@ -1,0 +1,176 @@
+"""Runs the table row by row, resumes where it was stopped, writes docs/accuracy.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.accuracy.judge import judge
+from tests.accuracy.scenarios import ROWS, Row, run_once
+
+ROOT = Path(__file__).resolve().parents[2]
+MEANING = {
+    "tail": "slow disk: 1 of 1,000 reads takes 30 ms longer",
+    "stall": "slow disk: every 700 ms all requests are held for 60 ms",
+    "stopped": "submitter stopped for 100 ms now and then",
+    "depth": "nothing broken, but a queue depth of 4 limits",
+    "healthy": "nothing (closed loop and 3,000/s by turns)",
+}
+PLACE = {"memory": "block device in memory", "disk": "system disk"}
+
+
+def main() -> int:
+    """Command line of `make accuracy`; exit code 1 if any verdict was wrong."""
+    parser = argparse.ArgumentParser(prog="make accuracy", description=__doc__)
+    names = [row.name for row in ROWS]
+    parser.add_argument(
+        "--rows", nargs="+", choices=names, default=names, metavar="ROW", help=", ".join(names)
+    )
+    parser.add_argument("--runs", type=int, default=20, help="runs per row [20]")
+    parser.add_argument("--seconds", type=float, default=6, help="measured seconds per run [6]")
+    parser.add_argument("--state", type=Path, default=ROOT / "build" / "accuracy.jsonl", help="kept results")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "accuracy.md")
+    parser.add_argument("--fresh", action="store_true", help="forget the kept results of these rows")
+    parser.add_argument("--table-only", action="store_true", help="write the table from the kept results")
+    options = parser.parse_args()
+    results = _load(options.state)
+    if options.fresh:
+        results = [r for r in results if r["row"] not in options.rows]
+        _save(options.state, results)
+    if not options.table_only:
+        if os.geteuid() != 0:
+            print("whodisk: the accuracy table needs root: loop devices, FUSE and BPF", file=sys.stderr)
+            return 2
+        for row in (row for row in ROWS if row.name in options.rows):
+            _run_row(row, options, results)
+    options.output.write_text(_document(results, options), encoding="utf-8")
+    print(f"written: {options.output}")
+    return 1 if any(not r["right"] for r in results) else 0
+
+
+def _run_row(row: Row, options: argparse.Namespace, results: list[dict[str, Any]]) -> None:
+    done = {r["seed"] for r in results if r["row"] == row.name}
+    for seed in (s for s in range(1, options.runs + 1) if s not in done):
+        begin = time.monotonic()
+        result = _one(row, seed, options)
+        results.append(result)
+        _save(options.state, results)
+        mark = "ok   " if result["right"] else "WRONG"
+        print(
+            f"{row.name:16} run {seed:2} {mark} {time.monotonic() - begin:5.1f} s  {result['named']}",
+            flush=True,
+        )
+
+
+def _one(row: Row, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    result: dict[str, Any] = {"row": row.name, "seed": seed, "commit": _commit(), "utc": _utc()}
+    try:
+        run = run_once(row, seed, options.seconds, options.state.parent / "accuracy-run")
+    except subprocess.CalledProcessError as error:
+        text = (error.stderr or "").strip()
+        return {**result, "right": False, "named": f"failed: {text or error}", "stalls": [], "claims": []}
+    verdict = judge(row, run)
+    claims = [finding["claim"] for finding in run.verdict["findings"]]
+    return {
+        **result,
+        "right": verdict.right,
+        "named": verdict.named,
+        "stalls": verdict.stalls,
+        "claims": claims,
+    }
+
+
+def _load(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+def _save(path: Path, results: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text("".join(json.dumps(r) + "\n" for r in results), encoding="utf-8")
+    partial.replace(path)
+
+
+def _document(results: list[dict[str, Any]], options: argparse.Namespace) -> str:
+    lines = [
+        "# Accuracy on real faults",
+        "",
+        "Written by `make accuracy`. Each run injects one fault on a real kernel (or none), records a short",
+        "workload (4 KiB, 60 % reads, 55 % random), solves the case and compares: the fault must be the *first*",
+        "finding; a healthy run must accuse nothing. A stall that really happened on the system's disk is a true",
+        "finding: it counts as such only if a query that shares nothing with the detectors shows it in the recording",
+        "(no completion for over 20 ms while two or more requests are in flight; `tests/accuracy/judge.py`).",
+        "",
+        f"Machine: {_machine()}. Runs: {_span(results)}. Command: `make accuracy`",
+        f"({options.seconds:g} s measured per run).",
+        "",
+        "| injected | where | right | runs | runs with a stall of a device seen by the query |",
+        "|---|---|---|---|---|",
+    ]
+    for row in ROWS:
+        of_row = [r for r in results if r["row"] == row.name]
+        if of_row:
+            right, stalled = sum(r["right"] for r in of_row), sum(bool(r["stalls"]) for r in of_row)
+            lines.append(
+                f"| {MEANING[row.fault]} | {PLACE[row.place]} | {right} | {len(of_row)} | {stalled} |"
+            )
+    wrong = [r for r in results if not r["right"]]
+    lines += ["", "## Wrong verdicts", ""]
+    lines += [_wrong(r) for r in wrong] or ["None."]
+    confirmed = [r for r in results if r["right"] and r["row"] == "healthy/disk" and r["claims"]]
+    if confirmed:
+        lines += ["", "## True stalls of the system disk in healthy runs", ""]
+        lines += [
+            f"- run {r['seed']}: {' '.join(r['claims'])} Seen by the query: {r['stalls'][0]}."
+            for r in confirmed
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _wrong(result: dict[str, Any]) -> str:
+    stalls = f"; stalls seen by the query: {', '.join(result['stalls'][:3])}" if result["stalls"] else ""
+    return f"- {result['row']}, run {result['seed']}: {result['named']}{stalls}"
+
+
+def _machine() -> str:
+    model = "unknown CPU"
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return f"{os.cpu_count()} CPUs ({model}), Linux {platform.release()}"
+
+
+def _span(results: list[dict[str, Any]]) -> str:
+    if not results:
+        return "none"
+    days = sorted({r["utc"][:10] for r in results})
+    commits = sorted({r["commit"] for r in results})
+    return f"{len(results)} on {days[0]}{' to ' + days[-1] if len(days) > 1 else ''}, commit {', '.join(commits)}"
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=8"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def _utc() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Is a verdict right? And did the stall that it accuses really happen?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from tests.accuracy.scenarios import Recorded, Row
+
+#: Nothing completes for this long though requests are in flight: a real stall of the device.
+STALL_NS = 20_000_000
+#: So many requests must wait together; a single one may be the tail of its own.
+STALL_REQUESTS = 2
+
+STALLS = f"""
+WITH requests AS (
+    SELECT device, start_ns, start_ns + latency_ns AS end_ns FROM '{{case}}/ops/layer=block/*.parquet'
+), silences AS (
+    SELECT device, end_ns AS from_ns, lead(end_ns) OVER (PARTITION BY device ORDER BY end_ns) AS until_ns
+    FROM requests
+)
+SELECT s.device, s.from_ns, s.until_ns - s.from_ns AS silent_ns, count(*) AS waiting
+FROM silences s JOIN requests r
+  ON r.device = s.device AND r.start_ns <= s.from_ns + 1000000 AND r.end_ns >= s.until_ns
+WHERE s.until_ns - s.from_ns > {STALL_NS}
+GROUP BY ALL HAVING count(*) >= {STALL_REQUESTS} ORDER BY s.from_ns
+"""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whether a verdict was right, and in words what it said."""
+
+    right: bool
+    named: str
+    #: Stalls of a device that the block layer shows by itself, without any detector.
+    stalls: list[str]
+
+
+def judge(row: Row, run: Recorded) -> Judgement:
+    """Compares the verdict with what was injected.
+
+    A fault must be the first finding. On the system's disk real stalls happen: there, a stage of the device may
+    stand before it, or be accused in a healthy run, if the recording shows the stall by a query that shares
+    nothing with the detectors.
+    """
+    stalls = device_stalls(run.case)
+    findings = [f for f in run.verdict["findings"] if f["culprit"]["kind"] != "saturation"]
+    if row.place == "disk" and stalls:
+        unexplained = [f for f in findings if not _accuses_system_disk(f, run, stalls)]
+    else:
+        unexplained = findings
+    if row.fault == "healthy":
+        right = not unexplained
+    elif row.fault == "depth":
+        right = not unexplained and "depth" in (run.verdict["limit"] or "")
+    else:
+        right = bool(unexplained) and _names_fault(row, unexplained[0], run.device)
+    return Judgement(
+        right, _words(run.verdict), [f"{d}: {ns / 1e6:.0f} ms, {n} waiting" for d, ns, n in stalls]
+    )
+
+
+def device_stalls(case: Path) -> list[tuple[str, int, int]]:
+    """Device, length in ns and number of waiting requests of every stall in `case`."""
+    if not (case / "ops" / "layer=block").is_dir():
+        return []
+    rows = duckdb.connect().execute(STALLS.format(case=case)).fetchall()
+    return [(device, silent_ns, waiting) for device, _, silent_ns, waiting in rows]
+
+
+def _accuses_system_disk(finding: dict[str, Any], run: Recorded, stalls: list[tuple[str, int, int]]) -> bool:
+    """Whether the finding accuses the device stage of a device that did stall and is not the faulty one."""
+    culprit = finding["culprit"]
+    device = (culprit["because_of"] or "").removeprefix("device:")
+    blames_device = culprit["kind"] == "stage" and "device" in culprit["name"].split("+")
+    return blames_device and device != run.device and any(name == device for name, _, _ in stalls)
+
+
+def _names_fault(row: Row, finding: dict[str, Any], device: str | None) -> bool:
+    if row.fault == "stopped":
+        return bool(finding["detector"] == "submitter_gap")
+    culprit = finding["culprit"]
+    stage = culprit["kind"] == "stage" and "device" in culprit["name"].split("+")
+    return stage and culprit["because_of"] in (None, f"device:{device}")
+
+
+def _words(verdict: dict[str, Any]) -> str:
+    findings = [
+        f"{f['culprit']['kind']} {f['culprit']['name']} ({f['culprit']['because_of'] or '-'})"
+        for f in verdict["findings"]
+    ]
+    return "; ".join([verdict["status"], *findings, *([verdict["limit"]] if verdict["limit"] else [])])

@@ -1,0 +1,90 @@
+"""The command line itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import AGENT, WHODISK, Run, write_spec
+
+COMMANDS = ["demo", "solve", "report", "record", "run", "slowdisk", "seal", "verify", "doctor"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(whodisk: Run, command: str) -> None:
+    text = whodisk(command, "--help").stdout
+    assert "Usage: whodisk " in text
+    if command not in ("demo", "doctor"):
+        assert f"whodisk {command} " in text.split("Example", 1)[1], text
+
+
+def test_help_lists_all_commands(whodisk: Run) -> None:
+    text = whodisk("--help").stdout
+    assert all(command in text for command in COMMANDS)
+
+
+def test_versions_agree(whodisk: Run) -> None:
+    python = whodisk("--version").stdout.split()
+    agent = subprocess.run([AGENT, "--version"], capture_output=True, text=True, check=True).stdout.split()
+    assert python[1] == agent[1]
+
+
+def test_starts_quickly() -> None:
+    """Help comes without the libraries that solving takes."""
+    fastest = min(_seconds([str(WHODISK), "--help"]) for _ in range(5))
+    assert fastest < 1.0
+
+
+def _seconds(command: list[str]) -> float:
+    begin = time.monotonic()
+    subprocess.run(command, capture_output=True, check=True)
+    return time.monotonic() - begin
+
+
+def test_doctor_json(whodisk: Run) -> None:
+    checks = json.loads(whodisk("doctor", "--json").stdout)["checks"]
+    assert all({"name", "ok", "found", "needed_for", "to_do"} <= set(check) for check in checks)
+    assert all(check["to_do"] for check in checks if not check["ok"]), "what is missing needs a next step"
+
+
+def test_completion(whodisk: Run) -> None:
+    assert (
+        "whodisk"
+        in subprocess.run([AGENT, "completion", "bash"], capture_output=True, text=True, check=True).stdout
+    )
+    assert "whodisk" in whodisk("--show-completion", "bash").stdout
+
+
+def test_a_closed_pipe_is_success(whodisk: Run, work: Path) -> None:
+    spec = write_spec(work / "spec.toml", "null", duration="200ms", rate="1000/s")
+    whodisk("run", spec, "-o", work / "a.case", "--app-only")
+    for command in (f"{WHODISK} solve --no-report a.case", f"{WHODISK} verify a.case", f"{WHODISK} doctor"):
+        line = f"set -o pipefail; {command} | true"
+        done = subprocess.run(["bash", "-c", line], cwd=work, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}: {done.returncode} {done.stderr}"
+        assert "Broken pipe" not in done.stderr
+
+
+def test_errors_of_python_show_a_trace_only_on_request(whodisk: Run, work: Path) -> None:
+    done = subprocess.run(
+        [WHODISK, "solve", "none"],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"WHODISK_DEBUG": "1", "PATH": "/usr/bin:/bin"},
+    )
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+    assert "Traceback" not in whodisk("solve", "none", code=2).stderr
+
+
+def test_a_missing_binary_is_named(whodisk: Run, work: Path) -> None:
+    env = {"WHODISK_AGENT": str(work / "nothing"), "PATH": "/usr/bin:/bin"}
+    done = whodisk("doctor", code=2, env=env)
+    assert "whodisk-agent" in done.stderr
+    assert "WHODISK_AGENT" in done.stderr

@@ -1,0 +1,40 @@
+"""Each real fault once; `make accuracy` runs them many times."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.accuracy.judge import judge
+from tests.accuracy.scenarios import ROWS, Row, run_once
+from tests.e2e.conftest import Run
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_fault_is_named_and_health_is_not_accused(row: Row, work: Path) -> None:
+    run = run_once(row, seed=1, seconds=5, work=work / "run")
+    verdict = judge(row, run)
+    assert verdict.right, f"{row.name}: {verdict.named}; stalls seen by the query: {verdict.stalls}"
+    if row.fault == "stopped":
+        assert run.stops >= 3
+
+
+def test_demo(whodisk: Run, work: Path) -> None:
+    """The whole walk; without root it leaves the slow disk out and says so."""
+    done = whodisk("demo", "--seconds", "4", timeout=180)
+    assert "$ whodisk run" in done.stdout
+    assert "What was injected" in done.stdout
+    if os.geteuid() != 0:
+        assert "left out" in done.stdout
+    # A second run replaces the first, and only what is a demo's.
+    (work / "whodisk-demo" / ".whodisk-demo").unlink()
+    assert "expected a directory of an earlier demo" in whodisk("demo", code=2).stderr
+
+
+def test_nothing_is_left_mounted() -> None:
+    mounts = subprocess.run(["findmnt", "-t", "fuse"], capture_output=True, text=True, check=False).stdout
+    assert "whodisk" not in mounts
