@@ -433,10 +433,13 @@ SELECT layer, start_ns, end_ns, n, worst_ns, count(*) OVER (PARTITION BY layer) 
 FROM episodes ORDER BY end_ns - start_ns DESC, start_ns, layer LIMIT {limit}"""
 
 
-def report_worst(layer: str, limit: int) -> str:
-    """The slowest operations of a layer, unfinished ones included, ramp phases not."""
-    return f"""SELECT * FROM judged
-WHERE layer = {quoted(layer)} ORDER BY latency_ns DESC, op_id LIMIT {limit}"""
+def report_worst(layer: str, floor_ns: int, limit: int) -> str:
+    """The slowest operations of a layer, unfinished ones included, ramp phases not.
+
+    `floor_ns`: a latency that at least `limit` operations reach; it spares sorting all of them.
+    """
+    return f"""SELECT * FROM judged WHERE layer = {quoted(layer)} AND (open OR latency_ns >= {floor_ns})
+ORDER BY latency_ns DESC, op_id LIMIT {limit}"""
 
 
 def report_requests(parents: Sequence[int]) -> str:

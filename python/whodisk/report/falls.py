@@ -8,7 +8,7 @@ from typing import Any
 
 from whodisk import views, words
 from whodisk.report import units
-from whodisk.report.material import whole
+from whodisk.report.material import Bins, Key, floor_ns, whole
 from whodisk.views import Case, Row
 
 #: Worst operations per layer; only one of those that overlap in time, since they share a cause.
@@ -58,9 +58,13 @@ class Pick:
         return (self.id, self.layer, tid, self.start_ns - margin, self.start_ns + self.length_ns + margin)
 
 
-def picks(case: Case) -> list[Pick]:
+def picks(case: Case, parts: dict[Key, Bins]) -> list[Pick]:
     """The worst operations of the top layer, the longest silences, the worst operations below."""
-    by_layer = [_apart(layer, case.rows(views.report_worst(layer, LOOKED_AT))) for layer in case.layers]
+    floors = {layer: floor_ns(parts, layer, LOOKED_AT) for layer in case.layers}
+    by_layer = [
+        _apart(layer, case.rows(views.report_worst(layer, floor, LOOKED_AT)))
+        for layer, floor in floors.items()
+    ]
     gaps = case.rows(views.report_gaps(SILENCES))
     silences = [
         Pick(-1 - index, str(row["layer"]), row, whole(row["duration_ns"]), 0)

@@ -82,7 +82,7 @@ def gather(case: Case) -> Material:
     ordered = sorted(material.summed(parts).items(), key=lambda item: _rank(*item[0]))
     thresholds = [material.threshold(layer, op, bins) for (layer, op), bins in ordered]
     slow = [(one.layer, one.op, one.slow_from_ns) for one in thresholds if one.slow_from_ns is not None]
-    picks = falls.picks(case)
+    picks = falls.picks(case, parts)
     near = falls.surroundings(case, picks)
     picks = falls.without_repeats(picks, near)
     rows = Material(

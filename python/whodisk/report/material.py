@@ -123,6 +123,25 @@ def threshold(layer: str, op: str, bins: Bins) -> Threshold:
     return Threshold(layer, op, median, slow, low, high if slow is None else min(high, slow - 1))
 
 
+def floor_ns(parts: dict[Key, Bins], layer: str, number: int) -> int:
+    """A latency that at least `number` operations of a layer reach, close to the highest such; 0 if there are fewer."""
+    cells = sorted(
+        (
+            pair
+            for key, bins in parts.items()
+            if key[0] == layer
+            for pair in zip(bins.low_ns, bins.n, strict=True)
+        ),
+        reverse=True,
+    )
+    seen = 0
+    for low, n in cells:
+        seen += n
+        if seen >= number:
+            return low
+    return 0
+
+
 def shown_devices(parts: dict[Key, Bins]) -> list[str]:
     """The devices that get lines of their own: those with the slowest operations."""
     slowest: dict[str, int] = {}
