@@ -1,5 +1,6 @@
-//! Bytes per sealed row of modelled 4 KiB random I/O, per table and column, and the sealing rate.
+//! Bytes per sealed row of modelled 4 KiB random I/O, per table and column, and the rates of sealing and verifying.
 //! Usage: bytes_at_rest FOLDER [ROWS]. Real cases are measured by `make bench`; this one is for choosing encodings.
+use case::meta::{CaseMeta, LayerMeta, State, SystemMeta};
 use case::schema::{flags, Layer, Op, OpRow, Stage};
 use case::sealed::{Names, SealWriter};
 use std::time::Instant;
@@ -89,45 +90,79 @@ fn row(
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let folder = std::path::PathBuf::from(args.next().expect("FOLDER"));
+    let dir = std::path::PathBuf::from(args.next().expect("FOLDER"));
     let rows: u64 = args.next().map_or(2_000_000, |n| n.parse().expect("ROWS"));
+    let mut meta = CaseMeta::new("lab", "0");
+    let mut seconds = 0.0;
+    let mut seal = SealWriter::create(&dir).expect("room in FOLDER");
     for layer in [Layer::App, Layer::Block] {
-        let dir = folder.join(layer.name());
-        let (mut random, mut names) = (Random(42), Names::default());
-        let (mut start_ns, mut sequence) = (0.0, [0u64; 4]);
-        let source: Vec<OpRow> = (0..rows)
-            .map(|n| {
-                let worker = random.below(4);
-                sequence[worker as usize] += 1;
-                start_ns += random.exponential(20_000.0);
-                row(
-                    &mut random,
-                    &mut names,
-                    layer,
-                    n,
-                    start_ns as i64,
-                    worker,
-                    sequence[worker as usize],
-                )
-            })
+        seconds += write_layer(&mut seal, layer, rows);
+        let stages = Stage::ALL
+            .iter()
+            .map(|s| (s.column().to_owned(), s.name().to_owned()))
             .collect();
-        std::fs::create_dir_all(&dir).expect("room in FOLDER");
-        let start = Instant::now();
-        let mut seal = SealWriter::create(&dir).expect("room in FOLDER");
-        for row in &source {
-            seal.op(layer, row, &names).expect("room in FOLDER");
-        }
-        let tables = seal.finish().expect("room in FOLDER");
-        let seconds = start.elapsed().as_secs_f64();
+        meta.layers.insert(
+            layer.name().into(),
+            LayerMeta {
+                rows,
+                stages,
+                join: "none".into(),
+            },
+        );
+    }
+    let start = Instant::now();
+    meta.tables = seal.finish().expect("room in FOLDER");
+    seconds += start.elapsed().as_secs_f64();
+    println!("seal: {:.2} M rows/s", 2.0 * rows as f64 / seconds / 1e6);
+    for layer in [Layer::App, Layer::Block] {
         let path = case::tables::ops_path(layer);
         println!(
-            "{}: {:.2} bytes per row, {:.2} M rows/s",
+            "{}: {:.2} bytes per row",
             layer.name(),
-            tables[&path].bytes as f64 / rows as f64,
-            rows as f64 / seconds / 1e6
+            meta.tables[&path].bytes as f64 / rows as f64
         );
         for (name, bytes) in case::sealed::column_bytes(&dir.join(path)).expect("the file just written") {
             println!("  {name:20} {:.3}", bytes as f64 / rows as f64);
         }
     }
+    meta.state = State::Sealed;
+    meta.write(&dir).expect("room in FOLDER");
+    SystemMeta::collect().write(&dir).expect("room in FOLDER");
+    let start = Instant::now();
+    let report = case::verify::verify(&dir).expect("the case just written");
+    println!(
+        "verify: {:.2} M rows/s",
+        2.0 * rows as f64 / start.elapsed().as_secs_f64() / 1e6
+    );
+    assert_eq!(report.problems, []);
+}
+
+/// Writes one layer and gives the seconds that the writer took.
+fn write_layer(seal: &mut SealWriter, layer: Layer, rows: u64) -> f64 {
+    let (mut random, mut names) = (Random(42), Names::default());
+    let (mut start_ns, mut sequence) = (0.0, [0u64; 4]);
+    let (mut seconds, mut block) = (0.0, Vec::new());
+    for n in 0..rows {
+        let worker = random.below(4);
+        sequence[worker as usize] += 1;
+        start_ns += random.exponential(20_000.0);
+        block.push(row(
+            &mut random,
+            &mut names,
+            layer,
+            n,
+            start_ns as i64,
+            worker,
+            sequence[worker as usize],
+        ));
+        if block.len() == 4096 || n + 1 == rows {
+            let start = Instant::now();
+            for row in &block {
+                seal.op(layer, row, &names).expect("room in FOLDER");
+            }
+            seconds += start.elapsed().as_secs_f64();
+            block.clear();
+        }
+    }
+    seconds
 }
