@@ -28,28 +28,32 @@ EPISODE_LENGTH_MAX = 4.0
 
 @dataclass(frozen=True)
 class TailSplit:
-    """Where a distribution of ratios falls apart into a body and a separate slow group.
+    """Where a distribution of ratios falls apart into a body and a slow group of its own.
 
-    ``threshold`` and ``gap`` are ratios: of ``beyond`` operations over ``threshold``, ``far`` are
-    even over ``threshold * gap``. ``index`` is the tail index a natural tail would have at least.
-    ``tests`` is how many splits were looked at.
+    The valley is the octave [``valley``, 2 ``valley``); ``hump`` is the ratio at which the densest
+    octave beyond it begins. ``in_valley`` and ``in_hump`` are operations in these octaves, ``beyond``
+    those over ``limit``. ``index`` is the tail index that a natural tail would have at least;
+    ``tests`` is how many valleys were looked at.
     """
 
-    threshold: float
-    gap: float
+    valley: float
+    hump: float
+    in_valley: int
+    in_hump: int
     beyond: int
-    far: int
     index: float
     tests: int
 
     @property
     def limit(self) -> float:
-        """Ratio from which on an operation counts as slow: the middle of the hole."""
-        return self.threshold * math.sqrt(self.gap)
+        """Ratio from which on an operation counts as slow: the middle of the valley."""
+        return self.valley * math.sqrt(2.0)
 
 
-#: Splits are looked for at half octaves of the ratio to typical, from 2x up.
-SPLIT_STEP = math.sqrt(2.0)
+#: Valleys are looked for in steps of half an octave.
+STEPS_PER_OCTAVE = 2
+#: The hump must be this many times as dense as the valley, per octave.
+HUMP_RATIO_MIN = 3.0
 #: No healthy tail is assumed to be thinner than this index, whatever the body looks like.
 TAIL_INDEX_MAX = 2.0
 
@@ -58,63 +62,72 @@ def find_split(ratios: Floats, counts: Ints) -> TailSplit | None:
     """Looks for a slow group that is separate from the body of a distribution.
 
     `ratios` are latencies over their stratum's typical (ascending), `counts` operations at each.
-    A natural tail only gets thinner on its way out: if N operations lie beyond t, at most
-    N * gap^-index are expected beyond gap * t, where index is what the body showed up to t (never
-    taken thinner than `TAIL_INDEX_MAX`). A slow group of its own leaves a hole after t and so breaks
-    this. Among all splits the one with the largest likelihood ratio wins; None if no split has more
-    operations far out than that. Scale-free: multiplying all latencies changes nothing.
+    Natural tails (log-normal, exponential, Pareto, queueing) have one thing in common whatever their
+    weight: counted per octave they only get thinner on their way out. A cause that acts now and
+    then adds a second hump. So: among all octaves beyond the 75th percentile the one whose emptiness,
+    compared with the densest octave further out, is least likely if both were equally dense. None if
+    no octave further out is `HUMP_RATIO_MIN` times as dense. Scale-free: multiplying all latencies
+    changes nothing.
     """
     total = int(counts.sum())
     if total < 2:
         return None
     above = total - np.concatenate(([0], np.cumsum(counts)))
-
-    def beyond(threshold: float) -> int:
-        return int(above[np.searchsorted(ratios, threshold, side="right")])
-
     start = max(1.05, quantile_from_bins(ratios, counts, 0.75))
-    share_at_start = max(beyond(start), 1) / total
-    octaves = max(1, math.ceil(2 * math.log2(max(float(ratios[-1]), 4.0))))
-    thresholds = [2.0 * SPLIT_STEP**step for step in range(octaves)]
-    gaps = [2.0**step for step in range(1, 13)]
-    best: tuple[float, TailSplit] | None = None
-    tests = sum(1 for t in thresholds for g in gaps if t * g <= float(ratios[-1]))
-    for threshold in thresholds:
-        count = beyond(threshold)
-        if threshold < start or count == 0:
-            continue
-        index = _index(share_at_start, count / total, threshold / start)
-        for gap in gaps:
-            far = beyond(threshold * gap)
-            if far == 0:
-                break
-            score = count * _divergence(far / count, gap**-index)
-            if far / count > gap**-index and (best is None or score > best[0]):
-                best = (score, TailSplit(threshold, gap, count, far, index, tests))
-    return best[1] if best else None
+    steps = max(1, math.ceil(STEPS_PER_OCTAVE * math.log2(max(1.0, float(ratios[-1]) / start))) + 1)
+    edges = start * np.exp2(np.arange(steps + 2 * STEPS_PER_OCTAVE) / STEPS_PER_OCTAVE)
+    beyond = above[np.searchsorted(ratios, edges, side="right")]
+    density = beyond[:-STEPS_PER_OCTAVE] - beyond[STEPS_PER_OCTAVE:]
+    scores = np.zeros(len(density))
+    humps = np.zeros(len(density), np.int64)
+    for valley in range(len(density) - STEPS_PER_OCTAVE):
+        hump = valley + STEPS_PER_OCTAVE + int(np.argmax(density[valley + STEPS_PER_OCTAVE :]))
+        humps[valley] = hump
+        if density[hump] >= HUMP_RATIO_MIN * max(density[valley], 1 / HUMP_RATIO_MIN):
+            scores[valley] = _imbalance(int(density[valley]), int(density[hump]))
+    if scores.max(initial=0.0) <= 0.0:
+        return None
+    # Of equally empty valleys the one in the middle, away from both sides.
+    best = np.flatnonzero(scores == scores.max())
+    valley = int(best[len(best) // 2])
+    hump = int(humps[valley])
+    middle = float(edges[valley]) * math.sqrt(2.0)
+    return TailSplit(
+        valley=float(edges[valley]),
+        hump=float(edges[hump]),
+        in_valley=int(density[valley]),
+        in_hump=int(density[hump]),
+        beyond=int(above[np.searchsorted(ratios, middle, side="right")]),
+        index=_index(0.25, int(beyond[valley]) / total, float(edges[valley]) / start),
+        tests=len(density),
+    )
+
+
+def _imbalance(few: int, many: int) -> float:
+    """Log likelihood ratio of two counts against equal expectations (nats)."""
+    whole = few + many
+    return sum(n * math.log(2.0 * n / whole) for n in (few, many) if n)
 
 
 def _index(share_start: float, share_end: float, ratio: float) -> float:
     """Tail index between two points of a survival function, between 0.05 and `TAIL_INDEX_MAX`."""
-    if ratio <= 1.0 or share_end >= share_start:
+    if ratio <= 1.0 or share_end >= share_start or share_end <= 0:
         return 0.05
     return min(TAIL_INDEX_MAX, max(0.05, math.log(share_start / share_end) / math.log(ratio)))
 
 
-def _divergence(observed: float, expected: float) -> float:
-    """Binomial divergence per trial (nats)."""
-    parts = ((observed, expected), (1.0 - observed, 1.0 - expected))
-    return sum(p * math.log(p / q) for p, q in parts if p > 0.0)
+def tail_p(split: TailSplit, worst: Floats) -> float:
+    """Probability that a natural tail puts that many episodes into the hump or beyond it.
 
-
-def tail_p(split: TailSplit, beyond: int, far: int) -> float:
-    """Probability that a natural tail puts `far` of `beyond` episodes past the split's gap.
-
-    Bonferroni over every split that was looked at.
+    `worst` is the largest ratio of each slow episode. If N episodes lie beyond the valley's begin, a
+    tail of the split's index puts at most N (hump / valley)^-index of them beyond the hump's begin.
+    The operations in the valley count as episodes, each of its own. Bonferroni over the valleys.
     """
-    if beyond <= 0 or far <= 0:
+    far = int((worst >= split.hump).sum())
+    if far == 0:
         return 1.0
-    p = float(distributions.binom.sf(far - 1, beyond, split.gap**-split.index))
+    chance = (split.hump / split.valley) ** -split.index
+    p = float(distributions.binom.sf(far - 1, len(worst) + split.in_valley, chance))
     return min(1.0, p * max(split.tests, 1))
 
 

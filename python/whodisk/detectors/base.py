@@ -24,7 +24,7 @@ SHARE_OF_LATENCY_MIN = 0.05
 #: ... or this part of the slow operations' excess, beyond what chance gives, ...
 SHARE_OF_EXCESS_MIN = 0.20
 #: ... provided that it is worth mentioning at all: this part of all latency.
-SHARE_OF_LATENCY_FLOOR = 0.01
+SHARE_OF_LATENCY_FLOOR = 0.02
 
 
 def large_enough(share_of_latency: float, share_of_excess: float) -> bool:

@@ -30,6 +30,8 @@ from whodisk.views import STAGES
 
 #: A device is named when its slow episodes are this unlikely to fall on it by chance.
 DEVICE_P_MAX = 0.01
+#: If this part of the slow operations is of one kind, the claim speaks of that kind.
+MOSTLY = 0.9
 
 REMEDIES = {
     "device": "Look at the device and what is below it (firmware, media, path, host of a virtual disk); the host "
@@ -154,13 +156,11 @@ def _p_value(context: Context, suspect: Suspect) -> float:
 
 
 def _family_p(slow: SlowSet, members: Bools, number: int) -> float:
-    """Tail test on the largest operation of each episode; what lies in the hole counts singly."""
-    split = slow.families[number].split
-    in_hole = max(0, split.beyond - round(int((slow.family == number).sum()) * slow.thinning))
+    """Tail test on the largest operation of each episode."""
     numbers = episodes(slow.start_ns[members], slow.end_ns[members])
     worst = np.zeros(int(numbers.max()) + 1)
     np.maximum.at(worst, numbers, slow.ratio[members])
-    return tail_p(split, len(worst) + in_hole, int((worst > split.threshold * split.gap).sum()))
+    return tail_p(slow.families[number].split, worst)
 
 
 def _device(context: Context, suspect: Suspect) -> str | None:
@@ -177,7 +177,9 @@ def _device(context: Context, suspect: Suspect) -> str | None:
     index = {name: number for number, name in enumerate(sorted(operations))}
     held = np.zeros((suspect.episodes, len(index)))
     np.add.at(
-        held, (suspect.numbers, np.array([index[name] for name in names])), context.slow.excess_ns[suspect.chosen]
+        held,
+        (suspect.numbers, np.array([index[name] for name in names])),
+        context.slow.excess_ns[suspect.chosen],
     )
     owned = np.bincount(np.argmax(held, axis=1), minlength=len(index))
     top = sorted(operations)[int(np.argmax(owned))]
@@ -204,10 +206,12 @@ def _claim(context: Context, suspect: Suspect, device: str | None, share_of_late
     stage_ns = slow.stage_ns[chosen, suspect.stage]
     typical_stage_ns = stage_ns - slow.stage_excess_ns[chosen, suspect.stage]
     kinds, sizes = np.unique(slow.op[chosen].astype(str), return_counts=True)
-    kind = words.plural_op(str(kinds[np.argmax(sizes)])) if len(kinds) == 1 else "operations"
+    main = str(kinds[np.argmax(sizes)])
+    kind = words.plural_op(main) if sizes.max() >= MOSTLY * chosen.sum() else "operations"
     place = f" of {device}" if device and STAGES[suspect.stage] in ("device", "queue", "interrupt") else ""
-    total = sum(s.operations for s in context.survey.strata if s.op in kinds)
-    every = total / max(1.0, chosen.sum() * slow.thinning)
+    counted = [main] if kind != "operations" else list(kinds)
+    total = sum(s.operations for s in context.survey.strata if s.op in counted)
+    every = total / max(1.0, np.isin(slow.op[chosen].astype(str), counted).sum() * slow.thinning)
     return (
         f"1 in {words.significant(every)} {kind} took {words.duration(float(np.median(slow.latency_ns[chosen])))} "
         f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical, and the time was lost in the "
@@ -248,8 +252,8 @@ DETECTOR = Detector(
     name="stage_blame",
     needs=("judged.start_ns", "judged.latency_ns"),
     needs_stages=("queue", "device", "interrupt", "reap", "fs", "app"),
-    null_model="slow episodes are the natural tail of the body (tail index as measured in the body, at most 2), "
-    "spread at random over time",
+    null_model="slow episodes are the natural tail of the body, which per octave only gets thinner on its way out "
+    "(tail index as measured in the body, at most 2), spread at random over time",
     smallest_effect="5 % of all latency; or 20 % of the slow operations' excess and 1 % of all latency",
     run=run,
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from whodisk import words
@@ -21,12 +23,12 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
     """Prints a verdict. Everything of the case is printed as plain text, never as markup."""
     out = console or Console(highlight=False)
     out.print(Text(verdict.status.upper(), STYLES[verdict.status]), end="")
-    out.print(_item(f"{verdict.case}, {words.things(verdict.operations, 'operation')} judged"))
+    _say(out, f"{verdict.case}, {words.things(verdict.operations, 'operation')} judged", 2)
     if verdict.simulated:
         out.print(Text("This case comes from a model, not from a machine.", "italic"))
     out.print()
     for sentence in verdict.summary:
-        out.print(Text(sentence))
+        _say(out, sentence)
     _time(verdict, out)
     for number, finding in enumerate(verdict.findings, 1):
         _finding(number, finding, out)
@@ -49,20 +51,20 @@ def _time(verdict: Verdict, out: Console) -> None:
     for op, shares in verdict.where_time_goes.items():
         parts = sorted(shares.items(), key=lambda item: -item[1])
         text = ", ".join(f"{stage} {words.percent(share)}" for stage, share in parts if share >= 0.0005)
-        out.print(_item(f"{op}: {text}"))
+        _say(out, f"{op}: {text}", 2)
 
 
 def _finding(number: int, finding: Finding, out: Console) -> None:
     out.print()
     because = f", because of {finding.culprit.because_of}" if finding.culprit.because_of else ""
     out.print(Text(f"Finding {number}: {finding.culprit.kind} {finding.culprit.name}{because}", "bold"))
-    out.print(_item(f"{finding.claim}"))
-    out.print(_item(f"Against: {finding.baseline}."))
-    out.print(_item(f"Effect: {_effect(finding)}; q = {finding.q_value:.1e}; by {finding.detector}."))
+    _say(out, f"{finding.claim}", 2)
+    _say(out, f"Against: {finding.baseline}.", 2)
+    _say(out, f"Effect: {_effect(finding)}; q = {finding.q_value:.1e}; by {finding.detector}.", 2)
     for evidence in finding.evidence:
         _evidence(evidence, out)
-    out.print(_item(f"What would refute it: {finding.refute}"))
-    out.print(_item(f"What to do: {finding.remedy}"))
+    _say(out, f"What would refute it: {finding.refute}", 2)
+    _say(out, f"What to do: {finding.remedy}", 2)
 
 
 def _effect(finding: Finding) -> str:
@@ -84,7 +86,7 @@ def _number(value: float | None, unit: str) -> str:
 
 
 def _evidence(evidence: Evidence, out: Console) -> None:
-    out.print(_item(f"Evidence: {evidence.what}"))
+    _say(out, f"Evidence: {evidence.what}", 2)
     if not evidence.rows:
         return
     # Identifiers are for the JSON and the report; here they would only cost width.
@@ -109,9 +111,12 @@ def _cell(name: str, value: Cell) -> str:
     return str(value)
 
 
-def _item(text: str) -> Padding:
-    """A paragraph indented by two columns, also where it wraps."""
-    return Padding(Text(text), (0, 0, 0, 2))
+def _say(out: Console, text: str, indent: int = 0, style: str = "") -> None:
+    """Prints a paragraph, wrapped at spaces but never between a number and its unit."""
+    glued = re.sub(r"(?<=\d) (?=(?:ns|us|ms|s|%|KiB|MiB|GiB|B)\b|%)", "\u00a0", text)
+    space = " " * indent
+    for line in textwrap.wrap(glued, max(20, out.width), initial_indent=space, subsequent_indent=space):
+        out.print(Text(line.replace("\u00a0", " "), style), soft_wrap=True)
 
 
 def _lines(title: str, lines: list[str], out: Console) -> None:
@@ -120,4 +125,4 @@ def _lines(title: str, lines: list[str], out: Console) -> None:
     out.print()
     out.print(Text(title, "bold"))
     for line in lines:
-        out.print(_item(line))
+        _say(out, line, 2)
