@@ -78,3 +78,8 @@ def write_spec(name: str, body: str) -> Path:
     path = WORK / name
     path.write_text(f"[workload]\n{body}\n", encoding="utf-8")
     return path
+
+
+def one_line(spec: Path) -> str:
+    """A specification as it is shown beside its result."""
+    return "; ".join(spec.read_text(encoding="utf-8").splitlines()[1:])

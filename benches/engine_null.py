@@ -21,7 +21,7 @@ from common import (
     tool_version,
     write_json,
 )
-from engine import WORK, Arms, fio_command, ours_command, write_spec
+from engine import WORK, Arms, fio_command, one_line, ours_command, write_spec
 
 BAR = 1.5
 
@@ -49,7 +49,7 @@ def main() -> int:
         options.rounds,
     )
     print(f"machine: {machine(WORK)}; {tool_version(['fio', '--version'])}")
-    print(f"whodisk: {shlex.join(ours_command(spec, WORK / 'raw'))}   # {spec.read_text().split()!r}")
+    print(f"whodisk: {shlex.join(ours_command(spec, WORK / 'raw'))}   # {one_line(spec)}")
     print(f"fio:     {shlex.join(fio)}   # and --write_lat_log=...")
     for name, values in samples.items():
         print(summary_line(name, values, "IOPS"))

@@ -54,5 +54,11 @@ pub enum WorkloadError {
     },
     /// The log of operations could not be written. The operations already flushed are kept.
     #[error(transparent)]
-    Case(#[from] case::CaseError),
+    Case(Box<case::CaseError>),
+}
+
+impl From<case::CaseError> for WorkloadError {
+    fn from(error: case::CaseError) -> Self {
+        WorkloadError::Case(Box::new(error))
+    }
 }

@@ -10,6 +10,7 @@ use case::rows::AppRow;
 use case::schema::EventRow;
 use std::cell::UnsafeCell;
 use std::io::Write;
+use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -33,7 +34,8 @@ const EVENTS_MAX: u64 = 1000;
 struct Padded(AtomicU64);
 
 struct Ring {
-    rows: Box<[UnsafeCell<AppRow>]>,
+    /// Uninitialised, so that a slow worker never touches most of its memory.
+    rows: Box<[MaybeUninit<UnsafeCell<AppRow>>]>,
     /// Rows ever published by the producer.
     tail: Padded,
     /// Rows ever taken by the consumer; `tail - head <= RING_ROWS`.
@@ -47,14 +49,20 @@ unsafe impl Sync for Ring {}
 
 impl Ring {
     fn new() -> Ring {
-        let rows = (0..RING_ROWS)
-            .map(|_| UnsafeCell::new(AppRow::default()))
-            .collect();
+        let rows = Box::new_uninit_slice(RING_ROWS);
         Ring {
             rows,
             tail: Padded::default(),
             head: Padded::default(),
         }
+    }
+
+    /// The cell of row `index`, counted since the beginning; valid for the cells after it too.
+    #[inline]
+    fn cell(&self, index: u64) -> *mut AppRow {
+        let place = index as usize & (RING_ROWS - 1);
+        // SAFETY: `place` lies within the slice.
+        UnsafeCell::raw_get(unsafe { self.rows.as_ptr().add(place) }.cast())
     }
 }
 
@@ -125,9 +133,8 @@ impl Producer {
         if self.tail - self.head == RING_ROWS as u64 && !self.wait_for_room() {
             return;
         }
-        let cell = &self.ring.rows[self.tail as usize & (RING_ROWS - 1)];
         // SAFETY: this is the only producer, and `tail - head < RING_ROWS`: the consumer is done with the cell.
-        unsafe { *cell.get() = *row };
+        unsafe { self.ring.cell(self.tail).write(*row) };
         self.tail += 1;
     }
 
@@ -185,10 +192,10 @@ impl Stream {
         while self.head < tail {
             let begin = self.head as usize & (RING_ROWS - 1);
             let count = (tail - self.head).min((RING_ROWS - begin) as u64).min(4096) as usize;
-            // SAFETY: rows `head..tail` are published and not yet taken, so the producer leaves them
-            // alone; `UnsafeCell<AppRow>` has the layout of `AppRow`.
-            let rows: &[AppRow] =
-                unsafe { std::slice::from_raw_parts(self.ring.rows[begin].get().cast_const(), count) };
+            let first = self.ring.cell(self.head).cast_const();
+            // SAFETY: rows `head..tail` are published, so they are written, and not yet taken, so the
+            // producer leaves them alone; `begin + count` does not pass the end of the ring.
+            let rows: &[AppRow] = unsafe { std::slice::from_raw_parts(first, count) };
             self.writer.push_many(rows)?;
             self.head += count as u64;
             self.ring.head.0.store(self.head, Ordering::Release);

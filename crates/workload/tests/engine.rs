@@ -520,3 +520,68 @@ fn a_seed_repeats_a_run() {
         accesses(&run(memory_folder(), body))
     );
 }
+
+/// A loop device over a file; detached at the end.
+struct Loop(String);
+
+impl Loop {
+    /// None, with the reason printed, where this test may not make one.
+    fn new(file: &Path) -> Option<Loop> {
+        let made = std::process::Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(file)
+            .output();
+        match made {
+            Ok(made) if made.status.success() => {
+                Some(Loop(String::from_utf8_lossy(&made.stdout).trim().into()))
+            }
+            Ok(made) => {
+                eprintln!(
+                    "SKIP: no loop device: {}",
+                    String::from_utf8_lossy(&made.stderr).trim()
+                );
+                None
+            }
+            Err(error) => {
+                eprintln!("SKIP: losetup: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup")
+            .args(["--detach", &self.0])
+            .status();
+    }
+}
+
+#[test]
+fn a_device_is_written_only_with_permission() {
+    let folder = disk_folder();
+    std::fs::write(folder.path().join("image"), vec![7; 4 << 20]).expect("an image");
+    let Some(device) = Loop::new(&folder.path().join("image")) else {
+        return;
+    };
+    let target = format!(
+        "targets = [\"{}\"]\nqueue_depth = 8\noperations = 1009\n",
+        device.0
+    );
+    let error = try_run(&folder, &format!("{target}read = \"50%\""), None)
+        .expect_err("no permission")
+        .to_string();
+    assert!(
+        error.contains("found a block device") && error.contains("allow_overwrite"),
+        "{error}"
+    );
+    let too_large = format!("{target}file_size = \"8MiB\"");
+    let error = try_run(&folder, &too_large, None)
+        .expect_err("too large")
+        .to_string();
+    assert!(error.contains("8 MiB") && error.contains("4 MiB"), "{error}");
+    let ran = run(folder, &format!("{target}read = \"50%\"\nallow_overwrite = true"));
+    assert_eq!((ran.summary.ops, ran.summary.errors), (1009, 0));
+    assert_eq!(ran.summary.targets[0].size_bytes, 4 << 20);
+}

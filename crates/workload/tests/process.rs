@@ -9,7 +9,8 @@ use workload::{RunOptions, Spec};
 
 const FOLDER: &str = "WHODISK_TEST_FOLDER";
 const SPEC: &str = "WHODISK_TEST_SPEC";
-const FORBID: &str = "WHODISK_TEST_FORBID_IO_URING";
+/// `io_uring` or `large_files`.
+const FORBID: &str = "WHODISK_TEST_FORBID";
 
 /// Not a test of its own: the child of the other tests, which runs what its environment says.
 #[test]
@@ -17,8 +18,10 @@ fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
     };
-    if std::env::var_os(FORBID).is_some() {
-        forbid_io_uring();
+    match std::env::var(FORBID).as_deref() {
+        Ok("io_uring") => forbid_io_uring(),
+        Ok("large_files") => forbid_large_files(),
+        _ => {}
     }
     let spec = Spec::parse(&std::env::var(SPEC).expect("a specification"), "test").expect("a good one");
     let stop = AtomicBool::new(false);
@@ -36,15 +39,13 @@ fn child() {
     }
 }
 
-fn start(folder: &Path, spec: &str, forbid: bool) -> Child {
+fn start(folder: &Path, spec: &str, forbid: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
         .args(["--exact", "child", "--nocapture"])
         .env(FOLDER, folder)
         .env(SPEC, spec);
-    if forbid {
-        command.env(FORBID, "1");
-    }
+    command.env(FORBID, forbid);
     command
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -88,11 +89,54 @@ fn forbid_io_uring() {
     assert!(installed, "seccomp: {}", std::io::Error::last_os_error());
 }
 
+/// Lets every file end at 1 MiB, as a full disk would.
+fn forbid_large_files() {
+    let limit = libc::rlimit {
+        rlim_cur: 1 << 20,
+        rlim_max: 1 << 20,
+    };
+    // SAFETY: plain calls; the limit is valid.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
+    }
+}
+
+/// The rows of a stream that may lack its end.
+fn good_rows(stream: &Path) -> Vec<AppRow> {
+    let mut reader = RawReader::<AppRow>::open(stream).expect("a readable stream");
+    let (mut rows, mut batch) = (Vec::new(), Vec::new());
+    while reader.next_batch(&mut batch).expect("a batch") {
+        rows.append(&mut batch);
+    }
+    rows
+}
+
+#[test]
+fn a_log_that_cannot_grow_ends_the_run_and_keeps_its_rows() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let spec = "[workload]\ntargets = [\"null\"]\nqueue_depth = 64\nworkers = 2\nduration = \"1h\"";
+    let child = start(folder.path(), spec, "large_files");
+    let Output { stderr, .. } = child.wait_with_output().expect("its output");
+    let said = String::from_utf8_lossy(&stderr);
+    assert!(
+        said.contains("refused: ") && said.contains(".arrows: cannot write raw batch"),
+        "{said}"
+    );
+    assert!(!said.contains("panicked"), "{said}");
+    let rows = good_rows(&folder.path().join("app/worker-000.arrows"));
+    assert!(rows.len() > 10_000, "{} rows", rows.len());
+    assert!(
+        rows.windows(2).all(|pair| pair[1].op_id == pair[0].op_id + 1),
+        "no holes"
+    );
+}
+
 #[test]
 fn a_killed_run_loses_less_than_the_last_second() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let spec = "[workload]\ntargets = [\"null\"]\nrate = \"1000/s\"\nqueue_depth = 4\nduration = \"1h\"";
-    let mut child = start(folder.path(), spec, false);
+    let mut child = start(folder.path(), spec, "");
     let stream = folder.path().join("app/worker-000.arrows");
     let deadline = Instant::now() + Duration::from_secs(20);
     while !stream.exists() && Instant::now() < deadline {
@@ -103,11 +147,7 @@ fn a_killed_run_loses_less_than_the_last_second() {
     let killed_ns = workload::clock::mono_ns();
     child.wait().expect("the end of the child");
 
-    let mut reader = RawReader::<AppRow>::open(&stream).expect("a readable stream");
-    let (mut rows, mut batch) = (Vec::new(), Vec::new());
-    while reader.next_batch(&mut batch).expect("a batch") {
-        rows.append(&mut batch);
-    }
+    let rows = good_rows(&stream);
     let last = rows.last().expect("rows");
     assert!(
         killed_ns - last.reap_ns < 1_000_000_000,
@@ -131,7 +171,7 @@ fn forbidden_io_uring_is_explained() {
     let spec = format!(
         "[workload]\ntargets = [{target:?}]\nfile_size = \"1MiB\"\nio = \"buffered\"\nworkers = 3\noperations = 10"
     );
-    let Output { stderr, .. } = start(folder.path(), &spec, true)
+    let Output { stderr, .. } = start(folder.path(), &spec, "io_uring")
         .wait_with_output()
         .expect("its output");
     let said = String::from_utf8_lossy(&stderr);
