@@ -115,7 +115,7 @@ def threshold(layer: str, op: str, bins: Bins) -> Threshold:
     median = max(1, bins.high_ns[bins.at(0.5)])
     latency = np.sqrt(np.maximum(bins.low_ns, 1) * np.maximum(bins.high_ns, 1).astype(np.float64))
     split = find_split(latency / median, np.array(bins.n, dtype=np.int64))
-    limit = split.threshold * median if split else SLOW_FACTOR * median
+    limit = split.limit * median if split else SLOW_FACTOR * median
     if split is None:
         limit = max(limit, bins.low_ns[bins.at(1 - max(SLOW_PART, 1 / bins.ops) + 1e-12)])
     slow = next((low for low in bins.low_ns if low >= limit), None)

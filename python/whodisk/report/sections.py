@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from whodisk import words
-from whodisk.findings import Effect, Evidence, Expectation, Finding, Verdict
+from whodisk.findings import CULPRIT_KINDS, Effect, Evidence, Expectation, Finding, Verdict
 from whodisk.report import units
 from whodisk.report.falls import Pick, thread, what, where
 from whodisk.report.markup import Child, Markup, join, tag
@@ -123,7 +123,7 @@ def _finding(finding: Finding, opened: bool) -> Markup:
     summary = tag("summary", tag("span", finding.claim, class_="claim"), effect)
     culprit = f"{finding.culprit.kind} {finding.culprit.name}"
     if finding.culprit.because_of:
-        culprit += f", because of {finding.culprit.because_of}"
+        culprit += f", because of {_spoken(finding.culprit.because_of)}"
     body = pairs(
         [
             ("culprit", culprit),
@@ -151,6 +151,12 @@ def _effect_note(effect: Effect) -> str:
     return f"{effect.metric}, 95 %: {low} to {high}"
 
 
+def _spoken(name: str) -> str:
+    """'device nvme0n1' out of 'device:nvme0n1'."""
+    kind, colon, rest = name.partition(":")
+    return f"{kind} {rest}" if colon and kind in CULPRIT_KINDS else name
+
+
 def _share_bar(finding: Finding) -> Markup:
     part = min(1.0, max(0.0, finding.share_of_excess))
     bar = tag("span", tag("i", style=f"width:{part * 100:.2f}%"), class_="share")
@@ -166,7 +172,8 @@ def _strength(finding: Finding) -> str:
 
 
 def _evidence(item: Evidence) -> Markup:
-    body: list[Child] = [tag("div", item.what)]
+    """One fact that opens to its rows and its query."""
+    body: list[Child] = []
     if item.rows:
         head = list(item.rows[0])
         numeric = [i for i, name in enumerate(head) if _numeric([row.get(name) for row in item.rows])]
@@ -176,8 +183,8 @@ def _evidence(item: Evidence) -> Markup:
             body.append(tag("p", f"and {len(item.rows) - EVIDENCE_ROWS} more rows", class_="muted"))
     if item.query:
         copy = tag("button", "Copy", type="button", data_copy=True)
-        body.append(tag("details", tag("summary", "query"), tag("pre", item.query), copy, class_="query"))
-    return tag("div", *body, class_="evidence")
+        body.append(tag("div", tag("pre", item.query), copy, class_="query"))
+    return tag("details", tag("summary", item.what), *body, class_="evidence")
 
 
 def _heading(name: str) -> str:
@@ -211,7 +218,7 @@ def cleared(verdict: Verdict) -> Markup:
     """What is innocent, and how well that is known."""
     rows = [
         (
-            item.what,
+            _spoken(item.what),
             item.bound,
             f"{item.quantile * 100:.7g} %",
             f"{item.confidence * 100:.4g} %",
@@ -512,7 +519,7 @@ def _workload(workload: Any) -> Markup | None:
     if not workload:
         return None
     text = json.dumps(workload, indent=1, sort_keys=True, ensure_ascii=False)
-    return tag("details", tag("summary", "specification and summary"), tag("pre", text), class_="query")
+    return tag("details", tag("summary", "specification and summary"), tag("pre", text), class_="evidence")
 
 
 def system(case: Case) -> Markup:
