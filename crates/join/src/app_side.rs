@@ -215,6 +215,7 @@ impl<'a> AppSide<'a> {
         match ready.below {
             Below::Joined { .. } => out.counts.joined += 1,
             Below::Unobserved => {}
+            Below::Unknown if worker.about.null => out.counts.unjoined_null += 1,
             Below::Unknown if op == Op::Sync => out.counts.unjoined_sync += 1,
             Below::Unknown if worker.about.direct => out.counts.unjoined_direct += 1,
             Below::Unknown => out.counts.unjoined_buffered += 1,

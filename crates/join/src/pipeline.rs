@@ -73,6 +73,8 @@ pub struct Worker {
     pub files: Vec<String>,
     /// Direct I/O: its operations reach the block layer as requests of their own.
     pub direct: bool,
+    /// The engine's null target: its operations never enter the kernel.
+    pub null: bool,
     /// Fixed rate instead of a closed loop.
     pub rate: bool,
 }
@@ -121,6 +123,8 @@ pub struct Counts {
     pub unjoined_sync: u64,
     /// Operations through the page cache, whose requests carry no id.
     pub unjoined_buffered: u64,
+    /// Operations on the engine's null target, which has no requests.
+    pub unjoined_null: u64,
     /// Requests that carry an id of ours which no app stream has.
     pub unclaimed_requests: u64,
     /// Merge rows whose request is not in the block stream.

@@ -28,6 +28,7 @@ fn inputs<'a>(
         comm: Some(format!("worker-{number}")),
         files: vec!["/data".into()],
         direct: true,
+        null: false,
         rate: false,
     };
     Inputs {

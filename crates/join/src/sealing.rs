@@ -349,7 +349,7 @@ fn find_workers(dir: &Path) -> Result<Vec<(Worker, FileStream)>, CaseError> {
 fn read_worker(number: u16, path: &Path) -> Result<Worker, CaseError> {
     let reader = RawReader::<AppRow>::open(path)?;
     let integer = |key| reader.metadata(key).and_then(|value| value.parse::<i32>().ok());
-    let files = match reader.metadata("files") {
+    let files: Vec<String> = match reader.metadata("files") {
         None => Vec::new(),
         Some(json) => serde_json::from_str(json).map_err(|error| {
             let hint = "the stream was not written by whodisk's engine";
@@ -362,13 +362,16 @@ fn read_worker(number: u16, path: &Path) -> Result<Worker, CaseError> {
             )
         })?,
     };
+    // A file of that name is "./null".
+    let null = files == ["null"];
     Ok(Worker {
         number,
+        null,
         pid: integer("pid"),
         tid: integer("tid"),
         comm: reader.metadata("comm").map(str::to_owned),
         files,
-        direct: reader.metadata("direct") == Some("true"),
+        direct: !null && reader.metadata("direct") == Some("true"),
         rate: reader.metadata("loop") == Some("rate"),
     })
 }

@@ -57,6 +57,10 @@ fn write_meta(dir: &Path, state: State) {
 /// A closed loop of two workers; every 16th operation is merged into its neighbour's request, every
 /// 1000th is a sync.
 fn write_raw(dir: &Path, whole: bool) {
+    write_operations(dir, whole, OPERATIONS);
+}
+
+fn write_operations(dir: &Path, whole: bool, operations: u64) {
     let raw = dir.join("raw");
     let mut block = RawWriter::<BlockRow>::create(&raw.join("block/block.arrows"), &[]).unwrap();
     let mut merges =
@@ -78,7 +82,7 @@ fn write_raw(dir: &Path, whole: bool) {
                 .unwrap()
         })
         .collect();
-    for i in 0..OPERATIONS {
+    for i in 0..operations {
         for worker in 0..WORKERS {
             let start_ns = START_NS + 1_000_000 + i * 200_000 + worker * 1000;
             let sync = i % 1000 == 999;
@@ -368,5 +372,24 @@ fn damaged_inputs_are_named() {
         report.missing.iter().any(|text| text.contains("3 events lost")),
         "{:?}",
         report.missing
+    );
+}
+
+/// `cargo test --release -p whodisk-join --test seal -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement, not a check"]
+fn speed() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    write_meta(dir, State::Recorded);
+    write_operations(dir, true, 1_000_000);
+    let begin = std::time::Instant::now();
+    let summary = seal_quietly(dir);
+    let seconds = begin.elapsed().as_secs_f64();
+    let rows: u64 = summary.rows.values().sum();
+    let held = summary.counts.unwrap().rows_held_max;
+    println!(
+        "{rows} operations sealed in {seconds:.2} s: {:.0} ns each, at most {held} held",
+        seconds * 1e9 / rows as f64
     );
 }
