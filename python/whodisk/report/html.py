@@ -336,7 +336,7 @@ def _worst(case: Case, rows: Material) -> Markup | None:
         "shows the operation's stages one after the other; below it stand its requests where they really happened, "
         "the thread's silence (hatched), and what else the thread had in flight."
     )
-    plot = tag("div", tag("div", class_="plot", id="waterfall"), _no_script(), class_="chart")
+    plot = tag("div", tag("div", class_="plot", id="waterfall", role="figure"), _no_script(), class_="chart")
     table = sections.worst_table(case, rows.picks)
     beside = {
         bar[4] for fall in rows.pictures["waterfalls"] for row in fall["rows"] for bar in row.get("lane", [])
@@ -369,7 +369,12 @@ def _recorded(case: Case, rows: Material) -> Markup:
 
 def _chart(name: str) -> Markup:
     controls = tag("div", class_="controls", id=f"{name}-controls")
-    return join([controls, tag("div", tag("div", class_="plot", id=name), _no_script(), class_="chart")])
+    return join(
+        [
+            controls,
+            tag("div", tag("div", class_="plot", id=name, role="figure"), _no_script(), class_="chart"),
+        ]
+    )
 
 
 def _no_script() -> Markup:

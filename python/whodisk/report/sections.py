@@ -67,7 +67,7 @@ def verdict_head(verdict: Verdict) -> Markup:
     status = STATUS_WORDS[verdict.status] + (" (simulated)" if verdict.simulated else "")
     sentences = [tag("p", sentence, class_="more") for sentence in more]
     said = " ".join(verdict.summary)
-    if verdict.status == "limited" and verdict.limit and verdict.limit not in said:
+    if verdict.status == "limited" and verdict.limit and verdict.limit.lower() not in said.lower():
         sentences.append(tag("p", "Limit: ", verdict.limit, class_="more"))
     unsaid = [item for item in verdict.expectations if item.sentence not in said]
     sentences += [tag("p", _expectation(item), class_="more") for item in unsaid]
