@@ -14,7 +14,15 @@ from scipy import stats as distributions
 
 from whodisk import words
 from whodisk.detectors import reference
-from whodisk.detectors.base import Candidate, Context, Detector, Result, large_enough
+from whodisk.detectors.base import (
+    ORDINARY_WAIT_NS,
+    SHARE_OF_LATENCY_MIN,
+    Candidate,
+    Context,
+    Detector,
+    Result,
+    large_enough,
+)
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.slow import APP, SlowSet
 from whodisk.stats import (
@@ -30,6 +38,8 @@ from whodisk.views import STAGES
 
 #: A device is named when its slow episodes are this unlikely to fall on it by chance.
 DEVICE_P_MAX = 0.01
+#: Stages in which the submitter itself works, or waits for its CPU.
+ON_CPU = ("app", "fs", "reap", "runqueue")
 #: If this part of the slow operations is of one kind, the claim speaks of that kind.
 MOSTLY = 0.9
 
@@ -114,8 +124,17 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         explains=chosen,
         share_low=low,
         share_high=high,
-        large=large_enough(share_of_latency, share),
+        large=_large(context, suspect, share_of_latency, share),
     )
+
+
+def _large(context: Context, suspect: Suspect, share_of_latency: float, share_of_excess: float) -> bool:
+    """Whether the effect is large enough; ordinary waits for a CPU must cost 5 % of all latency."""
+    if STAGES[suspect.stage] in ON_CPU:
+        wait_ns = float(np.median(context.slow.stage_excess_ns[suspect.chosen, suspect.stage]))
+        if wait_ns < ORDINARY_WAIT_NS:
+            return share_of_latency >= SHARE_OF_LATENCY_MIN
+    return large_enough(share_of_latency, share_of_excess)
 
 
 def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, float]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import stats as distributions
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Context, Detector, Result, large_enough
+from whodisk.detectors.base import ORDINARY_WAIT_NS, Candidate, Context, Detector, Result, large_enough
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.stats import Bools, Floats, Ints, bootstrap_ratio, bootstrap_sum, circular_shift_p, episodes
 from whodisk.views import STAGES
@@ -20,9 +20,6 @@ APP = STAGES.index("app")
 
 #: A silence shorter than the case keeps in its table is not seen at all (DESIGN 5).
 SHORTEST_GAP_NS = 1_000_000
-#: A silence up to this long may just be another thread's turn on the CPU (time slices are a few
-#: milliseconds): ordinary life of a busy machine, nothing that deserves an accusation.
-ORDINARY_NS = 10_000_000
 
 
 @dataclass
@@ -71,7 +68,7 @@ def run(context: Context) -> Result:
     result = Result()
     typical_ns = context.survey.quantile_ns(context.survey.strata, 0.5)
     every = _gaps(context, meant_busy=True)
-    long = every.duration_ns >= max(ORDINARY_NS, 4 * typical_ns)
+    long = every.duration_ns >= max(ORDINARY_WAIT_NS, 4 * typical_ns)
     if long.any():
         result.candidates.append(_candidate(context, every.pick(long), int((~long).sum())))
     _presumed(context, result, typical_ns)

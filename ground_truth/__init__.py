@@ -1,0 +1,1 @@
+"""Cases with known culprits, and cases that look like one and are none."""

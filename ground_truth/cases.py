@@ -1,0 +1,403 @@
+"""The registry of synthetic ground truth: positives and look-alikes of each detector.
+
+Every entry builds a sealed case from a seed and says what a verdict must and must not claim. Sizes are
+small (about 10,000 operations), so that hundreds of seeds can be judged in a test.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What really happened in a case."""
+
+    #: Detector that must find it, or that it must not mislead.
+    detector: str
+    #: Whether there is something to find.
+    positive: bool
+    build: Callable[[int, Path], Path]
+    #: Status the verdict must have; None = anything but `slow`.
+    status: str | None = None
+    #: Culprit of the first finding.
+    kind: str | None = None
+    name: str | None = None
+    because_of: str | None = None
+    #: What must be cleared.
+    cleared: str | None = None
+    #: What the limit must mention.
+    limit: str | None = None
+
+
+def _rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng([seed, 77])
+
+
+def _moments(seed: int, count: int, seconds: float) -> list[float]:
+    """Moments that are not too close to each other nor to the ends."""
+    rng = _rng(seed)
+    step = seconds / count
+    return [step * (number + rng.uniform(0.25, 0.75)) for number in range(count)]
+
+
+def _small(seed: int, **changes: Any) -> Simulation:
+    rng = _rng(seed)
+    given = {"depth": 4, "seconds": 1.5, "typical_us": float(rng.uniform(200, 500)), "sigma": 0.25, **changes}
+    return Simulation(seed=seed, **given)
+
+
+# -- stage_blame: positives -------------------------------------------------------------------
+
+
+def device_tail(seed: int, path: Path) -> Path:
+    """1 of 200 to 1 of 1,000 reads takes 30 ms longer in the device."""
+    probability = 10 ** _rng(seed).uniform(-3, -2.3)
+    return _small(seed, seconds=6).tail("device", float(probability), 30).write(path)
+
+
+def device_stall(seed: int, path: Path) -> Path:
+    """Everything in flight at the device waits 100 ms, now and then."""
+    return _small(seed).stall("device", _moments(seed, 3, 1.5), 100).write(path)
+
+
+def device_stall_block_only(seed: int, path: Path) -> Path:
+    """The same for a foreign program: only the block layer was seen."""
+    return _small(seed).stall("device", _moments(seed, 3, 1.5), 100).write(path, layers=("block",))
+
+
+def queue_slow(seed: int, path: Path) -> Path:
+    """1 of 100 operations waits 8 ms in the queue."""
+    return _small(seed).tail("queue", 0.01, 8).write(path)
+
+
+def interrupt_slow(seed: int, path: Path) -> Path:
+    """1 of 50 completions spends 5 ms in the interrupt."""
+    return _small(seed).tail("interrupt", 0.02, 5).write(path)
+
+
+def one_slow_drive(seed: int, path: Path) -> Path:
+    """One of four drives has the slow tail."""
+    devices = ("nvme0n1", "nvme1n1", "nvme2n1", "nvme3n1")
+    return _small(seed, depth=16, devices=devices).tail("device", 0.02, 20, device=2).write(path)
+
+
+def stall_at_fixed_rate(seed: int, path: Path) -> Path:
+    """A device stall at a fixed rate: most of the loss is backlog in the stage app, the cause is below."""
+    return fixed_rate(seed, path, stalls=_moments(seed, 2, 3.0), length_ms=150)
+
+
+# -- stage_blame: look-alikes -------------------------------------------------------------------
+
+
+def lognormal_tail(seed: int, path: Path) -> Path:
+    """A wide, but natural distribution."""
+    return _small(seed, sigma=float(_rng(seed).uniform(0.3, 1.3))).write(path)
+
+
+def pareto_tail(seed: int, path: Path) -> Path:
+    """A heavy, but continuous tail (index 1.5)."""
+    simulation = _small(seed, sigma=0.15)
+    draws = simulation.rng.random(simulation.stages["device"].shape)
+    simulation.stages["device"] *= np.maximum(1.0, (draws / 0.1) ** (-1 / 1.5))
+    return simulation.write(path)
+
+
+def jitter(seed: int, path: Path) -> Path:
+    """1 % of the operations take three times as long, as when a drive cleans up."""
+    return _small(seed).scale("device", 0.01, 3).write(path)
+
+
+def tiny_hiccup(seed: int, path: Path) -> Path:
+    """One moment of 15 ms."""
+    return _small(seed).stall("device", _moments(seed, 1, 1.5), 15).write(path)
+
+
+def two_sizes(seed: int, path: Path) -> Path:
+    """1 in 20 operations is 1 MiB and takes 30 times as long."""
+    return _small(seed, seconds=4, sizes=((4096, 0.95, 1.0), (1 << 20, 0.05, 30.0))).write(path)
+
+
+def slow_ramp(seed: int, path: Path) -> Path:
+    """A cold start with many slow operations, inside the phase that does not count."""
+    simulation = _small(seed)
+    begins = np.cumsum(simulation.stages["device"], axis=1) < 0.15e9
+    simulation.stages["device"][begins & (simulation.rng.random(begins.shape) < 0.03)] += 20e6
+    end_ns = int(simulation.seconds * 1e9)
+    phases = [
+        {"name": "ramp", "start_ns": 0, "end_ns": 900_000_000},
+        {"name": "measure", "start_ns": 900_000_000, "end_ns": end_ns},
+    ]
+    return simulation.write(path, phases=phases)
+
+
+def heavy_load(seed: int, path: Path) -> Path:
+    """Bursts of up to 64 in flight; latency grows in proportion to depth, as it must."""
+    rng = _rng(seed)
+    count = 12_000
+    burst = np.repeat(rng.random(count // 100) < 0.3, 100)
+    depth = np.where(burst, rng.integers(32, 65, count), rng.integers(1, 5, count))
+    latency_ns = (100_000 * depth * np.exp(rng.normal(0, 0.25, count))).astype(np.int64)
+    start_ns = np.sort(rng.integers(0, 2_000_000_000, count))
+    return _block_only(path, start_ns, latency_ns, depth, 2_000_000_000)
+
+
+def even_hiccups(seed: int, path: Path) -> Path:
+    """20 hiccups spread evenly over 8 identical drives, 64 operations in flight."""
+    devices = tuple(f"nvme{number}n1" for number in range(8))
+    simulation = Simulation(seed=seed, depth=64, seconds=1.0, typical_us=2000.0, devices=devices)
+    rng = _rng(seed)
+    for moment in _moments(seed, 20, 1.0):
+        simulation.stall("device", [moment], 12, device=int(rng.integers(8)))
+    return simulation.write(path)
+
+
+# -- submitter_gap --------------------------------------------------------------------------------
+
+
+def stopped_submitter(seed: int, path: Path) -> Path:
+    """The only worker is stopped for 100 ms three times."""
+    return _small(seed, depth=16, seconds=2.0).stop(0, _moments(seed, 3, 2.0), 100).write(path)
+
+
+def stopped_process(seed: int, path: Path) -> Path:
+    """All four workers are stopped at the same moments."""
+    moments = _moments(seed, 4, 2.0)
+    simulation = _small(seed, workers=4, depth=4, seconds=2.0)
+    for worker in range(4):
+        simulation.stop(worker, moments, 100)
+    return simulation.write(path)
+
+
+def stop_at_fixed_rate(seed: int, path: Path) -> Path:
+    """A worker at a fixed rate is stopped: what was due in the meantime starts late."""
+    return fixed_rate(seed, path, stops=_moments(seed, 3, 3.0), length_ms=100)
+
+
+def time_slices(seed: int, path: Path) -> Path:
+    """A busy machine: silences of 2 to 5 ms, another thread's turn on the CPU."""
+    simulation = _small(seed, depth=8)
+    lengths = _rng(seed).uniform(2, 5, 12)
+    for moment, length_ms in zip(_moments(seed, 12, 1.5), lengths, strict=True):
+        simulation.stop(0, [moment], float(length_ms))
+    return simulation.write(path)
+
+
+def thinking_program(seed: int, path: Path) -> Path:
+    """A foreign program that pauses on purpose: its silences mean nothing."""
+    simulation = _small(seed, depth=1)
+    simulation.stop(0, _moments(seed, 5, 1.5), 60)
+    _, block, _ = simulation.lay_out()
+    gaps = [{**gap, "layer": "block", "meant_busy": False} for gap in simulation.gaps]
+    meta = {"duration_ns": 1_500_000_000, "observer": "record"}
+    return write_case(path, block=block, gaps=gaps, meta=meta)
+
+
+# -- saturation -----------------------------------------------------------------------------------
+
+
+def depth_limited(seed: int, path: Path) -> Path:
+    """A healthy closed loop: the queue depth is all there is to say."""
+    return _small(seed).write(path)
+
+
+def depth_limited_block_only(seed: int, path: Path) -> Path:
+    """The same, seen at the block layer of a foreign program."""
+    return _small(seed, depth=8).write(path, layers=("block",))
+
+
+def sync_bound(seed: int, path: Path) -> Path:
+    """A write, then a sync, one after the other."""
+    rng = _rng(seed)
+    count = 2_000
+    latency = np.where(np.arange(count) % 2 == 0, 80_000, 1_200_000) * np.exp(rng.normal(0, 0.2, count))
+    latency_ns = latency.astype(np.int64)
+    start_ns = np.cumsum(latency_ns + 3_000) - latency_ns
+    app = {
+        "op_id": APP_ID_BASE | np.arange(count),
+        "start_ns": start_ns,
+        "latency_ns": latency_ns,
+        "op": ["write" if number % 2 == 0 else "sync" for number in range(count)],
+        "queue_depth": 1,
+        "size_bytes": np.where(np.arange(count) % 2 == 0, 4096, 0),
+        "tid": 4300,
+        "comm": "worker-0",
+        "app_ns": np.zeros(count, np.int64),
+        "fs_ns": latency_ns,
+    }
+    spec = {"queue_depth": 1, "workers": 1, "rate_per_s": None, "sync_every_writes": 1}
+    meta = {"duration_ns": int(start_ns[-1] + latency_ns[-1]), "workload": {"spec": spec}}
+    return write_case(path, app=app, meta=meta)
+
+
+def rate_achieved(seed: int, path: Path) -> Path:
+    """A fixed rate far below what the device can do."""
+    return fixed_rate(seed, path)
+
+
+# -- builders -----------------------------------------------------------------------------------
+
+
+def _block_only(path: Path, start_ns: Any, latency_ns: Any, depth: Any, duration_ns: int) -> Path:
+    count = len(start_ns)
+    queue_ns = np.full(count, 2_000)
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(count),
+        "start_ns": start_ns,
+        "latency_ns": latency_ns,
+        "device": "nvme0n1",
+        "size_bytes": 4096,
+        "queue_depth": depth,
+        "tid": 999,
+        "comm": "fio",
+        "queue_ns": queue_ns,
+        "device_ns": latency_ns - queue_ns - 3_000,
+        "interrupt_ns": np.full(count, 3_000),
+    }
+    return write_case(path, block=block, meta={"duration_ns": duration_ns, "observer": "record"})
+
+
+def fixed_rate(
+    seed: int,
+    path: Path,
+    *,
+    per_second: int = 4000,
+    depth: int = 16,
+    seconds: float = 3.0,
+    stalls: Sequence[float] = (),
+    stops: Sequence[float] = (),
+    length_ms: float = 0.0,
+) -> Path:
+    """One worker at a fixed rate over `depth` slots, with device stalls or stops of the worker."""
+    rng = _rng(seed)
+    count = int(per_second * seconds)
+    due_ns = (np.arange(count) * (1e9 / per_second)).astype(np.int64)
+    service_ns = (250_000 * np.exp(rng.normal(0, 0.25, count))).astype(np.int64)
+    length_ns = int(length_ms * 1e6)
+    stall_ns = [int(moment * 1e9) for moment in stalls]
+    stop_ns = [int(moment * 1e9) for moment in stops]
+    free: list[int] = [0] * depth
+    submit_ns, complete_ns, reap_ns = (np.zeros(count, np.int64) for _ in range(3))
+    for number in range(count):
+        ready = _after(max(int(due_ns[number]), heapq.heappop(free)), stop_ns, length_ns)
+        submit_ns[number] = ready
+        complete_ns[number] = _after(ready + int(service_ns[number]), stall_ns, length_ns)
+        reap_ns[number] = _after(int(complete_ns[number]) + 3_000, stop_ns, length_ns)
+        heapq.heappush(free, int(reap_ns[number]))
+    app = {
+        "op_id": APP_ID_BASE | np.arange(count),
+        "start_ns": due_ns,
+        "latency_ns": reap_ns - due_ns,
+        "device": "nvme0n1",
+        "size_bytes": 4096,
+        "queue_depth": 1,
+        "tid": 4300,
+        "comm": "worker-0",
+        "app_ns": submit_ns - due_ns,
+        "fs_ns": np.full(count, 1_000),
+        "queue_ns": np.full(count, 2_000),
+        "device_ns": complete_ns - submit_ns - 6_000,
+        "interrupt_ns": np.full(count, 3_000),
+        "reap_ns": reap_ns - complete_ns,
+    }
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(count),
+        "start_ns": submit_ns + 1_000,
+        "latency_ns": complete_ns - submit_ns - 1_000,
+        "device": "nvme0n1",
+        "size_bytes": 4096,
+        "queue_depth": 1,
+        "tid": 4300,
+        "comm": "worker-0",
+        "queue_ns": np.full(count, 2_000),
+        "device_ns": complete_ns - submit_ns - 6_000,
+        "interrupt_ns": np.full(count, 3_000),
+    }
+    links = {"parent_id": app["op_id"], "child_id": block["op_id"]}
+    gaps = [_silence(begin, length_ns, due_ns, complete_ns, submit_ns) for begin in stop_ns]
+    spec = {"queue_depth": depth, "workers": 1, "rate_per_s": per_second, "sync_every_writes": 0}
+    meta = {"duration_ns": int(seconds * 1e9), "workload": {"spec": spec}}
+    return write_case(path, app=app, block=block, links=links, gaps=gaps, meta=meta)
+
+
+def _after(moment_ns: int, begins_ns: list[int], length_ns: int) -> int:
+    """The moment itself, or the end of the pause that it falls into."""
+    for begin_ns in begins_ns:
+        if begin_ns <= moment_ns < begin_ns + length_ns:
+            return begin_ns + length_ns
+    return moment_ns
+
+
+def _silence(begin_ns: int, length_ns: int, due_ns: Any, complete_ns: Any, submit_ns: Any) -> dict[str, Any]:
+    """The silence of a stop at a fixed rate: from the next due operation on, nothing being in flight."""
+    before = submit_ns < begin_ns
+    idle_ns = int(complete_ns[before].max())
+    next_due_ns = int(due_ns[due_ns >= begin_ns].min())
+    from_ns = max(idle_ns, next_due_ns)
+    return {
+        "layer": "app",
+        "tid": 4300,
+        "comm": "worker-0",
+        "start_ns": from_ns,
+        "duration_ns": begin_ns + length_ns - from_ns,
+        "state": "unobserved",
+        "meant_busy": True,
+    }
+
+
+_DEVICE = {"status": "slow", "kind": "stage", "name": "device", "because_of": "device:nvme0n1"}
+_PROCESS = {"status": "slow", "kind": "process", "cleared": "device:nvme0n1"}
+
+TRUTHS: dict[str, Truth] = {
+    "device_tail": Truth("stage_blame", True, device_tail, **_DEVICE, cleared="stage:queue"),
+    "device_stall": Truth("stage_blame", True, device_stall, **_DEVICE, cleared="stage:reap"),
+    "device_stall_block_only": Truth("stage_blame", True, device_stall_block_only, **_DEVICE),
+    "queue_slow": Truth("stage_blame", True, queue_slow, status="slow", kind="stage", name="queue"),
+    "interrupt_slow": Truth(
+        "stage_blame",
+        True,
+        interrupt_slow,
+        status="slow",
+        kind="stage",
+        name="interrupt",
+        cleared="stage:device",
+    ),
+    "one_slow_drive": Truth(
+        "stage_blame",
+        True,
+        one_slow_drive,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:nvme2n1",
+        cleared="device:nvme0n1",
+    ),
+    "stall_at_fixed_rate": Truth("stage_blame", True, stall_at_fixed_rate, **_DEVICE),
+    "lognormal_tail": Truth("stage_blame", False, lognormal_tail),
+    "pareto_tail": Truth("stage_blame", False, pareto_tail),
+    "jitter": Truth("stage_blame", False, jitter),
+    "tiny_hiccup": Truth("stage_blame", False, tiny_hiccup),
+    "two_sizes": Truth("stage_blame", False, two_sizes),
+    "slow_ramp": Truth("stage_blame", False, slow_ramp),
+    "heavy_load": Truth("stage_blame", False, heavy_load),
+    "even_hiccups": Truth("stage_blame", False, even_hiccups),
+    "stopped_submitter": Truth("submitter_gap", True, stopped_submitter, **_PROCESS),
+    "stopped_process": Truth("submitter_gap", True, stopped_process, **_PROCESS),
+    "stop_at_fixed_rate": Truth("submitter_gap", True, stop_at_fixed_rate, **_PROCESS),
+    "time_slices": Truth("submitter_gap", False, time_slices),
+    "thinking_program": Truth("submitter_gap", False, thinking_program),
+    "depth_limited": Truth("saturation", True, depth_limited, status="limited", limit="queue depth 4"),
+    "depth_limited_block_only": Truth(
+        "saturation", True, depth_limited_block_only, status="limited", limit="queue depth 8"
+    ),
+    "sync_bound": Truth("saturation", True, sync_bound, status="limited", limit="sync"),
+    "rate_achieved": Truth("saturation", False, rate_achieved, status="healthy"),
+}
