@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from whodisk import words
-from whodisk.findings import Cell, Evidence, Finding, Verdict
+from whodisk.findings import Evidence, Finding, Verdict
+from whodisk.types import Cell
 
 STYLES = {
     "healthy": "bold green",

@@ -105,7 +105,7 @@ const heatmap = (plot, controls, heat) => {
 
   const shape = (range) => {
     const low = Math.log10(edge(range.low)), high = Math.log10(edge(range.high + 1));
-    const y = view.yaxis || [low - 0.06, high + 0.12];
+    const y = [...(view.yaxis || [low - 0.06, high + 0.12])]; // a copy: Plotly writes into it
     const strips = heat.strips.length;
     const height = 400 + strips * 24;
     const floor = strips ? (strips * 24) / (height - 94) : 0;
@@ -116,7 +116,7 @@ const heatmap = (plot, controls, heat) => {
         font: { size: 12, color: color("muted") },
       }],
       xaxis: axis({
-        range: view.xaxis || everything, ticksuffix: " s",
+        range: [...(view.xaxis || everything)], ticksuffix: " s",
         anchor: strips ? "y2" : "y", nticks: plot.clientWidth < 600 ? 5 : 10, showgrid: false,
       }),
       yaxis: axis({
