@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from whodisk.types import Cell
+
 #: Version of the JSON that `Verdict.to_json` writes.
 SCHEMA_VERSION = 1
 
@@ -32,9 +34,6 @@ CULPRIT_KINDS = (
     "process",
     "config",
 )
-
-#: A value in a row of evidence.
-Cell = int | float | str | bool | None
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whodisk.errors import CaseError, NotSealedError
-from whodisk.findings import Cell, Evidence
+from whodisk.types import Cell
 
 #: Newest case format this code reads.
 FORMAT_VERSION = 1
@@ -199,14 +199,6 @@ class Case:
         """Runs `sql`; one NumPy array per column. NULL integers arrive as NaN in float arrays."""
         fetched = self._run(self.expand(sql)).fetchnumpy()
         return {name: _filled(values) for name, values in fetched.items()}
-
-    def evidence(self, what: str, sql: str) -> Evidence:
-        """Runs `sql` and keeps it, word by word, with what it returned."""
-        text = self.expand(sql)
-        cursor = self._run(text)
-        names = [column[0] for column in cursor.description or []]
-        rows = [dict(zip(names, (_plain(value) for value in row), strict=True)) for row in cursor.fetchall()]
-        return Evidence(what, text, rows)
 
     def _run(self, sql: str) -> duckdb.DuckDBPyConnection:
         try:

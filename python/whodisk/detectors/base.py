@@ -137,6 +137,11 @@ def _has(context: Context, need: str) -> bool:
     return column in context.case.columns.get(key, frozenset())
 
 
+def evidence(case: Case, what: str, sql: str) -> Evidence:
+    """Runs `sql` (views allowed) and keeps it as it ran, views written out, with what it returned."""
+    return Evidence(what, case.expand(sql), case.rows(sql))
+
+
 def none_of(slow: SlowSet) -> Bools:
     """A mask that chooses no slow operation."""
     return np.zeros(len(slow), np.bool_)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats as distributions
 
 from whodisk import words
-from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context, none_of
+from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context, evidence, none_of
 from whodisk.expect import Limit
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.stats import SEED, Floats, permutation_p
@@ -156,7 +156,8 @@ def _stage_evidence(context: Context) -> Evidence:
     means = ", ".join(
         f"CAST(avg({s}_ns) AS BIGINT) AS {s}_ns" for s in STAGES if s in context.survey.stages_observed
     )
-    return context.case.evidence(
+    return evidence(
+        context.case,
         "mean time per stage in this case (run the same query in the other one)",
         f"""SELECT op, count(*) AS operations, CAST(avg(latency_ns) AS BIGINT) AS latency_ns, {means}
 FROM measured WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1""",
@@ -180,12 +181,13 @@ def _beyond(context: Context, limit: Limit) -> Candidate | None:
     stages = [s for s in STAGES if s in context.survey.stages_observed]
     sums = ", ".join(f"sum({stage}_ns) AS {stage}_ns" for stage in stages)
     bound_ns = int(limit.bound)
-    evidence = context.case.evidence(
+    ran = evidence(
+        context.case,
         f"time per stage, in all, of operations within and beyond {words.duration(bound_ns)}",
         f"""SELECT latency_ns > {bound_ns} AS beyond, count(*) AS operations, sum(latency_ns) AS latency_ns, {sums}
 FROM measured WHERE layer = '{context.layer}'{where} GROUP BY 1 ORDER BY 1""",
     )
-    rows = {bool(row["beyond"]): row for row in evidence.rows}
+    rows = {bool(row["beyond"]): row for row in ran.rows}
     beyond = rows.get(True)
     if beyond is None:
         return None
@@ -216,7 +218,7 @@ FROM measured WHERE layer = '{context.layer}'{where} GROUP BY 1 ORDER BY 1""",
         share_of_latency=share_of_latency,
         p_value=p_value,
         episodes=over,
-        evidence=[evidence],
+        evidence=[ran],
         refute="If the expectation was not met before either, or on another machine of the same kind, it is the "
         "expectation that is wrong.",
         remedy=f"Look at the stage {name} first; compare with a case in which the expectation was met (--against).",

@@ -8,8 +8,8 @@ from typing import Any
 
 from whodisk import words
 from whodisk.detectors.base import Context, Detector, Result
-from whodisk.findings import Cell
 from whodisk.survey import Stratum
+from whodisk.types import Cell
 
 #: Little's law counts as fulfilled when throughput x latency is this close to the depth.
 LITTLE_TOLERANCE = 0.10

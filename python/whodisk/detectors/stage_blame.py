@@ -21,6 +21,7 @@ from whodisk.detectors.base import (
     Context,
     Detector,
     Result,
+    evidence,
     large_enough,
 )
 from whodisk.findings import Culprit, Effect, Evidence
@@ -244,13 +245,15 @@ def _evidence(context: Context, suspect: Suspect) -> list[Evidence]:
     limit_ns = _limit_ns(context, suspect)
     means = ", ".join(f"CAST(avg({stage}_ns) AS BIGINT) AS {stage}_ns" for stage in stages)
     column = f"{STAGES[suspect.stage]}_ns"
-    split = context.case.evidence(
+    split = evidence(
+        context.case,
         f"mean time per stage of slow (over {words.duration(limit_ns)}) and of all other operations",
         f"""SELECT op, latency_ns > {limit_ns} AS slow, count(*) AS operations,
   CAST(avg(latency_ns) AS BIGINT) AS latency_ns, {means}
 FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2""",
     )
-    worst = context.case.evidence(
+    worst = evidence(
+        context.case,
         "the slowest operations",
         f"""SELECT op_id, start_ns, op, device, size_bytes, queue_depth, latency_ns, {column}
 FROM measured WHERE layer = '{context.layer}' AND latency_ns > {limit_ns}

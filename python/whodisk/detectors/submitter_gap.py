@@ -10,7 +10,15 @@ import numpy.typing as npt
 from scipy import stats as distributions
 
 from whodisk import words
-from whodisk.detectors.base import ORDINARY_WAIT_NS, Candidate, Context, Detector, Result, large_enough
+from whodisk.detectors.base import (
+    ORDINARY_WAIT_NS,
+    Candidate,
+    Context,
+    Detector,
+    Result,
+    evidence,
+    large_enough,
+)
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.stats import Bools, Floats, Ints, bootstrap_ratio, bootstrap_sum, circular_shift_p, episodes
 from whodisk.views import STAGES
@@ -251,13 +259,15 @@ def _remedy(gaps: Gaps) -> str:
 
 def _evidence(context: Context) -> list[Evidence]:
     survey, layer = context.survey, context.layer
-    silences = context.case.evidence(
+    silences = evidence(
+        context.case,
         "the longest silences: nothing of this thread was in flight below",
         gaps_sql(context, True).replace(
             "ORDER BY start_ns, tid", "ORDER BY duration_ns DESC, start_ns, tid LIMIT 10"
         ),
     )
-    waiting = context.case.evidence(
+    waiting = evidence(
+        context.case,
         "operations that were in flight when a silence began: done early, taken late",
         f"""SELECT o.op_id, o.tid, o.start_ns, o.latency_ns, o.latency_ns - o.reap_ns AS done_after_ns, o.reap_ns
 FROM {layer}_ops AS o
