@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+
 from tests.accuracy.scenarios import Recorded, Row
 
 #: Nothing completes for this long though requests are in flight: a real stall of the device.

@@ -28,7 +28,7 @@ def complaint(done: subprocess.CompletedProcess[str], *words: str) -> None:
     lines = [line for line in done.stderr.splitlines() if line]
     ours = [line for line in lines if line.startswith("whodisk: ")]
     assert ours, done.stderr
-    assert len(lines) <= 4, done.stderr
+    assert len(lines) <= 8, done.stderr
     for word in words:
         assert word in done.stderr, f"{word!r} is missing in: {done.stderr}"
 
@@ -80,7 +80,7 @@ def test_missing_table(whodisk: Run, case: Path) -> None:
         ('colour = "red"', ["colour", "line", "expected"]),
         ('ramp = "5 fortnights"', ["ramp", "fortnights", "expected"]),
         ("ramp = 5", ["ramp", "expected", "found"]),
-        ("queue_depth = 0", ["queue_depth", "expected", "found 0"]),
+        ("queue_depth = 0", ["queue_depth", "expected", "found the number 0"]),
     ],
 )
 def test_wrong_specification(whodisk: Run, work: Path, line: str, words: list[str]) -> None:
@@ -96,9 +96,9 @@ def test_no_specification(whodisk: Run, work: Path) -> None:
 
 
 def test_unreadable_target(whodisk: Run, work: Path) -> None:
-    spec = write_spec(work / "spec.toml", "/proc/self/mem")
+    spec = write_spec(work / "spec.toml", "/dev/zero")
     complaint(
-        whodisk("run", spec, "-o", "a.case", "--app-only", code=2), "/proc/self/mem", "expected", "found"
+        whodisk("run", spec, "-o", "a.case", "--app-only", code=2), "/dev/zero", "expected", "found"
     )
     assert not (work / "a.case").exists()
 
@@ -182,4 +182,4 @@ def test_unknown_flags(whodisk: Run) -> None:
 def test_wrong_expectation(whodisk: Run, case: Path) -> None:
     complaint(whodisk("solve", case, "--expect", "p99 is nice", code=2), "p99 is nice", "expected")
     whodisk("solve", case, "--expect", "p99<1ns", "--no-report", code=1)
-    whodisk("solve", case, "--expect", "p99<1h", "--no-report")
+    whodisk("solve", case, "--expect", "p99<100s", "--no-report")

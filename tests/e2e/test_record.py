@@ -34,7 +34,7 @@ def query(case: Path, sql: str) -> list[tuple[Any, ...]]:
 
 def disk_of(path: Path) -> str:
     """Kernel name of the whole disk below `path`."""
-    device = os.stat(path).st_dev
+    device = path.stat().st_dev
     link = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
     return link.parent.name if (link / "partition").exists() else link.name
 
@@ -134,9 +134,6 @@ def test_own_operations_are_joined_exactly(whodisk: Run, work: Path, place: str)
 
 def test_without_root_the_own_layer_is_recorded(work: Path) -> None:
     """As nobody: the workload's operations are all there, and the case says what is not."""
-    agent = work / "agent"
-    shutil.copy(AGENT, agent)
-    agent.chmod(0o755)
     home = Path("/var/tmp") / f"whodisk-e2e-{os.getpid()}"
     home.mkdir()
     home.chmod(0o777)
@@ -202,7 +199,7 @@ def test_duration_ends_the_command(whodisk: Run, work: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_reach_the_command_and_close_the_case(work: Path, number: signal.Signals) -> None:
     script = "trap 'echo caught; exit 7' INT TERM; echo ready; while :; do sleep 0.05; done"
-    command = [WHODISK, "record", "-o", "a.case", "--", "sh", "-c", script]
+    command = [str(WHODISK), "record", "-o", "a.case", "--", "sh", "-c", script]
     with subprocess.Popen(
         command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

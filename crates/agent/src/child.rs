@@ -13,6 +13,7 @@ pub struct Gated {
     pub pid: i32,
     gate: OwnedFd,
     report: OwnedFd,
+    opened: bool,
 }
 
 /// A child after its exec.
@@ -119,11 +120,12 @@ impl Gated {
             pid,
             gate: gate_in,
             report: report_out,
+            opened: false,
         })
     }
 
     /// Lets the child go. Error: why the program could not be executed.
-    pub fn open(self) -> io::Result<Running> {
+    pub fn open(mut self) -> io::Result<Running> {
         let mut errno = 0i32;
         // SAFETY: both descriptors are open; the buffers are as long as stated.
         let got = unsafe {
@@ -131,19 +133,24 @@ impl Gated {
             libc::read(self.report.as_raw_fd(), std::ptr::from_mut(&mut errno).cast(), 4)
         };
         if got == 4 {
-            // SAFETY: the child exits by itself after its report.
-            unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+            // The child exits by itself after its report; dropping waits for it.
             return Err(io::Error::from_raw_os_error(errno));
         }
+        self.opened = true;
         Ok(Running { pid: self.pid })
     }
+}
 
-    /// Ends the child unexecuted.
-    pub fn give_up(self) {
-        let pid = self.pid;
-        drop(self);
-        // SAFETY: our own child; it leaves at the closed gate.
-        unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+impl Drop for Gated {
+    fn drop(&mut self) {
+        if self.opened {
+            return;
+        }
+        // SAFETY: our own child, not waited for yet; it waits at the gate or has exited.
+        unsafe {
+            libc::kill(self.pid, libc::SIGKILL);
+            libc::waitpid(self.pid, std::ptr::null_mut(), 0);
+        }
     }
 }
 

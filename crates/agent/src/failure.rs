@@ -7,7 +7,7 @@ pub const CHECK_FAILED: u8 = 1;
 pub const ERROR: u8 = 2;
 
 /// What the binary says before it ends with an exit code other than 0.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     /// [`CHECK_FAILED`] or [`ERROR`].
     pub code: u8,

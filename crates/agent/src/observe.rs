@@ -92,19 +92,20 @@ fn observe(
 ) -> Result<(), Failure> {
     let signals = Signals::block().map_err(|e| Failure::error(format!("cannot block signals: {e}")))?;
     let dir = CaseDir::create(&case_path(args))?;
-    let recording = match Recording::begin(dir, observer, subject, &signals, block) {
-        Ok(recording) => recording,
-        Err((dir, failure)) => {
-            dir.remove();
-            return Err(failure);
+    match Recording::begin(&dir, observer, subject, &signals, block) {
+        Ok(mut recording) => {
+            recording.watch(&dir, &signals, duration);
+            recording.finish(dir, args, &signals)
         }
-    };
-    recording.watch(&signals, duration).finish(args, &signals)
+        Err(failure) => {
+            dir.remove();
+            Err(failure)
+        }
+    }
 }
 
 /// A recording under way.
 struct Recording {
-    dir: CaseDir,
     meta: CaseMeta,
     system: SystemMeta,
     probe: Option<Probe>,
@@ -116,93 +117,43 @@ struct Recording {
 impl Recording {
     /// Everything up to the first instruction of what is observed. On failure nothing was executed.
     fn begin(
-        dir: CaseDir,
+        dir: &CaseDir,
         observer: &str,
         subject: &Subject,
         signals: &Signals,
         block: bool,
-    ) -> Result<Recording, (CaseDir, Failure)> {
+    ) -> Result<Recording, Failure> {
         let system = SystemMeta::collect();
         let mut meta = new_meta(observer, subject, &system);
-        if let Err(error) = system.write(&dir.path).and_then(|()| meta.write(&dir.path)) {
-            return Err((dir, error.into()));
-        }
-        let gated = match fork(subject, signals) {
-            Ok(gated) => gated,
-            Err(error) => return Err((dir, Failure::error(format!("cannot fork: {error}")))),
-        };
-        let own_engine = matches!(subject, Subject::Engine { .. });
-        let attached = if block {
-            let join_tgid = gated.as_ref().map(|g| g.pid).filter(|_| own_engine);
-            Attached::attach(join_tgid)
-        } else {
-            Err("the recording was asked for without it (--app-only)".to_string())
-        };
-        let attached = match attached {
-            Ok(attached) => Some(attached),
-            Err(reason) if own_engine => {
-                say(&format!("recording without the block layer: {reason}"));
-                meta.not_observed
-                    .push(unseen("block requests (layer block)", &reason));
-                None
-            }
-            Err(reason) => {
-                if let Some(gated) = gated {
-                    gated.give_up();
-                }
-                return Err((
-                    dir,
-                    Failure::error(format!("cannot observe block requests: {reason}")),
-                ));
-            }
-        };
+        system.write(&dir.path)?;
+        meta.write(&dir.path)?;
+        let gated =
+            fork(subject, signals).map_err(|error| Failure::error(format!("cannot fork: {error}")))?;
+        meta.command_pid = gated.as_ref().map(|gated| gated.pid);
+        let attached = attach(subject, block, &mut meta)?;
         // Attaching takes a while; the case begins with the first moment that can be recorded.
         meta.clock.start_ns = monotonic_ns();
-        let probe = match attached
-            .map(|attached| Probe::start(attached, &dir.raw()))
-            .transpose()
-        {
-            Ok(probe) => probe,
-            Err(error) => {
-                if let Some(gated) = gated {
-                    gated.give_up();
-                }
-                return Err((dir, Failure::error(error)));
-            }
-        };
-        let child = match gated {
-            None => {
-                if let Err(error) = meta.write(&dir.path) {
-                    return Err((dir, error.into()));
-                }
-                None
-            }
-            Some(gated) => {
-                meta.command_pid = Some(gated.pid);
-                if let Err(error) = meta.write(&dir.path) {
-                    gated.give_up();
-                    return Err((dir, error.into()));
-                }
-                match gated.open() {
-                    Ok(running) => Some(running),
-                    Err(error) => return Err((dir, cannot_execute(&subject.name(), &error))),
-                }
-            }
+        let start = |attached| Probe::start(attached, &dir.raw()).map_err(Failure::error);
+        let probe = attached.map(start).transpose()?;
+        meta.write(&dir.path)?;
+        let open = |gated: Gated| {
+            gated
+                .open()
+                .map_err(|error| cannot_execute(&subject.name(), &error))
         };
         Ok(Recording {
-            dir,
+            child: gated.map(open).transpose()?,
             meta,
             system,
             probe,
-            child,
-            own_engine,
+            own_engine: subject.is_engine(),
             ended: None,
         })
     }
 
     /// Waits for the end: the command's, the duration's, or a signal's.
-    fn watch(mut self, signals: &Signals, duration: Option<Duration>) -> Recording {
-        self.announce();
+    fn watch(&mut self, dir: &CaseDir, signals: &Signals, duration: Option<Duration>) {
+        self.announce(dir);
         let begin = Instant::now();
         let mut progress = Progress::new();
         let mut interruptions = 0;
@@ -214,7 +165,7 @@ impl Recording {
                     self.pass_on(arrived, interruptions);
                 }
             }
-            self.reap();
+            self.reap(dir);
             if self.ended.is_some() || (self.child.is_none() && interruptions > 0) {
                 break;
             }
@@ -235,11 +186,10 @@ impl Recording {
             }
         }
         progress.clear();
-        self
     }
 
-    fn announce(&self) {
-        let path = self.dir.path.display();
+    fn announce(&self, dir: &CaseDir) {
+        let path = dir.path.display();
         match &self.child {
             None => say(&format!(
                 "recording all block requests into {path}; Ctrl-C ends it"
@@ -263,7 +213,7 @@ impl Recording {
     }
 
     /// Takes note of what became of the child.
-    fn reap(&mut self) {
+    fn reap(&mut self, dir: &CaseDir) {
         while let Some(change) = self.child.as_ref().and_then(Running::poll) {
             let pid = self.child.as_ref().map_or(0, |c| c.pid);
             match change {
@@ -271,85 +221,61 @@ impl Recording {
                     self.ended = Some(status);
                     return;
                 }
-                Change::Stopped(signal) => self.event(pid, &format!("stopped by signal {signal}")),
-                Change::Continued => self.event(pid, "continued"),
+                Change::Stopped(signal) => note(dir, pid, &format!("stopped by signal {signal}")),
+                Change::Continued => note(dir, pid, "continued"),
             }
-        }
-    }
-
-    fn event(&self, pid: i32, detail: &str) {
-        let row = EventRow {
-            time_ns: monotonic_ns() as i64,
-            kind: "signal".into(),
-            subject: format!("process {pid}"),
-            detail: detail.into(),
-        };
-        let Ok(mut line) = serde_json::to_string(&row) else {
-            return;
-        };
-        line.push('\n');
-        let path = self.dir.raw().join("events.jsonl");
-        let written = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .and_then(|mut file| file.write_all(line.as_bytes()));
-        if let Err(error) = written {
-            say(&format!(
-                "{}: cannot append to raw/events.jsonl: {error}",
-                self.dir.path.display()
-            ));
         }
     }
 
     /// Closes the case, seals it, and says how it went.
-    fn finish(mut self, args: &CaseArgs, signals: &Signals) -> Result<(), Failure> {
-        let duration_ns = (monotonic_ns() - self.meta.clock.start_ns) as i64;
-        self.meta.duration_ns = Some(duration_ns);
-        self.meta.command_status = self.ended.map(status_words);
-        let probe_failure = self.stop_probe();
-        self.note_changes()?;
-        let engine_failure = self.engine_failure();
-        if engine_failure.is_some() && !self.has_app_rows() {
-            self.dir.remove();
-            return Err(engine_failure.unwrap_or_else(Failure::check));
+    fn finish(mut self, dir: CaseDir, args: &CaseArgs, signals: &Signals) -> Result<(), Failure> {
+        let path = dir.path.clone();
+        let engine_failure = self.engine_failure(&path);
+        let closed = self.close(&path, engine_failure.is_none());
+        if let Some(failure) = engine_failure.as_ref().filter(|_| !has_app_rows(&dir)) {
+            dir.remove();
+            return Err(failure.clone());
         }
-        if let Some(error) = probe_failure {
-            let _ = self.meta.write(&self.dir.path);
-            let path = self.dir.path.display();
-            return Err(Failure::error(format!(
-                "{error}\nwhodisk: {path}: readable up to the last batch that was written; \
-                 `whodisk seal {path}` turns it into tables"
-            )));
-        }
-        self.meta.state = State::Recorded;
-        self.meta.write(&self.dir.path)?;
-        self.summarize(duration_ns);
-        let path = self.dir.path.clone();
-        let status = self.meta.command_status.clone();
-        drop(self);
-        // From here on Ctrl-C only interrupts the sealing, which leaves the raw events as they are.
+        closed.map_err(|failure| with_advice(&failure, &path))?;
+        self.summarize();
+        drop(dir);
+        // From here on Ctrl-C ends the sealing, which leaves the raw events as they are.
         restore(signals);
-        let sealed = if args.no_seal {
-            None
-        } else {
-            Some(seal::seal_case(&path, args.drop_raw)?)
-        };
+        let seal = || seal::seal_case(&path, args.drop_raw).map_err(|failure| with_advice(&failure, &path));
+        let sealed = (!args.no_seal).then(seal).transpose()?;
         say(&format!(
             "case {}{}",
             path.display(),
-            if sealed.is_some() {
-                ""
-            } else {
-                " (raw events only)"
-            }
+            if args.no_seal { " (not sealed)" } else { "" }
         ));
         if args.json {
             print_json(&serde_json::json!({
-                "case": path, "command_status": status, "duration_ns": duration_ns, "sealed": sealed,
+                "case": path,
+                "command_status": self.meta.command_status,
+                "duration_ns": self.meta.duration_ns,
+                "sealed": sealed,
             }))?;
         }
         engine_failure.map_or(Ok(()), Err)
+    }
+
+    /// Stops the probe and completes `case.json` and `system.json`. Only a recording without trouble
+    /// becomes `recorded`; any other stays what a kill would have left.
+    fn close(&mut self, case: &Path, engine_well: bool) -> Result<(), Failure> {
+        let trouble = self.stop_probe();
+        // Only now: everything that was recorded lies within.
+        self.meta.duration_ns = Some((monotonic_ns() - self.meta.clock.start_ns) as i64);
+        self.meta.command_status = self.ended.map(status_words);
+        if trouble.is_none() && engine_well {
+            self.meta.state = State::Recorded;
+        }
+        self.meta.write(case)?;
+        let changes = system_changes(&self.system, &SystemMeta::collect());
+        if !changes.is_empty() {
+            self.system.changes = changes;
+            self.system.write(case)?;
+        }
+        trouble.map_or(Ok(()), |error| Err(Failure::error(error)))
     }
 
     fn stop_probe(&mut self) -> Option<String> {
@@ -359,42 +285,25 @@ impl Recording {
         stopped.failure
     }
 
-    /// Compares the settings of the machine with those at the start.
-    fn note_changes(&mut self) -> Result<(), Failure> {
-        let changes = system_changes(&self.system, &SystemMeta::collect());
-        if !changes.is_empty() {
-            self.system.changes = changes;
-            self.system.write(&self.dir.path)?;
-        }
-        Ok(())
-    }
-
     /// Our own engine must end well; a user's command may end as it likes.
-    fn engine_failure(&self) -> Option<Failure> {
+    fn engine_failure(&self, case: &Path) -> Option<Failure> {
         let status = self.ended.filter(|status| self.own_engine && *status != 0)?;
-        let message = if libc::WIFEXITED(status) {
+        if libc::WIFEXITED(status) {
             // The engine has said why on stderr.
-            String::new()
-        } else {
-            format!(
-                "{}: the workload process ended with {}",
-                self.dir.path.display(),
-                status_words(status)
-            )
-        };
-        Some(Failure {
-            code: crate::failure::ERROR,
-            message,
-        })
+            return Some(Failure::error(""));
+        }
+        let words = status_words(status);
+        Some(Failure::error(format!(
+            "{}: the workload process ended with {words}",
+            case.display()
+        )))
     }
 
-    fn has_app_rows(&self) -> bool {
-        let worker = self.dir.raw().join("app/worker-000.arrows");
-        worker.metadata().is_ok_and(|m| m.len() > 0)
-    }
-
-    fn summarize(&self, duration_ns: i64) {
-        let mut text = format!("recorded {:.1} s", duration_ns as f64 / 1e9);
+    fn summarize(&self) {
+        let mut text = format!(
+            "recorded {:.1} s",
+            self.meta.duration_ns.unwrap_or(0) as f64 / 1e9
+        );
         if let Some(probe) = self.meta.probes.get("block") {
             let (received, lost) = (grouped(probe.received), grouped(probe.lost));
             text.push_str(&format!(": {received} block requests, {lost} lost"));
@@ -409,7 +318,66 @@ impl Recording {
     }
 }
 
+/// Attaches the block probe, where that is asked for and possible; what cannot be seen goes into the case.
+/// Error: there is nothing else to record.
+fn attach(subject: &Subject, block: bool, meta: &mut CaseMeta) -> Result<Option<Attached>, Failure> {
+    let reason = if block {
+        match Attached::attach(meta.command_pid.filter(|_| subject.is_engine())) {
+            Ok(attached) => return Ok(Some(attached)),
+            Err(reason) => reason,
+        }
+    } else {
+        "the recording was asked for without it (--app-only)".to_string()
+    };
+    if !subject.is_engine() {
+        return Err(Failure::error(format!("cannot observe block requests: {reason}")));
+    }
+    if block {
+        say(&format!("recording without the block layer: {reason}"));
+    }
+    meta.not_observed
+        .insert(0, unseen("block requests (layer block)", &reason));
+    Ok(None)
+}
+
+fn has_app_rows(dir: &CaseDir) -> bool {
+    let worker = dir.raw().join("app/worker-000.arrows");
+    worker.metadata().is_ok_and(|m| m.len() > 0)
+}
+
+/// Adds what is left of the case and what to do with it.
+fn with_advice(failure: &Failure, case: &Path) -> Failure {
+    let path = case.display();
+    Failure::error(format!(
+        "{failure}\nwhodisk: {path}: what was recorded until then is in raw/; \
+         `whodisk seal {path}` turns it into tables"
+    ))
+}
+
+/// Notes in the case what became of the observed process.
+fn note(dir: &CaseDir, pid: i32, detail: &str) {
+    let row = EventRow {
+        time_ns: monotonic_ns() as i64,
+        kind: "signal".into(),
+        subject: format!("process {pid}"),
+        detail: detail.into(),
+    };
+    let Ok(mut line) = serde_json::to_string(&row) else {
+        return;
+    };
+    line.push('\n');
+    let path = dir.raw().join("events.jsonl");
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+    if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
+        say(&format!("{}: cannot append: {error}", path.display()));
+    }
+}
+
 impl Subject {
+    fn is_engine(&self) -> bool {
+        matches!(self, Subject::Engine { .. })
+    }
+
     fn name(&self) -> OsString {
         match self {
             Subject::Machine => OsString::new(),
@@ -476,7 +444,7 @@ fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseMeta 
         probes: Default::default(),
         phases: Vec::new(),
         workload: None,
-        not_observed: always_unseen(matches!(subject, Subject::Engine { .. })),
+        not_observed: always_unseen(subject.is_engine()),
         not_carried: Vec::new(),
         open_questions: Vec::new(),
     }

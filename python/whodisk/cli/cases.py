@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whodisk.cli import agent
-from whodisk.errors import WhodiskError
+from whodisk.errors import CaseError, WhodiskError
 
 if TYPE_CHECKING:
     from whodisk.findings import Verdict
@@ -21,7 +21,8 @@ def ready(case: Path) -> Path:
     """
     meta = case / "case.json"
     try:
-        state = json.loads(meta.read_text(encoding="utf-8")).get("state")
+        content = json.loads(meta.read_text(encoding="utf-8"))
+        state = content.get("state")
     except (FileNotFoundError, NotADirectoryError):
         raise WhodiskError(
             f"{case}: expected a case (a directory with case.json), found none; check the path"
@@ -32,6 +33,11 @@ def ready(case: Path) -> Path:
     if state in ("recording", "recorded"):
         print(f"whodisk: {case}: sealing", file=sys.stderr)
         agent.call(["seal", str(case)])
+        return case
+    for table in content.get("tables", {}):
+        if not (case / table).is_file():
+            hint = "seal the case again if its raw/ is still there, or copy it again from where it came from"
+            raise CaseError(case / table, "", "the table that case.json names", "no such file", hint)
     return case
 
 

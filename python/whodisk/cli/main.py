@@ -26,7 +26,11 @@ def _run(arguments: list[str]) -> int:
             agent.become(arguments)
         from whodisk.cli.app import application
 
-        code = application(arguments)
+        try:
+            code = application(arguments)
+        except SystemExit:
+            # Rich leaves this way when the reader of stdout has gone; nothing else here does.
+            raise BrokenPipeError from None
         sys.stdout.flush()
         return code
     except BrokenPipeError:
