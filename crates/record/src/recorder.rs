@@ -33,17 +33,25 @@ const PROBE: &str = "block";
 /// What to record and how much memory to take.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Ring between kernel and recorder: a power of two, 64 KiB..1 GiB. 16 MiB hold about 100,000 requests.
+    /// Rings between kernel and recorder, all CPUs together, 64 KiB..1 GiB. A CPU's ring holds at least 1024
+    /// requests, however little this is. 64 MiB are 131,072 requests for each of two CPUs.
     pub ring_bytes: u32,
     /// Most bytes that may wait for being written; beyond, records are dropped and counted.
     pub waiting_bytes_max: usize,
     /// Process whose io_uring requests carry operation ids in `user_data` (our own engine).
     pub join_tgid: Option<u32>,
+    /// Take a request's start from block_getrq even where block_io_start exists: what kernels before 6.5 need.
+    pub start_at_getrq: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { ring_bytes: 16 << 20, waiting_bytes_max: 256 << 20, join_tgid: None }
+        Config {
+            ring_bytes: 64 << 20,
+            waiting_bytes_max: 256 << 20,
+            join_tgid: None,
+            start_at_getrq: false,
+        }
     }
 }
 
@@ -123,12 +131,12 @@ impl Recorder {
     /// Loads the programs and attaches them (about 0.2 s). Nothing is recorded yet.
     pub fn attach(config: Config) -> Result<Recorder, RecordError> {
         let ring = config.ring_bytes;
-        if !ring.is_power_of_two() || !(64 << 10..=1 << 30).contains(&ring) {
-            let expected = "a power of two from 65536 to 1073741824".into();
+        if !(64 << 10..=1 << 30).contains(&ring) {
+            let expected = "65536 to 1073741824".into();
             let found = ring.to_string();
             return Err(RecordError::Setting { name: "ring_bytes", expected, found });
         }
-        let probe = BlockProbe::attach(ring, config.join_tgid)?;
+        let probe = BlockProbe::attach(ring, config.join_tgid, config.start_at_getrq)?;
         Ok(Recorder { probe, config })
     }
 

@@ -22,6 +22,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 // Set by the loader before attaching.
 const volatile s32 join_tgid = 0;
+const volatile u32 ring_records = 1; // length of a CPU's ring, a power of two
 const volatile bool start_at_getrq = 0; // this kernel has no block_io_start (before 6.5)
 const volatile u64 sym_bio_chain_endio = 0;
 const volatile u64 sym_iomap_dio_bio_end_io = 0;
@@ -36,8 +37,8 @@ u32 recording SEC(".data.control") = 0;
 
 // What went otherwise than hoped. The order is that of `Counters` in layout.rs.
 enum counter {
-	RING_FULL,       // a finished request that found no room in the ring
-	MERGE_RING_FULL, // a merged bio that found no room
+	RING_FULL,       // a finished request that found no room in its CPU's ring
+	MERGE_RING_FULL, // a merged bio that found no room in the ring of merges
 	MAP_FULL,        // a request that found neither a slot nor room in the overflow map
 	NO_STATE,        // a completion of a request of which nothing was known
 	NO_COMPLETE,     // a request started anew although its completion was never seen
@@ -52,34 +53,43 @@ enum counter {
 };
 u64 counters[COUNTERS] SEC(".bss.counters");
 
-// What goes through the ring, told apart by length; the twins are in layout.rs. Meaning of the fields:
-// case::rows::BlockRow.
-struct block_record {
+// What is known of a request in flight; meaning of the fields: case::rows::BlockRow. Two cache lines, because a
+// request often completes on another CPU than it was issued on, and every line then has to travel.
+struct slot {
+	u64 request; // 0 = free
 	u64 queue_ns;
 	u64 start_ns;
 	u64 insert_ns;
 	u64 issue_first_ns;
 	u64 issue_ns;
-	u64 irq_ns;
-	u64 complete_ns;
 	u64 sector_512;
-	u64 op_id;
-	u64 merge_key; // 0, or what merge records of this request carry
 	u32 size_bytes;
 	u32 cmd_flags;
+
 	u32 device;
 	s32 pid;
 	s32 tid;
-	s32 vector;
 	u16 cpu;
-	u16 complete_cpu;
 	u16 hctx;
 	u16 requeues;
 	u16 merges;
 	u8 status; // blk_status_t
-	u8 pad;
-	u32 own; // the recorder's own request: never sent
+	u8 own;    // the recorder's own request: never sent
+	u16 pad;
 	u64 comm[2];
+	u64 op_id;
+	u64 merge_key; // 0, or what merge records of this request carry
+	u64 pad2;
+};
+
+// What goes to user space; the twins are in layout.rs.
+struct block_record {
+	struct slot slot;
+	u64 irq_ns;
+	u64 complete_ns;
+	s32 vector;
+	u16 complete_cpu;
+	u16 pad;
 };
 
 struct merge_record {
@@ -87,12 +97,6 @@ struct merge_record {
 	u64 op_id;
 	u32 size_bytes;
 	u32 pad;
-};
-
-struct slot {
-	u64 request; // 0 = free
-	struct block_record record;
-	u64 pad[6]; // whole cache lines
 };
 
 // When a bio was queued, for the request that is made of it moments later.
@@ -122,14 +126,49 @@ struct cpu_state {
 	u64 pad[6];
 };
 
-struct slot slots[1 << SLOTS_LOG2] SEC(".bss.slots");
 struct queued_bio bios[1 << BIOS_LOG2] SEC(".bss.bios");
 struct cpu_state cpus[CPUS_MAX] SEC(".bss.cpus");
 
+// Finished requests go through one ring per CPU, in memory shared with the reader. Only block_rq_complete writes
+// to it, and a program never runs twice at once on one CPU, so it needs no lock: about half the cost of a
+// BPF_MAP_TYPE_RINGBUF. Nothing ever wakes the reader.
+struct ring_ends {
+	u64 head; // records written so far
+	u64 pad[7];
+	u64 tail; // records read so far; user space writes it
+	u64 pad2[7];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); // CPUs
+	__type(key, u32);
+	__type(value, struct ring_ends);
+} ring_ends SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); // CPUs * ring_records
+	__type(key, u32);
+	__type(value, struct block_record);
+} ring SEC(".maps");
+
+// Merges are few and come from any context: an ordinary ring.
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 24);
-} ring SEC(".maps");
+	__uint(max_entries, 1 << 22);
+} merges SEC(".maps");
+
+// Shared with the reader so that its values begin at a page, and thus at a cache line.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 << SLOTS_LOG2);
+	__type(key, u32);
+	__type(value, struct slot);
+} slots SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -175,12 +214,19 @@ static __always_inline struct cpu_state *this_cpu(void)
 	return &cpus[bpf_get_smp_processor_id() & (CPUS_MAX - 1)];
 }
 
+static __always_inline struct slot *slot_place(u64 key)
+{
+	u32 index = hash(key, SLOTS_LOG2);
+
+	return bpf_map_lookup_elem(&slots, &index);
+}
+
 static __always_inline struct slot *slot_find(struct request *rq)
 {
 	u64 key = (u64)rq;
-	struct slot *slot = &slots[hash(key, SLOTS_LOG2)];
+	struct slot *slot = slot_place(key);
 
-	if (slot->request == key)
+	if (slot && slot->request == key)
 		return slot;
 	return bpf_map_lookup_elem(&overflow, &key);
 }
@@ -194,36 +240,38 @@ static __always_inline struct slot *slot_overflow(u64 key)
 		return NULL;
 	}
 	count(OVERFLOW, 1);
-	return bpf_map_lookup_elem(&overflow, &key);
+	struct slot *slot = bpf_map_lookup_elem(&overflow, &key);
+	if (slot)
+		slot->request = key;
+	return slot;
 }
 
-// Takes a slot for a request that has none. The caller fills it.
+// Takes a slot for a request that has none. The caller fills in who and when.
 static __always_inline struct slot *slot_take(struct request *rq)
 {
 	u64 key = (u64)rq;
-	struct slot *slot = &slots[hash(key, SLOTS_LOG2)];
+	struct slot *slot = slot_place(key);
 
+	if (!slot)
+		return NULL;
 	if (__sync_val_compare_and_swap(&slot->request, 0, key) != 0) {
-		if (slot->request != key) {
-			slot = slot_overflow(key);
-			if (!slot)
-				return NULL;
-			slot->request = key;
-		} else {
+		if (slot->request == key)
 			count(NO_COMPLETE, 1);
-		}
+		else
+			slot = slot_overflow(key);
+		if (!slot)
+			return NULL;
 	}
-	struct block_record *record = &slot->record;
-	record->queue_ns = 0;
-	record->insert_ns = 0;
-	record->issue_first_ns = 0;
-	record->issue_ns = 0;
-	record->op_id = 0;
-	record->merge_key = 0;
-	record->requeues = 0;
-	record->merges = 0;
-	record->hctx = 0;
-	record->status = 0;
+	slot->queue_ns = 0;
+	slot->insert_ns = 0;
+	slot->issue_first_ns = 0;
+	slot->issue_ns = 0;
+	slot->hctx = 0;
+	slot->requeues = 0;
+	slot->merges = 0;
+	slot->status = 0;
+	slot->op_id = 0;
+	slot->merge_key = 0;
 	return slot;
 }
 
@@ -231,7 +279,7 @@ static __always_inline void slot_release(struct slot *slot, struct request *rq)
 {
 	u64 key = (u64)rq;
 
-	if (slot == &slots[hash(key, SLOTS_LOG2)])
+	if (slot == slot_place(key))
 		slot->request = 0;
 	else
 		bpf_map_delete_elem(&overflow, &key);
@@ -303,7 +351,7 @@ static __always_inline void send_merge(u64 merge_key, u64 op_id, struct bio *bio
 		.size_bytes = BPF_CORE_READ(bio, bi_iter.bi_size),
 	};
 
-	if (bpf_ringbuf_output(&ring, &record, sizeof(record), BPF_RB_NO_WAKEUP))
+	if (bpf_ringbuf_output(&merges, &record, sizeof(record), BPF_RB_NO_WAKEUP))
 		count(MERGE_RING_FULL, 1);
 }
 
@@ -311,19 +359,18 @@ static __always_inline void send_merge(u64 merge_key, u64 op_id, struct bio *bio
 // After a requeue it may have grown at its tail, and only that part is new.
 static __always_inline void join(struct slot *slot, struct request *rq)
 {
-	struct block_record *record = &slot->record;
 	struct bio *bio = rq->bio;
-	u32 known = record->merges;
+	u32 known = slot->merges;
 
 	if (!bio)
 		return;
-	if (!record->op_id)
-		record->op_id = bio_op_id(bio);
+	if (!slot->op_id)
+		slot->op_id = bio_op_id(bio);
 	if (bio == rq->biotail)
 		return;
-	if (!record->merge_key) {
+	if (!slot->merge_key) {
 		u32 cpu = bpf_get_smp_processor_id();
-		record->merge_key = (u64)(cpu + 1) << 40 | ++cpus[cpu & (CPUS_MAX - 1)].merge_keys;
+		slot->merge_key = (u64)(cpu + 1) << 40 | ++cpus[cpu & (CPUS_MAX - 1)].merge_keys;
 	}
 	for (u32 further = 0; further < MERGED_BIOS_MAX; further++) {
 		bio = BPF_CORE_READ(bio, bi_next);
@@ -333,7 +380,7 @@ static __always_inline void join(struct slot *slot, struct request *rq)
 			continue;
 		u64 op_id = bio_op_id(bio);
 		if (op_id)
-			send_merge(record->merge_key, op_id, bio);
+			send_merge(slot->merge_key, op_id, bio);
 	}
 }
 
@@ -349,7 +396,7 @@ static __always_inline void count_merges(struct slot *slot, struct request *rq)
 	}
 	if (further == MERGED_BIOS_MAX)
 		count(WALK_CUT, 1);
-	slot->record.merges = further;
+	slot->merges = further;
 }
 
 static __always_inline u32 disk_dev(struct request *rq)
@@ -359,12 +406,12 @@ static __always_inline u32 disk_dev(struct request *rq)
 	return disk ? (u32)disk->major << 20 | disk->first_minor : 0;
 }
 
-static __always_inline void set_place(struct block_record *record, struct request *rq)
+static __always_inline void set_place(struct slot *slot, struct request *rq)
 {
-	record->sector_512 = rq->__sector;
-	record->size_bytes = rq->__data_len;
-	record->device = disk_dev(rq);
-	record->hctx = rq->mq_hctx->queue_num;
+	slot->sector_512 = rq->__sector;
+	slot->size_bytes = rq->__data_len;
+	slot->device = disk_dev(rq);
+	slot->hctx = rq->mq_hctx->queue_num;
 }
 
 static __always_inline bool is_own(u64 comm_start)
@@ -372,43 +419,43 @@ static __always_inline bool is_own(u64 comm_start)
 	return comm_start == 0x2d6b7369646f6877ull; // "whodisk-"
 }
 
-static __always_inline void set_submitter(struct block_record *record)
+static __always_inline void set_submitter(struct slot *slot)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	record->pid = task->tgid;
-	record->tid = task->pid;
-	record->comm[0] = *(u64 *)&task->comm[0];
-	record->comm[1] = *(u64 *)&task->comm[8];
-	record->own = is_own(record->comm[0]);
+	slot->pid = task->tgid;
+	slot->tid = task->pid;
+	slot->comm[0] = *(u64 *)&task->comm[0];
+	slot->comm[1] = *(u64 *)&task->comm[8];
+	slot->own = is_own(slot->comm[0]);
 }
 
-static __always_inline void set_no_submitter(struct block_record *record)
+static __always_inline void set_no_submitter(struct slot *slot)
 {
-	record->start_ns = 0;
-	record->cpu = bpf_get_smp_processor_id();
-	record->pid = -1;
-	record->tid = -1;
-	record->comm[0] = 0;
-	record->comm[1] = 0;
-	record->own = 0;
+	slot->start_ns = 0;
+	slot->cpu = bpf_get_smp_processor_id();
+	slot->pid = -1;
+	slot->tid = -1;
+	slot->comm[0] = 0;
+	slot->comm[1] = 0;
+	slot->own = 0;
 }
 
-static __always_inline void take_submitter(struct block_record *record, struct request *rq)
+static __always_inline void take_submitter(struct slot *slot, struct request *rq)
 {
 	u64 bio = (u64)rq->bio;
 	struct submitter *submitter = bpf_map_lookup_elem(&submitters, &bio);
 
 	if (!submitter)
 		return;
-	record->start_ns = submitter->start_ns;
-	record->queue_ns = take_queue_ns(rq, submitter->start_ns);
-	record->comm[0] = submitter->comm[0];
-	record->comm[1] = submitter->comm[1];
-	record->pid = submitter->pid;
-	record->tid = submitter->tid;
-	record->cpu = submitter->cpu;
-	record->own = submitter->own;
+	slot->start_ns = submitter->start_ns;
+	slot->queue_ns = take_queue_ns(rq, submitter->start_ns);
+	slot->comm[0] = submitter->comm[0];
+	slot->comm[1] = submitter->comm[1];
+	slot->pid = submitter->pid;
+	slot->tid = submitter->tid;
+	slot->cpu = submitter->cpu;
+	slot->own = submitter->own;
 	bpf_map_delete_elem(&submitters, &bio);
 }
 
@@ -420,10 +467,10 @@ static __always_inline struct slot *slot_adopt(struct request *rq)
 
 	if (!slot)
 		return NULL;
-	slot->record.cmd_flags = rq->cmd_flags;
-	set_no_submitter(&slot->record);
+	slot->cmd_flags = rq->cmd_flags;
+	set_no_submitter(slot);
 	if (start_at_getrq && rq->bio)
-		take_submitter(&slot->record, rq);
+		take_submitter(slot, rq);
 	return slot;
 }
 
@@ -445,14 +492,13 @@ int BPF_PROG(block_io_start, struct request *rq)
 	struct slot *slot = slot_take(rq);
 	if (!slot)
 		return 0;
-	struct block_record *record = &slot->record;
 	u64 now = bpf_ktime_get_ns();
 
-	record->start_ns = now;
-	record->queue_ns = take_queue_ns(rq, now);
-	record->cmd_flags = rq->cmd_flags;
-	record->cpu = bpf_get_smp_processor_id();
-	set_submitter(record);
+	slot->start_ns = now;
+	slot->queue_ns = take_queue_ns(rq, now);
+	slot->cmd_flags = rq->cmd_flags;
+	slot->cpu = bpf_get_smp_processor_id();
+	set_submitter(slot);
 	return 0;
 }
 
@@ -482,8 +528,8 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 
 	if (!slot && start_at_getrq && recording)
 		slot = slot_adopt(rq);
-	if (slot && !slot->record.insert_ns)
-		slot->record.insert_ns = bpf_ktime_get_ns();
+	if (slot && !slot->insert_ns)
+		slot->insert_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -498,12 +544,11 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 		slot = slot_adopt(rq);
 	if (!slot)
 		return 0;
-	struct block_record *record = &slot->record;
-	if (!record->issue_first_ns)
-		record->issue_first_ns = now;
-	record->issue_ns = now;
-	set_place(record, rq);
-	if (join_tgid && record->pid == join_tgid)
+	if (!slot->issue_first_ns)
+		slot->issue_first_ns = now;
+	slot->issue_ns = now;
+	set_place(slot, rq);
+	if (join_tgid && slot->pid == join_tgid)
 		join(slot, rq);
 	if (rq->bio != rq->biotail)
 		count_merges(slot, rq);
@@ -516,7 +561,7 @@ int BPF_PROG(block_rq_requeue, struct request *rq)
 	struct slot *slot = slot_find(rq);
 
 	if (slot)
-		slot->record.requeues++;
+		slot->requeues++;
 	return 0;
 }
 
@@ -558,8 +603,32 @@ static __always_inline void set_interrupt(struct block_record *record)
 		run_ns = cpu->softirq_run_ns;
 		vector = cpu->softirq_vector;
 	}
-	record->irq_ns = run_ns && run_ns < record->issue_ns ? record->issue_ns : run_ns;
+	record->irq_ns = run_ns && run_ns < record->slot.issue_ns ? record->slot.issue_ns : run_ns;
 	record->vector = vector;
+}
+
+static __always_inline void send(struct slot *slot)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct ring_ends *ends = bpf_map_lookup_elem(&ring_ends, &cpu);
+
+	if (!ends)
+		return;
+	u64 head = ends->head;
+	u32 index = cpu * ring_records + ((u32)head & (ring_records - 1));
+	struct block_record *record = bpf_map_lookup_elem(&ring, &index);
+
+	if (!record)
+		return;
+	if (head - ends->tail >= ring_records) {
+		count(RING_FULL, 1);
+		return;
+	}
+	record->complete_ns = bpf_ktime_get_ns();
+	record->complete_cpu = cpu;
+	record->slot = *slot;
+	set_interrupt(record);
+	__sync_lock_test_and_set(&ends->head, head + 1); // not before the record is there
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -572,26 +641,21 @@ int BPF_PROG(block_rq_complete, struct request *rq, u8 status, u32 bytes)
 		count(NO_STATE, 1);
 		return 0;
 	}
-	struct block_record *record = &slot->record;
 	if (status)
-		record->status = status;
+		slot->status = status;
 	if (bytes < rq->__data_len) {
 		count(PARTIAL, 1);
 		return 0;
 	}
 	if (is_inner_completion(rq))
 		return 0;
-	if (!record->issue_ns)
-		set_place(record, rq);
-	if (record->own) {
+	if (!slot->issue_ns)
+		set_place(slot, rq);
+	if (slot->own) {
 		count(OWN_REQUESTS, 1);
-		count(OWN_BYTES, record->size_bytes);
+		count(OWN_BYTES, slot->size_bytes);
 	} else {
-		record->complete_ns = bpf_ktime_get_ns();
-		record->complete_cpu = bpf_get_smp_processor_id();
-		set_interrupt(record);
-		if (bpf_ringbuf_output(&ring, record, sizeof(*record), BPF_RB_NO_WAKEUP))
-			count(RING_FULL, 1);
+		send(slot);
 	}
 	slot_release(slot, rq);
 	return 0;

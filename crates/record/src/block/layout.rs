@@ -1,35 +1,46 @@
 //! Twins of the structs in `block.bpf.c`, byte for byte, and what becomes of them.
 use case::rows::{BlockMergeRow, BlockRow};
+use std::sync::atomic::AtomicU64;
 
-/// A finished (or, at the end of a recording, an open) request.
+/// What is known of a request in flight.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlockRecord {
+pub struct Slot {
+    pub request: u64,
     pub queue_ns: u64,
     pub start_ns: u64,
     pub insert_ns: u64,
     pub issue_first_ns: u64,
     pub issue_ns: u64,
-    pub irq_ns: u64,
-    pub complete_ns: u64,
     pub sector_512: u64,
-    pub op_id: u64,
-    pub merge_key: u64,
     pub size_bytes: u32,
     pub cmd_flags: u32,
     pub device: u32,
     pub pid: i32,
     pub tid: i32,
-    pub vector: i32,
     pub cpu: u16,
-    pub complete_cpu: u16,
     pub hctx: u16,
     pub requeues: u16,
     pub merges: u16,
     pub status: u8,
-    pub pad: u8,
-    pub own: u32,
+    pub own: u8,
+    pub pad: u16,
     pub comm: [u8; 16],
+    pub op_id: u64,
+    pub merge_key: u64,
+    pub pad2: u64,
+}
+
+/// A finished (or, at the end of a recording, an open) request.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockRecord {
+    pub slot: Slot,
+    pub irq_ns: u64,
+    pub complete_ns: u64,
+    pub vector: i32,
+    pub complete_cpu: u16,
+    pub pad: u16,
 }
 
 /// A bio beyond the first of a request.
@@ -42,18 +53,19 @@ pub struct MergeRecord {
     pub pad: u32,
 }
 
-/// An entry of the table of requests in flight.
+/// Positions of a CPU's ring, in memory shared with the kernel; counted in records since loading.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Slot {
-    pub request: u64,
-    pub record: BlockRecord,
-    pub pad: [u64; 6],
+pub struct RingEnds {
+    pub head: AtomicU64,
+    pub pad: [u64; 7],
+    pub tail: AtomicU64,
+    pub pad2: [u64; 7],
 }
 
-const _: () = assert!(size_of::<BlockRecord>() == 136);
+const _: () = assert!(size_of::<RingEnds>() == 128);
+const _: () = assert!(size_of::<BlockRecord>() == 152);
 const _: () = assert!(size_of::<MergeRecord>() == 24);
-const _: () = assert!(size_of::<Slot>() == 192);
+const _: () = assert!(size_of::<Slot>() == 128);
 
 /// `enum counter`, in its order.
 #[repr(C)]
@@ -78,7 +90,6 @@ pub struct Counters {
 /// # Safety
 /// Implement only for `repr(C)` types whose every bit pattern is valid.
 pub unsafe trait Plain: Copy {}
-unsafe impl Plain for BlockRecord {}
 unsafe impl Plain for MergeRecord {}
 unsafe impl Plain for Slot {}
 unsafe impl Plain for Counters {}
@@ -98,32 +109,33 @@ const MERGED_KEY: u64 = 1 << 63;
 impl BlockRecord {
     /// The row; `sequence` makes its key unique unless merge records refer to it.
     pub fn row(&self, sequence: u64) -> BlockRow {
+        let slot = &self.slot;
         let request_key =
-            if self.merge_key == 0 { sequence } else { MERGED_KEY | self.merge_key };
+            if slot.merge_key == 0 { sequence } else { MERGED_KEY | slot.merge_key };
         BlockRow {
             request_key,
-            op_id: self.op_id,
-            queue_ns: self.queue_ns,
-            start_ns: self.start_ns,
-            insert_ns: self.insert_ns,
-            issue_first_ns: self.issue_first_ns,
-            issue_ns: self.issue_ns,
+            op_id: slot.op_id,
+            queue_ns: slot.queue_ns,
+            start_ns: slot.start_ns,
+            insert_ns: slot.insert_ns,
+            issue_first_ns: slot.issue_first_ns,
+            issue_ns: slot.issue_ns,
             irq_ns: self.irq_ns,
             complete_ns: self.complete_ns,
-            sector_512: self.sector_512,
-            size_bytes: self.size_bytes,
-            cmd_flags: self.cmd_flags,
-            device: self.device,
-            pid: self.pid,
-            tid: self.tid,
+            sector_512: slot.sector_512,
+            size_bytes: slot.size_bytes,
+            cmd_flags: slot.cmd_flags,
+            device: slot.device,
+            pid: slot.pid,
+            tid: slot.tid,
             vector: self.vector,
-            error: errno(self.status),
-            cpu: self.cpu,
+            error: errno(slot.status),
+            cpu: slot.cpu,
             complete_cpu: self.complete_cpu,
-            hctx: self.hctx,
-            requeues: self.requeues,
-            merges: self.merges,
-            comm: self.comm,
+            hctx: slot.hctx,
+            requeues: slot.requeues,
+            merges: slot.merges,
+            comm: slot.comm,
         }
     }
 }
@@ -140,9 +152,9 @@ impl MergeRecord {
 }
 
 impl Slot {
-    /// The record of a request still open, as it stood. Facts that only a completion gives are absent.
-    pub fn open_record(&self) -> BlockRecord {
-        BlockRecord { irq_ns: 0, complete_ns: 0, vector: -1, complete_cpu: 0, ..self.record }
+    /// The record of a request that is still open.
+    pub fn open_record(self) -> BlockRecord {
+        BlockRecord { slot: self, vector: -1, ..Default::default() }
     }
 }
 
@@ -172,13 +184,14 @@ mod tests {
 
     #[test]
     fn short_records_are_refused() {
-        assert!(read::<BlockRecord>(&[0; 135]).is_none());
+        assert!(read::<Slot>(&[0; 127]).is_none());
         assert_eq!(read::<MergeRecord>(&[0; 24]), Some(MergeRecord::default()));
     }
 
     #[test]
     fn a_merged_request_and_its_bios_share_a_key_that_no_counted_key_equals() {
-        let request = BlockRecord { merge_key: 7, ..Default::default() };
+        let slot = Slot { merge_key: 7, ..Default::default() };
+        let request = BlockRecord { slot, ..Default::default() };
         let bio = MergeRecord { merge_key: 7, op_id: 9, size_bytes: 4096, pad: 0 };
         assert_eq!(request.row(3).request_key, bio.row().request_key);
         assert_ne!(request.row(3).request_key, BlockRecord::default().row(7).request_key);
@@ -193,8 +206,7 @@ mod tests {
 
     #[test]
     fn an_open_request_has_no_completion() {
-        let record = BlockRecord { complete_ns: 5, vector: 3, issue_ns: 4, ..Default::default() };
-        let open = Slot { request: 1, record, pad: [0; 6] }.open_record();
-        assert_eq!((open.complete_ns, open.vector, open.issue_ns), (0, -1, 4));
+        let row = Slot { issue_ns: 4, ..Default::default() }.open_record().row(1);
+        assert_eq!((row.complete_ns, row.irq_ns, row.vector, row.issue_ns), (0, 0, -1, 4));
     }
 }

@@ -17,13 +17,16 @@
 //! deliveries directly after each other are two runs, so time that a handler of another line kept this CPU's
 //! interrupts disabled counts before `irq_ns`. On PREEMPT_RT softirqs can be preempted, and the rule does not hold.
 mod layout;
+mod ring;
 
 use crate::{error::RecordError, host, sys};
-use aya::maps::{HashMap, Map, MapData, RingBuf};
+use aya::maps::{Array, HashMap, Map, MapData, RingBuf};
 use aya::programs::{tp_btf::BtfTracePointLink, BtfTracePoint};
 use aya::{include_bytes_aligned, Btf, Ebpf, EbpfLoader};
 use case::meta::Unseen;
+use layout::Slot;
 pub use layout::{BlockRecord, Counters, MergeRecord};
+use ring::Rings;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
@@ -32,8 +35,7 @@ static OBJECT: &[u8] = include_bytes_aligned!("block.bpf.o");
 /// CPUs whose interrupts the programs can follow (`CPUS_MAX`).
 const CPUS_MAX: u32 = 1024;
 
-/// Slots of the table of requests in flight (`SLOTS_LOG2`).
-const SLOTS: usize = 1 << 14;
+const SLOT_BYTES: usize = size_of::<Slot>();
 
 /// Why a hook is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,8 @@ const URING_SYMBOLS: [&str; 2] = ["io_complete_rw", "io_complete_rw_iopoll"];
 /// The loaded and attached probe.
 pub struct BlockProbe {
     ebpf: Ebpf,
-    ring: RingBuf<MapData>,
+    rings: Rings,
+    merges: RingBuf<MapData>,
     links: Vec<BtfTracePointLink>,
     /// Tracepoints it is attached to.
     pub attached: Vec<String>,
@@ -106,14 +109,18 @@ impl Drained {
 
 impl BlockProbe {
     /// Loads and attaches. Nothing is recorded before [`BlockProbe::set_recording`].
-    pub fn attach(ring_bytes: u32, join_tgid: Option<u32>) -> Result<BlockProbe, RecordError> {
+    pub fn attach(
+        ring_bytes: u32,
+        join_tgid: Option<u32>,
+        start_at_getrq: bool,
+    ) -> Result<BlockProbe, RecordError> {
         check_host()?;
         let btf = Btf::from_sys_fs()
             .map_err(|error| RecordError::NoBtf { found: error.to_string() })?;
         let mut unseen = Vec::new();
-        let start_exists = has_tracepoint(&btf, "block_io_start");
+        let start_exists = has_tracepoint(&btf, "block_io_start") && !start_at_getrq;
         let ebpf = load_object(&btf, ring_bytes, join_tgid, !start_exists, &mut unseen)?;
-        let mut probe = BlockProbe::new(ebpf, unseen)?;
+        let mut probe = BlockProbe::new(ebpf, ring_bytes, unseen)?;
         for (tracepoint, need) in HOOKS {
             let wanted = match tracepoint {
                 "block_io_start" => start_exists,
@@ -131,10 +138,15 @@ impl BlockProbe {
         Ok(probe)
     }
 
-    fn new(mut ebpf: Ebpf, unseen: Vec<Unseen>) -> Result<BlockProbe, RecordError> {
-        let map = ebpf.take_map("ring").ok_or_else(|| missing_map("ring"))?;
-        let ring = RingBuf::try_from(map).map_err(|error| refused("ring", &error))?;
-        Ok(BlockProbe { ebpf, ring, links: Vec::new(), attached: Vec::new(), unseen })
+    fn new(mut ebpf: Ebpf, ring_bytes: u32, unseen: Vec<Unseen>) -> Result<BlockProbe, RecordError> {
+        let cpus = host::cpus_possible();
+        let length = ring::records_per_cpu(ring_bytes, cpus);
+        let (ends, records) = (array(&ebpf, "ring_ends")?, array(&ebpf, "ring")?);
+        let rings = Rings::map(ends, records, cpus, length).map_err(|error| refused("ring", &error))?;
+        let merges = ebpf.take_map("merges").ok_or_else(|| missing_map("merges"))?;
+        let merges = RingBuf::try_from(merges).map_err(|error| refused("ring of merges", &error))?;
+        let (links, attached) = (Vec::new(), Vec::new());
+        Ok(BlockProbe { ebpf, rings, merges, links, attached, unseen })
     }
 
     fn attach_hook(&mut self, btf: &Btf, tracepoint: &str, need: Need) -> Result<(), RecordError> {
@@ -162,19 +174,16 @@ impl BlockProbe {
     /// Begins or ends the recording, for all programs at once.
     pub fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {
         let value = u32::from(on).to_ne_bytes();
-        sys::write_global(self.map(".data.control")?.fd().as_fd(), &value)
+        sys::write_global(array(&self.ebpf, ".data.control")?.fd().as_fd(), &value)
             .map_err(|error| refused("control variable", &error))
     }
 
-    /// Moves everything that waits in the ring into `into`; returns the number of requests.
+    /// Moves everything that waits in the rings into `into`; returns the number of requests.
     pub fn drain(&mut self, into: &mut Drained) -> u64 {
         let before = into.requests.len();
-        while let Some(item) = self.ring.next() {
-            if item.len() == size_of::<MergeRecord>() {
-                into.merges.extend(layout::read::<MergeRecord>(&item));
-            } else {
-                into.requests.extend(layout::read::<BlockRecord>(&item));
-            }
+        self.rings.drain(&mut into.requests);
+        while let Some(item) = self.merges.next() {
+            into.merges.extend(layout::read::<MergeRecord>(&item));
         }
         (into.requests.len() - before) as u64
     }
@@ -182,7 +191,7 @@ impl BlockProbe {
     /// The programs' counters.
     pub fn counters(&self) -> Result<Counters, RecordError> {
         let mut bytes = [0u8; size_of::<Counters>()];
-        sys::read_global(self.map(".bss.counters")?.fd().as_fd(), &mut bytes)
+        sys::read_global(array(&self.ebpf, ".bss.counters")?.fd().as_fd(), &mut bytes)
             .map_err(|error| refused("counters", &error))?;
         Ok(layout::read(&bytes).unwrap_or_default())
     }
@@ -207,25 +216,26 @@ impl BlockProbe {
 
     /// Requests that are still open, the recorder's own left out.
     pub fn open_requests(&self) -> Result<Vec<BlockRecord>, RecordError> {
-        let mut bytes = vec![0u8; SLOTS * size_of::<layout::Slot>()];
-        sys::read_global(self.map(".bss.slots")?.fd().as_fd(), &mut bytes)
-            .map_err(|error| refused("table of requests", &error))?;
-        let mut slots: Vec<layout::Slot> =
-            bytes.chunks_exact(size_of::<layout::Slot>()).filter_map(layout::read).collect();
-        if let Some(map) = self.ebpf.map("overflow") {
-            let overflow: HashMap<_, u64, [u8; size_of::<layout::Slot>()]> =
-                HashMap::try_from(map).map_err(|error| refused("overflow map", &error))?;
-            slots.extend(overflow.iter().filter_map(|entry| layout::read::<layout::Slot>(&entry.ok()?.1)));
-        }
-        let open = slots.iter().filter(|slot| slot.request != 0 && slot.record.own == 0);
-        Ok(open.map(layout::Slot::open_record).collect())
+        let table: Array<_, [u8; SLOT_BYTES]> =
+            Array::try_from(self.map("slots")?).map_err(|error| refused("slots", &error))?;
+        let overflow: HashMap<_, u64, [u8; SLOT_BYTES]> =
+            HashMap::try_from(self.map("overflow")?).map_err(|error| refused("overflow", &error))?;
+        let in_table = table.iter().filter_map(Result::ok);
+        let in_overflow = overflow.iter().filter_map(|entry| Some(entry.ok()?.1));
+        let slots = in_table.chain(in_overflow).filter_map(|bytes| layout::read::<Slot>(&bytes));
+        let open = slots.filter(|slot| slot.request != 0 && slot.own == 0);
+        Ok(open.map(Slot::open_record).collect())
     }
 
-    fn map(&self, name: &str) -> Result<&MapData, RecordError> {
-        match self.ebpf.map(name) {
-            Some(Map::Array(data)) => Ok(data),
-            _ => Err(missing_map(name)),
-        }
+    fn map(&self, name: &str) -> Result<&Map, RecordError> {
+        self.ebpf.map(name).ok_or_else(|| missing_map(name))
+    }
+}
+
+fn array<'a>(ebpf: &'a Ebpf, name: &str) -> Result<&'a MapData, RecordError> {
+    match ebpf.map(name) {
+        Some(Map::Array(data)) => Ok(data),
+        _ => Err(missing_map(name)),
     }
 }
 
@@ -283,9 +293,13 @@ fn load_object(
     let [iomap, blkdev, blkdev_async] = OWNER_SYMBOLS.map(symbol);
     let [complete, complete_iopoll] = URING_SYMBOLS.map(symbol);
     let start_at_getrq = u8::from(start_at_getrq);
+    let cpus = host::cpus_possible();
+    let length = ring::records_per_cpu(ring_bytes, cpus);
     EbpfLoader::new()
         .btf(Some(btf))
-        .map_max_entries("ring", ring_bytes)
+        .map_max_entries("ring_ends", cpus)
+        .map_max_entries("ring", cpus * length)
+        .override_global("ring_records", &length, true)
         .override_global("join_tgid", &tgid, true)
         .override_global("start_at_getrq", &start_at_getrq, true)
         .override_global("sym_bio_chain_endio", &chain, true)
