@@ -34,16 +34,20 @@ def section(name: str, title: str, lead: Child, *children: Child) -> Markup:
     return tag("section", tag("h2", title), lead and tag("p", lead, class_="lead"), *children, id=name)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Child]], *, numbers: Sequence[int] = ()) -> Markup:
-    """A table that scrolls sideways where the page is narrow; `numbers`: columns aligned to the right."""
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[Child]], *, numbers: Sequence[int] = (), fit: bool = False
+) -> Markup:
+    """A table that scrolls sideways where the page is narrow.
+
+    `numbers`: columns aligned to the right; `fit`: only as wide as its content.
+    """
 
     def cells(name: str, row: Sequence[Child]) -> list[Markup]:
         return [tag(name, cell, class_="num" if i in numbers else None) for i, cell in enumerate(row)]
 
     body = [tag("tr", *cells("td", row)) for row in rows]
-    return tag(
-        "div", tag("table", tag("thead", tag("tr", *cells("th", head))), tag("tbody", *body)), class_="scroll"
-    )
+    parts = [tag("thead", tag("tr", *cells("th", head))), tag("tbody", *body)]
+    return tag("div", tag("table", *parts, class_="fit" if fit else None), class_="scroll")
 
 
 def pairs(items: Iterable[tuple[str, Child]]) -> Markup:
@@ -350,14 +354,14 @@ def _stage_table(case: Case, layer: str, slow: Row, typical: Row) -> Markup:
             ([key, label], words.duration(a), words.duration(b), words.duration(b - a), units.share(part))
         )
     head = ("stage, per operation", "typical", "slow", "difference", "of the excess")
-    return tag("details", tag("summary", "numbers"), table(head, rows, numbers=(1, 2, 3, 4)))
+    return tag("details", tag("summary", "numbers"), table(head, rows, numbers=(1, 2, 3, 4), fit=True))
 
 
 def legend(names: Iterable[str], beside: Iterable[str] = ()) -> Markup:
     """Colours of the stages that occur, and of the kinds of operations drawn beside."""
     items = [tag("span", tag("span", class_=f"key {stage_class(name)}"), name) for name in names]
     items += [
-        tag("span", tag("span", class_="key", style=f"background:var(--op-{op})"), f"beside it: {op}")
+        tag("span", tag("span", class_="key beside", style=f"background:var(--op-{op})"), f"beside it: {op}")
         for op in beside
     ]
     return tag("div", *items, class_="legend")
@@ -444,7 +448,11 @@ def losses(rows: Sequence[Row]) -> Markup | None:
     more = whole(rows[0]["losses"]) - len(rows)
     note = tag("p", f"and {words.count(more)} more", class_="muted") if more > 0 else None
     return join(
-        [tag("h3", "Lost"), table(("probe", "lost", "from", "to", "reason"), body, numbers=(1, 2, 3)), note]
+        [
+            tag("h3", "Lost"),
+            table(("probe", "lost", "from", "to", "reason"), body, numbers=(1, 2, 3), fit=True),
+            note,
+        ]
     )
 
 
@@ -463,7 +471,9 @@ def events(rows: Sequence[Row]) -> Markup | None:
     ]
     more = whole(rows[0]["events"]) - len(rows)
     note = tag("p", f"and {words.count(more)} more", class_="muted") if more > 0 else None
-    return join([tag("h3", "Events"), table(("at", "kind", "subject", "detail"), body, numbers=(0,)), note])
+    return join(
+        [tag("h3", "Events"), table(("at", "kind", "subject", "detail"), body, numbers=(0,), fit=True), note]
+    )
 
 
 def probes(case: Case) -> Markup | None:

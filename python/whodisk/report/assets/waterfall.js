@@ -40,6 +40,7 @@ const waterfall = (plot, table, falls) => {
       hovertext: all.map((b) => plain(b.text).replace(/\n/g, "<br>")),
       marker: {
         color: shade, line: { color: shade, width: 0.5 },
+        opacity: all.map((b) => (b.color.startsWith("op-") ? 0.6 : 1)),
         pattern: { shape: all.map((b) => (b.hatch ? "/" : "")), fgcolor: color("card"), size: 6, solidity: 0.3 },
       },
     };
