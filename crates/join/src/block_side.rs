@@ -44,7 +44,8 @@ pub(crate) struct BlockSide<'a> {
     comms: HashMap<[u8; 16], Option<NameId>>,
     /// Ends of the requests in flight, by device.
     in_flight: HashMap<u32, BinaryHeap<Reverse<u64>>>,
-    own_tids: BTreeSet<i32>,
+    /// Processes of our own engine.
+    own_pids: BTreeSet<i32>,
     foreign: BTreeMap<i32, Foreign>,
     foreign_max: usize,
 }
@@ -67,7 +68,7 @@ impl<'a> BlockSide<'a> {
             merge_rows: Vec::new(),
             comms: HashMap::new(),
             in_flight: HashMap::new(),
-            own_tids: inputs.workers.iter().filter_map(|(about, _)| about.tid).collect(),
+            own_pids: inputs.workers.iter().filter_map(|(about, _)| about.pid).collect(),
             foreign: BTreeMap::new(),
             foreign_max: THREADS_MAX,
         };
@@ -263,7 +264,7 @@ impl<'a> BlockSide<'a> {
 
     /// Our own workers' silences are seen at the app layer, which knows what they meant.
     fn follow_thread(&mut self, row: &BlockRow, times: &BlockTimes, comm: Option<NameId>) {
-        if row.tid <= 0 || row.op_id != 0 || self.own_tids.contains(&row.tid) {
+        if row.tid <= 0 || row.op_id != 0 || self.own_pids.contains(&row.pid) {
             return;
         }
         if self.foreign.len() >= self.foreign_max && !self.foreign.contains_key(&row.tid) {

@@ -335,7 +335,28 @@ pub(crate) struct Out<'o> {
     devices: HashMap<u32, NameId>,
 }
 
-impl Out<'_> {
+impl<'o> Out<'o> {
+    fn new(inputs: &'o Inputs, plans: &mut Plans, names: &'o mut Names, sink: &'o mut dyn Sink) -> Out<'o> {
+        let ends = plans.worker_ends.iter().chain([&plans.block_end]);
+        let last_ns = ends.map(|end| end.last_ns).max().unwrap_or(0);
+        Out {
+            host: inputs.host.as_deref().map(|host| names.id(host)),
+            names,
+            sink,
+            start_ns: inputs.start_ns,
+            device_names: &inputs.devices,
+            devices: HashMap::new(),
+            counts: Counts {
+                end_ns: inputs.end_ns.unwrap_or(0).max(last_ns).max(inputs.start_ns),
+                worker_ends: std::mem::take(&mut plans.worker_ends),
+                block_end: std::mem::take(&mut plans.block_end),
+                merges_end: std::mem::take(&mut plans.merges_end),
+                interrupts_watched: plans.interrupts_watched,
+                ..Counts::default()
+            },
+        }
+    }
+
     /// CLOCK_MONOTONIC to nanoseconds since the start of the case.
     pub(crate) fn case_ns(&self, mono_ns: u64) -> i64 {
         mono_ns.wrapping_sub(self.start_ns) as i64
@@ -379,33 +400,17 @@ fn second_pass(
     sink: &mut dyn Sink,
     meter: &mut Meter,
 ) -> Result<Counts, CaseError> {
-    let ends = plans.worker_ends.iter().chain([&plans.block_end]);
-    let last_ns = ends.map(|end| end.last_ns).max().unwrap_or(0);
-    let end_ns = inputs.end_ns.unwrap_or(0).max(last_ns).max(inputs.start_ns);
-    let mut out = Out {
-        host: inputs.host.as_deref().map(|host| names.id(host)),
-        names,
-        sink,
-        start_ns: inputs.start_ns,
-        device_names: &inputs.devices,
-        devices: HashMap::new(),
-        counts: Counts {
-            end_ns,
-            worker_ends: plans.worker_ends,
-            block_end: plans.block_end,
-            merges_end: plans.merges_end,
-            interrupts_watched: plans.interrupts_watched,
-            ..Counts::default()
-        },
-    };
+    let mut out = Out::new(inputs, &mut plans, names, sink);
     let mut children = Children::new(inputs.workers.iter().map(|(about, _)| about.number));
     let mut block = BlockSide::new(inputs, &mut plans.block, &out.counts)?;
     let mut app = AppSide::new(inputs, plans.workers, plans.children, &mut out, &mut children)?;
     let mut taken_up_ns = None;
-    loop {
+    let mut ended = false;
+    while !ended {
+        ended = !block.read()?;
         // Between two watermarks neither side has anything new to say to the other.
         let watermark_ns = block.watermark_ns();
-        if taken_up_ns != Some(watermark_ns) {
+        if ended || taken_up_ns != Some(watermark_ns) {
             let block_rows_held = block.rows_held();
             block.emit(watermark_ns, &mut out, &mut children)?;
             let children_held = children.held();
@@ -414,10 +419,9 @@ fn second_pass(
             out.counts.rows_held_max = out.counts.rows_held_max.max(held);
             taken_up_ns = Some(watermark_ns);
         }
-        if !block.read()? {
-            break;
+        if !ended {
+            meter.row();
         }
-        meter.row();
     }
     meter.step("writing");
     out.counts.unclaimed_requests = children.unclaimed();

@@ -255,6 +255,7 @@ fn gaps_of_workers_and_of_other_programs() {
         ));
         let foreign = block(2 * i + 1, 0, [now + 2, now + 3, now + 90_000, now + 90_000]);
         requests.push(BlockRow {
+            pid: 555,
             tid: 555,
             comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0",
             ..foreign
@@ -457,6 +458,54 @@ proptest! {
         let (again, again_counts, _) = run(&inputs);
         prop_assert_eq!(kept, again);
         prop_assert_eq!(counts, again_counts);
+    }
+}
+
+type AnyApp = ([u64; 8], u8);
+
+fn garbage() -> impl Strategy<Value = (Vec<AnyApp>, Vec<([u64; 9], u16)>)> {
+    let stamp = || {
+        prop_oneof![
+            Just(0u64),
+            START_NS..START_NS + 9_000,
+            any::<u64>(),
+            Just(u64::MAX)
+        ]
+    };
+    let app = (prop::array::uniform8(stamp()), any::<u8>());
+    let block = (prop::array::uniform9(stamp()), 0u16..3);
+    (
+        prop::collection::vec(app, 0..40),
+        prop::collection::vec(block, 0..40),
+    )
+}
+
+proptest! {
+    /// Rows that no kernel writes: nothing to be right about, but nothing to fall over, and nothing lost.
+    #[test]
+    fn garbage_is_sealed_as_it_is((apps, blocks) in garbage()) {
+        let app_row = |([id, intended, submit, complete, reap, offset, size, depth], op): &AnyApp| AppRow {
+            op_id: if id % 3 == 0 { *id } else { op_id(0, id % 8) },
+            intended_ns: *intended, submit_ns: *submit, complete_ns: *complete, reap_ns: *reap,
+            offset_bytes: *offset, size_bytes: *size as u32, queue_depth: *depth as u32,
+            error: *size as i32, op: *op, file: *op,
+        };
+        let block_row = |(v, merges): &([u64; 9], u16)| BlockRow {
+            request_key: v[0], op_id: op_id(0, v[0] % 8), queue_ns: v[1], start_ns: v[2], issue_first_ns: v[3],
+            issue_ns: v[4], irq_ns: v[5], complete_ns: v[6], sector_512: v[7], size_bytes: v[8] as u32,
+            cmd_flags: v[8] as u32, device: v[7] as u32, pid: v[8] as i32, tid: v[7] as i32,
+            vector: v[6] as i32, error: i32::MIN, merges: *merges, ..BlockRow::default()
+        };
+        let workers = [Rows(apps.iter().map(app_row).collect::<Vec<_>>())];
+        let blocks = Rows(blocks.iter().map(block_row).collect::<Vec<_>>());
+        let merge = |row: &BlockRow| BlockMergeRow { request_key: row.request_key, op_id: op_id(0, 3), size_bytes: 1 };
+        let merges = Rows(blocks.0.iter().map(merge).collect());
+        let (kept, ..) = run(&inputs(&workers, Some(&blocks), &merges));
+        prop_assert_eq!((kept.app.len(), kept.block.len()), (workers[0].0.len(), blocks.0.len()));
+        for row in kept.app.iter().chain(&kept.block) {
+            let sum = row.stages.iter().flatten().fold(0i64, |sum, ns| sum.wrapping_add(*ns));
+            prop_assert_eq!(sum, row.latency_ns);
+        }
     }
 }
 
