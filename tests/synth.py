@@ -273,6 +273,9 @@ class Simulation:
     def _small(self, typical_ns: float, shape: tuple[int, int]) -> Floats:
         return typical_ns * np.exp(self.rng.normal(0.0, 0.3, shape))
 
+    # Faults by probability come first, those at moments (`stall`, `stop`) last and in order of time:
+    # the former move everything that follows them.
+
     # -- faults -----------------------------------------------------------------------------
 
     def tail(self, stage: str, probability: float, extra_ms: float, device: int | None = None) -> Simulation:

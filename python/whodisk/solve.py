@@ -226,7 +226,8 @@ def _caveats(context: Context, has_baseline: bool) -> list[Caveat]:
         for item in case.meta.get(key) or []
         if isinstance(item, dict)
     ]
-    caveats += _losses(context) + _unknown(context) + _open(context)
+    important = _losses(context) + _unknown(context) + _open(context) + _unseen_submitter(context)
+    caveats = important + caveats
     if not has_baseline:
         caveats.append(
             Caveat(
@@ -270,6 +271,19 @@ def _unknown(context: Context) -> list[Caveat]:
         Caveat(
             "a cause inside the time that could not be attributed",
             f"{words.percent(share)} of the latency of layer {context.layer} belongs to no stage",
+        )
+    ]
+
+
+def _unseen_submitter(context: Context) -> list[Caveat]:
+    """Without the layers below, the kernel's part of an operation cannot be told from a submitter's."""
+    if context.layer != "app" or "block" in context.surveys:
+        return []
+    return [
+        Caveat(
+            "a stopped submitter",
+            "the block layer was not observed: an operation that completed while its submitter did not run looks "
+            "like one that the kernel held",
         )
     ]
 

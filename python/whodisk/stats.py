@@ -295,7 +295,7 @@ def quantile_from_bins(values: Floats, counts: Ints, quantile: float) -> float:
 
 def quantile_needs(quantile: float) -> int:
     """Operations that are needed before a quantile means anything: three beyond it are expected."""
-    return math.ceil(3.0 / max(1e-12, 1.0 - quantile) - 1e-6)
+    return math.ceil(round(3.0 / max(1e-12, 1.0 - quantile), 3))
 
 
 def permutation_p(first: Floats, second: Floats, rounds: int = 4999) -> float:

@@ -125,13 +125,13 @@ def bin_middle_ns(bins: Ints) -> Floats:
 
 
 def survey_sql(layer: str, begin_ns: int, end_ns: int) -> str:
-    """The histogram pass over a layer."""
+    """The histogram pass over a layer. Unfinished operations count with their age, a lower bound."""
     weight = "CAST(weight AS DOUBLE)"
     sums = ", ".join(
         f"sum(CAST({s}_ns * {weight} AS BIGINT)) AS {s}_sum, max({s}_ns) AS {s}_max" for s in STAGES
     )
     span_ns = max(1, end_ns - begin_ns)
-    block = f"least({TIME_BLOCKS - 1}, greatest(0, (start_ns - {begin_ns}) * {TIME_BLOCKS} // {span_ns}))"
+    block = f"least({TIME_BLOCKS - 1}, greatest(0, floor((start_ns - {begin_ns}) * {TIME_BLOCKS / span_ns!r})))"
     return f"""SELECT coalesce(device, '') AS device, op,
   {SIZE_CLASS} AS size_class,
   {DEPTH_CLASS} AS depth_class,
@@ -139,7 +139,7 @@ def survey_sql(layer: str, begin_ns: int, end_ns: int) -> str:
   count(*) AS n, sum({weight}) AS n_weighted, sum(CAST(latency_ns * {weight} AS BIGINT)) AS latency_sum,
   max(latency_ns) AS latency_max, bit_or(CAST(1 AS BIGINT) << CAST({block} AS INTEGER)) AS blocks,
   {sums}
-FROM measured WHERE layer = '{layer}'
+FROM judged WHERE layer = '{layer}'
 GROUP BY 1, 2, 3, 4, 5
 ORDER BY 1, 2, 3, 4, 5"""
 

@@ -203,7 +203,7 @@ class Case:
     def _run(self, sql: str) -> duckdb.DuckDBPyConnection:
         try:
             return self._connection.execute(sql)
-        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+        except duckdb.Error as error:
             first_line = str(error).splitlines()[0]
             raise CaseError(
                 self.path,

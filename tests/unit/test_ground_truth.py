@@ -1,0 +1,130 @@
+"""Every detector on cases with a known cause, on look-alikes, and against the rules of the registry."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from ground_truth.cases import TRUTHS, Truth
+from tests.synth import write_case
+from whodisk.detectors import DETECTORS
+from whodisk.detectors.base import Detector
+from whodisk.findings import Verdict
+from whodisk.solve import solve
+
+ROOT = Path(__file__).resolve().parents[2]
+POSITIVES = sorted(name for name, truth in TRUTHS.items() if truth.positive)
+LOOK_ALIKES = sorted(name for name, truth in TRUTHS.items() if not truth.positive)
+SEEDS = 3
+#: Look-alikes take turns over this many seeds in all.
+FALSE_ALARM_SEEDS = 208
+
+
+def complaints(truth: Truth, verdict: Verdict) -> list[str]:
+    """Everything in which a verdict differs from the truth."""
+    first = verdict.findings[0] if verdict.findings else None
+    wrong = []
+    if truth.status is None and verdict.status == "slow":
+        wrong.append(f"accuses: {first.claim if first else ''}")
+    if truth.status is not None and verdict.status != truth.status:
+        wrong.append(f"status {verdict.status}, expected {truth.status}; observed {verdict.observed}")
+    for field in ("kind", "name", "because_of"):
+        expected = getattr(truth, field)
+        found = getattr(first.culprit, field) if first else None
+        if expected is not None and found != expected:
+            wrong.append(f"culprit {field} {found!r}, expected {expected!r}")
+    if len(verdict.findings) > 1:
+        wrong.append(f"{len(verdict.findings)} causes: {[f.claim for f in verdict.findings]}")
+    if truth.cleared is not None and truth.cleared not in [item.what for item in verdict.cleared]:
+        wrong.append(f"{truth.cleared} not among the cleared: {[item.what for item in verdict.cleared]}")
+    if truth.limit is not None and truth.limit not in (verdict.limit or ""):
+        wrong.append(f"limit {verdict.limit!r} does not mention {truth.limit!r}")
+    return wrong
+
+
+@pytest.mark.parametrize("name", POSITIVES)
+def test_positives_are_named(name: str, tmp_path: Path) -> None:
+    truth = TRUTHS[name]
+    for seed in range(SEEDS):
+        verdict = solve(truth.build(seed, tmp_path / f"seed-{seed}"))
+        assert not complaints(truth, verdict), f"{name}, seed {seed}"
+        if verdict.findings:
+            assert verdict.findings[0].detector == truth.detector
+            assert verdict.findings[0].q_value < 0.01
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_look_alikes_accuse_nobody(name: str, tmp_path: Path) -> None:
+    truth = TRUTHS[name]
+    alarms = []
+    for seed in range(100, 100 + FALSE_ALARM_SEEDS // len(LOOK_ALIKES)):
+        verdict = solve(truth.build(seed, tmp_path / f"seed-{seed}"))
+        alarms += [f"seed {seed}: {text}" for text in complaints(truth, verdict)]
+    assert not alarms, f"{name}: {alarms}"
+
+
+# -- conformance ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.name)
+def test_detectors_keep_their_promises(detector: Detector) -> None:
+    assert detector.needs
+    assert detector.null_model
+    assert detector.smallest_effect
+    page = ROOT / "docs/detectors" / f"{detector.name}.md"
+    assert page.is_file(), f"{page} is missing"
+    text = page.read_text(encoding="utf-8")
+    for heading in ("## What it sees", "## How it can be wrong", "## Check by hand"):
+        assert heading in text, f"{page.name} has no section {heading!r}"
+    assert "```sql" in text
+    truths = [truth for truth in TRUTHS.values() if truth.detector == detector.name]
+    assert any(truth.positive for truth in truths)
+    assert any(not truth.positive for truth in truths)
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.name)
+def test_detectors_decline_by_name(detector: Detector, tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    context = SimpleNamespace(
+        layer="app", case=SimpleNamespace(columns={}), survey=SimpleNamespace(stages_observed=frozenset())
+    )
+    said = detector.missing(context)  # type: ignore[arg-type]
+    assert said is not None
+    assert said.startswith(f"{detector.name} declined")
+    for need in detector.needs:
+        assert need in said
+
+
+def test_every_detector_file_is_registered() -> None:
+    shared = {"__init__", "base", "reference"}
+    files = {path.stem for path in (ROOT / "python/whodisk/detectors").glob("*.py")} - shared
+    assert files == {detector.name for detector in DETECTORS}
+
+
+def test_pages_are_of_detectors() -> None:
+    pages = {path.stem for path in (ROOT / "docs/detectors").glob("*.md")} - {"README"}
+    assert pages == {detector.name for detector in DETECTORS}
+
+
+def test_detectors_import_no_other_detector() -> None:
+    names = {detector.name for detector in DETECTORS}
+    for path in (ROOT / "python/whodisk/detectors").glob("*.py"):
+        if path.stem == "__init__":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "whodisk.detectors":
+                assert not names & {alias.name for alias in node.names}, path
+
+
+def test_missing_tables_are_declined_in_the_verdict(tmp_path: Path) -> None:
+    case = TRUTHS["depth_limited"].build(1, tmp_path / "case")
+    (case / "gaps/part-0.parquet").unlink()
+    verdict = solve(case)
+    assert any(line.startswith("submitter_gap declined") and "gaps.tid" in line for line in verdict.observed)
+
+
+def test_empty_case_is_no_false_alarm(tmp_path: Path) -> None:
+    assert solve(write_case(tmp_path / "case", app={}, block={})).status == "insufficient"

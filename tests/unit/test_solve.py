@@ -1,0 +1,247 @@
+"""The solver on synthetic cases: edges, honesty, determinism. Truth and look-alikes are in test_ground_truth."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.synth import APP_ID_BASE, Simulation, write_case
+from whodisk.errors import CaseError, NotSealedError
+from whodisk.findings import Verdict
+from whodisk.report.terminal import render
+from whodisk.solve import solve
+from whodisk.views import STAGES, Case
+
+
+def small(seed: int = 1, **changes: Any) -> Simulation:
+    given_changes = {"seconds": 1.0, "depth": 4, "typical_us": 300.0, **changes}
+    return Simulation(seed=seed, **given_changes)
+
+
+def app_columns(latency_ns: list[int] | np.ndarray, **changes: Any) -> dict[str, Any]:  # type: ignore[type-arg]
+    latency = np.asarray(latency_ns, np.int64)
+    count = len(latency)
+    return {
+        "op_id": APP_ID_BASE | np.arange(count),
+        "start_ns": np.arange(count) * 1000,
+        "latency_ns": latency,
+        "fs_ns": latency,
+        "tid": 7,
+        "queue_depth": 1,
+        **changes,
+    }
+
+
+# -- edges ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [0, 1, 99])
+def test_too_few_operations(tmp_path: Path, rows: int) -> None:
+    case = write_case(tmp_path / "case", app=app_columns([1000] * rows))
+    verdict = solve(case, expect=["p99<1ms"])
+    assert verdict.status == "insufficient"
+    assert verdict.next_steps
+    assert verdict.expectations[0].met is None
+
+
+def test_no_layer_at_all(tmp_path: Path) -> None:
+    unseen = [{"what": "block requests", "because": "no privileges"}]
+    case = write_case(tmp_path / "case", meta={"not_observed": unseen})
+    verdict = solve(case)
+    assert verdict.status == "insufficient"
+    assert verdict.cannot_exclude[0].because == "no privileges"
+
+
+@pytest.mark.parametrize("value", [0, 1, 1000, 2**62])
+def test_equal_and_huge_latencies(tmp_path: Path, value: int) -> None:
+    case = write_case(tmp_path / "case", app=app_columns([value] * 200))
+    verdict = solve(case)
+    assert verdict.status in ("limited", "healthy")
+    assert verdict.to_json()
+
+
+def test_everything_null(tmp_path: Path) -> None:
+    columns = app_columns([1000] * 500, fs_ns=None, tid=None, queue_depth=None, op="other")
+    verdict = solve(write_case(tmp_path / "case", app=columns))
+    assert any("stage_blame declined" in line and "device_ns" in line for line in verdict.observed)
+    assert verdict.where_time_goes["other"] == {"unknown": 1.0}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2**62), st.integers(0, 2**60), st.booleans(), st.sampled_from(["read", "sync"])
+        ),
+        min_size=100,
+        max_size=150,
+    )
+)
+@settings(max_examples=25, deadline=None)
+def test_any_numbers_give_a_verdict(tmp_path_factory: Any, rows: list[tuple[int, int, bool, str]]) -> None:
+    latency = np.array([row[1] for row in rows], np.int64)
+    columns = app_columns(
+        latency,
+        start_ns=np.array([row[0] for row in rows], np.int64),
+        open=[row[2] for row in rows],
+        op=[row[3] for row in rows],
+    )
+    case = write_case(tmp_path_factory.mktemp("any") / "case", app=columns)
+    verdict = solve(case)
+    assert Verdict.from_json(verdict.to_json()).to_json() == verdict.to_json()
+
+
+def test_unsealed_newer_and_broken_cases_are_refused_in_words(tmp_path: Path) -> None:
+    case = small().write(tmp_path / "case")
+    meta = json.loads((case / "case.json").read_text())
+    for change, kind, words in (
+        ({"state": "recorded"}, NotSealedError, "seal"),
+        ({"version": 99}, CaseError, "newer whodisk"),
+        ({"format": "other"}, CaseError, "whodisk-case"),
+    ):
+        (case / "case.json").write_text(json.dumps({**meta, **change}))
+        with pytest.raises(kind, match=words):
+            solve(case)
+    (case / "case.json").write_text("{")
+    with pytest.raises(CaseError, match="JSON"):
+        solve(case)
+    with pytest.raises(CaseError, match="no such file"):
+        solve(tmp_path / "nowhere")
+
+
+def test_corrupt_parquet_is_refused_in_words(tmp_path: Path) -> None:
+    case = small().write(tmp_path / "case")
+    path = case / "ops/layer=app/part-0.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(CaseError, match="whodisk verify"):
+        solve(case)
+
+
+# -- honesty ----------------------------------------------------------------------------------
+
+
+def test_where_time_goes_sums_to_one(tmp_path: Path) -> None:
+    verdict = solve(small(read_share=0.6).write(tmp_path / "case"))
+    assert set(verdict.where_time_goes) == {"read", "write"}
+    for shares in verdict.where_time_goes.values():
+        assert sum(shares.values()) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_losses_and_open_operations_reach_the_verdict(tmp_path: Path) -> None:
+    simulation = small()
+    app, block, links = simulation.lay_out()
+    app["open"] = np.arange(len(app["op_id"])) == 5
+    losses = [
+        {"probe": "block", "start_ns": 12 * 10**9, "end_ns": 13 * 10**9, "lost": 412, "reason": "ring_full"}
+    ]
+    case = write_case(tmp_path / "case", app=app, block=block, links=links, losses=losses)
+    reasons = [caveat.because for caveat in solve(case).cannot_exclude]
+    assert any("412 events of block were lost between 12.0 s and 13.0 s" in text for text in reasons)
+    assert any("1 operation had not ended" in text for text in reasons)
+
+
+def test_an_operation_that_never_ended_counts_with_its_age(tmp_path: Path) -> None:
+    simulation = small(depth=16).stall("device", [0.2, 0.5], 150)
+    app, block, links = simulation.lay_out()
+    app["open"] = app["latency_ns"] > 100_000_000
+    verdict = solve(write_case(tmp_path / "case", app=app, block=block, links=links))
+    assert verdict.status == "slow"
+    assert verdict.findings[0].culprit.name == "device"
+
+
+def test_evidence_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = small(depth=16, seconds=2.0).tail("device", 0.01, 20).stop(0, [0.5, 1.0, 1.4], 100)
+    case = simulation.write(tmp_path / "case")
+    verdict = solve(case)
+    assert {finding.detector for finding in verdict.findings} == {"submitter_gap", "stage_blame"}
+    monkeypatch.chdir(case)
+    for finding in verdict.findings:
+        for evidence in finding.evidence:
+            rows = duckdb.sql(evidence.query).fetchall()
+            assert [list(row.values()) for row in evidence.rows] == [list(row) for row in rows]
+            assert rows
+
+
+def test_same_case_same_bytes(tmp_path: Path) -> None:
+    case = small(depth=8).tail("device", 0.01, 20).write(tmp_path / "case")
+    assert solve(case).to_json() == solve(case).to_json()
+
+
+def test_merged_stages_keep_their_printed_name(tmp_path: Path) -> None:
+    simulation = small().tail("device", 0.01, 20)
+    app, _, _ = simulation.lay_out()
+    below = sum(app.pop(f"{s}_ns") for s in ("queue", "device", "interrupt"))
+    app["fs_ns"] = app["fs_ns"] + below
+    merged = "fs+throttle+queue+device+interrupt"
+    layers = {
+        "app": {"rows": 1, "stages": {"fs_ns": merged, "app_ns": "app", "reap_ns": "reap"}, "join": "none"}
+    }
+    verdict = solve(write_case(tmp_path / "case", app=app, meta={"layers": layers}))
+    assert verdict.findings[0].culprit.name == merged
+    assert any("stopped submitter" in caveat.what for caveat in verdict.cannot_exclude)
+
+
+def test_weights_count(tmp_path: Path) -> None:
+    columns = app_columns([1000] * 900 + [1000] * 100, op=["read"] * 900 + ["write"] * 100)
+    columns["weight"] = [1.0] * 900 + [9.0] * 100
+    case = write_case(tmp_path / "case", app=columns)
+    with Case(case) as opened:
+        rows = opened.rows("SELECT op, n_weighted FROM stage_totals ORDER BY op")
+    assert [row["n_weighted"] for row in rows] == [900.0, 900.0]
+
+
+# -- comparing ---------------------------------------------------------------------------------
+
+
+def test_a_constant_fault_needs_another_case(tmp_path: Path) -> None:
+    good = small(1).write(tmp_path / "good")
+    bad = small(2).tail("device", 1.0, 0.4).write(tmp_path / "bad")
+    alone = solve(bad)
+    assert alone.status == "limited"
+    assert any("--against" in caveat.because for caveat in alone.cannot_exclude)
+    compared = solve(bad, against=good)
+    assert compared.status == "slow"
+    finding = compared.findings[0]
+    assert (finding.culprit.name, finding.effect.unit) == ("device", "x baseline")
+    assert finding.effect.low is not None
+    assert finding.effect.high is not None
+    assert finding.effect.low <= finding.effect.value <= finding.effect.high
+    assert 1.5 < finding.effect.value < 3.5
+
+
+def test_equal_cases_do_not_differ(tmp_path: Path) -> None:
+    first, second = small(1).write(tmp_path / "first"), small(2).write(tmp_path / "second")
+    assert solve(first, against=second).status == "limited"
+
+
+# -- terminal -----------------------------------------------------------------------------------
+
+
+def test_terminal_prints_sentences_first_and_no_markup(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulation = small(depth=8, devices=("[red]nvme0n1",)).tail("device", 0.02, 20)
+    render(solve(simulation.write(tmp_path / "case")))
+    text = capsys.readouterr().out
+    assert text.startswith("SLOW")
+    assert "[red]nvme0n1" in text
+    assert text.index("Slow: ") < text.index("Where the time goes") < text.index("Evidence")
+
+
+def test_terminal_prints_every_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    render(solve(small().write(tmp_path / "limited")))
+    render(solve(write_case(tmp_path / "none", app=app_columns([1, 2]))))
+    text = capsys.readouterr().out
+    assert "LIMITED" in text
+    assert "INSUFFICIENT" in text
+
+
+def test_stage_order_is_the_format(tmp_path: Path) -> None:
+    with Case(small().write(tmp_path / "case")) as case:
+        assert {f"{stage}_ns" for stage in STAGES} <= case.columns["ops/app"]

@@ -1,0 +1,153 @@
+"""Statistics against known answers and over random inputs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whodisk import stats
+
+
+def histogram(values: np.ndarray) -> tuple[stats.Floats, stats.Ints]:  # type: ignore[type-arg]
+    bins, counts = np.unique(np.floor(np.log2(values) * 64), return_counts=True)
+    return np.exp2((bins + 0.5) / 64), counts.astype(np.int64)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 1.0, 1.5])
+@pytest.mark.parametrize("seed", range(5))
+def test_natural_tails_have_no_second_hump_worth_a_test(sigma: float, seed: int) -> None:
+    values = np.exp(np.random.default_rng(seed).normal(0, sigma, 20_000))
+    split = stats.find_split(*histogram(values))
+    if split is not None:
+        assert stats.tail_p(split, values[values > split.limit]) > 0.001, f"seed {seed}: {split}"
+
+
+def test_a_second_hump_is_found_between_its_sides() -> None:
+    rng = np.random.default_rng(1)
+    body = np.exp(rng.normal(0, 0.3, 50_000))
+    slow = 80 * np.exp(rng.normal(0, 0.05, 50))
+    split = stats.find_split(*histogram(np.concatenate((body, slow))))
+    assert split is not None
+    assert body.max() < split.limit < slow.min()
+    assert split.beyond == 50
+    assert stats.tail_p(split, slow) < 1e-20
+
+
+@given(st.floats(1e-3, 1e3))
+@settings(max_examples=30, deadline=None)
+def test_the_split_is_scale_free(factor: float) -> None:
+    rng = np.random.default_rng(2)
+    values = np.concatenate((np.exp(rng.normal(0, 0.3, 2000)), np.full(20, 50.0)))
+    ratios, counts = histogram(values)
+    first = stats.find_split(ratios, counts)
+    again = stats.find_split(ratios * factor, counts)
+    assert first is not None
+    if factor >= 1:  # below, the floor of 1.05 x typical cuts into the body
+        assert again is not None
+        assert again.beyond == first.beyond
+
+
+def test_episodes_are_chains_of_overlap() -> None:
+    start = np.array([0, 5, 100, 103], np.int64)
+    end = np.array([10, 20, 104, 110], np.int64)
+    assert stats.episodes(start, end).tolist() == [0, 0, 1, 1]
+
+
+def test_endless_chains_are_cut() -> None:
+    start = np.arange(0, 1000, 5, dtype=np.int64)
+    numbers = stats.episodes(start, start + 10)
+    assert 20 <= numbers.max() + 1 <= 30  # 1,000 ns in pieces of 4 x 10 ns
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**5)), max_size=50))
+def test_episodes_do_not_depend_on_order(intervals: list[tuple[int, int]]) -> None:
+    start = np.array([s for s, _ in intervals], np.int64)
+    end = np.array([s + d for s, d in intervals], np.int64)
+    numbers = stats.episodes(start, end)
+    flipped = stats.episodes(start[::-1], end[::-1])
+    assert len(np.unique(numbers)) == len(np.unique(flipped))
+    for i in range(len(start)):
+        for j in range(i):
+            apart = start[i] > end[j] or start[j] > end[i]
+            same = numbers[i] == numbers[j]
+            assert not (same and apart and len(intervals) == 2)
+
+
+def test_operations_that_wait_together_do_not_do_so_by_chance() -> None:
+    together = np.full(16, 5_000_000, np.int64) + np.arange(16)
+    latency = np.full(16, 100_000, np.int64)
+    numbers = stats.episodes(together, together + latency)
+    assert stats.concentration_p(numbers, together, latency, 10**9) < 1e-20
+    spread = np.linspace(0, 9e8, 16).astype(np.int64)
+    numbers = stats.episodes(spread, spread + latency)
+    assert stats.concentration_p(numbers, spread, latency, 10**9) == 1.0
+
+
+def test_circular_shift_knows_coincidence_from_chance() -> None:
+    gaps = np.array([10, 40, 77], np.int64) * 10**6
+    length = np.full(3, 10**6, np.int64)
+    window = (0, 10**8)
+    assert stats.circular_shift_p(gaps, length, gaps, gaps + length, window) < 0.01
+    elsewhere = gaps + 15 * 10**6
+    assert stats.circular_shift_p(gaps, length, elsewhere, elsewhere + length, window) == 1.0
+
+
+def test_benjamini_hochberg_by_hand() -> None:
+    assert stats.benjamini_hochberg([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.16 / 3, 0.16 / 3, 0.5])
+    assert stats.benjamini_hochberg([]) == []
+
+
+def test_clearing_is_the_rule_of_three() -> None:
+    operations = 1_204_331
+    assert stats.cleared_quantile(operations, 0) == pytest.approx(1 - 2.9957 / operations, abs=1e-9)
+    assert stats.cleared_quantile(operations, 0) == pytest.approx(0.9999975, abs=1e-7)
+    assert stats.cleared_quantile(100, 5) < 0.95
+    assert stats.cleared_quantile(10, 10) == 0.0
+
+
+def test_quantiles_need_operations() -> None:
+    assert stats.quantile_needs(0.99) == 300
+    assert stats.quantile_needs(0.99999) == 300_000
+
+
+def test_bootstrap_covers_the_truth() -> None:
+    covered = 0
+    for seed in range(100):
+        values = np.random.default_rng(seed).exponential(1.0, 60)
+        low, high = stats.bootstrap_ratio(values, np.ones(60))
+        covered += low <= 1.0 <= high
+    assert covered >= 85
+
+
+def test_bootstrap_is_deterministic() -> None:
+    values = np.random.default_rng(3).exponential(1.0, 50)
+    assert stats.bootstrap_ratio(values, np.ones(50)) == stats.bootstrap_ratio(values, np.ones(50))
+
+
+def test_few_episodes_give_wide_intervals() -> None:
+    low, high = stats.bootstrap_sum(np.full(3, 10.0))
+    assert low < 10
+    assert high > 80
+    assert stats.bootstrap_sum(np.zeros(0)) == (0.0, 0.0)
+
+
+def test_permutation_p() -> None:
+    first, second = np.full(8, 2.0), np.full(8, 1.0)
+    assert stats.permutation_p(first, second) < 0.001
+    assert stats.permutation_p(second, first) > 0.9
+    assert stats.permutation_p(np.zeros(0), first) == 1.0
+
+
+@given(st.lists(st.floats(1e-3, 1e12), min_size=1, max_size=200))
+@settings(deadline=None)
+def test_splits_survive_anything(values: list[float]) -> None:
+    ratios, counts = histogram(np.array(values))
+    split = stats.find_split(ratios, counts)
+    if split is not None:
+        assert 0 <= split.beyond <= len(values)
+        assert math.isfinite(split.limit)
+        assert 0.0 <= stats.tail_p(split, np.array(values)) <= 1.0
