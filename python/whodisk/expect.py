@@ -87,8 +87,8 @@ def _bound(text: str, metric: str, match: re.Match[str]) -> float:
     return number * units[key]
 
 
-def check(limit: Limit, survey: Survey, bytes_total: float) -> Expectation:
-    """Whether a case met an expectation; `bytes_total` are those of the operations it is about."""
+def check(limit: Limit, survey: Survey) -> Expectation:
+    """Whether a case met an expectation."""
     strata = survey.select(op=limit.op)
     operations = sum(stratum.operations for stratum in strata)
     kind = words.plural_op(limit.op) if limit.op else "operations"
@@ -103,7 +103,7 @@ def check(limit: Limit, survey: Survey, bytes_total: float) -> Expectation:
             f"'{limit.text}' cannot be judged: {limit.metric} needs {needed} {kind}, the case has "
             f"{words.count(operations)}.",
         )
-    value = _value(limit, survey, strata, operations, bytes_total)
+    value = _value(limit, survey, strata)
     met = {"<": value < limit.bound, "<=": value <= limit.bound}.get(
         limit.sign, value > limit.bound if limit.sign == ">" else value >= limit.bound
     )
@@ -112,12 +112,12 @@ def check(limit: Limit, survey: Survey, bytes_total: float) -> Expectation:
     return Expectation(limit.text, met, f"'{limit.text}' {said}: {limit.metric} of {kind} is {shown}.")
 
 
-def _value(limit: Limit, survey: Survey, strata: list[Stratum], operations: int, bytes_total: float) -> float:
+def _value(limit: Limit, survey: Survey, strata: list[Stratum]) -> float:
     seconds = survey.span_ns / 1e9
     if limit.metric == "iops":
         return sum(stratum.weight for stratum in strata) / seconds
     if limit.metric == "bandwidth":
-        return bytes_total / seconds
+        return sum(stratum.size_bytes for stratum in strata) / seconds
     if limit.metric == "max":
         return float(max(stratum.latency_max_ns for stratum in strata))
     if limit.metric == "mean":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,12 +61,13 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
     operations = surveys[layer].operations if layer else 0
     if layer is None or operations < OPERATIONS_MIN:
         return _insufficient(case, surveys, operations, limits)
-    expectations = [_expectation(case, surveys[layer], limit) for limit in limits]
+    expectations = [check(limit, surveys[layer]) for limit in limits]
     context = _context(case, surveys, layer, against)
     context.broken_limits = _broken(limits, expectations)
     judged = _judge(context)
     status = _status(judged, expectations)
     slow_ns = clearing.median_excess_ns(context, judged.explained) if judged.findings else None
+    errors = _errors(context)
     verdict = Verdict(
         case=case.path.resolve().name,
         status=status,
@@ -74,14 +76,14 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         operations=operations,
         limit=judged.limit,
         findings=judged.findings,
-        observed=judged.observed,
+        observed=errors + judged.observed,
         cleared=judged.cleared + clearing.clear(context, judged.findings, slow_ns),
         cannot_exclude=judged.caveats + _caveats(context, bool(limits or against)),
         expectations=expectations,
         next_steps=_next_steps(judged),
         simulated=bool(case.meta.get("simulated")),
     )
-    verdict.summary.extend(_summary(verdict, context))
+    verdict.summary.extend(_summary(verdict, context, errors))
     return verdict
 
 
@@ -103,15 +105,6 @@ def _context(case: Case, surveys: dict[str, Survey], layer: str, against: Case |
     if against is not None and layer in against.layers:
         context.against_survey = survey_layer(against, layer)
     return context
-
-
-def _expectation(case: Case, survey: Survey, limit: Limit) -> Expectation:
-    size_bytes = 0.0
-    if limit.metric == "bandwidth":
-        where = f" AND op = '{limit.op}'" if limit.op else ""
-        rows = case.rows(f"SELECT sum(size_bytes) AS n FROM measured WHERE layer = '{survey.layer}'{where}")
-        size_bytes = float(rows[0]["n"] or 0)
-    return check(limit, survey, size_bytes)
 
 
 def _broken(limits: list[Limit], expectations: list[Expectation]) -> list[Limit]:
@@ -219,23 +212,64 @@ def _where_time_goes(context: Context) -> dict[str, dict[str, float]]:
 
 
 def _caveats(context: Context, has_baseline: bool) -> list[Caveat]:
-    case = context.case
-    caveats = [
+    """What cannot be excluded, what matters most for this case first."""
+    unseen = _unseen(context.case)
+    missing_layers = [caveat for caveat in unseen if "layer block" in caveat.what]
+    caveats = _losses(context) + _unknown(context) + _open(context) + _engine(context)
+    caveats += _unseen_submitter(context) + missing_layers
+    if not has_baseline:
+        caveats.append(
+            Caveat(
+                "a fault that slows every operation alike",
+                "this case has nothing to compare with; give an earlier case (--against) or what you expect "
+                "(--expect)",
+            )
+        )
+    return caveats + [caveat for caveat in unseen if caveat not in missing_layers]
+
+
+def _unseen(case: Case) -> list[Caveat]:
+    return [
         Caveat(str(item.get("what")), str(item.get("because")))
         for key in ("not_observed", "not_carried")
         for item in case.meta.get(key) or []
         if isinstance(item, dict)
     ]
-    important = _losses(context) + _unknown(context) + _open(context) + _unseen_submitter(context)
-    caveats = important + caveats
-    if not has_baseline:
+
+
+def _engine(context: Context) -> list[Caveat]:
+    """What our own engine doubts about its run."""
+    workload = context.case.meta.get("workload")
+    if not isinstance(workload, dict):
+        return []
+    caveats = [Caveat("an artefact of the engine", str(text)) for text in workload.get("warnings") or []]
+    stalls_ns = workload.get("log_stalls_ns")
+    if isinstance(stalls_ns, int) and stalls_ns > 0:
         caveats.append(
             Caveat(
-                "a fault that slows every operation alike",
-                "this case has nothing to compare with; give an earlier case (--against) or what you expect (--expect)",
+                "silences made by the recording itself",
+                f"workers waited {words.duration(stalls_ns)} in all for their own log",
             )
         )
     return caveats
+
+
+def _errors(context: Context) -> list[str]:
+    """Failed operations, one line per kind and error number."""
+    rows = context.case.rows(
+        f"""SELECT op, coalesce(device, '') AS device, error, count(*) AS n FROM judged
+WHERE layer = '{context.layer}' AND error <> 0 GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"""
+    )
+    lines = []
+    for row in rows[:10]:
+        number = int(row["error"] or 0)
+        name = errno.errorcode.get(number, f"errno {number}")
+        place = f" on {row['device']}" if row["device"] else ""
+        op = str(row["op"])
+        lines.append(
+            f"{words.things(float(row['n'] or 0), op, words.plural_op(op))}{place} failed with {name}."
+        )
+    return lines
 
 
 def _losses(context: Context) -> list[Caveat]:
@@ -327,25 +361,20 @@ def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limit
     step = "Record for longer, or while the workload is running; as root, so that the block layer is seen."
     texts = [f"'{limit.text}' cannot be judged: too few operations." for limit in limits]
     expectations = [Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)]
-    caveats = [
-        Caveat(str(item.get("what")), str(item.get("because")))
-        for item in case.meta.get("not_observed") or []
-        if isinstance(item, dict)
-    ]
     return Verdict(
         case=case.path.resolve().name,
         status="insufficient",
         summary=[f"No verdict. {why}", *texts, step],
         where_time_goes={},
         operations=operations,
-        cannot_exclude=caveats,
+        cannot_exclude=_unseen(case),
         expectations=expectations,
         next_steps=[step],
         simulated=bool(case.meta.get("simulated")),
     )
 
 
-def _summary(verdict: Verdict, context: Context) -> list[str]:
+def _summary(verdict: Verdict, context: Context, errors: list[str]) -> list[str]:
     """The verdict in about five plain sentences."""
     sentences = [_headline(verdict)]
     for finding in verdict.findings[:2]:
@@ -357,6 +386,7 @@ def _summary(verdict: Verdict, context: Context) -> list[str]:
         sentences.append(_main_stage(verdict))
     if verdict.limit and verdict.status != "slow":
         sentences.append(verdict.limit[0].upper() + verdict.limit[1:] + ".")
+    sentences += errors[:1]
     if verdict.cleared:
         sentences.append(_cleared_sentence(verdict))
     sentences += [expectation.sentence for expectation in verdict.expectations]

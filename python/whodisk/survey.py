@@ -51,6 +51,7 @@ class Stratum:
     #: Largest value per stage, ns.
     stage_max_ns: Floats
     latency_max_ns: int
+    size_bytes: float
     #: Part of the time blocks it occurs in.
     blocks: float
     #: Position in `Survey.strata`.
@@ -124,24 +125,54 @@ def bin_middle_ns(bins: Ints) -> Floats:
     return np.exp2((bins + 0.5) / BINS_PER_OCTAVE)
 
 
-def survey_sql(layer: str, begin_ns: int, end_ns: int) -> str:
+def survey_sql(case: Case, layer: str, begin_ns: int, end_ns: int) -> str:
     """The histogram pass over a layer. Unfinished operations count with their age, a lower bound."""
-    weight = "CAST(weight AS DOUBLE)"
+    # Multiplying by a weight of 1 would be a third of the whole cost.
+    if _is_weighted(case, layer):
+
+        def total(column: str) -> str:
+            return f"sum(CAST({column} * CAST(weight AS DOUBLE) AS BIGINT))"
+
+        operations = "sum(CAST(weight AS DOUBLE))"
+    else:
+
+        def total(column: str) -> str:
+            return f"sum({column})"
+
+        operations = "CAST(count(*) AS DOUBLE)"
+    listed = _stages_listed(case, layer)
     sums = ", ".join(
-        f"sum(CAST({s}_ns * {weight} AS BIGINT)) AS {s}_sum, max({s}_ns) AS {s}_max" for s in STAGES
+        f"{total(s + '_ns')} AS {s}_sum, max({s}_ns) AS {s}_max"
+        if s in listed
+        else f"CAST(NULL AS BIGINT) AS {s}_sum, CAST(NULL AS BIGINT) AS {s}_max"
+        for s in STAGES
     )
     span_ns = max(1, end_ns - begin_ns)
-    block = f"least({TIME_BLOCKS - 1}, greatest(0, floor((start_ns - {begin_ns}) * {TIME_BLOCKS / span_ns!r})))"
+    block = (
+        f"least({TIME_BLOCKS - 1}, greatest(0, floor((start_ns - {begin_ns}) * {TIME_BLOCKS / span_ns!r})))"
+    )
     return f"""SELECT coalesce(device, '') AS device, op,
   {SIZE_CLASS} AS size_class,
   {DEPTH_CLASS} AS depth_class,
   {LATENCY_BIN} AS bin,
-  count(*) AS n, sum({weight}) AS n_weighted, sum(CAST(latency_ns * {weight} AS BIGINT)) AS latency_sum,
+  count(*) AS n, {operations} AS n_weighted, {total("latency_ns")} AS latency_sum,
   max(latency_ns) AS latency_max, bit_or(CAST(1 AS BIGINT) << CAST({block} AS INTEGER)) AS blocks,
+  {total("size_bytes")} AS size_sum,
   {sums}
 FROM judged WHERE layer = '{layer}'
 GROUP BY 1, 2, 3, 4, 5
 ORDER BY 1, 2, 3, 4, 5"""
+
+
+def _is_weighted(case: Case, layer: str) -> bool:
+    rows = case.rows(f"SELECT min(weight) AS low, max(weight) AS high FROM judged WHERE layer = '{layer}'")
+    return not rows[0]["low"] == rows[0]["high"] == 1
+
+
+def _stages_listed(case: Case, layer: str) -> tuple[str, ...]:
+    """Stages that case.json lists for a layer; all where it lists none."""
+    listed = ((case.meta.get("layers") or {}).get(layer) or {}).get("stages") or {}
+    return tuple(s for s in STAGES if f"{s}_ns" in listed) or STAGES
 
 
 def measured_window(case: Case, layer: str) -> tuple[int, int]:
@@ -160,7 +191,7 @@ def measured_window(case: Case, layer: str) -> tuple[int, int]:
 def survey_layer(case: Case, layer: str) -> Survey:
     """Runs the histogram pass and fills in what is typical in each stratum."""
     begin_ns, end_ns = measured_window(case, layer)
-    data = case.arrays(survey_sql(layer, begin_ns, end_ns))
+    data = case.arrays(survey_sql(case, layer, begin_ns, end_ns))
     observed = frozenset(s for s in STAGES if not np.isnan(_numbers(data[f"{s}_sum"])).all())
     survey = Survey(layer, _strata(data), begin_ns, end_ns, observed)
     for number, stratum in enumerate(survey.strata):
@@ -200,6 +231,7 @@ def _stratum(data: dict[str, npt.NDArray[Any]], rows: slice, used: int) -> Strat
         stage_ns=np.array([np.nansum(_numbers(data[f"{s}_sum"][rows])) for s in STAGES]),
         stage_max_ns=np.array(stage_max),
         latency_max_ns=int(data["latency_max"][rows].max()),
+        size_bytes=float(np.nansum(_numbers(data["size_sum"][rows]))),
         blocks=blocks.bit_count() / max(1, used.bit_count()),
     )
 

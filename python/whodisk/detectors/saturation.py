@@ -83,9 +83,6 @@ def _load(context: Context) -> Load | None:
     spec = _spec(context)
     depth, workers = _number(spec.get("queue_depth")), _number(spec.get("workers")) or 1.0
     ops = {s.op for s in survey.strata}
-    data = context.case.rows(
-        f"SELECT sum(size_bytes) AS size_bytes FROM measured WHERE layer = '{context.layer}'"
-    )[0]
     return Load(
         throughput=weight / seconds,
         held_ns=held_ns,
@@ -94,7 +91,7 @@ def _load(context: Context) -> Load | None:
         depth=depth * workers if depth and context.layer == "app" else None,
         in_flight=weight * held_ns / survey.span_ns,
         kind=next(iter(ops)) if len(ops) == 1 else "operation",
-        bytes_per_s=float(data["size_bytes"] or 0) / seconds,
+        bytes_per_s=sum(s.size_bytes for s in survey.strata) / seconds,
     )
 
 

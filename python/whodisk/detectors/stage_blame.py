@@ -109,8 +109,9 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     device = _device(context, suspect)
     claim = _claim(context, suspect, device, share_of_latency)
     name = STAGES[suspect.stage]
+    printed = context.stage(name)
     return Candidate(
-        culprit=Culprit("stage", context.stage(name), f"device:{device}" if device else None),
+        culprit=Culprit("stage", printed, f"device:{device}" if device else None),
         claim=claim,
         baseline="the median operation of the same device, kind, size class and queue depth class in this case",
         effect=Effect("part of all latency", share_of_latency, "1", effect_low, min(1.0, effect_high)),
@@ -119,14 +120,26 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         p_value=_p_value(context, suspect),
         episodes=suspect.episodes,
         evidence=_evidence(context, suspect),
-        refute=REFUTES.get(name, "Record the layers on both sides of this stage and repeat."),
-        remedy=REMEDIES[name],
+        refute=_refute(printed, name),
+        remedy=_remedy(printed, name),
         otherwise=claim,
         explains=chosen,
         share_low=low,
         share_high=high,
         large=_large(context, suspect, share_of_latency, share),
     )
+
+
+def _remedy(printed: str, name: str) -> str:
+    if printed.count("+") >= 2:
+        return f"Record again as root, with the block layer: it divides {printed} into its parts."
+    return REMEDIES[name]
+
+
+def _refute(printed: str, name: str) -> str:
+    if printed.count("+") >= 2:
+        return f"A recording with the block layer that shows no part of {printed} longer than usual."
+    return REFUTES.get(name, "Record the layers on both sides of this stage and repeat.")
 
 
 def _large(context: Context, suspect: Suspect, share_of_latency: float, share_of_excess: float) -> bool:
@@ -241,7 +254,8 @@ def _claim(context: Context, suspect: Suspect, device: str | None, share_of_late
 
 
 def _evidence(context: Context, suspect: Suspect) -> list[Evidence]:
-    stages = [s for s in STAGES if s in context.survey.stages_observed]
+    totals = np.sum([s.stage_ns for s in context.survey.strata], axis=0)
+    stages = [s for number, s in enumerate(STAGES) if totals[number] > 0]
     limit_ns = _limit_ns(context, suspect)
     means = ", ".join(f"CAST(avg({stage}_ns) AS BIGINT) AS {stage}_ns" for stage in stages)
     column = f"{STAGES[suspect.stage]}_ns"

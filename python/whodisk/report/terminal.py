@@ -95,8 +95,12 @@ def _evidence(evidence: Evidence, out: Console) -> None:
     lines = [[name.removesuffix("_ns") for name in names]]
     lines += [[_cell(name, row.get(name)) for name in names] for row in evidence.rows[:5]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
+    texts = [isinstance(evidence.rows[0].get(name), str) for name in names]
     for number, line in enumerate(lines):
-        text = "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        pairs = zip(line, widths, texts, strict=True)
+        text = "  ".join(
+            cell.ljust(width) if is_text else cell.rjust(width) for cell, width, is_text in pairs
+        )
         out.print(Text(f"    {text}", "dim" if number == 0 else ""), soft_wrap=True)
 
 
