@@ -314,3 +314,156 @@ fn irq_prefixes(folder: &Path) -> Vec<String> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn put(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn link(root: &Path, path: &str, target: &str) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(target, path).unwrap();
+    }
+
+    /// A host with an NVMe drive in a slot, a virtio disk without PCI, and two loop devices.
+    fn host() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for (path, text) in [
+            ("proc/sys/kernel/hostname", "db7\n"),
+            ("proc/sys/kernel/osrelease", "6.12.1\n"),
+            ("proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast 9000\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\n"),
+            ("proc/meminfo", "MemTotal:       16384 kB\nMemFree:  1 kB\n"),
+            ("proc/self/mounts", "/dev/nvme0n1p1 /data\\040one ext4 rw,relatime 0 0\nproc /proc proc rw 0 0\n"),
+            (
+                "proc/interrupts",
+                "     CPU0 CPU1\n 24: 0 0 IO-APIC 5-edge ttyS0\n 41: 7 0 PCI-MSIX-0000:03:00.0 1-edge nvme0q1\n\
+                 42: 0 7 PCI-MSIX-0000:03:00.0 2-edge nvme0q2\n 50: 1 1 GIC 9 virtio3-req.0\n 51: 1 1 GIC 9 virtio31-req.0\n\
+                 NMI: 0 0 Non-maskable interrupts\n",
+            ),
+            ("proc/irq/41/smp_affinity_list", "0\n"),
+            ("proc/irq/50/smp_affinity_list", "0-1\n"),
+            ("sys/devices/system/cpu/online", "0-2,7\n"),
+            ("sys/class/dmi/id/sys_vendor", "Acme\n"),
+            ("sys/devices/pci0/0000:03:00.0/class", "0x010802\n"),
+            ("sys/devices/pci0/0000:03:00.0/vendor", "0x1234\n"),
+            ("sys/devices/pci0/0000:03:00.0/config", "x"),
+            ("sys/devices/pci0/0000:03:00.0/numa_node", "1\n"),
+            ("sys/devices/pci0/0000:03:00.0/current_link_speed", "16.0 GT/s PCIe\n"),
+            ("sys/devices/pci0/0000:03:00.0/current_link_width", "4\n"),
+            ("sys/devices/pci0/0000:03:00.0/msi_irqs/41", "msix\n"),
+            ("sys/devices/pci0/0000:03:00.0/msi_irqs/42", "msix\n"),
+            ("sys/devices/pci0/0000:03:00.0/nvme/nvme0/model", "Drive X \n"),
+            ("sys/devices/pci0/0000:03:00.0/nvme/nvme0/firmware_rev", "1.0\n"),
+            ("sys/devices/pci0/0000:03:00.0/nvme/nvme0/serial", "S1\n"),
+            ("sys/devices/pci0/0000:03:00.0/nvme/nvme0/nvme0n1/dev", "259:3\n"),
+            ("sys/devices/pci0/0000:03:00.0/nvme/nvme0/nvme0n1/size", "2048\n"),
+            ("sys/devices/pci0/0000:03:00.0/nvme/nvme0/nvme0n1/queue/scheduler", "[none] bfq\n"),
+            ("sys/devices/pci0/0000:03:00.0/nvme/nvme0/nvme0n1/nvme0n1p1/partition", "1\n"),
+            ("sys/bus/pci/slots/12/address", "0000:03:00\n"),
+            ("sys/devices/platform/virtio3/block/vda/dev", "254:0\n"),
+            ("sys/devices/platform/virtio3/block/vda/size", "8\n"),
+            ("sys/devices/platform/virtio3/block/vda/serial", "vol-17\0\n"),
+            ("sys/devices/virtual/block/loop0/dev", "7:0\n"),
+            ("sys/devices/virtual/block/loop0/size", "16\n"),
+            ("sys/devices/virtual/block/loop0/loop/backing_file", "/mnt/slow/disk.img\n"),
+            ("sys/devices/virtual/block/loop1/dev", "7:1\n"),
+            ("sys/devices/virtual/block/loop1/size", "0\n"),
+        ] {
+            put(root, path, text);
+        }
+        link(
+            root,
+            "sys/devices/pci0/0000:03:00.0/nvme/nvme0/nvme0n1/device",
+            "../../nvme0",
+        );
+        link(
+            root,
+            "sys/block/nvme0n1",
+            "../devices/pci0/0000:03:00.0/nvme/nvme0/nvme0n1",
+        );
+        link(root, "sys/block/vda", "../devices/platform/virtio3/block/vda");
+        link(root, "sys/block/loop0", "../devices/virtual/block/loop0");
+        link(root, "sys/block/loop1", "../devices/virtual/block/loop1");
+        folder
+    }
+
+    #[test]
+    fn facts_of_a_host() {
+        let folder = host();
+        let system = collect(folder.path());
+        assert_eq!((system.host.as_str(), system.kernel.as_str()), ("db7", "6.12.1"));
+        assert_eq!((system.cpus, system.cpu_model.as_str()), (4, "Fast 9000"));
+        assert_eq!(system.memory_bytes, 16 << 20);
+        assert_eq!(system.virtualization, "hypervisor (Acme)");
+        assert_eq!(
+            system.mounts["/data one"],
+            ["/dev/nvme0n1p1", "ext4", "rw,relatime"]
+        );
+        assert_eq!(system.device_name(259 << 20 | 3), Some("nvme0n1"));
+        assert_eq!(system.device_name(8 << 20), None);
+    }
+
+    #[test]
+    fn facts_of_devices() {
+        let folder = host();
+        let devices = collect(folder.path()).devices;
+        assert_eq!(
+            devices.keys().collect::<Vec<_>>(),
+            ["loop0", "loop1", "nvme0n1", "vda"]
+        );
+        let nvme = &devices["nvme0n1"];
+        assert_eq!(
+            (nvme.size_bytes, nvme.queue["scheduler"].as_str()),
+            (1 << 20, "[none] bfq")
+        );
+        for (fact, value) in [
+            ("model", "Drive X"),
+            ("firmware", "1.0"),
+            ("serial", "S1"),
+            ("numa_node", "1"),
+            ("pci_address", "0000:03:00.0"),
+            ("pci_slot", "12"),
+            ("pcie_link", "16.0 GT/s PCIe x4"),
+            ("partitions", "nvme0n1p1"),
+        ] {
+            assert_eq!(nvme.facts.get(fact).map(String::as_str), Some(value), "{fact}");
+        }
+        assert_eq!(devices["vda"].facts["serial"], "vol-17");
+        assert_eq!(devices["loop0"].facts["loop_backing_file"], "/mnt/slow/disk.img");
+        assert!(devices["loop1"].facts.is_empty() && devices["loop1"].dev == 7 << 20 | 1);
+    }
+
+    #[test]
+    fn interrupts_of_block_devices_only() {
+        let folder = host();
+        let irqs = collect(folder.path()).irqs;
+        let expected = [
+            ("41", ["nvme0q1", "0"]),
+            ("42", ["nvme0q2", ""]),
+            ("50", ["virtio3-req.0", "0-1"]),
+        ];
+        let expected = expected.map(|(number, fields)| (number.to_owned(), fields.map(String::from)));
+        assert_eq!(irqs, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_host_that_tells_nothing_is_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let system = collect(folder.path());
+        assert_eq!(
+            system,
+            SystemMeta {
+                virtualization: "none".into(),
+                ..SystemMeta::default()
+            }
+        );
+    }
+}

@@ -222,9 +222,14 @@ impl CaseMeta {
         parse_json(text, path)
     }
 
+    /// The text of `case.json`.
+    pub fn to_json(&self) -> Vec<u8> {
+        json_text(self)
+    }
+
     /// Replaces `case_dir/case.json` atomically.
     pub fn write(&self, case_dir: &Path) -> Result<(), CaseError> {
-        write_json(&case_dir.join(CASE_JSON), self)
+        write_json(&case_dir.join(CASE_JSON), &self.to_json())
     }
 }
 
@@ -261,14 +266,18 @@ fn parse_json<T: DeserializeOwned>(text: &[u8], path: &Path) -> Result<T, CaseEr
     })
 }
 
-/// Replaces a file atomically: a reader sees the old or the new content, also after a crash.
-fn write_json(path: &Path, value: &impl Serialize) -> Result<(), CaseError> {
+fn json_text(value: &impl Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(value).expect("our own types have a JSON form");
     text.push(b'\n');
+    text
+}
+
+/// Replaces a file atomically: a reader sees the old or the new content, also after a crash.
+fn write_json(path: &Path, text: &[u8]) -> Result<(), CaseError> {
     let temp = path.with_extension("json.tmp");
     let io = |e| CaseError::io(path, "write", e);
     let written = File::create(&temp).and_then(|mut file| {
-        file.write_all(&text)?;
+        file.write_all(text)?;
         file.sync_all()
     });
     if let Err(error) = written {
@@ -341,12 +350,17 @@ impl SystemMeta {
     pub fn read(case_dir: &Path) -> Result<SystemMeta, CaseError> {
         let path = case_dir.join(SYSTEM_JSON);
         let text = std::fs::read(&path).map_err(|e| CaseError::io(&path, "read", e))?;
-        parse_json(&text, &path)
+        SystemMeta::parse(&text, &path)
+    }
+
+    /// Reads the text of a `system.json`; `path` is for errors only.
+    pub fn parse(text: &[u8], path: &Path) -> Result<SystemMeta, CaseError> {
+        parse_json(text, path)
     }
 
     /// Writes `case_dir/system.json` atomically.
     pub fn write(&self, case_dir: &Path) -> Result<(), CaseError> {
-        write_json(&case_dir.join(SYSTEM_JSON), self)
+        write_json(&case_dir.join(SYSTEM_JSON), &json_text(self))
     }
 
     /// Name of the device with this kernel dev_t.

@@ -1,0 +1,71 @@
+"""The golden case of the Rust side, read by DuckDB and by Arrow: integers, NULLs and strings come through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+GOLDEN = Path(__file__).resolve().parents[2] / "crates/case/tests/golden"
+OPERATIONS = 23
+
+
+def rows(sql: str) -> list[tuple[object, ...]]:
+    ops = f"read_parquet('{GOLDEN}/ops/*/*.parquet', hive_partitioning = true)"
+    return duckdb.connect().execute(sql.replace("OPS", ops).replace("GOLDEN", str(GOLDEN))).fetchall()
+
+
+def test_counts_and_sums() -> None:
+    found = rows(
+        "SELECT layer, count(*), sum(latency_ns), max(op_id) >> 56 FROM OPS GROUP BY layer ORDER BY layer"
+    )
+    extra = sum(range(OPERATIONS))
+    assert found == [
+        ("app", OPERATIONS, OPERATIONS * 6_000 + extra, 1),
+        ("block", OPERATIONS, OPERATIONS * 4_500, 3),
+    ]
+
+
+def test_stages_sum_to_the_latency_on_every_row() -> None:
+    stages = ["app", "fs", "throttle", "queue", "device", "interrupt", "reap", "runqueue", "unknown"]
+    total = " + ".join(f"coalesce({stage}_ns, 0)" for stage in stages)
+    assert rows(f"SELECT count(*) FROM OPS WHERE {total} <> latency_ns") == [(0,)]
+
+
+def test_null_is_not_zero() -> None:
+    sql = "SELECT layer, count(vector), count(runqueue_ns), count(offset_bytes) FROM OPS GROUP BY layer ORDER BY layer"
+    with_place = sum(1 for n in range(OPERATIONS) if n % 7 not in (2, 4))  # flush and sync have none
+    assert rows(sql) == [("app", 0, 0, with_place), ("block", OPERATIONS, 0, with_place)]
+
+
+def test_strings_and_enums() -> None:
+    assert rows("SELECT DISTINCT file FROM OPS WHERE layer = 'app'") == [("/data/<b>.dat",)]
+    kinds = rows("SELECT list(DISTINCT op ORDER BY op) FROM OPS")
+    assert kinds == [(["copy", "discard", "flush", "other", "read", "sync", "write"],)]
+    assert rows("SELECT probe, lost, reason FROM 'GOLDEN/losses/*.parquet'") == [
+        ("block", 412, "ring_full"),
+        ("block", None, "ring_full"),
+    ]
+    assert rows("SELECT comm, state, meant_busy FROM 'GOLDEN/gaps/*.parquet'") == [
+        ("worker-0", "stopped", True),
+        (None, "unobserved", False),
+    ]
+    assert rows("SELECT subject, detail FROM 'GOLDEN/events/*.parquet'") == [("vda", "EIO at byte 20480")]
+
+
+def test_every_link_joins_its_operations() -> None:
+    sql = """SELECT count(*) FROM 'GOLDEN/links/*.parquet' l
+             JOIN OPS p ON p.op_id = l.parent_id JOIN OPS c ON c.op_id = l.child_id"""
+    assert rows(sql) == [(OPERATIONS,)]
+
+
+def test_raw_streams_are_ordinary_arrow_streams() -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow reads raw Arrow streams")
+    stream = pa.ipc.open_stream(GOLDEN / "raw/app/worker-000.arrows")
+    assert stream.schema.metadata == {b"comm": b"worker-0", b"pid": b"100"}
+    table = stream.read_all()
+    assert table.num_rows == OPERATIONS
+    assert table["reap_ns"].to_pylist()[2] == 7_000_000_000 + 2 * 10_000_000 + 6_002
+    block = pa.ipc.open_stream(GOLDEN / "raw/block/block.arrows").read_all()
+    assert block["comm"].to_pylist()[0] == b"worker-0" + bytes(8)
