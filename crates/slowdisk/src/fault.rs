@@ -28,7 +28,7 @@ a throttle and a stall then hold the request until their own end.
 
 Examples:
   read tail 0.001 30ms
-  any stall 10s 200ms from 20s until 60s
+  any stall 10s 200ms from 20s until 50s
   write throttle 50MiB/s offset 0..512MiB
   read error 0.0001 EIO";
 
@@ -175,12 +175,12 @@ impl Display for Fault {
             Kind::Error { probability, errno } => write!(f, "error {probability} {}", error_name(errno))?,
         }
         if let Some(range) = &self.offset_bytes {
-            write!(
-                f,
-                " offset {}..{}",
-                format_size(range.start),
-                format_size(range.end)
-            )?;
+            let start = if range.start == 0 {
+                "0".into()
+            } else {
+                format_size(range.start)
+            };
+            write!(f, " offset {start}..{}", format_size(range.end))?;
         }
         if self.from_ns > 0 {
             write!(f, " from {}", time(self.from_ns))?;
@@ -390,7 +390,7 @@ mod tests {
             (fault.op, fault.offset_bytes, fault.from_ns, fault.until_ns),
             (Op::Read, None, 0, None)
         );
-        let fault = Fault::parse("any stall 10s 200ms from 20s until 60s").unwrap();
+        let fault = Fault::parse("any stall 10s 200ms from 20s until 50s").unwrap();
         assert_eq!(
             fault.kind,
             Kind::Stall {
@@ -400,7 +400,7 @@ mod tests {
         );
         assert_eq!(
             (fault.from_ns, fault.until_ns),
-            (20_000_000_000, Some(60_000_000_000))
+            (20_000_000_000, Some(50_000_000_000))
         );
         let fault = Fault::parse("  write  throttle 50MiB/s until 5s offset 0..512MiB ").unwrap();
         assert_eq!(
