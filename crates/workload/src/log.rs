@@ -21,7 +21,7 @@ use std::time::Duration;
 const RING_ROWS: usize = 1 << 15;
 
 /// A row reaches the file within about this plus [`WAKE`] (promised: one second).
-const FLUSH_AGE: Duration = Duration::from_millis(500);
+const FLUSH_AGE: Duration = Duration::from_millis(400);
 
 /// The writer looks at the rings at least this often; a ring that is a quarter full wakes it at once.
 const WAKE: Duration = Duration::from_millis(100);

@@ -227,10 +227,15 @@ fn a_constant_rate_keeps_its_schedule() {
     let body = "targets = [\"null\"]\nrate = \"3000/s\"\nworkers = 3\nqueue_depth = 8\nramp = \"100ms\"\nduration = \"400ms\"";
     let ran = run(memory_folder(), body);
     let start_ns = ran.summary.phases[0].start_ns;
-    let mut intended: Vec<u64> = ran.all().map(|row| row.intended_ns - start_ns).collect();
-    intended.sort_unstable();
-    for (n, intended_ns) in intended.iter().enumerate() {
-        assert_eq!(*intended_ns, n as u64 * 1_000_000_000 / 3000, "slot {n}");
+    for (worker, rows) in ran.rows.iter().enumerate() {
+        for (n, row) in rows.iter().enumerate() {
+            let slot = (n * 3 + worker) as u64;
+            assert_eq!(
+                row.intended_ns - start_ns,
+                slot * 1_000_000_000 / 3000,
+                "slot {slot}"
+            );
+        }
     }
     // 1,500 slots in 500 ms; those that came too late on a busy machine are accounted for.
     assert_eq!(ran.summary.ops + ran.summary.missed_slots, 1500);
@@ -246,11 +251,12 @@ fn a_constant_rate_keeps_its_schedule() {
 #[test]
 fn an_overloaded_rate_counts_from_the_intended_start() {
     let body = "targets = [\"DIR/a\"]\nfile_size = \"1MiB\"\nio = \"buffered\"\nread = \"0%\"\nsync_every_writes = 1\n\
-                rate = \"1000000/s\"\nqueue_depth = 2\nduration = \"200ms\"";
+                rate = \"1000000/s\"\nqueue_depth = 2\nramp = \"100ms\"\nduration = \"200ms\"";
     let ran = run(disk_folder(), body);
     let start_ns = ran.summary.phases[0].start_ns;
     assert!(ran.summary.missed_slots > 0);
-    assert_eq!(ran.summary.ops + ran.summary.missed_slots, 200_000);
+    assert_eq!(ran.summary.ops + ran.summary.missed_slots, 300_000);
+    assert_eq!(ran.summary.offered_ops, Some(200_000));
     for (n, row) in ran.rows[0].iter().enumerate() {
         assert_eq!(
             row.op_id & 0xff_ffff,
