@@ -383,9 +383,9 @@ def _summary(verdict: Verdict, context: Context, errors: list[str]) -> list[str]
         sentences.append(_weight(verdict.findings[0]))
     if not verdict.findings:
         sentences.append(_speed(context))
-        sentences.append(_main_stage(verdict))
+        sentences.append(_main_stage(verdict, context))
     if verdict.limit and verdict.status != "slow":
-        sentences.append(verdict.limit[0].upper() + verdict.limit[1:] + ".")
+        sentences.append(f"What sets its speed: {verdict.limit}.")
     sentences += errors[:1]
     if verdict.cleared:
         sentences.append(_cleared_sentence(verdict))
@@ -422,7 +422,7 @@ def _weight(finding: Finding) -> str:
 
 def _speed(context: Context) -> str:
     parts = []
-    for op in sorted({s.op for s in context.survey.strata}):
+    for op in _main_kinds(context):
         strata = context.survey.select(op=op)
         number = sum(s.operations for s in strata)
         quantiles = [
@@ -437,9 +437,22 @@ def _speed(context: Context) -> str:
     return "; ".join(parts) + "." if parts else "Too few operations of each kind for percentiles."
 
 
-def _main_stage(verdict: Verdict) -> str:
+def _main_kinds(context: Context) -> list[str]:
+    """Operation kinds worth a sentence: a twentieth of all latency or of all operations."""
+    survey = context.survey
+    kinds = []
+    for op in sorted({s.op for s in survey.strata}):
+        strata = survey.select(op=op)
+        busy = sum(s.latency_ns for s in strata) >= 0.05 * survey.latency_ns
+        if busy or sum(s.operations for s in strata) >= 0.05 * survey.operations:
+            kinds.append(op)
+    return kinds
+
+
+def _main_stage(verdict: Verdict, context: Context) -> str:
     parts = []
-    for op, shares in verdict.where_time_goes.items():
+    for op in _main_kinds(context):
+        shares = verdict.where_time_goes.get(op)
         if shares:
             stage = max(sorted(shares), key=lambda name: shares[name])
             parts.append(

@@ -6,8 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from whodisk import words
 from whodisk.detectors.base import Context, Detector, Result
+from whodisk.stats import Ints
 from whodisk.survey import Stratum
 from whodisk.types import Cell
 
@@ -21,6 +24,19 @@ SATURATED_SLOPE = 0.75
 SYNC_SHARE = 0.5
 
 
+#: Another program's slots stand empty at the block layer while it handles its completions. If it never
+#: goes beyond a depth that it often reaches, and fills this part of it, the depth binds.
+FOREIGN_FILLED = 0.5
+#: From this part of the time on a serial program is said to wait for its requests.
+SERIAL_SHARE = 0.5
+#: The recorded command is looked at if it caused this part of what was in flight.
+COMMAND_SHARE = 0.05
+#: Fewer requests of a program say nothing about what it keeps in flight.
+REQUESTS_MIN = 100
+#: Requests from which its depth is taken.
+SAMPLE_REQUESTS = 100_000
+
+
 @dataclass
 class Load:
     """What the workload kept in flight."""
@@ -29,14 +45,14 @@ class Load:
     throughput: float
     #: Mean time an operation holds its slot, ns (without waiting for its turn).
     held_ns: float
-    median_ns: float
-    p99_ns: float
     #: Slots the workload may fill; None if it is not known or inferred.
     depth: float | None
     #: Mean number in flight.
     in_flight: float
     kind: str
     bytes_per_s: float
+    #: Whether `depth` is a ceiling: often reached, never exceeded.
+    capped: bool = True
 
 
 def run(context: Context) -> Result:
@@ -86,8 +102,6 @@ def _load(context: Context) -> Load | None:
     return Load(
         throughput=weight / seconds,
         held_ns=held_ns,
-        median_ns=survey.quantile_ns(survey.strata, 0.5),
-        p99_ns=survey.quantile_ns(survey.strata, 0.99),
         depth=depth * workers if depth and context.layer == "app" else None,
         in_flight=weight * held_ns / survey.span_ns,
         kind=next(iter(ops)) if len(ops) == 1 else "operation",
@@ -135,79 +149,112 @@ def _closed_loop(context: Context, result: Result, load: Load) -> None:
 
 
 def _foreign(context: Context, result: Result, load: Load) -> None:
-    """Other programs: the depth is inferred from what was in flight at the block layer."""
-    device = _busiest_device(context)
-    if device is None:
+    """Other programs: what the one that waited most kept in flight, by its own requests."""
+    program = _main_program(context)
+    if program is None:
         return
-    rows = _depths(context, device)
-    total = sum(_int(row["n"]) for row in rows)
-    if total == 0:
+    own = _own_load(context, program)
+    if own is None or not own.depth:
         return
-    depth = _upper_depth(rows, total)
-    operations, busy_ns = _device_load(context, device)
-    in_flight = busy_ns / context.survey.span_ns
-    flush = _flush_share(context, device)
-    if depth <= 0:
-        return
-    here = Load(
-        throughput=operations / (context.survey.span_ns / 1e9),
-        held_ns=busy_ns / operations,
-        median_ns=load.median_ns,
-        p99_ns=load.p99_ns,
-        depth=float(depth),
-        in_flight=in_flight,
-        kind="request",
-        bytes_per_s=load.bytes_per_s,
-    )
-    if flush >= SYNC_SHARE:
+    filled = own.in_flight / own.depth
+    name = f"{program.comm} on {program.device}" if program.device else program.comm
+    if own.depth == 1 and filled >= SERIAL_SHARE:
         result.limit = (
-            f"flushes of {device}: they take {words.percent(flush)} of the time, one after the other"
+            f"{name} has one request in flight at a time ({words.percent(min(1.0, filled))} of the time, "
+            f"{words.duration(own.held_ns)} each); {_little(own, 1)}{_bandwidth(own)}"
         )
         result.limited = True
-    elif in_flight / depth >= 1 - LITTLE_TOLERANCE:
-        serial = "one request at a time: " if depth == 1 else ""
-        result.limit = f"{device}: {serial}{_little(here, depth)}{_bandwidth(here)}{_saturated(context)}"
+    elif own.depth > 1 and own.capped and filled >= FOREIGN_FILLED:
+        rest = ""
+        if filled < 1 - LITTLE_TOLERANCE:
+            rest = f"; {words.percent(1 - filled)} of its slots' time passes above the block layer"
+        result.limit = f"{name}: {_little(own, own.depth)}{_bandwidth(own)}{rest}{_saturated(context)}"
         result.limited = True
+    elif own.in_flight < SERIAL_SHARE:
+        result.observed.append(
+            f"{name} had {words.significant(own.in_flight, 2)} requests in flight on average: most of its time was "
+            "not spent waiting for this device."
+        )
 
 
-def _busiest_device(context: Context) -> str | None:
-    held: dict[str, float] = {}
-    for stratum in context.survey.strata:
-        held[stratum.device] = held.get(stratum.device, 0.0) + stratum.latency_ns
-    return max(sorted(held), key=lambda name: held[name]) if held else None
+@dataclass(frozen=True)
+class Program:
+    """A program (by command name) and the device it uses most."""
+
+    comm: str
+    device: str
 
 
-def _device_load(context: Context, device: str) -> tuple[float, float]:
-    strata = context.survey.select(device)
-    return sum(s.weight for s in strata), sum(s.latency_ns for s in strata)
+def _main_program(context: Context) -> Program | None:
+    """The recorded command if it did much itself, else the program whose requests took the most time."""
+    rows = context.case.rows(
+        f"""SELECT coalesce(comm, '') AS comm, coalesce(device, '') AS device, sum(latency_ns) AS busy_ns
+FROM measured WHERE layer = '{context.layer}' AND comm IS NOT NULL
+GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"""
+    )
+    command = context.case.meta.get("command") or [""]
+    # The kernel keeps 15 characters of a command name.
+    name = str(command[0]).rsplit("/", 1)[-1][:15]
+    total = sum(_int(row["busy_ns"]) for row in rows)
+    own = [row for row in rows if row["comm"] == name and _int(row["busy_ns"]) >= COMMAND_SHARE * total]
+    chosen = own or rows
+    return Program(str(chosen[0]["comm"]), str(chosen[0]["device"])) if chosen else None
 
 
-def _depths(context: Context, device: str) -> list[dict[str, Cell]]:
-    name = device.replace("'", "''")
-    return context.case.rows(
-        f"""SELECT queue_depth, count(*) AS n FROM measured
-WHERE layer = '{context.layer}' AND coalesce(device, '') = '{name}' AND queue_depth > 0
-GROUP BY 1 ORDER BY 1"""
+def _own_load(context: Context, program: Program) -> Load | None:
+    """What a program kept in flight, from a stretch of its requests around the middle."""
+    where = (
+        f"layer = '{context.layer}' AND comm = '{_quoted(program.comm)}' "
+        f"AND coalesce(device, '') = '{_quoted(program.device)}'"
+    )
+    whole = context.case.rows(
+        f"""SELECT count(*) AS n, min(start_ns) AS low_ns, max(start_ns + latency_ns) AS high_ns,
+  sum(size_bytes) AS size_bytes FROM measured WHERE {where}"""
+    )[0]
+    count, low_ns, high_ns = (_int(whole[name]) for name in ("n", "low_ns", "high_ns"))
+    if count < REQUESTS_MIN or high_ns <= low_ns:
+        return None
+    # Requests of the middle, as many as are needed for a depth and few enough to sort.
+    half_ns = (high_ns - low_ns) * min(1.0, SAMPLE_REQUESTS / count) / 2
+    middle_ns = (low_ns + high_ns) / 2
+    sample = context.case.arrays(
+        f"""SELECT start_ns, latency_ns FROM measured WHERE {where}
+  AND start_ns >= {int(middle_ns - half_ns)} AND start_ns <= {int(middle_ns + half_ns)} ORDER BY start_ns, op_id"""
+    )
+    start_ns, latency_ns = (sample[name].astype(np.int64) for name in ("start_ns", "latency_ns"))
+    if len(start_ns) < REQUESTS_MIN:
+        return None
+    # The stretch itself, without a program's start and end, is what its rate is judged by.
+    span_ns = max(1, int(start_ns[-1] - start_ns[0]))
+    held_ns = float(latency_ns.mean())
+    throughput = len(start_ns) / (span_ns / 1e9)
+    depth, deepest = _depth(start_ns, latency_ns)
+    return Load(
+        throughput=throughput,
+        held_ns=held_ns,
+        depth=depth,
+        capped=deepest <= depth,
+        in_flight=throughput * held_ns / 1e9,
+        kind="request",
+        bytes_per_s=throughput * _int(whole["size_bytes"]) / count,
     )
 
 
-def _upper_depth(rows: list[dict[str, Cell]], total: int) -> int:
-    """The depth that 95 % of the requests found, themselves included."""
-    seen = 0
-    for row in rows:
-        seen += _int(row["n"])
-        if seen >= 0.95 * total:
-            return _int(row["queue_depth"])
-    return 0
+def _depth(start_ns: Ints, latency_ns: Ints) -> tuple[float, float]:
+    """The number in flight that 95 % of the requests found at most, themselves included, and the largest."""
+    ended = np.searchsorted(np.sort(start_ns + latency_ns), start_ns, side="right")
+    depth = np.arange(1, len(start_ns) + 1) - ended
+    # The first requests of the stretch found others in flight that are not in it.
+    settled = depth[len(depth) // 10 :]
+    return float(np.percentile(settled, 95, method="lower")), float(settled.max())
+
+
+def _quoted(name: str) -> str:
+    return name.replace("'", "''")
 
 
 def _int(value: Cell) -> int:
     return int(value) if isinstance(value, (int, float)) else 0
-
-
-def _flush_share(context: Context, device: str) -> float:
-    busy = sum(s.latency_ns for s in context.survey.select(device) if s.op in ("flush", "sync"))
-    return busy / context.survey.span_ns
 
 
 def _sync_limit(context: Context, load: Load) -> str | None:

@@ -85,7 +85,8 @@ def run(context: Context) -> Result:
 
 def _presumed(context: Context, result: Result, typical_ns: float) -> None:
     """Silences of programs whose intentions are unknown: told, never a finding."""
-    gaps = _gaps(context, meant_busy=False)
+    every = _gaps(context, meant_busy=False)
+    gaps = every.pick(np.isin(every.tid, _main_threads(context)))
     explained = _waits(context, gaps)
     long = gaps.pick(gaps.duration_ns >= max(10_000_000.0, 20 * typical_ns))
     if not len(long) or explained.explained.any():
@@ -190,6 +191,15 @@ def _per(numbers: Ints, values: Floats) -> Floats:
 def _submitters(context: Context) -> int:
     rows = context.case.rows(f"SELECT count(DISTINCT tid) AS n FROM judged WHERE layer = '{context.layer}'")
     return max(1, int(rows[0]["n"] or 1))
+
+
+def _main_threads(context: Context) -> list[int]:
+    """Threads with at least a tenth of the operations."""
+    rows = context.case.rows(
+        f"SELECT tid, count(*) AS n FROM judged WHERE layer = '{context.layer}' AND tid IS NOT NULL GROUP BY 1 ORDER BY 1"
+    )
+    total = context.survey.operations
+    return [int(row["tid"] or 0) for row in rows if int(row["n"] or 0) >= 0.1 * total]
 
 
 def _p_value(context: Context, gaps: Gaps, waits: Waits, shorter: int) -> float:
