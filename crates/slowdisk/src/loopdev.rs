@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::Builder;
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use crate::error::SlowdiskError;
@@ -66,6 +66,7 @@ pub struct LoopDevice {
     keep: Option<Sender<()>>,
     /// Disconnected once it is closed.
     closed: Receiver<()>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl LoopDevice {
@@ -86,7 +87,8 @@ impl LoopDevice {
             let _ = until_dropped.recv();
             drop(device);
         });
-        thread.map_err(|source| system("start a thread", source, "free some memory or processes"))?;
+        let thread =
+            thread.map_err(|source| system("start a thread", source, "free some memory or processes"))?;
         let path = attached.recv().map_err(|_| {
             system(
                 "attach a loop device",
@@ -99,6 +101,7 @@ impl LoopDevice {
             file_name: file_name.into(),
             keep: Some(keep),
             closed,
+            thread: Some(thread),
         };
         device.prepare()?;
         Ok(device)
@@ -148,7 +151,12 @@ impl LoopDevice {
     /// Closes our descriptor, which detaches the device unless others have it open. False if that takes longer.
     pub fn close(&mut self, timeout: Duration) -> bool {
         self.keep = None;
-        self.closed.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
+        let closed = self.closed.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected);
+        if let Some(thread) = self.thread.take().filter(|_| closed) {
+            // It has nothing left to do; a panic there was printed by it.
+            let _ = thread.join();
+        }
+        closed
     }
 }
 
