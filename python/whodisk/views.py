@@ -458,9 +458,13 @@ WHERE tid = {tid} AND op_id <> {op_id} AND start_ns >= {start - reach_ns} AND st
 
 
 def report_gaps(limit: int) -> str:
-    """The longest silences, with the number of all of them and their sum."""
-    return f"""SELECT *, count(*) OVER () AS gaps, sum(duration_ns) OVER () AS silent_ns
-FROM gaps ORDER BY duration_ns DESC, start_ns, tid, layer LIMIT {limit}"""
+    """The longest silences, those first in which the workload is known to have meant to be busy.
+
+    Each row also holds the number of all silences and their sum.
+    """
+    return f"""SELECT *, count(*) OVER () AS gaps, sum(duration_ns) OVER () AS silent_ns,
+  count_if(meant_busy) OVER () AS meant
+FROM gaps ORDER BY meant_busy DESC NULLS LAST, duration_ns DESC, start_ns, tid, layer LIMIT {limit}"""
 
 
 def report_gaps_around(windows: Sequence[tuple[int, str, int, int, int]]) -> str:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from whodisk import findings
 from whodisk.errors import WhodiskError
-from whodisk.report import html, material
+from whodisk.report import html, material, sections
 from whodisk.report.markup import script_json, tag
 from whodisk.report.units import quantity, share
 from whodisk.views import Case
@@ -113,6 +113,31 @@ def test_slow_against_typical_finds_the_tail(case_dir: Path) -> None:
     for row in slow.values():
         assert int(str(row["low_ns"])) > 19_000_000
     assert set(slow) == {(layer, op) for layer in ("app", "block") for op in ("read", "write")}
+
+
+def test_a_silence_nobody_vouches_for_is_presumed(synth: ModuleType, tmp_path: Path) -> None:
+    """Known silences come first, however short; the others are called presumed."""
+    gap = {"layer": "app", "tid": 4300, "comm": "a", "state": "unobserved", "start_ns": 0}
+    gaps = [
+        {**gap, "duration_ns": 10**9, "meant_busy": False},
+        {**gap, "duration_ns": 10**6, "meant_busy": True},
+    ]
+    synth.write_case(tmp_path / "case", app={"op_id": [1], "start_ns": [0], "latency_ns": [5]}, gaps=gaps)
+    with Case(tmp_path / "case") as case:
+        text = html.render(case, VERDICT)
+        lengths = [pick.length_ns for pick in html.gather(case).picks if pick.silence]
+    assert lengths == [10**6, 10**9]
+    assert (
+        text.count(">silence: nothing in flight<") == text.count(">presumed silence: nothing in flight<") == 1
+    )
+    assert "presumed where it is not known whether it meant to be busy (1)" in text
+
+
+def test_bounds_are_rounded_down() -> None:
+    """99.99816 % must not become 99.9982 %."""
+    cleared = findings.Cleared("stage:queue", "no wait over 1 ms", 0.9999816, 0.95, "1 ns")
+    verdict = findings.Verdict("case", "healthy", ["All is well."], {}, 10, cleared=[cleared])
+    assert "99.9981 %" in sections.cleared(verdict)
 
 
 def test_many_cells_are_merged_until_they_fit(case_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

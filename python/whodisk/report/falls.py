@@ -139,7 +139,10 @@ def _fall(case: Case, pick: Pick, near: Surroundings) -> dict[str, Any]:
         lines.append({"label": f"… {len(requests) - REQUESTS_MAX} more requests", "bars": []})
     if gaps:
         lines.append(
-            {"label": f"silence of {thread(pick.row)}", "bars": [_silence(row, zero) for row in gaps]}
+            {
+                "label": f"{silence(gaps[0])} of {thread(pick.row)}",
+                "bars": [_silence(row, zero) for row in gaps],
+            }
         )
     lines += _lanes(near.around.get(pick.id, []), zero)
     margin = max(1, int(pick.length_ns * MARGIN))
@@ -231,6 +234,11 @@ def _bar(start_ns: int, length_ns: int, color: str, text: str) -> Bar:
 def what(row: Row) -> str:
     """'read 4 KiB'."""
     return f"{row['op']} {words.size(whole(row['size_bytes']))}" if row["size_bytes"] else str(row["op"])
+
+
+def silence(row: Row) -> str:
+    """What to call a row of `gaps`."""
+    return "silence" if row["meant_busy"] else "presumed silence"
 
 
 def thread(row: Row) -> str:

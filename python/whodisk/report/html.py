@@ -154,13 +154,8 @@ def _episode(row: Row) -> list[Any]:
 
 def _gap(row: Row) -> list[Any]:
     start, length = whole(row["start_ns"]), whole(row["duration_ns"])
-    who = falls.thread(row)
-    return [
-        start,
-        length,
-        f"{who}: nothing in flight for {words.duration(length)} from {units.moment(start)}",
-        "",
-    ]
+    text = f"{falls.silence(row)} of {falls.thread(row)}: {words.duration(length)} from {units.moment(start)}"
+    return [start, length, text, row["layer"]]
 
 
 def _loss(row: Row) -> list[Any]:
@@ -280,13 +275,20 @@ def _marks_note(rows: Material) -> Markup:
     else:
         notes.append("No operation stands out as slow.")
     if rows.gaps:
-        total, silent = whole(rows.gaps[0]["gaps"]), whole(rows.gaps[0]["silent_ns"])
-        notes.append(
-            f"Silence: a thread had nothing in flight, {words.things(total, 'time')}, {words.duration(silent)} in all."
-        )
+        notes.append(_silence_note(rows.gaps[0]))
     if max(len(rows.gaps), len(rows.episodes)) >= MARKS_MAX:
         notes.append(f"The {MARKS_MAX} longest are marked.")
     return tag("p", " ".join(notes), class_="lead", style="margin-top:8px")
+
+
+def _silence_note(row: Row) -> str:
+    total, meant = whole(row["gaps"]), whole(row["meant"])
+    note = f"Silence: a thread had nothing in flight, {words.things(total, 'time')}, {words.duration(whole(row['silent_ns']))} in all"
+    if meant == total:
+        return note + "."
+    return (
+        f"{note}; presumed where it is not known whether it meant to be busy ({words.count(total - meant)})."
+    )
 
 
 def _nines(rows: Material) -> Markup | None:

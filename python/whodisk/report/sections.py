@@ -10,7 +10,7 @@ from typing import Any
 from whodisk import words
 from whodisk.findings import CULPRIT_KINDS, Effect, Evidence, Expectation, Finding, Verdict
 from whodisk.report import units
-from whodisk.report.falls import Pick, thread, what, where
+from whodisk.report.falls import Pick, silence, thread, what, where
 from whodisk.report.markup import Child, Markup, join, tag
 from whodisk.report.material import Threshold, whole
 from whodisk.views import STAGES, Case, Row
@@ -224,7 +224,7 @@ def cleared(verdict: Verdict) -> Markup:
         (
             _spoken(item.what),
             item.bound,
-            f"{item.quantile * 100:.7g} %",
+            words.percent(item.quantile),
             f"{item.confidence * 100:.4g} %",
             item.resolution,
         )
@@ -384,7 +384,7 @@ def _worst_row(case: Case, pick: Pick, index: int) -> Markup:
     at_least = "≥ " if not pick.silence and pick.row["open"] else ""
     others = words.count(pick.alike) if pick.alike else ""
     row: tuple[Child, ...] = (
-        "silence: nothing in flight" if pick.silence else what(pick.row),
+        f"{silence(pick.row)}: nothing in flight" if pick.silence else what(pick.row),
         pick.layer,
         units.moment(pick.start_ns),
         thread(pick.row),
