@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,17 @@ FAMILY_OPERATIONS = 100
 SLOW_OPERATIONS_MAX = 300_000
 
 APP = STAGES.index("app")
+
+#: A wait up to this long, in a stage in which some thread needs a CPU, may just be another thread's turn
+#: on it (time slices are a few milliseconds): ordinary life of a busy machine, and no fault of storage.
+ORDINARY_WAIT_NS = 10_000_000
+#: Stages in which the submitter itself works, or waits for its CPU.
+CPU_STAGES = tuple(STAGES.index(name) for name in ("app", "fs", "reap", "runqueue"))
+#: Stages in which a software device works; its worker threads need a CPU too.
+SOFTWARE_STAGES = tuple(STAGES.index(name) for name in ("queue", "device"))
+SOFTWARE_DEVICES = ("loop", "nbd", "zram", "ram", "ublk")
+#: From this part of a family's slow operations on, ordinary waits are taken for its hump.
+ORDINARY_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,8 @@ class SlowSet:
     thinning: float = 1.0
     #: Stage that is to blame for each operation: index into `STAGES`.
     blamed: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: Waits of a time slice's length in stages that need a CPU: told, never accused.
+    ordinary: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def __len__(self) -> int:
         return len(self.op_id)
@@ -131,7 +144,32 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
     slow = _slow_set(data, survey, families)
     slow.thinning = thinning
     slow.blamed = blame(slow)
+    slow.ordinary = ordinary_waits(slow)
     return slow
+
+
+def ordinary_waits(slow: SlowSet) -> Bools:
+    """Slow operations that may just have waited for a CPU.
+
+    Where such waits make a good part of a family's slow group, longer operations have to be a hump of
+    their own beyond them, or they are the end of the same tail; the family's split moves there.
+    """
+    software = np.array([str(name).startswith(SOFTWARE_DEVICES) for name in slow.device], np.bool_)
+    needs_cpu = np.isin(slow.blamed, CPU_STAGES) | (software & np.isin(slow.blamed, SOFTWARE_STAGES))
+    wait_ns = slow.latency_ns - slow.typical_ns
+    ordinary: Bools = needs_cpu & (wait_ns < ORDINARY_WAIT_NS)
+    for number, family in enumerate(slow.families):
+        members = slow.family == number
+        if ordinary[members].sum() < max(1.0, ORDINARY_SHARE * members.sum()):
+            continue
+        values, counts = np.unique(slow.ratio[members], return_counts=True)
+        further = find_split(values, counts.astype(np.int64))
+        if further is None:
+            ordinary |= members & needs_cpu
+        else:
+            ordinary |= members & needs_cpu & (slow.ratio < further.limit)
+            slow.families[number] = replace(family, split=further)
+    return ordinary
 
 
 def _slow_set(data: dict[str, npt.NDArray[Any]], survey: Survey, families: list[Family]) -> SlowSet:

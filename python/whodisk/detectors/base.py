@@ -25,9 +25,6 @@ SHARE_OF_LATENCY_MIN = 0.05
 SHARE_OF_EXCESS_MIN = 0.20
 #: ... provided that it is worth mentioning at all: this part of all latency.
 SHARE_OF_LATENCY_FLOOR = 0.02
-#: A wait of the submitter up to this long may just be another thread's turn on the CPU (time slices
-#: are a few milliseconds): ordinary life of a busy machine, unless there is a lot of it.
-ORDINARY_WAIT_NS = 10_000_000
 
 
 def large_enough(share_of_latency: float, share_of_excess: float) -> bool:

@@ -15,8 +15,6 @@ from scipy import stats as distributions
 from whodisk import words
 from whodisk.detectors import reference
 from whodisk.detectors.base import (
-    ORDINARY_WAIT_NS,
-    SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
     Detector,
@@ -39,8 +37,11 @@ from whodisk.views import STAGES
 
 #: A device is named when its slow episodes are this unlikely to fall on it by chance.
 DEVICE_P_MAX = 0.01
-#: Stages in which the submitter itself works, or waits for its CPU.
-ON_CPU = ("app", "fs", "reap", "runqueue")
+#: Waits of a time slice's length are mentioned from this part of all latency on.
+ORDINARY_SHARE_TOLD = 0.01
+#: A device that holds this part of a stage's excess is judged by itself; one that also served this part of
+#: all operations is named without a test: there was hardly another.
+DEVICE_SHARE_ALONE = 0.8
 #: If this part of the slow operations is of one kind, the claim speaks of that kind.
 MOSTLY = 0.9
 
@@ -88,15 +89,50 @@ def run(context: Context) -> Result:
     """One candidate per stage that slow operations are blamed on."""
     result = Result()
     slow = context.slow
-    remaining = ~context.explained
+    remaining = ~context.explained & ~slow.ordinary
     for stage in range(len(STAGES)):
         chosen = remaining & (slow.blamed == stage)
-        if chosen.any():
-            numbers = episodes(slow.start_ns[chosen], slow.end_ns[chosen])
-            result.candidates.append(_candidate(context, Suspect(stage, chosen, numbers)))
+        for part in _by_device(slow, chosen):
+            numbers = episodes(slow.start_ns[part], slow.end_ns[part])
+            result.candidates.append(_candidate(context, Suspect(stage, part, numbers)))
+    _tell_ordinary(context, result)
     result.candidates += reference.compared(context)
     result.candidates += reference.expected(context)
     return result
+
+
+def _by_device(slow: SlowSet, chosen: Bools) -> list[Bools]:
+    """The operations of a device that holds most of the excess, and the others; else all together."""
+    if not chosen.any():
+        return []
+    names, index = np.unique(slow.device.astype(str), return_inverse=True)
+    excess = np.bincount(index, np.where(chosen, slow.excess_ns, 0.0), minlength=len(names))
+    top = int(np.argmax(excess))
+    if excess[top] < DEVICE_SHARE_ALONE * excess.sum():
+        return [chosen]
+    parts = [chosen & (index == top), chosen & (index != top)]
+    return [part for part in parts if part.any()]
+
+
+def _tell_ordinary(context: Context, result: Result) -> None:
+    """Waits of a time slice's length are told with their cost, and with what would explain them."""
+    slow = context.slow
+    chosen = slow.ordinary & ~context.explained
+    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    if share < ORDINARY_SHARE_TOLD:
+        return
+    stages = sorted({context.stage(STAGES[number]) for number in np.unique(slow.blamed[chosen])})
+    typical_wait = words.duration(float(np.median(slow.latency_ns[chosen])))
+    result.observed.append(
+        f"{words.things(float(chosen.sum()) * slow.thinning, 'operation')} took about {typical_wait} because of waits in "
+        f"{words.listed(stages)}, as long as another thread's turn on a CPU: {words.percent(share)} of all latency."
+    )
+    result.caveats.append(
+        (
+            "a lack of CPU",
+            "waits of a time slice's length were seen in stages that need a CPU; no scheduler was recorded",
+        )
+    )
 
 
 def _candidate(context: Context, suspect: Suspect) -> Candidate:
@@ -126,7 +162,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         explains=chosen,
         share_low=low,
         share_high=high,
-        large=_large(context, suspect, share_of_latency, share),
+        large=large_enough(share_of_latency, share),
     )
 
 
@@ -140,15 +176,6 @@ def _refute(printed: str, name: str) -> str:
     if printed.count("+") >= 2:
         return f"A recording with the block layer that shows no part of {printed} longer than usual."
     return REFUTES.get(name, "Record the layers on both sides of this stage and repeat.")
-
-
-def _large(context: Context, suspect: Suspect, share_of_latency: float, share_of_excess: float) -> bool:
-    """Whether the effect is large enough; ordinary waits for a CPU must cost 5 % of all latency."""
-    if STAGES[suspect.stage] in ON_CPU:
-        wait_ns = float(np.median(context.slow.stage_excess_ns[suspect.chosen, suspect.stage]))
-        if wait_ns < ORDINARY_WAIT_NS:
-            return share_of_latency >= SHARE_OF_LATENCY_MIN
-    return large_enough(share_of_latency, share_of_excess)
 
 
 def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, float]:
@@ -216,6 +243,11 @@ def _device(context: Context, suspect: Suspect) -> str | None:
     )
     owned = np.bincount(np.argmax(held, axis=1), minlength=len(index))
     top = sorted(operations)[int(np.argmax(owned))]
+    if (
+        operations[top] >= DEVICE_SHARE_ALONE * sum(operations.values())
+        and owned.max() >= MOSTLY * owned.sum()
+    ):
+        return top or None
     chance = operations.get(top, 0) / max(1, sum(operations.values()))
     p = float(distributions.binom.sf(int(owned.max()) - 1, len(held), chance)) * len(operations)
     return top if p < DEVICE_P_MAX else None

@@ -11,7 +11,6 @@ from scipy import stats as distributions
 
 from whodisk import words
 from whodisk.detectors.base import (
-    ORDINARY_WAIT_NS,
     Candidate,
     Context,
     Detector,
@@ -20,6 +19,7 @@ from whodisk.detectors.base import (
     large_enough,
 )
 from whodisk.findings import Culprit, Effect, Evidence
+from whodisk.slow import ORDINARY_WAIT_NS
 from whodisk.stats import Bools, Floats, Ints, bootstrap_ratio, bootstrap_sum, circular_shift_p, episodes
 from whodisk.views import STAGES
 
@@ -86,7 +86,11 @@ def run(context: Context) -> Result:
 def _presumed(context: Context, result: Result, typical_ns: float) -> None:
     """Silences of programs whose intentions are unknown: told, never a finding."""
     every = _gaps(context, meant_busy=False)
-    gaps = every.pick(np.isin(every.tid, _main_threads(context)))
+    command = context.case.meta.get("command") or [""]
+    # The kernel keeps 15 characters of a command name.
+    name = str(command[0]).rsplit("/", 1)[-1][:15]
+    known = every.comm == name if name else np.isin(every.tid, _main_threads(context))
+    gaps = every.pick(known)
     explained = _waits(context, gaps)
     long = gaps.pick(gaps.duration_ns >= max(10_000_000.0, 20 * typical_ns))
     if not len(long) or explained.explained.any():
