@@ -16,7 +16,7 @@ fn app_row(n: u64) -> AppRow {
         offset_bytes: (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) << 12,
         size_bytes: 4096,
         queue_depth: 1 + n as u32 % 16,
-        error: if n % 97 == 0 { 5 } else { 0 },
+        error: if n.is_multiple_of(97) { 5 } else { 0 },
         op: (n % 7) as u8,
         file: (n % 3) as u8,
     }

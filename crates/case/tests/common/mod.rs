@@ -26,7 +26,7 @@ pub const DURATION_NS: i64 = 1_000_000_000;
 pub fn app_row(n: u64) -> AppRow {
     let start = CLOCK_START_NS + n * 10_000_000;
     AppRow {
-        op_id: Layer::App.op_id_base() | (n % 2) << 40 | n / 2,
+        op_id: Layer::App.op_id_base() | ((n % 2) << 40) | (n / 2),
         intended_ns: start,
         submit_ns: start + 11,
         complete_ns: start + 5_000,
@@ -143,7 +143,7 @@ pub fn ops(layer: Layer, names: &mut Names) -> Vec<OpRow> {
             error: if n == 5 { 5 } else { 0 },
             weight: 1.0,
             stages,
-            foreign_handler_ns: (block && n % 3 == 0).then_some(40),
+            foreign_handler_ns: (block && n.is_multiple_of(3)).then_some(40),
         }
     };
     (0..OPS).map(row).collect()
