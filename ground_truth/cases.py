@@ -32,6 +32,8 @@ class Truth:
     kind: str | None = None
     name: str | None = None
     because_of: str | None = None
+    #: No device may be named.
+    nobody: bool = False
     #: What must be cleared.
     cleared: str | None = None
     #: What the limit must mention.
@@ -153,10 +155,20 @@ def heavy_load(seed: int, path: Path) -> Path:
 def even_hiccups(seed: int, path: Path) -> Path:
     """20 hiccups spread evenly over 8 identical drives, 64 operations in flight."""
     devices = tuple(f"nvme{number}n1" for number in range(8))
-    simulation = Simulation(seed=seed, depth=64, seconds=1.0, typical_us=2000.0, devices=devices)
+    simulation = Simulation(seed=seed, depth=64, seconds=2.0, typical_us=2000.0, devices=devices)
     rng = _rng(seed)
-    for moment in _moments(seed, 20, 1.0):
+    for moment in _moments(seed, 20, 2.0):
         simulation.stall("device", [moment], 12, device=int(rng.integers(8)))
+    return simulation.write(path)
+
+
+def large_even_hiccups(seed: int, path: Path) -> Path:
+    """The same, but large: the stage is to blame, and still no drive is worse than the others."""
+    devices = tuple(f"nvme{number}n1" for number in range(8))
+    simulation = Simulation(seed=seed, depth=32, seconds=2.0, typical_us=1500.0, devices=devices)
+    rng = _rng(seed)
+    for moment in _moments(seed, 20, 2.0):
+        simulation.stall("device", [moment], 80, device=int(rng.integers(8)))
     return simulation.write(path)
 
 
@@ -380,6 +392,9 @@ TRUTHS: dict[str, Truth] = {
         because_of="device:nvme2n1",
         cleared="device:nvme0n1",
     ),
+    "large_even_hiccups": Truth(
+        "stage_blame", True, large_even_hiccups, status="slow", kind="stage", name="device", nobody=True
+    ),
     "stall_at_fixed_rate": Truth("stage_blame", True, stall_at_fixed_rate, **_DEVICE),
     "lognormal_tail": Truth("stage_blame", False, lognormal_tail),
     "pareto_tail": Truth("stage_blame", False, pareto_tail),
@@ -388,7 +403,7 @@ TRUTHS: dict[str, Truth] = {
     "two_sizes": Truth("stage_blame", False, two_sizes),
     "slow_ramp": Truth("stage_blame", False, slow_ramp),
     "heavy_load": Truth("stage_blame", False, heavy_load),
-    "even_hiccups": Truth("stage_blame", False, even_hiccups),
+    "even_hiccups": Truth("stage_blame", False, even_hiccups, nobody=True),
     "stopped_submitter": Truth("submitter_gap", True, stopped_submitter, **_PROCESS),
     "stopped_process": Truth("submitter_gap", True, stopped_process, **_PROCESS),
     "stop_at_fixed_rate": Truth("submitter_gap", True, stop_at_fixed_rate, **_PROCESS),

@@ -162,8 +162,8 @@ def episodes(start_ns: Ints, end_ns: Ints) -> Ints:
 def concentration_p(episode: Ints, start_ns: Ints, latency_ns: Ints, span_ns: int) -> float:
     """Probability that operations spread at random over `span_ns` would bunch like the largest episode.
 
-    Null model: each slow operation could have happened at any time, independently. It shows that slow
-    operations had an event in common, not who caused it. 1 for episodes of a single operation.
+    Null model: each slow operation could have begun (ended) at any time, independently. It shows that
+    slow operations had an event in common, not who caused it. 1 for episodes of a single operation.
     """
     total = len(episode)
     if total < 2 or span_ns <= 0:
@@ -176,10 +176,12 @@ def concentration_p(episode: Ints, start_ns: Ints, latency_ns: Ints, span_ns: in
         if size < 2:
             break
         inside = episode == number
-        window_ns = float(np.ptp(start_ns[inside])) + float(np.median(latency_ns[inside]))
+        # What waited for one event began together or ended together; the better of the two counts.
+        spread_ns = min(np.ptp(start_ns[inside]), np.ptp(start_ns[inside] + latency_ns[inside]))
+        window_ns = float(spread_ns) + 0.01 * float(np.median(latency_ns[inside]))
         chance = min(1.0, 2.0 * window_ns / span_ns)
         p = total * float(distributions.binom.sf(size - 2, total - 1, chance))
-        best = min(best, p * len(numbers))
+        best = min(best, 2 * p * len(numbers))
     return best
 
 

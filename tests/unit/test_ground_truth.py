@@ -35,6 +35,8 @@ def complaints(truth: Truth, verdict: Verdict) -> list[str]:
         found = getattr(first.culprit, field) if first else None
         if expected is not None and found != expected:
             wrong.append(f"culprit {field} {found!r}, expected {expected!r}")
+    if truth.nobody and first is not None and first.culprit.because_of is not None:
+        wrong.append(f"names {first.culprit.because_of}")
     if len(verdict.findings) > 1:
         wrong.append(f"{len(verdict.findings)} causes: {[f.claim for f in verdict.findings]}")
     if truth.cleared is not None and truth.cleared not in [item.what for item in verdict.cleared]:
