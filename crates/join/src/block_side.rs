@@ -140,8 +140,9 @@ impl<'a> BlockSide<'a> {
     fn sealed(&mut self, row: &BlockRow, times: &BlockTimes, op_id: u64, out: &mut Out) -> OpRow {
         let op = kernel::op(row.cmd_flags, row.size_bytes);
         let unfinished = row.complete_ns == 0;
-        // Without a start nobody was seen to submit it.
-        let submitter = |value: i32| (row.start_ns != 0 || row.queue_ns != 0 || value != 0).then_some(value);
+        // Without a start nobody was seen to submit it; the recorder says -1 then.
+        let seen = row.start_ns != 0 || row.queue_ns != 0;
+        let submitter = |value: i32| (value >= 0 && (seen || value != 0)).then_some(value);
         let mut stages = [None; 9];
         let mut set = |stage: Stage, from_ns: u64, to_ns: u64| {
             stages[stage as usize] = Some((to_ns - from_ns) as i64);

@@ -220,6 +220,30 @@ fn queue_depth_counts_what_is_in_flight_on_the_device() {
 }
 
 #[test]
+fn a_submitter_that_nobody_saw_is_null() {
+    let flush = BlockRow {
+        cmd_flags: 2,
+        queue_ns: 0,
+        start_ns: 0,
+        pid: -1,
+        tid: -1,
+        comm: [0; 16],
+        ..block(1, 0, [10, 11, 20, 20])
+    };
+    let (requests, merges) = (Rows(vec![flush]), Rows(vec![]));
+    let (kept, ..) = run(&inputs(&[], Some(&requests), &merges));
+    let row = &kept.block[0];
+    assert_eq!(
+        (row.pid, row.tid, row.cpu, row.comm, row.offset_bytes),
+        (None, None, None, None, None)
+    );
+    assert_eq!(
+        (row.op, row.open, row.start_ns, row.hctx),
+        (Op::Flush, false, 11, Some(0))
+    );
+}
+
+#[test]
 fn interrupts_that_nobody_watched_are_null() {
     let requests = Rows(vec![BlockRow {
         irq_ns: 0,
