@@ -55,10 +55,11 @@ def test_fio_counts_are_exact(whodisk: Run, work: Path) -> None:
         "--ioengine=io_uring",
     ]
     fio += ["--iodepth=16", f"--number_ios={N}", "--size=64m", "--norandommap", "--thread", "--minimal"]
+    # Once before: fio's own program text is then in memory, and its reads do not count.
+    subprocess.run(fio, cwd=work, check=True, capture_output=True)
     done = whodisk("record", "-o", "fio.case", "--", *fio)
     assert "ended with exit 0" in done.stderr
     case = work / "fio.case"
-    # fio's own program text may be read from disk too: those are no reads of exactly our file's blocks.
     sql = (
         "SELECT count(*), sum(size_bytes) FROM {block} WHERE comm = 'fio' AND op = 'read' AND device = '"
         + disk_of(work)
@@ -178,9 +179,6 @@ def test_command_not_found_leaves_nothing(whodisk: Run, work: Path) -> None:
     (work / "notes.txt").write_text("no program", encoding="utf-8")
     done = whodisk("record", "-o", "a.case", "--", "./notes.txt", code=2)
     assert "may not be executed" in done.stderr
-    (work / "broken").write_bytes(b"\x7fELF nonsense")
-    (work / "broken").chmod(0o755)
-    whodisk("record", "-o", "a.case", "--", "./broken", code=2)
     assert not (work / "a.case").exists()
 
 

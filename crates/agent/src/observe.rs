@@ -8,8 +8,9 @@ use crate::probe::{Attached, Probe};
 use crate::seal;
 use crate::signals::{Arrived, Signals};
 use crate::time::{monotonic_ns, monotonic_resolution_ns, Utc};
-use case::meta::{CaseMeta, Clock, State, SystemMeta, Unseen};
+use case::meta::{CaseMeta, Clock, DeviceMeta, State, SystemMeta, Unseen};
 use case::schema::{EventRow, FORMAT_VERSION};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -499,25 +500,19 @@ fn always_unseen(own_engine: bool) -> Vec<Unseen> {
 
 /// Differences that matter, in words.
 fn system_changes(before: &SystemMeta, after: &SystemMeta) -> Vec<String> {
+    // A loop device without a file has no size: it is there, and yet it is none.
+    let present =
+        |system: &SystemMeta, name: &String| system.devices.get(name).is_some_and(|d| d.size_bytes > 0);
+    let names: BTreeSet<&String> = before.devices.keys().chain(after.devices.keys()).collect();
     let mut changes = Vec::new();
-    for (name, old) in &before.devices {
-        let Some(new) = after.devices.get(name) else {
-            changes.push(format!("device {name} is gone"));
-            continue;
-        };
-        for (key, value) in &old.queue {
-            let now = new.queue.get(key);
-            if now != Some(value) {
-                let now = now.map_or("absent", String::as_str);
-                changes.push(format!("device {name}: {key} was '{value}', is '{now}'"));
-            }
+    for name in names {
+        match (present(before, name), present(after, name)) {
+            (true, false) => changes.push(format!("device {name} is gone")),
+            (false, true) => changes.push(format!("device {name} appeared")),
+            (true, true) => changes.extend(device_changes(&before.devices[name], &after.devices[name])),
+            (false, false) => {}
         }
     }
-    let appeared = after
-        .devices
-        .keys()
-        .filter(|name| !before.devices.contains_key(*name));
-    changes.extend(appeared.map(|name| format!("device {name} appeared")));
     for (target, old) in &before.mounts {
         match after.mounts.get(target) {
             None => changes.push(format!("{target} was unmounted")),
@@ -537,6 +532,24 @@ fn system_changes(before: &SystemMeta, after: &SystemMeta) -> Vec<String> {
     changes
 }
 
+fn device_changes(old: &DeviceMeta, new: &DeviceMeta) -> Vec<String> {
+    let name = &old.name;
+    let mut changes = Vec::new();
+    if old.size_bytes != new.size_bytes {
+        changes.push(format!(
+            "device {name}: size was {} bytes, is {}",
+            old.size_bytes, new.size_bytes
+        ));
+    }
+    for (key, value) in &old.queue {
+        let now = new.queue.get(key).map_or("absent", String::as_str);
+        if now != value {
+            changes.push(format!("device {name}: {key} was '{value}', is '{now}'"));
+        }
+    }
+    changes
+}
+
 /// Whether `path` looks like a case.
 pub fn require_case(path: &Path) -> Result<(), Failure> {
     if path.join("case.json").is_file() {
@@ -551,12 +564,12 @@ pub fn require_case(path: &Path) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use case::meta::DeviceMeta;
 
     #[test]
     fn changes_are_named() {
         let device = |scheduler: &str| DeviceMeta {
             name: "vda".into(),
+            size_bytes: 1 << 30,
             queue: [("scheduler".to_string(), scheduler.to_string())].into(),
             ..Default::default()
         };
