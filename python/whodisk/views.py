@@ -322,7 +322,10 @@ def _filled(values: Any) -> npt.NDArray[Any]:
             return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
         if values.dtype.kind == "f":
             return np.asarray(np.ma.filled(values, np.nan))
-        return np.asarray(np.ma.filled(values.astype(object), None))
+        # Not np.ma.filled: it takes None for "the usual filler", which is '?' for objects.
+        objects = np.ma.getdata(values).astype(object)
+        objects[np.ma.getmaskarray(values)] = None
+        return objects
     return np.asarray(values)
 
 
