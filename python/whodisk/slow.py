@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whodisk.stats import Bools, Floats, Ints, TailSplit, find_split
+from whodisk.stats import Bools, Floats, Ints, TailSplit, find_split, overlap
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram
 from whodisk.views import STAGES, Case
 
@@ -18,6 +18,13 @@ FAMILY_OPERATIONS = 100
 SLOW_OPERATIONS_MAX = 300_000
 
 APP = STAGES.index("app")
+
+#: Stages that hold the slots others wait for, the ones further down last: they decide.
+HOLDERS = tuple(STAGES.index(name) for name in ("queue", "device", "interrupt"))
+#: Stages in which an operation waits for a slot.
+WAITERS = tuple(STAGES.index(name) for name in ("fs", "throttle", "queue"))
+#: A wait is a knock-on if something was stuck further down for this part of it.
+KNOCK_ON_SHARE = 0.5
 
 #: A wait up to this long, in a stage in which some thread needs a CPU, may just be another thread's turn
 #: on it (time slices are a few milliseconds): ordinary life of a busy machine, and no fault of storage.
@@ -213,15 +220,42 @@ def _zero_for_null(values: npt.NDArray[Any]) -> Floats:
 def blame(slow: SlowSet) -> Ints:
     """The stage to blame for each slow operation: where most of its excess is, knock-on waits aside.
 
-    An operation that was due while the submitter's slots were all taken waits in the stage `app` for
-    those in flight, and the backlog lasts longer than its cause. So within one chain of a thread,
-    operations that waited in `app` are blamed on the stage that holds most of the excess of the
-    others, if those others are there at all.
+    Whoever waits for a slot (a tag, a request, the submitter's own queue depth) waits in a stage above
+    the one that holds the slots. So an operation that waited in `fs`, `throttle` or `queue` while
+    operations of the same device were stuck further down is blamed on where those were stuck; one
+    that waited in `app` on what held the operations of its thread. Without anything stuck further
+    down at that time, the stage itself is to blame.
     """
     if len(slow) == 0:
         return np.zeros(0, np.int64)
-    own: Ints = np.argmax(slow.stage_excess_ns, axis=1).astype(np.int64)
-    blamed: Ints = own.copy()
+    blamed: Ints = np.argmax(slow.stage_excess_ns, axis=1).astype(np.int64)
+    own = blamed.copy()
+    for device in np.unique(slow.device.astype(str)):
+        mine = np.flatnonzero(slow.device.astype(str) == device)
+        for holder in HOLDERS:
+            stuck = mine[own[mine] == holder]
+            waiting = mine[np.isin(own[mine], WAITERS) & (own[mine] < holder)]
+            if len(stuck) and len(waiting):
+                behind = _covered_share(slow, waiting, stuck, holder) >= KNOCK_ON_SHARE
+                blamed[waiting[behind]] = holder
+    return _blame_backlog(slow, own, blamed)
+
+
+def _covered_share(slow: SlowSet, waiting: Ints, stuck: Ints, holder: int) -> Floats:
+    """Part of each wait during which something was stuck in the stage `holder`."""
+    rows = np.arange(len(waiting))
+    before = np.cumsum(slow.stage_ns, axis=1) - slow.stage_ns
+    stage = np.argmax(slow.stage_excess_ns[waiting], axis=1)
+    wait_ns = slow.stage_ns[waiting][rows, stage]
+    from_ns = slow.start_ns[waiting] + before[waiting][rows, stage]
+    low = slow.start_ns[stuck] + before[stuck, holder]
+    high = low + slow.stage_ns[stuck, holder]
+    covered: Floats = overlap(from_ns, from_ns + wait_ns, low, high) / np.maximum(wait_ns, 1.0)
+    return covered
+
+
+def _blame_backlog(slow: SlowSet, own: Ints, blamed: Ints) -> Ints:
+    """Operations that were due while all slots of their thread were taken, and the backlog after that."""
     waiting = own == APP
     if not waiting.any() or waiting.all():
         return blamed
@@ -230,9 +264,8 @@ def blame(slow: SlowSet) -> Ints:
         chain = _chains(slow.start_ns[mine], slow.end_ns[mine])
         held = np.zeros((int(chain.max()) + 1, len(STAGES)))
         causes = ~waiting[mine]
-        np.add.at(held, chain[causes], slow.stage_excess_ns[mine[causes]])
+        np.add.at(held, (chain[causes], blamed[mine[causes]]), slow.excess_ns[mine[causes]])
         caused = np.bincount(chain[causes], minlength=len(held)) > 0
-        held[:, APP] = -np.inf
         inherits = waiting[mine] & caused[chain]
         blamed[mine[inherits]] = np.argmax(held, axis=1)[chain[inherits]]
     return blamed

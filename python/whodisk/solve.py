@@ -399,7 +399,7 @@ def _summary(verdict: Verdict, context: Context, errors: list[str]) -> list[str]
 def _headline(verdict: Verdict) -> str:
     if verdict.status == "slow":
         culprit = verdict.findings[0].culprit
-        what = {"stage": f"the stage {culprit.name}", "process": culprit.name}.get(
+        what = {"stage": f"the stage {culprit.name}", "process": f"the submitter, {culprit.name},"}.get(
             culprit.kind, f"{culprit.kind} {culprit.name}"
         )
         because = culprit.because_of or ""

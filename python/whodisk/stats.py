@@ -209,16 +209,27 @@ def circular_shift_p(
 
 
 def _covered(begin_ns: Ints, length_ns: Ints, wait_begin_ns: Ints, wait_end_ns: Ints) -> float:
-    """Total overlap of waits with intervals, ns (intervals do not overlap each other much)."""
-    order = np.argsort(begin_ns, kind="stable")
-    edges = np.column_stack((begin_ns[order], begin_ns[order] + length_ns[order])).astype(np.float64)
-    points = np.maximum.accumulate(edges.ravel())
-    covered = np.concatenate(
-        ([0.0], np.cumsum((points[1:] - points[:-1]) * (np.arange(len(points) - 1) % 2 == 0)))
-    )
-    upto_end = np.interp(wait_end_ns, points, covered)
-    upto_begin = np.interp(wait_begin_ns, points, covered)
-    return float(np.sum(upto_end - upto_begin))
+    """Total overlap of waits with intervals, ns."""
+    return float(np.sum(overlap(wait_begin_ns, wait_end_ns, begin_ns, begin_ns + length_ns)))
+
+
+def overlap(
+    begin_ns: Ints | Floats, end_ns: Ints | Floats, low_ns: Ints | Floats, high_ns: Ints | Floats
+) -> Floats:
+    """How much of each interval [begin, end] lies in the union of the intervals [low, high], ns."""
+    if len(low_ns) == 0:
+        return np.zeros(len(begin_ns))
+    order = np.argsort(low_ns, kind="stable")
+    lows = np.asarray(low_ns, np.float64)[order]
+    highs = np.maximum.accumulate(np.asarray(high_ns, np.float64)[order])
+    # Where an interval begins inside the earlier ones, only what it adds counts.
+    lows[1:] = np.maximum(lows[1:], np.minimum(highs[:-1], highs[1:]))
+    points = np.column_stack((lows, highs)).ravel()
+    steps = np.diff(points) * (np.arange(len(points) - 1) % 2 == 0)
+    covered = np.concatenate(([0.0], np.cumsum(steps)))
+    upto_end = np.interp(np.asarray(end_ns, np.float64), points, covered)
+    upto_begin = np.interp(np.asarray(begin_ns, np.float64), points, covered)
+    return np.asarray(upto_end - upto_begin, np.float64)
 
 
 # -- intervals and corrections ----------------------------------------------------------------

@@ -23,7 +23,7 @@ from whodisk.detectors.base import (
     large_enough,
 )
 from whodisk.findings import Culprit, Effect, Evidence
-from whodisk.slow import APP, SlowSet
+from whodisk.slow import SlowSet
 from whodisk.stats import (
     Bools,
     Ints,
@@ -181,12 +181,11 @@ def _refute(printed: str, name: str) -> str:
 def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, float]:
     """Part of all slow operations' excess that this stage holds, with its 95 % interval.
 
-    In operations that waited for their turn (`app`) behind this stage, the wait counts too.
+    What they waited above this stage for what was stuck in it counts too.
     """
     numbers = episodes(slow.start_ns, slow.end_ns)
-    in_stage_ns = slow.stage_excess_ns[:, suspect.stage]
-    if suspect.stage != APP:
-        in_stage_ns = in_stage_ns + np.maximum(slow.stage_excess_ns[:, APP], 0.0)
+    above = slow.stage_excess_ns[:, : suspect.stage].clip(0.0).sum(axis=1)
+    in_stage_ns = slow.stage_excess_ns[:, suspect.stage] + above
     held_ns = np.where(suspect.chosen, np.clip(in_stage_ns, 0.0, None) * slow.weight * slow.thinning, 0.0)
     held_ns = np.minimum(held_ns, slow.excess_ns)
     total = np.bincount(numbers, slow.excess_ns).astype(np.float64)
@@ -277,11 +276,19 @@ def _claim(context: Context, suspect: Suspect, device: str | None, share_of_late
     counted = [main] if kind != "operations" else list(kinds)
     total = sum(s.operations for s in context.survey.strata if s.op in counted)
     every = total / max(1.0, np.isin(slow.op[chosen].astype(str), counted).sum() * slow.thinning)
+    stuck = np.argmax(slow.stage_excess_ns[chosen], axis=1) == suspect.stage
+    there = words.duration(float(np.median(stage_ns[stuck] if stuck.any() else stage_ns)))
+    if stuck.sum() < 0.5 * len(stuck):
+        number = words.count(float(stuck.sum()) * slow.thinning)
+        lost = f"{number} of them spent {there} there, and the others waited behind them"
+    else:
+        lost = (
+            f"{there} there instead of {words.duration(max(0.0, float(np.median(typical_stage_ns[stuck]))))}"
+        )
     return (
         f"1 in {words.significant(every)} {kind} took {words.duration(float(np.median(slow.latency_ns[chosen])))} "
         f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical, and the time was lost in the "
-        f"stage {name}{place}: {words.duration(float(np.median(stage_ns)))} there instead of "
-        f"{words.duration(max(0.0, float(np.median(typical_stage_ns))))}."
+        f"stage {name}{place}: {lost}."
     )
 
 
