@@ -97,9 +97,7 @@ def test_no_specification(whodisk: Run, work: Path) -> None:
 
 def test_unreadable_target(whodisk: Run, work: Path) -> None:
     spec = write_spec(work / "spec.toml", "/dev/zero")
-    complaint(
-        whodisk("run", spec, "-o", "a.case", "--app-only", code=2), "/dev/zero", "expected", "found"
-    )
+    complaint(whodisk("run", spec, "-o", "a.case", "--app-only", code=2), "/dev/zero", "expected", "found")
     assert not (work / "a.case").exists()
 
 

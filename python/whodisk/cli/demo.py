@@ -30,7 +30,7 @@ culprit was not named.
 """
 
 MARKER = ".whodisk-demo"
-SPEC = """# The IOmeter "VM server" pattern, short.
+SPEC = """# The IOmeter "VM server" pattern, short and with a shallower queue.
 [workload]
 targets = ["{target}"]
 file_size = "256MiB"
@@ -39,7 +39,7 @@ block_sizes = "4KiB"
 read = "60%"
 random = "55%"
 workers = 4
-queue_depth = {queue_depth}
+queue_depth = 4
 ramp = "500ms"
 duration = "{seconds}s"
 seed = 20
@@ -148,7 +148,7 @@ class Stage:
     def _recorded(self, name: str, target: str, meddle: Callable[[Path], None] | None = None) -> Path:
         """Runs the workload on `target`, meddles with it meanwhile, and solves the case."""
         spec = self.directory / f"{name}.toml"
-        spec.write_text(SPEC.format(target=target, seconds=self.seconds, queue_depth=16), encoding="utf-8")
+        spec.write_text(SPEC.format(target=target, seconds=self.seconds), encoding="utf-8")
         case = self.directory / f"{name}.case"
         run = [self.whodisk, "run", str(spec), "-o", str(case), "--drop-raw"]
         _show(run, " &" if meddle else "")
