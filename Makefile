@@ -75,7 +75,7 @@ agent: prerequisites ## the static binary alone
 
 .PHONY: bpf
 bpf: packages-bpf ## rebuild the committed BPF object from its C source
-	@scripts/bpf.sh
+	@scripts/build-bpf
 
 .PHONY: wheel
 wheel: prerequisites venv ## the wheel, in dist/
