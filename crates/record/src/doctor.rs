@@ -31,7 +31,11 @@ pub fn doctor() -> Vec<Check> {
     let mut checks = vec![privileges(), lockdown()];
     match Btf::from_sys_fs() {
         Ok(btf) => {
-            checks.push(check("kernel type information", Verdict::Yes, "/sys/kernel/btf/vmlinux"));
+            checks.push(check(
+                "kernel type information",
+                Verdict::Yes,
+                "/sys/kernel/btf/vmlinux",
+            ));
             checks.extend(tracepoints(&btf));
         }
         Err(error) => {
@@ -44,7 +48,11 @@ pub fn doctor() -> Vec<Check> {
 }
 
 fn check(what: &str, verdict: Verdict, detail: &str) -> Check {
-    Check { what: what.into(), verdict, detail: detail.into() }
+    Check {
+        what: what.into(),
+        verdict,
+        detail: detail.into(),
+    }
 }
 
 fn privileges() -> Check {
@@ -77,15 +85,19 @@ fn tracepoints(btf: &Btf) -> Vec<Check> {
             let what = format!("tracepoint {name}");
             match (block::has_tracepoint(btf, name), need) {
                 (true, _) => check(&what, Verdict::Yes, "exists"),
-                (false, block::Need::Must) => {
-                    check(&what, Verdict::No, "missing; whodisk is made for Linux 6.1 and later")
-                }
+                (false, block::Need::Must) => check(
+                    &what,
+                    Verdict::No,
+                    "missing; whodisk is made for Linux 6.1 and later",
+                ),
                 (false, block::Need::Fact(fact)) => {
                     check(&what, Verdict::Partly, &format!("missing: no {fact}"))
                 }
-                (false, block::Need::InsteadOfStart) => {
-                    check(&what, Verdict::Partly, "missing: nobody knows who submitted a request")
-                }
+                (false, block::Need::InsteadOfStart) => check(
+                    &what,
+                    Verdict::Partly,
+                    "missing: nobody knows who submitted a request",
+                ),
             }
         })
         .collect()

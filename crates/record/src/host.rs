@@ -33,14 +33,17 @@ pub fn may_load_tracing() -> Result<String, String> {
 
 /// Whether kernel lockdown forbids reading kernel memory.
 pub fn locked_down() -> bool {
-    fs::read_to_string("/sys/kernel/security/lockdown")
-        .is_ok_and(|text| text.contains("[confidentiality]"))
+    fs::read_to_string("/sys/kernel/security/lockdown").is_ok_and(|text| text.contains("[confidentiality]"))
 }
 
 /// Highest possible CPU number plus one.
 pub fn cpus_possible() -> u32 {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = text.trim().rsplit([',', '-']).next().and_then(|cpu| cpu.parse::<u32>().ok());
+    let last = text
+        .trim()
+        .rsplit([',', '-'])
+        .next()
+        .and_then(|cpu| cpu.parse::<u32>().ok());
     last.map_or(1, |cpu| cpu + 1)
 }
 
@@ -54,8 +57,7 @@ fn symbols_in(kallsyms: &str, names: &[&str]) -> BTreeMap<String, u64> {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     for line in kallsyms.lines() {
         let mut fields = line.split_ascii_whitespace();
-        let (Some(address), Some(_kind), Some(name)) = (fields.next(), fields.next(), fields.next())
-        else {
+        let (Some(address), Some(_kind), Some(name)) = (fields.next(), fields.next(), fields.next()) else {
             continue;
         };
         if !names.contains(&name) {
@@ -83,8 +85,17 @@ mod tests {
                     ffffffff81000040 t twice\n\
                     0000000000000000 T blanked\n\
                     ffffffffc0000050 t in_module\t[ext4]\n";
-        let found = symbols_in(text, &["io_complete_rw", "twice", "blanked", "in_module", "absent"]);
-        let expected = [("in_module", 0xffffffffc0000050), ("io_complete_rw", 0xffffffff81000020)];
-        assert_eq!(found, expected.map(|(name, address)| (name.to_string(), address)).into());
+        let found = symbols_in(
+            text,
+            &["io_complete_rw", "twice", "blanked", "in_module", "absent"],
+        );
+        let expected = [
+            ("in_module", 0xffffffffc0000050),
+            ("io_complete_rw", 0xffffffff81000020),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(name, address)| (name.to_string(), address)).into()
+        );
     }
 }

@@ -134,7 +134,11 @@ impl Recorder {
         if !(64 << 10..=1 << 30).contains(&ring) {
             let expected = "65536 to 1073741824".into();
             let found = ring.to_string();
-            return Err(RecordError::Setting { name: "ring_bytes", expected, found });
+            return Err(RecordError::Setting {
+                name: "ring_bytes",
+                expected,
+                found,
+            });
         }
         let probe = BlockProbe::attach(ring, config.join_tgid, config.start_at_getrq)?;
         Ok(Recorder { probe, config })
@@ -156,8 +160,15 @@ impl Recorder {
         let thread = std::thread::Builder::new()
             .name(THREAD.into())
             .spawn(move || drain.run(&stop_seen))
-            .map_err(|error| RecordError::Thread { thread: THREAD, cause: error.to_string() })?;
-        Ok(Running { stop, received, thread: Some(thread) })
+            .map_err(|error| RecordError::Thread {
+                thread: THREAD,
+                cause: error.to_string(),
+            })?;
+        Ok(Running {
+            stop,
+            received,
+            thread: Some(thread),
+        })
     }
 }
 
@@ -175,7 +186,10 @@ impl Running {
 
     fn end(&mut self) -> Option<Result<Summary, RecordError>> {
         self.stop.store(true, Ordering::Release);
-        let panicked = |_| RecordError::Thread { thread: THREAD, cause: "it panicked".into() };
+        let panicked = |_| RecordError::Thread {
+            thread: THREAD,
+            cause: "it panicked".into(),
+        };
         let joined = self.thread.take()?.join().map_err(panicked);
         Some(joined.and_then(|result| result))
     }
@@ -216,7 +230,15 @@ impl Drain {
         };
         let (pending, handed_over) = (Drained::default(), Instant::now());
         let counted = Counted::default();
-        Drain { probe, writer, received, pending, handed_over, counted, summary }
+        Drain {
+            probe,
+            writer,
+            received,
+            pending,
+            handed_over,
+            counted,
+            summary,
+        }
     }
 
     fn begin(&mut self) -> Result<(), RecordError> {
@@ -232,6 +254,7 @@ impl Drain {
             std::thread::sleep(DRAIN_PAUSE);
             self.drain();
             if self.counted.at.is_none_or(|at| at.elapsed() >= COUNT_PAUSE) {
+                self.probe.release_stale()?;
                 self.count()?;
             }
         }
@@ -301,9 +324,19 @@ impl Drain {
         for (name, program) in programs {
             let then = self.counted.recursion.get(&name).copied().unwrap_or(0);
             let probe = format!("{PROBE}/{name}");
-            self.lose("recursion", &probe, since_ns, now_ns, program.recursion_misses - then);
-            self.counted.recursion.insert(name.clone(), program.recursion_misses);
-            self.summary.program_runs.insert(name, (program.runs, program.run_time_ns));
+            self.lose(
+                "recursion",
+                &probe,
+                since_ns,
+                now_ns,
+                program.recursion_misses - then,
+            );
+            self.counted
+                .recursion
+                .insert(name.clone(), program.recursion_misses);
+            self.summary
+                .program_runs
+                .insert(name, (program.runs, program.run_time_ns));
         }
         self.counted.at = Some(Instant::now());
         self.counted.at_ns = now_ns;
@@ -313,6 +346,7 @@ impl Drain {
 
     /// Stops all programs at one moment, then drains: nothing can come after the last look.
     fn end(mut self) -> Result<Summary, RecordError> {
+        self.probe.release_stale()?;
         self.probe.set_recording(false)?;
         self.summary.end_ns = sys::monotonic_ns();
         self.probe.detach();

@@ -1,14 +1,18 @@
-//! The two bpf(2) calls that aya does not offer, and the clock of the probes.
+//! The few bpf(2) calls that aya does not offer, and the clock of the probes.
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 
 /// `CLOCK_MONOTONIC` in ns: the clock of `bpf_ktime_get_ns`.
 pub fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is a valid timespec. CLOCK_MONOTONIC exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -25,8 +29,7 @@ struct MapElement {
 
 fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<()> {
     // SAFETY: every caller passes the attribute struct of its command, whose pointers outlive the call.
-    let result =
-        unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) };
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -35,28 +38,57 @@ fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<()> {
 
 /// Reads the only element of a global-variable section into `value`, whose length must be the section's.
 pub fn read_global(map: BorrowedFd<'_>, value: &mut [u8]) -> io::Result<()> {
-    let key = 0u32;
-    let attributes = MapElement {
-        map_fd: map.as_raw_fd() as u32,
-        pad: 0,
-        key: &key as *const u32 as u64,
-        value: value.as_mut_ptr() as u64,
-        flags: 0,
-    };
-    bpf(BPF_MAP_LOOKUP_ELEM, &attributes)
+    access_global(BPF_MAP_LOOKUP_ELEM, map, value.as_mut_ptr() as u64)
 }
 
 /// Replaces the only element of a global-variable section.
 pub fn write_global(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
+    access_global(BPF_MAP_UPDATE_ELEM, map, value.as_ptr() as u64)
+}
+
+fn access_global(command: libc::c_int, map: BorrowedFd<'_>, value: u64) -> io::Result<()> {
     let key = 0u32;
-    let attributes = MapElement {
-        map_fd: map.as_raw_fd() as u32,
-        pad: 0,
-        key: &key as *const u32 as u64,
-        value: value.as_ptr() as u64,
-        flags: 0,
-    };
-    bpf(BPF_MAP_UPDATE_ELEM, &attributes)
+    let map_fd = map.as_raw_fd() as u32;
+    let key_address = &key as *const u32 as u64;
+    bpf(
+        command,
+        &MapElement {
+            map_fd,
+            pad: 0,
+            key: key_address,
+            value,
+            flags: 0,
+        },
+    )
+}
+
+/// Runs a raw tracepoint program once, here and now, with one argument.
+pub fn run_program(program: BorrowedFd<'_>, argument: u64) -> io::Result<()> {
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        fd: u32,
+        result: u32,
+        data_in_size: u32,
+        data_out_size: u32,
+        data_in: u64,
+        data_out: u64,
+        repeat: u32,
+        duration: u32,
+        context_in_size: u32,
+        context_out_size: u32,
+        context_in: u64,
+        context_out: u64,
+    }
+    bpf(
+        BPF_PROG_TEST_RUN,
+        &Attributes {
+            fd: program.as_raw_fd() as u32,
+            context_in_size: size_of::<u64>() as u32,
+            context_in: &argument as *const u64 as u64,
+            ..Attributes::default()
+        },
+    )
 }
 
 /// What the kernel counts about one program.

@@ -62,8 +62,16 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name(THREAD.into())
             .spawn(move || streams.run(&receiver, &waiting))
-            .map_err(|error| RecordError::Thread { thread: THREAD, cause: error.to_string() })?;
-        Ok(Writer { sender, thread, waiting_bytes, waiting_bytes_max })
+            .map_err(|error| RecordError::Thread {
+                thread: THREAD,
+                cause: error.to_string(),
+            })?;
+        Ok(Writer {
+            sender,
+            thread,
+            waiting_bytes,
+            waiting_bytes_max,
+        })
     }
 
     /// Queues records; gives them back if too much is waiting already.
@@ -86,7 +94,10 @@ impl Writer {
     /// Waits until everything is written.
     pub fn finish(self) -> Result<Written, RecordError> {
         drop(self.sender);
-        let panicked = |_| RecordError::Thread { thread: THREAD, cause: "it panicked".into() };
+        let panicked = |_| RecordError::Thread {
+            thread: THREAD,
+            cause: "it panicked".into(),
+        };
         self.thread.join().map_err(panicked)
     }
 }
@@ -118,7 +129,17 @@ impl Streams {
             .open(&losses_path)
             .map_err(|error| CaseError::io(&losses_path, "create", error))?;
         let (requests, bios, joined, rows, failed) = (0, 0, 0, Vec::new(), None);
-        Ok(Streams { blocks, merges, losses, losses_path, rows, requests, bios, joined, failed })
+        Ok(Streams {
+            blocks,
+            merges,
+            losses,
+            losses_path,
+            rows,
+            requests,
+            bios,
+            joined,
+            failed,
+        })
     }
 
     fn run(mut self, receiver: &Receiver<Message>, waiting_bytes: &AtomicUsize) -> Written {
@@ -203,6 +224,12 @@ impl Streams {
             self.failed = result.err().map(|error| (error, 0));
         }
         let error = self.failed.map(|(error, _)| error);
-        Written { rows, merge_rows, joined: self.joined, rows_lost, error }
+        Written {
+            rows,
+            merge_rows,
+            joined: self.joined,
+            rows_lost,
+            error,
+        }
     }
 }

@@ -105,11 +105,11 @@ struct queued_bio {
 	u64 queue_ns;
 };
 
-// Where a softirq comes from: the interrupt whose handler raised it.
+// Where a softirq comes from: the interrupt whose handler raised it last.
 struct raised {
-	u64 run_ns;
+	u64 run_ns; // 0 = not raised by a handler
 	s32 vector;
-	u32 pending;
+	u32 pad;
 };
 
 // What this CPU is doing, as far as interrupts go.
@@ -355,11 +355,26 @@ static __always_inline void send_merge(u64 merge_key, u64 op_id, struct bio *bio
 		count(MERGE_RING_FULL, 1);
 }
 
+// The part of join() for one bio beyond the first, unless it is known already. Not static and not inline: the
+// verifier then looks at it once, not once per turn of the loop, where its branches would multiply.
+__noinline int join_further(u64 address, u64 merge_key, u32 further, u32 known)
+{
+	struct bio *bio = (void *)address;
+	u64 op_id;
+
+	if (further < known)
+		return 0;
+	op_id = bio_op_id(bio);
+	if (op_id)
+		send_merge(merge_key, op_id, bio);
+	return 0;
+}
+
 // Finds our operations behind a request that is about to be issued: all its bios are there, none has ended.
 // After a requeue it may have grown at its tail, and only that part is new.
 static __always_inline void join(struct slot *slot, struct request *rq)
 {
-	struct bio *bio = rq->bio;
+	struct bio *bio = BPF_CORE_READ(rq, bio); // a plain number, as join_further wants it
 	u32 known = slot->merges;
 
 	if (!bio)
@@ -376,11 +391,7 @@ static __always_inline void join(struct slot *slot, struct request *rq)
 		bio = BPF_CORE_READ(bio, bi_next);
 		if (!bio)
 			return;
-		if (further < known)
-			continue;
-		u64 op_id = bio_op_id(bio);
-		if (op_id)
-			send_merge(slot->merge_key, op_id, bio);
+		join_further((u64)bio, slot->merge_key, further, known);
 	}
 }
 
@@ -690,10 +701,9 @@ int BPF_PROG(softirq_raise, u32 number)
 
 	if (number >= SOFTIRQS_MAX)
 		return 0;
+	// The block layer raises its softirq when the list of what is to be completed was empty, so the last raise is
+	// the one that began the list.
 	struct raised *raised = &cpu->raised[number];
-	if (raised->pending)
-		return 0;
-	raised->pending = 1;
 	raised->run_ns = cpu->in_handler ? cpu->handler_run_ns : 0;
 	raised->vector = cpu->handler_vector;
 	return 0;
@@ -707,14 +717,14 @@ int BPF_PROG(softirq_entry, u32 number)
 	if (number >= SOFTIRQS_MAX)
 		return 0;
 	struct raised *raised = &cpu->raised[number];
-	if (raised->pending && raised->run_ns) {
+	if (raised->run_ns) {
 		cpu->softirq_run_ns = raised->run_ns;
 		cpu->softirq_vector = raised->vector;
 	} else {
 		cpu->softirq_run_ns = bpf_ktime_get_ns();
 		cpu->softirq_vector = -1;
 	}
-	raised->pending = 0;
+	raised->run_ns = 0;
 	cpu->in_softirq = 1;
 	return 0;
 }
@@ -723,5 +733,30 @@ SEC("tp_btf/softirq_exit")
 int BPF_PROG(softirq_exit)
 {
 	this_cpu()->in_softirq = 0;
+	return 0;
+}
+
+#define SLOTS_PER_RUN 1024
+
+// Run by user space, never attached: frees slots whose requests the kernel has freed, which means that their
+// completion passed unseen. args[0] is the first slot of SLOTS_PER_RUN.
+SEC("raw_tp/release_stale")
+int release_stale(struct bpf_raw_tracepoint_args *ctx)
+{
+	u64 first = ctx->args[0];
+
+	for (u32 i = 0; i < SLOTS_PER_RUN; i++) {
+		u32 index = (first + i) & ((1 << SLOTS_LOG2) - 1);
+		struct slot *slot = bpf_map_lookup_elem(&slots, &index);
+
+		if (!slot || !slot->request)
+			continue;
+		u64 key = slot->request;
+		if (BPF_CORE_READ((struct request *)key, ref.counter) > 0)
+			continue;
+		// It may have completed, or even begun anew, just now.
+		if (__sync_val_compare_and_swap(&slot->request, key, 0) == key)
+			count(NO_COMPLETE, 1);
+	}
 	return 0;
 }

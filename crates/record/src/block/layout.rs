@@ -110,8 +110,11 @@ impl BlockRecord {
     /// The row; `sequence` makes its key unique unless merge records refer to it.
     pub fn row(&self, sequence: u64) -> BlockRow {
         let slot = &self.slot;
-        let request_key =
-            if slot.merge_key == 0 { sequence } else { MERGED_KEY | slot.merge_key };
+        let request_key = if slot.merge_key == 0 {
+            sequence
+        } else {
+            MERGED_KEY | slot.merge_key
+        };
         BlockRow {
             request_key,
             op_id: slot.op_id,
@@ -154,7 +157,11 @@ impl MergeRecord {
 impl Slot {
     /// The record of a request that is still open.
     pub fn open_record(self) -> BlockRecord {
-        BlockRecord { slot: self, vector: -1, ..Default::default() }
+        BlockRecord {
+            slot: self,
+            vector: -1,
+            ..Default::default()
+        }
     }
 }
 
@@ -190,11 +197,25 @@ mod tests {
 
     #[test]
     fn a_merged_request_and_its_bios_share_a_key_that_no_counted_key_equals() {
-        let slot = Slot { merge_key: 7, ..Default::default() };
-        let request = BlockRecord { slot, ..Default::default() };
-        let bio = MergeRecord { merge_key: 7, op_id: 9, size_bytes: 4096, pad: 0 };
+        let slot = Slot {
+            merge_key: 7,
+            ..Default::default()
+        };
+        let request = BlockRecord {
+            slot,
+            ..Default::default()
+        };
+        let bio = MergeRecord {
+            merge_key: 7,
+            op_id: 9,
+            size_bytes: 4096,
+            pad: 0,
+        };
         assert_eq!(request.row(3).request_key, bio.row().request_key);
-        assert_ne!(request.row(3).request_key, BlockRecord::default().row(7).request_key);
+        assert_ne!(
+            request.row(3).request_key,
+            BlockRecord::default().row(7).request_key
+        );
     }
 
     #[test]
@@ -206,7 +227,15 @@ mod tests {
 
     #[test]
     fn an_open_request_has_no_completion() {
-        let row = Slot { issue_ns: 4, ..Default::default() }.open_record().row(1);
-        assert_eq!((row.complete_ns, row.irq_ns, row.vector, row.issue_ns), (0, 0, -1, 4));
+        let row = Slot {
+            issue_ns: 4,
+            ..Default::default()
+        }
+        .open_record()
+        .row(1);
+        assert_eq!(
+            (row.complete_ns, row.irq_ns, row.vector, row.issue_ns),
+            (0, 0, -1, 4)
+        );
     }
 }

@@ -12,7 +12,11 @@ const RECORDS_MIN: u32 = 1024;
 /// Length of each of `cpus` rings that together take about `bytes`: a power of two.
 pub fn records_per_cpu(bytes: u32, cpus: u32) -> u32 {
     let records = bytes / size_of::<BlockRecord>() as u32 / cpus.max(1);
-    let power = if records.is_power_of_two() { records } else { records.next_power_of_two() / 2 };
+    let power = if records.is_power_of_two() {
+        records
+    } else {
+        records.next_power_of_two() / 2
+    };
     power.max(RECORDS_MIN)
 }
 
@@ -32,8 +36,7 @@ impl<T> Shared<T> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let fd = map.fd().as_fd().as_raw_fd();
         // SAFETY: a fresh mapping; the kernel checks the length against the map.
-        let address =
-            unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
+        let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -93,8 +96,7 @@ impl Rings {
     fn copy(&self, begin: usize, count: usize, into: &mut Vec<BlockRecord>) {
         // SAFETY: within the mapping. The kernel does not write records between tail and head, and any
         // bytes make a valid record.
-        let records =
-            unsafe { std::slice::from_raw_parts(self.records.first.as_ptr().add(begin), count) };
+        let records = unsafe { std::slice::from_raw_parts(self.records.first.as_ptr().add(begin), count) };
         into.extend_from_slice(records);
     }
 }

@@ -33,6 +33,11 @@ enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LRU_HASH = 9,
 enum { BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 
+// uapi: what a raw tracepoint program is given
+struct bpf_raw_tracepoint_args {
+	u64 args[1];
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct gendisk {
@@ -59,6 +64,10 @@ struct bio {
 	void *bi_private;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
 struct request {
 	struct request_queue *q;
 	struct blk_mq_hw_ctx *mq_hctx;
@@ -68,6 +77,7 @@ struct request {
 	u64 __sector;
 	struct bio *bio;
 	struct bio *biotail;
+	atomic_t ref; // 0 = free
 };
 
 struct irqaction {
