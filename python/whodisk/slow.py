@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from whodisk.stats import Bools, Floats, Ints, TailSplit, find_split, overlap
+from whodisk.stats import Body, Bools, Floats, Ints, TailSplit, body_of, find_split, overlap
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram
-from whodisk.views import STAGES, Case
+from whodisk.views import BINS_PER_OCTAVE, STAGES, Case
 
 #: Fewer operations of a kind say nothing about what is normal.
 FAMILY_OPERATIONS = 100
@@ -18,6 +19,8 @@ FAMILY_OPERATIONS = 100
 SLOW_OPERATIONS_MAX = 300_000
 
 APP = STAGES.index("app")
+#: A tail is looked at from this ratio to typical on: less than that is no outlier.
+TAIL_BEGIN = 4.0
 
 #: Stages that hold the slots others wait for, the ones further down last: they decide.
 HOLDERS = tuple(STAGES.index(name) for name in ("queue", "device", "interrupt"))
@@ -40,10 +43,12 @@ ORDINARY_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Family:
-    """Operations of one kind on one device that have a separate slow group."""
+    """Operations of one kind on one device that lost their time in one stage, as a slow group of its own."""
 
     device: str
     op: str
+    #: Index into `STAGES`: where each of these operations spent most.
+    stage: int
     operations: int
     split: TailSplit
 
@@ -96,53 +101,98 @@ class SlowSet:
         return np.asarray(self.latency_ns / self.typical_ns, np.float64)
 
 
-def find_families(survey: Survey) -> list[Family]:
-    """Every (device, op) of the layer whose latencies fall apart into a body and a slow group."""
+def find_families(case: Case, survey: Survey) -> list[Family]:
+    """Every (device, op, stage) of the layer with a slow group that is separate from the body.
+
+    Tails are looked at stage by stage: waits for a CPU that spread over every latency must not hide
+    requests that were stuck in the device.
+    """
+    kinds = [
+        key
+        for key in survey.families()
+        if sum(s.operations for s in survey.select(*key)) >= FAMILY_OPERATIONS
+    ]
+    if not kinds:
+        return []
+    data = case.arrays(tails_sql(survey, kinds))
     found = []
-    for device, op in survey.families():
-        strata = survey.select(device, op)
-        operations = sum(stratum.operations for stratum in strata)
-        if operations < FAMILY_OPERATIONS:
-            continue
-        split = find_split(*ratio_histogram(strata))
-        if split is not None:
-            found.append(Family(device, op, operations, split))
+    for number, (device, op) in enumerate(kinds):
+        body = body_of(*ratio_histogram(survey.select(device, op)))
+        for stage in range(len(STAGES)):
+            rows = (data["kind"] == number) & (data["stage"] == stage)
+            ratios = np.exp2((data["bin"][rows] + 0.5) / BINS_PER_OCTAVE)
+            counts = data["n"][rows].astype(np.int64)
+            split = find_split(ratios, counts, body, max(TAIL_BEGIN, body.quartile)) if rows.any() else None
+            if split is not None:
+                found.append(Family(device, op, stage, body.operations, split))
     return found
 
 
+def tails_sql(survey: Survey, kinds: list[tuple[str, str]]) -> str:
+    """Operations far from typical, counted per kind, per stage that took most, and per ratio."""
+    rows, lowest_ns = [], math.inf
+    for number, key in enumerate(kinds):
+        for stratum in survey.select(*key):
+            limit_ns = int(TAIL_BEGIN * stratum.typical_ns)
+            rows.append(_limit_row(number, -1, stratum, limit_ns))
+            lowest_ns = min(lowest_ns, limit_ns)
+    return f"""SELECT l.family AS kind, m.stage,
+  CAST(floor(log2(m.latency_ns / CAST(l.typical_ns AS DOUBLE)) * {BINS_PER_OCTAVE}) AS INTEGER) AS bin, count(*) AS n
+FROM {_classified(survey, int(lowest_ns), "")}
+JOIN {_limits(rows)}
+  ON m.d = l.device AND m.op = l.op AND m.size_class = l.size_class AND m.depth_class = l.depth_class
+WHERE m.latency_ns > l.limit_ns
+GROUP BY 1, 2, 3
+ORDER BY 1, 2, 3"""
+
+
 def slow_sql(survey: Survey, families: list[Family], thinning: float) -> str:
-    """The query for the slow operations: one limit per stratum."""
-    limits = []
+    """The query for the slow operations: one limit per stratum and stage."""
+    rows, lowest_ns = [], math.inf
     for number, family in enumerate(families):
         for stratum in survey.select(family.device, family.op):
             limit_ns = int(stratum.typical_ns * family.split.limit)
-            limits.append((number, stratum, limit_ns))
-    lowest_ns = min(limit_ns for _, _, limit_ns in limits)
-    rows = ",\n    ".join(_limit_row(number, stratum, limit_ns) for number, stratum, limit_ns in limits)
+            rows.append(_limit_row(number, family.stage, stratum, limit_ns))
+            lowest_ns = min(lowest_ns, limit_ns)
     stages = ", ".join(f"m.{stage}_ns" for stage in STAGES)
     keep = "" if thinning <= 1 else f"\n  AND (op_id % 1000003) * 7919 % 1000003 < {int(1000003 / thinning)}"
     return f"""SELECT m.op_id, m.start_ns, m.latency_ns, m.open, m.op, m.device, m.comm, m.tid, m.weight,
   l.family, l.typical_ns, l.stratum, {stages}
-FROM (SELECT *, coalesce(device, '') AS d, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class
-  FROM judged WHERE layer = '{survey.layer}' AND latency_ns > {lowest_ns}{keep}) AS m
-JOIN (VALUES
-    {rows}) AS l(family, stratum, device, op, size_class, depth_class, typical_ns, limit_ns)
+FROM {_classified(survey, int(lowest_ns), keep)}
+JOIN {_limits(rows)}
   ON m.d = l.device AND m.op = l.op AND m.size_class = l.size_class AND m.depth_class = l.depth_class
+    AND m.stage = l.stage
 WHERE m.latency_ns > l.limit_ns
 ORDER BY m.start_ns, m.op_id"""
 
 
-def _limit_row(family: int, stratum: Stratum, limit_ns: int) -> str:
+def _classified(survey: Survey, lowest_ns: int, keep: str) -> str:
+    """Operations over a latency with their stratum and the stage that took most of it."""
+    observed = [stage for stage in STAGES if stage in survey.stages_observed]
+    most = "greatest(" + ", ".join(f"coalesce({stage}_ns, 0)" for stage in observed) + ")"
+    cases = " ".join(f"WHEN coalesce({s}_ns, 0) = {most} THEN {STAGES.index(s)}" for s in observed)
+    return f"""(SELECT *, coalesce(device, '') AS d, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class,
+    CASE {cases} END AS stage
+  FROM judged WHERE layer = '{survey.layer}' AND latency_ns > {lowest_ns}{keep}) AS m"""
+
+
+def _limits(rows: list[str]) -> str:
+    text = ",\n    ".join(rows)
+    columns = "family, stage, stratum, device, op, size_class, depth_class, typical_ns, limit_ns"
+    return f"(VALUES\n    {text}) AS l({columns})"
+
+
+def _limit_row(family: int, stage: int, stratum: Stratum, limit_ns: int) -> str:
     device = stratum.device.replace("'", "''")
     return (
-        f"({family}, {stratum.number}, '{device}', '{stratum.op}', {stratum.size_class}, "
+        f"({family}, {stage}, {stratum.number}, '{device}', '{stratum.op}', {stratum.size_class}, "
         f"{stratum.depth_class}, {round(stratum.typical_ns)}, {limit_ns})"
     )
 
 
 def find_slow(case: Case, survey: Survey) -> SlowSet:
     """Fetches the slow operations of a layer with their excess per stage."""
-    families = find_families(survey)
+    families = find_families(case, survey)
     if not families:
         return empty_slow_set()
     expected = sum(family.split.beyond for family in families)
@@ -170,7 +220,8 @@ def ordinary_waits(slow: SlowSet) -> Bools:
         if ordinary[members].sum() < max(1.0, ORDINARY_SHARE * members.sum()):
             continue
         values, counts = np.unique(slow.ratio[members], return_counts=True)
-        further = find_split(values, counts.astype(np.int64))
+        body = Body(family.operations, family.split.valley)
+        further = find_split(values, counts.astype(np.int64), body, float(values[0]) * 1.001)
         if further is None:
             ordinary |= members & needs_cpu
         else:

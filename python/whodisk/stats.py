@@ -58,23 +58,42 @@ HUMP_RATIO_MIN = 3.0
 TAIL_INDEX_MAX = 2.0
 
 
-def find_split(ratios: Floats, counts: Ints) -> TailSplit | None:
+@dataclass(frozen=True)
+class Body:
+    """What a tail is the tail of: all operations, and the ratio that three quarters of them stay below."""
+
+    operations: int
+    quartile: float
+
+
+def body_of(ratios: Floats, counts: Ints) -> Body:
+    """The body of a whole distribution (`ratios` ascending)."""
+    return Body(int(counts.sum()), max(1.05, quantile_from_bins(ratios, counts, 0.75)))
+
+
+def find_split(
+    ratios: Floats, counts: Ints, body: Body | None = None, start: float | None = None
+) -> TailSplit | None:
     """Looks for a slow group that is separate from the body of a distribution.
 
     `ratios` are latencies over their stratum's typical (ascending), `counts` operations at each.
     Natural tails (log-normal, exponential, Pareto, queueing) have one thing in common whatever their
     weight: counted per octave they only get thinner on their way out. A cause that acts now and
-    then adds a second hump. So: among all octaves beyond the 75th percentile the one whose emptiness,
-    compared with the densest octave further out, is least likely if both were equally dense. None if
-    no octave further out is `HUMP_RATIO_MIN` times as dense. Scale-free: multiplying all latencies
+    then adds a second hump. So: among all octaves the one whose emptiness,
+    compared with the densest octave further out, is least likely if both were equally dense. The search
+    begins at `start` (default: the body's quartile); `counts` may be a part of the tail only (the operations that lost their time in one
+    stage). None if no octave further out is `HUMP_RATIO_MIN` times as dense. Scale-free: multiplying all latencies
     changes nothing.
     """
     total = int(counts.sum())
-    if total < 2:
+    if total == 0:
+        return None
+    body = body or body_of(ratios, counts)
+    start = start or body.quartile
+    if float(ratios[-1]) <= start:
         return None
     above = total - np.concatenate(([0], np.cumsum(counts)))
-    start = max(1.05, quantile_from_bins(ratios, counts, 0.75))
-    steps = max(1, math.ceil(STEPS_PER_OCTAVE * math.log2(max(1.0, float(ratios[-1]) / start))) + 1)
+    steps = max(1, math.ceil(STEPS_PER_OCTAVE * math.log2(float(ratios[-1]) / start)) + 1)
     edges = start * np.exp2(np.arange(steps + 2 * STEPS_PER_OCTAVE) / STEPS_PER_OCTAVE)
     beyond = above[np.searchsorted(ratios, edges, side="right")]
     density = beyond[:-STEPS_PER_OCTAVE] - beyond[STEPS_PER_OCTAVE:]
@@ -98,7 +117,7 @@ def find_split(ratios: Floats, counts: Ints) -> TailSplit | None:
         in_valley=int(density[valley]),
         in_hump=int(density[hump]),
         beyond=int(above[np.searchsorted(ratios, middle, side="right")]),
-        index=_index(0.25, int(beyond[valley]) / total, float(edges[valley]) / start),
+        index=_index(0.25, int(beyond[valley]) / body.operations, float(edges[valley]) / body.quartile),
         tests=len(density),
     )
 

@@ -21,17 +21,25 @@ from whodisk.views import Case
 Q_VALUE_MAX = 0.01
 #: Smallest effect: this part of all latency ...
 SHARE_OF_LATENCY_MIN = 0.05
-#: ... or this part of the slow operations' excess, beyond what chance gives, ...
+#: ... or outliers: this part of the slow operations' excess, beyond what chance gives, ...
 SHARE_OF_EXCESS_MIN = 0.20
-#: ... provided that it is worth mentioning at all: this part of all latency.
-SHARE_OF_LATENCY_FLOOR = 0.02
+#: ... if it is worth mentioning at all: this part of all latency, ...
+SHARE_OF_LATENCY_FLOOR = 0.01
+#: ... an order of magnitude beyond typical, ...
+OUTLIER_RATIO_MIN = 10.0
+#: ... and not just once or twice.
+OUTLIER_EPISODES_MIN = 3
 
 
-def large_enough(share_of_latency: float, share_of_excess: float) -> bool:
-    """Whether an effect reaches the smallest one that becomes a finding."""
+def large_enough(share_of_latency: float, share_of_excess: float, ratio: float, episodes: int) -> bool:
+    """Whether an effect reaches the smallest one that becomes a finding.
+
+    `ratio` is how many times as long as typical the slow operations took.
+    """
     if share_of_latency >= SHARE_OF_LATENCY_MIN:
         return True
-    return share_of_excess >= SHARE_OF_EXCESS_MIN and share_of_latency >= SHARE_OF_LATENCY_FLOOR
+    outliers = ratio >= OUTLIER_RATIO_MIN and episodes >= OUTLIER_EPISODES_MIN
+    return outliers and share_of_excess >= SHARE_OF_EXCESS_MIN and share_of_latency >= SHARE_OF_LATENCY_FLOOR
 
 
 @dataclass

@@ -162,7 +162,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         explains=chosen,
         share_low=low,
         share_high=high,
-        large=large_enough(share_of_latency, share),
+        large=large_enough(share_of_latency, share, float(np.median(slow.ratio[chosen])), suspect.episodes),
     )
 
 
@@ -329,6 +329,7 @@ DETECTOR = Detector(
     needs_stages=("queue", "device", "interrupt", "reap", "fs", "app"),
     null_model="slow episodes are the natural tail of the body, which per octave only gets thinner on its way out "
     "(tail index as measured in the body, at most 2), spread at random over time",
-    smallest_effect="5 % of all latency; or 20 % of the slow operations' excess and 1 % of all latency",
+    smallest_effect="5 % of all latency; or 20 % of the slow operations' excess and 1 % of all latency, in at least 3 "
+    "episodes of 10 x typical",
     run=run,
 )

@@ -78,7 +78,7 @@ def run(context: Context) -> Result:
     every = _gaps(context, meant_busy=True)
     long = every.duration_ns >= max(ORDINARY_WAIT_NS, 4 * typical_ns)
     if long.any():
-        result.candidates.append(_candidate(context, every.pick(long), int((~long).sum())))
+        result.candidates.append(_candidate(context, every.pick(long), int((~long).sum()), typical_ns))
     _presumed(context, result, typical_ns)
     return result
 
@@ -134,7 +134,7 @@ def _waits(context: Context, gaps: Gaps) -> Waits:
     return Waits(explained, begin[explained], end[explained])
 
 
-def _candidate(context: Context, gaps: Gaps, shorter: int) -> Candidate:
+def _candidate(context: Context, gaps: Gaps, shorter: int, typical_ns: float) -> Candidate:
     waits = _waits(context, gaps)
     numbers = episodes(gaps.start_ns, gaps.start_ns + gaps.duration_ns)
     silent_ns = int(gaps.duration_ns.sum())
@@ -161,7 +161,10 @@ def _candidate(context: Context, gaps: Gaps, shorter: int) -> Candidate:
         share_low=shares.low,
         share_high=shares.high,
         large=large_enough(
-            max(share_of_time, shares.latency), max(shares.excess, float(len(context.slow) == 0))
+            max(share_of_time, shares.latency),
+            shares.excess if len(context.slow) else 1.0,
+            float(np.median(gaps.duration_ns)) / max(1.0, typical_ns),
+            int(numbers.max()) + 1,
         ),
     )
 
@@ -299,6 +302,7 @@ DETECTOR = Detector(
     needs_stages=(),
     null_model="silences are the natural tail (index 1) of the holes between operations, or late operations have "
     "nothing to do with them (circular shift)",
-    smallest_effect="5 % of the submitters' time or of all latency; or 20 % of the slow operations' excess and 1 %",
+    smallest_effect="5 % of the submitters' time or of all latency; or 20 % of the slow operations' excess and 1 %, in at "
+    "least 3 silences of 10 x the typical latency",
     run=run,
 )
