@@ -24,7 +24,7 @@ prerequisites:
 # Everything that `.venv/bin/whodisk` needs, from nothing. One cargo build, one profile.
 .PHONY: build
 build: prerequisites venv ## build the binary and install `whodisk` into .venv
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --target $(TARGET) --quiet
+	PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --target $(TARGET) --quiet
 	@echo "built: $(VENV)/bin/whodisk"
 
 .PHONY: venv
