@@ -107,7 +107,7 @@ impl LoopDevice {
         Ok(device)
     }
 
-    /// Checks direct I/O and limits the request size.
+    /// Checks direct I/O and sets up the queue.
     fn prepare(&self) -> Result<(), SlowdiskError> {
         let dio = fs::read_to_string(self.sysfs().join("loop/dio")).unwrap_or_default();
         if dio.trim() != "1" {
@@ -117,10 +117,20 @@ impl LoopDevice {
                 hint: "use Linux 6.1 or newer",
             });
         }
-        let limit = self.sysfs().join("queue/max_sectors_kb");
-        fs::write(&limit, MAX_SECTORS_KB).map_err(|source| SlowdiskError::File {
-            path: limit.clone(),
-            action: "limit the request size",
+        // Settings of a queue outlive its device: whoever had this one before may have left anything.
+        let depth = fs::read_to_string(self.sysfs().join("mq/0/nr_tags")).unwrap_or_default();
+        self.set("scheduler", "none")?;
+        self.set("nr_requests", depth.trim())?;
+        self.set("nomerges", "0")?;
+        self.set("max_sectors_kb", MAX_SECTORS_KB)
+    }
+
+    /// Changes a setting of the device's queue.
+    fn set(&self, name: &str, value: &str) -> Result<(), SlowdiskError> {
+        let path = self.sysfs().join("queue").join(name);
+        fs::write(&path, value).map_err(|source| SlowdiskError::File {
+            path,
+            action: "set up the queue",
             source,
             hint: "run where /sys is writable",
         })
@@ -150,7 +160,11 @@ impl LoopDevice {
 
     /// Closes our descriptor, which detaches the device unless others have it open. False if that takes longer.
     pub fn close(&mut self, timeout: Duration) -> bool {
-        self.keep = None;
+        if self.keep.take().is_some() {
+            // The next user of the device gets the driver's limit back; if that fails, theirs is smaller.
+            let usual = fs::read_to_string(self.sysfs().join("queue/max_hw_sectors_kb"));
+            let _ = usual.map(|usual| self.set("max_sectors_kb", usual.trim()));
+        }
         let closed = self.closed.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected);
         if let Some(thread) = self.thread.take().filter(|_| closed) {
             // It has nothing left to do; a panic there was printed by it.

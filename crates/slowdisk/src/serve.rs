@@ -97,8 +97,8 @@ pub fn describe(stats: &Stats) -> String {
             fault.fault
         );
     }
-    if lateness.count > 0 {
-        let mean_us = lateness.sum_ns / lateness.count / 1000;
+    if let Some(mean_ns) = lateness.sum_ns.checked_div(lateness.count) {
+        let mean_us = mean_ns / 1000;
         text += &format!(
             "timers were late by {mean_us} us on average, {} us at most\n",
             lateness.max_ns / 1000
