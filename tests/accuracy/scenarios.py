@@ -87,7 +87,7 @@ def _target(row: Row, seed: int, work: Path, stack: ExitStack) -> tuple[Path, st
 def _spec(row: Row, seed: int, seconds: float, target: Path) -> str:
     # Healthy runs take turns: as fast as it goes, and a fixed rate far below that.
     rate = 'rate = "3000/s"\narrival = "poisson"\n' if row.fault == "healthy" and seed % 2 else ""
-    workers, depth = (1, 4) if row.fault == "depth" else (4, 4)
+    workers, depth = (1, 4) if row.fault == "depth" else (2, 4)
     return f"""[workload]
 targets = ["{target}"]
 file_size = "{SIZE}"

@@ -30,7 +30,7 @@ culprit was not named.
 """
 
 MARKER = ".whodisk-demo"
-SPEC = """# The IOmeter "VM server" pattern, short and with a shallower queue.
+SPEC = """# The IOmeter "VM server" pattern, short and with fewer workers and a shallower queue.
 [workload]
 targets = ["{target}"]
 file_size = "256MiB"
@@ -38,7 +38,7 @@ allow_overwrite = true      # the target is the demo's own
 block_sizes = "4KiB"
 read = "60%"
 random = "55%"
-workers = 4
+workers = 2
 queue_depth = 4
 ramp = "500ms"
 duration = "{seconds}s"
