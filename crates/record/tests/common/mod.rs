@@ -275,7 +275,7 @@ impl Seen {
     pub fn reads_of_fio(&self, device: u32) -> Vec<BlockRow> {
         self.requests(device, REQ_OP_READ)
             .into_iter()
-            .filter(|row| is_of_fio(row))
+            .filter(is_of_fio)
             .collect()
     }
 }
