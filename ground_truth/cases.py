@@ -365,8 +365,13 @@ def _silence(begin_ns: int, length_ns: int, due_ns: Any, complete_ns: Any, submi
     }
 
 
-_DEVICE = {"status": "slow", "kind": "stage", "name": "device", "because_of": "device:nvme0n1"}
-_PROCESS = {"status": "slow", "kind": "process", "cleared": "device:nvme0n1"}
+_DEVICE: dict[str, Any] = {
+    "status": "slow",
+    "kind": "stage",
+    "name": "device",
+    "because_of": "device:nvme0n1",
+}
+_PROCESS: dict[str, Any] = {"status": "slow", "kind": "process", "cleared": "device:nvme0n1"}
 
 TRUTHS: dict[str, Truth] = {
     "device_tail": Truth("stage_blame", True, device_tail, **_DEVICE, cleared="stage:queue"),

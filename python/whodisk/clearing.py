@@ -17,6 +17,8 @@ OPERATIONS_MIN = 300
 #: Something may be cleared although some of its operations were slow, if they are this few compared
 #: with the slow operations that are to be explained.
 FEW = 0.05
+#: With exceptions, clearing means at least this quantile.
+QUANTILE_MIN = 0.999
 
 
 def clear(context: Context, findings: list[Finding], slow_excess_ns: float | None) -> list[Cleared]:
@@ -115,6 +117,8 @@ def _bounded(
     if column != "latency_ns":
         bound += " there"
     quantile = cleared_quantile(operations, exceeding, CONFIDENCE)
+    if exceeding and quantile < QUANTILE_MIN:
+        return None
     return Cleared(what, f"{bound} in {words.count(operations)}", quantile, CONFIDENCE, resolution)
 
 

@@ -281,7 +281,7 @@ FROM losses GROUP BY probe, reason ORDER BY probe, reason"""
     for row in rows:
         lost = row["lost"]
         number = (
-            f"{words.count(float(lost))} events"
+            words.things(float(lost), "event")
             if isinstance(lost, (int, float))
             else "an unknown number of events"
         )
@@ -289,7 +289,7 @@ FROM losses GROUP BY probe, reason ORDER BY probe, reason"""
         caveats.append(
             Caveat(
                 "something in the moments that were lost",
-                f"{number} of {row['probe']} were lost between {between} ({row['reason']})",
+                f"{number} of {row['probe']} {'was' if lost == 1 else 'were'} lost between {between} ({row['reason']})",
             )
         )
     return caveats

@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ def small(seed: int = 1, **changes: Any) -> Simulation:
     return Simulation(seed=seed, **given_changes)
 
 
-def app_columns(latency_ns: list[int] | np.ndarray, **changes: Any) -> dict[str, Any]:  # type: ignore[type-arg]
+def app_columns(latency_ns: list[int] | npt.NDArray[np.int64], **changes: Any) -> dict[str, Any]:
     latency = np.asarray(latency_ns, np.int64)
     count = len(latency)
     return {
@@ -163,7 +164,7 @@ def test_evidence_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(case)
     for finding in verdict.findings:
         for evidence in finding.evidence:
-            rows = duckdb.sql(evidence.query).fetchall()
+            rows = duckdb.connect().execute(evidence.query).fetchall()
             assert [list(row.values()) for row in evidence.rows] == [list(row) for row in rows]
             assert rows
 

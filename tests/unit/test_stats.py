@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from whodisk import stats
 
 
-def histogram(values: np.ndarray) -> tuple[stats.Floats, stats.Ints]:  # type: ignore[type-arg]
+def histogram(values: stats.Floats) -> tuple[stats.Floats, stats.Ints]:
     bins, counts = np.unique(np.floor(np.log2(values) * 64), return_counts=True)
     return np.exp2((bins + 0.5) / 64), counts.astype(np.int64)
 
