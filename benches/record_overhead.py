@@ -91,13 +91,7 @@ def main() -> int:
         ):
             losses: dict[str, list[int]] = {OURS: [], KERNEL: [], BIOSNOOP: []}
             command = fio_command(path, options.seconds)
-            arms = {
-                UNTRACED: lambda c=command: fio_iops(c),
-                OURS: lambda c=command, s=losses: traced(ours(s[OURS]), c),
-                KERNEL: lambda c=command, s=losses, d=device: traced(kernel_tracer(d, s[KERNEL]), c),
-                BIOSNOOP: lambda c=command, s=losses: traced(biosnoop(s[BIOSNOOP]), c),
-            }
-            samples = interleave(arms, options.rounds)
+            samples = interleave(arms(command, device, losses), options.rounds)
             print(f"\n{target}: {shlex.join(command)}")
             for name, values in samples.items():
                 lost = f"; lost {sum(losses[name]):,} in {options.rounds} rounds" if name in losses else ""
@@ -115,6 +109,16 @@ def main() -> int:
     )
     write_json(WORK / "record_overhead.json", kept)
     return 0 if met and share <= CPU_BAR else 1
+
+
+def arms(command: list[str], device: str, losses: dict[str, list[int]]) -> dict[str, Callable[[], float]]:
+    """fio without and with each tracer; what a run lost is appended to `losses`."""
+    return {
+        UNTRACED: lambda: fio_iops(command),
+        OURS: lambda: traced(ours(losses[OURS]), command),
+        KERNEL: lambda: traced(kernel_tracer(device, losses[KERNEL]), command),
+        BIOSNOOP: lambda: traced(biosnoop(losses[BIOSNOOP]), command),
+    }
 
 
 def fio_command(path: Path, seconds: int, *more: str) -> list[str]:

@@ -228,7 +228,7 @@ impl Drain {
             unseen: probe.unseen.clone(),
             ..Summary::default()
         };
-        let (pending, handed_over) = (Drained::default(), Instant::now());
+        let (pending, handed_over) = (empty(), Instant::now());
         let counted = Counted::default();
         Drain {
             probe,
@@ -277,7 +277,8 @@ impl Drain {
         if self.pending.is_empty() {
             return;
         }
-        if let Err(refused) = self.writer.send(std::mem::take(&mut self.pending)) {
+        let full = std::mem::replace(&mut self.pending, empty());
+        if let Err(refused) = self.writer.send(full) {
             let lost = (refused.requests.len() + refused.merges.len()) as u64;
             let now_ns = sys::monotonic_ns();
             let start_ns = now_ns - HANDOVER_PAUSE.as_nanos() as u64;
@@ -363,6 +364,11 @@ impl Drain {
         let received = self.received.load(Ordering::Relaxed);
         Ok(summarize(self.summary, &self.counted, received, written))
     }
+}
+
+/// Room for what usually comes until the next hand-over: growing would copy it again and again.
+fn empty() -> Drained {
+    Drained { requests: Vec::with_capacity(2 * HANDOVER_REQUESTS), merges: Vec::new() }
 }
 
 fn summarize(summary: Summary, counted: &Counted, received: u64, written: Written) -> Summary {
