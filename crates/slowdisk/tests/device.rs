@@ -19,8 +19,28 @@ const MIB: u64 = 1 << 20;
 const SIZE_BYTES: u64 = 64 * MIB;
 const BLOCK_BYTES: usize = 4096;
 
-/// A test: Err is the reason of a skip.
-type Test = fn() -> Result<(), String>;
+/// Why a test did not pass; what is plainly wrong panics instead.
+enum Trouble {
+    /// It cannot run here: the reason.
+    Skip(String),
+    /// Something took longer than it should, which a busy machine can cause too: another try may pass.
+    Late(String),
+}
+
+type Outcome = Result<(), Trouble>;
+type Test = fn() -> Outcome;
+
+/// Tries of a test that is only late.
+const TRIES: usize = 8;
+
+/// For upper bounds on time. Lower bounds are asserted: no load makes a delay shorter.
+fn in_time(in_time: bool, what: impl FnOnce() -> String) -> Outcome {
+    if in_time {
+        Ok(())
+    } else {
+        Err(Trouble::Late(what()))
+    }
+}
 
 const TESTS: [(&str, Test); 19] = [
     ("keeps_bytes_and_counts_exactly", keeps_bytes_and_counts_exactly),
@@ -78,19 +98,19 @@ fn main() -> ExitCode {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for (name, test) in TESTS.iter().filter(|(name, _)| chosen(name)) {
         let outcome = match missing() {
-            Some(reason) => Ok(Err(reason)),
-            None => catch_unwind(AssertUnwindSafe(test)),
+            Some(reason) => Ok(Err(Trouble::Skip(reason))),
+            None => catch_unwind(AssertUnwindSafe(|| try_until_in_time(name, *test))),
         };
         let word = match outcome {
             Ok(Ok(())) => {
                 passed += 1;
                 "ok".to_owned()
             }
-            Ok(Err(reason)) => {
+            Ok(Err(Trouble::Skip(reason))) => {
                 skipped += 1;
                 format!("ignored, {reason}")
             }
-            Err(_) => {
+            Ok(Err(Trouble::Late(_))) | Err(_) => {
                 failed += 1;
                 "FAILED".to_owned()
             }
@@ -107,6 +127,21 @@ fn main() -> ExitCode {
          {out} filtered out; finished in {seconds:.2}s"
     );
     ExitCode::from(u8::from(failed > 0))
+}
+
+fn try_until_in_time(name: &str, test: Test) -> Outcome {
+    let mut outcome = test();
+    for n in 2..=TRIES {
+        let Err(Trouble::Late(what)) = &outcome else {
+            return outcome;
+        };
+        println!("test {name}: {what}; try {n} of {TRIES}");
+        outcome = test();
+    }
+    if let Err(Trouble::Late(what)) = &outcome {
+        println!("test {name}: {what}");
+    }
+    outcome
 }
 
 /// Why no device can be made here, if so.
@@ -212,7 +247,7 @@ fn aligned(memory: &mut [u8], size: usize) -> &mut [u8] {
     &mut memory[skip..skip + size]
 }
 
-fn keeps_bytes_and_counts_exactly() -> Result<(), String> {
+fn keeps_bytes_and_counts_exactly() -> Outcome {
     let disk = start(&[]);
     let file = open(&disk);
     let mut model = vec![0u8; SIZE_BYTES as usize];
@@ -264,7 +299,7 @@ fn keeps_bytes_and_counts_exactly() -> Result<(), String> {
 }
 
 /// A block request is one request of ours, also where its memory is not aligned to pages.
-fn large_requests_stay_whole() -> Result<(), String> {
+fn large_requests_stay_whole() -> Outcome {
     let disk = start(&[]);
     let file = open(&disk);
     let mut memory = vec![0u8; 2 << 20];
@@ -280,7 +315,7 @@ fn large_requests_stay_whole() -> Result<(), String> {
 }
 
 /// What an earlier user of the loop device set does not shape the new disk, nor ours the next one.
-fn queue_settings_are_ours_and_do_not_stay() -> Result<(), String> {
+fn queue_settings_are_ours_and_do_not_stay() -> Outcome {
     let disk = start(&[]);
     let queue = Path::new("/sys/block")
         .join(disk.device().file_name().unwrap())
@@ -297,10 +332,10 @@ fn queue_settings_are_ours_and_do_not_stay() -> Result<(), String> {
     assert_eq!(setting("max_sectors_kb"), setting("max_hw_sectors_kb"));
     let again = start(&[]);
     if again.device() != device {
-        return Err(format!(
-            "skipped: {} was taken by another program",
+        return Err(Trouble::Skip(format!(
+            "skipped: {} was taken meanwhile",
             device.display()
-        ));
+        )));
     }
     assert!(setting("scheduler").starts_with("[none]"));
     assert_eq!(setting("nr_requests"), "128");
@@ -308,7 +343,7 @@ fn queue_settings_are_ours_and_do_not_stay() -> Result<(), String> {
 }
 
 /// 32 readers: the hit ones wait 50 ms, the others as long as without a fault.
-fn tail_does_not_touch_neighbours() -> Result<(), String> {
+fn tail_does_not_touch_neighbours() -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("truth.jsonl");
     let healthy = start(&[]);
@@ -329,20 +364,18 @@ fn tail_does_not_touch_neighbours() -> Result<(), String> {
     assert_eq!(log_numbers(&log, "delay_ns"), vec![50_000_000; hits as usize]);
     let slow = latencies.iter().filter(|latency| **latency >= ms(50)).count() as u64;
     // Nothing is faster than its delay; a machine hiccup of 50 ms may add a few.
-    assert!(
-        (hits..=hits + 10).contains(&slow),
-        "{slow} of {hits} hit requests took 50 ms"
-    );
+    assert!(slow >= hits, "{slow} of {hits} hit requests took 50 ms");
+    in_time(slow <= hits + 10, || {
+        format!("{slow} requests took 50 ms, {hits} were hit")
+    })?;
     let others: Vec<_> = latencies
         .into_iter()
         .filter(|latency| *latency < ms(50))
         .collect();
     let with = quantile(&others, 0.99);
-    assert!(
-        with < without * 3 + ms(3),
-        "p99 of the neighbours: {with:?}, without the fault {without:?}"
-    );
-    Ok(())
+    in_time(with < without * 3 + ms(3), || {
+        format!("p99 of the neighbours: {with:?}, without the fault {without:?}")
+    })
 }
 
 fn quantile(latencies: &[Duration], part: f64) -> Duration {
@@ -370,7 +403,7 @@ fn parallel_reads(disk: &Slowdisk, threads: u64, each: usize) -> Vec<Duration> {
     })
 }
 
-fn same_seed_hits_the_same_requests() -> Result<(), String> {
+fn same_seed_hits_the_same_requests() -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let offsets_hit = |seed| {
         let log = dir.path().join("truth.jsonl");
@@ -392,22 +425,25 @@ fn same_seed_hits_the_same_requests() -> Result<(), String> {
     Ok(())
 }
 
-fn constant_delays_every_write_only() -> Result<(), String> {
+fn constant_delays_every_write_only() -> Outcome {
     let disk = start(&["write constant 5ms"]);
     let file = open(&disk);
     let writes: Vec<_> = (0..23).map(|n| write_block(&file, n * 4096).unwrap()).collect();
     assert!(writes.iter().all(|latency| *latency >= ms(5)), "{writes:?}");
-    assert!(median(writes) < ms(7));
+    let typical = median(writes);
+    in_time(typical < ms(7), || format!("a write with 5 ms took {typical:?}"))?;
     let reads: Vec<_> = (0..23).map(|n| read_block(&file, n * 4096).unwrap()).collect();
-    assert!(median(reads) < ms(2));
+    let typical = median(reads);
     assert_eq!(
         (disk.stats().faults[0].hits, disk.stats().faults[0].delay_sum_ns),
         (23, 23 * 5_000_000)
     );
-    Ok(())
+    in_time(typical < ms(2), || {
+        format!("a read without a fault took {typical:?}")
+    })
 }
 
-fn base_latency_is_there_without_faults() -> Result<(), String> {
+fn base_latency_is_there_without_faults() -> Outcome {
     let disk = Slowdisk::start(Config {
         latency_ns: 1_000_000,
         ..config(&[])
@@ -417,12 +453,13 @@ fn base_latency_is_there_without_faults() -> Result<(), String> {
     let reads: Vec<_> = (0..101).map(|n| read_block(&file, n * 4096).unwrap()).collect();
     assert!(reads.iter().all(|latency| *latency >= ms(1)));
     let typical = median(reads);
-    assert!(typical < Duration::from_micros(1500), "{typical:?}");
     assert_eq!(disk.stats().faults, []);
-    Ok(())
+    in_time(typical < Duration::from_micros(1500), || {
+        format!("a read with 1 ms took {typical:?}")
+    })
 }
 
-fn stall_holds_requests_to_its_end() -> Result<(), String> {
+fn stall_holds_requests_to_its_end() -> Outcome {
     let disk = start(&["any stall 300ms 100ms"]);
     let (file, start_ns) = (open(&disk), disk.start_mono_ns());
     let end_ns = start_ns + 1_000_000_000;
@@ -442,25 +479,23 @@ fn stall_holds_requests_to_its_end() -> Result<(), String> {
         held += u64::from(latency > ms(90));
         thread::sleep(Duration::from_micros(200));
     }
-    assert!(
-        (2..=3).contains(&held),
-        "{held} reads were held; windows began at 300, 600 and 900 ms"
-    );
-    assert!((held..=6).contains(&disk.stats().faults[0].hits));
-    Ok(())
+    let hits = disk.stats().faults[0].hits;
+    in_time((2..=3).contains(&held) && (held..=6).contains(&hits), || {
+        format!("{held} reads were held, {hits} hit; windows began at 300, 600 and 900 ms")
+    })
 }
 
-fn throttle_reaches_its_rates() -> Result<(), String> {
+fn throttle_reaches_its_rates() -> Outcome {
     let disk = start(&["read throttle 2MiB/s", "write throttle 500/s"]);
     let bytes_per_s = rate(disk.device(), |file, n| read_block(file, n % 4096 * 4096)) * BLOCK_BYTES as f64;
     let wanted = 2.0 * MIB as f64;
-    assert!(
-        (bytes_per_s / wanted - 1.0).abs() < 0.1,
-        "{bytes_per_s} of {wanted} bytes/s"
-    );
+    assert!(bytes_per_s < wanted * 1.1, "{bytes_per_s} of {wanted} bytes/s");
+    in_time(bytes_per_s > wanted * 0.9, || {
+        format!("{bytes_per_s} of {wanted} bytes/s")
+    })?;
     let per_s = rate(disk.device(), |file, n| write_block(file, n % 4096 * 4096));
-    assert!((per_s / 500.0 - 1.0).abs() < 0.1, "{per_s} of 500 writes/s");
-    Ok(())
+    assert!(per_s < 550.0, "{per_s} of 500 writes/s");
+    in_time(per_s > 450.0, || format!("{per_s} of 500 writes/s"))
 }
 
 /// Requests per second of 8 threads over one second, without those in flight at the end.
@@ -484,7 +519,7 @@ fn rate(path: &Path, request: fn(&File, u64) -> io::Result<Duration>) -> f64 {
     done.load(Relaxed) as f64
 }
 
-fn errors_reach_the_reader_by_name() -> Result<(), String> {
+fn errors_reach_the_reader_by_name() -> Outcome {
     let names = [
         ("EIO", libc::EIO),
         ("ENOSPC", libc::ENOSPC),
@@ -513,30 +548,36 @@ fn errors_reach_the_reader_by_name() -> Result<(), String> {
     Ok(())
 }
 
-fn offset_and_time_window_select() -> Result<(), String> {
+fn offset_and_time_window_select() -> Outcome {
     let disk = start(&["read constant 20ms offset 1MiB..2MiB from 200ms until 500ms"]);
     let (file, start_ns) = (open(&disk), disk.start_mono_ns());
-    let slow = |offset| read_block(&file, offset).unwrap() >= ms(20);
-    assert!(!slow(MIB), "before the window");
+    let hits = || disk.stats().faults[0].hits;
+    let read = |offset| read_block(&file, offset).unwrap();
     let wait_until = |at_ms: u64| {
         let left_ns = (start_ns + at_ms * 1_000_000).saturating_sub(mono_ns());
         thread::sleep(Duration::from_nanos(left_ns));
     };
+    read(MIB);
+    let before = hits();
+    in_time(mono_ns() < start_ns + 200_000_000, || {
+        "the first read came after 200 ms".into()
+    })?;
+    assert_eq!(before, 0, "hit before the window");
     wait_until(200);
-    assert!(slow(MIB) && slow(2 * MIB - 4096));
-    let outside: Vec<_> = [0, MIB - 4096, 2 * MIB]
-        .iter()
-        .map(|offset| read_block(&file, *offset).unwrap())
-        .collect();
-    assert!(median(outside) < ms(10));
-    assert_eq!(disk.stats().faults[0].hits, 2);
+    let inside = [read(MIB), read(2 * MIB - 4096)];
+    [0, MIB - 4096, 2 * MIB].map(read);
+    in_time(mono_ns() < start_ns + 500_000_000, || {
+        "the reads took 300 ms".into()
+    })?;
+    assert!(inside.iter().all(|latency| *latency >= ms(20)), "{inside:?}");
+    assert_eq!(hits(), 2);
     wait_until(500);
-    assert!(!slow(MIB), "after the window");
-    assert_eq!(disk.stats().faults[0].hits, 2);
+    read(MIB);
+    assert_eq!(hits(), 2, "hit after the window");
     Ok(())
 }
 
-fn flush_fault_delays_fsync() -> Result<(), String> {
+fn flush_fault_delays_fsync() -> Outcome {
     let disk = start(&["flush constant 30ms"]);
     let file = open(&disk);
     let before = disk.stats().flushes;
@@ -544,16 +585,16 @@ fn flush_fault_delays_fsync() -> Result<(), String> {
     file.sync_all().unwrap();
     assert!(begin.elapsed() >= ms(30));
     assert_eq!(disk.stats().flushes - before, 1);
-    assert!(read_block(&file, 0).unwrap() < ms(30));
-    Ok(())
+    let read = read_block(&file, 0).unwrap();
+    in_time(read < ms(30), || format!("a read took {read:?}"))
 }
 
 /// mkfs, mount, a file, and the bytes are there again on a second disk over the same backing file.
-fn file_system_and_backing_file() -> Result<(), String> {
+fn file_system_and_backing_file() -> Outcome {
     let mkfs = ["/sbin/mkfs.ext4", "/usr/sbin/mkfs.ext4"]
         .into_iter()
         .find(|path| Path::new(path).exists());
-    let mkfs = mkfs.ok_or("skipped: needs mkfs.ext4")?;
+    let mkfs = mkfs.ok_or_else(|| Trouble::Skip("skipped: needs mkfs.ext4".into()))?;
     let dir = tempfile::tempdir().unwrap();
     let mounted = dir.path().join("mounted");
     fs::create_dir(&mounted).unwrap();
@@ -610,7 +651,7 @@ fn wait_for(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-fn stop_answers_waiting_requests_at_once() -> Result<(), String> {
+fn stop_answers_waiting_requests_at_once() -> Outcome {
     let disk = start(&["read constant 60s"]);
     let path = disk.device().to_owned();
     let (tell, told) = mpsc::channel();
@@ -652,7 +693,7 @@ fn disk_threads() -> Vec<String> {
         .collect()
 }
 
-fn stop_leaves_nothing_behind() -> Result<(), String> {
+fn stop_leaves_nothing_behind() -> Outcome {
     wait_for("earlier disks to end", || disk_threads().is_empty());
     let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
     let before = descriptors();
@@ -706,7 +747,7 @@ fn child() -> ExitCode {
     }
 }
 
-fn killed_while_open_gives_errors_then_goes() -> Result<(), String> {
+fn killed_while_open_gives_errors_then_goes() -> Outcome {
     let (mut child, path) = spawn_child("read constant 60s");
     let process = child.id();
     let file = open_path(&path);
@@ -724,7 +765,7 @@ fn killed_while_open_gives_errors_then_goes() -> Result<(), String> {
 }
 
 /// Dirty pages of the device at the moment of the kill, and only the dying process has it open.
-fn killed_with_dirty_pages_ends() -> Result<(), String> {
+fn killed_with_dirty_pages_ends() -> Outcome {
     let (mut child, path) = spawn_child("write constant 200ms");
     let process = child.id();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
@@ -743,7 +784,7 @@ fn killed_with_dirty_pages_ends() -> Result<(), String> {
     Ok(())
 }
 
-fn serve_prints_the_device_first() -> Result<(), String> {
+fn serve_prints_the_device_first() -> Outcome {
     let faults = vec!["read constant 1ms".to_owned()];
     let options = Options {
         size: "4MiB".into(),
@@ -776,7 +817,7 @@ fn serve_prints_the_device_first() -> Result<(), String> {
     Ok(())
 }
 
-fn mistakes_are_said_in_words() -> Result<(), String> {
+fn mistakes_are_said_in_words() -> Outcome {
     let text = |config| Slowdisk::start(config).err().expect("an error").to_string();
     let size = text(Config {
         size_bytes: 5000,
