@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from whodisk import words
-from whodisk.findings import Evidence, Finding, Verdict
+from whodisk.findings import Caveat, Evidence, Finding, Verdict
 from whodisk.types import Cell
 
 STYLES = {
@@ -40,8 +40,22 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
         for c in verdict.cleared
     ]
     _lines("Cleared", cleared, out)
-    _lines("Cannot be excluded", [f"{c.what}: {c.because}" for c in verdict.cannot_exclude], out)
+    _lines("Cannot be excluded", _caveats(verdict.cannot_exclude), out)
     _lines("Next", verdict.next_steps, out)
+
+
+def _caveats(caveats: list[Caveat]) -> list[str]:
+    """One line each; what shares its reason shares a line (the report and the JSON spell everything out)."""
+    by_reason: dict[str, list[Caveat]] = {}
+    for caveat in caveats:
+        by_reason.setdefault(caveat.because.split(";")[0], []).append(caveat)
+    lines = []
+    for reason, group in by_reason.items():
+        if len(group) == 1:
+            lines.append(f"{group[0].what}: {group[0].because}")
+        else:
+            lines.append(f"{'; '.join(c.what for c in group)}: {reason}")
+    return lines
 
 
 def _time(verdict: Verdict, out: Console) -> None:
