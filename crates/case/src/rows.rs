@@ -60,9 +60,9 @@ pub struct BlockRow {
     pub cmd_flags: u32,
     /// Kernel dev_t of the disk: `major << 20 | minor`.
     pub device: u32,
-    /// Submitting process.
+    /// Submitting process; -1 = not observed (flush machinery, begun before the recording).
     pub pid: i32,
-    /// Submitting thread.
+    /// Submitting thread; -1 = not observed.
     pub tid: i32,
     /// Completed-by vector (Linux irq number); -1 = none or not observed.
     pub vector: i32,

@@ -368,7 +368,10 @@ impl Drain {
 
 /// Room for what usually comes until the next hand-over: growing would copy it again and again.
 fn empty() -> Drained {
-    Drained { requests: Vec::with_capacity(2 * HANDOVER_REQUESTS), merges: Vec::new() }
+    Drained {
+        requests: Vec::with_capacity(2 * HANDOVER_REQUESTS),
+        merges: Vec::new(),
+    }
 }
 
 fn summarize(summary: Summary, counted: &Counted, received: u64, written: Written) -> Summary {

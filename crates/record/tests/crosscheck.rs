@@ -16,16 +16,26 @@ struct KernelTracer {
 fn tracefs() -> Option<&'static Path> {
     let path = Path::new("/sys/kernel/tracing");
     if !path.join("current_tracer").exists() {
-        let mount = std::process::Command::new("mount").args(["-t", "tracefs", "nodev"]).arg(path).status();
+        let mount = std::process::Command::new("mount")
+            .args(["-t", "tracefs", "nodev"])
+            .arg(path)
+            .status();
         mount.ok()?;
     }
     let tracers = std::fs::read_to_string(path.join("available_tracers")).ok()?;
-    tracers.split_whitespace().any(|name| name == "blk").then_some(path)
+    tracers
+        .split_whitespace()
+        .any(|name| name == "blk")
+        .then_some(path)
 }
 
 impl KernelTracer {
     fn start(tracefs: &Path, device: &str) -> KernelTracer {
-        let settings = [("trace_clock", "mono"), ("buffer_size_kb", "65536"), ("current_tracer", "blk")];
+        let settings = [
+            ("trace_clock", "mono"),
+            ("buffer_size_kb", "65536"),
+            ("current_tracer", "blk"),
+        ];
         for (file, value) in settings.into_iter().chain([("trace", ""), ("tracing_on", "1")]) {
             std::fs::write(tracefs.join(file), value).unwrap();
         }
@@ -50,7 +60,9 @@ fn events(text: &str, device: u32, kind: &str) -> HashMap<u64, Vec<u64>> {
     let mut found: HashMap<u64, Vec<u64>> = HashMap::new();
     for line in text.lines() {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let Some(at) = fields.iter().position(|field| *field == number) else { continue };
+        let Some(at) = fields.iter().position(|field| *field == number) else {
+            continue;
+        };
         if at == 0 || fields.get(at + 1) != Some(&kind) {
             continue;
         }
@@ -86,7 +98,12 @@ fn issues_and_completions_agree_with_the_kernels_tracer() {
         let mut apart_ns: Vec<u64> = Vec::new();
         for row in &reads {
             let at = moment(row);
-            let nearest = kernel.get(&row.sector_512).into_iter().flatten().map(|ns| ns.abs_diff(at)).min();
+            let nearest = kernel
+                .get(&row.sector_512)
+                .into_iter()
+                .flatten()
+                .map(|ns| ns.abs_diff(at))
+                .min();
             apart_ns.push(nearest.unwrap_or_else(|| panic!("{kind}: the kernel has no {row:?}")));
         }
         apart_ns.sort_unstable();
