@@ -21,11 +21,17 @@ help: ## show this list
 prerequisites:
 	@scripts/prerequisites.sh
 
-# Everything that `.venv/bin/whodisk` needs, from nothing. One cargo build, one profile.
 .PHONY: build
 build: prerequisites venv ## build the binary and install `whodisk` into .venv
-	PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --target $(TARGET) --quiet
+	cargo build --release -p whodisk-agent
+	@scripts/install.sh $(AGENT)
 	@echo "built: $(VENV)/bin/whodisk"
+
+# Tests bring dependencies of their own, which changes features of shared ones: build all at once, not twice.
+.PHONY: build-all
+build-all: prerequisites venv
+	cargo build --release --workspace --all-targets
+	@scripts/install.sh $(AGENT)
 
 .PHONY: venv
 venv: $(VENV)/.requirements
@@ -44,7 +50,7 @@ packages-demo packages-test packages-bpf: packages-%:
 	@scripts/packages.sh $*
 
 .PHONY: test
-test: packages-test build ## all tests; prints what was skipped and why
+test: packages-test build-all ## all tests; prints what was skipped and why
 	cargo test --release --workspace
 	$(PYTHON) -m pytest
 
@@ -53,7 +59,7 @@ bench: packages-test build ## benchmarks side by side with their peers
 	$(PYTHON) benches/run.py
 
 .PHONY: lint
-lint: build ## rustfmt, clippy, ruff, mypy: warnings are errors
+lint: prerequisites venv ## rustfmt, clippy, ruff, mypy: warnings are errors
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
 	$(VENV)/bin/ruff check .
