@@ -1,8 +1,8 @@
 // Block requests: one record per request, joined in the kernel and sent when it completes.
 //
-// A request's facts gather in a slot. Slots are a direct-mapped table indexed by a hash of the request's
-// address; a slot is taken at the first event of a request and given back when its record is sent. Two
-// requests in flight that want the same slot are rare; the later one lives in a hash map.
+// A request's facts gather in a slot. Requests are a fixed pool, so a slot belongs to one request (address) for the
+// whole recording, and is active from its first event until its record is sent. The table has two places for each
+// hash; a request that finds both taken lives in a hash map, which is slower.
 // All times are bpf_ktime_get_ns() = CLOCK_MONOTONIC.
 #include "../bpf/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -11,7 +11,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define SLOTS_LOG2 14
+#define SLOTS_LOG2 15
 #define BIOS_LOG2 16
 #define CPUS_MAX 1024
 #define SOFTIRQS_MAX 10
@@ -23,6 +23,7 @@ char LICENSE[] SEC("license") = "GPL";
 // Set by the loader before attaching.
 const volatile s32 join_tgid = 0;
 const volatile u32 ring_records = 1; // length of a CPU's ring, a power of two
+const volatile bool weakly_ordered = 1; // this CPU may reorder stores
 const volatile bool start_at_getrq = 0; // this kernel has no block_io_start (before 6.5)
 const volatile u64 sym_bio_chain_endio = 0;
 const volatile u64 sym_iomap_dio_bio_end_io = 0;
@@ -56,7 +57,7 @@ u64 counters[COUNTERS] SEC(".bss.counters");
 // What is known of a request in flight; meaning of the fields: case::rows::BlockRow. Two cache lines, because a
 // request often completes on another CPU than it was issued on, and every line then has to travel.
 struct slot {
-	u64 request; // 0 = free
+	u64 request; // whose slot it is; 0 = nobody's yet
 	u64 queue_ns;
 	u64 start_ns;
 	u64 insert_ns;
@@ -79,7 +80,7 @@ struct slot {
 	u64 comm[2];
 	u64 op_id;
 	u64 merge_key; // 0, or what merge records of this request carry
-	u64 pad2;
+	u64 active; // between the first event and the last
 };
 
 // What goes to user space; the twins are in layout.rs.
@@ -214,9 +215,9 @@ static __always_inline struct cpu_state *this_cpu(void)
 	return &cpus[bpf_get_smp_processor_id() & (CPUS_MAX - 1)];
 }
 
-static __always_inline struct slot *slot_place(u64 key)
+static __always_inline struct slot *slot_place(u64 key, u32 way)
 {
-	u32 index = hash(key, SLOTS_LOG2);
+	u32 index = hash(key, SLOTS_LOG2) ^ way;
 
 	return bpf_map_lookup_elem(&slots, &index);
 }
@@ -224,44 +225,61 @@ static __always_inline struct slot *slot_place(u64 key)
 static __always_inline struct slot *slot_find(struct request *rq)
 {
 	u64 key = (u64)rq;
-	struct slot *slot = slot_place(key);
+	struct slot *slot = slot_place(key, 0);
 
 	if (slot && slot->request == key)
-		return slot;
+		return slot->active ? slot : NULL;
+	slot = slot_place(key, 1);
+	if (slot && slot->request == key)
+		return slot->active ? slot : NULL;
 	return bpf_map_lookup_elem(&overflow, &key);
+}
+
+// The slot that belongs to a request, or one that from now on does. A locked instruction only the first time: it would
+// wait for the cache line, and for every store before it.
+static __always_inline bool slot_belongs(struct slot *slot, u64 key)
+{
+	if (!slot)
+		return 0;
+	if (slot->request == key)
+		return 1;
+	return slot->request == 0 && __sync_val_compare_and_swap(&slot->request, 0, key) == 0;
 }
 
 static __always_inline struct slot *slot_overflow(u64 key)
 {
+	struct slot *slot = bpf_map_lookup_elem(&overflow, &key);
 	static const struct slot empty;
 
+	if (slot)
+		return slot;
 	if (bpf_map_update_elem(&overflow, &key, &empty, BPF_ANY)) {
 		count(MAP_FULL, 1);
 		return NULL;
 	}
 	count(OVERFLOW, 1);
-	struct slot *slot = bpf_map_lookup_elem(&overflow, &key);
+	slot = bpf_map_lookup_elem(&overflow, &key);
 	if (slot)
 		slot->request = key;
 	return slot;
 }
 
-// Takes a slot for a request that has none. The caller fills in who and when.
+// Makes a request's slot active. The caller fills in who and when.
 static __always_inline struct slot *slot_take(struct request *rq)
 {
 	u64 key = (u64)rq;
-	struct slot *slot = slot_place(key);
+	struct slot *slot = slot_place(key, 0);
 
-	if (!slot)
-		return NULL;
-	if (__sync_val_compare_and_swap(&slot->request, 0, key) != 0) {
-		if (slot->request == key)
-			count(NO_COMPLETE, 1);
-		else
+	if (!slot_belongs(slot, key)) {
+		slot = slot_place(key, 1);
+		if (!slot_belongs(slot, key))
 			slot = slot_overflow(key);
 		if (!slot)
 			return NULL;
 	}
+	if (slot->active)
+		count(NO_COMPLETE, 1);
+	slot->active = 1;
 	slot->queue_ns = 0;
 	slot->insert_ns = 0;
 	slot->issue_first_ns = 0;
@@ -279,9 +297,8 @@ static __always_inline void slot_release(struct slot *slot, struct request *rq)
 {
 	u64 key = (u64)rq;
 
-	if (slot == slot_place(key))
-		slot->request = 0;
-	else
+	slot->active = 0;
+	if (slot != slot_place(key, 0) && slot != slot_place(key, 1))
 		bpf_map_delete_elem(&overflow, &key);
 }
 
@@ -500,11 +517,10 @@ int BPF_PROG(block_io_start, struct request *rq)
 {
 	if (!recording)
 		return 0;
+	u64 now = bpf_ktime_get_ns();
 	struct slot *slot = slot_take(rq);
 	if (!slot)
 		return 0;
-	u64 now = bpf_ktime_get_ns();
-
 	slot->start_ns = now;
 	slot->queue_ns = take_queue_ns(rq, now);
 	slot->cmd_flags = rq->cmd_flags;
@@ -618,7 +634,7 @@ static __always_inline void set_interrupt(struct block_record *record)
 	record->vector = vector;
 }
 
-static __always_inline void send(struct slot *slot)
+static __always_inline void send(struct slot *slot, u64 now)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct ring_ends *ends = bpf_map_lookup_elem(&ring_ends, &cpu);
@@ -635,11 +651,16 @@ static __always_inline void send(struct slot *slot)
 		count(RING_FULL, 1);
 		return;
 	}
-	record->complete_ns = bpf_ktime_get_ns();
+	record->complete_ns = now;
 	record->complete_cpu = cpu;
 	record->slot = *slot;
 	set_interrupt(record);
-	__sync_lock_test_and_set(&ends->head, head + 1); // not before the record is there
+	// Not before the record is there. x86 keeps the order of stores by itself; a locked instruction would wait
+	// until the record's cache lines have come.
+	if (weakly_ordered)
+		__sync_lock_test_and_set(&ends->head, head + 1);
+	else
+		*(volatile u64 *)&ends->head = head + 1;
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -647,6 +668,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, u8 status, u32 bytes)
 {
 	if (!recording)
 		return 0;
+	u64 now = bpf_ktime_get_ns();
 	struct slot *slot = slot_find(rq);
 	if (!slot) {
 		count(NO_STATE, 1);
@@ -666,7 +688,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, u8 status, u32 bytes)
 		count(OWN_REQUESTS, 1);
 		count(OWN_BYTES, slot->size_bytes);
 	} else {
-		send(slot);
+		send(slot, now);
 	}
 	slot_release(slot, rq);
 	return 0;
@@ -738,7 +760,7 @@ int BPF_PROG(softirq_exit)
 
 #define SLOTS_PER_RUN 1024
 
-// Run by user space, never attached: frees slots whose requests the kernel has freed, which means that their
+// Run by user space, never attached: ends slots whose requests the kernel has freed, which means that their
 // completion passed unseen. args[0] is the first slot of SLOTS_PER_RUN.
 SEC("raw_tp/release_stale")
 int release_stale(struct bpf_raw_tracepoint_args *ctx)
@@ -749,13 +771,13 @@ int release_stale(struct bpf_raw_tracepoint_args *ctx)
 		u32 index = (first + i) & ((1 << SLOTS_LOG2) - 1);
 		struct slot *slot = bpf_map_lookup_elem(&slots, &index);
 
-		if (!slot || !slot->request)
+		if (!slot || !slot->active)
 			continue;
 		u64 key = slot->request;
 		if (BPF_CORE_READ((struct request *)key, ref.counter) > 0)
 			continue;
-		// It may have completed, or even begun anew, just now.
-		if (__sync_val_compare_and_swap(&slot->request, key, 0) == key)
+		// It may have completed just now.
+		if (__sync_val_compare_and_swap(&slot->active, 1, 0) == 1)
 			count(NO_COMPLETE, 1);
 	}
 	return 0;

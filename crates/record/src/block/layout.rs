@@ -28,7 +28,7 @@ pub struct Slot {
     pub comm: [u8; 16],
     pub op_id: u64,
     pub merge_key: u64,
-    pub pad2: u64,
+    pub active: u64,
 }
 
 /// A finished (or, at the end of a recording, an open) request.

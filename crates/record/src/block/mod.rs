@@ -44,7 +44,7 @@ static OBJECT: &[u8] = include_bytes_aligned!("block.bpf.o");
 const CPUS_MAX: u32 = 1024;
 
 /// Slots of the table of requests in flight (`SLOTS_LOG2`), and how many one run of [`RELEASE_STALE`] looks at.
-const SLOTS: u64 = 1 << 14;
+const SLOTS: u64 = 1 << 15;
 const SLOTS_PER_RUN: usize = 1024;
 
 /// The program that is run, not attached.
@@ -257,7 +257,7 @@ impl BlockProbe {
         counts
     }
 
-    /// Gives back the slots of requests whose completion passed unseen (the kernel has freed the request), so that
+    /// Ends the slots of requests whose completion passed unseen (the kernel has freed the request), so that
     /// what is in the table is in flight; they are counted as `no_complete`.
     pub fn release_stale(&self) -> Result<(), RecordError> {
         let program = self
@@ -287,7 +287,7 @@ impl BlockProbe {
         let slots = in_table
             .chain(in_overflow)
             .filter_map(|bytes| layout::read::<Slot>(&bytes));
-        let open = slots.filter(|slot| slot.request != 0 && slot.own == 0);
+        let open = slots.filter(|slot| slot.active != 0 && slot.own == 0);
         Ok(open.map(Slot::open_record).collect())
     }
 
@@ -368,6 +368,7 @@ fn load_object(
         .map_max_entries("ring_ends", cpus)
         .map_max_entries("ring", cpus * length)
         .override_global("ring_records", &length, true)
+        .override_global("weakly_ordered", &u8::from(!cfg!(target_arch = "x86_64")), true)
         .override_global("join_tgid", &tgid, true)
         .override_global("start_at_getrq", &start_at_getrq, true)
         .override_global("sym_bio_chain_endio", &chain, true)
