@@ -222,8 +222,8 @@ impl Recording {
                     self.ended = Some(status);
                     return;
                 }
-                Change::Stopped(signal) => note(dir, pid, &format!("stopped by signal {signal}")),
-                Change::Continued => note(dir, pid, "continued"),
+                Change::Stopped(signal) => note(dir, pid, "stopped", &format!("by signal {signal}")),
+                Change::Continued => note(dir, pid, "continued", ""),
             }
         }
     }
@@ -356,10 +356,10 @@ fn with_advice(failure: &Failure, case: &Path) -> Failure {
 }
 
 /// Notes in the case what became of the observed process.
-fn note(dir: &CaseDir, pid: i32, detail: &str) {
+fn note(dir: &CaseDir, pid: i32, kind: &str, detail: &str) {
     let row = EventRow {
         time_ns: monotonic_ns() as i64,
-        kind: "signal".into(),
+        kind: kind.into(),
         subject: format!("process {pid}"),
         detail: detail.into(),
     };

@@ -342,7 +342,7 @@ pub struct LossRow {
 pub struct EventRow {
     /// Moment (as for losses).
     pub time_ns: i64,
-    /// `error`, `requeue`, `timeout`, `reset`, `setting`, `signal`, ...
+    /// `error`, `requeue`, `timeout`, `reset`, `setting`, `stopped`, `continued`, ...
     pub kind: String,
     /// Device or other subject.
     pub subject: String,

@@ -274,14 +274,19 @@ impl<'a> AppSide<'a> {
         let mut gaps = Vec::new();
         for worker in &self.workers {
             out.counts.threads_with_dropped_gaps += u64::from(worker.silences.dropped_below_ns().is_some());
-            gaps.extend(worker.silences.gaps().into_iter().map(|silence| GapRow {
-                layer: Layer::App,
-                tid: worker.about.tid.unwrap_or(0),
-                comm: worker.comm,
-                start_ns: out.case_ns(silence.start_ns.max(out.start_ns)),
-                duration_ns: silence.duration_after(out.start_ns) as i64,
-                state: "unobserved".into(),
-                meant_busy: true,
+            gaps.extend(worker.silences.gaps().into_iter().map(|silence| {
+                GapRow {
+                    layer: Layer::App,
+                    tid: worker.about.tid.unwrap_or(0),
+                    comm: worker.comm,
+                    start_ns: out.case_ns(silence.start_ns.max(out.start_ns)),
+                    duration_ns: silence.duration_after(out.start_ns) as i64,
+                    state: out
+                        .stops
+                        .state(worker.about.pid, silence.start_ns, silence.duration_ns)
+                        .into(),
+                    meant_busy: true,
+                }
             }));
         }
         gaps

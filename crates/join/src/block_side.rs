@@ -19,6 +19,7 @@ const THREADS_MAX: usize = 1 << 14;
 const THREAD_IDLE_NS: u64 = 10_000_000_000;
 
 struct Foreign {
+    pid: i32,
     comm: Option<NameId>,
     silences: Thread,
 }
@@ -276,6 +277,7 @@ impl<'a> BlockSide<'a> {
             self.foreign_max = THREADS_MAX.max(2 * self.foreign.len());
         }
         let thread = self.foreign.entry(row.tid).or_insert_with(|| Foreign {
+            pid: row.pid,
             comm,
             silences: Thread::new(Intent::Presumed),
         });
@@ -331,14 +333,19 @@ impl<'a> BlockSide<'a> {
         let mut gaps = Vec::new();
         for (tid, thread) in &self.foreign {
             out.counts.threads_with_dropped_gaps += u64::from(thread.silences.dropped_below_ns().is_some());
-            gaps.extend(thread.silences.gaps().into_iter().map(|silence| GapRow {
-                layer: Layer::Block,
-                tid: *tid,
-                comm: thread.comm,
-                start_ns: out.case_ns(silence.start_ns.max(out.start_ns)),
-                duration_ns: silence.duration_after(out.start_ns) as i64,
-                state: "unobserved".into(),
-                meant_busy: false,
+            gaps.extend(thread.silences.gaps().into_iter().map(|silence| {
+                GapRow {
+                    layer: Layer::Block,
+                    tid: *tid,
+                    comm: thread.comm,
+                    start_ns: out.case_ns(silence.start_ns.max(out.start_ns)),
+                    duration_ns: silence.duration_after(out.start_ns) as i64,
+                    state: out
+                        .stops
+                        .state(Some(thread.pid), silence.start_ns, silence.duration_ns)
+                        .into(),
+                    meant_busy: false,
+                }
             }));
         }
         Ok(gaps)

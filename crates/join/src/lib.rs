@@ -19,6 +19,7 @@ mod pipeline_tests;
 mod reorder;
 mod sealing;
 mod stages;
+mod stops;
 mod stream;
 #[cfg(test)]
 mod testing;

@@ -12,6 +12,7 @@ use crate::children::{Child, Children};
 use crate::kernel::CmdFlags;
 use crate::reorder::{Plan, Scan, STRAGGLERS_MAX};
 use crate::stages::block_entry_ns;
+use crate::stops::Stops;
 use crate::stream::Stream;
 use case::raw::Truncation;
 use case::rows::{AppRow, BlockMergeRow, BlockRow};
@@ -100,6 +101,8 @@ pub struct Inputs<'a> {
     /// Whether the recording saw interrupts, so that their absence means something. `None` if nobody
     /// wrote it down (a killed recorder): then they were watched if any request has one.
     pub interrupts_watched: Option<bool>,
+    /// When the observed process was stopped.
+    pub stops: Stops,
 }
 
 /// What the join counted.
@@ -329,6 +332,7 @@ pub(crate) struct Out<'o> {
     pub(crate) names: &'o mut Names,
     pub(crate) sink: &'o mut dyn Sink,
     pub(crate) start_ns: u64,
+    pub(crate) stops: &'o Stops,
     pub(crate) host: Option<NameId>,
     pub(crate) counts: Counts,
     device_names: &'o BTreeMap<u32, String>,
@@ -344,6 +348,7 @@ impl<'o> Out<'o> {
             names,
             sink,
             start_ns: inputs.start_ns,
+            stops: &inputs.stops,
             device_names: &inputs.devices,
             devices: HashMap::new(),
             counts: Counts {

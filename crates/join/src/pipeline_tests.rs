@@ -45,6 +45,7 @@ fn inputs<'a>(
         devices: BTreeMap::from([(8 << 20, "sda".into())]),
         cmd_flags: CmdFlags::of_kernel("6.18.44"),
         interrupts_watched: Some(true),
+        stops: Default::default(),
     }
 }
 

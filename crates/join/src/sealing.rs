@@ -1,6 +1,7 @@
 //! From the directory of a recorded or crashed case to a sealed one.
 use crate::kernel::CmdFlags;
 use crate::pipeline::{self, Counts, Inputs, Progress, StreamEnd, Worker};
+use crate::stops::Stops;
 use crate::stream::{FileStream, Stream};
 use case::meta::{CaseMeta, LayerMeta, Phase, State, SystemMeta, Unseen};
 use case::raw::{RawReader, RawRow};
@@ -73,7 +74,7 @@ pub fn seal(case_dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<SealS
         .map(|loss| loss.end_ns)
         .chain(events.iter().map(|event| event.time_ns))
         .max();
-    let inputs = raw.inputs(&meta, &system, noted_ns);
+    let inputs = raw.inputs(&meta, &system, noted_ns, &events);
 
     let mut writer = SealWriter::create(case_dir)?;
     for layer in raw.layers() {
@@ -215,7 +216,13 @@ impl Raw {
         app.into_iter().chain(block).collect()
     }
 
-    fn inputs<'a>(&'a self, meta: &CaseMeta, system: &SystemMeta, noted_ns: Option<i64>) -> Inputs<'a> {
+    fn inputs<'a>(
+        &'a self,
+        meta: &CaseMeta,
+        system: &SystemMeta,
+        noted_ns: Option<i64>,
+        events: &[EventRow],
+    ) -> Inputs<'a> {
         let start_ns = meta.clock.start_ns;
         let recorded_ns = meta.duration_ns.map(|ns| start_ns.saturating_add_signed(ns));
         let noted_ns = noted_ns.and_then(|ns| u64::try_from(ns).ok());
@@ -248,6 +255,7 @@ impl Raw {
                 .probes
                 .get(BlockRow::PROBE)
                 .map(|probe| probe.attached.iter().any(|hook| hook.contains(INTERRUPT_HOOK))),
+            stops: Stops::of(events, recorded_ns.or(noted_ns).unwrap_or(u64::MAX)),
         }
     }
 

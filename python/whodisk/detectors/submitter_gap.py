@@ -29,6 +29,11 @@ APP = STAGES.index("app")
 #: A silence shorter than the case keeps in its table is not seen at all (DESIGN 5).
 SHORTEST_GAP_NS = 1_000_000
 
+#: State of a silence during which the process was seen stopped.
+STOPPED = "stopped"
+#: A process that was seen stopped could not do what it meant, whatever that was.
+MEANT = f"(meant_busy OR state = '{STOPPED}')"
+
 
 @dataclass
 class Gaps:
@@ -59,7 +64,7 @@ def gaps_sql(context: Context, meant_busy: bool) -> str:
     survey = context.survey
     return f"""SELECT tid, comm, start_ns, duration_ns, state
 FROM gaps
-WHERE layer = '{context.layer}' AND {"meant_busy" if meant_busy else "NOT meant_busy"}
+WHERE layer = '{context.layer}' AND {MEANT if meant_busy else f"NOT {MEANT}"}
   AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}
 ORDER BY start_ns, tid"""
 
@@ -72,13 +77,16 @@ def _gaps(context: Context, meant_busy: bool) -> Gaps:
 
 
 def run(context: Context) -> Result:
-    """One candidate for all silences of the workload's threads, or an observed line."""
+    """One candidate for the silences in which the workload was seen stopped, one for all others."""
     result = Result()
     typical_ns = context.survey.quantile_ns(context.survey.strata, 0.5)
     every = _gaps(context, meant_busy=True)
     long = every.duration_ns >= max(ORDINARY_WAIT_NS, 4 * typical_ns)
-    if long.any():
-        result.candidates.append(_candidate(context, every.pick(long), int((~long).sum()), typical_ns))
+    # Where the stop itself was seen, nothing is left to infer: those silences are judged by themselves.
+    stopped = long & (every.state == STOPPED)
+    for chosen in (stopped, long & ~stopped):
+        if chosen.any():
+            result.candidates.append(_candidate(context, every.pick(chosen), int((~long).sum()), typical_ns))
     _presumed(context, result, typical_ns)
     return result
 
@@ -213,8 +221,13 @@ def _p_value(context: Context, gaps: Gaps, waits: Waits, shorter: int) -> float:
     """Silences must not be natural, and where operations waited, they must have waited in silences.
 
     Natural holes between operations: a tail of index 1 from the shortest silence that the table keeps
-    (`shorter` ones were left aside). Both tests have to reject, so the larger p counts.
+    (`shorter` ones were left aside). Both tests have to reject, so the larger p counts. Silences in which
+    the process was seen stopped: each stop lies in a silence by chance as often as silences cover the time.
     """
+    if set(gaps.state) == {STOPPED}:
+        return _covered(context, gaps) ** (
+            int(episodes(gaps.start_ns, gaps.start_ns + gaps.duration_ns).max()) + 1
+        )
     total = len(gaps) + shorter
     times = gaps.duration_ns / SHORTEST_GAP_NS
     gap = max(1.0, float(times.min()))
@@ -232,12 +245,23 @@ def _p_value(context: Context, gaps: Gaps, waits: Waits, shorter: int) -> float:
     )
 
 
+def _covered(context: Context, gaps: Gaps) -> float:
+    """Part of the judged time that silences cover; overlapping ones count once."""
+    numbers = episodes(gaps.start_ns, gaps.start_ns + gaps.duration_ns)
+    covered_ns = 0
+    for number in range(int(numbers.max()) + 1):
+        mine = numbers == number
+        ends = gaps.start_ns[mine] + gaps.duration_ns[mine]
+        covered_ns += int(ends.max()) - int(gaps.start_ns[mine].min())
+    return min(1.0, covered_ns / max(1, context.survey.span_ns))
+
+
 def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: Waits, context: Context) -> str:
     times = int(numbers.max()) + 1
     each = words.duration(float(np.median(gaps.duration_ns)))
     text = (
         f"{_threads(gaps)} {'was' if _thread_count(gaps) == 1 else 'were'} silent {words.things(times, 'time')} for "
-        f"{words.duration(silent_ns)} in all (typically {each}): nothing was in flight although the workload meant it"
+        f"{words.duration(silent_ns)} in all (typically {each}){_seen(gaps)}: nothing was in flight although the workload meant it"
     )
     late = int(waits.explained.sum())
     if late:
@@ -247,6 +271,10 @@ def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: Waits, context: Con
             f"{words.duration(reap_ns)} to be taken"
         )
     return text + "."
+
+
+def _seen(gaps: Gaps) -> str:
+    return ", stopped by a signal" if set(gaps.state) == {STOPPED} else ""
 
 
 def _thread_count(gaps: Gaps) -> int:
@@ -265,13 +293,18 @@ def _states(gaps: Gaps) -> str:
 
 
 def _remedy(gaps: Gaps) -> str:
+    if set(gaps.state) == {STOPPED}:
+        return (
+            "Find out who stops the process (SIGSTOP, a debugger, a job control shell, a freezer); `strace -f -e "
+            "trace=none -p PID` or auditd shows the sender. The storage below only waited for it."
+        )
     if set(gaps.state) == {"unobserved"}:
         return (
             "Look above the storage: the thread was stopped, waiting for a lock or for a CPU. What it did was not "
             "observed; `perf sched record`, or a recording with a scheduler probe, tells stopped, runnable and "
             "blocked apart."
         )
-    return "Look above the storage: " + _states(gaps) + " is what the scheduler says the thread was."
+    return "Look above the storage: " + _states(gaps) + " is what the thread was seen to be."
 
 
 def _evidence(context: Context) -> list[Evidence]:
@@ -290,7 +323,7 @@ def _evidence(context: Context) -> list[Evidence]:
 FROM {layer}_ops AS o
 JOIN gaps AS g ON g.tid = o.tid AND g.layer = '{layer}'
 WHERE o.reap_ns > {SHORTEST_GAP_NS // 2} AND o.start_ns < g.start_ns AND o.start_ns + o.latency_ns > g.start_ns + g.duration_ns / 2
-  AND g.meant_busy AND g.start_ns >= {survey.begin_ns} AND g.start_ns < {survey.end_ns}
+  AND {MEANT} AND g.start_ns >= {survey.begin_ns} AND g.start_ns < {survey.end_ns}
 ORDER BY o.reap_ns DESC, o.op_id LIMIT 10""",
     )
     return [silences, waiting]
@@ -301,7 +334,7 @@ DETECTOR = Detector(
     needs=("gaps.tid", "gaps.start_ns", "gaps.duration_ns", "gaps.meant_busy", "judged.latency_ns"),
     needs_stages=(),
     null_model="silences are the natural tail (index 1) of the holes between operations, or late operations have "
-    "nothing to do with them (circular shift)",
+    "nothing to do with them (circular shift); where the process was seen stopped: stops fall into silences by chance",
     smallest_effect="5 % of the submitters' time or of all latency; or 20 % of the slow operations' excess and 1 %, in at "
     "least 3 silences of 10 x the typical latency",
     run=run,
