@@ -14,7 +14,7 @@ command -v make >/dev/null || lacks make "apt-get install -y make"
 command -v cc >/dev/null || lacks "a C linker" "apt-get install -y build-essential"
 scripts/python.sh -c '' || missing=1
 if ! command -v rustup >/dev/null; then
-    lacks rustup "apt-get install -y rustup   (or see https://rustup.rs)"
+    lacks rustup "curl --proto '=https' -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal"
 fi
 [ "$missing" = 0 ] || exit 2
 

@@ -49,8 +49,8 @@ macro_rules! require_kernel {
     };
 }
 
-/// Held by whoever records in a test, in any process: attaching or detaching a second tracer may make a running one
-/// miss single events (it counts them), and these tests want exactly none.
+/// Held by whoever records in a test, in any process: two recordings at once would share two cores and each other's
+/// requests, and these tests count exactly.
 pub fn alone() -> File {
     let file = File::create(std::env::temp_dir().join("whodisk-test-recorder.lock")).unwrap();
     // SAFETY: a valid descriptor.
