@@ -234,7 +234,7 @@ def _workload_pid(case: Path) -> int | None:
     """The workload's pid as the case says, as soon as it has logged its first operations."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        streams = list((case / "raw" / "app").glob("worker-*.arrows"))
+        streams = list((case / "raw" / "app").glob("worker-*"))
         if any(stream.stat().st_size > 0 for stream in streams):
             meta = json.loads((case / "case.json").read_text(encoding="utf-8"))
             pid: int | None = meta["command_pid"]
