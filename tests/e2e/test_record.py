@@ -260,5 +260,7 @@ def test_a_stopped_submitter_is_noted(work: Path) -> None:
         "SELECT kind, detail FROM {events} WHERE kind IN ('stopped', 'continued') ORDER BY time_ns",
     )
     assert noted == [("stopped", "by signal 19"), ("continued", "")]
-    longest = query(work / "a.case", "SELECT max(duration_ns) FROM {gaps} WHERE layer = 'app'")[0][0]
-    assert longest > 250_000_000
+    longest = "SELECT duration_ns, state FROM {gaps} WHERE layer = 'app' ORDER BY duration_ns DESC LIMIT 1"
+    ((duration_ns, state),) = query(work / "a.case", longest)
+    assert duration_ns > 250_000_000
+    assert state == "stopped"
