@@ -55,8 +55,8 @@ test: packages-test build-all ## all tests; prints what was skipped and why
 	$(PYTHON) -m pytest
 
 .PHONY: bench
-bench: packages-test build ## benchmarks side by side with their peers
-	$(PYTHON) benches/run.py
+bench: packages-test build ## benchmarks side by side with their peers; ARGS='engine_disk -- --seconds 2' for some
+	$(PYTHON) benches/run.py $(ARGS)
 
 .PHONY: lint
 lint: prerequisites venv ## rustfmt, clippy, ruff, mypy: warnings are errors

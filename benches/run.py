@@ -3,7 +3,7 @@
 
 Each benchmark is a script beside this one that prints its machine, its commands, its figures and, per bar,
 whether it is met. Exit code 1: at least one bar was missed. Pass names to run only some of them; the others
-keep their last output.
+keep their last output. What follows `--` goes to each benchmark (`-- --rounds 10 --seconds 2`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def main() -> int:
     """Exit code 0: every bar of the chosen benchmarks is met; 1: not; 2: wrong use."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ({', '.join(BENCHES)}) [all]")
-    names = parser.parse_args().names or list(BENCHES)
+    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    names, options = parser.parse_args(sys.argv[1:cut]).names or list(BENCHES), sys.argv[cut + 1 :]
     unknown = sorted(set(names) - set(BENCHES))
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHES)}")
@@ -40,7 +41,7 @@ def main() -> int:
     missed = []
     for name in names:
         print(f"== {name}: {BENCHES[name]}", flush=True)
-        code, text = _run(HERE / f"{name}.py")
+        code, text = _run([str(HERE / f"{name}.py"), *options])
         print(text, flush=True)
         outputs[name] = f"{time.strftime('%Y-%m-%d', time.gmtime())}, commit {_commit()}\n\n{text}"
         missed += [name] if code else []
@@ -49,9 +50,9 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def _run(script: Path) -> tuple[int, str]:
+def _run(command: list[str]) -> tuple[int, str]:
     """Exit code and standard output; progress goes to our standard error as it comes."""
-    done = subprocess.run([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, text=True, check=False)
     return done.returncode, done.stdout.strip()
 
 
