@@ -53,7 +53,8 @@ def main() -> int:
 def _run(command: list[str]) -> tuple[int, str]:
     """Exit code and standard output; progress goes to our standard error as it comes."""
     done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, text=True, check=False)
-    return done.returncode, done.stdout.strip()
+    # Paths of this checkout say nothing to others.
+    return done.returncode, done.stdout.strip().replace(f"{HERE.parent}/", "")
 
 
 def _commit() -> str:
