@@ -15,7 +15,8 @@ ALLOWED_CRATES: dict[str, set[str]] = {
     "workload": {"case"},
     "join": {"case"},
     "slowdisk": set(),
-    "agent": {"case", "record", "workload", "join", "slowdisk"},
+    "lab": {"case", "workload"},
+    "agent": {"case", "record", "workload", "join", "slowdisk", "lab"},
 }
 
 # package below whodisk -> packages below whodisk it must not import

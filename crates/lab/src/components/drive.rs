@@ -1,0 +1,193 @@
+//! A drive with its queue: the host's queue (tags), the drive's slots, and the model that serves.
+//!
+//! Stages: `queue` until a slot is free, then `device` until the drive is done. If the stack has interrupts, the request
+//! then goes on to them.
+use super::slowness::Slowness;
+use crate::component::{Command, Component, ComponentId, DriveModel, Handle, Message};
+use crate::keys::{key, Key, Kind};
+use crate::sim::Core;
+use case::schema::{Op, Stage};
+use std::collections::VecDeque;
+
+/// Keys of `[device]` that every kind has.
+pub const KEYS: [Key; 5] = [
+    key("kind", Kind::Choice(&["simple", "hdd", "ssd"]), "simple", "Model of the drives."),
+    key("count", Kind::Count(1, 1024), "1", "How many, all alike."),
+    key("name", Kind::Text, "nvme", "Their names without the number: nvme0, nvme1, ..."),
+    key("size", Kind::Size(1 << 20, 1 << 50), "1TiB", "Size of each."),
+    key(
+        "tags",
+        Kind::Count(1, 65536),
+        "1023",
+        "Most commands the host gives one drive at once (nr_requests); the drive's own limit counts too.",
+    ),
+];
+
+const DONE: u16 = 1;
+const FREE: u16 = 2;
+
+/// A drive.
+pub struct Drive {
+    name: String,
+    model: Box<dyn DriveModel>,
+    slowness: Slowness,
+    /// Interrupts, or None: the request is complete when the drive is done.
+    above: Option<ComponentId>,
+    /// Waiting for a slot.
+    queue: VecDeque<Handle>,
+    /// Inside the drive, not yet begun.
+    waiting: Vec<Command>,
+    waiting_handles: Vec<Handle>,
+    inside: usize,
+    slots: usize,
+    free_ns: u64,
+    free_timer: bool,
+    busy_since_ns: Option<u64>,
+    busy_ns: u64,
+    ops: u64,
+    bytes: u64,
+    last: (u64, u64, u64),
+}
+
+impl Drive {
+    /// `tags`: the host's limit.
+    pub fn new(
+        name: &str,
+        model: Box<dyn DriveModel>,
+        slowness: Slowness,
+        tags: usize,
+        above: Option<ComponentId>,
+    ) -> Drive {
+        Drive {
+            name: name.into(),
+            slots: model.slots().min(tags).max(1),
+            model,
+            slowness,
+            above,
+            queue: VecDeque::new(),
+            waiting: Vec::new(),
+            waiting_handles: Vec::new(),
+            inside: 0,
+            free_ns: 0,
+            free_timer: false,
+            busy_since_ns: None,
+            busy_ns: 0,
+            ops: 0,
+            bytes: 0,
+            last: (0, 0, 0),
+        }
+    }
+
+    fn issue(&mut self, handle: Handle, core: &mut Core) {
+        core.enter(handle, Stage::Device);
+        let now_ns = core.now_ns();
+        let request = core.get_mut(handle);
+        request.submit_ns = now_ns;
+        let end = request.offset_bytes + u64::from(request.size_bytes);
+        assert!(end <= self.model.size_bytes(), "{}: a command ends at byte {end}", self.name);
+        self.waiting.push(Command {
+            op: request.op,
+            offset_bytes: request.offset_bytes,
+            size_bytes: request.size_bytes,
+        });
+        self.waiting_handles.push(handle);
+        if self.inside == 0 {
+            self.busy_since_ns = Some(now_ns);
+        }
+        self.inside += 1;
+        assert!(self.inside <= self.slots, "{}: more commands than slots", self.name);
+    }
+
+    /// Lets the model begin whatever it may begin now.
+    fn serve(&mut self, core: &mut Core) {
+        let now_ns = core.now_ns();
+        while !self.waiting.is_empty() {
+            if self.free_ns > now_ns {
+                if !self.free_timer {
+                    self.free_timer = true;
+                    core.timer(self.free_ns, FREE, 0);
+                }
+                return;
+            }
+            let at = match self.waiting.len() {
+                1 => 0,
+                _ => self.model.choose(now_ns, &self.waiting),
+            };
+            let command = self.waiting.remove(at);
+            let handle = self.waiting_handles.remove(at);
+            let mut service = self.model.serve(now_ns, &command);
+            assert!(service.done_ns >= now_ns && service.free_ns >= now_ns, "{}: served in the past", self.name);
+            if !self.slowness.is_empty() {
+                let extra_ns = self
+                    .slowness
+                    .extra_ns(now_ns, service.done_ns, command.op == Op::Read);
+                service.done_ns += extra_ns;
+                if service.free_ns > now_ns {
+                    service.free_ns += extra_ns;
+                }
+            }
+            self.free_ns = service.free_ns;
+            core.get_mut(handle).note = service.note;
+            core.timer(service.done_ns, DONE, handle);
+        }
+    }
+
+    fn done(&mut self, handle: Handle, core: &mut Core) {
+        let now_ns = core.now_ns();
+        self.inside -= 1;
+        self.ops += 1;
+        let request = core.get_mut(handle);
+        request.drive_done_ns = now_ns;
+        self.bytes += u64::from(request.size_bytes);
+        match self.above {
+            Some(interrupts) => {
+                core.enter(handle, Stage::Interrupt);
+                core.send(interrupts, handle);
+            }
+            None => core.complete(handle),
+        }
+        if let Some(next) = self.queue.pop_front() {
+            self.issue(next, core);
+        }
+        if self.inside == 0 {
+            self.busy_ns += self.busy_since_ns.take().map_or(0, |since| now_ns - since);
+        }
+    }
+}
+
+impl Component for Drive {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn handle(&mut self, message: Message, core: &mut Core) {
+        match message {
+            Message::Submit(handle) => {
+                core.get_mut(handle).depth = (self.depth() + 1) as u32;
+                if self.inside < self.slots {
+                    self.issue(handle, core);
+                } else {
+                    self.queue.push_back(handle);
+                    return;
+                }
+            }
+            Message::Timer { what: DONE, arg } => self.done(arg, core),
+            Message::Timer { .. } => self.free_timer = false,
+            Message::Done(_) => unreachable!("a drive makes no requests"),
+        }
+        self.serve(core);
+    }
+
+    fn depth(&self) -> usize {
+        self.queue.len() + self.inside
+    }
+
+    fn sample(&mut self, now_ns: u64, put: &mut dyn FnMut(&'static str, f64)) {
+        let busy_ns = self.busy_ns + self.busy_since_ns.map_or(0, |since| now_ns - since);
+        let (last_ns, last_busy_ns, last_bytes) = self.last;
+        let seconds = (now_ns - last_ns).max(1) as f64 / 1e9;
+        put("busy_ratio", (busy_ns - last_busy_ns) as f64 / 1e9 / seconds);
+        put("throughput_bytes_per_s", (self.bytes - last_bytes) as f64 / seconds);
+        self.last = (now_ns, busy_ns, self.bytes);
+    }
+}

@@ -1,0 +1,59 @@
+//! What can go wrong with a scenario before it runs.
+
+/// Errors of reading a scenario and of writing its case. A broken assertion of the simulation is a panic: our bug.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The scenario is not what `docs/lab.md` says.
+    #[error("{file}: key {key}: expected {expected}, found {found}; {hint}")]
+    Scenario {
+        /// File of the scenario, or `--set`.
+        file: String,
+        /// `device.count`.
+        key: String,
+        /// What the key accepts.
+        expected: String,
+        /// What is there.
+        found: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The scenario cannot be read.
+    #[error("{file}: cannot read the scenario: {source}; name a readable TOML file, or one of `whodisk lab list`")]
+    Read {
+        /// File.
+        file: String,
+        /// Cause.
+        source: std::io::Error,
+    },
+    /// Its access specification is wrong.
+    #[error(transparent)]
+    Workload(#[from] workload::WorkloadError),
+    /// The case cannot be written.
+    #[error(transparent)]
+    Case(Box<case::CaseError>),
+}
+
+impl From<case::CaseError> for LabError {
+    fn from(error: case::CaseError) -> LabError {
+        LabError::Case(Box::new(error))
+    }
+}
+
+impl LabError {
+    /// A key with the wrong value.
+    pub fn key(
+        file: &str,
+        key: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> LabError {
+        LabError::Scenario {
+            file: file.into(),
+            key: key.into(),
+            expected: expected.into(),
+            found: found.into(),
+            hint: hint.into(),
+        }
+    }
+}

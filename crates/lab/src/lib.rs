@@ -1,0 +1,19 @@
+//! The lab: a storage stack in virtual time that writes ordinary cases, marked as simulated.
+//!
+//! * [`scenario`]: a TOML file with a workload, a stack and faults, checked key by key.
+//! * [`sim`]: clock, event queue, requests; conservation and causality asserted always.
+//! * [`component`]: what a part of the stack is, and what the pure [`models`] inside them are.
+//! * [`components`]: the parts themselves, one file each.
+//! * [`stack`]: builds the parts of a scenario and connects them.
+//! * [`run`]: runs a scenario, writes its case, and finds the truth by running it again without each fault.
+pub mod component;
+pub mod components;
+pub mod error;
+mod heap;
+pub mod keys;
+pub mod models;
+pub mod recorder;
+pub mod request;
+pub mod sim;
+pub mod tally;
+pub mod writer;

@@ -1,0 +1,157 @@
+//! From requests to rows. Without a case it only tallies the workload's operations.
+use crate::components::interrupts::HandlerRun;
+use crate::request::{Level, Request};
+use crate::tally::Tally;
+use crate::writer::CaseSink;
+use case::schema::{EventRow, GapRow, Layer, LinkKind};
+
+/// Where rows go.
+pub struct Recorder {
+    /// The workload's operations in numbers.
+    pub tally: Tally,
+    /// The case; None while a scenario is only measured.
+    pub sink: Option<Box<CaseSink>>,
+    /// Whether the workload's operations are also what the server sees (no protocol between).
+    pub local: bool,
+    slots: [u64; 3],
+    volume_rows: u64,
+}
+
+/// Ring of rows that a level goes to.
+pub(crate) fn ring_of(level: Level) -> usize {
+    match level {
+        Level::App => 0,
+        Level::Syscall => 1,
+        Level::Volume | Level::Block | Level::Borrowed | Level::Internal => 2,
+    }
+}
+
+impl Recorder {
+    /// A recorder that tallies, and writes a case if there is a sink.
+    pub fn new(tally: Tally, sink: Option<Box<CaseSink>>, local: bool) -> Recorder {
+        Recorder {
+            tally,
+            sink,
+            local,
+            slots: [0; 3],
+            volume_rows: 0,
+        }
+    }
+
+    /// Numbers a new request. Ids of App requests come from the client (worker and sequence).
+    #[inline]
+    pub(crate) fn begin(&mut self, request: &mut Request) {
+        if !request.level.is_recorded() {
+            return;
+        }
+        let slot = &mut self.slots[ring_of(request.level)];
+        request.slot = *slot;
+        *slot += 1;
+        match request.level {
+            Level::App if self.local => request.lower_id = Layer::Syscall.op_id_base() | request.slot,
+            Level::Syscall => request.op_id = Layer::Syscall.op_id_base() | request.slot,
+            Level::Volume => request.op_id = Layer::Block.op_id_base() | request.slot,
+            Level::Block => {
+                request.op_id = Layer::Block.op_id_base() | request.slot;
+                request.lower_id = Layer::Device.op_id_base() | request.slot;
+            }
+            _ => {}
+        }
+        if let Some(sink) = &mut self.sink {
+            sink.reserve(request);
+        }
+    }
+
+    /// A complete request becomes its rows.
+    #[inline]
+    pub(crate) fn row(&mut self, request: &Request) {
+        if request.level == Level::App {
+            self.tally
+                .add(request.op, request.start_ns, request.latency_ns(), request.size_bytes);
+        }
+        if let Some(sink) = &mut self.sink {
+            if request.level.is_recorded() {
+                sink.rows(request, self.local, false);
+            }
+        }
+        self.volume_rows += u64::from(request.level == Level::Volume);
+    }
+
+    /// An operation of the workload was taken by its submitter.
+    #[inline]
+    pub fn app_row(&mut self, request: &Request) {
+        self.row(request);
+    }
+
+    /// A request that is still in flight at the end.
+    pub(crate) fn open_row(&mut self, request: &Request) {
+        if let Some(sink) = &mut self.sink {
+            sink.rows(request, self.local, true);
+        }
+    }
+
+    /// `parent` waited for `child`.
+    #[inline]
+    pub(crate) fn link(&mut self, parent: &Request, child: &Request) {
+        let Some(sink) = &mut self.sink else { return };
+        if child.op_id == 0 {
+            return;
+        }
+        let kind = match parent.level {
+            Level::Volume => LinkKind::Stacked,
+            _ => LinkKind::WaitsFor,
+        };
+        let parent_id = if parent.level == Level::App && parent.lower_id != 0 {
+            parent.lower_id
+        } else {
+            parent.op_id
+        };
+        sink.link(parent_id, child.op_id, child.size_bytes, kind);
+    }
+
+    /// `child` writes back what `parent_id` dirtied.
+    pub fn carries(&mut self, parent_id: u64, child_id: u64, bytes: u32) {
+        if let Some(sink) = &mut self.sink {
+            sink.link(parent_id, child_id, bytes, LinkKind::Carries);
+        }
+    }
+
+    /// Something happened.
+    pub fn event(&mut self, time_ns: u64, kind: &str, subject: &str, detail: impl FnOnce() -> String) {
+        if let Some(sink) = &mut self.sink {
+            sink.event(EventRow {
+                time_ns: time_ns as i64,
+                kind: kind.into(),
+                subject: subject.into(),
+                detail: detail(),
+            });
+        }
+    }
+
+    /// A submitter was silent.
+    pub fn gap(&mut self, gap: GapRow) {
+        if let Some(sink) = &mut self.sink {
+            sink.gap(gap);
+        }
+    }
+
+    /// A sampled value of a component.
+    pub fn series(&mut self, now_ns: u64, subject: &str, metric: &'static str, value: f64) {
+        if let Some(sink) = &mut self.sink {
+            sink.series(now_ns, subject, metric, value);
+        }
+    }
+
+    /// An interrupt handler has run.
+    pub fn handler_run(&mut self, run: HandlerRun) {
+        if let Some(sink) = &mut self.sink {
+            sink.handler_run(run);
+        }
+    }
+
+    /// Whether rows are wanted at all; spares the making of rows that would be dropped.
+    #[inline]
+    pub fn is_recording(&self) -> bool {
+        self.sink.is_some()
+    }
+}

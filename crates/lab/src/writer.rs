@@ -1,0 +1,400 @@
+//! The sealed case of a run: rows in order of begin, written while the run goes on.
+//!
+//! Memory: the rows of requests that began after the oldest unfinished one of their level (about 600 bytes each), and
+//! one batch per table. Bytes depend on scenario, settings and seed only: virtual time starts at a fixed date, and
+//! neither the path of the case nor the number of threads is written into it.
+use crate::components::interrupts::HandlerRun;
+use crate::request::{Level, Request};
+use crate::recorder::ring_of;
+use case::meta::{CaseMeta, LayerMeta, Phase, SystemMeta, Unseen};
+use case::schema::{flags, EventRow, GapRow, Layer, LinkKind, LinkRow, NameId, OpRow, Stage};
+use case::sealed::{Names, SealWriter};
+use case::CaseError;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+
+/// Name of the file with the truth.
+pub const TRUTH_JSON: &str = "truth.json";
+
+/// When virtual time begins; any fixed date will do.
+const START_UTC: &str = "2000-01-01T00:00:00.000000000Z";
+
+/// A submitting thread.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// Process.
+    pub pid: i32,
+    /// Thread.
+    pub tid: i32,
+    /// Command name.
+    pub comm: String,
+}
+
+/// Names that rows refer to by index.
+#[derive(Clone, Debug, Default)]
+pub struct Cast {
+    /// Host.
+    pub host: String,
+    /// Devices: drives first, then volumes.
+    pub devices: Vec<String>,
+    /// Files.
+    pub files: Vec<String>,
+    /// Submitting threads.
+    pub threads: Vec<Thread>,
+}
+
+struct NamedThread {
+    pid: i32,
+    tid: i32,
+    comm: NameId,
+}
+
+/// Rows of one request: its own and, where it has one, that of the layer below.
+type Rows = (Option<(Layer, OpRow)>, Option<(Layer, OpRow)>);
+
+/// Rows in order of begin: a place is reserved when a request begins and filled when it ends.
+#[derive(Default)]
+struct Ring {
+    first: u64,
+    places: VecDeque<Option<Box<Rows>>>,
+}
+
+/// A case that is being written.
+pub struct CaseSink {
+    case_dir: PathBuf,
+    writer: SealWriter,
+    names: Names,
+    host: NameId,
+    devices: Vec<NameId>,
+    files: Vec<NameId>,
+    threads: Vec<NamedThread>,
+    rings: [Ring; 3],
+    rows: BTreeMap<Layer, u64>,
+    error: Option<CaseError>,
+}
+
+impl CaseSink {
+    /// Begins a case in `case_dir`, which exists and is empty.
+    pub fn create(case_dir: &Path, cast: &Cast) -> Result<CaseSink, CaseError> {
+        let mut names = Names::default();
+        let host = names.id(&cast.host);
+        let devices = cast.devices.iter().map(|name| names.id(name)).collect();
+        let files = cast.files.iter().map(|name| names.id(name)).collect();
+        let threads = cast.threads.iter().map(|thread| NamedThread {
+            pid: thread.pid,
+            tid: thread.tid,
+            comm: names.id(&thread.comm),
+        });
+        let threads = threads.collect();
+        let mut writer = SealWriter::create(case_dir)?;
+        Layer::ALL.into_iter().for_each(|layer| writer.declare(layer));
+        Ok(CaseSink {
+            case_dir: case_dir.to_owned(),
+            writer,
+            names,
+            host,
+            devices,
+            files,
+            threads,
+            rings: Default::default(),
+            rows: Layer::ALL.into_iter().map(|layer| (layer, 0)).collect(),
+            error: None,
+        })
+    }
+
+    /// Reserves the place of a request that begins.
+    pub(crate) fn reserve(&mut self, request: &Request) {
+        let ring = &mut self.rings[ring_of(request.level)];
+        assert_eq!(ring.first + ring.places.len() as u64, request.slot, "requests begin in order");
+        ring.places.push_back(None);
+    }
+
+    /// Fills the place of a request, and writes what is in order by now.
+    pub(crate) fn rows(&mut self, request: &Request, local: bool, open: bool) {
+        let ring = &self.rings[ring_of(request.level)];
+        let at = request.slot.checked_sub(ring.first).map(|at| at as usize);
+        if at.is_none_or(|at| ring.places[at].is_some()) {
+            // Complete before the end, but not yet taken by its owner: its row is there already.
+            assert!(open, "a request ends twice");
+            return;
+        }
+        let rows = self.make_rows(request, local, open);
+        let ring = &mut self.rings[ring_of(request.level)];
+        let place = &mut ring.places[at.unwrap_or(0)];
+        *place = Some(Box::new(rows));
+        while let Some(Some(_)) = ring.places.front() {
+            ring.first += 1;
+            if let Some(Some(rows)) = ring.places.pop_front() {
+                for (layer, row) in [rows.0, rows.1].into_iter().flatten() {
+                    *self.rows.entry(layer).or_default() += 1;
+                    let result = self.writer.op(layer, &row, &self.names);
+                    keep_first(&mut self.error, result);
+                }
+            }
+        }
+    }
+
+    fn make_rows(&self, request: &Request, local: bool, open: bool) -> Rows {
+        match request.level {
+            Level::App => {
+                let submitted = !open || request.stage != Stage::App;
+                let lower = (local && submitted).then(|| self.syscall_of(request, open));
+                (Some((Layer::App, self.app(request, open))), lower)
+            }
+            Level::Syscall => (Some((Layer::Syscall, self.syscall(request, open))), None),
+            Level::Volume => (Some((Layer::Block, self.block(request, open))), None),
+            Level::Block => {
+                let issued = request.submit_ns > 0 && (!open || request.stage >= Stage::Device);
+                let lower = issued.then(|| (Layer::Device, self.device(request, open)));
+                (Some((Layer::Block, self.block(request, open))), lower)
+            }
+            Level::Borrowed | Level::Internal => (None, None),
+        }
+    }
+
+    fn base(&self, request: &Request, open: bool) -> OpRow {
+        let thread = self.threads.get(request.thread as usize);
+        let placed = request.size_bytes > 0;
+        OpRow {
+            op_id: request.op_id,
+            start_ns: request.start_ns as i64,
+            latency_ns: request.latency_ns() as i64,
+            open,
+            op: request.op,
+            flags: request.flags,
+            host: Some(self.host),
+            device: None,
+            file: None,
+            comm: thread.map(|thread| thread.comm),
+            cgroup: None,
+            offset_bytes: placed.then_some(request.offset_bytes as i64),
+            size_bytes: Some(i64::from(request.size_bytes)),
+            queue_depth: Some(request.depth as i32),
+            pid: thread.map(|thread| thread.pid),
+            tid: thread.map(|thread| thread.tid),
+            cpu: Some(i32::from(request.cpu)),
+            complete_cpu: None,
+            hctx: None,
+            vector: None,
+            error: 0,
+            weight: 1.0,
+            stages: [None; 9],
+            foreign_handler_ns: None,
+        }
+    }
+
+    fn app(&self, request: &Request, open: bool) -> OpRow {
+        OpRow {
+            file: self.files.get(request.file as usize).copied(),
+            stages: observed(request, &APP_STAGES),
+            foreign_handler_ns: Some(request.foreign_ns as i64),
+            ..self.base(request, open)
+        }
+    }
+
+    /// The same request as the kernel of a local workload sees it: from submit to complete.
+    fn syscall_of(&self, request: &Request, open: bool) -> (Layer, OpRow) {
+        let mut lower = request.clone();
+        for stage in [Stage::App, Stage::Reap, Stage::Runqueue] {
+            lower.stages[stage as usize] = 0;
+        }
+        lower.op_id = request.lower_id;
+        lower.start_ns = request.submit_ns;
+        (Layer::Syscall, self.syscall(&lower, open))
+    }
+
+    fn syscall(&self, request: &Request, open: bool) -> OpRow {
+        OpRow {
+            file: self.files.get(request.file as usize).copied(),
+            stages: observed(request, &SYSCALL_STAGES),
+            foreign_handler_ns: Some(request.foreign_ns as i64),
+            queue_depth: None,
+            ..self.base(request, open)
+        }
+    }
+
+    fn block(&self, request: &Request, open: bool) -> OpRow {
+        let interrupted = request.vector >= 0;
+        OpRow {
+            device: self.devices.get(request.device as usize).copied(),
+            complete_cpu: interrupted.then_some(i32::from(request.complete_cpu)),
+            hctx: (request.level == Level::Block).then_some(i32::from(request.hctx)),
+            vector: interrupted.then_some(i32::from(request.vector)),
+            stages: observed(request, &BLOCK_STAGES),
+            foreign_handler_ns: Some(request.foreign_ns as i64),
+            ..self.base(request, open)
+        }
+    }
+
+    /// What the drive itself would report: from issue to its own completion.
+    fn device(&self, request: &Request, open: bool) -> OpRow {
+        let latency_ns = request.stages[Stage::Device as usize] as i64;
+        let mut stages = [None; 9];
+        stages[Stage::Device as usize] = Some(latency_ns);
+        OpRow {
+            op_id: request.lower_id,
+            start_ns: request.submit_ns as i64,
+            latency_ns,
+            device: self.devices.get(request.device as usize).copied(),
+            flags: request.flags & !(flags::MERGED),
+            queue_depth: None,
+            comm: None,
+            pid: None,
+            tid: None,
+            cpu: None,
+            hctx: Some(i32::from(request.hctx)),
+            stages,
+            ..self.base(request, open)
+        }
+    }
+
+    pub(crate) fn link(&mut self, parent_id: u64, child_id: u64, bytes: u32, kind: LinkKind) {
+        let row = LinkRow {
+            parent_id,
+            child_id,
+            bytes: i64::from(bytes),
+            kind,
+        };
+        let result = self.writer.link(&row);
+        keep_first(&mut self.error, result);
+    }
+
+    pub(crate) fn event(&mut self, row: EventRow) {
+        let result = self.writer.event(&row);
+        keep_first(&mut self.error, result);
+    }
+
+    pub(crate) fn gap(&mut self, mut row: GapRow) {
+        let thread = self.threads.iter().find(|thread| thread.tid == row.tid);
+        row.comm = thread.map(|thread| thread.comm);
+        let result = self.writer.gap(&row, &self.names);
+        keep_first(&mut self.error, result);
+    }
+
+    pub(crate) fn handler_run(&mut self, _run: HandlerRun) {}
+
+    pub(crate) fn series(&mut self, _now_ns: u64, _subject: &str, _metric: &'static str, _value: f64) {}
+
+    /// Seals the case: every place must be filled by now.
+    ///
+    /// Errors: the operating system refused to write; the first error of the run is the one returned.
+    pub fn seal(self, about: About) -> Result<(), CaseError> {
+        for ring in &self.rings {
+            assert!(ring.places.is_empty(), "conservation: {} requests have no row", ring.places.len());
+        }
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let tables = self.writer.finish()?;
+        let mut meta = CaseMeta::new("lab", env!("CARGO_PKG_VERSION"));
+        meta.argv = about.argv;
+        meta.start_utc = START_UTC.into();
+        meta.clock = case::meta::Clock {
+            name: "virtual".into(),
+            host: about.system.host.clone(),
+            start_ns: 0,
+            resolution_ns: 1,
+        };
+        meta.duration_ns = Some(about.duration_ns as i64);
+        meta.state = case::meta::State::Sealed;
+        meta.simulated = true;
+        meta.phases = about.phases;
+        meta.workload = Some(about.workload);
+        meta.not_observed = about.not_observed;
+        for (layer, rows) in self.rows {
+            meta.layers.insert(layer.name().into(), layer_meta(layer, rows));
+        }
+        meta.tables = tables;
+        about.system.write(&self.case_dir)?;
+        let path = self.case_dir.join(TRUTH_JSON);
+        std::fs::write(&path, about.truth).map_err(|error| CaseError::io(&path, "write", error))?;
+        meta.write(&self.case_dir)
+    }
+}
+
+/// What `case.json`, `system.json` and `truth.json` say beyond the rows.
+pub struct About {
+    /// A command that gives these bytes again.
+    pub argv: Vec<String>,
+    /// Length of the run.
+    pub duration_ns: u64,
+    /// Ramp and measure.
+    pub phases: Vec<Phase>,
+    /// Specification and summary.
+    pub workload: serde_json::Value,
+    /// The modelled machine.
+    pub system: SystemMeta,
+    /// Text of `truth.json`.
+    pub truth: Vec<u8>,
+    /// What the model leaves out.
+    pub not_observed: Vec<Unseen>,
+}
+
+fn keep_first(error: &mut Option<CaseError>, result: Result<(), CaseError>) {
+    if let (None, Err(first)) = (error.as_ref(), result) {
+        *error = Some(first);
+    }
+}
+
+const APP_STAGES: [(Stage, &str); 9] = [
+    (Stage::App, "app"),
+    (Stage::Fs, "fs+network+protocol"),
+    (Stage::Throttle, "throttle"),
+    (Stage::Queue, "queue"),
+    (Stage::Device, "device"),
+    (Stage::Interrupt, "interrupt"),
+    (Stage::Reap, "reap"),
+    (Stage::Runqueue, "runqueue"),
+    (Stage::Unknown, "unknown"),
+];
+
+const SYSCALL_STAGES: [(Stage, &str); 6] = [
+    (Stage::Fs, "fs"),
+    (Stage::Throttle, "throttle"),
+    (Stage::Queue, "queue"),
+    (Stage::Device, "device"),
+    (Stage::Interrupt, "interrupt"),
+    (Stage::Unknown, "unknown"),
+];
+
+/// `fs` is the volume's own work: parity, and waiting between two steps of a write.
+const BLOCK_STAGES: [(Stage, &str); 6] = [
+    (Stage::Fs, "volume"),
+    (Stage::Throttle, "throttle"),
+    (Stage::Queue, "queue"),
+    (Stage::Device, "device"),
+    (Stage::Interrupt, "interrupt"),
+    (Stage::Unknown, "unknown"),
+];
+
+const DEVICE_STAGES: [(Stage, &str); 1] = [(Stage::Device, "device")];
+
+/// The stages that a layer observes; the others must be empty.
+fn observed(request: &Request, stages: &[(Stage, &str)]) -> [Option<i64>; 9] {
+    let mut found = [None; 9];
+    let mut sum = 0;
+    for (stage, _) in stages {
+        let ns = request.stages[*stage as usize];
+        found[*stage as usize] = Some(ns as i64);
+        sum += ns;
+    }
+    assert_eq!(sum, request.latency_ns(), "a {:?} request with a stage its layer cannot have", request.level);
+    found
+}
+
+fn layer_meta(layer: Layer, rows: u64) -> LayerMeta {
+    let stages: &[(Stage, &str)] = match layer {
+        Layer::App => &APP_STAGES,
+        Layer::Syscall => &SYSCALL_STAGES,
+        Layer::Block => &BLOCK_STAGES,
+        Layer::Device => &DEVICE_STAGES,
+    };
+    LayerMeta {
+        rows,
+        stages: stages
+            .iter()
+            .map(|(stage, name)| (stage.column().to_owned(), (*name).to_owned()))
+            .collect(),
+        join: "exact (simulated)".into(),
+    }
+}
