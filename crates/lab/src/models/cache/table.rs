@@ -1,0 +1,195 @@
+//! What the replacement policies share: a fixed number of entries, found by key, each on one of `LISTS` lists.
+//!
+//! Nothing is allocated after construction. Entries live in one array and are chained by index, as circular
+//! doubly linked lists whose heads are the first `LISTS` entries. The index is open addressing with linear
+//! probing, at most half full; a slot holds 32 bits of the key's hash beside the entry's position, so a probe
+//! rarely touches a foreign entry. A removal shifts followers back, so no tombstones build up.
+
+/// Most entries a table may hold: positions are 32 bits wide, and the index has two slots per entry.
+pub(super) const MAX_ENTRIES: usize = 1 << 30;
+
+/// Position of an entry. Positions below `LISTS` are list heads.
+pub(super) type At = u32;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    key: u64,
+    previous: At,
+    next: At,
+    list: u8,
+    /// Free for the policy: how often the entry was used.
+    uses: u8,
+}
+
+/// Keys on lists; see the module.
+#[derive(Clone)]
+pub(super) struct Table<const LISTS: usize> {
+    slots: Box<[u64]>,
+    shift: u32,
+    entries: Vec<Entry>,
+    lengths: [usize; LISTS],
+    free: Vec<At>,
+}
+
+fn hash(key: u64) -> u32 {
+    let product = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
+    (((product >> 64) as u64 ^ product as u64) >> 32) as u32
+}
+
+impl<const LISTS: usize> Table<LISTS> {
+    /// Room for `entries`, all memory reserved at once: about 40 bytes per entry.
+    pub fn new(entries: usize) -> Table<LISTS> {
+        assert!(entries <= MAX_ENTRIES, "a cache model holds at most {MAX_ENTRIES} entries, asked for {entries}");
+        let slots = (entries * 2).next_power_of_two().max(8);
+        let mut table = Table {
+            slots: vec![0; slots].into_boxed_slice(),
+            shift: 32 - slots.trailing_zeros(),
+            entries: Vec::with_capacity(entries + LISTS),
+            lengths: [0; LISTS],
+            free: Vec::with_capacity(entries),
+        };
+        for head in 0..LISTS as At {
+            let list = head as u8;
+            table.entries.push(Entry { key: 0, previous: head, next: head, list, uses: 0 });
+        }
+        table
+    }
+
+    /// Entries on `list`.
+    #[inline]
+    pub fn len(&self, list: usize) -> usize {
+        self.lengths[list]
+    }
+
+    /// Where `key` is, on whatever list.
+    #[inline]
+    pub fn find(&self, key: u64) -> Option<At> {
+        let tag = hash(key);
+        let mask = self.slots.len() - 1;
+        let mut slot = (tag >> self.shift) as usize;
+        loop {
+            let held = self.slots[slot & mask];
+            if held == 0 {
+                return None;
+            }
+            if (held >> 32) as u32 == tag && self.entries[held as u32 as usize].key == key {
+                return Some(held as u32);
+            }
+            slot += 1;
+        }
+    }
+
+    /// The list `at` is on.
+    #[inline]
+    pub fn list(&self, at: At) -> usize {
+        usize::from(self.entries[at as usize].list)
+    }
+
+    /// The policy's use count of `at`.
+    #[inline]
+    pub fn uses(&self, at: At) -> u8 {
+        self.entries[at as usize].uses
+    }
+
+    /// Sets the policy's use count of `at`.
+    #[inline]
+    pub fn set_uses(&mut self, at: At, uses: u8) {
+        self.entries[at as usize].uses = uses;
+    }
+
+    /// The entry that was put on `list` longest ago.
+    #[inline]
+    pub fn oldest(&self, list: usize) -> Option<At> {
+        let at = self.entries[list].previous;
+        (at as usize >= LISTS).then_some(at)
+    }
+
+    /// Adds `key`, which must be absent, as the newest of `list`.
+    pub fn insert(&mut self, key: u64, list: usize) -> At {
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None => {
+                assert!(self.entries.len() < self.entries.capacity(), "cache table: more entries than reserved");
+                let at = self.entries.len() as At;
+                self.entries.push(Entry { key, previous: at, next: at, list: list as u8, uses: 0 });
+                at
+            }
+        };
+        self.entries[at as usize].key = key;
+        self.entries[at as usize].uses = 0;
+        let tag = hash(key);
+        let mask = self.slots.len() - 1;
+        let mut slot = (tag >> self.shift) as usize & mask;
+        while self.slots[slot] != 0 {
+            slot = (slot + 1) & mask;
+        }
+        self.slots[slot] = u64::from(tag) << 32 | u64::from(at);
+        self.link(at, list);
+        at
+    }
+
+    /// Makes `at` the newest of `list`.
+    #[inline]
+    pub fn renew(&mut self, at: At, list: usize) {
+        self.unlink(at);
+        self.link(at, list);
+    }
+
+    /// Forgets `at` and returns its key.
+    pub fn remove(&mut self, at: At) -> u64 {
+        self.unlink(at);
+        self.free.push(at);
+        let key = self.entries[at as usize].key;
+        self.unindex(key, at);
+        key
+    }
+
+    /// The key of `at`.
+    #[inline]
+    pub fn key(&self, at: At) -> u64 {
+        self.entries[at as usize].key
+    }
+
+    fn unindex(&mut self, key: u64, at: At) {
+        let mask = self.slots.len() - 1;
+        let mut hole = (hash(key) >> self.shift) as usize & mask;
+        while self.slots[hole] as u32 != at {
+            hole = (hole + 1) & mask;
+        }
+        let mut slot = hole;
+        loop {
+            slot = (slot + 1) & mask;
+            let held = self.slots[slot];
+            if held == 0 {
+                break;
+            }
+            let home = ((held >> 32) as u32 >> self.shift) as usize;
+            // It may move into the hole unless its home lies behind the hole.
+            if slot.wrapping_sub(home) & mask >= slot.wrapping_sub(hole) & mask {
+                self.slots[hole] = held;
+                hole = slot;
+            }
+        }
+        self.slots[hole] = 0;
+    }
+
+    #[inline]
+    fn link(&mut self, at: At, list: usize) {
+        let first = self.entries[list].next;
+        let entry = &mut self.entries[at as usize];
+        entry.previous = list as At;
+        entry.next = first;
+        entry.list = list as u8;
+        self.entries[first as usize].previous = at;
+        self.entries[list].next = at;
+        self.lengths[list] += 1;
+    }
+
+    #[inline]
+    fn unlink(&mut self, at: At) {
+        let Entry { previous, next, list, .. } = self.entries[at as usize];
+        self.entries[previous as usize].next = next;
+        self.entries[next as usize].previous = previous;
+        self.lengths[usize::from(list)] -= 1;
+    }
+}
