@@ -9,7 +9,9 @@
 //! it, and its first read leaves it there: else prefetching alone would make a scan look frequently used. ZFS does the same.
 
 use crate::component::{Access, CacheModel};
+use super::check_capacity;
 use super::table::{At, Table};
+use crate::models::ParameterError;
 
 const T1: usize = 0;
 const T2: usize = 1;
@@ -29,10 +31,10 @@ pub struct Arc {
 }
 
 impl Arc {
-    /// Holds `capacity` keys, at least 1.
-    pub fn new(capacity: usize) -> Arc {
-        assert!(capacity >= 1, "arc: capacity must be at least 1");
-        Arc { capacity, target: 0.0, table: Table::new(2 * capacity) }
+    /// Holds `capacity` keys, 2 to [`super::CAPACITY_MAX`].
+    pub fn new(capacity: usize) -> Result<Arc, ParameterError> {
+        check_capacity(capacity)?;
+        Ok(Arc { capacity, target: 0.0, table: Table::new(2 * capacity) })
     }
 
     /// `REPLACE` of the paper: evicts the oldest of `T1` or of `T2` and remembers it.

@@ -1,7 +1,8 @@
 //! Least recently used: a miss evicts the key whose last use is longest ago.
 
 use crate::component::{Access, CacheModel};
-use super::table::Table;
+use super::{check_capacity, table::Table};
+use crate::models::ParameterError;
 
 const RESIDENT: usize = 0;
 
@@ -13,10 +14,10 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// Holds `capacity` keys, at least 1.
-    pub fn new(capacity: usize) -> Lru {
-        assert!(capacity >= 1, "lru: capacity must be at least 1");
-        Lru { capacity, table: Table::new(capacity) }
+    /// Holds `capacity` keys, 2 to [`super::CAPACITY_MAX`].
+    pub fn new(capacity: usize) -> Result<Lru, ParameterError> {
+        check_capacity(capacity)?;
+        Ok(Lru { capacity, table: Table::new(capacity) })
     }
 }
 

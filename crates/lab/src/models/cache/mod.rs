@@ -14,10 +14,18 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
+use super::{require, ParameterError};
 use crate::component::{Access, CacheModel};
 pub use arc::Arc;
 pub use lru::Lru;
 pub use s3fifo::{S3Fifo, S3FifoParameters};
+
+/// Most keys a cache may hold. Memory is reserved at once: about 40 bytes per key for LRU, 80 for the others.
+pub const CAPACITY_MAX: usize = 1 << 28;
+
+fn check_capacity(capacity: usize) -> Result<(), ParameterError> {
+    require((2..=CAPACITY_MAX).contains(&capacity), "capacity", "2 to 268,435,456 keys", capacity)
+}
 
 /// Names of the policies, as scenario files write them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +79,13 @@ macro_rules! each {
 }
 
 impl Cache {
-    /// Holds `capacity` keys, at least 2.
-    pub fn new(kind: PolicyKind, capacity: usize) -> Cache {
-        match kind {
-            PolicyKind::Lru => Cache::Lru(Lru::new(capacity)),
-            PolicyKind::Arc => Cache::Arc(Arc::new(capacity)),
-            PolicyKind::S3Fifo => Cache::S3Fifo(S3Fifo::new(capacity, S3FifoParameters::default())),
-        }
+    /// Holds `capacity` keys, 2 to [`CAPACITY_MAX`].
+    pub fn new(kind: PolicyKind, capacity: usize) -> Result<Cache, ParameterError> {
+        Ok(match kind {
+            PolicyKind::Lru => Cache::Lru(Lru::new(capacity)?),
+            PolicyKind::Arc => Cache::Arc(Arc::new(capacity)?),
+            PolicyKind::S3Fifo => Cache::S3Fifo(S3Fifo::new(capacity, S3FifoParameters::default())?),
+        })
     }
 }
 

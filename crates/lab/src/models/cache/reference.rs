@@ -113,11 +113,17 @@ pub struct S3FifoReference {
     pub small: VecDeque<(u64, u32)>,
     pub main: VecDeque<(u64, u32)>,
     pub ghost: List,
+    pub warm: bool,
 }
 
 impl S3FifoReference {
+    fn small_size(&self) -> usize {
+        ((self.capacity as f64 * self.parameters.small_ratio) as usize).max(1)
+    }
+
     fn evict(&mut self) -> u64 {
-        let small_size = ((self.capacity as f64 * self.parameters.small_ratio) as usize).max(1);
+        let small_size = self.small_size();
+        self.warm = true;
         loop {
             if self.main.len() > self.capacity - small_size || self.small.is_empty() {
                 let (key, uses) = self.main.pop_back().expect("one of the queues holds something");
@@ -151,7 +157,8 @@ impl Reference for S3FifoReference {
         let ghost = take(&mut self.ghost, key);
         let full = self.small.len() + self.main.len() == self.capacity;
         let evicted = full.then(|| self.evict());
-        if ghost { &mut self.main } else { &mut self.small }.push_front((key, 0));
+        let fill_main = !self.warm && self.small.len() >= self.small_size();
+        if ghost || fill_main { &mut self.main } else { &mut self.small }.push_front((key, 0));
         Access::Miss { evicted }
     }
 

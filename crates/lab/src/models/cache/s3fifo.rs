@@ -3,9 +3,14 @@
 //! A key enters the small queue. When it leaves it, it moves to the main queue if it was used at least twice
 //! meanwhile, else it is evicted and remembered as a ghost; a miss on a ghost goes straight to the main queue. The main
 //! queue is a FIFO with reinsertion: a used key goes round again with one use less, counted up to 3.
+//!
+//! Where the paper leaves room, this follows the authors' simulator, libCacheSim 0.3.5: the small queue is drained
+//! down to its first victim however full the main queue gets meanwhile, and a cold cache fills both queues.
 
 use crate::component::{Access, CacheModel};
+use super::check_capacity;
 use super::table::{At, Table};
+use crate::models::{require, ParameterError};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -23,7 +28,7 @@ const UNREAD: u8 = u8::MAX;
 pub struct S3FifoParameters {
     /// Part of the capacity that the small queue is meant to have, above 0 and below 1.
     pub small_ratio: f64,
-    /// Ghosts remembered, as a part of the capacity, 0 or more.
+    /// Ghosts remembered, as a part of the capacity, 0 to 2.
     pub ghost_ratio: f64,
     /// Uses in the small queue that earn a place in the main queue, 1 to 3.
     pub promote_uses: u8,
@@ -49,23 +54,23 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// Holds `capacity` keys, at least 2: the small queue has room for one at least.
-    pub fn new(capacity: usize, parameters: S3FifoParameters) -> S3Fifo {
+    /// Holds `capacity` keys, 2 to [`super::CAPACITY_MAX`]; the small queue has room for one at least.
+    pub fn new(capacity: usize, parameters: S3FifoParameters) -> Result<S3Fifo, ParameterError> {
         let S3FifoParameters { small_ratio, ghost_ratio, promote_uses } = parameters;
-        assert!(capacity >= 2, "s3fifo: capacity must be at least 2, found {capacity}");
-        assert!(small_ratio > 0.0 && small_ratio < 1.0, "s3fifo: small_ratio must be in (0, 1), found {small_ratio}");
-        assert!(ghost_ratio >= 0.0, "s3fifo: ghost_ratio must be 0 or more, found {ghost_ratio}");
-        assert!((1..=USES_MAX).contains(&promote_uses), "s3fifo: promote_uses must be 1 to 3, found {promote_uses}");
+        check_capacity(capacity)?;
+        require(small_ratio > 0.0 && small_ratio < 1.0, "small_ratio", "above 0 and below 1", small_ratio)?;
+        require((0.0..=2.0).contains(&ghost_ratio), "ghost_ratio", "0 to 2", ghost_ratio)?;
+        require((1..=USES_MAX).contains(&promote_uses), "promote_uses", "1 to 3", promote_uses)?;
         let small = ((capacity as f64 * small_ratio) as usize).max(1);
         let ghost_capacity = (capacity as f64 * ghost_ratio) as usize;
-        S3Fifo {
+        Ok(S3Fifo {
             capacity,
             main_capacity: capacity - small,
             warm: false,
             ghost_capacity,
             promote_uses,
             table: Table::new(capacity + ghost_capacity),
-        }
+        })
     }
 
     fn evict(&mut self) -> Option<u64> {

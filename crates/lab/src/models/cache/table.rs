@@ -39,7 +39,7 @@ fn hash(key: u64) -> u32 {
 impl<const LISTS: usize> Table<LISTS> {
     /// Room for `entries`, all memory reserved at once: about 40 bytes per entry.
     pub fn new(entries: usize) -> Table<LISTS> {
-        assert!(entries <= MAX_ENTRIES, "a cache model holds at most {MAX_ENTRIES} entries, asked for {entries}");
+        assert!(entries <= MAX_ENTRIES, "cache table: at most {MAX_ENTRIES} entries, asked for {entries}");
         let slots = (entries * 2).next_power_of_two().max(8);
         let mut table = Table {
             slots: vec![0; slots].into_boxed_slice(),

@@ -13,12 +13,13 @@ fn reference(kind: PolicyKind, capacity: usize) -> Box<dyn Reference> {
             small: VecDeque::new(),
             main: VecDeque::new(),
             ghost: VecDeque::new(),
+            warm: false,
         }),
     }
 }
 
 fn misses(kind: PolicyKind, capacity: usize, trace: &[u64]) -> usize {
-    let mut cache = Cache::new(kind, capacity);
+    let mut cache = Cache::new(kind, capacity).unwrap();
     trace.iter().filter(|key| cache.access(**key) != Access::Hit).count()
 }
 
@@ -36,7 +37,7 @@ proptest! {
     #[test]
     fn every_access_equals_the_paper(capacity in 2..64usize, trace in trace()) {
         for kind in PolicyKind::ALL {
-            let mut fast = Cache::new(kind, capacity);
+            let mut fast = Cache::new(kind, capacity).unwrap();
             let mut slow = reference(kind, capacity);
             for (i, key) in trace.iter().enumerate() {
                 let resident = fast.contains(*key);
@@ -55,7 +56,7 @@ proptest! {
     #[test]
     fn residents_are_conserved(capacity in 2..40usize, steps in prop::collection::vec((0..10u8, 0..80u64), 1..600)) {
         for kind in PolicyKind::ALL {
-            let mut cache = Cache::new(kind, capacity);
+            let mut cache = Cache::new(kind, capacity).unwrap();
             let mut resident = std::collections::BTreeSet::new();
             for (what, key) in &steps {
                 let evicted = match what {
@@ -93,7 +94,7 @@ fn a_scan_never_hits_and_what_fits_always_does() {
     for kind in PolicyKind::ALL {
         assert_eq!(misses(kind, 100, &traces::scan(10_000)), 10_000, "{kind:?}");
         assert_eq!(misses(kind, 100, &traces::repeated_loop(100, 10_000)), 100, "{kind:?}");
-        assert!(Cache::new(kind, 100).is_empty());
+        assert!(Cache::new(kind, 100).unwrap().is_empty());
     }
 }
 
@@ -107,7 +108,7 @@ fn a_loop_that_does_not_fit_defeats_lru_only() {
 #[test]
 fn prefetching_a_scan_does_not_push_out_what_is_used_often() {
     for kind in [PolicyKind::Arc, PolicyKind::S3Fifo] {
-        let mut cache = Cache::new(kind, 100);
+        let mut cache = Cache::new(kind, 100).unwrap();
         for _ in 0..5 {
             (0..50).for_each(|key| { cache.access(key); });
         }
@@ -119,6 +120,34 @@ fn prefetching_a_scan_does_not_push_out_what_is_used_often() {
         }
         let kept = (0..50).filter(|key| cache.contains(*key)).count();
         assert_eq!(kept, 50, "{kind:?}");
+    }
+}
+
+/// Misses as counted by libCacheSim 0.3.5 (S3-FIFO with its defaults) on the same traces; see benches/lab_cache.py.
+#[test]
+fn misses_equal_another_simulator() {
+    use PolicyKind::{Arc, Lru, S3Fifo};
+    let looped = traces::repeated_loop(120_000, 2_000_000);
+    let mixed = traces::zipf_with_scans(300_000, 1.0, 2_000_000, 6, 4);
+    let counted: [(PolicyKind, usize, &[u64], usize); 8] = [
+        (Lru, 100_000, &looped, 2_000_000),
+        (Arc, 100_000, &looped, 2_000_000),
+        (S3Fifo, 1_000, &looped, 1_985_600),
+        (S3Fifo, 100_000, &looped, 940_006),
+        (Lru, 10_000, &mixed, 1_752_723),
+        (Arc, 10_000, &mixed, 1_621_165),
+        (S3Fifo, 10_000, &mixed, 1_615_468),
+        (S3Fifo, 100_000, &mixed, 1_374_725),
+    ];
+    for (kind, capacity, trace, expected) in counted {
+        assert_eq!(misses(kind, capacity, trace), expected, "{kind:?} with {capacity} keys");
+    }
+}
+
+#[test]
+fn capacities_out_of_range_are_refused() {
+    for kind in PolicyKind::ALL {
+        assert!(Cache::new(kind, 1).is_err() && Cache::new(kind, usize::MAX).is_err());
     }
 }
 
