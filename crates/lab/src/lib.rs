@@ -9,11 +9,16 @@
 pub mod component;
 pub mod components;
 pub mod error;
+mod fast_map;
+pub mod faults;
 mod heap;
 pub mod keys;
 pub mod models;
 pub mod recorder;
 pub mod request;
+pub mod run;
+pub mod scenario;
 pub mod sim;
+pub mod stack;
 pub mod tally;
 pub mod writer;

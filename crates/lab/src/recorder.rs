@@ -1,5 +1,6 @@
 //! From requests to rows. Without a case it only tallies the workload's operations.
 use crate::components::interrupts::HandlerRun;
+use crate::components::pages::PrefetchWindow;
 use crate::request::{Level, Request};
 use crate::tally::Tally;
 use crate::writer::CaseSink;
@@ -146,6 +147,29 @@ impl Recorder {
     pub fn handler_run(&mut self, run: HandlerRun) {
         if let Some(sink) = &mut self.sink {
             sink.handler_run(run);
+        }
+    }
+
+    /// A piece of a read was served by a tier of the cache.
+    #[inline]
+    pub fn cache_piece(
+        &mut self,
+        op_id: u64,
+        tier: &'static str,
+        file: u16,
+        offset_bytes: u64,
+        size_bytes: u32,
+        wait_ns: u64,
+    ) {
+        if let Some(sink) = &mut self.sink {
+            sink.cache_piece(op_id, tier, file, offset_bytes, size_bytes, wait_ns);
+        }
+    }
+
+    /// What the prefetcher did for a file in a window of time.
+    pub fn prefetch_window(&mut self, file: u16, start_ns: u64, duration_ns: u64, window: &PrefetchWindow) {
+        if let Some(sink) = &mut self.sink {
+            sink.prefetch_window(file, start_ns, duration_ns, window);
         }
     }
 

@@ -64,6 +64,8 @@ pub struct Request {
     pub offset_bytes: u64,
     /// The owner's own.
     pub tag: u64,
+    /// The holder's own.
+    pub work: u64,
     /// Bytes.
     pub size_bytes: u32,
     /// Request that waits for this one.
@@ -126,6 +128,7 @@ impl Request {
             foreign_ns: 0,
             offset_bytes,
             tag: 0,
+            work: 0,
             size_bytes,
             parent: NO_HANDLE,
             first_done: NO_HANDLE,

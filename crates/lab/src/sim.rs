@@ -39,6 +39,8 @@ pub struct Core {
     events: u64,
     /// Finished children while a parent's stages are summed; kept to spare allocations.
     scratch: Vec<Handle>,
+    /// The clients have nothing left to do and nothing in flight.
+    pub workload_over: bool,
     /// Where rows go.
     pub recorder: Recorder,
 }
@@ -55,6 +57,7 @@ impl Core {
             current: 0,
             events: 0,
             scratch: Vec::new(),
+            workload_over: false,
             recorder,
         }
     }

@@ -71,6 +71,20 @@ impl SimpleDrive {
         }
     }
 
+    /// The SSD of a cache tier: reads as `[ssd_tier]` says, writes into its buffer, 2 GiB/s.
+    pub fn tier(section: &Section, size_bytes: u64, rng: Rng) -> SimpleDrive {
+        SimpleDrive {
+            size_bytes,
+            read_ns: section.whole("read"),
+            write_ns: 20_000,
+            flush_ns: 0,
+            bandwidth: 2 << 30,
+            spread: Spread::Lognormal(0.15),
+            parallel: 64,
+            rng,
+        }
+    }
+
     #[inline]
     fn draw(&mut self, mean_ns: u64) -> u64 {
         match self.spread {

@@ -1,0 +1,235 @@
+//! Clients: the workers of an access specification, closed or open loop, each a thread with costs of its own.
+//!
+//! What a worker does next comes from the same generator as in `whodisk run`. A thread submits and takes completions
+//! one at a time; while it is stopped or waits for a CPU, nothing of it moves, and that is where gaps come from.
+use super::host::{Host, Thread};
+use crate::component::{Component, ComponentId, Handle, Message};
+use crate::request::{Level, Request};
+use crate::sim::Core;
+use case::schema::{flags, GapRow, Layer, Op, Stage};
+use workload::mix::{Access, Mix};
+use workload::schedule::Schedule;
+use workload::Spec;
+
+const TAKE: u16 = 1;
+const PUMP: u16 = 2;
+
+/// A silence shorter than this is no gap (see the decision note on gaps).
+const GAP_MIN_NS: u64 = 1_000_000;
+
+struct Worker {
+    mix: Mix,
+    schedule: Schedule,
+    /// Drawn, but not started yet.
+    next: Option<Access>,
+    in_flight: u32,
+    syncing: bool,
+    sequence: u64,
+    thread: Thread,
+    pump_set_ns: u64,
+    /// Since when nothing was in flight below; None while something is.
+    silent_since_ns: Option<u64>,
+    below: u32,
+}
+
+/// All workers of the workload.
+pub struct Clients {
+    below: ComponentId,
+    host: Host,
+    workers: Vec<Worker>,
+    queue_depth: u32,
+    operations_left: u64,
+    end_ns: u64,
+    closed: bool,
+    direct: bool,
+    stopped: bool,
+}
+
+impl Clients {
+    /// `sizes_bytes`: usable size of each target.
+    pub fn new(spec: &Spec, sizes_bytes: &[u64], below: ComponentId, host: Host) -> Clients {
+        let worker = |worker: u32| Worker {
+            mix: Mix::new(spec, worker, sizes_bytes),
+            schedule: Schedule::new(spec, worker, 0),
+            next: None,
+            in_flight: 0,
+            syncing: false,
+            sequence: 0,
+            thread: Thread::default(),
+            pump_set_ns: u64::MAX,
+            silent_since_ns: None,
+            below: 0,
+        };
+        Clients {
+            below,
+            host,
+            workers: (0..spec.workers).map(worker).collect(),
+            queue_depth: spec.queue_depth,
+            operations_left: spec.operations.unwrap_or(u64::MAX),
+            end_ns: spec.duration_ns.map_or(u64::MAX, |duration| spec.ramp_ns + duration),
+            closed: spec.rate_per_s.is_none(),
+            direct: spec.direct,
+            stopped: false,
+        }
+    }
+
+    /// Starts whatever worker `w` may start now.
+    fn pump(&mut self, w: usize, core: &mut Core) {
+        let now_ns = core.now_ns();
+        loop {
+            let worker = &mut self.workers[w];
+            let over = self.stopped || now_ns >= self.end_ns || self.operations_left == 0;
+            if over || worker.syncing || worker.in_flight >= self.queue_depth {
+                return;
+            }
+            let access = *worker.next.get_or_insert_with(|| worker.mix.next_access());
+            if access.op == Op::Sync && worker.in_flight > 0 {
+                return;
+            }
+            let intended_ns = match worker.schedule.next_ns() {
+                None => now_ns,
+                // A sync is no slot of the schedule of its own; it follows its write.
+                Some(_) if access.op == Op::Sync => now_ns,
+                Some(next_ns) if next_ns >= self.end_ns => return,
+                Some(next_ns) if next_ns > now_ns => {
+                    if worker.pump_set_ns != next_ns {
+                        worker.pump_set_ns = next_ns;
+                        core.timer(next_ns, PUMP, w as u32);
+                    }
+                    return;
+                }
+                Some(next_ns) => next_ns,
+            };
+            worker.next = None;
+            if access.op != Op::Sync {
+                worker.schedule.advance();
+            }
+            self.operations_left -= 1;
+            self.start(w, access, intended_ns, core);
+        }
+    }
+
+    fn start(&mut self, w: usize, access: Access, intended_ns: u64, core: &mut Core) {
+        let now_ns = core.now_ns();
+        let worker = &mut self.workers[w];
+        let turn = self.host.submit_turn(w, &mut worker.thread, now_ns);
+        let mut request = Request::new(
+            Level::App,
+            access.op,
+            access.offset_bytes,
+            access.size_bytes,
+            intended_ns,
+            Stage::App,
+        );
+        request.op_id = Layer::App.op_id_base() | (w as u64) << 40 | worker.sequence;
+        worker.sequence += 1;
+        worker.in_flight += 1;
+        worker.syncing = access.op == Op::Sync;
+        request.depth = worker.in_flight;
+        request.thread = w as u16;
+        request.file = u16::from(access.file);
+        request.cpu = self.host.cpu_of(w) as u16;
+        if self.direct {
+            request.flags |= flags::DIRECT;
+        }
+        if access.op != Op::Write || self.direct {
+            request.flags |= flags::SYNC;
+        }
+        if let Some(since_ns) = worker.silent_since_ns.take() {
+            let meant_ns = if self.closed { since_ns } else { since_ns.max(intended_ns) };
+            let duration_ns = turn.ready_ns.saturating_sub(meant_ns);
+            if duration_ns >= GAP_MIN_NS {
+                core.recorder.gap(GapRow {
+                    layer: Layer::App,
+                    tid: self.host.tid_of(w),
+                    comm: None,
+                    start_ns: meant_ns as i64,
+                    duration_ns: duration_ns as i64,
+                    state: turn.state.into(),
+                    meant_busy: true,
+                });
+            }
+        }
+        worker.below += 1;
+        let handle = core.create(request);
+        // Held up by others first, then its own work.
+        core.enter_at(handle, turn.stage, now_ns);
+        core.enter_at(handle, Stage::App, turn.running_ns);
+        core.enter_at(handle, Stage::Fs, turn.ready_ns);
+        core.get_mut(handle).submit_ns = turn.ready_ns;
+        core.send_at(turn.ready_ns, self.below, handle);
+    }
+
+    /// An operation is complete below; its thread takes it when it gets to it.
+    fn done(&mut self, handle: Handle, core: &mut Core) {
+        let now_ns = core.now_ns();
+        let w = core.get(handle).thread as usize;
+        let worker = &mut self.workers[w];
+        worker.below -= 1;
+        if worker.below == 0 {
+            worker.silent_since_ns = Some(now_ns);
+        }
+        let turn = self.host.take_turn(w, &mut worker.thread, now_ns);
+        let late = if turn.stage == Stage::Runqueue { Stage::Runqueue } else { Stage::Reap };
+        core.get_mut(handle).stage = late;
+        core.enter_at(handle, Stage::Reap, turn.running_ns);
+        if turn.ready_ns > now_ns {
+            core.timer(turn.ready_ns, TAKE, handle);
+        } else {
+            self.take(handle, core);
+        }
+    }
+
+    fn take(&mut self, handle: Handle, core: &mut Core) {
+        let now_ns = core.now_ns();
+        let request = core.get_mut(handle);
+        request.close_stage(now_ns);
+        let w = request.thread as usize;
+        let request = core.get(handle).clone();
+        core.recorder.app_row(&request);
+        core.release(handle);
+        let worker = &mut self.workers[w];
+        worker.in_flight -= 1;
+        worker.syncing = false;
+        self.pump(w, core);
+    }
+
+    /// Whether every worker is done and nothing is in flight.
+    fn is_over(&self, now_ns: u64) -> bool {
+        let over = self.stopped || now_ns >= self.end_ns || self.operations_left == 0;
+        let dry = |worker: &Worker| worker.schedule.next_ns().is_some_and(|next| next >= self.end_ns);
+        self.workers
+            .iter()
+            .all(|worker| worker.in_flight == 0 && (over || dry(worker)))
+    }
+}
+
+impl Component for Clients {
+    fn name(&self) -> &str {
+        "clients"
+    }
+
+    fn handle(&mut self, message: Message, core: &mut Core) {
+        match message {
+            Message::Submit(_) => unreachable!("nobody asks clients"),
+            Message::Done(handle) => self.done(handle, core),
+            Message::Timer { what: TAKE, arg } => self.take(arg, core),
+            Message::Timer { what: PUMP, arg } => {
+                self.workers[arg as usize].pump_set_ns = u64::MAX;
+                self.pump(arg as usize, core);
+            }
+            Message::Timer { .. } => (0..self.workers.len()).for_each(|w| self.pump(w, core)),
+        }
+        if self.is_over(core.now_ns()) {
+            core.workload_over = true;
+        }
+    }
+
+    fn depth(&self) -> usize {
+        0
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+    }
+}

@@ -1,0 +1,551 @@
+//! The file server, or the file system of a local host: cuts operations into requests to the volume.
+//!
+//! An operation costs CPU time, of which the per-request part is single-threaded work on one of `threads` lanes (memory
+//! allocation, checksums, locks): that is why very large requests are capped. Then its data come from the RAM cache,
+//! from fetches already under way, from the SSD tier, or from the volume; writes go through, or into the cache and out
+//! again by [`super::writeback`].
+use super::pages::{Pages, PageState};
+use super::placement::Placement;
+use super::writeback::Writeback;
+use crate::component::{Component, ComponentId, Handle, Message, NO_HANDLE};
+use crate::fast_map::FastMap;
+use crate::keys::{key, Key, Kind};
+use crate::request::{Level, Request};
+use crate::sim::Core;
+use case::schema::{flags, Op, Stage};
+
+/// Keys of `[server]`.
+pub const KEYS: [Key; 5] = [
+    key("threads", Kind::Count(1, 4096), "8", "Lanes of single-threaded work per request."),
+    key("request", Kind::Time(0, 1_000_000_000), "0ns", "Work of one request on its lane."),
+    key("per_mib", Kind::Time(0, 1_000_000_000), "0ns", "Further work for each MiB of it."),
+    key("max_io", Kind::Size(4096, 1 << 30), "1280KiB", "Largest request to the volume (max_sectors_kb)."),
+    key("piece", Kind::Size(0, 1 << 40), "0B", "Files lie in pieces of this size, in random order; 0 = in one piece."),
+];
+
+const START: u16 = 1;
+const FLUSH: u16 = 2;
+/// Copying a page to or from the cache, ns per KiB (10 GiB/s).
+const COPY_NS_PER_KIB: u64 = 95;
+
+/// Where requests of the server go.
+#[derive(Clone, Copy, Debug)]
+pub struct Below {
+    /// Component.
+    pub id: ComponentId,
+    /// A volume, or a drive itself.
+    pub level: Level,
+    /// Index of the device in the cast.
+    pub device: u16,
+}
+
+/// CPU costs and limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    /// Parallel kernel work of every operation.
+    pub syscall_ns: u64,
+    /// Single-threaded work per request.
+    pub request_ns: u64,
+    /// And per MiB.
+    pub per_mib_ns: u64,
+    /// Largest request below.
+    pub max_io_bytes: u32,
+}
+
+/// A wait for a fetch of somebody else.
+struct Waiter {
+    parent: Handle,
+    since_ns: u64,
+    offset_bytes: u64,
+    size_bytes: u32,
+}
+
+/// The server.
+pub struct Server {
+    below: Below,
+    costs: Costs,
+    lanes: Vec<u64>,
+    placement: Placement,
+    pages: Option<Pages>,
+    writeback: Option<Writeback>,
+    /// By fetch under way: who else waits for it.
+    waiters: FastMap<u32, Vec<Waiter>>,
+    held: usize,
+    stopped: bool,
+}
+
+impl Server {
+    /// `pages`: the RAM cache with its prefetcher and SSD tier; None = direct I/O only.
+    pub fn new(
+        below: Below,
+        costs: Costs,
+        threads: usize,
+        placement: Placement,
+        pages: Option<Pages>,
+        writeback: Option<Writeback>,
+    ) -> Server {
+        Server {
+            below,
+            costs,
+            lanes: vec![0; threads],
+            placement,
+            pages,
+            writeback,
+            waiters: FastMap::default(),
+            held: 0,
+            stopped: false,
+        }
+    }
+
+    /// Work of the request before anything else: parallel work, then a lane.
+    fn arrive(&mut self, handle: Handle, core: &mut Core) {
+        self.held += 1;
+        let now_ns = core.now_ns();
+        let request = core.get(handle);
+        let size_bytes = u64::from(request.size_bytes);
+        let lane_ns = self.costs.request_ns + self.costs.per_mib_ns * size_bytes / (1 << 20);
+        let mut ready_ns = now_ns + self.costs.syscall_ns;
+        if lane_ns > 0 {
+            let mut least = 0;
+            for lane in 1..self.lanes.len() {
+                if self.lanes[lane] < self.lanes[least] {
+                    least = lane;
+                }
+            }
+            ready_ns = self.lanes[least].max(ready_ns) + lane_ns;
+            self.lanes[least] = ready_ns;
+        }
+        if ready_ns > now_ns {
+            core.timer(ready_ns, START, handle);
+        } else {
+            self.start(handle, core);
+        }
+    }
+
+    fn start(&mut self, handle: Handle, core: &mut Core) {
+        let request = core.get(handle);
+        let direct = request.flags & flags::DIRECT != 0 || self.pages.is_none();
+        match request.op {
+            Op::Sync | Op::Flush => self.sync(handle, core),
+            Op::Read if !direct => self.read_cached(handle, core),
+            Op::Write if !direct && self.writeback.is_some() => self.write_cached(handle, core),
+            _ => {
+                let (op, file, size) = (request.op, request.file, request.size_bytes);
+                let offset = request.offset_bytes;
+                core.get_mut(handle).pending = 1;
+                self.transfer(op, file, offset, size, handle, 0, core);
+                if let (Op::Write, Some(pages)) = (op, &mut self.pages) {
+                    pages.written_through(file, offset, size);
+                }
+                self.piece_done(handle, core);
+            }
+        }
+    }
+
+    /// Sends a range of a file to the volume, in pieces that are contiguous there and no larger than allowed.
+    #[allow(clippy::too_many_arguments)]
+    fn transfer(
+        &mut self,
+        op: Op,
+        file: u16,
+        offset_bytes: u64,
+        size_bytes: u32,
+        parent: Handle,
+        extra_flags: u32,
+        core: &mut Core,
+    ) {
+        let mut done = 0;
+        while done < size_bytes {
+            let at = offset_bytes + u64::from(done);
+            let (address, run_bytes) = match op {
+                Op::Write => self.placement.write(file, at, size_bytes - done),
+                _ => self.placement.read(file, at, size_bytes - done),
+            };
+            let piece = run_bytes.min(size_bytes - done).min(self.costs.max_io_bytes);
+            let child = self.request(op, address, piece, parent, extra_flags, core);
+            let request = core.get_mut(child);
+            (request.tag, request.file) = (at, file);
+            core.send(self.below.id, child);
+            done += piece;
+        }
+    }
+
+    /// A request to the volume.
+    fn request(
+        &mut self,
+        op: Op,
+        address: u64,
+        size_bytes: u32,
+        parent: Handle,
+        extra_flags: u32,
+        core: &mut Core,
+    ) -> Handle {
+        let stage = if self.below.level == Level::Volume { Stage::Fs } else { Stage::Queue };
+        let mut child = Request::new(self.below.level, op, address, size_bytes, core.now_ns(), stage);
+        child.submit_ns = 0;
+        child.device = self.below.device;
+        child.flags = extra_flags;
+        child.parent = parent;
+        if parent == NO_HANDLE {
+            child.thread = u16::MAX;
+        } else {
+            let from = core.get_mut(parent);
+            from.pending += 1;
+            (child.thread, child.cpu) = (from.thread, from.cpu);
+            child.flags |= from.flags & !flags::DIRECT;
+        }
+        core.create(child)
+    }
+
+    /// One piece fewer to wait for; at the last one the operation is complete.
+    fn piece_done(&mut self, handle: Handle, core: &mut Core) {
+        let request = core.get_mut(handle);
+        request.pending -= 1;
+        if request.pending > 0 {
+            return;
+        }
+        if request.op == Op::Sync && request.tag != u64::from(FLUSH) {
+            return self.flush(handle, core);
+        }
+        core.absorb(handle);
+        self.held -= 1;
+        core.complete(handle);
+    }
+
+    /// A flush of the volume, as the second step of a sync.
+    fn flush(&mut self, handle: Handle, core: &mut Core) {
+        core.get_mut(handle).tag = u64::from(FLUSH);
+        let child = self.request(Op::Flush, 0, 0, handle, 0, core);
+        core.send(self.below.id, child);
+    }
+
+    fn sync(&mut self, handle: Handle, core: &mut Core) {
+        let file = core.get(handle).file;
+        let request = core.get_mut(handle);
+        (request.pending, request.tag) = (1, 0);
+        if let Some(mut writeback) = self.writeback.take() {
+            for (offset, size) in writeback.take_file(file) {
+                self.transfer(Op::Write, file, offset, size, handle, 0, core);
+            }
+            writeback.wait_for_file(file, handle, core);
+            self.writeback = Some(writeback);
+        }
+        self.piece_done(handle, core);
+    }
+
+    fn read_cached(&mut self, handle: Handle, core: &mut Core) {
+        let Some(mut pages) = self.pages.take() else { return };
+        let request = core.get(handle);
+        let (file, offset, size) = (request.file, request.offset_bytes, request.size_bytes);
+        let op_id = parent_row(request);
+        core.get_mut(handle).pending = 1;
+        let now_ns = core.now_ns();
+        let mut missing: Option<(u64, u32)> = None;
+        let mut hit: Option<(u64, u32)> = None;
+        let page_bytes = pages.page_bytes();
+        let first = offset / page_bytes;
+        let last = (offset + u64::from(size)).div_ceil(page_bytes);
+        for page in first..last {
+            let at = page * page_bytes;
+            match pages.look(file, page) {
+                PageState::Hit => grow(&mut hit, at, page_bytes),
+                PageState::InFlight(fetch) => {
+                    core.get_mut(handle).pending += 1;
+                    let waiter = Waiter {
+                        parent: handle,
+                        since_ns: now_ns,
+                        offset_bytes: at,
+                        size_bytes: page_bytes as u32,
+                    };
+                    let list = self.waiters.entry(fetch).or_default();
+                    match list.last_mut() {
+                        // Neighbouring pages of one fetch are one wait.
+                        Some(last) if last.parent == handle => {
+                            last.size_bytes += page_bytes as u32;
+                            core.get_mut(handle).pending -= 1;
+                        }
+                        _ => list.push(waiter),
+                    }
+                }
+                PageState::Miss => {
+                    let follows = missing.is_some_and(|(from, bytes)| {
+                        from + u64::from(bytes) == at && u64::from(bytes) + page_bytes <= u64::from(self.costs.max_io_bytes)
+                    });
+                    if !follows {
+                        if let Some((from, bytes)) = missing.take() {
+                            self.fetch(&mut pages, file, from, bytes, handle, core);
+                        }
+                    }
+                    grow(&mut missing, at, page_bytes);
+                }
+            }
+        }
+        if let Some((from, bytes)) = missing {
+            self.fetch(&mut pages, file, from, bytes, handle, core);
+        }
+        if let Some((from, bytes)) = hit {
+            core.recorder.cache_piece(op_id, "ram", file, from, bytes, 0);
+        }
+        for (from, bytes) in pages.prefetch_after(file, offset, size, now_ns) {
+            self.prefetch(&mut pages, file, from, bytes, core);
+        }
+        self.pages = Some(pages);
+        self.write_evicted(core);
+        self.piece_done(handle, core);
+    }
+
+    /// Fetches pages that a read misses.
+    fn fetch(&mut self, pages: &mut Pages, file: u16, offset: u64, size: u32, parent: Handle, core: &mut Core) {
+        let mut done = 0;
+        while done < size {
+            let at = offset + u64::from(done);
+            let (address, run_bytes) = self.placement.read(file, at, size - done);
+            let piece = run_bytes.min(size - done).min(self.costs.max_io_bytes);
+            let (below, piece) = pages.tier_of(address, piece, self.below);
+            let child = self.request_to(below, address, piece, parent, core);
+            let request = core.get_mut(child);
+            (request.tag, request.file) = (at, file);
+            pages.begin_fetch(file, at, piece, child);
+            if parent == NO_HANDLE {
+                pages.note_prefetched(file, at, piece);
+            }
+            core.send(below.id, child);
+            done += piece;
+        }
+    }
+
+    fn request_to(&mut self, below: Below, address: u64, size: u32, parent: Handle, core: &mut Core) -> Handle {
+        let own = std::mem::replace(&mut self.below, below);
+        let extra = if parent == NO_HANDLE { flags::READAHEAD } else { 0 };
+        let child = self.request(Op::Read, address, size, parent, extra, core);
+        self.below = own;
+        child
+    }
+
+    /// Fetches pages ahead of need; those that are there or under way are left out.
+    fn prefetch(&mut self, pages: &mut Pages, file: u16, offset: u64, size: u32, core: &mut Core) {
+        let end = (offset + u64::from(size)).min(self.placement.file_bytes(file));
+        let page_bytes = pages.page_bytes();
+        let mut run: Option<(u64, u32)> = None;
+        for page in offset / page_bytes..end.div_ceil(page_bytes) {
+            let at = page * page_bytes;
+            let wanted = pages.is_absent(file, page);
+            if wanted {
+                grow(&mut run, at, page_bytes);
+            }
+            let full = run.is_some_and(|(_, bytes)| u64::from(bytes) + page_bytes > u64::from(self.costs.max_io_bytes));
+            if !wanted || full {
+                if let Some((from, bytes)) = run.take() {
+                    self.fetch(pages, file, from, bytes, NO_HANDLE, core);
+                }
+            }
+        }
+        if let Some((from, bytes)) = run {
+            self.fetch(pages, file, from, bytes, NO_HANDLE, core);
+        }
+    }
+
+    /// Dirty pages that the cache threw out must be written at once.
+    fn write_evicted(&mut self, core: &mut Core) {
+        let Some(pages) = &mut self.pages else { return };
+        let evicted = pages.take_evicted_dirty();
+        for (file, offset, size) in evicted {
+            let taken = self.writeback.as_mut().is_some_and(|writeback| writeback.is_dirty(file, offset));
+            if taken {
+                self.background_write(file, offset, size, core);
+            }
+        }
+    }
+
+    fn background_write(&mut self, file: u16, offset: u64, size: u32, core: &mut Core) {
+        let mut done = 0;
+        while done < size {
+            let at = offset + u64::from(done);
+            let (address, run_bytes) = self.placement.write(file, at, size - done);
+            let piece = run_bytes.min(size - done).min(self.costs.max_io_bytes);
+            let child = self.request(Op::Write, address, piece, NO_HANDLE, flags::BACKGROUND, core);
+            let request = core.get_mut(child);
+            (request.tag, request.file) = (at, file);
+            if let Some(writeback) = &mut self.writeback {
+                let carried = writeback.begin_write(file, at, piece, child);
+                let child_id = core.get(child).op_id;
+                if let Some(parent_id) = carried {
+                    core.recorder.carries(parent_id, child_id, piece);
+                }
+            }
+            core.send(self.below.id, child);
+            done += piece;
+        }
+    }
+
+    fn write_cached(&mut self, handle: Handle, core: &mut Core) {
+        let (Some(pages), Some(writeback)) = (&mut self.pages, &mut self.writeback) else {
+            return;
+        };
+        if writeback.must_wait() {
+            core.enter(handle, Stage::Throttle);
+            writeback.wait(handle);
+            return;
+        }
+        let now_ns = core.now_ns();
+        let request = core.get(handle);
+        let (file, offset, size) = (request.file, request.offset_bytes, request.size_bytes);
+        writeback.dirty(file, offset, size, parent_row(request), now_ns);
+        pages.written(file, offset, size);
+        let copy_ns = u64::from(size) * COPY_NS_PER_KIB / 1024;
+        core.get_mut(handle).pending = 1;
+        self.write_evicted(core);
+        self.write_back(core);
+        core.timer(core.now_ns() + copy_ns, COPIED, handle);
+    }
+
+    /// Begins what writeback wants to write now, and sets its next timer.
+    fn write_back(&mut self, core: &mut Core) {
+        let now_ns = core.now_ns();
+        while let Some((file, offset, size)) = self.writeback.as_mut().and_then(|w| w.next_write(now_ns)) {
+            self.background_write(file, offset, size, core);
+        }
+        if let Some(at_ns) = self.writeback.as_mut().and_then(|w| w.next_timer(now_ns)) {
+            core.timer(at_ns, WRITE_BACK, 0);
+        }
+    }
+
+    /// A request to the volume or to the SSD tier has ended.
+    fn child_done(&mut self, child: Handle, core: &mut Core) {
+        let now_ns = core.now_ns();
+        let request = core.get(child);
+        let (op, file, at, size) = (request.op, request.file, request.tag, request.size_bytes);
+        let (parent, start_ns, device) = (request.parent, request.start_ns, request.device);
+        let background_write = op == Op::Write && parent == NO_HANDLE;
+        if op == Op::Read {
+            if let Some(mut pages) = self.pages.take() {
+                let address = core.get(child).offset_bytes;
+                if pages.end_fetch(file, at, size, child) {
+                    let copies = pages.fetched_from(device, address, size);
+                    self.pages = Some(pages);
+                    if let Some(below) = copies {
+                        self.fill_tier(below, address, size, core);
+                    }
+                    if parent != NO_HANDLE {
+                        let tier = self.tier_name(device);
+                        let op_id = parent_row(core.get(parent));
+                        core.recorder.cache_piece(op_id, tier, file, at, size, now_ns - start_ns);
+                    }
+                    self.wake_waiters(child, core);
+                    self.write_evicted(core);
+                } else {
+                    self.pages = Some(pages);
+                }
+            }
+        }
+        if parent != NO_HANDLE {
+            core.attach(parent, child);
+            return self.piece_done(parent, core);
+        }
+        if background_write {
+            self.background_write_done(child, core);
+        }
+        core.release(child);
+        self.write_back(core);
+    }
+
+    fn tier_name(&self, device: u16) -> &'static str {
+        match &self.pages {
+            Some(pages) => pages.tier_name(device),
+            None => "device",
+        }
+    }
+
+    fn wake_waiters(&mut self, fetch: Handle, core: &mut Core) {
+        for waiter in self.waiters.remove(&fetch).unwrap_or_default() {
+            let op_id = parent_row(core.get(waiter.parent));
+            let file = core.get(waiter.parent).file;
+            let wait_ns = core.now_ns() - waiter.since_ns;
+            core.recorder
+                .cache_piece(op_id, "readahead", file, waiter.offset_bytes, waiter.size_bytes, wait_ns);
+            core.borrow(waiter.parent, fetch, waiter.since_ns);
+            self.piece_done(waiter.parent, core);
+        }
+    }
+
+    /// Copies what came from the volume into the SSD tier, in the background.
+    fn fill_tier(&mut self, below: Below, address: u64, size: u32, core: &mut Core) {
+        let own = std::mem::replace(&mut self.below, below);
+        let size = size.min(self.costs.max_io_bytes);
+        let child = self.request(Op::Write, address, size, NO_HANDLE, flags::BACKGROUND, core);
+        self.below = own;
+        core.get_mut(child).file = u16::MAX;
+        core.send(below.id, child);
+    }
+
+    fn background_write_done(&mut self, child: Handle, core: &mut Core) {
+        let Some(writeback) = &mut self.writeback else { return };
+        let released = writeback.end_write(child);
+        for (handle, since_ns) in released.syncs {
+            core.borrow(handle, child, since_ns);
+            self.piece_done(handle, core);
+        }
+        for handle in released.writers {
+            core.enter(handle, Stage::Fs);
+            self.write_cached(handle, core);
+        }
+    }
+}
+
+const WRITE_BACK: u16 = 3;
+const COPIED: u16 = 4;
+
+/// The row that links of an operation hang on.
+fn parent_row(request: &Request) -> u64 {
+    match request.level {
+        Level::App if request.lower_id != 0 => request.lower_id,
+        _ => request.op_id,
+    }
+}
+
+fn grow(range: &mut Option<(u64, u32)>, at: u64, bytes: u64) {
+    match range {
+        Some((_, size)) => *size += bytes as u32,
+        None => *range = Some((at, bytes as u32)),
+    }
+}
+
+impl Component for Server {
+    fn name(&self) -> &str {
+        "server"
+    }
+
+    fn handle(&mut self, message: Message, core: &mut Core) {
+        match message {
+            Message::Submit(handle) => self.arrive(handle, core),
+            Message::Done(child) => self.child_done(child, core),
+            Message::Timer { what: START, arg } => self.start(arg, core),
+            Message::Timer { what: COPIED, arg } => self.piece_done(arg, core),
+            Message::Timer { .. } if self.stopped => {}
+            Message::Timer { .. } => self.write_back(core),
+        }
+    }
+
+    fn depth(&self) -> usize {
+        self.held
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    fn sample(&mut self, _now_ns: u64, put: &mut dyn FnMut(&'static str, f64)) {
+        if let Some(pages) = &mut self.pages {
+            pages.sample(put);
+        }
+        if let Some(writeback) = &self.writeback {
+            put("dirty_bytes", writeback.dirty_bytes() as f64);
+        }
+    }
+
+    fn finish(&mut self, core: &mut Core) {
+        if let Some(pages) = &mut self.pages {
+            pages.finish(core);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Runs scenarios: one run, its truth, and sweeps over a key.
+//!
+//! The truth is counterfactual: the same seed is run again without each fault. Threads only run whole, independent
+//! runs side by side, so results do not depend on how many there are.
+use crate::error::LabError;
+use crate::faults::{Culprit, Plan};
+use crate::recorder::Recorder;
+use crate::scenario::Scenario;
+use crate::stack::{build, system, Layout};
+use crate::tally::Tally;
+use crate::writer::{About, CaseSink};
+use case::meta::{Phase, Unseen};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+/// A fault counts if removing it changes p99 or throughput by this share at least.
+pub const COUNTS_FROM: f64 = 0.10;
+
+/// What a run came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Operations of the measured phase.
+    pub ops: u64,
+    /// Per second.
+    pub ops_per_s: f64,
+    /// Bytes per second.
+    pub throughput_bytes_per_s: f64,
+    /// Mean latency, ns.
+    pub mean_ns: f64,
+    /// Median latency, ns.
+    pub p50_ns: f64,
+    /// 99th percentile, ns.
+    pub p99_ns: f64,
+    /// 99.9th percentile, ns.
+    pub p999_ns: f64,
+    /// The longest, ns.
+    pub max_ns: u64,
+    /// Virtual time at the end.
+    pub duration_ns: u64,
+    /// Events handled.
+    pub events: u64,
+}
+
+/// One fault and what it does.
+#[derive(Clone, Debug, Serialize)]
+pub struct FaultTruth {
+    /// Name in the scenario.
+    pub name: String,
+    /// Kind.
+    pub kind: &'static str,
+    /// What it hits.
+    pub target: String,
+    /// Its keys, as in the scenario.
+    pub magnitude: std::collections::BTreeMap<String, String>,
+    /// Who is to blame.
+    pub culprit: Culprit,
+    /// With the fault, relative to without.
+    pub effect: Effect,
+    /// Whether that is enough to be a culprit.
+    pub counts: bool,
+}
+
+/// With a fault relative to without it: 1 = no effect.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Effect {
+    /// Of the 99th percentile of latency.
+    pub p99_ratio: f64,
+    /// Of throughput.
+    pub throughput_ratio: f64,
+}
+
+impl Effect {
+    /// The larger of the two changes, as a factor of at least 1.
+    pub fn size(&self) -> f64 {
+        let worse = |ratio: f64| ratio.max(1.0 / ratio.max(1e-12));
+        worse(self.p99_ratio).max(worse(self.throughput_ratio))
+    }
+}
+
+/// `truth.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Truth {
+    /// Of all randomness.
+    pub seed: u64,
+    /// Name.
+    pub scenario: String,
+    /// Every fault of the scenario.
+    pub faults: Vec<FaultTruth>,
+    /// Of the fault with the largest effect that counts.
+    pub culprit: Option<Culprit>,
+    /// No fault counts.
+    pub healthy: bool,
+}
+
+/// A run with its truth.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Name.
+    pub scenario: String,
+    /// Of all randomness.
+    pub seed: u64,
+    /// Numbers.
+    pub outcome: Outcome,
+    /// Culprits.
+    pub truth: Truth,
+}
+
+/// Runs a scenario with the faults at `with`, writing a case into `case_dir` if there is one.
+fn run_once(scenario: &Scenario, with: &[usize], case: Option<CaseRequest>) -> Result<Outcome, LabError> {
+    let (plan, _) = Plan::new(scenario, with)?;
+    let layout = Layout::new(&plan)?;
+    let spec = &scenario.workload;
+    let end_ns = spec.duration_ns.map_or(u64::MAX, |length| spec.ramp_ns + length);
+    let sink = match &case {
+        Some(case) => Some(Box::new(CaseSink::create(case.dir, &layout.cast)?)),
+        None => None,
+    };
+    let recorder = Recorder::new(Tally::new(spec.ramp_ns, end_ns), sink, !scenario.has("protocol"));
+    let mut sim = build(&plan, &layout, recorder)?;
+    sim.run(end_ns, |core| core.workload_over);
+    let mut core = sim.finish();
+    let outcome = Outcome::new(&core.recorder.tally, core.now_ns(), core.events());
+    if let (Some(sink), Some(case)) = (core.recorder.sink.take(), case) {
+        let truth = serde_json::to_vec_pretty(case.truth).expect("our own types have a JSON form");
+        sink.seal(About {
+            argv: case.argv,
+            duration_ns: core.now_ns(),
+            phases: phases(scenario, core.now_ns()),
+            workload: serde_json::json!({ "specification": spec, "summary": &outcome }),
+            system: system(&plan, &layout),
+            truth,
+            not_observed: Vec::<Unseen>::new(),
+        })?;
+    }
+    Ok(outcome)
+}
+
+struct CaseRequest<'a> {
+    dir: &'a Path,
+    argv: Vec<String>,
+    truth: &'a Truth,
+}
+
+fn phases(scenario: &Scenario, now_ns: u64) -> Vec<Phase> {
+    let ramp_ns = scenario.workload.ramp_ns as i64;
+    let phase = |name: &str, start_ns, end_ns| Phase {
+        name: name.into(),
+        start_ns,
+        end_ns,
+    };
+    let end_ns = now_ns as i64;
+    let mut phases = Vec::new();
+    if ramp_ns > 0 {
+        phases.push(phase("ramp", 0, ramp_ns.min(end_ns)));
+    }
+    phases.push(phase("measure", ramp_ns.min(end_ns), end_ns));
+    phases
+}
+
+impl Outcome {
+    fn new(tally: &Tally, duration_ns: u64, events: u64) -> Outcome {
+        Outcome {
+            ops: tally.count(),
+            ops_per_s: tally.rate_per_s(),
+            throughput_bytes_per_s: tally.throughput_bytes_per_s(),
+            mean_ns: tally.mean_ns(),
+            p50_ns: tally.quantile_ns(0.5),
+            p99_ns: tally.quantile_ns(0.99),
+            p999_ns: tally.quantile_ns(0.999),
+            max_ns: tally.latency_max_ns,
+            duration_ns,
+            events,
+        }
+    }
+}
+
+/// Runs `work` for each of `0..count` on `threads` threads; results in order.
+pub fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<T>>> = Mutex::new((0..count).map(|_| None).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, count.max(1)) {
+            scope.spawn(|| loop {
+                let n = next.fetch_add(1, Ordering::Relaxed);
+                if n >= count {
+                    return;
+                }
+                let result = work(n);
+                if let Ok(mut results) = results.lock() {
+                    results[n] = Some(result);
+                }
+            });
+        }
+    });
+    let results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    results.into_iter().map(|result| result.expect("every run ends")).collect()
+}
+
+/// Only measures: all faults in, no case, no truth.
+pub fn measure(scenario: &Scenario) -> Result<Outcome, LabError> {
+    let all: Vec<usize> = (0..scenario.faults.len()).collect();
+    run_once(scenario, &all, None)
+}
+
+/// Finds the truth: runs the scenario as it is, and again without each fault.
+pub fn truth(scenario: &Scenario, threads: usize) -> Result<(Outcome, Truth), LabError> {
+    let count = scenario.faults.len();
+    let all: Vec<usize> = (0..count).collect();
+    let (_, culprits) = Plan::new(scenario, &all)?;
+    let outcomes = in_parallel(count + 1, threads, |n| {
+        let with: Vec<usize> = all.iter().copied().filter(|fault| n == 0 || *fault != n - 1).collect();
+        run_once(scenario, &with, None)
+    });
+    let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let as_found = outcomes[0].clone();
+    let faults: Vec<FaultTruth> = scenario
+        .faults
+        .iter()
+        .zip(&culprits)
+        .zip(&outcomes[1..])
+        .map(|((fault, culprit), without)| {
+            let effect = Effect {
+                p99_ratio: ratio(as_found.p99_ns, without.p99_ns),
+                throughput_ratio: ratio(as_found.ops_per_s, without.ops_per_s),
+            };
+            FaultTruth {
+                name: fault.name.clone(),
+                kind: fault.kind,
+                target: culprit.name.clone(),
+                magnitude: fault
+                    .section
+                    .entries()
+                    .map(|(key, text, _)| (key.name.to_owned(), text.to_owned()))
+                    .collect(),
+                culprit: culprit.clone(),
+                effect,
+                counts: effect.size() >= 1.0 + COUNTS_FROM,
+            }
+        })
+        .collect();
+    let counting = faults.iter().filter(|fault| fault.counts);
+    let largest = counting.max_by(|a, b| a.effect.size().total_cmp(&b.effect.size()));
+    let truth = Truth {
+        seed: scenario.workload.seed,
+        scenario: scenario.name(),
+        culprit: largest.map(|fault| fault.culprit.clone()),
+        healthy: largest.is_none(),
+        faults,
+    };
+    Ok((as_found, truth))
+}
+
+/// Finds the truth and writes the case into `case_dir`, which exists and is empty. `argv` is a command that gives the
+/// same bytes again.
+pub fn run(scenario: &Scenario, case_dir: &Path, argv: Vec<String>, threads: usize) -> Result<Report, LabError> {
+    let (_, truth) = match scenario.faults.is_empty() {
+        true => (None, no_faults(scenario)),
+        false => truth(scenario, threads).map(|(outcome, truth)| (Some(outcome), truth))?,
+    };
+    let all: Vec<usize> = (0..scenario.faults.len()).collect();
+    let case = CaseRequest {
+        dir: case_dir,
+        argv,
+        truth: &truth,
+    };
+    let outcome = run_once(scenario, &all, Some(case))?;
+    Ok(Report {
+        scenario: scenario.name(),
+        seed: scenario.workload.seed,
+        outcome,
+        truth,
+    })
+}
+
+fn no_faults(scenario: &Scenario) -> Truth {
+    Truth {
+        seed: scenario.workload.seed,
+        scenario: scenario.name(),
+        faults: Vec::new(),
+        culprit: None,
+        healthy: true,
+    }
+}
+
+/// `a / b`; 1 where both are nothing.
+fn ratio(a: f64, b: f64) -> f64 {
+    match (a, b) {
+        (0.0, 0.0) => 1.0,
+        _ => a / b.max(1e-9),
+    }
+}
+
