@@ -1,6 +1,6 @@
 //! docs/case-format.md must list what the code writes: columns, types, NULL rules, stages, flags, keys.
 use case::raw::RawRow;
-use case::rows::{AppRow, BlockMergeRow, BlockRow};
+use case::rows::{syscall_flags, AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow};
 use case::schema::{flags, LinkKind, Op, Stage};
 use case::tables;
 mod common;
@@ -64,6 +64,8 @@ fn raw_streams_are_as_documented() {
     raw_is_documented::<AppRow>();
     raw_is_documented::<BlockRow>();
     raw_is_documented::<BlockMergeRow>();
+    raw_is_documented::<SyscallRow>();
+    raw_is_documented::<FileRow>();
 }
 
 #[test]
@@ -79,6 +81,11 @@ fn stages_flags_and_names_are_as_documented() {
         .map(|(name, bit)| vec![name.to_string(), bit.to_string()])
         .collect();
     assert_eq!(first(&cells(&doc, "<!-- flags -->"), 2), bits);
+    let bits: Vec<Vec<String>> = syscall_flags::NAMES
+        .iter()
+        .map(|(name, bit)| vec![name.to_string(), bit.to_string()])
+        .collect();
+    assert_eq!(first(&cells(&doc, "<!-- syscall flags -->"), 2), bits);
     for name in Op::ALL
         .map(Op::name)
         .iter()

@@ -2,7 +2,7 @@
 use super::{Findings, Report};
 use crate::meta::{CaseMeta, State};
 use crate::raw::{RawReader, RawRow};
-use crate::rows::{AppRow, BlockMergeRow, BlockRow};
+use crate::rows::{AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow, Via};
 use crate::schema::{EventRow, Layer, LossRow, Op};
 use crate::CaseError;
 use serde::de::DeserializeOwned;
@@ -28,6 +28,8 @@ pub(super) fn check_unsealed(case_dir: &Path, meta: &CaseMeta, report: &mut Repo
             Some(BlockMergeRow::PROBE) => {
                 check_stream::<BlockMergeRow>(case_dir, &relative, report, |_| None)
             }
+            Some(SyscallRow::PROBE) => check_stream::<SyscallRow>(case_dir, &relative, report, syscall_row),
+            Some(FileRow::PROBE) => check_stream::<FileRow>(case_dir, &relative, report, |_| None),
             _ => report
                 .missing
                 .push(format!("{relative}: not checked, the probe is unknown")),
@@ -85,6 +87,23 @@ fn app_row(row: &AppRow) -> Option<Contradiction> {
     }
     if Op::from_raw(row.op).is_none() {
         return Some(("op", format!("0 to {}", Op::ALL.len() - 1), row.op.to_string()));
+    }
+    None
+}
+
+fn syscall_row(row: &SyscallRow) -> Option<Contradiction> {
+    if Op::from_raw(row.op).is_none() {
+        return Some(("op", format!("0 to {}", Op::ALL.len() - 1), row.op.to_string()));
+    }
+    if Via::from_raw(row.via).is_none() {
+        return Some(("via", format!("0 to {}", Via::ALL.len() - 1), row.via.to_string()));
+    }
+    if row.end_ns != 0 && row.end_ns < row.start_ns {
+        return Some((
+            "end_ns",
+            format!("at least {}", row.start_ns),
+            row.end_ns.to_string(),
+        ));
     }
     None
 }
