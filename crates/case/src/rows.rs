@@ -1,4 +1,10 @@
 //! Raw rows: what an observer appends while it runs. Narrow, fixed width, `CLOCK_MONOTONIC` ns.
+mod cache;
+
+pub use cache::{
+    CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow,
+    NO_CAUSE, WRITEBACK_CAUSES,
+};
 
 /// One operation of our own workload engine (`raw/app/worker-NNN.arrows`), appended when reaped.
 ///
