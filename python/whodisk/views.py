@@ -87,6 +87,53 @@ TABLES: dict[str, dict[str, str]] = {
         "state": "VARCHAR",
         "meant_busy": "BOOLEAN",
     },
+    "irqs": {
+        "host": "VARCHAR",
+        "cpu": "INTEGER",
+        "vector": "INTEGER",
+        "handler": "VARCHAR",
+        "kind": "VARCHAR",
+        "device": "VARCHAR",
+        "start_ns": "BIGINT",
+        "duration_ns": "BIGINT",
+    },
+    "cache": {
+        "op_id": "BIGINT",
+        "tier": "VARCHAR",
+        "file": "VARCHAR",
+        "offset_bytes": "BIGINT",
+        "size_bytes": "BIGINT",
+        "wait_ns": "BIGINT",
+    },
+    "prefetch": {
+        "file": "VARCHAR",
+        "start_ns": "BIGINT",
+        "duration_ns": "BIGINT",
+        "issued_bytes": "BIGINT",
+        "used_bytes": "BIGINT",
+        "wasted_bytes": "BIGINT",
+        "late_bytes": "BIGINT",
+        "missed_bytes": "BIGINT",
+    },
+    "waits": {
+        "tid": "INTEGER",
+        "pid": "INTEGER",
+        "comm": "VARCHAR",
+        "cpu": "INTEGER",
+        "start_ns": "BIGINT",
+        "duration_ns": "BIGINT",
+        "state": "VARCHAR",
+        "cause": "VARCHAR",
+        "cause_pid": "INTEGER",
+    },
+    "series": {
+        "time_ns": "BIGINT",
+        "host": "VARCHAR",
+        "kind": "VARCHAR",
+        "subject": "VARCHAR",
+        "metric": "VARCHAR",
+        "value": "DOUBLE",
+    },
     "losses": {
         "probe": "VARCHAR",
         "start_ns": "BIGINT",
@@ -110,7 +157,7 @@ class Case:
 
     Views: ``app_ops syscall_ops block_ops device_ops`` (one layer each), ``ops`` (all layers),
     ``judged`` (`ops` without ramp phases), ``measured`` (those of them that ended), ``open_ops``,
-    ``links gaps losses events``, ``latency_histogram`` (layer, device, op, bin, n, low_ns),
+    ``links gaps irqs cache prefetch waits series losses events``, ``latency_histogram`` (layer, device, op, bin, n, low_ns),
     ``stage_totals`` (layer, device, op, n, latency_ns, <stage>_ns as sums), ``timeline`` (operations
     and latency per layer, op and 1/200 of the recording).
     """

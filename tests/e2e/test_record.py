@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ import pytest
 from tests.e2e.conftest import AGENT, WHODISK, Run, meta, write_spec
 
 N = 10_007  # a prime: no round number of ours can produce it by accident
-
-Completed = subprocess.CompletedProcess[str]
 
 
 def query(case: Path, sql: str) -> list[tuple[Any, ...]]:
@@ -33,22 +30,6 @@ def query(case: Path, sql: str) -> list[tuple[Any, ...]]:
         "events": f"'{case}/events/*.parquet'",
     }
     return duckdb.connect().execute(sql.format(**tables)).fetchall()
-
-
-def recorded_whole(case: Path, record: Callable[[], Completed]) -> Completed:
-    """Records until the kernel has shown every completion; any other loss is left for the test to find.
-
-    On some virtual machines the kernel runs no BPF program now and then, unseen by its own counters
-    (docs/decisions/0008). The recorder counts those as `no_complete`; exact counts need a run without.
-    """
-    for _ in range(10):
-        shutil.rmtree(case, ignore_errors=True)
-        done = record()
-        reasons = query(case, "SELECT DISTINCT reason FROM {losses}")
-        if reasons != [("no_complete",)]:
-            break
-        print(f"again: {case.name}: the kernel hid completions ({meta(case)['probes']['block']['lost']})")
-    return done
 
 
 def disk_of(path: Path) -> str:
@@ -77,7 +58,7 @@ def test_fio_counts_are_exact(whodisk: Run, work: Path) -> None:
     # Once before: fio's own program text is then in memory, and its reads do not count.
     subprocess.run(fio, cwd=work, check=True, capture_output=True)
     case = work / "fio.case"
-    done = recorded_whole(case, lambda: whodisk("record", "-o", case, "--", *fio))
+    done = whodisk("record", "-o", case, "--", *fio)
     assert "ended with exit 0" in done.stderr
     # With --thread the command's own process submits; others on this machine may run fio too.
     pid = meta(case)["command_pid"]
@@ -99,7 +80,7 @@ def test_dd_is_recorded_and_solved(whodisk: Run, work: Path) -> None:
     size = 32 << 20
     case = work / "dd.case"
     dd = ["dd", "if=/dev/zero", "of=out.bin", "bs=1M", "count=32", "oflag=direct"]
-    done = recorded_whole(case, lambda: whodisk("solve", "-o", case, "--", *dd))
+    done = whodisk("solve", "-o", case, "--", *dd)
     written = query(case, "SELECT sum(size_bytes) FROM {block} WHERE comm = 'dd' AND op = 'write'")[0][0]
     assert written == size
     assert meta(case)["command_status"] == "exit 0"
@@ -122,7 +103,7 @@ def test_own_operations_are_joined_exactly(whodisk: Run, work: Path, place: str)
     case = work / "a.case"
     try:
         spec = write_spec(work / "spec.toml", target, operations=N, duration="60s")
-        recorded_whole(case, lambda: whodisk("run", spec, "-o", case))
+        whodisk("run", spec, "-o", case)
     finally:
         if detach:
             subprocess.run(detach, check=True)

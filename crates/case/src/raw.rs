@@ -66,21 +66,22 @@ macro_rules! raw_field {
     };
 }
 raw_field!(u64, DataType::UInt64);
+raw_field!(i64, DataType::Int64);
 raw_field!(u32, DataType::UInt32);
 raw_field!(i32, DataType::Int32);
 raw_field!(u16, DataType::UInt16);
 raw_field!(u8, DataType::UInt8);
 
-impl RawField for [u8; 16] {
-    const TYPE: DataType = DataType::FixedSizeBinary(16);
-    const WIDTH: usize = 16;
+impl<const N: usize> RawField for [u8; N] {
+    const TYPE: DataType = DataType::FixedSizeBinary(N as i32);
+    const WIDTH: usize = N;
     #[inline]
     fn put(self, to: &mut [u8]) {
         to.copy_from_slice(&self);
     }
     #[inline]
     fn take(from: &[u8]) -> Self {
-        let mut bytes = [0; 16];
+        let mut bytes = [0; N];
         bytes.copy_from_slice(from);
         bytes
     }

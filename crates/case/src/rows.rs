@@ -1,4 +1,10 @@
 //! Raw rows: what an observer appends while it runs. Narrow, fixed width, `CLOCK_MONOTONIC` ns.
+mod cache;
+
+pub use cache::{
+    CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow,
+    NO_CAUSE, WRITEBACK_CAUSES,
+};
 
 /// One operation of our own workload engine (`raw/app/worker-NNN.arrows`), appended when reaped.
 ///
@@ -93,6 +99,147 @@ pub struct BlockMergeRow {
     pub size_bytes: u32,
 }
 
+/// How a program asked for a storage operation ([`SyscallRow::via`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Via {
+    /// A system call that returns when it is done.
+    Call = 0,
+    /// A request in an io_uring.
+    Uring = 1,
+    /// A control block given to io_submit.
+    Aio = 2,
+    /// No operation: a call that waits for completions of an io_uring (`io_uring_enter`) or of libaio
+    /// (`io_getevents`, `io_pgetevents`). What it returned was reaped when it ended.
+    Wait = 3,
+}
+
+impl Via {
+    /// Every way, in the order of the discriminants.
+    pub const ALL: [Via; 4] = [Via::Call, Via::Uring, Via::Aio, Via::Wait];
+
+    /// The way with this discriminant.
+    pub fn from_raw(raw: u8) -> Option<Via> {
+        Via::ALL.get(usize::from(raw)).copied()
+    }
+}
+
+/// Bits of [`SyscallRow::flags`].
+pub mod syscall_flags {
+    /// Direct I/O (O_DIRECT).
+    pub const DIRECT: u32 = 1;
+    /// A write that is durable when it returns (O_SYNC, O_DSYNC, RWF_SYNC, RWF_DSYNC).
+    pub const SYNC: u32 = 2;
+    /// A write to the end of the file; `offset_bytes` is the file's size when it began.
+    pub const APPEND: u32 = 4;
+    /// May not block (RWF_NOWAIT, O_NONBLOCK has no meaning for files).
+    pub const NOWAIT: u32 = 8;
+    /// The file is a block device: `device` is its number and `inode` is 0.
+    pub const BLOCK_DEVICE: u32 = 16;
+    /// io_uring handed it to one of its worker threads.
+    pub const WORKER: u32 = 32;
+    /// `end_ns` is when the program took the result (libaio: nothing tells when it was there).
+    pub const END_IS_REAP: u32 = 64;
+    /// It ended, but that was not seen (its thread or ring died, or the end was lost); `end_ns` is 0.
+    pub const END_UNSEEN: u32 = 128;
+    /// It had begun before the recording; `start_ns` is 0.
+    pub const BEGIN_UNSEEN: u32 = 256;
+    /// Its vectors could not be read: `size_bytes` is 0.
+    pub const SIZE_UNSEEN: u32 = 512;
+    /// Names of the bits.
+    pub const NAMES: [(&str, u32); 10] = [
+        ("direct", DIRECT),
+        ("sync", SYNC),
+        ("append", APPEND),
+        ("nowait", NOWAIT),
+        ("block_device", BLOCK_DEVICE),
+        ("worker", WORKER),
+        ("end_is_reap", END_IS_REAP),
+        ("end_unseen", END_UNSEEN),
+        ("begin_unseen", BEGIN_UNSEEN),
+        ("size_unseen", SIZE_UNSEEN),
+    ];
+}
+
+/// One storage operation that a program asked for (`raw/syscall/syscall.arrows`), appended when it ends, or at detach if
+/// still open. Only regular files with a backing device, directories' `open`s left out, and block devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyscallRow {
+    /// Unique in this recording.
+    pub op_key: u64,
+    /// Who is behind direct I/O: block requests made for this operation, between its start and its end, carry the same
+    /// key. A hash; unique among operations in flight, used again by later ones. 0 = none.
+    pub owner_key: u64,
+    /// io_uring: `user_data`; libaio: `data` of the control block; else 0.
+    pub user_data: u64,
+    /// Entered the kernel; io_uring: the request was submitted. 0 = before the recording.
+    pub start_ns: u64,
+    /// Returned to the program; io_uring: completed. 0 = still open at the end, or not seen (see `flags`).
+    pub end_ns: u64,
+    /// In the file; for calls without an offset of their own the position at entry. 0 for syncs of whole files.
+    pub offset_bytes: u64,
+    /// Bytes asked for.
+    pub size_bytes: u64,
+    /// What the call returned: bytes, a descriptor, or a negative errno. 0 while open.
+    pub result: i64,
+    /// Inode number; 0 = none (block device, failed open, `sync`).
+    pub inode: u64,
+    /// Kernel dev_t of the file's file system, or of the block device: `major << 20 | minor`; 0 = none.
+    pub device: u32,
+    /// Submitting process.
+    pub pid: i32,
+    /// Submitting thread.
+    pub tid: i32,
+    /// `syscall_flags`.
+    pub flags: u32,
+    /// CPU at the start.
+    pub cpu: u16,
+    /// CPU at the end.
+    pub end_cpu: u16,
+    /// Number of the system call (x86-64), io_uring opcode, or libaio command, as `via` says.
+    pub call: u16,
+    /// `Via` discriminant.
+    pub via: u8,
+    /// `schema::Op` discriminant.
+    pub op: u8,
+    /// Command name of the submitting thread, NUL padded.
+    pub comm: [u8; 16],
+}
+
+/// Bytes of a path that one [`FileRow`] holds.
+pub const PATH_PART: usize = 128;
+
+/// A piece of the name of a file that operations of this recording refer to (`raw/file/file.arrows`). A file is
+/// named before its first row in `syscall`, except where that was lost, and again when its name is found changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileRow {
+    /// When the name was found.
+    pub time_ns: u64,
+    /// As in [`SyscallRow::inode`]; 0 for a block device.
+    pub inode: u64,
+    /// As in [`SyscallRow::device`].
+    pub device: u32,
+    /// Number of this piece, from 0; pieces of a name follow each other.
+    pub part: u16,
+    /// Pieces of this name.
+    pub parts: u16,
+    /// Bytes of the path, NUL padded.
+    pub path: [u8; PATH_PART],
+}
+
+impl Default for FileRow {
+    fn default() -> FileRow {
+        FileRow {
+            time_ns: 0,
+            inode: 0,
+            device: 0,
+            part: 0,
+            parts: 1,
+            path: [0; PATH_PART],
+        }
+    }
+}
+
 use crate::raw::raw_row;
 
 raw_row!(AppRow, "app", {
@@ -139,4 +286,35 @@ raw_row!(BlockMergeRow, "block_merge", {
     request_key: u64,
     op_id: u64,
     size_bytes: u32,
+});
+
+raw_row!(SyscallRow, "syscall", {
+    op_key: u64,
+    owner_key: u64,
+    user_data: u64,
+    start_ns: u64,
+    end_ns: u64,
+    offset_bytes: u64,
+    size_bytes: u64,
+    result: i64,
+    inode: u64,
+    device: u32,
+    pid: i32,
+    tid: i32,
+    flags: u32,
+    cpu: u16,
+    end_cpu: u16,
+    call: u16,
+    via: u8,
+    op: u8,
+    comm: [u8; 16],
+});
+
+raw_row!(FileRow, "file", {
+    time_ns: u64,
+    inode: u64,
+    device: u32,
+    part: u16,
+    parts: u16,
+    path: [u8; PATH_PART],
 });

@@ -322,6 +322,201 @@ pub struct GapRow {
     pub meant_busy: bool,
 }
 
+/// A row of `irqs/`: one run of an interrupt handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IrqRow {
+    /// Host name.
+    pub host: Option<NameId>,
+    /// CPU it ran on.
+    pub cpu: i32,
+    /// Linux number of the interrupt; None for a softirq.
+    pub vector: Option<i32>,
+    /// Name of the handler (`nvme0q1`), or of the softirq (`BLOCK`).
+    pub handler: NameId,
+    /// Hard or soft.
+    pub kind: IrqKind,
+    /// Block device it serves, where it serves one.
+    pub device: Option<NameId>,
+    /// Since the start of the case.
+    pub start_ns: i64,
+    /// How long it ran.
+    pub duration_ns: i64,
+}
+
+/// Kind of an interrupt handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IrqKind {
+    /// A hardware interrupt's handler.
+    Hard,
+    /// A softirq.
+    Soft,
+}
+
+impl IrqKind {
+    /// Every kind.
+    pub const ALL: [IrqKind; 2] = [IrqKind::Hard, IrqKind::Soft];
+
+    /// Name as stored.
+    pub const fn name(self) -> &'static str {
+        match self {
+            IrqKind::Hard => "hard",
+            IrqKind::Soft => "soft",
+        }
+    }
+}
+
+/// A row of `cache/`: a piece of a read and the tier that served it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheRow {
+    /// The read: an `op_id` of this case.
+    pub op_id: u64,
+    /// `ram`, `readahead` (it waited for readahead already in flight), `device`; in the lab also `ssd`, `hdd`.
+    pub tier: String,
+    /// File that was read.
+    pub file: Option<NameId>,
+    /// First byte of the piece, in the file; None where only the amount is known.
+    pub offset_bytes: Option<i64>,
+    /// Bytes of the piece.
+    pub size_bytes: i64,
+    /// How long the read waited for this piece; 0 = it was there.
+    pub wait_ns: i64,
+}
+
+/// A row of `prefetch/`: what a prefetcher did for one file in one window of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefetchRow {
+    /// The file.
+    pub file: NameId,
+    /// Begin of the window, since the start of the case.
+    pub start_ns: i64,
+    /// Its length.
+    pub duration_ns: i64,
+    /// Fetched ahead of need.
+    pub issued_bytes: i64,
+    /// Of what was fetched: read later.
+    pub used_bytes: i64,
+    /// Of what was fetched: evicted unread.
+    pub wasted_bytes: i64,
+    /// Read while the fetch was still in flight.
+    pub late_bytes: Option<i64>,
+    /// Read without ever having been fetched ahead.
+    pub missed_bytes: Option<i64>,
+}
+
+/// A row of `waits/`: what a submitting thread did when it could not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitRow {
+    /// The thread.
+    pub tid: i32,
+    /// Its process.
+    pub pid: Option<i32>,
+    /// Its command name.
+    pub comm: Option<NameId>,
+    /// CPU for whose time it waited.
+    pub cpu: Option<i32>,
+    /// Since the start of the case.
+    pub start_ns: i64,
+    /// Length.
+    pub duration_ns: i64,
+    /// Kind of the wait.
+    pub state: WaitState,
+    /// Who ran meanwhile (`runnable`), or what it was blocked in.
+    pub cause: Option<NameId>,
+    /// Process that ran meanwhile.
+    pub cause_pid: Option<i32>,
+}
+
+/// Why a thread did not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaitState {
+    /// It could have run, but another one did.
+    Runnable,
+    /// It slept inside the kernel.
+    Blocked,
+    /// A signal, a tracer or the freezer had stopped it.
+    Stopped,
+    /// Its control group had used up its CPU time.
+    Throttled,
+}
+
+impl WaitState {
+    /// Every state.
+    pub const ALL: [WaitState; 4] = [
+        WaitState::Runnable,
+        WaitState::Blocked,
+        WaitState::Stopped,
+        WaitState::Throttled,
+    ];
+
+    /// Name as stored.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WaitState::Runnable => "runnable",
+            WaitState::Blocked => "blocked",
+            WaitState::Stopped => "stopped",
+            WaitState::Throttled => "throttled",
+        }
+    }
+}
+
+/// A row of `series/`: one sample of a counter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SeriesRow {
+    /// Moment of the sample, since the start of the case.
+    pub time_ns: i64,
+    /// Host name.
+    pub host: Option<NameId>,
+    /// What the subject is.
+    pub kind: SubjectKind,
+    /// The subject: `nvme0n1`, `cpu3`, `pid 812`.
+    pub subject: NameId,
+    /// Name with unit: `latency_ns`, `throughput_bytes_per_s`, `busy_ratio`.
+    pub metric: NameId,
+    /// The sample.
+    pub value: f64,
+}
+
+/// What a sampled subject is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SubjectKind {
+    /// A storage device.
+    Device,
+    /// A process or thread.
+    Process,
+    /// A CPU.
+    Cpu,
+    /// The host as a whole.
+    Host,
+    /// A control group.
+    Cgroup,
+    /// A part of a modelled stack.
+    Component,
+}
+
+impl SubjectKind {
+    /// Every kind.
+    pub const ALL: [SubjectKind; 6] = [
+        SubjectKind::Device,
+        SubjectKind::Process,
+        SubjectKind::Cpu,
+        SubjectKind::Host,
+        SubjectKind::Cgroup,
+        SubjectKind::Component,
+    ];
+
+    /// Name as stored.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SubjectKind::Device => "device",
+            SubjectKind::Process => "process",
+            SubjectKind::Cpu => "cpu",
+            SubjectKind::Host => "host",
+            SubjectKind::Cgroup => "cgroup",
+            SubjectKind::Component => "component",
+        }
+    }
+}
+
 /// A row of `losses/`: what a probe could not see, and when.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LossRow {

@@ -14,6 +14,8 @@ pub enum Kind {
     Bool,
     /// 32-bit floating point.
     Float32,
+    /// 64-bit floating point.
+    Float64,
     /// UTF-8 string out of few, held as a dictionary.
     Name,
     /// UTF-8 string.
@@ -29,6 +31,7 @@ impl Kind {
             Kind::UInt32 => "UINTEGER",
             Kind::Bool => "BOOLEAN",
             Kind::Float32 => "FLOAT",
+            Kind::Float64 => "DOUBLE",
             Kind::Name | Kind::Text => "VARCHAR",
         }
     }
@@ -176,8 +179,80 @@ pub const EVENTS: Table = Table {
     ],
 };
 
+/// `irqs/`.
+pub const IRQS: Table = Table {
+    name: "irqs",
+    columns: &[
+        may("host", Kind::Name, Encoding::Dictionary),
+        must("cpu", Kind::Int32, Encoding::Dictionary),
+        may("vector", Kind::Int32, Encoding::Dictionary),
+        must("handler", Kind::Name, Encoding::Dictionary),
+        must("kind", Kind::Text, Encoding::Dictionary),
+        may("device", Kind::Name, Encoding::Dictionary),
+        must("start_ns", Kind::Int64, Encoding::Delta),
+        must("duration_ns", Kind::Int64, Encoding::Split),
+    ],
+};
+
+/// `cache/`.
+pub const CACHE: Table = Table {
+    name: "cache",
+    columns: &[
+        must("op_id", Kind::Int64, Encoding::Split),
+        must("tier", Kind::Text, Encoding::Dictionary),
+        may("file", Kind::Name, Encoding::Dictionary),
+        may("offset_bytes", Kind::Int64, Encoding::Split),
+        must("size_bytes", Kind::Int64, Encoding::Dictionary),
+        must("wait_ns", Kind::Int64, Encoding::Split),
+    ],
+};
+
+/// `prefetch/`.
+pub const PREFETCH: Table = Table {
+    name: "prefetch",
+    columns: &[
+        must("file", Kind::Name, Encoding::Dictionary),
+        must("start_ns", Kind::Int64, Encoding::Delta),
+        must("duration_ns", Kind::Int64, Encoding::Dictionary),
+        must("issued_bytes", Kind::Int64, Encoding::Split),
+        must("used_bytes", Kind::Int64, Encoding::Split),
+        must("wasted_bytes", Kind::Int64, Encoding::Split),
+        may("late_bytes", Kind::Int64, Encoding::Split),
+        may("missed_bytes", Kind::Int64, Encoding::Split),
+    ],
+};
+
+/// `waits/`.
+pub const WAITS: Table = Table {
+    name: "waits",
+    columns: &[
+        must("tid", Kind::Int32, Encoding::Dictionary),
+        may("pid", Kind::Int32, Encoding::Dictionary),
+        may("comm", Kind::Name, Encoding::Dictionary),
+        may("cpu", Kind::Int32, Encoding::Dictionary),
+        must("start_ns", Kind::Int64, Encoding::Delta),
+        must("duration_ns", Kind::Int64, Encoding::Split),
+        must("state", Kind::Text, Encoding::Dictionary),
+        may("cause", Kind::Name, Encoding::Dictionary),
+        may("cause_pid", Kind::Int32, Encoding::Dictionary),
+    ],
+};
+
+/// `series/`.
+pub const SERIES: Table = Table {
+    name: "series",
+    columns: &[
+        must("time_ns", Kind::Int64, Encoding::Delta),
+        may("host", Kind::Name, Encoding::Dictionary),
+        must("kind", Kind::Text, Encoding::Dictionary),
+        must("subject", Kind::Name, Encoding::Dictionary),
+        must("metric", Kind::Name, Encoding::Dictionary),
+        must("value", Kind::Float64, Encoding::Split),
+    ],
+};
+
 /// Tables that every sealed case has, even if empty. `ops` exists per observed layer.
-pub const ALWAYS: [Table; 4] = [LINKS, GAPS, LOSSES, EVENTS];
+pub const ALWAYS: [Table; 9] = [LINKS, GAPS, IRQS, CACHE, PREFETCH, WAITS, SERIES, LOSSES, EVENTS];
 
 /// Path of a layer's operations inside a case.
 pub fn ops_path(layer: Layer) -> String {

@@ -192,6 +192,19 @@ fn check_sealed(case_dir: &Path, meta: &CaseMeta, report: &mut Report) {
         &tables::GAPS,
         &mut gaps,
     );
+    for table in [
+        tables::IRQS,
+        tables::CACHE,
+        tables::PREFETCH,
+        tables::WAITS,
+        tables::SERIES,
+    ] {
+        let mut checks = rows::Columns {
+            table: &table,
+            ids: &ids,
+        };
+        check_table(case_dir, meta, report, &tables::path(&table), &table, &mut checks);
+    }
     let mut losses = rows::Losses::default();
     check_table(
         case_dir,

@@ -1,6 +1,7 @@
 //! docs/case-format.md must list what the code writes: columns, types, NULL rules, stages, flags, keys.
 use case::raw::RawRow;
-use case::rows::{AppRow, BlockMergeRow, BlockRow};
+use case::rows::{syscall_flags, AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow};
+use case::rows::{CacheReadRow, CacheWaitRow, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow};
 use case::schema::{flags, LinkKind, Op, Stage};
 use case::tables;
 mod common;
@@ -64,6 +65,13 @@ fn raw_streams_are_as_documented() {
     raw_is_documented::<AppRow>();
     raw_is_documented::<BlockRow>();
     raw_is_documented::<BlockMergeRow>();
+    raw_is_documented::<SyscallRow>();
+    raw_is_documented::<FileRow>();
+    raw_is_documented::<CacheReadRow>();
+    raw_is_documented::<CacheWaitRow>();
+    raw_is_documented::<ReadaheadRow>();
+    raw_is_documented::<ReadaheadUseRow>();
+    raw_is_documented::<WritebackRow>();
 }
 
 #[test]
@@ -79,6 +87,16 @@ fn stages_flags_and_names_are_as_documented() {
         .map(|(name, bit)| vec![name.to_string(), bit.to_string()])
         .collect();
     assert_eq!(first(&cells(&doc, "<!-- flags -->"), 2), bits);
+    let bits: Vec<Vec<String>> = syscall_flags::NAMES
+        .iter()
+        .map(|(name, bit)| vec![name.to_string(), bit.to_string()])
+        .collect();
+    assert_eq!(first(&cells(&doc, "<!-- syscall flags -->"), 2), bits);
+    let kinds: Vec<Vec<String>> = Writeback::NAMES
+        .iter()
+        .map(|(name, kind)| vec![(*kind as u8).to_string(), name.to_string()])
+        .collect();
+    assert_eq!(first(&cells(&doc, "<!-- writeback kinds -->"), 2), kinds);
     for name in Op::ALL
         .map(Op::name)
         .iter()

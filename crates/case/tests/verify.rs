@@ -28,7 +28,7 @@ fn a_good_case_passes_and_tells_its_losses() {
     assert_eq!(problems(&report), "");
     assert_eq!(report.rows["ops/layer=app/part-0.parquet"], common::OPS);
     assert_eq!(report.rows["links/part-0.parquet"], common::OPS);
-    assert_eq!(report.rows.len(), 6);
+    assert_eq!(report.rows.len(), 11);
     let missing = report.missing.join("\n");
     assert!(missing.contains("run queue: no scheduler probe"), "{missing}");
     assert!(

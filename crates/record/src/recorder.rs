@@ -355,9 +355,9 @@ impl Drain {
         std::thread::sleep(DRAIN_PAUSE);
         self.drain();
         self.count()?;
-        let open = self.probe.open_requests()?;
-        self.summary.open = open.len() as u64;
-        self.received.fetch_add(self.summary.open, Ordering::Relaxed);
+        let open = self.probe.open_requests(self.summary.end_ns)?;
+        self.summary.open = open.iter().filter(|request| request.complete_ns == 0).count() as u64;
+        self.received.fetch_add(open.len() as u64, Ordering::Relaxed);
         self.pending.requests.extend(open);
         self.hand_over();
         let written = self.writer.finish()?;

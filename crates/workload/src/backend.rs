@@ -21,8 +21,10 @@ pub(crate) enum Wait {
 
 /// Takes operations and gives completions.
 pub(crate) trait Backend {
-    /// Takes an operation; it begins with the next [`Backend::enter`].
+    /// Takes an operation; it begins with the next [`Backend::submit`] or [`Backend::enter`].
     fn queue(&mut self, access: &Access, op_id: u64, slot: usize);
+    /// Hands over what was queued. Operations that are refused for lack of resources stay queued.
+    fn submit(&mut self) -> Result<(), WorkloadError>;
     /// Hands over what was queued and waits.
     fn enter(&mut self, wait: Wait) -> Result<(), WorkloadError>;
     /// Calls `each(op_id, result)` for every completion at hand; results are those of the system calls.
@@ -49,6 +51,11 @@ impl Backend for Null {
     #[inline]
     fn queue(&mut self, access: &Access, op_id: u64, _slot: usize) {
         self.queued.push((op_id, access.size_bytes as i32));
+    }
+
+    #[inline]
+    fn submit(&mut self) -> Result<(), WorkloadError> {
+        Ok(())
     }
 
     #[inline]
@@ -198,6 +205,19 @@ impl<'r> Uring<'r> {
     }
 }
 
+/// A signal, the end of a wait, or resources that come back with completions are no errors: the loop goes on.
+fn well_enough(entered: std::io::Result<usize>) -> Result<(), WorkloadError> {
+    let Err(source) = entered else { return Ok(()) };
+    match source.raw_os_error() {
+        Some(libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY) => Ok(()),
+        _ => Err(WorkloadError::Uring {
+            action: "submit operations".into(),
+            source,
+            hint: "see `man io_uring_enter` for this error".into(),
+        }),
+    }
+}
+
 impl Backend for Uring<'_> {
     #[inline]
     fn queue(&mut self, access: &Access, op_id: u64, slot: usize) {
@@ -205,6 +225,13 @@ impl Backend for Uring<'_> {
         // SAFETY: the buffer of `slot` lives until the ring is gone, and the slot is free.
         // The queue has room: it holds queue_depth entries, and no more are in flight.
         unsafe { self.submissions.push(&entry) }.expect("the submission queue holds queue_depth entries");
+    }
+
+    fn submit(&mut self) -> Result<(), WorkloadError> {
+        self.submissions.sync();
+        let entered = self.submitter.submit();
+        self.submissions.sync();
+        well_enough(entered)
     }
 
     fn enter(&mut self, wait: Wait) -> Result<(), WorkloadError> {
@@ -223,18 +250,7 @@ impl Backend for Uring<'_> {
             }
         };
         self.submissions.sync();
-        match entered {
-            Ok(_) => Ok(()),
-            // A signal, the end of the wait, or resources that come back with completions: go on.
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY) => Ok(()),
-                _ => Err(WorkloadError::Uring {
-                    action: "submit operations".into(),
-                    source: error,
-                    hint: "see `man io_uring_enter` for this error".into(),
-                }),
-            },
-        }
+        well_enough(entered)
     }
 
     #[inline]

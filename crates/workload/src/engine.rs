@@ -131,7 +131,7 @@ pub(crate) struct Worker<'c, B> {
     log: Producer,
     in_flight: InFlight,
     free_slots: Vec<u32>,
-    /// Cells queued since the last enter.
+    /// Cells queued since the last submit.
     queued: Vec<usize>,
     op_id_next: u64,
     /// Operations this worker may still start.
@@ -187,7 +187,7 @@ impl<'c, B: Backend> Worker<'c, B> {
                 ended_ns = self.end(now_ns);
             }
             if ended_ns.is_none() {
-                self.start_due(now_ns);
+                self.start_due(now_ns)?;
             }
             if self.in_flight.len == 0 && (ended_ns.is_some() || self.quota == 0) {
                 break;
@@ -217,9 +217,12 @@ impl<'c, B: Backend> Worker<'c, B> {
         stopped.then_some(now_ns)
     }
 
-    /// Queues every operation that is due and may start.
+    /// Starts every operation that is due and may start. The last few are queued only: the next enter takes them.
     #[inline]
-    fn start_due(&mut self, now_ns: u64) {
+    fn start_due(&mut self, now_ns: u64) -> Result<(), WorkloadError> {
+        // The block layer holds a batch back until its last operation is there (it plugs). After 50 of 64 have completed
+        // at once, the device would idle while all 50 are prepared again: so the first goes at once, then 2, 4, 8, ...
+        let mut batch = 1;
         while self.quota > 0 && !self.syncing && !self.free_slots.is_empty() {
             let intended_ns = self.schedule.next_ns();
             if intended_ns.is_some_and(|intended| intended > now_ns) {
@@ -234,7 +237,13 @@ impl<'c, B: Backend> Worker<'c, B> {
                 self.syncing = true;
             }
             self.start(access, intended_ns.unwrap_or(0));
+            if self.queued.len() == batch {
+                self.stamp_submit();
+                self.backend.submit()?;
+                batch *= 2;
+            }
         }
+        Ok(())
     }
 
     #[inline]

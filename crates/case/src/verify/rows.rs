@@ -5,10 +5,10 @@
 use super::ids::IdSet;
 use super::Findings;
 use crate::meta::LayerMeta;
-use crate::schema::{flags, Layer, LinkKind, Op, Stage};
-use crate::tables::{self, Table};
+use crate::schema::{flags, IrqKind, Layer, LinkKind, Op, Stage, SubjectKind, WaitState};
+use crate::tables::{self, Kind, Table};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Int32Type, Int64Type, UInt32Type};
+use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type, UInt32Type};
 use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray, RecordBatch, StringArray};
 
 /// States a gap may name.
@@ -247,6 +247,47 @@ impl RowChecks for Gaps {
                     expected,
                     format!("an end at {end} ns"),
                 );
+            }
+        }
+    }
+}
+
+/// Checks of a table whose columns are checked one by one: `irqs/`, `cache/`, `prefetch/`, `waits/`, `series/`.
+pub(super) struct Columns<'a> {
+    pub(super) table: &'a Table,
+    /// Operations of the case, for a column `op_id`.
+    pub(super) ids: &'a IdSet,
+}
+
+impl Columns<'_> {
+    /// The words that a column of names may hold; `None`: any.
+    fn words(&self, column: &str) -> Option<Vec<&'static str>> {
+        match (self.table.name, column) {
+            ("irqs", "kind") => Some(IrqKind::ALL.map(IrqKind::name).to_vec()),
+            ("waits", "state") => Some(WaitState::ALL.map(WaitState::name).to_vec()),
+            ("series", "kind") => Some(SubjectKind::ALL.map(SubjectKind::name).to_vec()),
+            _ => None,
+        }
+    }
+}
+
+impl RowChecks for Columns<'_> {
+    fn check(&mut self, batch: &RecordBatch, first_row: u64, findings: &mut Findings) {
+        for column in self.table.columns {
+            let at = (batch, self.table, column.name);
+            if let Some(words) = self.words(column.name) {
+                check_names(at, first_row, findings, &words);
+            }
+            if column.name == "op_id" {
+                let known = |id| self.ids.contains(id as u64);
+                check_values::<Int64Type>(at, first_row, findings, "the op_id of an operation", known);
+            } else if column.name.ends_with("_bytes")
+                || column.name == "wait_ns"
+                || column.name == "duration_ns"
+            {
+                check_values::<Int64Type>(at, first_row, findings, "0 or more", |v| v >= 0);
+            } else if column.kind == Kind::Float64 {
+                check_values::<Float64Type>(at, first_row, findings, "a finite number", f64::is_finite);
             }
         }
     }

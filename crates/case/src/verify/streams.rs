@@ -2,7 +2,9 @@
 use super::{Findings, Report};
 use crate::meta::{CaseMeta, State};
 use crate::raw::{RawReader, RawRow};
-use crate::rows::{AppRow, BlockMergeRow, BlockRow};
+use crate::rows::{AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow, Via};
+use crate::rows::{CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow};
+use crate::rows::{Writeback, WritebackRow};
 use crate::schema::{EventRow, Layer, LossRow, Op};
 use crate::CaseError;
 use serde::de::DeserializeOwned;
@@ -27,6 +29,23 @@ pub(super) fn check_unsealed(case_dir: &Path, meta: &CaseMeta, report: &mut Repo
             Some(BlockRow::PROBE) => check_stream::<BlockRow>(case_dir, &relative, report, |_| None),
             Some(BlockMergeRow::PROBE) => {
                 check_stream::<BlockMergeRow>(case_dir, &relative, report, |_| None)
+            }
+            Some(SyscallRow::PROBE) => check_stream::<SyscallRow>(case_dir, &relative, report, syscall_row),
+            Some(FileRow::PROBE) => check_stream::<FileRow>(case_dir, &relative, report, |_| None),
+            Some(CacheReadRow::PROBE) => {
+                check_stream::<CacheReadRow>(case_dir, &relative, report, cache_read_row)
+            }
+            Some(CacheWaitRow::PROBE) => {
+                check_stream::<CacheWaitRow>(case_dir, &relative, report, cache_wait_row)
+            }
+            Some(ReadaheadRow::PROBE) => {
+                check_stream::<ReadaheadRow>(case_dir, &relative, report, readahead_row)
+            }
+            Some(ReadaheadUseRow::PROBE) => {
+                check_stream::<ReadaheadUseRow>(case_dir, &relative, report, readahead_use_row)
+            }
+            Some(WritebackRow::PROBE) => {
+                check_stream::<WritebackRow>(case_dir, &relative, report, writeback_row)
             }
             _ => report
                 .missing
@@ -87,6 +106,66 @@ fn app_row(row: &AppRow) -> Option<Contradiction> {
         return Some(("op", format!("0 to {}", Op::ALL.len() - 1), row.op.to_string()));
     }
     None
+}
+
+fn syscall_row(row: &SyscallRow) -> Option<Contradiction> {
+    if Op::from_raw(row.op).is_none() {
+        return Some(("op", format!("0 to {}", Op::ALL.len() - 1), row.op.to_string()));
+    }
+    if Via::from_raw(row.via).is_none() {
+        return Some(("via", format!("0 to {}", Via::ALL.len() - 1), row.via.to_string()));
+    }
+    if row.end_ns != 0 && row.end_ns < row.start_ns {
+        return Some((
+            "end_ns",
+            format!("at least {}", row.start_ns),
+            row.end_ns.to_string(),
+        ));
+    }
+    None
+}
+
+/// A contradiction unless `value` is in `range`.
+fn within(column: &'static str, value: u64, range: std::ops::RangeInclusive<u64>) -> Option<Contradiction> {
+    let (least, most) = range.clone().into_inner();
+    let text = || match most {
+        u64::MAX => format!("at least {least}"),
+        _ => format!("{least} to {most}"),
+    };
+    (!range.contains(&value)).then(|| (column, text(), value.to_string()))
+}
+
+/// A contradiction unless `raw` is one of `count` kinds.
+fn known(column: &'static str, raw: u8, count: usize) -> Option<Contradiction> {
+    within(column, u64::from(raw), 0..=count as u64 - 1)
+}
+
+fn cache_read_row(row: &CacheReadRow) -> Option<Contradiction> {
+    within("end_ns", row.end_ns, row.start_ns..=u64::MAX)
+        .or_else(|| within("pages_missed", row.pages_missed, 0..=row.pages_asked))
+}
+
+fn cache_wait_row(row: &CacheWaitRow) -> Option<Contradiction> {
+    known("kind", row.kind, CacheWait::ALL.len())
+        .or_else(|| within("end_ns", row.end_ns, row.start_ns..=u64::MAX))
+        .or_else(|| within("wait_ns", row.wait_ns, 0..=row.end_ns - row.start_ns))
+        .or_else(|| within("waited_index", row.waited_index, row.index..=u64::MAX))
+}
+
+fn readahead_row(row: &ReadaheadRow) -> Option<Contradiction> {
+    known("kind", row.kind, Readahead::ALL.len())
+        .or_else(|| within("pages_demanded", row.pages_demanded.into(), 0..=row.pages.into()))
+}
+
+fn readahead_use_row(row: &ReadaheadUseRow) -> Option<Contradiction> {
+    let gone = u64::from(row.pages_used) + u64::from(row.pages_wasted);
+    within("end_ns", row.end_ns, row.start_ns..=u64::MAX)
+        .or_else(|| within("pages_used", gone, 0..=row.pages_prefetched.into()))
+}
+
+fn writeback_row(row: &WritebackRow) -> Option<Contradiction> {
+    known("kind", row.kind, Writeback::NAMES.len())
+        .or_else(|| within("end_ns", row.end_ns, row.start_ns..=u64::MAX))
 }
 
 fn check_stream<R: RawRow>(

@@ -241,7 +241,9 @@ fn is_kind(column: &ColumnDescriptor, kind: Kind) -> bool {
         (Kind::Int64, Physical::INT64) => is_integer(64, true),
         (Kind::Int32, Physical::INT32) => is_integer(32, true),
         (Kind::UInt32, Physical::INT32) => is_integer(32, false),
-        (Kind::Bool, Physical::BOOLEAN) | (Kind::Float32, Physical::FLOAT) => is_bare,
+        (Kind::Bool, Physical::BOOLEAN)
+        | (Kind::Float32, Physical::FLOAT)
+        | (Kind::Float64, Physical::DOUBLE) => is_bare,
         (Kind::Name | Kind::Text, Physical::BYTE_ARRAY) => is_text,
         _ => false,
     }

@@ -204,8 +204,75 @@ pub fn seal(dir: &Path, meta: &mut CaseMeta) {
         detail: "EIO at byte 20480".into(),
     };
     seal.event(&event).unwrap();
+    seal_others(&mut seal, &mut names);
     meta.tables = seal.finish().unwrap();
     meta.state = State::Sealed;
+}
+
+/// One or two rows of every further table.
+fn seal_others(seal: &mut SealWriter, names: &mut Names) {
+    let (host, device, file) = (names.id("golden"), names.id("vda"), names.id("/data/<b>.dat"));
+    for kind in IrqKind::ALL {
+        let hard = kind == IrqKind::Hard;
+        let row = IrqRow {
+            host: Some(host),
+            cpu: 1,
+            vector: hard.then_some(36),
+            handler: names.id(if hard { "virtio0-req.0" } else { "BLOCK" }),
+            kind,
+            device: hard.then_some(device),
+            start_ns: 12_000,
+            duration_ns: 800,
+        };
+        seal.row(&row, names).unwrap();
+    }
+    for (tier, wait_ns) in [("ram", 0), ("device", 4_000)] {
+        let row = CacheRow {
+            op_id: app_row(0).op_id,
+            tier: tier.into(),
+            file: Some(file),
+            offset_bytes: (wait_ns > 0).then_some(4096),
+            size_bytes: 4096,
+            wait_ns,
+        };
+        seal.row(&row, names).unwrap();
+    }
+    let prefetch = PrefetchRow {
+        file,
+        start_ns: 0,
+        duration_ns: 1_000_000_000,
+        issued_bytes: 131_072,
+        used_bytes: 126_976,
+        wasted_bytes: 4096,
+        late_bytes: Some(0),
+        missed_bytes: None,
+    };
+    seal.row(&prefetch, names).unwrap();
+    for state in WaitState::ALL {
+        let row = WaitRow {
+            tid: 101,
+            pid: Some(100),
+            comm: Some(names.id("worker-0")),
+            cpu: Some(0),
+            start_ns: 300_000_000,
+            duration_ns: 100_000_000,
+            state,
+            cause: (state == WaitState::Runnable).then(|| names.id("hog")),
+            cause_pid: (state == WaitState::Runnable).then_some(99),
+        };
+        seal.row(&row, names).unwrap();
+    }
+    for kind in SubjectKind::ALL {
+        let row = SeriesRow {
+            time_ns: 1_000_000,
+            host: Some(host),
+            kind,
+            subject: device,
+            metric: names.id("latency_ns"),
+            value: 210_000.5,
+        };
+        seal.row(&row, names).unwrap();
+    }
 }
 
 pub fn case_meta() -> CaseMeta {

@@ -42,7 +42,7 @@ enum counter {
 	MERGE_RING_FULL, // a merged bio that found no room in the ring of merges
 	MAP_FULL,        // a request that found neither a slot nor room in the overflow map
 	NO_STATE,        // a completion of a request of which nothing was known
-	NO_COMPLETE,     // a request started anew although its completion was never seen
+	NO_COMPLETE,     // a request whose completion was never seen, and no room to say so
 	WALK_CUT,        // a request with more bios than are followed
 	OWN_REQUESTS,    // left out: the recorder's own
 	OWN_BYTES,
@@ -80,7 +80,7 @@ struct slot {
 	u64 comm[2];
 	u64 op_id;
 	u64 merge_key; // 0, or what merge records of this request carry
-	u64 active; // between the first event and the last
+	u64 active; // its first event's time, from then until the last; 0 = idle
 };
 
 // What goes to user space; the twins are in layout.rs.
@@ -90,7 +90,7 @@ struct block_record {
 	u64 complete_ns;
 	s32 vector;
 	u16 complete_cpu;
-	u16 pad;
+	u16 error; // set by the reader where the status is not known
 };
 
 struct merge_record {
@@ -98,6 +98,12 @@ struct merge_record {
 	u64 op_id;
 	u32 size_bytes;
 	u32 pad;
+};
+
+// A request whose completion passed unseen, some time before.
+struct unfinished_record {
+	struct slot slot;
+	u64 before_ns;
 };
 
 // When a bio was queued, for the request that is made of it moments later.
@@ -161,6 +167,12 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 22);
 } merges SEC(".maps");
+
+// The same holds for requests whose completion passed unseen.
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 22);
+} unfinished SEC(".maps");
 
 // Shared with the reader so that its values begin at a page, and thus at a cache line.
 struct {
@@ -264,8 +276,42 @@ static __always_inline struct slot *slot_overflow(u64 key)
 	return slot;
 }
 
+static __always_inline void count_own(struct slot *slot)
+{
+	count(OWN_REQUESTS, 1);
+	count(OWN_BYTES, slot->size_bytes);
+}
+
+// Ends a slot whose request completed unseen, before `now`. Whoever finds that out first does it.
+static __noinline int slot_unfinished(struct slot *slot, u64 active, u64 now)
+{
+	if (!slot)
+		return 0;
+	if (slot->own) {
+		if (__sync_val_compare_and_swap(&slot->active, active, 0) == active)
+			count_own(slot);
+		return 0;
+	}
+	struct unfinished_record *record = bpf_ringbuf_reserve(&unfinished, sizeof(*record), 0);
+	if (record) {
+		record->slot = *slot;
+		record->before_ns = now;
+	}
+	bool ended = __sync_val_compare_and_swap(&slot->active, active, 0) == active;
+	if (!record) {
+		if (ended)
+			count(NO_COMPLETE, 1);
+		return 0;
+	}
+	if (ended)
+		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	else
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 // Makes a request's slot active. The caller fills in who and when.
-static __always_inline struct slot *slot_take(struct request *rq)
+static __always_inline struct slot *slot_take(struct request *rq, u64 now)
 {
 	u64 key = (u64)rq;
 	struct slot *slot = slot_place(key, 0);
@@ -277,9 +323,10 @@ static __always_inline struct slot *slot_take(struct request *rq)
 		if (!slot)
 			return NULL;
 	}
-	if (slot->active)
-		count(NO_COMPLETE, 1);
-	slot->active = 1;
+	u64 active = slot->active;
+	if (active)
+		slot_unfinished(slot, active, now);
+	slot->active = now;
 	slot->queue_ns = 0;
 	slot->insert_ns = 0;
 	slot->issue_first_ns = 0;
@@ -489,9 +536,9 @@ static __always_inline void take_submitter(struct slot *slot, struct request *rq
 
 // A request first seen after its start: flush machinery, begun before the recording, or a kernel that does not
 // tell the start.
-static __always_inline struct slot *slot_adopt(struct request *rq)
+static __always_inline struct slot *slot_adopt(struct request *rq, u64 now)
 {
-	struct slot *slot = slot_take(rq);
+	struct slot *slot = slot_take(rq, now);
 
 	if (!slot)
 		return NULL;
@@ -518,7 +565,7 @@ int BPF_PROG(block_io_start, struct request *rq)
 	if (!recording)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
-	struct slot *slot = slot_take(rq);
+	struct slot *slot = slot_take(rq, now);
 	if (!slot)
 		return 0;
 	slot->start_ns = now;
@@ -526,6 +573,8 @@ int BPF_PROG(block_io_start, struct request *rq)
 	slot->cmd_flags = rq->cmd_flags;
 	slot->cpu = bpf_get_smp_processor_id();
 	set_submitter(slot);
+	if (!rq->__data_len)
+		set_place(slot, rq); // an empty flush is never issued
 	return 0;
 }
 
@@ -551,12 +600,13 @@ int BPF_PROG(block_getrq, struct bio *bio)
 SEC("tp_btf/block_rq_insert")
 int BPF_PROG(block_rq_insert, struct request *rq)
 {
+	u64 now = bpf_ktime_get_ns();
 	struct slot *slot = slot_find(rq);
 
 	if (!slot && start_at_getrq && recording)
-		slot = slot_adopt(rq);
+		slot = slot_adopt(rq, now);
 	if (slot && !slot->insert_ns)
-		slot->insert_ns = bpf_ktime_get_ns();
+		slot->insert_ns = now;
 	return 0;
 }
 
@@ -568,7 +618,7 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 	u64 now = bpf_ktime_get_ns();
 	struct slot *slot = slot_find(rq);
 	if (!slot)
-		slot = slot_adopt(rq);
+		slot = slot_adopt(rq, now);
 	if (!slot)
 		return 0;
 	if (!slot->issue_first_ns)
@@ -654,6 +704,7 @@ static __always_inline void send(struct slot *slot, u64 now)
 	record->complete_ns = now;
 	record->complete_cpu = cpu;
 	record->slot = *slot;
+	record->error = 0;
 	set_interrupt(record);
 	// Not before the record is there. x86 keeps the order of stores by itself; a locked instruction would wait
 	// until the record's cache lines have come.
@@ -684,12 +735,10 @@ int BPF_PROG(block_rq_complete, struct request *rq, u8 status, u32 bytes)
 		return 0;
 	if (!slot->issue_ns)
 		set_place(slot, rq);
-	if (slot->own) {
-		count(OWN_REQUESTS, 1);
-		count(OWN_BYTES, slot->size_bytes);
-	} else {
+	if (slot->own)
+		count_own(slot);
+	else
 		send(slot, now);
-	}
 	slot_release(slot, rq);
 	return 0;
 }
@@ -773,12 +822,11 @@ int release_stale(struct bpf_raw_tracepoint_args *ctx)
 
 		if (!slot || !slot->active)
 			continue;
+		// Read first: a request that is begun anew meanwhile then has another value.
+		u64 active = *(volatile u64 *)&slot->active;
 		u64 key = slot->request;
-		if (BPF_CORE_READ((struct request *)key, ref.counter) > 0)
-			continue;
-		// It may have completed just now.
-		if (__sync_val_compare_and_swap(&slot->active, 1, 0) == 1)
-			count(NO_COMPLETE, 1);
+		if (active && BPF_CORE_READ((struct request *)key, ref.counter) <= 0)
+			slot_unfinished(slot, active, bpf_ktime_get_ns());
 	}
 	return 0;
 }

@@ -40,7 +40,16 @@ pub struct BlockRecord {
     pub complete_ns: u64,
     pub vector: i32,
     pub complete_cpu: u16,
-    pub pad: u16,
+    /// Errno, where the completion was not seen and `slot.status` does not know.
+    pub error: u16,
+}
+
+/// A request whose completion passed unseen, some time before `before_ns`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    pub slot: Slot,
+    pub before_ns: u64,
 }
 
 /// A bio beyond the first of a request.
@@ -64,6 +73,7 @@ pub struct RingEnds {
 
 const _: () = assert!(size_of::<RingEnds>() == 128);
 const _: () = assert!(size_of::<BlockRecord>() == 152);
+const _: () = assert!(size_of::<Unfinished>() == 136);
 const _: () = assert!(size_of::<MergeRecord>() == 24);
 const _: () = assert!(size_of::<Slot>() == 128);
 
@@ -92,6 +102,7 @@ pub struct Counters {
 pub unsafe trait Plain: Copy {}
 unsafe impl Plain for MergeRecord {}
 unsafe impl Plain for Slot {}
+unsafe impl Plain for Unfinished {}
 unsafe impl Plain for Counters {}
 
 /// Reads a value from the begin of `bytes`; `None` if they are too few.
@@ -132,7 +143,10 @@ impl BlockRecord {
             pid: slot.pid,
             tid: slot.tid,
             vector: self.vector,
-            error: errno(slot.status),
+            error: match self.error {
+                0 => errno(slot.status),
+                error => i32::from(error),
+            },
             cpu: slot.cpu,
             complete_cpu: self.complete_cpu,
             hctx: slot.hctx,

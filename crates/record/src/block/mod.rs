@@ -23,17 +23,21 @@
 //! also do not run BPF programs while certain tasks are current; one virtual machine did so for the threads of
 //! process 1, and every completion in a softirq that had interrupted one of them was missed, uncounted. So completions
 //! are missed on principle, and noticed: the request is started anew, or the kernel has freed it
-//! ([`BlockProbe::release_stale`]). Either is a loss, `no_complete`.
+//! ([`BlockProbe::release_stale`]). The kernel's own event tracing still shows when it completed ([`hidden`]); what is
+//! not found there either is a loss, `no_complete`.
+mod hidden;
 mod layout;
 mod ring;
+mod tracefs;
 
 use crate::{error::RecordError, host, sys};
 use aya::maps::{Array, HashMap, Map, MapData, RingBuf};
 use aya::programs::{tp_btf::BtfTracePointLink, BtfTracePoint, RawTracePoint};
 use aya::{include_bytes_aligned, Btf, Ebpf, EbpfLoader};
 use case::meta::Unseen;
-use layout::Slot;
+use hidden::Hidden;
 pub use layout::{BlockRecord, Counters, MergeRecord};
+use layout::{Slot, Unfinished};
 use ring::Rings;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -106,6 +110,11 @@ pub struct BlockProbe {
     ebpf: Ebpf,
     rings: Rings,
     merges: RingBuf<MapData>,
+    unfinished: RingBuf<MapData>,
+    /// `None` where the kernel's event tracing cannot be used.
+    hidden: Option<Hidden>,
+    /// Requests that were found to be unfinished, and whose completion was found nowhere.
+    never_completed: u64,
     links: Vec<BtfTracePointLink>,
     /// Tracepoints it is attached to.
     pub attached: Vec<String>,
@@ -175,13 +184,16 @@ impl BlockProbe {
         let length = ring::records_per_cpu(ring_bytes, cpus);
         let (ends, records) = (array(&ebpf, "ring_ends")?, array(&ebpf, "ring")?);
         let rings = Rings::map(ends, records, cpus, length).map_err(|error| refused("ring", &error))?;
-        let merges = ebpf.take_map("merges").ok_or_else(|| missing_map("merges"))?;
-        let merges = RingBuf::try_from(merges).map_err(|error| refused("ring of merges", &error))?;
+        let merges = take_ring(&mut ebpf, "merges")?;
+        let unfinished = take_ring(&mut ebpf, "unfinished")?;
         let (links, attached) = (Vec::new(), Vec::new());
         Ok(BlockProbe {
             ebpf,
             rings,
             merges,
+            unfinished,
+            hidden: Hidden::start(cpus).ok(),
+            never_completed: 0,
             links,
             attached,
             unseen,
@@ -231,7 +243,20 @@ impl BlockProbe {
         while let Some(item) = self.merges.next() {
             into.merges.extend(layout::read::<MergeRecord>(&item));
         }
+        self.drain_unfinished(&mut into.requests);
         (into.requests.len() - before) as u64
+    }
+
+    fn drain_unfinished(&mut self, into: &mut Vec<BlockRecord>) {
+        let mut unfinished = Vec::new();
+        while let Some(item) = self.unfinished.next() {
+            unfinished.extend(layout::read::<Unfinished>(&item));
+        }
+        if let Some(hidden) = &mut self.hidden {
+            hidden.tend();
+            hidden.resolve(&mut unfinished, into);
+        }
+        self.never_completed += unfinished.len() as u64;
     }
 
     /// The programs' counters.
@@ -239,7 +264,9 @@ impl BlockProbe {
         let mut bytes = [0u8; size_of::<Counters>()];
         sys::read_global(array(&self.ebpf, ".bss.counters")?.fd().as_fd(), &mut bytes)
             .map_err(|error| refused("counters", &error))?;
-        Ok(layout::read(&bytes).unwrap_or_default())
+        let mut counters: Counters = layout::read(&bytes).unwrap_or_default();
+        counters.no_complete += self.never_completed;
+        Ok(counters)
     }
 
     /// `recursion_misses` and, while kernel.bpf_stats_enabled is 1, run times, by tracepoint.
@@ -258,7 +285,7 @@ impl BlockProbe {
     }
 
     /// Ends the slots of requests whose completion passed unseen (the kernel has freed the request), so that
-    /// what is in the table is in flight; they are counted as `no_complete`.
+    /// what is in the table is in flight. The next drain looks for their completions.
     pub fn release_stale(&self) -> Result<(), RecordError> {
         let program = self
             .ebpf
@@ -276,8 +303,8 @@ impl BlockProbe {
         self.links.clear();
     }
 
-    /// Requests that are still open, the recorder's own left out.
-    pub fn open_requests(&self) -> Result<Vec<BlockRecord>, RecordError> {
+    /// Requests that are still open at `end_ns`, the recorder's own left out; and those that had completed unseen.
+    pub fn open_requests(&mut self, end_ns: u64) -> Result<Vec<BlockRecord>, RecordError> {
         let table: Array<_, [u8; SLOT_BYTES]> =
             Array::try_from(self.map("slots")?).map_err(|error| refused("slots", &error))?;
         let overflow: HashMap<_, u64, [u8; SLOT_BYTES]> =
@@ -288,7 +315,14 @@ impl BlockProbe {
             .chain(in_overflow)
             .filter_map(|bytes| layout::read::<Slot>(&bytes));
         let open = slots.filter(|slot| slot.active != 0 && slot.own == 0);
-        Ok(open.map(Slot::open_record).collect())
+        let before_ns = end_ns;
+        let mut open: Vec<Unfinished> = open.map(|slot| Unfinished { slot, before_ns }).collect();
+        let mut rows = Vec::new();
+        if let Some(hidden) = &mut self.hidden {
+            hidden.resolve(&mut open, &mut rows);
+        }
+        rows.extend(open.into_iter().map(|request| request.slot.open_record()));
+        Ok(rows)
     }
 
     fn map(&self, name: &str) -> Result<&Map, RecordError> {
@@ -301,6 +335,11 @@ fn array<'a>(ebpf: &'a Ebpf, name: &str) -> Result<&'a MapData, RecordError> {
         Some(Map::Array(data)) => Ok(data),
         _ => Err(missing_map(name)),
     }
+}
+
+fn take_ring(ebpf: &mut Ebpf, name: &str) -> Result<RingBuf<MapData>, RecordError> {
+    let map = ebpf.take_map(name).ok_or_else(|| missing_map(name))?;
+    RingBuf::try_from(map).map_err(|error| refused(name, &error))
 }
 
 fn check_host() -> Result<(), RecordError> {

@@ -2,13 +2,16 @@
 //!
 //! [`tables`] describes every table and column once; the writer, `verify` and the test of
 //! `docs/case-format.md` all use that description.
+mod gather;
+
+use gather::Gathered;
+pub use gather::{Cells, TableRow};
+
 use crate::meta::TableMeta;
 use crate::schema::{EventRow, GapRow, Layer, LinkKind, LinkRow, LossRow, NameId, Op, OpRow};
 use crate::tables::{self, Encoding, Kind, Table};
 use crate::CaseError;
-use arrow_array::builder::{
-    BooleanBuilder, Float32Builder, Int32Builder, Int64Builder, StringBuilder, UInt32Builder,
-};
+use arrow_array::builder::{BooleanBuilder, Float32Builder, Int32Builder, Int64Builder, UInt32Builder};
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -105,6 +108,7 @@ fn data_type(kind: Kind) -> DataType {
         Kind::UInt32 => DataType::UInt32,
         Kind::Bool => DataType::Boolean,
         Kind::Float32 => DataType::Float32,
+        Kind::Float64 => DataType::Float64,
         Kind::Name => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
         Kind::Text => DataType::Utf8,
     }
@@ -389,77 +393,6 @@ impl LinkColumns {
     }
 }
 
-#[derive(Default)]
-struct GapColumns {
-    layer: StringBuilder,
-    tid: Int32Builder,
-    comm: StringBuilder,
-    start_ns: Int64Builder,
-    duration_ns: Int64Builder,
-    state: StringBuilder,
-    meant_busy: BooleanBuilder,
-    rows: usize,
-}
-
-impl GapColumns {
-    fn take(&mut self) -> Vec<ArrayRef> {
-        self.rows = 0;
-        vec![
-            Arc::new(self.layer.finish()),
-            Arc::new(self.tid.finish()),
-            Arc::new(self.comm.finish()),
-            Arc::new(self.start_ns.finish()),
-            Arc::new(self.duration_ns.finish()),
-            Arc::new(self.state.finish()),
-            Arc::new(self.meant_busy.finish()),
-        ]
-    }
-}
-
-#[derive(Default)]
-struct LossColumns {
-    probe: StringBuilder,
-    start_ns: Int64Builder,
-    end_ns: Int64Builder,
-    lost: Int64Builder,
-    reason: StringBuilder,
-    rows: usize,
-}
-
-impl LossColumns {
-    fn take(&mut self) -> Vec<ArrayRef> {
-        self.rows = 0;
-        vec![
-            Arc::new(self.probe.finish()),
-            Arc::new(self.start_ns.finish()),
-            Arc::new(self.end_ns.finish()),
-            Arc::new(self.lost.finish()),
-            Arc::new(self.reason.finish()),
-        ]
-    }
-}
-
-#[derive(Default)]
-struct EventColumns {
-    time_ns: Int64Builder,
-    kind: StringBuilder,
-    subject: StringBuilder,
-    detail: StringBuilder,
-    rows: usize,
-}
-
-impl EventColumns {
-    fn take(&mut self) -> Vec<ArrayRef> {
-        self.rows = 0;
-        vec![
-            Arc::new(self.time_ns.finish()),
-            Arc::new(self.kind.finish()),
-            Arc::new(self.subject.finish()),
-            Arc::new(self.detail.finish()),
-        ]
-    }
-}
-
 /// Writes the Parquet tables of a case. Same rows in the same order give the same bytes.
 /// Tables are written under temporary names and renamed by [`SealWriter::finish`], so a killed seal leaves nothing half.
 ///
@@ -469,9 +402,7 @@ pub struct SealWriter {
     ops: BTreeMap<Layer, OpsTable>,
     declared: Vec<Layer>,
     links: (LinkColumns, TableFile),
-    gaps: (GapColumns, TableFile),
-    losses: (LossColumns, TableFile),
-    events: (EventColumns, TableFile),
+    others: Vec<Gathered>,
     names: NameValues,
     op_values: ArrayRef,
     link_values: ArrayRef,
@@ -483,14 +414,17 @@ impl SealWriter {
         remove_leftovers(case_dir)?;
         let open =
             |table: &Table| TableFile::create(case_dir, &format!("{}/part-0.parquet", table.name), table);
+        let others = tables::ALWAYS
+            .into_iter()
+            .filter(|table| table.name != tables::LINKS.name)
+            .map(|table| Ok(Gathered::new(table, open(&table)?)))
+            .collect::<Result<_, CaseError>>()?;
         Ok(SealWriter {
             case_dir: case_dir.to_owned(),
             ops: BTreeMap::new(),
             declared: Vec::new(),
             links: (LinkColumns::default(), open(&tables::LINKS)?),
-            gaps: (GapColumns::default(), open(&tables::GAPS)?),
-            losses: (LossColumns::default(), open(&tables::LOSSES)?),
-            events: (EventColumns::default(), open(&tables::EVENTS)?),
+            others,
             names: NameValues::default(),
             op_values: text_values(Op::ALL.iter().map(|op| op.name())),
             link_values: text_values(LinkKind::ALL.iter().map(|kind| kind.name())),
@@ -524,52 +458,35 @@ impl SealWriter {
         Ok(())
     }
 
+    /// Appends to the table of the row: gaps, losses, events, irqs, cache, prefetch, waits or series. Rows should
+    /// come in order of their time.
+    pub fn row<R: TableRow>(&mut self, row: &R, names: &Names) -> Result<(), CaseError> {
+        let table = self
+            .others
+            .iter_mut()
+            .find(|other| other.table.name == R::TABLE.name)
+            .expect("every table of a case is open");
+        if table.push(row, names) {
+            self.names.learn(names);
+            table.write(&self.names.array())?;
+        }
+        self.names.learn(names);
+        Ok(())
+    }
+
     /// Appends to `gaps/`.
     pub fn gap(&mut self, row: &GapRow, names: &Names) -> Result<(), CaseError> {
-        let (columns, file) = &mut self.gaps;
-        columns.layer.append_value(row.layer.name());
-        columns.tid.append_value(row.tid);
-        columns.comm.append_option(row.comm.map(|id| names.get(id)));
-        columns.start_ns.append_value(row.start_ns);
-        columns.duration_ns.append_value(row.duration_ns);
-        columns.state.append_value(&row.state);
-        columns.meant_busy.append_value(row.meant_busy);
-        columns.rows += 1;
-        if columns.rows == BATCH_ROWS {
-            file.write(columns.take())?;
-        }
-        Ok(())
+        self.row(row, names)
     }
 
     /// Appends to `losses/`.
     pub fn loss(&mut self, row: &LossRow) -> Result<(), CaseError> {
-        let (columns, file) = &mut self.losses;
-        columns.probe.append_value(&row.probe);
-        columns.start_ns.append_value(row.start_ns);
-        columns.end_ns.append_value(row.end_ns);
-        columns
-            .lost
-            .append_option(row.lost.map(|lost| i64::try_from(lost).unwrap_or(i64::MAX)));
-        columns.reason.append_value(&row.reason);
-        columns.rows += 1;
-        if columns.rows == BATCH_ROWS {
-            file.write(columns.take())?;
-        }
-        Ok(())
+        self.row(row, &Names::default())
     }
 
     /// Appends to `events/`.
     pub fn event(&mut self, row: &EventRow) -> Result<(), CaseError> {
-        let (columns, file) = &mut self.events;
-        columns.time_ns.append_value(row.time_ns);
-        columns.kind.append_value(&row.kind);
-        columns.subject.append_value(&row.subject);
-        columns.detail.append_value(&row.detail);
-        columns.rows += 1;
-        if columns.rows == BATCH_ROWS {
-            file.write(columns.take())?;
-        }
-        Ok(())
+        self.row(row, &Names::default())
     }
 
     /// Makes sure `ops/layer=<layer>/` exists even if no row comes.
@@ -595,18 +512,14 @@ impl SealWriter {
             }
             closed.push(table.file.close()?);
         }
-        let rest = [
-            (self.links.0.rows > 0).then(|| self.links.0.take(&self.link_values)),
-            (self.gaps.0.rows > 0).then(|| self.gaps.0.take()),
-            (self.losses.0.rows > 0).then(|| self.losses.0.take()),
-            (self.events.0.rows > 0).then(|| self.events.0.take()),
-        ];
-        let files = [self.links.1, self.gaps.1, self.losses.1, self.events.1];
-        for (columns, mut file) in rest.into_iter().zip(files) {
-            if let Some(columns) = columns {
-                file.write(columns)?;
-            }
-            closed.push(file.close()?);
+        if self.links.0.rows > 0 {
+            let columns = self.links.0.take(&self.link_values);
+            self.links.1.write(columns)?;
+        }
+        closed.push(self.links.1.close()?);
+        for mut table in self.others {
+            table.write(&names)?;
+            closed.push(table.into_file().close()?);
         }
         publish(&self.case_dir, closed)
     }

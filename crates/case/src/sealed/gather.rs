@@ -1,0 +1,254 @@
+//! Rows of the tables beside `ops` and `links`, gathered column by column.
+use super::{name_array, Names, TableFile};
+use crate::schema::{CacheRow, EventRow, GapRow, IrqRow, LossRow, NameId, PrefetchRow, SeriesRow, WaitRow};
+use crate::tables::{self, Kind, Table};
+use crate::CaseError;
+use arrow_array::builder::{BooleanBuilder, Float64Builder, Int32Builder, Int64Builder, StringBuilder};
+use arrow_array::ArrayRef;
+use std::sync::Arc;
+
+/// A row of one of the tables in [`tables::ALWAYS`], links excepted.
+pub trait TableRow {
+    /// Its table.
+    const TABLE: Table;
+
+    /// Gives the values in the order of the table's columns.
+    fn put(&self, out: &mut Cells, names: &Names);
+}
+
+enum Cell {
+    Int64(Int64Builder),
+    Int32(Int32Builder),
+    Bool(BooleanBuilder),
+    Float64(Float64Builder),
+    Name(Int32Builder),
+    Text(StringBuilder),
+}
+
+/// Where a row puts its values, one after the other. A value of another type than the column's is our bug, and panics.
+pub struct Cells {
+    cells: Vec<Cell>,
+    at: usize,
+    rows: usize,
+}
+
+impl Cells {
+    fn new(table: &Table) -> Cells {
+        let cell = |kind| match kind {
+            Kind::Int64 => Cell::Int64(Int64Builder::new()),
+            Kind::Int32 => Cell::Int32(Int32Builder::new()),
+            Kind::Bool => Cell::Bool(BooleanBuilder::new()),
+            Kind::Float64 => Cell::Float64(Float64Builder::new()),
+            Kind::Name => Cell::Name(Int32Builder::new()),
+            Kind::Text => Cell::Text(StringBuilder::new()),
+            Kind::UInt32 | Kind::Float32 => unreachable!("only the table of operations has such columns"),
+        };
+        Cells {
+            cells: table.columns.iter().map(|column| cell(column.kind)).collect(),
+            at: 0,
+            rows: 0,
+        }
+    }
+
+    fn next(&mut self) -> &mut Cell {
+        self.at += 1;
+        &mut self.cells[self.at - 1]
+    }
+
+    fn int64(&mut self, value: impl Into<Option<i64>>) -> &mut Self {
+        let Cell::Int64(cell) = self.next() else {
+            unreachable!("a column of another type")
+        };
+        cell.append_option(value.into());
+        self
+    }
+
+    fn int32(&mut self, value: impl Into<Option<i32>>) -> &mut Self {
+        let Cell::Int32(cell) = self.next() else {
+            unreachable!("a column of another type")
+        };
+        cell.append_option(value.into());
+        self
+    }
+
+    fn bool(&mut self, value: bool) -> &mut Self {
+        let Cell::Bool(cell) = self.next() else {
+            unreachable!("a column of another type")
+        };
+        cell.append_value(value);
+        self
+    }
+
+    fn float64(&mut self, value: f64) -> &mut Self {
+        let Cell::Float64(cell) = self.next() else {
+            unreachable!("a column of another type")
+        };
+        cell.append_value(value);
+        self
+    }
+
+    fn name(&mut self, value: impl Into<Option<NameId>>) -> &mut Self {
+        let Cell::Name(cell) = self.next() else {
+            unreachable!("a column of another type")
+        };
+        cell.append_option(super::key_of(value.into()));
+        self
+    }
+
+    fn text<'t>(&mut self, value: impl Into<Option<&'t str>>) -> &mut Self {
+        let Cell::Text(cell) = self.next() else {
+            unreachable!("a column of another type")
+        };
+        cell.append_option(value.into());
+        self
+    }
+
+    fn take(&mut self, names: &ArrayRef) -> Vec<ArrayRef> {
+        self.rows = 0;
+        let array = |cell: &mut Cell| -> ArrayRef {
+            match cell {
+                Cell::Int64(cell) => Arc::new(cell.finish()),
+                Cell::Int32(cell) => Arc::new(cell.finish()),
+                Cell::Bool(cell) => Arc::new(cell.finish()),
+                Cell::Float64(cell) => Arc::new(cell.finish()),
+                Cell::Name(keys) => name_array(keys, names),
+                Cell::Text(cell) => Arc::new(cell.finish()),
+            }
+        };
+        self.cells.iter_mut().map(array).collect()
+    }
+}
+
+/// A table and the rows that were not handed to its file yet.
+pub(super) struct Gathered {
+    pub(super) table: Table,
+    cells: Cells,
+    file: TableFile,
+}
+
+impl Gathered {
+    pub(super) fn new(table: Table, file: TableFile) -> Gathered {
+        Gathered {
+            table,
+            cells: Cells::new(&table),
+            file,
+        }
+    }
+
+    /// True: there are enough rows for a batch.
+    pub(super) fn push(&mut self, row: &impl TableRow, names: &Names) -> bool {
+        self.cells.at = 0;
+        row.put(&mut self.cells, names);
+        assert_eq!(
+            self.cells.at,
+            self.table.columns.len(),
+            "a row of {}",
+            self.table.name
+        );
+        self.cells.rows += 1;
+        self.cells.rows == super::BATCH_ROWS
+    }
+
+    pub(super) fn write(&mut self, names: &ArrayRef) -> Result<(), CaseError> {
+        if self.cells.rows == 0 {
+            return Ok(());
+        }
+        let columns = self.cells.take(names);
+        self.file.write(columns)
+    }
+
+    pub(super) fn into_file(self) -> TableFile {
+        self.file
+    }
+}
+
+impl TableRow for GapRow {
+    const TABLE: Table = tables::GAPS;
+
+    fn put(&self, out: &mut Cells, names: &Names) {
+        out.text(self.layer.name()).int32(self.tid);
+        out.text(self.comm.map(|id| names.get(id)));
+        out.int64(self.start_ns).int64(self.duration_ns);
+        out.text(self.state.as_str()).bool(self.meant_busy);
+    }
+}
+
+impl TableRow for LossRow {
+    const TABLE: Table = tables::LOSSES;
+
+    fn put(&self, out: &mut Cells, _names: &Names) {
+        out.text(self.probe.as_str())
+            .int64(self.start_ns)
+            .int64(self.end_ns);
+        out.int64(self.lost.map(|lost| i64::try_from(lost).unwrap_or(i64::MAX)));
+        out.text(self.reason.as_str());
+    }
+}
+
+impl TableRow for EventRow {
+    const TABLE: Table = tables::EVENTS;
+
+    fn put(&self, out: &mut Cells, _names: &Names) {
+        out.int64(self.time_ns).text(self.kind.as_str());
+        out.text(self.subject.as_str()).text(self.detail.as_str());
+    }
+}
+
+impl TableRow for IrqRow {
+    const TABLE: Table = tables::IRQS;
+
+    fn put(&self, out: &mut Cells, _names: &Names) {
+        out.name(self.host).int32(self.cpu).int32(self.vector);
+        out.name(self.handler).text(self.kind.name()).name(self.device);
+        out.int64(self.start_ns).int64(self.duration_ns);
+    }
+}
+
+impl TableRow for CacheRow {
+    const TABLE: Table = tables::CACHE;
+
+    fn put(&self, out: &mut Cells, _names: &Names) {
+        out.int64(self.op_id as i64)
+            .text(self.tier.as_str())
+            .name(self.file);
+        out.int64(self.offset_bytes)
+            .int64(self.size_bytes)
+            .int64(self.wait_ns);
+    }
+}
+
+impl TableRow for PrefetchRow {
+    const TABLE: Table = tables::PREFETCH;
+
+    fn put(&self, out: &mut Cells, _names: &Names) {
+        out.name(self.file).int64(self.start_ns).int64(self.duration_ns);
+        out.int64(self.issued_bytes)
+            .int64(self.used_bytes)
+            .int64(self.wasted_bytes);
+        out.int64(self.late_bytes).int64(self.missed_bytes);
+    }
+}
+
+impl TableRow for WaitRow {
+    const TABLE: Table = tables::WAITS;
+
+    fn put(&self, out: &mut Cells, _names: &Names) {
+        out.int32(self.tid)
+            .int32(self.pid)
+            .name(self.comm)
+            .int32(self.cpu);
+        out.int64(self.start_ns)
+            .int64(self.duration_ns)
+            .text(self.state.name());
+        out.name(self.cause).int32(self.cause_pid);
+    }
+}
+
+impl TableRow for SeriesRow {
+    const TABLE: Table = tables::SERIES;
+
+    fn put(&self, out: &mut Cells, _names: &Names) {
+        out.int64(self.time_ns).name(self.host).text(self.kind.name());
+        out.name(self.subject).name(self.metric).float64(self.value);
+    }
+}
