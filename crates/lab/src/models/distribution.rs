@@ -1,4 +1,5 @@
-//! How long something takes, as a distribution: for what is not worth a mechanism, or was fitted to a recording.
+//! How long something takes, as a distribution: for what is not worth a mechanism, or was fitted to a
+//! recording.
 
 use super::{require, ParameterError};
 use workload::rng::Rng;
@@ -53,10 +54,15 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// `points`: (probability 0 to 1, duration in ns), both ascending, the probabilities strictly; at least two.
+    /// `points`: (probability 0 to 1, duration in ns), both ascending, the probabilities strictly; at least
+    /// two.
     pub fn new(points: Vec<(f64, f64)>) -> Result<Quantiles, ParameterError> {
-        let ascending = points.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
-        let legal = points.iter().all(|(p, ns)| (0.0..=1.0).contains(p) && (0.0..NS_MAX).contains(ns));
+        let ascending = points
+            .windows(2)
+            .all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
+        let legal = points
+            .iter()
+            .all(|(p, ns)| (0.0..=1.0).contains(p) && (0.0..NS_MAX).contains(ns));
         require(
             points.len() >= 2 && ascending && legal,
             "quantiles",
@@ -66,7 +72,8 @@ impl Quantiles {
         Ok(Quantiles { points })
     }
 
-    /// Quantiles of `samples` (ns), dense towards both ends: eight points for each halving of what lies beyond.
+    /// Quantiles of `samples` (ns), dense towards both ends: eight points for each halving of what lies
+    /// beyond.
     pub fn from_samples(samples: &[u64]) -> Result<Quantiles, ParameterError> {
         require(samples.len() >= 2, "samples", "at least two", samples.len())?;
         let mut sorted = samples.to_vec();
@@ -99,7 +106,11 @@ impl Quantiles {
 
     fn mean(&self) -> f64 {
         let (first, last) = (self.points[0], self.points[self.points.len() - 1]);
-        let inside: f64 = self.points.windows(2).map(|w| (w[1].0 - w[0].0) * (w[0].1 + w[1].1) / 2.0).sum();
+        let inside: f64 = self
+            .points
+            .windows(2)
+            .map(|w| (w[1].0 - w[0].0) * (w[0].1 + w[1].1) / 2.0)
+            .sum();
         first.0 * first.1 + inside + (1.0 - last.0) * last.1
     }
 }
@@ -120,10 +131,19 @@ impl Distribution {
                 duration("median_ns", *median_ns)?;
                 require((0.0..=5.0).contains(sigma), "sigma", "0 to 5", sigma)
             }
-            Distribution::Mixture { body, tail, tail_probability } => {
+            Distribution::Mixture {
+                body,
+                tail,
+                tail_probability,
+            } => {
                 body.check()?;
                 tail.check()?;
-                require((0.0..=1.0).contains(tail_probability), "tail_probability", "0 to 1", tail_probability)
+                require(
+                    (0.0..=1.0).contains(tail_probability),
+                    "tail_probability",
+                    "0 to 1",
+                    tail_probability,
+                )
             }
             Distribution::Quantiles(_) => Ok(()),
         }
@@ -136,7 +156,11 @@ impl Distribution {
             Distribution::Uniform { low_ns, high_ns } => low_ns + (high_ns - low_ns) * unit(rng),
             Distribution::Exponential { mean_ns } => mean_ns * rng.exponential(),
             Distribution::Lognormal { median_ns, sigma } => median_ns * (sigma * normal(rng)).exp(),
-            Distribution::Mixture { body, tail, tail_probability } => {
+            Distribution::Mixture {
+                body,
+                tail,
+                tail_probability,
+            } => {
                 let chosen = if unit(rng) < *tail_probability { tail } else { body };
                 return chosen.sample(rng);
             }
@@ -152,9 +176,11 @@ impl Distribution {
             Distribution::Uniform { low_ns, high_ns } => (low_ns + high_ns) / 2.0,
             Distribution::Exponential { mean_ns } => *mean_ns,
             Distribution::Lognormal { median_ns, sigma } => median_ns * (sigma * sigma / 2.0).exp(),
-            Distribution::Mixture { body, tail, tail_probability } => {
-                body.mean_ns() * (1.0 - tail_probability) + tail.mean_ns() * tail_probability
-            }
+            Distribution::Mixture {
+                body,
+                tail,
+                tail_probability,
+            } => body.mean_ns() * (1.0 - tail_probability) + tail.mean_ns() * tail_probability,
             Distribution::Quantiles(quantiles) => quantiles.mean(),
         }
     }
@@ -184,10 +210,16 @@ mod tests {
     }
 
     fn examples() -> Vec<Distribution> {
-        let lognormal = Distribution::Lognormal { median_ns: 80_000.0, sigma: 0.3 };
+        let lognormal = Distribution::Lognormal {
+            median_ns: 80_000.0,
+            sigma: 0.3,
+        };
         vec![
             Distribution::Constant { ns: 5_000.0 },
-            Distribution::Uniform { low_ns: 1_000.0, high_ns: 9_000.0 },
+            Distribution::Uniform {
+                low_ns: 1_000.0,
+                high_ns: 9_000.0,
+            },
             Distribution::Exponential { mean_ns: 20_000.0 },
             lognormal.clone(),
             Distribution::Mixture {
@@ -195,7 +227,9 @@ mod tests {
                 tail: Box::new(Distribution::Constant { ns: 30e6 }),
                 tail_probability: 0.01,
             },
-            Distribution::Quantiles(Quantiles::new(vec![(0.0, 10e3), (0.5, 20e3), (0.99, 90e3), (1.0, 1e6)]).unwrap()),
+            Distribution::Quantiles(
+                Quantiles::new(vec![(0.0, 10e3), (0.5, 20e3), (0.99, 90e3), (1.0, 1e6)]).unwrap(),
+            ),
         ]
     }
 
@@ -204,13 +238,19 @@ mod tests {
         for distribution in examples() {
             distribution.check().unwrap();
             let (sampled, expected) = (mean(&distribution, 400_000), distribution.mean_ns());
-            assert!((sampled / expected - 1.0).abs() < 0.03, "{distribution:?}: {sampled} against {expected}");
+            assert!(
+                (sampled / expected - 1.0).abs() < 0.03,
+                "{distribution:?}: {sampled} against {expected}"
+            );
         }
     }
 
     #[test]
     fn quantiles_return_what_they_were_fitted_to() {
-        let source = Distribution::Lognormal { median_ns: 100_000.0, sigma: 0.5 };
+        let source = Distribution::Lognormal {
+            median_ns: 100_000.0,
+            sigma: 0.5,
+        };
         let mut rng = Rng::new(3, 0);
         let mut samples: Vec<u64> = (0..100_000).map(|_| source.sample(&mut rng)).collect();
         let fitted = Distribution::Quantiles(Quantiles::from_samples(&samples).unwrap());
@@ -233,20 +273,32 @@ mod tests {
 
     #[test]
     fn bad_parameters_are_named() {
-        let error = Distribution::Uniform { low_ns: 5.0, high_ns: 1.0 }.check().unwrap_err();
+        let error = Distribution::Uniform {
+            low_ns: 5.0,
+            high_ns: 1.0,
+        }
+        .check()
+        .unwrap_err();
         assert_eq!(error.to_string(), "high_ns: expected at least low_ns, found 1");
         assert!(Distribution::Exponential { mean_ns: f64::NAN }.check().is_err());
-        assert!(Distribution::Lognormal { median_ns: 1.0, sigma: 9.0 }.check().is_err());
+        assert!(Distribution::Lognormal {
+            median_ns: 1.0,
+            sigma: 9.0
+        }
+        .check()
+        .is_err());
     }
 
     #[test]
     fn the_same_seed_draws_the_same() {
         for distribution in examples() {
-            let draw = || (0..100).map({
-                let mut rng = Rng::new(11, 5);
-                let distribution = distribution.clone();
-                move |_| distribution.sample(&mut rng)
-            });
+            let draw = || {
+                (0..100).map({
+                    let mut rng = Rng::new(11, 5);
+                    let distribution = distribution.clone();
+                    move |_| distribution.sample(&mut rng)
+                })
+            };
             assert!(draw().eq(draw()));
         }
     }

@@ -1,1 +1,173 @@
-//! x
+//! Where the pieces of a guest's file lie on its virtual disk.
+//!
+//! A guest that reads its file in order sends the array requests wherever the pieces are; an array that
+//! places data by the guest's block addresses knows nothing of the file. A request that spans two pieces is
+//! split.
+
+use super::{require, ParameterError};
+use workload::rng::Rng;
+
+/// A piece of a file on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// On the virtual disk.
+    pub disk_offset_bytes: u64,
+    /// Never 0.
+    pub size_bytes: u64,
+}
+
+/// A file: its pieces in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestFile {
+    /// (first byte in the file, first byte on the disk), ascending in the file.
+    pieces: Vec<(u64, u64)>,
+    size_bytes: u64,
+}
+
+impl GuestFile {
+    /// One piece.
+    pub fn contiguous(disk_offset_bytes: u64, size_bytes: u64) -> GuestFile {
+        GuestFile {
+            pieces: vec![(0, disk_offset_bytes)],
+            size_bytes,
+        }
+    }
+
+    /// Pieces of `piece_bytes`, scattered at random over the first `region_bytes` of the disk, none over
+    /// another: what a fragmenting tool leaves. The region must have room for the file.
+    pub fn fragmented(
+        size_bytes: u64,
+        piece_bytes: u64,
+        region_bytes: u64,
+        rng: &mut Rng,
+    ) -> Result<GuestFile, ParameterError> {
+        require(piece_bytes >= 4096, "piece_bytes", "4 KiB or more", piece_bytes)?;
+        let count = size_bytes.div_ceil(piece_bytes);
+        let slots = region_bytes / piece_bytes;
+        require(
+            slots >= count,
+            "region_bytes",
+            "at least the file, in whole pieces",
+            region_bytes,
+        )?;
+        require(
+            slots <= u64::from(u32::MAX),
+            "piece_bytes",
+            "at most 2^32 pieces in the region",
+            piece_bytes,
+        )?;
+        let mut order: Vec<u32> = (0..slots as u32).collect();
+        for i in 0..count as usize {
+            let other = i + rng.below(slots - i as u64) as usize;
+            order.swap(i, other);
+        }
+        let place = |i: u64| (i * piece_bytes, u64::from(order[i as usize]) * piece_bytes);
+        Ok(GuestFile {
+            pieces: (0..count).map(place).collect(),
+            size_bytes,
+        })
+    }
+
+    /// Size of the file.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Pieces of the file; neighbours that happen to follow each other on the disk count as one.
+    pub fn extents(&self) -> usize {
+        let breaks = self
+            .pieces
+            .windows(2)
+            .filter(|pair| pair[1].1 != pair[0].1 + (pair[1].0 - pair[0].0));
+        1 + breaks.count()
+    }
+
+    /// Where `offset_bytes..offset_bytes + size_bytes` of the file lies, cut at its end; one entry per
+    /// request.
+    pub fn map(&self, offset_bytes: u64, size_bytes: u64) -> Vec<Placed> {
+        let end = (offset_bytes + size_bytes).min(self.size_bytes);
+        let mut at = offset_bytes;
+        let mut index = self
+            .pieces
+            .partition_point(|(first, _)| *first <= at)
+            .saturating_sub(1);
+        let mut placed: Vec<Placed> = Vec::with_capacity(2);
+        while at < end {
+            let (first, disk) = self.pieces[index];
+            let piece_end = self.pieces.get(index + 1).map_or(self.size_bytes, |next| next.0);
+            let until = piece_end.min(end);
+            let begin = disk + (at - first);
+            match placed.last_mut() {
+                Some(last) if last.disk_offset_bytes + last.size_bytes == begin => {
+                    last.size_bytes += until - at
+                }
+                _ => placed.push(Placed {
+                    disk_offset_bytes: begin,
+                    size_bytes: until - at,
+                }),
+            }
+            at = until;
+            index += 1;
+        }
+        placed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use workload::rng::Rng;
+
+    #[test]
+    fn a_file_in_250_000_pieces_splits_few_small_requests() {
+        let (size, piece) = (16_000_000_000, 64_000);
+        let file = GuestFile::fragmented(size, piece, 40_000_000_000, &mut Rng::new(1, 0)).unwrap();
+        assert!(
+            (249_000..=250_000).contains(&file.extents()),
+            "{}",
+            file.extents()
+        );
+        let mut rng = Rng::new(2, 0);
+        let requests = (0..20_000).map(|_| file.map(rng.below(size / 4096) * 4096, 4096).len());
+        let split = requests.filter(|count| *count > 1).count();
+        // A 4 KiB request crosses an end of a 64,000 byte piece unless it lies at one: about 1 in 16.
+        assert!((800..1_500).contains(&split), "{split} of 20000");
+    }
+
+    #[test]
+    fn a_contiguous_file_is_one_request() {
+        let file = GuestFile::contiguous(1 << 20, 1 << 30);
+        assert_eq!(
+            file.map(4096, 1 << 20),
+            [Placed {
+                disk_offset_bytes: (1 << 20) + 4096,
+                size_bytes: 1 << 20
+            }]
+        );
+        assert_eq!(file.extents(), 1);
+        assert_eq!(file.map(1 << 30, 4096), []);
+    }
+
+    #[test]
+    fn a_region_too_small_is_refused() {
+        assert!(GuestFile::fragmented(1 << 20, 65_536, 1 << 19, &mut Rng::new(1, 0)).is_err());
+    }
+
+    proptest! {
+        /// Every byte of the file has one place, and no place is used twice.
+        #[test]
+        fn bytes_are_placed_once(size in 1..2_000_000u64, pages in 1..20u64, seed in any::<u64>()) {
+            let piece = pages * 4096;
+            let region = size.next_multiple_of(piece) * 2;
+            let file = GuestFile::fragmented(size, piece, region, &mut Rng::new(seed, 0)).unwrap();
+            let mut all = file.map(0, size + 5);
+            prop_assert_eq!(all.iter().map(|p| p.size_bytes).sum::<u64>(), size);
+            all.sort_unstable_by_key(|p| p.disk_offset_bytes);
+            let disjoint = |pair: &[Placed]| pair[0].disk_offset_bytes + pair[0].size_bytes <= pair[1].disk_offset_bytes;
+            prop_assert!(all.windows(2).all(disjoint));
+            let whole = file.map(size / 3, size / 3).iter().map(|p| p.size_bytes).sum::<u64>();
+            prop_assert_eq!(whole, size / 3);
+        }
+    }
+}

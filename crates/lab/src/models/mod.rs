@@ -12,8 +12,9 @@
 //! | [`ssd`] | a flash drive: channels, dies, mapping, garbage collection, write buffer |
 //! | [`ssd_tier`] | a flash cache between RAM and disks |
 //!
-//! Time comes in as `now_ns`, randomness as a `workload::rng::Rng`; the same calls give the same answers. Parameters are plain
-//! structs whose fields carry their units; a constructor refuses what is out of range with a [`ParameterError`].
+//! Time comes in as `now_ns`, randomness as a `workload::rng::Rng`; the same calls give the same answers.
+//! Parameters are plain structs whose fields carry their units; a constructor refuses what is out of range
+//! with a [`ParameterError`].
 pub mod allocator;
 pub mod cache;
 pub mod distribution;
@@ -44,5 +45,9 @@ pub(crate) fn require(
     found: impl std::fmt::Display,
 ) -> Result<(), ParameterError> {
     let found = found.to_string();
-    if legal { Ok(()) } else { Err(ParameterError { key, expected, found }) }
+    if legal {
+        Ok(())
+    } else {
+        Err(ParameterError { key, expected, found })
+    }
 }

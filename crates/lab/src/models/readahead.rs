@@ -1,9 +1,10 @@
 //! Linux readahead of one open file, as kernel 6.1 does it (`mm/readahead.c`, `filemap_get_pages`).
 //!
-//! A window is read at once and one page of it carries a mark. Touching the mark starts the next window in the background;
-//! touching an absent page reads at once and waits. Windows double up to `ra_pages` (`read_ahead_kb`).
-//! One read may go beyond that, up to `io_pages` (from `max_sectors_kb`): both limits together decide whether a read is served in
-//! one piece. A read longer than both waits for a window and only then finds out that its tail is still missing.
+//! A window is read at once and one page of it carries a mark. Touching the mark starts the next window in
+//! the background; touching an absent page reads at once and waits. Windows double up to `ra_pages`
+//! (`read_ahead_kb`). One read may go beyond that, up to `io_pages` (from `max_sectors_kb`): both limits
+//! together decide whether a read is served in one piece. A read longer than both waits for a window and only
+//! then finds out that its tail is still missing.
 //!
 //! Not modelled: large folios, `POSIX_FADV_*`, memory pressure, congestion.
 
@@ -72,10 +73,28 @@ pub struct Readahead {
 impl Readahead {
     /// For a file of `file_pages` that was just opened.
     pub fn new(parameters: ReadaheadParameters, file_pages: u64) -> Result<Readahead, ParameterError> {
-        require(parameters.ra_pages <= 65_536, "ra_pages", "0 to 65536", parameters.ra_pages)?;
-        require((1..=65_536).contains(&parameters.io_pages), "io_pages", "1 to 65536", parameters.io_pages)?;
+        require(
+            parameters.ra_pages <= 65_536,
+            "ra_pages",
+            "0 to 65536",
+            parameters.ra_pages,
+        )?;
+        require(
+            (1..=65_536).contains(&parameters.io_pages),
+            "io_pages",
+            "1 to 65536",
+            parameters.io_pages,
+        )?;
         let marks = BTreeSet::new();
-        Ok(Readahead { parameters, start: 0, size: 0, async_size: 0, previous: None, marks, file_pages })
+        Ok(Readahead {
+            parameters,
+            start: 0,
+            size: 0,
+            async_size: 0,
+            previous: None,
+            marks,
+            file_pages,
+        })
     }
 
     /// A read of `count` pages from `first`, cut at the end of the file.
@@ -91,7 +110,10 @@ impl Readahead {
             }
             match steps.last_mut() {
                 Some(Step::Copy { first, pages }) if *first + *pages == page => *pages += 1,
-                _ => steps.push(Step::Copy { first: page, pages: 1 }),
+                _ => steps.push(Step::Copy {
+                    first: page,
+                    pages: 1,
+                }),
             }
         }
         if first < end {
@@ -101,14 +123,27 @@ impl Readahead {
     }
 
     /// Decides on the next window, at an absent page or at a mark, when `wanted` pages remain to be read.
-    fn window(&mut self, pages: &mut impl Pages, page: u64, wanted: u64, at_mark: bool, steps: &mut Vec<Step>) {
+    fn window(
+        &mut self,
+        pages: &mut impl Pages,
+        page: u64,
+        wanted: u64,
+        at_mark: bool,
+        steps: &mut Vec<Step>,
+    ) {
         let ReadaheadParameters { ra_pages, io_pages } = self.parameters;
         if ra_pages == 0 {
             return self.issue(pages, page, wanted, 0, steps);
         }
-        let most = if wanted > ra_pages && io_pages > ra_pages { wanted.min(io_pages) } else { ra_pages };
+        let most = if wanted > ra_pages && io_pages > ra_pages {
+            wanted.min(io_pages)
+        } else {
+            ra_pages
+        };
         let after = self.start + self.size;
-        let adjacent = self.previous.is_some_and(|previous| page.wrapping_sub(previous) <= 1);
+        let adjacent = self
+            .previous
+            .is_some_and(|previous| page.wrapping_sub(previous) <= 1);
         if page == 0 {
             self.first_window(page, wanted, most);
         } else if self.size > 0 && (page == after || page == after - self.async_size) {
@@ -116,7 +151,9 @@ impl Readahead {
             self.size = self.grown(most);
             self.async_size = self.size;
         } else if at_mark {
-            let Some(absent) = (page + 1..=page + most).find(|p| !pages.contains(*p)) else { return };
+            let Some(absent) = (page + 1..=page + most).find(|p| !pages.contains(*p)) else {
+                return;
+            };
             self.start = absent;
             self.size = absent - page + wanted;
             self.size = self.grown(most);
@@ -138,12 +175,18 @@ impl Readahead {
             medium if medium <= most / 4 => medium * 2,
             _ => most,
         };
-        self.async_size = if self.size > wanted { self.size - wanted } else { self.size };
+        self.async_size = if self.size > wanted {
+            self.size - wanted
+        } else {
+            self.size
+        };
     }
 
     /// Pages cached just before `page` hint at a stream that is interleaved with others.
     fn history_window(&mut self, pages: &impl Pages, page: u64, wanted: u64, most: u64) -> bool {
-        let history = (1..=most.min(page)).take_while(|back| pages.contains(page - back)).count() as u64;
+        let history = (1..=most.min(page))
+            .take_while(|back| pages.contains(page - back))
+            .count() as u64;
         if history <= wanted {
             return false;
         }
@@ -192,7 +235,10 @@ impl Readahead {
             if ahead > 0 && (page..until).contains(&(first + count - ahead)) {
                 self.marks.insert(first + count - ahead);
             }
-            steps.push(Step::Issue { first: page, pages: until - page });
+            steps.push(Step::Issue {
+                first: page,
+                pages: until - page,
+            });
             page = until;
         }
     }
@@ -210,7 +256,10 @@ mod tests {
     }
 
     fn issued(steps: &[Step]) -> Vec<u64> {
-        steps.iter().filter_map(|step| matches!(step, Step::Issue { .. }).then(|| length(step))).collect()
+        steps
+            .iter()
+            .filter_map(|step| matches!(step, Step::Issue { .. }).then(|| length(step)))
+            .collect()
     }
 
     fn length(step: &Step) -> u64 {
@@ -226,17 +275,31 @@ mod tests {
         file.read(&mut pages, FAR / 2, count)
     }
 
-    /// 132 KiB with `read_ahead_kb` and `max_sectors_kb` 128: measured on a 6.1 kernel, 3 requests and 384 KiB.
+    /// 132 KiB with `read_ahead_kb` and `max_sectors_kb` 128: measured on a 6.1 kernel, 3 requests and 384
+    /// KiB.
     #[test]
     fn a_read_one_page_longer_than_both_limits_takes_three_requests() {
         let steps = random_read(32, 32, 33);
         assert_eq!(issued(&steps), [32, 32, 32]);
         let copy_then_tail = [
-            Step::Copy { first: FAR / 2, pages: 16 },
-            Step::Issue { first: FAR / 2 + 32, pages: 32 },
-            Step::Copy { first: FAR / 2 + 16, pages: 16 },
+            Step::Copy {
+                first: FAR / 2,
+                pages: 16,
+            },
+            Step::Issue {
+                first: FAR / 2 + 32,
+                pages: 32,
+            },
+            Step::Copy {
+                first: FAR / 2 + 16,
+                pages: 16,
+            },
         ];
-        assert_eq!(steps[1..4], copy_then_tail, "the tail is requested only after the first window was there");
+        assert_eq!(
+            steps[1..4],
+            copy_then_tail,
+            "the tail is requested only after the first window was there"
+        );
     }
 
     #[test]

@@ -1,16 +1,18 @@
-//! Adaptive replacement cache: Megiddo and Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003.
+//! Adaptive replacement cache: Megiddo and Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST
+//! 2003.
 //!
 //! Keys seen once lately are on `T1`, keys seen at least twice on `T2`; together they are the cache. `B1` and
 //! `B2` remember the keys that were evicted from either. A miss that is remembered shifts `target`, the size
 //! `T1` should have, towards the side it was evicted from. The target is a real number, as in the simulators
 //! it is compared with; the paper leaves open whether the step is rounded.
 //!
-//! The paper knows no prefetching. Here a key that was brought in without a read enters `T1`, whatever is remembered of
-//! it, and its first read leaves it there: else prefetching alone would make a scan look frequently used. ZFS does the same.
+//! The paper knows no prefetching. Here a key that was brought in without a read enters `T1`, whatever is
+//! remembered of it, and its first read leaves it there: else prefetching alone would make a scan look
+//! frequently used. ZFS does the same.
 
-use crate::component::{Access, CacheModel};
 use super::check_capacity;
 use super::table::{At, Table};
+use crate::component::{Access, CacheModel};
 use crate::models::ParameterError;
 
 const T1: usize = 0;
@@ -34,7 +36,11 @@ impl Arc {
     /// Holds `capacity` keys, 2 to [`super::CAPACITY_MAX`].
     pub fn new(capacity: usize) -> Result<Arc, ParameterError> {
         check_capacity(capacity)?;
-        Ok(Arc { capacity, target: 0.0, table: Table::new(2 * capacity) })
+        Ok(Arc {
+            capacity,
+            target: 0.0,
+            table: Table::new(2 * capacity),
+        })
     }
 
     /// `REPLACE` of the paper: evicts the oldest of `T1` or of `T2` and remembers it.
@@ -61,7 +67,11 @@ impl Arc {
         } else {
             (self.target - (b1 / b2).max(1.0)).max(0.0)
         };
-        let evicted = if self.len() == self.capacity { self.replace(list == B2) } else { None };
+        let evicted = if self.len() == self.capacity {
+            self.replace(list == B2)
+        } else {
+            None
+        };
         self.table.renew(at, T2);
         evicted
     }
@@ -101,7 +111,9 @@ impl CacheModel for Arc {
                 self.table.renew(at, T2);
                 Access::Hit
             }
-            list => Access::Miss { evicted: self.ghost_hit(at, list) },
+            list => Access::Miss {
+                evicted: self.ghost_hit(at, list),
+            },
         }
     }
 
@@ -119,11 +131,16 @@ impl CacheModel for Arc {
     }
 
     fn contains(&self, key: u64) -> bool {
-        self.table.find(key).is_some_and(|at| matches!(self.table.list(at), T1 | T2))
+        self.table
+            .find(key)
+            .is_some_and(|at| matches!(self.table.list(at), T1 | T2))
     }
 
     fn remove(&mut self, key: u64) -> bool {
-        let resident = self.table.find(key).filter(|at| matches!(self.table.list(*at), T1 | T2));
+        let resident = self
+            .table
+            .find(key)
+            .filter(|at| matches!(self.table.list(*at), T1 | T2));
         if let Some(at) = resident {
             self.table.remove(at);
         }

@@ -1,7 +1,7 @@
 //! Least recently used: a miss evicts the key whose last use is longest ago.
 
-use crate::component::{Access, CacheModel};
 use super::{check_capacity, table::Table};
+use crate::component::{Access, CacheModel};
 use crate::models::ParameterError;
 
 const RESIDENT: usize = 0;
@@ -17,7 +17,10 @@ impl Lru {
     /// Holds `capacity` keys, 2 to [`super::CAPACITY_MAX`].
     pub fn new(capacity: usize) -> Result<Lru, ParameterError> {
         check_capacity(capacity)?;
-        Ok(Lru { capacity, table: Table::new(capacity) })
+        Ok(Lru {
+            capacity,
+            table: Table::new(capacity),
+        })
     }
 }
 

@@ -1,7 +1,9 @@
-//! Replacement policies over keys (pages, blocks, objects of one size): who stays in a cache of fixed capacity.
+//! Replacement policies over keys (pages, blocks, objects of one size): who stays in a cache of fixed
+//! capacity.
 //!
-//! A key is whatever the user numbers: a page, a 64 KiB block, a file block folded into 64 bits. Every key weighs
-//! the same. The policies do no I/O and know no time; one access costs tens of nanoseconds and allocates nothing.
+//! A key is whatever the user numbers: a page, a 64 KiB block, a file block folded into 64 bits. Every key
+//! weighs the same. The policies do no I/O and know no time; one access costs tens of nanoseconds and
+//! allocates nothing.
 
 mod arc;
 mod lru;
@@ -24,7 +26,12 @@ pub use s3fifo::{S3Fifo, S3FifoParameters};
 pub const CAPACITY_MAX: usize = 1 << 28;
 
 fn check_capacity(capacity: usize) -> Result<(), ParameterError> {
-    require((2..=CAPACITY_MAX).contains(&capacity), "capacity", "2 to 268,435,456 keys", capacity)
+    require(
+        (2..=CAPACITY_MAX).contains(&capacity),
+        "capacity",
+        "2 to 268,435,456 keys",
+        capacity,
+    )
 }
 
 /// Names of the policies, as scenario files write them.

@@ -27,7 +27,11 @@ impl Reference for LruReference {
             self.list.push_front(key);
             return Access::Hit;
         }
-        let evicted = if self.list.len() == self.capacity { self.list.pop_back() } else { None };
+        let evicted = if self.list.len() == self.capacity {
+            self.list.pop_back()
+        } else {
+            None
+        };
         self.list.push_front(key);
         Access::Miss { evicted }
     }
@@ -137,7 +141,8 @@ impl S3FifoReference {
             while let Some((key, uses)) = self.small.pop_back() {
                 if uses < u32::from(self.parameters.promote_uses) {
                     self.ghost.push_front(key);
-                    self.ghost.truncate((self.capacity as f64 * self.parameters.ghost_ratio) as usize);
+                    self.ghost
+                        .truncate((self.capacity as f64 * self.parameters.ghost_ratio) as usize);
                     return key;
                 }
                 self.main.push_front((key, 0));
@@ -158,7 +163,12 @@ impl Reference for S3FifoReference {
         let full = self.small.len() + self.main.len() == self.capacity;
         let evicted = full.then(|| self.evict());
         let fill_main = !self.warm && self.small.len() >= self.small_size();
-        if ghost || fill_main { &mut self.main } else { &mut self.small }.push_front((key, 0));
+        if ghost || fill_main {
+            &mut self.main
+        } else {
+            &mut self.small
+        }
+        .push_front((key, 0));
         Access::Miss { evicted }
     }
 

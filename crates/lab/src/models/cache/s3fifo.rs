@@ -1,15 +1,17 @@
 //! S3-FIFO: Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023.
 //!
 //! A key enters the small queue. When it leaves it, it moves to the main queue if it was used at least twice
-//! meanwhile, else it is evicted and remembered as a ghost; a miss on a ghost goes straight to the main queue. The main
-//! queue is a FIFO with reinsertion: a used key goes round again with one use less, counted up to 3.
+//! meanwhile, else it is evicted and remembered as a ghost; a miss on a ghost goes straight to the main
+//! queue. The main queue is a FIFO with reinsertion: a used key goes round again with one use less, counted
+//! up to 3.
 //!
-//! Where the paper leaves room, this follows the authors' simulator, libCacheSim 0.3.5: the small queue is drained
-//! down to its first victim however full the main queue gets meanwhile, and a cold cache fills both queues.
+//! Where the paper leaves room, this follows the authors' simulator, libCacheSim 0.3.5: the small queue is
+//! drained down to its first victim however full the main queue gets meanwhile, and a cold cache fills both
+//! queues.
 
-use crate::component::{Access, CacheModel};
 use super::check_capacity;
 use super::table::{At, Table};
+use crate::component::{Access, CacheModel};
 use crate::models::{require, ParameterError};
 
 const SMALL: usize = 0;
@@ -36,7 +38,11 @@ pub struct S3FifoParameters {
 
 impl Default for S3FifoParameters {
     fn default() -> S3FifoParameters {
-        S3FifoParameters { small_ratio: 0.1, ghost_ratio: 0.9, promote_uses: 2 }
+        S3FifoParameters {
+            small_ratio: 0.1,
+            ghost_ratio: 0.9,
+            promote_uses: 2,
+        }
     }
 }
 
@@ -56,11 +62,30 @@ pub struct S3Fifo {
 impl S3Fifo {
     /// Holds `capacity` keys, 2 to [`super::CAPACITY_MAX`]; the small queue has room for one at least.
     pub fn new(capacity: usize, parameters: S3FifoParameters) -> Result<S3Fifo, ParameterError> {
-        let S3FifoParameters { small_ratio, ghost_ratio, promote_uses } = parameters;
+        let S3FifoParameters {
+            small_ratio,
+            ghost_ratio,
+            promote_uses,
+        } = parameters;
         check_capacity(capacity)?;
-        require(small_ratio > 0.0 && small_ratio < 1.0, "small_ratio", "above 0 and below 1", small_ratio)?;
-        require((0.0..=2.0).contains(&ghost_ratio), "ghost_ratio", "0 to 2", ghost_ratio)?;
-        require((1..=USES_MAX).contains(&promote_uses), "promote_uses", "1 to 3", promote_uses)?;
+        require(
+            small_ratio > 0.0 && small_ratio < 1.0,
+            "small_ratio",
+            "above 0 and below 1",
+            small_ratio,
+        )?;
+        require(
+            (0.0..=2.0).contains(&ghost_ratio),
+            "ghost_ratio",
+            "0 to 2",
+            ghost_ratio,
+        )?;
+        require(
+            (1..=USES_MAX).contains(&promote_uses),
+            "promote_uses",
+            "1 to 3",
+            promote_uses,
+        )?;
         let small = ((capacity as f64 * small_ratio) as usize).max(1);
         let ghost_capacity = (capacity as f64 * ghost_ratio) as usize;
         Ok(S3Fifo {
@@ -77,7 +102,11 @@ impl S3Fifo {
         self.warm = true;
         loop {
             let from_main = self.table.len(MAIN) > self.main_capacity || self.table.len(SMALL) == 0;
-            let evicted = if from_main { self.evict_main() } else { self.evict_small() };
+            let evicted = if from_main {
+                self.evict_main()
+            } else {
+                self.evict_small()
+            };
             if evicted.is_some() || self.len() == 0 {
                 return evicted;
             }
@@ -130,7 +159,14 @@ impl CacheModel for S3Fifo {
         let ghost = match found {
             Some(at) if self.table.list(at) != GHOST => {
                 let uses = self.table.uses(at);
-                self.table.set_uses(at, if uses == UNREAD { 0 } else { (uses + 1).min(USES_MAX) });
+                self.table.set_uses(
+                    at,
+                    if uses == UNREAD {
+                        0
+                    } else {
+                        (uses + 1).min(USES_MAX)
+                    },
+                );
                 return Access::Hit;
             }
             ghost => ghost,
@@ -139,7 +175,11 @@ impl CacheModel for S3Fifo {
         if let Some(at) = ghost {
             self.table.remove(at);
         }
-        let evicted = if self.len() == self.capacity { self.evict() } else { None };
+        let evicted = if self.len() == self.capacity {
+            self.evict()
+        } else {
+            None
+        };
         let small_full = self.table.len(SMALL) >= self.capacity - self.main_capacity;
         let to_main = ghost.is_some() || (!self.warm && small_full);
         self.table.insert(key, if to_main { MAIN } else { SMALL });
@@ -161,7 +201,9 @@ impl CacheModel for S3Fifo {
     }
 
     fn contains(&self, key: u64) -> bool {
-        self.table.find(key).is_some_and(|at| self.table.list(at) != GHOST)
+        self.table
+            .find(key)
+            .is_some_and(|at| self.table.list(at) != GHOST)
     }
 
     fn remove(&mut self, key: u64) -> bool {

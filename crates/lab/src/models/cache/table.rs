@@ -1,4 +1,5 @@
-//! What the replacement policies share: a fixed number of entries, found by key, each on one of `LISTS` lists.
+//! What the replacement policies share: a fixed number of entries, found by key, each on one of `LISTS`
+//! lists.
 //!
 //! Nothing is allocated after construction. Entries live in one array and are chained by index, as circular
 //! doubly linked lists whose heads are the first `LISTS` entries. The index is open addressing with linear
@@ -39,7 +40,10 @@ fn hash(key: u64) -> u32 {
 impl<const LISTS: usize> Table<LISTS> {
     /// Room for `entries`, all memory reserved at once: about 40 bytes per entry.
     pub fn new(entries: usize) -> Table<LISTS> {
-        assert!(entries <= MAX_ENTRIES, "cache table: at most {MAX_ENTRIES} entries, asked for {entries}");
+        assert!(
+            entries <= MAX_ENTRIES,
+            "cache table: at most {MAX_ENTRIES} entries, asked for {entries}"
+        );
         let slots = (entries * 2).next_power_of_two().max(8);
         let mut table = Table {
             slots: vec![0; slots].into_boxed_slice(),
@@ -50,7 +54,13 @@ impl<const LISTS: usize> Table<LISTS> {
         };
         for head in 0..LISTS as At {
             let list = head as u8;
-            table.entries.push(Entry { key: 0, previous: head, next: head, list, uses: 0 });
+            table.entries.push(Entry {
+                key: 0,
+                previous: head,
+                next: head,
+                list,
+                uses: 0,
+            });
         }
         table
     }
@@ -109,9 +119,18 @@ impl<const LISTS: usize> Table<LISTS> {
         let at = match self.free.pop() {
             Some(at) => at,
             None => {
-                assert!(self.entries.len() < self.entries.capacity(), "cache table: more entries than reserved");
+                assert!(
+                    self.entries.len() < self.entries.capacity(),
+                    "cache table: more entries than reserved"
+                );
                 let at = self.entries.len() as At;
-                self.entries.push(Entry { key, previous: at, next: at, list: list as u8, uses: 0 });
+                self.entries.push(Entry {
+                    key,
+                    previous: at,
+                    next: at,
+                    list: list as u8,
+                    uses: 0,
+                });
                 at
             }
         };
@@ -187,7 +206,9 @@ impl<const LISTS: usize> Table<LISTS> {
 
     #[inline]
     fn unlink(&mut self, at: At) {
-        let Entry { previous, next, list, .. } = self.entries[at as usize];
+        let Entry {
+            previous, next, list, ..
+        } = self.entries[at as usize];
         self.entries[previous as usize].next = next;
         self.entries[next as usize].previous = previous;
         self.lengths[usize::from(list)] -= 1;

@@ -5,8 +5,14 @@ use std::collections::VecDeque;
 
 fn reference(kind: PolicyKind, capacity: usize) -> Box<dyn Reference> {
     match kind {
-        PolicyKind::Lru => Box::new(LruReference { capacity, list: VecDeque::new() }),
-        PolicyKind::Arc => Box::new(ArcReference { capacity, ..ArcReference::default() }),
+        PolicyKind::Lru => Box::new(LruReference {
+            capacity,
+            list: VecDeque::new(),
+        }),
+        PolicyKind::Arc => Box::new(ArcReference {
+            capacity,
+            ..ArcReference::default()
+        }),
         PolicyKind::S3Fifo => Box::new(S3FifoReference {
             capacity,
             parameters: S3FifoParameters::default(),
@@ -20,7 +26,10 @@ fn reference(kind: PolicyKind, capacity: usize) -> Box<dyn Reference> {
 
 fn misses(kind: PolicyKind, capacity: usize, trace: &[u64]) -> usize {
     let mut cache = Cache::new(kind, capacity).unwrap();
-    trace.iter().filter(|key| cache.access(**key) != Access::Hit).count()
+    trace
+        .iter()
+        .filter(|key| cache.access(**key) != Access::Hit)
+        .count()
 }
 
 /// A trace with reuse at several distances: skewed keys, and now and then a run of fresh ones.
@@ -93,7 +102,11 @@ proptest! {
 fn a_scan_never_hits_and_what_fits_always_does() {
     for kind in PolicyKind::ALL {
         assert_eq!(misses(kind, 100, &traces::scan(10_000)), 10_000, "{kind:?}");
-        assert_eq!(misses(kind, 100, &traces::repeated_loop(100, 10_000)), 100, "{kind:?}");
+        assert_eq!(
+            misses(kind, 100, &traces::repeated_loop(100, 10_000)),
+            100,
+            "{kind:?}"
+        );
         assert!(Cache::new(kind, 100).unwrap().is_empty());
     }
 }
@@ -110,20 +123,29 @@ fn prefetching_a_scan_does_not_push_out_what_is_used_often() {
     for kind in [PolicyKind::Arc, PolicyKind::S3Fifo] {
         let mut cache = Cache::new(kind, 100).unwrap();
         for _ in 0..5 {
-            (0..50).for_each(|key| { cache.access(key); });
+            (0..50).for_each(|key| {
+                cache.access(key);
+            });
         }
         // Push the small queue through once, so that the often used keys earn their place.
-        (1000..1100).for_each(|key| { cache.access(key); });
+        (1000..1100).for_each(|key| {
+            cache.access(key);
+        });
         for key in 2000..3000 {
             cache.insert(key);
-            assert_eq!(cache.access(key), Access::Hit, "{kind:?}: a prefetched key is read from the cache");
+            assert_eq!(
+                cache.access(key),
+                Access::Hit,
+                "{kind:?}: a prefetched key is read from the cache"
+            );
         }
         let kept = (0..50).filter(|key| cache.contains(*key)).count();
         assert_eq!(kept, 50, "{kind:?}");
     }
 }
 
-/// Misses as counted by libCacheSim 0.3.5 (S3-FIFO with its defaults) on the same traces; see benches/lab_cache.py.
+/// Misses as counted by libCacheSim 0.3.5 (S3-FIFO with its defaults) on the same traces; see
+/// benches/lab_cache.py.
 #[test]
 fn misses_equal_another_simulator() {
     use PolicyKind::{Arc, Lru, S3Fifo};
@@ -140,7 +162,11 @@ fn misses_equal_another_simulator() {
         (S3Fifo, 100_000, &mixed, 1_374_725),
     ];
     for (kind, capacity, trace, expected) in counted {
-        assert_eq!(misses(kind, capacity, trace), expected, "{kind:?} with {capacity} keys");
+        assert_eq!(
+            misses(kind, capacity, trace),
+            expected,
+            "{kind:?} with {capacity} keys"
+        );
     }
 }
 

@@ -8,14 +8,15 @@ struct Zone {
     track_bytes: u64,
 }
 
-/// Tracks from the outer edge (byte 0, fastest) to the inner one. Consecutive tracks of one cylinder lie under
-/// different heads.
+/// Tracks from the outer edge (byte 0, fastest) to the inner one. Consecutive tracks of one cylinder lie
+/// under different heads.
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     zones: Vec<Zone>,
     tracks: u64,
     heads: u64,
-    /// Each track begins this part of a turn later than the one before, so that reading on costs a switch and not a turn.
+    /// Each track begins this part of a turn later than the one before, so that reading on costs a switch and
+    /// not a turn.
     skew_turns: f64,
 }
 
@@ -41,11 +42,20 @@ impl Geometry {
             let part = (f64::from(zone) + 0.5) / f64::from(zones);
             // Whole sectors of 4096 bytes; the last zone's unused rest is the drive's spare area.
             let track_bytes = ((outer + (inner - outer) * part) as u64 / 4096 + 1) * 4096;
-            list.push(Zone { first_byte, first_track, track_bytes });
+            list.push(Zone {
+                first_byte,
+                first_track,
+                track_bytes,
+            });
             first_byte += track_bytes * tracks_per_zone;
             first_track += tracks_per_zone;
         }
-        Geometry { zones: list, tracks: first_track, heads: u64::from(heads), skew_turns }
+        Geometry {
+            zones: list,
+            tracks: first_track,
+            heads: u64::from(heads),
+            skew_turns,
+        }
     }
 
     /// Where `byte` is.
@@ -56,7 +66,12 @@ impl Geometry {
         let on_track = inside % zone.track_bytes;
         let turns = on_track as f64 / zone.track_bytes as f64 + track as f64 * self.skew_turns;
         let left_bytes = zone.track_bytes - on_track;
-        Place { track, angle: turns.fract(), left_bytes, track_bytes: zone.track_bytes }
+        Place {
+            track,
+            angle: turns.fract(),
+            left_bytes,
+            track_bytes: zone.track_bytes,
+        }
     }
 
     /// The way of the arm between two tracks, as a part of its full stroke, 0 to 1.

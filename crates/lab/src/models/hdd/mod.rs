@@ -1,12 +1,14 @@
 //! A disk: one arm, platters that never stop, zones, a write cache, native command queueing.
 //!
-//! The platter's angle follows from virtual time alone, so a command waits for the true position of its first sector, and
-//! picking the next of several commands by the shortest way (seek plus rotation) pays as much as it does in reality. Seek and
-//! rotation after Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer 1994.
+//! The platter's angle follows from virtual time alone, so a command waits for the true position of its first
+//! sector, and picking the next of several commands by the shortest way (seek plus rotation) pays as much as
+//! it does in reality. Seek and rotation after Ruemmler and Wilkes, "An introduction to disk drive modeling",
+//! IEEE Computer 1994.
 //!
 //! * A read that continues behind the last one is served at media speed by what the drive read on meanwhile.
-//! * With the write cache on, a write is complete once it is in the cache; the drive writes it out when it is idle, nearest
-//!   first, and a command that comes meanwhile waits until that one write is done. A full cache makes writes wait.
+//! * With the write cache on, a write is complete once it is in the cache; the drive writes it out when it is
+//!   idle, nearest first, and a command that comes meanwhile waits until that one write is done. A full cache
+//!   makes writes wait.
 //! * Not modelled: remapped sectors, retries, shingles, thermal recalibration. Use a fault for those.
 
 mod geometry;
@@ -103,7 +105,9 @@ impl Hdd {
             return 0.0;
         }
         let stroke = self.geometry.stroke(self.track, track);
-        p.track_to_track_ns + (p.full_stroke_ns - p.track_to_track_ns) * stroke.powf(p.seek_exponent) + settle_ns
+        p.track_to_track_ns
+            + (p.full_stroke_ns - p.track_to_track_ns) * stroke.powf(p.seek_exponent)
+            + settle_ns
     }
 
     /// Nanoseconds from `from_ns` until the first sector at `place` is under the head.
@@ -126,9 +130,14 @@ impl Hdd {
             ns += here as f64 / place.track_bytes as f64 * self.turn_ns;
             left_bytes -= here;
             if left_bytes == 0 {
-                return Access { end_ns: from_ns + ns.ceil() as u64, track: place.track };
+                return Access {
+                    end_ns: from_ns + ns.ceil() as u64,
+                    track: place.track,
+                };
             }
-            place = self.geometry.place(command.offset_bytes + u64::from(command.size_bytes) - left_bytes);
+            place = self
+                .geometry
+                .place(command.offset_bytes + u64::from(command.size_bytes) - left_bytes);
             ns += self.switch_ns;
         }
     }
@@ -176,14 +185,23 @@ impl Hdd {
     fn read(&mut self, now_ns: u64, command: &Command) -> Service {
         let end_byte = command.offset_bytes + u64::from(command.size_bytes);
         let covers = |held: &Command| {
-            held.offset_bytes <= command.offset_bytes && end_byte <= held.offset_bytes + u64::from(held.size_bytes)
+            held.offset_bytes <= command.offset_bytes
+                && end_byte <= held.offset_bytes + u64::from(held.size_bytes)
         };
         if self.dirty.iter().any(covers) {
             let done_ns = now_ns + self.parameters.command_ns as u64 + self.link_ns(command.size_bytes);
-            return Service { done_ns, free_ns: done_ns, note: Note::Buffered };
+            return Service {
+                done_ns,
+                free_ns: done_ns,
+                note: Note::Buffered,
+            };
         }
         if let Some(done_ns) = self.streamed(now_ns, command, end_byte) {
-            return Service { done_ns, free_ns: done_ns, note: Note::Buffered };
+            return Service {
+                done_ns,
+                free_ns: done_ns,
+                note: Note::Buffered,
+            };
         }
         self.mechanical(now_ns, command)
     }
@@ -195,12 +213,24 @@ impl Hdd {
         if command.offset_bytes < next_byte || end_byte > reach.min(self.parameters.size_bytes) {
             return None;
         }
-        let ahead = Command { op: Op::Read, offset_bytes: next_byte, size_bytes: (end_byte - next_byte) as u32 };
+        let ahead = Command {
+            op: Op::Read,
+            offset_bytes: next_byte,
+            size_bytes: (end_byte - next_byte) as u32,
+        };
         let media = self.access(since_ns, &ahead);
         let idle = now_ns > self.ready_ns;
-        let begun_ns = now_ns + if idle { self.parameters.command_ns as u64 } else { 0 };
+        let begun_ns = now_ns
+            + if idle {
+                self.parameters.command_ns as u64
+            } else {
+                0
+            };
         let done_ns = media.end_ns.max(begun_ns + self.link_ns(command.size_bytes));
-        self.stream = Some(Stream { next_byte: end_byte, since_ns: media.end_ns });
+        self.stream = Some(Stream {
+            next_byte: end_byte,
+            since_ns: media.end_ns,
+        });
         self.track = media.track;
         self.ready_ns = done_ns;
         Some(done_ns)
@@ -208,7 +238,12 @@ impl Hdd {
 
     fn mechanical(&mut self, now_ns: u64, command: &Command) -> Service {
         let idle = now_ns > self.ready_ns;
-        let from_ns = now_ns.max(self.ready_ns) + if idle { self.parameters.command_ns as u64 } else { 0 };
+        let from_ns = now_ns.max(self.ready_ns)
+            + if idle {
+                self.parameters.command_ns as u64
+            } else {
+                0
+            };
         let access = self.access(from_ns, command);
         self.track = access.track;
         self.ready_ns = access.end_ns;
@@ -216,7 +251,11 @@ impl Hdd {
             next_byte: command.offset_bytes + u64::from(command.size_bytes),
             since_ns: access.end_ns,
         });
-        Service { done_ns: access.end_ns, free_ns: access.end_ns, note: Note::None }
+        Service {
+            done_ns: access.end_ns,
+            free_ns: access.end_ns,
+            note: Note::None,
+        }
     }
 
     fn write(&mut self, now_ns: u64, command: &Command) -> Service {
@@ -240,7 +279,11 @@ impl Hdd {
             self.dirty.push(*command);
             self.dirty_bytes += u64::from(command.size_bytes);
         }
-        Service { done_ns, free_ns: done_ns, note }
+        Service {
+            done_ns,
+            free_ns: done_ns,
+            note,
+        }
     }
 
     fn flush(&mut self, now_ns: u64) -> Service {
@@ -249,7 +292,11 @@ impl Hdd {
             self.write_out_one();
         }
         let done_ns = self.ready_ns + self.parameters.command_ns as u64;
-        Service { done_ns, free_ns: done_ns, note: Note::None }
+        Service {
+            done_ns,
+            free_ns: done_ns,
+            note: Note::None,
+        }
     }
 }
 
@@ -266,13 +313,21 @@ impl DriveModel for Hdd {
         self.parameters.queue_slots
     }
 
-    /// The soonest of the first `reorder_window` commands; the oldest once enough went before it. A flush is never passed.
+    /// The soonest of the first `reorder_window` commands; the oldest once enough went before it. A flush is
+    /// never passed.
     fn choose(&mut self, now_ns: u64, waiting: &[Command]) -> usize {
         self.seen_at_choice.resize(waiting.len(), self.choices);
         let overdue = self.choices - self.seen_at_choice[0] >= u64::from(self.parameters.passes_max);
-        let barrier = waiting.iter().position(|command| command.op == Op::Flush).unwrap_or(waiting.len());
+        let barrier = waiting
+            .iter()
+            .position(|command| command.op == Op::Flush)
+            .unwrap_or(waiting.len());
         let window = self.parameters.reorder_window.min(barrier);
-        let chosen = if overdue || window <= 1 { 0 } else { self.nearest(now_ns, &waiting[..window]) };
+        let chosen = if overdue || window <= 1 {
+            0
+        } else {
+            self.nearest(now_ns, &waiting[..window])
+        };
         self.seen_at_choice.remove(chosen);
         self.choices += 1;
         chosen
@@ -286,7 +341,11 @@ impl DriveModel for Hdd {
             // A disk that is not shingled only takes note of a discard.
             Op::Discard => {
                 let done_ns = now_ns + self.parameters.command_ns as u64;
-                Service { done_ns, free_ns: done_ns, note: Note::Buffered }
+                Service {
+                    done_ns,
+                    free_ns: done_ns,
+                    note: Note::Buffered,
+                }
             }
             Op::Read | Op::Copy | Op::Other => self.read(now_ns, command),
         }

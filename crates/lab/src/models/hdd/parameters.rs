@@ -20,8 +20,9 @@ pub struct HddParameters {
     pub track_to_track_ns: f64,
     /// Moving from edge to edge and settling, up to 1e8.
     pub full_stroke_ns: f64,
-    /// A seek over the part `d` of the full stroke takes `track_to_track + (full_stroke - track_to_track) d^exponent`:
-    /// 0.5 for an arm that accelerates and brakes all the way, towards 1 for one that mostly coasts. 0.1 to 1.
+    /// A seek over the part `d` of the full stroke takes `track_to_track + (full_stroke - track_to_track)
+    /// d^exponent`: 0.5 for an arm that accelerates and brakes all the way, towards 1 for one that mostly
+    /// coasts. 0.1 to 1.
     pub seek_exponent: f64,
     /// Further settling before a write, 0 to 1e7: a write must be on track, a read may try early.
     pub write_settle_ns: f64,
@@ -44,8 +45,9 @@ pub struct HddParameters {
 }
 
 impl HddParameters {
-    /// A nearline disk of 7,200 turns per minute: 8.1 ms mean seek, 4.17 ms mean rotation, 200 MB/s outside; a
-    /// random 256 KiB read takes about 14 ms when it is idle. Shape after common data sheets of 4 TB drives.
+    /// A nearline disk of 7,200 turns per minute: 8.1 ms mean seek, 4.17 ms mean rotation, 200 MB/s outside;
+    /// a random 256 KiB read takes about 14 ms when it is idle. Shape after common data sheets of 4 TB
+    /// drives.
     pub fn nearline_7200() -> HddParameters {
         HddParameters {
             size_bytes: 4_000_000_000_000,
@@ -69,9 +71,10 @@ impl HddParameters {
         }
     }
 
-    /// Seagate ST2000DM006 (2 TB desktop, 7,200 turns per minute). From the data sheet: capacity, speed, 64 MB cache, track to
-    /// track 1 ms, 220 MB/s at most and 156 MB/s on average, SATA 6 Gb/s. Calibrated on published measurements of one drive, 4 KiB random
-    /// reads over the whole disk: `full_stroke_ns` on 17.2 to 17.8 ms at depth 1, `reorder_window` on 94 IOPS at depth 32.
+    /// Seagate ST2000DM006 (2 TB desktop, 7,200 turns per minute). From the data sheet: capacity, speed, 64
+    /// MB cache, track to track 1 ms, 220 MB/s at most and 156 MB/s on average, SATA 6 Gb/s. Calibrated on
+    /// published measurements of one drive, 4 KiB random reads over the whole disk: `full_stroke_ns` on 17.2
+    /// to 17.8 ms at depth 1, `reorder_window` on 94 IOPS at depth 32.
     pub fn st2000dm006() -> HddParameters {
         HddParameters {
             size_bytes: 2_000_398_934_016,
@@ -95,25 +98,85 @@ impl HddParameters {
         let within = |key, expected, value: f64, low: f64, high: f64| {
             require((low..=high).contains(&value), key, expected, value)
         };
-        within("size_bytes", "1 GiB to 64 TiB", self.size_bytes as f64, (1u64 << 30) as f64, (1u64 << 46) as f64)?;
-        within("turns_per_minute", "3600 to 15000", self.turns_per_minute, 3600.0, 15000.0)?;
+        within(
+            "size_bytes",
+            "1 GiB to 64 TiB",
+            self.size_bytes as f64,
+            (1u64 << 30) as f64,
+            (1u64 << 46) as f64,
+        )?;
+        within(
+            "turns_per_minute",
+            "3600 to 15000",
+            self.turns_per_minute,
+            3600.0,
+            15000.0,
+        )?;
         within("heads", "1 to 24", f64::from(self.heads), 1.0, 24.0)?;
         within("zones", "1 to 1000", f64::from(self.zones), 1.0, 1000.0)?;
-        within("outer_bytes_per_s", "1e6 to 1e9", self.outer_bytes_per_s, 1e6, 1e9)?;
+        within(
+            "outer_bytes_per_s",
+            "1e6 to 1e9",
+            self.outer_bytes_per_s,
+            1e6,
+            1e9,
+        )?;
         let outer = self.outer_bytes_per_s;
-        within("inner_bytes_per_s", "1e6 to outer_bytes_per_s", self.inner_bytes_per_s, 1e6, outer)?;
-        within("track_to_track_ns", "1e5 to 1e7 ns", self.track_to_track_ns, 1e5, 1e7)?;
+        within(
+            "inner_bytes_per_s",
+            "1e6 to outer_bytes_per_s",
+            self.inner_bytes_per_s,
+            1e6,
+            outer,
+        )?;
+        within(
+            "track_to_track_ns",
+            "1e5 to 1e7 ns",
+            self.track_to_track_ns,
+            1e5,
+            1e7,
+        )?;
         let shortest = self.track_to_track_ns;
-        within("full_stroke_ns", "track_to_track_ns to 1e8 ns", self.full_stroke_ns, shortest, 1e8)?;
+        within(
+            "full_stroke_ns",
+            "track_to_track_ns to 1e8 ns",
+            self.full_stroke_ns,
+            shortest,
+            1e8,
+        )?;
         within("seek_exponent", "0.1 to 1", self.seek_exponent, 0.1, 1.0)?;
         within("write_settle_ns", "0 to 1e7 ns", self.write_settle_ns, 0.0, 1e7)?;
         within("command_ns", "0 to 1e7 ns", self.command_ns, 0.0, 1e7)?;
-        within("link_bytes_per_s", "1e7 to 1e10", self.link_bytes_per_s, 1e7, 1e10)?;
+        within(
+            "link_bytes_per_s",
+            "1e7 to 1e10",
+            self.link_bytes_per_s,
+            1e7,
+            1e10,
+        )?;
         within("queue_slots", "1 to 256", self.queue_slots as f64, 1.0, 256.0)?;
-        within("reorder_window", "1 to queue_slots", self.reorder_window as f64, 1.0, self.queue_slots as f64)?;
+        within(
+            "reorder_window",
+            "1 to queue_slots",
+            self.reorder_window as f64,
+            1.0,
+            self.queue_slots as f64,
+        )?;
         within("passes_max", "1 to 10000", f64::from(self.passes_max), 1.0, 1e4)?;
         within("read_on_bytes", "0 to 1e9", self.read_on_bytes as f64, 0.0, 1e9)?;
-        within("write_cache_bytes", "0 to 1e9", self.write_cache_bytes as f64, 0.0, 1e9)?;
-        within("write_cache_commands", "1 to 4096", self.write_cache_commands as f64, 1.0, 4096.0)
+        within(
+            "write_cache_bytes",
+            "0 to 1e9",
+            self.write_cache_bytes as f64,
+            0.0,
+            1e9,
+        )?;
+        within(
+            "write_cache_commands",
+            "1 to 4096",
+            self.write_cache_commands as f64,
+            1.0,
+            4096.0,
+        )
     }
 }

@@ -2,7 +2,11 @@ use super::*;
 use workload::rng::Rng;
 
 fn command(op: Op, offset_bytes: u64, size_bytes: u32) -> Command {
-    Command { op, offset_bytes, size_bytes }
+    Command {
+        op,
+        offset_bytes,
+        size_bytes,
+    }
 }
 
 fn random(rng: &mut Rng, disk: &Hdd, op: Op, size_bytes: u32) -> Command {
@@ -47,7 +51,11 @@ fn mean_rotational_latency_is_half_a_turn() {
         sum += disk.position_ns(rng.below(1 << 40), &place, Op::Read) - disk.seek_ns(place.track, Op::Read);
     }
     let half_turn = disk.turn_ns / 2.0;
-    assert!((sum / 20_000.0 / half_turn - 1.0).abs() < 0.02, "{} against {half_turn}", sum / 20_000.0);
+    assert!(
+        (sum / 20_000.0 / half_turn - 1.0).abs() < 0.02,
+        "{} against {half_turn}",
+        sum / 20_000.0
+    );
 }
 
 #[test]
@@ -60,17 +68,26 @@ fn an_idle_disk_needs_14_ms_for_random_256_kib() {
 fn a_known_disk_meets_its_measurements() {
     let new = || Hdd::new(HddParameters::st2000dm006()).unwrap();
     let (mean_ms, _) = closed_loop(&mut new(), 1, 5_000, Op::Read, 4096);
-    assert!((17.2..17.8).contains(&mean_ms), "depth 1: {mean_ms} ms, measured 17.2 to 17.8");
+    assert!(
+        (17.2..17.8).contains(&mean_ms),
+        "depth 1: {mean_ms} ms, measured 17.2 to 17.8"
+    );
     let (interval_ms, _) = closed_loop(&mut new(), 32, 5_000, Op::Read, 4096);
     let iops = 1e3 / interval_ms;
-    assert!((iops / 94.0 - 1.0).abs() < 0.05, "depth 32: {iops} IOPS, measured 94");
+    assert!(
+        (iops / 94.0 - 1.0).abs() < 0.05,
+        "depth 32: {iops} IOPS, measured 94"
+    );
 }
 
 #[test]
 fn reordering_pays_more_the_deeper_the_queue() {
     let iops = |depth| 1e3 / closed_loop(&mut disk(|_| ()), depth, 3_000, Op::Read, 4096).0;
     let by_depth: Vec<f64> = [1, 2, 4, 8, 16, 32].map(iops).into();
-    assert!(by_depth.windows(2).all(|pair| pair[1] > pair[0] * 1.02), "{by_depth:?}");
+    assert!(
+        by_depth.windows(2).all(|pair| pair[1] > pair[0] * 1.02),
+        "{by_depth:?}"
+    );
     assert!((1.8..3.2).contains(&(by_depth[5] / by_depth[0])), "{by_depth:?}");
 }
 
@@ -79,7 +96,10 @@ fn nobody_waits_forever() {
     let mut fair = disk(|p| p.passes_max = 40);
     let (interval_ms, latencies) = closed_loop(&mut fair, 32, 3_000, Op::Read, 4096);
     let longest = latencies.into_iter().fold(0.0, f64::max);
-    assert!(longest < 110.0 * interval_ms, "{longest} ms at {interval_ms} ms each");
+    assert!(
+        longest < 110.0 * interval_ms,
+        "{longest} ms at {interval_ms} ms each"
+    );
 }
 
 #[test]
@@ -102,7 +122,10 @@ fn sequential_writes_without_cache_lose_a_turn_each_and_with_cache_do_not() {
         let mut disk = disk(|p| p.write_cache_bytes = cache);
         let mut now_ns = 0;
         for i in 0..2_000u64 {
-            now_ns = disk.serve(now_ns, &command(Op::Write, i * 65_536, 65_536)).done_ns + 10_000;
+            now_ns = disk
+                .serve(now_ns, &command(Op::Write, i * 65_536, 65_536))
+                .done_ns
+                + 10_000;
         }
         let flushed = disk.serve(now_ns, &command(Op::Flush, 0, 0)).done_ns;
         assert_eq!(disk.dirty_bytes(), 0);
@@ -127,7 +150,10 @@ fn a_full_write_cache_makes_writes_wait() {
     assert!(full > 300, "{full} of 1000 writes waited");
     assert!(notes[0].0 == Note::Buffered && notes[0].1 < 200_000);
     let mean_ms = now_ns as f64 / 1e6 / 1_000.0;
-    assert!(mean_ms < 7.0, "nearest of many first: {mean_ms} ms per random write");
+    assert!(
+        mean_ms < 7.0,
+        "nearest of many first: {mean_ms} ms per random write"
+    );
 }
 
 #[test]
@@ -165,6 +191,13 @@ fn the_same_commands_take_the_same_time() {
 
 #[test]
 fn parameters_out_of_range_are_named() {
-    let error = Hdd::new(HddParameters { turns_per_minute: 0.0, ..HddParameters::nearline_7200() }).unwrap_err();
-    assert_eq!(error.to_string(), "turns_per_minute: expected 3600 to 15000, found 0");
+    let error = Hdd::new(HddParameters {
+        turns_per_minute: 0.0,
+        ..HddParameters::nearline_7200()
+    })
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "turns_per_minute: expected 3600 to 15000, found 0"
+    );
 }

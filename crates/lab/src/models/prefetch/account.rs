@@ -1,6 +1,7 @@
 //! What prefetching was good for: accuracy, coverage, timeliness, waste.
 
-/// Bytes since the last reset. A prefetched byte is counted once as issued, and later once as used or as wasted, if at all.
+/// Bytes since the last reset. A prefetched byte is counted once as issued, and later once as used or as
+/// wasted, if at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// Prefetches started.

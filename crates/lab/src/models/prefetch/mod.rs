@@ -1,13 +1,15 @@
 //! An array's prefetcher: it watches reads, recognises streams, and starts reads of what should come next.
 //!
-//! On each read of a stream it starts [`PrefetchParameters::chunks_per_read`] chunks behind the end of that read, at most that
-//! many and each at most [`PrefetchParameters::chunk_bytes`] long. So a reader whose requests are longer than the
-//! chunks outruns it for ever: of every request the last `size - chunks x chunk` bytes were never prefetched.
+//! On each read of a stream it starts [`PrefetchParameters::chunks_per_read`] chunks behind the end of that
+//! read, at most that many and each at most [`PrefetchParameters::chunk_bytes`] long. So a reader whose
+//! requests are longer than the chunks outruns it for ever: of every request the last `size - chunks x chunk`
+//! bytes were never prefetched.
 //!
-//! How the owner of the cache uses it, for every read: [`Prefetcher::read`], which says what of the read was prefetched; then
-//! [`Prefetcher::plan`], whose commands it sends to the disks; [`Prefetcher::arrived`] for each that is complete; and
-//! [`Prefetcher::evicted`] when the cache drops something. What is cached for another reason the owner knows better: it
-//! reports it with [`Prefetcher::was_cached`], and takes back commands for cached data with [`Prefetcher::cancel`].
+//! How the owner of the cache uses it, for every read: [`Prefetcher::read`], which says what of the read was
+//! prefetched; then [`Prefetcher::plan`], whose commands it sends to the disks; [`Prefetcher::arrived`] for
+//! each that is complete; and [`Prefetcher::evicted`] when the cache drops something. What is cached for
+//! another reason the owner knows better: it reports it with [`Prefetcher::was_cached`], and takes back
+//! commands for cached data with [`Prefetcher::cancel`].
 
 mod account;
 mod ranges;
@@ -126,12 +128,39 @@ pub struct Prefetcher {
 impl Prefetcher {
     /// A prefetcher that has seen nothing.
     pub fn new(parameters: PrefetchParameters) -> Result<Prefetcher, ParameterError> {
-        let PrefetchParameters { chunk_bytes, chunks_per_read, streams, trigger_reads, outstanding_max, .. } = parameters;
-        require((4096..=1 << 30).contains(&chunk_bytes), "chunk_bytes", "4 KiB to 1 GiB", chunk_bytes)?;
-        require(chunks_per_read <= 64, "chunks_per_read", "0 to 64", chunks_per_read)?;
+        let PrefetchParameters {
+            chunk_bytes,
+            chunks_per_read,
+            streams,
+            trigger_reads,
+            outstanding_max,
+            ..
+        } = parameters;
+        require(
+            (4096..=1 << 30).contains(&chunk_bytes),
+            "chunk_bytes",
+            "4 KiB to 1 GiB",
+            chunk_bytes,
+        )?;
+        require(
+            chunks_per_read <= 64,
+            "chunks_per_read",
+            "0 to 64",
+            chunks_per_read,
+        )?;
         require((1..=65_536).contains(&streams), "streams", "1 to 65536", streams)?;
-        require((1..=64).contains(&trigger_reads), "trigger_reads", "1 to 64", trigger_reads)?;
-        require((1..=65_536).contains(&outstanding_max), "outstanding_max", "1 to 65536", outstanding_max)?;
+        require(
+            (1..=64).contains(&trigger_reads),
+            "trigger_reads",
+            "1 to 64",
+            trigger_reads,
+        )?;
+        require(
+            (1..=65_536).contains(&outstanding_max),
+            "outstanding_max",
+            "1 to 65536",
+            outstanding_max,
+        )?;
         Ok(Prefetcher {
             parameters,
             streams: Vec::new(),
@@ -153,12 +182,24 @@ impl Prefetcher {
             let size_bytes = part.end - part.begin;
             account.used_bytes += size_bytes;
             account.late_bytes += if part.arrived { 0 } else { size_bytes };
-            let state = if part.arrived { State::Ready } else { State::InFlight };
-            pieces.push(Piece { offset_bytes: part.begin, size_bytes, state });
+            let state = if part.arrived {
+                State::Ready
+            } else {
+                State::InFlight
+            };
+            pieces.push(Piece {
+                offset_bytes: part.begin,
+                size_bytes,
+                state,
+            });
         }
         for (begin, end) in missed {
             account.missed_bytes += end - begin;
-            pieces.push(Piece { offset_bytes: begin, size_bytes: end - begin, state: State::Missed });
+            pieces.push(Piece {
+                offset_bytes: begin,
+                size_bytes: end - begin,
+                state: State::Missed,
+            });
         }
         pieces.sort_unstable_by_key(|piece| piece.offset_bytes);
         pieces
@@ -178,7 +219,11 @@ impl Prefetcher {
         let count = u64::from(self.parameters.chunks_per_read);
         let mut plan = Vec::new();
         for i in 0..count {
-            let i = if self.parameters.order == Order::Ascending { i } else { count - 1 - i };
+            let i = if self.parameters.order == Order::Ascending {
+                i
+            } else {
+                count - 1 - i
+            };
             let begin = base + i * chunk;
             self.start(file, begin, (begin + chunk).min(file_bytes), &mut plan);
         }
@@ -187,14 +232,22 @@ impl Prefetcher {
 
     /// A prefetch is complete.
     pub fn arrived(&mut self, prefetch: &Prefetch) {
-        let Prefetch { file, offset_bytes, size_bytes } = *prefetch;
+        let Prefetch {
+            file,
+            offset_bytes,
+            size_bytes,
+        } = *prefetch;
         self.unread.arrive(file, offset_bytes, offset_bytes + size_bytes);
         self.in_flight -= 1;
     }
 
     /// A planned prefetch will not be sent, because the data are cached already: it counts as never issued.
     pub fn cancel(&mut self, prefetch: &Prefetch) {
-        let Prefetch { file, offset_bytes, size_bytes } = *prefetch;
+        let Prefetch {
+            file,
+            offset_bytes,
+            size_bytes,
+        } = *prefetch;
         self.unread.take(file, offset_bytes, offset_bytes + size_bytes);
         self.accounts.entry(file).or_default().issued_bytes -= size_bytes;
         self.in_flight -= 1;
@@ -210,7 +263,8 @@ impl Prefetcher {
         wasted
     }
 
-    /// Bytes that [`Prefetcher::read`] called missed were in the cache for another reason: they do not count as missed.
+    /// Bytes that [`Prefetcher::read`] called missed were in the cache for another reason: they do not count
+    /// as missed.
     pub fn was_cached(&mut self, file: u32, size_bytes: u64) {
         let missed = &mut self.accounts.entry(file).or_default().missed_bytes;
         *missed = missed.saturating_sub(size_bytes);
@@ -247,7 +301,12 @@ impl Prefetcher {
             stream.used_at = used_at;
             return stream.reads;
         }
-        let stream = Stream { file, next_byte: end, reads: 1, used_at };
+        let stream = Stream {
+            file,
+            next_byte: end,
+            reads: 1,
+            used_at,
+        };
         if self.streams.len() < self.parameters.streams {
             self.streams.push(stream);
         } else if let Some(oldest) = self.streams.iter_mut().min_by_key(|stream| stream.used_at) {
@@ -270,7 +329,11 @@ impl Prefetcher {
             account.issued_bytes += end - begin;
             self.in_flight += 1;
             self.unread.add(file, begin, end);
-            plan.push(Prefetch { file, offset_bytes: begin, size_bytes: end - begin });
+            plan.push(Prefetch {
+                file,
+                offset_bytes: begin,
+                size_bytes: end - begin,
+            });
         }
     }
 }

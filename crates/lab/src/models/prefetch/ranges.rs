@@ -26,7 +26,12 @@ impl Ranges {
             end: (*last).min(end),
             arrived: *arrived,
         };
-        before.into_iter().chain(inside).map(cut).filter(|part| part.begin < part.end).collect()
+        before
+            .into_iter()
+            .chain(inside)
+            .map(cut)
+            .filter(|part| part.begin < part.end)
+            .collect()
     }
 
     /// The parts of `begin..end` that no range holds, ascending.
@@ -55,7 +60,12 @@ impl Ranges {
     pub fn take(&mut self, file: u32, begin: u64, end: u64) -> Vec<Part> {
         let parts = self.overlaps(file, begin, end);
         for part in &parts {
-            let key = *self.map.range(..=(file, part.begin)).next_back().expect("the range just found").0;
+            let key = *self
+                .map
+                .range(..=(file, part.begin))
+                .next_back()
+                .expect("the range just found")
+                .0;
             let (last, arrived) = self.map.remove(&key).expect("the key just found");
             if key.1 < part.begin {
                 self.map.insert(key, (part.begin, arrived));

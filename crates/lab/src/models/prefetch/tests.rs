@@ -18,7 +18,12 @@ fn sequential(prefetcher: &mut Prefetcher, size: u64, count: u64) -> Vec<Vec<Pie
         assert_eq!(pieces.iter().map(|piece| piece.size_bytes).sum::<u64>(), size);
         let plan = prefetcher.plan(1, i * size, size, u64::MAX);
         plan.iter().for_each(|prefetch| prefetcher.arrived(prefetch));
-        missed.push(pieces.into_iter().filter(|piece| piece.state != State::Ready).collect());
+        missed.push(
+            pieces
+                .into_iter()
+                .filter(|piece| piece.state != State::Ready)
+                .collect(),
+        );
     }
     missed
 }
@@ -30,7 +35,11 @@ fn requests_longer_than_the_chunk_leave_a_constant_tail() {
     let missed = sequential(&mut prefetcher, size, 100);
     for (i, pieces) in missed.iter().enumerate().skip(1) {
         let tail_offset = (i as u64 + 1) * size - 256 * KIB;
-        let tail = Piece { offset_bytes: tail_offset, size_bytes: 256 * KIB, state: State::Missed };
+        let tail = Piece {
+            offset_bytes: tail_offset,
+            size_bytes: 256 * KIB,
+            state: State::Missed,
+        };
         assert_eq!(pieces, &[tail], "read {i}");
     }
     let account = prefetcher.account(1);
@@ -62,8 +71,15 @@ fn two_chunks_per_read_cover_longer_requests() {
 
 #[test]
 fn a_chunk_anchored_on_a_grid_leaves_no_constant_tail() {
-    let missed = sequential(&mut prefetcher(|p| p.anchor = Anchor::Grid), 8 * MIB + 256 * KIB, 60);
-    let sizes: Vec<u64> = missed[2..].iter().map(|pieces| pieces.iter().map(|p| p.size_bytes).sum()).collect();
+    let missed = sequential(
+        &mut prefetcher(|p| p.anchor = Anchor::Grid),
+        8 * MIB + 256 * KIB,
+        60,
+    );
+    let sizes: Vec<u64> = missed[2..]
+        .iter()
+        .map(|pieces| pieces.iter().map(|p| p.size_bytes).sum())
+        .collect();
     assert!(sizes.iter().any(|size| *size != sizes[0]), "{sizes:?}");
 }
 
@@ -72,11 +88,21 @@ fn what_is_read_in_flight_is_late_and_not_missed() {
     let mut prefetcher = prefetcher(|_| ());
     let plan = prefetcher.plan(1, 0, MIB, u64::MAX);
     let pieces = prefetcher.read(1, MIB, MIB);
-    assert_eq!(pieces, [Piece { offset_bytes: MIB, size_bytes: MIB, state: State::InFlight }]);
+    assert_eq!(
+        pieces,
+        [Piece {
+            offset_bytes: MIB,
+            size_bytes: MIB,
+            state: State::InFlight
+        }]
+    );
     prefetcher.arrived(&plan[0]);
     assert_eq!(prefetcher.read(1, 2 * MIB, MIB)[0].state, State::Ready);
     let account = prefetcher.account(1);
-    assert_eq!((account.late_bytes, account.used_bytes, account.missed_bytes), (MIB, 2 * MIB, 0));
+    assert_eq!(
+        (account.late_bytes, account.used_bytes, account.missed_bytes),
+        (MIB, 2 * MIB, 0)
+    );
     assert_eq!(account.timeliness(), Some(0.5));
     assert_eq!(prefetcher.unread_bytes(), 6 * MIB);
 }
@@ -112,7 +138,9 @@ fn more_streams_than_it_remembers_are_not_followed() {
     for (round, files) in [(0, 2), (1, 3)] {
         for i in 0..10 {
             for file in 0..files {
-                started[round] += two_streams.plan(file + 10 * round as u32, i * MIB, MIB, u64::MAX).len();
+                started[round] += two_streams
+                    .plan(file + 10 * round as u32, i * MIB, MIB, u64::MAX)
+                    .len();
             }
         }
     }
