@@ -33,6 +33,9 @@ pub enum Command {
     /// A real block device whose every request may be delayed, until Ctrl-C.
     #[command(after_help = slowdisk_help())]
     Slowdisk(SlowdiskArgs),
+    /// A storage stack in virtual time: runs scenarios and writes cases whose culprit is known.
+    #[command(subcommand, after_help = LAB_EXAMPLES)]
+    Lab(LabCommand),
     /// Turn the raw events of a case into Parquet tables; doing it twice gives the same bytes.
     #[command(after_help = SEAL_EXAMPLES)]
     Seal(SealArgs),
@@ -73,6 +76,15 @@ It needs root, FUSE and loop devices. The first line on stdout is the path of th
         slowdisk::FAULT_HELP
     )
 }
+
+const LAB_EXAMPLES: &str = "Examples:
+  whodisk lab list
+  whodisk lab show slow-member
+  whodisk lab run slow-member -o slow.case && whodisk solve slow.case
+  whodisk lab run slow-member --set fault.slow.factor=2 --set workload.queue_depth=32
+  whodisk lab run slow-member --sweep fault.slow.factor=1,2,4,8
+
+A scenario is the path of a TOML file, or a name that `whodisk lab list` prints. docs/lab.md describes all keys.";
 
 const SEAL_EXAMPLES: &str = "Examples:
   whodisk seal slow.case
@@ -160,6 +172,60 @@ pub struct SlowdiskArgs {
     /// Seed of the random draws: the same seed hits the same requests.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// `lab`.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Run a scenario, find its truth, and write its case.
+    Run(LabRunArgs),
+    /// The scenarios that come with whodisk.
+    List(LabListArgs),
+    /// Explain a scenario in words.
+    Show(LabShowArgs),
+}
+
+/// `lab run`.
+#[derive(Debug, Args)]
+pub struct LabRunArgs {
+    /// Scenario: a TOML file, or the name of one that comes with whodisk.
+    pub scenario: String,
+    /// Change a key, as --set device.count=4; repeat it for several.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Seed of all randomness [default: workload.seed of the scenario]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Directory of the case; must not exist, or be empty [default: none, only the numbers]
+    #[arg(short = 'o', long = "output", value_name = "CASE", conflicts_with = "sweep")]
+    pub case: Option<PathBuf>,
+    /// Run once for each value of a key, as --sweep device.count=1,2,4; runs share the CPUs.
+    #[arg(long, value_name = "KEY=V1,V2,...")]
+    pub sweep: Option<String>,
+    /// Threads that run whole runs side by side [default: one per CPU]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `lab list`.
+#[derive(Debug, Args)]
+pub struct LabListArgs {
+    /// Print the list as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `lab show`.
+#[derive(Debug, Args)]
+pub struct LabShowArgs {
+    /// Scenario: a TOML file, or the name of one that comes with whodisk.
+    pub scenario: String,
+    /// Change a key, as for `lab run`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
 }
 
 /// `seal`.

@@ -4,6 +4,7 @@ mod case_dir;
 mod child;
 mod doctor;
 mod failure;
+mod lab;
 mod observe;
 mod output;
 mod probe;
@@ -41,6 +42,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Run(args) => observe::run(args),
         Command::Workload(args) => workload::main(&args),
         Command::Slowdisk(args) => slowdisk::main(&args),
+        Command::Lab(command) => lab::main(&command),
         Command::Seal(args) => seal::main(&args),
         Command::Verify(args) => verify::main(&args),
         Command::Doctor(args) => doctor::main(&args),

@@ -18,7 +18,9 @@ pub enum LabError {
         hint: String,
     },
     /// The scenario cannot be read.
-    #[error("{file}: cannot read the scenario: {source}; name a readable TOML file, or one of `whodisk lab list`")]
+    #[error(
+        "{file}: cannot read the scenario: {source}; name a readable TOML file, or one of `whodisk lab list`"
+    )]
     Read {
         /// File.
         file: String,

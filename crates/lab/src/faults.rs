@@ -67,7 +67,12 @@ pub struct Fault {
 }
 
 const ONSET: Key = key("onset", Kind::Time(0, DAY_NS), "0s", "When it begins.");
-const LENGTH: Key = key("length", Kind::Time(0, DAY_NS), "0s", "How long it lasts; 0 = to the end.");
+const LENGTH: Key = key(
+    "length",
+    Kind::Time(0, DAY_NS),
+    "0s",
+    "How long it lasts; 0 = to the end.",
+);
 const DRIVE: Key = key("drive", Kind::Count(0, 1023), "0", "Number of the drive.");
 
 /// Every kind of fault.
@@ -79,13 +84,38 @@ pub static KINDS: [FaultKind; 16] = [
             DRIVE,
             ONSET,
             LENGTH,
-            key("shape", Kind::Choice(&["constant", "tail", "intermittent"]), "constant", "Which commands."),
-            key("factor", Kind::Number(1.0, 1e4), "1", "Multiplies the service time of those."),
+            key(
+                "shape",
+                Kind::Choice(&["constant", "tail", "intermittent"]),
+                "constant",
+                "Which commands.",
+            ),
+            key(
+                "factor",
+                Kind::Number(1.0, 1e4),
+                "1",
+                "Multiplies the service time of those.",
+            ),
             key("add", Kind::Time(0, 60_000_000_000), "0us", "Is added to it."),
             key("probability", Kind::Percent, "1%", "Share of commands (tail)."),
-            key("period", Kind::Time(1000, DAY_NS), "10s", "Distance of slow parts (intermittent)."),
-            key("active", Kind::Time(1, DAY_NS), "1s", "Length of a slow part (intermittent)."),
-            key("op", Kind::Choice(&["any", "read", "write"]), "any", "Which commands."),
+            key(
+                "period",
+                Kind::Time(1000, DAY_NS),
+                "10s",
+                "Distance of slow parts (intermittent).",
+            ),
+            key(
+                "active",
+                Kind::Time(1, DAY_NS),
+                "1s",
+                "Length of a slow part (intermittent).",
+            ),
+            key(
+                "op",
+                Kind::Choice(&["any", "read", "write"]),
+                "any",
+                "Which commands.",
+            ),
         ],
         apply: slow_member,
     },
@@ -98,8 +128,18 @@ pub static KINDS: [FaultKind; 16] = [
             LENGTH,
             key("handler", Kind::Text, "switchtec", "Its name."),
             key("cost", Kind::Time(1, 1_000_000_000), "40us", "Of each call."),
-            key("rate", Kind::Number(0.0, 1e6), "0", "Interrupts of its own per second."),
-            key("queues", Kind::Count(1, 256), "256", "How many of the drive's vectors it shares."),
+            key(
+                "rate",
+                Kind::Number(0.0, 1e6),
+                "0",
+                "Interrupts of its own per second.",
+            ),
+            key(
+                "queues",
+                Kind::Count(1, 256),
+                "256",
+                "How many of the drive's vectors it shares.",
+            ),
         ],
         apply: slow_handler,
     },
@@ -117,7 +157,12 @@ pub static KINDS: [FaultKind; 16] = [
             ONSET,
             LENGTH,
             key("period", Kind::Time(1000, DAY_NS), "1s", "Distance of the stops."),
-            key("stop", Kind::Time(1, 3_600_000_000_000), "18ms", "Length of each."),
+            key(
+                "stop",
+                Kind::Time(1, 3_600_000_000_000),
+                "18ms",
+                "Length of each.",
+            ),
         ],
         apply: submitter_stall,
     },
@@ -127,8 +172,18 @@ pub static KINDS: [FaultKind; 16] = [
         keys: &[
             ONSET,
             LENGTH,
-            key("probability", Kind::Percent, "20%", "Share of wake-ups that wait."),
-            key("wait", Kind::Time(1, 60_000_000_000), "1ms", "Mean wait (exponential)."),
+            key(
+                "probability",
+                Kind::Percent,
+                "20%",
+                "Share of wake-ups that wait.",
+            ),
+            key(
+                "wait",
+                Kind::Time(1, 60_000_000_000),
+                "1ms",
+                "Mean wait (exponential).",
+            ),
         ],
         apply: runqueue_pressure,
     },
@@ -138,8 +193,18 @@ pub static KINDS: [FaultKind; 16] = [
         keys: &[
             ONSET,
             LENGTH,
-            key("iops", Kind::Count(0, 1_000_000_000), "1000", "Requests per second; 0 = no such limit."),
-            key("bandwidth", Kind::Rate(0, 1 << 40), "0B/s", "Bytes per second; 0 = no such limit."),
+            key(
+                "iops",
+                Kind::Count(0, 1_000_000_000),
+                "1000",
+                "Requests per second; 0 = no such limit.",
+            ),
+            key(
+                "bandwidth",
+                Kind::Rate(0, 1 << 40),
+                "0B/s",
+                "Bytes per second; 0 = no such limit.",
+            ),
         ],
         apply: throttle,
     },
@@ -152,13 +217,23 @@ pub static KINDS: [FaultKind; 16] = [
     FaultKind {
         name: "prefetch_misfit",
         about: "Prefetches are smaller than the reads: each read misses its rest.",
-        keys: &[key("chunk", Kind::Size(4096, 1 << 30), "1MiB", "Most bytes of one prefetch.")],
+        keys: &[key(
+            "chunk",
+            Kind::Size(4096, 1 << 30),
+            "1MiB",
+            "Most bytes of one prefetch.",
+        )],
         apply: prefetch_misfit,
     },
     FaultKind {
         name: "fragmentation",
         about: "Files lie in many small pieces on the volume.",
-        keys: &[key("piece", Kind::Size(4096, 1 << 30), "64KiB", "Size of a piece.")],
+        keys: &[key(
+            "piece",
+            Kind::Size(4096, 1 << 30),
+            "64KiB",
+            "Size of a piece.",
+        )],
         apply: fragmentation,
     },
     FaultKind {
@@ -174,7 +249,12 @@ pub static KINDS: [FaultKind; 16] = [
             DRIVE,
             ONSET,
             LENGTH,
-            key("every", Kind::Time(1000, DAY_NS), "50ms", "Mean distance of pauses."),
+            key(
+                "every",
+                Kind::Time(1000, DAY_NS),
+                "50ms",
+                "Mean distance of pauses.",
+            ),
             key("pause", Kind::Time(1, 60_000_000_000), "5ms", "Length of each."),
         ],
         apply: garbage_collection,
@@ -194,7 +274,11 @@ pub static KINDS: [FaultKind; 16] = [
     FaultKind {
         name: "network_loss",
         about: "Messages are lost and sent again after a timeout.",
-        keys: &[ONSET, LENGTH, key("probability", Kind::Percent, "1%", "Per message.")],
+        keys: &[
+            ONSET,
+            LENGTH,
+            key("probability", Kind::Percent, "1%", "Per message."),
+        ],
         apply: network_loss,
     },
     FaultKind {
@@ -219,14 +303,39 @@ pub static KINDS: [FaultKind; 16] = [
 
 const LOAD_KEYS: [Key; 10] = [
     key("comm", Kind::Text, "other", "Command name of its requests."),
-    key("drive", Kind::Count(0, 65535), "65535", "Drive it goes to; 65535 = the volume."),
-    key("rate", Kind::Number(0.0, 1e8), "20000", "Requests per second while it is active."),
+    key(
+        "drive",
+        Kind::Count(0, 65535),
+        "65535",
+        "Drive it goes to; 65535 = the volume.",
+    ),
+    key(
+        "rate",
+        Kind::Number(0.0, 1e8),
+        "20000",
+        "Requests per second while it is active.",
+    ),
     key("size", Kind::Size(512, 1 << 26), "128KiB", "Size of each."),
     key("read", Kind::Percent, "0%", "Share of reads."),
-    key("random", Kind::Percent, "0%", "Share that goes to a random place."),
+    key(
+        "random",
+        Kind::Percent,
+        "0%",
+        "Share that goes to a random place.",
+    ),
     key("depth", Kind::Count(1, 65536), "256", "Most in flight."),
-    key("period", Kind::Time(0, DAY_NS), "0s", "Active at the begin of each period; 0 = always."),
-    key("active", Kind::Time(0, DAY_NS), "0s", "Length of the active part."),
+    key(
+        "period",
+        Kind::Time(0, DAY_NS),
+        "0s",
+        "Active at the begin of each period; 0 = always.",
+    ),
+    key(
+        "active",
+        Kind::Time(0, DAY_NS),
+        "0s",
+        "Length of the active part.",
+    ),
     ONSET,
 ];
 
@@ -239,15 +348,30 @@ impl Fault {
             Some(toml::Value::Boolean(false)) => false,
             Some(other) => {
                 let at = format!("{place}.enabled");
-                return Err(LabError::key(file, at, "true or false", other.to_string(), "correct it"));
+                return Err(LabError::key(
+                    file,
+                    at,
+                    "true or false",
+                    other.to_string(),
+                    "correct it",
+                ));
             }
         };
         let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
         let found = table.remove("kind");
-        let text = found.as_ref().and_then(|value| value.as_str()).unwrap_or("nothing");
+        let text = found
+            .as_ref()
+            .and_then(|value| value.as_str())
+            .unwrap_or("nothing");
         let Some(kind) = KINDS.iter().find(|kind| kind.name == text) else {
             let at = format!("{place}.kind");
-            return Err(LabError::key(file, at, "a kind of fault", format!("{text:?}"), hint_for(text, &names)));
+            return Err(LabError::key(
+                file,
+                at,
+                "a kind of fault",
+                format!("{text:?}"),
+                hint_for(text, &names),
+            ));
         };
         let section = Section::parse(file, &place, kind.keys, &table)?;
         Ok(enabled.then(|| Fault {
@@ -259,7 +383,10 @@ impl Fault {
 
     /// Its kind.
     pub fn describe(&self) -> &'static FaultKind {
-        KINDS.iter().find(|kind| kind.name == self.kind).unwrap_or(&KINDS[0])
+        KINDS
+            .iter()
+            .find(|kind| kind.name == self.kind)
+            .unwrap_or(&KINDS[0])
     }
 
     /// Changes the plan. Errors: it needs something that the stack does not have.
@@ -305,13 +432,22 @@ impl Plan {
     }
 
     fn drive(&self, section: &Section) -> Result<usize, LabError> {
-        let (drive, count) = (section.whole("drive"), self.scenario.section("device").whole("count"));
+        let (drive, count) = (
+            section.whole("drive"),
+            self.scenario.section("device").whole("count"),
+        );
         if drive < count {
             return Ok(drive as usize);
         }
         let place = format!("{}.drive", section.name);
         let expected = format!("0 to {}", count - 1);
-        Err(LabError::key(&self.scenario.file, place, expected, drive.to_string(), "choose one of the drives"))
+        Err(LabError::key(
+            &self.scenario.file,
+            place,
+            expected,
+            drive.to_string(),
+            "choose one of the drives",
+        ))
     }
 
     fn device_culprit(&self, drive: usize) -> Culprit {
@@ -368,7 +504,10 @@ fn slow_handler(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError>
     let drive = plan.drive(section)?;
     let (from_ns, to_ns) = span(section);
     let interrupts = plan.scenario.section("interrupts");
-    let (pool, max_vec) = (interrupts.whole("vectors") as usize, interrupts.whole("max_vec") as usize);
+    let (pool, max_vec) = (
+        interrupts.whole("vectors") as usize,
+        interrupts.whole("max_vec") as usize,
+    );
     let own = (0..max_vec.min(pool)).map(|n| (drive * max_vec + n) % pool);
     let vectors: Vec<usize> = own.take(section.whole("queues") as usize).collect();
     let first = vectors.first().map_or(0, |vector| *vector as i16);
@@ -388,7 +527,9 @@ fn wrong_affinity(section: &Section, plan: &mut Plan) -> Result<Culprit, LabErro
     plan.need(section, "interrupts")?;
     let file = plan.scenario.file.clone();
     let ignored = toml::Value::String("ignored".into());
-    plan.scenario.section_mut("interrupts").set(&file, "affinity", &ignored)?;
+    plan.scenario
+        .section_mut("interrupts")
+        .set(&file, "affinity", &ignored)?;
     Ok(culprit("vector", "cpu 0"))
 }
 
@@ -440,7 +581,9 @@ fn prefetch_misfit(section: &Section, plan: &mut Plan) -> Result<Culprit, LabErr
     plan.need(section, "prefetch")?;
     let file = plan.scenario.file.clone();
     let chunk = toml::Value::String(format!("{}B", section.whole("chunk")));
-    plan.scenario.section_mut("prefetch").set(&file, "chunk", &chunk)?;
+    plan.scenario
+        .section_mut("prefetch")
+        .set(&file, "chunk", &chunk)?;
     Ok(culprit("request_shape", "prefetch"))
 }
 

@@ -97,7 +97,11 @@ impl Kind {
                 units::format_size(high)
             ),
             Kind::Time(low, high) => {
-                format!("a time as \"80us\", {} to {}", format_time(low), format_time(high))
+                format!(
+                    "a time as \"80us\", {} to {}",
+                    format_time(low),
+                    format_time(high)
+                )
             }
             Kind::Count(low, high) => format!("a whole number, {low} to {high}"),
             Kind::Number(low, high) => format!("a number, {low} to {high}"),
@@ -163,9 +167,15 @@ impl Kind {
     /// Reads a value as written on a command line or as a default: quotes are not needed.
     pub fn toml_of(self, text: &str) -> Toml {
         match self {
-            Kind::Count(..) => text.parse().map_or_else(|_| Toml::String(text.into()), Toml::Integer),
-            Kind::Number(..) => text.parse().map_or_else(|_| Toml::String(text.into()), Toml::Float),
-            Kind::Flag => text.parse().map_or_else(|_| Toml::String(text.into()), Toml::Boolean),
+            Kind::Count(..) => text
+                .parse()
+                .map_or_else(|_| Toml::String(text.into()), Toml::Integer),
+            Kind::Number(..) => text
+                .parse()
+                .map_or_else(|_| Toml::String(text.into()), Toml::Float),
+            Kind::Flag => text
+                .parse()
+                .map_or_else(|_| Toml::String(text.into()), Toml::Boolean),
             _ => Toml::String(text.into()),
         }
     }
@@ -264,7 +274,13 @@ impl Section {
         let Some(key) = self.schema.iter().find(|key| key.name == name) else {
             let known: Vec<&str> = self.schema.iter().map(|key| key.name).collect();
             let place = format!("{}.{name}", self.name);
-            return Err(LabError::key(file, place, "a known key", format!("{name:?}"), hint_for(name, &known)));
+            return Err(LabError::key(
+                file,
+                place,
+                "a known key",
+                format!("{name:?}"),
+                hint_for(name, &known),
+            ));
         };
         self.put(file, key, value)
     }

@@ -5,10 +5,16 @@
 //! * [`component`]: what a part of the stack is, and what the pure [`models`] inside them are.
 //! * [`components`]: the parts themselves, one file each.
 //! * [`stack`]: builds the parts of a scenario and connects them.
+//! * [`embedded`]: the scenarios that come with the binary.
+//! * [`explain`]: a scenario in words.
 //! * [`run`]: runs a scenario, writes its case, and finds the truth by running it again without each fault.
+#[cfg(test)]
+mod canary;
 pub mod component;
 pub mod components;
+pub mod embedded;
 pub mod error;
+pub mod explain;
 mod fast_map;
 pub mod faults;
 mod heap;

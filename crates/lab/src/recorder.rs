@@ -1,6 +1,7 @@
 //! From requests to rows. Without a case it only tallies the workload's operations.
 use crate::components::interrupts::HandlerRun;
-use crate::components::pages::PrefetchWindow;
+use crate::components::pages::CachePiece;
+use crate::models::prefetch::Account;
 use crate::request::{Level, Request};
 use crate::tally::Tally;
 use crate::writer::CaseSink;
@@ -67,8 +68,12 @@ impl Recorder {
     #[inline]
     pub(crate) fn row(&mut self, request: &Request) {
         if request.level == Level::App {
-            self.tally
-                .add(request.op, request.start_ns, request.latency_ns(), request.size_bytes);
+            self.tally.add(
+                request.op,
+                request.start_ns,
+                request.latency_ns(),
+                request.size_bytes,
+            );
         }
         if let Some(sink) = &mut self.sink {
             if request.level.is_recorded() {
@@ -152,22 +157,14 @@ impl Recorder {
 
     /// A piece of a read was served by a tier of the cache.
     #[inline]
-    pub fn cache_piece(
-        &mut self,
-        op_id: u64,
-        tier: &'static str,
-        file: u16,
-        offset_bytes: u64,
-        size_bytes: u32,
-        wait_ns: u64,
-    ) {
+    pub fn cache_piece(&mut self, op_id: u64, piece: CachePiece) {
         if let Some(sink) = &mut self.sink {
-            sink.cache_piece(op_id, tier, file, offset_bytes, size_bytes, wait_ns);
+            sink.cache_piece(op_id, piece);
         }
     }
 
     /// What the prefetcher did for a file in a window of time.
-    pub fn prefetch_window(&mut self, file: u16, start_ns: u64, duration_ns: u64, window: &PrefetchWindow) {
+    pub fn prefetch_window(&mut self, file: u16, start_ns: u64, duration_ns: u64, window: &Account) {
         if let Some(sink) = &mut self.sink {
             sink.prefetch_window(file, start_ns, duration_ns, window);
         }

@@ -114,7 +114,14 @@ pub struct Request {
 
 impl Request {
     /// A request that begins at `start_ns` in `stage`.
-    pub fn new(level: Level, op: Op, offset_bytes: u64, size_bytes: u32, start_ns: u64, stage: Stage) -> Request {
+    pub fn new(
+        level: Level,
+        op: Op,
+        offset_bytes: u64,
+        size_bytes: u32,
+        start_ns: u64,
+        stage: Stage,
+    ) -> Request {
         Request {
             op_id: 0,
             lower_id: 0,
@@ -157,7 +164,11 @@ impl Request {
     /// Adds the time since the last mark to the current stage.
     #[inline]
     pub fn close_stage(&mut self, at_ns: u64) {
-        assert!(at_ns >= self.mark_ns, "a stage ends at {at_ns} ns, before it began at {} ns", self.mark_ns);
+        assert!(
+            at_ns >= self.mark_ns,
+            "a stage ends at {at_ns} ns, before it began at {} ns",
+            self.mark_ns
+        );
         self.stages[self.stage as usize] += at_ns - self.mark_ns;
         self.mark_ns = at_ns;
     }
@@ -184,7 +195,10 @@ impl Request {
     pub fn take_stages(&mut self, stages: &[u64; 9], foreign_ns: u64) {
         let total: u64 = stages.iter().sum();
         let fs = &mut self.stages[Stage::Fs as usize];
-        assert!(*fs >= total, "a child of {total} ns in a parent that waited {fs} ns");
+        assert!(
+            *fs >= total,
+            "a child of {total} ns in a parent that waited {fs} ns"
+        );
         *fs -= total;
         for (own, child) in self.stages.iter_mut().zip(stages) {
             *own += child;
@@ -263,6 +277,9 @@ mod tests {
         let mut stages = [0; 9];
         stages[Stage::Device as usize] = 80;
         parent.take_stages(&stages, 0);
-        assert_eq!((parent.stages[1], parent.stages[4], parent.latency_ns()), (20, 80, 100));
+        assert_eq!(
+            (parent.stages[1], parent.stages[4], parent.latency_ns()),
+            (20, 80, 100)
+        );
     }
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-/// A fault counts if removing it changes p99 or throughput by this share at least.
+/// A fault counts if it makes p99 or throughput worse by this share at least.
 pub const COUNTS_FROM: f64 = 0.10;
 
 /// What a run came to.
@@ -72,10 +72,9 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// The larger of the two changes, as a factor of at least 1.
+    /// The larger of the two harms, as a factor: above 1 = worse with the fault.
     pub fn size(&self) -> f64 {
-        let worse = |ratio: f64| ratio.max(1.0 / ratio.max(1e-12));
-        worse(self.p99_ratio).max(worse(self.throughput_ratio))
+        self.p99_ratio.max(1.0 / self.throughput_ratio.max(1e-12))
     }
 }
 
@@ -194,8 +193,13 @@ pub fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -
             });
         }
     });
-    let results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    results.into_iter().map(|result| result.expect("every run ends")).collect()
+    let results = results
+        .into_inner()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    results
+        .into_iter()
+        .map(|result| result.expect("every run ends"))
+        .collect()
 }
 
 /// Only measures: all faults in, no case, no truth.
@@ -210,7 +214,11 @@ pub fn truth(scenario: &Scenario, threads: usize) -> Result<(Outcome, Truth), La
     let all: Vec<usize> = (0..count).collect();
     let (_, culprits) = Plan::new(scenario, &all)?;
     let outcomes = in_parallel(count + 1, threads, |n| {
-        let with: Vec<usize> = all.iter().copied().filter(|fault| n == 0 || *fault != n - 1).collect();
+        let with: Vec<usize> = all
+            .iter()
+            .copied()
+            .filter(|fault| n == 0 || *fault != n - 1)
+            .collect();
         run_once(scenario, &with, None)
     });
     let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -254,10 +262,15 @@ pub fn truth(scenario: &Scenario, threads: usize) -> Result<(Outcome, Truth), La
 
 /// Finds the truth and writes the case into `case_dir`, which exists and is empty. `argv` is a command that gives the
 /// same bytes again.
-pub fn run(scenario: &Scenario, case_dir: &Path, argv: Vec<String>, threads: usize) -> Result<Report, LabError> {
-    let (_, truth) = match scenario.faults.is_empty() {
-        true => (None, no_faults(scenario)),
-        false => truth(scenario, threads).map(|(outcome, truth)| (Some(outcome), truth))?,
+pub fn run(
+    scenario: &Scenario,
+    case_dir: &Path,
+    argv: Vec<String>,
+    threads: usize,
+) -> Result<Report, LabError> {
+    let truth = match scenario.faults.is_empty() {
+        true => no_faults(scenario),
+        false => truth(scenario, threads)?.1,
     };
     let all: Vec<usize> = (0..scenario.faults.len()).collect();
     let case = CaseRequest {
@@ -266,6 +279,17 @@ pub fn run(scenario: &Scenario, case_dir: &Path, argv: Vec<String>, threads: usi
         truth: &truth,
     };
     let outcome = run_once(scenario, &all, Some(case))?;
+    Ok(Report {
+        scenario: scenario.name(),
+        seed: scenario.workload.seed,
+        outcome,
+        truth,
+    })
+}
+
+/// Finds the truth without writing a case.
+pub fn evaluate(scenario: &Scenario, threads: usize) -> Result<Report, LabError> {
+    let (outcome, truth) = truth(scenario, threads)?;
     Ok(Report {
         scenario: scenario.name(),
         seed: scenario.workload.seed,
@@ -291,4 +315,3 @@ fn ratio(a: f64, b: f64) -> f64 {
         _ => a / b.max(1e-9),
     }
 }
-

@@ -1,5 +1,7 @@
 //! Scenario files: a workload, a stack and faults in TOML, checked key by key. Reference: `docs/lab.md`.
-use crate::components::{drive, host, interrupts, load, network, pages, protocol, server, simple_drive, volume, writeback};
+use crate::components::{
+    drive, host, interrupts, load, network, pages, protocol, server, simple_drive, volume, writeback,
+};
 use crate::error::LabError;
 use crate::faults::{self, Fault};
 use crate::keys::{hint_for, key, Key, Kind, Schema, Section};
@@ -12,7 +14,12 @@ use workload::{Spec, WorkloadError};
 pub const ROOT_KEYS: [Key; 3] = [
     key("name", Kind::Text, "", "Name of the scenario."),
     key("about", Kind::Text, "", "What it shows, in a sentence."),
-    key("sample", Kind::Time(0, 3_600_000_000_000), "100ms", "Step of sampled series; 0 = none."),
+    key(
+        "sample",
+        Kind::Time(0, 3_600_000_000_000),
+        "100ms",
+        "Step of sampled series; 0 = none.",
+    ),
 ];
 
 static DEVICE_KEYS: LazyLock<Vec<Key>> =
@@ -23,15 +30,47 @@ pub static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| {
     let schema = |name, about, keys: &'static [Key]| Schema { name, about, keys };
     vec![
         schema("host", "The machine that runs the workload.", &host::KEYS),
-        schema("network", "Between clients and a file server; needs [protocol].", &network::KEYS),
-        schema("protocol", "File protocol of a server; without it the workload is local.", &protocol::KEYS),
+        schema(
+            "network",
+            "Between clients and a file server; needs [protocol].",
+            &network::KEYS,
+        ),
+        schema(
+            "protocol",
+            "File protocol of a server; without it the workload is local.",
+            &protocol::KEYS,
+        ),
         schema("server", "The file server or local file system.", &server::KEYS),
-        schema("cache", "RAM cache; used by workloads with io = \"buffered\".", &pages::CACHE_KEYS),
-        schema("prefetch", "Reads ahead of sequential readers; needs [cache].", &pages::PREFETCH_KEYS),
-        schema("writeback", "Writes go into the cache and out later; needs [cache].", &writeback::KEYS),
-        schema("ssd_tier", "An SSD between RAM and the volume; needs [cache].", &pages::TIER_KEYS),
-        schema("volume", "Spreads data over the drives; without it there is one drive.", &volume::KEYS),
-        schema("interrupts", "Vectors and their handlers; without it completion costs nothing.", &interrupts::KEYS),
+        schema(
+            "cache",
+            "RAM cache; used by workloads with io = \"buffered\".",
+            &pages::CACHE_KEYS,
+        ),
+        schema(
+            "prefetch",
+            "Reads ahead of sequential readers; needs [cache].",
+            &pages::PREFETCH_KEYS,
+        ),
+        schema(
+            "writeback",
+            "Writes go into the cache and out later; needs [cache].",
+            &writeback::KEYS,
+        ),
+        schema(
+            "ssd_tier",
+            "An SSD between RAM and the volume; needs [cache].",
+            &pages::TIER_KEYS,
+        ),
+        schema(
+            "volume",
+            "Spreads data over the drives; without it there is one drive.",
+            &volume::KEYS,
+        ),
+        schema(
+            "interrupts",
+            "Vectors and their handlers; without it completion costs nothing.",
+            &interrupts::KEYS,
+        ),
         schema("device", "The drives.", &DEVICE_KEYS),
     ]
 });
@@ -67,9 +106,17 @@ impl Scenario {
     /// Checks `text`; `file` stands for it in errors.
     pub fn parse(file: &str, text: &str, edits: &[String]) -> Result<Scenario, LabError> {
         let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let line = error.span().map_or(0, |span| text[..span.start].matches('\n').count() + 1);
+            let line = error
+                .span()
+                .map_or(0, |span| text[..span.start].matches('\n').count() + 1);
             let found = error.message().replace('\n', " ");
-            LabError::key(file, format!("(line {line})"), "valid TOML", found, "correct the syntax")
+            LabError::key(
+                file,
+                format!("(line {line})"),
+                "valid TOML",
+                found,
+                "correct the syntax",
+            )
         })?;
         for edit in edits {
             apply_edit(&mut table, edit)?;
@@ -117,12 +164,16 @@ impl Scenario {
 
     /// A table with its defaults.
     pub fn section(&self, name: &str) -> &Section {
-        self.sections.get(name).unwrap_or_else(|| panic!("no table {name}"))
+        self.sections
+            .get(name)
+            .unwrap_or_else(|| panic!("no table {name}"))
     }
 
     /// The same, to change it.
     pub fn section_mut(&mut self, name: &str) -> &mut Section {
-        self.sections.get_mut(name).unwrap_or_else(|| panic!("no table {name}"))
+        self.sections
+            .get_mut(name)
+            .unwrap_or_else(|| panic!("no table {name}"))
     }
 
     /// Whether the file has the table.
@@ -168,10 +219,22 @@ impl Scenario {
         }
         if self.section("device").whole("count") > 1 && !self.has("volume") {
             let hint = "add [volume], or set device.count to 1";
-            return Err(LabError::key(&self.file, "device.count", "1 without [volume]", "more", hint));
+            return Err(LabError::key(
+                &self.file,
+                "device.count",
+                "1 without [volume]",
+                "more",
+                hint,
+            ));
         }
         if self.workload.duration_ns.is_none() && self.workload.operations.is_none() {
-            return Err(LabError::key(&self.file, "workload.duration", "an end", "none", "add duration"));
+            return Err(LabError::key(
+                &self.file,
+                "workload.duration",
+                "an end",
+                "none",
+                "add duration",
+            ));
         }
         Ok(())
     }
@@ -180,7 +243,13 @@ impl Scenario {
 /// Applies `a.b.c=value` to the tables of a scenario. A value that is no TOML value is a text.
 fn apply_edit(table: &mut toml::Table, edit: &str) -> Result<(), LabError> {
     let wrong = |expected: &str, found: &str| {
-        LabError::key("--set", edit, expected, found, "write --set table.key=value, as device.count=4")
+        LabError::key(
+            "--set",
+            edit,
+            expected,
+            found,
+            "write --set table.key=value, as device.count=4",
+        )
     };
     let (path, value) = edit.split_once('=').ok_or_else(|| wrong("key=value", "no ="))?;
     let parsed: Option<toml::Table> = format!("v = {value}").parse().ok();
@@ -188,7 +257,10 @@ fn apply_edit(table: &mut toml::Table, edit: &str) -> Result<(), LabError> {
         .and_then(|mut table| table.remove("v"))
         .unwrap_or_else(|| toml::Value::String(value.into()));
     let mut keys: Vec<&str> = path.trim().split('.').collect();
-    let last = keys.pop().filter(|key| !key.is_empty()).ok_or_else(|| wrong("a key", "nothing"))?;
+    let last = keys
+        .pop()
+        .filter(|key| !key.is_empty())
+        .ok_or_else(|| wrong("a key", "nothing"))?;
     let mut at = table;
     for key in keys {
         let next = at
@@ -206,20 +278,36 @@ fn take_table(file: &str, table: &mut toml::Table, name: &str) -> Result<Option<
         Some(toml::Value::Table(own)) => Ok(Some(own)),
         Some(other) => {
             let expected = format!("a table [{name}]");
-            Err(LabError::key(file, name, expected, other.to_string(), "write it as a table"))
+            Err(LabError::key(
+                file,
+                name,
+                expected,
+                other.to_string(),
+                "write it as a table",
+            ))
         }
     }
 }
 
 /// `[load.a]`, `[load.b]`: tables with names.
-fn named_tables(file: &str, table: &mut toml::Table, name: &str) -> Result<Vec<(String, toml::Table)>, LabError> {
+fn named_tables(
+    file: &str,
+    table: &mut toml::Table,
+    name: &str,
+) -> Result<Vec<(String, toml::Table)>, LabError> {
     let mut found = Vec::new();
     for (own, value) in take_table(file, table, name)?.unwrap_or_default() {
         match value {
             toml::Value::Table(value) => found.push((own, value)),
             other => {
                 let expected = format!("a table [{name}.{own}]");
-                return Err(LabError::key(file, format!("{name}.{own}"), expected, other.to_string(), "write it so"));
+                return Err(LabError::key(
+                    file,
+                    format!("{name}.{own}"),
+                    expected,
+                    other.to_string(),
+                    "write it so",
+                ));
             }
         }
     }
@@ -234,7 +322,13 @@ fn check_root_tables(file: &str, table: &toml::Table) -> Result<(), LabError> {
     match table.keys().find(|key| !known.contains(&key.as_str())) {
         Some(unknown) => {
             let found = format!("{unknown:?}");
-            Err(LabError::key(file, unknown, "a known table or key", found, hint_for(unknown, &known)))
+            Err(LabError::key(
+                file,
+                unknown,
+                "a known table or key",
+                found,
+                hint_for(unknown, &known),
+            ))
         }
         None => Ok(()),
     }

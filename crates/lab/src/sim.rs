@@ -150,7 +150,11 @@ impl Core {
     #[inline]
     fn take_from_holder(&mut self, handle: Handle) {
         let request = &self.slab[handle as usize];
-        assert!(request.state == State::Active, "request {handle} is {:?}, not active", request.state);
+        assert!(
+            request.state == State::Active,
+            "request {handle} is {:?}, not active",
+            request.state
+        );
         assert!(
             request.holder == self.current,
             "component {} moves request {handle}, which component {} holds",
@@ -176,7 +180,10 @@ impl Core {
         self.take_from_holder(handle);
         let now_ns = self.now_ns;
         let request = &mut self.slab[handle as usize];
-        assert!(now_ns >= request.start_ns, "request {handle} completes before it began");
+        assert!(
+            now_ns >= request.start_ns,
+            "request {handle} completes before it began"
+        );
         request.close_stage(now_ns);
         request.complete_ns = now_ns;
         request.state = State::Done;
@@ -191,8 +198,15 @@ impl Core {
     #[inline]
     pub fn release(&mut self, handle: Handle) {
         let request = &mut self.slab[handle as usize];
-        assert!(request.state == State::Done, "request {handle} is released while {:?}", request.state);
-        assert!(request.first_done == NO_HANDLE, "request {handle} is released with children unsummed");
+        assert!(
+            request.state == State::Done,
+            "request {handle} is released while {:?}",
+            request.state
+        );
+        assert!(
+            request.first_done == NO_HANDLE,
+            "request {handle} is released with children unsummed"
+        );
         request.state = State::Free;
         self.free.push(handle);
     }
@@ -372,7 +386,10 @@ impl Sim {
             }
             if at_ns > end_ns {
                 after_end += 1;
-                assert!(after_end < EVENTS_MAX_AFTER_END, "the stack does not come to rest after its end");
+                assert!(
+                    after_end < EVENTS_MAX_AFTER_END,
+                    "the stack does not come to rest after its end"
+                );
             }
             self.core.now_ns = at_ns;
             if let Message::Submit(handle) = message {

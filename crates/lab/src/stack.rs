@@ -6,7 +6,7 @@ use crate::components::host::{Host, FIRST_TID};
 use crate::components::interrupts::{self, Interrupts};
 use crate::components::load::{Load, Target};
 use crate::components::network::Network;
-use crate::components::pages::{Pages, Prefetcher, Tier};
+use crate::components::pages::{prefetch_parameters, Pages, Tier};
 use crate::components::placement::Placement;
 use crate::components::protocol::{Protocol, Rules};
 use crate::components::server::{self, Below, Server};
@@ -19,6 +19,10 @@ use crate::error::LabError;
 use crate::faults::Plan;
 use crate::keys::Section;
 use crate::models::cache::{Cache, PolicyKind};
+use crate::models::hdd::{Hdd, HddParameters};
+use crate::models::prefetch::Prefetcher;
+use crate::models::ssd::{Ssd, SsdParameters};
+use crate::models::ParameterError;
 use crate::recorder::Recorder;
 use crate::request::Level;
 use crate::sim::{stream, Sim};
@@ -72,6 +76,10 @@ impl Layout {
             files: scenario.workload.target_names(),
             threads: Vec::new(),
         };
+        if copies(plan) {
+            let twins: Vec<String> = cast.files.iter().map(|name| format!("{name}.copy")).collect();
+            cast.files.extend(twins);
+        }
         if scenario.has("volume") {
             cast.devices.push(scenario.section("volume").text("name").into());
         }
@@ -127,7 +135,10 @@ fn sizes(plan: &Plan, volume_bytes: u64) -> Result<Vec<u64>, LabError> {
         return Err(LabError::key(
             &plan.scenario.file,
             "workload.file_size",
-            format!("{files} files that fit on a volume of {}", units::format_size(volume_bytes)),
+            format!(
+                "{files} files that fit on a volume of {}",
+                units::format_size(volume_bytes)
+            ),
             units::format_size(size),
             "lower it, or raise device.size or device.count",
         ));
@@ -136,7 +147,10 @@ fn sizes(plan: &Plan, volume_bytes: u64) -> Result<Vec<u64>, LabError> {
 }
 
 fn geometry(plan: &Plan) -> Option<Geometry> {
-    let volume = plan.scenario.has("volume").then(|| plan.scenario.section("volume"))?;
+    let volume = plan
+        .scenario
+        .has("volume")
+        .then(|| plan.scenario.section("volume"))?;
     let shape = match volume.text("kind") {
         "mirror" => Shape::Mirror,
         "erasure" => Shape::Erasure {
@@ -166,11 +180,23 @@ fn check_geometry(plan: &Plan, geometry: &Geometry) -> Result<(), LabError> {
     if (geometry.drives as u64) < width {
         let found = geometry.drives.to_string();
         let expected = format!("{width} drives or more for this volume");
-        return Err(LabError::key(file, "device.count", expected, found, "raise it, or lower volume.data"));
+        return Err(LabError::key(
+            file,
+            "device.count",
+            expected,
+            found,
+            "raise it, or lower volume.data",
+        ));
     }
     if geometry.missing as u64 > spare {
         let found = geometry.missing.to_string();
-        return Err(LabError::key(file, "volume.missing", format!("0 to {spare}"), found, "lower it"));
+        return Err(LabError::key(
+            file,
+            "volume.missing",
+            format!("0 to {spare}"),
+            found,
+            "lower it",
+        ));
     }
     Ok(())
 }
@@ -222,14 +248,27 @@ impl Builder<'_> {
         let names = self.plan.scenario.drive_names();
         let mut ids = Vec::new();
         for (n, name) in names.iter().enumerate() {
-            let model = drive_model(&device, self.layout.drive_bytes, self.seed, name);
+            let model = drive_model(self.plan, self.layout.drive_bytes, self.seed, name)?;
             let own = |at: &usize| *at == n;
-            let slow = self.plan.slow.iter().filter(|(at, _)| own(at)).map(|(_, slow)| *slow);
-            let pauses = self.plan.pauses.iter().filter(|(at, _)| own(at)).map(|(_, pauses)| *pauses);
+            let slow = self
+                .plan
+                .slow
+                .iter()
+                .filter(|(at, _)| own(at))
+                .map(|(_, slow)| *slow);
+            let pauses = self
+                .plan
+                .pauses
+                .iter()
+                .filter(|(at, _)| own(at))
+                .map(|(_, pauses)| *pauses);
             let rng = stream(self.seed, &format!("{name} slowness"));
             let slowness = Slowness::new(slow.collect(), pauses.collect(), rng);
             let tags = device.whole("tags") as usize;
-            ids.push(self.sim.add(Box::new(Drive::new(name, model, slowness, tags, interrupts))));
+            ids.push(
+                self.sim
+                    .add(Box::new(Drive::new(name, model, slowness, tags, interrupts))),
+            );
         }
         Ok(ids)
     }
@@ -244,7 +283,12 @@ impl Builder<'_> {
         };
         check_geometry(self.plan, &geometry)?;
         let section = self.section("volume").clone();
-        let volume = Volume::new(section.text("name"), geometry, drives.to_vec(), section.whole("hedge"));
+        let volume = Volume::new(
+            section.text("name"),
+            geometry,
+            drives.to_vec(),
+            section.whole("hedge"),
+        );
         Ok(Below {
             id: self.sim.add(Box::new(volume)),
             level: Level::Volume,
@@ -312,7 +356,7 @@ impl Builder<'_> {
         let drive = Drive::new(&name, Box::new(model), slowness, 1023, None);
         let id = self.sim.add(Box::new(drive));
         let chunks = (section.whole("size") / chunk_bytes).max(2) as usize;
-        let mut held = Cache::new(PolicyKind::Lru, chunks);
+        let mut held = policy(PolicyKind::Lru, chunks);
         if section.flag("filled") {
             let all = self.layout.volume_bytes / chunk_bytes;
             (0..all.min(chunks as u64)).for_each(|chunk| {
@@ -337,18 +381,19 @@ impl Builder<'_> {
         let cache = self.section("cache");
         let page_bytes = cache.whole("page").next_power_of_two();
         let pages = (cache.whole("size") / page_bytes).max(2) as usize;
-        let policy = PolicyKind::from_name(cache.text("policy")).unwrap_or(PolicyKind::Lru);
+        let kind = PolicyKind::from_name(cache.text("policy")).unwrap_or(PolicyKind::Lru);
         let prefetcher = self.plan.scenario.has("prefetch").then(|| {
-            let section = self.section("prefetch");
-            Prefetcher::new(
-                section.whole("chunk"),
-                section.whole("per_read"),
-                section.whole("streams") as usize,
-                section.whole("trigger") as u32,
-            )
+            let parameters = prefetch_parameters(self.section("prefetch"));
+            Prefetcher::new(parameters).expect("the keys have the ranges of the model")
         });
         let spinning = self.section("device").text("kind") == "hdd";
-        Some(Pages::new(Box::new(Cache::new(policy, pages)), page_bytes, prefetcher, tier, spinning))
+        Some(Pages::new(
+            Box::new(policy(kind, pages)),
+            page_bytes,
+            prefetcher,
+            tier,
+            spinning,
+        ))
     }
 
     fn protocol(&mut self, server: ComponentId) -> ComponentId {
@@ -414,9 +459,41 @@ impl Builder<'_> {
     }
 }
 
-fn drive_model(device: &Section, size_bytes: u64, seed: u64, name: &str) -> Box<dyn DriveModel> {
+/// A cache of at least two keys, which is all that policies ask for.
+fn policy(kind: PolicyKind, keys: usize) -> Cache {
+    Cache::new(kind, keys.max(2)).expect("two keys or more")
+}
+
+fn drive_model(plan: &Plan, size_bytes: u64, seed: u64, name: &str) -> Result<Box<dyn DriveModel>, LabError> {
+    let device = plan.scenario.section("device");
     let rng = stream(seed, name);
-    Box::new(SimpleDrive::new(device, size_bytes, rng))
+    let refused = |error: ParameterError| {
+        let key = format!("device.{}", error.key);
+        LabError::key(
+            &plan.scenario.file,
+            key,
+            error.expected,
+            error.found,
+            "correct it",
+        )
+    };
+    match device.text("kind") {
+        "hdd" => {
+            let mut parameters = match device.text("hdd_model") {
+                "st2000dm006" => HddParameters::st2000dm006(),
+                _ => HddParameters::nearline_7200(),
+            };
+            parameters.size_bytes = size_bytes;
+            Ok(Box::new(Hdd::new(parameters).map_err(refused)?))
+        }
+        "ssd" => {
+            let mut parameters = SsdParameters::p4500(size_bytes);
+            parameters.filled = device.real("ssd_filled");
+            parameters.overwritten = device.real("ssd_overwritten");
+            Ok(Box::new(Ssd::new(parameters, rng).map_err(refused)?))
+        }
+        _ => Ok(Box::new(SimpleDrive::new(device, size_bytes, rng))),
+    }
 }
 
 fn make_interrupts(plan: &Plan, seed: u64) -> Option<Interrupts> {
@@ -464,18 +541,32 @@ pub fn system(plan: &Plan, layout: &Layout) -> SystemMeta {
         let mut meta = DeviceMeta {
             name: name.clone(),
             dev: (259 << 20) | n as u32,
-            size_bytes: if n < drives.len() { layout.drive_bytes } else { layout.volume_bytes },
+            size_bytes: if n < drives.len() {
+                layout.drive_bytes
+            } else {
+                layout.volume_bytes
+            },
             ..DeviceMeta::default()
         };
         let mut put = |key: &str, value: String| meta.queue.insert(key.into(), value);
-        put("rotational", u32::from(rotational && n < drives.len()).to_string());
+        put(
+            "rotational",
+            u32::from(rotational && n < drives.len()).to_string(),
+        );
         put("nr_requests", device.whole("tags").to_string());
-        put("max_sectors_kb", (plan.scenario.section("server").whole("max_io") >> 10).to_string());
+        put(
+            "max_sectors_kb",
+            (plan.scenario.section("server").whole("max_io") >> 10).to_string(),
+        );
         put("scheduler", "none".into());
         if plan.scenario.has("prefetch") {
-            put("read_ahead_kb", (plan.scenario.section("prefetch").whole("chunk") >> 10).to_string());
+            put(
+                "read_ahead_kb",
+                (plan.scenario.section("prefetch").whole("chunk") >> 10).to_string(),
+            );
         }
-        meta.facts.insert("model".into(), format!("lab {}", device.text("kind")));
+        meta.facts
+            .insert("model".into(), format!("lab {}", device.text("kind")));
         if n == drives.len() && plan.scenario.has("volume") {
             meta.facts.insert("members".into(), drives.join(" "));
         } else {
@@ -485,7 +576,9 @@ pub fn system(plan: &Plan, layout: &Layout) -> SystemMeta {
     }
     if let Some(parts) = make_interrupts(plan, 0) {
         for (number, handlers, cpu) in parts.facts() {
-            system.irqs.insert(number.to_string(), [handlers, cpu.to_string()]);
+            system
+                .irqs
+                .insert(number.to_string(), [handlers, cpu.to_string()]);
         }
     }
     system

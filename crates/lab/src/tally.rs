@@ -59,7 +59,10 @@ impl Tally {
 
     /// Length of the measured phase: to its end, or to the last operation where it ended by count.
     pub fn duration_ns(&self) -> u64 {
-        self.to_ns.min(self.last_end_ns).saturating_sub(self.from_ns).max(1)
+        self.to_ns
+            .min(self.last_end_ns)
+            .saturating_sub(self.from_ns)
+            .max(1)
     }
 
     /// Operations per second.

@@ -3,11 +3,16 @@
 //! Memory: the rows of requests that began after the oldest unfinished one of their level (about 600 bytes each), and
 //! one batch per table. Bytes depend on scenario, settings and seed only: virtual time starts at a fixed date, and
 //! neither the path of the case nor the number of threads is written into it.
-use crate::components::interrupts::HandlerRun;
-use crate::request::{Level, Request};
+use crate::components::interrupts::{HandlerRun, FIRST_VECTOR};
+use crate::components::pages::CachePiece;
+use crate::models::prefetch::Account;
 use crate::recorder::ring_of;
+use crate::request::{Level, Request};
 use case::meta::{CaseMeta, LayerMeta, Phase, SystemMeta, Unseen};
-use case::schema::{flags, EventRow, GapRow, Layer, LinkKind, LinkRow, NameId, OpRow, Stage};
+use case::schema::{
+    flags, CacheRow, EventRow, GapRow, IrqKind, IrqRow, Layer, LinkKind, LinkRow, NameId, OpRow, PrefetchRow,
+    SeriesRow, Stage, SubjectKind,
+};
 use case::sealed::{Names, SealWriter};
 use case::CaseError;
 use std::collections::{BTreeMap, VecDeque};
@@ -105,7 +110,11 @@ impl CaseSink {
     /// Reserves the place of a request that begins.
     pub(crate) fn reserve(&mut self, request: &Request) {
         let ring = &mut self.rings[ring_of(request.level)];
-        assert_eq!(ring.first + ring.places.len() as u64, request.slot, "requests begin in order");
+        assert_eq!(
+            ring.first + ring.places.len() as u64,
+            request.slot,
+            "requests begin in order"
+        );
         ring.places.push_back(None);
     }
 
@@ -119,6 +128,10 @@ impl CaseSink {
             return;
         }
         let rows = self.make_rows(request, local, open);
+        if let (Some((_, upper)), Some((_, lower))) = &rows {
+            let (upper, lower) = (upper.op_id, lower.op_id);
+            self.link(upper, lower, request.size_bytes, LinkKind::WaitsFor);
+        }
         let ring = &mut self.rings[ring_of(request.level)];
         let place = &mut ring.places[at.unwrap_or(0)];
         *place = Some(Box::new(rows));
@@ -144,7 +157,7 @@ impl CaseSink {
             Level::Syscall => (Some((Layer::Syscall, self.syscall(request, open))), None),
             Level::Volume => (Some((Layer::Block, self.block(request, open))), None),
             Level::Block => {
-                let issued = request.submit_ns > 0 && (!open || request.stage >= Stage::Device);
+                let issued = !open || request.stage >= Stage::Device;
                 let lower = issued.then(|| (Layer::Device, self.device(request, open)));
                 (Some((Layer::Block, self.block(request, open))), lower)
             }
@@ -271,16 +284,81 @@ impl CaseSink {
         keep_first(&mut self.error, result);
     }
 
-    pub(crate) fn handler_run(&mut self, _run: HandlerRun) {}
+    pub(crate) fn handler_run(&mut self, run: HandlerRun) {
+        let row = IrqRow {
+            host: Some(self.host),
+            cpu: run.cpu as i32,
+            vector: Some(i32::from(FIRST_VECTOR) + run.vector as i32),
+            handler: self.names.id(&run.handler),
+            kind: IrqKind::Hard,
+            device: run
+                .drive
+                .and_then(|drive| self.devices.get(drive as usize).copied()),
+            start_ns: run.start_ns as i64,
+            duration_ns: run.duration_ns as i64,
+        };
+        let result = self.writer.row(&row, &self.names);
+        keep_first(&mut self.error, result);
+    }
 
-    pub(crate) fn series(&mut self, _now_ns: u64, _subject: &str, _metric: &'static str, _value: f64) {}
+    pub(crate) fn cache_piece(&mut self, op_id: u64, piece: CachePiece) {
+        let row = CacheRow {
+            op_id,
+            tier: piece.tier.into(),
+            file: self.files.get(piece.file as usize).copied(),
+            offset_bytes: Some(piece.offset_bytes as i64),
+            size_bytes: i64::from(piece.size_bytes),
+            wait_ns: piece.wait_ns as i64,
+        };
+        let result = self.writer.row(&row, &self.names);
+        keep_first(&mut self.error, result);
+    }
+
+    pub(crate) fn prefetch_window(&mut self, file: u16, start_ns: u64, duration_ns: u64, window: &Account) {
+        let Some(file) = self.files.get(file as usize).copied() else {
+            return;
+        };
+        let row = PrefetchRow {
+            file,
+            start_ns: start_ns as i64,
+            duration_ns: duration_ns as i64,
+            issued_bytes: window.issued_bytes as i64,
+            used_bytes: window.used_bytes as i64,
+            wasted_bytes: window.wasted_bytes as i64,
+            late_bytes: Some(window.late_bytes as i64),
+            missed_bytes: Some(window.missed_bytes as i64),
+        };
+        let result = self.writer.row(&row, &self.names);
+        keep_first(&mut self.error, result);
+    }
+
+    pub(crate) fn series(&mut self, now_ns: u64, subject: &str, metric: &'static str, value: f64) {
+        let subject = self.names.id(subject);
+        let row = SeriesRow {
+            time_ns: now_ns as i64,
+            host: Some(self.host),
+            kind: match self.devices.contains(&subject) {
+                true => SubjectKind::Device,
+                false => SubjectKind::Component,
+            },
+            subject,
+            metric: self.names.id(metric),
+            value,
+        };
+        let result = self.writer.row(&row, &self.names);
+        keep_first(&mut self.error, result);
+    }
 
     /// Seals the case: every place must be filled by now.
     ///
     /// Errors: the operating system refused to write; the first error of the run is the one returned.
     pub fn seal(self, about: About) -> Result<(), CaseError> {
         for ring in &self.rings {
-            assert!(ring.places.is_empty(), "conservation: {} requests have no row", ring.places.len());
+            assert!(
+                ring.places.is_empty(),
+                "conservation: {} requests have no row",
+                ring.places.len()
+            );
         }
         if let Some(error) = self.error {
             return Err(error);
@@ -378,7 +456,12 @@ fn observed(request: &Request, stages: &[(Stage, &str)]) -> [Option<i64>; 9] {
         found[*stage as usize] = Some(ns as i64);
         sum += ns;
     }
-    assert_eq!(sum, request.latency_ns(), "a {:?} request with a stage its layer cannot have", request.level);
+    assert_eq!(
+        sum,
+        request.latency_ns(),
+        "a {:?} request with a stage its layer cannot have",
+        request.level
+    );
     found
 }
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "record": "Record all block requests of this machine while a command runs.",
     "run": "Run an access specification and log every operation.",
     "slowdisk": "A real block device whose every request may be delayed, until Ctrl-C.",
+    "lab": "A storage stack in virtual time: runs scenarios and writes cases whose culprit is known.",
     "seal": "Turn the raw events of a case into Parquet tables.",
     "verify": "Check a case: tables, sums, counts, what is missing.",
     "doctor": "What this host lets whodisk observe, and what to do about the rest.",

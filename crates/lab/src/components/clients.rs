@@ -43,6 +43,7 @@ pub struct Clients {
     closed: bool,
     direct: bool,
     stopped: bool,
+    in_flight: usize,
 }
 
 impl Clients {
@@ -66,10 +67,13 @@ impl Clients {
             workers: (0..spec.workers).map(worker).collect(),
             queue_depth: spec.queue_depth,
             operations_left: spec.operations.unwrap_or(u64::MAX),
-            end_ns: spec.duration_ns.map_or(u64::MAX, |duration| spec.ramp_ns + duration),
+            end_ns: spec
+                .duration_ns
+                .map_or(u64::MAX, |duration| spec.ramp_ns + duration),
             closed: spec.rate_per_s.is_none(),
             direct: spec.direct,
             stopped: false,
+            in_flight: 0,
         }
     }
 
@@ -123,6 +127,7 @@ impl Clients {
         );
         request.op_id = Layer::App.op_id_base() | (w as u64) << 40 | worker.sequence;
         worker.sequence += 1;
+        self.in_flight += 1;
         worker.in_flight += 1;
         worker.syncing = access.op == Op::Sync;
         request.depth = worker.in_flight;
@@ -136,7 +141,11 @@ impl Clients {
             request.flags |= flags::SYNC;
         }
         if let Some(since_ns) = worker.silent_since_ns.take() {
-            let meant_ns = if self.closed { since_ns } else { since_ns.max(intended_ns) };
+            let meant_ns = if self.closed {
+                since_ns
+            } else {
+                since_ns.max(intended_ns)
+            };
             let duration_ns = turn.ready_ns.saturating_sub(meant_ns);
             if duration_ns >= GAP_MIN_NS {
                 core.recorder.gap(GapRow {
@@ -170,7 +179,11 @@ impl Clients {
             worker.silent_since_ns = Some(now_ns);
         }
         let turn = self.host.take_turn(w, &mut worker.thread, now_ns);
-        let late = if turn.stage == Stage::Runqueue { Stage::Runqueue } else { Stage::Reap };
+        let late = if turn.stage == Stage::Runqueue {
+            Stage::Runqueue
+        } else {
+            Stage::Reap
+        };
         core.get_mut(handle).stage = late;
         core.enter_at(handle, Stage::Reap, turn.running_ns);
         if turn.ready_ns > now_ns {
@@ -189,18 +202,17 @@ impl Clients {
         core.recorder.app_row(&request);
         core.release(handle);
         let worker = &mut self.workers[w];
+        self.in_flight -= 1;
         worker.in_flight -= 1;
         worker.syncing = false;
         self.pump(w, core);
     }
 
-    /// Whether every worker is done and nothing is in flight.
+    /// Whether no worker will start anything more.
     fn is_over(&self, now_ns: u64) -> bool {
         let over = self.stopped || now_ns >= self.end_ns || self.operations_left == 0;
         let dry = |worker: &Worker| worker.schedule.next_ns().is_some_and(|next| next >= self.end_ns);
-        self.workers
-            .iter()
-            .all(|worker| worker.in_flight == 0 && (over || dry(worker)))
+        self.workers.iter().all(|worker| over || dry(worker))
     }
 }
 
@@ -220,7 +232,7 @@ impl Component for Clients {
             }
             Message::Timer { .. } => (0..self.workers.len()).for_each(|w| self.pump(w, core)),
         }
-        if self.is_over(core.now_ns()) {
+        if self.in_flight == 0 && self.is_over(core.now_ns()) {
             core.workload_over = true;
         }
     }

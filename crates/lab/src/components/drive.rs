@@ -10,10 +10,44 @@ use case::schema::{Op, Stage};
 use std::collections::VecDeque;
 
 /// Keys of `[device]` that every kind has.
-pub const KEYS: [Key; 5] = [
-    key("kind", Kind::Choice(&["simple", "hdd", "ssd"]), "simple", "Model of the drives."),
+pub const KEYS: [Key; 9] = [
+    key(
+        "kind",
+        Kind::Choice(&["simple", "hdd", "ssd"]),
+        "simple",
+        "Model of the drives.",
+    ),
     key("count", Kind::Count(1, 1024), "1", "How many, all alike."),
-    key("name", Kind::Text, "nvme", "Their names without the number: nvme0, nvme1, ..."),
+    key(
+        "name",
+        Kind::Text,
+        "nvme",
+        "Their names without the number: nvme0, nvme1, ...",
+    ),
+    key(
+        "hdd_model",
+        Kind::Choice(&["nearline_7200", "st2000dm006"]),
+        "nearline_7200",
+        "Which disk, for `kind = \"hdd\"`.",
+    ),
+    key(
+        "ssd_model",
+        Kind::Choice(&["p4500"]),
+        "p4500",
+        "Which flash drive, for `kind = \"ssd\"`.",
+    ),
+    key(
+        "ssd_filled",
+        Kind::Percent,
+        "100%",
+        "Part of a flash drive that holds data at the beginning.",
+    ),
+    key(
+        "ssd_overwritten",
+        Kind::Number(0.0, 10.0),
+        "0",
+        "Random overwrites before the beginning, as a multiple of that part; 2 is near the steady state.",
+    ),
     key("size", Kind::Size(1 << 20, 1 << 50), "1TiB", "Size of each."),
     key(
         "tags",
@@ -84,7 +118,11 @@ impl Drive {
         let request = core.get_mut(handle);
         request.submit_ns = now_ns;
         let end = request.offset_bytes + u64::from(request.size_bytes);
-        assert!(end <= self.model.size_bytes(), "{}: a command ends at byte {end}", self.name);
+        assert!(
+            end <= self.model.size_bytes(),
+            "{}: a command ends at byte {end}",
+            self.name
+        );
         self.waiting.push(Command {
             op: request.op,
             offset_bytes: request.offset_bytes,
@@ -95,7 +133,11 @@ impl Drive {
             self.busy_since_ns = Some(now_ns);
         }
         self.inside += 1;
-        assert!(self.inside <= self.slots, "{}: more commands than slots", self.name);
+        assert!(
+            self.inside <= self.slots,
+            "{}: more commands than slots",
+            self.name
+        );
     }
 
     /// Lets the model begin whatever it may begin now.
@@ -116,7 +158,11 @@ impl Drive {
             let command = self.waiting.remove(at);
             let handle = self.waiting_handles.remove(at);
             let mut service = self.model.serve(now_ns, &command);
-            assert!(service.done_ns >= now_ns && service.free_ns >= now_ns, "{}: served in the past", self.name);
+            assert!(
+                service.done_ns >= now_ns && service.free_ns >= now_ns,
+                "{}: served in the past",
+                self.name
+            );
             if !self.slowness.is_empty() {
                 let extra_ns = self
                     .slowness
@@ -187,7 +233,10 @@ impl Component for Drive {
         let (last_ns, last_busy_ns, last_bytes) = self.last;
         let seconds = (now_ns - last_ns).max(1) as f64 / 1e9;
         put("busy_ratio", (busy_ns - last_busy_ns) as f64 / 1e9 / seconds);
-        put("throughput_bytes_per_s", (self.bytes - last_bytes) as f64 / seconds);
+        put(
+            "throughput_bytes_per_s",
+            (self.bytes - last_bytes) as f64 / seconds,
+        );
         self.last = (now_ns, busy_ns, self.bytes);
     }
 }

@@ -9,11 +9,36 @@ use workload::rng::Rng;
 /// Keys of `[host]`.
 pub const KEYS: [Key; 6] = [
     key("name", Kind::Text, "lab", "Host name."),
-    key("cpus", Kind::Count(1, 4096), "8", "CPUs; worker w runs on CPU w modulo CPUs."),
-    key("memory", Kind::Size(1 << 20, 1 << 50), "16GiB", "Memory, as system.json tells it."),
-    key("submit", Kind::Time(0, 1_000_000_000), "500ns", "CPU time of a worker to submit one operation."),
-    key("take", Kind::Time(0, 1_000_000_000), "300ns", "CPU time of a worker to take one completion."),
-    key("syscall", Kind::Time(0, 1_000_000_000), "700ns", "Kernel time of one operation above the block layer."),
+    key(
+        "cpus",
+        Kind::Count(1, 4096),
+        "8",
+        "CPUs; worker w runs on CPU w modulo CPUs.",
+    ),
+    key(
+        "memory",
+        Kind::Size(1 << 20, 1 << 50),
+        "16GiB",
+        "Memory, as system.json tells it.",
+    ),
+    key(
+        "submit",
+        Kind::Time(0, 1_000_000_000),
+        "500ns",
+        "CPU time of a worker to submit one operation.",
+    ),
+    key(
+        "take",
+        Kind::Time(0, 1_000_000_000),
+        "300ns",
+        "CPU time of a worker to take one completion.",
+    ),
+    key(
+        "syscall",
+        Kind::Time(0, 1_000_000_000),
+        "700ns",
+        "Kernel time of one operation above the block layer.",
+    ),
 ];
 
 /// A worker does not run for a while.
@@ -199,7 +224,10 @@ mod tests {
         assert_eq!(host.submit_turn(1, &mut one, 0).ready_ns, 10);
         assert_eq!(host.submit_turn(1, &mut one, 0).ready_ns, 20);
         let turn = host.take_turn(1, &mut one, 2050);
-        assert_eq!((turn.running_ns, turn.ready_ns, turn.state), (2100, 2105, "stopped"));
+        assert_eq!(
+            (turn.running_ns, turn.ready_ns, turn.state),
+            (2100, 2105, "stopped")
+        );
         assert_eq!(host.take_turn(2, &mut two, 2050).running_ns, 2050);
         assert_eq!(host.take_turn(1, &mut one, 5050).state, "running");
     }

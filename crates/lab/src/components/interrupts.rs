@@ -12,17 +12,42 @@ use std::collections::VecDeque;
 
 /// Keys of `[interrupts]`.
 pub const KEYS: [Key; 6] = [
-    key("vectors", Kind::Count(1, 2048), "64", "Vectors in the pool that all devices share."),
-    key("max_vec", Kind::Count(1, 256), "4", "Vectors each device gets (the option max_vec of the VMD driver)."),
+    key(
+        "vectors",
+        Kind::Count(1, 2048),
+        "64",
+        "Vectors in the pool that all devices share.",
+    ),
+    key(
+        "max_vec",
+        Kind::Count(1, 256),
+        "4",
+        "Vectors each device gets (the option max_vec of the VMD driver).",
+    ),
     key(
         "affinity",
         Kind::Choice(&["honoured", "ignored"]),
         "honoured",
         "Whether the wanted CPUs are honoured: vector v on CPU v modulo CPUs, or all on CPU 0.",
     ),
-    key("handler", Kind::Time(0, 1_000_000_000), "1us", "Cost of a drive's handler, per call."),
-    key("completion", Kind::Time(0, 1_000_000_000), "300ns", "Cost of each completion a handler finds."),
-    key("idle_handler", Kind::Time(0, 1_000_000_000), "400ns", "Cost of a drive's handler that finds nothing."),
+    key(
+        "handler",
+        Kind::Time(0, 1_000_000_000),
+        "1us",
+        "Cost of a drive's handler, per call.",
+    ),
+    key(
+        "completion",
+        Kind::Time(0, 1_000_000_000),
+        "300ns",
+        "Cost of each completion a handler finds.",
+    ),
+    key(
+        "idle_handler",
+        Kind::Time(0, 1_000_000_000),
+        "400ns",
+        "Cost of a drive's handler that finds nothing.",
+    ),
 ];
 
 const STEP: u16 = 1;
@@ -149,7 +174,11 @@ impl Interrupts {
             .collect();
         let drives = drive_names.len();
         let of_drive: Vec<Vec<usize>> = (0..drives)
-            .map(|drive| (0..max_vec.min(pool)).map(|n| (drive * max_vec + n) % pool).collect())
+            .map(|drive| {
+                (0..max_vec.min(pool))
+                    .map(|n| (drive * max_vec + n) % pool)
+                    .collect()
+            })
             .collect();
         for (drive, own) in of_drive.iter().enumerate() {
             own.iter()
@@ -189,7 +218,11 @@ impl Interrupts {
             Owner::Drive(drive) => self.drive_names[*drive as usize].clone(),
             Owner::Foreign(n) => self.foreign[*n as usize].name.clone(),
         };
-        let used = self.vectors.iter().enumerate().filter(|(_, v)| !v.owners.is_empty());
+        let used = self
+            .vectors
+            .iter()
+            .enumerate()
+            .filter(|(_, v)| !v.owners.is_empty());
         used.map(|(n, vector)| {
             let names: Vec<String> = vector.owners.iter().map(name).collect();
             (FIRST_VECTOR + n as i16, names.join(", "), vector.cpu)
@@ -292,7 +325,9 @@ impl Interrupts {
         if core.recorder.is_recording() && cost_ns > 0 {
             let handler = match owner {
                 Owner::Drive(drive) => {
-                    let queue = self.of_drive[drive as usize].iter().position(|v| *v == run.vector);
+                    let queue = self.of_drive[drive as usize]
+                        .iter()
+                        .position(|v| *v == run.vector);
                     format!("{}q{}", self.drive_names[drive as usize], queue.unwrap_or(0) + 1)
                 }
                 Owner::Foreign(n) => self.foreign[n as usize].name.clone(),

@@ -12,15 +12,50 @@ use workload::rng::Rng;
 /// Keys of `[load.NAME]`, and of the faults that are loads.
 pub const KEYS: [Key; 10] = [
     key("comm", Kind::Text, "neighbour", "Command name of its requests."),
-    key("drive", Kind::Count(0, 65535), "65535", "Drive it goes to; 65535 = the volume."),
-    key("rate", Kind::Number(0.0, 1e8), "1000", "Requests per second while it is active (random moments)."),
+    key(
+        "drive",
+        Kind::Count(0, 65535),
+        "65535",
+        "Drive it goes to; 65535 = the volume.",
+    ),
+    key(
+        "rate",
+        Kind::Number(0.0, 1e8),
+        "1000",
+        "Requests per second while it is active (random moments).",
+    ),
     key("size", Kind::Size(512, 1 << 26), "64KiB", "Size of each."),
     key("read", Kind::Percent, "50%", "Share of reads; the others write."),
-    key("random", Kind::Percent, "100%", "Share that goes to a random place; the others follow the last."),
-    key("depth", Kind::Count(1, 65536), "64", "Most in flight; what would be more is left out."),
-    key("period", Kind::Time(0, 86_400_000_000_000), "0s", "Active at the begin of each period; 0 = always."),
-    key("active", Kind::Time(0, 86_400_000_000_000), "0s", "Length of the active part of a period."),
-    key("onset", Kind::Time(0, 86_400_000_000_000), "0s", "Begin of the first period."),
+    key(
+        "random",
+        Kind::Percent,
+        "100%",
+        "Share that goes to a random place; the others follow the last.",
+    ),
+    key(
+        "depth",
+        Kind::Count(1, 65536),
+        "64",
+        "Most in flight; what would be more is left out.",
+    ),
+    key(
+        "period",
+        Kind::Time(0, 86_400_000_000_000),
+        "0s",
+        "Active at the begin of each period; 0 = always.",
+    ),
+    key(
+        "active",
+        Kind::Time(0, 86_400_000_000_000),
+        "0s",
+        "Length of the active part of a period.",
+    ),
+    key(
+        "onset",
+        Kind::Time(0, 86_400_000_000_000),
+        "0s",
+        "Begin of the first period.",
+    ),
 ];
 
 /// What a load does.
@@ -129,8 +164,16 @@ impl Load {
         } else {
             self.position += size;
         }
-        let op = if self.chance(self.pattern.read) { Op::Read } else { Op::Write };
-        let stage = if self.target.level == Level::Volume { Stage::Fs } else { Stage::Queue };
+        let op = if self.chance(self.pattern.read) {
+            Op::Read
+        } else {
+            Op::Write
+        };
+        let stage = if self.target.level == Level::Volume {
+            Stage::Fs
+        } else {
+            Stage::Queue
+        };
         let now_ns = core.now_ns();
         let mut request = Request::new(self.target.level, op, self.position, size as u32, now_ns, stage);
         request.submit_ns = 0;

@@ -7,10 +7,30 @@ use workload::rng::Rng;
 
 /// Keys of `[network]`.
 pub const KEYS: [Key; 4] = [
-    key("latency", Kind::Time(0, 10_000_000_000), "50us", "One way, without transfer."),
-    key("bandwidth", Kind::Rate(1 << 10, 1 << 40), "1170MiB/s", "Of each direction; all clients share it."),
-    key("loss", Kind::Percent, "0%", "Probability that a message is lost and sent again."),
-    key("retransmit", Kind::Time(1000, 60_000_000_000), "200ms", "Time until a lost message is sent again."),
+    key(
+        "latency",
+        Kind::Time(0, 10_000_000_000),
+        "50us",
+        "One way, without transfer.",
+    ),
+    key(
+        "bandwidth",
+        Kind::Rate(1 << 10, 1 << 40),
+        "1170MiB/s",
+        "Of each direction; all clients share it.",
+    ),
+    key(
+        "loss",
+        Kind::Percent,
+        "0%",
+        "Probability that a message is lost and sent again.",
+    ),
+    key(
+        "retransmit",
+        Kind::Time(1000, 60_000_000_000),
+        "200ms",
+        "Time until a lost message is sent again.",
+    ),
 ];
 
 /// Extra loss for a time.
@@ -61,7 +81,10 @@ impl Network {
         let begin_ns = self.free_ns.max(now_ns);
         let transfer_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(self.bandwidth)) as u64;
         self.free_ns = begin_ns + transfer_ns;
-        let extra = self.extra.iter().filter(|loss| (loss.from_ns..loss.to_ns).contains(&now_ns));
+        let extra = self
+            .extra
+            .iter()
+            .filter(|loss| (loss.from_ns..loss.to_ns).contains(&now_ns));
         let loss = self.loss + extra.map(|loss| loss.probability).sum::<f64>();
         let mut lost_ns = 0;
         if loss > 0.0 {

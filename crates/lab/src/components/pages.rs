@@ -2,31 +2,99 @@
 use super::server::Below;
 use crate::component::{Access, CacheModel, Handle};
 use crate::fast_map::FastMap;
-use crate::keys::{key, Key, Kind};
+use crate::keys::{key, Key, Kind, Section};
+use crate::models::prefetch::{Account, Anchor, Order, Prefetch, PrefetchParameters, Prefetcher, State};
 use crate::sim::Core;
-use std::collections::BTreeMap;
 
 /// Keys of `[cache]`.
 pub const CACHE_KEYS: [Key; 3] = [
-    key("policy", Kind::Choice(&["lru", "arc", "s3fifo"]), "lru", "Which page goes when one has to."),
+    key(
+        "policy",
+        Kind::Choice(&["lru", "arc", "s3fifo"]),
+        "lru",
+        "Which page goes when one has to.",
+    ),
     key("size", Kind::Size(4096, 1 << 44), "4GiB", "RAM for it."),
-    key("page", Kind::Size(4096, 1 << 20), "64KiB", "Unit that is kept or thrown out; a power of two."),
+    key(
+        "page",
+        Kind::Size(4096, 1 << 20),
+        "64KiB",
+        "Unit that is kept or thrown out; a power of two.",
+    ),
 ];
 
 /// Keys of `[prefetch]`.
-pub const PREFETCH_KEYS: [Key; 4] = [
-    key("chunk", Kind::Size(4096, 1 << 30), "8MiB", "Most bytes of one prefetch."),
-    key("per_read", Kind::Count(1, 64), "1", "Prefetches started per read request."),
-    key("streams", Kind::Count(1, 65536), "64", "Sequential readers it can follow at once."),
-    key("trigger", Kind::Count(1, 64), "2", "Reads in a row that make a sequential reader."),
+pub const PREFETCH_KEYS: [Key; 7] = [
+    key(
+        "chunk",
+        Kind::Size(4096, 1 << 30),
+        "8MiB",
+        "Most bytes of one prefetch.",
+    ),
+    key(
+        "per_read",
+        Kind::Count(0, 64),
+        "1",
+        "Prefetches started per read request; 0 = off.",
+    ),
+    key(
+        "streams",
+        Kind::Count(1, 65536),
+        "64",
+        "Sequential readers it can follow at once.",
+    ),
+    key(
+        "trigger",
+        Kind::Count(1, 64),
+        "2",
+        "Reads in a row that make a sequential reader.",
+    ),
+    key(
+        "anchor",
+        Kind::Choice(&["read_end", "grid"]),
+        "read_end",
+        "Where chunks begin: at the end of the read, or at the next multiple of the chunk.",
+    ),
+    key(
+        "order",
+        Kind::Choice(&["ascending", "descending"]),
+        "ascending",
+        "In which order the chunks of one read are started.",
+    ),
+    key(
+        "outstanding",
+        Kind::Count(1, 65536),
+        "256",
+        "Prefetches in flight at once; what would be more is not started.",
+    ),
 ];
 
 /// Keys of `[ssd_tier]`.
 pub const TIER_KEYS: [Key; 4] = [
-    key("size", Kind::Size(1 << 20, 1 << 50), "200GiB", "Capacity of the tier."),
-    key("chunk", Kind::Size(4096, 1 << 24), "64KiB", "Unit that is kept or thrown out; a power of two."),
-    key("read", Kind::Time(0, 1_000_000_000), "100us", "Service time of a read, without its transfer."),
-    key("filled", Kind::Flag, "false", "Whether everything that fits is in it at the beginning."),
+    key(
+        "size",
+        Kind::Size(1 << 20, 1 << 50),
+        "200GiB",
+        "Capacity of the tier.",
+    ),
+    key(
+        "chunk",
+        Kind::Size(4096, 1 << 24),
+        "64KiB",
+        "Unit that is kept or thrown out; a power of two.",
+    ),
+    key(
+        "read",
+        Kind::Time(0, 1_000_000_000),
+        "100us",
+        "Service time of a read, without its transfer.",
+    ),
+    key(
+        "filled",
+        Kind::Flag,
+        "false",
+        "Whether everything that fits is in it at the beginning.",
+    ),
 ];
 
 /// What became of a page that was looked for.
@@ -40,98 +108,47 @@ pub enum PageState {
     Miss,
 }
 
-/// What a prefetcher did for one file in one window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PrefetchWindow {
-    /// Fetched ahead.
-    pub issued_bytes: u64,
-    /// Of those, read later.
-    pub used_bytes: u64,
-    /// Of those, thrown out unread.
-    pub wasted_bytes: u64,
-    /// Read while under way.
-    pub late_bytes: u64,
-    /// Read without having been fetched ahead.
-    pub missed_bytes: u64,
+/// A piece of a read and the tier that served it.
+#[derive(Clone, Copy, Debug)]
+pub struct CachePiece {
+    /// `ram`, `readahead`, `ssd`, `hdd`, `device`.
+    pub tier: &'static str,
+    /// File.
+    pub file: u16,
+    /// In the file.
+    pub offset_bytes: u64,
+    /// Bytes.
+    pub size_bytes: u32,
+    /// 0 = it was there.
+    pub wait_ns: u64,
 }
 
 /// Length of a window of `prefetch/`.
 const WINDOW_NS: u64 = 1_000_000_000;
 
-#[derive(Clone, Copy)]
-struct Stream {
-    file: u16,
-    next_bytes: u64,
-    /// Everything before this was asked for.
-    ahead_bytes: u64,
-    reads: u32,
-    used: u64,
+/// Reads `[prefetch]`.
+pub fn prefetch_parameters(section: &Section) -> PrefetchParameters {
+    PrefetchParameters {
+        chunk_bytes: section.whole("chunk"),
+        chunks_per_read: section.whole("per_read") as u32,
+        streams: section.whole("streams") as usize,
+        trigger_reads: section.whole("trigger") as u32,
+        anchor: match section.text("anchor") {
+            "grid" => Anchor::Grid,
+            _ => Anchor::ReadEnd,
+        },
+        order: match section.text("order") {
+            "descending" => Order::Descending,
+            _ => Order::Ascending,
+        },
+        outstanding_max: section.whole("outstanding") as usize,
+    }
 }
 
-/// Starts fetches ahead of sequential readers: after each read, from its end (or from the end of what was already asked
-/// for), `per_read` chunks at most.
-pub struct Prefetcher {
-    chunk_bytes: u64,
-    per_read: u64,
-    trigger: u32,
-    streams: Vec<Stream>,
-    streams_max: usize,
-    clock: u64,
-}
-
-impl Prefetcher {
-    /// See the keys.
-    pub fn new(chunk_bytes: u64, per_read: u64, streams_max: usize, trigger: u32) -> Prefetcher {
-        Prefetcher {
-            chunk_bytes,
-            per_read,
-            trigger,
-            streams: Vec::new(),
-            streams_max,
-            clock: 0,
-        }
-    }
-
-    /// Ranges to fetch after this read.
-    fn after_read(&mut self, file: u16, offset_bytes: u64, size_bytes: u32) -> Vec<(u64, u32)> {
-        self.clock += 1;
-        let end_bytes = offset_bytes + u64::from(size_bytes);
-        let found = self
-            .streams
-            .iter_mut()
-            .find(|stream| stream.file == file && stream.next_bytes == offset_bytes);
-        let Some(stream) = found else {
-            self.begin_stream(file, end_bytes);
-            return Vec::new();
-        };
-        stream.next_bytes = end_bytes;
-        stream.reads += 1;
-        stream.used = self.clock;
-        if stream.reads < self.trigger {
-            return Vec::new();
-        }
-        // Anchored at the end of the read: what it fetches is what the next read of that size needs first.
-        (0..self.per_read)
-            .map(|n| (end_bytes + n * self.chunk_bytes, self.chunk_bytes as u32))
-            .inspect(|(from, bytes)| stream.ahead_bytes = from + u64::from(*bytes))
-            .collect()
-    }
-
-    fn begin_stream(&mut self, file: u16, end_bytes: u64) {
-        let stream = Stream {
-            file,
-            next_bytes: end_bytes,
-            ahead_bytes: end_bytes,
-            reads: 1,
-            used: self.clock,
-        };
-        if self.streams.len() < self.streams_max {
-            return self.streams.push(stream);
-        }
-        if let Some(oldest) = self.streams.iter_mut().min_by_key(|stream| stream.used) {
-            *oldest = stream;
-        }
-    }
+/// A planned prefetch and how many of its fetches are still under way.
+struct Job {
+    prefetch: Prefetch,
+    left: u32,
 }
 
 /// An SSD between RAM and the volume.
@@ -149,17 +166,20 @@ pub struct Pages {
     model: Box<dyn CacheModel>,
     page_bytes: u64,
     in_flight: FastMap<u64, Handle>,
-    /// Pages fetched ahead and not yet read.
-    unread: FastMap<u64, ()>,
+    /// Prefetches under way, by fetch and by number.
+    job_of: FastMap<u32, u32>,
+    jobs: FastMap<u32, Job>,
+    next_job: u32,
+    /// What of the read under way was never prefetched.
+    missed: Vec<(u64, u64)>,
     evicted: Vec<u64>,
     prefetcher: Option<Prefetcher>,
     tier: Option<Tier>,
     spinning: bool,
-    windows: BTreeMap<u16, PrefetchWindow>,
     window_ns: u64,
     hits: u64,
     looks: u64,
-    ready: Vec<(u16, u64, u64, PrefetchWindow)>,
+    ready: Vec<(u16, u64, u64, Account)>,
 }
 
 impl Pages {
@@ -176,12 +196,14 @@ impl Pages {
             model,
             page_bytes,
             in_flight: FastMap::default(),
-            unread: FastMap::default(),
+            job_of: FastMap::default(),
+            jobs: FastMap::default(),
+            next_job: 0,
+            missed: Vec::new(),
             evicted: Vec::new(),
             prefetcher,
             tier,
             spinning,
-            windows: BTreeMap::new(),
             window_ns: 0,
             hits: 0,
             looks: 0,
@@ -198,36 +220,44 @@ impl Pages {
         u64::from(file) << 40 | page
     }
 
-    fn window(&mut self, file: u16) -> &mut PrefetchWindow {
-        self.windows.entry(file).or_default()
+    /// A read begins: the prefetcher's account of it.
+    pub fn begin_read(&mut self, file: u16, offset: u64, size: u32, now_ns: u64) {
+        self.turn_window(now_ns);
+        self.missed.clear();
+        if let Some(prefetcher) = &mut self.prefetcher {
+            let pieces = prefetcher.read(u32::from(file), offset, u64::from(size));
+            let missed = pieces.iter().filter(|piece| piece.state == State::Missed);
+            self.missed
+                .extend(missed.map(|piece| (piece.offset_bytes, piece.offset_bytes + piece.size_bytes)));
+        }
     }
 
     /// Looks for a page that is read now.
     pub fn look(&mut self, file: u16, page: u64) -> PageState {
         let key = Self::key(file, page);
         self.looks += 1;
-        let bytes = self.page_bytes;
-        if let Some(fetch) = self.in_flight.get(&key) {
-            let fetch = *fetch;
-            if self.unread.remove(&key).is_some() {
-                let window = self.window(file);
-                window.late_bytes += bytes;
-                window.used_bytes += bytes;
-            }
-            return PageState::InFlight(fetch);
-        }
-        if self.model.contains(key) {
+        let found = if let Some(fetch) = self.in_flight.get(&key) {
+            PageState::InFlight(*fetch)
+        } else if self.model.contains(key) {
             self.model.access(key);
             self.hits += 1;
-            if self.unread.remove(&key).is_some() {
-                self.window(file).used_bytes += bytes;
+            PageState::Hit
+        } else {
+            return PageState::Miss;
+        };
+        self.forgive(file, page * self.page_bytes);
+        found
+    }
+
+    /// A page that was never prefetched is here for another reason: the prefetcher missed nothing.
+    fn forgive(&mut self, file: u16, at: u64) {
+        let end = at + self.page_bytes;
+        for (begin, stop) in &self.missed {
+            let bytes = end.min(*stop).saturating_sub(at.max(*begin));
+            if let (true, Some(prefetcher)) = (bytes > 0, &mut self.prefetcher) {
+                prefetcher.was_cached(u32::from(file), bytes);
             }
-            return PageState::Hit;
         }
-        if self.prefetcher.is_some() {
-            self.window(file).missed_bytes += bytes;
-        }
-        PageState::Miss
     }
 
     /// Whether a page is neither there nor on its way.
@@ -236,12 +266,44 @@ impl Pages {
         !self.in_flight.contains_key(&key) && !self.model.contains(key)
     }
 
-    /// Ranges to prefetch after a read.
-    pub fn prefetch_after(&mut self, file: u16, offset: u64, size: u32, now_ns: u64) -> Vec<(u64, u32)> {
-        self.turn_window(now_ns);
+    /// What to prefetch after a read of a file of `file_bytes`.
+    pub fn prefetch_after(&mut self, file: u16, offset: u64, size: u32, file_bytes: u64) -> Vec<Prefetch> {
         match &mut self.prefetcher {
-            Some(prefetcher) => prefetcher.after_read(file, offset, size),
+            Some(prefetcher) => prefetcher.plan(u32::from(file), offset, u64::from(size), file_bytes),
             None => Vec::new(),
+        }
+    }
+
+    /// A planned prefetch was sent as these fetches; none = everything was there already.
+    pub fn sent(&mut self, prefetch: Prefetch, fetches: &[Handle]) {
+        let Some(prefetcher) = &mut self.prefetcher else {
+            return;
+        };
+        if fetches.is_empty() {
+            return prefetcher.cancel(&prefetch);
+        }
+        let job = self.next_job;
+        self.next_job = self.next_job.wrapping_add(1);
+        self.job_of.extend(fetches.iter().map(|fetch| (*fetch, job)));
+        let left = fetches.len() as u32;
+        self.jobs.insert(job, Job { prefetch, left });
+    }
+
+    fn fetch_ended(&mut self, fetch: Handle) {
+        let Some(number) = self.job_of.remove(&fetch) else {
+            return;
+        };
+        let Some(job) = self.jobs.get_mut(&number) else {
+            return;
+        };
+        job.left -= 1;
+        if job.left > 0 {
+            return;
+        }
+        let prefetch = job.prefetch;
+        self.jobs.remove(&number);
+        if let Some(prefetcher) = &mut self.prefetcher {
+            prefetcher.arrived(&prefetch);
         }
     }
 
@@ -272,13 +334,7 @@ impl Pages {
     }
 
     /// A fetch has ended: its pages are in RAM. False if it was no fetch of this cache.
-    pub fn end_fetch(
-        &mut self,
-        file: u16,
-        offset: u64,
-        size: u32,
-        fetch: Handle,
-    ) -> bool {
+    pub fn end_fetch(&mut self, file: u16, offset: u64, size: u32, fetch: Handle) -> bool {
         let mut ours = false;
         for page in offset / self.page_bytes..(offset + u64::from(size)).div_ceil(self.page_bytes) {
             let key = Self::key(file, page);
@@ -288,15 +344,8 @@ impl Pages {
                 self.insert(key);
             }
         }
+        self.fetch_ended(fetch);
         ours
-    }
-
-    /// Notes pages as fetched ahead.
-    pub fn note_prefetched(&mut self, file: u16, offset: u64, size: u32) {
-        for page in offset / self.page_bytes..(offset + u64::from(size)).div_ceil(self.page_bytes) {
-            self.unread.insert(Self::key(file, page), ());
-        }
-        self.window(file).issued_bytes += u64::from(size);
     }
 
     fn insert(&mut self, key: u64) {
@@ -306,9 +355,9 @@ impl Pages {
     }
 
     fn evict(&mut self, gone: u64) {
-        if self.unread.remove(&gone).is_some() {
-            let bytes = self.page_bytes;
-            self.window((gone >> 40) as u16).wasted_bytes += bytes;
+        if let Some(prefetcher) = &mut self.prefetcher {
+            let at = (gone & ((1 << 40) - 1)) * self.page_bytes;
+            prefetcher.evicted((gone >> 40) as u32, at, self.page_bytes);
         }
         self.evicted.push(gone);
     }
@@ -333,7 +382,13 @@ impl Pages {
     /// Pages thrown out since the last call: (file, offset, size). Only some were dirty.
     pub fn take_evicted_dirty(&mut self) -> Vec<(u16, u64, u32)> {
         let page_bytes = self.page_bytes;
-        let place = |key: u64| ((key >> 40) as u16, (key & ((1 << 40) - 1)) * page_bytes, page_bytes as u32);
+        let place = |key: u64| {
+            (
+                (key >> 40) as u16,
+                (key & ((1 << 40) - 1)) * page_bytes,
+                page_bytes as u32,
+            )
+        };
         self.evicted.drain(..).map(place).collect()
     }
 
@@ -366,9 +421,11 @@ impl Pages {
 
     fn close_windows(&mut self, now_ns: u64) {
         let (from_ns, length_ns) = (self.window_ns, now_ns - self.window_ns);
-        let done = std::mem::take(&mut self.windows).into_iter();
-        self.ready
-            .extend(done.map(|(file, window)| (file, from_ns, length_ns, window)));
+        if let Some(prefetcher) = &mut self.prefetcher {
+            let done = prefetcher.take_accounts().into_iter();
+            self.ready
+                .extend(done.map(|(file, account)| (file as u16, from_ns, length_ns, account)));
+        }
         self.window_ns = now_ns;
     }
 

@@ -17,19 +17,69 @@ use crate::sim::Core;
 use case::schema::{flags, Op, Stage};
 
 /// Modes.
-const MODES: [&str; 4] = ["read_write", "copy_read_write", "server_side_copy", "offloaded_copy"];
+const MODES: [&str; 4] = [
+    "read_write",
+    "copy_read_write",
+    "server_side_copy",
+    "offloaded_copy",
+];
 
 /// Keys of `[protocol]`.
 pub const KEYS: [Key; 9] = [
-    key("mode", Kind::Choice(&MODES), "read_write", "What an operation of the workload becomes."),
-    key("request", Kind::Size(4096, 1 << 26), "1MiB", "Largest READ, WRITE, or chunk of a server-side copy."),
-    key("max_transaction", Kind::Size(4096, 1 << 30), "8MiB", "Largest transaction of the file system below."),
-    key("target_limit", Kind::Size(4096, 1 << 30), "8MiB", "The scheduler combines up to the smaller of this and max_transaction."),
-    key("chunks", Kind::Count(1, 65536), "256", "Chunks of one server-side copy call."),
-    key("call", Kind::Size(4096, 1 << 30), "16MiB", "Most bytes of one server-side copy call."),
-    key("window", Kind::Count(1, 4096), "1", "Calls of one operation in flight."),
-    key("internal_read", Kind::Choice(&["max", "target"]), "max", "What sizes the internal read of an offloaded copy."),
-    key("copy_size", Kind::Size(0, 1 << 31), "0B", "Bytes that one operation copies; 0 = its own size."),
+    key(
+        "mode",
+        Kind::Choice(&MODES),
+        "read_write",
+        "What an operation of the workload becomes.",
+    ),
+    key(
+        "request",
+        Kind::Size(4096, 1 << 26),
+        "1MiB",
+        "Largest READ, WRITE, or chunk of a server-side copy.",
+    ),
+    key(
+        "max_transaction",
+        Kind::Size(4096, 1 << 30),
+        "8MiB",
+        "Largest transaction of the file system below.",
+    ),
+    key(
+        "target_limit",
+        Kind::Size(4096, 1 << 30),
+        "8MiB",
+        "The scheduler combines up to the smaller of this and max_transaction.",
+    ),
+    key(
+        "chunks",
+        Kind::Count(1, 65536),
+        "256",
+        "Chunks of one server-side copy call.",
+    ),
+    key(
+        "call",
+        Kind::Size(4096, 1 << 30),
+        "16MiB",
+        "Most bytes of one server-side copy call.",
+    ),
+    key(
+        "window",
+        Kind::Count(1, 4096),
+        "1",
+        "Calls of one operation in flight.",
+    ),
+    key(
+        "internal_read",
+        Kind::Choice(&["max", "target"]),
+        "max",
+        "What sizes the internal read of an offloaded copy.",
+    ),
+    key(
+        "copy_size",
+        Kind::Size(0, 1 << 31),
+        "0B",
+        "Bytes that one operation copies; 0 = its own size.",
+    ),
 ];
 
 /// What the keys come to.
@@ -183,7 +233,9 @@ impl Protocol {
             request.op = Op::Copy;
             if self.rules.copy_bytes > 0 {
                 let size = self.sizes[request.file as usize];
-                let first = request.offset_bytes.min(size.saturating_sub(self.rules.copy_bytes));
+                let first = request
+                    .offset_bytes
+                    .min(size.saturating_sub(self.rules.copy_bytes));
                 request.offset_bytes = first;
                 request.size_bytes = self.rules.copy_bytes.min(size) as u32;
             }
@@ -247,7 +299,11 @@ impl Protocol {
 
     fn send_call(&mut self, index: u32, core: &mut Core) {
         let call = &self.calls[index as usize];
-        let data = if call.step == Step::Write { call.end - call.at } else { 0 };
+        let data = if call.step == Step::Write {
+            call.end - call.at
+        } else {
+            0
+        };
         let at_ns = self.forth.arrival_ns(core.now_ns(), HEADER_BYTES + data);
         core.timer(at_ns, ARRIVED, index);
     }
@@ -304,7 +360,11 @@ impl Protocol {
 
     fn answer(&mut self, index: u32, core: &mut Core) {
         let call = &self.calls[index as usize];
-        let data = if call.step == Step::Read { call.end - call.first } else { 0 };
+        let data = if call.step == Step::Read {
+            call.end - call.first
+        } else {
+            0
+        };
         let at_ns = self.back.arrival_ns(core.now_ns(), HEADER_BYTES + data);
         core.timer(at_ns, ANSWERED, index);
     }

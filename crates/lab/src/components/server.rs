@@ -4,23 +4,49 @@
 //! allocation, checksums, locks): that is why very large requests are capped. Then its data come from the RAM cache,
 //! from fetches already under way, from the SSD tier, or from the volume; writes go through, or into the cache and out
 //! again by [`super::writeback`].
-use super::pages::{Pages, PageState};
+use super::pages::{CachePiece, PageState, Pages};
 use super::placement::Placement;
 use super::writeback::Writeback;
 use crate::component::{Component, ComponentId, Handle, Message, NO_HANDLE};
 use crate::fast_map::FastMap;
 use crate::keys::{key, Key, Kind};
+use crate::models::prefetch::Prefetch;
 use crate::request::{Level, Request};
 use crate::sim::Core;
 use case::schema::{flags, Op, Stage};
 
 /// Keys of `[server]`.
 pub const KEYS: [Key; 5] = [
-    key("threads", Kind::Count(1, 4096), "8", "Lanes of single-threaded work per request."),
-    key("request", Kind::Time(0, 1_000_000_000), "0ns", "Work of one request on its lane."),
-    key("per_mib", Kind::Time(0, 1_000_000_000), "0ns", "Further work for each MiB of it."),
-    key("max_io", Kind::Size(4096, 1 << 30), "1280KiB", "Largest request to the volume (max_sectors_kb)."),
-    key("piece", Kind::Size(0, 1 << 40), "0B", "Files lie in pieces of this size, in random order; 0 = in one piece."),
+    key(
+        "threads",
+        Kind::Count(1, 4096),
+        "8",
+        "Lanes of single-threaded work per request.",
+    ),
+    key(
+        "request",
+        Kind::Time(0, 1_000_000_000),
+        "0ns",
+        "Work of one request on its lane.",
+    ),
+    key(
+        "per_mib",
+        Kind::Time(0, 1_000_000_000),
+        "0ns",
+        "Further work for each MiB of it.",
+    ),
+    key(
+        "max_io",
+        Kind::Size(4096, 1 << 30),
+        "1280KiB",
+        "Largest request to the volume (max_sectors_kb).",
+    ),
+    key(
+        "piece",
+        Kind::Size(0, 1 << 40),
+        "0B",
+        "Files lie in pieces of this size, in random order; 0 = in one piece.",
+    ),
 ];
 
 const START: u16 = 1;
@@ -72,6 +98,8 @@ pub struct Server {
     waiters: FastMap<u32, Vec<Waiter>>,
     held: usize,
     stopped: bool,
+    /// Requests of one read or prefetch, kept to spare allocations.
+    fetches: Vec<Handle>,
 }
 
 impl Server {
@@ -94,6 +122,7 @@ impl Server {
             waiters: FastMap::default(),
             held: 0,
             stopped: false,
+            fetches: Vec::new(),
         }
     }
 
@@ -105,6 +134,9 @@ impl Server {
         let size_bytes = u64::from(request.size_bytes);
         let lane_ns = self.costs.request_ns + self.costs.per_mib_ns * size_bytes / (1 << 20);
         let mut ready_ns = now_ns + self.costs.syscall_ns;
+        if request.op == Op::Read && request.flags & flags::DIRECT == 0 && self.pages.is_some() {
+            ready_ns += size_bytes * COPY_NS_PER_KIB / 1024;
+        }
         if lane_ns > 0 {
             let mut least = 0;
             for lane in 1..self.lanes.len() {
@@ -180,7 +212,11 @@ impl Server {
         extra_flags: u32,
         core: &mut Core,
     ) -> Handle {
-        let stage = if self.below.level == Level::Volume { Stage::Fs } else { Stage::Queue };
+        let stage = if self.below.level == Level::Volume {
+            Stage::Fs
+        } else {
+            Stage::Queue
+        };
         let mut child = Request::new(self.below.level, op, address, size_bytes, core.now_ns(), stage);
         child.submit_ns = 0;
         child.device = self.below.device;
@@ -204,7 +240,7 @@ impl Server {
         if request.pending > 0 {
             return;
         }
-        if request.op == Op::Sync && request.tag != u64::from(FLUSH) {
+        if request.op == Op::Sync && request.work != u64::from(FLUSH) {
             return self.flush(handle, core);
         }
         core.absorb(handle);
@@ -214,7 +250,7 @@ impl Server {
 
     /// A flush of the volume, as the second step of a sync.
     fn flush(&mut self, handle: Handle, core: &mut Core) {
-        core.get_mut(handle).tag = u64::from(FLUSH);
+        core.get_mut(handle).work = u64::from(FLUSH);
         let child = self.request(Op::Flush, 0, 0, handle, 0, core);
         core.send(self.below.id, child);
     }
@@ -222,7 +258,7 @@ impl Server {
     fn sync(&mut self, handle: Handle, core: &mut Core) {
         let file = core.get(handle).file;
         let request = core.get_mut(handle);
-        (request.pending, request.tag) = (1, 0);
+        (request.pending, request.work) = (1, 0);
         if let Some(mut writeback) = self.writeback.take() {
             for (offset, size) in writeback.take_file(file) {
                 self.transfer(Op::Write, file, offset, size, handle, 0, core);
@@ -234,14 +270,18 @@ impl Server {
     }
 
     fn read_cached(&mut self, handle: Handle, core: &mut Core) {
-        let Some(mut pages) = self.pages.take() else { return };
+        let Some(mut pages) = self.pages.take() else {
+            return;
+        };
         let request = core.get(handle);
         let (file, offset, size) = (request.file, request.offset_bytes, request.size_bytes);
         let op_id = parent_row(request);
         core.get_mut(handle).pending = 1;
         let now_ns = core.now_ns();
+        pages.begin_read(file, offset, size, now_ns);
         let mut missing: Option<(u64, u32)> = None;
         let mut hit: Option<(u64, u32)> = None;
+        let mut made = std::mem::take(&mut self.fetches);
         let page_bytes = pages.page_bytes();
         let first = offset / page_bytes;
         let last = (offset + u64::from(size)).div_ceil(page_bytes);
@@ -269,11 +309,12 @@ impl Server {
                 }
                 PageState::Miss => {
                     let follows = missing.is_some_and(|(from, bytes)| {
-                        from + u64::from(bytes) == at && u64::from(bytes) + page_bytes <= u64::from(self.costs.max_io_bytes)
+                        from + u64::from(bytes) == at
+                            && u64::from(bytes) + page_bytes <= u64::from(self.costs.max_io_bytes)
                     });
                     if !follows {
                         if let Some((from, bytes)) = missing.take() {
-                            self.fetch(&mut pages, file, from, bytes, handle, core);
+                            self.fetch(&mut pages, file, (from, bytes), handle, &mut made, core);
                         }
                     }
                     grow(&mut missing, at, page_bytes);
@@ -281,21 +322,33 @@ impl Server {
             }
         }
         if let Some((from, bytes)) = missing {
-            self.fetch(&mut pages, file, from, bytes, handle, core);
+            self.fetch(&mut pages, file, (from, bytes), handle, &mut made, core);
         }
+        made.clear();
+        self.fetches = made;
         if let Some((from, bytes)) = hit {
-            core.recorder.cache_piece(op_id, "ram", file, from, bytes, 0);
+            core.recorder
+                .cache_piece(op_id, piece("ram", file, (from, bytes), 0));
         }
-        for (from, bytes) in pages.prefetch_after(file, offset, size, now_ns) {
-            self.prefetch(&mut pages, file, from, bytes, core);
+        let file_bytes = self.placement.file_bytes(file);
+        for prefetch in pages.prefetch_after(file, offset, size, file_bytes) {
+            self.prefetch(&mut pages, prefetch, core);
         }
         self.pages = Some(pages);
         self.write_evicted(core);
         self.piece_done(handle, core);
     }
 
-    /// Fetches pages that a read misses.
-    fn fetch(&mut self, pages: &mut Pages, file: u16, offset: u64, size: u32, parent: Handle, core: &mut Core) {
+    /// Fetches pages, for a read that misses them or ahead of need; adds the requests to `made`.
+    fn fetch(
+        &mut self,
+        pages: &mut Pages,
+        file: u16,
+        (offset, size): (u64, u32),
+        parent: Handle,
+        made: &mut Vec<Handle>,
+        core: &mut Core,
+    ) {
         let mut done = 0;
         while done < size {
             let at = offset + u64::from(done);
@@ -306,15 +359,20 @@ impl Server {
             let request = core.get_mut(child);
             (request.tag, request.file) = (at, file);
             pages.begin_fetch(file, at, piece, child);
-            if parent == NO_HANDLE {
-                pages.note_prefetched(file, at, piece);
-            }
+            made.push(child);
             core.send(below.id, child);
             done += piece;
         }
     }
 
-    fn request_to(&mut self, below: Below, address: u64, size: u32, parent: Handle, core: &mut Core) -> Handle {
+    fn request_to(
+        &mut self,
+        below: Below,
+        address: u64,
+        size: u32,
+        parent: Handle,
+        core: &mut Core,
+    ) -> Handle {
         let own = std::mem::replace(&mut self.below, below);
         let extra = if parent == NO_HANDLE { flags::READAHEAD } else { 0 };
         let child = self.request(Op::Read, address, size, parent, extra, core);
@@ -323,26 +381,31 @@ impl Server {
     }
 
     /// Fetches pages ahead of need; those that are there or under way are left out.
-    fn prefetch(&mut self, pages: &mut Pages, file: u16, offset: u64, size: u32, core: &mut Core) {
-        let end = (offset + u64::from(size)).min(self.placement.file_bytes(file));
+    fn prefetch(&mut self, pages: &mut Pages, prefetch: Prefetch, core: &mut Core) {
+        let file = prefetch.file as u16;
+        let end = prefetch.offset_bytes + prefetch.size_bytes;
         let page_bytes = pages.page_bytes();
+        let max_io = u64::from(self.costs.max_io_bytes);
+        let mut fetches = std::mem::take(&mut self.fetches);
         let mut run: Option<(u64, u32)> = None;
-        for page in offset / page_bytes..end.div_ceil(page_bytes) {
-            let at = page * page_bytes;
+        for page in prefetch.offset_bytes / page_bytes..end.div_ceil(page_bytes) {
             let wanted = pages.is_absent(file, page);
-            if wanted {
-                grow(&mut run, at, page_bytes);
-            }
-            let full = run.is_some_and(|(_, bytes)| u64::from(bytes) + page_bytes > u64::from(self.costs.max_io_bytes));
+            let full = run.is_some_and(|(_, bytes)| u64::from(bytes) + page_bytes > max_io);
             if !wanted || full {
                 if let Some((from, bytes)) = run.take() {
-                    self.fetch(pages, file, from, bytes, NO_HANDLE, core);
+                    self.fetch(pages, file, (from, bytes), NO_HANDLE, &mut fetches, core);
                 }
+            }
+            if wanted {
+                grow(&mut run, page * page_bytes, page_bytes);
             }
         }
         if let Some((from, bytes)) = run {
-            self.fetch(pages, file, from, bytes, NO_HANDLE, core);
+            self.fetch(pages, file, (from, bytes), NO_HANDLE, &mut fetches, core);
         }
+        pages.sent(prefetch, &fetches);
+        fetches.clear();
+        self.fetches = fetches;
     }
 
     /// Dirty pages that the cache threw out must be written at once.
@@ -350,7 +413,10 @@ impl Server {
         let Some(pages) = &mut self.pages else { return };
         let evicted = pages.take_evicted_dirty();
         for (file, offset, size) in evicted {
-            let taken = self.writeback.as_mut().is_some_and(|writeback| writeback.is_dirty(file, offset));
+            let taken = self
+                .writeback
+                .as_mut()
+                .is_some_and(|writeback| writeback.is_dirty(file, offset));
             if taken {
                 self.background_write(file, offset, size, core);
             }
@@ -429,7 +495,8 @@ impl Server {
                     if parent != NO_HANDLE {
                         let tier = self.tier_name(device);
                         let op_id = parent_row(core.get(parent));
-                        core.recorder.cache_piece(op_id, tier, file, at, size, now_ns - start_ns);
+                        core.recorder
+                            .cache_piece(op_id, piece(tier, file, (at, size), now_ns - start_ns));
                     }
                     self.wake_waiters(child, core);
                     self.write_evicted(core);
@@ -461,8 +528,9 @@ impl Server {
             let op_id = parent_row(core.get(waiter.parent));
             let file = core.get(waiter.parent).file;
             let wait_ns = core.now_ns() - waiter.since_ns;
+            let range = (waiter.offset_bytes, waiter.size_bytes);
             core.recorder
-                .cache_piece(op_id, "readahead", file, waiter.offset_bytes, waiter.size_bytes, wait_ns);
+                .cache_piece(op_id, piece("readahead", file, range, wait_ns));
             core.borrow(waiter.parent, fetch, waiter.since_ns);
             self.piece_done(waiter.parent, core);
         }
@@ -479,7 +547,9 @@ impl Server {
     }
 
     fn background_write_done(&mut self, child: Handle, core: &mut Core) {
-        let Some(writeback) = &mut self.writeback else { return };
+        let Some(writeback) = &mut self.writeback else {
+            return;
+        };
         let released = writeback.end_write(child);
         for (handle, since_ns) in released.syncs {
             core.borrow(handle, child, since_ns);
@@ -500,6 +570,16 @@ fn parent_row(request: &Request) -> u64 {
     match request.level {
         Level::App if request.lower_id != 0 => request.lower_id,
         _ => request.op_id,
+    }
+}
+
+fn piece(tier: &'static str, file: u16, (offset_bytes, size_bytes): (u64, u32), wait_ns: u64) -> CachePiece {
+    CachePiece {
+        tier,
+        file,
+        offset_bytes,
+        size_bytes,
+        wait_ns,
     }
 }
 

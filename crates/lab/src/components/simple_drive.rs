@@ -8,9 +8,24 @@ use workload::rng::Rng;
 
 /// Keys of `[device]` for `kind = "simple"` (those without a prefix belong to every kind).
 pub const KEYS: [Key; 7] = [
-    key("simple_read", Kind::Time(0, 10_000_000_000), "80us", "Service time of a read, without its transfer."),
-    key("simple_write", Kind::Time(0, 10_000_000_000), "20us", "Service time of a write, without its transfer."),
-    key("simple_flush", Kind::Time(0, 10_000_000_000), "200us", "Service time of a flush."),
+    key(
+        "simple_read",
+        Kind::Time(0, 10_000_000_000),
+        "80us",
+        "Service time of a read, without its transfer.",
+    ),
+    key(
+        "simple_write",
+        Kind::Time(0, 10_000_000_000),
+        "20us",
+        "Service time of a write, without its transfer.",
+    ),
+    key(
+        "simple_flush",
+        Kind::Time(0, 10_000_000_000),
+        "200us",
+        "Service time of a flush.",
+    ),
     key(
         "simple_distribution",
         Kind::Choice(&["fixed", "exponential", "lognormal"]),
@@ -23,7 +38,12 @@ pub const KEYS: [Key; 7] = [
         "0.15",
         "Sigma of the logarithm, for lognormal: 0.15 is about 15 %.",
     ),
-    key("simple_parallel", Kind::Count(1, 4096), "64", "Commands served at once."),
+    key(
+        "simple_parallel",
+        Kind::Count(1, 4096),
+        "64",
+        "Commands served at once.",
+    ),
     key(
         "simple_bandwidth",
         Kind::Rate(1 << 20, 1 << 40),

@@ -52,7 +52,10 @@ impl Component for Throttle {
             Message::Submit(handle) => {
                 let stage = core.get(handle).stage;
                 let size_bytes = u64::from(core.get(handle).size_bytes);
-                let active = self.limits.iter().filter(|l| (l.from_ns..l.to_ns).contains(&now_ns));
+                let active = self
+                    .limits
+                    .iter()
+                    .filter(|l| (l.from_ns..l.to_ns).contains(&now_ns));
                 let mut cost_ns = 0;
                 for limit in active {
                     let ops_ns = 1_000_000_000u64.checked_div(limit.ops_per_s).unwrap_or(0);

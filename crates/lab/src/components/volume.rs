@@ -19,11 +19,36 @@ pub const KEYS: [Key; 7] = [
         "How data lie on the drives.",
     ),
     key("name", Kind::Text, "md0", "Its name in the case."),
-    key("chunk", Kind::Size(4096, 1 << 26), "64KiB", "Contiguous bytes on one drive."),
-    key("data", Kind::Count(1, 512), "8", "k: data chunks of a stripe (erasure)."),
-    key("parity", Kind::Count(1, 8), "2", "m: parity chunks of a stripe (erasure)."),
-    key("missing", Kind::Count(0, 8), "0", "Drives that have failed, the first ones (erasure, mirror)."),
-    key("hedge", Kind::Time(0, 60_000_000_000), "0s", "A read asks elsewhere after this; 0 = never (erasure, mirror)."),
+    key(
+        "chunk",
+        Kind::Size(4096, 1 << 26),
+        "64KiB",
+        "Contiguous bytes on one drive.",
+    ),
+    key(
+        "data",
+        Kind::Count(1, 512),
+        "8",
+        "k: data chunks of a stripe (erasure).",
+    ),
+    key(
+        "parity",
+        Kind::Count(1, 8),
+        "2",
+        "m: parity chunks of a stripe (erasure).",
+    ),
+    key(
+        "missing",
+        Kind::Count(0, 8),
+        "0",
+        "Drives that have failed, the first ones (erasure, mirror).",
+    ),
+    key(
+        "hedge",
+        Kind::Time(0, 60_000_000_000),
+        "0s",
+        "A read asks elsewhere after this; 0 = never (erasure, mirror).",
+    ),
 ];
 
 /// How data lie.
@@ -114,7 +139,14 @@ impl Geometry {
     }
 
     /// First and second step of a request: the second begins when the first is done.
-    fn plan(&self, op: Op, offset: u64, size: u32, turn: u64, (first, second): (&mut Vec<Part>, &mut Vec<Part>)) {
+    fn plan(
+        &self,
+        op: Op,
+        offset: u64,
+        size: u32,
+        turn: u64,
+        (first, second): (&mut Vec<Part>, &mut Vec<Part>),
+    ) {
         if size == 0 {
             let all = self.missing..self.drives;
             first.extend(all.map(|drive| part(drive, op, 0, 0)));
@@ -123,12 +155,20 @@ impl Geometry {
         match self.shape {
             Shape::Stripe => {
                 for (stripe, index, within, bytes) in self.chunks(offset, size) {
-                    push(first, part(index as usize, op, stripe * self.chunk_bytes + within, bytes));
+                    push(
+                        first,
+                        part(index as usize, op, stripe * self.chunk_bytes + within, bytes),
+                    );
                 }
             }
             Shape::Mirror if op == Op::Read => {
                 let alive = self.drives - self.missing;
-                first.push(part(self.missing + (turn % alive as u64) as usize, op, offset, size));
+                first.push(part(
+                    self.missing + (turn % alive as u64) as usize,
+                    op,
+                    offset,
+                    size,
+                ));
             }
             Shape::Mirror => first.extend((self.missing..self.drives).map(|d| part(d, op, offset, size))),
             Shape::Erasure { data, parity } if op == Op::Read => {
@@ -138,7 +178,7 @@ impl Geometry {
             }
             Shape::Erasure { data, parity } => {
                 self.write_erasure((op, offset, size), (data, parity), first, second);
-            },
+            }
         }
     }
 
@@ -170,7 +210,9 @@ impl Geometry {
         }
         // Rebuilt from any k of the others.
         let others = (0..width).map(|other| self.erasure_place(stripe, other, width));
-        let alive = others.filter(|(drive, _)| *drive >= self.missing).take(data as usize);
+        let alive = others
+            .filter(|(drive, _)| *drive >= self.missing)
+            .take(data as usize);
         alive.for_each(|(drive, base)| parts.push(part(drive, Op::Read, base + within, bytes)));
     }
 
@@ -189,7 +231,11 @@ impl Geometry {
             let bytes: u64 = own.iter().map(|chunk| u64::from(chunk.3)).sum();
             let full = bytes == self.stripe_bytes();
             let low = own.iter().map(|chunk| chunk.2).min().unwrap_or(0);
-            let high = own.iter().map(|chunk| chunk.2 + u64::from(chunk.3)).max().unwrap_or(0);
+            let high = own
+                .iter()
+                .map(|chunk| chunk.2 + u64::from(chunk.3))
+                .max()
+                .unwrap_or(0);
             let mut put = |(drive, at): (usize, u64), within: u64, bytes: u32| {
                 if drive < self.missing {
                     return;
@@ -261,8 +307,16 @@ impl Volume {
             let from = core.get_mut(parent);
             from.pending += 1;
             let size_bytes = part.size_bytes;
-            let mut child = Request::new(Level::Block, part.op, part.offset_bytes, size_bytes, now_ns, Stage::Queue);
-            (child.flags, child.thread, child.cpu, child.file) = (from.flags, from.thread, from.cpu, from.file);
+            let mut child = Request::new(
+                Level::Block,
+                part.op,
+                part.offset_bytes,
+                size_bytes,
+                now_ns,
+                Stage::Queue,
+            );
+            (child.flags, child.thread, child.cpu, child.file) =
+                (from.flags, from.thread, from.cpu, from.file);
             child.submit_ns = 0;
             child.parent = parent;
             child.device = part.drive as u16;
@@ -404,10 +458,14 @@ mod tests {
     fn a_full_stripe_is_written_at_once_and_a_part_in_two_steps() {
         let (first, second) = plan(&erasure(8, 0), Op::Write, 0, 4 * 4096);
         assert_eq!((first.len(), second.len()), (6, 0));
-        assert!(first.iter().all(|part| part.op == Op::Write && part.size_bytes == 4096));
+        assert!(first
+            .iter()
+            .all(|part| part.op == Op::Write && part.size_bytes == 4096));
         let (first, second) = plan(&erasure(8, 0), Op::Write, 4096, 512);
         assert_eq!((first.len(), second.len()), (3, 3));
-        assert!(first.iter().all(|part| part.op == Op::Read && part.size_bytes == 512));
+        assert!(first
+            .iter()
+            .all(|part| part.op == Op::Read && part.size_bytes == 512));
     }
 
     #[test]

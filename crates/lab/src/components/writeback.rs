@@ -9,12 +9,42 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Keys of `[writeback]`.
 pub const KEYS: [Key; 6] = [
-    key("background", Kind::Size(4096, 1 << 44), "400MiB", "Dirty bytes above which background writing begins."),
-    key("limit", Kind::Size(8192, 1 << 44), "800MiB", "Dirty bytes above which writers are held (dirty throttling)."),
-    key("age", Kind::Time(1_000_000, 3_600_000_000_000), "30s", "A dirty page is written when it is older."),
-    key("interval", Kind::Time(1_000_000, 600_000_000_000), "5s", "How often ages are looked at."),
-    key("depth", Kind::Count(1, 4096), "32", "Background writes in flight at once."),
-    key("cluster", Kind::Size(4096, 1 << 26), "1MiB", "Most contiguous bytes in one background write."),
+    key(
+        "background",
+        Kind::Size(4096, 1 << 44),
+        "400MiB",
+        "Dirty bytes above which background writing begins.",
+    ),
+    key(
+        "limit",
+        Kind::Size(8192, 1 << 44),
+        "800MiB",
+        "Dirty bytes above which writers are held (dirty throttling).",
+    ),
+    key(
+        "age",
+        Kind::Time(1_000_000, 3_600_000_000_000),
+        "30s",
+        "A dirty page is written when it is older.",
+    ),
+    key(
+        "interval",
+        Kind::Time(1_000_000, 600_000_000_000),
+        "5s",
+        "How often ages are looked at.",
+    ),
+    key(
+        "depth",
+        Kind::Count(1, 4096),
+        "32",
+        "Background writes in flight at once.",
+    ),
+    key(
+        "cluster",
+        Kind::Size(4096, 1 << 26),
+        "1MiB",
+        "Most contiguous bytes in one background write.",
+    ),
 ];
 
 struct Dirty {

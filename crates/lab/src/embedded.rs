@@ -1,0 +1,104 @@
+//! The scenarios that come with the binary: those of `scenarios/`, so that `whodisk lab run NAME` needs no files.
+use crate::error::LabError;
+use crate::scenario::Scenario;
+use std::path::Path;
+
+/// Name and text of every embedded scenario, in order of name.
+pub const SCENARIOS: &[(&str, &str)] = &[
+    (
+        "cache-too-small",
+        include_str!("../../../scenarios/cache-too-small.toml"),
+    ),
+    (
+        "checkpoint-storm",
+        include_str!("../../../scenarios/checkpoint-storm.toml"),
+    ),
+    ("fill-level", include_str!("../../../scenarios/fill-level.toml")),
+    (
+        "firmware-hiccups",
+        include_str!("../../../scenarios/firmware-hiccups.toml"),
+    ),
+    (
+        "fragmentation",
+        include_str!("../../../scenarios/fragmentation.toml"),
+    ),
+    (
+        "garbage-collection",
+        include_str!("../../../scenarios/garbage-collection.toml"),
+    ),
+    ("healthy-hdd", include_str!("../../../scenarios/healthy-hdd.toml")),
+    (
+        "healthy-nvme",
+        include_str!("../../../scenarios/healthy-nvme.toml"),
+    ),
+    (
+        "network-loss",
+        include_str!("../../../scenarios/network-loss.toml"),
+    ),
+    (
+        "noisy-neighbour",
+        include_str!("../../../scenarios/noisy-neighbour.toml"),
+    ),
+    (
+        "periodic-job",
+        include_str!("../../../scenarios/periodic-job.toml"),
+    ),
+    (
+        "prefetch-misfit",
+        include_str!("../../../scenarios/prefetch-misfit.toml"),
+    ),
+    (
+        "runqueue-pressure",
+        include_str!("../../../scenarios/runqueue-pressure.toml"),
+    ),
+    (
+        "slow-handler",
+        include_str!("../../../scenarios/slow-handler.toml"),
+    ),
+    ("slow-member", include_str!("../../../scenarios/slow-member.toml")),
+    (
+        "submitter-stall",
+        include_str!("../../../scenarios/submitter-stall.toml"),
+    ),
+    ("throttle", include_str!("../../../scenarios/throttle.toml")),
+    (
+        "wrong-affinity",
+        include_str!("../../../scenarios/wrong-affinity.toml"),
+    ),
+];
+
+/// Reads a scenario by the path of a file, or by the name of an embedded one.
+pub fn open(name: &str, edits: &[String]) -> Result<Scenario, LabError> {
+    let embedded = SCENARIOS.iter().find(|(own, _)| *own == name);
+    match embedded {
+        Some((own, text)) if !Path::new(name).is_file() => Scenario::parse(own, text, edits),
+        _ => Scenario::read(Path::new(name), edits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_is_embedded_and_correct() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .expect("the folder of scenarios")
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+            .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
+            .collect();
+        files.sort();
+        let embedded: Vec<&str> = SCENARIOS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(files, embedded, "add the file to SCENARIOS");
+        for name in embedded {
+            let scenario = open(name, &[]).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(scenario.name(), name);
+            assert!(
+                !scenario.root.text("about").is_empty(),
+                "{name} says what it shows"
+            );
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Cases of the lab: sound, complete, and the same bytes for the same seed.
+use lab::scenario::Scenario;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn embedded(name: &str, edits: &[&str]) -> Scenario {
+    let edits: Vec<String> = edits.iter().map(|edit| (*edit).to_owned()).collect();
+    lab::embedded::open(name, &edits).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn run_into(scenario: &Scenario, dir: &Path, threads: usize) -> lab::run::Report {
+    let argv = vec!["whodisk".into(), "lab".into()];
+    lab::run::run(scenario, dir, argv, threads).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn verify(dir: &Path) {
+    let report = case::verify::verify(dir).expect("a case");
+    assert!(report.problems.is_empty(), "{:#?}", report.problems);
+}
+
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![dir.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(dir).expect("inside").display().to_string();
+                found.insert(name, std::fs::read(&path).expect("a file"));
+            }
+        }
+    }
+    found
+}
+
+/// Short versions of every scenario that comes with whodisk.
+#[test]
+fn every_scenario_makes_a_case_that_verify_accepts() {
+    for (name, _) in lab::embedded::SCENARIOS {
+        let dir = tempfile::tempdir().expect("a directory");
+        let scenario = embedded(name, &["workload.operations=4000", "workload.ramp=1ms"]);
+        let report = run_into(&scenario, dir.path(), 2);
+        assert!(report.outcome.ops > 0, "{name} does something");
+        verify(dir.path());
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_with_any_number_of_threads() {
+    for name in ["slow-member", "prefetch-misfit"] {
+        let scenario = embedded(name, &["workload.operations=3000", "workload.ramp=1ms"]);
+        let cases: Vec<_> = [1, 2, 5]
+            .into_iter()
+            .map(|threads| {
+                let dir = tempfile::tempdir().expect("a directory");
+                run_into(&scenario, dir.path(), threads);
+                files(dir.path())
+            })
+            .collect();
+        assert!(cases[0].len() > 10);
+        for other in &cases[1..] {
+            assert_eq!(
+                cases[0].keys().collect::<Vec<_>>(),
+                other.keys().collect::<Vec<_>>()
+            );
+            for (file, bytes) in &cases[0] {
+                assert!(other[file] == *bytes, "{name}: {file} differs");
+            }
+        }
+    }
+}
+
+#[test]
+fn another_seed_gives_another_case() {
+    let one = lab::run::measure(&embedded("healthy-nvme", &["workload.operations=2000"])).expect("a run");
+    let edits = ["workload.operations=2000", "workload.seed=2"];
+    let two = lab::run::measure(&embedded("healthy-nvme", &edits)).expect("a run");
+    assert_ne!(one.mean_ns, two.mean_ns);
+}
+
+#[test]
+fn faults_of_the_scenarios_are_their_culprits() {
+    for (name, _) in lab::embedded::SCENARIOS {
+        let scenario = embedded(name, &[]);
+        if scenario.faults.len() != 1 {
+            continue;
+        }
+        let report = lab::run::evaluate(&scenario, 2).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let fault = &report.truth.faults[0];
+        assert!(fault.counts, "{name}: {:?} is too small to count", fault.effect);
+        assert_eq!(report.truth.culprit.as_ref(), Some(&fault.culprit), "{name}");
+    }
+}
