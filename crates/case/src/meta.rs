@@ -81,6 +81,9 @@ pub struct ProbeMeta {
     pub own_excluded: u64,
     /// Bytes of those.
     pub own_excluded_bytes: u64,
+    /// What else it counted, and the thresholds below which it wrote no rows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, u64>,
 }
 
 /// The clock of a case.
