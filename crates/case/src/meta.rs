@@ -337,7 +337,7 @@ pub struct SystemMeta {
     pub devices: BTreeMap<String, DeviceMeta>,
     /// Mounts: target -> [source, type, options].
     pub mounts: BTreeMap<String, [String; 3]>,
-    /// Interrupts of block devices: Linux irq number -> [name, smp_affinity_list].
+    /// Interrupts of block devices: Linux irq number -> [handler names, smp_affinity_list].
     pub irqs: BTreeMap<String, [String; 2]>,
     /// Changes noticed at the end of the recording.
     pub changes: Vec<String>,
