@@ -202,7 +202,7 @@ def write_case(
     gaps: Sequence[Mapping[str, Any]] = (),
     losses: Sequence[Mapping[str, Any]] = (),
     events: Sequence[Mapping[str, Any]] = (),
-    tables: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    tables: Mapping[str, Sequence[Mapping[str, Any]] | pa.Table] | None = None,
     meta: Mapping[str, Any] | None = None,
     devices: Sequence[str] = ("nvme0n1",),
 ) -> Path:
@@ -230,9 +230,9 @@ def write_case(
     for name, rows in everything.items():
         if name == "links":
             continue
-        _write_table(path / name, pa.Table.from_pylist([dict(r) for r in rows], TABLE_SCHEMAS[name]))
-    if series is not None:
-        _write_table(path / "series", series.cast(TABLE_SCHEMAS["series"]))
+        if not isinstance(rows, pa.Table):
+            rows = pa.Table.from_pylist([dict(r) for r in rows], TABLE_SCHEMAS[name])
+        _write_table(path / name, rows.cast(TABLE_SCHEMAS[name]))
     full = {**_case_meta(layers), **(meta or {})}
     (path / "case.json").write_text(json.dumps(full, indent=1), encoding="utf-8")
     (path / "system.json").write_text(json.dumps(_system(devices), indent=1), encoding="utf-8")
