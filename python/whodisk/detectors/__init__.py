@@ -22,7 +22,6 @@ DETECTORS: tuple[Detector, ...] = (
     prefetch.DETECTOR,
     submitter_gap.DETECTOR,
     stage_blame.DETECTOR,
-    slow_member.DETECTOR,
     saturation.DETECTOR,
     masked_tier.DETECTOR,
     steady_state.DETECTOR,
