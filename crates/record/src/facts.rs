@@ -29,10 +29,15 @@ pub const STEAL: Fact = Fact {
     what: "steal time",
     consequence: "time in which the hypervisor ran somebody else is not told apart",
 };
-/// Hits, readahead, writeback.
+/// Hits and readahead.
 pub const PAGE_CACHE: Fact = Fact {
     what: "page cache",
-    consequence: "hits, readahead and writeback show only as block requests",
+    consequence: "hits do not show, and readahead shows only as block requests",
+};
+/// Flushers, dirty throttling, journals.
+pub const WRITEBACK: Fact = Fact {
+    what: "writeback, dirty throttling and journals",
+    consequence: "a writer's pauses and waits for a journal count as fs time, and nobody is named for what is written back",
 };
 /// Time held back on purpose.
 pub const CONTROLLERS: Fact = Fact {
@@ -56,11 +61,12 @@ pub const DEVICE_INSIDE: Fact = Fact {
 };
 
 /// All of them, from the top of the stack to its bottom.
-pub const ALL: [&Fact; 9] = [
+pub const ALL: [&Fact; 10] = [
     &SYSCALLS,
     &RUN_QUEUE,
     &STEAL,
     &PAGE_CACHE,
+    &WRITEBACK,
     &CONTROLLERS,
     &STACKED_BIOS,
     &BLOCK_REQUESTS,

@@ -14,3 +14,9 @@ pub fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
     // SAFETY: enough bytes, and `Plain` accepts any of them; read_unaligned needs no alignment.
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
+
+/// The bytes of a value, as the kernel would write them. `T` must have no gaps between its fields.
+pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: `Plain` types are integers, and these have no gaps; the slice lives as long as the value.
+    unsafe { std::slice::from_raw_parts((value as *const T).cast(), size_of::<T>()) }
+}

@@ -3,7 +3,7 @@ use crate::error::RecordError;
 use crate::facts::{self, Fact};
 use crate::load::Context;
 use crate::probe::{Hooks, Probe};
-use crate::{block, doctor};
+use crate::{block, cache, doctor, writeback};
 use case::meta::Unseen;
 
 /// A probe that may be attached.
@@ -21,13 +21,29 @@ pub struct Entry {
 }
 
 /// All probes, in the order of attaching.
-pub const REGISTRY: &[Entry] = &[Entry {
-    name: "block",
-    provides: &[&facts::BLOCK_REQUESTS],
-    vital: true,
-    hooks: block::HOOKS,
-    attach: block::attach,
-}];
+pub const REGISTRY: &[Entry] = &[
+    Entry {
+        name: "block",
+        provides: &[&facts::BLOCK_REQUESTS],
+        vital: true,
+        hooks: block::HOOKS,
+        attach: block::attach,
+    },
+    Entry {
+        name: "cache",
+        provides: &[&facts::PAGE_CACHE],
+        vital: false,
+        hooks: cache::HOOKS,
+        attach: cache::attach,
+    },
+    Entry {
+        name: "writeback",
+        provides: &[&facts::WRITEBACK],
+        vital: false,
+        hooks: writeback::HOOKS,
+        attach: writeback::attach,
+    },
+];
 
 /// Names of all probes.
 pub fn names() -> Vec<&'static str> {

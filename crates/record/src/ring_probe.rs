@@ -2,7 +2,7 @@
 //! a [`Design`]. Its C side includes `bpf/probe.h`, which has the ring, the counters and the switch.
 use crate::error::RecordError;
 use crate::load::{Context, Kernel};
-use crate::plain::{read, Plain};
+use crate::plain::{bytes_of, read, Plain};
 use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe};
 use crate::sys::ProgramCounts;
 use aya::maps::{MapData, RingBuf};
@@ -108,6 +108,11 @@ impl Records {
         self.bytes.extend_from_slice(&length.to_ne_bytes());
         self.bytes.extend_from_slice(record);
         self.count += 1;
+    }
+
+    /// Adds one that user space made.
+    pub fn push_plain<T: Plain>(&mut self, record: &T) {
+        self.push(bytes_of(record));
     }
 
     /// How many.
