@@ -73,6 +73,58 @@ TABLE_SCHEMAS = {
             ("meant_busy", pa.bool_()),
         ]
     ),
+    "irqs": pa.schema(
+        [
+            ("host", NAME),
+            ("cpu", pa.int32()),
+            ("vector", pa.int32()),
+            ("handler", NAME),
+            ("kind", pa.string()),
+            ("device", NAME),
+            ("start_ns", pa.int64()),
+            ("duration_ns", pa.int64()),
+        ]
+    ),
+    "cache": pa.schema(
+        [
+            ("op_id", pa.int64()),
+            ("tier", pa.string()),
+            ("file", NAME),
+            ("offset_bytes", pa.int64()),
+            ("size_bytes", pa.int64()),
+            ("wait_ns", pa.int64()),
+        ]
+    ),
+    "prefetch": pa.schema(
+        [
+            ("file", NAME),
+            *[(name, pa.int64()) for name in ("start_ns", "duration_ns", "issued_bytes", "used_bytes")],
+            *[(name, pa.int64()) for name in ("wasted_bytes", "late_bytes", "missed_bytes")],
+        ]
+    ),
+    "waits": pa.schema(
+        [
+            ("tid", pa.int32()),
+            ("pid", pa.int32()),
+            ("comm", NAME),
+            ("cpu", pa.int32()),
+            ("start_ns", pa.int64()),
+            ("duration_ns", pa.int64()),
+            ("state", pa.string()),
+            ("cause", NAME),
+            ("cause_pid", pa.int32()),
+        ]
+    ),
+    "series": pa.schema(
+        [
+            ("time_ns", pa.int64()),
+            ("host", NAME),
+            ("kind", pa.string()),
+            ("subject", NAME),
+            ("metric", NAME),
+            ("value", pa.float64()),
+        ]
+    ),
     "losses": pa.schema(
         [
             ("probe", pa.string()),
@@ -80,6 +132,16 @@ TABLE_SCHEMAS = {
             ("end_ns", pa.int64()),
             ("lost", pa.int64()),
             ("reason", pa.string()),
+        ]
+    ),
+    "series": pa.schema(
+        [
+            ("time_ns", pa.int64()),
+            ("host", NAME),
+            ("kind", pa.string()),
+            ("subject", NAME),
+            ("metric", NAME),
+            ("value", pa.float64()),
         ]
     ),
     "events": pa.schema(
@@ -140,13 +202,14 @@ def write_case(
     gaps: Sequence[Mapping[str, Any]] = (),
     losses: Sequence[Mapping[str, Any]] = (),
     events: Sequence[Mapping[str, Any]] = (),
+    tables: Mapping[str, Sequence[Mapping[str, Any]] | pa.Table] | None = None,
     meta: Mapping[str, Any] | None = None,
     devices: Sequence[str] = ("nvme0n1",),
 ) -> Path:
     """Writes a sealed case and returns its path.
 
     `app` and `block` are columns of `ops` (see `ops_table`); `None` = the layer was not observed.
-    `meta` overrides keys of case.json.
+    `tables` are rows of further tables (`irqs`, `cache`, ...), `meta` overrides keys of case.json.
     """
     path.mkdir(parents=True, exist_ok=True)
     layers: dict[str, Any] = {}
@@ -157,8 +220,19 @@ def write_case(
         _write_table(path / f"ops/layer={layer}", table.sort_by("start_ns"))
         layers[layer] = _layer_meta(table, "exact (user_data)" if links else "none")
     _write_table(path / "links", _links_table(links))
-    for name, rows in (("gaps", gaps), ("losses", losses), ("events", events)):
-        _write_table(path / name, pa.Table.from_pylist([dict(r) for r in rows], TABLE_SCHEMAS[name]))
+    everything = {
+        **dict.fromkeys(TABLE_SCHEMAS, ()),
+        "gaps": gaps,
+        "losses": losses,
+        "events": events,
+        **(tables or {}),
+    }
+    for name, rows in everything.items():
+        if name == "links":
+            continue
+        if not isinstance(rows, pa.Table):
+            rows = pa.Table.from_pylist([dict(r) for r in rows], TABLE_SCHEMAS[name])
+        _write_table(path / name, rows.cast(TABLE_SCHEMAS[name]))
     full = {**_case_meta(layers), **(meta or {})}
     (path / "case.json").write_text(json.dumps(full, indent=1), encoding="utf-8")
     (path / "system.json").write_text(json.dumps(_system(devices), indent=1), encoding="utf-8")

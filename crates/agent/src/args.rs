@@ -113,6 +113,18 @@ pub struct CaseArgs {
     pub json: bool,
 }
 
+/// Which probes.
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// Probes to use [default: all that this host allows]
+    #[arg(long = "probe", value_name = "NAME,...", value_delimiter = ',', value_parser = probe_names())]
+    pub probes: Option<Vec<String>>,
+}
+
+fn probe_names() -> clap::builder::PossibleValuesParser {
+    record::probe_names().into()
+}
+
 /// `record`.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
@@ -121,6 +133,8 @@ pub struct RecordArgs {
     /// Stop after this long, e.g. 30s, 500ms, 2min; a command still running then is ended with SIGTERM.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
+    #[command(flatten)]
+    pub probes: ProbeArgs,
     /// The command to observe, with its arguments.
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,
@@ -133,8 +147,10 @@ pub struct RunArgs {
     pub spec: PathBuf,
     #[command(flatten)]
     pub case: CaseArgs,
-    /// Record only the workload's own operations, not the block requests below.
-    #[arg(long)]
+    #[command(flatten)]
+    pub probes: ProbeArgs,
+    /// Record only the workload's own operations, nothing below.
+    #[arg(long, conflicts_with = "probes")]
     pub app_only: bool,
 }
 

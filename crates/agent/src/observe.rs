@@ -4,7 +4,7 @@ use crate::case_dir::CaseDir;
 use crate::child::{look_up, status_words, Change, Gated, Running};
 use crate::failure::Failure;
 use crate::output::{grouped, print_json, say, Progress};
-use crate::probe::{Attached, Probe};
+use crate::probe::{Attached, Probes};
 use crate::seal;
 use crate::signals::{Arrived, Signals};
 use crate::time::{monotonic_ns, monotonic_resolution_ns, Utc};
@@ -40,7 +40,7 @@ pub fn record(args: RecordArgs) -> Result<(), Failure> {
             argv: args.command.clone(),
         },
     };
-    observe("record", &subject, &args.case, args.duration, true)
+    observe("record", &subject, &args.case, args.duration, args.probes.probes)
 }
 
 /// `whodisk run`.
@@ -63,7 +63,12 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
         case: Some(case),
         ..args.case
     };
-    observe("run", &subject, &case, None, !args.app_only)
+    let probes = if args.app_only {
+        Some(Vec::new())
+    } else {
+        args.probes.probes
+    };
+    observe("run", &subject, &case, None, probes)
 }
 
 fn case_path(args: &CaseArgs) -> PathBuf {
@@ -89,11 +94,11 @@ fn observe(
     subject: &Subject,
     args: &CaseArgs,
     duration: Option<Duration>,
-    block: bool,
+    probes: Option<Vec<String>>,
 ) -> Result<(), Failure> {
     let signals = Signals::block().map_err(|e| Failure::error(format!("cannot block signals: {e}")))?;
     let dir = CaseDir::create(&case_path(args))?;
-    match Recording::begin(&dir, observer, subject, &signals, block) {
+    match Recording::begin(&dir, observer, subject, &signals, probes) {
         Ok(mut recording) => {
             recording.watch(&dir, &signals, duration);
             recording.finish(dir, args, &signals)
@@ -109,7 +114,7 @@ fn observe(
 struct Recording {
     meta: CaseMeta,
     system: SystemMeta,
-    probe: Option<Probe>,
+    probes: Option<Probes>,
     child: Option<Running>,
     own_engine: bool,
     ended: Option<i32>,
@@ -122,7 +127,7 @@ impl Recording {
         observer: &str,
         subject: &Subject,
         signals: &Signals,
-        block: bool,
+        probes: Option<Vec<String>>,
     ) -> Result<Recording, Failure> {
         let system = SystemMeta::collect();
         let mut meta = new_meta(observer, subject, &system);
@@ -131,11 +136,11 @@ impl Recording {
         let gated =
             fork(subject, signals).map_err(|error| Failure::error(format!("cannot fork: {error}")))?;
         meta.command_pid = gated.as_ref().map(|gated| gated.pid);
-        let attached = attach(subject, block, &mut meta)?;
+        let attached = attach(subject, probes, &mut meta)?;
         // Attaching takes a while; the case begins with the first moment that can be recorded.
         meta.clock.start_ns = monotonic_ns();
-        let start = |attached| Probe::start(attached, &dir.raw()).map_err(Failure::error);
-        let probe = attached.map(start).transpose()?;
+        let start = |attached: Attached| attached.start(&dir.raw()).map_err(Failure::error);
+        let probes = attached.map(start).transpose()?;
         meta.write(&dir.path)?;
         let open = |gated: Gated| {
             gated
@@ -146,7 +151,7 @@ impl Recording {
             child: gated.map(open).transpose()?,
             meta,
             system,
-            probe,
+            probes,
             own_engine: subject.is_engine(),
             ended: None,
         })
@@ -200,7 +205,7 @@ impl Recording {
     }
 
     fn progress_text(&self, elapsed: Duration) -> String {
-        let received = self.probe.as_ref().map_or(0, Probe::received);
+        let received = self.probes.as_ref().map_or(0, Probes::block_requests);
         format!("{} s, {} block requests", elapsed.as_secs(), grouped(received))
     }
 
@@ -260,10 +265,10 @@ impl Recording {
         engine_failure.map_or(Ok(()), Err)
     }
 
-    /// Stops the probe and completes `case.json` and `system.json`. Only a recording without trouble
+    /// Stops the probes and completes `case.json` and `system.json`. Only a recording without trouble
     /// becomes `recorded`; any other stays what a kill would have left.
     fn close(&mut self, case: &Path, engine_well: bool) -> Result<(), Failure> {
-        let trouble = self.stop_probe();
+        let trouble = self.stop_probes();
         // Only now: everything that was recorded lies within.
         self.meta.duration_ns = Some((monotonic_ns() - self.meta.clock.start_ns) as i64);
         self.meta.command_status = self.ended.map(status_words);
@@ -279,10 +284,9 @@ impl Recording {
         trouble.map_or(Ok(()), |error| Err(Failure::error(error)))
     }
 
-    fn stop_probe(&mut self) -> Option<String> {
-        let stopped = self.probe.take()?.stop();
-        self.meta.probes.insert("block".into(), stopped.meta);
-        self.meta.not_observed.splice(0..0, stopped.not_observed);
+    fn stop_probes(&mut self) -> Option<String> {
+        let stopped = self.probes.take()?.stop();
+        self.meta.probes = stopped.probes;
         stopped.failure
     }
 
@@ -319,26 +323,31 @@ impl Recording {
     }
 }
 
-/// Attaches the block probe, where that is asked for and possible; what cannot be seen goes into the case.
+/// Attaches the probes that were asked for, where that is possible; what cannot be seen goes into the case.
 /// Error: there is nothing else to record.
-fn attach(subject: &Subject, block: bool, meta: &mut CaseMeta) -> Result<Option<Attached>, Failure> {
-    let reason = if block {
-        match Attached::attach(meta.command_pid.filter(|_| subject.is_engine())) {
-            Ok(attached) => return Ok(Some(attached)),
-            Err(reason) => reason,
+fn attach(
+    subject: &Subject,
+    probes: Option<Vec<String>>,
+    meta: &mut CaseMeta,
+) -> Result<Option<Attached>, Failure> {
+    let nothing_asked = probes.as_ref().is_some_and(Vec::is_empty);
+    if nothing_asked {
+        let because = "the recording was asked for without it (--app-only)";
+        meta.not_observed.splice(0..0, record::all_unseen(because));
+        return Ok(None);
+    }
+    match Attached::attach(probes, meta.command_pid, subject.is_engine()) {
+        Ok(attached) => {
+            meta.not_observed.splice(0..0, attached.unseen().iter().cloned());
+            Ok(Some(attached))
         }
-    } else {
-        "the recording was asked for without it (--app-only)".to_string()
-    };
-    if !subject.is_engine() {
-        return Err(Failure::error(format!("cannot observe block requests: {reason}")));
+        Err(reason) if subject.is_engine() => {
+            say(&format!("recording without the block layer: {reason}"));
+            meta.not_observed.splice(0..0, record::all_unseen(&reason));
+            Ok(None)
+        }
+        Err(reason) => Err(Failure::error(format!("cannot observe this machine: {reason}"))),
     }
-    if block {
-        say(&format!("recording without the block layer: {reason}"));
-    }
-    meta.not_observed
-        .insert(0, unseen("block requests (layer block)", &reason));
-    Ok(None)
 }
 
 fn has_app_rows(dir: &CaseDir) -> bool {
@@ -451,51 +460,15 @@ fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseMeta 
     }
 }
 
-/// What this version never observes. Every entry that a later probe makes untrue goes with that probe.
+/// What no probe can observe.
 fn always_unseen(own_engine: bool) -> Vec<Unseen> {
-    let no_probe = |what: &str, consequence: &str| {
-        unseen(
-            what,
-            &format!("this version of whodisk has no probe for it; {consequence}"),
-        )
-    };
-    let mut list = vec![
-        no_probe(
-            "system calls (layer syscall)",
-            "time above the block layer is one stage, whatever the kernel did there",
-        ),
-        no_probe(
-            "run queue and steal time",
-            "a submitter that waits for a CPU counts as app, fs or reap time",
-        ),
-        no_probe(
-            "page cache",
-            "hits, readahead and writeback show only as block requests",
-        ),
-        no_probe(
-            "I/O controllers and writeback throttling",
-            "time held back on purpose counts as fs or queue time",
-        ),
-        no_probe(
-            "interrupt handlers of other devices",
-            "time they take inside an interrupt is not told apart",
-        ),
-        no_probe(
-            "bios on stacked devices (dm, md)",
-            "only requests at the devices below are seen",
-        ),
-        no_probe(
-            "inside of the drive (layer device)",
-            "device time includes driver, bus and firmware",
-        ),
-    ];
-    if !own_engine {
-        list.push(unseen(
-            "intentions of the program (layer app)",
-            "only `whodisk run` knows when an operation was meant to start",
-        ));
+    if own_engine {
+        return Vec::new();
     }
-    list
+    vec![unseen(
+        "intentions of the program (layer app)",
+        "only `whodisk run` knows when an operation was meant to start",
+    )]
 }
 
 /// Differences that matter, in words.

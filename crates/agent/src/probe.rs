@@ -1,99 +1,78 @@
-//! The block probe as a recording sees it.
+//! The recorder as a recording of ours sees it.
 use case::meta::{ProbeMeta, Unseen};
-use record::{Config, RecordError, Recorder, Running};
+use record::{shortened, Config, RecordError, Recorder, Running};
+use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The probe at work.
-pub struct Probe {
+/// The probes at work.
+pub struct Probes {
     running: Running,
-    unseen: Vec<Unseen>,
 }
 
-/// The probe in the kernel, not recording yet.
+/// The probes in the kernel, not recording yet.
 pub struct Attached(Recorder);
 
 impl Attached {
-    /// Loads and attaches. `join_tgid` is the process of our own engine, whose operation ids are read.
+    /// Loads and attaches the probes named, or all. `command_pid` is the process that is about to be observed;
+    /// `own_engine`: it is our own engine, whose operation ids are read.
     /// Error: why this host does not let us, in one line.
-    pub fn attach(join_tgid: Option<i32>) -> Result<Attached, String> {
-        let join_tgid = join_tgid.and_then(|pid| u32::try_from(pid).ok());
+    pub fn attach(
+        probes: Option<Vec<String>>,
+        command_pid: Option<i32>,
+        own_engine: bool,
+    ) -> Result<Attached, String> {
+        let command_pid = command_pid.and_then(|pid| u32::try_from(pid).ok());
         Recorder::attach(Config {
-            join_tgid,
+            probes,
+            command_pid,
+            join_tgid: command_pid.filter(|_| own_engine),
             ..Config::default()
         })
         .map(Attached)
         .map_err(|error| shortened(&error.to_string()))
     }
-}
 
-/// The kernel's verifier may explain itself at the length of a book; the first and the last words say the most.
-fn shortened(text: &str) -> String {
-    const KEEP: usize = 300;
-    let characters: Vec<char> = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if characters.len() <= 2 * KEEP {
-        return characters.into_iter().collect();
+    /// What will be missing.
+    pub fn unseen(&self) -> &[Unseen] {
+        self.0.unseen()
     }
-    let head: String = characters[..KEEP].iter().collect();
-    let tail: String = characters[characters.len() - KEEP..].iter().collect();
-    format!("{head} [...] {tail}")
+
+    /// Creates the streams and begins to record.
+    pub fn start(self, raw: &Path) -> Result<Probes, RecordError> {
+        let running = self.0.start(raw)?;
+        Ok(Probes { running })
+    }
 }
 
-/// What it leaves behind.
+/// What they leave behind.
 pub struct Stopped {
-    /// Its account.
-    pub meta: ProbeMeta,
-    /// Facts that this host did not let it see.
-    pub not_observed: Vec<Unseen>,
-    /// Why its events are not all on disk.
+    /// The account of each.
+    pub probes: BTreeMap<String, ProbeMeta>,
+    /// Why their events are not all on disk.
     pub failure: Option<String>,
 }
 
-impl Probe {
-    /// Creates the streams and begins to record.
-    pub fn start(attached: Attached, raw: &Path) -> Result<Probe, RecordError> {
-        let unseen = attached.0.unseen().to_vec();
-        Ok(Probe {
-            running: attached.0.start(raw)?,
-            unseen,
-        })
-    }
-
-    /// Requests received so far.
-    pub fn received(&self) -> u64 {
-        self.running.received()
+impl Probes {
+    /// Block requests received so far.
+    pub fn block_requests(&self) -> u64 {
+        self.running.received("block")
     }
 
     /// Detaches and closes the streams.
     pub fn stop(self) -> Stopped {
         match self.running.stop() {
             Ok(summary) => Stopped {
-                meta: summary.probe_meta(),
                 failure: summary.write_error.as_ref().map(ToString::to_string),
-                not_observed: summary.unseen,
+                probes: summary
+                    .probes
+                    .iter()
+                    .map(|(name, probe)| (name.clone(), probe.meta()))
+                    .collect(),
             },
             Err(error) => Stopped {
-                meta: ProbeMeta::default(),
-                not_observed: self.unseen,
+                probes: BTreeMap::new(),
                 failure: Some(error.to_string()),
             },
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shortened;
-
-    #[test]
-    fn long_messages_keep_both_ends() {
-        assert_eq!(shortened("short\nlines"), "short lines");
-        let text = shortened(&format!("begin {} end", "x".repeat(10_000)));
-        assert!(
-            text.len() < 700 && text.starts_with("begin") && text.ends_with("end"),
-            "{text}"
-        );
     }
 }

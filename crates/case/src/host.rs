@@ -271,25 +271,32 @@ fn irqs(root: &Path) -> BTreeMap<String, [String; 2]> {
     interrupts
         .lines()
         .filter_map(interrupt_line)
-        .filter(|(number, name)| {
-            numbers.contains(*number) || prefixes.iter().any(|p| name.starts_with(p.as_str()))
+        .filter(|(number, handlers)| {
+            let is_ours = |handler: &&str| prefixes.iter().any(|p| handler.starts_with(p.as_str()));
+            numbers.contains(*number) || handlers.iter().any(is_ours)
         })
-        .map(|(number, name)| {
+        .map(|(number, handlers)| {
             let affinity = root.join("proc/irq").join(number).join("smp_affinity_list");
             (
                 number.to_owned(),
-                [name.to_owned(), attribute(&affinity).unwrap_or_default()],
+                [handlers.join(", "), attribute(&affinity).unwrap_or_default()],
             )
         })
         .collect()
 }
 
-/// Number and handler name of a line of /proc/interrupts. Lines without a number are no devices.
-fn interrupt_line(line: &str) -> Option<(&str, &str)> {
+/// Number and handler names of a line of /proc/interrupts, in the order in which they are called. Lines without a
+/// number are no devices.
+fn interrupt_line(line: &str) -> Option<(&str, Vec<&str>)> {
     let (number, rest) = line.split_once(':')?;
     let number = number.trim();
     number.parse::<u32>().ok()?;
-    Some((number, rest.split_whitespace().last()?))
+    let mut words = rest.split_whitespace().rev();
+    let mut handlers = vec![words.next()?];
+    // Those that share a line: `slow_card, nvme0q0, nvme0q1`.
+    handlers.extend(words.map_while(|word| word.strip_suffix(',')));
+    handlers.reverse();
+    Some((number, handlers))
 }
 
 /// How interrupt names of this disk begin.
@@ -345,7 +352,8 @@ mod tests {
             (
                 "proc/interrupts",
                 "     CPU0 CPU1\n 24: 0 0 IO-APIC 5-edge ttyS0\n 41: 7 0 PCI-MSIX-0000:03:00.0 1-edge nvme0q1\n\
-                 42: 0 7 PCI-MSIX-0000:03:00.0 2-edge nvme0q2\n 50: 1 1 GIC 9 virtio3-req.0\n 51: 1 1 GIC 9 virtio31-req.0\n\
+                 42: 0 7 PCI-MSIX-0000:03:00.0 2-edge nvme0q2\n 50: 1 1 GIC 9 virtio3-req.0\n \
+                 60: 3 0 IO-APIC 20-fasteoi slow_card, nvme0q0, nvme0q1\n 51: 1 1 GIC 9 virtio31-req.0\n\
                  NMI: 0 0 Non-maskable interrupts\n",
             ),
             ("proc/irq/41/smp_affinity_list", "0\n"),
@@ -449,6 +457,7 @@ mod tests {
             ("41", ["nvme0q1", "0"]),
             ("42", ["nvme0q2", ""]),
             ("50", ["virtio3-req.0", "0-1"]),
+            ("60", ["slow_card, nvme0q0, nvme0q1", ""]),
         ];
         let expected = expected.map(|(number, fields)| (number.to_owned(), fields.map(String::from)));
         assert_eq!(irqs, BTreeMap::from(expected));

@@ -81,6 +81,9 @@ pub struct ProbeMeta {
     pub own_excluded: u64,
     /// Bytes of those.
     pub own_excluded_bytes: u64,
+    /// What else it counted, and the thresholds below which it wrote no rows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, u64>,
 }
 
 /// The clock of a case.
@@ -334,7 +337,7 @@ pub struct SystemMeta {
     pub devices: BTreeMap<String, DeviceMeta>,
     /// Mounts: target -> [source, type, options].
     pub mounts: BTreeMap<String, [String; 3]>,
-    /// Interrupts of block devices: Linux irq number -> [name, smp_affinity_list].
+    /// Interrupts of block devices: Linux irq number -> [handler names, smp_affinity_list].
     pub irqs: BTreeMap<String, [String; 2]>,
     /// Changes noticed at the end of the recording.
     pub changes: Vec<String>,

@@ -1,4 +1,5 @@
-//! Runs the block recorder alone: `rec RAW_DIR [--seconds N] [--ring BYTES] [--join PID]`; ends on SIGINT or SIGTERM.
+//! Runs the recorder alone: `rec RAW_DIR [--seconds N] [--ring BYTES] [--join PID] [--probe NAME,...]`; ends on SIGINT or
+//! SIGTERM.
 use record::{Config, Recorder};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         match name.as_str() {
             "--seconds" => seconds = value.parse()?,
             "--ring" => config.ring_bytes = value.parse()?,
+            "--probe" => config.probes = Some(value.split(',').map(String::from).collect()),
             "--join" => config.join_tgid = Some(value.parse()?),
             _ => return Err(format!("unknown option {name}").into()),
         }

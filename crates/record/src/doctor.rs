@@ -1,7 +1,10 @@
 //! What this host lets us observe.
-use crate::block;
-use crate::host;
+use crate::load::has_tracepoint;
+use crate::probe::Need;
+use crate::registry::{Entry, REGISTRY};
+use crate::{block, host};
 use aya::Btf;
+use std::collections::BTreeSet;
 
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -72,35 +75,43 @@ fn lockdown() -> Check {
     check("kernel lockdown", Verdict::Yes, "does not forbid tracing")
 }
 
+/// Every tracepoint that some probe uses, once: the first probe that wants it speaks for all.
 fn tracepoints(btf: &Btf) -> Vec<Check> {
-    let old_kernel = !block::has_tracepoint(btf, "block_io_start");
-    block::HOOKS
-        .iter()
-        .filter(|(name, _)| match *name {
-            "block_io_start" => !old_kernel,
-            "block_getrq" => old_kernel,
-            _ => true,
-        })
-        .map(|(name, need)| {
-            let what = format!("tracepoint {name}");
-            match (block::has_tracepoint(btf, name), need) {
-                (true, _) => check(&what, Verdict::Yes, "exists"),
-                (false, block::Need::Must) => check(
-                    &what,
-                    Verdict::No,
-                    "missing; whodisk is made for Linux 6.1 and later",
-                ),
-                (false, block::Need::Fact(fact)) => {
-                    check(&what, Verdict::Partly, &format!("missing: no {fact}"))
-                }
-                (false, block::Need::InsteadOfStart) => check(
-                    &what,
-                    Verdict::Partly,
-                    "missing: nobody knows who submitted a request",
-                ),
+    let old_kernel = !has_tracepoint(btf, "block_io_start");
+    let mut seen = BTreeSet::new();
+    let mut checks = Vec::new();
+    for entry in REGISTRY {
+        for (name, need) in entry.hooks {
+            let wanted = match *name {
+                "block_io_start" => !old_kernel,
+                "block_getrq" => old_kernel,
+                _ => true,
+            };
+            if wanted && seen.insert(*name) {
+                checks.push(tracepoint(btf, entry, name, *need));
             }
-        })
-        .collect()
+        }
+    }
+    checks
+}
+
+fn tracepoint(btf: &Btf, entry: &Entry, name: &str, need: Need) -> Check {
+    let what = format!("tracepoint {name}");
+    if has_tracepoint(btf, name) {
+        return check(&what, Verdict::Yes, "exists");
+    }
+    match need {
+        Need::Must if entry.vital => {
+            let detail = "missing; whodisk is made for Linux 6.1 and later";
+            check(&what, Verdict::No, detail)
+        }
+        Need::Must => {
+            let detail = format!("missing: probe {} cannot be used", entry.name);
+            check(&what, Verdict::Partly, &detail)
+        }
+        Need::Fact(fact) => check(&what, Verdict::Partly, &format!("missing: no {fact}")),
+        Need::Alternative => check(&what, Verdict::Yes, "missing; another one takes its place"),
+    }
 }
 
 fn exact_join() -> Check {
@@ -112,5 +123,35 @@ fn exact_join() -> Check {
             let detail = format!("{} of {} kernel functions found", found.len(), wanted.len());
             check(what, Verdict::Yes, &detail)
         }
+    }
+}
+
+/// The kernel's verifier may explain itself at the length of a book; the first and the last words say the most.
+pub fn shortened(text: &str) -> String {
+    const KEEP: usize = 300;
+    let characters: Vec<char> = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if characters.len() <= 2 * KEEP {
+        return characters.into_iter().collect();
+    }
+    let head: String = characters[..KEEP].iter().collect();
+    let tail: String = characters[characters.len() - KEEP..].iter().collect();
+    format!("{head} [...] {tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn long_messages_keep_both_ends() {
+        assert_eq!(shortened("short\nlines"), "short lines");
+        let text = shortened(&format!("begin {} end", "x".repeat(10_000)));
+        assert!(
+            text.len() < 700 && text.starts_with("begin") && text.ends_with("end"),
+            "{text}"
+        );
     }
 }

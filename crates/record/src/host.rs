@@ -47,6 +47,13 @@ pub fn cpus_possible() -> u32 {
     last.map_or(1, |cpu| cpu + 1)
 }
 
+/// Binary logarithm of the bytes in a page.
+pub fn page_shift() -> u32 {
+    // SAFETY: no pointers.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).map_or(12, u64::trailing_zeros)
+}
+
 /// Addresses of kernel functions by name, as far as /proc/kallsyms shows them to us.
 /// A name that several functions share is left out: it would be a guess.
 pub fn kernel_symbols(names: &[&str]) -> BTreeMap<String, u64> {

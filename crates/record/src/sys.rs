@@ -4,6 +4,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_int = 21;
+const BPF_MAP_LOOKUP_BATCH: libc::c_int = 24;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 
@@ -25,6 +27,16 @@ struct MapElement {
     key: u64,
     value: u64,
     flags: u64,
+}
+
+/// A command that writes into its attributes.
+fn bpf_in_out<T>(command: libc::c_int, attributes: &mut T) -> io::Result<()> {
+    // SAFETY: as for `bpf`.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *mut T, size_of::<T>()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<()> {
@@ -60,6 +72,80 @@ fn access_global(command: libc::c_int, map: BorrowedFd<'_>, value: u64) -> io::R
             flags: 0,
         },
     )
+}
+
+/// Takes an element out of a hash map and reads it as it was; false if it is not there.
+pub fn take_element(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
+    let element = MapElement {
+        map_fd: map.as_raw_fd() as u32,
+        pad: 0,
+        key: key.as_ptr() as u64,
+        value: value.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    match bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &element) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Elements that one call of [`read_hash`] to the kernel asks for.
+const BATCH: usize = 4096;
+
+/// Calls `found` with key and value of every element of a hash map. What is added or deleted meanwhile may be seen or
+/// not. Needs Linux 5.6.
+pub fn read_hash(
+    map: BorrowedFd<'_>,
+    key_bytes: usize,
+    value_bytes: usize,
+    mut found: impl FnMut(&[u8], &[u8]),
+) -> io::Result<()> {
+    #[repr(C)]
+    struct Batch {
+        in_batch: u64,
+        out_batch: u64,
+        keys: u64,
+        values: u64,
+        count: u32,
+        map_fd: u32,
+        element_flags: u64,
+        flags: u64,
+    }
+    // The place where a call stopped, in a form that only the kernel knows (of the key's size at most).
+    let mut place = vec![0u8; key_bytes.max(8)];
+    let mut keys = vec![0u8; BATCH * key_bytes];
+    let mut values = vec![0u8; BATCH * value_bytes];
+    let mut first = true;
+    loop {
+        let at = place.as_mut_ptr() as u64;
+        let mut batch = Batch {
+            in_batch: if first { 0 } else { at },
+            out_batch: at,
+            keys: keys.as_mut_ptr() as u64,
+            values: values.as_mut_ptr() as u64,
+            count: BATCH as u32,
+            map_fd: map.as_raw_fd() as u32,
+            element_flags: 0,
+            flags: 0,
+        };
+        let result = bpf_in_out(BPF_MAP_LOOKUP_BATCH, &mut batch);
+        let ended = match &result {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => true,
+            Err(_) => return result,
+            Ok(()) => false,
+        };
+        for index in 0..(batch.count as usize).min(BATCH) {
+            found(
+                &keys[index * key_bytes..][..key_bytes],
+                &values[index * value_bytes..][..value_bytes],
+            );
+        }
+        if ended {
+            return Ok(());
+        }
+        first = false;
+    }
 }
 
 /// Runs a raw tracepoint program once, here and now, with one argument.

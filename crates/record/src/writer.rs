@@ -1,14 +1,13 @@
 //! The thread `whodisk-log`: turns drained records into rows and writes them.
 //!
-//! It is apart from the thread that empties the ring because writing may wait for the very disk that is being
+//! It is apart from the thread that empties the rings because writing may wait for the very disk that is being
 //! observed. What waits for it is bounded; beyond the bound the drain thread drops and counts.
-use crate::block::Drained;
 use crate::error::RecordError;
+use crate::probe::{Batch, Log, Probe};
 use crate::sys;
-use case::raw::{RawRow, RawWriter};
-use case::rows::{BlockMergeRow, BlockRow};
 use case::schema::LossRow;
 use case::CaseError;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,43 +24,46 @@ const THREAD: &str = "whodisk-log";
 const FLUSH_AGE: Duration = Duration::from_millis(600);
 
 enum Message {
-    Records(Drained),
+    Records(usize, Batch),
     Loss(LossRow),
 }
 
-/// What the writer thread did.
+/// What became of one probe's rows.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Requests in `raw/block`.
-    pub rows: u64,
-    /// Bios in `raw/block_merge`.
-    pub merge_rows: u64,
-    /// Requests and bios that carry one of our operations.
-    pub joined: u64,
+    /// Rows in the files, by stream.
+    pub rows: BTreeMap<String, u64>,
     /// Rows that came but are not in the files.
     pub rows_lost: u64,
-    /// What ended the writing early.
-    pub error: Option<CaseError>,
+    /// What only the log knows.
+    pub notes: Vec<(&'static str, u64)>,
 }
+
+/// All of it, by the order of the probes, and what ended the writing early.
+type Outcome = (Vec<Written>, Option<CaseError>);
 
 /// Hands records to the writer thread.
 pub struct Writer {
     sender: Sender<Message>,
-    thread: JoinHandle<Written>,
+    thread: JoinHandle<Outcome>,
     waiting_bytes: Arc<AtomicUsize>,
     waiting_bytes_max: usize,
 }
 
 impl Writer {
-    /// Creates the streams below `raw_dir` and starts the thread.
-    pub fn start(raw_dir: &Path, waiting_bytes_max: usize) -> Result<Writer, RecordError> {
-        let streams = Streams::create(raw_dir)?;
+    /// Creates the streams of all probes below `raw_dir` and starts the thread.
+    pub fn start(
+        raw_dir: &Path,
+        probes: &[(&'static str, Box<dyn Probe>)],
+        waiting_bytes_max: usize,
+    ) -> Result<Writer, RecordError> {
+        let logs = Logs::create(raw_dir, probes)?;
         let (sender, receiver) = channel();
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let waiting = waiting_bytes.clone();
         let thread = std::thread::Builder::new()
             .name(THREAD.into())
-            .spawn(move || streams.run(&receiver, &waiting))
+            .spawn(move || logs.run(&receiver, &waiting))
             .map_err(|error| RecordError::Thread {
                 thread: THREAD,
                 cause: error.to_string(),
@@ -74,15 +76,15 @@ impl Writer {
         })
     }
 
-    /// Queues records; gives them back if too much is waiting already.
-    pub fn send(&self, records: Drained) -> Result<(), Drained> {
-        let bytes = records.bytes();
+    /// Queues records of the probe at `index`; gives them back if too much is waiting already.
+    pub fn send(&self, index: usize, batch: Batch) -> Result<(), Batch> {
+        let bytes = batch.bytes;
         if self.waiting_bytes.load(Ordering::Relaxed) + bytes > self.waiting_bytes_max {
-            return Err(records);
+            return Err(batch);
         }
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         // The thread ends only when this sender is gone.
-        let _ = self.sender.send(Message::Records(records));
+        let _ = self.sender.send(Message::Records(index, batch));
         Ok(())
     }
 
@@ -92,7 +94,7 @@ impl Writer {
     }
 
     /// Waits until everything is written.
-    pub fn finish(self) -> Result<Written, RecordError> {
+    pub fn finish(self) -> Result<Outcome, RecordError> {
         drop(self.sender);
         let panicked = |_| RecordError::Thread {
             thread: THREAD,
@@ -103,133 +105,114 @@ impl Writer {
 }
 
 /// The files and what went into them.
-struct Streams {
-    blocks: RawWriter<BlockRow>,
-    merges: RawWriter<BlockMergeRow>,
+struct Logs {
+    logs: Vec<Box<dyn Log>>,
     losses: File,
     losses_path: PathBuf,
-    rows: Vec<BlockRow>,
-    /// Requests and bios that came.
-    requests: u64,
-    bios: u64,
-    joined: u64,
-    /// The first error and when; from then on nothing is written.
-    failed: Option<(CaseError, u64)>,
+    losses_error: Option<CaseError>,
+    /// When the first error came; from then on nothing is written.
+    failed_at_ns: Option<u64>,
 }
 
-impl Streams {
-    fn create(raw_dir: &Path) -> Result<Streams, CaseError> {
-        let stream = |probe: &str| raw_dir.join(probe).join(format!("{probe}.arrows"));
-        let blocks = RawWriter::create(&stream(BlockRow::PROBE), &[])?;
-        let merges = RawWriter::create(&stream(BlockMergeRow::PROBE), &[])?;
+impl Logs {
+    fn create(raw_dir: &Path, probes: &[(&'static str, Box<dyn Probe>)]) -> Result<Logs, CaseError> {
+        let logs: Result<Vec<_>, _> = probes.iter().map(|(_, probe)| probe.open_log(raw_dir)).collect();
         let losses_path = raw_dir.join("losses.jsonl");
         let losses = File::options()
             .create(true)
             .append(true)
             .open(&losses_path)
             .map_err(|error| CaseError::io(&losses_path, "create", error))?;
-        let (requests, bios, joined, rows, failed) = (0, 0, 0, Vec::new(), None);
-        Ok(Streams {
-            blocks,
-            merges,
+        Ok(Logs {
+            logs: logs?,
             losses,
             losses_path,
-            rows,
-            requests,
-            bios,
-            joined,
-            failed,
+            losses_error: None,
+            failed_at_ns: None,
         })
     }
 
-    fn run(mut self, receiver: &Receiver<Message>, waiting_bytes: &AtomicUsize) -> Written {
+    fn run(mut self, receiver: &Receiver<Message>, waiting_bytes: &AtomicUsize) -> Outcome {
         loop {
             match receiver.recv_timeout(FLUSH_AGE / 2) {
-                Ok(Message::Records(records)) => {
-                    self.write(&records);
-                    waiting_bytes.fetch_sub(records.bytes(), Ordering::Relaxed);
+                Ok(Message::Records(index, batch)) => {
+                    let bytes = batch.bytes;
+                    self.logs[index].write(batch);
+                    waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 }
                 Ok(Message::Loss(loss)) => self.write_loss(&loss),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if self.failed.is_none() {
-                let result = self.flush();
-                self.note(result);
-            }
+            self.flush();
         }
         self.finish()
     }
 
-    fn write(&mut self, records: &Drained) {
-        self.rows.clear();
-        for record in &records.requests {
-            self.requests += 1;
-            self.rows.push(record.row(self.requests));
+    /// Writes out what is old enough. The first error anywhere ends all writing: the case then is whole up to
+    /// one moment.
+    fn flush(&mut self) {
+        if self.failed_at_ns.is_some() {
+            return;
         }
-        self.bios += records.merges.len() as u64;
-        self.joined += records.merges.len() as u64;
-        self.joined += self.rows.iter().filter(|row| row.op_id != 0).count() as u64;
-        if self.failed.is_none() {
-            let result = self.append(records);
-            self.note(result);
+        let mut failed = self.losses_error.is_some();
+        for log in &mut self.logs {
+            for stream in log.streams() {
+                stream.flush(FLUSH_AGE);
+                failed |= stream.has_failed();
+            }
+        }
+        if failed {
+            self.stop();
         }
     }
 
-    fn append(&mut self, records: &Drained) -> Result<(), CaseError> {
-        for record in &records.merges {
-            self.merges.push(&record.row())?;
-        }
-        self.blocks.push_many(&self.rows)
-    }
-
-    /// Merges first: a request in the file then has its merged bios in the file, even after a kill.
-    fn flush(&mut self) -> Result<(), CaseError> {
-        self.merges.flush_if_older_than(FLUSH_AGE)?;
-        self.blocks.flush_if_older_than(FLUSH_AGE)
-    }
-
-    fn note(&mut self, result: Result<(), CaseError>) {
-        if let (Err(error), None) = (result, &self.failed) {
-            self.failed = Some((error, sys::monotonic_ns()));
-        }
+    fn stop(&mut self) {
+        self.failed_at_ns = Some(sys::monotonic_ns());
+        let streams = self.logs.iter_mut().flat_map(|log| log.streams());
+        streams.for_each(|stream| stream.stop());
     }
 
     fn write_loss(&mut self, loss: &LossRow) {
         let line = serde_json::to_string(loss).expect("a loss is plain numbers and text") + "\n";
         if let Err(error) = self.losses.write_all(line.as_bytes()) {
-            let error = CaseError::io(&self.losses_path, "append to", error);
-            self.note(Err(error));
+            self.losses_error = Some(CaseError::io(&self.losses_path, "append to", error));
         }
     }
 
-    fn finish(mut self) -> Written {
-        let result = self.merges.flush().and_then(|()| self.blocks.flush());
-        self.note(result);
-        let (rows, merge_rows) = (self.blocks.rows(), self.merges.rows());
-        let rows_lost = self.requests + self.bios - rows - merge_rows;
-        if let (Some((error, since_ns)), true) = (&self.failed, rows_lost > 0) {
-            let reason = format!("write_failed: {error}");
-            let end_ns = sys::monotonic_ns() as i64;
+    fn finish(mut self) -> Outcome {
+        let (mut all, mut error) = (Vec::new(), None);
+        let mut losses = Vec::new();
+        for log in &mut self.logs {
+            let mut written = Written::default();
+            for stream in log.streams() {
+                let (rows, lost, stream_error) = stream.finish();
+                written.rows.insert(stream.name().to_string(), rows);
+                written.rows_lost += lost;
+                error = error.or(stream_error);
+                if lost > 0 {
+                    losses.push((stream.name(), lost));
+                }
+            }
+            written.notes = log.notes();
+            all.push(written);
+        }
+        let error = error.or(self.losses_error.take());
+        self.declare_unwritten(&losses, error.as_ref());
+        (all, error)
+    }
+
+    fn declare_unwritten(&mut self, losses: &[(&'static str, u64)], error: Option<&CaseError>) {
+        let end_ns = sys::monotonic_ns();
+        let cause = error.map_or(String::new(), |error| format!(": {error}"));
+        for (stream, lost) in losses {
             self.write_loss(&LossRow {
-                probe: BlockRow::PROBE.into(),
-                start_ns: *since_ns as i64,
-                end_ns,
-                lost: Some(rows_lost),
-                reason,
+                probe: stream.to_string(),
+                start_ns: self.failed_at_ns.unwrap_or(end_ns) as i64,
+                end_ns: end_ns as i64,
+                lost: Some(*lost),
+                reason: format!("write_failed{cause}"),
             });
-        }
-        if self.failed.is_none() {
-            let result = self.merges.finish().and_then(|_| self.blocks.finish());
-            self.failed = result.err().map(|error| (error, 0));
-        }
-        let error = self.failed.map(|(error, _)| error);
-        Written {
-            rows,
-            merge_rows,
-            joined: self.joined,
-            rows_lost,
-            error,
         }
     }
 }

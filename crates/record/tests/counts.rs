@@ -47,7 +47,7 @@ fn count_reads_on(device: &LoopDevice, wanted: u64, config: Config, options: &[&
 #[test]
 fn full_speed_on_memory() {
     require_kernel!();
-    count_reads(300_007, Config::default(), &[]);
+    count_reads(300_007, Config::only(&["block"]), &[]);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn four_threads() {
     // io_size is for each job.
     let device = LoopDevice::new(64 * MIB);
     let options = ["--rw=randread", "--thread", "--numjobs=4", &io_size(20_011)];
-    let seen = record_whole(Config::default(), || {
+    let seen = record_whole(Config::only(&["block"]), || {
         fio(&device.path, &options);
     });
     let reads = seen.reads_of_fio(device.device);
@@ -76,7 +76,7 @@ fn every_scheduler() {
             println!("SKIP: scheduler {scheduler}: {error}");
             continue;
         }
-        let seen = count_reads_on(&device, 20_021, Config::default(), &[]);
+        let seen = count_reads_on(&device, 20_021, Config::only(&["block"]), &[]);
         let reads = seen.requests(device.device, REQ_OP_READ);
         let inserted = reads.iter().filter(|row| row.insert_ns > 0).count();
         if scheduler != "none" {
@@ -99,7 +99,7 @@ fn sequential_batches_merge_and_still_count() {
         "--iodepth_batch_complete_min=16",
     ];
     let options = ["--rw=read", &io_size(10_007), batch[0], batch[1], batch[2]];
-    let seen = record_whole(Config::default(), || {
+    let seen = record_whole(Config::only(&["block"]), || {
         fio(&device.path, &options);
     });
     let reads = seen.reads_of_fio(device.device);
@@ -116,7 +116,7 @@ fn large_operations_are_split_and_every_piece_knows_its_queueing() {
     require_kernel!();
     let device = LoopDevice::new(64 * MIB);
     let options = ["--rw=read", "--bs=8m", "--iodepth=2", "--io_size=184m"];
-    let seen = record_whole(Config::default(), || {
+    let seen = record_whole(Config::only(&["block"]), || {
         fio(&device.path, &options);
     });
     let reads = seen.reads_of_fio(device.device);
@@ -140,7 +140,7 @@ fn starved_of_tags_the_queueing_is_still_seen() {
         threads[1],
         threads[2],
     ];
-    let seen = record_whole(Config::default(), || {
+    let seen = record_whole(Config::only(&["block"]), || {
         fio(&device.path, &options);
     });
     let reads = seen.reads_of_fio(device.device);
@@ -167,7 +167,7 @@ fn flushes_are_seen_as_what_they_are() {
     require_kernel!();
     let device = LoopDevice::new(64 * MIB);
     let options = ["--rw=randwrite", "--fsync=1", "--iodepth=1", &io_size(1_009)];
-    let seen = record_whole(Config::default(), || {
+    let seen = record_whole(Config::only(&["block"]), || {
         fio(&device.path, &options);
     });
     let writes = seen.requests(device.device, REQ_OP_WRITE);
@@ -198,7 +198,7 @@ fn writes_with_forced_unit_access_complete_once() {
     require_kernel!();
     let device = LoopDevice::new(64 * MIB);
     let options = ["--rw=randwrite", "--sync=dsync", "--iodepth=8", &io_size(1_013)];
-    let seen = record_whole(Config::default(), || {
+    let seen = record_whole(Config::only(&["block"]), || {
         fio(&device.path, &options);
     });
     let writes = seen.requests(device.device, REQ_OP_WRITE);
@@ -223,7 +223,7 @@ fn buffered_writes_arrive_whole() {
         "conv=fsync",
         "status=none",
     ];
-    let seen = record_whole(Config::default(), || drop(run("dd", &options)));
+    let seen = record_whole(Config::only(&["block"]), || drop(run("dd", &options)));
     let writes = seen.requests(device.device, REQ_OP_WRITE);
     assert_eq!(bytes(&writes), 64 * MIB);
 }
@@ -237,7 +237,9 @@ fn full_speed_on_the_system_disk() {
     run("sync", &[file.to_str().unwrap()]);
     let options = ["--rw=randread", "--thread", "--size=64m", &io_size(1_000_003)];
     let mut pid = 0;
-    let seen = record_whole(Config::default(), || pid = fio(file.to_str().unwrap(), &options));
+    let seen = record_whole(Config::only(&["block"]), || {
+        pid = fio(file.to_str().unwrap(), &options)
+    });
     // fio also reads its own program, with read-ahead or metadata flags.
     let kept = |row: &&case::rows::BlockRow| {
         row.pid == pid && row.cmd_flags & (REQ_OP_MASK | REQ_META | REQ_RAHEAD) == REQ_OP_READ
@@ -252,7 +254,7 @@ fn without_block_io_start_the_start_comes_from_getrq() {
     require_kernel!();
     let config = Config {
         start_at_getrq: true,
-        ..Config::default()
+        ..Config::only(&["block"])
     };
     let seen = count_reads(20_011, config, &[]);
     assert!(seen.summary.attached.iter().any(|name| name == "block_getrq"));
@@ -275,7 +277,7 @@ fn own_requests_are_left_out_and_counted() {
             std::os::unix::fs::FileExt::write_at(file.as_ref().unwrap(), page, index * 4096).unwrap();
         }
     };
-    let seen = record_whole(Config::default(), || {
+    let seen = record_whole(Config::only(&["block"]), || {
         let path = device.path.clone();
         let thread = std::thread::Builder::new().name("whodisk-test".into());
         thread.spawn(move || write(path)).unwrap().join().unwrap();
@@ -291,17 +293,22 @@ fn a_full_disk_ends_the_writing_but_not_the_counting() {
     let small = Mount::new(&["-t", "tmpfs", "-o", "size=300k", "none"]);
     let device = LoopDevice::new(64 * MIB);
     let raw = small.path.join("raw");
-    let running = Recorder::attach(Config::default()).unwrap().start(&raw).unwrap();
+    let running = Recorder::attach(Config::only(&["block"]))
+        .unwrap()
+        .start(&raw)
+        .unwrap();
     fio(&device.path, &["--rw=randread", &io_size(100_003)]);
-    let summary = running.stop().unwrap();
+    let mut whole = running.stop().unwrap();
+    assert!(whole.write_error.is_some());
+    let summary = whole.probes.remove("block").unwrap();
     assert!(
-        summary.received >= 100_003 - summary.requests_merged,
+        summary.received >= 100_003 - summary.count("requests_merged"),
         "{summary:?}"
     );
-    assert!(summary.write_error.is_some());
-    assert_eq!(summary.lost, summary.received - summary.rows, "{summary:?}");
+    let written: u64 = summary.rows.values().sum();
+    assert_eq!(summary.lost, summary.received - written, "{summary:?}");
     let rows: Vec<case::rows::BlockRow> = read(&raw.join("block/block.arrows"));
-    assert_eq!(rows.len() as u64, summary.rows);
+    assert_eq!(rows.len() as u64, summary.rows["block"]);
 }
 
 #[test]
@@ -311,14 +318,14 @@ fn a_ring_too_small_loses_visibly() {
     let folder = folder_on_disk();
     let config = Config {
         ring_bytes: 64 << 10,
-        ..Config::default()
+        ..Config::only(&["block"])
     };
     let running = Recorder::attach(config).unwrap().start(folder.path()).unwrap();
     fio(
         &device.path,
         &["--rw=randread", "--iodepth=64", &io_size(300_007)],
     );
-    let summary = running.stop().unwrap();
+    let summary = running.stop().unwrap().probes.remove("block").unwrap();
     let rows: Vec<case::rows::BlockRow> = read(&folder.path().join("block/block.arrows"));
     let of_device: Vec<_> = rows
         .into_iter()
@@ -390,7 +397,7 @@ fn check_kernel_tracing_is_left_clean(killed: u32) {
         Err(error) => return println!("SKIP: no event tracing to look at: {error}"),
         Ok(left) => assert_eq!(left, 1, "nothing was left: the test shows nothing"),
     }
-    let recorder = Recorder::attach(Config::default()).unwrap();
+    let recorder = Recorder::attach(Config::only(&["block"])).unwrap();
     assert_eq!(ours(killed).unwrap(), 0);
     assert_eq!(ours(std::process::id()).unwrap(), 1);
     drop(recorder);

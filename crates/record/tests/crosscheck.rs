@@ -83,7 +83,7 @@ fn issues_and_completions_agree_with_the_kernels_tracer() {
     let device = LoopDevice::new(512 * MIB);
     let options = ["--rw=randread", "--io_size=40988672"]; // 10,007 * 4 KiB
     let mut text = String::new();
-    let seen = record_whole(Config::default(), || {
+    let seen = record_whole(Config::only(&["block"]), || {
         let tracer = KernelTracer::start(tracefs, device.name());
         fio(&device.path, &options);
         text = std::fs::read_to_string(tracefs.join("trace")).unwrap();

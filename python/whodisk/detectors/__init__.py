@@ -6,11 +6,23 @@ specific ones come first.
 
 from __future__ import annotations
 
-from whodisk.detectors import saturation, stage_blame, submitter_gap
+from whodisk.detectors import (
+    masked_tier,
+    prefetch,
+    saturation,
+    stage_blame,
+    steady_state,
+    submitter_gap,
+    uncached_tail,
+)
 from whodisk.detectors.base import Detector
 
 DETECTORS: tuple[Detector, ...] = (
+    uncached_tail.DETECTOR,
+    prefetch.DETECTOR,
     submitter_gap.DETECTOR,
     stage_blame.DETECTOR,
     saturation.DETECTOR,
+    masked_tier.DETECTOR,
+    steady_state.DETECTOR,
 )

@@ -115,7 +115,7 @@ class Detector:
     """A detector and what it promises."""
 
     name: str
-    #: Columns it cannot do without: `judged.latency_ns` (of the judged layer) or `gaps.duration_ns`.
+    #: Columns it cannot do without: `judged.latency_ns` (of the judged layer), `gaps.duration_ns`; `x or y`.
     needs: tuple[str, ...]
     #: At least one of these stages must have been observed; empty = no such need.
     needs_stages: tuple[str, ...]
@@ -137,9 +137,13 @@ class Detector:
 
 
 def _has(context: Context, need: str) -> bool:
-    table, column = need.split(".")
-    key = f"ops/{context.layer}" if table == "judged" else table
-    return column in context.case.columns.get(key, frozenset())
+    """Whether the case has a column; of `a.x or b.y` either will do."""
+    for choice in need.split(" or "):
+        table, column = choice.split(".")
+        key = f"ops/{context.layer}" if table == "judged" else table
+        if column in context.case.columns.get(key, frozenset()):
+            return True
+    return False
 
 
 def evidence(case: Case, what: str, sql: str) -> Evidence:

@@ -7,9 +7,9 @@ use crate::raw::raw_row;
 /// device: those are in [`CacheWaitRow`]). Pages are the host's, usually 4096 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheReadRow {
-    /// First lookup of the window.
+    /// Begin of the window.
     pub start_ns: u64,
-    /// Last lookup of the window.
+    /// End of the window.
     pub end_ns: u64,
     /// Inode number.
     pub inode: u64,
@@ -154,7 +154,7 @@ pub struct ReadaheadUseRow {
 #[repr(u8)]
 pub enum Writeback {
     /// A thread that dirtied pages was made to pause. `bytes` it had dirtied since its last pause, `rate_bytes_per_s` it
-    /// may dirty, `planned_ns` the pause that was meant.
+    /// may dirty (0: nothing for now).
     Throttled = 0,
     /// A flusher worked on one work item. `bytes` written, `cause`.
     Work = 1,
@@ -172,7 +172,7 @@ pub enum Writeback {
     CommitFlushing = 7,
     /// Part of a commit: the log is written. `transaction`.
     CommitLogging = 8,
-    /// A journal made room by writing back logged blocks. `bytes`, `transaction`.
+    /// A journal made room by writing back logged blocks; only the end is seen. `bytes`, `transaction`.
     Checkpoint = 9,
     /// A thread waited for a metadata buffer that the journal was writing.
     BufferStall = 10,
@@ -250,8 +250,6 @@ pub struct WritebackRow {
     pub transaction: u64,
     /// See `Writeback::Throttled`.
     pub rate_bytes_per_s: u64,
-    /// See `Writeback::Throttled`.
-    pub planned_ns: u64,
     /// Kernel dev_t of the file system or disk; 0 = not observed.
     pub device: u32,
     /// Process: the one that paused, wrote, dirtied, committed or waited.
@@ -325,7 +323,6 @@ raw_row!(WritebackRow, "writeback", {
     bytes: u64,
     transaction: u64,
     rate_bytes_per_s: u64,
-    planned_ns: u64,
     device: u32,
     pid: i32,
     tid: i32,

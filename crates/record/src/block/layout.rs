@@ -1,4 +1,5 @@
 //! Twins of the structs in `block.bpf.c`, byte for byte, and what becomes of them.
+use crate::plain::Plain;
 use case::rows::{BlockMergeRow, BlockRow};
 use std::sync::atomic::AtomicU64;
 
@@ -95,24 +96,14 @@ pub struct Counters {
     pub queue_unseen: u64,
 }
 
-/// Types of plain integers that may be read from any bytes of their size.
-///
-/// # Safety
-/// Implement only for `repr(C)` types whose every bit pattern is valid.
-pub unsafe trait Plain: Copy {}
+// SAFETY: integers and bytes without padding between them.
 unsafe impl Plain for MergeRecord {}
+// SAFETY: as above.
 unsafe impl Plain for Slot {}
+// SAFETY: as above.
 unsafe impl Plain for Unfinished {}
+// SAFETY: as above.
 unsafe impl Plain for Counters {}
-
-/// Reads a value from the begin of `bytes`; `None` if they are too few.
-pub fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
-    if bytes.len() < size_of::<T>() {
-        return None;
-    }
-    // SAFETY: enough bytes, and `Plain` accepts any of them; read_unaligned needs no alignment.
-    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
-}
 
 /// Merge keys have this bit once they are request keys, so they never equal a counted key.
 const MERGED_KEY: u64 = 1 << 63;
@@ -202,6 +193,7 @@ fn errno(status: u8) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plain::read;
 
     #[test]
     fn short_records_are_refused() {

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test binary uses its own part
 use case::raw::{RawReader, RawRow};
 use case::rows::{BlockMergeRow, BlockRow};
-use record::{Config, Recorder, Running, Summary};
+use record::{Config, ProbeSummary, Recorder, Running};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -182,7 +182,9 @@ struct Recording {
 
 /// What a recording has seen.
 pub struct Seen {
-    pub summary: Summary,
+    /// Of the block probe.
+    pub summary: ProbeSummary,
+    pub unseen: Vec<case::meta::Unseen>,
     pub rows: Vec<BlockRow>,
     pub merges: Vec<BlockMergeRow>,
 }
@@ -199,11 +201,12 @@ impl Recording {
 
     /// Ends it and checks what must hold in every recording.
     fn stop(mut self) -> Seen {
-        let summary = self.running.take().unwrap().stop().unwrap();
+        let mut whole = self.running.take().unwrap().stop().unwrap();
+        assert!(whole.write_error.is_none(), "{whole:?}");
+        let summary = whole.probes.remove("block").unwrap();
         let rows: Vec<BlockRow> = read(&self.folder.path().join("block/block.arrows"));
         let merges = read(&self.folder.path().join("block_merge/block_merge.arrows"));
         assert_eq!(summary.received, rows.len() as u64);
-        assert!(summary.write_error.is_none(), "{summary:?}");
         let losses = std::fs::read_to_string(self.folder.path().join("losses.jsonl")).unwrap();
         assert_eq!((losses.as_str(), summary.lost), ("", 0));
         let keys: std::collections::HashSet<u64> = rows.iter().map(|row| row.request_key).collect();
@@ -211,6 +214,7 @@ impl Recording {
         rows.iter().for_each(check_order);
         Seen {
             summary,
+            unseen: whole.unseen,
             rows,
             merges,
         }

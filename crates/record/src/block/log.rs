@@ -1,0 +1,76 @@
+//! Turns drained block records into rows.
+use super::layout::{BlockRecord, MergeRecord};
+use crate::probe::{Batch, Log};
+use crate::streams::{Out, Stream};
+use case::rows::{BlockMergeRow, BlockRow};
+use case::CaseError;
+use std::path::Path;
+
+/// What came out of the rings since the last drain.
+#[derive(Default)]
+pub struct Drained {
+    /// Requests in the order of completion.
+    pub requests: Vec<BlockRecord>,
+    /// Bios beyond the first.
+    pub merges: Vec<MergeRecord>,
+}
+
+impl Drained {
+    /// Memory that the records take.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.requests[..]) + size_of_val(&self.merges[..])
+    }
+
+    /// Requests and bios.
+    pub fn len(&self) -> usize {
+        self.requests.len() + self.merges.len()
+    }
+}
+
+/// The streams `block` and `block_merge`.
+pub struct BlockLog {
+    blocks: Out<BlockRow>,
+    merges: Out<BlockMergeRow>,
+    rows: Vec<BlockRow>,
+    requests: u64,
+    joined: u64,
+}
+
+impl BlockLog {
+    /// Creates both streams.
+    pub fn create(raw_dir: &Path) -> Result<BlockLog, CaseError> {
+        Ok(BlockLog {
+            blocks: Out::create(raw_dir, &[])?,
+            merges: Out::create(raw_dir, &[])?,
+            rows: Vec::new(),
+            requests: 0,
+            joined: 0,
+        })
+    }
+}
+
+impl Log for BlockLog {
+    fn write(&mut self, batch: Batch) {
+        let records: Box<Drained> = batch.data.downcast().expect("the block probe's own records");
+        self.rows.clear();
+        for record in &records.requests {
+            self.requests += 1;
+            self.rows.push(record.row(self.requests));
+        }
+        self.joined += records.merges.len() as u64;
+        self.joined += self.rows.iter().filter(|row| row.op_id != 0).count() as u64;
+        for record in &records.merges {
+            self.merges.push(&record.row());
+        }
+        self.blocks.push_many(&self.rows);
+    }
+
+    /// Merges first: a request in the file then has its merged bios in the file, even after a kill.
+    fn streams(&mut self) -> Vec<&mut dyn Stream> {
+        vec![&mut self.merges, &mut self.blocks]
+    }
+
+    fn notes(&self) -> Vec<(&'static str, u64)> {
+        vec![("joined", self.joined)]
+    }
+}

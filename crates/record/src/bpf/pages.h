@@ -1,0 +1,96 @@
+// Kernel types of files, their pages and the calls of a thread, for the probes of page cache and writeback. The rules of
+// kernel.h hold here, too.
+#pragma once
+#include "kernel.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct super_block {
+	u32 s_dev;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	s64 i_size;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+// The number of pages moved and changed its name: `_folio_nr_pages` until 6.13, `_nr_pages` since.
+struct folio {
+	struct address_space *mapping;
+	unsigned long index;
+	u32 _nr_pages;
+};
+
+struct folio___until_6_13 {
+	u32 _folio_nr_pages;
+};
+
+struct task_io_accounting {
+	u64 syscr; // reads that this thread has ended
+};
+
+struct task_struct___pages {
+	int pid;
+	int tgid;
+	u32 in_iowait : 1;
+	struct task_io_accounting ioac;
+};
+
+// The registers with which a thread entered the kernel.
+struct pt_regs {
+	u64 orig_ax; // x86
+};
+
+struct pt_regs___arm64 {
+	s32 syscallno;
+};
+
+#pragma clang attribute pop
+
+enum pageflags { PG_head = 6 };
+
+// A thread that is not in a system call, but in an exception.
+#define NO_CALL ((s32)-1)
+
+// Number of the system call that a thread is in; NO_CALL in a page fault of user code.
+static __always_inline s32 call_number(struct task_struct *task)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+
+	if (bpf_core_field_exists(regs->orig_ax))
+		return (s32)regs->orig_ax;
+	return ((struct pt_regs___arm64 *)regs)->syscallno;
+}
+
+// Reads that a thread has ended: the same number twice means the same call. Zero where the kernel does not account.
+static __always_inline u64 reads_ended(struct task_struct *task)
+{
+	struct task_struct___pages *of = (void *)task;
+
+	return bpf_core_field_exists(of->ioac) ? of->ioac.syscr : 0;
+}
+
+static __always_inline bool in_iowait(struct task_struct *task)
+{
+	return BPF_CORE_READ_BITFIELD((struct task_struct___pages *)task, in_iowait);
+}
+
+static __always_inline u32 folio_pages(struct folio *folio)
+{
+	u32 head = bpf_core_enum_value(enum pageflags, PG_head);
+	// The flags are a folio's first word, as they are a page's; their type has changed.
+	u64 flags = *(u64 *)folio;
+
+	if (!(flags & (1ull << (head & 63))))
+		return 1;
+	if (bpf_core_field_exists(folio->_nr_pages))
+		return folio->_nr_pages;
+	return ((struct folio___until_6_13 *)folio)->_folio_nr_pages;
+}

@@ -1,0 +1,224 @@
+//! The thread `whodisk-rec`, which empties all probes and keeps the account.
+use crate::error::RecordError;
+use crate::probe::{Counts, Probe};
+use crate::summary::{ProbeSummary, Summary};
+use crate::sys;
+use crate::writer::{Writer, Written};
+use case::schema::LossRow;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Pause between two looks at the rings. No program ever wakes this thread (that costs more than all the
+/// rest); the rings must hold what comes meanwhile.
+const DRAIN_PAUSE: Duration = Duration::from_millis(5);
+
+/// Records are handed to the writer at least this often, and as soon as there are this many.
+const HANDOVER_PAUSE: Duration = Duration::from_millis(250);
+pub const HANDOVER_RECORDS: usize = 4096;
+
+/// How often counters are read: the width of the window that a loss is given.
+const COUNT_PAUSE: Duration = Duration::from_secs(1);
+
+/// One probe at work.
+struct Source {
+    name: &'static str,
+    probe: Box<dyn Probe>,
+    handed_over: Instant,
+    counted: Counts,
+    recursion: BTreeMap<String, u64>,
+    summary: ProbeSummary,
+}
+
+/// State of the drain thread.
+pub struct Drain {
+    sources: Vec<Source>,
+    writer: Writer,
+    /// Events received, by the order of the probes.
+    received: Arc<[AtomicU64]>,
+    counted_at: Instant,
+    counted_at_ns: u64,
+    summary: Summary,
+}
+
+impl Drain {
+    /// Nothing is recorded yet.
+    pub fn new(
+        probes: Vec<(&'static str, Box<dyn Probe>)>,
+        writer: Writer,
+        received: Arc<[AtomicU64]>,
+    ) -> Drain {
+        let source = |(name, probe): (&'static str, Box<dyn Probe>)| Source {
+            name,
+            summary: ProbeSummary {
+                attached: probe.attached().to_vec(),
+                ..ProbeSummary::default()
+            },
+            probe,
+            handed_over: Instant::now(),
+            counted: Counts::default(),
+            recursion: BTreeMap::new(),
+        };
+        Drain {
+            sources: probes.into_iter().map(source).collect(),
+            writer,
+            received,
+            counted_at: Instant::now(),
+            counted_at_ns: 0,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Begins to record.
+    pub fn begin(&mut self) -> Result<(), RecordError> {
+        self.summary.begin_ns = sys::monotonic_ns();
+        for source in &mut self.sources {
+            source.probe.set_recording(true)?;
+        }
+        self.counted_at = Instant::now();
+        self.counted_at_ns = self.summary.begin_ns;
+        Ok(())
+    }
+
+    /// Drains until `stop`, and gives the account.
+    pub fn run(mut self, stop: &AtomicBool) -> Result<Summary, RecordError> {
+        while !stop.load(Ordering::Acquire) {
+            std::thread::sleep(DRAIN_PAUSE);
+            self.drain();
+            if self.counted_at.elapsed() >= COUNT_PAUSE {
+                self.look_after()?;
+                self.count()?;
+            }
+        }
+        self.end()
+    }
+
+    fn look_after(&mut self) -> Result<(), RecordError> {
+        let mut probes = self.sources.iter_mut().map(|source| &mut source.probe);
+        probes.try_for_each(|probe| probe.look_after())
+    }
+
+    fn drain(&mut self) {
+        for index in 0..self.sources.len() {
+            let source = &mut self.sources[index];
+            let events = source.probe.drain();
+            if events > 0 {
+                self.received[index].fetch_add(events, Ordering::Relaxed);
+            }
+            let full = source.probe.waiting() >= HANDOVER_RECORDS;
+            if full || source.handed_over.elapsed() >= HANDOVER_PAUSE {
+                self.hand_over(index);
+            }
+        }
+    }
+
+    fn hand_over(&mut self, index: usize) {
+        let source = &mut self.sources[index];
+        source.handed_over = Instant::now();
+        let Some(batch) = source.probe.take() else { return };
+        if let Err(refused) = self.writer.send(index, batch) {
+            let now_ns = sys::monotonic_ns();
+            let start_ns = now_ns - HANDOVER_PAUSE.as_nanos() as u64;
+            self.lose(index, "writer_behind", None, (start_ns, now_ns), refused.records);
+        }
+    }
+
+    fn lose(&mut self, index: usize, reason: &str, program: Option<&str>, window: (u64, u64), lost: u64) {
+        if lost == 0 {
+            return;
+        }
+        let source = &mut self.sources[index];
+        source.summary.lost += lost;
+        let probe = match program {
+            Some(program) => format!("{}/{program}", source.name),
+            None => source.name.to_string(),
+        };
+        self.writer.send_loss(LossRow {
+            probe,
+            start_ns: window.0 as i64,
+            end_ns: window.1 as i64,
+            lost: Some(lost),
+            reason: reason.into(),
+        });
+    }
+
+    /// Reads all counters and turns what grew into losses of the time since the last look.
+    fn count(&mut self) -> Result<(), RecordError> {
+        let now_ns = sys::monotonic_ns();
+        let window = (self.counted_at_ns, now_ns);
+        for index in 0..self.sources.len() {
+            let source = &mut self.sources[index];
+            let counts = source.probe.counts()?;
+            let before = std::mem::replace(&mut source.counted, counts.clone());
+            for (place, (reason, lost)) in counts.lost.iter().enumerate() {
+                // The order of a probe's reasons never changes.
+                let then = before.lost.get(place).map_or(0, |(_, lost)| *lost);
+                self.lose(index, reason, None, window, lost.saturating_sub(then));
+            }
+            self.count_programs(index, window);
+        }
+        self.counted_at = Instant::now();
+        self.counted_at_ns = now_ns;
+        Ok(())
+    }
+
+    fn count_programs(&mut self, index: usize, window: (u64, u64)) {
+        for (name, program) in self.sources[index].probe.program_counts() {
+            let source = &mut self.sources[index];
+            let misses = program.recursion_misses;
+            let then = source.recursion.insert(name.clone(), misses).unwrap_or(0);
+            let runs = (program.runs, program.run_time_ns);
+            let key = format!("{}/{name}", source.name);
+            self.summary.program_runs.insert(key, runs);
+            self.lose(index, "recursion", Some(&name), window, misses - then);
+        }
+    }
+
+    /// Stops all programs at one moment, then drains: nothing can come after the last look.
+    fn end(mut self) -> Result<Summary, RecordError> {
+        self.look_after()?;
+        for source in &mut self.sources {
+            source.probe.set_recording(false)?;
+        }
+        self.summary.end_ns = sys::monotonic_ns();
+        for source in &mut self.sources {
+            source.probe.detach();
+        }
+        // A program that was running on another CPU when it was detached ends within microseconds.
+        std::thread::sleep(DRAIN_PAUSE);
+        self.drain();
+        self.count()?;
+        for index in 0..self.sources.len() {
+            let source = &mut self.sources[index];
+            let finished = source.probe.finish(self.summary.end_ns)?;
+            source.summary.open = finished.open;
+            self.received[index].fetch_add(finished.events, Ordering::Relaxed);
+            self.hand_over(index);
+        }
+        let (written, write_error) = self.writer.finish()?;
+        self.summary.write_error = write_error;
+        let received = self.received.iter().map(|count| count.load(Ordering::Relaxed));
+        let parts = self.sources.into_iter().zip(received).zip(written);
+        self.summary.probes = parts
+            .map(|((source, received), written)| {
+                (source.name.to_string(), account(source, received, written))
+            })
+            .collect();
+        Ok(self.summary)
+    }
+}
+
+fn account(source: Source, received: u64, written: Written) -> ProbeSummary {
+    let notes = source.counted.notes.iter().chain(&written.notes);
+    ProbeSummary {
+        received,
+        lost: source.summary.lost + written.rows_lost,
+        own_excluded: source.counted.own_excluded,
+        own_excluded_bytes: source.counted.own_excluded_bytes,
+        recursion_misses: source.recursion.values().sum(),
+        counts: notes.map(|(name, count)| (name.to_string(), *count)).collect(),
+        rows: written.rows,
+        ..source.summary
+    }
+}

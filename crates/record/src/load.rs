@@ -1,0 +1,225 @@
+//! Loading kernel programs and attaching them: what all probes with a BPF object share.
+use crate::error::RecordError;
+use crate::probe::{Hooks, Need};
+use crate::recorder::Config;
+use crate::{host, sys};
+use aya::maps::{Map, MapData, RingBuf};
+use aya::programs::{tp_btf::BtfTracePointLink, BtfTracePoint};
+use aya::{Btf, Ebpf, EbpfLoader};
+use case::meta::Unseen;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+
+/// What a probe may use to attach itself.
+pub struct Context<'a> {
+    /// What was asked for.
+    pub config: &'a Config,
+    btf: OnceCell<Btf>,
+}
+
+impl<'a> Context<'a> {
+    /// Nothing is looked at before a probe asks.
+    pub fn new(config: &'a Config) -> Context<'a> {
+        let btf = OnceCell::new();
+        Context { config, btf }
+    }
+
+    /// The kernel's type information, read once for all probes (it takes about 0.15 s). Error: this host does not
+    /// let us load programs at all.
+    pub fn btf(&self) -> Result<&Btf, RecordError> {
+        if let Some(btf) = self.btf.get() {
+            return Ok(btf);
+        }
+        host::may_load_tracing().map_err(|found| RecordError::NotPrivileged { found })?;
+        if host::locked_down() {
+            return Err(RecordError::Lockdown);
+        }
+        let btf = Btf::from_sys_fs().map_err(|error| RecordError::NoBtf {
+            found: error.to_string(),
+        })?;
+        Ok(self.btf.get_or_init(|| btf))
+    }
+}
+
+/// A loaded object and what it is attached to.
+pub struct Kernel {
+    /// The object.
+    pub ebpf: Ebpf,
+    object: &'static str,
+    links: Vec<BtfTracePointLink>,
+    /// Tracepoints it is attached to.
+    pub attached: Vec<String>,
+    /// Facts that this host does not let us see.
+    pub unseen: Vec<Unseen>,
+}
+
+impl Kernel {
+    /// Loads an object; `object` is its name in errors.
+    pub fn load(
+        object: &'static str,
+        bytes: &[u8],
+        loader: &mut EbpfLoader<'_>,
+    ) -> Result<Kernel, RecordError> {
+        let ebpf = loader.load(bytes).map_err(|error| refused(object, &error))?;
+        Ok(Kernel {
+            ebpf,
+            object,
+            links: Vec::new(),
+            attached: Vec::new(),
+            unseen: Vec::new(),
+        })
+    }
+
+    /// Attaches those of the hooks that are wanted.
+    pub fn attach(
+        &mut self,
+        btf: &Btf,
+        hooks: Hooks,
+        wanted: impl Fn(&str, Need) -> bool,
+    ) -> Result<(), RecordError> {
+        for (tracepoint, need) in hooks {
+            if wanted(tracepoint, *need) {
+                self.attach_hook(btf, tracepoint, *need)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn attach_hook(&mut self, btf: &Btf, tracepoint: &str, need: Need) -> Result<(), RecordError> {
+        let cause = match try_attach(&mut self.ebpf, btf, tracepoint) {
+            Ok(link) => {
+                self.links.push(link);
+                self.attached.push(tracepoint.to_string());
+                return Ok(());
+            }
+            Err(cause) => cause,
+        };
+        match need {
+            Need::Alternative => {}
+            Need::Fact(what) => self.miss(
+                what,
+                &format!("kernel tracepoint {tracepoint} cannot be used: {cause}"),
+            ),
+            Need::Must => {
+                let hint = "whodisk is made for Linux 6.1 and later".into();
+                return Err(RecordError::Hook {
+                    tracepoint: tracepoint.into(),
+                    cause,
+                    hint,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a fact that this host does not let us see.
+    pub fn miss(&mut self, what: &str, because: &str) {
+        let known = self.unseen.iter().any(|unseen| unseen.what == what);
+        if !known {
+            self.unseen.push(Unseen {
+                what: what.into(),
+                because: because.into(),
+            });
+        }
+    }
+
+    /// Sets `recording`, the variable that all programs look at first.
+    pub fn set_recording(&self, on: bool) -> Result<(), RecordError> {
+        let value = u32::from(on).to_ne_bytes();
+        sys::write_global(self.array(".data.control")?.fd().as_fd(), &value)
+            .map_err(|error| refused("control variable", &error))
+    }
+
+    /// Reads the section `.bss.counters` into `values`, which must have its length.
+    pub fn read_counters(&self, values: &mut [u8]) -> Result<(), RecordError> {
+        sys::read_global(self.array(".bss.counters")?.fd().as_fd(), values)
+            .map_err(|error| refused("counters", &error))
+    }
+
+    /// `recursion_misses` and, while kernel.bpf_stats_enabled is 1, run times, by tracepoint.
+    pub fn program_counts(&self) -> BTreeMap<String, sys::ProgramCounts> {
+        let count = |name: &String| {
+            let fd = self.ebpf.program(name)?.fd().ok()?;
+            Some((name.clone(), sys::program_counts(fd.as_fd()).ok()?))
+        };
+        self.attached.iter().filter_map(count).collect()
+    }
+
+    /// Detaches every program; maps stay readable.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// A map of the object.
+    pub fn map(&self, name: &str) -> Result<&Map, RecordError> {
+        self.ebpf.map(name).ok_or_else(|| self.missing(name))
+    }
+
+    /// A map of the object that is an array.
+    pub fn array(&self, name: &str) -> Result<&MapData, RecordError> {
+        match self.map(name)? {
+            Map::Array(data) => Ok(data),
+            _ => Err(self.missing(name)),
+        }
+    }
+
+    /// Takes a ring buffer out of the object, to read it.
+    pub fn take_ring(&mut self, name: &str) -> Result<RingBuf<MapData>, RecordError> {
+        let map = self.ebpf.take_map(name).ok_or_else(|| self.missing(name))?;
+        RingBuf::try_from(map).map_err(|error| refused(name, &error))
+    }
+
+    /// The error that a map or program is not in the object.
+    pub fn missing(&self, name: &str) -> RecordError {
+        RecordError::Load {
+            what: "object".into(),
+            cause: format!("{name} is not in {}.bpf.o", self.object),
+            hint: "run make bpf".into(),
+        }
+    }
+}
+
+/// Whether this kernel has a tracepoint that a BTF program can attach to.
+pub fn has_tracepoint(btf: &Btf, name: &str) -> bool {
+    let kind = aya_obj::btf::BtfKind::Typedef;
+    btf.id_by_type_name_kind(&format!("btf_trace_{name}"), kind)
+        .is_ok()
+}
+
+fn try_attach(ebpf: &mut Ebpf, btf: &Btf, tracepoint: &str) -> Result<BtfTracePointLink, String> {
+    let program = ebpf
+        .program_mut(tracepoint)
+        .ok_or("the object has no such program")?;
+    let program: &mut BtfTracePoint = program.try_into().map_err(|error| whole(&error))?;
+    program.load(tracepoint, btf).map_err(|error| whole(&error))?;
+    let id = program.attach().map_err(|error| whole(&error))?;
+    let link = program.take_link(id).map_err(|error| whole(&error))?;
+    Ok(link)
+}
+
+/// An error with its causes, on one line.
+pub fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text.replace('\n', " ")
+}
+
+/// The error that the kernel refused a part of ours.
+pub fn refused(what: &str, error: &dyn std::error::Error) -> RecordError {
+    refused_text(what, whole(error))
+}
+
+/// The same with the cause in words.
+pub fn refused_text(what: &str, cause: String) -> RecordError {
+    let hint = "whodisk is made for Linux 6.1 and later; free memory if it says so".into();
+    RecordError::Load {
+        what: what.into(),
+        cause,
+        hint,
+    }
+}

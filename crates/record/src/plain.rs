@@ -1,0 +1,22 @@
+//! Values read from bytes that the kernel wrote.
+
+/// Types of plain integers that may be read from any bytes of their size.
+///
+/// # Safety
+/// Implement only for `repr(C)` types whose every bit pattern is valid.
+pub unsafe trait Plain: Copy {}
+
+/// Reads a value from the begin of `bytes`; `None` if they are too few.
+pub fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
+    if bytes.len() < size_of::<T>() {
+        return None;
+    }
+    // SAFETY: enough bytes, and `Plain` accepts any of them; read_unaligned needs no alignment.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// The bytes of a value, as the kernel would write them. `T` must have no gaps between its fields.
+pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: `Plain` types are integers, and these have no gaps; the slice lives as long as the value.
+    unsafe { std::slice::from_raw_parts((value as *const T).cast(), size_of::<T>()) }
+}

@@ -1,0 +1,120 @@
+//! What every probe offers the recorder. A probe is a folder with its kernel program (if it has one), its wiring,
+//! and one line in [`crate::registry`].
+//!
+//! Two threads use it: `whodisk-rec` empties the probes and reads their counters ([`Probe`]); `whodisk-log` turns what
+//! was emptied into rows ([`Log`]), since writing may wait for the very disk that is observed.
+use crate::error::RecordError;
+use crate::streams::Stream;
+use crate::sys::ProgramCounts;
+use case::meta::Unseen;
+use case::CaseError;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Why a probe wants a tracepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Without it the probe is of no use.
+    Must,
+    /// Without it a fact is missing; the text names the fact.
+    Fact(&'static str),
+    /// Without it nothing is missing: the probe has another way (an older or newer kernel's).
+    Alternative,
+}
+
+/// Tracepoints in the order of attaching, ends before begins, so that nothing can begin seen and end unseen. A program
+/// has the name of its tracepoint.
+pub type Hooks = &'static [(&'static str, Need)];
+
+/// Records on their way from a probe to its log.
+pub struct Batch {
+    /// How many.
+    pub records: u64,
+    /// Memory that they take.
+    pub bytes: usize,
+    /// Whatever probe and log agree on.
+    pub data: Box<dyn Any + Send>,
+}
+
+/// A probe's counters since it was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Events that will be in no row, by reason (`ring_full`, `map_full`, ...). A reason may stand twice.
+    pub lost: Vec<(&'static str, u64)>,
+    /// The recorder's own operations, left out.
+    pub own_excluded: u64,
+    /// Bytes of those.
+    pub own_excluded_bytes: u64,
+    /// What else is worth knowing: thresholds, and how many events they left out. Goes into `case.json`.
+    pub notes: Vec<(&'static str, u64)>,
+}
+
+/// What a probe added at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Finished {
+    /// Events.
+    pub events: u64,
+    /// Of those, still open.
+    pub open: u64,
+}
+
+/// A probe that is attached. Nothing is recorded before [`Probe::set_recording`].
+pub trait Probe: Send {
+    /// Kernel hooks, or files, that it listens to.
+    fn attached(&self) -> &[String];
+
+    /// Facts that this host does not let it see.
+    fn unseen(&self) -> &[Unseen];
+
+    /// Creates its streams below `raw_dir`.
+    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError>;
+
+    /// Begins or ends the recording, for all its programs at once.
+    fn set_recording(&mut self, on: bool) -> Result<(), RecordError>;
+
+    /// Moves out of the kernel what waits there; returns the number of events. Called every 5 ms: it must be cheap
+    /// when nothing waits.
+    fn drain(&mut self) -> u64;
+
+    /// Records drained and not yet taken.
+    fn waiting(&self) -> usize;
+
+    /// Gives away the drained records; `None` if there are none.
+    fn take(&mut self) -> Option<Batch>;
+
+    /// What is to be done about once a second, and before the recording ends.
+    fn look_after(&mut self) -> Result<(), RecordError> {
+        Ok(())
+    }
+
+    /// Its counters.
+    fn counts(&mut self) -> Result<Counts, RecordError>;
+
+    /// The kernel's account of its programs, by name.
+    fn program_counts(&self) -> BTreeMap<String, ProgramCounts> {
+        BTreeMap::new()
+    }
+
+    /// Detaches everything; rings, maps and counters stay readable.
+    fn detach(&mut self);
+
+    /// After the last drain: adds records of what is still open at `end_ns` to those drained.
+    fn finish(&mut self, _end_ns: u64) -> Result<Finished, RecordError> {
+        Ok(Finished::default())
+    }
+}
+
+/// Turns a probe's records into rows of its streams.
+pub trait Log: Send {
+    /// Appends what the records say. Streams count what they cannot write, so this has no error.
+    fn write(&mut self, batch: Batch);
+
+    /// Its streams, in the order in which they must reach the disk.
+    fn streams(&mut self) -> Vec<&mut dyn Stream>;
+
+    /// Counts that are known only here; go into `case.json`.
+    fn notes(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}

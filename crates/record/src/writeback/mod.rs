@@ -1,0 +1,198 @@
+//! The writeback probe: dirty throttling, flushers, who dirtied what they write, journals, and writeback throttling.
+//!
+//! All go into one stream, `writeback`: a row is an interval or a moment of some kind (`case::rows::Writeback`).
+//!
+//! Throttled threads and waits for pages are those of the scope. Whatever flushers, journals and other callers of fsync
+//! do is recorded whoever asked for it, and so is who dirtied a file: a neighbour on the same file system may be to blame.
+mod layout;
+
+use crate::error::RecordError;
+use crate::load::{refused, Context, Kernel};
+use crate::plain::{bytes_of, read};
+use crate::probe::{Batch, Hooks, Log, Need, Probe};
+use crate::ring_probe::{Counter, Design, Records, RingProbe, Settings};
+use crate::streams::{Out, Stream};
+use crate::{host, sys};
+use aya::include_bytes_aligned;
+use aya::maps::Map;
+use aya::Btf;
+use case::rows::WritebackRow;
+use case::CaseError;
+use layout::{Dirtied, InodeKey, Record};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+const THROTTLED: Need = Need::Fact("pauses of threads that dirty pages");
+const FLUSHERS: Need = Need::Fact("what flushers write back, and when");
+const JOURNAL: Need = Need::Fact("commits of jbd2 journals (ext4), unless jbd2 is built into the kernel");
+const EXT4: Need = Need::Fact("which transaction an fsync waits for, unless ext4 is built into the kernel");
+const XFS: Need = Need::Fact("waits for the log of xfs, unless xfs is built into the kernel");
+const BTRFS: Need = Need::Fact("commits of btrfs, unless btrfs is built into the kernel");
+const WBT: Need = Need::Fact("writeback throttling of devices (wbt)");
+
+/// Tracepoints; see [`Hooks`].
+pub const HOOKS: Hooks = &[
+    ("writeback_single_inode", FLUSHERS),
+    ("writeback_single_inode_start", FLUSHERS),
+    ("writeback_written", FLUSHERS),
+    ("writeback_start", FLUSHERS),
+    ("writeback_dirty_folio", Need::Must),
+    (
+        "folio_wait_writeback",
+        Need::Fact("waits for pages under writeback"),
+    ),
+    ("balance_dirty_pages", THROTTLED),
+    ("sched_switch", THROTTLED),
+    ("jbd2_end_commit", JOURNAL),
+    ("jbd2_run_stats", JOURNAL),
+    ("jbd2_commit_logging", JOURNAL),
+    ("jbd2_commit_flushing", JOURNAL),
+    ("jbd2_commit_locking", JOURNAL),
+    ("jbd2_start_commit", JOURNAL),
+    ("jbd2_checkpoint_stats", JOURNAL),
+    ("jbd2_lock_buffer_stall", JOURNAL),
+    ("ext4_sync_file_exit", EXT4),
+    ("ext4_sync_file_enter", EXT4),
+    ("xfs_log_grant_wake", XFS),
+    ("xfs_log_grant_sleep", XFS),
+    ("xfs_log_force", XFS),
+    ("xfs_file_fsync", XFS),
+    ("btrfs_transaction_commit", BTRFS),
+    ("btrfs_sync_file", BTRFS),
+    ("wbt_lat", WBT),
+    ("wbt_step", WBT),
+    (SCOPE_HOOK, Need::Alternative),
+];
+
+/// Follows the observed command's descendants.
+const SCOPE_HOOK: &str = "sched_process_fork";
+
+/// Attaches it.
+pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
+    let design = WritebackProbe {
+        limited: context.config.command_pid.is_some(),
+        seen: HashMap::new(),
+    };
+    RingProbe::attach(design, context)
+}
+
+/// The probe's side in user space: once a second it looks at inodes that were dirtied.
+struct WritebackProbe {
+    /// Whether only pauses of a command and its descendants are recorded.
+    limited: bool,
+    /// When inodes had been dirtied last, at the last look.
+    seen: HashMap<InodeKey, u64>,
+}
+
+impl Design for WritebackProbe {
+    const NAME: &'static str = "writeback";
+    const HOOKS: Hooks = HOOKS;
+    const COUNTERS: &'static [Counter] = &[
+        Counter::Lost("ring_full"),
+        Counter::Lost("inodes_full"),
+        Counter::Lost("tasks_full"),
+        Counter::Lost("scope_full"),
+        Counter::Own,
+        Counter::OwnBytes,
+    ];
+
+    fn object() -> &'static [u8] {
+        include_bytes_aligned!("writeback.bpf.o")
+    }
+
+    fn settings(&self, context: &Context<'_>) -> Settings {
+        let root = context.config.command_pid.unwrap_or(0);
+        Settings::default()
+            .global("page_shift", host::page_shift().to_ne_bytes())
+            .global("scope_root", root.to_ne_bytes())
+    }
+
+    fn wanted(&self, _btf: &Btf, tracepoint: &str, _need: Need) -> bool {
+        tracepoint != SCOPE_HOOK || self.limited
+    }
+
+    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError> {
+        Ok(Box::new(WritebackLog {
+            rows: Out::create(raw_dir, &[])?,
+        }))
+    }
+
+    /// Inodes that an fsync wrote back, or nobody yet, are told of once nobody dirties them any more.
+    fn look_after(&mut self, kernel: &mut Kernel, records: &mut Records) -> Result<(), RecordError> {
+        let mut idle = Vec::new();
+        let mut seen = HashMap::new();
+        each_inode(kernel, |key, dirtied| {
+            if self.seen.get(&key) == Some(&dirtied.last_ns) {
+                idle.push(key);
+            } else {
+                seen.insert(key, dirtied.last_ns);
+            }
+        })?;
+        self.seen = seen;
+        for key in idle {
+            let mut value = [0; size_of::<Dirtied>()];
+            let there = sys::take_element(map(kernel)?, bytes_of(&key), &mut value);
+            if there.map_err(|error| refused("map dirtied", &error))? {
+                push(records, key, &value);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(
+        &mut self,
+        kernel: &mut Kernel,
+        records: &mut Records,
+        _end_ns: u64,
+    ) -> Result<(), RecordError> {
+        each_inode(kernel, |key, dirtied| {
+            push(records, key, bytes_of(&dirtied));
+        })
+    }
+}
+
+fn push(records: &mut Records, key: InodeKey, dirtied: &[u8]) {
+    let dirtied: Option<Dirtied> = read(dirtied);
+    for record in dirtied.iter().flat_map(|dirtied| dirtied.records(key)) {
+        records.push_plain(&record);
+    }
+}
+
+fn map(kernel: &Kernel) -> Result<BorrowedFd<'_>, RecordError> {
+    match kernel.map("dirtied")? {
+        Map::HashMap(data) => Ok(data.fd().as_fd()),
+        _ => Err(kernel.missing("dirtied")),
+    }
+}
+
+fn each_inode(kernel: &Kernel, mut found: impl FnMut(InodeKey, Dirtied)) -> Result<(), RecordError> {
+    sys::read_hash(
+        map(kernel)?,
+        size_of::<InodeKey>(),
+        size_of::<Dirtied>(),
+        |key, dirtied| {
+            if let (Some(key), Some(dirtied)) = (read(key), read(dirtied)) {
+                found(key, dirtied);
+            }
+        },
+    )
+    .map_err(|error| refused("map dirtied", &error))
+}
+
+/// The stream.
+struct WritebackLog {
+    rows: Out<WritebackRow>,
+}
+
+impl Log for WritebackLog {
+    fn write(&mut self, batch: Batch) {
+        for record in Records::of(batch).iter().filter_map(read::<Record>) {
+            self.rows.push(&record.row());
+        }
+    }
+
+    fn streams(&mut self) -> Vec<&mut dyn Stream> {
+        vec![&mut self.rows]
+    }
+}

@@ -1,0 +1,250 @@
+"""Reads whose same part misses the cache each time: requests larger than what is fetched ahead for them.
+
+A prefetcher that fetches a fixed amount per request is outrun for ever by requests a little larger than that: each one
+leaves the same tail uncached, and waits for it by itself, behind the fetch it started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats as distributions
+
+from whodisk import words
+from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence
+from whodisk.findings import Culprit, Effect
+from whodisk.stats import Bools, bootstrap_sum, episodes
+
+#: Positions at which a miss could begin are this far apart: a page.
+PAGE_BYTES = 4096
+#: A part counts as "each time" if at least this part of the reads of that size wait for it.
+EACH_TIME = 0.8
+#: Fewer reads of a size say nothing.
+READS_MIN = 30
+#: A tail is the smaller part of its request.
+TAIL_PART_MAX = 0.5
+#: Smallest effect: part of all time in reads.
+SHARE_MIN = 0.05
+
+
+@dataclass(frozen=True)
+class Tail:
+    """One part of the requests of one size that is waited for by itself."""
+
+    read_bytes: int
+    at_bytes: int
+    size_bytes: int
+    #: Reads of this size, and those of them that waited for this part.
+    reads: int
+    waited: int
+    wait_ns: float
+    #: Waits for parts of reads of this size, wherever they began.
+    misses: int
+    tiers: str
+
+    @property
+    def cached_bytes(self) -> int:
+        """What came before the tail."""
+        return self.at_bytes
+
+
+def tails_sql() -> str:
+    """Waits of reads by their place inside the request, per request size."""
+    return """SELECT r.size_bytes AS read_bytes, c.offset_bytes - r.offset_bytes AS at_bytes, c.size_bytes,
+  count(DISTINCT c.op_id) AS waited, sum(c.wait_ns) AS wait_ns, string_agg(DISTINCT c.tier, ' and ' ORDER BY c.tier) AS tiers
+FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
+WHERE r.op = 'read' AND c.wait_ns > 0 AND c.offset_bytes IS NOT NULL AND r.offset_bytes IS NOT NULL
+GROUP BY 1, 2, 3 ORDER BY 5 DESC, 1, 2, 3 LIMIT 10000"""
+
+
+def reads_sql() -> str:
+    """Reads that the cache table speaks of, per request size."""
+    return """SELECT r.size_bytes AS read_bytes, count(*) AS reads, sum(r.latency_ns) AS latency_ns
+FROM measured AS r WHERE r.op = 'read' AND r.op_id IN (SELECT op_id FROM cache) GROUP BY 1 ORDER BY 2 DESC, 1"""
+
+
+def run(context: Context) -> Result:
+    """One candidate for the part of one request size that costs most."""
+    result = Result()
+    sizes = context.case.arrays(reads_sql())
+    found = context.case.arrays(tails_sql())
+    if not len(sizes["reads"]) or not len(found["waited"]):
+        return result
+    total_ns = float(sizes["latency_ns"].sum())
+    tail = _worst(sizes, found)
+    if tail is not None and total_ns > 0:
+        result.candidates.append(_candidate(context, tail, total_ns))
+    return result
+
+
+def _worst(sizes: dict[str, Any], found: dict[str, Any]) -> Tail | None:
+    """The tail with most waiting among those that are missed each time."""
+    reads_of = {int(size): int(n) for size, n in zip(sizes["read_bytes"], sizes["reads"], strict=True)}
+    misses_of: dict[int, int] = {}
+    for size, waited in zip(found["read_bytes"], found["waited"], strict=True):
+        misses_of[int(size)] = misses_of.get(int(size), 0) + int(waited)
+    best: Tail | None = None
+    for row in range(len(found["waited"])):
+        size = int(found["read_bytes"][row])
+        tail = Tail(
+            read_bytes=size,
+            at_bytes=int(found["at_bytes"][row]),
+            size_bytes=int(found["size_bytes"][row]),
+            reads=reads_of.get(size, 0),
+            waited=int(found["waited"][row]),
+            wait_ns=float(found["wait_ns"][row]),
+            misses=misses_of[size],
+            tiers=str(found["tiers"][row]),
+        )
+        is_tail = tail.at_bytes > 0 and tail.size_bytes <= TAIL_PART_MAX * size
+        each_time = tail.reads >= READS_MIN and tail.waited >= EACH_TIME * tail.reads
+        if is_tail and each_time and (best is None or tail.wait_ns > best.wait_ns):
+            best = tail
+    return best
+
+
+def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
+    waits = context.case.arrays(_waits_sql(tail))
+    numbers = episodes(waits["start_ns"].astype(np.int64), waits["end_ns"].astype(np.int64))
+    per_episode = np.bincount(numbers, waits["wait_ns"].astype(np.float64)) / total_ns
+    low, high = bootstrap_sum(per_episode)
+    share = tail.wait_ns / total_ns
+    wait_median = float(np.median(waits["wait_ns"]))
+    claim = (
+        f"{words.percent(tail.waited / tail.reads)} of {words.things(tail.reads, 'read')} of {_bytes(tail.read_bytes)} "
+        f"waited by itself for the same part: the {words.size(tail.size_bytes)} behind its first "
+        f"{words.size(tail.cached_bytes)}, {words.duration(wait_median)} each (from {tail.tiers}); "
+        f"{words.percent(share)} of the time in reads. {_prefetching(context)}"
+    )
+    return Candidate(
+        culprit=Culprit("request_shape", f"read of {tail.read_bytes} bytes", _because(context, tail)),
+        claim=claim.strip(),
+        baseline="the other parts of the same reads",
+        effect=Effect("part of the time in reads", share, "1", low, min(1.0, high)),
+        share_of_excess=min(1.0, share),
+        share_of_latency=min(1.0, share),
+        p_value=_p_value(tail, len(per_episode)),
+        episodes=len(per_episode),
+        evidence=[
+            evidence(
+                context.case, "waits by their place inside the request", tails_sql().replace("10000", "10")
+            ),
+            evidence(context.case, "reads by size", reads_sql()),
+            evidence(
+                context.case, "which tier served what, and how long it was waited for", _tiers_sql(tail)
+            ),
+        ],
+        refute=f"Repeat with reads of {words.size(tail.cached_bytes)} or less, everything else unchanged: if they take as "
+        "long per byte, the size is not to blame.",
+        remedy=_remedy(context, tail),
+        otherwise=claim.strip(),
+        explains=_explains(context, tail),
+        large=share >= SHARE_MIN,
+    )
+
+
+def _bytes(size_bytes: int) -> str:
+    return f"{words.count(size_bytes)} bytes ({words.size(size_bytes)})"
+
+
+def _waits_sql(tail: Tail) -> str:
+    return f"""SELECT r.start_ns, r.start_ns + r.latency_ns AS end_ns, c.wait_ns
+FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
+WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} AND c.offset_bytes - r.offset_bytes = {tail.at_bytes}
+  AND c.size_bytes = {tail.size_bytes} AND c.wait_ns > 0
+ORDER BY r.start_ns, r.op_id"""
+
+
+def _tiers_sql(tail: Tail) -> str:
+    return f"""SELECT c.tier, count(*) AS pieces, sum(c.size_bytes) AS bytes, CAST(avg(c.wait_ns) AS BIGINT) AS mean_wait_ns,
+  max(c.wait_ns) AS max_wait_ns
+FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
+WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} GROUP BY 1 ORDER BY 3 DESC, 1"""
+
+
+def _p_value(tail: Tail, number_of_episodes: int) -> float:
+    """Probability that misses which fall anywhere in a request would fall on the same place this often.
+
+    Null model: a miss begins at any page of its request with the same probability. Bonferroni over the pages.
+    """
+    places = max(2, tail.read_bytes // PAGE_BYTES)
+    counted = max(1, min(number_of_episodes, tail.waited))
+    trials = max(counted, round(counted * tail.misses / max(1, tail.waited)))
+    return min(1.0, float(distributions.binom.sf(counted - 1, trials, 1 / places)) * places)
+
+
+def _prefetching(context: Context) -> str:
+    """Accuracy and coverage of the prefetcher, where they were recorded."""
+    row = context.case.rows(
+        "SELECT sum(issued_bytes) AS issued, sum(used_bytes) AS used, sum(missed_bytes) AS missed FROM prefetch"
+    )[0]
+    issued, used, missed = (float(row[name] or 0) for name in ("issued", "used", "missed"))
+    if issued <= 0:
+        return ""
+    text = f"Prefetching: accuracy {words.percent(used / issued)}"
+    if used + missed > 0 and row["missed"] is not None:
+        text += f", coverage {words.percent(used / (used + missed))}"
+    return text + "."
+
+
+def _settings(context: Context) -> list[tuple[str, int, int]]:
+    """(device, read_ahead_kb, max_sectors_kb) of every device that was recorded."""
+    found = []
+    for name, device in sorted((context.case.system.get("devices") or {}).items()):
+        queue = device.get("queue") or {}
+        try:
+            found.append((name, int(queue["read_ahead_kb"]), int(queue["max_sectors_kb"])))
+        except (KeyError, TypeError, ValueError):
+            continue
+    return found
+
+
+def _capped(context: Context, tail: Tail) -> tuple[str, int, int] | None:
+    """The device whose readahead ends where the tail begins. One read may also go up to max_sectors_kb at once, so
+    readahead smaller than the request is no cause by itself: both must end there."""
+    for name, read_ahead_kb, max_sectors_kb in _settings(context):
+        if max(read_ahead_kb, max_sectors_kb) * 1024 == tail.cached_bytes:
+            return name, read_ahead_kb, max_sectors_kb
+    return None
+
+
+def _because(context: Context, tail: Tail) -> str:
+    if _capped(context, tail):
+        return f"readahead of {words.size(tail.cached_bytes)}"
+    return f"prefetch of {words.size(tail.cached_bytes)} per request"
+
+
+def _remedy(context: Context, tail: Tail) -> str:
+    capped = _capped(context, tail)
+    needed_kb = -(-tail.read_bytes // 1024)
+    if capped:
+        name, read_ahead_kb, max_sectors_kb = capped
+        return (
+            f"echo {needed_kb} > /sys/block/{name}/queue/read_ahead_kb (now {read_ahead_kb}; max_sectors_kb is "
+            f"{max_sectors_kb}), or keep reads at or below {words.size(tail.cached_bytes)}."
+        )
+    return (
+        f"Keep requests at or below {words.size(tail.cached_bytes)}, or prefetch more than one chunk of that size per "
+        "request."
+    )
+
+
+def _explains(context: Context, tail: Tail) -> Bools:
+    """Slow operations that are such reads."""
+    data = context.case.arrays(
+        f"SELECT op_id FROM measured WHERE op = 'read' AND size_bytes = {tail.read_bytes}"
+    )
+    chosen: Bools = np.isin(context.slow.op_id, data["op_id"].astype(np.int64))
+    return chosen
+
+
+DETECTOR = Detector(
+    name="uncached_tail",
+    needs=("cache.op_id", "judged.latency_ns"),
+    needs_stages=(),
+    null_model="a read waits for pieces at any page of its request with the same probability",
+    smallest_effect="80 % of the reads of a size wait for the same part, at 5 % of all time in reads",
+    run=run,
+)

@@ -1,0 +1,103 @@
+"""uncached_tail, masked_tier, prefetch and steady_state on cases with known answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ground_truth import reads
+from tests.synth import APP_ID_BASE, write_case
+from whodisk.detectors import steady_state
+from whodisk.solve import solve
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tail_that_outruns_the_prefetcher_is_named(tmp_path: Path, seed: int) -> None:
+    verdict = solve(reads.outrun(tmp_path / "case", seed))
+    first = verdict.findings[0]
+    assert verdict.status == "slow"
+    assert (first.detector, first.culprit.kind) == ("uncached_tail", "request_shape")
+    assert first.culprit.name == "read of 8650752 bytes"
+    assert "256 KiB behind its first 8 MiB" in first.claim
+    assert "8 MiB" in first.remedy
+    assert first.evidence[0].rows[0]["at_bytes"] == 8 << 20
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_readahead_tail_names_both_settings(tmp_path: Path, seed: int) -> None:
+    first = solve(reads.linux_tail(tmp_path / "case", seed)).findings[0]
+    assert first.detector == "uncached_tail"
+    assert first.culprit.because_of == "readahead of 128 KiB"
+    assert "read_ahead_kb" in first.remedy and "max_sectors_kb" in first.remedy
+    assert first.effect.low is not None and first.effect.high is not None
+    assert first.effect.low <= first.effect.value <= first.effect.high
+
+
+@pytest.mark.parametrize("build", [reads.one_request, reads.scattered_misses, reads.cheap_tails])
+def test_what_only_looks_like_a_tail_is_not_accused(
+    tmp_path: Path, build: Callable[[Path, int], Path]
+) -> None:
+    verdict = solve(build(tmp_path / "case", 1))
+    assert not [f for f in verdict.findings if f.detector == "uncached_tail"], verdict.findings
+
+
+def test_a_run_that_fits_into_the_ssd_tier_cannot_show_disks(tmp_path: Path) -> None:
+    verdict = solve(reads.cheap_tails(tmp_path / "case", 1))
+    caveat = next(c for c in verdict.cannot_exclude if "sda would behave" in c.what)
+    assert "100 % of misses were served by SSD: this run cannot show disk behaviour" in caveat.because
+
+
+def test_prefetching_is_accounted_for(tmp_path: Path) -> None:
+    case = reads.outrun(tmp_path / "case", 1)
+    app = {
+        "op_id": APP_ID_BASE + np.arange(200),
+        "start_ns": np.arange(200) * 1000,
+        "latency_ns": [900] * 200,
+    }
+    prefetch = {
+        "file": "/data/a.vhd",
+        "start_ns": 0,
+        "duration_ns": 10**9,
+        "issued_bytes": 200 << 23,
+        "used_bytes": 200 << 23,
+        "wasted_bytes": 0,
+        "late_bytes": 0,
+        "missed_bytes": 200 << 18,
+    }
+    case = write_case(tmp_path / "other", app={**app, "fs_ns": [900] * 200}, tables={"prefetch": [prefetch]})
+    verdict = solve(case)
+    line = next(line for line in verdict.observed if line.startswith("prefetching for"))
+    assert "accuracy 100 %" in line and "coverage 97 %" in line
+
+
+@given(st.integers(10, 60), st.floats(0.0, 0.05), st.integers(0, 2**32 - 1))
+@settings(max_examples=50, deadline=None)
+def test_a_constant_rate_is_steady_and_a_falling_one_is_not(seconds: int, noise: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    constant = 1000 * (1 + noise * rng.uniform(-1, 1, seconds))
+    assert steady_state.judge(constant).steady
+    falling = constant * np.linspace(1.0, 0.5, seconds)
+    assert not steady_state.judge(falling).steady
+
+
+def test_warm_up_and_idle_seconds_are_told(tmp_path: Path) -> None:
+    rates = [2000] * 20 + [0] * 10 + [1000] * 30
+    start = np.concatenate([np.arange(r) * (10**9 // r) + s * 10**9 for s, r in enumerate(rates) if r])
+    count = len(start)
+    app = {
+        "op_id": APP_ID_BASE + np.arange(count),
+        "start_ns": start,
+        "latency_ns": np.random.default_rng(1).integers(80_000, 120_000, count),
+        "queue_depth": [1] * count,
+        "tid": [101] * count,
+    }
+    app["device_ns"] = app["latency_ns"]
+    verdict = solve(write_case(tmp_path / "case", app=app, meta={"duration_ns": 60 * 10**9}))
+    text = "\n".join(verdict.observed)
+    assert "Not a steady state: the rate fell from 2,000" in text
+    assert "10 seconds of 60 were idle" in text

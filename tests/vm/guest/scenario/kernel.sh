@@ -1,0 +1,21 @@
+# What the agent can do on this kernel: doctor, its own engine joined to requests, and a stacked device.
+whodisk-agent doctor --json >"$OUT/doctor.json" || true
+cat >/tmp/engine.toml <<SPEC
+[workload]
+targets = ["$(disk nvme0)"]
+allow_overwrite = true
+block_sizes = "4KiB"
+read = "60%"
+random = "100%"
+queue_depth = 8
+operations = 1009
+seed = 1
+SPEC
+whodisk-agent run -o "$OUT/engine.case" --drop-raw --json /tmp/engine.toml >"$OUT/engine.json"
+modules stacked
+drive=$(disk nvme1)
+dmsetup create stacked --table "0 $(blockdev --getsz "$drive") linear $drive 0"
+dmsetup mknodes
+record stacked load -n 499 /dev/mapper/stacked
+dmsetup remove stacked
+record writeback sh -c "dd if=/dev/zero of=$(disk nvme2) bs=64k count=31 conv=fsync 2>/dev/null"

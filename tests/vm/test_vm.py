@@ -1,0 +1,202 @@
+"""Real faults on another kernel: what the agent records inside the machine is asserted on the sealed cases.
+
+Time in an emulated machine means nothing by itself: phases of one boot and drives of one machine are compared.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.vm import image
+from tests.vm.faults import FAULTS, IRQ, RAID, Run, boot
+from tests.vm.machine import agent_path
+
+pytestmark = [pytest.mark.vm, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    because = image.obstacle()
+    if because is None and agent_path() is None:
+        because = "no static whodisk-agent: run make agent, or set WHODISK_AGENT"
+    if because is not None:
+        pytest.skip(because)
+    folder = tmp_path_factory.mktemp("vm")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def stored(work: Path) -> dict[str, Run]:
+    return boot(RAID, work / "stored", "kernel", "raid", "cpu")
+
+
+@pytest.fixture(scope="module")
+def shared_line(work: Path) -> Run:
+    return boot(IRQ, work / "irq", "irq")["irq"]
+
+
+@pytest.fixture(scope="module")
+def hdd(work: Path) -> Run:
+    return boot(FAULTS["short_readahead"].hardware, work / "hdd", "readahead")["readahead"]
+
+
+def rows(case: Path, query: str) -> list[tuple[Any, ...]]:
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE VIEW ops AS SELECT * FROM read_parquet(?, hive_partitioning = true)".replace(
+            "?", f"'{case}/ops/*/*.parquet'"
+        )
+    )
+    return connection.execute(query).fetchall()
+
+
+def reads_per_device(case: Path) -> dict[str, int]:
+    query = "SELECT device, count(*) FROM ops WHERE layer = 'block' AND comm = 'load' AND op = 'read' GROUP BY ALL"
+    return dict(rows(case, query))
+
+
+def typical_us(case: Path, column: str) -> dict[str, float]:
+    """Median of a column of block reads by device, in microseconds."""
+    query = (
+        f"SELECT device, quantile_cont({column}, 0.5) / 1e3 FROM ops WHERE layer = 'block' AND op = 'read'"
+    )
+    return dict(rows(case, f"{query} AND comm = 'load' GROUP BY ALL"))
+
+
+def to_peers(values: dict[str, float], device: str) -> float:
+    """A device's value, in multiples of the median of the others."""
+    return values[device] / median(value for name, value in values.items() if name != device)
+
+
+def check_whole(case: Path) -> None:
+    """The case is whole, nothing was lost, and the block probe saw every hook that this kernel has."""
+    agent = agent_path()
+    assert agent is not None
+    verified = subprocess.run([str(agent), "verify", str(case)], check=False, capture_output=True, text=True)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    probes = json.loads((case / "case.json").read_text(encoding="utf-8"))["probes"]
+    assert {name: probe["lost"] for name, probe in probes.items() if probe["lost"]} == {}
+    assert "block_getrq" in probes["block"]["attached"], (
+        "6.1 tells the start of a request only by block_getrq"
+    )
+
+
+def test_agent_joins_its_own_operations(stored: dict[str, Run]) -> None:
+    case = stored["kernel"].case("engine")
+    check_whole(case)
+    layers = json.loads((case / "case.json").read_text(encoding="utf-8"))["layers"]
+    assert layers["app"]["join"].startswith("exact"), layers
+    counted = dict(rows(case, "SELECT layer, count(*) FROM ops GROUP BY ALL"))
+    assert counted["app"] == 1009
+    linked = f"SELECT count(DISTINCT parent_id) FROM '{case}/links/*.parquet'"
+    assert rows(case, linked) == [(1009,)]
+    assert rows(case, "SELECT sum(unknown_ns) FROM ops WHERE layer = 'app'") == [(0,)]
+
+
+def test_reads_of_a_stacked_device_are_counted_at_its_member(stored: dict[str, Run]) -> None:
+    run = stored["kernel"]
+    check_whole(run.case("stacked"))
+    reads = run.load("stacked")[0]["reads"]
+    assert reads == 499
+    assert reads_per_device(run.case("stacked"))[run.device("nvme1")] == reads
+
+
+def test_written_bytes_and_flush_are_seen(stored: dict[str, Run]) -> None:
+    run = stored["kernel"]
+    check_whole(run.case("writeback"))
+    device = run.device("nvme2")
+    query = f"SELECT op, sum(size_bytes) FROM ops WHERE layer = 'block' AND device = '{device}' GROUP BY ALL"
+    assert dict(rows(run.case("writeback"), query)) == {"write": 31 * 65536, "flush": 0}
+
+
+@pytest.mark.parametrize("level", ["raid0", "raid5"])
+def test_throttled_member_of_an_array(stored: dict[str, Run], level: str) -> None:
+    run = stored["raid"]
+    slow = run.device("nvme2")
+    for phase in ("healthy", "sick"):
+        case = run.case(f"{level}-{phase}")
+        check_whole(case)
+        # 256 KiB on 64 KiB chunks are four requests: one per member (raid0), or over all members in turn (raid5).
+        reads = run.load(f"{level}-{phase}")[0]["reads"]
+        counted = reads_per_device(case)
+        members = {run.device(f"nvme{number}") for number in range(4)}
+        if level == "raid0":
+            assert {name: counted[name] for name in members} == dict.fromkeys(members, reads)
+        else:
+            assert sum(counted[name] for name in members) == 4 * reads
+    sick = run.case(f"{level}-sick")
+    assert max(typical_us(sick, "latency_ns"), key=lambda name: typical_us(sick, "latency_ns")[name]) == slow
+    assert to_peers(typical_us(sick, "latency_ns"), slow) > 4
+    assert to_peers(typical_us(run.case(f"{level}-healthy"), "latency_ns"), slow) < 3
+    in_device = typical_us(sick, "device_ns")[slow] / typical_us(sick, "latency_ns")[slow]
+    assert in_device > 0.8, "the excess sits in the drive"
+
+
+def test_cpu_limit_shows_between_the_reads(stored: dict[str, Run]) -> None:
+    run = stored["cpu"]
+    silences = {}
+    for phase in ("healthy", "sick"):
+        case = run.case(phase)
+        check_whole(case)
+        assert reads_per_device(case)[run.device("nvme0")] == run.load(phase)[0]["reads"]
+        query = """
+            WITH reads AS (SELECT start_ns - lag(start_ns + latency_ns) OVER (ORDER BY start_ns) AS silent_ns
+                           FROM ops WHERE layer = 'block' AND comm = 'load')
+            SELECT count(*) FROM reads WHERE silent_ns > 50000000"""
+        silences[phase] = rows(case, query)[0][0]
+    # 20 ms of CPU in every 100 ms: one silence of about 80 ms in each.
+    assert silences["sick"] >= 8
+    assert silences["healthy"] <= 2
+    assert typical_us(run.case("sick"), "latency_ns")[run.device("nvme0")] < 10_000
+
+
+def test_slow_handler_on_a_shared_line(shared_line: Run) -> None:
+    victim = shared_line.device("nvme0")
+    for phase in ("healthy", "sick"):
+        check_whole(shared_line.case(phase))
+        counted = reads_per_device(shared_line.case(phase))
+        wanted = {Path(reader["path"]).name: reader["reads"] for reader in shared_line.load(phase)}
+        assert wanted == {shared_line.device(f"nvme{number}"): 307 for number in range(4)}
+        assert counted == wanted
+    assert 0.7 < to_peers(typical_us(shared_line.case("healthy"), "latency_ns"), victim) < 1.5
+    sick = shared_line.case("sick")
+    assert to_peers(typical_us(sick, "latency_ns"), victim) > 4
+    whole = typical_us(sick, "latency_ns")
+    excess_us = whole[victim] - median(value for name, value in whole.items() if name != victim)
+    stage = typical_us(sick, "interrupt_ns")
+    in_interrupt_us = stage[victim] - median(value for name, value in stage.items() if name != victim)
+    assert in_interrupt_us > 0.8 * excess_us, "the excess sits in the interrupt, not in the drive"
+    vectors = dict(rows(sick, "SELECT device, min(vector) FROM ops WHERE layer = 'block' GROUP BY ALL"))
+    handlers = json.loads((sick / "system.json").read_text(encoding="utf-8"))["irqs"]
+    assert "slowisr" in handlers[str(vectors[victim])][0]
+
+
+def test_reads_larger_than_the_readahead(hdd: Run) -> None:
+    requests_per_read = {}
+    typical_ns = {}
+    for phase, max_sectors_kb in (("max-sectors-1280", "1280"), ("max-sectors-128", "128")):
+        case = hdd.case(phase)
+        check_whole(case)
+        queue = json.loads((case / "system.json").read_text(encoding="utf-8"))["devices"][hdd.device("hdd")][
+            "queue"
+        ]
+        assert (queue["read_ahead_kb"], queue["max_sectors_kb"]) == ("128", max_sectors_kb)
+        readers = hdd.load(phase)
+        assert [reader["reads"] for reader in readers] == [31, 31]
+        requests_per_read[phase] = reads_per_device(case)[hdd.device("hdd")] / 62
+        typical_ns[phase] = median(reader["p50_ns"] for reader in readers)
+    assert 1 <= requests_per_read["max-sectors-1280"] < 1.2, (
+        "a request may be as large as the read: nothing is wrong"
+    )
+    assert 2.5 < requests_per_read["max-sectors-128"] < 3.5, "the rest of each read is a request of its own"
+    assert typical_ns["max-sectors-128"] > 1.5 * typical_ns["max-sectors-1280"]
