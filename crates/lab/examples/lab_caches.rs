@@ -1,8 +1,8 @@
 //! Misses and speed of every replacement policy on a few traces, one line each, tab-separated: trace, policy,
 //! capacity, accesses, misses, million accesses per CPU second.
 //!
-//! `cargo run --release --example lab_caches [DIR]` also writes the traces to DIR as 64-bit little-endian
-//! keys, for `benches/lab_cache.py`, which lets another simulator read them.
+//! `lab_caches [TRACE [DIR]]`: only that trace (`all` = all); also writes the traces to DIR as 64-bit
+//! little-endian keys, for `benches/lab_cache.py`, which lets another simulator read them.
 use lab::component::{Access, CacheModel};
 use lab::models::cache::{traces, Arc, Lru, S3Fifo, S3FifoParameters};
 use std::io::Write;
@@ -29,7 +29,8 @@ fn measure(cache: &mut impl CacheModel, trace: &[u64]) -> (usize, f64) {
 const LEGAL: &str = "the capacities below are legal";
 
 fn main() -> std::io::Result<()> {
-    let directory = std::env::args().nth(1);
+    let wanted = std::env::args().nth(1).unwrap_or("all".to_string());
+    let directory = std::env::args().nth(2);
     let cases: [(&str, Vec<u64>); 6] = [
         ("zipf-0.8", traces::zipf(1_000_000, 0.8, 4_000_000, 1)),
         ("zipf-1.0", traces::zipf(1_000_000, 1.0, 4_000_000, 2)),
@@ -42,7 +43,10 @@ fn main() -> std::io::Result<()> {
         ),
     ];
     println!("trace\tpolicy\tcapacity\taccesses\tmisses\tmillion_per_s");
-    for (name, trace) in &cases {
+    for (name, trace) in cases
+        .iter()
+        .filter(|(name, _)| wanted == "all" || wanted == *name)
+    {
         if let Some(directory) = &directory {
             let mut file =
                 std::io::BufWriter::new(std::fs::File::create(format!("{directory}/{name}.keys"))?);

@@ -164,7 +164,8 @@ mod tests {
             let mut all = file.map(0, size + 5);
             prop_assert_eq!(all.iter().map(|p| p.size_bytes).sum::<u64>(), size);
             all.sort_unstable_by_key(|p| p.disk_offset_bytes);
-            let disjoint = |pair: &[Placed]| pair[0].disk_offset_bytes + pair[0].size_bytes <= pair[1].disk_offset_bytes;
+            let end = |placed: &Placed| placed.disk_offset_bytes + placed.size_bytes;
+            let disjoint = |pair: &[Placed]| end(&pair[0]) <= pair[1].disk_offset_bytes;
             prop_assert!(all.windows(2).all(disjoint));
             let whole = file.map(size / 3, size / 3).iter().map(|p| p.size_bytes).sum::<u64>();
             prop_assert_eq!(whole, size / 3);

@@ -256,10 +256,8 @@ mod tests {
     }
 
     fn issued(steps: &[Step]) -> Vec<u64> {
-        steps
-            .iter()
-            .filter_map(|step| matches!(step, Step::Issue { .. }).then(|| length(step)))
-            .collect()
+        let issues = steps.iter().filter(|step| matches!(step, Step::Issue { .. }));
+        issues.map(length).collect()
     }
 
     fn length(step: &Step) -> u64 {

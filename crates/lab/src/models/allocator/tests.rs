@@ -153,7 +153,8 @@ proptest! {
             ..AllocatorParameters::with_blocks(4096)
         };
         let mut allocator = Allocator::new(parameters).unwrap();
-        (allocator.create(800), allocator.create(800));
+        allocator.create(800);
+        allocator.create(800);
         allocator.occupy(0.4, 8, &mut Rng::new(seed, 0)).unwrap();
         let others = allocator.space.blocks() - allocator.space.free();
         for (what, file, first, count) in steps {
@@ -162,7 +163,8 @@ proptest! {
                 1 => drop(allocator.reallocate(file, first / 16, count)),
                 _ => allocator.write(file, first, count),
             }
-            let mut places: Vec<u32> = allocator.files.iter().flat_map(|f| f.map.clone()).filter(|b| *b != HOLE).collect();
+            let mapped = allocator.files.iter().flat_map(|file| file.map.clone());
+            let mut places: Vec<u32> = mapped.filter(|block| *block != HOLE).collect();
             places.sort_unstable();
             let mapped = places.len() as u32;
             places.dedup();

@@ -160,7 +160,7 @@ impl Mapping {
             };
             self.dies[die].victim = Some(victim);
             let wins = self.block_units - victim.valid_at_choice;
-            // Moves per host unit that free as much as the host takes, and one more so that rounding never falls behind.
+            // Moves that free as much as one host program takes, and one more so that rounding never falls behind.
             let pace = self.program_units * victim.valid_at_choice / wins.max(1) + 1;
             let urgent = self.dies[die].free.len() <= 1;
             self.move_units(die, if urgent { u32::MAX } else { pace }, &mut work);
