@@ -19,6 +19,8 @@ const T1: usize = 0;
 const T2: usize = 1;
 const B1: usize = 2;
 const B2: usize = 3;
+/// A new key while room is made for it.
+const COMING: usize = 4;
 
 /// Mark of a key that was brought in without a read and not read since.
 const UNREAD: u8 = 1;
@@ -29,7 +31,7 @@ pub struct Arc {
     capacity: usize,
     /// `p` of the paper: how many keys `T1` should hold, 0 to `capacity`.
     target: f64,
-    table: Table<4>,
+    table: Table<5>,
 }
 
 impl Arc {
@@ -39,7 +41,7 @@ impl Arc {
         Ok(Arc {
             capacity,
             target: 0.0,
-            table: Table::new(2 * capacity),
+            table: Table::new(2 * capacity + 1),
         })
     }
 
@@ -96,10 +98,14 @@ impl Arc {
 impl CacheModel for Arc {
     #[inline]
     fn access(&mut self, key: u64) -> Access {
-        let Some(at) = self.table.find(key) else {
-            let evicted = self.make_room();
-            self.table.insert(key, T1);
-            return Access::Miss { evicted };
+        let at = match self.table.find(key) {
+            Ok(at) => at,
+            Err(vacant) => {
+                let at = self.table.insert(vacant, COMING);
+                let evicted = self.make_room();
+                self.table.renew(at, T1);
+                return Access::Miss { evicted };
+            }
         };
         match self.table.list(at) {
             T1 if self.table.uses(at) == UNREAD => {
@@ -118,14 +124,16 @@ impl CacheModel for Arc {
     }
 
     fn insert(&mut self, key: u64) -> Option<u64> {
-        if let Some(at) = self.table.find(key) {
-            if matches!(self.table.list(at), T1 | T2) {
-                return None;
+        let at = match self.table.find(key) {
+            Ok(at) if matches!(self.table.list(at), T1 | T2) => return None,
+            Ok(at) => {
+                self.table.renew(at, COMING);
+                at
             }
-            self.table.remove(at);
-        }
+            Err(vacant) => self.table.insert(vacant, COMING),
+        };
         let evicted = self.make_room();
-        let at = self.table.insert(key, T1);
+        self.table.renew(at, T1);
         self.table.set_uses(at, UNREAD);
         evicted
     }
@@ -133,13 +141,14 @@ impl CacheModel for Arc {
     fn contains(&self, key: u64) -> bool {
         self.table
             .find(key)
-            .is_some_and(|at| matches!(self.table.list(at), T1 | T2))
+            .is_ok_and(|at| matches!(self.table.list(at), T1 | T2))
     }
 
     fn remove(&mut self, key: u64) -> bool {
         let resident = self
             .table
             .find(key)
+            .ok()
             .filter(|at| matches!(self.table.list(*at), T1 | T2));
         if let Some(at) = resident {
             self.table.remove(at);

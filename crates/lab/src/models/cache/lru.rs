@@ -19,7 +19,7 @@ impl Lru {
         check_capacity(capacity)?;
         Ok(Lru {
             capacity,
-            table: Table::new(capacity),
+            table: Table::new(capacity + 1),
         })
     }
 }
@@ -27,14 +27,17 @@ impl Lru {
 impl CacheModel for Lru {
     #[inline]
     fn access(&mut self, key: u64) -> Access {
-        if let Some(at) = self.table.find(key) {
-            self.table.renew(at, RESIDENT);
-            return Access::Hit;
-        }
-        let full = self.table.len(RESIDENT) == self.capacity;
-        let oldest = if full { self.table.oldest(RESIDENT) } else { None };
+        let vacant = match self.table.find(key) {
+            Ok(at) => {
+                self.table.renew(at, RESIDENT);
+                return Access::Hit;
+            }
+            Err(vacant) => vacant,
+        };
+        self.table.insert(vacant, RESIDENT);
+        let over = self.table.len(RESIDENT) > self.capacity;
+        let oldest = if over { self.table.oldest(RESIDENT) } else { None };
         let evicted = oldest.map(|at| self.table.remove(at));
-        self.table.insert(key, RESIDENT);
         Access::Miss { evicted }
     }
 
@@ -46,15 +49,12 @@ impl CacheModel for Lru {
     }
 
     fn contains(&self, key: u64) -> bool {
-        self.table.find(key).is_some()
+        self.table.find(key).is_ok()
     }
 
     fn remove(&mut self, key: u64) -> bool {
         let found = self.table.find(key);
-        if let Some(at) = found {
-            self.table.remove(at);
-        }
-        found.is_some()
+        found.map(|at| self.table.remove(at)).is_ok()
     }
 
     fn len(&self) -> usize {

@@ -17,6 +17,8 @@ use crate::models::{require, ParameterError};
 const SMALL: usize = 0;
 const MAIN: usize = 1;
 const GHOST: usize = 2;
+/// A new key while room is made for it.
+const COMING: usize = 3;
 
 /// Uses are counted up to here (two bits).
 const USES_MAX: u8 = 3;
@@ -56,7 +58,7 @@ pub struct S3Fifo {
     warm: bool,
     ghost_capacity: usize,
     promote_uses: u8,
-    table: Table<3>,
+    table: Table<4>,
 }
 
 impl S3Fifo {
@@ -94,7 +96,7 @@ impl S3Fifo {
             warm: false,
             ghost_capacity,
             promote_uses,
-            table: Table::new(capacity + ghost_capacity),
+            table: Table::new(capacity + ghost_capacity + 1),
         })
     }
 
@@ -156,33 +158,30 @@ impl CacheModel for S3Fifo {
     #[inline]
     fn access(&mut self, key: u64) -> Access {
         let found = self.table.find(key);
-        let ghost = match found {
-            Some(at) if self.table.list(at) != GHOST => {
+        let ghost = found.is_ok();
+        let at = match found {
+            Ok(at) if self.table.list(at) != GHOST => {
                 let uses = self.table.uses(at);
-                self.table.set_uses(
-                    at,
-                    if uses == UNREAD {
-                        0
-                    } else {
-                        (uses + 1).min(USES_MAX)
-                    },
-                );
+                let used = if uses == UNREAD {
+                    0
+                } else {
+                    (uses + 1).min(USES_MAX)
+                };
+                self.table.set_uses(at, used);
                 return Access::Hit;
             }
-            ghost => ghost,
+            Ok(at) => {
+                self.table.renew(at, COMING);
+                self.table.set_uses(at, 0);
+                at
+            }
+            Err(vacant) => self.table.insert(vacant, COMING),
         };
-        // A ghost stops being one before room is made, else it could be forgotten in between.
-        if let Some(at) = ghost {
-            self.table.remove(at);
-        }
-        let evicted = if self.len() == self.capacity {
-            self.evict()
-        } else {
-            None
-        };
+        let full = self.len() == self.capacity;
+        let evicted = if full { self.evict() } else { None };
         let small_full = self.table.len(SMALL) >= self.capacity - self.main_capacity;
-        let to_main = ghost.is_some() || (!self.warm && small_full);
-        self.table.insert(key, if to_main { MAIN } else { SMALL });
+        let to_main = ghost || (!self.warm && small_full);
+        self.table.renew(at, if to_main { MAIN } else { SMALL });
         Access::Miss { evicted }
     }
 
@@ -194,20 +193,27 @@ impl CacheModel for S3Fifo {
             Access::Miss { evicted } => evicted,
             Access::Hit => None,
         };
-        if let Some(at) = self.table.find(key).filter(|at| self.table.list(*at) == SMALL) {
+        if let Some(at) = self
+            .table
+            .find(key)
+            .ok()
+            .filter(|at| self.table.list(*at) == SMALL)
+        {
             self.table.set_uses(at, UNREAD);
         }
         evicted
     }
 
     fn contains(&self, key: u64) -> bool {
-        self.table
-            .find(key)
-            .is_some_and(|at| self.table.list(at) != GHOST)
+        self.table.find(key).is_ok_and(|at| self.table.list(at) != GHOST)
     }
 
     fn remove(&mut self, key: u64) -> bool {
-        let resident = self.table.find(key).filter(|at| self.table.list(*at) != GHOST);
+        let resident = self
+            .table
+            .find(key)
+            .ok()
+            .filter(|at| self.table.list(*at) != GHOST);
         if let Some(at) = resident {
             self.table.remove(at);
         }

@@ -22,6 +22,13 @@ struct Entry {
     uses: u8,
 }
 
+/// A key that was not found, and the slot it belongs in.
+pub(super) struct Vacant {
+    slot: usize,
+    tag: u32,
+    key: u64,
+}
+
 /// Keys on lists; see the module.
 #[derive(Clone)]
 pub(super) struct Table<const LISTS: usize> {
@@ -71,19 +78,20 @@ impl<const LISTS: usize> Table<LISTS> {
         self.lengths[list]
     }
 
-    /// Where `key` is, on whatever list.
+    /// Where `key` is, on whatever list; else the slot it belongs in, for [`Table::insert`].
     #[inline]
-    pub fn find(&self, key: u64) -> Option<At> {
+    pub fn find(&self, key: u64) -> Result<At, Vacant> {
         let tag = hash(key);
         let mask = self.slots.len() - 1;
         let mut slot = (tag >> self.shift) as usize;
         loop {
-            let held = self.slots[slot & mask];
+            slot &= mask;
+            let held = self.slots[slot];
             if held == 0 {
-                return None;
+                return Err(Vacant { slot, tag, key });
             }
             if (held >> 32) as u32 == tag && self.entries[held as u32 as usize].key == key {
-                return Some(held as u32);
+                return Ok(held as u32);
             }
             slot += 1;
         }
@@ -114,34 +122,29 @@ impl<const LISTS: usize> Table<LISTS> {
         (at as usize >= LISTS).then_some(at)
     }
 
-    /// Adds `key`, which must be absent, as the newest of `list`.
-    pub fn insert(&mut self, key: u64, list: usize) -> At {
+    /// Adds the key that was not found as the newest of `list`. Nothing may have changed since: a removal could
+    /// have moved what lies before the slot.
+    pub fn insert(&mut self, vacant: Vacant, list: usize) -> At {
+        let Vacant { slot, tag, key } = vacant;
         let at = match self.free.pop() {
             Some(at) => at,
             None => {
-                assert!(
-                    self.entries.len() < self.entries.capacity(),
-                    "cache table: more entries than reserved"
-                );
-                let at = self.entries.len() as At;
+                let full = self.entries.len() == self.entries.capacity();
+                assert!(!full, "cache table: more entries than reserved");
                 self.entries.push(Entry {
                     key,
-                    previous: at,
-                    next: at,
-                    list: list as u8,
+                    previous: 0,
+                    next: 0,
+                    list: 0,
                     uses: 0,
                 });
-                at
+                self.entries.len() as At - 1
             }
         };
-        self.entries[at as usize].key = key;
-        self.entries[at as usize].uses = 0;
-        let tag = hash(key);
-        let mask = self.slots.len() - 1;
-        let mut slot = (tag >> self.shift) as usize & mask;
-        while self.slots[slot] != 0 {
-            slot = (slot + 1) & mask;
-        }
+        let entry = &mut self.entries[at as usize];
+        entry.key = key;
+        entry.uses = 0;
+        debug_assert_eq!(self.slots[slot], 0);
         self.slots[slot] = u64::from(tag) << 32 | u64::from(at);
         self.link(at, list);
         at
