@@ -16,7 +16,7 @@ fn station(workload: &str, device: &str) -> Outcome {
 }
 
 fn open(rate_per_s: u64) -> String {
-    format!("rate = \"{rate_per_s}/s\"\narrival = \"poisson\"\nqueue_depth = 4096\nramp = \"1s\"\nduration = \"100s\"")
+    format!("rate = \"{rate_per_s}/s\"\narrival = \"poisson\"\nqueue_depth = 4096\nramp = \"1s\"\nduration = \"60s\"")
 }
 
 fn exponential(parallel: u32) -> String {
@@ -81,7 +81,7 @@ fn several_servers() {
 #[test]
 fn closed_loop_over_one_server() {
     for depth in [1, 4, 32] {
-        let workload = format!("queue_depth = {depth}\nramp = \"1s\"\nduration = \"50s\"");
+        let workload = format!("queue_depth = {depth}\nramp = \"1s\"\nduration = \"20s\"");
         let outcome = station(&workload, &exponential(1));
         assert_near("throughput", outcome.ops_per_s, 10_000.0, 0.01);
         assert_near("response", outcome.mean_ns, f64::from(depth) * 100_000.0, 0.01);
@@ -110,7 +110,7 @@ fn closed_loop_over_several_servers() {
 #[test]
 fn closed_network_of_two_servers() {
     for depth in [1u32, 3, 10] {
-        let workload = format!("queue_depth = {depth}\nramp = \"1s\"\nduration = \"50s\"");
+        let workload = format!("queue_depth = {depth}\nramp = \"1s\"\nduration = \"20s\"");
         let device = format!("count = 2\n{}\n[volume]\nchunk = \"4KiB\"", exponential(1));
         let outcome = station(&workload, &device);
         let n = f64::from(depth);

@@ -4,9 +4,6 @@
 use lab::scenario::Scenario;
 use proptest::prelude::*;
 
-#[derive(Clone, Debug)]
-struct Stack(String);
-
 fn workload() -> impl Strategy<Value = String> {
     let sizes = prop_oneof![Just("4KiB"), Just("64KiB"), Just("1MiB"), Just("9MiB")];
     let mix = (0u32..=100, 0u32..=100, 1u32..20, 1u32..4, any::<bool>());
@@ -92,25 +89,49 @@ fn faults() -> impl Strategy<Value = String> {
     proptest::collection::btree_set(one, 0..3).prop_map(|set| set.into_iter().collect())
 }
 
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        max_shrink_iters: 100,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+fn scenario(text: &str) -> Scenario {
+    Scenario::parse("random", text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Runs `work`; a panic of the simulation is told with the scenario that led there.
+fn guarded<T>(text: &str, work: impl FnOnce() -> Result<T, lab::error::LabError>) -> T {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+        Ok(Ok(result)) => result,
+        Ok(Err(error)) => panic!("{error}\n{text}"),
+        Err(_) => panic!("an assertion failed (see above) in\n{text}"),
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(250))]
 
     #[test]
     fn every_stack_holds(workload in workload(), stack in stack(), faults in faults()) {
         let text = format!("sample = \"10ms\"\n{workload}{stack}{faults}");
-        let scenario = match Scenario::parse("random", &text, &[]) {
-            Ok(scenario) => scenario,
-            Err(error) => panic!("{error}\n{text}"),
-        };
+        let scenario = scenario(&text);
+        let outcome = guarded(&text, || lab::run::measure(&scenario));
+        prop_assert_eq!(Some(outcome.ops), scenario.workload.operations, "operations lost in\n{}", text);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(40))]
+
+    #[test]
+    fn every_case_is_whole(workload in workload(), stack in stack(), faults in faults()) {
+        let text = format!("sample = \"10ms\"\n{workload}{stack}{faults}");
+        let scenario = scenario(&text);
         let dir = tempfile::tempdir().expect("a directory");
-        let wanted = scenario.workload.operations.unwrap_or(0);
-        let result = std::panic::catch_unwind(|| lab::run::run(&scenario, dir.path(), Vec::new(), 1));
-        let report = match result {
-            Ok(Ok(report)) => report,
-            Ok(Err(error)) => panic!("{error}\n{text}"),
-            Err(_) => panic!("an assertion failed (see above) in\n{text}"),
-        };
-        prop_assert_eq!(report.outcome.ops, wanted, "operations lost in\n{}", text);
+        guarded(&text, || lab::run::run(&scenario, dir.path(), Vec::new(), 1));
         let report = case::verify::verify(dir.path()).expect("a case");
         prop_assert!(report.problems.is_empty(), "{:#?}\n{}", report.problems, text);
     }
