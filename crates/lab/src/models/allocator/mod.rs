@@ -82,7 +82,7 @@ pub struct Reallocated {
     pub reads: Vec<Extent>,
     /// Runs that were written.
     pub writes: Vec<Extent>,
-    /// Windows over the threshold for which no free run was long enough.
+    /// Windows over the threshold for which no long enough free run was found.
     pub no_room: u32,
     /// The window to go on with; none at the end of the file.
     pub next_window: Option<u32>,

@@ -9,6 +9,9 @@ pub struct Extent {
     pub blocks: u32,
 }
 
+/// Areas in which a free run is looked for, the emptiest first.
+const AREAS_SEARCHED: usize = 16;
+
 /// The free map. Blocks are taken from one area at a time, ascending; when it has no more, the emptiest area
 /// is next.
 #[derive(Clone, Debug)]
@@ -80,13 +83,15 @@ impl Space {
         self.free += 1;
     }
 
-    /// A free run of `blocks` inside one area, the emptiest that has one.
+    /// A free run of `blocks` inside one area, the emptiest that has one. Only the emptiest few are searched: where
+    /// they have none, the others hardly do, and looking everywhere each time takes minutes on a full volume.
     pub fn find_run(&self, blocks: u32) -> Option<Extent> {
         let mut areas: Vec<usize> = (0..self.free_in_area.len()).collect();
         areas.retain(|area| self.free_in_area[*area] >= blocks);
         areas.sort_by_key(|area| std::cmp::Reverse(self.free_in_area[*area]));
         areas
             .into_iter()
+            .take(AREAS_SEARCHED)
             .find_map(|area| self.run_in_area(area as u32, blocks))
     }
 
