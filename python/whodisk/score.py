@@ -98,13 +98,11 @@ def cases_below(folder: Path) -> list[Path]:
 def same(true: Named, said: Named) -> bool:
     """Whether what was said names what is true; by itself, or as the reason of something else."""
     if said.kind == true.kind:
-        if said.name == true.name:
-            return True
         # Where boundaries were not observed a stage has a merged name.
-        if true.kind == "stage":
-            return true.name in said.name.split("+") and (
-                true.because_of is None or said.because_of in (None, true.because_of)
-            )
+        names = said.name.split("+") if true.kind == "stage" else [said.name]
+        reasons_differ = None not in (true.because_of, said.because_of) and true.because_of != said.because_of
+        if true.name in (said.name, *names):
+            return not reasons_differ
     return said.because_of == f"{true.kind}:{true.name}" or true.because_of == f"{said.kind}:{said.name}"
 
 
