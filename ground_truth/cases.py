@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ground_truth import members, traits
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 
 
@@ -420,4 +421,26 @@ TRUTHS: dict[str, Truth] = {
     ),
     "sync_bound": Truth("saturation", True, sync_bound, status="limited", limit="sync"),
     "rate_achieved": Truth("saturation", False, rate_achieved, status="healthy"),
+    "slow_drive": Truth(
+        "slow_member", True, members.slow_drive, status="slow", kind="device", name="host2/disk3"
+    ),
+    "slow_at_times": Truth(
+        "slow_member", True, members.slow_at_times, status="slow", kind="device", name="host2/disk3"
+    ),
+    "slow_host": Truth("slow_member", True, members.slow_host, status="slow", kind="host", name="host4"),
+    "slow_member_operations": Truth(
+        "slow_member", True, members.slow_member_operations, status="slow", kind="device", name="nvme4n1"
+    ),
+    "half_load": Truth("slow_member", False, members.half_load, status="healthy"),
+    "double_load": Truth("slow_member", False, members.double_load, status="healthy"),
+    "healthy_fleet": Truth("slow_member", False, members.healthy_fleet, status="healthy"),
+    "busier_member": Truth("slow_member", False, members.busier_member),
+    "slow_size": Truth(
+        "over_represented", True, traits.slow_size, status="slow", kind="request_shape", name="size 64 KiB"
+    ),
+    "slow_thread": Truth(
+        "over_represented", True, traits.slow_thread, status="slow", kind="process", name="thread 4303"
+    ),
+    "any_operation": Truth("over_represented", False, traits.any_operation, status="slow", kind="stage"),
+    "busier_device": Truth("over_represented", False, traits.busier_device, status="slow", kind="stage"),
 }

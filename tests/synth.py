@@ -134,16 +134,6 @@ TABLE_SCHEMAS = {
             ("reason", pa.string()),
         ]
     ),
-    "series": pa.schema(
-        [
-            ("time_ns", pa.int64()),
-            ("host", NAME),
-            ("kind", pa.string()),
-            ("subject", NAME),
-            ("metric", NAME),
-            ("value", pa.float64()),
-        ]
-    ),
     "events": pa.schema(
         [
             ("time_ns", pa.int64()),
@@ -230,9 +220,9 @@ def write_case(
     for name, rows in everything.items():
         if name == "links":
             continue
-        if not isinstance(rows, pa.Table):
-            rows = pa.Table.from_pylist([dict(r) for r in rows], TABLE_SCHEMAS[name])
-        _write_table(path / name, rows.cast(TABLE_SCHEMAS[name]))
+        schema = TABLE_SCHEMAS[name]
+        whole = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist([dict(r) for r in rows], schema)
+        _write_table(path / name, whole.cast(schema))
     full = {**_case_meta(layers), **(meta or {})}
     (path / "case.json").write_text(json.dumps(full, indent=1), encoding="utf-8")
     (path / "system.json").write_text(json.dumps(_system(devices), indent=1), encoding="utf-8")

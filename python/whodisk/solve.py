@@ -60,6 +60,8 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
     layer = _judged_layer(surveys)
     operations = surveys[layer].operations if layer else 0
     if layer is None or operations < OPERATIONS_MIN:
+        if case.rows("SELECT count(*) AS n FROM (SELECT 1 AS one FROM series LIMIT 1)")[0]["n"]:
+            return _solve_series(case, limits)
         return _insufficient(case, surveys, operations, limits)
     expectations = [check(limit, surveys[layer]) for limit in limits]
     context = _context(case, surveys, layer, against)
@@ -84,6 +86,40 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         simulated=bool(case.meta.get("simulated")),
     )
     verdict.summary.extend(_summary(verdict, context, errors))
+    return verdict
+
+
+def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
+    """The verdict where only sampled counters are known: whatever detectors can say without operations."""
+    nothing = Survey("app", [], 0, max(1, case.duration_ns or 1), frozenset())
+    slow = empty_slow_set()
+    context = Context(case, {}, "app", slow, np.zeros(0, np.bool_))
+    context.surveys["app"] = nothing
+    judged = _judge(context)
+    texts = [f"'{limit.text}' cannot be judged: the case has no single operations." for limit in limits]
+    compared = any("were compared" in line for line in judged.observed)
+    verdict = Verdict(
+        case=case.path.resolve().name,
+        status="slow" if judged.findings else "healthy" if compared else "insufficient",
+        summary=[],
+        where_time_goes={},
+        operations=0,
+        findings=judged.findings,
+        observed=[line for line in judged.observed if " declined: " not in line],
+        cannot_exclude=judged.caveats + _unseen(case),
+        expectations=[Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)],
+        next_steps=_next_steps(judged)[:3]
+        or ["Record the operations of one host: sampled counters hide outliers."],
+        simulated=bool(case.meta.get("simulated")),
+    )
+    verdict.summary.append("No verdict." if verdict.status == "insufficient" else _headline(verdict))
+    verdict.summary.extend(finding.claim for finding in judged.findings[:3])
+    if len(judged.findings) > 3:
+        verdict.summary.append(f"{len(judged.findings) - 3} more findings follow.")
+    verdict.summary.extend([line for line in verdict.observed if "were compared" in line][:1] + texts)
+    if verdict.cannot_exclude:
+        first = verdict.cannot_exclude[0]
+        verdict.summary.append(f"Not excluded: {first.what} ({first.because}).")
     return verdict
 
 

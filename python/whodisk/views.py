@@ -174,6 +174,8 @@ class Case:
         self._connection.execute(f"SET memory_limit = '{memory_limit}'")
         self._connection.execute(f"SET threads = {threads}")
         self._connection.execute("SET preserve_insertion_order = false")
+        # The command line shows progress of its own.
+        self._connection.execute("SET enable_progress_bar = false")
         self.columns: dict[str, frozenset[str]] = {}
         self.views = self._views()
 

@@ -341,3 +341,17 @@ fn processes_outside_the_scope_are_not_recorded() {
         "{own:?}"
     );
 }
+
+/// A block device read through its own page cache has no inode: it goes by its number.
+#[test]
+fn a_block_device_goes_by_its_number() {
+    require_kernel!();
+    let device = common::LoopDevice::new(PAGES * PAGE);
+    let file = File::open(&device.path).unwrap();
+    let recorded = record_with("cache", || assert_eq!(read_all(&file, 8), PAGES));
+    let reads: Vec<CacheReadRow> = recorded.rows();
+    let own = reads
+        .iter()
+        .filter(|row| row.device == device.device && row.inode == 0 && row.tid == thread());
+    assert_eq!(own.map(|row| row.pages_asked).sum::<u64>(), PAGES, "{reads:?}");
+}

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import whodisk
-from whodisk.cli import agent, demo, report, solve
+from whodisk.cli import agent, demo, locate, report, score, solve
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ def _root(
 app.command("demo", help=demo.HELP)(demo.demo)
 app.command("solve", help=solve.HELP)(solve.solve)
 app.command("report", help=report.HELP)(report.report)
+app.command("locate", help=locate.HELP)(locate.locate)
+app.command("score", help=score.HELP)(score.score)
 
 
 def _pass_through(name: str, text: str) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from whodisk.detectors import (
     masked_tier,
+    over_represented,
     prefetch,
     saturation,
+    slow_member,
     stage_blame,
     steady_state,
     submitter_gap,
@@ -21,7 +23,9 @@ DETECTORS: tuple[Detector, ...] = (
     uncached_tail.DETECTOR,
     prefetch.DETECTOR,
     submitter_gap.DETECTOR,
+    over_represented.DETECTOR,
     stage_blame.DETECTOR,
+    slow_member.DETECTOR,
     saturation.DETECTOR,
     masked_tier.DETECTOR,
     steady_state.DETECTOR,

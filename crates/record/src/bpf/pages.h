@@ -12,6 +12,8 @@ struct super_block {
 };
 
 struct inode {
+	u16 i_mode;
+	u32 i_rdev;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	s64 i_size;
@@ -55,6 +57,25 @@ struct pt_regs___arm64 {
 #pragma clang attribute pop
 
 enum pageflags { PG_head = 6 };
+
+#define S_IFMT 0170000
+#define S_IFBLK 0060000
+
+static __always_inline bool is_block_device(struct inode *inode)
+{
+	return (inode->i_mode & S_IFMT) == S_IFBLK;
+}
+
+// Numbers of a file: its inode and file system; of a block device: 0 and its own.
+static __always_inline u64 inode_number(struct inode *inode)
+{
+	return is_block_device(inode) ? 0 : inode->i_ino;
+}
+
+static __always_inline u32 inode_device(struct inode *inode)
+{
+	return is_block_device(inode) ? inode->i_rdev : inode->i_sb->s_dev;
+}
 
 // A thread that is not in a system call, but in an exception.
 #define NO_CALL ((s32)-1)

@@ -253,15 +253,17 @@ static __always_inline u32 ones(u64 x)
 }
 
 // Functions that are neither static nor inlined are verified once, not at every call, where loops around them would
-// multiply their branches.
+// multiply their branches. Linux 6.1 takes no key of a map from a caller: they copy it.
 
 // Pages of a chunk that were just prefetched.
-__noinline int chunk_add(struct chunk_key *key, u32 begin, u32 end)
+__noinline int chunk_add(struct chunk_key *of, u32 begin, u32 end)
 {
+	struct chunk_key copy, *key = &copy;
 	struct chunk *chunk;
 
-	if (!key)
+	if (!of)
 		return 0;
+	copy = *of;
 	chunk = bpf_map_lookup_elem(&chunks, key);
 	if (!chunk || chunk->gone) {
 		struct chunk fresh = { .start_ns = bpf_ktime_get_ns() };
@@ -293,14 +295,16 @@ static __always_inline void chunk_send(struct chunk_key *key, struct chunk *chun
 }
 
 // Pages of a chunk that were read, or evicted. The last one takes the chunk away.
-__noinline int chunk_take(struct chunk_key *key, u32 begin, u32 end, bool evicted)
+__noinline int chunk_take(struct chunk_key *of, u32 begin, u32 end, bool evicted)
 {
+	struct chunk_key copy, *key = &copy;
 	struct chunk *chunk;
 	u32 taken = 0;
 	u64 left = 0;
 
-	if (!key)
+	if (!of)
 		return 0;
+	copy = *of;
 	chunk = bpf_map_lookup_elem(&chunks, key);
 	if (!chunk)
 		return 0;
@@ -348,8 +352,8 @@ static __always_inline u64 chunks_change(u64 inode, u32 device, u64 begin, u64 e
 
 static __always_inline void key_of(struct reader_key *key, struct inode *inode, s32 tid)
 {
-	key->inode = inode->i_ino;
-	key->device = inode->i_sb->s_dev;
+	key->inode = inode_number(inode);
+	key->device = inode_device(inode);
 	key->tid = tid;
 }
 
@@ -687,6 +691,13 @@ int BPF_PROG(mm_filemap_add_to_page_cache, struct folio *folio)
 		return 0;
 	if (!readahead_untold && (index + pages <= reader->window_begin || index >= reader->window_end))
 		return 0;
+	if (readahead_untold) {
+		// Nothing else may tell that the next call began.
+		u64 call = reads_ended(task);
+		if (reader->brought_call != call)
+			run_end(&key, reader);
+		brought_of(reader, call);
+	}
 	run_grow(&key, reader, index, pages);
 	if (reader->kind == OTHER && !readahead_untold &&
 	    !(reader->demand_begin <= index && index + pages <= reader->demand_end))
@@ -698,8 +709,8 @@ SEC("tp_btf/mm_filemap_delete_from_page_cache")
 int BPF_PROG(mm_filemap_delete_from_page_cache, struct folio *folio)
 {
 	struct inode *inode = folio->mapping->host;
-	u64 number = inode->i_ino;
-	u32 device = inode->i_sb->s_dev;
+	u64 number = inode_number(inode);
+	u32 device = inode_device(inode);
 
 	if (recording && *unread_of(number, device) > 0)
 		chunks_change(number, device, folio->index, folio->index + folio_pages(folio), EVICTED);
@@ -710,8 +721,8 @@ SEC("tp_btf/mm_filemap_map_pages")
 int BPF_PROG(mm_filemap_map_pages, struct address_space *mapping, u64 first, u64 last)
 {
 	struct inode *inode = mapping->host;
-	u64 number = inode->i_ino;
-	u32 device = inode->i_sb->s_dev;
+	u64 number = inode_number(inode);
+	u32 device = inode_device(inode);
 
 	if (recording && *unread_of(number, device) > 0)
 		chunks_change(number, device, first, last + 1, USED);
@@ -726,8 +737,8 @@ int BPF_PROG(mm_filemap_fault, struct address_space *mapping, u64 index)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct inode *inode = mapping->host;
 	struct sleeper *sleeper = sleeper_take(task->pid);
-	sleeper->fault_inode = inode->i_ino;
-	sleeper->fault_device = inode->i_sb->s_dev;
+	sleeper->fault_inode = inode_number(inode);
+	sleeper->fault_device = inode_device(inode);
 	sleeper->fault_index = index;
 	sleeper->fault_ns = bpf_ktime_get_ns();
 	if (*unread_of(sleeper->fault_inode, sleeper->fault_device) > 0)

@@ -36,7 +36,7 @@ const WAITS: Need = Need::Fact("what reads waited for in the page cache");
 pub const HOOKS: Hooks = &[
     (
         "mm_filemap_get_pages",
-        Need::Fact("which pages reads found in the page cache"),
+        Need::Fact("which pages reads found in the page cache, and what they waited for there"),
     ),
     (
         "mm_filemap_delete_from_page_cache",

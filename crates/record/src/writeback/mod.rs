@@ -25,10 +25,10 @@ use std::path::Path;
 
 const THROTTLED: Need = Need::Fact("pauses of threads that dirty pages");
 const FLUSHERS: Need = Need::Fact("what flushers write back, and when");
-const JOURNAL: Need = Need::Fact("commits of jbd2 journals (ext4), unless jbd2 is built into the kernel");
-const EXT4: Need = Need::Fact("which transaction an fsync waits for, unless ext4 is built into the kernel");
-const XFS: Need = Need::Fact("waits for the log of xfs, unless xfs is built into the kernel");
-const BTRFS: Need = Need::Fact("commits of btrfs, unless btrfs is built into the kernel");
+const JOURNAL: Need = Need::Fact("commits of jbd2 journals (ext4)");
+const EXT4: Need = Need::Fact("which transaction an fsync waits for");
+const XFS: Need = Need::Fact("waits for the log of xfs");
+const BTRFS: Need = Need::Fact("commits of btrfs");
 const WBT: Need = Need::Fact("writeback throttling of devices (wbt)");
 
 /// Tracepoints; see [`Hooks`].

@@ -233,8 +233,8 @@ int BPF_PROG(folio_wait_writeback, struct folio *folio, struct address_space *ma
 	sleeper = sleeper_arm(task);
 	sleeper->folio = (u64)folio;
 	if (mapping) {
-		sleeper->inode = mapping->host->i_ino;
-		sleeper->device = mapping->host->i_sb->s_dev;
+		sleeper->inode = inode_number(mapping->host);
+		sleeper->device = inode_device(mapping->host);
 	}
 	return 0;
 }
@@ -338,8 +338,8 @@ int BPF_PROG(writeback_dirty_folio, struct folio *folio, struct address_space *m
 		count(OWN_BYTES, bytes);
 		return 0;
 	}
-	key.inode = mapping->host->i_ino;
-	key.device = mapping->host->i_sb->s_dev;
+	key.inode = inode_number(mapping->host);
+	key.device = inode_device(mapping->host);
 	struct dirtied *entry = dirtied_of(&key);
 	if (!entry) {
 		count(INODES_FULL, 1);
@@ -441,8 +441,8 @@ int BPF_PROG(writeback_single_inode, struct inode *inode, struct writeback_contr
 
 	if (!task || !task->inode_ns)
 		return 0;
-	key.inode = inode->i_ino;
-	key.device = inode->i_sb->s_dev;
+	key.inode = inode_number(inode);
+	key.device = inode_device(inode);
 	bool known = dirtied_send(&key);
 	begin_record(&record, INODE_WRITTEN, task->inode_ns);
 	task->inode_ns = 0;

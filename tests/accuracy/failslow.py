@@ -1,0 +1,229 @@
+"""`python -m tests.accuracy.failslow`: labelled fail-slow drives, and seeded perturbations of them, as a table.
+
+The data are not part of this repository: `WHODISK_DATA` names the folder that holds failslow_cluster_*.parquet and
+failslow_labels.csv. Every row imports a file with `whodisk import series`, solves the case and compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+
+from whodisk.solve import solve
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("WHODISK_DATA", ROOT.parent / "shared/data"))
+AGENT = os.environ.get("WHODISK_AGENT", str(ROOT / ".venv/bin/whodisk-agent"))
+OUTPUT = ROOT / "docs/fail-slow.md"
+MAP = "host=host,device=disk_id,t=ts:s,latency=latency:us,throughput=throughput:B/s"
+DAY_S = 86_400
+Drive = tuple[str, str]
+
+
+@dataclass
+class Change:
+    """What is done to the data: SQL for each column and for which rows stay, and the truth afterwards."""
+
+    latency: str = "latency"
+    throughput: str = "throughput"
+    where: str = "TRUE"
+    guilty: set[Drive] = field(default_factory=set)
+    host: str | None = None
+
+
+def untouched(_pick: random.Random, _healthy: list[Drive]) -> Change:
+    """the data as they are"""
+    return Change()
+
+
+def third_of_the_time(pick: random.Random, healthy: list[Drive]) -> Change:
+    """a healthy drive 15 % slower in a third of the hours"""
+    host, disk = pick.choice(healthy)
+    hours = f"hash(ts // 3600 + {pick.randrange(10**6)}) % 3 = 0"
+    return Change(_times(f"host = {host} AND disk_id = '{disk}' AND {hours}", 1.15), guilty={(host, disk)})
+
+
+def two_of_three(pick: random.Random, healthy: list[Drive]) -> Change:
+    """a host with three drives, two of them 1.5 times as slow"""
+    host, _ = pick.choice(healthy)
+    disks = pick.sample([disk for h, disk in healthy if h == host], 3)
+    listed = ", ".join(f"'{disk}'" for disk in disks)
+    return Change(
+        _times(f"host = {host} AND disk_id IN ('{disks[0]}', '{disks[1]}')", 1.5),
+        where=f"(host <> {host} OR disk_id IN ({listed}))",
+        guilty={(host, disks[0]), (host, disks[1])},
+    )
+
+
+def whole_host(pick: random.Random, healthy: list[Drive]) -> Change:
+    """a host all of whose drives become 1.5 times as slow half-way"""
+    host, _ = pick.choice(healthy)
+    return Change(
+        _times(f"host = {host} AND ts >= (SELECT (min(ts) + max(ts)) / 2 FROM base)", 1.5), host=host
+    )
+
+
+def half_load(pick: random.Random, healthy: list[Drive]) -> Change:
+    """a healthy drive with half the load"""
+    host, disk = pick.choice(healthy)
+    at = f"host = {host} AND disk_id = '{disk}'"
+    return Change(throughput=f"throughput * CASE WHEN {at} THEN 0.5 ELSE 1 END")
+
+
+def missing(pick: random.Random, _healthy: list[Drive]) -> Change:
+    """a third of all values missing, and a tenth of the hours of each drive"""
+    seed = pick.randrange(10**6)
+    return Change(
+        f"CASE WHEN hash(host, disk_id, ts, {seed}) % 3 = 0 THEN NULL ELSE latency END",
+        f"CASE WHEN hash(host, disk_id, ts, {seed + 1}) % 3 = 0 THEN NULL ELSE throughput END",
+        f"hash(host, disk_id, ts // 3600, {seed}) % 10 <> 0",
+    )
+
+
+CHANGES = (untouched, third_of_the_time, two_of_three, whole_host, half_load, missing)
+
+
+def _times(condition: str, factor: float) -> str:
+    return f"latency * CASE WHEN {condition} THEN {factor} ELSE 1 END"
+
+
+@dataclass
+class Counts:
+    """Drives of one run, or of several."""
+
+    runs: int = 0
+    right: int = 0
+    wrong: int = 0
+    missed: int = 0
+    left_alone: int = 0
+    #: Runs in which what was changed was named (None = nothing was to be named).
+    named: int | None = None
+    seconds: float = 0.0
+
+    def row(self, cluster: str, span: str, what: str) -> str:
+        """One line of the table."""
+        tp, fp, fn, tn = self.right, self.wrong, self.missed, self.left_alone
+        scale = math.sqrt(float(tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+        mcc = f"{(tp * tn - fp * fn) / scale:.3f}" if scale else "-"
+        precision = f"{tp / (tp + fp):.3f}" if tp + fp else "-"
+        recall = f"{tp / (tp + fn):.3f}" if tp + fn else "-"
+        named = "-" if self.named is None else f"{self.named} of {self.runs}"
+        return (
+            f"| {cluster.upper()} | {span} | {what} | {self.runs} | {precision} | {recall} | {mcc} | {named} | "
+            f"{self.seconds / max(1, self.runs):.1f} |"
+        )
+
+
+HEAD = """# Fail-slow drives
+
+Written by `python -m tests.accuracy.failslow` from the labelled PERSEUS data (drives of two clusters, a sample of latency and throughput every
+15 s, three hours a day for two weeks). One setting for all rows. Each run imports the file with `whodisk import series` and
+solves the case; precision, recall and MCC count drives. "Named" counts runs in which the changed drive (or drives, or host) was accused.
+
+| cluster | data | change | runs | precision | recall | MCC | named | seconds per run (import and solve) |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def labelled(cluster: str) -> set[Drive]:
+    """The drives that are known to be slow."""
+    sql = f"SELECT host_name, disk_id FROM '{DATA}/failslow_labels.csv' WHERE cluster = 'cluster_{cluster.upper()}'"
+    return {(host.removeprefix("host_"), disk) for host, disk in duckdb.connect().execute(sql).fetchall()}
+
+
+def run(cluster: str, days: tuple[int, int], change: Change, counts: Counts) -> None:
+    """One file, imported and solved."""
+    source = f"'{DATA}/failslow_cluster_{cluster}.parquet'"
+    begin = f"(SELECT min(ts) FROM {source})"
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    low, high = (day * DAY_S for day in days)
+    connection.execute(
+        f"CREATE TABLE base AS SELECT * FROM {source} WHERE ts >= {begin} + {low} AND ts < {begin} + {high}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        file, case = Path(folder) / "drives.parquet", Path(folder) / "case"
+        connection.execute(
+            f"""COPY (SELECT host, ts, disk_id, {change.throughput} AS throughput, {change.latency} AS latency
+FROM base WHERE {change.where}) TO '{file}' (FORMAT parquet, COMPRESSION zstd)"""
+        )
+        drives = {
+            (str(host), disk)
+            for host, disk in connection.execute(
+                f"SELECT DISTINCT host, disk_id FROM base WHERE {change.where}"
+            ).fetchall()
+        }
+        connection.close()
+        started = time.perf_counter()
+        command = [AGENT, "import", "series", str(file), "--map", MAP, "-o", str(case)]
+        subprocess.run(command, check=True, capture_output=True)
+        verdict = solve(case)
+        counts.seconds += time.perf_counter() - started
+    accused = {
+        (host, disk)
+        for host, disk in (f.culprit.name.split("/") for f in verdict.findings if f.culprit.kind == "device")
+    }
+    hosts = {f.culprit.name for f in verdict.findings if f.culprit.kind == "host"}
+    guilty = (labelled(cluster) & drives) | change.guilty
+    counts.runs += 1
+    counts.right += len(accused & guilty)
+    counts.wrong += len(accused - guilty)
+    counts.missed += len(guilty - accused)
+    counts.left_alone += len(drives - accused - guilty)
+    if change.guilty or change.host:
+        ok = change.guilty <= accused and (change.host is None or change.host in hosts)
+        counts.named = (counts.named or 0) + ok
+
+
+def main() -> None:
+    """All rows; the file is written anew after each, so that a stopped run leaves what it has."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, help="runs of each perturbation")
+    parser.add_argument("--clusters", default="aj")
+    chosen = parser.parse_args()
+    rows: list[str] = []
+
+    def add(row: str) -> None:
+        print(row, flush=True)
+        rows.append(row)
+        OUTPUT.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+
+    for cluster in chosen.clusters:
+        for span, days in (("two weeks", (0, 15)), ("first day", (0, 1))):
+            counts = Counts()
+            run(cluster, days, Change(), counts)
+            add(counts.row(cluster, span, str(untouched.__doc__)))
+    for cluster in chosen.clusters:
+        counts = Counts()
+        for day in range(1, 15):
+            # A day without a sample has nothing to import.
+            if not (cluster == "a" and day == 1):
+                run(cluster, (day, day + 1), Change(), counts)
+        add(counts.row(cluster, "each later day alone", str(untouched.__doc__)))
+    for change in CHANGES[1:]:
+        for cluster in chosen.clusters:
+            bad = {host for host, _ in labelled(cluster)}
+            source = f"'{DATA}/failslow_cluster_{cluster}.parquet'"
+            every = (
+                duckdb.connect()
+                .execute(f"SELECT DISTINCT host, disk_id FROM {source} ORDER BY 1, 2")
+                .fetchall()
+            )
+            healthy = [(str(host), disk) for host, disk in every if str(host) not in bad]
+            counts = Counts()
+            for seed in range(chosen.runs):
+                run(cluster, (0, 15), change(random.Random(seed), healthy), counts)
+            add(counts.row(cluster, "two weeks", str(change.__doc__)))
+
+
+if __name__ == "__main__":
+    main()

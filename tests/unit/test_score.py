@@ -1,0 +1,104 @@
+"""Counting how often the solver is right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ground_truth.cases import TRUTHS
+from whodisk import score as scoring
+from whodisk.cli.app import application
+from whodisk.errors import WhodiskError
+from whodisk.score import Named, Outcome, markdown, same, score_all, to_dict, total
+
+DEVICE = {"kind": "stage", "name": "device", "because_of": "device:nvme0n1"}
+
+
+def case(folder: Path, build: str, truth: dict[str, Any]) -> Path:
+    path = TRUTHS[build].build(1, folder)
+    (path / "truth.json").write_text(json.dumps(truth), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def cases(tmp_path: Path) -> Path:
+    fault = {
+        "kind": "stall",
+        "target": "nvme0n1",
+        "magnitude": 100,
+        "culprit": DEVICE,
+        "effect": {"p99_ratio": 3.0},
+    }
+    case(
+        tmp_path / "a",
+        "device_stall",
+        {"scenario": "stall", "culprit": DEVICE, "faults": [fault], "healthy": False},
+    )
+    case(
+        tmp_path / "b", "depth_limited", {"scenario": "none", "culprit": None, "faults": [], "healthy": True}
+    )
+    return tmp_path
+
+
+def test_a_directory_is_scored_and_remembered(
+    cases: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = score_all(cases, 1, lambda _done, _all: None)
+    counted = to_dict(total(outcomes))
+    assert (counted["top1"], counted["faulty"], counted["healthy"], counted["false_alarms"]) == (1, 1, 1, 0)
+    assert counted["detection"] == [{"fault": "stall", "effect_from": 2.0, "found_first": 1, "cases": 1}]
+    assert counted["false_alarm_bound_95"] == pytest.approx(0.95)
+    text = markdown(outcomes)
+    assert "## Simulated cases" in text
+    assert "## Real cases" not in text
+    assert "| stall | 2 to 5 | 1 | 1 |" in text
+
+    def never(_case: Path) -> Outcome:
+        raise AssertionError("a case was solved again")
+
+    monkeypatch.setattr(scoring, "score_case", never)
+    assert len(score_all(cases, 1, lambda _done, _all: None)) == 2
+    assert application(["score", str(cases), "--jobs", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["simulated"]["top1"] == 1
+    assert application(["score", str(cases), "--jobs", "1", "--allow-false-alarms", "0.01"]) == 1
+
+
+def test_what_cannot_be_solved_is_counted(cases: Path) -> None:
+    (cases / "b/truth.json").write_text("{", encoding="utf-8")
+    (cases / "a/ops/layer=app/part-0.parquet").write_bytes(b"nothing")
+    counted = total(score_all(cases, 1, lambda _done, _all: None))
+    assert (counted.cases, counted.errors) == (2, 2)
+
+
+def test_a_directory_without_truth_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(WhodiskError, match="found none"):
+            score_all(folder, 1, lambda _done, _all: None)
+
+
+@pytest.mark.parametrize(
+    ("true", "said", "equal"),
+    [
+        (Named("device", "nvme3n1"), Named("device", "nvme3n1"), True),
+        (Named("device", "nvme3n1"), Named("stage", "device", "device:nvme3n1"), True),
+        (Named("device", "nvme3n1"), Named("stage", "device", "device:nvme1n1"), False),
+        (Named("stage", "device"), Named("stage", "device+interrupt"), True),
+        (Named("stage", "device", "device:a"), Named("stage", "device", "device:b"), False),
+        (Named("vector", "41"), Named("device", "nvme3n1", "vector:41"), True),
+        (Named("process", "x"), Named("device", "x"), False),
+    ],
+)
+def test_who_is_meant(true: Named, said: Named, equal: bool) -> None:
+    assert same(true, said) is equal
+
+
+def test_counts_of_many_culprits() -> None:
+    outcome = Outcome(
+        "c", False, "", False, [Named("device", "a")], [], 1, right=18, wrong=0, missed=2, left_alone=380
+    )
+    counted = total([outcome])
+    assert (counted.precision, counted.recall) == (1.0, 0.9)
+    assert counted.mcc == pytest.approx(0.946, abs=1e-3)

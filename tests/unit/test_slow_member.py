@@ -1,0 +1,133 @@
+"""Devices compared with their peers: what is hard, hiccups spread at random, and the fail-slow data where they are at hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from ground_truth.members import Fleet
+from whodisk.peers import PeerGroup, compare
+from whodisk.solve import solve
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("WHODISK_DATA", ROOT.parent / "shared/data"))
+Q_MAX = 0.01
+
+
+def accused(path: Path) -> set[str]:
+    return {f"{f.culprit.kind} {f.culprit.name}" for f in solve(path).findings}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_slow_drives_among_three(tmp_path: Path, seed: int) -> None:
+    fleet = Fleet(seed, hosts=1, drives=3)
+    fleet.latency[:, 0, :2] += np.log(1.6)
+    assert accused(fleet.write(tmp_path / "case")) == {"device host0/disk0", "device host0/disk1"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fifteen_percent_for_a_third_of_the_time(tmp_path: Path, seed: int) -> None:
+    fleet = Fleet(seed, hosts=8, drives=12, samples=3000, noise=0.08)
+    slow = (np.arange(fleet.samples) // 120) % 3 == seed % 3
+    fleet.latency[slow, 5, 7] += np.log(1.15)
+    assert accused(fleet.write(tmp_path / "case")) == {"device host5/disk7"}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_slow_drive_with_missing_values(tmp_path: Path, seed: int) -> None:
+    fleet = Fleet(seed)
+    fleet.latency[:, 1, 6] += np.log(1.7)
+    fleet.latency[fleet.rng.random(fleet.latency.shape) < 0.4] = np.nan
+    fleet.load[:, :3] = np.nan
+    fleet.latency[100:300, 1, :4] = np.nan
+    assert accused(fleet.write(tmp_path / "case")) == {"device host1/disk6"}
+
+
+def test_the_onset_is_told(tmp_path: Path) -> None:
+    fleet = Fleet(3)
+    fleet.latency[300:, 0, 0] += np.log(1.8)
+    claim = solve(fleet.write(tmp_path / "case")).findings[0].claim
+    assert "since 4,5" in claim or "since 4,4" in claim, claim  # sample 300 is at 4,500 s
+
+
+def test_evidence_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet(1)
+    fleet.latency[:, 2, 3] += np.log(1.5)
+    fleet.latency[:, 4, 1] += np.log(1.5)
+    case = fleet.write(tmp_path / "case")
+    findings = solve(case).findings
+    monkeypatch.chdir(case)
+    assert len(findings) == 2
+    for finding in findings:
+        proof = finding.evidence[0]
+        cursor = duckdb.connect().execute(proof.query)
+        names = [column[0] for column in cursor.description or []]
+        assert [dict(zip(names, row, strict=True)) for row in cursor.fetchall()] == proof.rows
+        assert min(float(row["ratio"] or 0) for row in proof.rows) > 1.2
+
+
+@pytest.mark.parametrize("samples", [1, 3, 30])
+def test_few_samples_accuse_nobody(tmp_path: Path, samples: int) -> None:
+    fleet = Fleet(1, hosts=2, drives=4, samples=samples)
+    verdict = solve(fleet.write(tmp_path / "case"))
+    assert verdict.status in ("insufficient", "healthy")
+
+
+def test_a_lone_device_has_no_peers(tmp_path: Path) -> None:
+    verdict = solve(Fleet(1, hosts=1, drives=1).write(tmp_path / "case"))
+    assert verdict.status == "insufficient"
+    assert any("no peers" in caveat.because for caveat in verdict.cannot_exclude)
+
+
+def test_hiccups_spread_at_random_accuse_no_drive() -> None:
+    """20 hiccups on 8 identical drives with 64 operations in flight: at most 1 % of 1,000 trials."""
+    alarms = 0
+    for trial in range(1000):
+        rng = np.random.default_rng([trial, 9])
+        # Mean log latency per block; a hiccup holds 8 operations of a drive for eight times as long (clipped).
+        latency = rng.normal(0, 0.25 / np.sqrt(40), (84, 8))
+        for block, drive in zip(rng.integers(84, size=20), rng.integers(8, size=20), strict=True):
+            latency[block, drive] += 8 / 48 * np.log(8)
+        group = PeerGroup("nvme", [str(n) for n in range(8)], latency, latency * np.nan, np.arange(84))
+        alarms += any(member.p_value < Q_MAX for member in compare([group]).slow)
+    assert alarms <= 10
+
+
+# -- the fail-slow data ---------------------------------------------------------------------------
+
+
+def labelled(cluster: str) -> set[str]:
+    sql = f"SELECT host_name, disk_id FROM '{DATA}/failslow_labels.csv' WHERE cluster = 'cluster_{cluster.upper()}'"
+    return {
+        f"device {host.removeprefix('host_')}/{disk}"
+        for host, disk in duckdb.connect().execute(sql).fetchall()
+    }
+
+
+@pytest.mark.parametrize("cluster", ["a", "j"])
+def test_first_day_of_the_fail_slow_drives(tmp_path: Path, cluster: str) -> None:
+    source = DATA / f"failslow_cluster_{cluster}.parquet"
+    if not source.is_file():
+        pytest.skip(f"{source} is not here; set WHODISK_DATA to the folder that holds it")
+    from tests.synth import write_case
+
+    table = (
+        duckdb.connect()
+        .sql(
+            f"""WITH samples AS (
+  SELECT *, (ts - (SELECT min(ts) FROM '{source}')) * 1000000000 AS t FROM '{source}'
+  WHERE ts < (SELECT min(ts) FROM '{source}') + 10800)
+SELECT t AS time_ns, CAST(host AS VARCHAR) AS host, 'device' AS kind, disk_id AS subject, 'latency_ns' AS metric,
+  CAST(latency AS DOUBLE) * 1000 AS value FROM samples WHERE latency IS NOT NULL
+UNION ALL SELECT t, CAST(host AS VARCHAR), 'device', disk_id, 'throughput_bytes_per_s', CAST(throughput AS DOUBLE)
+FROM samples WHERE throughput IS NOT NULL ORDER BY 1, 2, 4, 5"""
+        )
+        .to_arrow_table()
+    )
+    case = write_case(tmp_path / "case", tables={"series": table}, meta={"duration_ns": 10_800_000_000_000})
+    drives = {name for name in accused(case) if name.startswith("device")}
+    assert drives == labelled(cluster)
