@@ -15,8 +15,9 @@ ALLOWED_CRATES: dict[str, set[str]] = {
     "workload": {"case"},
     "join": {"case"},
     "slowdisk": set(),
+    "import": {"case"},
     "lab": {"case", "workload"},
-    "agent": {"case", "record", "workload", "join", "slowdisk", "lab"},
+    "agent": {"case", "record", "workload", "join", "slowdisk", "lab", "import"},
 }
 
 # package below whodisk -> packages below whodisk it must not import

@@ -36,6 +36,9 @@ pub enum Command {
     /// A storage stack in virtual time: runs scenarios and writes cases whose culprit is known.
     #[command(subcommand, after_help = LAB_EXAMPLES)]
     Lab(LabCommand),
+    /// Turn foreign logs into a case.
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(ImportArgs),
     /// Turn the raw events of a case into Parquet tables; doing it twice gives the same bytes.
     #[command(after_help = SEAL_EXAMPLES)]
     Seal(SealArgs),
@@ -85,6 +88,13 @@ const LAB_EXAMPLES: &str = "Examples:
   whodisk lab run slow-member --sweep fault.slow.factor=1,2,4,8
 
 A scenario is the path of a TOML file, or a name that `whodisk lab list` prints. docs/lab.md describes all keys.";
+
+const IMPORT_EXAMPLES: &str = "Examples:
+  whodisk import --list
+  whodisk import series drives.csv -o drives.case \\
+    --map 'host=host,device=disk_id,t=ts:s,latency=latency:us,throughput=throughput:B/s'
+
+Times are since 1970 (s, ms, us, ns) or ISO 8601 (iso). Missing values stay missing.";
 
 const SEAL_EXAMPLES: &str = "Examples:
   whodisk seal slow.case
@@ -242,6 +252,29 @@ pub struct LabShowArgs {
     /// Change a key, as for `lab run`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+/// `import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// Name of the format; --list shows them.
+    #[arg(required_unless_present = "list")]
+    pub format: Option<String>,
+    /// The files.
+    #[arg(required_unless_present = "list", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Directory of the case; must not exist, or be empty [default: ./whodisk-<UTC time>]
+    #[arg(short = 'o', long = "output", value_name = "CASE")]
+    pub case: Option<PathBuf>,
+    /// Which column is what, and in which unit: KEY=COLUMN:UNIT,...
+    #[arg(long, value_name = "MAP")]
+    pub map: Option<String>,
+    /// List the formats, and what each cannot carry over.
+    #[arg(long)]
+    pub list: bool,
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `seal`.

@@ -4,6 +4,7 @@ mod case_dir;
 mod child;
 mod doctor;
 mod failure;
+mod import;
 mod lab;
 mod observe;
 mod output;
@@ -43,6 +44,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Workload(args) => workload::main(&args),
         Command::Slowdisk(args) => slowdisk::main(&args),
         Command::Lab(command) => lab::main(&command),
+        Command::Import(args) => import::main(&args),
         Command::Seal(args) => seal::main(&args),
         Command::Verify(args) => verify::main(&args),
         Command::Doctor(args) => doctor::main(&args),

@@ -45,6 +45,16 @@ impl Utc {
         }
     }
 
+    /// A number of seconds since 1970.
+    pub fn of_unix(seconds: i64) -> Utc {
+        let mut parts = MaybeUninit::<libc::tm>::zeroed();
+        // SAFETY: the call only fills local memory; for a year beyond its range it leaves zeros there.
+        unsafe {
+            libc::gmtime_r(&raw const seconds, parts.as_mut_ptr());
+            Utc(parts.assume_init())
+        }
+    }
+
     /// `2026-01-31T23:59:59Z`.
     pub fn rfc3339(&self) -> String {
         let t = &self.0;

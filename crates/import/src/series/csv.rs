@@ -1,0 +1,355 @@
+//! CSV: one header line, a delimiter out of `,` `;` tab `|`, fields quoted or not, lines ending in LF or CRLF.
+use super::map::{Mapping, TimeUnit};
+use super::number::{iso_moment, moment, number, Field};
+use super::sink::Sink;
+use crate::ImportError;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Bytes read at a time.
+const BLOCK_BYTES: usize = 1 << 20;
+/// A longer line is no table.
+const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// What a column is for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Role {
+    Ignored,
+    Host,
+    Subject,
+    Time,
+    Metric(usize),
+}
+
+/// Streams the file into `sink`.
+pub fn read(
+    path: &Path,
+    mapping: &Mapping,
+    sink: &mut Sink,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), ImportError> {
+    let mut lines = Lines::open(path)?;
+    let Some(header) = lines.next_line()? else {
+        return Err(ImportError::content(
+            path,
+            "line 1",
+            "a header line",
+            "an empty file",
+            "check the path",
+        ));
+    };
+    let mut reader = RecordReader::new(path, header, mapping)?;
+    loop {
+        let number = lines.number + 1;
+        let Some(line) = lines.next_line()? else {
+            break;
+        };
+        if !line.is_empty() {
+            reader.record(line, number, sink)?;
+        }
+        if lines.number.is_multiple_of(1 << 16) {
+            progress(lines.bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Lines of a file, in a buffer of bounded size.
+struct Lines<'a> {
+    path: &'a Path,
+    file: File,
+    buffer: Vec<u8>,
+    begin: usize,
+    end: usize,
+    ended: bool,
+    number: u64,
+    bytes: u64,
+}
+
+impl<'a> Lines<'a> {
+    fn open(path: &'a Path) -> Result<Lines<'a>, ImportError> {
+        Ok(Lines {
+            path,
+            file: File::open(path).map_err(|e| ImportError::io(path, "open", e))?,
+            buffer: vec![0; BLOCK_BYTES + LINE_BYTES_MAX],
+            begin: 0,
+            end: 0,
+            ended: false,
+            number: 0,
+            bytes: 0,
+        })
+    }
+
+    /// The next line without its end; None after the last.
+    fn next_line(&mut self) -> Result<Option<&[u8]>, ImportError> {
+        let mut searched = 0;
+        loop {
+            let rest = &self.buffer[self.begin + searched..self.end];
+            if let Some(at) = find(rest, b'\n') {
+                let line = self.begin..self.begin + searched + at;
+                self.begin = line.end + 1;
+                self.number += 1;
+                return Ok(Some(without_return(&self.buffer[line])));
+            }
+            searched = self.end - self.begin;
+            if self.ended {
+                if searched == 0 {
+                    return Ok(None);
+                }
+                let line = self.begin..self.end;
+                self.begin = self.end;
+                self.number += 1;
+                return Ok(Some(without_return(&self.buffer[line])));
+            }
+            self.fill(searched)?;
+        }
+    }
+
+    fn fill(&mut self, kept: usize) -> Result<(), ImportError> {
+        if kept >= LINE_BYTES_MAX {
+            let at = format!("line {}", self.number + 1);
+            let found = format!("a line longer than {LINE_BYTES_MAX} bytes");
+            return Err(ImportError::content(
+                self.path,
+                at,
+                "a CSV or Parquet file",
+                found,
+                "check the file",
+            ));
+        }
+        self.buffer.copy_within(self.begin..self.end, 0);
+        (self.begin, self.end) = (0, kept);
+        let read = self
+            .file
+            .read(&mut self.buffer[kept..kept + BLOCK_BYTES])
+            .map_err(|e| ImportError::io(self.path, "read", e))?;
+        self.end += read;
+        self.bytes += read as u64;
+        self.ended = read == 0;
+        Ok(())
+    }
+}
+
+/// Position of a byte; eight at a time.
+fn find(bytes: &[u8], wanted: u8) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut chunks = bytes.chunks_exact(8);
+    let mut at = 0;
+    for chunk in &mut chunks {
+        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes")) ^ (ONES * u64::from(wanted));
+        let hit = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if hit != 0 {
+            return Some(at + hit.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    chunks
+        .remainder()
+        .iter()
+        .position(|&byte| byte == wanted)
+        .map(|place| at + place)
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Turns lines into records.
+struct RecordReader<'a> {
+    path: &'a Path,
+    mapping: &'a Mapping,
+    delimiter: u8,
+    roles: Vec<Role>,
+    /// Columns after this one need not be looked at.
+    last: usize,
+    values: Vec<Option<f64>>,
+    unquoted: Vec<u8>,
+}
+
+impl<'a> RecordReader<'a> {
+    fn new(path: &'a Path, header: &[u8], mapping: &'a Mapping) -> Result<RecordReader<'a>, ImportError> {
+        let header = header.strip_prefix(b"\xef\xbb\xbf").unwrap_or(header);
+        let count = |delimiter: u8| header.iter().filter(|&&byte| byte == delimiter).count();
+        // Of equally frequent ones the first: a table of one column has none of them.
+        let delimiter = [b'|', b'\t', b';', b',']
+            .into_iter()
+            .max_by_key(|&d| count(d))
+            .unwrap_or(b',');
+        let columns: Vec<String> = header
+            .split(|&byte| byte == delimiter)
+            .map(|field| String::from_utf8_lossy(field).trim().trim_matches('"').to_owned())
+            .collect();
+        let place = |wanted: &str| {
+            columns.iter().position(|name| name == wanted).ok_or_else(|| {
+                let expected = format!("a column '{wanted}'");
+                let found = columns.join(", ");
+                ImportError::content(path, "line 1", expected, found, "correct --map, or the header")
+            })
+        };
+        let mut roles = vec![Role::Ignored; columns.len()];
+        if let Some(host) = &mapping.host {
+            roles[place(host)?] = Role::Host;
+        }
+        roles[place(&mapping.subject)?] = Role::Subject;
+        roles[place(&mapping.time.column)?] = Role::Time;
+        for (number, metric) in mapping.metrics.iter().enumerate() {
+            let at = place(&metric.column)?;
+            if roles[at] != Role::Ignored {
+                let found = format!("column '{}' a second time", metric.column);
+                return Err(ImportError::content(
+                    path,
+                    "--map",
+                    "each column once",
+                    found,
+                    "correct --map",
+                ));
+            }
+            roles[at] = Role::Metric(number);
+        }
+        Ok(RecordReader {
+            path,
+            mapping,
+            delimiter,
+            last: roles.iter().rposition(|role| *role != Role::Ignored).unwrap_or(0),
+            roles,
+            values: vec![None; mapping.metrics.len()],
+            unquoted: Vec::new(),
+        })
+    }
+
+    fn record(&mut self, line: &[u8], number_of_line: u64, sink: &mut Sink) -> Result<(), ImportError> {
+        if line.contains(&b'"') {
+            // Rare: quotes are taken away, and delimiters inside them become another byte.
+            let mut plain = std::mem::take(&mut self.unquoted);
+            unquote(line, self.delimiter, &mut plain);
+            let done = self.plain_record(&plain, number_of_line, sink);
+            self.unquoted = plain;
+            return done;
+        }
+        self.plain_record(line, number_of_line, sink)
+    }
+
+    fn plain_record(&mut self, line: &[u8], at_line: u64, sink: &mut Sink) -> Result<(), ImportError> {
+        let (mut host, mut subject, mut time) = (None, None, None);
+        let (mut begin, mut column) = (0, 0);
+        self.values.fill(None);
+        loop {
+            let length = line[begin..].iter().position(|&byte| byte == self.delimiter);
+            let field = &line[begin..length.map_or(line.len(), |l| begin + l)];
+            match self.roles[column] {
+                Role::Ignored => {}
+                Role::Host => host = Some(self.text(field, at_line, column)?),
+                Role::Subject => subject = Some(self.text(field, at_line, column)?),
+                Role::Time => time = self.moment(field, at_line)?,
+                Role::Metric(metric) => {
+                    self.values[metric] = match number(field) {
+                        Field::Value(value) => Some(value),
+                        Field::Missing => None,
+                        Field::Wrong => return Err(self.wrong(at_line, column, "a number", field)),
+                    };
+                }
+            }
+            if column == self.last {
+                break;
+            }
+            let Some(length) = length else {
+                let at = format!("line {at_line}");
+                let expected = format!("{} fields or more", self.last + 1);
+                let hint = "repair the line, or give a file with one record per line";
+                return Err(ImportError::content(
+                    self.path,
+                    at,
+                    expected,
+                    format!("{}", column + 1),
+                    hint,
+                ));
+            };
+            begin += length + 1;
+            column += 1;
+        }
+        let host = host.filter(|name| !name.is_empty());
+        sink.record(time, host, subject.unwrap_or(""), &self.values)
+    }
+
+    fn text<'b>(&self, field: &'b [u8], at_line: u64, column: usize) -> Result<&'b str, ImportError> {
+        std::str::from_utf8(field)
+            .map(str::trim)
+            .map_err(|_| self.wrong(at_line, column, "UTF-8 text", field))
+    }
+
+    fn moment(&self, field: &[u8], at_line: u64) -> Result<Option<i64>, ImportError> {
+        let found = match self.mapping.time.unit {
+            TimeUnit::Number(unit_ns) => moment(field, unit_ns),
+            TimeUnit::Iso => iso_moment(field),
+        };
+        let column = self
+            .roles
+            .iter()
+            .position(|role| *role == Role::Time)
+            .unwrap_or(0);
+        match found {
+            Field::Value(value) => Ok(Some(value)),
+            Field::Missing => Ok(None),
+            Field::Wrong => Err(self.wrong(at_line, column, "a moment in the unit of --map", field)),
+        }
+    }
+
+    fn wrong(&self, at_line: u64, column: usize, expected: &str, found: &[u8]) -> ImportError {
+        let name = match self.roles[column] {
+            Role::Host => self.mapping.host.as_deref().unwrap_or(""),
+            Role::Subject => &self.mapping.subject,
+            Role::Time => &self.mapping.time.column,
+            Role::Metric(number) => &self.mapping.metrics[number].column,
+            Role::Ignored => "",
+        };
+        let shown: String = String::from_utf8_lossy(found).chars().take(40).collect();
+        let at = format!("line {at_line}, column {name}");
+        let hint = "repair the value, leave it empty if it is missing, or correct --map";
+        ImportError::content(self.path, at, expected, format!("'{shown}'"), hint)
+    }
+}
+
+/// Removes quotes; a delimiter inside quotes becomes a space, a doubled quote a single one.
+fn unquote(line: &[u8], delimiter: u8, plain: &mut Vec<u8>) {
+    plain.clear();
+    let mut inside = false;
+    let mut at = 0;
+    while at < line.len() {
+        match line[at] {
+            b'"' if inside && line.get(at + 1) == Some(&b'"') => {
+                plain.push(b'"');
+                at += 1;
+            }
+            b'"' => inside = !inside,
+            byte if inside && byte == delimiter => plain.push(b' '),
+            byte => plain.push(byte),
+        }
+        at += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_found_wherever_they_are() {
+        for length in 0..40 {
+            let mut bytes = vec![b'x'; length];
+            assert_eq!(find(&bytes, b'\n'), None);
+            for at in 0..length {
+                bytes[at] = b'\n';
+                assert_eq!(find(&bytes, b'\n'), Some(at));
+                bytes[at] = b'\x0b';
+            }
+        }
+    }
+
+    #[test]
+    fn quotes() {
+        let mut plain = Vec::new();
+        unquote(br#""a,b",2,"say ""hi""""#, b',', &mut plain);
+        assert_eq!(plain, br#"a b,2,say "hi""#);
+    }
+}

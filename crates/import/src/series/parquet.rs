@@ -1,0 +1,261 @@
+//! Parquet, batch by batch, only the columns that the mapping names.
+use super::map::{Mapping, TimeUnit};
+use super::number::{iso_moment, scaled_moment, Field};
+use super::sink::Sink;
+use crate::ImportError;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, Int8Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt16Type, UInt32Type,
+    UInt64Type, UInt8Type,
+};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, TimeUnit as ArrowUnit};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::ProjectionMask;
+use std::fs::File;
+use std::path::Path;
+
+/// Records decoded at a time.
+const BATCH_RECORDS: usize = 1 << 14;
+
+/// Streams the file into `sink`.
+pub fn read(
+    path: &Path,
+    mapping: &Mapping,
+    sink: &mut Sink,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), ImportError> {
+    let file = File::open(path).map_err(|e| ImportError::io(path, "open", e))?;
+    let bad = |at: String, error: &dyn std::fmt::Display| {
+        let found = format!("'{error}'");
+        let hint = "check that the file is whole (compression: none, zstd, snappy or lz4)";
+        ImportError::content(path, at, "readable Parquet", found, hint)
+    };
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| bad("footer".into(), &e))?;
+    let schema = builder.schema().clone();
+    let names: Vec<String> = schema.fields().iter().map(|f| f.name().clone()).collect();
+    for wanted in wanted(mapping) {
+        if !names.iter().any(|name| name == wanted) {
+            let expected = format!("a column '{wanted}'");
+            return Err(ImportError::content(
+                path,
+                "schema",
+                expected,
+                names.join(", "),
+                "correct --map",
+            ));
+        }
+    }
+    let ends = row_group_ends(&builder);
+    let mask = ProjectionMask::columns(builder.parquet_schema(), wanted(mapping));
+    let reader = builder
+        .with_projection(mask)
+        .with_batch_size(BATCH_RECORDS)
+        .build()
+        .map_err(|e| bad("footer".into(), &e))?;
+    let mut records = 0;
+    for batch in reader {
+        let group = ends.iter().take_while(|&&end| end <= records).count();
+        let batch = batch.map_err(|e| bad(format!("row group {group}"), &e))?;
+        read_batch(path, group, mapping, &batch, sink)?;
+        records += batch.num_rows() as u64;
+        progress(records);
+    }
+    Ok(())
+}
+
+fn wanted(mapping: &Mapping) -> Vec<&str> {
+    let mut names = vec![mapping.subject.as_str(), mapping.time.column.as_str()];
+    names.extend(mapping.host.as_deref());
+    names.extend(mapping.metrics.iter().map(|m| m.column.as_str()));
+    names
+}
+
+/// Number of the first record after each row group.
+fn row_group_ends(builder: &ParquetRecordBatchReaderBuilder<File>) -> Vec<u64> {
+    let mut end = 0;
+    let rows = builder
+        .metadata()
+        .row_groups()
+        .iter()
+        .map(|group| group.num_rows());
+    rows.map(|rows| {
+        end += u64::try_from(rows).unwrap_or(0);
+        end
+    })
+    .collect()
+}
+
+fn read_batch(
+    path: &Path,
+    group: usize,
+    mapping: &Mapping,
+    batch: &RecordBatch,
+    sink: &mut Sink,
+) -> Result<(), ImportError> {
+    let column = |name: &str| batch.column_by_name(name).expect("the schema was checked");
+    let wrong = |name: &str, expected: &str, array: &ArrayRef| {
+        let at = format!("row group {group}, column {name}");
+        ImportError::content(path, at, expected, array.data_type().to_string(), "correct --map")
+    };
+    let text = |name: &str| {
+        let array = column(name);
+        texts(array).ok_or_else(|| wrong(name, "text or integers", array))
+    };
+    let hosts = mapping.host.as_deref().map(text).transpose()?;
+    let subjects = text(&mapping.subject)?;
+    let times = moments(column(&mapping.time.column), mapping.time.unit).ok_or_else(|| {
+        wrong(
+            &mapping.time.column,
+            "moments in the unit of --map",
+            column(&mapping.time.column),
+        )
+    })?;
+    let mut metrics = Vec::new();
+    for metric in &mapping.metrics {
+        let array = column(&metric.column);
+        metrics.push(numbers(array).ok_or_else(|| wrong(&metric.column, "numbers", array))?);
+    }
+    let mut values = vec![None; metrics.len()];
+    for row in 0..batch.num_rows() {
+        for (value, metric) in values.iter_mut().zip(&metrics) {
+            *value = metric[row];
+        }
+        let host = hosts.as_ref().and_then(|h| h.get(row));
+        sink.record(times[row], host, subjects.get(row).unwrap_or(""), &values)?;
+    }
+    Ok(())
+}
+
+/// A column of names; integers are written once per distinct run.
+enum Texts {
+    Array(ArrayRef),
+    Integers(Vec<Option<String>>),
+}
+
+impl Texts {
+    fn get(&self, row: usize) -> Option<&str> {
+        match self {
+            Texts::Integers(values) => values[row].as_deref(),
+            Texts::Array(array) if array.is_null(row) => None,
+            Texts::Array(array) => match array.data_type() {
+                DataType::Utf8 => Some(array.as_string::<i32>().value(row)),
+                DataType::LargeUtf8 => Some(array.as_string::<i64>().value(row)),
+                _ => Some(array.as_string_view().value(row)),
+            },
+        }
+    }
+}
+
+fn texts(array: &ArrayRef) -> Option<Texts> {
+    match array.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some(Texts::Array(array.clone())),
+        DataType::Dictionary(_, _) => {
+            let dictionary = array.as_any_dictionary();
+            let values = texts(dictionary.values())?;
+            let keys = dictionary.normalized_keys();
+            let name =
+                |row: usize| (!array.is_null(row)).then(|| values.get(keys[row]).unwrap_or("").to_owned());
+            Some(Texts::Integers((0..array.len()).map(name).collect()))
+        }
+        kind if kind.is_integer() => {
+            let values = integers(array)?;
+            Some(Texts::Integers(
+                values.into_iter().map(|v| v.map(|v| v.to_string())).collect(),
+            ))
+        }
+        _ => None,
+    }
+}
+
+fn integers(array: &ArrayRef) -> Option<Vec<Option<i64>>> {
+    macro_rules! collect {
+        ($kind:ty) => {
+            array
+                .as_primitive::<$kind>()
+                .iter()
+                .map(|v| v.map(i64::from))
+                .collect()
+        };
+    }
+    Some(match array.data_type() {
+        DataType::Int8 => collect!(Int8Type),
+        DataType::Int16 => collect!(Int16Type),
+        DataType::Int32 => collect!(Int32Type),
+        DataType::Int64 => collect!(Int64Type),
+        DataType::UInt8 => collect!(UInt8Type),
+        DataType::UInt16 => collect!(UInt16Type),
+        DataType::UInt32 => collect!(UInt32Type),
+        DataType::UInt64 => {
+            let values = array.as_primitive::<UInt64Type>();
+            values
+                .iter()
+                .map(|v| v.and_then(|v| i64::try_from(v).ok()))
+                .collect()
+        }
+        _ => return None,
+    })
+}
+
+/// Numbers of any numeric type; NaN and infinities are missing.
+fn numbers(array: &ArrayRef) -> Option<Vec<Option<f64>>> {
+    let finite = |value: f64| value.is_finite().then_some(value);
+    Some(match array.data_type() {
+        DataType::Float64 => array
+            .as_primitive::<Float64Type>()
+            .iter()
+            .map(|v| v.and_then(finite))
+            .collect(),
+        DataType::Float32 => {
+            let values = array.as_primitive::<Float32Type>();
+            values
+                .iter()
+                .map(|v| v.and_then(|v| finite(f64::from(v))))
+                .collect()
+        }
+        _ => integers(array)?
+            .into_iter()
+            .map(|v| v.map(|v| v as f64))
+            .collect(),
+    })
+}
+
+fn moments(array: &ArrayRef, unit: TimeUnit) -> Option<Vec<Option<i64>>> {
+    macro_rules! stamps {
+        ($kind:ty, $factor:expr) => {
+            array
+                .as_primitive::<$kind>()
+                .iter()
+                .map(|v| v.and_then(|v| v.checked_mul($factor)))
+                .collect()
+        };
+    }
+    Some(match (array.data_type(), unit) {
+        // A column of moments knows its own unit.
+        (DataType::Timestamp(ArrowUnit::Second, _), _) => stamps!(TimestampSecondType, 1_000_000_000),
+        (DataType::Timestamp(ArrowUnit::Millisecond, _), _) => stamps!(TimestampMillisecondType, 1_000_000),
+        (DataType::Timestamp(ArrowUnit::Microsecond, _), _) => stamps!(TimestampMicrosecondType, 1_000),
+        (DataType::Timestamp(ArrowUnit::Nanosecond, _), _) => stamps!(TimestampNanosecondType, 1),
+        (kind, TimeUnit::Number(ns)) if kind.is_integer() => integers(array)?
+            .into_iter()
+            .map(|v| v.and_then(|v| v.checked_mul(ns)))
+            .collect(),
+        (DataType::Float32 | DataType::Float64, TimeUnit::Number(ns)) => numbers(array)?
+            .into_iter()
+            .map(|v| v.and_then(|v| scaled_moment(v, ns)))
+            .collect(),
+        (_, TimeUnit::Iso) => {
+            let values = texts(array)?;
+            (0..array.len())
+                .map(
+                    |row| match values.get(row).map(|text| iso_moment(text.as_bytes())) {
+                        Some(Field::Value(value)) => Some(value),
+                        _ => None,
+                    },
+                )
+                .collect()
+        }
+        _ => return None,
+    })
+}
