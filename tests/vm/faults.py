@@ -32,7 +32,7 @@ class Fault:
     serial: str | None = None
 
 
-IRQ = Hardware(shared_line=True, count_instructions=True)
+IRQ = Hardware(shared_line=True)
 RAID = Hardware(stored_drives=True)
 PLAIN = Hardware()
 FAULTS: dict[str, Fault] = {

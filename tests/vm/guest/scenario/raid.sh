@@ -7,9 +7,9 @@ for level in 0 5; do
         --raid-devices=4 $drives
     # Whoever opens it first also looks for partitions.
     blockdev --getsz /dev/md$level
-    record raid$level-healthy load -t 1 -s 262144 -a 262144 /dev/md$level
+    record raid$level-healthy load -n 101 -s 262144 -a 262144 /dev/md$level
     host "limit nvme2 100"
-    record raid$level-sick load -t 1 -s 262144 -a 262144 /dev/md$level
+    record raid$level-sick load -n 101 -s 262144 -a 262144 /dev/md$level
     mdadm --stop /dev/md$level
     mdadm --zero-superblock $drives
 done
