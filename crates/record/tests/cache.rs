@@ -108,10 +108,11 @@ fn a_cold_read_brings_every_page_once_and_a_second_one_finds_all() {
         let file = system.cold_file(PAGES);
         let cold = record_file(&system, &file, || assert_eq!(read_all(&file, 16), PAGES));
         assert_eq!(cold.asked(), PAGES, "{kind}: {:?}", cold.reads);
-        assert_eq!(cold.brought(), PAGES, "{kind}: {:?}", cold.runs);
+        // Others may need the memory: what they evict before it is read is brought again.
+        assert_eq!(cold.brought(), PAGES + cold.wasted(), "{kind}: {:?}", cold.runs);
         // Brought because they were asked for, or in advance and then found.
-        assert_eq!(cold.missed() + cold.prefetched(), PAGES, "{kind}");
-        assert_eq!((cold.used(), cold.wasted()), (cold.prefetched(), 0), "{kind}");
+        assert_eq!(cold.missed() + cold.used(), PAGES, "{kind}");
+        assert_eq!(cold.used() + cold.wasted(), cold.prefetched(), "{kind}");
         assert!(cold.missed() < PAGES / 2, "{kind}: readahead was at work");
         assert!(cold.reads.iter().all(|row| row.tid == thread()), "{kind}");
         let kinds_of: Vec<u8> = cold.runs.iter().map(|row| row.kind).collect();
@@ -124,10 +125,21 @@ fn a_cold_read_brings_every_page_once_and_a_second_one_finds_all() {
             "{kind}: {kinds_of:?}"
         );
 
-        let warm = record_file(&system, &file, || assert_eq!(read_all(&file, 1), PAGES));
+        let mut absent = 0;
+        let warm = record_file(&system, &file, || {
+            absent = PAGES - resident(&file, PAGES);
+            assert_eq!(read_all(&file, 1), PAGES);
+        });
+        assert!(absent < PAGES / 10, "{kind}: {absent} pages were evicted at once");
         let reads: u64 = warm.reads.iter().map(|row| row.reads).sum();
-        assert_eq!((warm.asked(), warm.missed(), reads), (PAGES, 0, PAGES), "{kind}");
-        assert_eq!((warm.brought(), warm.waits.len()), (0, 0), "{kind}");
+        let seen = (warm.asked(), warm.missed(), reads);
+        assert_eq!(
+            seen,
+            (PAGES, absent, PAGES),
+            "{kind}: {:?} {:?}",
+            warm.reads,
+            warm.runs
+        );
     }
 }
 

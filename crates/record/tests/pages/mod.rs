@@ -152,6 +152,27 @@ pub fn advise(file: &File, advice: i32) {
     assert_eq!(unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) }, 0);
 }
 
+/// How many of a file's first pages the kernel has in memory.
+pub fn resident(file: &File, pages: u64) -> u64 {
+    let (bytes, fd) = ((pages * PAGE) as usize, file.as_raw_fd());
+    let mut there = vec![0u8; pages as usize];
+    // SAFETY: a fresh mapping that is never read, unmapped at once; `there` has a byte for each page.
+    unsafe {
+        let at = libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            fd,
+            0,
+        );
+        assert_ne!(at, libc::MAP_FAILED);
+        assert_eq!(libc::mincore(at, bytes, there.as_mut_ptr()), 0);
+        libc::munmap(at, bytes);
+    }
+    there.iter().filter(|page| *page & 1 == 1).count() as u64
+}
+
 pub fn inode(file: &File) -> u64 {
     file.metadata().unwrap().ino()
 }
