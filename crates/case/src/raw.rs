@@ -71,6 +71,7 @@ raw_field!(u32, DataType::UInt32);
 raw_field!(i32, DataType::Int32);
 raw_field!(u16, DataType::UInt16);
 raw_field!(u8, DataType::UInt8);
+raw_field!(f64, DataType::Float64);
 
 impl<const N: usize> RawField for [u8; N] {
     const TYPE: DataType = DataType::FixedSizeBinary(N as i32);

@@ -1,10 +1,12 @@
 //! Raw rows: what an observer appends while it runs. Narrow, fixed width, `CLOCK_MONOTONIC` ns.
 mod cache;
+mod host;
 
 pub use cache::{
     CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow,
     NO_CAUSE, WRITEBACK_CAUSES,
 };
+pub use host::{IrqRow, IrqTotalRow, SampleRow, SchedReason, SchedRow, SchedState, NAME_BYTES};
 
 /// One operation of our own workload engine (`raw/app/worker-NNN.arrows`), appended when reaped.
 ///

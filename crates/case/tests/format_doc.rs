@@ -2,6 +2,7 @@
 use case::raw::RawRow;
 use case::rows::{syscall_flags, AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow};
 use case::rows::{CacheReadRow, CacheWaitRow, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow};
+use case::rows::{IrqRow, IrqTotalRow, SampleRow, SchedRow};
 use case::schema::{flags, LinkKind, Op, Stage};
 use case::tables;
 mod common;
@@ -72,6 +73,10 @@ fn raw_streams_are_as_documented() {
     raw_is_documented::<ReadaheadRow>();
     raw_is_documented::<ReadaheadUseRow>();
     raw_is_documented::<WritebackRow>();
+    raw_is_documented::<SchedRow>();
+    raw_is_documented::<IrqRow>();
+    raw_is_documented::<IrqTotalRow>();
+    raw_is_documented::<SampleRow>();
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod drain;
 mod error;
 mod facts;
 mod host;
+mod irq;
 mod load;
 mod plain;
 mod probe;
@@ -21,6 +22,8 @@ mod recorder;
 mod registry;
 #[allow(dead_code)] // some of what a probe may want, none wants yet
 mod ring_probe;
+mod sampler;
+mod sched;
 mod streams;
 mod summary;
 mod sys;

@@ -20,3 +20,12 @@ pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     // SAFETY: `Plain` types are integers, and these have no gaps; the slice lives as long as the value.
     unsafe { std::slice::from_raw_parts((value as *const T).cast(), size_of::<T>()) }
 }
+
+/// Text from the begin of a NUL-padded field, cut to the length of another.
+pub fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
+    let length = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    let mut field = [0; N];
+    let kept = length.min(N);
+    field[..kept].copy_from_slice(&text[..kept]);
+    field
+}

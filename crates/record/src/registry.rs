@@ -3,7 +3,7 @@ use crate::error::RecordError;
 use crate::facts::{self, Fact};
 use crate::load::Context;
 use crate::probe::{Hooks, Probe};
-use crate::{block, cache, doctor, writeback};
+use crate::{block, cache, doctor, irq, sampler, sched, writeback};
 use case::meta::Unseen;
 
 /// A probe that may be attached.
@@ -42,6 +42,27 @@ pub const REGISTRY: &[Entry] = &[
         vital: false,
         hooks: writeback::HOOKS,
         attach: writeback::attach,
+    },
+    Entry {
+        name: "sched",
+        provides: &[&facts::RUN_QUEUE],
+        vital: false,
+        hooks: sched::HOOKS,
+        attach: sched::attach,
+    },
+    Entry {
+        name: "irq",
+        provides: &[&facts::HANDLERS],
+        vital: false,
+        hooks: irq::HOOKS,
+        attach: irq::attach,
+    },
+    Entry {
+        name: "sampler",
+        provides: &[&facts::STEAL],
+        vital: false,
+        hooks: &[],
+        attach: sampler::attach,
     },
 ];
 

@@ -78,14 +78,14 @@ pub trait Design: Send + 'static {
         Ok(())
     }
 
-    /// See [`Probe::finish`]; every record it adds is of something still open.
+    /// See [`Probe::finish`]; returns how many events it added, each of something still open.
     fn finish(
         &mut self,
         _kernel: &mut Kernel,
         _records: &mut Records,
         _end_ns: u64,
-    ) -> Result<(), RecordError> {
-        Ok(())
+    ) -> Result<u64, RecordError> {
+        Ok(0)
     }
 
     /// Adds notes that are not counters of the object (thresholds).
@@ -250,10 +250,9 @@ impl<D: Design> Probe for RingProbe<D> {
     }
 
     fn finish(&mut self, end_ns: u64) -> Result<Finished, RecordError> {
-        let before = self.records.count;
-        self.design.finish(&mut self.kernel, &mut self.records, end_ns)?;
-        let events = self.records.count - before;
-        Ok(Finished { events, open: events })
+        let (kernel, records) = (&mut self.kernel, &mut self.records);
+        let open = self.design.finish(kernel, records, end_ns)?;
+        Ok(Finished { events: open, open })
     }
 }
 

@@ -4,8 +4,9 @@ use crate::meta::{CaseMeta, State};
 use crate::raw::{RawReader, RawRow};
 use crate::rows::{AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow, Via};
 use crate::rows::{CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow};
+use crate::rows::{IrqRow, IrqTotalRow, SampleRow, SchedReason, SchedRow, SchedState};
 use crate::rows::{Writeback, WritebackRow};
-use crate::schema::{EventRow, Layer, LossRow, Op};
+use crate::schema::{EventRow, IrqKind, Layer, LossRow, Op, SubjectKind};
 use crate::CaseError;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader};
@@ -47,6 +48,12 @@ pub(super) fn check_unsealed(case_dir: &Path, meta: &CaseMeta, report: &mut Repo
             Some(WritebackRow::PROBE) => {
                 check_stream::<WritebackRow>(case_dir, &relative, report, writeback_row)
             }
+            Some(SchedRow::PROBE) => check_stream::<SchedRow>(case_dir, &relative, report, sched_row),
+            Some(IrqRow::PROBE) => check_stream::<IrqRow>(case_dir, &relative, report, irq_row),
+            Some(IrqTotalRow::PROBE) => {
+                check_stream::<IrqTotalRow>(case_dir, &relative, report, irq_total_row)
+            }
+            Some(SampleRow::PROBE) => check_stream::<SampleRow>(case_dir, &relative, report, sample_row),
             _ => report
                 .missing
                 .push(format!("{relative}: not checked, the probe is unknown")),
@@ -166,6 +173,27 @@ fn readahead_use_row(row: &ReadaheadUseRow) -> Option<Contradiction> {
 fn writeback_row(row: &WritebackRow) -> Option<Contradiction> {
     known("kind", row.kind, Writeback::NAMES.len())
         .or_else(|| within("end_ns", row.end_ns, row.start_ns..=u64::MAX))
+}
+
+fn sched_row(row: &SchedRow) -> Option<Contradiction> {
+    let end_ns = if row.end_ns == 0 { u64::MAX } else { row.end_ns };
+    within("end_ns", end_ns, row.start_ns..=u64::MAX)
+        .or_else(|| known("state", row.state, SchedState::ALL.len()))
+        .or_else(|| known("reason", row.reason, SchedReason::NAMES.len()))
+}
+
+fn irq_row(row: &IrqRow) -> Option<Contradiction> {
+    within("end_ns", row.end_ns, row.start_ns..=u64::MAX)
+        .or_else(|| known("kind", row.kind, IrqKind::ALL.len()))
+}
+
+fn irq_total_row(row: &IrqTotalRow) -> Option<Contradiction> {
+    within("end_ns", row.end_ns, row.start_ns..=u64::MAX)
+        .or_else(|| known("kind", row.kind, IrqKind::ALL.len()))
+}
+
+fn sample_row(row: &SampleRow) -> Option<Contradiction> {
+    known("kind", row.kind, SubjectKind::ALL.len())
 }
 
 fn check_stream<R: RawRow>(

@@ -1,0 +1,275 @@
+//! The files, and what their numbers mean.
+//!
+//! Sources: proc(5) (stat, diskstats), Documentation/admin-guide/iostats.rst, Documentation/accounting/psi.rst,
+//! Documentation/scheduler/sched-bwc.rst (cpu.stat), Documentation/admin-guide/cgroup-v2.rst.
+use case::schema::SubjectKind;
+use std::path::{Path, PathBuf};
+
+/// Ticks of /proc/stat: USER_HZ, which is 100 on every Linux that we run on.
+const SECONDS_PER_TICK: f64 = 0.01;
+const SECTOR_BYTES: f64 = 512.0;
+
+/// One number of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    pub kind: SubjectKind,
+    pub subject: String,
+    /// Name with unit.
+    pub metric: &'static str,
+    pub value: f64,
+    /// It only grows: the sample is its growth per second, times `scale`. Otherwise the sample is the value itself.
+    pub counter: bool,
+    pub scale: f64,
+}
+
+impl Reading {
+    fn counter(kind: SubjectKind, subject: &str, metric: &'static str, value: f64, scale: f64) -> Reading {
+        Reading {
+            kind,
+            subject: subject.into(),
+            metric,
+            value,
+            counter: true,
+            scale,
+        }
+    }
+}
+
+/// A file to read once a second.
+pub struct Source {
+    pub path: PathBuf,
+    /// What is missing without it.
+    pub what: &'static str,
+    /// Its readings; empty if it is not there or makes no sense.
+    pub read: fn(&Path) -> Vec<Reading>,
+}
+
+/// All files. `command_pid`: the observed command, whose control group is looked at as well.
+pub fn all(command_pid: Option<u32>) -> Vec<Source> {
+    let source = |path: &str, what, read| Source {
+        path: path.into(),
+        what,
+        read,
+    };
+    let mut all = vec![
+        source("/proc/stat", "steal time and other use of the CPUs", read_stat),
+        source("/proc/diskstats", "sampled load of the devices", read_diskstats),
+        source("/proc/pressure/io", "I/O pressure (PSI)", read_pressure),
+        source("/proc/pressure/cpu", "CPU pressure (PSI)", read_pressure),
+    ];
+    let pid = command_pid.unwrap_or_else(std::process::id);
+    if let Some(path) = cpu_stat_path(pid) {
+        all.push(Source {
+            path,
+            what: "throttling of the command's control group",
+            read: read_cpu_stat,
+        });
+    }
+    all
+}
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn read_stat(path: &Path) -> Vec<Reading> {
+    stat(&text(path))
+}
+
+fn stat(text: &str) -> Vec<Reading> {
+    const METRICS: [(usize, &str); 6] = [
+        (1, "user_ratio"),
+        (3, "system_ratio"),
+        (4, "idle_ratio"),
+        (5, "iowait_ratio"),
+        (7, "softirq_ratio"),
+        (8, "steal_ratio"),
+    ];
+    let cpus = text.lines().filter(|line| {
+        let number = line.strip_prefix("cpu").unwrap_or_default();
+        number.starts_with(|digit: char| digit.is_ascii_digit())
+    });
+    let mut readings = Vec::new();
+    for line in cpus {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        for (place, metric) in METRICS {
+            let Some(ticks) = fields.get(place).and_then(|field| field.parse::<f64>().ok()) else {
+                continue;
+            };
+            let kind = SubjectKind::Cpu;
+            readings.push(Reading::counter(kind, fields[0], metric, ticks, SECONDS_PER_TICK));
+        }
+    }
+    readings
+}
+
+fn read_diskstats(path: &Path) -> Vec<Reading> {
+    diskstats(&text(path))
+}
+
+/// Devices that were never used are left out.
+fn diskstats(text: &str) -> Vec<Reading> {
+    /// Field (name = 2), metric, what one unit is.
+    const COUNTERS: [(usize, &str, f64); 5] = [
+        (3, "reads_per_s", 1.0),
+        (5, "read_bytes_per_s", SECTOR_BYTES),
+        (7, "writes_per_s", 1.0),
+        (9, "write_bytes_per_s", SECTOR_BYTES),
+        (12, "busy_ratio", 1e-3),
+    ];
+    const IN_FLIGHT: usize = 11;
+    let mut readings = Vec::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let number = |place: usize| fields.get(place).and_then(|field| field.parse::<f64>().ok());
+        let (Some(name), Some(reads), Some(writes)) = (fields.get(2), number(3), number(7)) else {
+            continue;
+        };
+        if reads + writes == 0.0 {
+            continue;
+        }
+        let kind = SubjectKind::Device;
+        for (place, metric, scale) in COUNTERS {
+            let reading = |value| Reading::counter(kind, name, metric, value, scale);
+            readings.extend(number(place).map(reading));
+        }
+        readings.extend(number(IN_FLIGHT).map(|value| Reading {
+            counter: false,
+            ..Reading::counter(kind, name, "in_flight", value, 1.0)
+        }));
+    }
+    readings
+}
+
+fn read_pressure(path: &Path) -> Vec<Reading> {
+    pressure(&text(path), path.ends_with("io"))
+}
+
+fn pressure(text: &str, io: bool) -> Vec<Reading> {
+    let metric = |line: &str| match (line.split_once(' ')?.0, io) {
+        ("some", true) => Some("io_pressure_some_ratio"),
+        ("full", true) => Some("io_pressure_full_ratio"),
+        ("some", false) => Some("cpu_pressure_some_ratio"),
+        _ => None,
+    };
+    let reading = |line: &str| {
+        let total_us: f64 = line.split_once("total=")?.1.trim().parse().ok()?;
+        let kind = SubjectKind::Host;
+        Some(Reading::counter(kind, "host", metric(line)?, total_us, 1e-6))
+    };
+    text.lines().filter_map(reading).collect()
+}
+
+/// `cpu.stat` of a process' control group, in either version's hierarchy.
+fn cpu_stat_path(pid: u32) -> Option<PathBuf> {
+    let groups = text(Path::new(&format!("/proc/{pid}/cgroup")));
+    let mounts = text(Path::new("/proc/self/mountinfo"));
+    cpu_stat(&groups, &mounts)
+}
+
+fn cpu_stat(groups: &str, mounts: &str) -> Option<PathBuf> {
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
+        let second_version = controllers.is_empty();
+        if !second_version && !controllers.split(',').any(|controller| controller == "cpu") {
+            continue;
+        }
+        let mount = mounts.lines().find_map(|mount| {
+            let (before, after) = mount.split_once(" - ")?;
+            let mut after = after.split(' ');
+            let (kind, options) = (after.next()?, after.nth(1)?);
+            let matches = match second_version {
+                true => kind == "cgroup2",
+                false => kind == "cgroup" && options.split(',').any(|option| option == "cpu"),
+            };
+            matches.then(|| before.split(' ').nth(4)).flatten()
+        });
+        if let Some(mount) = mount {
+            return Some(
+                Path::new(mount)
+                    .join(group.trim_start_matches('/'))
+                    .join("cpu.stat"),
+            );
+        }
+    }
+    None
+}
+
+fn read_cpu_stat(path: &Path) -> Vec<Reading> {
+    let group = path.parent().map(|group| group.display().to_string());
+    cpu_stat_readings(&text(path), &group.unwrap_or_default())
+}
+
+fn cpu_stat_readings(text: &str, group: &str) -> Vec<Reading> {
+    let metric = |name: &str| match name {
+        "nr_periods" => Some(("periods_per_s", 1.0)),
+        "nr_throttled" => Some(("throttled_periods_per_s", 1.0)),
+        "throttled_time" => Some(("throttled_ratio", 1e-9)),
+        "throttled_usec" => Some(("throttled_ratio", 1e-6)),
+        _ => None,
+    };
+    let reading = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        let (metric, scale) = metric(name)?;
+        let kind = SubjectKind::Cgroup;
+        Some(Reading::counter(kind, group, metric, value.parse().ok()?, scale))
+    };
+    text.lines().filter_map(reading).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(readings: &[Reading], subject: &str, metric: &str) -> f64 {
+        let found = readings
+            .iter()
+            .find(|reading| reading.subject == subject && reading.metric == metric);
+        let reading = found.unwrap_or_else(|| panic!("no {metric} of {subject} in {readings:?}"));
+        reading.value * reading.scale
+    }
+
+    #[test]
+    fn steal_is_the_eighth_number_of_a_cpu() {
+        let text = "cpu  2 0 0 0 0 0 0 9 0 0\ncpu0 100 0 7 1000 3 0 5 42 0 0\nintr 5\n";
+        let readings = stat(text);
+        assert_eq!(value(&readings, "cpu0", "steal_ratio"), 0.42);
+        assert_eq!(value(&readings, "cpu0", "idle_ratio"), 10.0);
+        assert!(readings.iter().all(|reading| reading.subject == "cpu0"));
+    }
+
+    #[test]
+    fn devices_have_rates_and_a_gauge() {
+        let text =
+            " 254 0 vda 10 1 80 7 20 2 160 8 3 500 15 0 0\n 7 1 loop1 0 0 0 0 0 0 0 0 0 0 0\n nonsense\n";
+        let readings = diskstats(text);
+        assert_eq!(value(&readings, "vda", "read_bytes_per_s"), 80.0 * 512.0);
+        assert_eq!(value(&readings, "vda", "writes_per_s"), 20.0);
+        assert_eq!(value(&readings, "vda", "in_flight"), 3.0);
+        assert_eq!(value(&readings, "vda", "busy_ratio"), 0.5);
+        assert!(!readings.iter().any(|reading| reading.subject == "loop1"));
+    }
+
+    #[test]
+    fn pressure_has_a_total_in_microseconds() {
+        let text = "some avg10=0.49 avg60=1.66 avg300=2.17 total=2000000\nfull avg10=0.00 avg60=0.00 avg300=0.06 total=5\n";
+        assert_eq!(
+            value(&pressure(text, true), "host", "io_pressure_some_ratio"),
+            2.0
+        );
+        assert_eq!(pressure(text, false).len(), 1);
+        assert_eq!(pressure("some nonsense", true), []);
+    }
+
+    #[test]
+    fn a_control_group_is_found_in_both_versions() {
+        let mounts = "30 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 25 0:27 / /cg2 rw - cgroup2 none rw\n";
+        let first = cpu_stat("3:cpu:/a/b\n0::/x\n", mounts);
+        assert_eq!(first, Some("/sys/fs/cgroup/cpu/a/b/cpu.stat".into()));
+        let second = cpu_stat("0::/x\n", mounts);
+        assert_eq!(second, Some("/cg2/x/cpu.stat".into()));
+        let readings = cpu_stat_readings("nr_periods 7\nnr_throttled 3\nthrottled_time 500000000\n", "g");
+        assert_eq!(value(&readings, "g", "throttled_ratio"), 0.5);
+    }
+}

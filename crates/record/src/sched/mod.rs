@@ -1,0 +1,203 @@
+//! The probe `sched`: what threads that do I/O wait for when they do not run.
+//!
+//! # What a wait is
+//!
+//! A wait begins when a thread in scope leaves its CPU, and ends when it is woken (a sleep, a stop) or runs (waiting for
+//! a CPU). A sleep is followed by a wait for a CPU, however short. A wait for a CPU in which the thread's control group
+//! was throttled is `Throttled` as a whole: the kernel does not tell when exactly it could have run again.
+//!
+//! # Limits
+//!
+//! Some kernels do not run BPF programs while certain tasks are current (see [`crate::block`]). When such a task is
+//! switched out, the arrival of the next one passes unseen. It is noticed when that thread leaves again; how long it
+//! waited for a CPU then comes from the kernel's own account (`sched_info.run_delay`). Where that is not possible
+//! the wait is a loss, `end_unseen`.
+//!
+//! The kernel function in which a thread sleeps takes a look at its stack, which costs about a microsecond: it is done once
+//! per millisecond and thread, so every sleep that begins a millisecond after the last look has one.
+use crate::error::RecordError;
+use crate::host::{self, Functions};
+use crate::load::{refused, Context, Kernel};
+use crate::plain::{padded, read, Plain};
+use crate::probe::{Batch, Hooks, Log, Need, Probe};
+use crate::ring_probe::{Counter, Design, Records, RingProbe, Settings};
+use crate::streams::{Out, Stream};
+use aya::include_bytes_aligned;
+use aya::maps::HashMap;
+use case::rows::{SchedRow, SchedState};
+use case::CaseError;
+use std::path::Path;
+
+static OBJECT: &[u8] = include_bytes_aligned!("sched.bpf.o");
+
+/// Shorter waits are counted, not written.
+const MIN_NS: u64 = 10_000;
+
+/// Looks at one thread's stack are at least this far apart.
+const STACK_PAUSE_NS: u64 = 1_000_000;
+
+const SCOPE: &str = "threads that submit I/O and never sleep for it";
+const DESCENDANTS: &str = "waits of the command's descendants before their first I/O";
+const LOCKS: &str = "locks that threads wait for";
+
+/// Ends before begins: a thread comes into scope last.
+pub const HOOKS: Hooks = &[
+    ("sched_process_exit", Need::Must),
+    ("sched_switch", Need::Must),
+    ("sched_wakeup", Need::Must),
+    ("sched_wakeup_new", Need::Must),
+    ("contention_end", Need::Fact(LOCKS)),
+    ("contention_begin", Need::Fact(LOCKS)),
+    ("sched_process_fork", Need::Fact(DESCENDANTS)),
+    ("io_uring_cqring_wait", Need::Fact(SCOPE)),
+    ("block_bio_queue", Need::Fact(SCOPE)),
+];
+
+/// Loads and attaches the probe.
+pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
+    RingProbe::attach(Sched, context)
+}
+
+struct Sched;
+
+impl Design for Sched {
+    const NAME: &'static str = "sched";
+    const HOOKS: Hooks = HOOKS;
+    const COUNTERS: &'static [Counter] = &[
+        Counter::Lost("ring_full"),
+        Counter::Lost("map_full"),
+        Counter::Lost("end_unseen"),
+        Counter::Note("waits_below_min"),
+        Counter::Note("waits_below_min_ns"),
+        Counter::Note("threads"),
+    ];
+
+    fn object() -> &'static [u8] {
+        OBJECT
+    }
+
+    fn settings(&self, context: &Context<'_>) -> Settings {
+        let found = host::kernel_symbols(&["__sched_text_start", "__sched_text_end"]);
+        let symbol = |name: &str| found.get(name).copied().unwrap_or(0);
+        let command = context.config.command_pid.unwrap_or(0);
+        Settings::default()
+            .global("min_ns", MIN_NS.to_ne_bytes())
+            .global("stack_pause_ns", STACK_PAUSE_NS.to_ne_bytes())
+            .global("command_tgid", command.to_ne_bytes())
+            .global("sched_text_start", symbol("__sched_text_start").to_ne_bytes())
+            .global("sched_text_end", symbol("__sched_text_end").to_ne_bytes())
+    }
+
+    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError> {
+        Ok(Box::new(SchedLog {
+            waits: Out::create(raw_dir, &[])?,
+            functions: Functions::read(),
+        }))
+    }
+
+    /// Waits that have not ended.
+    fn finish(
+        &mut self,
+        kernel: &mut Kernel,
+        records: &mut Records,
+        _end_ns: u64,
+    ) -> Result<u64, RecordError> {
+        let before = records.count();
+        let threads: HashMap<_, u32, [u8; THREAD_BYTES]> =
+            HashMap::try_from(kernel.map("threads")?).map_err(|error| refused("threads", &error))?;
+        for (_, bytes) in threads.iter().filter_map(Result::ok) {
+            let Some(thread) = read::<Thread>(&bytes) else {
+                continue;
+            };
+            let for_a_cpu = thread.wait.state <= SchedState::Throttled as u8;
+            if thread.wait.start_ns != 0 && (for_a_cpu || thread.kernel == 0) {
+                records.push(&bytes[..size_of::<Wait>()]);
+            }
+        }
+        Ok(records.count() - before)
+    }
+
+    fn notes(&self) -> Vec<(&'static str, u64)> {
+        vec![("min_ns", MIN_NS), ("stack_pause_ns", STACK_PAUSE_NS)]
+    }
+}
+
+/// Twin of `struct wait`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Wait {
+    start_ns: u64,
+    end_ns: u64,
+    place: u64,
+    comm: [u8; 16],
+    by_comm: [u8; 16],
+    tid: i32,
+    pid: i32,
+    by_pid: i32,
+    cpu: u16,
+    state: u8,
+    reason: u8,
+}
+
+/// Twin of `struct thread`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    wait: Wait,
+    run_delay: u64,
+    throttled_ns: u64,
+    stack_ns: u64,
+    contention: u32,
+    of_command: u8,
+    kernel: u8,
+    pad: u16,
+}
+
+const THREAD_BYTES: usize = size_of::<Thread>();
+const _: () = assert!(size_of::<Wait>() == 72 && THREAD_BYTES == 104);
+
+// SAFETY: integers and bytes without padding between them.
+unsafe impl Plain for Wait {}
+// SAFETY: as above.
+unsafe impl Plain for Thread {}
+
+impl Wait {
+    fn row(&self, functions: &Functions) -> SchedRow {
+        let by = match functions.name(self.place) {
+            Some(function) if self.place != 0 => padded(function.as_bytes()),
+            _ => padded(&self.by_comm),
+        };
+        SchedRow {
+            start_ns: self.start_ns,
+            end_ns: self.end_ns,
+            tid: self.tid,
+            pid: self.pid,
+            by_pid: self.by_pid,
+            cpu: self.cpu,
+            state: self.state,
+            reason: self.reason,
+            comm: self.comm,
+            by,
+        }
+    }
+}
+
+/// The stream `sched`.
+struct SchedLog {
+    waits: Out<SchedRow>,
+    functions: Functions,
+}
+
+impl Log for SchedLog {
+    fn write(&mut self, batch: Batch) {
+        for record in Records::of(batch).iter() {
+            if let Some(wait) = read::<Wait>(record) {
+                self.waits.push(&wait.row(&self.functions));
+            }
+        }
+    }
+
+    fn streams(&mut self) -> Vec<&mut dyn Stream> {
+        vec![&mut self.waits]
+    }
+}

@@ -1,0 +1,448 @@
+// What threads that do I/O wait for when they do not run: a CPU, the kernel, a signal, their control group.
+//
+// A thread is in scope once it submits a bio, sleeps for I/O, or waits for io_uring completions; and all threads of
+// the observed command and its descendants are. Of each thread in scope every wait of at least min_ns is sent when
+// it ends; shorter ones are counted. All times are bpf_ktime_get_ns() = CLOCK_MONOTONIC.
+#include "../bpf/kernel.h"
+
+// The order is that of `COUNTERS` in mod.rs.
+enum counter {
+	RING_FULL,
+	MAP_FULL,   // threads in scope that found no room in the table
+	END_UNSEEN, // waits whose end was not seen (see `leave`)
+	SHORT,      // waits below min_ns
+	SHORT_NS,
+	THREADS, // threads that came into scope
+	COUNTERS,
+};
+#include "../bpf/probe.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+// Set by the loader.
+const volatile u64 min_ns = 10000;
+const volatile u64 stack_pause_ns = 1000000; // looks at one thread's stack are this far apart
+const volatile s32 command_tgid = 0;	     // 0 = no command
+const volatile u64 sched_text_start = 0;     // functions that only wait (linker section .sched.text)
+const volatile u64 sched_text_end = 0;
+
+#define THREADS_MAX 32768
+#define FRAMES 16
+
+// linux/sched.h
+#define TASK_INTERRUPTIBLE 0x1
+#define TASK_UNINTERRUPTIBLE 0x2
+#define TASK_STOPPED 0x4
+#define TASK_TRACED 0x8
+#define TASK_DEAD 0x80
+#define TASK_FROZEN 0x8000
+#define EXIT_DEAD 0x10
+#define EXIT_ZOMBIE 0x20
+#define PF_KTHREAD 0x200000
+#define JOBCTL_TRAP_FREEZE (1 << 23)
+// trace/events/lock.h
+#define LCB_F_SPIN 1
+#define LCB_F_READ 2
+#define LCB_F_WRITE 4
+#define LCB_F_RT 8
+#define LCB_F_MUTEX 32
+
+// case::rows::SchedState
+enum wait_state { WOKEN, PREEMPTED, THROTTLED, SLEEPING, UNINTERRUPTIBLE, STOPPED, TRACED, FROZEN };
+// case::rows::SchedReason
+enum wait_reason { NO_REASON, IO, MUTEX, READ_LOCK, WRITE_LOCK, RT_MUTEX };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct cfs_rq {
+	u64 throttled_clock_pelt_time;
+	int throttle_count;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+struct sched_info {
+	u64 run_delay;
+};
+
+struct task_struct___sched {
+	int pid;
+	int tgid;
+	char comm[16];
+	u32 flags;
+	unsigned long jobctl;
+	unsigned in_iowait : 1;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	bool throttled; // since 6.18
+};
+
+#pragma clang attribute pop
+
+// What goes to user space; its twin is in mod.rs.
+struct wait {
+	u64 start_ns; // 0 = the thread runs
+	u64 end_ns;
+	u64 place; // kernel address at which it is blocked; 0 = not looked at
+	u64 comm[2];
+	u64 by_comm[2];
+	s32 tid;
+	s32 pid;
+	s32 by_pid;
+	u16 cpu;
+	u8 state;
+	u8 reason;
+};
+
+struct thread {
+	struct wait wait;
+	u64 run_delay;	 // the kernel's own account when the wait began
+	u64 throttled_ns; // of its run queue, likewise
+	u64 stack_ns;	 // last look at its stack
+	u32 contention;	 // flags of the lock it is about to wait for
+	u8 of_command;
+	u8 kernel;
+	u16 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, THREADS_MAX);
+	__type(key, u32);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+// Not a typedef: the loader looks for a type of that name in the kernel.
+#define task_t struct task_struct___sched
+
+static __always_inline struct thread *find(u32 tid)
+{
+	return bpf_map_lookup_elem(&threads, &tid);
+}
+
+static __always_inline void set_comm(u64 *to, task_t *task)
+{
+	to[0] = *(u64 *)&task->comm[0];
+	to[1] = *(u64 *)&task->comm[8];
+}
+
+static __noinline int learn(task_t *task, bool of_command)
+{
+	static const struct thread empty;
+	u32 tid;
+
+	if (!task)
+		return 0;
+	tid = BPF_CORE_READ(task, pid);
+	u64 comm = 0;
+	bpf_core_read(&comm, sizeof(comm), &task->comm);
+	if (!tid || is_own_comm(comm))
+		return 0;
+	if (bpf_map_update_elem(&threads, &tid, &empty, BPF_NOEXIST)) {
+		if (!find(tid))
+			count(MAP_FULL, 1);
+		return 0;
+	}
+	struct thread *thread = find(tid);
+	if (!thread)
+		return 0;
+	count(THREADS, 1);
+	thread->of_command = of_command;
+	thread->kernel = !!(BPF_CORE_READ(task, flags) & PF_KTHREAD);
+	return 0;
+}
+
+static __always_inline void learn_current(void)
+{
+	task_t *task = (void *)bpf_get_current_task_btf();
+
+	if (!find(task->pid))
+		learn(task, 0);
+}
+
+// How long the thread's run queue has been throttled so far.
+static __always_inline u64 throttled_ns(task_t *task)
+{
+	if (!bpf_core_field_exists(task->se.cfs_rq->throttled_clock_pelt_time))
+		return 0;
+	return BPF_CORE_READ(task, se.cfs_rq, throttled_clock_pelt_time);
+}
+
+static __always_inline bool is_throttled(task_t *task)
+{
+	if (bpf_core_field_exists(task->throttled))
+		return task->throttled;
+	if (bpf_core_field_exists(task->se.cfs_rq->throttle_count))
+		return BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
+	return 0;
+}
+
+static __always_inline u64 run_delay(task_t *task)
+{
+	if (!bpf_core_field_exists(task->sched_info.run_delay))
+		return 0;
+	return task->sched_info.run_delay;
+}
+
+static __always_inline u8 blocked_state(task_t *task, u32 state)
+{
+	if (state & TASK_FROZEN || task->jobctl & JOBCTL_TRAP_FREEZE)
+		return FROZEN;
+	if (state & TASK_TRACED)
+		return TRACED;
+	if (state & TASK_STOPPED)
+		return STOPPED;
+	return state & TASK_UNINTERRUPTIBLE ? UNINTERRUPTIBLE : SLEEPING;
+}
+
+static __always_inline u8 blocked_reason(struct thread *thread, task_t *task)
+{
+	u32 lock = thread->contention;
+
+	if (BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait))
+		return IO;
+	if (lock & LCB_F_MUTEX)
+		return MUTEX;
+	if (lock & LCB_F_READ)
+		return READ_LOCK;
+	if (lock & LCB_F_WRITE)
+		return WRITE_LOCK;
+	return lock & LCB_F_RT ? RT_MUTEX : NO_REASON;
+}
+
+// The first function on this CPU's stack that does not merely wait: what /proc/PID/wchan would show.
+static __noinline u64 waiting_place(void *ctx)
+{
+	u64 frames[FRAMES] = {};
+	bool waiting = 0;
+
+	if (!ctx || bpf_get_stack(ctx, frames, sizeof(frames), 0) < 0)
+		return 0;
+	for (u32 i = 0; i < FRAMES; i++) {
+		bool waits = frames[i] >= sched_text_start && frames[i] < sched_text_end;
+		if (waiting && !waits)
+			return frames[i];
+		waiting |= waits;
+	}
+	return 0;
+}
+
+static __always_inline void begin(struct thread *thread, task_t *task, u8 state, u64 now)
+{
+	struct wait *wait = &thread->wait;
+
+	wait->end_ns = 0;
+	wait->place = 0;
+	wait->reason = NO_REASON;
+	wait->by_pid = 0;
+	wait->by_comm[0] = 0;
+	wait->by_comm[1] = 0;
+	wait->tid = task->pid;
+	wait->pid = task->tgid;
+	wait->cpu = bpf_get_smp_processor_id();
+	wait->state = state;
+	set_comm(wait->comm, task);
+	thread->run_delay = run_delay(task);
+	thread->throttled_ns = throttled_ns(task);
+	wait->start_ns = now;
+}
+
+static __always_inline void end(struct thread *thread, u64 now)
+{
+	struct wait *wait = &thread->wait;
+	u64 duration_ns = now - wait->start_ns;
+
+	// What a kernel thread sleeps for is nobody's operation.
+	if (duration_ns < min_ns) {
+		count(SHORT, 1);
+		count(SHORT_NS, duration_ns);
+	} else if (!(thread->kernel && wait->state >= SLEEPING)) {
+		wait->end_ns = now;
+		send_event(wait, sizeof(*wait));
+	}
+	wait->start_ns = 0;
+}
+
+static __always_inline void set_by(struct wait *wait, task_t *task)
+{
+	wait->by_pid = task->tgid;
+	set_comm(wait->by_comm, task);
+}
+
+// A thread arrived on a CPU after `before`.
+static __always_inline void arrive(task_t *task, task_t *before, u64 now)
+{
+	struct thread *thread = find(task->pid);
+
+	if (!thread || !thread->wait.start_ns)
+		return;
+	struct wait *wait = &thread->wait;
+	wait->cpu = bpf_get_smp_processor_id();
+	if (wait->state <= PREEMPTED && throttled_ns(task) > thread->throttled_ns)
+		wait->state = THROTTLED;
+	if (wait->state == WOKEN)
+		set_by(wait, before);
+	end(thread, now);
+}
+
+// A thread in scope was found to run although its last wait has not ended: its arrival was not shown to us. The
+// kernel's own account tells how long it waited for a CPU.
+static __always_inline void end_unseen(struct thread *thread, task_t *task, u64 now)
+{
+	u64 waited_ns = run_delay(task) - thread->run_delay;
+	u64 start_ns = thread->wait.start_ns;
+
+	if (thread->wait.state <= THROTTLED && waited_ns && start_ns + waited_ns <= now) {
+		end(thread, start_ns + waited_ns);
+		return;
+	}
+	count(END_UNSEEN, 1);
+	thread->wait.start_ns = 0;
+}
+
+// A thread leaves its CPU to `next`.
+static __always_inline void leave(void *ctx, task_t *task, task_t *next, u32 state, u64 now)
+{
+	struct thread *thread = find(task->pid);
+
+	if (!thread) {
+		if (state & (TASK_DEAD | EXIT_DEAD | EXIT_ZOMBIE))
+			return;
+		bool of_command = command_tgid && task->tgid == command_tgid;
+		if (!of_command && !(state && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait)))
+			return;
+		learn(task, of_command);
+		thread = find(task->pid);
+		if (!thread)
+			return;
+	}
+	if (thread->wait.start_ns)
+		end_unseen(thread, task, now);
+	if (!state) {
+		begin(thread, task, is_throttled(task) ? THROTTLED : PREEMPTED, now);
+		set_by(&thread->wait, next);
+		return;
+	}
+	begin(thread, task, blocked_state(task, state), now);
+	thread->wait.reason = blocked_reason(thread, task);
+	if (sched_text_start && !thread->kernel && now - thread->stack_ns >= stack_pause_ns) {
+		thread->stack_ns = now;
+		thread->wait.place = waiting_place(ctx);
+	}
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, task_t *prev, task_t *next, u32 prev_state)
+{
+	if (!recording)
+		return 0;
+	u64 now = bpf_ktime_get_ns();
+	// 0 is the idle task.
+	if (prev->pid)
+		leave(ctx, prev, next, preempt ? 0 : prev_state, now);
+	if (next->pid)
+		arrive(next, prev, now);
+	return 0;
+}
+
+static __always_inline void wake(task_t *task)
+{
+	struct thread *thread = find(task->pid);
+
+	if (!thread)
+		return;
+	u64 now = bpf_ktime_get_ns();
+	if (thread->wait.start_ns) {
+		if (thread->wait.state < SLEEPING)
+			return;
+		end(thread, now);
+		begin(thread, task, WOKEN, now);
+	}
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, task_t *task)
+{
+	if (recording)
+		wake(task);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(sched_wakeup_new, task_t *task)
+{
+	struct thread *thread;
+
+	if (!recording)
+		return 0;
+	thread = find(task->pid);
+	if (thread)
+		begin(thread, task, WOKEN, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(sched_process_fork, task_t *parent, task_t *child)
+{
+	struct thread *thread;
+
+	if (!recording || !command_tgid)
+		return 0;
+	thread = find(parent->pid);
+	if (parent->tgid == command_tgid || (thread && thread->of_command))
+		learn(child, 1);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sched_process_exit, task_t *task)
+{
+	u32 tid = task->pid;
+
+	bpf_map_delete_elem(&threads, &tid);
+	return 0;
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(block_bio_queue)
+{
+	if (recording)
+		learn_current();
+	return 0;
+}
+
+SEC("tp_btf/io_uring_cqring_wait")
+int BPF_PROG(io_uring_cqring_wait)
+{
+	if (recording)
+		learn_current();
+	return 0;
+}
+
+SEC("tp_btf/contention_begin")
+int BPF_PROG(contention_begin, void *lock, u32 flags)
+{
+	struct thread *thread;
+
+	if (!recording || flags & LCB_F_SPIN)
+		return 0;
+	thread = find((u32)bpf_get_current_pid_tgid());
+	if (thread)
+		thread->contention = flags;
+	return 0;
+}
+
+SEC("tp_btf/contention_end")
+int BPF_PROG(contention_end)
+{
+	struct thread *thread;
+
+	if (!recording)
+		return 0;
+	thread = find((u32)bpf_get_current_pid_tgid());
+	if (thread)
+		thread->contention = 0;
+	return 0;
+}

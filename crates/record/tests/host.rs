@@ -1,0 +1,367 @@
+//! Waits, interrupts and samples on a real kernel: known events go in, and other accounts of the kernel agree.
+mod common;
+use case::rows::{IrqRow, IrqTotalRow, SampleRow, SchedRow, SchedState};
+use common::*;
+use record::{Config, ProbeSummary, Recorder};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Records while `workload` runs. `child` is in scope from the beginning, as an observed command is.
+struct Seen {
+    probe: ProbeSummary,
+    waits: Vec<SchedRow>,
+    runs: Vec<IrqRow>,
+    totals: Vec<IrqTotalRow>,
+    samples: Vec<SampleRow>,
+}
+
+fn record(probe: &str, command: Option<&Child>, workload: impl FnOnce()) -> Seen {
+    let config = Config {
+        command_pid: command.map(Child::id),
+        ..Config::only(&[probe])
+    };
+    let folder = folder_on_disk();
+    let running = Recorder::attach(config).unwrap().start(folder.path()).unwrap();
+    workload();
+    let mut summary = running.stop().unwrap();
+    let probe = summary.probes.remove(probe);
+    let probe = probe.unwrap_or_else(|| panic!("not attached: {:?}", summary.unseen));
+    let path = |stream: &str| folder.path().join(stream).join(format!("{stream}.arrows"));
+    let has = |stream: &str| path(stream).is_file();
+    Seen {
+        probe,
+        waits: has("sched").then(|| read(&path("sched"))).unwrap_or_default(),
+        runs: has("irq").then(|| read(&path("irq"))).unwrap_or_default(),
+        totals: has("irq_total")
+            .then(|| read(&path("irq_total")))
+            .unwrap_or_default(),
+        samples: has("sample").then(|| read(&path("sample"))).unwrap_or_default(),
+    }
+}
+
+/// A process that ends with the test, whatever happens.
+struct Guarded(Child);
+
+impl Guarded {
+    fn spawn(program: &str, arguments: &[&str]) -> Guarded {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stdin(Stdio::piped());
+        Guarded(command.spawn().unwrap())
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.id() as i32
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: a signal to a child of ours that has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0);
+    }
+
+    /// The kernel's state letter.
+    fn state(&self) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        stat.rsplit(')').next().unwrap().trim().chars().next().unwrap()
+    }
+
+    fn wait_for_state(&self, wanted: char) {
+        for _ in 0..5000 {
+            if self.state() == wanted {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("process {} is {}, not {wanted}", self.pid(), self.state());
+    }
+
+    /// Time that it waited for a CPU, by the kernel's own account.
+    fn run_delay_ns(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", self.pid())).unwrap();
+        text.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    fn pin(&self, cpu: usize) {
+        // SAFETY: a set of CPUs of the right size.
+        unsafe {
+            let mut cpus: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut cpus);
+            assert_eq!(libc::sched_setaffinity(self.pid(), size_of_val(&cpus), &cpus), 0);
+        }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn of_state(seen: &Seen, pid: i32, states: &[SchedState]) -> Vec<SchedRow> {
+    let wanted = |row: &&SchedRow| {
+        row.pid == pid
+            && states
+                .iter()
+                .any(|state| SchedState::from_raw(row.state) == Some(*state))
+    };
+    seen.waits.iter().filter(wanted).copied().collect()
+}
+
+fn duration_ns(rows: &[SchedRow]) -> u64 {
+    rows.iter().map(|row| row.end_ns - row.start_ns).sum()
+}
+
+#[test]
+fn every_stop_is_seen_with_its_length() {
+    require_kernel!();
+    let child = Guarded::spawn("sh", &["-c", "while :; do :; done"]);
+    let seen = record("sched", Some(&child.0), || {
+        // It must have left its CPU once to be known.
+        std::thread::sleep(Duration::from_millis(50));
+        for _ in 0..23 {
+            child.signal(libc::SIGSTOP);
+            child.wait_for_state('T');
+            std::thread::sleep(Duration::from_millis(7));
+            child.signal(libc::SIGCONT);
+            child.wait_for_state('R');
+        }
+    });
+    let stops = of_state(&seen, child.pid(), &[SchedState::Stopped]);
+    assert_eq!(stops.len(), 23, "{:?}", seen.probe);
+    assert!(stops.iter().all(|row| row.end_ns - row.start_ns >= 7_000_000));
+}
+
+#[test]
+fn every_sleep_is_seen_with_its_place() {
+    require_kernel!();
+    let child = Guarded::spawn(
+        "sh",
+        &["-c", "read go; for i in $(seq 11); do sleep 0.02; done; read go"],
+    );
+    let mut sleeps = 0;
+    let seen = record("sched", Some(&child.0), || {
+        use std::io::Write;
+        child.0.stdin.as_ref().unwrap().write_all(b"go\n").unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        // The shell waits in read(2) again when all eleven have ended.
+        for _ in 0..500 {
+            let wchan = std::fs::read_to_string(format!("/proc/{}/wchan", child.pid())).unwrap();
+            if wchan.contains("pipe_read") {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    for row in &seen.waits {
+        let of_descendant = row.comm.starts_with(b"sleep") && row.pid != child.pid();
+        if of_descendant
+            && row.state == SchedState::Sleeping as u8
+            && row.by.starts_with(b"hrtimer_nanosleep")
+        {
+            assert!(row.end_ns - row.start_ns >= 19_000_000, "{row:?}");
+            sleeps += 1;
+        }
+    }
+    assert_eq!(sleeps, 11, "{:?}", seen.probe);
+}
+
+#[test]
+fn a_hog_of_higher_priority_is_named_and_the_delay_is_the_kernels() {
+    require_kernel!();
+    let child = Guarded::spawn("sh", &["-c", "while :; do :; done"]);
+    child.pin(0);
+    let hog = "for n in 1 2 3 4 5; do i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; sleep 0.01; done";
+    let mut delay_ns = 0;
+    let seen = record("sched", Some(&child.0), || {
+        std::thread::sleep(Duration::from_millis(50));
+        let before = child.run_delay_ns();
+        let mut command = Command::new("sh");
+        command.args(["-c", hog]);
+        // SAFETY: two system calls between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                let mut cpus: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(0, &mut cpus);
+                libc::sched_setaffinity(0, size_of_val(&cpus), &cpus);
+                let priority = libc::sched_param { sched_priority: 10 };
+                libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority);
+                Ok(())
+            })
+        };
+        let status = command.status().unwrap();
+        assert!(status.success());
+        std::thread::sleep(Duration::from_millis(20));
+        delay_ns = child.run_delay_ns() - before;
+    });
+    let states = [SchedState::Preempted, SchedState::Woken];
+    let waited = of_state(&seen, child.pid(), &states);
+    let waited_ns = duration_ns(&waited) + seen.probe.count("waits_below_min_ns");
+    println!("waited {waited_ns} ns; the kernel says {delay_ns} ns");
+    // The account of the kernel covers a little less time than the recording, in which others may run as well.
+    assert!(waited_ns as f64 >= 0.97 * delay_ns as f64);
+    assert!(
+        delay_ns > 20_000_000,
+        "the hog did not disturb it: the test shows nothing"
+    );
+    let by_hog: Vec<SchedRow> = waited
+        .iter()
+        .filter(|row| row.by.starts_with(b"sh\0") && row.by_pid != child.pid() && row.end_ns > 0)
+        .copied()
+        .collect();
+    assert!(!by_hog.is_empty(), "nobody is blamed: {waited:?}");
+}
+
+/// A control group of the first version's CPU controller, removed at the end.
+struct CpuGroup(PathBuf);
+
+impl CpuGroup {
+    fn new(quota_us: u32, period_us: u32) -> Result<CpuGroup, String> {
+        let path = PathBuf::from(format!("/sys/fs/cgroup/cpu/whodisk-test-{}", std::process::id()));
+        std::fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let group = CpuGroup(path);
+        let set = |file: &str, value: u32| std::fs::write(group.0.join(file), value.to_string());
+        set("cpu.cfs_period_us", period_us)
+            .and_then(|()| set("cpu.cfs_quota_us", quota_us))
+            .map_err(|error| format!("no CPU controller (v1): {error}"))?;
+        Ok(group)
+    }
+
+    fn add(&self, pid: i32) {
+        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+
+    fn stat(&self, name: &str) -> u64 {
+        let text = std::fs::read_to_string(self.0.join("cpu.stat")).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().trim().parse().unwrap()
+    }
+}
+
+impl Drop for CpuGroup {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn throttled_time_is_the_controllers() {
+    require_kernel!();
+    let group = match CpuGroup::new(10_000, 50_000) {
+        Ok(group) => group,
+        Err(reason) => return println!("SKIP: {reason}"),
+    };
+    let child = Guarded::spawn("sh", &["-c", "while :; do :; done"]);
+    let mut periods = 0;
+    let mut throttled_ns = 0;
+    let seen = record("sched", Some(&child.0), || {
+        group.add(child.pid());
+        std::thread::sleep(Duration::from_millis(1500));
+        (periods, throttled_ns) = (group.stat("nr_throttled "), group.stat("throttled_time "));
+    });
+    let mut waits = of_state(&seen, child.pid(), &[SchedState::Throttled]);
+    waits.retain(|row| row.end_ns != 0);
+    let seen_ns = duration_ns(&waits);
+    println!(
+        "{} waits, {seen_ns} ns; the controller says {periods}, {throttled_ns} ns",
+        waits.len()
+    );
+    assert!(periods > 5, "it was not throttled: the test shows nothing");
+    // One may have begun before the account was read and another ended after it.
+    assert!((waits.len() as i64 - periods as i64).abs() <= 2);
+    let ratio = seen_ns as f64 / throttled_ns as f64;
+    assert!((0.8..1.35).contains(&ratio), "{ratio}");
+}
+
+/// Handler runs of all interrupts that /proc/interrupts counts for devices, by number.
+fn interrupts() -> std::collections::BTreeMap<i32, u64> {
+    let text = std::fs::read_to_string("/proc/interrupts").unwrap();
+    let cpus = text.lines().next().unwrap().split_whitespace().count();
+    let line = |line: &str| {
+        let (number, rest) = line.split_once(':')?;
+        let counts = rest.split_whitespace().take(cpus).map(|n| n.parse::<u64>().ok());
+        Some((number.trim().parse().ok()?, counts.sum::<Option<u64>>()?))
+    };
+    text.lines().skip(1).filter_map(line).collect()
+}
+
+#[test]
+fn totals_of_handlers_agree_with_proc_interrupts() {
+    require_kernel!();
+    let folder = folder_on_disk();
+    let file = folder.path().join("data");
+    std::fs::write(&file, vec![3u8; 16 << 20]).unwrap();
+    run("sync", &[file.to_str().unwrap()]);
+    let (mut within, mut around) = (Default::default(), interrupts());
+    let seen = record("irq", None, || {
+        let before = interrupts();
+        fio(
+            file.to_str().unwrap(),
+            &["--rw=randread", "--size=16m", "--io_size=40988672"],
+        );
+        within = difference(&before, &interrupts());
+    });
+    around = difference(&around, &interrupts());
+    assert_eq!(seen.probe.lost, 0, "{:?}", seen.probe);
+    let mut seen_by_vector: std::collections::BTreeMap<i32, u64> = Default::default();
+    for row in &seen.totals {
+        if row.kind == 0 {
+            *seen_by_vector.entry(row.vector).or_default() += row.runs;
+        }
+        assert!(
+            row.busy_ns <= row.end_ns - row.start_ns + 1_000_000_000,
+            "{row:?}"
+        );
+    }
+    let busiest = within.iter().max_by_key(|(_, count)| **count).unwrap();
+    assert!(*busiest.1 > 100, "no interrupts: the test shows nothing");
+    for (vector, least) in &within {
+        let found = seen_by_vector.get(vector).copied().unwrap_or(0);
+        // Some kernels run no program while certain tasks are current.
+        assert!(
+            found * 100 >= least * 98 && found <= around[vector],
+            "interrupt {vector}: {found}, the kernel counts {least} to {}",
+            around[vector]
+        );
+    }
+    let min_ns = seen.probe.count("min_ns");
+    assert!(seen.runs.iter().all(|row| row.end_ns - row.start_ns >= min_ns));
+}
+
+type Counts = std::collections::BTreeMap<i32, u64>;
+
+fn difference(before: &Counts, after: &Counts) -> Counts {
+    after
+        .iter()
+        .map(|(vector, count)| (*vector, count - before.get(vector).copied().unwrap_or(0)))
+        .collect()
+}
+
+#[test]
+fn samples_come_once_a_second() {
+    require_kernel!();
+    let seen = record("sampler", None, || {
+        std::thread::sleep(Duration::from_millis(3300))
+    });
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_string();
+    let idle: Vec<&SampleRow> = seen
+        .samples
+        .iter()
+        .filter(|row| text(&row.subject) == "cpu0" && text(&row.metric) == "steal_ratio")
+        .collect();
+    assert!((3..=4).contains(&idle.len()), "{idle:?}");
+    assert!(
+        idle.iter().all(|row| (0.0..=1.1).contains(&row.value)),
+        "{idle:?}"
+    );
+    assert!(idle.is_sorted_by_key(|row| row.time_ns));
+}
