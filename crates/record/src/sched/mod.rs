@@ -102,19 +102,23 @@ impl Design for Sched {
         records: &mut Records,
         _end_ns: u64,
     ) -> Result<u64, RecordError> {
-        let before = records.count();
         let threads: HashMap<_, u32, [u8; THREAD_BYTES]> =
             HashMap::try_from(kernel.map("threads")?).map_err(|error| refused("threads", &error))?;
-        for (_, bytes) in threads.iter().filter_map(Result::ok) {
-            let Some(thread) = read::<Thread>(&bytes) else {
-                continue;
-            };
+        let threads = threads.iter().filter_map(|entry| read::<Thread>(&entry.ok()?.1));
+        let mut open = 0;
+        for thread in threads.filter(|thread| thread.wait.start_ns != 0) {
             let for_a_cpu = thread.wait.state <= SchedState::Throttled as u8;
-            if thread.wait.start_ns != 0 && (for_a_cpu || thread.kernel == 0) {
-                records.push(&bytes[..size_of::<Wait>()]);
+            if !for_a_cpu && thread.kernel != 0 {
+                continue;
             }
+            let mut wait = thread.wait;
+            if for_a_cpu {
+                wait.end_ns = thread.unseen_end_ns(run_delay_ns(wait.pid, wait.tid), end_ns);
+            }
+            open += u64::from(wait.end_ns == 0);
+            records.push(&wait.bytes());
         }
-        Ok(records.count() - before)
+        Ok(open)
     }
 
     fn notes(&self) -> Vec<(&'static str, u64)> {
@@ -153,15 +157,39 @@ struct Thread {
     pad: u16,
 }
 
+const WAIT_BYTES: usize = size_of::<Wait>();
 const THREAD_BYTES: usize = size_of::<Thread>();
-const _: () = assert!(size_of::<Wait>() == 72 && THREAD_BYTES == 104);
+const _: () = assert!(WAIT_BYTES == 72 && THREAD_BYTES == 104);
 
 // SAFETY: integers and bytes without padding between them.
 unsafe impl Plain for Wait {}
 // SAFETY: as above.
 unsafe impl Plain for Thread {}
 
+impl Thread {
+    /// When a wait for a CPU ended whose end was not shown to us, by the kernel's account at the end; 0 = not yet.
+    fn unseen_end_ns(&self, run_delay_ns: Option<u64>, end_ns: u64) -> u64 {
+        let waited_ns = run_delay_ns.map_or(0, |now| now.saturating_sub(self.run_delay));
+        let ended_ns = self.wait.start_ns + waited_ns;
+        if waited_ns == 0 || ended_ns > end_ns {
+            return 0;
+        }
+        ended_ns
+    }
+}
+
+/// Time that a thread has waited for a CPU, by the kernel's own account (Documentation/scheduler/sched-stats.rst).
+fn run_delay_ns(pid: i32, tid: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 impl Wait {
+    fn bytes(&self) -> [u8; WAIT_BYTES] {
+        // SAFETY: `Plain`: integers and bytes without padding between them.
+        unsafe { std::mem::transmute::<Wait, [u8; WAIT_BYTES]>(*self) }
+    }
+
     fn row(&self, functions: &Functions) -> SchedRow {
         let by = match functions.name(self.place) {
             Some(function) if self.place != 0 => padded(function.as_bytes()),
@@ -199,5 +227,21 @@ impl Log for SchedLog {
 
     fn streams(&mut self) -> Vec<&mut dyn Stream> {
         vec![&mut self.waits]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_was_not_shown_comes_from_the_kernels_account() {
+        let mut thread = Thread::default();
+        thread.wait.start_ns = 100;
+        thread.run_delay = 5;
+        assert_eq!(thread.unseen_end_ns(Some(25), 1000), 120);
+        assert_eq!(thread.unseen_end_ns(Some(5), 1000), 0, "still waiting");
+        assert_eq!(thread.unseen_end_ns(None, 1000), 0, "gone");
+        assert_eq!(thread.unseen_end_ns(Some(2000), 1000), 0, "ended later");
     }
 }
