@@ -19,7 +19,6 @@ pub enum Need {
     Must,
     /// Without it a fact is missing; the text names the fact.
     Fact(&'static str),
-    #[allow(dead_code)] // no such probe yet
     /// Without it nothing is missing: the probe has another way (an older or newer kernel's).
     Alternative,
 }

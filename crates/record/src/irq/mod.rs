@@ -86,18 +86,9 @@ impl Design for Irq {
         }))
     }
 
+    /// Also called when the recording ends: the last window ends a moment before it.
     fn look_after(&mut self, kernel: &mut Kernel, records: &mut Records) -> Result<(), RecordError> {
         self.send_totals(kernel, records)
-    }
-
-    fn finish(
-        &mut self,
-        kernel: &mut Kernel,
-        records: &mut Records,
-        _end_ns: u64,
-    ) -> Result<u64, RecordError> {
-        self.send_totals(kernel, records)?;
-        Ok(0)
     }
 
     fn notes(&self) -> Vec<(&'static str, u64)> {

@@ -96,16 +96,10 @@ impl Design for Sched {
     }
 
     /// Waits that have not ended.
-    fn finish(
-        &mut self,
-        kernel: &mut Kernel,
-        records: &mut Records,
-        _end_ns: u64,
-    ) -> Result<u64, RecordError> {
+    fn finish(&mut self, kernel: &mut Kernel, records: &mut Records, end_ns: u64) -> Result<(), RecordError> {
         let threads: HashMap<_, u32, [u8; THREAD_BYTES]> =
             HashMap::try_from(kernel.map("threads")?).map_err(|error| refused("threads", &error))?;
         let threads = threads.iter().filter_map(|entry| read::<Thread>(&entry.ok()?.1));
-        let mut open = 0;
         for thread in threads.filter(|thread| thread.wait.start_ns != 0) {
             let for_a_cpu = thread.wait.state <= SchedState::Throttled as u8;
             if !for_a_cpu && thread.kernel != 0 {
@@ -115,10 +109,9 @@ impl Design for Sched {
             if for_a_cpu {
                 wait.end_ns = thread.unseen_end_ns(run_delay_ns(wait.pid, wait.tid), end_ns);
             }
-            open += u64::from(wait.end_ns == 0);
-            records.push(&wait.bytes());
+            records.push_plain(&wait);
         }
-        Ok(open)
+        Ok(())
     }
 
     fn notes(&self) -> Vec<(&'static str, u64)> {
@@ -157,9 +150,8 @@ struct Thread {
     pad: u16,
 }
 
-const WAIT_BYTES: usize = size_of::<Wait>();
 const THREAD_BYTES: usize = size_of::<Thread>();
-const _: () = assert!(WAIT_BYTES == 72 && THREAD_BYTES == 104);
+const _: () = assert!(size_of::<Wait>() == 72 && THREAD_BYTES == 104);
 
 // SAFETY: integers and bytes without padding between them.
 unsafe impl Plain for Wait {}
@@ -185,11 +177,6 @@ fn run_delay_ns(pid: i32, tid: i32) -> Option<u64> {
 }
 
 impl Wait {
-    fn bytes(&self) -> [u8; WAIT_BYTES] {
-        // SAFETY: `Plain`: integers and bytes without padding between them.
-        unsafe { std::mem::transmute::<Wait, [u8; WAIT_BYTES]>(*self) }
-    }
-
     fn row(&self, functions: &Functions) -> SchedRow {
         let by = match functions.name(self.place) {
             Some(function) if self.place != 0 => padded(function.as_bytes()),
