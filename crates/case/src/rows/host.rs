@@ -79,8 +79,8 @@ pub struct SchedRow {
     pub tid: i32,
     /// Process.
     pub pid: i32,
-    /// Process that ran in its place: the one that preempted it, or the one that ran until it could (`state` `Woken`);
-    /// 0 = none, or the idle task.
+    /// Process that ran in its place: of the last eight to run on its CPU the one that ran longest meanwhile, or, if
+    /// it went to another CPU, the one that preempted it; 0 = none, or the idle task.
     pub by_pid: i32,
     /// CPU that it waited for, or left.
     pub cpu: u16,

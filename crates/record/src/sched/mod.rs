@@ -6,6 +6,9 @@
 //! a CPU). A sleep is followed by a wait for a CPU, however short. A wait for a CPU in which the thread's control group
 //! was throttled is `Throttled` as a whole: the kernel does not tell when exactly it could have run again.
 //!
+//! Who is named for a wait for a CPU is the process that ran longest on that CPU meanwhile, of the last eight runs: not
+//! the one that happened to preempt the thread first.
+//!
 //! # Limits
 //!
 //! Some kernels do not run BPF programs while certain tasks are current (see [`crate::block`]). When such a task is

@@ -28,6 +28,8 @@ const volatile u64 sched_text_end = 0;
 
 #define THREADS_MAX 32768
 #define FRAMES 16
+#define CPUS_MAX 1024
+#define RUNS 8 // kept per CPU; a power of two
 
 // linux/sched.h
 #define TASK_INTERRUPTIBLE 0x1
@@ -113,6 +115,22 @@ struct {
 	__type(key, u32);
 	__type(value, struct thread);
 } threads SEC(".maps");
+
+// Who ran on a CPU, and since when.
+struct run {
+	u64 start_ns;
+	u64 comm[2];
+	s32 pid;
+	u32 pad;
+};
+
+struct cpu_runs {
+	struct run runs[RUNS];
+	u64 next;
+	u64 pad[7];
+};
+
+struct cpu_runs cpu_runs[CPUS_MAX] SEC(".bss.runs");
 
 // Not a typedef: the loader looks for a type of that name in the kernel.
 #define task_t struct task_struct___sched
@@ -265,25 +283,67 @@ static __always_inline void end(struct thread *thread, u64 now)
 	wait->start_ns = 0;
 }
 
+static __always_inline struct cpu_runs *this_cpu(void)
+{
+	return &cpu_runs[bpf_get_smp_processor_id() & (CPUS_MAX - 1)];
+}
+
+static __always_inline void note_run(task_t *task, u64 now)
+{
+	struct cpu_runs *cpu = this_cpu();
+	struct run *run = &cpu->runs[cpu->next++ & (RUNS - 1)];
+
+	run->start_ns = now;
+	run->pid = task->tgid;
+	set_comm(run->comm, task);
+}
+
+// Who ran longest on this CPU since the wait began, as far back as its runs are kept.
+static __noinline int set_longest_run(struct wait *wait, u64 now)
+{
+	struct cpu_runs *cpu = this_cpu();
+	u64 next = cpu->next, end_ns = now, longest_ns = 0;
+
+	if (!wait)
+		return 0;
+	for (u32 i = 1; i <= RUNS; i++) {
+		struct run *run = &cpu->runs[(next - i) & (RUNS - 1)];
+		u64 start_ns = run->start_ns > wait->start_ns ? run->start_ns : wait->start_ns;
+
+		if (!run->start_ns || end_ns <= start_ns)
+			break;
+		if (end_ns - start_ns > longest_ns) {
+			longest_ns = end_ns - start_ns;
+			wait->by_pid = run->pid;
+			wait->by_comm[0] = run->comm[0];
+			wait->by_comm[1] = run->comm[1];
+		}
+		end_ns = run->start_ns;
+	}
+	return 0;
+}
+
 static __always_inline void set_by(struct wait *wait, task_t *task)
 {
 	wait->by_pid = task->tgid;
 	set_comm(wait->by_comm, task);
 }
 
-// A thread arrived on a CPU after `before`.
-static __always_inline void arrive(task_t *task, task_t *before, u64 now)
+// A thread arrived on a CPU.
+static __always_inline void arrive(task_t *task, u64 now)
 {
 	struct thread *thread = find(task->pid);
 
 	if (!thread || !thread->wait.start_ns)
 		return;
 	struct wait *wait = &thread->wait;
-	wait->cpu = bpf_get_smp_processor_id();
+	u32 cpu = bpf_get_smp_processor_id();
+	// One that was preempted on another CPU keeps who did it.
+	if (now - wait->start_ns >= min_ns && (wait->state == WOKEN || wait->cpu == cpu))
+		set_longest_run(wait, now);
+	wait->cpu = cpu;
 	if (wait->state <= PREEMPTED && throttled_ns(task) > thread->throttled_ns)
 		wait->state = THROTTLED;
-	if (wait->state == WOKEN)
-		set_by(wait, before);
 	end(thread, now);
 }
 
@@ -343,7 +403,8 @@ int BPF_PROG(sched_switch, bool preempt, task_t *prev, task_t *next, u32 prev_st
 	if (prev->pid)
 		leave(ctx, prev, next, preempt ? 0 : prev_state, now);
 	if (next->pid)
-		arrive(next, prev, now);
+		arrive(next, now);
+	note_run(next, now);
 	return 0;
 }
 
