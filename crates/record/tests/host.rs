@@ -346,8 +346,8 @@ fn totals_of_handlers_agree_with_proc_interrupts() {
     assert!(*busiest.1 > 100, "no interrupts: the test shows nothing");
     for (vector, least) in &within {
         let found = seen_by_vector.get(vector).copied().unwrap_or(0);
-        // Some kernels run no program while certain tasks are current.
-        let enough = vector != busiest.0 || found * 100 >= least * 98;
+        // Some kernels run no program while certain tasks are current, so some runs are not shown.
+        let enough = vector != busiest.0 || found * 100 >= least * 90;
         assert!(
             enough && found <= around[vector],
             "interrupt {vector}: {found}, the kernel counts {least} to {}",
