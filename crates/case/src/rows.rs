@@ -111,8 +111,8 @@ pub enum Via {
     Uring = 1,
     /// A control block given to io_submit.
     Aio = 2,
-    /// No operation: a call that waits for completions of an io_uring (`io_uring_enter`) or of libaio
-    /// (`io_getevents`, `io_pgetevents`). What it returned was reaped when it ended.
+    /// No operation: a call that waits for completions of an io_uring (`io_uring_enter`). What completed while it
+    /// waited can have been reaped when it ended, not before; `result` is what it submitted.
     Wait = 3,
 }
 

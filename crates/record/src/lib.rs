@@ -16,17 +16,20 @@ mod facts;
 mod host;
 mod irq;
 mod load;
+mod owner;
 mod plain;
 mod probe;
 mod recorder;
 mod registry;
 #[allow(dead_code)] // some of what a probe may want, none wants yet
 mod ring_probe;
+mod rings;
 mod sampler;
 mod sched;
 mod streams;
 mod summary;
 mod sys;
+mod syscall;
 mod writeback;
 mod writer;
 

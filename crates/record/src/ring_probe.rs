@@ -120,6 +120,11 @@ impl Records {
         self.count
     }
 
+    /// Memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Each record's bytes.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &self.bytes[..];
@@ -139,6 +144,23 @@ impl Records {
 
 // SAFETY: any four bytes make a u32.
 unsafe impl Plain for u32 {}
+
+/// Reads an object's counters, which are listed in the order of its `enum counter`.
+pub fn read_counts(kernel: &Kernel, counters: &[Counter]) -> Result<Counts, RecordError> {
+    let mut bytes = vec![0; counters.len() * size_of::<u64>()];
+    kernel.read_counters(&mut bytes)?;
+    let mut counts = Counts::default();
+    for (counter, bytes) in counters.iter().zip(bytes.as_chunks().0) {
+        let value = u64::from_ne_bytes(*bytes);
+        match counter {
+            Counter::Lost(reason) => counts.lost.push((reason, value)),
+            Counter::Own => counts.own_excluded = value,
+            Counter::OwnBytes => counts.own_excluded_bytes = value,
+            Counter::Note(name) => counts.notes.push((name, value)),
+        }
+    }
+    Ok(counts)
+}
 
 /// A loaded and attached [`Design`].
 pub struct RingProbe<D: Design> {
@@ -223,21 +245,8 @@ impl<D: Design> Probe for RingProbe<D> {
     }
 
     fn counts(&mut self) -> Result<Counts, RecordError> {
-        let mut bytes = vec![0; D::COUNTERS.len() * size_of::<u64>()];
-        self.kernel.read_counters(&mut bytes)?;
-        let mut counts = Counts {
-            notes: self.design.notes(),
-            ..Counts::default()
-        };
-        for (counter, bytes) in D::COUNTERS.iter().zip(bytes.as_chunks().0) {
-            let value = u64::from_ne_bytes(*bytes);
-            match counter {
-                Counter::Lost(reason) => counts.lost.push((reason, value)),
-                Counter::Own => counts.own_excluded = value,
-                Counter::OwnBytes => counts.own_excluded_bytes = value,
-                Counter::Note(name) => counts.notes.push((name, value)),
-            }
-        }
+        let mut counts = read_counts(&self.kernel, D::COUNTERS)?;
+        counts.notes.extend(self.design.notes());
         Ok(counts)
     }
 

@@ -1,7 +1,6 @@
 //! Twins of the structs in `block.bpf.c`, byte for byte, and what becomes of them.
 use crate::plain::Plain;
 use case::rows::{BlockMergeRow, BlockRow};
-use std::sync::atomic::AtomicU64;
 
 /// What is known of a request in flight.
 #[repr(C)]
@@ -63,16 +62,6 @@ pub struct MergeRecord {
     pub pad: u32,
 }
 
-/// Positions of a CPU's ring, in memory shared with the kernel; counted in records since loading.
-#[repr(C)]
-pub struct RingEnds {
-    pub head: AtomicU64,
-    pub pad: [u64; 7],
-    pub tail: AtomicU64,
-    pub pad2: [u64; 7],
-}
-
-const _: () = assert!(size_of::<RingEnds>() == 128);
 const _: () = assert!(size_of::<BlockRecord>() == 152);
 const _: () = assert!(size_of::<Unfinished>() == 136);
 const _: () = assert!(size_of::<MergeRecord>() == 24);
@@ -97,6 +86,7 @@ pub struct Counters {
 }
 
 // SAFETY: integers and bytes without padding between them.
+unsafe impl Plain for BlockRecord {}
 unsafe impl Plain for MergeRecord {}
 // SAFETY: as above.
 unsafe impl Plain for Slot {}

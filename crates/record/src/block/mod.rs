@@ -28,13 +28,13 @@
 mod hidden;
 mod layout;
 mod log;
-mod ring;
 mod tracefs;
 
 use crate::drain::HANDOVER_RECORDS;
 use crate::load::{has_tracepoint, refused, refused_text, whole, Context, Kernel};
 use crate::plain::read;
 use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe};
+use crate::rings::{records_per_cpu, Rings};
 use crate::{error::RecordError, host, sys};
 use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::RawTracePoint;
@@ -44,7 +44,6 @@ use case::CaseError;
 use hidden::Hidden;
 use layout::{BlockRecord, Counters, MergeRecord, Slot, Unfinished};
 use log::{BlockLog, Drained};
-use ring::Rings;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -102,7 +101,7 @@ const URING_SYMBOLS: [&str; 2] = ["io_complete_rw", "io_complete_rw_iopoll"];
 /// The loaded and attached probe.
 struct BlockProbe {
     kernel: Kernel,
-    rings: Rings,
+    rings: Rings<BlockRecord>,
     merges: RingBuf<MapData>,
     unfinished: RingBuf<MapData>,
     /// `None` where the kernel's event tracing cannot be used.
@@ -147,7 +146,7 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
 impl BlockProbe {
     fn new(mut kernel: Kernel, ring_bytes: u32) -> Result<BlockProbe, RecordError> {
         let cpus = host::cpus_possible();
-        let length = ring::records_per_cpu(ring_bytes, cpus);
+        let length = records_per_cpu::<BlockRecord>(ring_bytes, cpus);
         let (ends, records) = (kernel.array("ring_ends")?, kernel.array("ring")?);
         let rings = Rings::map(ends, records, cpus, length).map_err(|error| refused("ring", &error))?;
         let merges = kernel.take_ring("merges")?;
@@ -348,7 +347,7 @@ fn load_object(
     let start_at_getrq = u8::from(start_at_getrq);
     let weakly_ordered = u8::from(!cfg!(target_arch = "x86_64"));
     let cpus = host::cpus_possible();
-    let length = ring::records_per_cpu(ring_bytes, cpus);
+    let length = records_per_cpu::<BlockRecord>(ring_bytes, cpus);
     let mut loader = EbpfLoader::new();
     loader
         .btf(Some(btf))

@@ -33,6 +33,14 @@ enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LRU_HASH = 9,
 enum { BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 
+// uapi: what becomes of a control block of libaio
+struct io_event {
+	u64 data;
+	u64 obj; // the control block
+	s64 res;
+	s64 res2;
+};
+
 // uapi: what a raw tracepoint program is given
 struct bpf_raw_tracepoint_args {
 	u64 args[1];
@@ -92,6 +100,16 @@ struct task_struct {
 
 struct kiocb {
 	void *ki_complete;
+};
+
+// fs/aio.c
+struct kioctx {
+	unsigned long user_id;
+};
+
+struct aio_kiocb {
+	struct kioctx *ki_ctx;
+	struct io_event ki_res;
 };
 
 // fs/iomap/direct-io.c

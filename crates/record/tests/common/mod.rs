@@ -1,5 +1,7 @@
 //! What the tests on a real kernel share: skipping, one recorder at a time, loop devices, fio.
 #![allow(dead_code)] // each test binary uses its own part
+pub mod calls;
+
 use case::raw::{RawReader, RawRow};
 use case::rows::{BlockMergeRow, BlockRow};
 use record::{Config, ProbeSummary, Recorder, Running};

@@ -1,17 +1,28 @@
-//! The reader's side of the per-CPU rings of finished requests.
-use super::layout::{BlockRecord, RingEnds};
+//! The reader's side of rings with one part per CPU, and of other maps whose memory is shared with the kernel.
+use crate::plain::Plain;
 use aya::maps::MapData;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Records a CPU's ring holds at least.
 const RECORDS_MIN: u32 = 1024;
 
+/// Positions of a CPU's ring, in memory shared with the kernel; counted in records since loading.
+#[repr(C)]
+pub struct RingEnds {
+    head: AtomicU64,
+    pad: [u64; 7],
+    tail: AtomicU64,
+    pad2: [u64; 7],
+}
+
+const _: () = assert!(size_of::<RingEnds>() == 128);
+
 /// Length of each of `cpus` rings that together take about `bytes`: a power of two.
-pub fn records_per_cpu(bytes: u32, cpus: u32) -> u32 {
-    let records = bytes / size_of::<BlockRecord>() as u32 / cpus.max(1);
+pub fn records_per_cpu<T>(bytes: u32, cpus: u32) -> u32 {
+    let records = bytes / size_of::<T>() as u32 / cpus.max(1);
     let power = if records.is_power_of_two() {
         records
     } else {
@@ -21,17 +32,17 @@ pub fn records_per_cpu(bytes: u32, cpus: u32) -> u32 {
 }
 
 /// A map's values, shared with the kernel.
-struct Shared<T> {
+pub struct Shared<T> {
     first: NonNull<T>,
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to no thread, and `Rings` alone reads it.
+// SAFETY: the mapping belongs to no thread, and its owner alone reads it.
 unsafe impl<T> Send for Shared<T> {}
 
 impl<T> Shared<T> {
     /// Maps `count` values of an array map made with BPF_F_MMAPABLE.
-    fn map(map: &MapData, count: usize) -> io::Result<Shared<T>> {
+    pub fn map(map: &MapData, count: usize) -> io::Result<Shared<T>> {
         let bytes = count * size_of::<T>();
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let fd = map.fd().as_fd().as_raw_fd();
@@ -45,6 +56,15 @@ impl<T> Shared<T> {
     }
 }
 
+impl<T: Plain> Shared<T> {
+    /// Copies of the values, one at a time. The kernel may change them meanwhile.
+    pub fn copies(&self) -> impl Iterator<Item = T> + '_ {
+        let count = self.bytes / size_of::<T>();
+        // SAFETY: within the mapping, and any bytes make a valid value.
+        (0..count).map(|index| unsafe { self.first.as_ptr().add(index).read_volatile() })
+    }
+}
+
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         // SAFETY: the mapping made in `map`, unmapped once.
@@ -53,17 +73,17 @@ impl<T> Drop for Shared<T> {
 }
 
 /// The rings of all CPUs.
-pub struct Rings {
+pub struct Rings<T> {
     ends: Shared<RingEnds>,
-    records: Shared<BlockRecord>,
+    records: Shared<T>,
     cpus: usize,
     /// Records in each.
     length: usize,
 }
 
-impl Rings {
+impl<T: Plain> Rings<T> {
     /// Maps the rings of `cpus` CPUs with `length` records each.
-    pub fn map(ends: &MapData, records: &MapData, cpus: u32, length: u32) -> io::Result<Rings> {
+    pub fn map(ends: &MapData, records: &MapData, cpus: u32, length: u32) -> io::Result<Rings<T>> {
         let (cpus, length) = (cpus as usize, length as usize);
         Ok(Rings {
             ends: Shared::map(ends, cpus)?,
@@ -74,7 +94,7 @@ impl Rings {
     }
 
     /// Moves what waits into `into`, CPU by CPU.
-    pub fn drain(&mut self, into: &mut Vec<BlockRecord>) {
+    pub fn drain(&mut self, into: &mut Vec<T>) {
         for cpu in 0..self.cpus {
             // SAFETY: `cpu` is below the mapped count; the kernel only ever changes the atomics.
             let ends = unsafe { self.ends.first.add(cpu).as_ref() };
@@ -93,7 +113,7 @@ impl Rings {
         }
     }
 
-    fn copy(&self, begin: usize, count: usize, into: &mut Vec<BlockRecord>) {
+    fn copy(&self, begin: usize, count: usize, into: &mut Vec<T>) {
         // SAFETY: within the mapping. The kernel does not write records between tail and head, and any
         // bytes make a valid record.
         let records = unsafe { std::slice::from_raw_parts(self.records.first.as_ptr().add(begin), count) };
@@ -105,12 +125,14 @@ impl Rings {
 mod tests {
     use super::*;
 
+    type Record = [u64; 19];
+
     #[test]
     fn ring_lengths_are_powers_of_two_within_the_memory() {
-        assert_eq!(records_per_cpu(64 << 20, 2), 1 << 17);
-        assert_eq!(records_per_cpu(64 << 20, 128), 1 << 11);
-        assert_eq!(records_per_cpu(1 << 16, 64), RECORDS_MIN);
-        let exact = 4096 * size_of::<BlockRecord>() as u32;
-        assert_eq!(records_per_cpu(exact, 1), 4096);
+        assert_eq!(records_per_cpu::<Record>(64 << 20, 2), 1 << 17);
+        assert_eq!(records_per_cpu::<Record>(64 << 20, 128), 1 << 11);
+        assert_eq!(records_per_cpu::<Record>(1 << 16, 64), RECORDS_MIN);
+        let exact = 4096 * size_of::<Record>() as u32;
+        assert_eq!(records_per_cpu::<Record>(exact, 1), 4096);
     }
 }

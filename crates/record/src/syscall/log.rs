@@ -1,0 +1,84 @@
+//! Turns drained records into rows of the streams `syscall` and `file`.
+use super::layout::{CallRecord, Name};
+use crate::probe::{Batch, Log};
+use crate::ring_probe::Records;
+use crate::streams::{Out, Stream};
+use case::rows::{FileRow, SyscallRow};
+use case::CaseError;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+
+/// Files whose names are remembered; beyond, all are forgotten and named anew. 24 MiB or so.
+const FILES_MAX: usize = 1 << 20;
+
+/// What came out of the rings since the last drain.
+#[derive(Default)]
+pub struct Drained {
+    /// Operations in the order of their ends, CPU by CPU.
+    pub calls: Vec<CallRecord>,
+    /// Names of files.
+    pub names: Records,
+}
+
+impl Drained {
+    /// Memory that the records take.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.calls[..]) + self.names.bytes()
+    }
+}
+
+/// The streams `syscall` and `file`.
+pub struct SyscallLog {
+    calls: Out<SyscallRow>,
+    files: Out<FileRow>,
+    rows: Vec<SyscallRow>,
+    count: u64,
+    /// A hash of the last name written of each file.
+    named: HashMap<(u32, u64), u64>,
+}
+
+impl SyscallLog {
+    /// Creates both streams.
+    pub fn create(raw_dir: &Path) -> Result<SyscallLog, CaseError> {
+        Ok(SyscallLog {
+            calls: Out::create(raw_dir, &[])?,
+            files: Out::create(raw_dir, &[])?,
+            rows: Vec::new(),
+            count: 0,
+            named: HashMap::new(),
+        })
+    }
+
+    fn write_name(&mut self, name: &Name) {
+        let mut hasher = DefaultHasher::new();
+        name.path.hash(&mut hasher);
+        let hash = hasher.finish();
+        if self.named.len() >= FILES_MAX {
+            self.named.clear();
+        }
+        // Two CPUs may find the same name at once.
+        if self.named.insert(name.file, hash) != Some(hash) {
+            name.rows().for_each(|row| self.files.push(&row));
+        }
+    }
+}
+
+impl Log for SyscallLog {
+    fn write(&mut self, batch: Batch) {
+        let records: Box<Drained> = batch.data.downcast().expect("the syscall probe's own records");
+        let names: Vec<Name> = records.names.iter().filter_map(Name::read).collect();
+        names.iter().for_each(|name| self.write_name(name));
+        self.rows.clear();
+        for record in &records.calls {
+            self.count += 1;
+            self.rows.push(record.row(self.count));
+        }
+        self.calls.push_many(&self.rows);
+    }
+
+    /// Names first: an operation in the file then has its file's name in the file, even after a kill.
+    fn streams(&mut self) -> Vec<&mut dyn Stream> {
+        vec![&mut self.files, &mut self.calls]
+    }
+}

@@ -1,0 +1,99 @@
+// Which calls are storage operations, and where their arguments are.
+#pragma once
+
+// Where a system call has its file, place and size.
+enum shape {
+	SHAPE_NONE,
+	SHAPE_DATA,       // (fd, buffer, bytes) at the file's position
+	SHAPE_DATA_AT,    // (fd, buffer, bytes, offset)
+	SHAPE_VECTOR,     // (fd, vectors, count) at the file's position
+	SHAPE_VECTOR_AT,  // (fd, vectors, count, offset, 0, flags)
+	SHAPE_FILE,       // (fd)
+	SHAPE_RANGE,      // (fd, offset, bytes)
+	SHAPE_ALLOCATE,   // (fd, mode, offset, bytes)
+	SHAPE_COPY,       // (from, *offset, to, *offset, bytes)
+	SHAPE_SENDFILE,   // (to, from, *offset, bytes)
+	SHAPE_OPEN,       // gives a descriptor
+	SHAPE_MAPPED,     // (address, bytes)
+	SHAPE_ALL,        // ()
+	SHAPE_URING,      // io_uring_enter
+	SHAPE_AIO_SUBMIT, // (context, count, control blocks)
+	SHAPE_AIO_REAP,   // (context, least, most, events)
+};
+
+// schema::Op
+enum op { OP_READ, OP_WRITE, OP_FLUSH, OP_DISCARD, OP_SYNC, OP_COPY, OP_OTHER };
+
+struct known {
+	u8 shape;
+	u8 op;
+};
+
+#define CALLS_MAX 512
+
+// By number on x86-64 (arch/x86/entry/syscalls/syscall_64.tbl).
+static const struct known known_calls[CALLS_MAX] = {
+	[0] = { SHAPE_DATA, OP_READ }, // read
+	[1] = { SHAPE_DATA, OP_WRITE }, // write
+	[2] = { SHAPE_OPEN, OP_OTHER }, // open
+	[17] = { SHAPE_DATA_AT, OP_READ }, // pread64
+	[18] = { SHAPE_DATA_AT, OP_WRITE }, // pwrite64
+	[19] = { SHAPE_VECTOR, OP_READ }, // readv
+	[20] = { SHAPE_VECTOR, OP_WRITE }, // writev
+	[26] = { SHAPE_MAPPED, OP_SYNC }, // msync
+	[40] = { SHAPE_SENDFILE, OP_COPY }, // sendfile
+	[74] = { SHAPE_FILE, OP_SYNC }, // fsync
+	[75] = { SHAPE_FILE, OP_SYNC }, // fdatasync
+	[77] = { SHAPE_FILE, OP_OTHER }, // ftruncate
+	[85] = { SHAPE_OPEN, OP_OTHER }, // creat
+	[162] = { SHAPE_ALL, OP_SYNC }, // sync
+	[208] = { SHAPE_AIO_REAP, OP_OTHER }, // io_getevents
+	[209] = { SHAPE_AIO_SUBMIT, OP_OTHER }, // io_submit
+	[257] = { SHAPE_OPEN, OP_OTHER }, // openat
+	[277] = { SHAPE_RANGE, OP_SYNC }, // sync_file_range
+	[285] = { SHAPE_ALLOCATE, OP_OTHER }, // fallocate
+	[295] = { SHAPE_VECTOR_AT, OP_READ }, // preadv
+	[296] = { SHAPE_VECTOR_AT, OP_WRITE }, // pwritev
+	[306] = { SHAPE_FILE, OP_SYNC }, // syncfs
+	[326] = { SHAPE_COPY, OP_COPY }, // copy_file_range
+	[327] = { SHAPE_VECTOR_AT, OP_READ }, // preadv2
+	[328] = { SHAPE_VECTOR_AT, OP_WRITE }, // pwritev2
+	[333] = { SHAPE_AIO_REAP, OP_OTHER }, // io_pgetevents
+	[426] = { SHAPE_URING, OP_OTHER }, // io_uring_enter
+	[437] = { SHAPE_OPEN, OP_OTHER }, // openat2
+};
+
+#define CALL_PREADV2 327
+#define CALL_PWRITEV2 328
+
+#define OPCODES_MAX 64
+
+// By io_uring opcode (uapi/linux/io_uring.h).
+static const struct known known_opcodes[OPCODES_MAX] = {
+	[1] = { SHAPE_VECTOR_AT, OP_READ }, // READV
+	[2] = { SHAPE_VECTOR_AT, OP_WRITE }, // WRITEV
+	[3] = { SHAPE_FILE, OP_SYNC }, // FSYNC
+	[4] = { SHAPE_DATA_AT, OP_READ }, // READ_FIXED
+	[5] = { SHAPE_DATA_AT, OP_WRITE }, // WRITE_FIXED
+	[8] = { SHAPE_RANGE, OP_SYNC }, // SYNC_FILE_RANGE
+	[17] = { SHAPE_ALLOCATE, OP_OTHER }, // FALLOCATE
+	[18] = { SHAPE_OPEN, OP_OTHER }, // OPENAT
+	[22] = { SHAPE_DATA_AT, OP_READ }, // READ
+	[23] = { SHAPE_DATA_AT, OP_WRITE }, // WRITE
+	[28] = { SHAPE_OPEN, OP_OTHER }, // OPENAT2
+	[60] = { SHAPE_VECTOR_AT, OP_READ }, // READV_FIXED
+	[61] = { SHAPE_VECTOR_AT, OP_WRITE }, // WRITEV_FIXED
+};
+
+// Not 16: a table of 32 bytes would go to a section of its own, which loaders do not know.
+#define COMMANDS_MAX 24
+
+// By command of a libaio control block (uapi/linux/aio_abi.h).
+static const struct known known_commands[COMMANDS_MAX] = {
+	[0] = { SHAPE_DATA_AT, OP_READ }, // PREAD
+	[1] = { SHAPE_DATA_AT, OP_WRITE }, // PWRITE
+	[2] = { SHAPE_FILE, OP_SYNC }, // FSYNC
+	[3] = { SHAPE_FILE, OP_SYNC }, // FDSYNC
+	[7] = { SHAPE_VECTOR_AT, OP_READ }, // PREADV
+	[8] = { SHAPE_VECTOR_AT, OP_WRITE }, // PWRITEV
+};

@@ -1,0 +1,671 @@
+// Storage operations as programs ask for them: system calls, io_uring requests, libaio control blocks. One record per
+// operation, sent when it ends.
+//
+// What is known of an operation in flight gathers in a struct call. Those of system calls are kept by thread, since a
+// thread is in one call at a time; those of io_uring and libaio by the address that stands for the request.
+// All times are bpf_ktime_get_ns() = CLOCK_MONOTONIC.
+#include "../bpf/kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "files.h"
+
+// What went otherwise than hoped. The order is that of `COUNTERS` in layout.rs.
+enum counter {
+	RING_FULL,      // a name that found no room in the ring of names
+	RECORDS_FULL,   // an operation that ended and found no room in its CPU's ring
+	RECORDS_BUSY,   // or found another program writing to it
+	TABLE_FULL,     // an operation that began and found no place
+	VECTORS_CUT,    // operations of one io_submit or io_getevents beyond those that are looked at
+	USER_UNREAD,    // operations whose control block could not be read
+	OWN_CALLS,      // left out: our own threads'
+	SKIPPED_KINDS,  // calls on pipes, sockets, terminals, directories
+	SKIPPED_MEMORY, // calls on files that have no device behind them
+	SKIPPED_COMPAT, // calls of 32-bit programs
+	SLOTS_OVERFLOW, // operations that lived in the overflow map
+	NAMES_CUT,      // names too long or too deep
+	COUNTERS,
+};
+#include "../bpf/probe.h"
+#include "../bpf/owner.h"
+#include "../bpf/ring.h"
+#include "shapes.h"
+#include "call.h"
+#include "names.h"
+
+#define AIO_BATCH_MAX 512
+#define AIO_CONTEXTS_MAX 256
+#define VECTORS_MAX 1024
+
+// uapi
+#define O_APPEND 02000
+#define O_DSYNC 010000
+#define O_DIRECT 040000
+#define RWF_DSYNC 2
+#define RWF_SYNC 4
+#define RWF_NOWAIT 8
+#define RWF_APPEND 16
+#define IORING_ENTER_GETEVENTS 1
+#define S_IFMT 0170000
+#define S_IFBLK 0060000
+#define S_IFREG 0100000
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630
+#define TS_COMPAT 2
+#define REQ_F_FIXED_FILE 1 // first of enum io_req_flags
+
+// What an operation's file is.
+struct file_facts {
+	u64 file;
+	u64 node; // address of the inode
+	u64 inode;
+	u32 device;
+	u32 flags;  // of struct call
+	u32 opened; // O_*
+};
+
+static __always_inline bool is_compat(struct task_struct *task)
+{
+#ifdef __TARGET_ARCH_x86
+	return more(task)->thread_info.status & TS_COMPAT;
+#else
+	return 0;
+#endif
+}
+
+// Whether operations of this task are wanted.
+static __always_inline bool in_scope(struct task_struct *task)
+{
+	u32 tgid = task->tgid;
+
+	if (recording == OVER)
+		return 0;
+	return scope_all || bpf_map_lookup_elem(&scope, &tgid);
+}
+
+static __always_inline u64 file_of(struct task_struct *task, u32 fd)
+{
+	struct fdtable *table = BPF_CORE_READ(more(task), files, fdt);
+	u64 file = 0;
+
+	if (fd >= BPF_CORE_READ(table, max_fds))
+		return 0;
+	bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd);
+	return file;
+}
+
+// Whether a file is one that storage is behind; fills in the facts if so.
+static __noinline int look_at_file(u64 address, struct file_facts *facts)
+{
+	struct file *file = (void *)address;
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	u32 kind = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+	struct super_block *super;
+
+	if (!facts)
+		return 0;
+	facts->flags = 0;
+	facts->file = address;
+	facts->node = (u64)inode;
+	if (kind == S_IFREG) {
+		super = BPF_CORE_READ(inode, i_sb);
+		// Memory file systems share a backing device that is none. So does overlayfs, which passes everything on to
+		// another one.
+		if (!BPF_CORE_READ(super, s_bdi, dev) && BPF_CORE_READ(super, s_magic) != OVERLAYFS_SUPER_MAGIC) {
+			count(SKIPPED_MEMORY, 1);
+			return 0;
+		}
+		facts->inode = BPF_CORE_READ(inode, i_ino);
+		facts->device = BPF_CORE_READ(super, s_dev);
+	} else if (kind == S_IFBLK) {
+		facts->inode = 0;
+		facts->device = BPF_CORE_READ(inode, i_rdev);
+		facts->flags |= FLAG_BLOCK_DEVICE;
+	} else {
+		count(SKIPPED_KINDS, 1);
+		return 0;
+	}
+	facts->opened = BPF_CORE_READ(file, f_flags);
+	return 1;
+}
+
+static __always_inline void set_file(struct call *call, struct file_facts *facts)
+{
+	call->inode = facts->inode;
+	call->device = facts->device;
+	call->flags |= facts->flags;
+	if (facts->opened & O_DIRECT)
+		call->flags |= FLAG_DIRECT;
+	if (call->op == OP_WRITE && facts->opened & O_DSYNC)
+		call->flags |= FLAG_SYNC;
+	if (call->op == OP_WRITE && facts->opened & O_APPEND)
+		call->flags |= FLAG_APPEND;
+	if (!is_named(facts->device, facts->inode))
+		name_file(facts->file, facts->device, facts->inode, 0);
+}
+
+// Flags of one operation (RWF_*).
+static __always_inline void set_rwf(struct call *call, u32 rwf)
+{
+	if (call->op == OP_WRITE && rwf & (RWF_DSYNC | RWF_SYNC))
+		call->flags |= FLAG_SYNC;
+	if (call->op == OP_WRITE && rwf & RWF_APPEND)
+		call->flags |= FLAG_APPEND;
+	if (rwf & RWF_NOWAIT)
+		call->flags |= FLAG_NOWAIT;
+}
+
+static __always_inline void set_append_offset(struct call *call, struct file_facts *facts)
+{
+	struct inode *inode = (void *)facts->node;
+
+	if (call->flags & FLAG_APPEND)
+		call->offset = BPF_CORE_READ(inode, i_size);
+}
+
+// Bytes that an array of vectors asks for. This and some further functions are not static: the verifier then looks at them
+// once, not once per call or turn of a loop, where their branches would multiply.
+__noinline u64 vector_bytes(u64 vectors, u32 vector_count)
+{
+	u64 sum = 0, bytes;
+
+	for (u32 i = 0; i < VECTORS_MAX && i < vector_count; i++) {
+		if (bpf_probe_read_user(&bytes, sizeof(bytes), (void *)(vectors + 16 * i + 8)))
+			return SIZE_UNREAD;
+		sum += bytes;
+	}
+	return sum;
+}
+
+static __always_inline void set_size(struct call *call, u64 bytes)
+{
+	call->size = bytes;
+	if (bytes == SIZE_UNREAD) {
+		call->size = 0;
+		call->flags |= FLAG_SIZE_UNSEEN;
+	}
+}
+
+static __always_inline u64 read_user_u64(u64 address)
+{
+	u64 value = 0;
+
+	if (address)
+		bpf_probe_read_user(&value, sizeof(value), (void *)address);
+	return value;
+}
+
+static __always_inline u64 position(struct file_facts *facts)
+{
+	struct file *file = (void *)facts->file;
+
+	return BPF_CORE_READ(file, f_pos);
+}
+
+// Place and size of a system call.
+static __always_inline void set_extent(struct call *call, struct pt_regs *regs, struct file_facts *facts)
+{
+	switch (call->shape) {
+	case SHAPE_DATA:
+		call->offset = position(facts);
+		call->size = regs->dx;
+		break;
+	case SHAPE_DATA_AT:
+		call->offset = regs->r10;
+		call->size = regs->dx;
+		break;
+	case SHAPE_VECTOR:
+		call->offset = position(facts);
+		set_size(call, vector_bytes(regs->si, regs->dx));
+		break;
+	case SHAPE_VECTOR_AT:
+		call->offset = regs->r10;
+		if (call->call == CALL_PREADV2 || call->call == CALL_PWRITEV2) {
+			set_rwf(call, regs->r9);
+			if (regs->r10 == ~0ul)
+				call->offset = position(facts);
+		}
+		set_size(call, vector_bytes(regs->si, regs->dx));
+		break;
+	case SHAPE_RANGE:
+		call->offset = regs->si;
+		call->size = regs->dx;
+		break;
+	case SHAPE_ALLOCATE:
+		call->offset = regs->dx;
+		call->size = regs->r10;
+		break;
+	case SHAPE_COPY:
+		call->offset = regs->si ? read_user_u64(regs->si) : position(facts);
+		call->size = regs->r8;
+		break;
+	case SHAPE_SENDFILE:
+		call->offset = regs->dx ? read_user_u64(regs->dx) : position(facts);
+		call->size = regs->r10;
+		break;
+	case SHAPE_MAPPED:
+		call->size = regs->si;
+		break;
+	}
+	set_append_offset(call, facts);
+}
+
+static __always_inline struct kioctx_table *aio_table(void)
+{
+	struct task_struct___files *task = more(bpf_get_current_task_btf());
+
+	if (!bpf_core_field_exists(task->mm->ioctx_table))
+		return NULL;
+	return BPF_CORE_READ(task, mm, ioctx_table);
+}
+
+// A context by its place in the table; 0 unless it is the one that the program knows by `user_id`.
+static __always_inline u64 aio_context_at(struct kioctx_table *table, u32 index, u64 user_id)
+{
+	u64 first = (u64)table + bpf_core_field_offset(struct kioctx_table, table);
+	struct kioctx *context = NULL;
+
+	bpf_probe_read_kernel(&context, sizeof(context), (void *)(first + index * sizeof(u64)));
+	return context && BPF_CORE_READ(context, user_id) == user_id ? (u64)context : 0;
+}
+
+// The kernel's object behind a libaio context, which the program knows by the address of a ring that begins with the
+// context's place in a table. Before its first use the ring is not in the program's page table.
+__noinline u64 aio_context(u64 user_id)
+{
+	struct kioctx_table *table = aio_table();
+	u32 index;
+
+	if (!table)
+		return 0;
+	u32 contexts = BPF_CORE_READ(table, nr);
+	if (!bpf_probe_read_user(&index, sizeof(index), (void *)user_id))
+		return index < contexts ? aio_context_at(table, index, user_id) : 0;
+	for (u32 i = 0; i < AIO_CONTEXTS_MAX && i < contexts; i++) {
+		u64 context = aio_context_at(table, i, user_id);
+		if (context)
+			return context;
+	}
+	count(USER_UNREAD, 1);
+	return 0;
+}
+
+// One control block that a thread is about to submit.
+__noinline int aio_begin(u64 context, u64 address, u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct file_facts facts = {};
+	struct iocb block;
+
+	if (bpf_probe_read_user(&block, sizeof(block), (void *)address)) {
+		count(USER_UNREAD, 1);
+		return 0;
+	}
+	u32 command = block.aio_lio_opcode;
+	if (command >= COMMANDS_MAX || known_commands[command].shape == SHAPE_NONE)
+		return 0;
+	u64 file = file_of(task, block.aio_fildes);
+	if (!file || !look_at_file(file, &facts))
+		return 0;
+	u64 key = owner_aio(context, address);
+	struct call *call = call_take(&requests, key, task, now);
+	if (!call)
+		return 0;
+	call->via = VIA_AIO;
+	call->call = command;
+	call->op = known_commands[command].op;
+	call->user_data = block.aio_data;
+	set_file(call, &facts);
+	if (call->op != OP_SYNC) {
+		call->offset = block.aio_offset;
+		set_rwf(call, block.aio_rw_flags);
+		if (known_commands[command].shape == SHAPE_VECTOR_AT)
+			set_size(call, vector_bytes(block.aio_buf, block.aio_nbytes));
+		else
+			call->size = block.aio_nbytes;
+		set_append_offset(call, &facts);
+	}
+	if (call->flags & FLAG_DIRECT)
+		call->owner_key = owner_key(key);
+	return 0;
+}
+
+__noinline int aio_submit(u64 context, u64 blocks, u64 wanted, u64 now)
+{
+	u64 address;
+
+	if (!context || (s64)wanted <= 0)
+		return 0;
+	for (u32 i = 0; i < AIO_BATCH_MAX && i < wanted; i++) {
+		if (bpf_probe_read_user(&address, sizeof(address), (void *)(blocks + 8 * i))) {
+			count(USER_UNREAD, wanted - i);
+			return 0;
+		}
+		aio_begin(context, address, now);
+	}
+	if (wanted > AIO_BATCH_MAX)
+		count(VECTORS_CUT, wanted - AIO_BATCH_MAX);
+	return 0;
+}
+
+// A control block that the kernel did not take.
+__noinline int aio_forget(u64 context, u64 address)
+{
+	struct call *call = call_find(&requests, owner_aio(context, address));
+
+	if (call)
+		call_release(call);
+	return 0;
+}
+
+__noinline int aio_refused(u64 context, u64 blocks, u64 taken, u64 wanted)
+{
+	u64 address;
+
+	for (u32 i = 0; i < AIO_BATCH_MAX && taken + i < wanted; i++) {
+		if (bpf_probe_read_user(&address, sizeof(address), (void *)(blocks + 8 * (taken + i))))
+			return 0;
+		aio_forget(context, address);
+	}
+	return 0;
+}
+
+// One event that a thread has reaped.
+__noinline int aio_end(u64 context, u64 address, u64 now)
+{
+	struct io_event event;
+
+	if (bpf_probe_read_user(&event, sizeof(event), (void *)address)) {
+		count(USER_UNREAD, 1);
+		return 0;
+	}
+	struct call *call = call_find(&requests, owner_aio(context, event.obj));
+	if (!call)
+		return 0;
+	call->flags |= FLAG_END_IS_REAP;
+	call_send(call, now, event.res);
+	call_release(call);
+	return 0;
+}
+
+__noinline int aio_reap(u64 context, u64 events, s64 reaped, u64 now)
+{
+	for (u32 i = 0; i < AIO_BATCH_MAX && i < reaped; i++)
+		aio_end(context, events + i * sizeof(struct io_event), now);
+	if (reaped > AIO_BATCH_MAX)
+		count(VECTORS_CUT, reaped - AIO_BATCH_MAX);
+	return 0;
+}
+
+// The descriptor of a call's file; -1 = it has none.
+static __always_inline s64 descriptor(u32 shape, struct pt_regs *regs)
+{
+	switch (shape) {
+	case SHAPE_OPEN:
+	case SHAPE_MAPPED:
+	case SHAPE_ALL:
+	case SHAPE_URING:
+	case SHAPE_AIO_SUBMIT:
+	case SHAPE_AIO_REAP:
+		return -1;
+	case SHAPE_SENDFILE:
+		return (u32)regs->si;
+	}
+	return (u32)regs->di;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
+{
+	u64 number = id;
+
+	if (number >= CALLS_MAX)
+		return 0;
+	u32 shape = known_calls[number].shape;
+	if (shape == SHAPE_NONE)
+		return 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!in_scope(task))
+		return 0;
+	if (is_compat(task)) {
+		count(SKIPPED_COMPAT, 1);
+		return 0;
+	}
+	if (shape == SHAPE_URING && !(regs->r10 & IORING_ENTER_GETEVENTS))
+		return 0;
+	struct file_facts facts = {};
+	s64 fd = descriptor(shape, regs);
+	if (fd >= 0) {
+		u64 file = file_of(task, fd);
+		if (!file || !look_at_file(file, &facts))
+			return 0;
+	}
+	u64 now = bpf_ktime_get_ns();
+	struct call *call = call_take(&threads, task->pid, task, now);
+	if (!call)
+		return 0;
+	call->call = number;
+	call->shape = shape;
+	call->op = known_calls[number].op;
+	if (fd >= 0)
+		set_file(call, &facts);
+	switch (shape) {
+	case SHAPE_URING:
+		call->via = VIA_WAIT;
+		call->size = regs->dx;
+		break;
+	case SHAPE_AIO_SUBMIT:
+		call->via = VIA_WAIT;
+		call->argument = aio_context(regs->di);
+		call->size = regs->si;
+		call->offset = regs->dx;
+		aio_submit(call->argument, call->offset, call->size, now);
+		break;
+	case SHAPE_AIO_REAP:
+		call->via = VIA_WAIT;
+		call->argument = aio_context(regs->di);
+		call->offset = regs->r10;
+		break;
+	default:
+		set_extent(call, regs, &facts);
+		if (call->flags & FLAG_DIRECT)
+			call->owner_key = owner_key((u64)more(task)->stack);
+	}
+	return 0;
+}
+
+// Whether an open gave a file that storage is behind, or failed, which may have cost as much.
+static __always_inline bool set_opened(struct call *call, struct task_struct *task, s64 result)
+{
+	struct file_facts facts = {};
+
+	if (result < 0)
+		return 1;
+	u64 file = file_of(task, result);
+	if (!file || !look_at_file(file, &facts))
+		return 0;
+	call->inode = facts.inode;
+	call->device = facts.device;
+	call->flags |= facts.flags;
+	if (facts.opened & O_DIRECT)
+		call->flags |= FLAG_DIRECT;
+	name_file(facts.file, facts.device, facts.inode, 1);
+	return 1;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
+{
+	u64 number = regs->orig_ax;
+
+	if (number >= CALLS_MAX || known_calls[number].shape == SHAPE_NONE || recording == OVER)
+		return 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct call *call = call_find(&threads, task->pid);
+	if (!call)
+		return 0;
+	u64 now = bpf_ktime_get_ns();
+	bool send = 1;
+	switch (call->shape) {
+	case SHAPE_OPEN:
+		send = set_opened(call, task, result);
+		break;
+	case SHAPE_AIO_SUBMIT:
+		send = 0;
+		if (call->argument && result < (s64)call->size)
+			aio_refused(call->argument, call->offset, result < 0 ? 0 : result, call->size);
+		break;
+	case SHAPE_AIO_REAP:
+		send = 0;
+		if (call->argument)
+			aio_reap(call->argument, call->offset, result, now);
+		break;
+	}
+	if (send)
+		call_send(call, now, result);
+	call_release(call);
+	return 0;
+}
+
+static __always_inline int uring_begin(struct io_kiocb *req)
+{
+	u32 opcode = ((struct io_kiocb___files *)req)->opcode;
+
+	if (opcode >= OPCODES_MAX || known_opcodes[opcode].shape == SHAPE_NONE)
+		return 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	if (!in_scope(task))
+		return 0;
+	u64 now = bpf_ktime_get_ns();
+	u32 shape = known_opcodes[opcode].shape;
+	struct io_kiocb___files *request = (void *)req;
+	struct file_facts facts = {};
+	u32 flags = 0;
+	bool has_file = 0;
+	bpf_probe_read_kernel(&flags, sizeof(flags), &request->flags);
+	// A registered file is looked at when the request completes.
+	if (shape != SHAPE_OPEN && !(flags & REQ_F_FIXED_FILE)) {
+		u64 file = file_of(task, request->cqe.fd);
+		if (!file || !look_at_file(file, &facts))
+			return 0;
+		has_file = 1;
+	}
+	struct call *call = call_take(&requests, (u64)req, task, now);
+	if (!call)
+		return 0;
+	call->via = VIA_URING;
+	call->call = opcode;
+	call->shape = shape;
+	call->op = known_opcodes[opcode].op;
+	call->user_data = req->cqe.user_data;
+	if (has_file)
+		set_file(call, &facts);
+	call->has_file = has_file;
+	struct io_rw *rw = (void *)req;
+	struct io_sync *range = (void *)req;
+	switch (shape) {
+	case SHAPE_DATA_AT:
+	case SHAPE_VECTOR_AT:
+		call->offset = BPF_CORE_READ(rw, kiocb.ki_pos);
+		if (call->offset == ~0ull && has_file)
+			call->offset = position(&facts);
+		set_rwf(call, BPF_CORE_READ(rw, flags));
+		call->size = BPF_CORE_READ(rw, len);
+		if (shape == SHAPE_VECTOR_AT)
+			set_size(call, vector_bytes(BPF_CORE_READ(rw, addr), call->size));
+		if (has_file)
+			set_append_offset(call, &facts);
+		break;
+	case SHAPE_RANGE:
+	case SHAPE_ALLOCATE:
+		call->offset = BPF_CORE_READ(range, off);
+		call->size = BPF_CORE_READ(range, len);
+		break;
+	}
+	// Stored and read back, the address is a number to the verifier.
+	if (shape == SHAPE_DATA_AT || shape == SHAPE_VECTOR_AT)
+		call->owner_key = owner_key(*(volatile u64 *)&call->key);
+	return 0;
+}
+
+SEC("tp_btf/io_uring_submit_req")
+int BPF_PROG(io_uring_submit_req, struct io_kiocb *req)
+{
+	return uring_begin(req);
+}
+
+// Its name before 6.4.
+SEC("tp_btf/io_uring_submit_sqe")
+int BPF_PROG(io_uring_submit_sqe, struct io_kiocb *req)
+{
+	return uring_begin(req);
+}
+
+SEC("tp_btf/io_uring_queue_async_work")
+int BPF_PROG(io_uring_queue_async_work, struct io_kiocb *req)
+{
+	struct call *call = call_find(&requests, (u64)req);
+
+	if (call)
+		call->flags |= FLAG_WORKER;
+	return 0;
+}
+
+SEC("tp_btf/io_uring_complete")
+int BPF_PROG(io_uring_complete, void *ring_context, void *request)
+{
+	struct io_kiocb___files *req = request;
+
+	if (!request || recording == OVER)
+		return 0;
+	struct call *call = call_find(&requests, (u64)request);
+	if (!call)
+		return 0;
+	u64 now = bpf_ktime_get_ns();
+	s32 result = BPF_CORE_READ(req, cqe.res);
+	bool send = 1;
+	if (call->shape == SHAPE_OPEN) {
+		send = set_opened(call, bpf_get_current_task_btf(), result);
+	} else if (!call->has_file) {
+		struct file_facts facts = {};
+		send = look_at_file((u64)BPF_CORE_READ(req, file), &facts);
+		if (send)
+			set_file(call, &facts);
+	}
+	if (!(call->flags & FLAG_DIRECT))
+		call->owner_key = 0;
+	if (send)
+		call_send(call, now, result);
+	call_release(call);
+	return 0;
+}
+
+// A command's children belong to it.
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	u32 tgid = parent->tgid, child_tgid = child->tgid;
+	u8 one = 1;
+
+	if (scope_all || tgid == child_tgid || !bpf_map_lookup_elem(&scope, &tgid))
+		return 0;
+	if (bpf_map_update_elem(&scope, &child_tgid, &one, BPF_ANY))
+		count(TABLE_FULL, 1);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sched_process_exit, struct task_struct *task)
+{
+	struct call *call = call_find(&threads, task->pid);
+	u32 tgid = task->tgid;
+
+	if (recording == OVER)
+		return 0;
+	if (call) {
+		call_send_unended(call);
+		call_release(call);
+	}
+	if (!scope_all && more(task)->signal->live.counter == 0)
+		bpf_map_delete_elem(&scope, &tgid);
+	return 0;
+}
