@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ground_truth import members, traits
+from ground_truth import members, reads, traits
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 
 
@@ -39,6 +39,9 @@ class Truth:
     cleared: str | None = None
     #: What the limit must mention.
     limit: str | None = None
+    #: What the verdict must say among `observed` or `cannot_exclude`, and what it must not say there.
+    says: str | None = None
+    says_not: str | None = None
 
 
 def _rng(seed: int) -> np.random.Generator:
@@ -442,5 +445,46 @@ TRUTHS: dict[str, Truth] = {
         "over_represented", True, traits.slow_thread, status="slow", kind="process", name="thread 4303"
     ),
     "any_operation": Truth("over_represented", False, traits.any_operation, status="slow", kind="stage"),
+    "outrun": Truth(
+        "uncached_tail",
+        True,
+        reads.outrun,
+        status="slow",
+        kind="request_shape",
+        name="read of 8650752 bytes",
+        because_of="prefetch of 8 MiB per request",
+    ),
+    "linux_tail": Truth(
+        "uncached_tail",
+        True,
+        reads.linux_tail,
+        status="slow",
+        kind="request_shape",
+        because_of="readahead of 128 KiB",
+    ),
+    "one_request": Truth("uncached_tail", False, reads.one_request),
+    "scattered_misses": Truth("uncached_tail", False, reads.scattered_misses),
+    "cheap_tails": Truth("uncached_tail", False, reads.cheap_tails),
+    "small_window": Truth(
+        "prefetch",
+        True,
+        reads.small_window,
+        status="slow",
+        kind="config",
+        name="read_ahead_kb of sda",
+        because_of="16 KiB",
+        says="prefetching for /data/a.vhd: accuracy 100 %",
+    ),
+    "default_window": Truth("prefetch", False, reads.default_window),
+    "cheap_window": Truth("prefetch", False, reads.cheap_window),
+    "masked_by_ssd": Truth(
+        "masked_tier", True, reads.cheap_tails, says="this run cannot show disk behaviour"
+    ),
+    "masked_by_ram": Truth(
+        "masked_tier", True, reads.in_memory, says="cannot show the behaviour of a device"
+    ),
+    "reaches_disks": Truth("masked_tier", False, reads.scattered_misses, says_not="cannot show"),
+    "warming_up": Truth("steady_state", True, reads.warming_up, says="Not a steady state: the rate fell"),
+    "constant_rate": Truth("steady_state", False, reads.constant_rate, says_not="steady state"),
     "busier_device": Truth("over_represented", False, traits.busier_device, status="slow", kind="stage"),
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.synth import APP_ID_BASE, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
 
 KIB, MIB = 1024, 1 << 20
 #: Copies a page of memory, ns.
@@ -24,6 +25,8 @@ def build(
     read_ahead_kb: int = 128,
     max_sectors_kb: int = 1280,
     rotational: bool = True,
+    block: Mapping[str, Any] | None = None,
+    prefetch: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """A serial reader that reads on; `pieces` are (offset in the read, bytes, tier, wait ns) of each read."""
     rng = np.random.default_rng([seed, 5])
@@ -57,7 +60,8 @@ def build(
         for number, read in enumerate(pieces)
         for at, size, tier, wait in read
     ]
-    case = write_case(path, app=app, tables={"cache": cache}, devices=("sda",))
+    tables = {"cache": cache, "prefetch": prefetch}
+    case = write_case(path, app=app, block=block, tables=tables, devices=("sda",))
     _set_queue(case, read_ahead_kb, max_sectors_kb, rotational)
     return case
 
@@ -74,7 +78,7 @@ def _set_queue(case: Path, read_ahead_kb: int, max_sectors_kb: int, rotational: 
     path.write_text(json.dumps(system), encoding="utf-8")
 
 
-def outrun(path: Path, seed: int) -> Path:
+def outrun(seed: int, path: Path) -> Path:
     """Reads of 8 MiB + 256 KiB: 8 MiB are there, the tail is not."""
     rng = np.random.default_rng([seed, 6])
     waits = rng.lognormal(np.log(20e6), 0.3, 200).astype(int)
@@ -82,7 +86,7 @@ def outrun(path: Path, seed: int) -> Path:
     return build(path, read_bytes=8 * MIB + 256 * KIB, pieces=pieces, seed=seed)
 
 
-def linux_tail(path: Path, seed: int) -> Path:
+def linux_tail(seed: int, path: Path) -> Path:
     """Random reads of 132 KiB with readahead and requests of 128 KiB: the last page is waited for by itself."""
     rng = np.random.default_rng([seed, 7])
     waits = rng.uniform(12e6, 40e6, (150, 2)).astype(int)
@@ -93,14 +97,14 @@ def linux_tail(path: Path, seed: int) -> Path:
     return build(path, read_bytes=132 * KIB, pieces=pieces, seed=seed, max_sectors_kb=128)
 
 
-def one_request(path: Path, seed: int) -> Path:
+def one_request(seed: int, path: Path) -> Path:
     """The control: max_sectors_kb lets the same read go in one request; slow, but nothing is wrong with its shape."""
     rng = np.random.default_rng([seed, 8])
     pieces = [[(0, 132 * KIB, "device", int(wait))] for wait in rng.uniform(12e6, 40e6, 150)]
     return build(path, read_bytes=132 * KIB, pieces=pieces, seed=seed)
 
 
-def scattered_misses(path: Path, seed: int) -> Path:
+def scattered_misses(seed: int, path: Path) -> Path:
     """Every read misses 256 KiB somewhere: a cache that is too small, not a shape."""
     rng = np.random.default_rng([seed, 9])
     size = 8 * MIB + 256 * KIB
@@ -111,7 +115,7 @@ def scattered_misses(path: Path, seed: int) -> Path:
     return build(path, read_bytes=size, pieces=pieces, seed=seed)
 
 
-def cheap_tails(path: Path, seed: int) -> Path:
+def cheap_tails(seed: int, path: Path) -> Path:
     """The tail is missed each time, but comes from the SSD tier: no visible loss, and a test that hides it."""
     rng = np.random.default_rng([seed, 10])
     pieces = [
@@ -119,3 +123,90 @@ def cheap_tails(path: Path, seed: int) -> Path:
         for wait in rng.uniform(8e3, 20e3, 200)
     ]
     return build(path, read_bytes=8 * MIB + 256 * KIB, pieces=pieces, seed=seed)
+
+
+def _read_on(seed: int, path: Path, *, window_kb: int, wait_ns: float) -> Path:
+    """Reads of 64 KiB in order; readahead of `window_kb` follows them, and every read waits for the piece in flight."""
+    rng = np.random.default_rng([seed, 11])
+    count = 600
+    waits = rng.lognormal(np.log(wait_ns), 0.2, count).astype(int)
+    pieces = [[(0, 64 * KIB, "readahead", int(wait))] for wait in waits]
+    number = np.arange(count * 64 // window_kb)
+    block = {
+        "op_id": BLOCK_ID_BASE + number,
+        "start_ns": number * 100_000,
+        "latency_ns": rng.integers(80_000, 120_000, len(number)),
+        "device": "sda",
+        "offset_bytes": number * window_kb * KIB,
+        "size_bytes": window_kb * KIB,
+        "flags": 4,
+    }
+    whole = count * 64 * KIB
+    account = {
+        "file": "/data/a.vhd",
+        "start_ns": 0,
+        "duration_ns": 10**9,
+        "issued_bytes": whole,
+        "used_bytes": whole,
+        "wasted_bytes": 0,
+        "late_bytes": whole // 2,
+        "missed_bytes": whole // 50,
+    }
+    return build(
+        path,
+        read_bytes=64 * KIB,
+        pieces=pieces,
+        seed=seed,
+        read_ahead_kb=window_kb,
+        block=block,
+        prefetch=[account],
+    )
+
+
+def small_window(seed: int, path: Path) -> Path:
+    """Readahead of 16 KiB for somebody who reads on in order."""
+    return _read_on(seed, path, window_kb=16, wait_ns=400_000)
+
+
+def default_window(seed: int, path: Path) -> Path:
+    """The same waiting behind the default window: the device is no faster."""
+    return _read_on(seed, path, window_kb=128, wait_ns=400_000)
+
+
+def cheap_window(seed: int, path: Path) -> Path:
+    """A small window that costs nothing: what is fetched ahead is there in time."""
+    return _read_on(seed, path, window_kb=16, wait_ns=300)
+
+
+def in_memory(seed: int, path: Path) -> Path:
+    """Everything is in RAM."""
+    rng = np.random.default_rng([seed, 12])
+    size = int(rng.choice([64, 128, 256])) * KIB
+    return build(path, read_bytes=size, pieces=[[(0, size, "ram", 0)]] * 300, seed=seed)
+
+
+def _rates(path: Path, rates: list[int], seed: int) -> Path:
+    """One operation after the other at a number per second that is given for each second."""
+    start = np.concatenate([np.arange(r) * (10**9 // r) + s * 10**9 for s, r in enumerate(rates) if r])
+    latency = np.random.default_rng([seed, 13]).integers(80_000, 120_000, len(start))
+    app = {
+        "op_id": APP_ID_BASE + np.arange(len(start)),
+        "start_ns": start,
+        "latency_ns": latency,
+        "device_ns": latency,
+        "device": "nvme0n1",
+        "queue_depth": 1,
+        "tid": 101,
+    }
+    return write_case(path, app=app, meta={"duration_ns": len(rates) * 10**9})
+
+
+def warming_up(seed: int, path: Path) -> Path:
+    """Half a minute of warm-up, at twice the rate that remains."""
+    return _rates(path, [800] * 15 + [600] * 15 + [400] * 30, seed)
+
+
+def constant_rate(seed: int, path: Path) -> Path:
+    """A rate that varies by a few percent."""
+    rng = np.random.default_rng([seed, 14])
+    return _rates(path, [int(rate) for rate in rng.uniform(380, 420, 60)], seed)

@@ -46,6 +46,11 @@ def complaints(truth: Truth, verdict: Verdict) -> list[str]:
         wrong.append(f"{truth.cleared} not among the cleared: {[item.what for item in verdict.cleared]}")
     if truth.limit is not None and truth.limit not in (verdict.limit or ""):
         wrong.append(f"limit {verdict.limit!r} does not mention {truth.limit!r}")
+    said = "\n".join(verdict.observed + [f"{c.what}: {c.because}" for c in verdict.cannot_exclude])
+    if truth.says is not None and truth.says not in said:
+        wrong.append(f"does not say {truth.says!r}: {said}")
+    if truth.says_not is not None and truth.says_not in said:
+        wrong.append(f"says {truth.says_not!r}: {said}")
     return wrong
 
 

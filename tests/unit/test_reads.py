@@ -18,7 +18,7 @@ from whodisk.solve import solve
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_tail_that_outruns_the_prefetcher_is_named(tmp_path: Path, seed: int) -> None:
-    verdict = solve(reads.outrun(tmp_path / "case", seed))
+    verdict = solve(reads.outrun(seed, tmp_path / "case"))
     first = verdict.findings[0]
     assert verdict.status == "slow"
     assert (first.detector, first.culprit.kind) == ("uncached_tail", "request_shape")
@@ -30,7 +30,7 @@ def test_the_tail_that_outruns_the_prefetcher_is_named(tmp_path: Path, seed: int
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_readahead_tail_names_both_settings(tmp_path: Path, seed: int) -> None:
-    first = solve(reads.linux_tail(tmp_path / "case", seed)).findings[0]
+    first = solve(reads.linux_tail(seed, tmp_path / "case")).findings[0]
     assert first.detector == "uncached_tail"
     assert first.culprit.because_of == "readahead of 128 KiB"
     assert "read_ahead_kb" in first.remedy and "max_sectors_kb" in first.remedy
@@ -40,20 +40,20 @@ def test_a_readahead_tail_names_both_settings(tmp_path: Path, seed: int) -> None
 
 @pytest.mark.parametrize("build", [reads.one_request, reads.scattered_misses, reads.cheap_tails])
 def test_what_only_looks_like_a_tail_is_not_accused(
-    tmp_path: Path, build: Callable[[Path, int], Path]
+    tmp_path: Path, build: Callable[[int, Path], Path]
 ) -> None:
-    verdict = solve(build(tmp_path / "case", 1))
+    verdict = solve(build(1, tmp_path / "case"))
     assert not [f for f in verdict.findings if f.detector == "uncached_tail"], verdict.findings
 
 
 def test_a_run_that_fits_into_the_ssd_tier_cannot_show_disks(tmp_path: Path) -> None:
-    verdict = solve(reads.cheap_tails(tmp_path / "case", 1))
+    verdict = solve(reads.cheap_tails(1, tmp_path / "case"))
     caveat = next(c for c in verdict.cannot_exclude if "sda would behave" in c.what)
     assert "100 % of misses were served by SSD: this run cannot show disk behaviour" in caveat.because
 
 
 def test_prefetching_is_accounted_for(tmp_path: Path) -> None:
-    case = reads.outrun(tmp_path / "case", 1)
+    case = reads.outrun(1, tmp_path / "case")
     app = {
         "op_id": APP_ID_BASE + np.arange(200),
         "start_ns": np.arange(200) * 1000,

@@ -104,7 +104,7 @@ def _memory(context: Context, result: Result) -> None:
 
 DETECTOR = Detector(
     name="masked_tier",
-    needs=(),
+    needs=("cache.tier or judged.size_bytes",),
     needs_stages=(),
     null_model="none: it tests no hypothesis",
     smallest_effect="99 % of the bytes that missed a tier were served by one faster tier",
