@@ -56,7 +56,8 @@ pub struct BlockRow {
     pub issue_first_ns: u64,
     /// Last issue to the driver; 0 = never issued.
     pub issue_ns: u64,
-    /// Begin of the interrupt run that completed it, clipped to >= `issue_ns`; 0 = not completed by an interrupt.
+    /// Begin of the interrupt run that completed it, clipped to >= `issue_ns`; 0 = not completed by an interrupt, or not
+    /// observed (see `flags`).
     pub irq_ns: u64,
     /// Completed; 0 = still open when the recording ended.
     pub complete_ns: u64,
@@ -86,17 +87,51 @@ pub struct BlockRow {
     pub requeues: u16,
     /// Bios merged into it beyond the first.
     pub merges: u16,
+    /// Who is behind the direct I/O of the *first* bio: equals `SyscallRow::owner_key` of the operation it was made
+    /// for, as long as that lasts. A hash; 0 = none, or not observed.
+    pub owner_key: u64,
+    /// On a loop device with direct I/O: the `owner_key` of the requests that this one becomes below. 0 = none.
+    pub stack_key: u64,
+    /// Cached file that the first bio's data comes from or goes to; 0 = none (direct I/O, a block device's cache).
+    pub inode: u64,
+    /// Place of the first bio's data in it; 0 where `file_device` is.
+    pub file_offset_bytes: u64,
+    /// Control group that the I/O is accounted to: its id, which is the inode number of its folder; 0 = not observed.
+    pub cgroup: u64,
+    /// Kernel dev_t of that file's file system or, where `inode` is 0, of the block device whose cache it is; 0 = none.
+    pub file_device: u32,
+    /// `block_flags`.
+    pub flags: u32,
     /// Command name of the submitting thread, NUL padded.
     pub comm: [u8; 16],
 }
 
-/// One bio beyond the first of a request that carries one of our own operations (`raw/block_merge/block_merge.arrows`).
+/// Bits of [`BlockRow::flags`].
+pub mod block_flags {
+    /// The I/O controller held its first bio back; it was queued, late, by a worker of the kernel, and `pid`, `tid` and
+    /// `comm` are that worker's.
+    pub const THROTTLED: u32 = 1;
+    /// No program was run when it completed; the kernel's event tracing told when it did, but not by which interrupt.
+    pub const INTERRUPT_UNSEEN: u32 = 2;
+    /// Names of the bits.
+    pub const NAMES: [(&str, u32); 2] = [("throttled", THROTTLED), ("interrupt_unseen", INTERRUPT_UNSEEN)];
+}
+
+/// One bio beyond the first of a request, if it is known what is behind it (`raw/block_merge/block_merge.arrows`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockMergeRow {
     /// `BlockRow::request_key` of the request it was merged into.
     pub request_key: u64,
-    /// Our operation id.
+    /// Our operation id; 0 = none.
     pub op_id: u64,
+    /// As in [`BlockRow::owner_key`], of this bio.
+    pub owner_key: u64,
+    /// As in [`BlockRow::inode`], of this bio.
+    pub inode: u64,
+    /// As in [`BlockRow::file_offset_bytes`], of this bio.
+    pub file_offset_bytes: u64,
+    /// As in [`BlockRow::file_device`], of this bio.
+    pub file_device: u32,
     /// Bytes of this bio.
     pub size_bytes: u32,
 }
@@ -281,12 +316,23 @@ raw_row!(BlockRow, "block", {
     hctx: u16,
     requeues: u16,
     merges: u16,
+    owner_key: u64,
+    stack_key: u64,
+    inode: u64,
+    file_offset_bytes: u64,
+    cgroup: u64,
+    file_device: u32,
+    flags: u32,
     comm: [u8; 16],
 });
 
 raw_row!(BlockMergeRow, "block_merge", {
     request_key: u64,
     op_id: u64,
+    owner_key: u64,
+    inode: u64,
+    file_offset_bytes: u64,
+    file_device: u32,
     size_bytes: u32,
 });
 

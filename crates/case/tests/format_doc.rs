@@ -1,6 +1,6 @@
 //! docs/case-format.md must list what the code writes: columns, types, NULL rules, stages, flags, keys.
 use case::raw::RawRow;
-use case::rows::{syscall_flags, AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow};
+use case::rows::{block_flags, syscall_flags, AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow};
 use case::rows::{CacheReadRow, CacheWaitRow, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow};
 use case::rows::{IrqRow, IrqTotalRow, SampleRow, SchedRow};
 use case::schema::{flags, LinkKind, Op, Stage};
@@ -97,6 +97,11 @@ fn stages_flags_and_names_are_as_documented() {
         .map(|(name, bit)| vec![name.to_string(), bit.to_string()])
         .collect();
     assert_eq!(first(&cells(&doc, "<!-- syscall flags -->"), 2), bits);
+    let bits: Vec<Vec<String>> = block_flags::NAMES
+        .iter()
+        .map(|(name, bit)| vec![name.to_string(), bit.to_string()])
+        .collect();
+    assert_eq!(first(&cells(&doc, "<!-- block flags -->"), 2), bits);
     let kinds: Vec<Vec<String>> = Writeback::NAMES
         .iter()
         .map(|(name, kind)| vec![(*kind as u8).to_string(), name.to_string()])

@@ -100,7 +100,7 @@ fn a_stream_of_another_probe_is_an_error_that_names_the_column() {
     write_all::<BlockMergeRow>(&path, &[vec![BlockMergeRow::default()]]);
     let error = RawReader::<BlockRow>::open(&path).err().unwrap().to_string();
     assert!(
-        error.contains("schema column 2: expected queue_ns: UInt64, found size_bytes: UInt32"),
+        error.contains("schema column 2: expected queue_ns: UInt64, found owner_key: UInt64"),
         "{error}"
     );
 }
@@ -305,8 +305,8 @@ fn any_app_row() -> impl Strategy<Value = AppRow> {
 
 fn any_block_row() -> impl Strategy<Value = BlockRow> {
     (
-        any::<[u64; 10]>(),
-        any::<[u32; 3]>(),
+        any::<[u64; 15]>(),
+        any::<[u32; 5]>(),
         any::<[i32; 4]>(),
         any::<[u16; 5]>(),
         any::<[u8; 16]>(),
@@ -334,6 +334,13 @@ fn any_block_row() -> impl Strategy<Value = BlockRow> {
             hctx: s[2],
             requeues: s[3],
             merges: s[4],
+            owner_key: w[10],
+            stack_key: w[11],
+            inode: w[12],
+            file_offset_bytes: w[13],
+            cgroup: w[14],
+            file_device: n[3],
+            flags: n[4],
             comm,
         })
 }

@@ -136,6 +136,7 @@ mod tests {
             request_key,
             op_id,
             size_bytes: 4096,
+            ..BlockMergeRow::default()
         }
     }
 

@@ -177,6 +177,7 @@ fn a_merged_bio_waits_for_the_request_of_another() {
         request_key: 7,
         op_id: op_id(0, 1),
         size_bytes: 4096,
+        ..BlockMergeRow::default()
     }]);
     let (kept, counts, _) = run(&inputs(&workers, Some(&requests), &merges));
     let kinds: Vec<_> = kept
@@ -362,6 +363,7 @@ fn recording() -> impl Strategy<Value = (Vec<Rows<AppRow>>, Rows<BlockRow>, Rows
                                 request_key: key,
                                 op_id: op_id(worker as u64, other),
                                 size_bytes: 512,
+                                ..BlockMergeRow::default()
                             },
                         ));
                     }
@@ -523,7 +525,7 @@ proptest! {
         };
         let workers = [Rows(apps.iter().map(app_row).collect::<Vec<_>>())];
         let blocks = Rows(blocks.iter().map(block_row).collect::<Vec<_>>());
-        let merge = |row: &BlockRow| BlockMergeRow { request_key: row.request_key, op_id: op_id(0, 3), size_bytes: 1 };
+        let merge = |row: &BlockRow| BlockMergeRow { request_key: row.request_key, op_id: op_id(0, 3), size_bytes: 1, ..BlockMergeRow::default() };
         let merges = Rows(blocks.0.iter().map(merge).collect());
         let (kept, ..) = run(&inputs(&workers, Some(&blocks), &merges));
         prop_assert_eq!((kept.app.len(), kept.block.len()), (workers[0].0.len(), blocks.0.len()));

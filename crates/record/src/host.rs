@@ -122,6 +122,12 @@ impl Functions {
     }
 }
 
+/// Bytes of a page of memory.
+pub fn page_bytes() -> u32 {
+    // SAFETY: no pointers; the value always exists.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u32 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,6 +30,8 @@ pub struct Config {
     pub join_tgid: Option<u32>,
     /// Take a request's start from block_getrq even where block_io_start exists: what kernels before 6.5 need.
     pub start_at_getrq: bool,
+    /// Look who is behind the block requests of any program: operation, file and control group.
+    pub owners: bool,
 }
 
 impl Default for Config {
@@ -41,6 +43,7 @@ impl Default for Config {
             command_pid: None,
             join_tgid: None,
             start_at_getrq: false,
+            owners: true,
         }
     }
 }

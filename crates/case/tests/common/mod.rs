@@ -66,6 +66,7 @@ pub fn block_row(n: u64) -> BlockRow {
         requeues: 0,
         merges: 0,
         comm: *b"worker-0\0\0\0\0\0\0\0\0",
+        ..BlockRow::default()
     }
 }
 
@@ -90,6 +91,7 @@ pub fn write_raw(dir: &Path) {
             request_key: 3,
             op_id: app_row(4).op_id,
             size_bytes: 4096,
+            ..BlockMergeRow::default()
         })
         .unwrap();
     assert_eq!(app.finish().unwrap(), OPS);

@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include "bio.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -21,16 +22,10 @@ char LICENSE[] SEC("license") = "GPL";
 #define REQ_OP_FLUSH 2
 
 // Set by the loader before attaching.
-const volatile s32 join_tgid = 0;
+const volatile bool owners = 0; // also look who is behind requests that are not our own
 const volatile u32 ring_records = 1; // length of a CPU's ring, a power of two
 const volatile bool weakly_ordered = 1; // this CPU may reorder stores
 const volatile bool start_at_getrq = 0; // this kernel has no block_io_start (before 6.5)
-const volatile u64 sym_bio_chain_endio = 0;
-const volatile u64 sym_iomap_dio_bio_end_io = 0;
-const volatile u64 sym_blkdev_bio_end_io = 0;
-const volatile u64 sym_blkdev_bio_end_io_async = 0;
-const volatile u64 sym_io_complete_rw = 0;
-const volatile u64 sym_io_complete_rw_iopoll = 0;
 
 // Written by the loader: 1 from the moment every program is attached until the end of the recording. So
 // the recording begins and ends for all programs at once, however long attaching takes.
@@ -54,6 +49,10 @@ enum counter {
 };
 u64 counters[COUNTERS] SEC(".bss.counters");
 
+#define SLOT_OWN 1       // the recorder's own request: never sent
+#define SLOT_THROTTLED 2 // its bio was held back by the I/O controller before it was queued
+#define NO_INDEX 0xffff
+
 // What is known of a request in flight; meaning of the fields: case::rows::BlockRow. Two cache lines, because a
 // request often completes on another CPU than it was issued on, and every line then has to travel.
 struct slot {
@@ -75,8 +74,8 @@ struct slot {
 	u16 requeues;
 	u16 merges;
 	u8 status; // blk_status_t
-	u8 own;    // the recorder's own request: never sent
-	u16 pad;
+	u8 flags;  // SLOT_*
+	u16 index; // in the table; NO_INDEX: in the overflow map
 	u64 comm[2];
 	u64 op_id;
 	u64 merge_key; // 0, or what merge records of this request carry
@@ -91,26 +90,28 @@ struct block_record {
 	s32 vector;
 	u16 complete_cpu;
 	u16 error; // set by the reader where the status is not known
+	struct owner owner;
 };
 
 struct merge_record {
 	u64 merge_key;
-	u64 op_id;
-	u32 size_bytes;
-	u32 pad;
+	struct owner owner;
 };
 
 // A request whose completion passed unseen, some time before.
 struct unfinished_record {
 	struct slot slot;
 	u64 before_ns;
+	struct owner owner;
 };
 
 // When a bio was queued, for the request that is made of it moments later.
 struct queued_bio {
 	u64 bio;
-	u64 queue_ns;
+	u64 queue_ns; // with QUEUED_THROTTLED
 };
+
+#define QUEUED_THROTTLED (1ull << 63)
 
 // Where a softirq comes from: the interrupt whose handler raised it last.
 struct raised {
@@ -183,6 +184,15 @@ struct {
 	__type(value, struct slot);
 } slots SEC(".maps");
 
+// Beside the slots, so that who does not ask for owners does not pay for them; the loader sets the length.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct owner);
+} slot_owners SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -249,13 +259,16 @@ static __always_inline struct slot *slot_find(struct request *rq)
 
 // The slot that belongs to a request, or one that from now on does. A locked instruction only the first time: it would
 // wait for the cache line, and for every store before it.
-static __always_inline bool slot_belongs(struct slot *slot, u64 key)
+static __always_inline bool slot_belongs(struct slot *slot, u64 key, u32 way)
 {
 	if (!slot)
 		return 0;
 	if (slot->request == key)
 		return 1;
-	return slot->request == 0 && __sync_val_compare_and_swap(&slot->request, 0, key) == 0;
+	if (slot->request != 0 || __sync_val_compare_and_swap(&slot->request, 0, key) != 0)
+		return 0;
+	slot->index = hash(key, SLOTS_LOG2) ^ way;
+	return 1;
 }
 
 static __always_inline struct slot *slot_overflow(u64 key)
@@ -271,9 +284,27 @@ static __always_inline struct slot *slot_overflow(u64 key)
 	}
 	count(OVERFLOW, 1);
 	slot = bpf_map_lookup_elem(&overflow, &key);
-	if (slot)
+	if (slot) {
 		slot->request = key;
+		slot->index = NO_INDEX;
+	}
 	return slot;
+}
+
+// Where the owner of a request is kept; NULL if that is not asked for.
+static __always_inline struct owner *slot_owner(struct slot *slot)
+{
+	u32 index = slot->index;
+
+	return owners && index != NO_INDEX ? bpf_map_lookup_elem(&slot_owners, &index) : NULL;
+}
+
+static __always_inline void copy_owner(struct owner *to, struct slot *slot)
+{
+	struct owner *from = slot_owner(slot);
+	static const struct owner none;
+
+	*to = from && slot->issue_ns ? *from : none;
 }
 
 static __always_inline void count_own(struct slot *slot)
@@ -287,7 +318,7 @@ static __noinline int slot_unfinished(struct slot *slot, u64 active, u64 now)
 {
 	if (!slot)
 		return 0;
-	if (slot->own) {
+	if (slot->flags & SLOT_OWN) {
 		if (__sync_val_compare_and_swap(&slot->active, active, 0) == active)
 			count_own(slot);
 		return 0;
@@ -296,6 +327,7 @@ static __noinline int slot_unfinished(struct slot *slot, u64 active, u64 now)
 	if (record) {
 		record->slot = *slot;
 		record->before_ns = now;
+		copy_owner(&record->owner, slot);
 	}
 	bool ended = __sync_val_compare_and_swap(&slot->active, active, 0) == active;
 	if (!record) {
@@ -316,9 +348,9 @@ static __always_inline struct slot *slot_take(struct request *rq, u64 now)
 	u64 key = (u64)rq;
 	struct slot *slot = slot_place(key, 0);
 
-	if (!slot_belongs(slot, key)) {
+	if (!slot_belongs(slot, key, 0)) {
 		slot = slot_place(key, 1);
-		if (!slot_belongs(slot, key))
+		if (!slot_belongs(slot, key, 1))
 			slot = slot_overflow(key);
 		if (!slot)
 			return NULL;
@@ -335,6 +367,7 @@ static __always_inline struct slot *slot_take(struct request *rq, u64 now)
 	slot->requeues = 0;
 	slot->merges = 0;
 	slot->status = 0;
+	slot->flags = 0;
 	slot->op_id = 0;
 	slot->merge_key = 0;
 	return slot;
@@ -351,13 +384,13 @@ static __always_inline void slot_release(struct slot *slot, struct request *rq)
 
 // When the bio behind a new request was queued. A bio too large for the device is split: all pieces but the
 // last are clones chained to the original, and only the original passes block_bio_queue.
-static __always_inline u64 take_queue_ns(struct request *rq, u64 now)
+static __always_inline void take_queueing(struct slot *slot, struct request *rq, u64 now)
 {
 	struct bio *bio = rq->bio;
 	struct bio *origin = bio;
 
 	if (!bio)
-		return 0;
+		return;
 	if (sym_bio_chain_endio && (u64)bio->bi_end_io == sym_bio_chain_endio) {
 		for (int depth = 0; depth < 4; depth++) {
 			origin = BPF_CORE_READ(origin, bi_private);
@@ -368,95 +401,76 @@ static __always_inline u64 take_queue_ns(struct request *rq, u64 now)
 	struct queued_bio *queued = &bios[hash((u64)origin, BIOS_LOG2)];
 	if (queued->bio != (u64)origin) {
 		count(QUEUE_UNSEEN, 1);
-		return 0;
+		return;
 	}
 	if (origin == bio)
 		queued->bio = 0; // the last piece: its address may be used for another bio from here on
-	return queued->queue_ns <= now ? queued->queue_ns : 0;
+	u64 queue_ns = queued->queue_ns & ~QUEUED_THROTTLED;
+	if (queue_ns > now)
+		return;
+	slot->queue_ns = queue_ns;
+	if (queued->queue_ns & QUEUED_THROTTLED)
+		slot->flags |= SLOT_THROTTLED;
 }
 
-// Our operation behind a bio: the user_data of the io_uring request whose direct I/O it is; 0 = none.
-// The chain is followed only through functions whose addresses were known when we loaded.
-static __always_inline u64 bio_op_id(struct bio *bio)
+// Tells who is behind a bio that is not its request's first. Not static, as all that loops call: see look_at_bio().
+__noinline int send_merge(u64 bio, u64 merge_key)
 {
-	u64 end_io = (u64)BPF_CORE_READ(bio, bi_end_io);
-	struct kiocb *iocb;
+	struct merge_record record = {};
 
-	for (int depth = 0; depth < 4 && end_io == sym_bio_chain_endio; depth++) {
-		bio = BPF_CORE_READ(bio, bi_private);
-		end_io = (u64)BPF_CORE_READ(bio, bi_end_io);
-	}
-	if (!end_io)
+	look_at_bio(bio, owners, &record.owner);
+	if (!record.owner.op_id && !record.owner.owner_key && !record.owner.inode)
 		return 0;
-	if (end_io == sym_iomap_dio_bio_end_io) {
-		struct iomap_dio *dio = BPF_CORE_READ(bio, bi_private);
-		iocb = BPF_CORE_READ(dio, iocb);
-	} else if (end_io == sym_blkdev_bio_end_io) {
-		struct blkdev_dio *dio = BPF_CORE_READ(bio, bi_private);
-		iocb = BPF_CORE_READ(dio, iocb);
-	} else if (end_io == sym_blkdev_bio_end_io_async) {
-		struct blkdev_dio *dio = (void *)bio - bpf_core_field_offset(struct blkdev_dio, bio);
-		iocb = BPF_CORE_READ(dio, iocb);
-	} else {
-		return 0;
-	}
-	// A synchronous caller's pointer is something else entirely; then this is no known function.
-	u64 complete = (u64)BPF_CORE_READ(iocb, ki_complete);
-	if (!complete || (complete != sym_io_complete_rw && complete != sym_io_complete_rw_iopoll))
-		return 0;
-	return BPF_CORE_READ((struct io_kiocb *)iocb, cqe.user_data);
-}
-
-static __always_inline void send_merge(u64 merge_key, u64 op_id, struct bio *bio)
-{
-	struct merge_record record = {
-		.merge_key = merge_key,
-		.op_id = op_id,
-		.size_bytes = BPF_CORE_READ(bio, bi_iter.bi_size),
-	};
-
+	record.merge_key = merge_key;
 	if (bpf_ringbuf_output(&merges, &record, sizeof(record), BPF_RB_NO_WAKEUP))
 		count(MERGE_RING_FULL, 1);
-}
-
-// The part of join() for one bio beyond the first, unless it is known already. Not static and not inline: the
-// verifier then looks at it once, not once per turn of the loop, where its branches would multiply.
-__noinline int join_further(u64 address, u64 merge_key, u32 further, u32 known)
-{
-	struct bio *bio = (void *)address;
-	u64 op_id;
-
-	if (further < known)
-		return 0;
-	op_id = bio_op_id(bio);
-	if (op_id)
-		send_merge(merge_key, op_id, bio);
 	return 0;
 }
 
-// Finds our operations behind a request that is about to be issued: all its bios are there, none has ended.
-// After a requeue it may have grown at its tail, and only that part is new.
-static __always_inline void join(struct slot *slot, struct request *rq)
+// The same for all bios of a request, unless they are known already.
+__noinline int send_merges(u64 first, u64 merge_key, u32 known)
 {
-	struct bio *bio = BPF_CORE_READ(rq, bio); // a plain number, as join_further wants it
+	struct bio *bio = (void *)first;
+
+	for (u32 further = 0; further < MERGED_BIOS_MAX; further++) {
+		bio = BPF_CORE_READ(bio, bi_next);
+		if (!bio)
+			break;
+		if (further >= known)
+			send_merge((u64)bio, merge_key);
+	}
+	return 0;
+}
+
+// Finds who is behind a request that is about to be issued: all its bios are there, none has ended. After a requeue
+// it may have grown at its tail, and only that part is new.
+static __always_inline void set_owner(struct slot *slot, struct request *rq)
+{
+	struct bio *bio = BPF_CORE_READ(rq, bio); // a plain number, as look_at_bio wants it
+	struct owner *owner = slot_owner(slot);
+	struct owner here = {};
 	u32 known = slot->merges;
 
+	if (owner) {
+		owner->op_id = 0;
+		owner->owner_key = 0;
+		owner->inode = 0;
+		owner->file_offset_bytes = 0;
+		owner->file_device = 0;
+		owner->stack_key = slot->device >> 20 == LOOP_MAJOR ? loop_stack_key(*(volatile u64 *)&slot->request) : 0;
+		owner->cgroup = bio_cgroup(rq);
+	}
 	if (!bio)
 		return;
-	if (!slot->op_id)
-		slot->op_id = bio_op_id(bio);
+	look_at_bio((u64)bio, owners, owner ? owner : &here);
+	slot->op_id = owner ? owner->op_id : here.op_id;
 	if (bio == rq->biotail)
 		return;
 	if (!slot->merge_key) {
 		u32 cpu = bpf_get_smp_processor_id();
 		slot->merge_key = (u64)(cpu + 1) << 40 | ++cpus[cpu & (CPUS_MAX - 1)].merge_keys;
 	}
-	for (u32 further = 0; further < MERGED_BIOS_MAX; further++) {
-		bio = BPF_CORE_READ(bio, bi_next);
-		if (!bio)
-			return;
-		join_further((u64)bio, slot->merge_key, further, known);
-	}
+	send_merges((u64)bio, slot->merge_key, known);
 }
 
 static __always_inline void count_merges(struct slot *slot, struct request *rq)
@@ -502,7 +516,8 @@ static __always_inline void set_submitter(struct slot *slot)
 	slot->tid = task->pid;
 	slot->comm[0] = *(u64 *)&task->comm[0];
 	slot->comm[1] = *(u64 *)&task->comm[8];
-	slot->own = is_own(slot->comm[0]);
+	if (is_own(slot->comm[0]))
+		slot->flags |= SLOT_OWN;
 }
 
 static __always_inline void set_no_submitter(struct slot *slot)
@@ -513,7 +528,6 @@ static __always_inline void set_no_submitter(struct slot *slot)
 	slot->tid = -1;
 	slot->comm[0] = 0;
 	slot->comm[1] = 0;
-	slot->own = 0;
 }
 
 static __always_inline void take_submitter(struct slot *slot, struct request *rq)
@@ -524,13 +538,14 @@ static __always_inline void take_submitter(struct slot *slot, struct request *rq
 	if (!submitter)
 		return;
 	slot->start_ns = submitter->start_ns;
-	slot->queue_ns = take_queue_ns(rq, submitter->start_ns);
+	take_queueing(slot, rq, submitter->start_ns);
 	slot->comm[0] = submitter->comm[0];
 	slot->comm[1] = submitter->comm[1];
 	slot->pid = submitter->pid;
 	slot->tid = submitter->tid;
 	slot->cpu = submitter->cpu;
-	slot->own = submitter->own;
+	if (submitter->own)
+		slot->flags |= SLOT_OWN;
 	bpf_map_delete_elem(&submitters, &bio);
 }
 
@@ -553,8 +568,11 @@ SEC("tp_btf/block_bio_queue")
 int BPF_PROG(block_bio_queue, struct bio *bio)
 {
 	struct queued_bio *queued = &bios[hash((u64)bio, BIOS_LOG2)];
+	u64 now = bpf_ktime_get_ns();
 
-	queued->queue_ns = bpf_ktime_get_ns();
+	if (releases_throttled(bpf_get_current_task_btf()))
+		now |= QUEUED_THROTTLED;
+	queued->queue_ns = now;
 	queued->bio = (u64)bio;
 	return 0;
 }
@@ -569,7 +587,7 @@ int BPF_PROG(block_io_start, struct request *rq)
 	if (!slot)
 		return 0;
 	slot->start_ns = now;
-	slot->queue_ns = take_queue_ns(rq, now);
+	take_queueing(slot, rq, now);
 	slot->cmd_flags = rq->cmd_flags;
 	slot->cpu = bpf_get_smp_processor_id();
 	set_submitter(slot);
@@ -625,8 +643,10 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 		slot->issue_first_ns = now;
 	slot->issue_ns = now;
 	set_place(slot, rq);
-	if (join_tgid && slot->pid == join_tgid)
-		join(slot, rq);
+	if (slot->flags & SLOT_OWN)
+		return 0;
+	if (owners || (join_tgid && (slot->pid == join_tgid || slot->flags & SLOT_THROTTLED)))
+		set_owner(slot, rq);
 	if (rq->bio != rq->biotail)
 		count_merges(slot, rq);
 	return 0;
@@ -706,6 +726,8 @@ static __always_inline void send(struct slot *slot, u64 now)
 	record->slot = *slot;
 	record->error = 0;
 	set_interrupt(record);
+	if (owners)
+		copy_owner(&record->owner, slot);
 	// Not before the record is there. x86 keeps the order of stores by itself; a locked instruction would wait
 	// until the record's cache lines have come.
 	if (weakly_ordered)
@@ -735,7 +757,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, u8 status, u32 bytes)
 		return 0;
 	if (!slot->issue_ns)
 		set_place(slot, rq);
-	if (slot->own)
+	if (slot->flags & SLOT_OWN)
 		count_own(slot);
 	else
 		send(slot, now);

@@ -6,8 +6,8 @@
 //! its memory is in use again (or free) is looked up there by device, sectors and time.
 //!
 //! What is found has the completion's time, CPU and error as the kernel's event says; which interrupt led to it is
-//! not known (`irq_ns` 0, `vector` -1). What is not found stays lost.
-use super::layout::{BlockRecord, Unfinished};
+//! not known (`INTERRUPT_UNSEEN`). What is not found stays lost.
+use super::layout::{BlockRecord, Unfinished, VECTOR_UNSEEN};
 use super::tracefs::{Field, Instance, Pages};
 use std::collections::HashMap;
 use std::io;
@@ -230,9 +230,10 @@ fn finished(request: &Unfinished, completion: &Completion) -> BlockRecord {
         slot: request.slot,
         irq_ns: 0,
         complete_ns: completion.time_ns,
-        vector: -1,
+        vector: VECTOR_UNSEEN,
         complete_cpu: completion.cpu,
         error: completion.error,
+        owner: request.owner,
     }
 }
 
@@ -250,7 +251,7 @@ fn thread_ids() -> io::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::Slot;
+    use super::super::layout::{Owner, Slot};
     use super::*;
 
     fn completion(time_ns: u64, sector_512: u64, sectors: u32) -> Completion {
@@ -275,7 +276,11 @@ mod tests {
             device: 7,
             ..Slot::default()
         };
-        Unfinished { slot, before_ns }
+        Unfinished {
+            slot,
+            before_ns,
+            owner: Owner::default(),
+        }
     }
 
     fn resolve(completions: &[Completion], mut requests: Vec<Unfinished>) -> (Vec<u64>, usize) {

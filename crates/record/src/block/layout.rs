@@ -1,6 +1,6 @@
 //! Twins of the structs in `block.bpf.c`, byte for byte, and what becomes of them.
 use crate::plain::Plain;
-use case::rows::{BlockMergeRow, BlockRow};
+use case::rows::{block_flags, BlockMergeRow, BlockRow};
 
 /// What is known of a request in flight.
 #[repr(C)]
@@ -23,12 +23,35 @@ pub struct Slot {
     pub requeues: u16,
     pub merges: u16,
     pub status: u8,
-    pub own: u8,
-    pub pad: u16,
+    pub flags: u8,
+    pub index: u16,
     pub comm: [u8; 16],
     pub op_id: u64,
     pub merge_key: u64,
     pub active: u64,
+}
+
+/// In [`BlockRecord::vector`]: nobody saw how it completed.
+pub const VECTOR_UNSEEN: i32 = -2;
+
+/// `SLOT_OWN`: the recorder's own.
+pub const SLOT_OWN: u8 = 1;
+/// `SLOT_THROTTLED`: its bio was held back before it was queued.
+pub const SLOT_THROTTLED: u8 = 2;
+
+/// What is behind a bio.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    pub op_id: u64,
+    pub owner_key: u64,
+    pub stack_key: u64,
+    pub inode: u64,
+    pub file_offset_bytes: u64,
+    pub cgroup: u64,
+    pub file_device: u32,
+    pub size_bytes: u32,
+    pub pad: u64,
 }
 
 /// A finished (or, at the end of a recording, an open) request.
@@ -42,6 +65,7 @@ pub struct BlockRecord {
     pub complete_cpu: u16,
     /// Errno, where the completion was not seen and `slot.status` does not know.
     pub error: u16,
+    pub owner: Owner,
 }
 
 /// A request whose completion passed unseen, some time before `before_ns`.
@@ -50,6 +74,7 @@ pub struct BlockRecord {
 pub struct Unfinished {
     pub slot: Slot,
     pub before_ns: u64,
+    pub owner: Owner,
 }
 
 /// A bio beyond the first of a request.
@@ -57,14 +82,12 @@ pub struct Unfinished {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MergeRecord {
     pub merge_key: u64,
-    pub op_id: u64,
-    pub size_bytes: u32,
-    pub pad: u32,
+    pub owner: Owner,
 }
 
-const _: () = assert!(size_of::<BlockRecord>() == 152);
-const _: () = assert!(size_of::<Unfinished>() == 136);
-const _: () = assert!(size_of::<MergeRecord>() == 24);
+const _: () = assert!(size_of::<BlockRecord>() == 216);
+const _: () = assert!(size_of::<Unfinished>() == 200);
+const _: () = assert!(size_of::<MergeRecord>() == 72);
 const _: () = assert!(size_of::<Slot>() == 128);
 
 /// `enum counter`, in its order.
@@ -90,6 +113,8 @@ unsafe impl Plain for BlockRecord {}
 unsafe impl Plain for MergeRecord {}
 // SAFETY: as above.
 unsafe impl Plain for Slot {}
+// SAFETY: as above.
+unsafe impl Plain for Owner {}
 // SAFETY: as above.
 unsafe impl Plain for Unfinished {}
 // SAFETY: as above.
@@ -123,7 +148,7 @@ impl BlockRecord {
             device: slot.device,
             pid: slot.pid,
             tid: slot.tid,
-            vector: self.vector,
+            vector: self.vector.max(-1),
             error: match self.error {
                 0 => errno(slot.status),
                 error => i32::from(error),
@@ -133,8 +158,29 @@ impl BlockRecord {
             hctx: slot.hctx,
             requeues: slot.requeues,
             merges: slot.merges,
+            owner_key: self.owner.owner_key,
+            stack_key: self.owner.stack_key,
+            inode: self.owner.inode,
+            file_offset_bytes: self.owner.file_offset_bytes,
+            cgroup: self.owner.cgroup,
+            file_device: self.owner.file_device,
+            flags: self.flags(),
             comm: slot.comm,
         }
+    }
+}
+
+impl BlockRecord {
+    fn flags(&self) -> u32 {
+        let throttled = match self.slot.flags & SLOT_THROTTLED {
+            0 => 0,
+            _ => block_flags::THROTTLED,
+        };
+        let unseen = match self.vector {
+            VECTOR_UNSEEN => block_flags::INTERRUPT_UNSEEN,
+            _ => 0,
+        };
+        throttled | unseen
     }
 }
 
@@ -143,18 +189,23 @@ impl MergeRecord {
     pub fn row(&self) -> BlockMergeRow {
         BlockMergeRow {
             request_key: MERGED_KEY | self.merge_key,
-            op_id: self.op_id,
-            size_bytes: self.size_bytes,
+            op_id: self.owner.op_id,
+            owner_key: self.owner.owner_key,
+            inode: self.owner.inode,
+            file_offset_bytes: self.owner.file_offset_bytes,
+            file_device: self.owner.file_device,
+            size_bytes: self.owner.size_bytes,
         }
     }
 }
 
 impl Slot {
     /// The record of a request that is still open.
-    pub fn open_record(self) -> BlockRecord {
+    pub fn open_record(self, owner: Owner) -> BlockRecord {
         BlockRecord {
             slot: self,
             vector: -1,
+            owner,
             ..Default::default()
         }
     }
@@ -188,7 +239,7 @@ mod tests {
     #[test]
     fn short_records_are_refused() {
         assert!(read::<Slot>(&[0; 127]).is_none());
-        assert_eq!(read::<MergeRecord>(&[0; 24]), Some(MergeRecord::default()));
+        assert_eq!(read::<MergeRecord>(&[0; 72]), Some(MergeRecord::default()));
     }
 
     #[test]
@@ -203,9 +254,7 @@ mod tests {
         };
         let bio = MergeRecord {
             merge_key: 7,
-            op_id: 9,
-            size_bytes: 4096,
-            pad: 0,
+            owner: Owner::default(),
         };
         assert_eq!(request.row(3).request_key, bio.row().request_key);
         assert_ne!(
@@ -227,7 +276,7 @@ mod tests {
             issue_ns: 4,
             ..Default::default()
         }
-        .open_record()
+        .open_record(Owner::default())
         .row(1);
         assert_eq!(
             (row.complete_ns, row.irq_ns, row.vector, row.issue_ns),

@@ -57,7 +57,8 @@ impl Log for BlockLog {
             self.requests += 1;
             self.rows.push(record.row(self.requests));
         }
-        self.joined += records.merges.len() as u64;
+        let joined = |record: &&MergeRecord| record.owner.op_id != 0;
+        self.joined += records.merges.iter().filter(joined).count() as u64;
         self.joined += self.rows.iter().filter(|row| row.op_id != 0).count() as u64;
         for record in &records.merges {
             self.merges.push(&record.row());

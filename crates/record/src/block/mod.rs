@@ -28,27 +28,25 @@
 mod hidden;
 mod layout;
 mod log;
+mod object;
 mod tracefs;
 
 use crate::drain::HANDOVER_RECORDS;
-use crate::load::{has_tracepoint, refused, refused_text, whole, Context, Kernel};
+use crate::load::{has_tracepoint, refused, refused_text, Context, Kernel};
 use crate::plain::read;
 use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe};
 use crate::rings::{records_per_cpu, Rings};
 use crate::{error::RecordError, host, sys};
 use aya::maps::{Array, HashMap, MapData, RingBuf};
-use aya::programs::RawTracePoint;
-use aya::{include_bytes_aligned, Btf, Ebpf, EbpfLoader};
 use case::meta::Unseen;
 use case::CaseError;
 use hidden::Hidden;
-use layout::{BlockRecord, Counters, MergeRecord, Slot, Unfinished};
+use layout::{BlockRecord, Counters, MergeRecord, Owner, Slot, Unfinished, SLOT_OWN};
 use log::{BlockLog, Drained};
+pub use object::{join_obstacle, join_symbols};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::Path;
-
-static OBJECT: &[u8] = include_bytes_aligned!("block.bpf.o");
 
 /// CPUs whose interrupts the programs can follow (`CPUS_MAX`).
 const CPUS_MAX: u32 = 1024;
@@ -61,6 +59,7 @@ const SLOTS_PER_RUN: usize = 1024;
 const RELEASE_STALE: &str = "release_stale";
 
 const SLOT_BYTES: usize = size_of::<Slot>();
+const OWNER_BYTES: usize = size_of::<Owner>();
 
 /// Hooks in the order of attaching: ends before begins, so that no request can begin seen and end unseen.
 /// A program has the name of its tracepoint.
@@ -88,15 +87,6 @@ pub const HOOKS: Hooks = &[
 
 const INTERRUPTS: &str = "interrupts that complete block requests";
 const START: &str = "who submitted a block request, and its start";
-
-/// Kernel functions by which a bio's owner is recognised.
-const SPLIT_SYMBOL: &str = "bio_chain_endio";
-const OWNER_SYMBOLS: [&str; 3] = [
-    "iomap_dio_bio_end_io",
-    "blkdev_bio_end_io",
-    "blkdev_bio_end_io_async",
-];
-const URING_SYMBOLS: [&str; 2] = ["io_complete_rw", "io_complete_rw_iopoll"];
 
 /// The loaded and attached probe.
 struct BlockProbe {
@@ -126,8 +116,8 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     let btf = context.btf()?;
     let start_exists = has_tracepoint(btf, "block_io_start") && !config.start_at_getrq;
     let follow_interrupts = host::cpus_possible() <= CPUS_MAX;
-    let mut kernel = load_object(btf, config.ring_bytes, config.join_tgid, !start_exists)?;
-    load_release_stale(&mut kernel.ebpf).map_err(|cause| refused_text(RELEASE_STALE, cause))?;
+    let mut kernel = object::load(btf, config, !start_exists)?;
+    object::load_release_stale(&mut kernel.ebpf).map_err(|cause| refused_text(RELEASE_STALE, cause))?;
     let mut probe = BlockProbe::new(kernel, config.ring_bytes)?;
     probe
         .kernel
@@ -186,14 +176,25 @@ impl BlockProbe {
         let slots = in_table
             .chain(in_overflow)
             .filter_map(|bytes| read::<Slot>(&bytes));
-        let open = slots.filter(|slot| slot.active != 0 && slot.own == 0);
-        let before_ns = end_ns;
-        let mut open: Vec<Unfinished> = open.map(|slot| Unfinished { slot, before_ns }).collect();
+        let open = slots.filter(|slot| slot.active != 0 && slot.flags & SLOT_OWN == 0);
+        let owners: Array<_, [u8; OWNER_BYTES]> = Array::try_from(self.kernel.map("slot_owners")?)
+            .map_err(|error| refused("slot_owners", &error))?;
+        let owner = |slot: &Slot| {
+            let bytes = owners.get(&u32::from(slot.index), 0).ok()?;
+            read::<Owner>(&bytes).filter(|_| slot.issue_ns != 0)
+        };
+        let unfinished = |slot: Slot| Unfinished {
+            slot,
+            before_ns: end_ns,
+            owner: owner(&slot).unwrap_or_default(),
+        };
+        let mut open: Vec<Unfinished> = open.map(unfinished).collect();
         let mut rows = Vec::new();
         if let Some(hidden) = &mut self.hidden {
             hidden.resolve(&mut open, &mut rows);
         }
-        rows.extend(open.into_iter().map(|request| request.slot.open_record()));
+        let still_open = open.into_iter();
+        rows.extend(still_open.map(|request| request.slot.open_record(request.owner)));
         Ok(rows)
     }
 }
@@ -305,76 +306,4 @@ fn empty() -> Drained {
         requests: Vec::with_capacity(2 * HANDOVER_RECORDS),
         merges: Vec::new(),
     }
-}
-
-/// Functions whose addresses the exact join needs, and those that were found.
-pub fn join_symbols() -> (Vec<&'static str>, BTreeMap<String, u64>) {
-    let wanted: Vec<&str> = [SPLIT_SYMBOL]
-        .into_iter()
-        .chain(OWNER_SYMBOLS)
-        .chain(URING_SYMBOLS)
-        .collect();
-    let found = host::kernel_symbols(&wanted);
-    (wanted, found)
-}
-
-/// Why the exact join cannot work with these symbols; `None` if it can.
-pub fn join_obstacle(found: &BTreeMap<String, u64>) -> Option<String> {
-    let missing = |names: &[&str]| names.iter().all(|name| !found.contains_key(*name));
-    if found.is_empty() {
-        let hint = "run as root, with kernel.kptr_restrict at 0 or 1";
-        return Some(format!("/proc/kallsyms shows no addresses; {hint}"));
-    }
-    if missing(&OWNER_SYMBOLS) || missing(&URING_SYMBOLS) {
-        return Some("this kernel has no direct I/O through io_uring that we recognise".into());
-    }
-    None
-}
-
-fn load_object(
-    btf: &Btf,
-    ring_bytes: u32,
-    join_tgid: Option<u32>,
-    start_at_getrq: bool,
-) -> Result<Kernel, RecordError> {
-    let (_, found) = join_symbols();
-    let obstacle = join_tgid.and_then(|_| join_obstacle(&found));
-    let tgid = join_tgid.filter(|_| obstacle.is_none()).unwrap_or(0);
-    let symbol = |name: &str| found.get(name).copied().unwrap_or(0);
-    let chain = symbol(SPLIT_SYMBOL);
-    let [iomap, blkdev, blkdev_async] = OWNER_SYMBOLS.map(symbol);
-    let [complete, complete_iopoll] = URING_SYMBOLS.map(symbol);
-    let start_at_getrq = u8::from(start_at_getrq);
-    let weakly_ordered = u8::from(!cfg!(target_arch = "x86_64"));
-    let cpus = host::cpus_possible();
-    let length = records_per_cpu::<BlockRecord>(ring_bytes, cpus);
-    let mut loader = EbpfLoader::new();
-    loader
-        .btf(Some(btf))
-        .map_max_entries("ring_ends", cpus)
-        .map_max_entries("ring", cpus * length)
-        .override_global("ring_records", &length, true)
-        .override_global("weakly_ordered", &weakly_ordered, true)
-        .override_global("join_tgid", &tgid, true)
-        .override_global("start_at_getrq", &start_at_getrq, true)
-        .override_global("sym_bio_chain_endio", &chain, true)
-        .override_global("sym_iomap_dio_bio_end_io", &iomap, true)
-        .override_global("sym_blkdev_bio_end_io", &blkdev, true)
-        .override_global("sym_blkdev_bio_end_io_async", &blkdev_async, true)
-        .override_global("sym_io_complete_rw", &complete, true)
-        .override_global("sym_io_complete_rw_iopoll", &complete_iopoll, true);
-    let mut kernel = Kernel::load("block", OBJECT, &mut loader)?;
-    if let Some(because) = obstacle {
-        let what = "which block requests belong to which operation of the workload";
-        kernel.miss(what, &because);
-    }
-    Ok(kernel)
-}
-
-fn load_release_stale(ebpf: &mut Ebpf) -> Result<(), String> {
-    let program = ebpf
-        .program_mut(RELEASE_STALE)
-        .ok_or("the object has no such program")?;
-    let program: &mut RawTracePoint = program.try_into().map_err(|error| whole(&error))?;
-    program.load().map_err(|error| whole(&error))
 }

@@ -1,6 +1,7 @@
 //! What the tests on a real kernel share: skipping, one recorder at a time, loop devices, fio.
 #![allow(dead_code)] // each test binary uses its own part
 pub mod calls;
+pub mod uring;
 
 use case::raw::{RawReader, RawRow};
 use case::rows::{BlockMergeRow, BlockRow};
@@ -87,7 +88,12 @@ impl LoopDevice {
         let backing = tempfile::tempdir_in("/dev/shm").unwrap();
         let image = backing.path().join("image");
         std::fs::write(&image, vec![7u8; size_bytes as usize]).unwrap();
-        let path = run("losetup", &["--find", "--show", image.to_str().unwrap()]);
+        LoopDevice::over(&["--find", "--show", image.to_str().unwrap()], backing)
+    }
+
+    /// Of these options of losetup; `backing` holds the file.
+    pub fn over(options: &[&str], backing: TempDir) -> LoopDevice {
+        let path = run("losetup", options);
         let number = std::fs::metadata(&path).unwrap().rdev();
         let device = libc::major(number) << 20 | libc::minor(number);
         LoopDevice {

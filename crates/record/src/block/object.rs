@@ -1,0 +1,112 @@
+//! Loads the block probe's programs, and tells them what they must know of this kernel.
+use super::layout::BlockRecord;
+use super::{RELEASE_STALE, SLOTS};
+use crate::load::{whole, Kernel};
+use crate::recorder::Config;
+use crate::rings::records_per_cpu;
+use crate::{error::RecordError, host, owner};
+use aya::programs::RawTracePoint;
+use aya::{include_bytes_aligned, Btf, Ebpf, EbpfLoader};
+use std::collections::BTreeMap;
+
+static OBJECT: &[u8] = include_bytes_aligned!("block.bpf.o");
+
+/// Kernel functions by which a bio's owner is recognised.
+const SPLIT_SYMBOL: &str = "bio_chain_endio";
+const OWNER_SYMBOLS: [&str; 3] = [
+    "iomap_dio_bio_end_io",
+    "blkdev_bio_end_io",
+    "blkdev_bio_end_io_async",
+];
+/// Likewise, of a thread that waits for its bio (alone or in a chain); where the file system is btrfs; and the work that releases bios which the I/O controller held back.
+const FURTHER_SYMBOLS: [&str; 5] = [
+    "submit_bio_wait_endio",
+    "bio_wait_end_io",
+    "btrfs_simple_end_io",
+    "btrfs_dio_end_io",
+    "blk_throtl_dispatch_work_fn",
+];
+const URING_SYMBOLS: [&str; 2] = ["io_complete_rw", "io_complete_rw_iopoll"];
+
+/// Functions whose addresses the exact join needs, and those that were found.
+pub fn join_symbols() -> (Vec<&'static str>, BTreeMap<String, u64>) {
+    let wanted: Vec<&str> = [SPLIT_SYMBOL]
+        .into_iter()
+        .chain(OWNER_SYMBOLS)
+        .chain(URING_SYMBOLS)
+        .chain(FURTHER_SYMBOLS)
+        .collect();
+    let found = host::kernel_symbols(&wanted);
+    (wanted, found)
+}
+
+/// Why the exact join cannot work with these symbols; `None` if it can.
+pub fn join_obstacle(found: &BTreeMap<String, u64>) -> Option<String> {
+    let missing = |names: &[&str]| names.iter().all(|name| !found.contains_key(*name));
+    if found.is_empty() {
+        let hint = "run as root, with kernel.kptr_restrict at 0 or 1";
+        return Some(format!("/proc/kallsyms shows no addresses; {hint}"));
+    }
+    if missing(&OWNER_SYMBOLS) || missing(&URING_SYMBOLS) {
+        return Some("this kernel has no direct I/O through io_uring that we recognise".into());
+    }
+    None
+}
+
+/// Loads the programs with what they must know of this kernel. `start_at_getrq`: there is no block_io_start.
+pub fn load(btf: &Btf, config: &Config, start_at_getrq: bool) -> Result<Kernel, RecordError> {
+    let (_, found) = join_symbols();
+    let obstacle = config.join_tgid.and_then(|_| join_obstacle(&found));
+    let tgid = config.join_tgid.filter(|_| obstacle.is_none()).unwrap_or(0);
+    let symbol = |name: &str| found.get(name).copied().unwrap_or(0);
+    let chain = symbol(SPLIT_SYMBOL);
+    let [iomap, blkdev, blkdev_async] = OWNER_SYMBOLS.map(symbol);
+    let [complete, complete_iopoll] = URING_SYMBOLS.map(symbol);
+    let [wait, wait_chain, btrfs, btrfs_dio, throttle] = FURTHER_SYMBOLS.map(symbol);
+    let page_shift = host::page_bytes().trailing_zeros();
+    let owners = u8::from(config.owners);
+    let slot_owners = if config.owners { SLOTS as u32 } else { 1 };
+    let start_at_getrq = u8::from(start_at_getrq);
+    let weakly_ordered = u8::from(!cfg!(target_arch = "x86_64"));
+    let cpus = host::cpus_possible();
+    let length = records_per_cpu::<BlockRecord>(config.ring_bytes, cpus);
+    let mut loader = EbpfLoader::new();
+    owner::configure(&mut loader);
+    loader
+        .btf(Some(btf))
+        .map_max_entries("ring_ends", cpus)
+        .map_max_entries("ring", cpus * length)
+        .map_max_entries("slot_owners", slot_owners)
+        .override_global("owners", &owners, true)
+        .override_global("page_shift", &page_shift, true)
+        .override_global("sym_submit_bio_wait_endio", &wait, true)
+        .override_global("sym_bio_wait_end_io", &wait_chain, true)
+        .override_global("sym_btrfs_simple_end_io", &btrfs, true)
+        .override_global("sym_btrfs_dio_end_io", &btrfs_dio, true)
+        .override_global("sym_blk_throtl_dispatch_work_fn", &throttle, true)
+        .override_global("ring_records", &length, true)
+        .override_global("weakly_ordered", &weakly_ordered, true)
+        .override_global("join_tgid", &tgid, true)
+        .override_global("start_at_getrq", &start_at_getrq, true)
+        .override_global("sym_bio_chain_endio", &chain, true)
+        .override_global("sym_iomap_dio_bio_end_io", &iomap, true)
+        .override_global("sym_blkdev_bio_end_io", &blkdev, true)
+        .override_global("sym_blkdev_bio_end_io_async", &blkdev_async, true)
+        .override_global("sym_io_complete_rw", &complete, true)
+        .override_global("sym_io_complete_rw_iopoll", &complete_iopoll, true);
+    let mut kernel = Kernel::load("block", OBJECT, &mut loader)?;
+    if let Some(because) = obstacle {
+        let what = "which block requests belong to which operation of the workload";
+        kernel.miss(what, &because);
+    }
+    Ok(kernel)
+}
+
+/// Loads the program that is run, not attached.
+pub fn load_release_stale(ebpf: &mut Ebpf) -> Result<(), String> {
+    let program = ebpf
+        .program_mut(RELEASE_STALE)
+        .ok_or("the object has no such program")?;
+    let program: &mut RawTracePoint = program.try_into().map_err(|error| whole(&error))?;
+    program.load().map_err(|error| whole(&error))
+}
