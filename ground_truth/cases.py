@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ground_truth import members, reads, traits
+from ground_truth import interrupts, members, reads, traits
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 
 
@@ -486,5 +486,23 @@ TRUTHS: dict[str, Truth] = {
     "reaches_disks": Truth("masked_tier", False, reads.scattered_misses, says_not="cannot show"),
     "warming_up": Truth("steady_state", True, reads.warming_up, says="Not a steady state: the rate fell"),
     "constant_rate": Truth("steady_state", False, reads.constant_rate, says_not="steady state"),
+    "slow_handler": Truth(
+        "shared_vector",
+        True,
+        interrupts.slow_handler,
+        status="slow",
+        kind="vector",
+        name="42",
+        because_of="handler:switchtec",
+    ),
+    "all_on_one_cpu": Truth(
+        "shared_vector", True, interrupts.all_on_one_cpu, status="slow", kind="vector", name="cpu 0"
+    ),
+    "quick_handler": Truth("shared_vector", False, interrupts.quick_handler),
+    "innocent_handler": Truth(
+        "shared_vector", False, interrupts.innocent_handler, status="slow", kind="device", name="nvme2n1"
+    ),
+    "busy_elsewhere": Truth("shared_vector", False, interrupts.busy_elsewhere),
+    "one_cpu_is_enough": Truth("shared_vector", False, interrupts.one_cpu_is_enough),
     "busier_device": Truth("over_represented", False, traits.busier_device, status="slow", kind="stage"),
 }

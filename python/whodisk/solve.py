@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from whodisk import clearing, words
+from whodisk.causes import merge
 from whodisk.detectors import DETECTORS
 from whodisk.detectors.base import Q_VALUE_MAX, Candidate, Context, Result
 from whodisk.expect import Limit, check, parse
@@ -167,13 +168,15 @@ def _judge(context: Context) -> Judged:
                 context.explained |= candidate.explains
     candidates = [(name, c) for name, result in results for c in result.candidates]
     q_values = benjamini_hochberg([candidate.p_value for _, candidate in candidates])
-    findings, explained = [], np.zeros(len(context.slow), np.bool_)
+    accepted: list[tuple[Candidate, Finding]] = []
+    explained = np.zeros(len(context.slow), np.bool_)
     for (name, candidate), q_value in zip(candidates, q_values, strict=True):
         if candidate.large and q_value < Q_VALUE_MAX:
-            findings.append(_finding(name, candidate, q_value))
+            accepted.append((candidate, _finding(name, candidate, q_value)))
             explained |= candidate.explains
         elif candidate.share_of_latency >= OBSERVED_MIN:
             observed.append(_observed(candidate, q_value))
+    findings = merge(accepted)
     findings.sort(key=lambda finding: -finding.share_of_latency)
     for _, result in results:
         observed += result.observed

@@ -11,6 +11,7 @@ from whodisk.detectors import (
     over_represented,
     prefetch,
     saturation,
+    shared_vector,
     slow_member,
     stage_blame,
     steady_state,
@@ -22,6 +23,7 @@ from whodisk.detectors.base import Detector
 DETECTORS: tuple[Detector, ...] = (
     uncached_tail.DETECTOR,
     prefetch.DETECTOR,
+    shared_vector.DETECTOR,
     submitter_gap.DETECTOR,
     over_represented.DETECTOR,
     stage_blame.DETECTOR,

@@ -94,6 +94,10 @@ class Candidate:
     share_high: float | None = None
     #: Whether the effect is large enough (see `large_enough`).
     large: bool = False
+    #: (kind, name) of culprits that this one is the reason of: findings that accuse them become its consequences.
+    causes: tuple[tuple[str, str], ...] = ()
+    #: Whether it only says what a culprit led to: it joins the finding that accuses the same one, if there is one.
+    consequence: bool = False
 
 
 @dataclass

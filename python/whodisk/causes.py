@@ -1,0 +1,71 @@
+"""One verdict out of many findings: consequences are told inside their cause."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from whodisk.detectors.base import Candidate
+from whodisk.findings import Evidence, Finding
+
+
+def merge(accepted: list[tuple[Candidate, Finding]]) -> list[Finding]:
+    """The findings that are left when each consequence is told by its cause.
+
+    A finding is a consequence if another one lists its culprit among what it is the reason of (`Candidate.causes`), or if
+    it only says what a culprit led to (`Candidate.consequence`) and another finding accuses the same one. Its claim joins
+    the cause's, and its evidence the cause's evidence.
+    """
+    told_by: list[int | None] = [None] * len(accepted)
+    for number in range(len(accepted)):
+        told_by[number] = _cause_of(number, accepted, told_by)
+    merged = []
+    for number, (_, cause) in enumerate(accepted):
+        if told_by[number] is not None:
+            continue
+        consequences = [
+            accepted[n][1] for n in range(len(accepted)) if n != number and _root(n, told_by) == number
+        ]
+        merged.append(_with(cause, consequences))
+    return merged
+
+
+def _with(cause: Finding, consequences: list[Finding]) -> Finding:
+    claims = [cause.claim] + [f"Consequence: {finding.claim}" for finding in consequences]
+    told = [
+        Evidence(f"consequence: {item.what}", item.query, item.rows)
+        for finding in consequences
+        for item in finding.evidence
+    ]
+    return replace(cause, claim=" ".join(claims), evidence=[*cause.evidence, *told])
+
+
+def _root(number: int, told_by: list[int | None]) -> int:
+    """Who tells a finding in the end."""
+    while (cause := told_by[number]) is not None:
+        number = cause
+    return number
+
+
+def _cause_of(
+    number: int, accepted: list[tuple[Candidate, Finding]], told_by: list[int | None]
+) -> int | None:
+    """The finding that tells this one, if any: the one that costs most, and that this one does not tell itself."""
+    candidate, finding = accepted[number]
+    found = [
+        other
+        for other, (reason, _) in enumerate(accepted)
+        if (_is_reason(reason, finding) or _same(candidate, reason)) and _root(other, told_by) != number
+    ]
+    return max(found, key=lambda other: accepted[other][1].share_of_latency, default=None)
+
+
+def _is_reason(reason: Candidate, finding: Finding) -> bool:
+    kind = finding.culprit.kind
+    # Where boundaries were not observed a stage has a merged name.
+    names = finding.culprit.name.split("+") if kind == "stage" else [finding.culprit.name]
+    return any((kind, name) in reason.causes for name in names)
+
+
+def _same(candidate: Candidate, other: Candidate) -> bool:
+    same = (candidate.culprit.kind, candidate.culprit.name) == (other.culprit.kind, other.culprit.name)
+    return candidate.consequence and not other.consequence and same
