@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ground_truth import interrupts, members, reads, traits
+from ground_truth import interrupts, members, reads, stripes, traits
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 
 
@@ -504,5 +504,14 @@ TRUTHS: dict[str, Truth] = {
     ),
     "busy_elsewhere": Truth("shared_vector", False, interrupts.busy_elsewhere),
     "one_cpu_is_enough": Truth("shared_vector", False, interrupts.one_cpu_is_enough),
+    "slow_mirror": Truth(
+        "stripe_wait", True, stripes.slow_mirror, status="slow", kind="device", name="nvme0n1"
+    ),
+    "even_mirror": Truth("stripe_wait", False, stripes.even_mirror),
+    "in_every_stripe": Truth("stripe_wait", False, stripes.in_every_stripe),
+    "natural_stripes": Truth("stripe_wait", False, stripes.natural_stripes),
+    "slow_member_of_stripes": Truth(
+        "slow_member", True, stripes.slow_member_of_stripes, status="slow", kind="device", name="nvme4n1"
+    ),
     "busier_device": Truth("over_represented", False, traits.busier_device, status="slow", kind="stage"),
 }

@@ -67,5 +67,9 @@ def _is_reason(reason: Candidate, finding: Finding) -> bool:
 
 
 def _same(candidate: Candidate, other: Candidate) -> bool:
-    same = (candidate.culprit.kind, candidate.culprit.name) == (other.culprit.kind, other.culprit.name)
+    mine, theirs = candidate.culprit, other.culprit
+    same = (mine.kind, mine.name) == (
+        theirs.kind,
+        theirs.name,
+    ) or theirs.because_of == f"{mine.kind}:{mine.name}"
     return candidate.consequence and not other.consequence and same

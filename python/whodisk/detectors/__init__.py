@@ -15,6 +15,7 @@ from whodisk.detectors import (
     slow_member,
     stage_blame,
     steady_state,
+    stripe_wait,
     submitter_gap,
     uncached_tail,
 )
@@ -28,6 +29,7 @@ DETECTORS: tuple[Detector, ...] = (
     over_represented.DETECTOR,
     stage_blame.DETECTOR,
     slow_member.DETECTOR,
+    stripe_wait.DETECTOR,
     saturation.DETECTOR,
     masked_tier.DETECTOR,
     steady_state.DETECTOR,
