@@ -36,6 +36,9 @@ pub enum Command {
     /// A storage stack in virtual time: runs scenarios and writes cases whose culprit is known.
     #[command(subcommand, after_help = LAB_EXAMPLES)]
     Lab(LabCommand),
+    /// Replay a case through a modelled stack: latency and throughput before and after.
+    #[command(after_help = WHATIF_EXAMPLES)]
+    Whatif(WhatifArgs),
     /// Turn foreign logs into a case.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
@@ -88,6 +91,22 @@ const LAB_EXAMPLES: &str = "Examples:
   whodisk lab run slow-member --sweep fault.slow.factor=1,2,4,8
 
 A scenario is the path of a TOML file, or a name that `whodisk lab list` prints. docs/lab.md describes all keys.";
+
+const WHATIF_EXAMPLES: &str = "Examples:
+  whodisk lab fit slow.case -o now.toml
+  whodisk whatif slow.case --stack now.toml --set device.fitted_scale=0.5      a device twice as fast
+  whodisk whatif slow.case --stack healthy-nvme                                another device
+  whodisk whatif slow.case --stack raid.toml --set device.count=8 --json
+
+A stack is a scenario without its workload. Closed-loop workloads do more on a faster stack: each operation begins \
+as long after those before it as it did in the case.";
+
+const LAB_GENERATE_EXAMPLES: &str = "Examples:
+  whodisk lab generate --count 1000 --seed 7 -o lab-cases && whodisk score lab-cases
+  whodisk lab generate --first 123 --count 1 --seed 7 -o one      case 123 of that seed alone
+
+A fifth is healthy, a fifth only looks ill, the others have a fault, some too small to be seen. Cases that are in the \
+directory already are kept. Case K of a seed is the same whatever --count and --threads.";
 
 const IMPORT_EXAMPLES: &str = "Examples:
   whodisk import --list
@@ -209,6 +228,11 @@ pub enum LabCommand {
     List(LabListArgs),
     /// Explain a scenario in words.
     Show(LabShowArgs),
+    /// Make random cases with known culprits, and healthy ones, to score detectors on.
+    #[command(after_help = LAB_GENERATE_EXAMPLES)]
+    Generate(LabGenerateArgs),
+    /// Make a stack file from a case: its device's latency by kind, size and depth.
+    Fit(LabFitArgs),
 }
 
 /// `lab run`.
@@ -231,6 +255,76 @@ pub struct LabRunArgs {
     /// Threads that run whole runs side by side [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `lab generate`.
+#[derive(Debug, Args)]
+pub struct LabGenerateArgs {
+    /// How many cases.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub count: u64,
+    /// Number of the first case.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=999_999))]
+    pub first: u64,
+    /// Seed of all randomness.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Directory of the cases.
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Cases made side by side [default: one per CPU]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Print one JSON list of the cases.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `lab fit`.
+#[derive(Debug, Args)]
+pub struct LabFitArgs {
+    /// Directory of the case; it needs block requests.
+    pub case: PathBuf,
+    /// The stack file; must not exist.
+    #[arg(short = 'o', long = "output", value_name = "STACK.toml")]
+    pub stack: PathBuf,
+    /// Device to fit [default: the top one that carried most requests]
+    #[arg(long)]
+    pub device: Option<String>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Layer of a replay.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum ReplayLayer {
+    /// Operations of the workload, through the whole stack.
+    App,
+    /// Block requests, at the volume or drive.
+    Block,
+}
+
+/// `whatif`.
+#[derive(Debug, Args)]
+pub struct WhatifArgs {
+    /// Directory of the case.
+    pub case: PathBuf,
+    /// Stack: a TOML file, or the name of a scenario that comes with whodisk; its workload is not used.
+    #[arg(long, value_name = "STACK.toml")]
+    pub stack: String,
+    /// Change a key of the stack, as --set device.count=4; repeat it for several.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Layer to replay [default: app where the case has it, else block]
+    #[arg(long)]
+    pub layer: Option<ReplayLayer>,
+    /// Device whose requests are replayed, for the block layer [default: the top one that carried most]
+    #[arg(long)]
+    pub device: Option<String>,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,

@@ -1,7 +1,7 @@
 //! `whodisk lab`: scenarios of the storage stack model.
-use crate::args::{LabCommand, LabListArgs, LabRunArgs, LabShowArgs};
+use crate::args::{LabCommand, LabFitArgs, LabGenerateArgs, LabListArgs, LabRunArgs, LabShowArgs};
 use crate::failure::{io_failure, Failure};
-use crate::output::{grouped, print, print_json};
+use crate::output::{grouped, print, print_json, Progress};
 use lab::run::{Outcome, Report};
 use std::path::Path;
 
@@ -11,6 +11,8 @@ pub fn main(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Run(args) => run(args),
         LabCommand::List(args) => list(args),
         LabCommand::Show(args) => show(args),
+        LabCommand::Generate(args) => generate(args),
+        LabCommand::Fit(args) => fit(args),
     }
 }
 
@@ -43,8 +45,8 @@ fn edits(args: &LabRunArgs) -> Vec<String> {
     edits
 }
 
-fn threads(args: &LabRunArgs) -> usize {
-    args.threads
+fn threads(asked: Option<usize>) -> usize {
+    asked
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
         .max(1)
 }
@@ -68,14 +70,14 @@ fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let report = match &args.case {
         Some(case) => {
             let created = empty_directory(case)?;
-            let result = lab::run::run(&scenario, case, argv(args), threads(args));
+            let result = lab::run::run(&scenario, case, argv(args), threads(args.threads));
             if result.is_err() && created {
                 // Nothing came of it; the error is what the user needs to see.
                 let _ = std::fs::remove_dir_all(case);
             }
             result
         }
-        None => lab::run::evaluate(&scenario, threads(args)),
+        None => lab::run::evaluate(&scenario, threads(args.threads)),
     };
     let report = report.map_err(Failure::error)?;
     if args.json {
@@ -123,7 +125,7 @@ fn run_sweep(args: &LabRunArgs, sweep: &str) -> Result<(), Failure> {
         edits.push(format!("{key}={value}"));
         scenarios.push(lab::embedded::open(&args.scenario, &edits).map_err(Failure::error)?);
     }
-    let results = lab::run::in_parallel(scenarios.len(), threads(args), |n| {
+    let results = lab::run::in_parallel(scenarios.len(), threads(args.threads), |n| {
         lab::run::evaluate(&scenarios[n], 1)
     });
     let reports = results
@@ -139,6 +141,75 @@ fn run_sweep(args: &LabRunArgs, sweep: &str) -> Result<(), Failure> {
     let mut lines = vec![format!("{:>16} {}", key, HEADINGS)];
     let rows = values.iter().zip(&reports);
     lines.extend(rows.map(|(value, report)| format!("{value:>16} {}", numbers(&report.outcome))));
+    print(&lines.join("\n"))
+}
+
+fn generate(args: &LabGenerateArgs) -> Result<(), Failure> {
+    let progress = std::sync::Mutex::new((0u64, Progress::new()));
+    let tell = |_: &lab::generate::Line| {
+        if let Ok(mut progress) = progress.lock() {
+            progress.0 += 1;
+            let done = progress.0;
+            progress
+                .1
+                .tick(|| format!("{} of {} cases", grouped(done), grouped(args.count)));
+        }
+    };
+    let request = lab::generate::Request {
+        seed: args.seed,
+        first: args.first,
+        count: args.count,
+        threads: threads(args.threads),
+    };
+    let result = lab::generate::generate(&args.dir, request, &tell);
+    if let Ok(mut progress) = progress.into_inner() {
+        progress.1.clear();
+    }
+    let lines = result.map_err(Failure::error)?;
+    if args.json {
+        return print_json(&lines);
+    }
+    let texts = lines.iter().map(|line| {
+        format!(
+            "{}  {:<24} effect x {:<10.3} {}{}",
+            line.case,
+            line.group,
+            line.effect,
+            line.culprit.as_deref().unwrap_or("healthy"),
+            if line.kept { "  (was there)" } else { "" }
+        )
+    });
+    print(&texts.collect::<Vec<_>>().join("\n"))
+}
+
+fn fit(args: &LabFitArgs) -> Result<(), Failure> {
+    if args.stack.exists() {
+        return Err(Failure::error(format!(
+            "{}: expected a new file, found one; choose another name with -o",
+            args.stack.display()
+        )));
+    }
+    let fit = lab::fit::fit(&args.case, args.device.as_deref()).map_err(Failure::error)?;
+    std::fs::write(&args.stack, &fit.stack).map_err(|error| io_failure(&args.stack, "write", &error))?;
+    if args.json {
+        return print_json(&fit);
+    }
+    let mut lines = vec![format!(
+        "{}: {} requests in {} cells of kind, size and depth{}",
+        fit.device,
+        grouped(fit.requests),
+        fit.cells,
+        fit.cache_bytes.map_or(String::new(), |bytes| format!(
+            "; page cache of {} MiB",
+            grouped(bytes >> 20)
+        ))
+    )];
+    lines.extend(fit.remarks);
+    lines.push(format!(
+        "written: {0}; try whodisk whatif {1} --stack {0}",
+        args.stack.display(),
+        args.case.display()
+    ));
     print(&lines.join("\n"))
 }
 

@@ -14,6 +14,7 @@ mod signals;
 mod slowdisk;
 mod time;
 mod verify;
+mod whatif;
 mod workload;
 
 use args::{Cli, Command};
@@ -44,6 +45,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Workload(args) => workload::main(&args),
         Command::Slowdisk(args) => slowdisk::main(&args),
         Command::Lab(command) => lab::main(&command),
+        Command::Whatif(args) => whatif::main(&args),
         Command::Import(args) => import::main(&args),
         Command::Seal(args) => seal::main(&args),
         Command::Verify(args) => verify::main(&args),

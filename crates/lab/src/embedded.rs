@@ -76,6 +76,18 @@ pub fn open(name: &str, edits: &[String]) -> Result<Scenario, LabError> {
     }
 }
 
+/// The text of a scenario: of a file, or of an embedded one by its name.
+pub fn text(name: &str) -> Result<String, LabError> {
+    let embedded = SCENARIOS.iter().find(|(own, _)| *own == name);
+    match embedded {
+        Some((_, text)) if !Path::new(name).is_file() => Ok((*text).to_owned()),
+        _ => std::fs::read_to_string(name).map_err(|source| LabError::Read {
+            file: name.into(),
+            source,
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,6 +27,28 @@ pub enum LabError {
         /// Cause.
         source: std::io::Error,
     },
+    /// A file or directory beside the scenario cannot be used.
+    #[error("{path}: cannot {doing}: {source}; check the path and its permissions")]
+    Io {
+        /// Path.
+        path: std::path::PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// Cause.
+        source: std::io::Error,
+    },
+    /// A case does not hold what is needed of it.
+    #[error("{what}: expected {expected}, found {found}; {hint}")]
+    Recording {
+        /// The case, or one of its tables.
+        what: String,
+        /// What is needed.
+        expected: String,
+        /// What is there.
+        found: String,
+        /// What to do.
+        hint: String,
+    },
     /// Its access specification is wrong.
     #[error(transparent)]
     Workload(#[from] workload::WorkloadError),

@@ -7,6 +7,9 @@
 //! * [`stack`]: builds the parts of a scenario and connects them.
 //! * [`embedded`]: the scenarios that come with the binary.
 //! * [`explain`]: a scenario in words.
+//! * [`generate`]: random cases with known truth.
+//! * [`recording`]: reads operations back from a case.
+//! * [`whatif`]: replays a case on a stack; [`fit`]: makes a stack from a case.
 //! * [`run`]: runs a scenario, writes its case, and finds the truth by running it again without each fault.
 #[cfg(test)]
 mod canary;
@@ -17,14 +20,18 @@ pub mod error;
 pub mod explain;
 mod fast_map;
 pub mod faults;
+pub mod fit;
+pub mod generate;
 mod heap;
 pub mod keys;
 pub mod models;
 pub mod recorder;
+pub mod recording;
 pub mod request;
 pub mod run;
 pub mod scenario;
 pub mod sim;
 pub mod stack;
 pub mod tally;
+pub mod whatif;
 pub mod writer;

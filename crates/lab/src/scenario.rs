@@ -1,6 +1,7 @@
 //! Scenario files: a workload, a stack and faults in TOML, checked key by key. Reference: `docs/lab.md`.
 use crate::components::{
-    drive, host, interrupts, load, network, pages, protocol, server, simple_drive, volume, writeback,
+    drive, fitted_drive, host, interrupts, load, network, pages, protocol, server, simple_drive, volume,
+    writeback,
 };
 use crate::error::LabError;
 use crate::faults::{self, Fault};
@@ -22,8 +23,10 @@ pub const ROOT_KEYS: [Key; 3] = [
     ),
 ];
 
-static DEVICE_KEYS: LazyLock<Vec<Key>> =
-    LazyLock::new(|| drive::KEYS.into_iter().chain(simple_drive::KEYS).collect());
+static DEVICE_KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+    let kinds = simple_drive::KEYS.into_iter().chain(fitted_drive::KEYS);
+    drive::KEYS.into_iter().chain(kinds).collect()
+});
 
 /// Every table of a scenario but `[workload]`, `[load.*]` and `[fault.*]`, top of the stack first.
 pub static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| {
@@ -103,21 +106,20 @@ impl Scenario {
         Scenario::parse(&file, &text, edits)
     }
 
+    /// Reads a stack for a replay: a scenario's file, or the name of an embedded one, with `workload` in the place of its own.
+    pub fn stack(name: &str, edits: &[String], workload: toml::Table) -> Result<Scenario, LabError> {
+        let text = crate::embedded::text(name)?;
+        let mut table = parse_toml(name, &text)?;
+        table.insert("workload".into(), toml::Value::Table(workload));
+        for edit in edits {
+            apply_edit(&mut table, edit)?;
+        }
+        Scenario::from_table(name, table)
+    }
+
     /// Checks `text`; `file` stands for it in errors.
     pub fn parse(file: &str, text: &str, edits: &[String]) -> Result<Scenario, LabError> {
-        let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let line = error
-                .span()
-                .map_or(0, |span| text[..span.start].matches('\n').count() + 1);
-            let found = error.message().replace('\n', " ");
-            LabError::key(
-                file,
-                format!("(line {line})"),
-                "valid TOML",
-                found,
-                "correct the syntax",
-            )
-        })?;
+        let mut table = parse_toml(file, text)?;
         for edit in edits {
             apply_edit(&mut table, edit)?;
         }
@@ -238,6 +240,22 @@ impl Scenario {
         }
         Ok(())
     }
+}
+
+fn parse_toml(file: &str, text: &str) -> Result<toml::Table, LabError> {
+    text.parse().map_err(|error: toml::de::Error| {
+        let line = error
+            .span()
+            .map_or(0, |span| text[..span.start].matches('\n').count() + 1);
+        let found = error.message().replace('\n', " ");
+        LabError::key(
+            file,
+            format!("(line {line})"),
+            "valid TOML",
+            found,
+            "correct the syntax",
+        )
+    })
 }
 
 /// Applies `a.b.c=value` to the tables of a scenario. A value that is no TOML value is a text.

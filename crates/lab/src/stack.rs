@@ -2,6 +2,7 @@
 use crate::component::{CacheModel, Component, ComponentId, DriveModel};
 use crate::components::clients::Clients;
 use crate::components::drive::Drive;
+use crate::components::fitted_drive::FittedDrive;
 use crate::components::host::{Host, FIRST_TID};
 use crate::components::interrupts::{self, Interrupts};
 use crate::components::load::{Load, Target};
@@ -9,6 +10,7 @@ use crate::components::network::Network;
 use crate::components::pages::{prefetch_parameters, Pages, Tier};
 use crate::components::placement::Placement;
 use crate::components::protocol::{Protocol, Rules};
+use crate::components::replay::{Replay, To};
 use crate::components::server::{self, Below, Server};
 use crate::components::simple_drive::SimpleDrive;
 use crate::components::slowness::Slowness;
@@ -115,6 +117,13 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// Usable size of the volume, or of the drive.
+    pub fn volume_bytes(&self) -> u64 {
+        self.volume_bytes
+    }
+}
+
 fn copies(plan: &Plan) -> bool {
     plan.scenario.has("protocol") && Rules::new(plan.scenario.section("protocol")).copies()
 }
@@ -217,6 +226,46 @@ pub fn build(plan: &Plan, layout: &Layout, recorder: Recorder) -> Result<Sim, La
     let top = builder.protocol(server);
     builder.loads(volume, &drives);
     builder.clients(top);
+    Ok(builder.sim)
+}
+
+/// Where a replay enters the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Top {
+    /// As clients do.
+    Whole,
+    /// At the volume, or the drive.
+    Volume,
+}
+
+/// Builds the stack with a replay, made by `replay`, in the place of its clients.
+pub fn build_replay(
+    plan: &Plan,
+    layout: &Layout,
+    recorder: Recorder,
+    top: Top,
+    replay: impl FnOnce(To) -> Replay,
+) -> Result<Sim, LabError> {
+    let mut builder = Builder {
+        plan,
+        layout,
+        seed: plan.scenario.workload.seed,
+        sim: Sim::new(recorder, 0),
+    };
+    let interrupts = builder.interrupts();
+    let drives = builder.drives(interrupts)?;
+    let volume = builder.volume(&drives)?;
+    let below = builder.throttle(volume);
+    let to = match top {
+        Top::Volume => To::Device(below),
+        Top::Whole => {
+            let server = builder.server(below, interrupts);
+            To::Top(builder.protocol(server), builder.host())
+        }
+    };
+    builder.loads(volume, &drives);
+    let replay = builder.sim.add(Box::new(replay(to)));
+    builder.sim.wake(replay, 0);
     Ok(builder.sim)
 }
 
@@ -442,16 +491,20 @@ impl Builder<'_> {
         }
     }
 
-    fn clients(&mut self, top: ComponentId) {
+    fn host(&self) -> Host {
         let section = self.section("host");
-        let host = Host::new(
+        Host::new(
             self.cpus(),
             section.whole("submit"),
             section.whole("take"),
             self.plan.stalls.clone(),
             self.plan.pressure.clone(),
             stream(self.seed, "host"),
-        );
+        )
+    }
+
+    fn clients(&mut self, top: ComponentId) {
+        let host = self.host();
         let spec = &self.plan.scenario.workload;
         let clients: Box<dyn Component> = Box::new(Clients::new(spec, &self.layout.sizes_bytes, top, host));
         let id = self.sim.add(clients);
@@ -491,6 +544,10 @@ fn drive_model(plan: &Plan, size_bytes: u64, seed: u64, name: &str) -> Result<Bo
             parameters.filled = device.real("ssd_filled");
             parameters.overwritten = device.real("ssd_overwritten");
             Ok(Box::new(Ssd::new(parameters, rng).map_err(refused)?))
+        }
+        "fitted" => {
+            let drive = FittedDrive::new(&plan.scenario.file, device, size_bytes, rng)?;
+            Ok(Box::new(drive))
         }
         _ => Ok(Box::new(SimpleDrive::new(device, size_bytes, rng))),
     }

@@ -21,6 +21,8 @@ pub struct Tally {
     pub latency_max_ns: u64,
     /// When the last of them ended.
     pub last_end_ns: u64,
+    /// When the first of them began.
+    pub first_start_ns: u64,
 }
 
 impl Tally {
@@ -35,6 +37,7 @@ impl Tally {
             latency_sum_ns: 0,
             latency_max_ns: 0,
             last_end_ns: from_ns,
+            first_start_ns: u64::MAX,
         }
     }
 
@@ -49,6 +52,7 @@ impl Tally {
         self.latency_sum_ns += u128::from(latency_ns);
         self.latency_max_ns = self.latency_max_ns.max(latency_ns);
         self.last_end_ns = self.last_end_ns.max(start_ns + latency_ns);
+        self.first_start_ns = self.first_start_ns.min(start_ns);
         self.bins[bin_of(latency_ns)] += 1;
     }
 
@@ -63,6 +67,11 @@ impl Tally {
             .min(self.last_end_ns)
             .saturating_sub(self.from_ns)
             .max(1)
+    }
+
+    /// From the first begin to the last end.
+    pub fn span_ns(&self) -> u64 {
+        self.last_end_ns.saturating_sub(self.first_start_ns)
     }
 
     /// Operations per second.

@@ -74,7 +74,11 @@ fn the_same_seed_gives_the_same_bytes_with_any_number_of_threads() {
 
 #[test]
 fn another_seed_gives_another_case() {
-    let one = lab::run::measure(&embedded("healthy-nvme", &["workload.operations=2000", "workload.ramp=1ms"])).expect("a run");
+    let one = lab::run::measure(&embedded(
+        "healthy-nvme",
+        &["workload.operations=2000", "workload.ramp=1ms"],
+    ))
+    .expect("a run");
     let edits = ["workload.operations=2000", "workload.ramp=1ms", "workload.seed=2"];
     let two = lab::run::measure(&embedded("healthy-nvme", &edits)).expect("a run");
     assert_ne!(one.mean_ns, two.mean_ns);

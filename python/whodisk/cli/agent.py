@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "Run an access specification and log every operation.",
     "slowdisk": "A real block device whose every request may be delayed, until Ctrl-C.",
     "lab": "A storage stack in virtual time: runs scenarios and writes cases whose culprit is known.",
+    "whatif": "Replay a case through a modelled stack: latency and throughput before and after.",
     "import": "Turn foreign logs into a case.",
     "seal": "Turn the raw events of a case into Parquet tables.",
     "verify": "Check a case: tables, sums, counts, what is missing.",

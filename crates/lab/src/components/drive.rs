@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 pub const KEYS: [Key; 9] = [
     key(
         "kind",
-        Kind::Choice(&["simple", "hdd", "ssd"]),
+        Kind::Choice(&["simple", "hdd", "ssd", "fitted"]),
         "simple",
         "Model of the drives.",
     ),

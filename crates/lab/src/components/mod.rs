@@ -1,6 +1,7 @@
 //! The parts of the stack that move requests, one file each.
 pub mod clients;
 pub mod drive;
+pub mod fitted_drive;
 pub mod host;
 pub mod interrupts;
 pub mod load;
@@ -8,6 +9,7 @@ pub mod network;
 pub mod pages;
 pub mod placement;
 pub mod protocol;
+pub mod replay;
 pub mod server;
 pub mod simple_drive;
 pub mod slowness;

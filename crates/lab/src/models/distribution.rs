@@ -104,7 +104,13 @@ impl Quantiles {
         ns0 + (ns1 - ns0) * ((p - q0) / (q1 - q0)).min(1.0)
     }
 
-    fn mean(&self) -> f64 {
+    /// The pairs of probability and nanoseconds.
+    pub fn points(&self) -> &[(f64, f64)] {
+        &self.points
+    }
+
+    /// The mean of what would be drawn, in nanoseconds.
+    pub fn mean(&self) -> f64 {
         let (first, last) = (self.points[0], self.points[self.points.len() - 1]);
         let inside: f64 = self
             .points
