@@ -51,7 +51,7 @@ pub enum LabError {
     },
     /// Its access specification is wrong.
     #[error(transparent)]
-    Workload(#[from] workload::WorkloadError),
+    Workload(Box<workload::WorkloadError>),
     /// The case cannot be written.
     #[error(transparent)]
     Case(Box<case::CaseError>),
@@ -60,6 +60,12 @@ pub enum LabError {
 impl From<case::CaseError> for LabError {
     fn from(error: case::CaseError) -> LabError {
         LabError::Case(Box::new(error))
+    }
+}
+
+impl From<workload::WorkloadError> for LabError {
+    fn from(error: workload::WorkloadError) -> LabError {
+        LabError::Workload(Box::new(error))
     }
 }
 

@@ -368,7 +368,7 @@ fn parse_workload(file: &str, table: toml::Table) -> Result<Spec, LabError> {
             let key = at.rsplit("key ").next().filter(|key| key.starts_with("workload"));
             LabError::key(file, key.unwrap_or("workload"), expected, found, hint)
         }
-        other => LabError::Workload(other),
+        other => other.into(),
     })
 }
 
