@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ground_truth import interrupts, members, reads, stripes, traits
+from ground_truth import held, interrupts, members, reads, stripes, traits
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 
 
@@ -513,5 +513,33 @@ TRUTHS: dict[str, Truth] = {
     "slow_member_of_stripes": Truth(
         "slow_member", True, stripes.slow_member_of_stripes, status="slow", kind="device", name="nvme4n1"
     ),
+    "cpu_hog": Truth(
+        "cpu_delay",
+        True,
+        held.cpu_hog,
+        status="slow",
+        kind="process",
+        name="stress-ng",
+        because_of="stage:runqueue",
+    ),
+    "cpu_hog_unseen": Truth(
+        "cpu_delay", True, held.cpu_hog_unseen, status="slow", kind="stage", name="runqueue"
+    ),
+    "each_other": Truth("cpu_delay", False, held.each_other, says="wait for each other's CPU"),
+    "context_switches": Truth("cpu_delay", False, held.context_switches),
+    "one_wait": Truth("cpu_delay", False, held.one_wait),
+    "io_limit": Truth(
+        "throttle",
+        True,
+        held.io_limit,
+        status="slow",
+        kind="config",
+        name="I/O limit of nvme0n1",
+        because_of="stage:throttle",
+    ),
+    "cpu_limit": Truth(
+        "throttle", True, held.cpu_limit, status="slow", kind="config", because_of="stage:runqueue"
+    ),
+    "loose_limit": Truth("throttle", False, held.loose_limit),
     "busier_device": Truth("over_represented", False, traits.busier_device, status="slow", kind="stage"),
 }

@@ -11,7 +11,7 @@ from whodisk.findings import Evidence, Finding
 def merge(accepted: list[tuple[Candidate, Finding]]) -> list[Finding]:
     """The findings that are left when each consequence is told by its cause.
 
-    A finding is a consequence if another one lists its culprit among what it is the reason of (`Candidate.causes`), or if
+    A finding is a consequence if another one lists its culprit (or why it is one) among what it is the reason of (`Candidate.causes`), or if
     it only says what a culprit led to (`Candidate.consequence`) and another finding accuses the same one. Its claim joins
     the cause's, and its evidence the cause's evidence.
     """
@@ -63,6 +63,7 @@ def _is_reason(reason: Candidate, finding: Finding) -> bool:
     kind = finding.culprit.kind
     # Where boundaries were not observed a stage has a merged name.
     names = finding.culprit.name.split("+") if kind == "stage" else [finding.culprit.name]
+    names.append(finding.culprit.because_of or "")
     return any((kind, name) in reason.causes for name in names)
 
 

@@ -7,6 +7,7 @@ specific ones come first.
 from __future__ import annotations
 
 from whodisk.detectors import (
+    cpu_delay,
     masked_tier,
     over_represented,
     prefetch,
@@ -17,6 +18,7 @@ from whodisk.detectors import (
     steady_state,
     stripe_wait,
     submitter_gap,
+    throttle,
     uncached_tail,
 )
 from whodisk.detectors.base import Detector
@@ -25,6 +27,8 @@ DETECTORS: tuple[Detector, ...] = (
     uncached_tail.DETECTOR,
     prefetch.DETECTOR,
     shared_vector.DETECTOR,
+    throttle.DETECTOR,
+    cpu_delay.DETECTOR,
     submitter_gap.DETECTOR,
     over_represented.DETECTOR,
     stage_blame.DETECTOR,

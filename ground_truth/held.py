@@ -1,0 +1,102 @@
+"""Sealed cases of operations that are held up above the device: by a busy CPU, by a controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.synth import Simulation, write_case
+
+
+def _small(seed: int, **changes: Any) -> Simulation:
+    return Simulation(seed=seed, **{"workers": 4, "depth": 1, "seconds": 3.0, "typical_us": 300.0, **changes})
+
+
+def _stage(simulation: Simulation, name: str, values: npt.NDArray[np.float64]) -> None:
+    simulation.stages[name] = values
+
+
+def _with_waits(
+    simulation: Simulation, path: Path, state: str, cause: str | None, cause_pid: int | None
+) -> Path:
+    """The case with a row of `waits` for each operation that was in the run queue."""
+    app, block, links = simulation.lay_out()
+    held = np.flatnonzero(app["runqueue_ns"] > 0)
+    waits = [
+        {
+            "tid": int(app["tid"][number]),
+            "pid": 4200,
+            "comm": app["comm"][number],
+            "cpu": 0,
+            "start_ns": int(app["start_ns"][number]),
+            "duration_ns": int(app["runqueue_ns"][number]),
+            "state": state,
+            "cause": cause,
+            "cause_pid": cause_pid,
+        }
+        for number in held
+    ]
+    meta = {"duration_ns": int(simulation.seconds * 1e9), "workload": simulation.workload()}
+    return write_case(path, app=app, block=block, links=links, tables={"waits": waits}, meta=meta)
+
+
+def _runqueue(seed: int, part: float, wait_us: float, **changes: Any) -> Simulation:
+    simulation = _small(seed, **changes)
+    shape = simulation.device_index.shape
+    waits = simulation.rng.exponential(wait_us * 1e3, shape) * (simulation.rng.random(shape) < part)
+    _stage(simulation, "runqueue", waits)
+    return simulation
+
+
+def cpu_hog(seed: int, path: Path) -> Path:
+    """A quarter of the operations waits for a CPU on which another program runs."""
+    return _with_waits(_runqueue(seed, 0.25, 1000), path, "runnable", "stress-ng", 777)
+
+
+def cpu_hog_unseen(seed: int, path: Path) -> Path:
+    """The same, but who ran was not recorded."""
+    simulation = _runqueue(seed, 0.25, 1000)
+    return simulation.write(path)
+
+
+def each_other(seed: int, path: Path) -> Path:
+    """The workers themselves share a CPU."""
+    return _with_waits(_runqueue(seed, 0.25, 1000), path, "runnable", "worker-1", 4200)
+
+
+def context_switches(seed: int, path: Path) -> Path:
+    """Every operation waits a few microseconds for its turn."""
+    return _with_waits(_runqueue(seed, 1.0, 4), path, "runnable", "kworker/0:1", 33)
+
+
+def one_wait(seed: int, path: Path) -> Path:
+    """One wait of 30 ms."""
+    simulation = _small(seed)
+    waits = np.zeros((simulation.slots, simulation.count))
+    waits[0, simulation.count // 3] = 30e6
+    _stage(simulation, "runqueue", waits)
+    return _with_waits(simulation, path, "runnable", "stress-ng", 777)
+
+
+def io_limit(seed: int, path: Path) -> Path:
+    """A controller lets 1,000 operations per second pass."""
+    simulation = _small(seed, workers=1, depth=8)
+    _stage(simulation, "throttle", np.maximum(0.0, 8e6 - simulation.stages["device"]))
+    return simulation.write(path)
+
+
+def cpu_limit(seed: int, path: Path) -> Path:
+    """The group of the submitters has used up its CPU time in a fifth of the time."""
+    return _with_waits(_runqueue(seed, 0.02, 8000), path, "throttled", None, None)
+
+
+def loose_limit(seed: int, path: Path) -> Path:
+    """A controller that looks at each operation for a microsecond or two, and now and then holds one back."""
+    simulation = _small(seed)
+    shape = simulation.device_index.shape
+    held = simulation.rng.exponential(1_500.0, shape) + 200_000.0 * (simulation.rng.random(shape) < 0.01)
+    _stage(simulation, "throttle", held)
+    return simulation.write(path)

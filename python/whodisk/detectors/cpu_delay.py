@@ -1,0 +1,125 @@
+"""Submitters that were ready to run and did not get a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors.base import (
+    SHARE_OF_LATENCY_MIN,
+    Candidate,
+    Context,
+    Detector,
+    Result,
+    evidence,
+)
+from whodisk.findings import Culprit, Effect
+from whodisk.held import Held, in_stage, in_waits, submitters, waits_where
+from whodisk.views import STAGES
+
+RUNQUEUE = STAGES.index("runqueue")
+#: Who ran meanwhile is named from this part of the waiting on.
+HOG_SHARE_MIN = 0.3
+
+
+@dataclass(frozen=True)
+class Hog:
+    """Who had the CPU while submitters waited for it."""
+
+    comm: str
+    share: float
+    #: One of the submitting processes themselves.
+    own: bool
+
+
+def run(context: Context) -> Result:
+    """One candidate for all waiting for CPUs."""
+    result = Result()
+    tids = submitters(context)
+    held = in_stage(context, "runqueue") or in_waits(context, tids, "runnable")
+    if held is None:
+        return result
+    hog = _hog(context, tids)
+    if hog is not None and hog.own and held.share >= SHARE_OF_LATENCY_MIN:
+        result.observed.append(
+            f"The submitting threads wait for each other's CPU: {words.percent(held.share)} of their time. More CPUs, or "
+            "fewer threads, and no fault of the storage."
+        )
+        return result
+    result.candidates.append(_candidate(context, held, hog, tids))
+    return result
+
+
+def _hog(context: Context, tids: list[int]) -> Hog | None:
+    rows = context.case.rows(_hogs_sql(context, tids))
+    total = sum(float(row["waited_ns"] or 0) for row in rows)
+    named = [row for row in rows if row["cause"] is not None]
+    if not named or total <= 0 or float(named[0]["waited_ns"] or 0) < HOG_SHARE_MIN * total:
+        return None
+    return Hog(str(named[0]["cause"]), float(named[0]["waited_ns"] or 0) / total, bool(named[0]["own"]))
+
+
+def _hogs_sql(context: Context, tids: list[int]) -> str:
+    return f"""SELECT cause, bool_and(coalesce(cause_pid = pid, FALSE)) AS own, count(*) AS waits, sum(duration_ns) AS waited_ns,
+  max(duration_ns) AS longest_ns
+FROM waits WHERE {waits_where(context, tids, "runnable")} GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 10"""
+
+
+def _candidate(context: Context, held: Held, hog: Hog | None, tids: list[int]) -> Candidate:
+    claim = (
+        f"Submitters were ready to run but had no CPU in {words.percent(held.share)} of the time of their operations "
+        f"({words.count(held.count)} times, typically {words.duration(held.each_ns)})"
+    )
+    claim += (
+        f"; {hog.comm} ran in {words.percent(hog.share)} of that time."
+        if hog
+        else "; who ran meanwhile was not observed."
+    )
+    slow = context.slow
+    explains = np.asarray(slow.blamed == RUNQUEUE, np.bool_)
+    proof = [
+        evidence(context.case, "operations that waited longest for a CPU", _operations_sql(context)),
+        evidence(context.case, "who ran while submitters were ready to run", _hogs_sql(context, tids)),
+    ]
+    return Candidate(
+        culprit=Culprit("process", hog.comm, "stage:runqueue") if hog else Culprit("stage", "runqueue"),
+        claim=claim,
+        baseline="the same operations without the time in which their thread had no CPU",
+        effect=Effect("part of the operations' time", held.share, "1", held.low, held.high),
+        share_of_excess=held.share,
+        share_of_latency=held.share,
+        p_value=held.p_value,
+        episodes=held.blocks,
+        evidence=proof,
+        refute="Give the submitters CPUs of their own (taskset, cpuset) or a real-time priority (chrt -f 50) and repeat: if "
+        "operations take as long, the CPU is innocent.",
+        remedy=_remedy(hog),
+        otherwise=claim,
+        explains=explains,
+        causes=(("stage", "runqueue"), ("process", "silence of the submitter, state runnable")),
+        large=held.share >= SHARE_OF_LATENCY_MIN,
+    )
+
+
+def _remedy(hog: Hog | None) -> str:
+    if hog is None:
+        return "See who uses the CPUs (top, `perf sched timehist`); on a virtual machine look at steal time, too."
+    return f"Move {hog.comm} to other CPUs (taskset -cp CPUS PID), lower its weight (cpu.weight of its group, nice), or stop it."
+
+
+def _operations_sql(context: Context) -> str:
+    return f"""SELECT op_id, tid, comm, start_ns, latency_ns, runqueue_ns FROM measured
+WHERE layer = '{context.layer}' AND runqueue_ns > 0 ORDER BY runqueue_ns DESC, op_id LIMIT 10"""
+
+
+DETECTOR = Detector(
+    name="cpu_delay",
+    needs=("judged.runqueue_ns or waits.state",),
+    needs_stages=(),
+    null_model="in moments with waits for a CPU they cost less than the smallest effect as often as more: a sign test over "
+    "blocks of time",
+    smallest_effect="5 % of the time of all operations (of the submitting threads, where only waits are known)",
+    run=run,
+)

@@ -1,0 +1,124 @@
+"""Operations, or their submitters, that a controller holds back on purpose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors.base import (
+    SHARE_OF_LATENCY_MIN,
+    Candidate,
+    Context,
+    Detector,
+    Result,
+    evidence,
+    none_of,
+)
+from whodisk.findings import Culprit, Effect
+from whodisk.held import Held, in_stage, in_waits, submitters, waits_where
+from whodisk.views import STAGES
+
+THROTTLE = STAGES.index("throttle")
+
+
+def run(context: Context) -> Result:
+    """One candidate for the I/O controllers, one for the CPU controller."""
+    result = Result()
+    held = in_stage(context, "throttle")
+    if held is not None:
+        result.candidates.append(_io(context, held))
+    tids = submitters(context)
+    stopped = in_waits(context, tids, "throttled")
+    if stopped is not None:
+        result.candidates.append(_cpu(context, stopped, tids))
+    return result
+
+
+def _groups_sql(context: Context) -> str:
+    return f"""SELECT cgroup, device, op, count(*) AS operations, count(*) FILTER (throttle_ns > 0) AS held_back,
+  CAST(avg(throttle_ns) AS BIGINT) AS mean_throttle_ns, sum(throttle_ns) AS throttle_ns
+FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2, 3 ORDER BY 7 DESC NULLS LAST, 1, 2, 3 LIMIT 10"""
+
+
+def _io(context: Context, held: Held) -> Candidate:
+    worst = context.case.rows(_groups_sql(context))[0]
+    group = str(worst["cgroup"]) if worst["cgroup"] is not None else ""
+    device = _device(context)
+    rate = held.count / (context.survey.span_ns / 1e9)
+    of_device = f" of {device}" if device else ""
+    claim = (
+        f"A controller holds operations back on purpose: {words.percent(held.share)} of their time, {words.duration(held.each_ns)} "
+        f"each; {words.rate(rate)} per second pass{of_device and f' to {device}'}"
+        f"{f', group {group}' if group else ''}. The device does not limit them."
+    )
+    return Candidate(
+        culprit=Culprit(
+            "config", f"I/O limit of {group}" if group else f"I/O limit{of_device}", "stage:throttle"
+        ),
+        claim=claim,
+        baseline="the same operations without the time in which they were held back",
+        effect=Effect("part of the operations' time", held.share, "1", held.low, held.high),
+        share_of_excess=held.share,
+        share_of_latency=held.share,
+        p_value=held.p_value,
+        episodes=held.blocks,
+        evidence=[evidence(context.case, "who was held back, and for how long", _groups_sql(context))],
+        refute="Raise the limit (io.max, io.latency, io.cost, wbt_lat_usec) for a minute and repeat: if operations take as "
+        "long, they waited for something else.",
+        remedy=f"Look at /sys/fs/cgroup{group or '/GROUP'}/io.max (and io.latency, io.cost.qos) and at "
+        f"/sys/block/{device or 'DEVICE'}/queue/wbt_lat_usec; raise what binds, if it is not meant.",
+        otherwise=claim,
+        explains=np.asarray(context.slow.blamed == THROTTLE, np.bool_),
+        causes=(("stage", "throttle"),),
+        large=held.share >= SHARE_OF_LATENCY_MIN,
+    )
+
+
+def _device(context: Context) -> str:
+    """The device whose requests were held back most, by the block layer where it was seen."""
+    for layer in ("block", context.layer):
+        rows = context.case.rows(
+            f"""SELECT device, sum(throttle_ns) AS ns FROM measured WHERE layer = '{layer}' AND device IS NOT NULL
+GROUP BY 1 ORDER BY 2 DESC NULLS LAST, 1 LIMIT 1"""
+        )
+        if rows and rows[0]["ns"]:
+            return str(rows[0]["device"])
+    return ""
+
+
+def _cpu(context: Context, held: Held, tids: list[int]) -> Candidate:
+    sql = f"""SELECT tid, comm, count(*) AS waits, sum(duration_ns) AS waited_ns, max(duration_ns) AS longest_ns
+FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER BY 4 DESC, 1 LIMIT 10"""
+    comm = str(context.case.rows(sql)[0]["comm"] or "the submitter")
+    claim = (
+        f"{comm} had used up the CPU time of its control group {words.things(held.count, 'time')} and was stopped for "
+        f"{words.percent(held.share)} of its time (typically {words.duration(held.each_ns)}): no I/O was submitted then."
+    )
+    return Candidate(
+        culprit=Culprit("config", f"CPU limit of {comm}", "stage:runqueue"),
+        claim=claim,
+        baseline="the rest of the time, in which its threads ran",
+        effect=Effect("part of the submitters' time", held.share, "1", held.low, held.high),
+        share_of_excess=held.share,
+        share_of_latency=held.share,
+        p_value=held.p_value,
+        episodes=held.blocks,
+        evidence=[evidence(context.case, "threads that were stopped, and for how long", sql)],
+        refute="Raise cpu.max of the group and repeat: if it is silent as often, something else stopped it.",
+        remedy="Look at cpu.max and cpu.stat (nr_throttled) of its control group; raise the quota, or use fewer threads.",
+        otherwise=claim,
+        explains=none_of(context.slow),
+        causes=(("stage", "runqueue"), ("process", "silence of the submitter, state throttled")),
+        large=held.share >= SHARE_OF_LATENCY_MIN,
+    )
+
+
+DETECTOR = Detector(
+    name="throttle",
+    needs=("judged.throttle_ns or waits.state",),
+    needs_stages=(),
+    null_model="in moments in which something is held back it costs less than the smallest effect as often as more: a sign "
+    "test over blocks of time",
+    smallest_effect="5 % of the time of all operations (of the submitting threads for the CPU controller)",
+    run=run,
+)

@@ -1,0 +1,100 @@
+"""What a stage in which operations are held up costs: a CPU that is busy, a controller that holds back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats as distributions
+
+from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Context
+from whodisk.stats import Floats, bootstrap_ratio
+
+#: The unit of evidence: a block of time.
+TIME_BLOCKS = 200
+
+
+@dataclass(frozen=True)
+class Held:
+    """Time lost in one way, against all time in operations (or of submitting threads)."""
+
+    share: float
+    low: float
+    high: float
+    #: Sign test over the blocks in which something was lost: as often as not it is less than the smallest effect.
+    p_value: float
+    #: Blocks in which it was more.
+    blocks: int
+    #: Operations (or waits) that were held up.
+    count: int
+    #: Typical time each of them lost, ns.
+    each_ns: float
+
+
+def block_sql(context: Context) -> str:
+    """Number of the time block in which a row begins."""
+    survey = context.survey
+    scaled = f"floor((start_ns - {survey.begin_ns}) * {TIME_BLOCKS / survey.span_ns!r})"
+    return f"CAST(least({TIME_BLOCKS - 1}, greatest(0, {scaled})) AS INTEGER)"
+
+
+def in_stage(context: Context, stage: str) -> Held | None:
+    """What a stage costs the judged operations; None if it costs nothing."""
+    data = context.case.arrays(
+        f"""SELECT {block_sql(context)} AS block, sum({stage}_ns) AS lost_ns, sum(latency_ns) AS all_ns,
+  count(*) FILTER ({stage}_ns > 0) AS n, median({stage}_ns) FILTER ({stage}_ns > 0) AS each_ns
+FROM measured WHERE layer = '{context.layer}' AND {stage}_ns IS NOT NULL GROUP BY 1 ORDER BY 1"""
+    )
+    lost, whole = data["lost_ns"].astype(np.float64), data["all_ns"].astype(np.float64)
+    each = data["each_ns"].astype(np.float64)
+    return weigh(lost, whole, int(data["n"].sum()), each)
+
+
+def submitters(context: Context) -> list[int]:
+    """Threads with at least a tenth of the operations, or of an even part of them."""
+    rows = context.case.rows(
+        f"SELECT tid, count(*) AS n FROM measured WHERE layer = '{context.layer}' AND tid IS NOT NULL GROUP BY 1 ORDER BY 1"
+    )
+    least = 0.1 * context.survey.operations / max(1, len(rows))
+    return [int(row["tid"] or 0) for row in rows if int(row["n"] or 0) >= least]
+
+
+def waits_where(context: Context, tids: list[int], state: str) -> str:
+    """Condition for waits of submitting threads inside the measured window."""
+    survey = context.survey
+    listed = ", ".join(str(tid) for tid in tids) or "NULL"
+    return f"state = '{state}' AND tid IN ({listed}) AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}"
+
+
+def in_waits(context: Context, tids: list[int], state: str) -> Held | None:
+    """The same out of the waits of submitting threads, against their time; None if there are none."""
+    data = context.case.arrays(
+        f"""SELECT {block_sql(context)} AS block, sum(duration_ns) AS lost_ns, count(*) AS n, median(duration_ns) AS each_ns
+FROM waits WHERE {waits_where(context, tids, state)} GROUP BY 1 ORDER BY 1"""
+    )
+    lost = np.zeros(TIME_BLOCKS)
+    each = np.full(TIME_BLOCKS, np.nan)
+    place = data["block"].astype(np.int64)
+    lost[place] = data["lost_ns"].astype(np.float64)
+    each[place] = data["each_ns"].astype(np.float64)
+    whole = np.full(TIME_BLOCKS, max(1, len(tids)) * context.survey.span_ns / TIME_BLOCKS)
+    return weigh(lost, whole, int(data["n"].sum()), each)
+
+
+def weigh(lost: Floats, whole: Floats, count: int, each: Floats) -> Held | None:
+    """One value per block of time."""
+    total = float(whole.sum())
+    if lost.sum() <= 0 or total <= 0:
+        return None
+    some = lost > 0
+    more = int((lost[some] >= SHARE_OF_LATENCY_MIN * whole[some]).sum())
+    low, high = bootstrap_ratio(lost, whole)
+    return Held(
+        share=min(1.0, float(lost.sum()) / total),
+        low=low,
+        high=min(1.0, high),
+        p_value=float(distributions.binom.sf(more - 1, int(some.sum()), 0.5)) if more else 1.0,
+        blocks=more,
+        count=count,
+        each_ns=float(np.nanmedian(each)) if np.isfinite(each).any() else 0.0,
+    )
