@@ -203,6 +203,7 @@ fn facts(root: &Path, folder: &Path) -> BTreeMap<String, String> {
     };
     add("members", Some(names_in(&folder.join("slaves")).join(" ")));
     add("partitions", Some(partitions(folder).join(" ")));
+    add("irq_prefixes", Some(irq_prefixes(folder).join(" ")));
     let driver = std::fs::canonicalize(folder.join("device/driver")).ok();
     add(
         "driver",
@@ -441,6 +442,7 @@ mod tests {
             ("pci_slot", "12"),
             ("pcie_link", "16.0 GT/s PCIe x4"),
             ("partitions", "nvme0n1p1"),
+            ("irq_prefixes", "nvme0q"),
         ] {
             assert_eq!(nvme.facts.get(fact).map(String::as_str), Some(value), "{fact}");
         }

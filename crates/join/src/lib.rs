@@ -3,13 +3,16 @@
 //! [`seal`] turns a recorded (or crashed) case into Parquet. Inside:
 //! * `sealing`: the case's directory and `case.json`;
 //! * `pipeline`, `block_side`, `app_side`: the two passes, from raw rows to sealed rows;
+//! * `beside`: tables beside the operations; `files`: names of files;
 //! * `stages`: where the time of one operation went; pure arithmetic;
 //! * `gaps`: when a thread had nothing in flight;
 //! * `kernel`: the kernel's flag bits;
-//! * `reorder`, `merges`, `children`, `stream`: bounded memory.
+//! * `reorder`, `sorted`, `merges`, `children`, `stream`: bounded memory.
 mod app_side;
+mod beside;
 mod block_side;
 mod children;
+mod files;
 mod gaps;
 mod kernel;
 mod merges;
@@ -18,6 +21,7 @@ mod pipeline;
 mod pipeline_tests;
 mod reorder;
 mod sealing;
+mod sorted;
 mod stages;
 mod stops;
 mod stream;

@@ -7,6 +7,7 @@
 //! Held at any time: what [`crate::reorder`] holds of each stream, the requests of operations that are not reaped
 //! yet, the look-ahead of [`crate::merges`], and a rhythm per thread ([`crate::gaps`]).
 use crate::app_side::AppSide;
+use crate::beside::{Streams, Surveys};
 use crate::block_side::BlockSide;
 use crate::children::{Child, Children};
 use crate::kernel::CmdFlags;
@@ -16,7 +17,9 @@ use crate::stops::Stops;
 use crate::stream::Stream;
 use case::raw::Truncation;
 use case::rows::{AppRow, BlockMergeRow, BlockRow};
-use case::schema::{EventRow, GapRow, Layer, LinkRow, NameId, OpRow};
+use case::schema::{
+    EventRow, GapRow, IrqRow, Layer, LinkRow, NameId, OpRow, PrefetchRow, SeriesRow, WaitRow,
+};
 use case::sealed::{Names, SealWriter};
 use case::CaseError;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -32,6 +35,19 @@ pub struct Progress {
     pub rows_total: Option<u64>,
 }
 
+/// A row of a table beside the operations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Row {
+    /// `waits/`.
+    Wait(WaitRow),
+    /// `irqs/`.
+    Irq(IrqRow),
+    /// `series/`.
+    Series(SeriesRow),
+    /// `prefetch/`.
+    Prefetch(PrefetchRow),
+}
+
 /// Where sealed rows go.
 pub trait Sink {
     /// See [`SealWriter::op`].
@@ -42,6 +58,8 @@ pub trait Sink {
     fn gap(&mut self, row: &GapRow, names: &Names) -> Result<(), CaseError>;
     /// See [`SealWriter::event`].
     fn event(&mut self, row: &EventRow) -> Result<(), CaseError>;
+    /// See [`SealWriter::row`].
+    fn row(&mut self, row: &Row, names: &Names) -> Result<(), CaseError>;
 }
 
 impl Sink for SealWriter {
@@ -56,6 +74,14 @@ impl Sink for SealWriter {
     }
     fn event(&mut self, row: &EventRow) -> Result<(), CaseError> {
         SealWriter::event(self, row)
+    }
+    fn row(&mut self, row: &Row, names: &Names) -> Result<(), CaseError> {
+        match row {
+            Row::Wait(row) => SealWriter::row(self, row, names),
+            Row::Irq(row) => SealWriter::row(self, row, names),
+            Row::Series(row) => SealWriter::row(self, row, names),
+            Row::Prefetch(row) => SealWriter::row(self, row, names),
+        }
     }
 }
 
@@ -103,6 +129,10 @@ pub struct Inputs<'a> {
     pub interrupts_watched: Option<bool>,
     /// When the observed process was stopped.
     pub stops: Stops,
+    /// Everything else.
+    pub beside: Streams<'a>,
+    /// How names of interrupt handlers begin, and the device that they serve.
+    pub handlers: Vec<(String, String)>,
 }
 
 /// What the join counted.
@@ -150,6 +180,10 @@ pub struct Counts {
     pub block_end: StreamEnd,
     /// How the merge stream ended; its rows carry no time.
     pub merges_end: StreamEnd,
+    /// How the streams beside the operations ended, by probe.
+    pub beside_ends: BTreeMap<&'static str, StreamEnd>,
+    /// Names of files that were not kept because there were too many.
+    pub file_names_dropped: u64,
 }
 
 /// How a raw stream ended.
@@ -193,6 +227,7 @@ struct Plans {
     block_end: StreamEnd,
     merges_end: StreamEnd,
     interrupts_watched: bool,
+    beside: Surveys,
 }
 
 /// Joins and writes everything except losses and the events of the recording itself.
@@ -271,6 +306,7 @@ fn first_pass(inputs: &Inputs, meter: &mut Meter) -> Result<Plans, CaseError> {
     }
     let interrupts_watched = inputs.interrupts_watched.unwrap_or(interrupt_seen);
     let block = scan.finish();
+    let beside = Surveys::of(&inputs.beside)?;
     Ok(Plans {
         workers,
         block,
@@ -279,6 +315,7 @@ fn first_pass(inputs: &Inputs, meter: &mut Meter) -> Result<Plans, CaseError> {
         block_end,
         merges_end,
         interrupts_watched,
+        beside,
     })
 }
 
@@ -318,7 +355,10 @@ fn first_pass_merges(
     Ok((merged, end))
 }
 
-fn each_row<R>(stream: &dyn Stream<R>, mut see: impl FnMut(&R)) -> Result<Option<Truncation>, CaseError> {
+pub(crate) fn each_row<R>(
+    stream: &dyn Stream<R>,
+    mut see: impl FnMut(&R),
+) -> Result<Option<Truncation>, CaseError> {
     let mut source = stream.open()?;
     let mut batch = Vec::new();
     while source.next_batch(&mut batch)? {
@@ -337,12 +377,18 @@ pub(crate) struct Out<'o> {
     pub(crate) counts: Counts,
     device_names: &'o BTreeMap<u32, String>,
     devices: HashMap<u32, NameId>,
+    handlers: &'o [(String, String)],
 }
 
 impl<'o> Out<'o> {
     fn new(inputs: &'o Inputs, plans: &mut Plans, names: &'o mut Names, sink: &'o mut dyn Sink) -> Out<'o> {
+        let beside_ends = plans.beside.ends();
         let ends = plans.worker_ends.iter().chain([&plans.block_end]);
-        let last_ns = ends.map(|end| end.last_ns).max().unwrap_or(0);
+        let last_ns = ends
+            .chain(beside_ends.values())
+            .map(|end| end.last_ns)
+            .max()
+            .unwrap_or(0);
         Out {
             host: inputs.host.as_deref().map(|host| names.id(host)),
             names,
@@ -351,12 +397,15 @@ impl<'o> Out<'o> {
             stops: &inputs.stops,
             device_names: &inputs.devices,
             devices: HashMap::new(),
+            handlers: &inputs.handlers,
             counts: Counts {
                 end_ns: inputs.end_ns.unwrap_or(0).max(last_ns).max(inputs.start_ns),
                 worker_ends: std::mem::take(&mut plans.worker_ends),
                 block_end: std::mem::take(&mut plans.block_end),
                 merges_end: std::mem::take(&mut plans.merges_end),
                 interrupts_watched: plans.interrupts_watched,
+                file_names_dropped: plans.beside.files_dropped(),
+                beside_ends,
                 ..Counts::default()
             },
         }
@@ -378,6 +427,20 @@ impl<'o> Out<'o> {
         };
         self.devices.insert(dev, id);
         id
+    }
+
+    /// The device that an interrupt handler serves, as far as its name tells.
+    pub(crate) fn device_of_handler(&mut self, handler: &str) -> Option<NameId> {
+        let mut devices = self
+            .handlers
+            .iter()
+            .filter(|(prefix, _)| handler.starts_with(prefix.as_str()));
+        let (_, device) = devices.next()?;
+        devices.next().is_none().then(|| self.names.id(device))
+    }
+
+    pub(crate) fn row(&mut self, row: Row) -> Result<(), CaseError> {
+        self.sink.row(&row, self.names)
     }
 
     pub(crate) fn link(&mut self, row: &LinkRow) -> Result<(), CaseError> {
@@ -433,6 +496,7 @@ fn second_pass(
     let mut gaps = app.gaps(&mut out);
     gaps.extend(block.finish(&mut out)?);
     gaps.sort_by_key(|gap| (gap.start_ns, gap.layer, gap.tid));
+    plans.beside.write(&inputs.beside, &mut gaps, &mut out)?;
     for gap in &gaps {
         out.sink.gap(gap, out.names)?;
     }

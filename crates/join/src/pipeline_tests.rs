@@ -1,7 +1,7 @@
 //! The whole join against a slow model, and its memory against millions of rows.
 use crate::children::Child;
 use crate::kernel::CmdFlags;
-use crate::pipeline::{join, Counts, Inputs, Progress, Sink, Worker};
+use crate::pipeline::{join, Counts, Inputs, Progress, Row, Sink, Worker};
 use crate::stages::{app_times, block_entry_ns, block_times, join_parts, Below};
 use crate::stream::{Source, Stream};
 use crate::testing::{Kept, Rows};
@@ -46,6 +46,8 @@ fn inputs<'a>(
         cmd_flags: CmdFlags::of_kernel("6.18.44"),
         interrupts_watched: Some(true),
         stops: Default::default(),
+        beside: Default::default(),
+        handlers: Vec::new(),
     }
 }
 
@@ -622,6 +624,9 @@ impl Sink for Checked {
         Ok(())
     }
     fn gap(&mut self, _row: &GapRow, _names: &Names) -> Result<(), CaseError> {
+        Ok(())
+    }
+    fn row(&mut self, _row: &Row, _names: &Names) -> Result<(), CaseError> {
         Ok(())
     }
     fn event(&mut self, _row: &EventRow) -> Result<(), CaseError> {

@@ -144,12 +144,21 @@ pub struct Watermark {
 impl Watermark {
     /// Before the first row of the stream that `plan` was made of.
     pub fn new<R>(plan: &mut Plan<R>) -> Watermark {
-        let mut watermarks = std::mem::take(&mut plan.watermarks);
+        let watermarks = std::mem::take(&mut plan.watermarks);
+        Watermark::before(watermarks, plan.rows)
+    }
+
+    /// The same, of a plan that is needed again.
+    pub fn of<R>(plan: &Plan<R>) -> Watermark {
+        Watermark::before(plan.watermarks.clone(), plan.rows)
+    }
+
+    fn before(mut watermarks: Vec<(u64, u64)>, rows_total: u64) -> Watermark {
         watermarks.reverse();
         let mut watermark = Watermark {
             watermarks,
             rows: 0,
-            rows_total: plan.rows,
+            rows_total,
             watermark_ns: 0,
         };
         watermark.settle();

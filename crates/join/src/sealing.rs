@@ -1,4 +1,5 @@
 //! From the directory of a recorded or crashed case to a sealed one.
+use crate::beside::Streams;
 use crate::kernel::CmdFlags;
 use crate::pipeline::{self, Counts, Inputs, Progress, StreamEnd, Worker};
 use crate::stops::Stops;
@@ -6,6 +7,10 @@ use crate::stream::{FileStream, Stream};
 use case::meta::{CaseMeta, LayerMeta, Phase, State, SystemMeta, Unseen};
 use case::raw::{RawReader, RawRow};
 use case::rows::{AppRow, BlockMergeRow, BlockRow};
+use case::rows::{
+    CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow, ReadaheadRow, ReadaheadUseRow, SampleRow,
+    SchedRow, WritebackRow,
+};
 use case::schema::{EventRow, Layer, LossRow, Stage};
 use case::sealed::{Names, SealWriter};
 use case::CaseError;
@@ -16,6 +21,20 @@ use std::path::{Path, PathBuf};
 const FS_AND_BELOW: &str = "fs+throttle+queue+device+interrupt";
 /// Hook whose presence means that completing interrupts were watched.
 const INTERRUPT_HOOK: &str = "irq_handler_entry";
+
+/// Streams of the tables beside the operations.
+const BESIDE: [&str; 10] = [
+    FileRow::PROBE,
+    SchedRow::PROBE,
+    IrqRow::PROBE,
+    IrqTotalRow::PROBE,
+    SampleRow::PROBE,
+    CacheReadRow::PROBE,
+    CacheWaitRow::PROBE,
+    ReadaheadRow::PROBE,
+    ReadaheadUseRow::PROBE,
+    WritebackRow::PROBE,
+];
 
 /// Why a case could not be sealed.
 #[derive(Debug, thiserror::Error)]
@@ -186,6 +205,8 @@ struct Raw {
     workers: Vec<(Worker, FileStream)>,
     block: Option<FileStream>,
     merges: Option<FileStream>,
+    /// Streams beside the operations, by probe.
+    beside: BTreeMap<&'static str, FileStream>,
     workload: Option<serde_json::Value>,
     phases: Vec<Phase>,
 }
@@ -200,6 +221,10 @@ impl Raw {
             workers: find_workers(&dir.join(AppRow::PROBE))?,
             block: stream(dir.join("block/block.arrows")),
             merges: stream(dir.join("block_merge/block_merge.arrows")),
+            beside: BESIDE
+                .into_iter()
+                .filter_map(|probe| Some((probe, stream(dir.join(format!("{probe}/{probe}.arrows")))?)))
+                .collect(),
             phases: phases(&workload_path, workload.as_ref(), clock_start_ns)?,
             workload,
             dir,
@@ -256,7 +281,24 @@ impl Raw {
                 .get(BlockRow::PROBE)
                 .map(|probe| probe.attached.iter().any(|hook| hook.contains(INTERRUPT_HOOK))),
             stops: Stops::of(events, recorded_ns.or(noted_ns).unwrap_or(u64::MAX)),
+            beside: Streams {
+                file: self.beside(),
+                sched: self.beside(),
+                irq: self.beside(),
+                irq_total: self.beside(),
+                sample: self.beside(),
+                cache_read: self.beside(),
+                cache_wait: self.beside(),
+                readahead: self.beside(),
+                readahead_use: self.beside(),
+                writeback: self.beside(),
+            },
+            handlers: handlers(system),
         }
+    }
+
+    fn beside<R: RawRow>(&self) -> Option<&dyn Stream<R>> {
+        self.beside.get(R::PROBE).map(|stream| stream as &dyn Stream<R>)
     }
 
     /// Files, what the losses call them, and how they ended.
@@ -280,7 +322,14 @@ impl Raw {
             .merges
             .iter()
             .map(|s| (s.path.as_path(), "block_merge".to_owned(), &counts.merges_end));
-        workers.chain(block).chain(merges).collect()
+        let beside = self.beside.iter().filter_map(|(probe, stream)| {
+            Some((
+                stream.path.as_path(),
+                (*probe).to_owned(),
+                counts.beside_ends.get(probe)?,
+            ))
+        });
+        workers.chain(block).chain(merges).chain(beside).collect()
     }
 
     /// A loss and an event for each stream without a proper end.
@@ -327,6 +376,21 @@ impl Raw {
         let inside = path.strip_prefix(&self.dir).unwrap_or(path);
         format!("raw/{}", inside.display())
     }
+}
+
+/// How names of interrupt handlers begin, by device.
+fn handlers(system: &SystemMeta) -> Vec<(String, String)> {
+    let of_device = |device: &case::meta::DeviceMeta| {
+        let prefixes = device.facts.get("irq_prefixes").cloned().unwrap_or_default();
+        let name = device.name.clone();
+        let pair = move |prefix: &str| (prefix.to_owned(), name.clone());
+        prefixes
+            .split(' ')
+            .filter(|p| !p.is_empty())
+            .map(pair)
+            .collect::<Vec<_>>()
+    };
+    system.devices.values().flat_map(of_device).collect()
 }
 
 /// The engine's streams, `worker-NNN.arrows`, in order of their numbers.
@@ -561,6 +625,10 @@ fn open_questions(counts: &Counts) -> Vec<String> {
         (counts.clamped, format!(
             "{} operations or requests have time stamps that contradict each other; they were put in order",
             counts.clamped
+        )),
+        (counts.file_names_dropped, format!(
+            "{} names of files were too many to keep; those files are called by their inode",
+            counts.file_names_dropped
         )),
         (counts.threads_with_dropped_gaps, format!(
             "{} threads have so many silences that the shorter ones were dropped from gaps",

@@ -1,5 +1,5 @@
 //! Helpers of the tests: rows from memory, and a sink that keeps what it is given.
-use crate::pipeline::Sink;
+use crate::pipeline::{Row, Sink};
 use crate::stream::{Source, Stream};
 use case::raw::Truncation;
 use case::schema::{EventRow, GapRow, Layer, LinkRow, OpRow};
@@ -38,6 +38,7 @@ pub(crate) struct Kept {
     pub(crate) links: Vec<LinkRow>,
     pub(crate) gaps: Vec<GapRow>,
     pub(crate) events: Vec<EventRow>,
+    pub(crate) beside: Vec<Row>,
 }
 
 impl Sink for Kept {
@@ -58,6 +59,10 @@ impl Sink for Kept {
     }
     fn event(&mut self, row: &EventRow) -> Result<(), CaseError> {
         self.events.push(row.clone());
+        Ok(())
+    }
+    fn row(&mut self, row: &Row, _names: &Names) -> Result<(), CaseError> {
+        self.beside.push(*row);
         Ok(())
     }
 }
