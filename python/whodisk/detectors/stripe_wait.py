@@ -20,6 +20,8 @@ from whodisk.detectors.base import (
 )
 from whodisk.findings import Culprit, Effect
 from whodisk.stats import Floats, Ints, bootstrap_sum, episodes
+from whodisk.survey import SIZE_CLASS, Survey, bin_middle_ns
+from whodisk.views import Row
 
 #: A stripe is slow from this many times the median of its kind on.
 SLOW_RATIO = 2.0
@@ -27,8 +29,10 @@ SLOW_RATIO = 2.0
 STRIPES_MIN = 30
 #: A member must hold up so many times as many slow stripes as its part in all of them.
 HOLDS_UP_MIN = 2.0
-#: With more links than this, stripes are thinned out by a hash of their id.
-LINKS_MAX = 300_000
+#: Links that are looked at to learn which devices are stacked, and what they are made of.
+LINKS_SAMPLE = 300_000
+#: With more slow stripes than this, they are thinned out by a hash of their id.
+SLOW_MAX = 300_000
 
 
 @dataclass(frozen=True)
@@ -41,39 +45,66 @@ class Waits:
     lost_ns: Floats
 
 
-def stripes_sql(thinning: int) -> str:
-    """Every stripe: when it began, how long it took, and the member that ended last.
+def _typical(survey: Survey, stacked: list[str]) -> list[tuple[str, str, int, float]]:
+    """(device, op, size class, median latency in ns) of stacked devices."""
+    kinds = sorted({(s.device, s.op, s.size_class) for s in survey.strata if s.device in stacked})
+    return [
+        (
+            *kind,
+            survey.quantile_ns([s for s in survey.strata if (s.device, s.op, s.size_class) == kind], 0.5),
+        )
+        for kind in kinds
+    ]
+
+
+def slow_sql(typical: list[tuple[str, str, int, float]], thinning: int) -> str:
+    """Every slow stripe: when it began, how long it took, and the member that ended last.
 
     `lost_ns` is the time by which the last member was later than the last but one; of a stripe with one member, its
     time beyond the median of its kind.
     """
-    thinned = f" AND hash(l.parent_id) % {thinning} = 0" if thinning > 1 else ""
-    return f"""WITH members AS (SELECT l.parent_id, c.device, c.start_ns + c.latency_ns AS end_ns,
+    values = ", ".join(
+        f"('{device}', '{op}', {size_class}, CAST({ns!r} AS DOUBLE))"
+        for device, op, size_class, ns in typical
+    )
+    thinned = f" AND hash(p.op_id) % {thinning} = 0" if thinning > 1 else ""
+    return f"""WITH slow AS (SELECT p.op_id, p.start_ns, p.latency_ns, t.typical_ns
+  FROM (SELECT op_id, start_ns, latency_ns, device, op, {SIZE_CLASS} AS size_class FROM measured WHERE layer = 'block') AS p
+  JOIN (VALUES {values}) AS t(device, op, size_class, typical_ns)
+    ON p.device = t.device AND p.op = t.op AND p.size_class = t.size_class
+  WHERE p.latency_ns >= {SLOW_RATIO} * t.typical_ns{thinned}),
+members AS (SELECT l.parent_id, c.device, c.start_ns + c.latency_ns AS end_ns,
     row_number() OVER (PARTITION BY l.parent_id ORDER BY c.start_ns + c.latency_ns DESC, c.op_id) AS place
-  FROM links AS l JOIN block_ops AS c ON c.op_id = l.child_id
-  WHERE l.kind = 'stacked' AND NOT c.open AND c.device IS NOT NULL{thinned}),
+  FROM slow JOIN links AS l ON l.parent_id = slow.op_id JOIN block_ops AS c ON c.op_id = l.child_id
+  WHERE l.kind = 'stacked' AND NOT c.open AND c.device IS NOT NULL),
 ends AS (SELECT parent_id, count(*) AS members, max(CASE WHEN place = 1 THEN device END) AS device,
     max(CASE WHEN place = 2 THEN end_ns END) AS second_ns
   FROM members GROUP BY 1),
-stripes AS (SELECT p.op, p.start_ns, p.latency_ns, e.members, e.device, e.second_ns, floor(log2(p.size_bytes + 1)) AS size_class
-  FROM ends AS e JOIN measured AS p ON p.op_id = e.parent_id),
-typical AS (SELECT op, members, size_class, median(latency_ns) AS typical_ns FROM stripes GROUP BY 1, 2, 3),
-judged_stripes AS (SELECT s.*, t.typical_ns, greatest(0, CASE WHEN s.members > 1
-    THEN s.start_ns + s.latency_ns - s.second_ns ELSE s.latency_ns - t.typical_ns END) AS lost_ns
-  FROM stripes AS s JOIN typical AS t ON s.op = t.op AND s.members = t.members
-    AND s.size_class IS NOT DISTINCT FROM t.size_class)"""
+slow_stripes AS (SELECT s.start_ns, s.start_ns + s.latency_ns AS end_ns, e.device, greatest(0, CASE WHEN e.members > 1
+    THEN s.start_ns + s.latency_ns - e.second_ns ELSE s.latency_ns - s.typical_ns END) AS lost_ns
+  FROM slow AS s JOIN ends AS e ON e.parent_id = s.op_id)"""
 
 
 def run(context: Context) -> Result:
     """One candidate: the member that holds up most."""
     result = Result()
-    number = int(context.case.rows("SELECT count(*) AS n FROM links WHERE kind = 'stacked'")[0]["n"] or 0)
-    if number < STRIPES_MIN:
+    survey = context.surveys.get("block")
+    sample = _sample(context)
+    if survey is None or not sample:
         return result
-    thinning = -(-number // LINKS_MAX)
-    sql = stripes_sql(thinning)
-    totals = context.case.rows(f"{sql} SELECT sum(latency_ns) AS latency_ns FROM judged_stripes")[0]
-    data = context.case.arrays(f"{sql} {_slow()}")
+    stacked = sorted({str(row["parent"]) for row in sample})
+    typical = _typical(survey, stacked)
+    beyond = sum(
+        int(s.counts[bin_middle_ns(s.bins) >= SLOW_RATIO * ns].sum())
+        for device, op, size_class, ns in typical
+        for s in survey.strata
+        if (s.device, s.op, s.size_class) == (device, op, size_class)
+    )
+    if beyond < STRIPES_MIN:
+        return result
+    thinning = -(-beyond // SLOW_MAX)
+    sql = slow_sql(typical, thinning)
+    data = context.case.arrays(f"{sql} SELECT * FROM slow_stripes ORDER BY start_ns, device, end_ns")
     waits = Waits(
         data["start_ns"].astype(np.int64),
         data["end_ns"].astype(np.int64),
@@ -82,27 +113,31 @@ def run(context: Context) -> Result:
     )
     if len(waits.start_ns) < STRIPES_MIN:
         return result
-    parts = _parts(context, thinning)
-    candidate = _candidate(context, waits, parts, sql, float(totals["latency_ns"] or 0))
+    parts = _parts(sample)
+    latency_ns = sum(s.latency_ns for s in survey.strata if s.device in stacked) / thinning
+    candidate = _candidate(context, waits, parts, sql, latency_ns)
     if candidate is not None:
         result.candidates.append(candidate)
     return result
 
 
-def _slow() -> str:
-    return f"""SELECT start_ns, start_ns + latency_ns AS end_ns, device, lost_ns FROM judged_stripes
-WHERE latency_ns >= {SLOW_RATIO} * typical_ns ORDER BY start_ns, device, latency_ns"""
-
-
-def _parts(context: Context, thinning: int) -> dict[str, float]:
-    """Part of all memberships that each device has."""
-    thinned = f" AND hash(l.parent_id) % {thinning} = 0" if thinning > 1 else ""
-    rows = context.case.rows(
-        f"""SELECT c.device, count(*) AS n FROM links AS l JOIN block_ops AS c ON c.op_id = l.child_id
-WHERE l.kind = 'stacked' AND c.device IS NOT NULL{thinned} GROUP BY 1 ORDER BY 1"""
+def _sample(context: Context) -> list[Row]:
+    """Stacked devices and their members, with the number of links among some of the case."""
+    return context.case.rows(
+        f"""SELECT p.device AS parent, c.device AS member, count(*) AS n
+FROM (SELECT parent_id, child_id FROM links WHERE kind = 'stacked' ORDER BY parent_id, child_id LIMIT {LINKS_SAMPLE}) AS l
+JOIN block_ops AS p ON p.op_id = l.parent_id JOIN block_ops AS c ON c.op_id = l.child_id
+WHERE p.device IS NOT NULL AND c.device IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"""
     )
-    whole = sum(float(row["n"] or 0) for row in rows)
-    return {str(row["device"]): float(row["n"] or 0) / max(1.0, whole) for row in rows}
+
+
+def _parts(sample: list[Row]) -> dict[str, float]:
+    """Part of all memberships that each device has."""
+    counts: dict[str, float] = {}
+    for row in sample:
+        counts[str(row["member"])] = counts.get(str(row["member"]), 0.0) + float(row["n"] or 0)
+    whole = sum(counts.values())
+    return {device: number / whole for device, number in sorted(counts.items())}
 
 
 def _candidate(
@@ -148,7 +183,7 @@ def _candidate(
                 context.case,
                 "slow stripes by the member that ended last",
                 f"""{sql} SELECT device, count(*) AS slow_stripes, CAST(median(lost_ns) AS BIGINT) AS lost_median_ns, sum(lost_ns) AS lost_ns
-FROM judged_stripes WHERE latency_ns >= {SLOW_RATIO} * typical_ns GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 40""",
+FROM slow_stripes GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 40""",
             )
         ],
         refute=f"Take {worst} out of the array for a while (or exchange it): if as many stripes are slow, another member "
@@ -157,6 +192,7 @@ FROM judged_stripes WHERE latency_ns >= {SLOW_RATIO} * typical_ns GROUP BY 1 ORD
         otherwise=claim,
         explains=none_of(context.slow),
         large=cost >= SHARE_OF_LATENCY_MIN,
+        causes=(("stage", "device"),),
         consequence=True,
     )
 
