@@ -18,10 +18,10 @@ pub enum ImportError {
         source: std::io::Error,
     },
     /// The content is not what was promised.
-    #[error("{path}: {at}: expected {expected}, found {found}; {hint}")]
+    #[error("{}: {at}: expected {expected}, found {found}; {hint}", path.display())]
     Content {
         /// File.
-        path: PathBuf,
+        path: Box<Path>,
         /// "line 17, column latency", "row group 3, column ts".
         at: String,
         /// What was expected there.
@@ -33,14 +33,14 @@ pub enum ImportError {
     },
     /// The case could not be written.
     #[error(transparent)]
-    Case(#[from] case::CaseError),
+    Case(Box<case::CaseError>),
 }
 
 impl ImportError {
     /// An error of the operating system.
     pub fn io(path: &Path, action: &'static str, source: std::io::Error) -> ImportError {
         ImportError::Io {
-            path: path.to_owned(),
+            path: path.into(),
             action,
             source,
         }
@@ -55,11 +55,17 @@ impl ImportError {
         hint: impl Into<String>,
     ) -> ImportError {
         ImportError::Content {
-            path: path.to_owned(),
+            path: path.into(),
             at: at.into(),
             expected: expected.into(),
             found: found.into(),
             hint: hint.into(),
         }
+    }
+}
+
+impl From<case::CaseError> for ImportError {
+    fn from(error: case::CaseError) -> ImportError {
+        ImportError::Case(Box::new(error))
     }
 }

@@ -8,10 +8,13 @@
 //! What is found has the completion's time, CPU and error as the kernel's event says; which interrupt led to it is
 //! not known (`INTERRUPT_UNSEEN`). What is not found stays lost.
 use super::layout::{BlockRecord, Unfinished, VECTOR_UNSEEN};
-use super::tracefs::{Field, Instance, Pages};
-use std::collections::HashMap;
+use super::tracefs::{follow, Field, Instance, Pages};
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Whose threads hide completions.
@@ -24,6 +27,9 @@ const BUFFER_CPU_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 
 /// How often events are fetched while nobody asks for one.
 const FETCH_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often the hiding process is asked for new threads.
+const THREADS_PAUSE: Duration = Duration::from_millis(5);
 
 /// An unfinished request is noticed within about a second: then it is begun anew, or looked at by the recorder.
 const KEPT_NS: u64 = 5_000_000_000;
@@ -86,14 +92,12 @@ impl Layout {
 
 /// The instance, and what it has shown.
 pub struct Hidden {
-    /// Before the instance: the kernel removes no instance that somebody still reads.
+    /// Before the instance, as are the pages: the kernel removes no instance that somebody still uses.
+    _follower: Follower,
     pages: Pages,
-    instance: Instance,
+    _instance: Instance,
     layout: Layout,
     seen: Completions,
-    /// Threads of the hiding process, as last counted.
-    threads: u64,
-    threads_listed: Instant,
     fetched: Instant,
 }
 
@@ -105,29 +109,21 @@ impl Hidden {
         let (least, most) = BUFFER_CPU_BYTES;
         instance.set_buffer_bytes((BUFFER_BYTES / cpus.max(1) as usize).clamp(least, most))?;
         instance.set("trace_clock", "mono")?;
-        instance.follow(&thread_ids()?)?;
+        let follower = Follower::start(instance.followed())?;
         let pages = instance.open_pages()?;
         instance.set("events/block/block_rq_complete/enable", "1")?;
         Ok(Hidden {
-            instance,
-            layout,
+            _follower: follower,
             pages,
+            _instance: instance,
+            layout,
             seen: Completions::default(),
-            threads: threads(),
-            threads_listed: Instant::now(),
             fetched: Instant::now(),
         })
     }
 
-    /// To be called every few milliseconds: follows new threads, keeps the buffers from running over.
+    /// To be called every few milliseconds: keeps the buffers from running over.
     pub fn tend(&mut self) {
-        let now = threads();
-        if now != self.threads || self.threads_listed.elapsed() >= Duration::from_secs(1) {
-            self.threads = now;
-            self.threads_listed = Instant::now();
-            // A thread that ended meanwhile is refused; the next look follows the others.
-            let _ = thread_ids().and_then(|ids| self.instance.follow(&ids));
-        }
         if self.fetched.elapsed() >= FETCH_PAUSE {
             self.fetch();
         }
@@ -157,6 +153,64 @@ impl Hidden {
             self.seen.resolve(unfinished, into);
         }
     }
+}
+
+/// Follows the threads of the hiding process, on a thread of its own: the kernel makes whoever adds one wait, and
+/// the rings would run over meanwhile.
+struct Follower {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Follower {
+    /// Follows all threads there are, and then every new one.
+    fn start(followed: PathBuf) -> io::Result<Follower> {
+        let mut known = BTreeSet::new();
+        follow_new(&followed, &mut known)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stop_seen = stop.clone();
+        let body = move || {
+            let (mut counted, mut listed) = (threads(), Instant::now());
+            while !stop_seen.load(Ordering::Relaxed) {
+                std::thread::sleep(THREADS_PAUSE);
+                let now = threads();
+                if now != counted || listed.elapsed() >= Duration::from_secs(1) {
+                    (counted, listed) = (now, Instant::now());
+                    // A thread that ended meanwhile may be refused; the next look follows the others.
+                    let _ = follow_new(&followed, &mut known);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("whodisk-follow".into())
+            .spawn(body)?;
+        Ok(Follower {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Adds the threads that are not `known` yet, all at once.
+fn follow_new(followed: &Path, known: &mut BTreeSet<String>) -> io::Result<()> {
+    let present = thread_ids()?;
+    known.retain(|thread| present.contains(thread));
+    let new: Vec<String> = present.difference(known).cloned().collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    follow(followed, &new)?;
+    known.extend(new);
+    Ok(())
 }
 
 /// Completions by device and the sector after their last.
@@ -243,10 +297,10 @@ fn threads() -> u64 {
     std::fs::metadata(HIDING_PROCESS).map_or(0, |folder| folder.nlink())
 }
 
-fn thread_ids() -> io::Result<Vec<String>> {
+fn thread_ids() -> io::Result<BTreeSet<String>> {
     let entries = std::fs::read_dir(Path::new(HIDING_PROCESS))?;
-    let names = entries.filter_map(|entry| Some(PathBuf::from(entry.ok()?.file_name())));
-    Ok(names.map(|name| name.display().to_string()).collect())
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Ok(names.collect())
 }
 
 #[cfg(test)]

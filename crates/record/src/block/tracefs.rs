@@ -56,21 +56,9 @@ impl Instance {
         self.set("buffer_size_kb", &(bytes >> 10).to_string())
     }
 
-    /// Adds threads to those in whose time events are logged. A thread that has ended is no error as long as one
-    /// can be followed.
-    pub fn follow(&self, threads: &[String]) -> io::Result<()> {
-        // Opened for appending: truncating it would log every thread's events for a moment.
-        let mut file = OpenOptions::new()
-            .append(true)
-            .open(self.folder.join("set_event_pid"))?;
-        let mut result = Err(io::Error::from(io::ErrorKind::NotFound));
-        for thread in threads {
-            let written = file.write_all(format!("{thread}\n").as_bytes());
-            if result.is_err() {
-                result = written;
-            }
-        }
-        result
+    /// Where threads are added to those in whose time events are logged ([`follow`]).
+    pub fn followed(&self) -> PathBuf {
+        self.folder.join("set_event_pid")
     }
 
     /// How an event's fields lie.
@@ -98,6 +86,15 @@ impl Instance {
         let page = vec![0; PAGE_BYTES_MAX];
         Ok(Pages { files, page })
     }
+}
+
+/// Adds threads to those in whose time events are logged. The kernel waits until nobody uses its old list any more: that
+/// can take a tenth of a second.
+pub fn follow(followed: &Path, threads: &[String]) -> io::Result<()> {
+    // Opened for appending: truncating it would log every thread's events for a moment.
+    let mut file = OpenOptions::new().append(true).open(followed)?;
+    let text = threads.join("\n") + "\n";
+    file.write_all(text.as_bytes())
 }
 
 impl Drop for Instance {
