@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ground_truth import held, interrupts, members, reads, stripes, traits
+from ground_truth import bursts, held, interrupts, members, reads, stripes, traits
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 
 
@@ -541,5 +541,18 @@ TRUTHS: dict[str, Truth] = {
         "throttle", True, held.cpu_limit, status="slow", kind="config", because_of="stage:runqueue"
     ),
     "loose_limit": Truth("throttle", False, held.loose_limit),
+    "periodic_job": Truth(
+        "burst",
+        True,
+        bursts.periodic_job,
+        status="slow",
+        kind="time_pattern",
+        name="rotate-logs",
+        because_of="process:rotate-logs",
+    ),
+    "periodic_nobody": Truth("burst", True, bursts.periodic_nobody, status="slow", kind="time_pattern"),
+    "weak_period": Truth("burst", False, bursts.weak_period),
+    "no_bursts": Truth("burst", False, bursts.no_bursts),
+    "even_writer": Truth("burst", False, bursts.even_writer),
     "busier_device": Truth("over_represented", False, traits.busier_device, status="slow", kind="stage"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from whodisk.detectors.base import Candidate
-from whodisk.findings import Evidence, Finding
+from whodisk.findings import Culprit, Evidence, Finding
 
 
 def merge(accepted: list[tuple[Candidate, Finding]]) -> list[Finding]:
@@ -59,12 +59,16 @@ def _cause_of(
     return max(found, key=lambda other: accepted[other][1].share_of_latency, default=None)
 
 
+def _names(culprit: Culprit) -> list[str]:
+    """Where boundaries were not observed a stage has a merged name."""
+    return culprit.name.split("+") if culprit.kind == "stage" else [culprit.name]
+
+
 def _is_reason(reason: Candidate, finding: Finding) -> bool:
     kind = finding.culprit.kind
-    # Where boundaries were not observed a stage has a merged name.
-    names = finding.culprit.name.split("+") if kind == "stage" else [finding.culprit.name]
-    names.append(finding.culprit.because_of or "")
-    return any((kind, name) in reason.causes for name in names)
+    return any(
+        (kind, name) in reason.causes for name in [*_names(finding.culprit), finding.culprit.because_of]
+    )
 
 
 def _same(candidate: Candidate, other: Candidate) -> bool:
@@ -73,4 +77,5 @@ def _same(candidate: Candidate, other: Candidate) -> bool:
         theirs.kind,
         theirs.name,
     ) or theirs.because_of == f"{mine.kind}:{mine.name}"
-    return candidate.consequence and not other.consequence and same
+    joins = any((theirs.kind, name) in candidate.joins for name in _names(theirs))
+    return candidate.consequence and not other.consequence and (same or joins)

@@ -7,6 +7,7 @@ specific ones come first.
 from __future__ import annotations
 
 from whodisk.detectors import (
+    burst,
     cpu_delay,
     masked_tier,
     over_represented,
@@ -34,6 +35,7 @@ DETECTORS: tuple[Detector, ...] = (
     stage_blame.DETECTOR,
     slow_member.DETECTOR,
     stripe_wait.DETECTOR,
+    burst.DETECTOR,
     saturation.DETECTOR,
     masked_tier.DETECTOR,
     steady_state.DETECTOR,

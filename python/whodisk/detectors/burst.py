@@ -1,0 +1,223 @@
+"""Stalls that come back at a period: checkpoints, jobs, cleaning up inside a drive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, large_enough, none_of
+from whodisk.findings import Culprit, Effect
+from whodisk.stats import SEED, Bools, Floats, bootstrap_sum
+from whodisk.views import STAGES
+
+#: Operations per time bin on average, and the most bins.
+OPERATIONS_PER_BIN = 20
+BINS_MAX = 4096
+BINS_MIN = 64
+#: A bin is part of a burst if its operations take this much longer than usual, ...
+SLOWER = 0.5
+#: ... and so many robust standard deviations of the bins.
+DEVIATIONS = 6.0
+#: Bursts are something else than the rest: they cover at most this part of the time.
+COVERED_MAX = 0.4
+#: Fewer bursts have no period.
+BURSTS_MIN = 5
+#: A program belongs to the bursts if this part of its bytes falls into them.
+INSIDE_MIN = 0.6
+#: Rounds of the test of a period.
+ROUNDS = 1999
+#: A harmonic is as regular as the period itself: the lowest frequency that reaches this part of the best one is meant.
+HARMONIC = 0.95
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """Bursts in time bins."""
+
+    bin_ns: float
+    inside: Bools
+    #: First bin and number of bins of each burst.
+    begin: Floats
+    length: Floats
+    #: Latency beyond usual of each burst, ns.
+    excess_ns: Floats
+    #: Typical latency in bursts over usual.
+    ratio: float
+
+
+def run(context: Context) -> Result:
+    """One candidate if there are bursts with a period."""
+    result = Result()
+    bursts = _bursts(context)
+    if bursts is None or len(bursts.begin) < BURSTS_MIN:
+        return result
+    period_bins, regularity, p_value = period(bursts.begin, bursts.length, len(bursts.inside))
+    if p_value >= 0.01:
+        return result
+    result.candidates.append(_candidate(context, bursts, period_bins * bursts.bin_ns, regularity, p_value))
+    return result
+
+
+def _bins(context: Context) -> int:
+    return int(min(BINS_MAX, context.survey.operations // OPERATIONS_PER_BIN))
+
+
+def _bin_sql(context: Context, bins: int) -> str:
+    survey = context.survey
+    return f"CAST(least({bins - 1}, greatest(0, floor((start_ns - {survey.begin_ns}) * {bins / survey.span_ns!r}))) AS INTEGER)"
+
+
+def _bursts(context: Context) -> Bursts | None:
+    bins, survey = _bins(context), context.survey
+    if bins < BINS_MIN:
+        return None
+    data = context.case.arrays(
+        f"""SELECT {_bin_sql(context, bins)} AS bin, op, sum(latency_ns) AS latency_ns, count(*) AS n
+FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
+    )
+    usual_of = {op: survey.quantile_ns(survey.select(op=op), 0.5) for op in {s.op for s in survey.strata}}
+    place = data["bin"].astype(np.int64)
+    latency = np.bincount(place, data["latency_ns"].astype(np.float64), bins)
+    usual = np.bincount(place, data["n"] * np.array([usual_of.get(str(op), 0.0) for op in data["op"]]), bins)
+    known = usual > 0
+    ratio = np.where(known, latency / np.maximum(usual, 1.0), np.nan)
+    base = float(np.nanmedian(ratio))
+    spread = 1.4826 * float(np.nanmedian(np.abs(ratio - base)))
+    inside = np.nan_to_num(ratio, nan=0.0) > base + max(SLOWER * base, DEVIATIONS * spread)
+    # One quiet bin inside a burst does not end it.
+    joined = inside.copy()
+    joined[1:-1] |= inside[:-2] & inside[2:]
+    if not joined.any() or joined.mean() > COVERED_MAX:
+        return None
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], joined.astype(np.int8), [0]))))
+    begin, end = edges[::2], edges[1::2]
+    excess = np.where(joined & known, np.maximum(0.0, latency - base * usual), 0.0)
+    return Bursts(
+        bin_ns=survey.span_ns / bins,
+        inside=joined,
+        begin=begin.astype(np.float64),
+        length=(end - begin).astype(np.float64),
+        excess_ns=np.add.reduceat(np.concatenate((excess, [0.0])), edges)[::2].astype(np.float64),
+        ratio=float(np.nanmedian(ratio[inside])) / max(base, 1e-9),
+    )
+
+
+def period(begin: Floats, length: Floats, bins: int) -> tuple[float, float, float]:
+    """(period in bins, regularity 0 to 1, p value) of bursts.
+
+    Rayleigh's test, its maximum over all periods from twice the length of a burst to a quarter of the recording. Null
+    model: the same bursts in any order and with any distances, not overlapping (their free time is divided at random).
+    """
+    shortest = max(2.0, 2.0 * float(np.median(length)))
+    frequencies = np.arange(4.0 / bins, 1.0 / shortest, 0.25 / bins)
+    # Many bins and short bursts: more frequencies than anybody can test; bursts have to be that rare anyway.
+    frequencies = frequencies[frequencies <= 2.0 * len(begin) / bins]
+    if not len(frequencies):
+        return 0.0, 0.0, 1.0
+    observed = _regularity(begin[None, :], frequencies)[0]
+    best = float(observed.max())
+    generator = np.random.default_rng(SEED)
+    count, rounds = len(begin), max(199, min(ROUNDS, 20_000_000 // max(1, len(begin) * len(frequencies))))
+    free = max(1.0, bins - float(length.sum()))
+    at_least = 0
+    for _ in range(rounds):
+        cuts = np.sort(generator.uniform(0, free, count))
+        order = generator.permutation(count)
+        drawn = cuts + np.concatenate(([0.0], np.cumsum(length[order])[:-1]))
+        at_least += float(_regularity(drawn[None, :], frequencies)[0].max()) >= best
+    chosen = frequencies[int(np.argmax(observed >= HARMONIC * best))]
+    return 1.0 / float(chosen), best, (1 + at_least) / (1 + rounds)
+
+
+def _regularity(begin: Floats, frequencies: Floats) -> Floats:
+    """Length of the mean direction of the onsets on a circle, per frequency."""
+    angles = 2 * np.pi * begin[:, :, None] * frequencies[None, None, :]
+    return np.asarray(np.hypot(np.cos(angles).mean(axis=1), np.sin(angles).mean(axis=1)), np.float64)
+
+
+def _companion_sql(context: Context, bins: int) -> str:
+    """Bytes at the block layer per time bin of programs that the judged operations do not come from."""
+    return f"""SELECT comm, {_bin_sql(context, bins)} AS bin, sum(size_bytes) AS bytes FROM measured
+WHERE layer = 'block' AND comm IS NOT NULL
+  AND comm NOT IN (SELECT comm FROM measured WHERE layer = 'app' AND comm IS NOT NULL GROUP BY 1)
+GROUP BY 1, 2 ORDER BY 1, 2"""
+
+
+def _companion(context: Context, bursts: Bursts) -> tuple[str, float, float] | None:
+    """(program, part of its bytes inside bursts, bytes) of another program that works when the bursts are."""
+    if context.layer != "app" or "block" not in context.surveys:
+        return None
+    data = context.case.arrays(_companion_sql(context, len(bursts.inside)))
+    wide = bursts.inside.copy()
+    wide[1:] |= bursts.inside[:-1]
+    wide[:-1] |= bursts.inside[1:]
+    best: tuple[str, float, float] | None = None
+    for comm in sorted({str(name) for name in data["comm"]}):
+        mine = data["comm"] == comm
+        size = data["bytes"][mine].astype(np.float64)
+        within = float(size[wide[data["bin"][mine].astype(np.int64)]].sum())
+        total = float(size.sum())
+        if total > 0 and within >= INSIDE_MIN * total and (best is None or total > best[2]):
+            best = (comm, within / total, total)
+    return best
+
+
+def _candidate(
+    context: Context, bursts: Bursts, period_ns: float, regularity: float, p_value: float
+) -> Candidate:
+    total_ns = max(1.0, context.survey.latency_ns)
+    share = float(bursts.excess_ns.sum()) / total_ns
+    low, high = bootstrap_sum(bursts.excess_ns / total_ns)
+    companion = _companion(context, bursts)
+    count = len(bursts.begin)
+    claim = (
+        f"Operations stall again and again, every {words.duration(period_ns)} ({words.things(count, 'burst')}, "
+        f"{words.duration(float(np.median(bursts.length)) * bursts.bin_ns)} each, {words.significant(bursts.ratio)} times the usual "
+        f"latency, regularity {words.significant(regularity, 2)} of 1): {words.percent(share)} of all latency"
+    )
+    if companion:
+        claim += f". {companion[0]} does {words.percent(companion[1])} of its I/O ({words.size(companion[2])}) in these moments"
+    name = companion[0] if companion else f"every {words.duration(period_ns)}"
+    return Candidate(
+        culprit=Culprit("time_pattern", name, f"process:{companion[0]}" if companion else None),
+        claim=claim + ".",
+        baseline="the time between the bursts",
+        effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
+        share_of_excess=min(1.0, share),
+        share_of_latency=share,
+        p_value=p_value,
+        episodes=count,
+        evidence=[evidence(context.case, "the slowest moments", _moments_sql(context))],
+        refute=f"Stop {name} for a few periods: bursts that stay are not its."
+        if companion
+        else "Record for a multiple of the period while whatever runs at it (jobs, checkpoints, timers) is stopped.",
+        remedy=f"Spread {name}'s work (smaller and more frequent checkpoints, io.weight or io.max for its group), or move it to "
+        "another device."
+        if companion
+        else "Look for what has this period: checkpoints, timers, cron, journal commits, cleaning up inside the drive.",
+        otherwise=claim + ".",
+        explains=none_of(context.slow),
+        causes=tuple(("stage", stage) for stage in STAGES) if companion else (),
+        consequence=companion is None,
+        joins=tuple(("stage", stage) for stage in STAGES),
+        large=large_enough(share, 1.0, bursts.ratio, count),
+    )
+
+
+def _moments_sql(context: Context) -> str:
+    bins = _bins(context)
+    return f"""SELECT {_bin_sql(context, bins)} AS bin, min(start_ns) AS begin_ns, count(*) AS operations,
+  CAST(avg(latency_ns) AS BIGINT) AS mean_ns, max(latency_ns) AS max_ns
+FROM measured WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 20"""
+
+
+DETECTOR = Detector(
+    name="burst",
+    needs=("judged.start_ns", "judged.latency_ns"),
+    needs_stages=(),
+    null_model="the same bursts in any order and at any distances: Rayleigh's test, its maximum over all periods",
+    smallest_effect="5 % of all latency; or 1 % in bursts of 10 x the usual latency; at least 5 bursts",
+    run=run,
+)
