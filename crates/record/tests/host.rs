@@ -1,10 +1,11 @@
 //! Waits, interrupts and samples on a real kernel: known events go in, and other accounts of the kernel agree.
 mod common;
+use case::raw::RawRow;
 use case::rows::{IrqRow, IrqTotalRow, SampleRow, SchedRow, SchedState};
 use common::*;
 use record::{Config, ProbeSummary, Recorder};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -29,15 +30,21 @@ fn record(probe: &str, command: Option<&Child>, workload: impl FnOnce()) -> Seen
     let probe = summary.probes.remove(probe);
     let probe = probe.unwrap_or_else(|| panic!("not attached: {:?}", summary.unseen));
     let path = |stream: &str| folder.path().join(stream).join(format!("{stream}.arrows"));
-    let has = |stream: &str| path(stream).is_file();
     Seen {
         probe,
-        waits: has("sched").then(|| read(&path("sched"))).unwrap_or_default(),
-        runs: has("irq").then(|| read(&path("irq"))).unwrap_or_default(),
-        totals: has("irq_total")
-            .then(|| read(&path("irq_total")))
-            .unwrap_or_default(),
-        samples: has("sample").then(|| read(&path("sample"))).unwrap_or_default(),
+        waits: read_if_there(&path("sched")),
+        runs: read_if_there(&path("irq")),
+        totals: read_if_there(&path("irq_total")),
+        samples: read_if_there(&path("sample")),
+    }
+}
+
+/// The rows of a stream; none if its probe was not asked for.
+fn read_if_there<R: RawRow>(path: &Path) -> Vec<R> {
+    if path.is_file() {
+        read(path)
+    } else {
+        Vec::new()
     }
 }
 
