@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ground_truth import bursts, held, interrupts, members, reads, stripes, traits
+from ground_truth import bursts, held, interrupts, members, reads, stripes, traits, troubles
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 
 
@@ -554,5 +554,18 @@ TRUTHS: dict[str, Truth] = {
     "weak_period": Truth("burst", False, bursts.weak_period),
     "no_bursts": Truth("burst", False, bursts.no_bursts),
     "even_writer": Truth("burst", False, bursts.even_writer),
+    "timeouts": Truth(
+        "device_errors",
+        True,
+        troubles.timeouts,
+        status="slow",
+        kind="device",
+        name="nvme0n1",
+        because_of="errors",
+    ),
+    "harmless_errors": Truth("device_errors", False, troubles.harmless_errors, says="has to do with them"),
+    "errors_elsewhere": Truth(
+        "device_errors", False, troubles.errors_elsewhere, status="slow", kind="stage", name="device"
+    ),
     "busier_device": Truth("over_represented", False, traits.busier_device, status="slow", kind="stage"),
 }

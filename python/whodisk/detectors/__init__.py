@@ -9,6 +9,7 @@ from __future__ import annotations
 from whodisk.detectors import (
     burst,
     cpu_delay,
+    device_errors,
     masked_tier,
     over_represented,
     prefetch,
@@ -28,6 +29,7 @@ DETECTORS: tuple[Detector, ...] = (
     uncached_tail.DETECTOR,
     prefetch.DETECTOR,
     shared_vector.DETECTOR,
+    device_errors.DETECTOR,
     throttle.DETECTOR,
     cpu_delay.DETECTOR,
     submitter_gap.DETECTOR,

@@ -1,0 +1,137 @@
+"""Time lost to a device's errors: retries, timeouts, resets."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats as distributions
+
+from whodisk import words
+from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, large_enough, none_of
+from whodisk.findings import Culprit, Effect
+from whodisk.stats import Ints, bootstrap_sum, episodes, overlap
+from whodisk.survey import Survey
+
+#: Kinds of events that tell of trouble in a device or on the way to it.
+KINDS = "'error', 'requeue', 'timeout', 'reset'"
+#: Operations are looked at from this many times the median of their device on.
+SLOW_RATIO = 4.0
+#: An operation is blamed on an event inside it, or so shortly after its end: events are told when they are noticed.
+NOTICED_NS = 1_000_000
+#: The slowest operations that are looked at.
+OPERATIONS_MAX = 300_000
+
+
+def events_sql(device: str | None = None) -> str:
+    """Errors, requeues, timeouts and resets by device."""
+    only = f" AND subject = '{_quoted(device)}'" if device else ""
+    return f"""SELECT subject, kind, count(*) AS events, min(time_ns) AS first_ns, max(time_ns) AS last_ns, any_value(detail) AS detail
+FROM events WHERE kind IN ({KINDS}){only} GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"""
+
+
+def run(context: Context) -> Result:
+    """One candidate per device that had errors; errors that cost nothing are told."""
+    result = Result()
+    counts: dict[str, list[str]] = {}
+    for row in context.case.rows(events_sql()):
+        number = words.things(float(row["events"] or 0), str(row["kind"]))
+        counts.setdefault(str(row["subject"]), []).append(number)
+    survey = context.surveys.get("block") or context.survey
+    for device, told in counts.items():
+        candidate = _candidate(context, survey, device, told)
+        if candidate is not None:
+            result.candidates.append(candidate)
+        else:
+            result.observed.append(
+                f"{device} had {words.listed(told)}; no slow operation of it has to do with them."
+            )
+    return result
+
+
+def _slow_sql(survey: Survey, device: str, typical_ns: float) -> str:
+    return f"""SELECT op_id, start_ns, latency_ns, error FROM measured
+WHERE layer = '{survey.layer}' AND device = '{_quoted(device)}' AND latency_ns >= {SLOW_RATIO * typical_ns!r}
+ORDER BY latency_ns DESC, op_id LIMIT {OPERATIONS_MAX}"""
+
+
+def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -> Candidate | None:
+    strata = survey.select(device=device)
+    if not strata:
+        return None
+    typical_ns = survey.quantile_ns(strata, 0.5)
+    slow = context.case.arrays(_slow_sql(survey, device, typical_ns))
+    times = context.case.arrays(
+        f"SELECT time_ns FROM events WHERE kind IN ({KINDS}) AND subject = '{_quoted(device)}' ORDER BY 1"
+    )["time_ns"].astype(np.int64)
+    begin = slow["start_ns"].astype(np.int64)
+    latency = slow["latency_ns"].astype(np.int64)
+    end: Ints = begin + latency + NOTICED_NS
+    hit = np.searchsorted(times, end, side="right") > np.searchsorted(times, begin, side="left")
+    if not hit.any():
+        return None
+    excess = (latency[hit] - typical_ns).astype(np.float64)
+    numbers = episodes(begin[hit], end[hit])
+    per_episode = np.bincount(numbers, excess).astype(np.float64) / max(1.0, survey.latency_ns)
+    low, high = bootstrap_sum(per_episode)
+    share = min(1.0, float(per_episode.sum()))
+    p_value = _p_value(times, begin, end, survey)
+    claim = (
+        f"{device} had {words.listed(told)}. {words.things(int(hit.sum()), 'operation')} in which one of them fell took "
+        f"{words.duration(float(np.median(latency[hit])))} where {words.duration(typical_ns)} is typical: {words.percent(share)} of all latency."
+    )
+    return Candidate(
+        culprit=Culprit("device", device, "errors"),
+        claim=claim,
+        baseline="operations of the same device without errors",
+        effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
+        share_of_excess=min(1.0, float(excess.sum()) / max(1.0, float((latency - typical_ns).sum()))),
+        share_of_latency=share,
+        p_value=p_value,
+        episodes=len(per_episode),
+        evidence=[
+            evidence(context.case, "errors, requeues, timeouts and resets", events_sql(device)),
+            evidence(
+                context.case,
+                "the slowest operations",
+                _slow_sql(survey, device, typical_ns).replace(str(OPERATIONS_MAX), "10"),
+            ),
+        ],
+        refute="Exchange the cable or slot first, the device after that: errors that stay with the place are not the device's.",
+        remedy=f"Read its log (smartctl -x /dev/{device}, nvme error-log, dmesg), save the data, and replace what is at fault; "
+        f"`whodisk locate {device}` shows where it is.",
+        otherwise=claim,
+        explains=none_of(context.slow),
+        causes=(("stage", "device"), ("device", device)),
+        large=large_enough(
+            share, 1.0, float(np.median(latency[hit])) / max(1.0, typical_ns), len(per_episode)
+        ),
+    )
+
+
+def _p_value(times: Ints, begin: Ints, end: Ints, survey: Survey) -> float:
+    """Probability that errors which come at any time fall into slow operations this often.
+
+    Errors that are closer to each other than a typical slow operation is long count once.
+    """
+    apart = np.diff(times) > float(np.median(end - begin))
+    first = times[np.concatenate(([True], apart))]
+    span = np.array([survey.begin_ns]), np.array([survey.end_ns])
+    covered = float(overlap(*span, begin, end)[0]) / survey.span_ns
+    order = np.argsort(begin)
+    reach = np.maximum.accumulate(end[order])
+    last = np.searchsorted(begin[order], first, side="right") - 1
+    inside = int(((last >= 0) & (reach[np.maximum(last, 0)] >= first)).sum())
+    return float(distributions.binom.sf(inside - 1, len(first), min(1.0, covered))) if inside else 1.0
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
+
+
+DETECTOR = Detector(
+    name="device_errors",
+    needs=("events.kind", "judged.latency_ns"),
+    needs_stages=(),
+    null_model="errors have nothing to do with slow operations: they fall into them as often as slow operations cover the time",
+    smallest_effect="5 % of all latency; or 1 % in at least 3 episodes of 10 x typical",
+    run=run,
+)
