@@ -31,6 +31,32 @@ pub const SCENARIOS: &[(&str, &str)] = &[
         "healthy-nvme",
         include_str!("../../../scenarios/healthy-nvme.toml"),
     ),
+    ("m1-copy-odx", include_str!("../../../scenarios/m1-copy-odx.toml")),
+    ("m1-copy-rw", include_str!("../../../scenarios/m1-copy-rw.toml")),
+    ("m1-copy-ssc", include_str!("../../../scenarios/m1-copy-ssc.toml")),
+    ("m1-evicted", include_str!("../../../scenarios/m1-evicted.toml")),
+    (
+        "m1-odx-fixed",
+        include_str!("../../../scenarios/m1-odx-fixed.toml"),
+    ),
+    (
+        "m1-odx-found",
+        include_str!("../../../scenarios/m1-odx-found.toml"),
+    ),
+    (
+        "m1-ssd-resident",
+        include_str!("../../../scenarios/m1-ssd-resident.toml"),
+    ),
+    (
+        "m2a-block-layer",
+        include_str!("../../../scenarios/m2a-block-layer.toml"),
+    ),
+    ("m2a-fixed", include_str!("../../../scenarios/m2a-fixed.toml")),
+    ("m2b-fixed", include_str!("../../../scenarios/m2b-fixed.toml")),
+    (
+        "m2b-submitter",
+        include_str!("../../../scenarios/m2b-submitter.toml"),
+    ),
     (
         "network-loss",
         include_str!("../../../scenarios/network-loss.toml"),

@@ -1,4 +1,5 @@
 //! Faults as inputs: each changes the plan of a stack before it is built, and names the culprit that follows.
+use crate::components::drive::QueueStall;
 use crate::components::host::{Pressure, Stall};
 use crate::components::interrupts::ForeignHandler;
 use crate::components::load::Pattern;
@@ -41,6 +42,8 @@ pub struct Plan {
     pub slow: Vec<(usize, Slow)>,
     /// Per drive; None = all of them at the same moments.
     pub pauses: Vec<(usize, Pauses)>,
+    /// Per drive: queues that the host does not run for a while.
+    pub queue_stalls: Vec<(usize, QueueStall)>,
     /// Handlers that are no drive's.
     pub handlers: Vec<ForeignHandler>,
     /// Stops of workers.
@@ -76,7 +79,7 @@ const LENGTH: Key = key(
 const DRIVE: Key = key("drive", Kind::Count(0, 1023), "0", "Number of the drive.");
 
 /// Every kind of fault.
-pub static KINDS: [FaultKind; 16] = [
+pub static KINDS: [FaultKind; 19] = [
     FaultKind {
         name: "slow_member",
         about: "One drive is slower than its peers: always, in its tail, or now and then.",
@@ -139,6 +142,12 @@ pub static KINDS: [FaultKind; 16] = [
                 Kind::Count(1, 256),
                 "256",
                 "How many of the drive's vectors it shares.",
+            ),
+            key(
+                "one_at_a_time",
+                Kind::Flag,
+                "false",
+                "Whether its device answers one call at a time: calls on several CPUs wait for each other.",
             ),
         ],
         apply: slow_handler,
@@ -226,6 +235,30 @@ pub static KINDS: [FaultKind; 16] = [
         apply: prefetch_misfit,
     },
     FaultKind {
+        name: "oversized_transaction",
+        about: "The internal read of an offloaded copy is sized by the largest transaction, not by the target.",
+        keys: &[key(
+            "size",
+            Kind::Size(4096, 1 << 30),
+            "8448KiB",
+            "What the largest transaction comes to.",
+        )],
+        apply: oversized_transaction,
+    },
+    FaultKind {
+        name: "queue_stall",
+        about: "The host does not run a CPU's hardware queue of a drive for a while: its requests are not issued.",
+        keys: &[
+            DRIVE,
+            ONSET,
+            LENGTH,
+            key("cpu", Kind::Count(0, 65535), "65535", "Whose queue; 65535 = that of each CPU in turn."),
+            key("period", Kind::Time(1000, DAY_NS), "1s", "Distance of the stalls."),
+            key("stall", Kind::Time(1, 3_600_000_000_000), "113ms", "Length of each."),
+        ],
+        apply: queue_stall,
+    },
+    FaultKind {
         name: "fragmentation",
         about: "Files lie in many small pieces on the volume.",
         keys: &[key(
@@ -235,6 +268,17 @@ pub static KINDS: [FaultKind; 16] = [
             "Size of a piece.",
         )],
         apply: fragmentation,
+    },
+    FaultKind {
+        name: "aged_layout",
+        about: "A copy-on-write array has been overwritten for long: what lay together lies apart.",
+        keys: &[key(
+            "overwritten",
+            Kind::Number(0.0, 20.0),
+            "0.5",
+            "Random overwrites of the files, as a multiple of their size.",
+        )],
+        apply: aged_layout,
     },
     FaultKind {
         name: "fill_level",
@@ -402,6 +446,7 @@ impl Plan {
             scenario: scenario.clone(),
             slow: Vec::new(),
             pauses: Vec::new(),
+            queue_stalls: Vec::new(),
             handlers: Vec::new(),
             stalls: Vec::new(),
             pressure: Vec::new(),
@@ -515,6 +560,7 @@ fn slow_handler(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError>
         name: section.text("handler").into(),
         vectors,
         cost_ns: section.whole("cost"),
+        one_at_a_time: section.flag("one_at_a_time"),
         rate_per_s: section.real("rate"),
         from_ns,
         to_ns,
@@ -587,14 +633,65 @@ fn prefetch_misfit(section: &Section, plan: &mut Plan) -> Result<Culprit, LabErr
     Ok(culprit("request_shape", "prefetch"))
 }
 
+fn oversized_transaction(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
+    plan.need(section, "protocol")?;
+    let file = plan.scenario.file.clone();
+    let bytes = section.whole("size");
+    let protocol = plan.scenario.section_mut("protocol");
+    protocol.set(
+        &file,
+        "max_transaction",
+        &toml::Value::String(format!("{bytes}B")),
+    )?;
+    protocol.set(&file, "internal_read", &toml::Value::String("max".into()))?;
+    Ok(culprit("request_shape", &format!("read of {bytes} bytes")))
+}
+
+fn queue_stall(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
+    let drive = plan.drive(section)?;
+    let (from_ns, to_ns) = span(section);
+    let stall = QueueStall {
+        cpu: (section.whole("cpu") != 65535).then_some(section.whole("cpu") as u16),
+        cpus: plan.scenario.section("host").whole("cpus") as u16,
+        from_ns,
+        to_ns,
+        every_ns: section.whole("period"),
+        length_ns: section.whole("stall"),
+    };
+    plan.queue_stalls.push((drive, stall));
+    Ok(culprit("stage", "queue"))
+}
+
 fn fragmentation(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
     let file = plan.scenario.file.clone();
     let piece = toml::Value::String(format!("{}B", section.whole("piece")));
+    if plan.scenario.has("array") {
+        plan.scenario
+            .section_mut("array")
+            .set(&file, "guest_piece", &piece)?;
+        return Ok(culprit("layout", "fragmentation"));
+    }
     plan.scenario.section_mut("server").set(&file, "piece", &piece)?;
     Ok(culprit("layout", "fragmentation"))
 }
 
+fn aged_layout(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
+    plan.need(section, "array")?;
+    let file = plan.scenario.file.clone();
+    let times = toml::Value::Float(section.real("overwritten"));
+    plan.scenario
+        .section_mut("array")
+        .set(&file, "overwritten", &times)?;
+    Ok(culprit("layout", "aged layout"))
+}
+
 fn fill_level(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
+    if plan.scenario.has("array") {
+        let file = plan.scenario.file.clone();
+        let full = toml::Value::String(format!("{}%", section.real("full") * 100.0));
+        plan.scenario.section_mut("array").set(&file, "full", &full)?;
+        return Ok(culprit("layout", "fill level"));
+    }
     // New data go into holes: their size falls as the volume fills (half full: 1 MiB, 95 %: 64 KiB, 99 %: 16 KiB).
     let free = (1.0 - section.real("full")).max(0.001);
     let piece = ((free * 1.25 * (1 << 20) as f64) as u64 / 4096).clamp(1, 256) * 4096;

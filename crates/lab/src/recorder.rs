@@ -1,4 +1,5 @@
 //! From requests to rows. Without a case it only tallies the workload's operations.
+use crate::components::host::Turn;
 use crate::components::interrupts::HandlerRun;
 use crate::components::pages::CachePiece;
 use crate::models::prefetch::Account;
@@ -6,6 +7,7 @@ use crate::request::{Level, Request};
 use crate::tally::Tally;
 use crate::writer::CaseSink;
 use case::schema::{EventRow, GapRow, Layer, LinkKind};
+use std::collections::BTreeMap;
 
 /// Where rows go.
 pub struct Recorder {
@@ -15,6 +17,8 @@ pub struct Recorder {
     pub sink: Option<Box<CaseSink>>,
     /// Whether the workload's operations are also what the server sees (no protocol between).
     pub local: bool,
+    /// What components know at the end, for the outcome: name with unit, value.
+    pub facts: BTreeMap<String, f64>,
     slots: [u64; 3],
     volume_rows: u64,
 }
@@ -35,6 +39,7 @@ impl Recorder {
             tally,
             sink,
             local,
+            facts: BTreeMap::new(),
             slots: [0; 3],
             volume_rows: 0,
         }
@@ -141,6 +146,13 @@ impl Recorder {
         }
     }
 
+    /// A worker's thread did not run although it had something to do.
+    pub fn wait(&mut self, worker: usize, cpu: usize, start_ns: u64, turn: &Turn) {
+        if let Some(sink) = &mut self.sink {
+            sink.wait(worker, cpu, start_ns, turn);
+        }
+    }
+
     /// A sampled value of a component.
     pub fn series(&mut self, now_ns: u64, subject: &str, metric: &'static str, value: f64) {
         if let Some(sink) = &mut self.sink {
@@ -165,6 +177,15 @@ impl Recorder {
 
     /// What the prefetcher did for a file in a window of time.
     pub fn prefetch_window(&mut self, file: u16, start_ns: u64, duration_ns: u64, window: &Account) {
+        let parts = [
+            ("prefetch_issued_bytes", window.issued_bytes),
+            ("prefetch_used_bytes", window.used_bytes),
+            ("prefetch_wasted_bytes", window.wasted_bytes),
+            ("prefetch_missed_bytes", window.missed_bytes),
+        ];
+        for (name, bytes) in parts {
+            *self.facts.entry(name.into()).or_default() += bytes as f64;
+        }
         if let Some(sink) = &mut self.sink {
             sink.prefetch_window(file, start_ns, duration_ns, window);
         }

@@ -41,6 +41,8 @@ pub struct Outcome {
     pub duration_ns: u64,
     /// Events handled.
     pub events: u64,
+    /// What the parts of the stack know at the end: name with unit, value.
+    pub facts: std::collections::BTreeMap<String, f64>,
 }
 
 /// One fault and what it does.
@@ -120,7 +122,10 @@ fn run_once(scenario: &Scenario, with: &[usize], case: Option<CaseRequest>) -> R
     let mut sim = build(&plan, &layout, recorder)?;
     sim.run(end_ns, |core| core.workload_over);
     let mut core = sim.finish();
-    let outcome = Outcome::new(&core.recorder.tally, core.now_ns(), core.events());
+    let outcome = Outcome {
+        facts: core.recorder.facts.clone(),
+        ..Outcome::new(&core.recorder.tally, core.now_ns(), core.events())
+    };
     if let (Some(sink), Some(case)) = (core.recorder.sink.take(), case) {
         let truth = serde_json::to_vec_pretty(case.truth).expect("our own types have a JSON form");
         sink.seal(About {
@@ -171,6 +176,7 @@ impl Outcome {
             max_ns: tally.latency_max_ns,
             duration_ns,
             events,
+            facts: Default::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Scenario files: a workload, a stack and faults in TOML, checked key by key. Reference: `docs/lab.md`.
 use crate::components::{
-    drive, fitted_drive, host, interrupts, load, network, pages, protocol, server, simple_drive, volume,
-    writeback,
+    array, drive, fitted_drive, host, interrupts, load, network, pages, protocol, server, simple_drive,
+    volume, writeback,
 };
 use crate::error::LabError;
 use crate::faults::{self, Fault};
@@ -44,6 +44,11 @@ pub static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| {
             &protocol::KEYS,
         ),
         schema("server", "The file server or local file system.", &server::KEYS),
+        schema(
+            "array",
+            "A copy-on-write array with a guest file system on it, instead of a plain server.",
+            &array::KEYS,
+        ),
         schema(
             "cache",
             "RAM cache; used by workloads with io = \"buffered\".",

@@ -1,5 +1,6 @@
 //! Builds the stack of a plan: which parts there are, how they are connected, what they are called.
 use crate::component::{CacheModel, Component, ComponentId, DriveModel};
+use crate::components::array::{self, Array};
 use crate::components::clients::Clients;
 use crate::components::drive::Drive;
 use crate::components::fitted_drive::FittedDrive;
@@ -20,7 +21,9 @@ use crate::components::writeback::{Limits, Writeback};
 use crate::error::LabError;
 use crate::faults::Plan;
 use crate::keys::Section;
+use crate::models::allocator::{Allocator, AllocatorParameters, FileId, BLOCK_BYTES};
 use crate::models::cache::{Cache, PolicyKind};
+use crate::models::guest_fs::GuestFile;
 use crate::models::hdd::{Hdd, HddParameters};
 use crate::models::prefetch::Prefetcher;
 use crate::models::ssd::{Ssd, SsdParameters};
@@ -30,6 +33,7 @@ use crate::request::Level;
 use crate::sim::{stream, Sim};
 use crate::writer::{Cast, Thread};
 use case::meta::{DeviceMeta, SystemMeta};
+use workload::rng::Rng;
 use workload::spec::Targets;
 use workload::units;
 
@@ -222,7 +226,10 @@ pub fn build(plan: &Plan, layout: &Layout, recorder: Recorder) -> Result<Sim, La
     let drives = builder.drives(interrupts)?;
     let volume = builder.volume(&drives)?;
     let below = builder.throttle(volume);
-    let server = builder.server(below, interrupts);
+    let server = match plan.scenario.has("array") {
+        true => builder.array(below)?,
+        false => builder.server(below),
+    };
     let top = builder.protocol(server);
     builder.loads(volume, &drives);
     builder.clients(top);
@@ -314,10 +321,10 @@ impl Builder<'_> {
             let rng = stream(self.seed, &format!("{name} slowness"));
             let slowness = Slowness::new(slow.collect(), pauses.collect(), rng);
             let tags = device.whole("tags") as usize;
-            ids.push(
-                self.sim
-                    .add(Box::new(Drive::new(name, model, slowness, tags, interrupts))),
-            );
+            let stalls = self.plan.queue_stalls.iter().filter(|(at, _)| own(at));
+            let drive = Drive::new(name, model, slowness, tags, interrupts)
+                .with_stalls(stalls.map(|(_, stall)| *stall).collect());
+            ids.push(self.sim.add(Box::new(drive)));
         }
         Ok(ids)
     }
@@ -356,12 +363,106 @@ impl Builder<'_> {
         }
     }
 
-    fn server(&mut self, below: Below, _interrupts: Option<ComponentId>) -> ComponentId {
+    fn array(&mut self, below: Below) -> Result<ComponentId, LabError> {
+        let section = self.section("array").clone();
+        let contents = self.array_contents(&section)?;
+        let rules = array::Rules {
+            half_blocks: (section.whole("nvram") / 2 / BLOCK_BYTES) as usize,
+            interval_ns: section.whole("interval"),
+            depth: section.whole("depth") as usize,
+            cluster_blocks: (section.whole("cluster") / BLOCK_BYTES) as u32,
+            memory_ns: section.whole("write"),
+            max_io_bytes: self.section("server").whole("max_io") as u32,
+        };
+        let blocks = self.section("cache").whole("size") / BLOCK_BYTES;
+        let cache = policy(PolicyKind::Lru, blocks as usize);
+        let id = self
+            .sim
+            .add(Box::new(Array::new(below, rules, contents, Box::new(cache))));
+        self.sim.wake(id, 0);
+        Ok(id)
+    }
+
+    /// The array as it is at the beginning: files written, other data around them, aged, reallocated.
+    fn array_contents(&mut self, section: &Section) -> Result<array::Contents, LabError> {
+        let file = self.plan.scenario.file.clone();
+        let refused = |error: ParameterError| {
+            let key = format!("array.{}", error.key);
+            LabError::key(&file, key, error.expected, error.found, "correct it")
+        };
+        let mut rng = stream(self.seed, "array");
+        let files_bytes: u64 = self.layout.sizes_bytes.iter().sum();
+        // Twice the files: what else there is fills the other half.
+        let blocks = 2 * files_bytes.div_ceil(BLOCK_BYTES) + 1024;
+        let room = (self.layout.volume_bytes - FIRST_BYTE) / BLOCK_BYTES;
+        if blocks > room.min(1 << 31) {
+            let expected = format!(
+                "at most {} in all",
+                units::format_size(room.min(1 << 31) * BLOCK_BYTES / 2)
+            );
+            let found = units::format_size(files_bytes);
+            return Err(LabError::key(
+                &file,
+                "workload.file_size",
+                expected,
+                found,
+                "lower it, or raise device.size",
+            ));
+        }
+        let mut parameters = AllocatorParameters::with_blocks(blocks as u32);
+        parameters.score_threshold = section.real("threshold");
+        let mut allocator = Allocator::new(parameters).map_err(refused)?;
+        let other = section.real("full") - files_bytes as f64 / (blocks * BLOCK_BYTES) as f64;
+        let spare = blocks as f64 * (1.0 - section.real("full"));
+        let nvram_blocks = (section.whole("nvram") / BLOCK_BYTES) as f64;
+        if other < 0.0 || spare < nvram_blocks {
+            let most = 1.0 - nvram_blocks / blocks as f64;
+            let expected = format!(
+                "50% to {:.1}%: the files are half of the array, and a checkpoint needs room",
+                most * 100.0
+            );
+            let found = format!("{:.1}%", section.real("full") * 100.0);
+            return Err(LabError::key(&file, "array.full", expected, found, "correct it"));
+        }
+        let hole_blocks = (section.whole("holes") / BLOCK_BYTES).max(1) as u32;
+        allocator
+            .occupy(other.min(0.99), hole_blocks, &mut rng)
+            .map_err(refused)?;
+        let mut files = Vec::new();
+        for size in &self.layout.sizes_bytes {
+            let disk_bytes = (*size as f64 * section.real("guest_disk")) as u64;
+            let guest = match section.whole("guest_piece") {
+                0 => GuestFile::contiguous(0, *size),
+                piece => GuestFile::fragmented(*size, piece, disk_bytes, &mut rng).map_err(refused)?,
+            };
+            let disk = allocator.create(disk_bytes.div_ceil(BLOCK_BYTES) as u32);
+            files.push((guest, disk));
+        }
+        let mut age = Ageing {
+            allocator,
+            files,
+            step_blocks: nvram_blocks as u32 / 2,
+        };
+        age.write_all();
+        age.overwrite(section.real("overwritten"), &mut rng);
+        if section.flag("reallocated") {
+            age.reallocate();
+            age.overwrite(section.real("used_after"), &mut rng);
+        }
+        Ok(array::Contents {
+            allocator: age.allocator,
+            files: age.files,
+            first_byte: FIRST_BYTE,
+        })
+    }
+
+    fn server(&mut self, below: Below) -> ComponentId {
         let section = self.section("server").clone();
         let costs = server::Costs {
             syscall_ns: self.section("host").whole("syscall"),
             request_ns: section.whole("request"),
             per_mib_ns: section.whole("per_mib"),
+            write_per_mib_ns: section.whole("write_per_mib"),
             max_io_bytes: section.whole("max_io") as u32,
         };
         let mut sizes = self.layout.sizes_bytes.clone();
@@ -509,6 +610,65 @@ impl Builder<'_> {
         let clients: Box<dyn Component> = Box::new(Clients::new(spec, &self.layout.sizes_bytes, top, host));
         let id = self.sim.add(clients);
         self.sim.wake(id, 0);
+    }
+}
+
+/// The past of an array.
+struct Ageing {
+    allocator: Allocator,
+    files: Vec<(GuestFile, FileId)>,
+    /// Blocks of a checkpoint.
+    step_blocks: u32,
+}
+
+impl Ageing {
+    /// A checkpoint; there is room for it, as the caller of [`Ageing`] has made sure.
+    fn checkpoint(&mut self) {
+        let done = self.allocator.checkpoint();
+        assert!(done.is_ok(), "an array with room for a checkpoint: {done:?}");
+    }
+
+    fn write(&mut self, file: usize, offset_bytes: u64, size_bytes: u64) {
+        let (guest, disk) = &self.files[file];
+        for placed in guest.map(offset_bytes, size_bytes) {
+            let first = placed.disk_offset_bytes / BLOCK_BYTES;
+            let end = (placed.disk_offset_bytes + placed.size_bytes).div_ceil(BLOCK_BYTES);
+            self.allocator.write(*disk, first as u32, (end - first) as u32);
+        }
+        if self.allocator.dirty_blocks() >= self.step_blocks as usize {
+            self.checkpoint();
+        }
+    }
+
+    /// Every file from its begin to its end.
+    fn write_all(&mut self) {
+        for file in 0..self.files.len() {
+            let size = self.files[file].0.size_bytes();
+            for at in (0..size).step_by(1 << 20) {
+                self.write(file, at, (size - at).min(1 << 20));
+            }
+        }
+        self.checkpoint();
+    }
+
+    /// Random blocks, `times` as many as the files have.
+    fn overwrite(&mut self, times: f64, rng: &mut Rng) {
+        for file in 0..self.files.len() {
+            let blocks = self.files[file].0.size_bytes() / BLOCK_BYTES;
+            for _ in 0..(blocks as f64 * times) as u64 {
+                self.write(file, rng.below(blocks) * BLOCK_BYTES, BLOCK_BYTES);
+            }
+        }
+        self.checkpoint();
+    }
+
+    fn reallocate(&mut self) {
+        for (_, disk) in &self.files {
+            let mut window = Some(0);
+            while let Some(next) = window {
+                window = self.allocator.reallocate(*disk, next, 1024).next_window;
+            }
+        }
     }
 }
 

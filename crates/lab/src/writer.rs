@@ -3,6 +3,7 @@
 //! Memory: the rows of requests that began after the oldest unfinished one of their level (about 600 bytes each), and
 //! one batch per table. Bytes depend on scenario, settings and seed only: virtual time starts at a fixed date, and
 //! neither the path of the case nor the number of threads is written into it.
+use crate::components::host::Turn;
 use crate::components::interrupts::{HandlerRun, FIRST_VECTOR};
 use crate::components::pages::CachePiece;
 use crate::models::prefetch::Account;
@@ -11,7 +12,7 @@ use crate::request::{Level, Request};
 use case::meta::{CaseMeta, LayerMeta, Phase, SystemMeta, Unseen};
 use case::schema::{
     flags, CacheRow, EventRow, GapRow, IrqKind, IrqRow, Layer, LinkKind, LinkRow, NameId, OpRow, PrefetchRow,
-    SeriesRow, Stage, SubjectKind,
+    SeriesRow, Stage, SubjectKind, WaitRow, WaitState,
 };
 use case::sealed::{Names, SealWriter};
 use case::CaseError;
@@ -48,7 +49,14 @@ pub struct Cast {
     pub threads: Vec<Thread>,
 }
 
+/// What stops threads in the lab, and who else wants their CPUs.
+const STOP_CAUSE: &str = "SIGSTOP";
+const OTHER_COMM: &str = "other-work";
+const OTHER_PID: i32 = 4001;
+
 struct NamedThread {
+    /// Up to here its waits are written.
+    waited_to_ns: u64,
     pid: i32,
     tid: i32,
     comm: NameId,
@@ -86,6 +94,7 @@ impl CaseSink {
         let devices = cast.devices.iter().map(|name| names.id(name)).collect();
         let files = cast.files.iter().map(|name| names.id(name)).collect();
         let threads = cast.threads.iter().map(|thread| NamedThread {
+            waited_to_ns: 0,
             pid: thread.pid,
             tid: thread.tid,
             comm: names.id(&thread.comm),
@@ -282,6 +291,52 @@ impl CaseSink {
         row.comm = thread.map(|thread| thread.comm);
         let result = self.writer.gap(&row, &self.names);
         keep_first(&mut self.error, result);
+    }
+
+    /// What a worker's thread did instead of running; one row however many operations it held up.
+    pub(crate) fn wait(&mut self, worker: usize, cpu: usize, start_ns: u64, turn: &Turn) {
+        let state = match turn.state {
+            "stopped" => WaitState::Stopped,
+            "runnable" => WaitState::Runnable,
+            _ => return,
+        };
+        let Some(thread) = self.threads.get_mut(worker) else {
+            return;
+        };
+        let start_ns = start_ns.max(thread.waited_to_ns);
+        if turn.running_ns <= start_ns {
+            return;
+        }
+        thread.waited_to_ns = turn.running_ns;
+        let (tid, pid, comm) = (thread.tid, thread.pid, thread.comm);
+        let (cause, cause_pid) = match state {
+            WaitState::Stopped => (STOP_CAUSE, None),
+            _ => (OTHER_COMM, Some(OTHER_PID)),
+        };
+        let row = WaitRow {
+            tid,
+            pid: Some(pid),
+            comm: Some(comm),
+            cpu: Some(cpu as i32),
+            start_ns: start_ns as i64,
+            duration_ns: (turn.running_ns - start_ns) as i64,
+            state,
+            cause: Some(self.names.id(cause)),
+            cause_pid,
+        };
+        let result = self.writer.row(&row, &self.names);
+        keep_first(&mut self.error, result);
+        if state == WaitState::Stopped {
+            let subject = format!("thread {tid}");
+            for (time_ns, kind) in [(start_ns, "stopped"), (turn.running_ns, "continued")] {
+                self.event(EventRow {
+                    time_ns: time_ns as i64,
+                    kind: kind.into(),
+                    subject: subject.clone(),
+                    detail: format!("the thread was {kind} by {cause}"),
+                });
+            }
+        }
     }
 
     pub(crate) fn handler_run(&mut self, run: HandlerRun) {

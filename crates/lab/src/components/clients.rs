@@ -29,6 +29,8 @@ struct Worker {
     pump_set_ns: u64,
     /// Since when nothing was in flight below; None while something is.
     silent_since_ns: Option<u64>,
+    /// What its thread did when the last completion came.
+    silent_state: &'static str,
     below: u32,
 }
 
@@ -59,6 +61,7 @@ impl Clients {
             thread: Thread::default(),
             pump_set_ns: u64::MAX,
             silent_since_ns: None,
+            silent_state: "running",
             below: 0,
         };
         Clients {
@@ -117,6 +120,7 @@ impl Clients {
         let now_ns = core.now_ns();
         let worker = &mut self.workers[w];
         let turn = self.host.submit_turn(w, &mut worker.thread, now_ns);
+        core.recorder.wait(w, self.host.cpu_of(w), turn.wanted_ns, &turn);
         let mut request = Request::new(
             Level::App,
             access.op,
@@ -154,7 +158,10 @@ impl Clients {
                     comm: None,
                     start_ns: meant_ns as i64,
                     duration_ns: duration_ns as i64,
-                    state: turn.state.into(),
+                    state: match turn.state {
+                        "running" => worker.silent_state.into(),
+                        other => other.into(),
+                    },
                     meant_busy: true,
                 });
             }
@@ -179,6 +186,8 @@ impl Clients {
             worker.silent_since_ns = Some(now_ns);
         }
         let turn = self.host.take_turn(w, &mut worker.thread, now_ns);
+        core.recorder.wait(w, self.host.cpu_of(w), turn.wanted_ns, &turn);
+        worker.silent_state = turn.state;
         let late = if turn.stage == Stage::Runqueue {
             Stage::Runqueue
         } else {

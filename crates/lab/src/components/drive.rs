@@ -59,6 +59,39 @@ pub const KEYS: [Key; 9] = [
 
 const DONE: u16 = 1;
 const FREE: u16 = 2;
+const RUN_QUEUE: u16 = 3;
+
+/// The host does not run one CPU's hardware queue now and then: a kworker that should do it does not get a CPU, or it
+/// waits for a lock. What is submitted there meanwhile is issued afterwards.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueueStall {
+    /// Whose queue; None = that of each CPU in turn.
+    pub cpu: Option<u16>,
+    /// CPUs of the host.
+    pub cpus: u16,
+    /// First begin.
+    pub from_ns: u64,
+    /// No begin after this.
+    pub to_ns: u64,
+    /// Distance of begins.
+    pub every_ns: u64,
+    /// Length.
+    pub length_ns: u64,
+}
+
+impl QueueStall {
+    /// End of the stall that holds what this CPU submits now.
+    fn end_ns(&self, cpu: u16, now_ns: u64) -> Option<u64> {
+        let count = now_ns.checked_sub(self.from_ns)? / self.every_ns;
+        let turn = (count % u64::from(self.cpus)) as u16;
+        if cpu != self.cpu.unwrap_or(turn) {
+            return None;
+        }
+        let begin_ns = self.from_ns + count * self.every_ns;
+        let end_ns = begin_ns + self.length_ns;
+        (begin_ns < self.to_ns && now_ns < end_ns).then_some(end_ns)
+    }
+}
 
 /// A drive.
 pub struct Drive {
@@ -67,6 +100,9 @@ pub struct Drive {
     slowness: Slowness,
     /// Interrupts, or None: the request is complete when the drive is done.
     above: Option<ComponentId>,
+    /// Queues that are not run for a while, and what is held in them.
+    stalls: Vec<QueueStall>,
+    held: usize,
     /// Waiting for a slot.
     queue: VecDeque<Handle>,
     /// Inside the drive, not yet begun.
@@ -98,6 +134,8 @@ impl Drive {
             model,
             slowness,
             above,
+            stalls: Vec::new(),
+            held: 0,
             queue: VecDeque::new(),
             waiting: Vec::new(),
             waiting_handles: Vec::new(),
@@ -110,6 +148,32 @@ impl Drive {
             bytes: 0,
             last: (0, 0, 0),
         }
+    }
+
+    /// The same drive behind a host that stalls its queues.
+    pub fn with_stalls(mut self, stalls: Vec<QueueStall>) -> Drive {
+        self.stalls = stalls;
+        self
+    }
+
+    /// Holds a request back while its queue is not run; whether it did.
+    fn hold(&mut self, handle: Handle, core: &mut Core) -> bool {
+        let (cpu, now_ns) = (core.get(handle).cpu, core.now_ns());
+        let ends = self.stalls.iter().filter_map(|stall| stall.end_ns(cpu, now_ns));
+        let Some(end_ns) = ends.max() else { return false };
+        self.held += 1;
+        core.timer(end_ns, RUN_QUEUE, handle);
+        true
+    }
+
+    /// Issues a request, or queues it where there is no free slot; whether it was issued.
+    fn admit(&mut self, handle: Handle, core: &mut Core) -> bool {
+        if self.inside >= self.slots {
+            self.queue.push_back(handle);
+            return false;
+        }
+        self.issue(handle, core);
+        true
     }
 
     fn issue(&mut self, handle: Handle, core: &mut Core) {
@@ -210,10 +274,13 @@ impl Component for Drive {
         match message {
             Message::Submit(handle) => {
                 core.get_mut(handle).depth = (self.depth() + 1) as u32;
-                if self.inside < self.slots {
-                    self.issue(handle, core);
-                } else {
-                    self.queue.push_back(handle);
+                if self.hold(handle, core) || !self.admit(handle, core) {
+                    return;
+                }
+            }
+            Message::Timer { what: RUN_QUEUE, arg } => {
+                self.held -= 1;
+                if !self.admit(arg, core) {
                     return;
                 }
             }
@@ -225,7 +292,7 @@ impl Component for Drive {
     }
 
     fn depth(&self) -> usize {
-        self.queue.len() + self.inside
+        self.held + self.queue.len() + self.inside
     }
 
     fn sample(&mut self, now_ns: u64, put: &mut dyn FnMut(&'static str, f64)) {

@@ -80,6 +80,8 @@ pub struct Thread {
 pub struct Turn {
     /// What the time before `running_ns` is.
     pub stage: Stage,
+    /// It could have run from here on.
+    pub wanted_ns: u64,
     /// The thread runs.
     pub running_ns: u64,
     /// It is through.
@@ -147,7 +149,8 @@ impl Host {
     #[inline]
     fn turn(&mut self, worker: usize, thread: &mut Thread, now_ns: u64, cost_ns: u64) -> Turn {
         let idle = thread.free_ns <= now_ns;
-        let mut running_ns = thread.free_ns.max(now_ns);
+        let wanted_ns = thread.free_ns.max(now_ns);
+        let mut running_ns = wanted_ns;
         let (mut stage, mut state) = (Stage::App, "running");
         if !self.stalls.is_empty() {
             let until_ns = self.stalled_until(worker, running_ns);
@@ -167,6 +170,7 @@ impl Host {
         thread.free_ns = running_ns + cost_ns;
         Turn {
             stage,
+            wanted_ns,
             running_ns,
             ready_ns: thread.free_ns,
             state,

@@ -65,6 +65,8 @@ pub struct ForeignHandler {
     pub vectors: Vec<usize>,
     /// Per call.
     pub cost_ns: u64,
+    /// Whether its device answers one call at a time, so that calls on several CPUs wait for each other.
+    pub one_at_a_time: bool,
     /// Interrupts of its own per second; 0 = it only runs along.
     pub rate_per_s: f64,
     /// First moment.
@@ -130,8 +132,12 @@ pub struct Interrupts {
     of_drive: Vec<Vec<usize>>,
     drive_names: Vec<String>,
     foreign: Vec<ForeignHandler>,
+    /// Per foreign handler: when its device has answered all calls so far.
+    answered_ns: Vec<u64>,
     /// Per CPU and drive: time in that drive's handlers.
     own_ns: Vec<Vec<u64>>,
+    /// Per drive: completed requests and the sum of their latencies.
+    latency_of: Vec<(u64, u64)>,
     handler_ns: u64,
     completion_ns: u64,
     idle_handler_ns: u64,
@@ -196,8 +202,10 @@ impl Interrupts {
             cpus: (0..cpus).map(|_| Cpu::default()).collect(),
             of_drive,
             drive_names,
+            answered_ns: vec![0; foreign.len()],
             foreign,
             own_ns: vec![vec![0; drives]; cpus],
+            latency_of: vec![(0, 0); drives],
             handler_ns: costs.handler_ns,
             completion_ns: costs.completion_ns,
             idle_handler_ns: costs.idle_handler_ns,
@@ -282,14 +290,24 @@ impl Interrupts {
         let cost_ns = match self.vectors[run.vector].owners[run.step] {
             Owner::Foreign(n) => {
                 let handler = &self.foreign[n as usize];
-                let active = (handler.from_ns..handler.to_ns).contains(&core.now_ns());
-                if active {
-                    handler.cost_ns
-                } else {
-                    0
+                let now_ns = core.now_ns();
+                match (handler.from_ns..handler.to_ns).contains(&now_ns) {
+                    false => 0,
+                    true if handler.one_at_a_time => {
+                        // Reads of registers are not posted: the CPU stands still until the device has answered.
+                        let answered_ns = &mut self.answered_ns[n as usize];
+                        *answered_ns = now_ns.max(*answered_ns) + handler.cost_ns;
+                        *answered_ns - now_ns
+                    }
+                    true => handler.cost_ns,
                 }
             }
             Owner::Drive(drive) => {
+                // It looks at its queue when it is called: what came during the handlers before it, too. The interrupt
+                // of those is raised already and makes a run that may find nothing.
+                let pending = &mut self.vectors[run.vector].pending;
+                run.found.extend(pending.iter().filter(|(of, _)| *of == drive));
+                pending.retain(|(of, _)| *of != drive);
                 let found = run.found.iter().filter(|(of, _)| *of == drive).count() as u64;
                 match found {
                     0 => self.idle_handler_ns,
@@ -318,6 +336,9 @@ impl Interrupts {
                 let request = core.get_mut(handle);
                 request.foreign_ns = foreign_ns - request.foreign_ns;
                 self.held -= 1;
+                let latency_ns = now_ns - request.start_ns;
+                let (count, sum_ns) = &mut self.latency_of[of as usize];
+                (*count, *sum_ns) = (*count + 1, *sum_ns + latency_ns);
                 core.complete(handle);
             }
             run.found.retain(|(of, _)| *of != drive);
@@ -406,5 +427,16 @@ impl Component for Interrupts {
 
     fn stop(&mut self) {
         self.stopped = true;
+    }
+
+    fn finish(&mut self, core: &mut Core) {
+        let (mut count, mut sum_ns) = (0, 0);
+        for (name, (own, own_ns)) in self.drive_names.iter().zip(&self.latency_of) {
+            (count, sum_ns) = (count + own, sum_ns + own_ns);
+            let mean_ns = *own_ns as f64 / (*own).max(1) as f64;
+            core.recorder.facts.insert(format!("{name}_mean_ns"), mean_ns);
+        }
+        let mean_ns = sum_ns as f64 / count.max(1) as f64;
+        core.recorder.facts.insert("drives_mean_ns".into(), mean_ns);
     }
 }

@@ -1,4 +1,5 @@
 //! The parts of the stack that move requests, one file each.
+pub mod array;
 pub mod clients;
 pub mod drive;
 pub mod fitted_drive;

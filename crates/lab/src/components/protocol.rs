@@ -25,7 +25,7 @@ const MODES: [&str; 4] = [
 ];
 
 /// Keys of `[protocol]`.
-pub const KEYS: [Key; 9] = [
+pub const KEYS: [Key; 10] = [
     key(
         "mode",
         Kind::Choice(&MODES),
@@ -63,6 +63,12 @@ pub const KEYS: [Key; 9] = [
         "Most bytes of one server-side copy call.",
     ),
     key(
+        "combine",
+        Kind::Time(0, 1_000_000_000),
+        "0ns",
+        "Work of the request scheduler for each request or chunk that it takes; offloaded reads and writes go past it.",
+    ),
+    key(
         "window",
         Kind::Count(1, 4096),
         "1",
@@ -78,7 +84,7 @@ pub const KEYS: [Key; 9] = [
         "copy_size",
         Kind::Size(0, 1 << 31),
         "0B",
-        "Bytes that one operation copies; 0 = its own size.",
+        "Bytes that one operation copies: the n-th place of the workload is the n-th range of the file; 0 = its own size.",
     ),
 ];
 
@@ -92,6 +98,9 @@ pub struct Rules {
     transaction_bytes: u64,
     window: u32,
     copy_bytes: u64,
+    /// A request or chunk, and the scheduler's work for each.
+    request_bytes: u64,
+    combine_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +137,11 @@ impl Rules {
             transaction_bytes,
             window: section.whole("window") as u32,
             copy_bytes: section.whole("copy_size"),
+            request_bytes: section.whole("request"),
+            combine_ns: match mode {
+                Mode::OffloadedCopy => 0,
+                _ => section.whole("combine"),
+            },
         }
     }
 
@@ -232,10 +246,11 @@ impl Protocol {
         if copies && request.op != Op::Sync {
             request.op = Op::Copy;
             if self.rules.copy_bytes > 0 {
+                // The n-th place of the workload stands for the n-th range to copy.
+                let ranges = (self.sizes[request.file as usize] / self.rules.copy_bytes).max(1);
                 let size = self.sizes[request.file as usize];
-                let first = request
-                    .offset_bytes
-                    .min(size.saturating_sub(self.rules.copy_bytes));
+                let place = request.offset_bytes / u64::from(request.size_bytes.max(1));
+                let first = place % ranges * self.rules.copy_bytes;
                 request.offset_bytes = first;
                 request.size_bytes = self.rules.copy_bytes.min(size) as u32;
             }
@@ -337,7 +352,12 @@ impl Protocol {
             (request.offset_bytes, request.size_bytes) = (0, 0);
         }
         let handle = core.create(request);
-        core.send(self.server, handle);
+        let requests = u64::from(bytes).div_ceil(self.rules.request_bytes);
+        core.send_at(
+            core.now_ns() + requests * self.rules.combine_ns,
+            self.server,
+            handle,
+        );
     }
 
     fn served(&mut self, child: Handle, core: &mut Core) {

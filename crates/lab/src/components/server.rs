@@ -13,10 +13,11 @@ use crate::keys::{key, Key, Kind};
 use crate::models::prefetch::Prefetch;
 use crate::request::{Level, Request};
 use crate::sim::Core;
+use crate::tally::Tally;
 use case::schema::{flags, Op, Stage};
 
 /// Keys of `[server]`.
-pub const KEYS: [Key; 5] = [
+pub const KEYS: [Key; 6] = [
     key(
         "threads",
         Kind::Count(1, 4096),
@@ -34,6 +35,12 @@ pub const KEYS: [Key; 5] = [
         Kind::Time(0, 1_000_000_000),
         "0ns",
         "Further work for each MiB of it.",
+    ),
+    key(
+        "write_per_mib",
+        Kind::Time(0, 1_000_000_000),
+        "0ns",
+        "The same for each MiB of a write, on top (checksums, mirroring, a journal).",
     ),
     key(
         "max_io",
@@ -74,6 +81,8 @@ pub struct Costs {
     pub request_ns: u64,
     /// And per MiB.
     pub per_mib_ns: u64,
+    /// And per MiB written.
+    pub write_per_mib_ns: u64,
     /// Largest request below.
     pub max_io_bytes: u32,
 }
@@ -98,6 +107,8 @@ pub struct Server {
     waiters: FastMap<u32, Vec<Waiter>>,
     held: usize,
     stopped: bool,
+    /// Reads that a protocol asked for.
+    reads: Tally,
     /// Requests of one read or prefetch, kept to spare allocations.
     fetches: Vec<Handle>,
 }
@@ -122,6 +133,7 @@ impl Server {
             waiters: FastMap::default(),
             held: 0,
             stopped: false,
+            reads: Tally::new(0, u64::MAX),
             fetches: Vec::new(),
         }
     }
@@ -132,7 +144,11 @@ impl Server {
         let now_ns = core.now_ns();
         let request = core.get(handle);
         let size_bytes = u64::from(request.size_bytes);
-        let lane_ns = self.costs.request_ns + self.costs.per_mib_ns * size_bytes / (1 << 20);
+        let mut per_mib_ns = self.costs.per_mib_ns;
+        if request.op == Op::Write {
+            per_mib_ns += self.costs.write_per_mib_ns;
+        }
+        let lane_ns = self.costs.request_ns + per_mib_ns * size_bytes / (1 << 20);
         let mut ready_ns = now_ns + self.costs.syscall_ns;
         if request.op == Op::Read && request.flags & flags::DIRECT == 0 && self.pages.is_some() {
             ready_ns += size_bytes * COPY_NS_PER_KIB / 1024;
@@ -245,6 +261,12 @@ impl Server {
         }
         core.absorb(handle);
         self.held -= 1;
+        let request = core.get(handle);
+        if request.level == Level::Syscall && request.op == Op::Read {
+            let latency_ns = core.now_ns() - request.start_ns;
+            self.reads
+                .add(Op::Read, request.start_ns, latency_ns, request.size_bytes);
+        }
         core.complete(handle);
     }
 
@@ -624,6 +646,14 @@ impl Component for Server {
     }
 
     fn finish(&mut self, core: &mut Core) {
+        if self.reads.count() > 0 {
+            let facts = &mut core.recorder.facts;
+            facts.insert("server_read_mean_ns".into(), self.reads.mean_ns());
+            for (name, at) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
+                facts.insert(format!("server_read_{name}_ns"), self.reads.quantile_ns(at));
+            }
+            facts.insert("server_read_max_ns".into(), self.reads.latency_max_ns as f64);
+        }
         if let Some(pages) = &mut self.pages {
             pages.finish(core);
         }
