@@ -58,6 +58,27 @@ pub const SCENARIOS: &[(&str, &str)] = &[
         include_str!("../../../scenarios/m2b-submitter.toml"),
     ),
     (
+        "m3-a-contiguous",
+        include_str!("../../../scenarios/m3-a-contiguous.toml"),
+    ),
+    (
+        "m3-b-fragmented",
+        include_str!("../../../scenarios/m3-b-fragmented.toml"),
+    ),
+    (
+        "m3-c-reallocated",
+        include_str!("../../../scenarios/m3-c-reallocated.toml"),
+    ),
+    (
+        "m4-affinity-fixed",
+        include_str!("../../../scenarios/m4-affinity-fixed.toml"),
+    ),
+    ("m4-as-found", include_str!("../../../scenarios/m4-as-found.toml")),
+    (
+        "m4-handler-gone",
+        include_str!("../../../scenarios/m4-handler-gone.toml"),
+    ),
+    (
         "network-loss",
         include_str!("../../../scenarios/network-loss.toml"),
     ),

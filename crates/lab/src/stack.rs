@@ -226,10 +226,7 @@ pub fn build(plan: &Plan, layout: &Layout, recorder: Recorder) -> Result<Sim, La
     let drives = builder.drives(interrupts)?;
     let volume = builder.volume(&drives)?;
     let below = builder.throttle(volume);
-    let server = match plan.scenario.has("array") {
-        true => builder.array(below)?,
-        false => builder.server(below),
-    };
+    let server = builder.storage(below)?;
     let top = builder.protocol(server);
     builder.loads(volume, &drives);
     builder.clients(top);
@@ -266,7 +263,7 @@ pub fn build_replay(
     let to = match top {
         Top::Volume => To::Device(below),
         Top::Whole => {
-            let server = builder.server(below, interrupts);
+            let server = builder.storage(below)?;
             To::Top(builder.protocol(server), builder.host())
         }
     };
@@ -363,6 +360,14 @@ impl Builder<'_> {
         }
     }
 
+    /// What clients or their protocol talk to.
+    fn storage(&mut self, below: Below) -> Result<ComponentId, LabError> {
+        match self.plan.scenario.has("array") {
+            true => self.array(below),
+            false => Ok(self.server(below)),
+        }
+    }
+
     fn array(&mut self, below: Below) -> Result<ComponentId, LabError> {
         let section = self.section("array").clone();
         let contents = self.array_contents(&section)?;
@@ -392,13 +397,13 @@ impl Builder<'_> {
         };
         let mut rng = stream(self.seed, "array");
         let files_bytes: u64 = self.layout.sizes_bytes.iter().sum();
-        // Twice the files: what else there is fills the other half.
-        let blocks = 2 * files_bytes.div_ceil(BLOCK_BYTES) + 1024;
+        let blocks = (files_bytes.div_ceil(BLOCK_BYTES) as f64 * section.real("capacity")) as u64 + 1024;
         let room = (self.layout.volume_bytes - FIRST_BYTE) / BLOCK_BYTES;
         if blocks > room.min(1 << 31) {
+            let most = (room.min(1 << 31) * BLOCK_BYTES) as f64 / section.real("capacity");
             let expected = format!(
                 "at most {} in all",
-                units::format_size(room.min(1 << 31) * BLOCK_BYTES / 2)
+                units::format_size(most as u64 / FIRST_BYTE * FIRST_BYTE)
             );
             let found = units::format_size(files_bytes);
             return Err(LabError::key(
@@ -417,8 +422,9 @@ impl Builder<'_> {
         let nvram_blocks = (section.whole("nvram") / BLOCK_BYTES) as f64;
         if other < 0.0 || spare < nvram_blocks {
             let most = 1.0 - nvram_blocks / blocks as f64;
+            let least = 100.0 / section.real("capacity");
             let expected = format!(
-                "50% to {:.1}%: the files are half of the array, and a checkpoint needs room",
+                "{least:.1}% (the files) to {:.1}% (room for a checkpoint)",
                 most * 100.0
             );
             let found = format!("{:.1}%", section.real("full") * 100.0);
@@ -613,6 +619,9 @@ impl Builder<'_> {
     }
 }
 
+/// Passes of a reallocation over files that found no room.
+const PASSES: usize = 2;
+
 /// The past of an array.
 struct Ageing {
     allocator: Allocator,
@@ -668,6 +677,11 @@ impl Ageing {
             while let Some(next) = window {
                 window = self.allocator.reallocate(*disk, next, 1024).next_window;
             }
+        }
+        // Where free space is in splinters no window finds a run. Writing whole files again, in order, gathers it: what
+        // they leave behind lies together after a pass or two.
+        for _ in 0..PASSES {
+            self.write_all();
         }
     }
 }

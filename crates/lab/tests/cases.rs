@@ -40,7 +40,13 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 fn every_scenario_makes_a_case_that_verify_accepts() {
     for (name, _) in lab::embedded::SCENARIOS {
         let dir = tempfile::tempdir().expect("a directory");
-        let scenario = embedded(name, &["workload.operations=4000", "workload.ramp=1ms"]);
+        let mut edits = vec!["workload.operations=4000", "workload.ramp=1ms"];
+        match &name[..2] {
+            "m1" => edits.push("workload.duration=4s"),
+            "m3" => edits.push("workload.file_size=1GiB"),
+            _ => {}
+        }
+        let scenario = embedded(name, &edits);
         let report = run_into(&scenario, dir.path(), 2);
         assert!(report.outcome.ops > 0, "{name} does something");
         verify(dir.path());
@@ -88,7 +94,8 @@ fn another_seed_gives_another_case() {
 fn faults_of_the_scenarios_are_their_culprits() {
     for (name, _) in lab::embedded::SCENARIOS {
         let scenario = embedded(name, &[]);
-        if scenario.faults.len() != 1 {
+        // That nobody notices its fault is what m1-ssd-resident shows; see mysteries.rs.
+        if scenario.faults.len() != 1 || *name == "m1-ssd-resident" {
             continue;
         }
         let report = lab::run::evaluate(&scenario, 2).unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -18,7 +18,13 @@ use case::schema::{flags, Op, Stage};
 use std::collections::VecDeque;
 
 /// Keys of `[array]`.
-pub const KEYS: [Key; 13] = [
+pub const KEYS: [Key; 14] = [
+    key(
+        "capacity",
+        Kind::Number(1.1, 1000.0),
+        "2",
+        "Of the array, as a multiple of the files.",
+    ),
     key(
         "full",
         Kind::Percent,
