@@ -540,6 +540,9 @@ TRUTHS: dict[str, Truth] = {
     "cpu_limit": Truth(
         "throttle", True, held.cpu_limit, status="slow", kind="config", because_of="stage:runqueue"
     ),
+    "dirty_limit": Truth(
+        "throttle", True, held.dirty_limit, status="slow", kind="config", name="limit of dirty pages"
+    ),
     "loose_limit": Truth("throttle", False, held.loose_limit),
     "periodic_job": Truth(
         "burst",

@@ -81,11 +81,30 @@ def one_wait(seed: int, path: Path) -> Path:
     return _with_waits(simulation, path, "runnable", "stress-ng", 777)
 
 
+def _held_below(simulation: Simulation, path: Path) -> Path:
+    """The case with the stage throttle in the requests, too, where controllers hold them back."""
+    app, block, links = simulation.lay_out()
+    block["throttle_ns"] = app["throttle_ns"]
+    block["latency_ns"] = block["latency_ns"] + app["throttle_ns"]
+    meta = {"duration_ns": int(simulation.seconds * 1e9), "workload": simulation.workload()}
+    return write_case(path, app=app, block=block, links=links, meta=meta)
+
+
+def dirty_limit(seed: int, path: Path) -> Path:
+    """Writers wait until dirty pages are written: nothing is held back at the block layer."""
+    simulation = _small(seed, workers=1, depth=8, read_share=0.0)
+    shape = simulation.device_index.shape
+    _stage(
+        simulation, "throttle", simulation.rng.exponential(2e6, shape) * (simulation.rng.random(shape) < 0.2)
+    )
+    return simulation.write(path)
+
+
 def io_limit(seed: int, path: Path) -> Path:
     """A controller lets 1,000 operations per second pass."""
     simulation = _small(seed, workers=1, depth=8)
     _stage(simulation, "throttle", np.maximum(0.0, 8e6 - simulation.stages["device"]))
-    return simulation.write(path)
+    return _held_below(simulation, path)
 
 
 def cpu_limit(seed: int, path: Path) -> Path:

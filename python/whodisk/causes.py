@@ -77,5 +77,5 @@ def _same(candidate: Candidate, other: Candidate) -> bool:
         theirs.kind,
         theirs.name,
     ) or theirs.because_of == f"{mine.kind}:{mine.name}"
-    joins = any((theirs.kind, name) in candidate.joins for name in _names(theirs))
+    joins = any((theirs.kind, name) in candidate.joins for name in [*_names(theirs), "*"])
     return candidate.consequence and not other.consequence and (same or joins)

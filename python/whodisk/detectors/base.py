@@ -98,7 +98,7 @@ class Candidate:
     causes: tuple[tuple[str, str], ...] = ()
     #: Whether it only says what a culprit led to: it joins the finding that accuses the same one, if there is one.
     consequence: bool = False
-    #: (kind, name) of further culprits whose finding a consequence may join.
+    #: (kind, name) of further culprits whose finding a consequence may join; the name `*` means any.
     joins: tuple[tuple[str, str], ...] = ()
 
 

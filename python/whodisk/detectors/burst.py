@@ -201,7 +201,10 @@ def _candidate(
         explains=none_of(context.slow),
         causes=tuple(("stage", stage) for stage in STAGES) if companion else (),
         consequence=companion is None,
-        joins=tuple(("stage", stage) for stage in STAGES),
+        joins=(
+            *(("stage", stage) for stage in STAGES),
+            *((kind, "*") for kind in ("process", "device", "vector", "config")),
+        ),
         large=large_enough(share, 1.0, bursts.ratio, count),
     )
 

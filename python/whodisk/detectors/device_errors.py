@@ -11,8 +11,8 @@ from whodisk.findings import Culprit, Effect
 from whodisk.stats import Ints, bootstrap_sum, episodes, overlap
 from whodisk.survey import Survey
 
-#: Kinds of events that tell of trouble in a device or on the way to it.
-KINDS = "'error', 'requeue', 'timeout', 'reset'"
+#: Kinds of events that tell of trouble in a device or on the way to it. A `requeue` does not: a full queue makes them, too.
+KINDS = "'error', 'timeout', 'reset'"
 #: Operations are looked at from this many times the median of their device on.
 SLOW_RATIO = 4.0
 #: An operation is blamed on an event inside it, or so shortly after its end: events are told when they are noticed.
@@ -22,7 +22,7 @@ OPERATIONS_MAX = 300_000
 
 
 def events_sql(device: str | None = None) -> str:
-    """Errors, requeues, timeouts and resets by device."""
+    """Errors, timeouts and resets by device."""
     only = f" AND subject = '{_quoted(device)}'" if device else ""
     return f"""SELECT subject, kind, count(*) AS events, min(time_ns) AS first_ns, max(time_ns) AS last_ns, any_value(detail) AS detail
 FROM events WHERE kind IN ({KINDS}){only} GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"""
@@ -88,7 +88,7 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
         p_value=p_value,
         episodes=len(per_episode),
         evidence=[
-            evidence(context.case, "errors, requeues, timeouts and resets", events_sql(device)),
+            evidence(context.case, "errors, timeouts and resets", events_sql(device)),
             evidence(
                 context.case,
                 "the slowest operations",

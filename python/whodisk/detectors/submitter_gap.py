@@ -79,6 +79,8 @@ def _gaps(context: Context, meant_busy: bool) -> Gaps:
 def run(context: Context) -> Result:
     """One candidate for the silences in which the workload was seen stopped, one for all others."""
     result = Result()
+    if not context.survey.operations:
+        return result
     typical_ns = context.survey.quantile_ns(context.survey.strata, 0.5)
     every = _gaps(context, meant_busy=True)
     long = every.duration_ns >= max(ORDINARY_WAIT_NS, 4 * typical_ns)

@@ -25,13 +25,53 @@ def run(context: Context) -> Result:
     """One candidate for the I/O controllers, one for the CPU controller."""
     result = Result()
     held = in_stage(context, "throttle")
-    if held is not None:
+    if held is not None and _above_block(context):
+        result.candidates.append(_dirty(context, held))
+    elif held is not None:
         result.candidates.append(_io(context, held))
     tids = submitters(context)
     stopped = in_waits(context, tids, "throttled")
     if stopped is not None:
         result.candidates.append(_cpu(context, stopped, tids))
     return result
+
+
+def _above_block(context: Context) -> bool:
+    """Whether operations were held back before they reached the block layer: writers, for the sake of dirty pages."""
+    if context.layer == "block" or "block" not in context.surveys:
+        return False
+    place = STAGES.index("throttle")
+    above, block = (
+        sum(float(s.stage_ns[place]) for s in context.surveys[layer].strata)
+        for layer in (context.layer, "block")
+    )
+    return block < 0.1 * above
+
+
+def _dirty(context: Context, held: Held) -> Candidate:
+    claim = (
+        f"Writers are held back until dirty pages are written: {words.percent(held.share)} of the time of all operations, "
+        f"{words.duration(held.each_ns)} each. They write faster than the devices below take it."
+    )
+    return Candidate(
+        culprit=Culprit("config", "limit of dirty pages", "stage:throttle"),
+        claim=claim,
+        baseline="the same operations without the time in which they were held back",
+        effect=Effect("part of the operations' time", held.share, "1", held.low, held.high),
+        share_of_excess=held.share,
+        share_of_latency=held.share,
+        p_value=held.p_value,
+        episodes=held.blocks,
+        evidence=[evidence(context.case, "who was held back, and for how long", _groups_sql(context))],
+        refute="Write at a rate that the devices take (io.max, or a rate limit of the program): if operations take as long, "
+        "they waited for something else.",
+        remedy="Look at vm.dirty_ratio, vm.dirty_background_ratio (and dirty_bytes) and the limits of the device's bdi; more room "
+        "only delays it, if the writers never pause.",
+        otherwise=claim,
+        explains=np.asarray(context.slow.blamed == THROTTLE, np.bool_),
+        causes=(("stage", "throttle"),),
+        large=held.share >= SHARE_OF_LATENCY_MIN,
+    )
 
 
 def _groups_sql(context: Context) -> str:
