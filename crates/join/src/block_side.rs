@@ -7,6 +7,7 @@ use crate::pipeline::{block_span_ns, Counts, Inputs, Out};
 use crate::reorder::{Plan, Reorder, Watermark};
 use crate::stages::{block_entry_ns, block_times, BlockTimes};
 use crate::stream::Cursor;
+use crate::syscalls::SyscallSide;
 use case::rows::{BlockMergeRow, BlockRow};
 use case::schema::{EventRow, GapRow, Layer, LinkKind, NameId, Op, OpRow, Stage};
 use case::CaseError;
@@ -117,14 +118,21 @@ impl<'a> BlockSide<'a> {
         watermark_ns: u64,
         out: &mut Out,
         children: &mut Children,
+        syscalls: &mut SyscallSide,
     ) -> Result<(), CaseError> {
         while let Some(row) = self.held.pop(watermark_ns) {
-            self.emit_row(&row, out, children)?;
+            self.emit_row(&row, out, children, syscalls)?;
         }
         Ok(())
     }
 
-    fn emit_row(&mut self, row: &BlockRow, out: &mut Out, children: &mut Children) -> Result<(), CaseError> {
+    fn emit_row(
+        &mut self,
+        row: &BlockRow,
+        out: &mut Out,
+        children: &mut Children,
+        syscalls: &mut SyscallSide,
+    ) -> Result<(), CaseError> {
         let times = block_times(row, self.end_ns);
         let op_id = Layer::Block.op_id_base() + out.counts.block_rows;
         out.counts.block_rows += 1;
@@ -132,6 +140,7 @@ impl<'a> BlockSide<'a> {
             out.clamped(times.entry_ns);
         }
         self.give_to_parents(row, op_id, children)?;
+        syscalls.request(row, op_id, &self.merge_rows, out)?;
         let sealed = self.sealed(row, &times, op_id, out);
         self.follow_thread(row, &times, sealed.comm);
         out.sink.op(Layer::Block, &sealed, out.names)?;

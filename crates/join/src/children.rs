@@ -1,6 +1,6 @@
 //! Requests that wait for the app operation they belong to.
 use crate::stages::{block_times, Part};
-use case::rows::BlockRow;
+use case::rows::{block_flags, BlockRow};
 use case::schema::{Layer, LinkKind};
 use std::collections::HashMap;
 
@@ -30,6 +30,7 @@ impl Child {
                 issue_ns: times.issue_ns,
                 irq_ns: times.irq_ns,
                 end_ns: times.end_ns,
+                throttled: row.flags & block_flags::THROTTLED != 0,
             },
             id: 0,
             bytes: 0,

@@ -3,6 +3,7 @@
 //! [`seal`] turns a recorded (or crashed) case into Parquet. Inside:
 //! * `sealing`: the case's directory and `case.json`;
 //! * `pipeline`, `block_side`, `app_side`: the two passes, from raw rows to sealed rows;
+//! * `syscalls`: operations of programs, their requests and stages;
 //! * `beside`: tables beside the operations; `files`: names of files;
 //! * `stages`: where the time of one operation went; pure arithmetic;
 //! * `gaps`: when a thread had nothing in flight;
@@ -25,6 +26,7 @@ mod sorted;
 mod stages;
 mod stops;
 mod stream;
+mod syscalls;
 #[cfg(test)]
 mod testing;
 

@@ -12,13 +12,15 @@ use crate::block_side::BlockSide;
 use crate::children::{Child, Children};
 use crate::kernel::CmdFlags;
 use crate::reorder::{Plan, Scan, STRAGGLERS_MAX};
+use crate::sorted::Surveyed;
 use crate::stages::block_entry_ns;
 use crate::stops::Stops;
 use crate::stream::Stream;
-use case::raw::Truncation;
-use case::rows::{AppRow, BlockMergeRow, BlockRow};
+use crate::syscalls::{Share, SyscallSide, Watched, CLASSES};
+use case::raw::{RawRow, Truncation};
+use case::rows::{AppRow, BlockMergeRow, BlockRow, SyscallRow};
 use case::schema::{
-    EventRow, GapRow, IrqRow, Layer, LinkRow, NameId, OpRow, PrefetchRow, SeriesRow, WaitRow,
+    CacheRow, EventRow, GapRow, IrqRow, Layer, LinkRow, NameId, OpRow, PrefetchRow, SeriesRow, WaitRow,
 };
 use case::sealed::{Names, SealWriter};
 use case::CaseError;
@@ -36,7 +38,7 @@ pub struct Progress {
 }
 
 /// A row of a table beside the operations.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Row {
     /// `waits/`.
     Wait(WaitRow),
@@ -46,6 +48,8 @@ pub enum Row {
     Series(SeriesRow),
     /// `prefetch/`.
     Prefetch(PrefetchRow),
+    /// `cache/`.
+    Cache(CacheRow),
 }
 
 /// Where sealed rows go.
@@ -81,6 +85,7 @@ impl Sink for SealWriter {
             Row::Irq(row) => SealWriter::row(self, row, names),
             Row::Series(row) => SealWriter::row(self, row, names),
             Row::Prefetch(row) => SealWriter::row(self, row, names),
+            Row::Cache(row) => SealWriter::row(self, row, names),
         }
     }
 }
@@ -129,6 +134,8 @@ pub struct Inputs<'a> {
     pub interrupts_watched: Option<bool>,
     /// When the observed process was stopped.
     pub stops: Stops,
+    /// Operations of programs.
+    pub syscall: Option<&'a dyn Stream<SyscallRow>>,
     /// Everything else.
     pub beside: Streams<'a>,
     /// How names of interrupt handlers begin, and the device that they serve.
@@ -142,6 +149,12 @@ pub struct Counts {
     pub app_rows: u64,
     /// Rows of `ops/layer=block/`.
     pub block_rows: u64,
+    /// Rows of `ops/layer=syscall/`.
+    pub syscall_rows: u64,
+    /// Their times, by class (`CLASSES`).
+    pub syscall_shares: [Share; CLASSES.len()],
+    /// How the stream of system calls ended.
+    pub syscall_end: StreamEnd,
     /// Rows of `links/`.
     pub links: u64,
     /// Rows of `gaps/`.
@@ -186,6 +199,17 @@ pub struct Counts {
     pub file_names_dropped: u64,
 }
 
+impl Counts {
+    /// How a stream of system calls, or beside the operations, ended.
+    pub fn stream_end(&self, probe: &str) -> Option<&StreamEnd> {
+        if probe == SyscallRow::PROBE {
+            Some(&self.syscall_end)
+        } else {
+            self.beside_ends.get(probe)
+        }
+    }
+}
+
 /// How a raw stream ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamEnd {
@@ -228,6 +252,7 @@ struct Plans {
     merges_end: StreamEnd,
     interrupts_watched: bool,
     beside: Surveys,
+    syscall: Surveyed<SyscallRow>,
 }
 
 /// Joins and writes everything except losses and the events of the recording itself.
@@ -307,6 +332,7 @@ fn first_pass(inputs: &Inputs, meter: &mut Meter) -> Result<Plans, CaseError> {
     let interrupts_watched = inputs.interrupts_watched.unwrap_or(interrupt_seen);
     let block = scan.finish();
     let beside = Surveys::of(&inputs.beside)?;
+    let syscall = Surveyed::of(inputs.syscall, |_| ())?;
     Ok(Plans {
         workers,
         block,
@@ -316,6 +342,7 @@ fn first_pass(inputs: &Inputs, meter: &mut Meter) -> Result<Plans, CaseError> {
         merges_end,
         interrupts_watched,
         beside,
+        syscall,
     })
 }
 
@@ -386,6 +413,7 @@ impl<'o> Out<'o> {
         let ends = plans.worker_ends.iter().chain([&plans.block_end]);
         let last_ns = ends
             .chain(beside_ends.values())
+            .chain([&plans.syscall.end])
             .map(|end| end.last_ns)
             .max()
             .unwrap_or(0);
@@ -406,6 +434,7 @@ impl<'o> Out<'o> {
                 interrupts_watched: plans.interrupts_watched,
                 file_names_dropped: plans.beside.files_dropped(),
                 beside_ends,
+                syscall_end: plans.syscall.end.clone(),
                 ..Counts::default()
             },
         }
@@ -472,6 +501,20 @@ fn second_pass(
     let mut children = Children::new(inputs.workers.iter().map(|(about, _)| about.number));
     let mut block = BlockSide::new(inputs, &mut plans.block, &out.counts)?;
     let mut app = AppSide::new(inputs, plans.workers, plans.children, &mut out, &mut children)?;
+    let watched = Watched {
+        block: inputs.block.is_some(),
+        interrupts: out.counts.interrupts_watched,
+        sched: inputs.beside.sched.is_some(),
+        cache: inputs.beside.cache_wait.is_some(),
+        writeback: inputs.beside.writeback.is_some(),
+    };
+    let mut syscalls = SyscallSide::new(
+        inputs.syscall,
+        &plans.syscall,
+        &inputs.beside,
+        &plans.beside,
+        watched,
+    )?;
     let mut taken_up_ns = None;
     let mut ended = false;
     while !ended {
@@ -479,8 +522,8 @@ fn second_pass(
         // Between two watermarks neither side has anything new to say to the other.
         let watermark_ns = block.watermark_ns();
         if ended || taken_up_ns != Some(watermark_ns) {
-            let block_rows_held = block.rows_held();
-            block.emit(watermark_ns, &mut out, &mut children)?;
+            let block_rows_held = block.rows_held() + syscalls.rows_held();
+            block.emit(watermark_ns, &mut out, &mut children, &mut syscalls)?;
             let children_held = children.held();
             app.take_up(watermark_ns, &mut out, &mut children, &mut || meter.row())?;
             let held = block_rows_held + children_held + app.rows_held_max();
@@ -491,6 +534,7 @@ fn second_pass(
             meter.row();
         }
     }
+    syscalls.advance(u64::MAX, &mut out)?;
     meter.step("writing");
     out.counts.unclaimed_requests = children.unclaimed();
     let mut gaps = app.gaps(&mut out);

@@ -46,6 +46,7 @@ fn inputs<'a>(
         cmd_flags: CmdFlags::of_kernel("6.18.44"),
         interrupts_watched: Some(true),
         stops: Default::default(),
+        syscall: None,
         beside: Default::default(),
         handlers: Vec::new(),
     }

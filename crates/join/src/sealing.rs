@@ -4,12 +4,13 @@ use crate::kernel::CmdFlags;
 use crate::pipeline::{self, Counts, Inputs, Progress, StreamEnd, Worker};
 use crate::stops::Stops;
 use crate::stream::{FileStream, Stream};
+use crate::syscalls::{observed, Watched, CLASSES};
 use case::meta::{CaseMeta, LayerMeta, Phase, State, SystemMeta, Unseen};
 use case::raw::{RawReader, RawRow};
 use case::rows::{AppRow, BlockMergeRow, BlockRow};
 use case::rows::{
     CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow, ReadaheadRow, ReadaheadUseRow, SampleRow,
-    SchedRow, WritebackRow,
+    SchedRow, SyscallRow, WritebackRow,
 };
 use case::schema::{EventRow, Layer, LossRow, Stage};
 use case::sealed::{Names, SealWriter};
@@ -22,8 +23,9 @@ const FS_AND_BELOW: &str = "fs+throttle+queue+device+interrupt";
 /// Hook whose presence means that completing interrupts were watched.
 const INTERRUPT_HOOK: &str = "irq_handler_entry";
 
-/// Streams of the tables beside the operations.
-const BESIDE: [&str; 10] = [
+/// Streams of system calls and of the tables beside the operations.
+const BESIDE: [&str; 11] = [
+    SyscallRow::PROBE,
     FileRow::PROBE,
     SchedRow::PROBE,
     IrqRow::PROBE,
@@ -229,7 +231,8 @@ impl Raw {
             workload,
             dir,
         };
-        if raw.workers.is_empty() && raw.block.is_none() {
+        let nothing = raw.workers.is_empty() && raw.block.is_none();
+        if nothing && !raw.beside.contains_key(SyscallRow::PROBE) {
             return Err(JoinError::NoRaw { path: raw.dir });
         }
         Ok(raw)
@@ -238,7 +241,11 @@ impl Raw {
     fn layers(&self) -> Vec<Layer> {
         let app = (!self.workers.is_empty()).then_some(Layer::App);
         let block = self.block.is_some().then_some(Layer::Block);
-        app.into_iter().chain(block).collect()
+        let syscall = self
+            .beside
+            .contains_key(SyscallRow::PROBE)
+            .then_some(Layer::Syscall);
+        app.into_iter().chain(syscall).chain(block).collect()
     }
 
     fn inputs<'a>(
@@ -281,6 +288,7 @@ impl Raw {
                 .get(BlockRow::PROBE)
                 .map(|probe| probe.attached.iter().any(|hook| hook.contains(INTERRUPT_HOOK))),
             stops: Stops::of(events, recorded_ns.or(noted_ns).unwrap_or(u64::MAX)),
+            syscall: self.beside(),
             beside: Streams {
                 file: self.beside(),
                 sched: self.beside(),
@@ -536,6 +544,9 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             .collect()
     };
     let mut layers = BTreeMap::new();
+    if raw.beside.contains_key(SyscallRow::PROBE) {
+        layers.insert(Layer::Syscall.name().to_owned(), syscall_layer(raw, counts));
+    }
     if raw.block.is_some() {
         let stages = [&[(Stage::Queue, "queue")], device_and_interrupt].concat();
         let layer = LayerMeta {
@@ -570,6 +581,37 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
         layers.insert(Layer::App.name().to_owned(), layer);
     }
     layers
+}
+
+/// What the stages of system calls cover.
+fn syscall_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
+    let has = |probe: &str| raw.beside.contains_key(probe);
+    let watched = Watched {
+        block: raw.block.is_some(),
+        interrupts: counts.interrupts_watched,
+        sched: has(SchedRow::PROBE),
+        cache: has(CacheWaitRow::PROBE),
+        writeback: has(WritebackRow::PROBE),
+    };
+    let name = |stage: Stage| match stage {
+        Stage::Fs if !watched.block => FS_AND_BELOW,
+        Stage::Device if !watched.interrupts => "device+interrupt",
+        stage => stage.column().trim_end_matches("_ns"),
+    };
+    LayerMeta {
+        rows: counts.syscall_rows,
+        stages: observed(watched)
+            .into_iter()
+            .filter(|(_, seen)| *seen)
+            .map(|(stage, _)| (stage.column().to_owned(), name(stage).to_owned()))
+            .collect(),
+        join: if watched.block {
+            "direct I/O exact (owner_key); page cache by file, place and wait; syncs by thread, file and journal"
+        } else {
+            "none"
+        }
+        .into(),
+    }
 }
 
 fn unseen(raw: &Raw, counts: &Counts, killed: bool) -> Vec<Unseen> {
@@ -635,8 +677,17 @@ fn open_questions(counts: &Counts) -> Vec<String> {
             counts.threads_with_dropped_gaps
         )),
     ];
+    let unknown = CLASSES.iter().zip(&counts.syscall_shares).map(|(class, share)| {
+        let percent = 100.0 * share.unknown_ns as f64 / share.total_ns.max(1) as f64;
+        let text = format!(
+            "{percent:.2} % of the time of {} system calls ({class}) could not be attributed (unknown_ns)",
+            share.operations
+        );
+        (share.unknown_ns, text)
+    });
     texts
         .into_iter()
+        .chain(unknown)
         .filter(|(count, _)| *count > 0)
         .map(|(_, text)| text)
         .collect()

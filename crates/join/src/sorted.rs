@@ -75,6 +75,9 @@ impl<'a, R: Timed> Sorted<'a, R> {
             held: Reorder::new(),
             next: None,
         };
+        if sorted.cursor.is_none() {
+            return Ok(sorted);
+        }
         for row in &plan.stragglers {
             sorted.held.push(row.start_ns(), row.ties(), *row);
         }

@@ -80,6 +80,8 @@ pub struct Part {
     pub irq_ns: u64,
     /// See [`BlockTimes`].
     pub end_ns: u64,
+    /// It was held back on purpose before its entry.
+    pub throttled: bool,
 }
 
 impl Part {
@@ -124,9 +126,31 @@ impl Kernel {
 ///
 /// Sorts `parts`. Cost: n log n.
 pub fn split_kernel(submit_ns: u64, end_ns: u64, parts: &mut [Part]) -> Kernel {
-    parts.sort_unstable_by_key(|p| std::cmp::Reverse(p.rank()));
     let mut kernel = Kernel::default();
+    walk_back(submit_ns, end_ns, parts, |from_ns, to_ns, owner| match owner {
+        Owner::Part(part) => kernel.own(part, from_ns, to_ns),
+        Owner::Nobody { .. } => kernel.fs_ns += to_ns - from_ns,
+    });
+    kernel
+}
+
+/// Whom a stretch of time belongs to.
+#[derive(Clone, Copy, Debug)]
+pub enum Owner<'p> {
+    /// A request.
+    Part(&'p Part),
+    /// None; `before` is the request that follows it.
+    Nobody {
+        /// Owner of the time after it.
+        before: Option<&'p Part>,
+    },
+}
+
+/// The walk of [`split_kernel`]: tells each stretch of time, the last first, and its owner.
+pub fn walk_back(submit_ns: u64, end_ns: u64, parts: &mut [Part], mut see: impl FnMut(u64, u64, Owner)) {
+    parts.sort_unstable_by_key(|p| std::cmp::Reverse(p.rank()));
     let mut now_ns = end_ns;
+    let mut before = None;
     // In order of falling rank, the first part that entered before `now_ns` is the owner; one that was
     // passed over (it entered later) can never own an earlier moment.
     for part in parts.iter() {
@@ -138,12 +162,14 @@ pub fn split_kernel(submit_ns: u64, end_ns: u64, parts: &mut [Part]) -> Kernel {
         }
         let until_ns = part.end_ns.clamp(submit_ns, now_ns);
         let from_ns = part.entry_ns.clamp(submit_ns, until_ns);
-        kernel.fs_ns += now_ns - until_ns;
-        kernel.own(part, from_ns, until_ns);
+        see(until_ns, now_ns, Owner::Nobody { before });
+        see(from_ns, until_ns, Owner::Part(part));
+        before = Some(part);
         now_ns = from_ns;
     }
-    kernel.fs_ns += now_ns.saturating_sub(submit_ns);
-    kernel
+    if now_ns > submit_ns {
+        see(submit_ns, now_ns, Owner::Nobody { before });
+    }
 }
 
 /// An engine operation's boundaries in order: `start <= submit <= complete <= reap`.
@@ -212,6 +238,7 @@ mod tests {
             issue_ns,
             irq_ns,
             end_ns,
+            throttled: false,
         }
     }
 

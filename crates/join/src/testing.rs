@@ -35,6 +35,7 @@ impl<R: Copy> Stream<R> for Rows<R> {
 pub(crate) struct Kept {
     pub(crate) app: Vec<OpRow>,
     pub(crate) block: Vec<OpRow>,
+    pub(crate) syscall: Vec<OpRow>,
     pub(crate) links: Vec<LinkRow>,
     pub(crate) gaps: Vec<GapRow>,
     pub(crate) events: Vec<EventRow>,
@@ -45,6 +46,7 @@ impl Sink for Kept {
     fn op(&mut self, layer: Layer, row: &OpRow, _names: &Names) -> Result<(), CaseError> {
         match layer {
             Layer::App => self.app.push(row.clone()),
+            Layer::Syscall => self.syscall.push(row.clone()),
             _ => self.block.push(row.clone()),
         }
         Ok(())
@@ -62,7 +64,7 @@ impl Sink for Kept {
         Ok(())
     }
     fn row(&mut self, row: &Row, _names: &Names) -> Result<(), CaseError> {
-        self.beside.push(*row);
+        self.beside.push(row.clone());
         Ok(())
     }
 }

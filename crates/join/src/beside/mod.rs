@@ -12,10 +12,11 @@ mod tests;
 mod waits;
 
 pub use states::GapStates;
+pub(crate) use waits::{end_of, state as wait_state};
 
 use crate::files::Files;
 use crate::pipeline::{Out, StreamEnd};
-use crate::sorted::Surveyed;
+use crate::sorted::{Sorted, Surveyed};
 use crate::stream::Stream;
 use case::raw::RawRow;
 use case::rows::{
@@ -110,6 +111,30 @@ impl Surveys {
         ])
     }
 
+    /// The scheduler's intervals.
+    pub(crate) fn sched<'a>(
+        &self,
+        stream: Option<&'a dyn Stream<SchedRow>>,
+    ) -> Result<Sorted<'a, SchedRow>, CaseError> {
+        Sorted::new(stream, &self.sched)
+    }
+
+    /// Waits for pages.
+    pub(crate) fn cache_waits<'a>(
+        &self,
+        stream: Option<&'a dyn Stream<CacheWaitRow>>,
+    ) -> Result<Sorted<'a, CacheWaitRow>, CaseError> {
+        Sorted::new(stream, &self.cache_wait)
+    }
+
+    /// Writeback and journals.
+    pub(crate) fn writeback<'a>(
+        &self,
+        stream: Option<&'a dyn Stream<WritebackRow>>,
+    ) -> Result<Sorted<'a, WritebackRow>, CaseError> {
+        Sorted::new(stream, &self.writeback)
+    }
+
     /// Writes the tables, and tells `gaps` what their threads did.
     pub(crate) fn write(
         &self,
@@ -127,7 +152,7 @@ impl Surveys {
     }
 
     /// Path of a file, or `inode:N`; of a block device without a path its name.
-    fn file(&self, device: u32, inode: u64, at_ns: u64, out: &mut Out) -> NameId {
+    pub(crate) fn file(&self, device: u32, inode: u64, at_ns: u64, out: &mut Out) -> NameId {
         match (self.files.name(device, inode, at_ns), inode) {
             (Some(path), _) => out.names.id(path),
             (None, 0) => out.device(device),

@@ -30,6 +30,7 @@ fn sealed(beside: Streams) -> (Kept, Counts, Names) {
         cmd_flags: CmdFlags::of_kernel("6.18.44"),
         interrupts_watched: Some(true),
         stops: Default::default(),
+        syscall: None,
         beside,
         handlers: vec![("nvme0q".into(), "nvme0n1".into())],
     };

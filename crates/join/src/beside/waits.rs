@@ -35,7 +35,7 @@ impl Timed for WritebackRow {
 }
 
 /// What a thread did in this state.
-pub(super) fn state(raw: u8) -> WaitState {
+pub(crate) fn state(raw: u8) -> WaitState {
     match SchedState::from_raw(raw) {
         Some(SchedState::Woken | SchedState::Preempted) => WaitState::Runnable,
         Some(SchedState::Throttled) => WaitState::Throttled,

@@ -1,0 +1,194 @@
+//! Operations in flight, and how to find the one that a request or wait belongs to.
+use crate::children::Child;
+use case::rows::{syscall_flags, CacheWaitRow, SyscallRow, Via};
+use case::schema::Op;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+/// A file system's number and an inode; a block device has inode 0.
+pub type FileKey = (u32, u64);
+
+/// A request of an operation, and the place of its data in the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Times, id, bytes, device, kind of the link.
+    pub child: Child,
+    /// First byte of the bio in its file.
+    pub offset_bytes: u64,
+    /// The file, where the data come from or go to a page cache.
+    pub file: Option<FileKey>,
+}
+
+impl Request {
+    /// Whether the bio carries a byte of the file at `from..to`.
+    pub fn touches(&self, from_bytes: u64, to_bytes: u64) -> bool {
+        self.offset_bytes < to_bytes && from_bytes < self.offset_bytes + self.child.bytes
+    }
+}
+
+/// An operation in flight.
+#[derive(Clone, Debug)]
+pub struct Active {
+    /// As recorded.
+    pub row: SyscallRow,
+    /// Begin, not before the case's.
+    pub start_ns: u64,
+    /// End, or the recording's.
+    pub end_ns: u64,
+    /// Requests that may be its.
+    pub requests: Vec<Request>,
+    /// Its waits for pages.
+    pub waits: Vec<CacheWaitRow>,
+    /// Its thread could run and did not.
+    pub runnable: Vec<(u64, u64)>,
+    /// Its thread was made to pause because of dirty pages.
+    pub throttled: Vec<(u64, u64)>,
+    /// Operations of its thread in flight, this one included.
+    pub queue_depth: usize,
+}
+
+impl Active {
+    /// Direct I/O.
+    pub fn direct(&self) -> bool {
+        self.row.flags & syscall_flags::DIRECT != 0
+    }
+
+    /// It returns when data are durable.
+    pub fn durable(&self) -> bool {
+        let op = Op::from_raw(self.row.op);
+        matches!(op, Some(Op::Sync | Op::Flush)) || self.row.flags & syscall_flags::SYNC != 0
+    }
+
+    /// A read through the page cache.
+    pub fn buffered_read(&self) -> bool {
+        !self.direct() && Op::from_raw(self.row.op) == Some(Op::Read)
+    }
+
+    /// The file that it works on.
+    pub fn file(&self) -> FileKey {
+        (self.row.device, self.row.inode)
+    }
+
+    /// A plain system call: its thread does nothing else meanwhile.
+    pub fn is_call(&self) -> bool {
+        Via::from_raw(self.row.via) == Some(Via::Call)
+    }
+
+    /// Bytes of the file that it asks for, whole pages.
+    pub fn pages(&self) -> (u64, u64) {
+        const PAGE_BYTES: u64 = crate::beside::PAGE_BYTES;
+        let from = self.row.offset_bytes / PAGE_BYTES * PAGE_BYTES;
+        let end = self.row.offset_bytes.saturating_add(self.row.size_bytes);
+        (from, end.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES))
+    }
+
+    /// Adds a request once.
+    pub fn give(&mut self, request: Request) {
+        if self
+            .requests
+            .iter()
+            .all(|other| other.child.id != request.child.id)
+        {
+            self.requests.push(request);
+        }
+    }
+}
+
+/// All operations in flight. They are numbered in order of start.
+#[derive(Debug, Default)]
+pub struct Actives {
+    by_number: BTreeMap<u64, Active>,
+    by_end: BinaryHeap<Reverse<(u64, u64)>>,
+    by_tid: HashMap<i32, Vec<u64>>,
+    by_owner: HashMap<u64, u64>,
+    by_file: HashMap<FileKey, Vec<u64>>,
+    durable: HashMap<u32, Vec<u64>>,
+}
+
+fn forget<K: std::hash::Hash + Eq>(map: &mut HashMap<K, Vec<u64>>, key: K, number: u64) {
+    if let Some(numbers) = map.get_mut(&key) {
+        numbers.retain(|other| *other != number);
+        if numbers.is_empty() {
+            map.remove(&key);
+        }
+    }
+}
+
+impl Actives {
+    /// An operation begins.
+    pub fn begin(&mut self, number: u64, mut op: Active) {
+        let of_thread = self.by_tid.entry(op.row.tid).or_default();
+        of_thread.push(number);
+        op.queue_depth = of_thread.len();
+        if op.row.owner_key != 0 {
+            self.by_owner.insert(op.row.owner_key, number);
+        }
+        if !op.direct() {
+            self.by_file.entry(op.file()).or_default().push(number);
+        }
+        if op.durable() {
+            self.durable.entry(op.row.device).or_default().push(number);
+        }
+        self.by_end.push(Reverse((op.end_ns, number)));
+        self.by_number.insert(number, op);
+    }
+
+    /// Takes an operation that ended before `now_ns`.
+    pub fn end_before(&mut self, now_ns: u64) -> Option<(u64, Active)> {
+        let Reverse((end_ns, number)) = self.by_end.peek().copied()?;
+        if end_ns >= now_ns && now_ns != u64::MAX {
+            return None;
+        }
+        self.by_end.pop();
+        let op = self.by_number.remove(&number)?;
+        forget(&mut self.by_tid, op.row.tid, number);
+        if self.by_owner.get(&op.row.owner_key) == Some(&number) {
+            self.by_owner.remove(&op.row.owner_key);
+        }
+        forget(&mut self.by_file, op.file(), number);
+        forget(&mut self.durable, op.row.device, number);
+        Some((number, op))
+    }
+
+    /// Operations in flight.
+    pub fn len(&self) -> usize {
+        self.by_number.len()
+    }
+
+    /// The operation with this owner key.
+    pub fn of_owner(&mut self, owner_key: u64) -> Option<&mut Active> {
+        let number = self.by_owner.get(&owner_key).filter(|_| owner_key != 0)?;
+        self.by_number.get_mut(number)
+    }
+
+    fn each(&mut self, numbers: Option<Vec<u64>>, mut see: impl FnMut(&mut Active)) {
+        for number in numbers.into_iter().flatten() {
+            if let Some(op) = self.by_number.get_mut(&number) {
+                see(op);
+            }
+        }
+    }
+
+    /// Operations of a thread.
+    pub fn of_thread(&mut self, tid: i32, see: impl FnMut(&mut Active)) {
+        let numbers = self.by_tid.get(&tid).cloned();
+        self.each(numbers, see);
+    }
+
+    /// Operations through the page cache of a file.
+    pub fn of_file(&mut self, file: FileKey, see: impl FnMut(&mut Active)) {
+        let numbers = self.by_file.get(&file).cloned();
+        self.each(numbers, see);
+    }
+
+    /// Syncs of files of a file system.
+    pub fn durable_of(&mut self, device: u32, see: impl FnMut(&mut Active)) {
+        let numbers = self.durable.get(&device).cloned();
+        self.each(numbers, see);
+    }
+
+    /// File systems on which syncs are in flight.
+    pub fn durable_devices(&self) -> Vec<u32> {
+        self.durable.keys().copied().collect()
+    }
+}

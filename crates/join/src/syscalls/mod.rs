@@ -1,0 +1,442 @@
+//! Layer `syscall`: every operation a program asked for, its requests, and where its time went.
+//!
+//! Everything is read in order of start at once: operations, waits, and (from the block side) requests. So an operation
+//! is in flight here as it was on the machine, and whatever begins meanwhile finds it by its owner key, file or thread.
+//! Requests that were in flight before an operation began are remembered until they end.
+mod active;
+mod dirty;
+mod sealed;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+pub(crate) use sealed::observed;
+pub use sealed::CLASSES;
+
+use crate::beside::{Streams, Surveys};
+use crate::children::Child;
+use crate::pipeline::Out;
+use crate::sorted::{Sorted, Surveyed, Timed};
+use crate::stream::Stream;
+use active::{Active, Actives, FileKey, Request};
+use case::rows::{
+    syscall_flags, BlockMergeRow, BlockRow, CacheWait, CacheWaitRow, SchedRow, SyscallRow, Via, Writeback,
+    WritebackRow,
+};
+use case::schema::{Layer, LinkKind, LinkRow, Op, WaitState};
+use case::CaseError;
+use dirty::Dirty;
+use std::collections::{BTreeMap, HashMap};
+
+/// Ended operations that wait for an earlier one to end, before they are written out of order.
+const HELD_MAX: usize = 1 << 17;
+/// Requests remembered for operations to come, between two clearings.
+const REMEMBERED_MAX: usize = 1 << 14;
+/// A page may be marked as read a while after its request completed: the completing thread can be preempted in between.
+const SETTLING_NS: u64 = 1_000_000_000;
+/// Low 8 bits of `cmd_flags` of a read and a write.
+const OP_READ: u32 = 0;
+const OP_WRITE: u32 = 1;
+/// `REQ_META`, `REQ_FUA`, `REQ_PREFLUSH`, Linux 6.1 to 6.18.
+const DURABLE_FLAGS: u32 = 1 << 12 | 1 << 17 | 1 << 18;
+/// `REQ_RAHEAD`.
+const READAHEAD_FLAG: u32 = 1 << 19;
+
+impl Timed for SyscallRow {
+    fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+    fn end_ns(&self) -> Option<u64> {
+        match self.end_ns {
+            0 if self.flags & syscall_flags::END_UNSEEN != 0 => Some(self.start_ns),
+            0 => None,
+            end_ns => Some(end_ns),
+        }
+    }
+    fn ties(&self) -> (u64, u64) {
+        (self.end_ns, self.op_key)
+    }
+}
+
+/// What is known of the time of one class of operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Operations.
+    pub operations: u64,
+    /// Their latencies.
+    pub total_ns: u64,
+    /// Of those, what could not be attributed.
+    pub unknown_ns: u64,
+}
+
+/// The operations of programs on their way through a seal.
+pub struct SyscallSide<'a> {
+    rows: Sorted<'a, SyscallRow>,
+    sched: Sorted<'a, SchedRow>,
+    waits: Sorted<'a, CacheWaitRow>,
+    writeback: Sorted<'a, WritebackRow>,
+    surveys: &'a Surveys,
+    watched: Watched,
+    actives: Actives,
+    next_number: u64,
+    /// Ended, by number.
+    held: BTreeMap<u64, Active>,
+    next_written: u64,
+    /// Requests of the page cache and of direct I/O that have not ended yet, for operations to come.
+    by_file: HashMap<FileKey, Vec<Request>>,
+    by_owner: HashMap<u64, Vec<Request>>,
+    remembered: usize,
+    forget_at: usize,
+    /// What buffered writes left in the cache.
+    dirty: Dirty,
+    /// Disk on which data of a file system were seen to go.
+    disk_of: HashMap<u32, u32>,
+}
+
+/// What was recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched {
+    /// Block requests.
+    pub block: bool,
+    /// Interrupts.
+    pub interrupts: bool,
+    /// The scheduler.
+    pub sched: bool,
+    /// Waits for pages.
+    pub cache: bool,
+    /// Dirty throttling.
+    pub writeback: bool,
+}
+
+impl<'a> SyscallSide<'a> {
+    /// Before the first operation.
+    pub(crate) fn new(
+        stream: Option<&'a dyn Stream<SyscallRow>>,
+        surveyed: &Surveyed<SyscallRow>,
+        streams: &Streams<'a>,
+        surveys: &'a Surveys,
+        watched: Watched,
+    ) -> Result<SyscallSide<'a>, CaseError> {
+        // Without operations nothing asks for the others.
+        let some = stream.is_some();
+        Ok(SyscallSide {
+            rows: Sorted::new(stream, surveyed)?,
+            sched: surveys.sched(streams.sched.filter(|_| some))?,
+            waits: surveys.cache_waits(streams.cache_wait.filter(|_| some))?,
+            writeback: surveys.writeback(streams.writeback.filter(|_| some))?,
+            surveys,
+            watched,
+            actives: Actives::default(),
+            next_number: 0,
+            held: BTreeMap::new(),
+            next_written: 0,
+            by_file: HashMap::new(),
+            by_owner: HashMap::new(),
+            remembered: 0,
+            forget_at: REMEMBERED_MAX,
+            dirty: Dirty::default(),
+            disk_of: HashMap::new(),
+        })
+    }
+
+    /// Rows held now.
+    pub fn rows_held(&self) -> usize {
+        self.actives.len() + self.held.len() + self.remembered + self.dirty.len()
+    }
+
+    /// A request with its number; requests come in order of their entry.
+    pub(crate) fn request(
+        &mut self,
+        row: &BlockRow,
+        id: u64,
+        merges: &[BlockMergeRow],
+        out: &mut Out,
+    ) -> Result<(), CaseError> {
+        if self.rows.peek().is_none() && self.actives.len() == 0 && self.dirty.len() == 0 {
+            return Ok(());
+        }
+        let mut child = Child::timed(row);
+        if row.complete_ns == 0 {
+            child.part.end_ns = out.counts.end_ns.max(child.part.entry_ns);
+        }
+        child.id = id;
+        let now_ns = child.part.entry_ns;
+        self.advance(now_ns, out)?;
+        let merged_bytes: u64 = merges.iter().map(|bio| u64::from(bio.size_bytes)).sum();
+        let bio = |kind, bytes, offset_bytes, inode, file_device| Request {
+            child: Child { bytes, kind, ..child },
+            offset_bytes,
+            file: (file_device != 0).then_some((file_device, inode)),
+        };
+        let first_bytes = u64::from(row.size_bytes).saturating_sub(merged_bytes);
+        let offset_bytes = row.file_offset_bytes;
+        let first = bio(
+            LinkKind::WaitsFor,
+            first_bytes,
+            offset_bytes,
+            row.inode,
+            row.file_device,
+        );
+        let others = merges.iter().map(|other| {
+            let (bytes, offset_bytes) = (u64::from(other.size_bytes), other.file_offset_bytes);
+            let merged = bio(
+                LinkKind::Merged,
+                bytes,
+                offset_bytes,
+                other.inode,
+                other.file_device,
+            );
+            (merged, other.owner_key)
+        });
+        let mut carried: BTreeMap<u64, u64> = BTreeMap::new();
+        for (request, owner_key) in std::iter::once((first, row.owner_key)).chain(others) {
+            self.bio(request, owner_key, now_ns);
+            if let (OP_WRITE, Some(file)) = (row.cmd_flags & 0xff, request.file) {
+                let end_bytes = request.offset_bytes + request.child.bytes;
+                for (op_id, bytes) in self.dirty.carry(file, request.offset_bytes, end_bytes) {
+                    *carried.entry(op_id).or_default() += bytes;
+                }
+            }
+        }
+        for (parent_id, bytes) in carried {
+            out.link(&LinkRow {
+                parent_id,
+                child_id: id,
+                bytes: bytes as i64,
+                kind: LinkKind::Carries,
+            })?;
+        }
+        self.by_submitter(row, first);
+        Ok(())
+    }
+
+    /// A bio whose owner or file is known.
+    fn bio(&mut self, request: Request, owner_key: u64, now_ns: u64) {
+        if owner_key != 0 {
+            match self.actives.of_owner(owner_key) {
+                Some(op) => op.give(request),
+                None => self.remember(Some(owner_key), request, now_ns),
+            }
+        }
+        let Some(file) = request.file else { return };
+        self.actives.of_file(file, |op| {
+            let (from, to) = op.pages();
+            let its_page = op.buffered_read() && request.touches(from, to);
+            if its_page || op.durable() && file.1 != 0 {
+                op.give(request);
+            }
+        });
+        self.remember(None, request, now_ns);
+    }
+
+    /// What syncs wait for besides the file's own data, and what a thread reads besides data.
+    fn by_submitter(&mut self, row: &BlockRow, request: Request) {
+        if row.inode != 0 && row.file_device != 0 {
+            self.disk_of.insert(row.file_device, row.device);
+        }
+        let read = row.cmd_flags & 0xff == OP_READ && row.cmd_flags & READAHEAD_FLAG == 0;
+        if row.tid > 0 {
+            self.actives.of_thread(row.tid, |op| {
+                let unowned = !op.direct() || op.row.owner_key == 0;
+                if op.is_call() && (op.durable() || read && unowned || op.direct() && op.row.owner_key == 0) {
+                    op.give(request);
+                }
+            });
+        }
+        // The journal: blocks of the file system's own device, or durable writes of its workers.
+        let of_journal = row.inode == 0 && row.cmd_flags & 0xff != OP_READ;
+        if !of_journal {
+            return;
+        }
+        for device in self.actives.durable_devices() {
+            let its_blocks = row.file_device == device;
+            let its_disk = row.device == device || self.disk_of.get(&device) == Some(&row.device);
+            let of_worker = row.file_device == 0 && row.owner_key == 0 && row.cmd_flags & DURABLE_FLAGS != 0;
+            if its_blocks || its_disk && of_worker {
+                self.actives.durable_of(device, |op| op.give(request));
+            }
+        }
+    }
+
+    fn remember(&mut self, owner_key: Option<u64>, request: Request, now_ns: u64) {
+        match (owner_key, request.file) {
+            (Some(key), _) => self.by_owner.entry(key).or_default().push(request),
+            (None, Some(file)) => self.by_file.entry(file).or_default().push(request),
+            (None, None) => return,
+        }
+        self.remembered += 1;
+        if self.remembered < self.forget_at {
+            return;
+        }
+        let mut left = 0;
+        let mut prune = |requests: &mut Vec<Request>| {
+            requests.retain(|request| request.child.part.end_ns.saturating_add(SETTLING_NS) >= now_ns);
+            left += requests.len();
+            !requests.is_empty()
+        };
+        self.by_owner.retain(|_, requests| prune(requests));
+        self.by_file.retain(|_, requests| prune(requests));
+        self.remembered = left;
+        self.forget_at = REMEMBERED_MAX.max(2 * left);
+    }
+
+    /// Takes up everything that began before `until_ns`, in order of time, or everything.
+    pub(crate) fn advance(&mut self, until_ns: u64, out: &mut Out) -> Result<(), CaseError> {
+        loop {
+            // Among equals the first: an operation is there before what happens to it.
+            let next = [
+                self.rows.peek().map(|row| row.start_ns),
+                self.sched.peek().map(|row| row.start_ns),
+                self.waits.peek().map(|row| row.start_ns),
+                self.writeback.peek().map(|row| row.start_ns),
+            ];
+            let now_ns = next.iter().flatten().min().copied();
+            let Some(now_ns) = now_ns.filter(|ns| *ns <= until_ns) else {
+                return self.end_before(until_ns, out);
+            };
+            self.end_before(now_ns, out)?;
+            match next.iter().position(|ns| *ns == Some(now_ns)) {
+                Some(0) => self.begin(out)?,
+                Some(1) => self.wait_of_scheduler(out)?,
+                Some(2) => {
+                    if let Some(row) = self.waits.take()? {
+                        self.wait_for_page(&row);
+                    }
+                }
+                _ => {
+                    if let Some(row) = self.writeback.take()? {
+                        self.throttle(&row);
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, out: &mut Out) -> Result<(), CaseError> {
+        let Some(row) = self.rows.take()? else {
+            return Ok(());
+        };
+        if Via::from_raw(row.via) == Some(Via::Wait) {
+            return Ok(());
+        }
+        let begin_unseen = row.start_ns == 0 || row.flags & syscall_flags::BEGIN_UNSEEN != 0;
+        let start_ns = if begin_unseen {
+            row.start_ns.max(out.start_ns)
+        } else {
+            row.start_ns
+        };
+        let end_ns = match row.end_ns {
+            0 if row.flags & syscall_flags::END_UNSEEN != 0 => start_ns,
+            0 => out.counts.end_ns,
+            end_ns => end_ns,
+        };
+        let mut op = Active {
+            row,
+            start_ns,
+            end_ns: end_ns.max(start_ns),
+            requests: Vec::new(),
+            waits: Vec::new(),
+            runnable: Vec::new(),
+            throttled: Vec::new(),
+            queue_depth: 1,
+        };
+        self.give_remembered(&mut op);
+        if Op::from_raw(row.op) == Some(Op::Write) && !op.direct() && !op.durable() {
+            let op_id = Layer::Syscall.op_id_base() + self.next_number;
+            let end_bytes = row.offset_bytes.saturating_add(row.size_bytes);
+            self.dirty.write(op.file(), row.offset_bytes, end_bytes, op_id);
+        }
+        self.actives.begin(self.next_number, op);
+        self.next_number += 1;
+        Ok(())
+    }
+
+    /// Requests in flight that were begun before: readahead, or a request that this operation's bio was merged into.
+    fn give_remembered(&mut self, op: &mut Active) {
+        let start_ns = op.start_ns;
+        let of_owner = self
+            .by_owner
+            .get(&op.row.owner_key)
+            .filter(|_| op.row.owner_key != 0);
+        for request in of_owner.into_iter().flatten() {
+            if request.child.kind == LinkKind::Merged && request.child.part.end_ns > start_ns {
+                op.give(*request);
+            }
+        }
+        if !op.buffered_read() {
+            return;
+        }
+        let (from, to) = op.pages();
+        if let Some(requests) = self.by_file.get_mut(&op.file()) {
+            let before = requests.len();
+            requests.retain(|request| request.child.part.end_ns.saturating_add(SETTLING_NS) >= start_ns);
+            self.remembered -= before - requests.len();
+            for request in requests.iter().filter(|request| request.touches(from, to)) {
+                op.give(*request);
+            }
+        }
+    }
+
+    fn wait_of_scheduler(&mut self, out: &mut Out) -> Result<(), CaseError> {
+        let Some(row) = self.sched.take()? else {
+            return Ok(());
+        };
+        if matches!(
+            crate::beside::wait_state(row.state),
+            WaitState::Runnable | WaitState::Throttled
+        ) {
+            let span = (row.start_ns, crate::beside::end_of(&row, out.counts.end_ns));
+            self.actives.of_thread(row.tid, |op| op.runnable.push(span));
+        }
+        Ok(())
+    }
+
+    fn wait_for_page(&mut self, row: &CacheWaitRow) {
+        if CacheWait::from_raw(row.kind).is_none_or(|kind| kind == CacheWait::Fault) {
+            return;
+        }
+        let file = (row.device, row.inode);
+        self.actives.of_thread(row.tid, |op| {
+            let (from, to) = op.pages();
+            let place = row.waited_index.saturating_mul(crate::beside::PAGE_BYTES);
+            if op.buffered_read() && op.file() == file && (from..to).contains(&place) {
+                op.waits.push(*row);
+            }
+        });
+    }
+
+    fn throttle(&mut self, row: &WritebackRow) {
+        if Writeback::from_raw(row.kind) == Some(Writeback::Throttled) {
+            let writes = |op: &Active| Op::from_raw(op.row.op) != Some(Op::Read);
+            self.actives.of_thread(row.tid, |op| {
+                if op.is_call() && writes(op) {
+                    op.throttled.push((row.start_ns, row.end_ns));
+                }
+            });
+        }
+    }
+
+    /// Operations that ended before `now_ns` are complete; those whose turn has come are written.
+    fn end_before(&mut self, now_ns: u64, out: &mut Out) -> Result<(), CaseError> {
+        while let Some((number, op)) = self.actives.end_before(now_ns) {
+            self.held.insert(number, op);
+        }
+        while let Some(first) = self.held.first_entry() {
+            let in_turn = *first.key() == self.next_written;
+            if !in_turn && self.held.len() < HELD_MAX {
+                break;
+            }
+            if let Some((number, op)) = self.held.pop_first() {
+                self.next_written = self.next_written.max(number + 1);
+                sealed::write(
+                    number + Layer::Syscall.op_id_base(),
+                    op,
+                    self.surveys,
+                    self.watched,
+                    out,
+                )?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,269 @@
+//! One ended operation: its stages, links, and the pieces of a read.
+use super::active::{Active, Request};
+use super::timeline::Timeline;
+use super::{Share, Watched};
+use crate::beside::{text, Surveys, PAGE_BYTES};
+use crate::pipeline::{Out, Row};
+use crate::stages::Part;
+use case::rows::{syscall_flags, CacheWait, CacheWaitRow};
+use case::schema::{flags, CacheRow, Layer, LinkRow, NameId, Op, OpRow, Stage};
+use case::CaseError;
+
+/// Classes of operations whose shares of unknown time are told.
+pub const CLASSES: [&str; 4] = ["direct", "buffered reads", "syncs", "others"];
+
+fn class(op: &Active) -> usize {
+    if op.direct() {
+        0
+    } else if op.buffered_read() {
+        1
+    } else if op.durable() {
+        2
+    } else {
+        3
+    }
+}
+
+pub(super) fn write(
+    op_id: u64,
+    mut op: Active,
+    surveys: &Surveys,
+    watched: Watched,
+    out: &mut Out,
+) -> Result<(), CaseError> {
+    op.waits.sort_by_key(|wait| (wait.start_ns, wait.waited_index));
+    let moved = op.row.op < Op::Other as u8;
+    let timeline = timeline(&mut op, watched, moved);
+    let sums = timeline.sums();
+    count(&op, &sums, out);
+    op.requests.sort_by_key(|request| request.child.id);
+    for request in &op.requests {
+        out.link(&LinkRow {
+            parent_id: op_id,
+            child_id: request.child.id,
+            bytes: request.child.bytes.min(op.row.size_bytes) as i64,
+            kind: request.child.kind,
+        })?;
+    }
+    let file = (op.row.device != 0).then(|| surveys.file(op.row.device, op.row.inode, op.end_ns, out));
+    let sealed = row(op_id, &op, file, stages(&sums, watched), out);
+    out.counts.syscall_rows += 1;
+    out.sink.op(Layer::Syscall, &sealed, out.names)?;
+    if watched.cache && op.buffered_read() {
+        pieces(op_id, &op, file, out)?;
+    }
+    Ok(())
+}
+
+fn count(op: &Active, sums: &[u64; 9], out: &mut Out) {
+    let share: &mut Share = &mut out.counts.syscall_shares[class(op)];
+    share.operations += 1;
+    share.total_ns += op.end_ns - op.start_ns;
+    share.unknown_ns += sums[Stage::Unknown as usize];
+}
+
+fn parts(requests: &[Request]) -> Vec<Part> {
+    requests.iter().map(|request| request.child.part).collect()
+}
+
+/// Splits the operation's time; leaves in `op.requests` only those that it waited for.
+fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
+    let (start_ns, end_ns) = (op.start_ns, op.end_ns);
+    let mut timeline = Timeline::default();
+    let by_waits = op.buffered_read() && watched.cache;
+    if !by_waits {
+        let meanwhile = |part: &Part| part.entry_ns <= end_ns && part.end_ns >= start_ns;
+        op.requests.retain(|request| meanwhile(&request.child.part));
+    }
+    if !watched.block {
+        timeline.add(start_ns, end_ns, Stage::Fs);
+    } else if op.direct() && moves_data && !op.durable() {
+        direct(op, &mut timeline);
+    } else if by_waits {
+        buffered_read(op, &mut timeline);
+    } else {
+        timeline.add_requests(start_ns, end_ns, &mut parts(&op.requests));
+    }
+    timeline.move_to(Stage::Throttle, &[Stage::Fs], &op.throttled);
+    if watched.sched {
+        timeline.move_to(Stage::Runqueue, &[Stage::Fs, Stage::Reap], &op.runnable);
+    }
+    timeline
+}
+
+/// From the start to the completion of the last request, and from there until the submitter takes it.
+fn direct(op: &Active, timeline: &mut Timeline) {
+    let last_ns = op.requests.iter().map(|request| request.child.part.end_ns).max();
+    let failed = op.row.result < 0 || op.row.size_bytes == 0 || op.row.end_ns != 0 && op.row.result == 0;
+    match last_ns {
+        Some(last_ns) => {
+            let done_ns = last_ns.clamp(op.start_ns, op.end_ns);
+            timeline.add_requests(op.start_ns, done_ns, &mut parts(&op.requests));
+            timeline.add(done_ns, op.end_ns, Stage::Reap);
+        }
+        // It never came to a request.
+        None if failed => timeline.add(op.start_ns, op.end_ns, Stage::Fs),
+        None => timeline.add(op.start_ns, op.end_ns, Stage::Unknown),
+    }
+}
+
+/// Requests that carry the page waited for and were in flight meanwhile.
+fn of_wait<'o>(op: &'o Active, wait: &'o CacheWaitRow) -> impl Iterator<Item = &'o Request> {
+    let from = wait.waited_index.saturating_mul(PAGE_BYTES);
+    let its_page = move |request: &&Request| {
+        // What its thread read besides data (metadata) counts to the same wait.
+        request.file != Some((wait.device, wait.inode)) || request.touches(from, from + PAGE_BYTES)
+    };
+    let meanwhile = move |request: &&Request| {
+        let part = &request.child.part;
+        part.entry_ns <= wait.end_ns && part.end_ns >= wait.start_ns
+    };
+    op.requests.iter().filter(its_page).filter(meanwhile)
+}
+
+/// Whether a request that carried the page had completed when the wait began.
+fn settled_before(op: &Active, wait: &CacheWaitRow) -> bool {
+    let from = wait.waited_index.saturating_mul(PAGE_BYTES);
+    op.requests.iter().any(|request| {
+        request.file == Some((wait.device, wait.inode))
+            && request.touches(from, from + PAGE_BYTES)
+            && request.child.part.end_ns < wait.start_ns
+    })
+}
+
+/// In the page cache only waits are spent below; the rest is the cache's own.
+fn buffered_read(op: &mut Active, timeline: &mut Timeline) {
+    let mut now_ns = op.start_ns;
+    let mut waited_for: Vec<u64> = Vec::new();
+    for wait in &op.waits {
+        let from_ns = wait.start_ns.clamp(now_ns, op.end_ns);
+        let to_ns = wait.end_ns.clamp(from_ns, op.end_ns);
+        timeline.add(now_ns, from_ns, Stage::Fs);
+        let mut parts: Vec<Part> = of_wait(op, wait).map(|request| request.child.part).collect();
+        if parts.is_empty() {
+            // Its request had completed, but the page was not marked yet: no device was waited for.
+            let completed = settled_before(op, wait);
+            timeline.add(from_ns, to_ns, if completed { Stage::Fs } else { Stage::Unknown });
+        } else {
+            timeline.add_requests(from_ns, to_ns, &mut parts);
+            waited_for.extend(of_wait(op, wait).map(|request| request.child.id));
+        }
+        now_ns = to_ns;
+    }
+    timeline.add(now_ns, op.end_ns, Stage::Fs);
+    op.requests
+        .retain(|request| waited_for.contains(&request.child.id));
+}
+
+fn stages(sums: &[u64; 9], watched: Watched) -> [Option<i64>; 9] {
+    let mut sums = *sums;
+    if !watched.interrupts {
+        sums[Stage::Device as usize] += std::mem::take(&mut sums[Stage::Interrupt as usize]);
+    }
+    let mut stages = sums.map(|ns| Some(ns as i64));
+    for (stage, seen) in observed(watched) {
+        if !seen {
+            stages[stage as usize] = None;
+        }
+    }
+    stages
+}
+
+/// Stages that this layer can tell.
+pub(crate) fn observed(watched: Watched) -> [(Stage, bool); 9] {
+    [
+        (Stage::App, false),
+        (Stage::Fs, true),
+        (Stage::Throttle, watched.block || watched.writeback),
+        (Stage::Queue, watched.block),
+        (Stage::Device, watched.block),
+        (Stage::Interrupt, watched.block && watched.interrupts),
+        (Stage::Reap, watched.block),
+        (Stage::Runqueue, watched.sched),
+        (Stage::Unknown, true),
+    ]
+}
+
+fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], out: &mut Out) -> OpRow {
+    let raw = &op.row;
+    let kind = Op::from_raw(raw.op).unwrap_or(Op::Other);
+    let has_place = matches!(kind, Op::Read | Op::Write | Op::Discard | Op::Copy);
+    let bit = |set: bool, flag: u32| if set { flag } else { 0 };
+    let first = op.requests.first().map(|request| request.child.device);
+    let one = first.filter(|device| op.requests.iter().all(|request| request.child.device == *device));
+    let device = one.or((raw.flags & syscall_flags::BLOCK_DEVICE != 0).then_some(raw.device));
+    let seen_to_end = raw.end_ns != 0;
+    OpRow {
+        op_id,
+        start_ns: out.case_ns(op.start_ns),
+        latency_ns: (op.end_ns - op.start_ns) as i64,
+        open: !seen_to_end || raw.start_ns == 0 || raw.flags & syscall_flags::BEGIN_UNSEEN != 0,
+        op: kind,
+        flags: bit(op.direct(), flags::DIRECT) | bit(raw.flags & syscall_flags::SYNC != 0, flags::SYNC),
+        host: out.host,
+        device: device.map(|device| out.device(device)),
+        file,
+        comm: text(&raw.comm).map(|comm| out.names.id(&comm)),
+        cgroup: None,
+        offset_bytes: i64::try_from(raw.offset_bytes).ok().filter(|_| has_place),
+        size_bytes: i64::try_from(raw.size_bytes)
+            .ok()
+            .filter(|_| raw.flags & syscall_flags::SIZE_UNSEEN == 0),
+        queue_depth: Some(i32::try_from(op.queue_depth).unwrap_or(i32::MAX)),
+        pid: Some(raw.pid),
+        tid: Some(raw.tid),
+        cpu: Some(i32::from(raw.cpu)),
+        complete_cpu: seen_to_end.then_some(i32::from(raw.end_cpu)),
+        hctx: None,
+        vector: None,
+        error: i32::try_from(-raw.result.min(0)).unwrap_or(0),
+        weight: 1.0,
+        stages,
+        foreign_handler_ns: None,
+    }
+}
+
+/// Writes which tier served which bytes of a read. What it did not wait for was in memory.
+fn pieces(op_id: u64, op: &Active, file: Option<NameId>, out: &mut Out) -> Result<(), CaseError> {
+    let begin = op.row.offset_bytes;
+    let end = begin.saturating_add(u64::try_from(op.row.result).unwrap_or(0));
+    let mut now = begin;
+    let mut piece = |tier: &str, from: u64, to: u64, wait_ns: u64| {
+        let row = CacheRow {
+            op_id,
+            tier: tier.into(),
+            file,
+            offset_bytes: i64::try_from(from).ok(),
+            size_bytes: (to - from) as i64,
+            wait_ns: wait_ns as i64,
+        };
+        out.row(Row::Cache(row))
+    };
+    for wait in &op.waits {
+        let page = wait.waited_index.saturating_mul(PAGE_BYTES);
+        let with_page = of_wait(op, wait).filter(|request| request.file.is_some());
+        let brought = with_page.fold((page, page + PAGE_BYTES), |(low, high), request| {
+            let request_end = request.offset_bytes + request.child.bytes;
+            (low.min(request.offset_bytes), high.max(request_end))
+        });
+        let from = brought.0.clamp(now, end.max(now));
+        let to = brought.1.clamp(from, end.max(from));
+        if from > now {
+            piece("ram", now, from, 0)?;
+        }
+        if to > from || wait.wait_ns > 0 {
+            let missed = CacheWait::from_raw(wait.kind) == Some(CacheWait::Missed);
+            piece(
+                if missed { "device" } else { "readahead" },
+                from,
+                to,
+                wait.wait_ns,
+            )?;
+        }
+        now = to;
+    }
+    if end > now {
+        piece("ram", now, end, 0)?;
+    }
+    Ok(())
+}

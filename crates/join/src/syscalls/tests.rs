@@ -1,0 +1,476 @@
+//! Operations of programs against streams made by hand, and against their promises for any stream.
+use crate::beside::Streams;
+use crate::kernel::CmdFlags;
+use crate::pipeline::{join, Counts, Inputs, Row};
+use crate::stream::Stream;
+use crate::testing::{Kept, Rows};
+use case::rows::{
+    block_flags, syscall_flags, BlockMergeRow, BlockRow, CacheWait, CacheWaitRow, SchedRow, SchedState,
+    SyscallRow, Via, Writeback, WritebackRow,
+};
+use case::schema::{flags, Layer, LinkKind, Op, OpRow, Stage};
+use case::sealed::Names;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+const START_NS: u64 = 1_000_000_000_000;
+const DISK: u32 = 8 << 20;
+
+#[derive(Debug, Default)]
+struct Recording {
+    syscalls: Vec<SyscallRow>,
+    blocks: Vec<BlockRow>,
+    merges: Vec<BlockMergeRow>,
+    sched: Vec<SchedRow>,
+    waits: Vec<CacheWaitRow>,
+    writeback: Vec<WritebackRow>,
+}
+
+impl Recording {
+    fn seal(&self) -> (Kept, Counts) {
+        let (syscalls, blocks) = (Rows(self.syscalls.clone()), Rows(self.blocks.clone()));
+        let (merges, sched) = (Rows(self.merges.clone()), Rows(self.sched.clone()));
+        let (waits, writeback) = (Rows(self.waits.clone()), Rows(self.writeback.clone()));
+        let inputs = Inputs {
+            workers: Vec::new(),
+            block: Some(&blocks as &dyn Stream<BlockRow>),
+            merges: Some(&merges),
+            start_ns: START_NS,
+            end_ns: Some(START_NS + 1_000_000),
+            host: None,
+            devices: BTreeMap::from([(DISK, "sda".into())]),
+            cmd_flags: CmdFlags::of_kernel("6.18.44"),
+            interrupts_watched: Some(true),
+            stops: Default::default(),
+            syscall: Some(&syscalls),
+            beside: Streams {
+                sched: Some(&sched),
+                cache_wait: Some(&waits),
+                writeback: Some(&writeback),
+                ..Streams::default()
+            },
+            handlers: Vec::new(),
+        };
+        let (mut kept, mut names) = (Kept::default(), Names::default());
+        let counts = join(&inputs, &mut names, &mut kept, &mut |_| ()).unwrap();
+        (kept, counts)
+    }
+}
+
+fn call(op_key: u64, op: Op, flags: u32, [start, end]: [u64; 2]) -> SyscallRow {
+    SyscallRow {
+        op_key,
+        owner_key: if flags & syscall_flags::DIRECT != 0 { 77 } else { 0 },
+        start_ns: START_NS + start,
+        end_ns: START_NS + end,
+        offset_bytes: 8192,
+        size_bytes: 8192,
+        result: 8192,
+        inode: 5,
+        device: DISK,
+        pid: 10,
+        tid: 11,
+        flags,
+        op: op as u8,
+        ..SyscallRow::default()
+    }
+}
+
+fn request(request_key: u64, tid: i32, times: [u64; 4]) -> BlockRow {
+    let [queue_ns, issue_ns, irq_ns, complete_ns] = times.map(|ns| START_NS + ns);
+    BlockRow {
+        request_key,
+        queue_ns,
+        start_ns: queue_ns,
+        issue_first_ns: issue_ns,
+        issue_ns,
+        irq_ns,
+        complete_ns,
+        size_bytes: 8192,
+        device: DISK,
+        pid: tid,
+        tid,
+        ..BlockRow::default()
+    }
+}
+
+fn stages(op: &OpRow) -> Vec<(&'static str, i64)> {
+    let all = Stage::ALL.iter().zip(op.stages);
+    all.filter_map(|(stage, ns)| Some((stage.column(), ns.filter(|ns| *ns != 0)?)))
+        .collect()
+}
+
+#[test]
+fn direct_io_finds_its_request_by_key() {
+    let recording = Recording {
+        syscalls: vec![call(1, Op::Read, syscall_flags::DIRECT, [100, 1000])],
+        blocks: vec![
+            BlockRow {
+                owner_key: 77,
+                flags: block_flags::THROTTLED,
+                ..request(1, 500, [300, 400, 800, 850])
+            },
+            // The same key again, long after.
+            BlockRow {
+                owner_key: 77,
+                ..request(2, 500, [3000, 4000, 8000, 8500])
+            },
+        ],
+        sched: vec![SchedRow {
+            start_ns: START_NS + 900,
+            end_ns: START_NS + 930,
+            tid: 11,
+            state: SchedState::Woken as u8,
+            ..SchedRow::default()
+        }],
+        ..Recording::default()
+    };
+    let (kept, counts) = recording.seal();
+    let [op] = &kept.syscall[..] else { panic!() };
+    assert_eq!(
+        stages(op),
+        [
+            ("throttle_ns", 200),
+            ("queue_ns", 100),
+            ("device_ns", 400),
+            ("interrupt_ns", 50),
+            ("reap_ns", 120),
+            ("runqueue_ns", 30),
+        ]
+    );
+    assert_eq!(
+        (op.flags, op.latency_ns, op.queue_depth),
+        (flags::DIRECT, 900, Some(1))
+    );
+    assert_eq!(op.op_id, Layer::Syscall.op_id_base());
+    let [link] = &kept.links[..] else {
+        panic!("{:?}", kept.links)
+    };
+    assert_eq!(
+        (link.child_id, link.kind, link.bytes),
+        (Layer::Block.op_id_base(), LinkKind::WaitsFor, 8192)
+    );
+    assert_eq!((counts.syscall_rows, counts.syscall_shares[0].unknown_ns), (1, 0));
+}
+
+#[test]
+fn direct_io_without_a_request_is_unknown() {
+    let recording = Recording {
+        syscalls: vec![call(1, Op::Write, syscall_flags::DIRECT, [100, 1000])],
+        blocks: vec![request(1, 11, [300, 400, 800, 850])],
+        ..Recording::default()
+    };
+    let (kept, counts) = recording.seal();
+    assert_eq!(stages(&kept.syscall[0]), [("unknown_ns", 900)]);
+    assert_eq!((counts.syscall_shares[0].unknown_ns, kept.links.len()), (900, 0));
+}
+
+#[test]
+fn a_bio_merged_into_an_older_request_is_found() {
+    let recording = Recording {
+        syscalls: vec![call(1, Op::Read, syscall_flags::DIRECT, [350, 1000])],
+        blocks: vec![BlockRow {
+            merges: 1,
+            ..request(1, 500, [300, 400, 800, 850])
+        }],
+        merges: vec![BlockMergeRow {
+            request_key: 1,
+            owner_key: 77,
+            size_bytes: 4096,
+            ..BlockMergeRow::default()
+        }],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let expected = [
+        ("queue_ns", 50),
+        ("device_ns", 400),
+        ("interrupt_ns", 50),
+        ("reap_ns", 150),
+    ];
+    assert_eq!(stages(&kept.syscall[0]), expected);
+    assert_eq!(
+        (kept.links[0].kind, kept.links[0].bytes),
+        (LinkKind::Merged, 4096)
+    );
+}
+
+fn page_wait(kind: CacheWait, waited_index: u64, [start, end]: [u64; 2]) -> CacheWaitRow {
+    CacheWaitRow {
+        start_ns: START_NS + start,
+        end_ns: START_NS + end,
+        wait_ns: end - start,
+        inode: 5,
+        index: 2,
+        waited_index,
+        last_index: 3,
+        device: DISK,
+        pid: 10,
+        tid: 11,
+        kind: kind as u8,
+    }
+}
+
+#[test]
+fn a_buffered_read_waits_for_readahead_begun_before() {
+    let readahead = BlockRow {
+        inode: 5,
+        file_device: DISK,
+        file_offset_bytes: 12288,
+        ..request(1, 500, [20, 40, 500, 510])
+    };
+    let other_place = BlockRow {
+        file_offset_bytes: 1 << 20,
+        request_key: 2,
+        ..readahead
+    };
+    let recording = Recording {
+        syscalls: vec![call(1, Op::Read, 0, [100, 600])],
+        blocks: vec![readahead, other_place],
+        waits: vec![page_wait(CacheWait::InFlight, 3, [200, 550])],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let expected = [("fs_ns", 100 + 40 + 50), ("device_ns", 300), ("interrupt_ns", 10)];
+    assert_eq!(stages(&kept.syscall[0]), expected);
+    assert_eq!(kept.links.len(), 1);
+    let pieces: Vec<_> = kept
+        .beside
+        .iter()
+        .filter_map(|row| match row {
+            Row::Cache(c) => Some((c.tier.as_str(), c.offset_bytes, c.size_bytes, c.wait_ns)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        pieces,
+        [
+            ("ram", Some(8192), 4096, 0),
+            ("readahead", Some(12288), 4096, 350)
+        ]
+    );
+}
+
+#[test]
+fn a_wait_without_a_request_is_unknown_and_a_hit_is_the_cache() {
+    let recording = Recording {
+        syscalls: vec![call(1, Op::Read, 0, [100, 600]), call(2, Op::Read, 0, [700, 710])],
+        waits: vec![page_wait(CacheWait::Missed, 2, [200, 550])],
+        ..Recording::default()
+    };
+    let (kept, counts) = recording.seal();
+    assert_eq!(stages(&kept.syscall[0]), [("fs_ns", 150), ("unknown_ns", 350)]);
+    assert_eq!(stages(&kept.syscall[1]), [("fs_ns", 10)]);
+    assert_eq!(
+        (
+            counts.syscall_shares[1].total_ns,
+            counts.syscall_shares[1].unknown_ns
+        ),
+        (510, 350)
+    );
+}
+
+#[test]
+fn a_page_that_is_marked_late_was_not_waited_for_below() {
+    let recording = Recording {
+        syscalls: vec![call(1, Op::Read, 0, [100, 600])],
+        blocks: vec![BlockRow {
+            inode: 5,
+            file_device: DISK,
+            file_offset_bytes: 8192,
+            ..request(1, 500, [20, 40, 80, 90])
+        }],
+        waits: vec![page_wait(CacheWait::InFlight, 2, [200, 550])],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    assert_eq!(stages(&kept.syscall[0]), [("fs_ns", 500)]);
+    assert_eq!(kept.links.len(), 0);
+}
+
+#[test]
+fn a_sync_waits_for_its_data_and_the_journal() {
+    let data = request(1, 11, [120, 130, 190, 200]);
+    let journal = BlockRow {
+        cmd_flags: 1,
+        file_device: DISK,
+        ..request(2, 300, [250, 260, 400, 410])
+    };
+    let foreign = BlockRow {
+        cmd_flags: 1,
+        inode: 9,
+        file_device: DISK,
+        ..request(3, 301, [400, 450, 480, 490])
+    };
+    let recording = Recording {
+        syscalls: vec![call(1, Op::Sync, 0, [100, 500])],
+        blocks: vec![data, journal, foreign],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let expected = [
+        ("fs_ns", 20 + 50 + 90),
+        ("queue_ns", 20),
+        ("device_ns", 200),
+        ("interrupt_ns", 20),
+    ];
+    assert_eq!(stages(&kept.syscall[0]), expected);
+    assert_eq!(kept.links.len(), 2);
+}
+
+#[test]
+fn a_buffered_write_is_carried_later_and_not_charged() {
+    let writeback = BlockRow {
+        cmd_flags: 1,
+        inode: 5,
+        file_device: DISK,
+        file_offset_bytes: 12288,
+        ..request(1, 500, [5000, 5100, 5200, 5300])
+    };
+    let recording = Recording {
+        syscalls: vec![call(1, Op::Write, 0, [100, 500])],
+        blocks: vec![writeback],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    assert_eq!(stages(&kept.syscall[0]), [("fs_ns", 400)]);
+    let [link] = &kept.links[..] else {
+        panic!("{:?}", kept.links)
+    };
+    assert_eq!((link.kind, link.bytes), (LinkKind::Carries, 4096));
+}
+
+#[test]
+fn dirty_throttling_is_taken_out_of_a_write() {
+    let recording = Recording {
+        syscalls: vec![call(1, Op::Write, 0, [100, 500])],
+        writeback: vec![WritebackRow {
+            start_ns: START_NS + 200,
+            end_ns: START_NS + 450,
+            tid: 11,
+            kind: Writeback::Throttled as u8,
+            ..WritebackRow::default()
+        }],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    assert_eq!(stages(&kept.syscall[0]), [("fs_ns", 150), ("throttle_ns", 250)]);
+}
+
+#[test]
+fn waits_for_completions_are_no_operations_and_open_ones_end_with_the_recording() {
+    let wait = SyscallRow {
+        via: Via::Wait as u8,
+        ..call(1, Op::Other, 0, [100, 600])
+    };
+    let open = SyscallRow {
+        end_ns: 0,
+        ..call(2, Op::Read, 0, [400, 400])
+    };
+    let early = SyscallRow {
+        start_ns: 0,
+        flags: syscall_flags::BEGIN_UNSEEN,
+        ..call(3, Op::Read, 0, [0, 300])
+    };
+    let recording = Recording {
+        syscalls: vec![wait, early, open],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let told: Vec<_> = kept
+        .syscall
+        .iter()
+        .map(|op| (op.start_ns, op.latency_ns, op.open))
+        .collect();
+    assert_eq!(told, [(0, 300, true), (400, 999_600, true)]);
+}
+
+fn recording() -> impl Strategy<Value = Recording> {
+    let span = || (1u64..3000, 0u64..800);
+    let syscalls = prop::collection::vec((span(), 0u8..7, 0u32..4, 0i32..3, 0u64..3), 0..60);
+    let blocks = prop::collection::vec(
+        (prop::array::uniform4(1u64..900), 0u64..3000, 0u64..4, 0i32..3),
+        0..60,
+    );
+    let waits = prop::collection::vec((span(), 0i32..3, 2u64..4, 0u8..3), 0..40);
+    let sched = prop::collection::vec((span(), 0i32..3, 0u8..8), 0..40);
+    (syscalls, blocks, waits, sched).prop_map(|(syscalls, blocks, waits, sched)| {
+        let syscall = |(key, ((start, length), op, flags, tid, owner))| SyscallRow {
+            op_key: key as u64,
+            owner_key: owner,
+            flags,
+            op,
+            tid: 10 + tid,
+            ..call(0, Op::Read, 0, [start, start + length])
+        };
+        let block = |(key, (mut times, start, owner, tid)): (usize, ([u64; 4], u64, u64, i32))| {
+            times.sort_unstable();
+            BlockRow {
+                owner_key: owner,
+                inode: 5 * (owner % 2),
+                file_device: DISK,
+                file_offset_bytes: 4096 * owner,
+                cmd_flags: owner as u32 & 1,
+                flags: owner as u32 >> 1,
+                ..request(key as u64, 10 + tid, times.map(|t| t + start))
+            }
+        };
+        let mut recording = Recording {
+            syscalls: syscalls.into_iter().enumerate().map(syscall).collect(),
+            blocks: blocks.into_iter().enumerate().map(block).collect(),
+            ..Recording::default()
+        };
+        for ((start, length), tid, page, kind) in waits {
+            recording.waits.push(CacheWaitRow {
+                tid: 10 + tid,
+                kind,
+                ..page_wait(CacheWait::Missed, page, [start, start + length])
+            });
+        }
+        for ((start, length), tid, state) in sched {
+            recording.sched.push(SchedRow {
+                start_ns: START_NS + start,
+                end_ns: START_NS + start + length,
+                tid: 10 + tid,
+                state,
+                ..SchedRow::default()
+            });
+        }
+        recording
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn stages_sum_links_exist_and_the_order_of_arrival_does_not_matter(
+        recording in recording(),
+        seed in any::<prop::sample::Index>(),
+    ) {
+        let (kept, counts) = recording.seal();
+        prop_assert_eq!(kept.syscall.len(), recording.syscalls.len());
+        prop_assert!(kept.syscall.is_sorted_by_key(|op| op.start_ns));
+        for op in &kept.syscall {
+            prop_assert!(op.stages.iter().flatten().all(|ns| *ns >= 0));
+            prop_assert_eq!(op.stages.iter().flatten().sum::<i64>(), op.latency_ns);
+        }
+        let ids = |ops: &[OpRow]| ops.iter().map(|op| op.op_id).collect::<BTreeSet<_>>();
+        let (parents, children) = (ids(&kept.syscall), ids(&kept.block));
+        prop_assert!(kept.links.iter().all(|l| parents.contains(&l.parent_id) && children.contains(&l.child_id)));
+        let total: u64 = counts.syscall_shares.iter().map(|share| share.operations).sum();
+        prop_assert_eq!(total, counts.syscall_rows);
+
+        let mut turned = recording;
+        fn turn<T>(rows: &mut [T], seed: prop::sample::Index) {
+            if !rows.is_empty() {
+                rows.rotate_left(seed.index(rows.len()));
+            }
+        }
+        turn(&mut turned.syscalls, seed);
+        turn(&mut turned.blocks, seed);
+        let (again, _) = turned.seal();
+        prop_assert_eq!(kept.syscall, again.syscall);
+        prop_assert_eq!(kept.links, again.links);
+    }
+}
