@@ -172,6 +172,7 @@ pub static KINDS: [FaultKind; 19] = [
                 "18ms",
                 "Length of each.",
             ),
+            key("irregular", Kind::Flag, "false", "Whether a stop comes anywhere in its period."),
         ],
         apply: submitter_stall,
     },
@@ -588,6 +589,7 @@ fn submitter_stall(section: &Section, plan: &mut Plan) -> Result<Culprit, LabErr
         to_ns,
         every_ns: section.whole("period"),
         length_ns: section.whole("stop"),
+        irregular: section.flag("irregular"),
     });
     Ok(culprit("process", "submitter"))
 }

@@ -31,14 +31,14 @@ fn prefetching(outcome: &Outcome) -> (f64, f64) {
 
 #[test]
 fn m1_every_large_read_misses_its_tail() {
-    let found = outcome("m1-odx-found", &[]);
+    let found = outcome("m1-odx-found", &["workload.duration=20s"]);
     let (accuracy, coverage) = prefetching(&found);
     assert!(accuracy > 0.999, "accuracy {accuracy}");
     assert!(
         (0.96..=0.971).contains(&coverage),
         "coverage {coverage}: 8 of 8.25 MiB"
     );
-    let fixed = outcome("m1-odx-fixed", &[]);
+    let fixed = outcome("m1-odx-fixed", &["workload.duration=20s"]);
     let (accuracy, coverage) = prefetching(&fixed);
     assert!(accuracy > 0.999 && coverage > 0.995, "{accuracy}, {coverage}");
     let ms = |outcome: &Outcome, name: &str| fact(outcome, name) / 1e6;

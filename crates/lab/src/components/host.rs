@@ -54,6 +54,19 @@ pub struct Stall {
     pub every_ns: u64,
     /// Length.
     pub length_ns: u64,
+    /// Whether a stop comes anywhere in its period instead of at its begin.
+    pub irregular: bool,
+}
+
+impl Stall {
+    /// How far into its period stop number `count` begins.
+    fn shift_ns(&self, count: u64) -> u64 {
+        let room_ns = self.every_ns.saturating_sub(self.length_ns);
+        match self.irregular {
+            true => Rng::new(count, self.every_ns).below(room_ns.max(1)),
+            false => 0,
+        }
+    }
 }
 
 /// Other processes want the CPUs.
@@ -184,8 +197,9 @@ impl Host {
             if stall.worker.is_some_and(|only| only != worker) || at_ns < stall.from_ns {
                 continue;
             }
-            let begin_ns = at_ns - (at_ns - stall.from_ns) % stall.every_ns;
-            if begin_ns < stall.to_ns && at_ns < begin_ns + stall.length_ns {
+            let count = (at_ns - stall.from_ns) / stall.every_ns;
+            let begin_ns = stall.from_ns + count * stall.every_ns + stall.shift_ns(count);
+            if begin_ns < stall.to_ns && (begin_ns..begin_ns + stall.length_ns).contains(&at_ns) {
                 until_ns = until_ns.max(begin_ns + stall.length_ns);
             }
         }
@@ -222,6 +236,7 @@ mod tests {
             to_ns: 5000,
             every_ns: 1000,
             length_ns: 100,
+            irregular: false,
         };
         let mut host = Host::new(4, 10, 5, vec![stall], Vec::new(), Rng::new(1, 1));
         let (mut one, mut two) = (Thread::default(), Thread::default());

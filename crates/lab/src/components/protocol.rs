@@ -245,12 +245,11 @@ impl Protocol {
         }
         if copies && request.op != Op::Sync {
             request.op = Op::Copy;
-            if self.rules.copy_bytes > 0 {
+            let size = self.sizes[request.file as usize];
+            if let Some(ranges) = size.checked_div(self.rules.copy_bytes) {
                 // The n-th place of the workload stands for the n-th range to copy.
-                let ranges = (self.sizes[request.file as usize] / self.rules.copy_bytes).max(1);
-                let size = self.sizes[request.file as usize];
                 let place = request.offset_bytes / u64::from(request.size_bytes.max(1));
-                let first = place % ranges * self.rules.copy_bytes;
+                let first = place % ranges.max(1) * self.rules.copy_bytes;
                 request.offset_bytes = first;
                 request.size_bytes = self.rules.copy_bytes.min(size) as u32;
             }
