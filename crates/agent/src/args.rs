@@ -286,8 +286,9 @@ pub struct LabGenerateArgs {
 /// `lab fit`.
 #[derive(Debug, Args)]
 pub struct LabFitArgs {
-    /// Directory of the case; it needs block requests.
-    pub case: PathBuf,
+    /// Directory of the case; it needs block requests. Several of one device tell it at several depths.
+    #[arg(required = true, value_name = "CASE")]
+    pub cases: Vec<PathBuf>,
     /// The stack file; must not exist.
     #[arg(short = 'o', long = "output", value_name = "STACK.toml")]
     pub stack: PathBuf,

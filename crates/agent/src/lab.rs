@@ -189,7 +189,7 @@ fn fit(args: &LabFitArgs) -> Result<(), Failure> {
             args.stack.display()
         )));
     }
-    let fit = lab::fit::fit(&args.case, args.device.as_deref()).map_err(Failure::error)?;
+    let fit = lab::fit::fit(&args.cases, args.device.as_deref()).map_err(Failure::error)?;
     std::fs::write(&args.stack, &fit.stack).map_err(|error| io_failure(&args.stack, "write", &error))?;
     if args.json {
         return print_json(&fit);
@@ -208,7 +208,7 @@ fn fit(args: &LabFitArgs) -> Result<(), Failure> {
     lines.push(format!(
         "written: {0}; try whodisk whatif {1} --stack {0}",
         args.stack.display(),
-        args.case.display()
+        args.cases[0].display()
     ));
     print(&lines.join("\n"))
 }

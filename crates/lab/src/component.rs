@@ -162,6 +162,15 @@ pub trait CacheModel: Send {
     /// A read of `key`: counts for the policy, and brings it in.
     fn access(&mut self, key: u64) -> Access;
 
+    /// A read of `key` if it is held: counts for the policy; changes nothing if it is not. Whether it is held.
+    fn touch(&mut self, key: u64) -> bool {
+        let held = self.contains(key);
+        if held {
+            self.access(key);
+        }
+        held
+    }
+
     /// Brings `key` in without a read (prefetch, write); the key thrown out, if any. A key already held stays, and
     /// may be refreshed.
     fn insert(&mut self, key: u64) -> Option<u64>;

@@ -14,7 +14,7 @@ use case::schema::{flags, Layer, Op};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Fewer samples than this make no cell of their own.
 const CELL_SAMPLES_MIN: usize = 30;
@@ -39,17 +39,20 @@ pub struct Fit {
     pub remarks: Vec<String>,
 }
 
-/// Fits `case_dir`. Errors name what the case lacks.
-pub fn fit(case_dir: &Path, device: Option<&str>) -> Result<Fit, LabError> {
-    let block = Recording::read(case_dir, Some(Layer::Block))?;
-    let number = choose_device(&block, case_dir, device)?;
-    let name = block.places[number as usize].clone();
-    let own: Vec<Recorded> = block
-        .operations
-        .iter()
-        .filter(|operation| operation.place == number)
-        .copied()
-        .collect();
+/// Fits cases of one device (several, to know it at several depths); thread work and page cache are those of the first.
+/// Errors name what a case lacks.
+pub fn fit(case_dirs: &[PathBuf], device: Option<&str>) -> Result<Fit, LabError> {
+    let case_dir = case_dirs.first().map_or(Path::new("(no case)"), PathBuf::as_path);
+    let mut name = device.map(str::to_owned);
+    let mut own: Vec<Recorded> = Vec::new();
+    for dir in case_dirs {
+        let block = Recording::read(dir, Some(Layer::Block))?;
+        let number = choose_device(&block, dir, name.as_deref())?;
+        name = Some(block.places[number as usize].clone());
+        let of_device = |operation: &&Recorded| operation.place == number;
+        own.extend(block.operations.iter().filter(of_device));
+    }
+    let name = name.unwrap_or_default();
     let mut remarks = Vec::new();
     let cells = cells(case_dir, &name, &own, &mut remarks)?;
     let app = Recording::read(case_dir, Some(Layer::App)).ok();

@@ -12,26 +12,21 @@ pub struct Entry {
     pub message: Message,
 }
 
-#[derive(Clone, Copy)]
-struct Node {
-    at_ns: u64,
-    sequence: u64,
-    to: ComponentId,
-    message: Message,
-}
-
-impl Node {
-    #[inline]
-    fn key(&self) -> u128 {
-        u128::from(self.at_ns) << 64 | u128::from(self.sequence)
-    }
-}
-
-/// Events to come. Four children per node: half the levels of a binary heap, and all children in two cache lines.
+/// Events to come. Four children per node: half the levels of a binary heap, and the keys of all children in one cache line.
 #[derive(Default)]
 pub struct Heap {
-    nodes: Vec<Node>,
+    /// Time, then order of asking.
+    keys: Vec<u128>,
+    /// What belongs to the key at the same place.
+    events: Vec<(ComponentId, Message)>,
     sequence: u64,
+}
+
+/// The smaller key and its place; no branch, as which one it is cannot be predicted.
+#[inline(always)]
+fn smaller(a: (u128, usize), b: (u128, usize)) -> (u128, usize) {
+    let second = b.0 < a.0;
+    (if second { b.0 } else { a.0 }, if second { b.1 } else { a.1 })
 }
 
 impl Heap {
@@ -39,64 +34,67 @@ impl Heap {
     #[inline]
     pub fn push(&mut self, at_ns: u64, to: ComponentId, message: Message) {
         self.sequence += 1;
-        let node = Node {
-            at_ns,
-            sequence: self.sequence,
-            to,
-            message,
-        };
-        let mut at = self.nodes.len();
-        self.nodes.push(node);
+        let key = u128::from(at_ns) << 64 | u128::from(self.sequence);
+        self.keys.push(key);
+        self.events.push((to, message));
+        self.rise(self.keys.len() - 1, key, (to, message));
+    }
+
+    /// Puts an event at `at` or above, where its key belongs.
+    #[inline]
+    fn rise(&mut self, mut at: usize, key: u128, event: (ComponentId, Message)) {
         while at > 0 {
             let parent = (at - 1) / 4;
-            if self.nodes[parent].key() <= node.key() {
+            if self.keys[parent] <= key {
                 break;
             }
-            self.nodes[at] = self.nodes[parent];
+            self.keys[at] = self.keys[parent];
+            self.events[at] = self.events[parent];
             at = parent;
         }
-        self.nodes[at] = node;
+        self.keys[at] = key;
+        self.events[at] = event;
     }
 
     /// Takes the earliest event.
     #[inline]
     pub fn pop(&mut self) -> Option<Entry> {
-        let last = self.nodes.pop()?;
-        let Some(&first) = self.nodes.first() else {
-            return Some(last.entry());
+        let (last_key, last) = (self.keys.pop()?, self.events.pop()?);
+        let (Some(&key), Some(&(to, message))) = (self.keys.first(), self.events.first()) else {
+            return Some(entry(last_key, last));
         };
-        let len = self.nodes.len();
+        let len = self.keys.len();
         let mut at = 0;
+        // The hole goes down to the end, where the last event most likely belongs.
         loop {
             let child = 4 * at + 1;
-            if child >= len {
-                break;
-            }
-            let end = (child + 4).min(len);
-            let mut least = child;
-            for other in child + 1..end {
-                if self.nodes[other].key() < self.nodes[least].key() {
-                    least = other;
+            let least = match self.keys.get(child..child + 4) {
+                Some(keys) => {
+                    let one = smaller((keys[0], child), (keys[1], child + 1));
+                    let two = smaller((keys[2], child + 2), (keys[3], child + 3));
+                    smaller(one, two).1
                 }
-            }
-            if self.nodes[least].key() >= last.key() {
-                break;
-            }
-            self.nodes[at] = self.nodes[least];
+                None if child >= len => break,
+                None => {
+                    let rest = (child..len).map(|other| (self.keys[other], other));
+                    rest.min().map_or(child, |(_, other)| other)
+                }
+            };
+            self.keys[at] = self.keys[least];
+            self.events[at] = self.events[least];
             at = least;
         }
-        self.nodes[at] = last;
-        Some(first.entry())
+        self.rise(at, last_key, last);
+        Some(entry(key, (to, message)))
     }
 }
 
-impl Node {
-    fn entry(&self) -> Entry {
-        Entry {
-            at_ns: self.at_ns,
-            to: self.to,
-            message: self.message,
-        }
+#[inline]
+fn entry(key: u128, (to, message): (ComponentId, Message)) -> Entry {
+    Entry {
+        at_ns: (key >> 64) as u64,
+        to,
+        message,
     }
 }
 

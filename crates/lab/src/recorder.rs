@@ -88,12 +88,6 @@ impl Recorder {
         self.volume_rows += u64::from(request.level == Level::Volume);
     }
 
-    /// An operation of the workload was taken by its submitter.
-    #[inline]
-    pub fn app_row(&mut self, request: &Request) {
-        self.row(request);
-    }
-
     /// A request that is still in flight at the end.
     pub(crate) fn open_row(&mut self, request: &Request) {
         if let Some(sink) = &mut self.sink {

@@ -194,6 +194,12 @@ impl Core {
         self.soon.push_back((owner, Message::Done(handle)));
     }
 
+    /// An operation of the workload was taken by its submitter: it becomes its row.
+    #[inline]
+    pub fn app_row(&mut self, handle: Handle) {
+        self.recorder.row(&self.slab[handle as usize]);
+    }
+
     /// Gives a completed request back.
     #[inline]
     pub fn release(&mut self, handle: Handle) {

@@ -77,7 +77,7 @@ fn the_stack_that_made_a_case_predicts_it_within_the_histogram() {
 fn a_fitted_stack_reproduces_percentiles_and_a_faster_one_is_faster() {
     let dir = tempfile::tempdir().expect("a directory");
     let (case, _) = record(dir.path(), DIRECT);
-    let fit = lab::fit::fit(&case, None).unwrap_or_else(|error| panic!("{error}"));
+    let fit = lab::fit::fit(std::slice::from_ref(&case), None).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((fit.requests, fit.cache_bytes), (20_000, None));
     let fitted = dir.path().join("fitted.toml");
     std::fs::write(&fitted, &fit.stack).expect("a file");
@@ -97,7 +97,7 @@ fn a_page_cache_is_fitted_to_the_share_of_hits() {
                 [cache]\nsize = \"16MiB\"\npage = \"4KiB\"\n[device]\n";
     let dir = tempfile::tempdir().expect("a directory");
     let (case, _) = record(dir.path(), text);
-    let fit = lab::fit::fit(&case, None).unwrap_or_else(|error| panic!("{error}"));
+    let fit = lab::fit::fit(std::slice::from_ref(&case), None).unwrap_or_else(|error| panic!("{error}"));
     let mib = fit.cache_bytes.expect("a cache") as f64 / f64::from(1 << 20);
     assert!((14.0..18.0).contains(&mib), "16 MiB came back as {mib}");
 }
@@ -113,7 +113,7 @@ fn what_is_missing_is_named() {
     let set = ["device.size=\"16MiB\"".to_owned()];
     let error = whatif(&question(&case, &stack, &set)).expect_err("too small");
     assert!(error.to_string().contains("device.size"), "{error}");
-    let error = lab::fit::fit(&case, Some("sdz")).expect_err("no such device");
+    let error = lab::fit::fit(std::slice::from_ref(&case), Some("sdz")).expect_err("no such device");
     assert!(
         error.to_string().contains("sdz") && error.to_string().contains("nvme0"),
         "{error}"

@@ -207,8 +207,7 @@ impl Clients {
         let request = core.get_mut(handle);
         request.close_stage(now_ns);
         let w = request.thread as usize;
-        let request = core.get(handle).clone();
-        core.recorder.app_row(&request);
+        core.app_row(handle);
         core.release(handle);
         let worker = &mut self.workers[w];
         self.in_flight -= 1;

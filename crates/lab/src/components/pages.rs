@@ -5,6 +5,7 @@ use crate::fast_map::FastMap;
 use crate::keys::{key, Key, Kind, Section};
 use crate::models::prefetch::{Account, Anchor, Order, Prefetch, PrefetchParameters, Prefetcher, State};
 use crate::sim::Core;
+use std::collections::hash_map::Entry;
 
 /// Keys of `[cache]`.
 pub const CACHE_KEYS: [Key; 3] = [
@@ -236,15 +237,18 @@ impl Pages {
     pub fn look(&mut self, file: u16, page: u64) -> PageState {
         let key = Self::key(file, page);
         self.looks += 1;
-        let found = if let Some(fetch) = self.in_flight.get(&key) {
-            PageState::InFlight(*fetch)
-        } else if self.model.contains(key) {
-            self.model.access(key);
+        // A page that is there is there, even if an older copy of it is on its way.
+        let found = if self.model.touch(key) {
             self.hits += 1;
             PageState::Hit
+        } else if let Some(fetch) = self.in_flight.get(&key) {
+            PageState::InFlight(*fetch)
         } else {
             return PageState::Miss;
         };
+        if self.missed.is_empty() {
+            return found;
+        }
         self.forgive(file, page * self.page_bytes);
         found
     }
@@ -338,10 +342,13 @@ impl Pages {
         let mut ours = false;
         for page in offset / self.page_bytes..(offset + u64::from(size)).div_ceil(self.page_bytes) {
             let key = Self::key(file, page);
-            if self.in_flight.get(&key) == Some(&fetch) {
-                ours = true;
-                self.in_flight.remove(&key);
-                self.insert(key);
+            match self.in_flight.entry(key) {
+                Entry::Occupied(entry) if *entry.get() == fetch => {
+                    ours = true;
+                    entry.remove();
+                    self.insert(key);
+                }
+                _ => {}
             }
         }
         self.fetch_ended(fetch);
@@ -377,6 +384,11 @@ impl Pages {
         for page in offset / self.page_bytes..(offset + u64::from(size)).div_ceil(self.page_bytes) {
             self.model.remove(Self::key(file, page));
         }
+    }
+
+    /// Nobody asks for what was thrown out since the last call.
+    pub fn forget_evicted(&mut self) {
+        self.evicted.clear();
     }
 
     /// Pages thrown out since the last call: (file, offset, size). Only some were dirty.

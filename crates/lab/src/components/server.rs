@@ -101,7 +101,7 @@ pub struct Server {
     costs: Costs,
     lanes: Vec<u64>,
     placement: Placement,
-    pages: Option<Pages>,
+    pages: Option<Box<Pages>>,
     writeback: Option<Writeback>,
     /// By fetch under way: who else waits for it.
     waiters: FastMap<u32, Vec<Waiter>>,
@@ -128,7 +128,7 @@ impl Server {
             costs,
             lanes: vec![0; threads],
             placement,
-            pages,
+            pages: pages.map(Box::new),
             writeback,
             waiters: FastMap::default(),
             held: 0,
@@ -433,6 +433,9 @@ impl Server {
     /// Dirty pages that the cache threw out must be written at once.
     fn write_evicted(&mut self, core: &mut Core) {
         let Some(pages) = &mut self.pages else { return };
+        if self.writeback.is_none() {
+            return pages.forget_evicted();
+        }
         let evicted = pages.take_evicted_dirty();
         for (file, offset, size) in evicted {
             let taken = self

@@ -41,6 +41,12 @@ impl CacheModel for Lru {
         Access::Miss { evicted }
     }
 
+    #[inline]
+    fn touch(&mut self, key: u64) -> bool {
+        let found = self.table.find(key);
+        found.map(|at| self.table.renew(at, RESIDENT)).is_ok()
+    }
+
     fn insert(&mut self, key: u64) -> Option<u64> {
         match self.access(key) {
             Access::Hit => None,

@@ -102,6 +102,11 @@ impl CacheModel for Cache {
         each!(self, cache => cache.access(key))
     }
 
+    #[inline]
+    fn touch(&mut self, key: u64) -> bool {
+        each!(self, cache => cache.touch(key))
+    }
+
     fn insert(&mut self, key: u64) -> Option<u64> {
         each!(self, cache => cache.insert(key))
     }
