@@ -42,7 +42,9 @@ def main() -> int:
     full = statistics.median(next(iter(stacks.values())))
     for what, value, bar in [("cache only", best_cache, CACHE_BAR), ("full stack", full, FULL_BAR)]:
         met &= value >= bar
-        print(f"{what}: {value:.2f} M requests/s per core   bar >= {bar:g}: {'met' if value >= bar else 'NOT MET'}")
+        print(
+            f"{what}: {value:.2f} M requests/s per core   bar >= {bar:g}: {'met' if value >= bar else 'NOT MET'}"
+        )
     return 0 if met else 1
 
 

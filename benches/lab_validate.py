@@ -50,7 +50,9 @@ def main() -> int:
             results["slowdisk"] = validate(folder / "slowdisk", device, options.seconds)
     for name, rows in results.items():
         print(f"\n{name}: predicted against measured; fitted at depths {FITTED_DEPTHS} with 70 % reads")
-        print(f"{'depth':>5} {'reads':>6} " + "".join(f"{key[:-3]:>9}" for key in PERCENTILES) + f"{'ops/s':>9}")
+        print(
+            f"{'depth':>5} {'reads':>6} " + "".join(f"{key[:-3]:>9}" for key in PERCENTILES) + f"{'ops/s':>9}"
+        )
         for row in rows:
             errors = "".join(f"{row['errors'][key]:>+8.1f}%" for key in (*PERCENTILES, "ops_per_s"))
             print(f"{row['depth']:>5} {row['read']:>5}% {errors}")
@@ -101,7 +103,9 @@ def slowdisk() -> Iterator[str]:
         line = process.stdout.readline()
         device = next((word.strip(".,:") for word in line.split() if word.startswith("/dev/")), "")
         if not device:
-            raise BenchError(f"slowdisk said {line!r}, not the name of a device; it needs root and ublk or nbd")
+            raise BenchError(
+                f"slowdisk said {line!r}, not the name of a device; it needs root and ublk or nbd"
+            )
         yield device
     finally:
         time.sleep(0.2)

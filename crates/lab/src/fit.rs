@@ -93,7 +93,8 @@ pub fn fit(case_dirs: &[PathBuf], device: Option<&str>) -> Result<Fit, LabError>
         text,
         "\n[device]\nkind = \"fitted\"\nname = \"{}\"\nsize = \"{}KiB\"\ntags = 65536\nfitted_table = \"\"\"\n{}\"\"\"\n",
         name.trim_end_matches(|c: char| c.is_ascii_digit()),
-        size_bytes.div_ceil(1024),
+        // A workload may use the whole device; the model's file system needs a little for itself.
+        size_bytes.div_ceil(1024) + 4096,
         to_text(&cells)
     );
     Ok(Fit {
