@@ -51,7 +51,7 @@ packages-demo packages-test packages-bpf: packages-%:
 
 .PHONY: test
 test: packages-test build-all ## all tests; prints what was skipped and why
-	cargo test --release --workspace
+	cargo test --release --workspace --no-fail-fast
 	$(PYTHON) -m pytest
 
 .PHONY: bench
