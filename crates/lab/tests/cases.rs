@@ -42,7 +42,8 @@ fn every_scenario_makes_a_case_that_verify_accepts() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut edits = vec!["workload.operations=4000", "workload.ramp=1ms"];
         match &name[..2] {
-            "m1" => edits.push("workload.duration=4s"),
+            // A copy by READ and WRITE takes several seconds.
+            "m1" => edits.push("workload.duration=12s"),
             "m3" => edits.push("workload.file_size=1GiB"),
             _ => {}
         }

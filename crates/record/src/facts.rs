@@ -39,10 +39,15 @@ pub const WRITEBACK: Fact = Fact {
     what: "writeback, dirty throttling and journals",
     consequence: "a writer's pauses and waits for a journal count as fs time, and nobody is named for what is written back",
 };
-/// Time held back on purpose.
+/// Time held back on purpose by a control group's limits.
 pub const CONTROLLERS: Fact = Fact {
-    what: "I/O controllers and writeback throttling",
+    what: "I/O controllers",
     consequence: "time held back on purpose counts as fs or queue time",
+};
+/// Time held back on purpose in favour of reads.
+pub const WRITEBACK_THROTTLING: Fact = Fact {
+    what: "writeback throttling (wbt)",
+    consequence: "time in which it held a writer back counts as fs time",
 };
 /// Handlers on the vector or CPU of a completion.
 pub const HANDLERS: Fact = Fact {
@@ -61,13 +66,14 @@ pub const DEVICE_INSIDE: Fact = Fact {
 };
 
 /// All of them, from the top of the stack to its bottom.
-pub const ALL: [&Fact; 10] = [
+pub const ALL: [&Fact; 11] = [
     &SYSCALLS,
     &RUN_QUEUE,
     &STEAL,
     &PAGE_CACHE,
     &WRITEBACK,
     &CONTROLLERS,
+    &WRITEBACK_THROTTLING,
     &STACKED_BIOS,
     &BLOCK_REQUESTS,
     &HANDLERS,

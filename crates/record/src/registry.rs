@@ -31,7 +31,8 @@ pub const REGISTRY: &[Entry] = &[
     },
     Entry {
         name: "syscall",
-        provides: &[&facts::SYSCALLS],
+        // When an operation began; the block probe sees that its bio was queued by the controller's worker.
+        provides: &[&facts::SYSCALLS, &facts::CONTROLLERS],
         vital: false,
         hooks: syscall::HOOKS,
         attach: syscall::attach,

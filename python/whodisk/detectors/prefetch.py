@@ -11,8 +11,8 @@ from whodisk.detectors.base import Candidate, Context, Detector, Result, evidenc
 from whodisk.findings import Culprit, Effect
 from whodisk.stats import bootstrap_sum, episodes
 
-#: From fewer prefetched bytes nothing is said.
-BYTES_MIN = 1 << 20
+#: From fewer prefetched bytes of a file nothing is said: that much is the start of a program, and its libraries.
+BYTES_MIN = 16 << 20
 #: A part of prefetched bytes that was evicted unread, from which on it is told as waste.
 WASTE_TOLD = 0.2
 #: Readahead is too small if this part of the time in reads of a file is spent waiting for it, ...
