@@ -38,11 +38,12 @@ def block_sql(context: Context) -> str:
     return f"CAST(least({TIME_BLOCKS - 1}, greatest(0, {scaled})) AS INTEGER)"
 
 
-def in_stage(context: Context, stage: str) -> Held | None:
-    """What a stage costs the judged operations; None if it costs nothing."""
+def in_stage(context: Context, stage: str, least_ns: int = 1) -> Held | None:
+    """What a stage costs those of the judged operations that spent `least_ns` there; None if it costs nothing."""
+    chosen = f"{stage}_ns >= {least_ns}"
     data = context.case.arrays(
-        f"""SELECT {block_sql(context)} AS block, sum({stage}_ns) AS lost_ns, sum(latency_ns) AS all_ns,
-  count(*) FILTER ({stage}_ns > 0) AS n, median({stage}_ns) FILTER ({stage}_ns > 0) AS each_ns
+        f"""SELECT {block_sql(context)} AS block, coalesce(sum({stage}_ns) FILTER ({chosen}), 0) AS lost_ns, sum(latency_ns) AS all_ns,
+  count(*) FILTER ({chosen}) AS n, median({stage}_ns) FILTER ({chosen}) AS each_ns
 FROM measured WHERE layer = '{context.layer}' AND {stage}_ns IS NOT NULL GROUP BY 1 ORDER BY 1"""
     )
     lost, whole = data["lost_ns"].astype(np.float64), data["all_ns"].astype(np.float64)
@@ -66,11 +67,11 @@ def waits_where(context: Context, tids: list[int], state: str) -> str:
     return f"state = '{state}' AND tid IN ({listed}) AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}"
 
 
-def in_waits(context: Context, tids: list[int], state: str) -> Held | None:
-    """The same out of the waits of submitting threads, against their time; None if there are none."""
+def in_waits(context: Context, tids: list[int], state: str, least_ns: int = 1) -> Held | None:
+    """The same out of the waits of submitting threads that lasted `least_ns`, against their time; None if there are none."""
     data = context.case.arrays(
         f"""SELECT {block_sql(context)} AS block, sum(duration_ns) AS lost_ns, count(*) AS n, median(duration_ns) AS each_ns
-FROM waits WHERE {waits_where(context, tids, state)} GROUP BY 1 ORDER BY 1"""
+FROM waits WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_ns} GROUP BY 1 ORDER BY 1"""
     )
     lost = np.zeros(TIME_BLOCKS)
     each = np.full(TIME_BLOCKS, np.nan)

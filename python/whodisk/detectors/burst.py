@@ -9,6 +9,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, large_enough, none_of
 from whodisk.findings import Culprit, Effect
+from whodisk.slow import ORDINARY_WAIT_NS
 from whodisk.stats import SEED, Bools, Floats, bootstrap_sum
 from whodisk.views import STAGES
 
@@ -22,6 +23,10 @@ SLOWER = 0.5
 DEVIATIONS = 6.0
 #: Bursts are something else than the rest: they cover at most this part of the time.
 COVERED_MAX = 0.4
+#: A period accuses if the bursts keep to it this well (the length of their mean direction, 1 = to the instant), ...
+REGULARITY_MIN = 0.7
+#: ... and if they are longer than another thread's turn on a CPU, which may recur by itself on a busy machine.
+BURST_NS_MIN = ORDINARY_WAIT_NS
 #: Fewer bursts have no period.
 BURSTS_MIN = 5
 #: A program belongs to the bursts if this part of its bytes falls into them.
@@ -205,7 +210,9 @@ def _candidate(
             *(("stage", stage) for stage in STAGES),
             *((kind, "*") for kind in ("process", "device", "vector", "config")),
         ),
-        large=large_enough(share, 1.0, bursts.ratio, count),
+        large=large_enough(share, 1.0, bursts.ratio, count)
+        and regularity >= REGULARITY_MIN
+        and float(np.median(bursts.length)) * bursts.bin_ns >= BURST_NS_MIN,
     )
 
 

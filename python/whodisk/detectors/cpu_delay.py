@@ -1,4 +1,8 @@
-"""Submitters that were ready to run and did not get a CPU."""
+"""Submitters that were ready to run and did not get a CPU.
+
+Only waits longer than another thread's turn accuse anybody. Shorter ones are the ordinary life of a machine whose CPUs are
+all in use: what they cost is told.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from whodisk.detectors.base import (
 )
 from whodisk.findings import Culprit, Effect
 from whodisk.held import Held, in_stage, in_waits, submitters, waits_where
+from whodisk.slow import ORDINARY_WAIT_NS
 from whodisk.views import STAGES
 
 RUNQUEUE = STAGES.index("runqueue")
@@ -38,10 +43,18 @@ def run(context: Context) -> Result:
     """One candidate for all waiting for CPUs."""
     result = Result()
     tids = submitters(context)
-    held = in_stage(context, "runqueue") or in_waits(context, tids, "runnable")
+    held = _held(context, tids, ORDINARY_WAIT_NS)
+    hog = _hog(context, tids)
+    if held is None or held.share < SHARE_OF_LATENCY_MIN:
+        held = _held(context, tids, 1)
+        if held is not None and held.share >= SHARE_OF_LATENCY_MIN and not (hog is not None and hog.own):
+            result.observed.append(
+                f"{_claim(held, hog)} These are waits of a time slice and less: the CPUs are in use, and nobody keeps them "
+                "for himself."
+            )
+            return result
     if held is None:
         return result
-    hog = _hog(context, tids)
     if hog is not None and hog.own and held.share >= SHARE_OF_LATENCY_MIN:
         result.observed.append(
             f"The submitting threads wait for each other's CPU: {words.percent(held.share)} of their time. More CPUs, or "
@@ -50,6 +63,10 @@ def run(context: Context) -> Result:
         return result
     result.candidates.append(_candidate(context, held, hog, tids))
     return result
+
+
+def _held(context: Context, tids: list[int], least_ns: int) -> Held | None:
+    return in_stage(context, "runqueue", least_ns) or in_waits(context, tids, "runnable", least_ns)
 
 
 def _hog(context: Context, tids: list[int]) -> Hog | None:
@@ -68,15 +85,7 @@ FROM waits WHERE {waits_where(context, tids, "runnable")} GROUP BY 1 ORDER BY 4 
 
 
 def _candidate(context: Context, held: Held, hog: Hog | None, tids: list[int]) -> Candidate:
-    claim = (
-        f"Submitters were ready to run but had no CPU in {words.percent(held.share)} of the time of their operations "
-        f"({words.count(held.count)} times, typically {words.duration(held.each_ns)})"
-    )
-    claim += (
-        f"; {hog.comm} ran in {words.percent(hog.share)} of that time."
-        if hog
-        else "; who ran meanwhile was not observed."
-    )
+    claim = _claim(held, hog)
     slow = context.slow
     explains = np.asarray(slow.blamed == RUNQUEUE, np.bool_)
     proof = [
@@ -100,6 +109,18 @@ def _candidate(context: Context, held: Held, hog: Hog | None, tids: list[int]) -
         explains=explains,
         causes=(("stage", "runqueue"), ("process", "silence of the submitter, state runnable")),
         large=held.share >= SHARE_OF_LATENCY_MIN,
+    )
+
+
+def _claim(held: Held, hog: Hog | None) -> str:
+    claim = (
+        f"Submitters were ready to run but had no CPU in {words.percent(held.share)} of the time of their operations "
+        f"({words.count(held.count)} times, typically {words.duration(held.each_ns)})"
+    )
+    return claim + (
+        f"; {hog.comm} ran in {words.percent(hog.share)} of that time."
+        if hog
+        else "; who ran meanwhile was not observed."
     )
 
 
