@@ -52,14 +52,19 @@ def _runqueue(seed: int, part: float, wait_us: float, **changes: Any) -> Simulat
 
 
 def cpu_hog(seed: int, path: Path) -> Path:
-    """A quarter of the operations waits for a CPU on which another program runs."""
-    return _with_waits(_runqueue(seed, 0.25, 1000), path, "runnable", "stress-ng", 777)
+    """One operation in 50 waits 20 ms for a CPU on which a program of higher priority runs."""
+    return _with_waits(_runqueue(seed, 0.02, 20_000), path, "runnable", "stress-ng", 777)
 
 
 def cpu_hog_unseen(seed: int, path: Path) -> Path:
     """The same, but who ran was not recorded."""
-    simulation = _runqueue(seed, 0.25, 1000)
+    simulation = _runqueue(seed, 0.02, 20_000)
     return simulation.write(path)
+
+
+def time_slices(seed: int, path: Path) -> Path:
+    """A quarter of the operations waits for another program's turn of a millisecond: a busy machine."""
+    return _with_waits(_runqueue(seed, 0.25, 1000), path, "runnable", "stress-ng", 777)
 
 
 def each_other(seed: int, path: Path) -> Path:

@@ -69,7 +69,7 @@ def test_fio_counts_are_exact(whodisk: Run, work: Path) -> None:
     # Neighbours may be merged into one request; bytes are exact all the same.
     assert requests <= N
     assert meta(case)["probes"]["block"]["lost"] == 0
-    assert query(case, "SELECT count(*) FROM {losses}") == [(0,)]
+    assert query(case, "SELECT count(*) FROM {losses} WHERE probe = 'block'") == [(0,)]
     whodisk("verify", case)
     whodisk("solve", case)
     assert (case / "report.html").stat().st_size > 100_000
