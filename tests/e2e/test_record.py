@@ -109,7 +109,9 @@ def test_own_operations_are_joined_exactly(whodisk: Run, work: Path, place: str)
             subprocess.run(detach, check=True)
     assert query(case, "SELECT count(*), sum(size_bytes) FROM {app}") == [(N, N * 4096)]
     # Layer syscall (2 in bits 56..) sees the same operations, and links them by itself.
-    linked = query(case, "SELECT count(DISTINCT parent_id), sum(bytes) FROM {links} WHERE parent_id >> 56 = 1")[0]
+    linked = query(
+        case, "SELECT count(DISTINCT parent_id), sum(bytes) FROM {links} WHERE parent_id >> 56 = 1"
+    )[0]
     assert linked == (N, N * 4096)
     # Requests that carry ours, plus bios merged into them, are N again.
     requests = query(case, "SELECT count(DISTINCT child_id), count(*) FROM {links}")[0]
