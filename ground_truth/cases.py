@@ -527,7 +527,7 @@ TRUTHS: dict[str, Truth] = {
     ),
     "each_other": Truth("cpu_delay", False, held.each_other, says="wait for each other's CPU"),
     "context_switches": Truth("cpu_delay", False, held.context_switches),
-    "time_slices": Truth("cpu_delay", False, held.time_slices, says="waits of a time slice and less"),
+    "turns": Truth("cpu_delay", False, held.turns, says="waits of a time slice and less"),
     "one_wait": Truth("cpu_delay", False, held.one_wait),
     "io_limit": Truth(
         "throttle",

@@ -62,7 +62,7 @@ def cpu_hog_unseen(seed: int, path: Path) -> Path:
     return simulation.write(path)
 
 
-def time_slices(seed: int, path: Path) -> Path:
+def turns(seed: int, path: Path) -> Path:
     """A quarter of the operations waits for another program's turn of a millisecond: a busy machine."""
     return _with_waits(_runqueue(seed, 0.25, 1000), path, "runnable", "stress-ng", 777)
 
