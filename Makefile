@@ -52,7 +52,12 @@ packages-demo packages-test packages-bpf: packages-%:
 .PHONY: test
 test: packages-test build-all ## all tests; prints what was skipped and why
 	cargo test --release --workspace --no-fail-fast
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -m 'not vm'
+	@echo "left out, because they take minutes: tests in the emulated machine (make test-vm)"
+
+.PHONY: test-vm
+test-vm: packages-test build ## the recorder on Linux 6.1 with NVMe drives, RAID and real faults, under emulation
+	$(PYTHON) -m pytest -m vm tests/vm
 
 .PHONY: bench
 bench: packages-test build ## benchmarks side by side with their peers; ARGS='engine_disk -- --seconds 2' for some
