@@ -51,8 +51,9 @@ packages-demo packages-test packages-bpf: packages-%:
 
 .PHONY: test
 test: packages-test build-all ## all tests; prints what was skipped and why
-	cargo test --release --workspace --no-fail-fast
-	$(PYTHON) -m pytest -m 'not vm'
+	@# Both halves run, whatever the first one finds.
+	rust=0; cargo test --release --workspace --no-fail-fast || rust=$$?; \
+	$(PYTHON) -m pytest -m 'not vm'; exit $$rust
 	@echo "left out, because they take minutes: tests in the emulated machine (make test-vm)"
 
 .PHONY: test-vm

@@ -180,16 +180,18 @@ fn every_sleep_is_seen_with_its_place() {
             std::thread::sleep(Duration::from_millis(20));
         }
     });
+    let mut placed = 0;
     for row in &seen.waits {
         let of_descendant = row.comm.starts_with(b"sleep") && row.pid != child.pid();
-        if of_descendant
-            && row.state == SchedState::Sleeping as u8
-            && row.by.starts_with(b"hrtimer_nanosleep")
-        {
-            assert!(row.end_ns - row.start_ns >= 19_000_000, "{row:?}");
+        if of_descendant && row.state == SchedState::Sleeping as u8 && row.end_ns - row.start_ns >= 19_000_000 {
             sleeps += 1;
+            // No place is looked up within a millisecond of the last look, which a page fault of the program's start may be.
+            let at = row.by.split(|byte| *byte == 0).next().unwrap();
+            assert!(at.is_empty() || at == b"hrtimer_nanosleep", "{row:?}");
+            placed += usize::from(!at.is_empty());
         }
     }
+    assert!(placed > 5, "{:?}", seen.waits);
     assert_eq!(sleeps, 11, "{:?}", seen.probe);
 }
 

@@ -45,9 +45,30 @@ struct task_struct___pages {
 	struct task_io_accounting ioac;
 };
 
+struct file {
+	struct inode *f_inode;
+	struct address_space *f_mapping;
+	s64 f_pos;
+};
+
+struct fdtable {
+	u32 max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct task_struct___files {
+	struct files_struct *files;
+};
+
 // The registers with which a thread entered the kernel.
 struct pt_regs {
 	u64 orig_ax; // x86
+	u64 di;
+	u64 r10;
 };
 
 struct pt_regs___arm64 {
@@ -114,4 +135,31 @@ static __always_inline u32 folio_pages(struct folio *folio)
 	if (bpf_core_field_exists(folio->_nr_pages))
 		return folio->_nr_pages;
 	return ((struct folio___until_6_13 *)folio)->_folio_nr_pages;
+}
+
+// Calls that read from where the file stands, and calls that are told where (x86-64).
+enum { CALL_READ = 0, CALL_PREAD = 17, CALL_READV = 19, CALL_PREADV = 295, CALL_PREADV2 = 327 };
+
+// Where in a file the read begins that a thread is in, in bytes; -1 if it is in no such call, or reads another file.
+static __always_inline s64 read_begin(struct task_struct *task, struct inode *inode)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	struct fdtable *table;
+	struct file *file;
+	s32 call;
+
+	if (!bpf_core_field_exists(regs->orig_ax))
+		return -1;
+	call = (s32)regs->orig_ax;
+	if (call != CALL_READ && call != CALL_READV && call != CALL_PREAD && call != CALL_PREADV && call != CALL_PREADV2)
+		return -1;
+	table = ((struct task_struct___files *)task)->files->fdt;
+	if ((u32)regs->di >= table->max_fds ||
+	    bpf_probe_read_kernel(&file, sizeof(file), table->fd + (u32)regs->di) ||
+	    BPF_CORE_READ(file, f_mapping, host) != inode)
+		return -1;
+	// The second version reads from where the file stands if it is told -1.
+	if (call == CALL_READ || call == CALL_READV || (call == CALL_PREADV2 && (s64)regs->r10 < 0))
+		return BPF_CORE_READ(file, f_pos);
+	return regs->r10;
 }

@@ -33,10 +33,6 @@ struct trace_event_raw_balance_dirty_pages {
 	unsigned long wb_setpoint; // `bdi_setpoint` where it has twelve
 };
 
-struct file {
-	struct inode *f_inode;
-};
-
 struct block_device {
 	u32 bd_dev;
 };

@@ -512,6 +512,16 @@ static __always_inline void run_was_read(struct reader *reader, u64 index, u64 l
 
 // ---- what the kernel tells ----
 
+// The first page that the call asks for. If it finds some pages and has to wait for the next one, which is being read
+// ahead, the kernel hands it those pages without a word, and tells of the next one only (filemap_get_pages, where
+// filemap_update_page returns AOP_TRUNCATED_PAGE).
+static __always_inline u64 first_of_call(struct task_struct *task, struct inode *inode, u64 index)
+{
+	s64 begin = read_begin(task, inode);
+
+	return begin < 0 ? index : least(index, (u64)begin >> page_shift);
+}
+
 // A thread has pages of a file in its hands, beginning at `index`, after any wait for them. A call that asks for many
 // comes again, with a later index and the same last one.
 SEC("tp_btf/mm_filemap_get_pages")
@@ -539,11 +549,13 @@ int BPF_PROG(mm_filemap_get_pages, struct address_space *mapping, u64 index, u64
 	if (reader->wait.wait_ns)
 		wait_send(&key, reader, again ? index - 1 : reader->last);
 	if (!again) {
+		u64 first = unread > 0 ? first_of_call(task, inode, index) : index;
+
 		reader->reads++;
-		reader->asked += last - index + 1;
+		reader->asked += last - first + 1;
 		reader->call = call;
 		reader->last = last;
-		reader->marked = index;
+		reader->marked = first;
 		brought_of(reader, call);
 	}
 	reader->index = index;
@@ -560,7 +572,7 @@ int BPF_PROG(mm_filemap_get_pages, struct address_space *mapping, u64 index, u64
 	}
 	take_wait(reader, task, call);
 	if (unread > 0 && reader->marked <= last)
-		reader->marked = chunks_change(key.inode, key.device, most(index, reader->marked), last + 1, USED);
+		reader->marked = chunks_change(key.inode, key.device, reader->marked, last + 1, USED);
 	return 0;
 }
 
