@@ -217,12 +217,9 @@ impl<'c, B: Backend> Worker<'c, B> {
         stopped.then_some(now_ns)
     }
 
-    /// Starts every operation that is due and may start. The last few are queued only: the next enter takes them.
+    /// Starts every operation that is due and may start. The last one is queued only: the next enter takes it.
     #[inline]
     fn start_due(&mut self, now_ns: u64) -> Result<(), WorkloadError> {
-        // The block layer holds a batch back until its last operation is there (it plugs). After 50 of 64 have completed
-        // at once, the device would idle while all 50 are prepared again: so the first goes at once, then 2, 4, 8, ...
-        let mut batch = 1;
         while self.quota > 0 && !self.syncing && !self.free_slots.is_empty() {
             let intended_ns = self.schedule.next_ns();
             if intended_ns.is_some_and(|intended| intended > now_ns) {
@@ -236,12 +233,13 @@ impl<'c, B: Backend> Worker<'c, B> {
                 }
                 self.syncing = true;
             }
-            self.start(access, intended_ns.unwrap_or(0));
-            if self.queued.len() == batch {
+            // One by one: the block layer holds a batch back until its last operation is there (it plugs), and the
+            // device would idle while the operations that have just completed are all prepared again.
+            if !self.queued.is_empty() {
                 self.stamp_submit();
                 self.backend.submit()?;
-                batch *= 2;
             }
+            self.start(access, intended_ns.unwrap_or(0));
         }
         Ok(())
     }
