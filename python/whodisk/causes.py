@@ -54,7 +54,9 @@ def _cause_of(
     found = [
         other
         for other, (reason, _) in enumerate(accepted)
-        if (_is_reason(reason, finding) or _same(candidate, reason)) and _root(other, told_by) != number
+        if other != number
+        and (_is_reason(reason, finding) or _same(candidate, reason) or _repeats(accepted[number], accepted[other]))
+        and _root(other, told_by) != number
     ]
     return max(found, key=lambda other: accepted[other][1].share_of_latency, default=None)
 
@@ -68,6 +70,15 @@ def _is_reason(reason: Candidate, finding: Finding) -> bool:
     kind = finding.culprit.kind
     return any(
         (kind, name) in reason.causes for name in [*_names(finding.culprit), finding.culprit.because_of]
+    )
+
+
+def _repeats(one: tuple[Candidate, Finding], other: tuple[Candidate, Finding]) -> bool:
+    """Whether another detector accuses the same one of more."""
+    mine, theirs = one[0].culprit, other[0].culprit
+    same = (mine.kind, mine.name) == (theirs.kind, theirs.name)
+    return (
+        same and one[1].detector != other[1].detector and one[0].share_of_latency < other[0].share_of_latency
     )
 
 

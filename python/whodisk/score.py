@@ -4,6 +4,10 @@ The truth of a case is `truth.json` beside its case.json. `culprits` (or one `cu
 nobody may be accused; `faults` are what was done, each with its `kind`, `culprit` and the `effect` that removing it has
 (`p99_ratio`, `throughput_ratio`; or any metric that a finding states, to see whether its interval covers it); `population` is
 the number of things that could have been accused.
+
+A finding may name a culprit by another name of the same thing (`whodisk.aliases`). Every fault that counts is guilty; the
+culprit is the one that does most harm, and only it makes a case right. On a healthy case an accusation of a fault that was
+really there, but is too small to count, is told apart from a false alarm.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,6 +26,7 @@ from typing import Any
 from scipy import stats as distributions
 
 import whodisk
+from whodisk.aliases import named_by
 from whodisk.errors import WhodiskError
 from whodisk.findings import Finding, Verdict
 
@@ -29,6 +35,10 @@ TRUTH = "truth.json"
 RESULTS = "score.jsonl"
 #: Effects of a fault are counted in these ranges: how many times worse p99 or throughput was because of it.
 EFFECT_STEPS = (1.0, 1.1, 1.2, 1.5, 2.0, 5.0)
+#: The bar asks for cases in which the culprit made things this much worse.
+EFFECT_BAR = 1.2
+#: A case may take so long in a process of its own, seconds.
+PATIENCE_S = 600
 
 
 @dataclass(frozen=True)
@@ -50,8 +60,10 @@ class Outcome:
     healthy: bool
     truth: list[Named]
     found: list[Named]
-    #: Rank of the first finding that names a true culprit.
+    #: Rank of the first finding that names the culprit.
     rank: int | None
+    #: Healthy cases: every accusation is of a fault that was there, but too small to count.
+    small: bool = False
     #: Things rightly accused, wrongly accused, missed, and rightly left alone (None = not known how many there were).
     right: int = 0
     wrong: int = 0
@@ -109,20 +121,27 @@ def same(true: Named, said: Named) -> bool:
 def judge(case: Path, truth: dict[str, Any], meta: dict[str, Any], verdict: Verdict) -> Outcome:
     """Compares a verdict with the truth."""
     listed = truth.get("culprits") or ([truth["culprit"]] if truth.get("culprit") else [])
-    true = [Named(str(c["kind"]), str(c["name"]), c.get("because_of")) for c in listed]
+    true = [_named(culprit) for culprit in listed]
+    faults = [fault for fault in truth.get("faults") or [] if isinstance(fault, dict)]
     said = [Named(f.culprit.kind, f.culprit.name, f.culprit.because_of) for f in verdict.findings]
-    hits = [any(same(t, s) for t in true) for s in said]
-    right = sum(any(same(t, s) for s in said) for t in true)
-    wrong = hits.count(False)
+    # Guilty beside the culprit: they are right to name, but naming only them does not make the case right.
+    others = [_named(f.get("culprit") or {}) for f in faults if f.get("counts")]
+    guilty = true + [named for named in others if named not in true]
+    hits = [any(_means(t, s, faults) for t in true) for s in said]
+    wrong = sum(not any(_means(t, s, faults) for t in guilty) for s in said)
+    right = sum(any(_means(t, s, faults) for s in said) for t in true)
     population = truth.get("population")
+    healthy = bool(truth.get("healthy")) or not true
+    present = [_named(fault.get("culprit") or {}) for fault in faults]
     outcome = Outcome(
         case=case.name,
         simulated=bool(meta.get("simulated")),
         group=str(truth.get("scenario") or truth.get("source") or meta.get("observer") or ""),
-        healthy=bool(truth.get("healthy")) or not true,
+        healthy=healthy,
         truth=true,
         found=said,
         rank=hits.index(True) + 1 if True in hits else None,
+        small=healthy and bool(said) and all(any(_means(p, s, faults) for p in present) for s in said),
         right=right,
         wrong=wrong,
         missed=len(true) - right,
@@ -130,6 +149,18 @@ def judge(case: Path, truth: dict[str, Any], meta: dict[str, Any], verdict: Verd
     )
     _effects(outcome, truth, verdict.findings)
     return outcome
+
+
+def _named(culprit: dict[str, Any]) -> Named:
+    return Named(str(culprit.get("kind")), str(culprit.get("name")), culprit.get("because_of"))
+
+
+def _means(true: Named, said: Named, faults: list[dict[str, Any]]) -> bool:
+    """Whether a finding names a culprit, by its own name or by another name of the same thing."""
+    if same(true, said):
+        return True
+    kinds = [str(fault.get("kind")) for fault in faults if _named(fault.get("culprit") or {}) == true]
+    return any(named_by(kind, true.name, said.kind, said.name, said.because_of) for kind in kinds)
 
 
 def _effects(outcome: Outcome, truth: dict[str, Any], findings: list[Finding]) -> None:
@@ -145,7 +176,7 @@ def _effects(outcome: Outcome, truth: dict[str, Any], findings: list[Finding]) -
             said = Named(finding.culprit.kind, finding.culprit.name, finding.culprit.because_of)
             value = effect.get(finding.effect.metric.replace(" ", "_"))
             low, high = finding.effect.low, finding.effect.high
-            if same(named, said) and isinstance(value, (int, float)) and low is not None and high is not None:
+            if _means(named, said, truth["faults"]) and isinstance(value, (int, float)) and low is not None and high is not None:
                 outcome.intervals += 1
                 outcome.covered += low <= value <= high
 
@@ -160,7 +191,7 @@ def _size(effect: dict[str, Any]) -> float | None:
 
 
 def score_case(case: Path) -> Outcome:
-    """Solves one case. What goes wrong is counted as an error of the solver, with its words."""
+    """Solves one case. Whatever goes wrong is counted as an error of the solver, with its words."""
     from whodisk.solve import solve
 
     begin = time.perf_counter()
@@ -168,11 +199,15 @@ def score_case(case: Path) -> Outcome:
         truth = json.loads((case / TRUTH).read_text(encoding="utf-8"))
         meta = json.loads((case / "case.json").read_text(encoding="utf-8"))
         outcome = judge(case, truth, meta, solve(case))
-    except (WhodiskError, OSError, ValueError, KeyError, TypeError) as error:
-        outcome = Outcome(case.name, False, "", False, [], [], None, error=f"{type(error).__name__}: {error}")
+    except Exception as error:  # one bad case must not end the run: it becomes a row with its error
+        outcome = _failed(case, f"{type(error).__name__}: {error}")
     outcome.seconds = time.perf_counter() - begin
     outcome.key = key_of(case)
     return outcome
+
+
+def _failed(case: Path, error: str) -> Outcome:
+    return Outcome(case.name, False, "", False, [], [], None, error=error)
 
 
 def key_of(case: Path) -> str:
@@ -198,14 +233,35 @@ def score_all(folder: Path, jobs: int, progress: Callable[[int, int], None]) -> 
 
 
 def _solved(cases: list[Path], jobs: int) -> Iterator[tuple[Path, Outcome]]:
+    """Solves cases side by side. A process that dies (no memory, a signal) takes only its own case with it."""
     if jobs <= 1 or len(cases) <= 1:
         for case in cases:
             yield case, score_case(case)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(score_case, case): case for case in cases}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+    left = set(cases)
+    try:
+        # Not fork: DuckDB's threads do not survive it.
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            futures = {pool.submit(score_case, case): case for case in cases}
+            for future in as_completed(futures):
+                outcome = future.result()
+                left.discard(futures[future])
+                yield futures[future], outcome
+    except BrokenProcessPool:
+        # Which case killed it is not known: the rest goes one by one, each in a process of its own.
+        for case in sorted(left):
+            yield case, _alone(case)
+
+
+def _alone(case: Path) -> Outcome:
+    """Solves one case in a process of its own."""
+    try:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            return pool.submit(score_case, case).result(PATIENCE_S)
+    except (BrokenProcessPool, TimeoutError):
+        outcome = _failed(case, "the process that solved it died (out of memory?)")
+        outcome.key = key_of(case)
+        return outcome
 
 
 def _results(path: Path) -> dict[str, Outcome]:
@@ -234,8 +290,13 @@ class Score:
     faulty: int = 0
     top1: int = 0
     top3: int = 0
+    #: The same where the effect reaches `EFFECT_BAR`.
+    large: int = 0
+    large_top1: int = 0
     healthy: int = 0
     false_alarms: int = 0
+    #: Healthy cases in which only faults too small to count were accused: really there, no false alarms.
+    small: int = 0
     errors: int = 0
     right: int = 0
     wrong: int = 0
@@ -298,11 +359,15 @@ def total(outcomes: Iterable[Outcome]) -> Score:
             score.left_alone = (score.left_alone or 0) + outcome.left_alone
         if outcome.healthy:
             score.healthy += 1
-            score.false_alarms += bool(outcome.found)
+            score.false_alarms += bool(outcome.found) and not outcome.small
+            score.small += outcome.small
             continue
         score.faulty += 1
         score.top1 += outcome.rank == 1
         score.top3 += outcome.rank is not None and outcome.rank <= 3
+        if outcome.effect is not None and outcome.effect >= EFFECT_BAR:
+            score.large += 1
+            score.large_top1 += outcome.rank == 1
         if outcome.effect is not None:
             step = max(s for s in EFFECT_STEPS if s <= max(outcome.effect, EFFECT_STEPS[0]))
             found, cases = score.by_effect.get((outcome.fault or "", step), (0, 0))
@@ -345,9 +410,9 @@ def markdown(outcomes: list[Outcome]) -> str:
 
 def _table(outcomes: list[Outcome]) -> str:
     rows = [
-        "| cases | number | first finding right | among three | precision | recall | MCC | false alarms (95 % bound) | "
-        "intervals that cover | seconds, median (max) |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| cases | number | first finding right | of effects of 20 % and more | among three | precision | recall | MCC | false alarms (95 % bound) | "
+        "too small to count, but named | intervals that cover | seconds, median (max) |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     groups = sorted({outcome.group for outcome in outcomes})
     for group in groups:
@@ -360,7 +425,7 @@ def _table(outcomes: list[Outcome]) -> str:
         lines += "\n| fault | times worse | found first | cases |\n|---|---|---|---|\n"
         for (fault, step), (found, cases) in sorted(whole.by_effect.items()):
             lines += f"| {fault} | {_range(step)} | {found} | {cases} |\n"
-    wrong = [o for o in outcomes if o.error or (o.healthy and o.found) or (not o.healthy and o.rank != 1)]
+    wrong = [o for o in outcomes if o.error or (o.healthy and o.found and not o.small) or (not o.healthy and o.rank != 1)]
     if wrong:
         lines += "\nWrong:\n\n"
         for outcome in wrong[:40]:
@@ -385,7 +450,8 @@ def _row(name: str, score: Score) -> str:
     covered = f"{score.covered} of {score.intervals}" if score.intervals else "-"
     errors = f" ({score.errors} errors)" if score.errors else ""
     return (
-        f"| {name} | {score.cases}{errors} | {score.top1} of {score.faulty} | {score.top3} of {score.faulty} | "
-        f"{shown(score.precision)} | {shown(score.recall)} | {shown(score.mcc)} | {alarms} | {covered} | "
+        f"| {name} | {score.cases}{errors} | {score.top1} of {score.faulty} | "
+        f"{score.large_top1} of {score.large} | {score.top3} of {score.faulty} | "
+        f"{shown(score.precision)} | {shown(score.recall)} | {shown(score.mcc)} | {alarms} | {score.small} | {covered} | "
         f"{seconds[len(seconds) // 2]:.2f} ({seconds[-1]:.2f}) |"
     )

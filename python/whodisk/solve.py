@@ -23,6 +23,10 @@ from whodisk.views import STAGES, Case
 OPERATIONS_MIN = 100
 #: Effects below this part of all latency are not even mentioned.
 OBSERVED_MIN = 0.001
+#: Operations are counted from their submit on if they waited this part of their time for a free slot, ...
+BACKLOG_SHARE_MIN = 0.5
+#: ... while this part of all slots was taken.
+BACKLOG_FULL_MIN = 0.5
 #: Part of unattributed latency that is worth a caveat.
 UNKNOWN_MIN = 0.01
 
@@ -65,6 +69,10 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
             return _solve_series(case, limits)
         return _insufficient(case, surveys, operations, limits)
     expectations = [check(limit, surveys[layer]) for limit in limits]
+    backlog = _backlog(case, surveys[layer])
+    if backlog:
+        case.count_from_submit()
+        surveys[layer] = survey_layer(case, layer)
     context = _context(case, surveys, layer, against)
     context.broken_limits = _broken(limits, expectations)
     judged = _judge(context)
@@ -79,7 +87,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         operations=operations,
         limit=judged.limit,
         findings=judged.findings,
-        observed=errors + judged.observed,
+        observed=errors + backlog + judged.observed,
         cleared=judged.cleared + clearing.clear(context, judged.findings, slow_ns),
         cannot_exclude=judged.caveats + _caveats(context, bool(limits or against)),
         expectations=expectations,
@@ -144,6 +152,30 @@ def _context(case: Case, surveys: dict[str, Survey], layer: str, against: Case |
     return context
 
 
+def _backlog(case: Case, survey: Survey) -> list[str]:
+    """A sentence if operations mostly waited for free slots because the ones before them took so long; else nothing.
+
+    Such a wait is a consequence: what filled the slots is what is asked for.
+    """
+    if survey.layer != "app" or "app" not in survey.stages_observed:
+        return []
+    waited = sum(float(s.stage_ns[STAGES.index("app")]) for s in survey.strata)
+    if waited < BACKLOG_SHARE_MIN * survey.latency_ns:
+        return []
+    row = case.rows(
+        """SELECT count(DISTINCT tid) AS threads, max(queue_depth) AS deepest, sum(latency_ns - app_ns) AS inside_ns,
+  min(start_ns + app_ns) AS begin_ns, max(start_ns + latency_ns) AS end_ns
+FROM measured WHERE layer = 'app' AND app_ns IS NOT NULL"""
+    )[0]
+    threads, deepest, inside, begin, end = (float(value or 0) for value in row.values())
+    if end <= begin or inside < BACKLOG_FULL_MIN * threads * deepest * (end - begin):
+        return []
+    return [
+        f"The workload asks for more than it gets: {words.percent(waited / survey.latency_ns)} of the time of operations, "
+        "counted from when they were due, is waiting for the ones before them. So they are counted from their submit on here."
+    ]
+
+
 def _broken(limits: list[Limit], expectations: list[Expectation]) -> list[Limit]:
     pairs = zip(limits, expectations, strict=True)
     return [limit for limit, done in pairs if done.met is False and limit.is_latency]
@@ -170,8 +202,12 @@ def _judge(context: Context) -> Judged:
     q_values = benjamini_hochberg([candidate.p_value for _, candidate in candidates])
     accepted: list[tuple[Candidate, Finding]] = []
     explained = np.zeros(len(context.slow), np.bool_)
+    likely = [c for (_, c), q_value in zip(candidates, q_values, strict=True) if q_value < Q_VALUE_MAX]
+    accused = {(c.culprit.kind, c.culprit.name) for c in likely if c.large}
     for (name, candidate), q_value in zip(candidates, q_values, strict=True):
-        if candidate.large and q_value < Q_VALUE_MAX:
+        # The seen cause of something that is accused is told with it, and so first, however it counts by itself.
+        large = candidate.large or not accused.isdisjoint(candidate.causes)
+        if large and q_value < Q_VALUE_MAX:
             accepted.append((candidate, _finding(name, candidate, q_value)))
             explained |= candidate.explains
         elif candidate.share_of_latency >= OBSERVED_MIN:

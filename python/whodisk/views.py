@@ -185,6 +185,25 @@ class Case:
     def __exit__(self, *_unused: object) -> None:
         self.close()
 
+    def count_from_submit(self) -> None:
+        """Lets `judged` count the operations of layer app from their submit on, not from the moment they were due.
+
+        For runs that cannot keep up: every operation waits for the ones before it, and only what those spent
+        below says why.
+        """
+        moved = {
+            "start_ns": "start_ns + coalesce(app_ns, 0) AS start_ns",
+            "latency_ns": "latency_ns - coalesce(app_ns, 0) AS latency_ns",
+            "app_ns": "CAST(0 AS BIGINT) AS app_ns",
+        }
+        columns = ", ".join(["layer", *(moved.get(name, name) for name in OP_COLUMNS)])
+        parts = [
+            f"SELECT {columns} FROM app_ops" if layer == "app" else f"SELECT * FROM {layer}_ops"
+            for layer in self.layers
+        ]
+        # Nested, so that the window is applied to the moment an operation was due.
+        self.views["judged"] = "\nUNION ALL\n".join(f"{part} WHERE {self._counts()}" for part in parts)
+
     def close(self) -> None:
         """Ends the connection."""
         self._connection.close()

@@ -7,10 +7,14 @@ specific ones come first.
 from __future__ import annotations
 
 from whodisk.detectors import (
+    background_work,
     burst,
+    cache_misses,
     cpu_delay,
     device_errors,
+    layout,
     masked_tier,
+    member_tail,
     over_represented,
     prefetch,
     saturation,
@@ -27,7 +31,9 @@ from whodisk.detectors.base import Detector
 
 DETECTORS: tuple[Detector, ...] = (
     uncached_tail.DETECTOR,
+    cache_misses.DETECTOR,
     prefetch.DETECTOR,
+    layout.DETECTOR,
     shared_vector.DETECTOR,
     device_errors.DETECTOR,
     throttle.DETECTOR,
@@ -36,7 +42,9 @@ DETECTORS: tuple[Detector, ...] = (
     over_represented.DETECTOR,
     stage_blame.DETECTOR,
     slow_member.DETECTOR,
+    member_tail.DETECTOR,
     stripe_wait.DETECTOR,
+    background_work.DETECTOR,
     burst.DETECTOR,
     saturation.DETECTOR,
     masked_tier.DETECTOR,

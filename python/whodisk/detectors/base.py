@@ -29,6 +29,8 @@ SHARE_OF_LATENCY_FLOOR = 0.01
 OUTLIER_RATIO_MIN = 10.0
 #: ... and not just once or twice.
 OUTLIER_EPISODES_MIN = 3
+#: Where the cause itself was seen, and its effect is told by subtraction: the 99th percentile with it, over without.
+P99_RATIO_MIN = 1.2
 
 
 def large_enough(share_of_latency: float, share_of_excess: float, ratio: float, episodes: int) -> bool:

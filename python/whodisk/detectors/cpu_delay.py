@@ -27,6 +27,9 @@ from whodisk.views import STAGES
 RUNQUEUE = STAGES.index("runqueue")
 #: Who ran meanwhile is named from this part of the waiting on.
 HOG_SHARE_MIN = 0.3
+#: Waits of a time slice and less accuse from this part of the submitting threads' time on, if another process was seen to
+#: have the CPU.
+CROWD_MIN = 0.2
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,10 @@ def run(context: Context) -> Result:
     hog = _hog(context, tids)
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
         held = _held(context, tids, 1)
+        crowd = in_waits(context, tids, "runnable") if hog is not None and not hog.own else None
+        if crowd is not None and crowd.share >= CROWD_MIN:
+            result.candidates.append(_candidate(context, crowd, hog, tids, "the submitting threads' time"))
+            return result
         if held is not None and held.share >= SHARE_OF_LATENCY_MIN and not (hog is not None and hog.own):
             result.observed.append(
                 f"{_claim(held, hog)} These are waits of a time slice and less: the CPUs are in use, and nobody keeps them "
@@ -84,8 +91,10 @@ def _hogs_sql(context: Context, tids: list[int]) -> str:
 FROM waits WHERE {waits_where(context, tids, "runnable")} GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 10"""
 
 
-def _candidate(context: Context, held: Held, hog: Hog | None, tids: list[int]) -> Candidate:
-    claim = _claim(held, hog)
+def _candidate(
+    context: Context, held: Held, hog: Hog | None, tids: list[int], of: str = "the time of their operations"
+) -> Candidate:
+    claim = _claim(held, hog, of)
     slow = context.slow
     explains = np.asarray(slow.blamed == RUNQUEUE, np.bool_)
     proof = [
@@ -112,9 +121,9 @@ def _candidate(context: Context, held: Held, hog: Hog | None, tids: list[int]) -
     )
 
 
-def _claim(held: Held, hog: Hog | None) -> str:
+def _claim(held: Held, hog: Hog | None, of: str = "the time of their operations") -> str:
     claim = (
-        f"Submitters were ready to run but had no CPU in {words.percent(held.share)} of the time of their operations "
+        f"Submitters were ready to run but had no CPU in {words.percent(held.share)} of {of} "
         f"({words.count(held.count)} times, typically {words.duration(held.each_ns)})"
     )
     return claim + (

@@ -18,7 +18,7 @@ from whodisk.detectors.base import (
     evidence,
     none_of,
 )
-from whodisk.findings import Culprit, Effect
+from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.stats import SEED, Floats, quantile_from_bins
 from whodisk.survey import LATENCY_BIN, Survey, bin_middle_ns
 from whodisk.types import Cell
@@ -74,12 +74,12 @@ class Cost:
     blocks: int
 
 
-def handlers_sql(survey: Survey) -> str:
-    """Handlers by vector and CPU, the busiest first."""
+def handlers_sql(survey: Survey, limit: int = 10_000) -> str:
+    """Handlers by vector and CPU, the `limit` busiest first."""
     return f"""SELECT handler, vector, cpu, coalesce(device, '') AS device, count(*) AS calls,
   sum(duration_ns) AS total_ns, median(duration_ns) AS median_ns
 FROM irqs WHERE start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns} AND handler NOT IN ({OWN_SOFTIRQS})
-GROUP BY 1, 2, 3, 4 ORDER BY 6 DESC, 1, 2, 3, 4 LIMIT 10000"""
+GROUP BY 1, 2, 3, 4 ORDER BY 6 DESC, 1, 2, 3, 4 LIMIT {limit}"""
 
 
 def loads_sql(survey: Survey) -> str:
@@ -161,7 +161,7 @@ def _is_foreign(handler: Handler, handlers: list[Handler]) -> bool:
 def _cost(accused: list[Handler], handlers: list[Handler], loads: list[Load]) -> Cost | None:
     """Other handlers' time is the accused ones' in proportion to how long they ran on that CPU.
 
-    The p value is a sign test over time blocks: if the handlers cost nothing, operations that complete on their CPUs
+    The p value is a signed-rank test over time blocks: if the handlers cost nothing, operations that complete on their CPUs
     spend as much time in interrupts as those on other CPUs; without other CPUs: as in their own handlers.
     """
     names = {h.name for h in accused}
@@ -188,9 +188,19 @@ def _cost(accused: list[Handler], handlers: list[Handler], loads: list[Load]) ->
     )
     compared = here[:, 1] > 0
     worse = blamed / np.maximum(here[:, 1], 1) > elsewhere
-    blocks, rejected = int(compared.sum()), int((worse & compared).sum())
-    p_value = float(distributions.binom.sf(rejected - 1, blocks, 0.5)) if rejected else 1.0
-    return Cost(float(blamed.sum()), per_device, cpus, p_value, rejected)
+    rejected = int((worse & compared).sum())
+    more = (blamed / np.maximum(here[:, 1], 1) - elsewhere)[compared]
+    return Cost(float(blamed.sum()), per_device, cpus, _signed_rank_p(more), rejected)
+
+
+def _signed_rank_p(more: Floats) -> float:
+    """Probability that differences that scatter around nothing come out like these.
+
+    Their size counts: a handler that begins in the middle of a recording has nothing to show in half of the blocks.
+    """
+    if not np.any(more > 0):
+        return 1.0
+    return float(distributions.wilcoxon(more, alternative="greater").pvalue)
 
 
 def _leaf_latency(survey: Survey, loads: list[Load]) -> float:
@@ -238,14 +248,7 @@ def _foreign_candidate(
         share_of_latency=share,
         p_value=cost.p_value,
         episodes=cost.blocks,
-        evidence=[
-            evidence(
-                context.case,
-                "handlers by vector and CPU, the busiest first",
-                handlers_sql(survey).replace("10000", "12"),
-            ),
-            evidence(context.case, "what each device's interrupts waited for", _devices_sql()),
-        ],
+        evidence=_evidence(context, survey),
         refute=f"Move {_vectors_short(shared, name)} to a CPU of its own, or stop what drives {name}, and repeat: if {main} "
         "stays slow, the handler is innocent.",
         remedy=f"Unload the module behind {name} if it is not needed (modprobe -r), or give the drive a vector that it "
@@ -255,6 +258,14 @@ def _foreign_candidate(
         causes=(*(("device", device) for device in victims), ("stage", "interrupt")),
         large=share >= SHARE_OF_LATENCY_MIN,
     )
+
+
+def _evidence(context: Context, survey: Survey) -> list[Evidence]:
+    busiest = handlers_sql(survey, limit=12)
+    return [
+        evidence(context.case, "handlers by vector and CPU, the busiest first", busiest),
+        evidence(context.case, "what each device's interrupts waited for", _devices_sql()),
+    ]
 
 
 def _shared_vectors(own: list[Handler], handlers: list[Handler]) -> list[int]:
@@ -363,14 +374,7 @@ def _crowded_candidate(
         share_of_latency=share,
         p_value=cost.p_value,
         episodes=cost.blocks,
-        evidence=[
-            evidence(
-                context.case,
-                "handlers by vector and CPU, the busiest first",
-                handlers_sql(survey).replace("10000", "12"),
-            ),
-            evidence(context.case, "what each device's interrupts waited for", _devices_sql()),
-        ],
+        evidence=_evidence(context, survey),
         refute="Spread the vectors over the CPUs that submit and repeat: if requests take as long, the crowd is innocent.",
         remedy=f"Spread them: echo CPU > /proc/irq/N/smp_affinity_list for the vectors {_first(vectors)} ..., one CPU "
         "each, and see who set them (irqbalance, the driver, a boot parameter).",
@@ -412,7 +416,7 @@ DETECTOR = Detector(
     needs=("irqs.handler", "ops/block.foreign_handler_ns"),
     needs_stages=(),
     null_model="operations that complete on the handler's CPUs spend as long in interrupts as those on other CPUs (without "
-    "others: as in their own handlers): a sign test over blocks of time",
+    "others: as in their own handlers): a signed-rank test over blocks of time",
     smallest_effect="5 % of the latency of all requests",
     run=run,
 )

@@ -250,7 +250,7 @@ def _since(member: SlowMember) -> str:
 
 
 @dataclass(frozen=True)
-class _Kind:
+class Kind:
     """Devices that ought to be alike."""
 
     name: str
@@ -261,7 +261,7 @@ def _from_operations(context: Context, result: Result) -> None:
     survey = context.surveys.get("block") or context.surveys.get(context.layer)
     if survey is None:
         return
-    for kind in _kinds(context, survey):
+    for kind in kinds(context, survey):
         group = _operations_group(context, survey, kind)
         if group is None:
             continue
@@ -270,19 +270,19 @@ def _from_operations(context: Context, result: Result) -> None:
             result.candidates.append(_operations_candidate(context, survey, member))
 
 
-def _kinds(context: Context, survey: Survey) -> list[_Kind]:
+def kinds(context: Context, survey: Survey) -> list[Kind]:
     """Devices of the same driver and model with enough operations each."""
     counts: dict[str, int] = {}
     for stratum in survey.strata:
         counts[stratum.device] = counts.get(stratum.device, 0) + stratum.operations
     facts = context.case.system.get("devices") or {}
-    kinds: dict[str, list[str]] = {}
+    alike: dict[str, list[str]] = {}
     for device, operations in sorted(counts.items()):
         if device and operations >= 100:
             known = (facts.get(device) or {}).get("facts") or {}
             letters = "".join(c for c in device if c.isalpha())[:4]
-            kinds.setdefault(f"{letters} {known.get('model', '')}", []).append(device)
-    return [_Kind(name, tuple(members)) for name, members in kinds.items() if len(members) >= DEVICES_MIN]
+            alike.setdefault(f"{letters} {known.get('model', '')}", []).append(device)
+    return [Kind(name, tuple(members)) for name, members in alike.items() if len(members) >= DEVICES_MIN]
 
 
 def operations_sql(survey: Survey, limits: list[tuple[Stratum, float]], blocks: int) -> str:
@@ -300,7 +300,7 @@ JOIN (VALUES {values}) AS t(op, size_class, depth_class, typical_ns)
 GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5"""
 
 
-def _operations_group(context: Context, survey: Survey, kind: _Kind) -> PeerGroup | None:
+def _operations_group(context: Context, survey: Survey, kind: Kind) -> PeerGroup | None:
     """Devices by time blocks; strata that only one device has say nothing and are left out."""
     shared: dict[tuple[str, int, int], list[Stratum]] = {}
     for stratum in survey.strata:

@@ -15,6 +15,7 @@ from scipy import stats as distributions
 from whodisk import words
 from whodisk.detectors import reference
 from whodisk.detectors.base import (
+    SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
     Detector,
@@ -22,6 +23,7 @@ from whodisk.detectors.base import (
     evidence,
     large_enough,
 )
+from whodisk.detectors.slow_member import kinds
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.slow import SlowSet
 from whodisk.stats import (
@@ -42,6 +44,8 @@ ORDINARY_SHARE_TOLD = 0.01
 #: A device that holds this part of a stage's excess is judged by itself; one that also served this part of
 #: all operations is named without a test: there was hardly another.
 DEVICE_SHARE_ALONE = 0.8
+#: Operations ended (began) together if it was within this part of their typical length.
+EVENT_NEAR = 0.02
 #: If this part of the slow operations is of one kind, the claim speaks of that kind.
 MOSTLY = 0.9
 
@@ -162,8 +166,21 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         explains=chosen,
         share_low=low,
         share_high=high,
-        large=large_enough(share_of_latency, share, float(np.median(slow.ratio[chosen])), suspect.episodes),
+        large=_large(context, suspect, device, share_of_latency, share),
     )
+
+
+def _large(
+    context: Context, suspect: Suspect, device: str | None, share_of_latency: float, share_of_excess: float
+) -> bool:
+    """Outliers that devices of a kind have among them, none more than the others, are how that kind is: they need the
+    share of all latency."""
+    block = context.surveys.get("block")
+    spread = device is None and STAGES[suspect.stage] in ("device", "queue")
+    if spread and block is not None and kinds(context, block):
+        return share_of_latency >= SHARE_OF_LATENCY_MIN
+    ratio = float(np.median(context.slow.ratio[suspect.chosen]))
+    return large_enough(share_of_latency, share_of_excess, ratio, suspect.episodes)
 
 
 def _remedy(printed: str, name: str) -> str:
@@ -215,11 +232,30 @@ def _p_value(context: Context, suspect: Suspect) -> float:
 
 
 def _family_p(slow: SlowSet, members: Bools, number: int) -> float:
-    """Tail test on the largest operation of each episode."""
-    numbers = episodes(slow.start_ns[members], slow.end_ns[members])
-    worst = np.zeros(int(numbers.max()) + 1)
-    np.maximum.at(worst, numbers, slow.ratio[members])
-    return tail_p(slow.families[number].split, worst)
+    """Tail test on the largest operation of each episode; or of each event, doubled, where long waits of their own overlap."""
+    start, end = slow.start_ns[members], slow.end_ns[members]
+    chances = []
+    for numbers in (episodes(start, end), _events(start, end)):
+        worst = np.zeros(int(numbers.max()) + 1)
+        np.maximum.at(worst, numbers, slow.ratio[members])
+        chances.append(tail_p(slow.families[number].split, worst))
+    return min(1.0, 2 * min(chances))
+
+
+def _events(start_ns: Ints, end_ns: Ints) -> Ints:
+    """Number of the event each operation waited for: what waited for the same one began together or ended together.
+
+    Long waits that only overlap (each for a timer of its own) are as many events as there are moments at which they
+    begin and end; the fewer of the two count.
+    """
+    near = EVENT_NEAR * float(np.median(end_ns - start_ns))
+    found: list[Ints] = []
+    for moments in (start_ns, end_ns):
+        order = np.argsort(moments, kind="stable")
+        numbers = np.empty(len(moments), np.int64)
+        numbers[order] = np.cumsum(np.concatenate(([0], np.diff(moments[order]) > near)))
+        found.append(numbers)
+    return min(found, key=lambda numbers: int(numbers.max()))
 
 
 def _device(context: Context, suspect: Suspect) -> str | None:
@@ -253,8 +289,13 @@ def _device(context: Context, suspect: Suspect) -> str | None:
 
 
 def _device_below(context: Context, suspect: Suspect) -> str | None:
-    """The device that served the requests of these operations, where only links say it."""
-    if "block" not in context.surveys or "links" not in context.case.columns:
+    """The device that served the requests of these operations, where only links say it; or the only one there is."""
+    if "block" not in context.surveys or STAGES[suspect.stage] not in ("device", "queue", "interrupt"):
+        return None
+    present = {s.device for s in context.surveys["block"].strata}
+    if len(present) == 1:
+        return next(iter(present)) or None
+    if "links" not in context.case.columns:
         return None
     ids = ", ".join(str(int(i)) for i in context.slow.op_id[suspect.chosen][:1000])
     rows = context.case.rows(

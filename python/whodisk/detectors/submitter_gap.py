@@ -11,6 +11,8 @@ from scipy import stats as distributions
 
 from whodisk import words
 from whodisk.detectors.base import (
+    P99_RATIO_MIN,
+    SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
     Detector,
@@ -20,7 +22,8 @@ from whodisk.detectors.base import (
 )
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.slow import ORDINARY_WAIT_NS
-from whodisk.stats import Bools, Floats, Ints, bootstrap_ratio, bootstrap_sum, circular_shift_p, episodes
+from whodisk.stats import Bools, Floats, Ints, bootstrap_ratio, bootstrap_sum, circular_shift_p, episodes, overlap
+from whodisk.stops import Stops, find_stops, stops_sql
 from whodisk.views import STAGES
 
 REAP = STAGES.index("reap")
@@ -29,6 +32,8 @@ APP = STAGES.index("app")
 #: A silence shorter than the case keeps in its table is not seen at all (DESIGN 5).
 SHORTEST_GAP_NS = 1_000_000
 
+#: So many stops that were seen accuse.
+STOPS_MIN = 3
 #: State of a silence during which the process was seen stopped.
 STOPPED = "stopped"
 #: A process that was seen stopped could not do what it meant, whatever that was.
@@ -84,9 +89,13 @@ def run(context: Context) -> Result:
     typical_ns = context.survey.quantile_ns(context.survey.strata, 0.5)
     every = _gaps(context, meant_busy=True)
     long = every.duration_ns >= max(ORDINARY_WAIT_NS, 4 * typical_ns)
-    # Where the stop itself was seen, nothing is left to infer: those silences are judged by themselves.
-    stopped = long & (every.state == STOPPED)
-    for chosen in (stopped, long & ~stopped):
+    # Where the stop itself was seen, nothing is left to infer: those silences are judged by themselves, also short ones.
+    stopped = np.asarray(every.state == STOPPED, np.bool_)
+    stops = find_stops(context) if "waits" in context.case.columns else None
+    if stops is not None:
+        result.candidates.append(_stopped(context, stops))
+        long &= ~_during(every, stops)
+    for chosen in (stopped if stops is None else stopped & False, long & ~stopped):
         if chosen.any():
             result.candidates.append(_candidate(context, every.pick(chosen), int((~long).sum()), typical_ns))
     _presumed(context, result, typical_ns)
@@ -175,6 +184,62 @@ def _candidate(context: Context, gaps: Gaps, shorter: int, typical_ns: float) ->
             shares.excess if len(context.slow) else 1.0,
             float(np.median(gaps.duration_ns)) / max(1.0, typical_ns),
             int(numbers.max()) + 1,
+        ),
+    )
+
+
+def _during(gaps: Gaps, stops: Stops) -> Bools:
+    """Silences of which a stop that was seen is half or more: they are judged with it."""
+    inside: Bools = np.zeros(len(gaps), np.bool_)
+    for tid in np.unique(stops.tid):
+        mine, theirs = gaps.tid == tid, stops.tid == tid
+        begin, end = stops.start_ns[theirs], (stops.start_ns + stops.duration_ns)[theirs]
+        silent = overlap(gaps.start_ns[mine], (gaps.start_ns + gaps.duration_ns)[mine], begin, end)
+        inside[mine] = silent >= 0.5 * gaps.duration_ns[mine]
+    return inside
+
+
+def _stopped(context: Context, stops: Stops) -> Candidate:
+    """Stops that were seen, with what they cost by subtraction."""
+    count = len(stops.tid)
+    gaps = Gaps(
+        stops.tid,
+        np.array([stops.comm] * count, dtype=object),
+        stops.start_ns,
+        stops.duration_ns,
+        np.array([STOPPED] * count, dtype=object),
+    )
+    waits = _waits(context, gaps)
+    numbers = episodes(stops.start_ns, stops.start_ns + stops.duration_ns)
+    worse = stops.p99_ns / max(1.0, stops.p99_without_ns)
+    shares = _shares(context, waits.explained, stops.share_of_time)
+    part = stops.share_of_time / max(1, int(stops.duration_ns.sum()))
+    low, high = bootstrap_sum(np.asarray(np.bincount(numbers, stops.duration_ns) * part, np.float64))
+    felt = (
+        f" The 99th percentile of all operations is {words.duration(stops.p99_ns)}, of those that no stop touched "
+        f"{words.duration(stops.p99_without_ns)}."
+    )
+    claim = _claim(gaps, numbers, int(stops.duration_ns.sum()), waits, context) + felt
+    happened = int(numbers.max()) + 1
+    return Candidate(
+        culprit=Culprit("process", _threads(gaps), f"silence of the submitter, state {STOPPED}"),
+        claim=claim,
+        baseline="operations of the same threads that no stop touched",
+        effect=Effect("silent part of the submitters' time", stops.share_of_time, "1", low, min(1.0, high)),
+        share_of_excess=shares.excess,
+        share_of_latency=max(stops.share_of_latency, shares.latency),
+        p_value=stops.p_value,
+        episodes=happened,
+        evidence=[*_evidence(context), evidence(context.case, "the stops", f"{stops_sql(context)} LIMIT 20")],
+        refute="Look who sends SIGSTOP, and repeat without: operations that stay slow are not its.",
+        remedy=_remedy(gaps),
+        otherwise=claim,
+        explains=waits.explained,
+        share_low=shares.low,
+        share_high=shares.high,
+        large=happened >= STOPS_MIN
+        and (
+            max(stops.share_of_time, stops.share_of_latency) >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN
         ),
     )
 

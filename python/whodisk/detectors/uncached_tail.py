@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats as distributions
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence
+from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, none_of
 from whodisk.findings import Culprit, Effect
 from whodisk.stats import Bools, bootstrap_sum, episodes
 
@@ -25,7 +25,7 @@ EACH_TIME = 0.8
 READS_MIN = 30
 #: A tail is the smaller part of its request.
 TAIL_PART_MAX = 0.5
-#: Smallest effect: part of all time in reads.
+#: Smallest effect: part of the time in reads, and of the operations that they belong to.
 SHARE_MIN = 0.05
 
 
@@ -50,13 +50,13 @@ class Tail:
         return self.at_bytes
 
 
-def tails_sql() -> str:
-    """Waits of reads by their place inside the request, per request size."""
-    return """SELECT r.size_bytes AS read_bytes, c.offset_bytes - r.offset_bytes AS at_bytes, c.size_bytes,
+def tails_sql(limit: int = 10_000) -> str:
+    """Waits of reads by their place inside the request, per request size; the `limit` costliest."""
+    return f"""SELECT r.size_bytes AS read_bytes, c.offset_bytes - r.offset_bytes AS at_bytes, c.size_bytes,
   count(DISTINCT c.op_id) AS waited, sum(c.wait_ns) AS wait_ns, string_agg(DISTINCT c.tier, ' and ' ORDER BY c.tier) AS tiers
 FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
 WHERE r.op = 'read' AND c.wait_ns > 0 AND c.offset_bytes IS NOT NULL AND r.offset_bytes IS NOT NULL
-GROUP BY 1, 2, 3 ORDER BY 5 DESC, 1, 2, 3 LIMIT 10000"""
+GROUP BY 1, 2, 3 ORDER BY 5 DESC, 1, 2, 3 LIMIT {limit}"""
 
 
 def reads_sql() -> str:
@@ -111,6 +111,8 @@ def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
     per_episode = np.bincount(numbers, waits["wait_ns"].astype(np.float64)) / total_ns
     low, high = bootstrap_sum(per_episode)
     share = tail.wait_ns / total_ns
+    # Reads may be parts of larger operations (a copy): what these lose decides.
+    of_all = min(share, tail.wait_ns / max(1.0, context.survey.latency_ns), 1.0)
     wait_median = float(np.median(waits["wait_ns"]))
     claim = (
         f"{words.percent(tail.waited / tail.reads)} of {words.things(tail.reads, 'read')} of {_bytes(tail.read_bytes)} "
@@ -124,12 +126,12 @@ def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
         baseline="the other parts of the same reads",
         effect=Effect("part of the time in reads", share, "1", low, min(1.0, high)),
         share_of_excess=min(1.0, share),
-        share_of_latency=min(1.0, share),
+        share_of_latency=of_all,
         p_value=_p_value(tail, len(per_episode)),
         episodes=len(per_episode),
         evidence=[
             evidence(
-                context.case, "waits by their place inside the request", tails_sql().replace("10000", "10")
+                context.case, "waits by their place inside the request", tails_sql(limit=10)
             ),
             evidence(context.case, "reads by size", reads_sql()),
             evidence(
@@ -141,7 +143,7 @@ def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
         remedy=_remedy(context, tail),
         otherwise=claim.strip(),
         explains=_explains(context, tail),
-        large=share >= SHARE_MIN,
+        large=of_all >= SHARE_MIN,
     )
 
 
@@ -233,10 +235,15 @@ def _remedy(context: Context, tail: Tail) -> str:
 
 def _explains(context: Context, tail: Tail) -> Bools:
     """Slow operations that are such reads."""
+    slow = context.slow
+    if not len(slow):
+        return none_of(slow)
+    # Slow ones only: there may be a hundred million reads of this size.
     data = context.case.arrays(
-        f"SELECT op_id FROM measured WHERE op = 'read' AND size_bytes = {tail.read_bytes}"
+        f"""SELECT op_id FROM measured WHERE op = 'read' AND size_bytes = {tail.read_bytes}
+AND latency_ns >= {int(slow.latency_ns.min())}"""
     )
-    chosen: Bools = np.isin(context.slow.op_id, data["op_id"].astype(np.int64))
+    chosen: Bools = np.isin(slow.op_id, data["op_id"].astype(np.int64))
     return chosen
 
 
@@ -245,6 +252,6 @@ DETECTOR = Detector(
     needs=("cache.op_id", "judged.latency_ns"),
     needs_stages=(),
     null_model="a read waits for pieces at any page of its request with the same probability",
-    smallest_effect="80 % of the reads of a size wait for the same part, at 5 % of all time in reads",
+    smallest_effect="80 % of the reads of a size wait for the same part, at 5 % of all time in reads and of all latency",
     run=run,
 )

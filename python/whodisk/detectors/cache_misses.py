@@ -1,0 +1,150 @@
+"""Reads that missed a cache: while it warms up, or because it is too small for what is read again.
+
+A miss takes as long as the tier below takes: that is no fault of the tier below, and slow operations that are only misses are
+explained here. What was never read before has to be fetched once, and accuses nobody. What had been read before and had to
+be fetched again costs a finding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context, Detector, Result, evidence
+from whodisk.findings import Culprit, Effect
+from whodisk.held import TIME_BLOCKS, Held, block_sql, weigh
+from whodisk.slow import TAIL_BEGIN
+from whodisk.stats import Bools
+
+#: Tiers that are the cache itself.
+HIT = "('ram', 'readahead')"
+#: Reads of which fewer are misses say nothing.
+MISSES_MIN = 20
+#: Misses that are told: part of the time of all operations.
+TOLD_MIN = 0.05
+#: A cache warms up if this part of what was read for the first time was so in the first half: later there is less that is new.
+EARLY_MIN = 0.8
+#: Something read again at least so often, of which this part was found in the cache: reading again is what is done here.
+HITS_MIN = 0.2
+
+
+def touches_sql(context: Context) -> str:
+    """Pieces of reads in the measured window: whether it was missed, and how often it had been read before."""
+    survey = context.survey
+    return f"""SELECT * FROM (SELECT c.op_id, c.file, c.offset_bytes, c.tier, c.wait_ns, r.start_ns,
+  c.tier NOT IN {HIT} AND c.wait_ns > 0 AS missed,
+  row_number() OVER (PARTITION BY c.file, c.offset_bytes ORDER BY r.start_ns, c.op_id) AS nth
+FROM cache AS c JOIN ops AS r ON r.op_id = c.op_id WHERE r.op = 'read' AND c.offset_bytes IS NOT NULL) AS touches
+WHERE start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}"""
+
+
+def run(context: Context) -> Result:
+    """A candidate for what had to be fetched again; a sentence for what was fetched once."""
+    result = Result()
+    _explain(context)
+    counts = context.case.rows(
+        f"""SELECT count(*) FILTER (missed AND nth = 1) AS cold, count(*) FILTER (missed AND nth > 1) AS again,
+  count(*) FILTER (missed AND nth = 1 AND start_ns < {context.survey.begin_ns + context.survey.span_ns // 2}) AS early,
+  count(*) FILTER (NOT missed AND nth > 1) AS kept, coalesce(sum(wait_ns) FILTER (missed AND nth = 1), 0) AS cold_ns
+FROM ({touches_sql(context)}) AS t"""
+    )[0]
+    cold, again, kept, early = (int(counts[name] or 0) for name in ("cold", "again", "kept", "early"))
+    cold_share = float(counts["cold_ns"] or 0) / max(1.0, context.survey.latency_ns)
+    warming = early >= EARLY_MIN * cold and kept >= HITS_MIN * (kept + again + cold)
+    if cold >= MISSES_MIN and cold_share >= TOLD_MIN and warming:
+        result.observed.append(
+            f"The cache was warming up: {words.things(cold, 'piece')} of reads {'was' if cold == 1 else 'were'} read for the first "
+            f"time and had to be fetched, {words.percent(min(1.0, cold_share))} of the time of all operations. That is no fault "
+            "of the device; measure after a ramp."
+        )
+    if again >= MISSES_MIN and kept >= HITS_MIN * (kept + again):
+        held = _held(context)
+        if held is not None:
+            result.candidates.append(_candidate(context, held, again, kept))
+    return result
+
+
+def _explain(context: Context) -> None:
+    """Slow operations that took no longer than misses do are explained, whoever served them."""
+    slow = context.slow
+    if not len(slow):
+        return
+    # The account of a cache belongs to the layer above it; the judged operations may be one layer further up.
+    misses = f"SELECT op_id FROM cache WHERE tier NOT IN {HIT} AND wait_ns > 0"
+    missed = f"(op_id IN ({misses}) OR op_id IN (SELECT parent_id FROM links WHERE child_id IN ({misses})))"
+    typical = context.case.rows(
+        f"SELECT median(latency_ns) AS ns, count(*) AS n FROM measured WHERE layer = '{context.layer}' AND {missed}"
+    )[0]
+    hits = context.survey.operations - int(typical["n"] or 0)
+    if int(typical["n"] or 0) < MISSES_MIN or hits < int(typical["n"] or 0):
+        return
+    ids = context.case.arrays(
+        f"""SELECT op_id FROM measured WHERE layer = '{context.layer}' AND {missed}
+AND latency_ns >= {int(slow.latency_ns.min())} AND latency_ns <= {int(TAIL_BEGIN * float(typical["ns"] or 0))}"""
+    )
+    only_missed: Bools = np.isin(slow.op_id, ids["op_id"].astype(np.int64))
+    context.explained |= only_missed
+
+
+def _held(context: Context) -> Held | None:
+    """What fetching again cost, per block of time."""
+    lost_data = context.case.arrays(
+        f"""SELECT {block_sql(context)} AS block, sum(wait_ns) AS lost_ns, count(*) AS n, median(wait_ns) AS each_ns
+FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1 GROUP BY 1 ORDER BY 1"""
+    )
+    all_data = context.case.arrays(
+        f"""SELECT {block_sql(context)} AS block, sum(latency_ns) AS all_ns FROM measured
+WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
+    )
+    lost, whole, each = np.zeros(TIME_BLOCKS), np.zeros(TIME_BLOCKS), np.full(TIME_BLOCKS, np.nan)
+    whole[all_data["block"].astype(np.int64)] = all_data["all_ns"].astype(np.float64)
+    place = lost_data["block"].astype(np.int64)
+    lost[place] = lost_data["lost_ns"].astype(np.float64)
+    each[place] = lost_data["each_ns"].astype(np.float64)
+    return weigh(np.minimum(lost, whole), whole, int(lost_data["n"].sum()), each)
+
+
+def _candidate(context: Context, held: Held, again: int, kept: int) -> Candidate:
+    part = words.percent(again / (again + kept))
+    claim = (
+        f"The cache is too small for what is read again and again: {part} of {words.count(again + kept)} pieces that had been "
+        f"read before had to be fetched again, {words.duration(held.each_ns)} each, {words.percent(held.share)} of the time of all "
+        "operations."
+    )
+    return Candidate(
+        culprit=Culprit("cache_tier", "ram", "read again, but no longer there"),
+        claim=claim,
+        baseline="pieces that had been read before and were still there",
+        effect=Effect("part of the operations' time", held.share, "1", held.low, held.high),
+        share_of_excess=held.share,
+        share_of_latency=held.share,
+        p_value=held.p_value,
+        episodes=held.blocks,
+        evidence=[
+            evidence(
+                context.case,
+                "pieces of reads, by how often they had been read before",
+                f"""SELECT file, nth > 1 AS read_before, missed, count(*) AS pieces, sum(wait_ns) AS waited_ns
+FROM ({touches_sql(context)}) AS t GROUP BY 1, 2, 3 ORDER BY 5 DESC, 1, 2, 3 LIMIT 20""",
+            )
+        ],
+        refute="Give the cache more room (memory, the group's memory.high) or read a smaller part of the data: if as much is "
+        "fetched again, it is not its size.",
+        remedy="Look at free memory, memory.max and memory.high of the group, and who else fills the cache (streams that are read "
+        "once: posix_fadvise, direct I/O); make the data or the cache fit.",
+        otherwise=claim,
+        explains=np.zeros(len(context.slow), np.bool_),
+        causes=(("stage", "device"), ("stage", "fs")),
+        large=held.share >= SHARE_OF_LATENCY_MIN,
+    )
+
+
+DETECTOR = Detector(
+    name="cache_misses",
+    needs=("cache.tier", "judged.latency_ns"),
+    needs_stages=(),
+    null_model="in moments in which something has to be fetched again it costs less than the smallest effect as often as more: "
+    "a sign test over blocks of time",
+    smallest_effect="5 % of the time of all operations, where at least a fifth of what is read again is found in the cache",
+    run=run,
+)

@@ -1,0 +1,215 @@
+"""What it costs that files lie in pieces: neighbours in a file that are no neighbours on a rotating disk.
+
+Only breaks inside a file count. A disk that jumps because its readers jump, or because there are many of them, has a load,
+not a layout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats as distributions
+
+from whodisk import words
+from whodisk.detectors.base import (
+    SHARE_OF_LATENCY_MIN,
+    Candidate,
+    Context,
+    Detector,
+    Result,
+    evidence,
+    none_of,
+)
+from whodisk.findings import Culprit, Effect
+from whodisk.stats import Bools, Floats, Ints, bootstrap_sum
+
+#: Requests looked at per device, the first ones: a layout does not change while it is read.
+REQUESTS_MAX = 500_000
+#: Fewer neighbours in a file say nothing about its layout.
+NEIGHBOURS_MIN = 50
+#: So many requests that follow each other on disk tell what one costs without a jump; ...
+FOLLOWING_MIN = 20
+#: ... without them the fastest ones do (quantile): still a jump each, so the cost told is the least.
+FASTEST = 0.05
+BLOCKS = 100
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the data of one disk lie, and what their breaks cost."""
+
+    device: str
+    #: Pairs of neighbours in a file that were both read, and those of them that lie apart on disk.
+    neighbours: int
+    breaks: int
+    #: Mean size of what lies together, bytes.
+    piece_bytes: float
+    #: Time of the disk for a jump, and all its time, ns.
+    jump_ns: float
+    busy_ns: float
+    #: Lost time per block of the recording, ns.
+    lost_ns: Floats
+    p_value: float
+    #: Whether requests without a jump were seen.
+    measured: bool
+
+
+def requests_sql(context: Context, device: str) -> str:
+    """Requests of a disk with the operation that waited for each: where it lies in its file, and where on disk.
+
+    Only operations that this disk served whole: of a stripe, or with readahead, the order in a file cannot be told.
+    """
+    name = device.replace("'", "''")
+    return f"""WITH first AS (SELECT parent_id AS top, child_id FROM links),
+  second AS (SELECT f.top, l.child_id FROM first AS f JOIN links AS l ON l.parent_id = f.child_id),
+  third AS (SELECT s.top, l.child_id FROM second AS s JOIN links AS l ON l.parent_id = s.child_id),
+  below AS (SELECT * FROM first UNION SELECT * FROM second UNION SELECT * FROM third)
+SELECT op_id, file, file_offset, file_bytes, disk_offset, disk_bytes, start_ns, latency_ns FROM (
+SELECT a.op_id, a.file, a.offset_bytes AS file_offset, a.size_bytes AS file_bytes, b.offset_bytes AS disk_offset,
+  b.size_bytes AS disk_bytes, b.start_ns, b.latency_ns, b.op_id AS request,
+  sum(b.size_bytes) OVER (PARTITION BY a.op_id) AS op_bytes
+FROM below JOIN measured AS a ON a.op_id = below.top AND a.layer = '{context.layer}'
+JOIN block_ops AS b ON b.op_id = below.child_id
+WHERE b.device = '{name}' AND a.file IS NOT NULL AND a.op IN ('read', 'write') AND b.op = a.op
+  AND a.offset_bytes IS NOT NULL AND b.offset_bytes IS NOT NULL AND NOT b.open AND b.latency_ns IS NOT NULL
+) AS pieces WHERE op_bytes = file_bytes ORDER BY start_ns, request LIMIT {REQUESTS_MAX}"""
+
+
+def run(context: Context) -> Result:
+    """A candidate for each disk whose files lie in pieces."""
+    result = Result()
+    if context.layer == "block" or "block" not in context.surveys:
+        return result
+    devices = context.case.system.get("devices") or {}
+    present = {s.device for s in context.surveys["block"].strata}
+    for device in sorted(present.intersection(devices)):
+        queue = (devices[device] or {}).get("queue") or {}
+        if str(queue.get("rotational")) == "1":
+            layout = _layout(context, device)
+            if layout is not None:
+                result.candidates.append(_candidate(context, layout))
+    return result
+
+
+def _layout(context: Context, device: str) -> Layout | None:
+    data = context.case.arrays(requests_sql(context, device))
+    if len(data["op_id"]) < NEIGHBOURS_MIN:
+        return None
+    names, file = np.unique(data["file"].astype(str), return_inverse=True)
+    begin, size = data["disk_offset"].astype(np.int64), data["disk_bytes"].astype(np.int64)
+    apart, joined, gap_at = _breaks(data, file.astype(np.int64), begin, size)
+    if apart + joined < NEIGHBOURS_MIN or not apart:
+        return None
+    start = data["start_ns"].astype(np.int64)
+    end = start + data["latency_ns"].astype(np.int64)
+    follows, service = _services(start, end, begin, size)
+    jumps = ~follows
+    measured = int(follows.sum()) >= FOLLOWING_MIN
+    alone_ns = float(np.median(service[follows]) if measured else np.quantile(service, FASTEST))
+    jump_ns = (float(np.mean(service[jumps])) if jumps.any() else 0.0) - alone_ns
+    if jump_ns <= 0:
+        return None
+    p = _p_value(service, jumps, apart, measured)
+    # No more breaks can cost than jumps were made.
+    counted = min(1.0, float(jumps.sum()) / max(1, apart))
+    block = np.minimum(BLOCKS - 1, (start[gap_at] - start[0]) * BLOCKS // max(1, int(np.ptp(start)) + 1))
+    return Layout(
+        device=device,
+        neighbours=apart + joined,
+        breaks=apart,
+        piece_bytes=float(size.sum()) / (apart + len(names)),
+        jump_ns=jump_ns,
+        busy_ns=float(service.sum()),
+        lost_ns=np.asarray(np.bincount(block, minlength=BLOCKS) * jump_ns * counted, np.float64),
+        p_value=p,
+        measured=measured,
+    )
+
+
+def _breaks(data: dict[str, np.ndarray], file: Ints, begin: Ints, size: Ints) -> tuple[int, int, Ints]:
+    """Neighbours in a file that lie apart, those that lie together, and the requests behind a break.
+
+    The requests of one operation are the pieces of its range; their order in the file is the order in which they were
+    submitted. The first piece of an operation follows the last one of the operation before it in the file.
+    """
+    at = data["file_offset"].astype(np.int64)
+    order = np.lexsort((np.arange(len(at)), at, file))
+    one, two = order[:-1], order[1:]
+    same_op = data["op_id"][one] == data["op_id"][two]
+    next_op = (file[one] == file[two]) & (at[one] + data["file_bytes"].astype(np.int64)[one] == at[two])
+    neighbours = same_op | (next_op & ~same_op)
+    apart = neighbours & (begin[one] + size[one] != begin[two])
+    return int(apart.sum()), int((neighbours & ~apart).sum()), two[apart]
+
+
+def _services(start: Ints, end: Ints, begin: Ints, size: Ints) -> tuple[Bools, Floats]:
+    """Whether each request lies behind the one served before it, and how long the disk took for it alone."""
+    order = np.lexsort((start, end))
+    ends = end[order]
+    before = np.concatenate(([0], ends[:-1]))
+    service = (ends - np.maximum(start[order], before)).clip(0).astype(np.float64)
+    follows = np.zeros(len(order), np.bool_)
+    follows[1:] = begin[order][1:] == (begin + size)[order][:-1]
+    found_follows, found_service = np.zeros_like(follows), np.zeros_like(service)
+    found_follows[order], found_service[order] = follows, service
+    return found_follows, found_service
+
+
+def _p_value(service: Floats, jumps: Bools, apart: int, measured: bool) -> float:
+    """Null model: a jump costs as much as none (Mann-Whitney); where every request jumps: a pair in a file lies together
+    or apart by the toss of a coin."""
+    if measured and jumps.any():
+        return float(distributions.mannwhitneyu(service[jumps], service[~jumps], alternative="greater").pvalue)
+    return float(0.5 ** min(apart, 200))
+
+
+def _candidate(context: Context, layout: Layout) -> Candidate:
+    share = min(1.0, float(layout.lost_ns.sum()) / max(1.0, layout.busy_ns))
+    low, high = bootstrap_sum(layout.lost_ns / max(1.0, layout.busy_ns))
+    apart = layout.breaks / layout.neighbours
+    least = "" if layout.measured else "at least "
+    claim = (
+        f"Files lie in pieces on {layout.device}: {words.percent(apart)} of {words.count(layout.neighbours)} pairs of "
+        f"neighbours in a file lie apart on the disk (pieces of {words.size(layout.piece_bytes)} on average), and a jump "
+        f"costs {least}{words.duration(layout.jump_ns)}: {words.percent(share)} of the disk's time."
+    )
+    return Candidate(
+        culprit=Culprit("layout", "fragmentation", f"device:{layout.device}"),
+        claim=claim,
+        baseline="requests of the same disk that lie behind the one served before"
+        if layout.measured
+        else "the fastest requests of the same disk, although they jump, too",
+        effect=Effect("part of the disk's time", share, "1", low, min(1.0, high)),
+        share_of_excess=share,
+        share_of_latency=share,
+        p_value=layout.p_value,
+        episodes=layout.breaks,
+        evidence=[
+            evidence(
+                context.case,
+                "where neighbours in a file lie on the disk",
+                f"""SELECT * FROM ({requests_sql(context, layout.device)}) AS requests
+ORDER BY file, file_offset, start_ns LIMIT 20""",
+            )
+        ],
+        refute="Copy one of the files to a fresh place (enough free space, one writer) and read it again: if it takes as "
+        "long, the layout is innocent.",
+        remedy="Copy or defragment the files (e4defrag, xfs_fsr, btrfs filesystem defragment), and keep enough space free "
+        "that new data find large holes; filefrag -v FILE shows the pieces.",
+        otherwise=claim,
+        explains=none_of(context.slow),
+        causes=(("stage", "device"), ("stage", "queue")),
+        large=share >= SHARE_OF_LATENCY_MIN,
+    )
+
+
+DETECTOR = Detector(
+    name="layout",
+    needs=("links.child_id", "judged.offset_bytes"),
+    needs_stages=(),
+    null_model="a jump costs a disk as much as none; without requests that follow each other: neighbours in a file lie "
+    "together or apart by the toss of a coin",
+    smallest_effect="5 % of the time of a rotating disk, over at least 50 pairs of neighbours",
+    run=run,
+)

@@ -1,0 +1,215 @@
+"""One device that is stuck more often than its peers: pauses that leave its typical latency alone.
+
+What all devices of a kind do alike is how that kind is, and accuses none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats as distributions
+
+from whodisk import words
+from whodisk.detectors.base import (
+    P99_RATIO_MIN,
+    SHARE_OF_LATENCY_MIN,
+    Candidate,
+    Context,
+    Detector,
+    Result,
+    evidence,
+    none_of,
+)
+from whodisk.detectors.slow_member import Kind, kinds
+from whodisk.findings import Culprit, Effect
+from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, episodes
+from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
+
+#: A request is slow beyond this quantile of what is usual in its stratum (median over the devices).
+QUANTILE = 0.98
+#: A device's quantile in a stratum counts from so many requests on.
+OPERATIONS_MIN = 100
+#: Slow episodes of a device per request, against those of its peers: so many times as often accuses.
+RATE_RATIO_MIN = 2.0
+EPISODES_MIN = 5
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Slow episodes of one device, and of its peers."""
+
+    device: str
+    peers: int
+    episodes: int
+    #: Requests in strata that are shared with peers.
+    requests: float
+    #: Slow episodes per request; the median over its peers.
+    rate: float
+    peers_rate: float
+    #: Time beyond the usual quantile that peers do not have, per episode, ns.
+    excess_ns: Floats
+    #: 99th percentile of all devices together, and of the peers alone, ns.
+    p99_ns: float
+    p99_without_ns: float
+    p_value: float
+
+
+def run(context: Context) -> Result:
+    """A candidate for each device that is stuck more often than its peers."""
+    result = Result()
+    survey = context.surveys.get("block") or context.surveys.get(context.layer)
+    if survey is None:
+        return result
+    for kind in kinds(context, survey):
+        limits = _limits(survey, kind)
+        if limits:
+            for tail in _tails(context, survey, kind, limits):
+                result.candidates.append(_candidate(context, survey, tail, limits))
+    return result
+
+
+def _limits(survey: Survey, kind: Kind) -> list[tuple[Stratum, float]]:
+    """(a stratum that stands for all devices, the latency from which on its requests are slow)."""
+    shared: dict[tuple[str, int, int], list[Stratum]] = {}
+    for stratum in survey.strata:
+        if stratum.device in kind.devices and stratum.operations >= OPERATIONS_MIN:
+            shared.setdefault((stratum.op, stratum.size_class, stratum.depth_class), []).append(stratum)
+    return [
+        (strata[0], float(np.median([survey.quantile_ns([s], QUANTILE) for s in strata])))
+        for strata in shared.values()
+        if 2 * len(strata) > len(kind.devices)
+    ]
+
+
+def slow_requests_sql(survey: Survey, kind: Kind, limits: list[tuple[Stratum, float]]) -> str:
+    """Requests beyond the limit of their stratum."""
+    values = ", ".join(f"('{s.op}', {s.size_class}, {s.depth_class}, {round(limit)})" for s, limit in limits)
+    names = ", ".join("'" + device.replace("'", "''") + "'" for device in kind.devices)
+    lowest = round(min(limit for _, limit in limits))
+    return f"""SELECT m.device, m.op_id, m.start_ns, m.latency_ns, m.latency_ns - t.limit_ns AS beyond_ns
+FROM (SELECT device, op_id, op, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class, start_ns, latency_ns
+  FROM measured WHERE layer = '{survey.layer}' AND device IN ({names}) AND latency_ns > {lowest}) AS m
+JOIN (VALUES {values}) AS t(op, size_class, depth_class, limit_ns)
+  ON m.op = t.op AND m.size_class = t.size_class AND m.depth_class = t.depth_class
+WHERE m.latency_ns > t.limit_ns ORDER BY m.start_ns, m.op_id"""
+
+
+def _tails(context: Context, survey: Survey, kind: Kind, limits: list[tuple[Stratum, float]]) -> list[Tail]:
+    data = context.case.arrays(slow_requests_sql(survey, kind, limits))
+    keys = {(s.op, s.size_class, s.depth_class) for s, _ in limits}
+    device = data["device"].astype(str)
+    start, end = data["start_ns"].astype(np.int64), (data["start_ns"] + data["latency_ns"]).astype(np.int64)
+    beyond = data["beyond_ns"].astype(np.float64)
+    requests, found = np.zeros(len(kind.devices)), np.zeros(len(kind.devices))
+    excess: list[Floats] = []
+    for number, name in enumerate(kind.devices):
+        strata = [s for s in survey.select(name) if (s.op, s.size_class, s.depth_class) in keys]
+        requests[number] = sum(s.operations for s in strata)
+        mine: Bools = device == name
+        numbers: Ints = episodes(start[mine], end[mine])
+        excess.append(np.asarray(np.bincount(numbers, beyond[mine]), np.float64))
+        found[number] = len(excess[-1])
+    rates = found / np.maximum(requests, 1.0)
+    tails = []
+    for number, name in enumerate(kind.devices):
+        others = np.arange(len(kind.devices)) != number
+        usual = float(np.median(rates[others & (requests > 0)])) if (others & (requests > 0)).any() else 0.0
+        if found[number] < EPISODES_MIN or rates[number] < RATE_RATIO_MIN * usual:
+            continue
+        tails.append(_tail(survey, kind, number, name, requests, found, excess, usual))
+    return tails
+
+
+def _tail(
+    survey: Survey,
+    kind: Kind,
+    number: int,
+    name: str,
+    requests: Floats,
+    found: Floats,
+    excess: list[Floats],
+    usual: float,
+) -> Tail:
+    peers = [device for device in kind.devices if device != name]
+    chance = float(requests[number] / max(1.0, requests.sum()))
+    p = float(distributions.binom.sf(int(found[number]) - 1, int(found.sum()), chance)) * len(kind.devices)
+    theirs = [excess[n].sum() / max(1.0, requests[n]) for n in range(len(excess)) if n != number]
+    natural = float(np.median(theirs)) * float(requests[number])
+    own = excess[number]
+    p99s = [
+        survey.quantile_ns([s for device in devices for s in survey.select(device)], 0.99)
+        for devices in (kind.devices, peers)
+    ]
+    return Tail(
+        device=name,
+        peers=len(peers),
+        episodes=int(found[number]),
+        requests=float(requests[number]),
+        rate=float(found[number] / requests[number]),
+        peers_rate=usual,
+        excess_ns=own * max(0.0, 1.0 - natural / max(1.0, float(own.sum()))),
+        p99_ns=p99s[0],
+        p99_without_ns=p99s[1],
+        p_value=min(1.0, p),
+    )
+
+
+def _candidate(
+    context: Context, survey: Survey, tail: Tail, limits: list[tuple[Stratum, float]]
+) -> Candidate:
+    total = max(1.0, survey.latency_ns)
+    share = float(tail.excess_ns.sum()) / total
+    low, high = bootstrap_sum(tail.excess_ns / total)
+    worse = tail.p99_ns / max(1.0, tail.p99_without_ns)
+    often = (
+        f"{words.significant(tail.rate / tail.peers_rate)} times as often as its {tail.peers} peers"
+        if tail.peers_rate > 0
+        else f"while none of its {tail.peers} peers was"
+    )
+    claim = (
+        f"{tail.device} is stuck {often} ({words.things(tail.episodes, 'slow episode')} in "
+        f"{words.things(tail.requests, 'request')}). The 99th percentile of all these devices together is "
+        f"{words.duration(tail.p99_ns)}, of the others alone {words.duration(tail.p99_without_ns)}."
+    )
+    return Candidate(
+        culprit=Culprit("device", tail.device),
+        claim=claim,
+        baseline=f"{tail.peers} devices of the same kind, strata of operation, size and queue depth",
+        effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
+        share_of_excess=min(1.0, share),
+        share_of_latency=share,
+        p_value=tail.p_value,
+        episodes=tail.episodes,
+        evidence=[
+            evidence(
+                context.case, "slow requests per device", _counts_sql(survey, tail, context, limits)
+            )
+        ],
+        refute="Exchange the device with one of its peers, or move its load to another: if the pauses stay at the place, "
+        "it is not the device.",
+        remedy=f"Look at what {tail.device} does by itself (garbage collection, firmware, media errors, temperature): its "
+        f"log pages, and `whodisk locate {tail.device}`; more spare space and trim help against garbage collection.",
+        otherwise=claim,
+        explains=none_of(context.slow),
+        causes=(("stage", "device"),),
+        large=share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN,
+    )
+
+
+def _counts_sql(survey: Survey, tail: Tail, context: Context, limits: list[tuple[Stratum, float]]) -> str:
+    kind = next(k for k in kinds(context, survey) if tail.device in k.devices)
+    return f"""SELECT device, count(*) AS slow_requests, CAST(avg(latency_ns) AS BIGINT) AS mean_ns, max(latency_ns) AS max_ns
+FROM ({slow_requests_sql(survey, kind, limits)}) AS slow GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20"""
+
+
+DETECTOR = Detector(
+    name="member_tail",
+    needs=("judged.device", "judged.latency_ns"),
+    needs_stages=(),
+    null_model="slow episodes fall on the devices of a kind in proportion to their requests (binomial, Bonferroni over the "
+    "devices); a slow request is one beyond the 98 % quantile of its stratum, median over the devices",
+    smallest_effect="twice as often stuck as its peers, in at least 5 episodes, and 5 % of all latency or a 99th percentile of "
+    "all devices together that is 20 % above the others'",
+    run=run,
+)

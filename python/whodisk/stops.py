@@ -1,0 +1,127 @@
+"""What a submitter that was stopped cost its operations, where the stops themselves were seen (table `waits`).
+
+A silence shorter than the table `gaps` keeps still holds up whatever is in flight then, and whatever is due. Effects are told
+by subtraction: the 99th percentile of the operations that no stop touched, against that of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk.detectors.base import Context
+from whodisk.held import submitters, waits_where
+from whodisk.stats import SEED, Bools, Floats, Ints, overlap
+
+#: More operations than this are thinned out (by operation id, so always the same ones).
+OPERATIONS_MAX = 2_000_000
+#: A stop is felt by operations that end up to this part of its length after it: those that were due meanwhile.
+AFTER = 1.0
+ROUNDS = 1999
+
+
+@dataclass(frozen=True)
+class Stops:
+    """Stops of submitting threads, and what their operations lost to them."""
+
+    tid: Ints
+    comm: str
+    start_ns: Ints
+    duration_ns: Ints
+    #: Part of the submitting threads' time.
+    share_of_time: float
+    #: Part of the time of all operations that they spent while their thread was stopped; per stop, too.
+    share_of_latency: float
+    per_stop: Floats
+    #: 99th percentile with the stops, and of the operations that none touched, ns.
+    p99_ns: float
+    p99_without_ns: float
+    #: Slow operations have nothing to do with the stops (`scattered_p`).
+    p_value: float
+
+
+def stops_sql(context: Context) -> str:
+    """The stops of submitting threads inside the measured window."""
+    return f"""SELECT tid, comm, start_ns, duration_ns FROM waits
+WHERE {waits_where(context, submitters(context), "stopped")} ORDER BY start_ns, tid"""
+
+
+def find_stops(context: Context) -> Stops | None:
+    """Stops and their cost; None without any."""
+    found = context.case.arrays(stops_sql(context))
+    if not len(found["tid"]):
+        return None
+    tid, start = found["tid"].astype(np.int64), found["start_ns"].astype(np.int64)
+    length = found["duration_ns"].astype(np.int64)
+    thin = max(1, context.survey.operations // OPERATIONS_MAX)
+    ops = context.case.arrays(
+        f"""SELECT tid, start_ns, latency_ns FROM measured
+WHERE layer = '{context.layer}' AND tid IS NOT NULL AND op_id % {thin} = 0 ORDER BY start_ns, op_id"""
+    )
+    op_tid, op_start = ops["tid"].astype(np.int64), ops["start_ns"].astype(np.int64)
+    latency = ops["latency_ns"].astype(np.int64)
+    if not len(latency):
+        return None
+    per_stop, touched = _overlaps((tid, start, length), (op_tid, op_start, latency))
+    if touched.all():
+        return None
+    without = float(np.quantile(latency[~touched], 0.99))
+    late = latency > without
+    survey = context.survey
+    return Stops(
+        tid=tid,
+        comm=next((str(name) for name in found["comm"] if name), "the submitter"),
+        start_ns=start,
+        duration_ns=length,
+        share_of_time=float(length.sum()) / (len(submitters(context)) * survey.span_ns),
+        share_of_latency=float(per_stop.sum()) / max(1.0, float(latency.sum())),
+        per_stop=per_stop,
+        p99_ns=float(np.quantile(latency, 0.99)),
+        p99_without_ns=without,
+        p_value=scattered_p(
+            start, length, op_start[late], (op_start + latency)[late], (survey.begin_ns, survey.end_ns)
+        )
+        if late.any()
+        else 1.0,
+    )
+
+
+def _overlaps(stops: tuple[Ints, Ints, Ints], ops: tuple[Ints, Ints, Ints]) -> tuple[Floats, Bools]:
+    """Time of operations inside each stop of their thread, and the operations that one touched."""
+    tid, start, length = stops
+    op_tid, op_start, latency = ops
+    per_stop = np.zeros(len(tid))
+    touched = np.zeros(len(op_tid), np.bool_)
+    for thread in np.unique(tid):
+        mine, theirs = np.flatnonzero(tid == thread), np.flatnonzero(op_tid == thread)
+        begin, end = start[mine], start[mine] + length[mine]
+        op_begin, op_end = op_start[theirs], op_start[theirs] + latency[theirs]
+        last = np.searchsorted(begin, op_end, side="left") - 1
+        known = last >= 0
+        near = np.maximum(last, 0)
+        inside = np.minimum(op_end, end[near]) - np.maximum(op_begin, begin[near])
+        inside = np.where(known, np.maximum(inside, 0), 0)
+        np.add.at(per_stop, mine[near], inside.astype(np.float64))
+        after = end[near] + (AFTER * length[mine][near]).astype(np.int64)
+        touched[theirs] = known & (op_begin < after)
+    return per_stop, touched
+
+
+def scattered_p(
+    start_ns: Ints, length_ns: Ints, late_begin_ns: Ints, late_end_ns: Ints, span: tuple[int, int]
+) -> float:
+    """Probability that stops at random moments cover the late operations as well as they do.
+
+    Null model: stops come from outside, each at any moment, and late operations have nothing to do with them. Stops
+    keep their lengths, not their spacing: a shift of regular stops by their own period is no other arrangement.
+    """
+    observed = float(overlap(late_begin_ns, late_end_ns, start_ns, start_ns + length_ns).sum())
+    if observed <= 0:
+        return 1.0
+    generator = np.random.default_rng(SEED)
+    at_least = 0
+    for _ in range(ROUNDS):
+        moved = generator.integers(span[0], max(span[0] + 1, span[1]), len(start_ns))
+        at_least += float(overlap(late_begin_ns, late_end_ns, moved, moved + length_ns).sum()) >= observed
+    return (1 + at_least) / (1 + ROUNDS)
