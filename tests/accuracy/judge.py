@@ -14,6 +14,8 @@ from tests.accuracy.scenarios import Recorded, Row
 STALL_NS = 20_000_000
 #: So many requests must wait together; a single one may be the tail of its own.
 STALL_REQUESTS = 2
+#: From this part of a thread's time on, waiting for a CPU is a fact, and a finding that says so is true.
+RUN_DELAY_MIN = 0.02
 
 STALLS = f"""
 WITH requests AS (
@@ -45,7 +47,8 @@ def judge(row: Row, run: Recorded) -> Judgement:
 
     A fault must be the first finding. On the system's disk real stalls happen: there, a stage of the device may
     stand before it, or be accused in a healthy run, if the recording shows the stall by a query that shares
-    nothing with the detectors.
+    nothing with the detectors. So may waiting for a CPU, if the kernel's own account of the workload's threads shows it:
+    the machine was busy with something else.
     """
     stalls = device_stalls(run.case)
     findings = [f for f in run.verdict["findings"] if f["culprit"]["kind"] != "saturation"]
@@ -53,15 +56,18 @@ def judge(row: Row, run: Recorded) -> Judgement:
         unexplained = [f for f in findings if not _accuses_system_disk(f, run, stalls)]
     else:
         unexplained = findings
+    if run.run_delay >= RUN_DELAY_MIN:
+        unexplained = [f for f in unexplained if not _accuses_cpu(f)]
     if row.fault == "healthy":
         right = not unexplained
     elif row.fault == "depth":
         right = not unexplained and "depth" in (run.verdict["limit"] or "")
     else:
         right = bool(unexplained) and _names_fault(row, unexplained[0], run.device)
-    return Judgement(
-        right, _words(run.verdict), [f"{d}: {ns / 1e6:.0f} ms, {n} waiting" for d, ns, n in stalls]
-    )
+    named = _words(run.verdict)
+    if run.run_delay >= RUN_DELAY_MIN:
+        named += f"; a thread waited for a CPU in {run.run_delay:.1%} of its time"
+    return Judgement(right, named, [f"{d}: {ns / 1e6:.0f} ms, {n} waiting" for d, ns, n in stalls])
 
 
 def device_stalls(case: Path) -> list[tuple[str, int, int]]:
@@ -78,6 +84,11 @@ def _accuses_system_disk(finding: dict[str, Any], run: Recorded, stalls: list[tu
     device = (culprit["because_of"] or "").removeprefix("device:")
     blames_device = culprit["kind"] == "stage" and "device" in culprit["name"].split("+")
     return blames_device and device != run.device and any(name == device for name, _, _ in stalls)
+
+
+def _accuses_cpu(finding: dict[str, Any]) -> bool:
+    culprit = finding["culprit"]
+    return "stage:runqueue" in (f"{culprit['kind']}:{culprit['name']}", culprit["because_of"])
 
 
 def _names_fault(row: Row, finding: dict[str, Any], device: str | None) -> bool:

@@ -53,6 +53,8 @@ class Recorded:
     device: str | None
     #: Times that the submitter was stopped.
     stops: int
+    #: The largest part of its time that a thread of the workload was ready to run without a CPU: the kernel's own account.
+    run_delay: float
 
 
 def run_once(row: Row, seed: int, seconds: float, work: Path) -> Recorded:
@@ -67,10 +69,10 @@ def run_once(row: Row, seed: int, seconds: float, work: Path) -> Recorded:
         target, device = _target(row, seed, work, stack)
         spec = work / "spec.toml"
         spec.write_text(_spec(row, seed, seconds, target), encoding="utf-8")
-        stops = _record(spec, case, seed if row.fault == "stopped" else None)
+        stops, run_delay = _record(spec, case, seed if row.fault == "stopped" else None)
     command = [str(WHODISK), "solve", str(case), "--json", "--no-report"]
     solved = subprocess.run(command, check=True, capture_output=True, text=True)
-    return Recorded(case, json.loads(solved.stdout), device, stops)
+    return Recorded(case, json.loads(solved.stdout), device, stops, run_delay)
 
 
 def _target(row: Row, seed: int, work: Path, stack: ExitStack) -> tuple[Path, str | None]:
@@ -103,7 +105,7 @@ seed = {seed}
 {rate}"""
 
 
-def _record(spec: Path, case: Path, stop_seed: int | None) -> int:
+def _record(spec: Path, case: Path, stop_seed: int | None) -> tuple[int, float]:
     command = [str(WHODISK), "run", str(spec), "-o", str(case), "--drop-raw"]
     stops = 0
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -111,13 +113,46 @@ def _record(spec: Path, case: Path, stop_seed: int | None) -> int:
         said: list[str] = []
         reader = threading.Thread(target=lambda: said.extend(process.stderr or []))
         reader.start()
+        delay = RunDelay(case, process)
+        delay.start()
         if stop_seed is not None:
             stops = _stop_now_and_then(case, stop_seed, process)
         code = process.wait()
         reader.join()
+        delay.join()
     if code != 0:
         raise subprocess.CalledProcessError(code, command, stderr="".join(said))
-    return stops
+    return stops, delay.share
+
+
+class RunDelay(threading.Thread):
+    """Reads from /proc how long the workload's threads waited for a CPU, while it runs."""
+
+    def __init__(self, case: Path, process: subprocess.Popen[str]) -> None:
+        super().__init__()
+        self._case = case
+        self._process = process
+        self._began: dict[str, tuple[float, int]] = {}
+        #: Of the thread that waited most.
+        self.share = 0.0
+
+    def run(self) -> None:
+        """Looks ten times a second until the command has ended."""
+        while self._process.poll() is None:
+            time.sleep(0.1)
+            try:
+                case = json.loads((self._case / "case.json").read_text(encoding="utf-8"))
+                self._look(Path(f"/proc/{case['command_pid']}/task"))
+            except (OSError, ValueError, KeyError):
+                continue  # not yet there, or no longer
+
+    def _look(self, tasks: Path) -> None:
+        for task in tasks.iterdir():
+            _, delay_ns, _ = (task / "schedstat").read_text(encoding="ascii").split()
+            now = time.monotonic()
+            began, delay_ns_then = self._began.setdefault(task.name, (now, int(delay_ns)))
+            if now - began >= 1:
+                self.share = max(self.share, (int(delay_ns) - delay_ns_then) / 1e9 / (now - began))
 
 
 def _stop_now_and_then(case: Path, seed: int, process: subprocess.Popen[str]) -> int:
