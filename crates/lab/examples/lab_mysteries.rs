@@ -8,7 +8,10 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab-myst
 const BEGIN: &str = "<!-- tables: begin -->\n";
 const END: &str = "<!-- tables: end -->";
 /// An eighth of file, memory and time of mystery 3: as many overwrites of each block.
-const EIGHTH: &str = "workload.file_size=2GiB workload.ramp=75s workload.duration=225s cache.size=128MiB";
+const EIGHTH: &str = "workload.file_size=2GiB workload.ramp=75s workload.duration=225s cache.size=256MiB";
+
+/// Reads of mystery 4: of single chunks, as many in flight as the writes have data chunks.
+const READS: &str = "workload.read=100% workload.block_sizes=16KiB workload.queue_depth=8";
 
 fn run(name: &str, edits: &str) -> Outcome {
     let edits: Vec<String> = edits.split_whitespace().map(str::to_owned).collect();
@@ -46,13 +49,26 @@ fn gb(outcome: &Outcome) -> String {
     format!("{:.2} GB/s", outcome.throughput_bytes_per_s / 1e9)
 }
 
+/// Operations per second with the ramp in them, as the published means have it.
 fn layout(outcome: &Outcome) -> String {
     format!(
-        "{:.0} ops/s, mean {:.1} ms, score {:.1}, then {:.1}",
+        "{:.0} ops/s ({:.0} without ramp), mean {:.1} ms, score {:.1}, then {:.1}",
+        fact(outcome, "ops_per_s_with_ramp"),
         outcome.ops_per_s,
         outcome.mean_ns / 1e6,
         fact(outcome, "layout_score_before"),
         fact(outcome, "layout_score_after")
+    )
+}
+
+fn minutes(outcome: &Outcome) -> String {
+    let minute = |n: usize| fact(outcome, &format!("ops_per_s_minute_{n:02}"));
+    let written = fact(outcome, "checkpoint_blocks_written");
+    format!(
+        "{:.0} ops/s in the first fifth, {:.0} in the last; {:.2} blocks read for each that a checkpoint wrote",
+        minute(0),
+        minute(4),
+        fact(outcome, "checkpoint_blocks_read") / written
     )
 }
 
@@ -84,7 +100,7 @@ type Row = (
 fn rows() -> Vec<Row> {
     let row =
         |what, published, kind, name, edits: &str, say| (what, published, kind, name, edits.to_owned(), say);
-    let vectors = |count: u32, read: &str| format!("interrupts.max_vec={count} workload.read={read}");
+    let reads = |count: u32| format!("interrupts.max_vec={count} {READS}");
     vec![
         row(
             "M1 read phase, as found",
@@ -215,6 +231,22 @@ fn rows() -> Vec<Row> {
             layout,
         ),
         row(
+            "M3 A, drift",
+            "8,500 ops/s, at the end 6,500",
+            "prediction",
+            "m3-a-contiguous",
+            EIGHTH,
+            minutes,
+        ),
+        row(
+            "M3 B, drift",
+            "-",
+            "prediction",
+            "m3-b-fragmented",
+            EIGHTH,
+            minutes,
+        ),
+        row(
             "M4 writes, handler gone",
             "15 GB/s",
             "calibrated (device.simple_write)",
@@ -251,7 +283,7 @@ fn rows() -> Vec<Row> {
             "15.46 GB/s",
             "check",
             "m4-affinity-fixed",
-            &vectors(2, "100%"),
+            &reads(2),
             gb,
         ),
         row(
@@ -259,7 +291,7 @@ fn rows() -> Vec<Row> {
             "13.67 GB/s",
             "check",
             "m4-affinity-fixed",
-            &vectors(4, "100%"),
+            &reads(4),
             gb,
         ),
         row(
@@ -267,15 +299,31 @@ fn rows() -> Vec<Row> {
             "13.43 GB/s",
             "check",
             "m4-affinity-fixed",
-            &vectors(8, "100%"),
+            &reads(8),
+            gb,
+        ),
+        row(
+            "M4 reads, handler gone",
+            "-",
+            "base",
+            "m4-handler-gone",
+            READS,
             gb,
         ),
         row(
             "M4 writes, as found (max_vec 4)",
-            "6 GB/s",
-            "prediction",
+            "6 GB/s in one workload",
+            "check",
             "m4-as-found",
             "",
+            gb,
+        ),
+        row(
+            "M4 reads, as found (max_vec 4)",
+            "6 GB/s in one workload",
+            "check",
+            "m4-as-found",
+            READS,
             gb,
         ),
         row(
@@ -292,6 +340,14 @@ fn rows() -> Vec<Row> {
             "prediction",
             "m4-affinity-fixed",
             "",
+            slowest,
+        ),
+        row(
+            "M4 drives, affinity fixed (max_vec 8)",
+            "-",
+            "prediction",
+            "m4-affinity-fixed",
+            "interrupts.max_vec=8",
             slowest,
         ),
     ]
@@ -347,18 +403,6 @@ fn sweeps() -> Vec<Sweep> {
         ),
         ("m3-b-fragmented", "array.full", &["80%", "90%", "95%"], layout),
         ("m3-b-fragmented", "array.guest_piece", &["0B", "64KiB"], layout),
-        (
-            "m3-b-fragmented",
-            "array.overwritten",
-            &["0", "0.5", "1.2"],
-            layout,
-        ),
-        (
-            "m3-a-contiguous",
-            "array.cluster",
-            &["4KiB", "32KiB", "64KiB"],
-            layout,
-        ),
         ("m4-affinity-fixed", "workload.workers", &["4", "5", "6", "8"], gb),
         (
             "m4-affinity-fixed",
@@ -373,7 +417,74 @@ fn sweeps() -> Vec<Sweep> {
             gb,
         ),
         ("m4-affinity-fixed", "host.cpus", &["64", "256"], gb),
+        (
+            "m4-affinity-fixed",
+            "workload.read=100% workload.block_sizes=16KiB workload.queue_depth",
+            &["4", "8", "16"],
+            gb,
+        ),
+        (
+            "m4-affinity-fixed",
+            "workload.read=100% workload.block_sizes",
+            &["128KiB"],
+            gb,
+        ),
+        ("m4-as-found", "fault.affinity.cpus", &["1", "2", "4", "8"], gb),
+        (
+            "m4-as-found",
+            "workload.read=100% workload.block_sizes=16KiB workload.queue_depth=8 fault.affinity.cpus",
+            &["1", "2", "4", "8"],
+            gb,
+        ),
     ]
+}
+
+/// What mystery 3 assumes, and other choices of it.
+const M3_ASSUMED: [(&str, &str); 9] = [
+    ("as assumed", ""),
+    ("no parity", "array.parity=0"),
+    (
+        "one virtual machine",
+        "workload.targets=[\"vm1.dat\"] workload.workers=4 cache.size=128MiB",
+    ),
+    (
+        "three virtual machines",
+        "workload.targets=[\"vm1.dat\",\"vm2.dat\",\"vm3.dat\"] workload.workers=12 cache.size=384MiB",
+    ),
+    ("16 drives", "device.count=16"),
+    ("24 drives", "device.count=24"),
+    ("90 % full", "array.full=90%"),
+    ("free space in runs of 16 MiB at first", "array.holes=16MiB"),
+    ("reads of up to 32 KiB", "array.cluster=32KiB"),
+];
+
+fn phases() -> String {
+    let names = ["m3-a-contiguous", "m3-b-fragmented", "m3-c-reallocated"];
+    let outcomes = in_parallel(3 * M3_ASSUMED.len(), 2, |n| {
+        run(names[n % 3], &format!("{EIGHTH} {}", M3_ASSUMED[n / 3].1))
+    });
+    let mut text = String::from(
+        "\nThe phases of M3 against each other, with and (in parentheses) without the ramp:\n\n\
+         | assumption | A | B against A | C against A |\n|---|---|---|---|\n",
+    );
+    for ((what, _), phases) in M3_ASSUMED.iter().zip(outcomes.chunks(3)) {
+        let all = |n: usize| fact(&phases[n], "ops_per_s_with_ramp");
+        let against = |n: usize| {
+            format!(
+                "{:+.1} % ({:+.1} %)",
+                (all(n) / all(0) - 1.0) * 100.0,
+                (phases[n].ops_per_s / phases[0].ops_per_s - 1.0) * 100.0
+            )
+        };
+        let _ = writeln!(
+            text,
+            "| {what} | {:.0} ops/s | {} | {} |",
+            all(0),
+            against(1),
+            against(2)
+        );
+    }
+    text
 }
 
 fn tables() -> String {
@@ -395,9 +506,13 @@ fn tables() -> String {
         run(name, &format!("{scale} {key}={value}"))
     });
     for (((name, key, _, say), value), outcome) in points.iter().zip(&outcomes) {
-        let key = key.rsplit(' ').next().unwrap_or(key);
+        let key = match key.starts_with("workload.read=") {
+            true => format!("reads: {}", key.rsplit(' ').next().unwrap_or(key)),
+            false => key.to_string(),
+        };
         let _ = writeln!(text, "| `{name}` | `{key}={value}` | {} |", say(outcome));
     }
+    text.push_str(&phases());
     text.push('\n');
     text
 }

@@ -2,7 +2,7 @@
 use crate::components::drive::QueueStall;
 use crate::components::host::{Pressure, Stall};
 use crate::components::interrupts::ForeignHandler;
-use crate::components::load::Pattern;
+use crate::components::load::{Pattern, FAULT_KEYS};
 use crate::components::network::Loss;
 use crate::components::slowness::{Pauses, Shape, Slow};
 use crate::components::throttle::Limit;
@@ -154,8 +154,13 @@ pub static KINDS: [FaultKind; 19] = [
     },
     FaultKind {
         name: "wrong_affinity",
-        about: "The wanted CPUs of the vectors are ignored: all interrupts go to CPU 0.",
-        keys: &[],
+        about: "The wanted CPUs of the vectors are ignored: all interrupts go to a few CPUs.",
+        keys: &[key(
+            "cpus",
+            Kind::Count(1, 4096),
+            "1",
+            "How many: CPU 0 and those after it.",
+        )],
         apply: wrong_affinity,
     },
     FaultKind {
@@ -329,59 +334,21 @@ pub static KINDS: [FaultKind; 19] = [
     FaultKind {
         name: "noisy_neighbour",
         about: "Somebody else uses the same volume or drive.",
-        keys: &LOAD_KEYS,
+        keys: &FAULT_KEYS,
         apply: noisy_neighbour,
     },
     FaultKind {
         name: "periodic_job",
         about: "A job reads or writes a lot at equal distances.",
-        keys: &LOAD_KEYS,
+        keys: &FAULT_KEYS,
         apply: periodic_job,
     },
     FaultKind {
         name: "checkpoint_storm",
         about: "A file system or database writes everything out at equal distances.",
-        keys: &LOAD_KEYS,
+        keys: &FAULT_KEYS,
         apply: checkpoint_storm,
     },
-];
-
-const LOAD_KEYS: [Key; 10] = [
-    key("comm", Kind::Text, "other", "Command name of its requests."),
-    key(
-        "drive",
-        Kind::Count(0, 65535),
-        "65535",
-        "Drive it goes to; 65535 = the volume.",
-    ),
-    key(
-        "rate",
-        Kind::Number(0.0, 1e8),
-        "20000",
-        "Requests per second while it is active.",
-    ),
-    key("size", Kind::Size(512, 1 << 26), "128KiB", "Size of each."),
-    key("read", Kind::Percent, "0%", "Share of reads."),
-    key(
-        "random",
-        Kind::Percent,
-        "0%",
-        "Share that goes to a random place.",
-    ),
-    key("depth", Kind::Count(1, 65536), "256", "Most in flight."),
-    key(
-        "period",
-        Kind::Time(0, DAY_NS),
-        "0s",
-        "Active at the begin of each period; 0 = always.",
-    ),
-    key(
-        "active",
-        Kind::Time(0, DAY_NS),
-        "0s",
-        "Length of the active part.",
-    ),
-    ONSET,
 ];
 
 impl Fault {
@@ -573,10 +540,10 @@ fn slow_handler(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError>
 fn wrong_affinity(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
     plan.need(section, "interrupts")?;
     let file = plan.scenario.file.clone();
-    let ignored = toml::Value::String("ignored".into());
-    plan.scenario
-        .section_mut("interrupts")
-        .set(&file, "affinity", &ignored)?;
+    let interrupts = plan.scenario.section_mut("interrupts");
+    interrupts.set(&file, "affinity", &toml::Value::String("ignored".into()))?;
+    let cpus = toml::Value::Integer(section.whole("cpus") as i64);
+    interrupts.set(&file, "ignored_cpus", &cpus)?;
     Ok(culprit("vector", "cpu 0"))
 }
 

@@ -9,6 +9,7 @@ use crate::components::interrupts::{self, Interrupts};
 use crate::components::load::{Load, Target};
 use crate::components::network::Network;
 use crate::components::pages::{prefetch_parameters, Pages, Tier};
+use crate::components::parity::Rows;
 use crate::components::placement::Placement;
 use crate::components::protocol::{Protocol, Rules};
 use crate::components::replay::{Replay, To};
@@ -370,7 +371,8 @@ impl Builder<'_> {
 
     fn array(&mut self, below: Below) -> Result<ComponentId, LabError> {
         let section = self.section("array").clone();
-        let contents = self.array_contents(&section)?;
+        let rows = self.rows(&section)?;
+        let contents = self.array_contents(&section, rows)?;
         let rules = array::Rules {
             half_blocks: (section.whole("nvram") / 2 / BLOCK_BYTES) as usize,
             interval_ns: section.whole("interval"),
@@ -378,6 +380,7 @@ impl Builder<'_> {
             cluster_blocks: (section.whole("cluster") / BLOCK_BYTES) as u32,
             memory_ns: section.whole("write"),
             max_io_bytes: self.section("server").whole("max_io") as u32,
+            rows,
         };
         let blocks = self.section("cache").whole("size") / BLOCK_BYTES;
         let cache = policy(PolicyKind::Lru, blocks as usize);
@@ -388,8 +391,29 @@ impl Builder<'_> {
         Ok(id)
     }
 
+    /// Rows of an array over its volume. Errors: parity without enough drives for it.
+    fn rows(&self, section: &Section) -> Result<Rows, LabError> {
+        let parity = section.whole("parity") as u32;
+        let geometry = geometry(self.plan).filter(|geometry| geometry.shape == Shape::Stripe);
+        let drives = geometry.as_ref().map_or(1, |geometry| geometry.drives as u32);
+        if parity > 0 && drives < parity + 2 {
+            return Err(LabError::key(
+                &self.plan.scenario.file,
+                "array.parity",
+                format!("a [volume] of kind stripe over {} drives or more", parity + 2),
+                format!("{drives}"),
+                "raise device.count, or set array.parity = 0",
+            ));
+        }
+        Ok(Rows {
+            data: drives - parity,
+            parity,
+            chunk_blocks: geometry.map_or(1, |geometry| (geometry.chunk_bytes / BLOCK_BYTES) as u32),
+        })
+    }
+
     /// The array as it is at the beginning: files written, other data around them, aged, reallocated.
-    fn array_contents(&mut self, section: &Section) -> Result<array::Contents, LabError> {
+    fn array_contents(&mut self, section: &Section, rows: Rows) -> Result<array::Contents, LabError> {
         let file = self.plan.scenario.file.clone();
         let refused = |error: ParameterError| {
             let key = format!("array.{}", error.key);
@@ -398,7 +422,12 @@ impl Builder<'_> {
         let mut rng = stream(self.seed, "array");
         let files_bytes: u64 = self.layout.sizes_bytes.iter().sum();
         let blocks = (files_bytes.div_ceil(BLOCK_BYTES) as f64 * section.real("capacity")) as u64 + 1024;
-        let room = (self.layout.volume_bytes - FIRST_BYTE) / BLOCK_BYTES;
+        let first_byte = match rows.parity {
+            0 => FIRST_BYTE,
+            parity => u64::from((rows.data + parity) * rows.chunk_blocks) * BLOCK_BYTES,
+        };
+        let room = self.layout.volume_bytes.saturating_sub(first_byte) / BLOCK_BYTES * u64::from(rows.data)
+            / u64::from(rows.data + rows.parity);
         if blocks > room.min(1 << 31) {
             let most = (room.min(1 << 31) * BLOCK_BYTES) as f64 / section.real("capacity");
             let expected = format!(
@@ -416,6 +445,11 @@ impl Builder<'_> {
         }
         let mut parameters = AllocatorParameters::with_blocks(blocks as u32);
         parameters.score_threshold = section.real("threshold");
+        if rows.parity > 0 {
+            // Areas are whole rows, so that an empty one is written without reads.
+            let many = parameters.area_blocks.div_ceil(rows.data_blocks());
+            parameters.area_blocks = (many * rows.data_blocks()).min(1 << 20);
+        }
         let mut allocator = Allocator::new(parameters).map_err(refused)?;
         let other = section.real("full") - files_bytes as f64 / (blocks * BLOCK_BYTES) as f64;
         let spare = blocks as f64 * (1.0 - section.real("full"));
@@ -458,7 +492,7 @@ impl Builder<'_> {
         Ok(array::Contents {
             allocator: age.allocator,
             files: age.files,
-            first_byte: FIRST_BYTE,
+            first_byte,
         })
     }
 
@@ -733,9 +767,12 @@ fn make_interrupts(plan: &Plan, seed: u64) -> Option<Interrupts> {
     }
     let section = plan.scenario.section("interrupts");
     let cpus = plan.scenario.section("host").whole("cpus") as usize;
-    let honoured = section.text("affinity") == "honoured";
+    let used = match section.text("affinity") {
+        "honoured" => cpus,
+        _ => cpus.min(section.whole("ignored_cpus") as usize),
+    };
     let affinity: Vec<usize> = (0..section.whole("vectors") as usize)
-        .map(|vector| if honoured { vector % cpus } else { 0 })
+        .map(|vector| vector % used)
         .collect();
     let costs = interrupts::Costs {
         handler_ns: section.whole("handler"),

@@ -6,6 +6,7 @@
 //! come when that is full, too, wait for its end. A read that memory cannot serve reads a cluster: the blocks behind it, as
 //! far as they follow each other on the disks; that is how an aged layout costs reads. The file lies in pieces on
 //! the guest's disk if the guest's file system is fragmented ([`crate::models::guest_fs`]).
+use super::parity::{RowPlan, Rows, Transfer};
 use super::server::Below;
 use crate::component::{CacheModel, Component, Handle, Message, NO_HANDLE};
 use crate::fast_map::FastMap;
@@ -18,7 +19,7 @@ use case::schema::{flags, Op, Stage};
 use std::collections::VecDeque;
 
 /// Keys of `[array]`.
-pub const KEYS: [Key; 14] = [
+pub const KEYS: [Key; 15] = [
     key(
         "capacity",
         Kind::Number(1.1, 1000.0),
@@ -92,6 +93,12 @@ pub const KEYS: [Key; 14] = [
         "Writes of a checkpoint in flight.",
     ),
     key(
+        "parity",
+        Kind::Count(0, 2),
+        "0",
+        "Drives of the volume with parity; a checkpoint that has not all of a line of blocks reads before it writes.",
+    ),
+    key(
         "cluster",
         Kind::Size(4096, 1 << 24),
         "32KiB",
@@ -125,6 +132,8 @@ pub struct Rules {
     pub memory_ns: u64,
     /// Largest request below.
     pub max_io_bytes: u32,
+    /// Parity.
+    pub rows: Rows,
 }
 
 /// What lies on the array.
@@ -143,9 +152,17 @@ pub struct Array {
     rules: Rules,
     contents: Contents,
     cache: Box<dyn CacheModel>,
-    /// What the checkpoint under way still has to write.
-    to_write: VecDeque<Extent>,
+    /// Rows that the checkpoint under way has not begun, and transfers of those it has.
+    to_write: VecDeque<RowPlan>,
+    transfers: VecDeque<(u32, Transfer)>,
+    /// By number of a row that reads before it writes: reads that are missing, and the writes.
+    reading: FastMap<u32, (usize, Vec<Transfer>)>,
+    /// Row of each transfer below.
+    row_of: FastMap<u32, u32>,
+    rows_begun: u32,
     writing: usize,
+    blocks_written: u64,
+    blocks_read_first: u64,
     /// Writers that wait for the end of a checkpoint.
     waiters: Vec<Handle>,
     /// By read of the volume: first block of which disk it brings.
@@ -174,7 +191,13 @@ impl Array {
             contents,
             cache,
             to_write: VecDeque::new(),
+            transfers: VecDeque::new(),
+            reading: FastMap::default(),
+            row_of: FastMap::default(),
+            rows_begun: 0,
             writing: 0,
+            blocks_written: 0,
+            blocks_read_first: 0,
             waiters: Vec::new(),
             fetches: FastMap::default(),
             in_flight: FastMap::default(),
@@ -277,11 +300,16 @@ impl Array {
             .contents
             .allocator
             .extents(disk, block, self.rules.cluster_blocks);
-        let Some(run) = extents.first().copied() else {
+        let Some(mut run) = extents.first().copied() else {
             // A hole: there is nothing to read.
             return 1;
         };
-        let child = self.request(Op::Read, run, parent, core);
+        run.blocks = self.rules.rows.within_row(run);
+        let place = Extent {
+            first: self.rules.rows.place(run.first),
+            ..run
+        };
+        let child = self.request(Op::Read, place, parent, core);
         self.fetches.insert(child, (disk, block, run.blocks));
         for at in block..block + run.blocks {
             self.in_flight.entry(Self::key(disk, at)).or_insert(child);
@@ -290,6 +318,7 @@ impl Array {
         run.blocks
     }
 
+    /// A request to the volume; `run` counts its blocks, those of parity included.
     fn request(&mut self, op: Op, run: Extent, parent: Handle, core: &mut Core) -> Handle {
         let address = self.contents.first_byte + u64::from(run.first) * BLOCK_BYTES;
         let bytes = (u64::from(run.blocks) * BLOCK_BYTES) as u32;
@@ -311,7 +340,7 @@ impl Array {
     }
 
     fn is_writing(&self) -> bool {
-        self.writing > 0 || !self.to_write.is_empty()
+        self.writing > 0 || !self.to_write.is_empty() || !self.transfers.is_empty()
     }
 
     /// Begins a checkpoint, unless one is under way or there is nothing to write.
@@ -325,28 +354,64 @@ impl Array {
         };
         self.checkpoints += 1;
         let most = self.rules.max_io_bytes / BLOCK_BYTES as u32;
-        for run in done.writes {
-            let mut at = 0;
-            while at < run.blocks {
-                let blocks = most.min(run.blocks - at);
-                self.to_write.push_back(Extent {
-                    first: run.first + at,
-                    blocks,
-                });
-                at += blocks;
-            }
-        }
+        self.to_write.extend(self.rules.rows.plan(&done.writes, most));
         self.write_out(core);
     }
 
     fn write_out(&mut self, core: &mut Core) {
         while self.writing < self.rules.depth {
-            let Some(run) = self.to_write.pop_front() else {
-                return;
+            let Some((row, transfer)) = self.transfers.pop_front() else {
+                if !self.begin_row() {
+                    return;
+                }
+                continue;
             };
-            let child = self.request(Op::Write, run, NO_HANDLE, core);
+            let counted = match transfer.op {
+                Op::Read => &mut self.blocks_read_first,
+                _ => &mut self.blocks_written,
+            };
+            *counted += u64::from(transfer.run.blocks);
+            let child = self.request(transfer.op, transfer.run, NO_HANDLE, core);
+            self.row_of.insert(child, row);
             self.writing += 1;
             core.send(self.below.id, child);
+        }
+    }
+
+    /// Makes transfers of the next row; whether there was one.
+    fn begin_row(&mut self) -> bool {
+        let Some(plan) = self.to_write.pop_front() else {
+            return false;
+        };
+        let row = self.rows_begun;
+        self.rows_begun = self.rows_begun.wrapping_add(1);
+        let first = match plan.reads.is_empty() {
+            true => plan.writes,
+            false => {
+                self.reading.insert(row, (plan.reads.len(), plan.writes));
+                plan.reads
+            }
+        };
+        self.transfers
+            .extend(first.into_iter().map(|transfer| (row, transfer)));
+        true
+    }
+
+    /// A transfer of a checkpoint has ended; the last read of a row lets its writes go.
+    fn transfer_done(&mut self, child: Handle) {
+        self.writing -= 1;
+        let row = self.row_of.remove(&child);
+        let Some((row, (missing, _))) = row.and_then(|row| Some((row, self.reading.get_mut(&row)?))) else {
+            return;
+        };
+        *missing -= 1;
+        if *missing == 0 {
+            let writes = self
+                .reading
+                .remove(&row)
+                .map_or_else(Vec::new, |(_, writes)| writes);
+            self.transfers
+                .extend(writes.into_iter().map(|write| (row, write)));
         }
     }
 
@@ -370,7 +435,7 @@ impl Array {
             return self.piece_done(parent, core);
         }
         core.release(child);
-        self.writing -= 1;
+        self.transfer_done(child);
         self.write_out(core);
         if !self.is_writing() {
             if self.contents.allocator.dirty_blocks() >= self.rules.half_blocks {
@@ -463,7 +528,15 @@ impl Component for Array {
         facts.insert("fill_ratio".into(), self.contents.allocator.fill());
         facts.insert("checkpoints".into(), self.checkpoints as f64);
         facts.insert("held_writes".into(), self.back_to_back as f64);
+        facts.insert("checkpoint_blocks_written".into(), self.blocks_written as f64);
+        facts.insert("checkpoint_blocks_read".into(), self.blocks_read_first as f64);
         facts.insert("hit_ratio".into(), self.hits as f64 / self.looks.max(1) as f64);
+        // A test's mean over all its samples has its ramp in it.
+        let all: u64 = self.windows.iter().sum();
+        facts.insert(
+            "ops_per_s_with_ramp".into(),
+            all as f64 * 1e9 / now_ns.max(1) as f64,
+        );
         let whole = (now_ns / WINDOW_NS) as usize;
         for (minute, ops) in self.windows.iter().enumerate().take(whole) {
             let per_s = *ops as f64 * 1e9 / WINDOW_NS as f64;

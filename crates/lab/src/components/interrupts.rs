@@ -11,7 +11,7 @@ use crate::sim::Core;
 use std::collections::VecDeque;
 
 /// Keys of `[interrupts]`.
-pub const KEYS: [Key; 6] = [
+pub const KEYS: [Key; 7] = [
     key(
         "vectors",
         Kind::Count(1, 2048),
@@ -28,7 +28,13 @@ pub const KEYS: [Key; 6] = [
         "affinity",
         Kind::Choice(&["honoured", "ignored"]),
         "honoured",
-        "Whether the wanted CPUs are honoured: vector v on CPU v modulo CPUs, or all on CPU 0.",
+        "Whether the wanted CPUs are honoured: vector v on CPU v modulo CPUs, or all on the first few.",
+    ),
+    key(
+        "ignored_cpus",
+        Kind::Count(1, 4096),
+        "1",
+        "The CPUs that all vectors are on where the wanted ones are ignored.",
     ),
     key(
         "handler",

@@ -9,54 +9,61 @@ use crate::sim::Core;
 use case::schema::{flags, Op, Stage};
 use workload::rng::Rng;
 
-/// Keys of `[load.NAME]`, and of the faults that are loads.
-pub const KEYS: [Key; 10] = [
-    key("comm", Kind::Text, "neighbour", "Command name of its requests."),
-    key(
-        "drive",
-        Kind::Count(0, 65535),
-        "65535",
-        "Drive it goes to; 65535 = the volume.",
-    ),
-    key(
-        "rate",
-        Kind::Number(0.0, 1e8),
-        "1000",
-        "Requests per second while it is active (random moments).",
-    ),
-    key("size", Kind::Size(512, 1 << 26), "64KiB", "Size of each."),
-    key("read", Kind::Percent, "50%", "Share of reads; the others write."),
-    key(
-        "random",
-        Kind::Percent,
-        "100%",
-        "Share that goes to a random place; the others follow the last.",
-    ),
-    key(
-        "depth",
-        Kind::Count(1, 65536),
-        "64",
-        "Most in flight; what would be more is left out.",
-    ),
-    key(
-        "period",
-        Kind::Time(0, 86_400_000_000_000),
-        "0s",
-        "Active at the begin of each period; 0 = always.",
-    ),
-    key(
-        "active",
-        Kind::Time(0, 86_400_000_000_000),
-        "0s",
-        "Length of the active part of a period.",
-    ),
-    key(
-        "onset",
-        Kind::Time(0, 86_400_000_000_000),
-        "0s",
-        "Begin of the first period.",
-    ),
-];
+/// Keys of `[load.NAME]`: a load in the background.
+pub const KEYS: [Key; 10] = keys(["neighbour", "1000", "64KiB", "50%", "100%", "64"]);
+
+/// Keys of the faults that are loads: a job that writes as much as it can, one place after the other.
+pub const FAULT_KEYS: [Key; 10] = keys(["other", "20000", "128KiB", "0%", "0%", "256"]);
+
+const fn keys([comm, rate, size, read, random, depth]: [&'static str; 6]) -> [Key; 10] {
+    [
+        key("comm", Kind::Text, comm, "Command name of its requests."),
+        key(
+            "drive",
+            Kind::Count(0, 65535),
+            "65535",
+            "Drive it goes to; 65535 = the volume.",
+        ),
+        key(
+            "rate",
+            Kind::Number(0.0, 1e8),
+            rate,
+            "Requests per second while it is active (random moments).",
+        ),
+        key("size", Kind::Size(512, 1 << 26), size, "Size of each."),
+        key("read", Kind::Percent, read, "Share of reads; the others write."),
+        key(
+            "random",
+            Kind::Percent,
+            random,
+            "Share that goes to a random place; the others follow the last.",
+        ),
+        key(
+            "depth",
+            Kind::Count(1, 65536),
+            depth,
+            "Most in flight; what would be more is left out.",
+        ),
+        key(
+            "period",
+            Kind::Time(0, 86_400_000_000_000),
+            "0s",
+            "Active at the begin of each period; 0 = always.",
+        ),
+        key(
+            "active",
+            Kind::Time(0, 86_400_000_000_000),
+            "0s",
+            "Length of the active part of a period.",
+        ),
+        key(
+            "onset",
+            Kind::Time(0, 86_400_000_000_000),
+            "0s",
+            "Begin of the first period.",
+        ),
+    ]
+}
 
 /// What a load does.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,6 +8,7 @@ pub mod interrupts;
 pub mod load;
 pub mod network;
 pub mod pages;
+pub mod parity;
 pub mod placement;
 pub mod protocol;
 pub mod replay;

@@ -108,6 +108,17 @@ struct Workload {
 }
 
 impl Workload {
+    /// `rate` operations a second are asked for or expected; a twentieth of the run is ramp.
+    fn new(operations: u64, rate: f64, body: String) -> Workload {
+        let length_ns = operations as f64 / rate * 1e9;
+        Workload {
+            operations,
+            length_ns,
+            ramp_ns: length_ns / 20.0,
+            body,
+        }
+    }
+
     fn text(&self, seed: u64) -> String {
         format!(
             "sample = {}\n\n[workload]\ntargets = [\"data\"]\n{}operations = {}\nramp = {}\nseed = {seed}\n\n",
@@ -137,15 +148,8 @@ fn flash(dice: &mut Dice, seed: u64, drives: u64, parallel: Option<u64>) -> Site
         let arrival = dice.pick(&["constant", "poisson"]);
         let _ = writeln!(body, "rate = \"{}/s\"\narrival = \"{arrival}\"", rate as u64);
     }
-    let length_ns = operations as f64 / rate * 1e9;
-    let ramp_ns = length_ns / 20.0;
-    let mut text = Workload {
-        operations,
-        length_ns,
-        ramp_ns,
-        body,
-    }
-    .text(seed);
+    let workload = Workload::new(operations, rate, body);
+    let mut text = workload.text(seed);
     let cpus = dice.pick(&[4u64, 8, 16]);
     let max_vec = dice.pick(&[1u64, 2, 4]);
     let spread = dice.pick(&["0.05", "0.15", "0.3"]);
@@ -162,7 +166,7 @@ fn flash(dice: &mut Dice, seed: u64, drives: u64, parallel: Option<u64>) -> Site
     }
     Site {
         text,
-        length_ns,
+        length_ns: workload.length_ns,
         drives,
         service_ns,
         read_bytes: block_kib << 10,
@@ -200,16 +204,12 @@ fn cached(dice: &mut Dice, seed: u64, warm: bool) -> Site {
         pages * page_kib,
         rate as u64
     );
-    let length_ns = operations as f64 / rate * 1e9;
-    let ramp_ns = warming as f64 / rate * 1e9;
     let read_us = dice.log_whole(80, 250);
-    let mut text = Workload {
-        operations,
-        length_ns,
-        ramp_ns,
-        body,
-    }
-    .text(seed);
+    let workload = Workload {
+        ramp_ns: warming as f64 / rate * 1e9,
+        ..Workload::new(operations, rate, body)
+    };
+    let mut text = workload.text(seed);
     let _ = write!(
         text,
         "[host]\ncpus = 8\n\n[interrupts]\n\n[cache]\nsize = \"{}KiB\"\npage = \"{page_kib}KiB\"\n\n[device]\nname = \"nvme\"\n\
@@ -218,7 +218,7 @@ fn cached(dice: &mut Dice, seed: u64, warm: bool) -> Site {
     );
     Site {
         text,
-        length_ns,
+        length_ns: workload.length_ns,
         drives: 1,
         service_ns: read_us as f64 * 1e3,
         read_bytes: page_kib << 10,
@@ -236,15 +236,8 @@ fn streaming(dice: &mut Dice, seed: u64) -> Site {
          rate = \"{}/s\"\n",
         rate.ceil() as u64
     );
-    let length_ns = operations as f64 / rate * 1e9;
-    let ramp_ns = length_ns / 20.0;
-    let mut text = Workload {
-        operations,
-        length_ns,
-        ramp_ns,
-        body,
-    }
-    .text(seed);
+    let workload = Workload::new(operations, rate, body);
+    let mut text = workload.text(seed);
     let _ = write!(
         text,
         "[host]\ncpus = 8\n\n[cache]\nsize = \"2GiB\"\npage = \"64KiB\"\n\n[prefetch]\nchunk = \"{}KiB\"\n\n[volume]\n\
@@ -253,7 +246,7 @@ fn streaming(dice: &mut Dice, seed: u64) -> Site {
     );
     Site {
         text,
-        length_ns,
+        length_ns: workload.length_ns,
         drives: 8,
         service_ns: 8e6,
         read_bytes: read_kib << 10,
@@ -271,19 +264,12 @@ fn disk(dice: &mut Dice, seed: u64, sequential: bool) -> Site {
     let body = format!(
         "file_size = \"200GiB\"\nblock_sizes = \"{block_kib}KiB\"\nrandom = \"{random}%\"\nqueue_depth = {depth}\n"
     );
-    let length_ns = operations as f64 / iops * 1e9;
-    let ramp_ns = length_ns / 20.0;
-    let mut text = Workload {
-        operations,
-        length_ns,
-        ramp_ns,
-        body,
-    }
-    .text(seed);
+    let workload = Workload::new(operations, iops, body);
+    let mut text = workload.text(seed);
     text += "[host]\ncpus = 4\n\n[device]\nkind = \"hdd\"\nname = \"sd\"\nsize = \"1TiB\"\n";
     Site {
         text,
-        length_ns,
+        length_ns: workload.length_ns,
         drives: 1,
         service_ns: 8e6,
         read_bytes: block_kib << 10,
@@ -299,15 +285,8 @@ fn served(dice: &mut Dice, seed: u64) -> Site {
         "file_size = \"64GiB\"\nblock_sizes = \"{block_kib}KiB\"\nqueue_depth = 8\nworkers = 4\nrate = \"{}/s\"\n",
         rate as u64
     );
-    let length_ns = operations as f64 / rate * 1e9;
-    let ramp_ns = length_ns / 20.0;
-    let mut text = Workload {
-        operations,
-        length_ns,
-        ramp_ns,
-        body,
-    }
-    .text(seed);
+    let workload = Workload::new(operations, rate, body);
+    let mut text = workload.text(seed);
     let (latency_us, read_us) = (dice.log_whole(30, 200), dice.log_whole(80, 250));
     let _ = write!(
         text,
@@ -316,7 +295,7 @@ fn served(dice: &mut Dice, seed: u64) -> Site {
     );
     Site {
         text,
-        length_ns,
+        length_ns: workload.length_ns,
         drives: 1,
         service_ns: read_us as f64 * 1e3,
         read_bytes: block_kib << 10,
