@@ -12,7 +12,6 @@ from tests.accuracy.judge import judge
 from tests.accuracy.scenarios import ROWS, Row, run_once
 from tests.e2e.conftest import Run
 
-
 #: When the workload had no CPU for this part of its time, the run says more about the machine than about whodisk.
 RUN_DELAY_TOO_LONG = 0.1
 ATTEMPTS = 3
