@@ -55,7 +55,11 @@ def _cause_of(
         other
         for other, (reason, _) in enumerate(accepted)
         if other != number
-        and (_is_reason(reason, finding) or _same(candidate, reason) or _repeats(accepted[number], accepted[other]))
+        and (
+            _is_reason(reason, finding)
+            or _same(candidate, reason)
+            or _repeats(accepted[number], accepted[other])
+        )
         and _root(other, told_by) != number
     ]
     return max(found, key=lambda other: accepted[other][1].share_of_latency, default=None)

@@ -176,7 +176,12 @@ def _effects(outcome: Outcome, truth: dict[str, Any], findings: list[Finding]) -
             said = Named(finding.culprit.kind, finding.culprit.name, finding.culprit.because_of)
             value = effect.get(finding.effect.metric.replace(" ", "_"))
             low, high = finding.effect.low, finding.effect.high
-            if _means(named, said, truth["faults"]) and isinstance(value, (int, float)) and low is not None and high is not None:
+            if (
+                _means(named, said, truth["faults"])
+                and isinstance(value, (int, float))
+                and low is not None
+                and high is not None
+            ):
                 outcome.intervals += 1
                 outcome.covered += low <= value <= high
 
@@ -425,7 +430,11 @@ def _table(outcomes: list[Outcome]) -> str:
         lines += "\n| fault | times worse | found first | cases |\n|---|---|---|---|\n"
         for (fault, step), (found, cases) in sorted(whole.by_effect.items()):
             lines += f"| {fault} | {_range(step)} | {found} | {cases} |\n"
-    wrong = [o for o in outcomes if o.error or (o.healthy and o.found and not o.small) or (not o.healthy and o.rank != 1)]
+    wrong = [
+        o
+        for o in outcomes
+        if o.error or (o.healthy and o.found and not o.small) or (not o.healthy and o.rank != 1)
+    ]
     if wrong:
         lines += "\nWrong:\n\n"
         for outcome in wrong[:40]:

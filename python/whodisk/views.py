@@ -41,6 +41,9 @@ STAGES = (
     "unknown",
 )
 
+#: Most that queries may put on disk when they do not fit into memory.
+SPILL_LIMIT = "16GiB"
+
 LAYERS = ("app", "syscall", "block", "device")
 
 #: Columns of `ops` with the SQL type each view gives them.
@@ -174,6 +177,8 @@ class Case:
         self._connection.execute(f"SET memory_limit = '{memory_limit}'")
         self._connection.execute(f"SET threads = {threads}")
         self._connection.execute("SET preserve_insertion_order = false")
+        # A query that runs away ends with an error, and not with a full disk.
+        self._connection.execute(f"SET max_temp_directory_size = '{SPILL_LIMIT}'")
         # The command line shows progress of its own.
         self._connection.execute("SET enable_progress_bar = false")
         self.columns: dict[str, frozenset[str]] = {}

@@ -204,7 +204,9 @@ def _candidate(context: Context, bins: int, work: Work) -> Candidate:
         p_value=work.p_value,
         episodes=work.times,
         evidence=[
-            evidence(context.case, "who read or wrote how much on the same devices", _bytes_sql(context, bins))
+            evidence(
+                context.case, "who read or wrote how much on the same devices", _bytes_sql(context, bins)
+            )
         ],
         refute=f"Stop {work.comm} for a while: operations that stay slow are not its.",
         remedy=f"Let {work.comm} work at another time, on another device, or less at once: io.weight or io.max for its group, "

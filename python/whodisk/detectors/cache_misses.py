@@ -26,6 +26,8 @@ TOLD_MIN = 0.05
 EARLY_MIN = 0.8
 #: Something read again at least so often, of which this part was found in the cache: reading again is what is done here.
 HITS_MIN = 0.2
+#: ... or each piece was fetched again so many times.
+AGAIN_MIN = 3
 
 
 def touches_sql(context: Context) -> str:
@@ -45,7 +47,7 @@ def run(context: Context) -> Result:
     counts = context.case.rows(
         f"""SELECT count(*) FILTER (missed AND nth = 1) AS cold, count(*) FILTER (missed AND nth > 1) AS again,
   count(*) FILTER (missed AND nth = 1 AND start_ns < {context.survey.begin_ns + context.survey.span_ns // 2}) AS early,
-  count(*) FILTER (NOT missed AND nth > 1) AS kept, coalesce(sum(wait_ns) FILTER (missed AND nth = 1), 0) AS cold_ns
+  count(DISTINCT (file, offset_bytes)) AS pieces, count(*) FILTER (NOT missed AND nth > 1) AS kept, coalesce(sum(wait_ns) FILTER (missed AND nth = 1), 0) AS cold_ns
 FROM ({touches_sql(context)}) AS t"""
     )[0]
     cold, again, kept, early = (int(counts[name] or 0) for name in ("cold", "again", "kept", "early"))
@@ -57,7 +59,8 @@ FROM ({touches_sql(context)}) AS t"""
             f"time and had to be fetched, {words.percent(min(1.0, cold_share))} of the time of all operations. That is no fault "
             "of the device; measure after a ramp."
         )
-    if again >= MISSES_MIN and kept >= HITS_MIN * (kept + again):
+    often = kept >= HITS_MIN * (kept + again) or again >= AGAIN_MIN * int(counts["pieces"] or 0)
+    if again >= MISSES_MIN and often:
         held = _held(context)
         if held is not None:
             result.candidates.append(_candidate(context, held, again, kept))
@@ -145,6 +148,7 @@ DETECTOR = Detector(
     needs_stages=(),
     null_model="in moments in which something has to be fetched again it costs less than the smallest effect as often as more: "
     "a sign test over blocks of time",
-    smallest_effect="5 % of the time of all operations, where at least a fifth of what is read again is found in the cache",
+    smallest_effect="5 % of the time of all operations, where at least a fifth of what is read again is found in the cache, or each "
+    "piece is fetched again three times",
     run=run,
 )

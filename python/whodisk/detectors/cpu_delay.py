@@ -30,6 +30,9 @@ HOG_SHARE_MIN = 0.3
 #: Waits of a time slice and less accuse from this part of the submitting threads' time on, if another process was seen to
 #: have the CPU.
 CROWD_MIN = 0.2
+#: ... or of their operations' time, if so many of these waited, each for so long: shorter waits are the cost of any switch.
+OFTEN = 0.02
+CROWD_WAIT_NS = 100_000
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,21 @@ def run(context: Context) -> Result:
     hog = _hog(context, tids)
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
         held = _held(context, tids, 1)
-        crowd = in_waits(context, tids, "runnable") if hog is not None and not hog.own else None
-        if crowd is not None and crowd.share >= CROWD_MIN:
-            result.candidates.append(_candidate(context, crowd, hog, tids, "the submitting threads' time"))
-            return result
+        if hog is not None and not hog.own:
+            crowd = in_waits(context, tids, "runnable")
+            if crowd is not None and crowd.share >= CROWD_MIN:
+                result.candidates.append(
+                    _candidate(context, crowd, hog, tids, "the submitting threads' time")
+                )
+                return result
+            often = in_stage(context, "runqueue", CROWD_WAIT_NS)
+            if (
+                often is not None
+                and often.share >= CROWD_MIN
+                and often.count >= OFTEN * context.survey.operations
+            ):
+                result.candidates.append(_candidate(context, often, hog, tids))
+                return result
         if held is not None and held.share >= SHARE_OF_LATENCY_MIN and not (hog is not None and hog.own):
             result.observed.append(
                 f"{_claim(held, hog)} These are waits of a time slice and less: the CPUs are in use, and nobody keeps them "

@@ -24,7 +24,8 @@ from whodisk.detectors.base import (
 from whodisk.findings import Culprit, Effect
 from whodisk.stats import Bools, Floats, Ints, bootstrap_sum
 
-#: Requests looked at per device, the first ones: a layout does not change while it is read.
+#: Operations and requests looked at, the first ones: a layout does not change while it is read.
+OPERATIONS_MAX = 50_000
 REQUESTS_MAX = 500_000
 #: Fewer neighbours in a file say nothing about its layout.
 NEIGHBOURS_MIN = 50
@@ -55,25 +56,37 @@ class Layout:
     measured: bool
 
 
-def requests_sql(context: Context, device: str) -> str:
-    """Requests of a disk with the operation that waited for each: where it lies in its file, and where on disk.
+def requests_sql(context: Context) -> str:
+    """Requests of rotating disks with the operation that waited for each: where it lies in its file, and where on disk.
 
-    Only operations that this disk served whole: of a stripe, or with readahead, the order in a file cannot be told.
+    Only operations that one disk served whole: of a stripe, or with readahead, the order in a file cannot be told.
     """
-    name = device.replace("'", "''")
-    return f"""WITH first AS (SELECT parent_id AS top, child_id FROM links),
-  second AS (SELECT f.top, l.child_id FROM first AS f JOIN links AS l ON l.parent_id = f.child_id),
-  third AS (SELECT s.top, l.child_id FROM second AS s JOIN links AS l ON l.parent_id = s.child_id),
-  below AS (SELECT * FROM first UNION SELECT * FROM second UNION SELECT * FROM third)
-SELECT op_id, file, file_offset, file_bytes, disk_offset, disk_bytes, start_ns, latency_ns FROM (
-SELECT a.op_id, a.file, a.offset_bytes AS file_offset, a.size_bytes AS file_bytes, b.offset_bytes AS disk_offset,
-  b.size_bytes AS disk_bytes, b.start_ns, b.latency_ns, b.op_id AS request,
-  sum(b.size_bytes) OVER (PARTITION BY a.op_id) AS op_bytes
-FROM below JOIN measured AS a ON a.op_id = below.top AND a.layer = '{context.layer}'
-JOIN block_ops AS b ON b.op_id = below.child_id
-WHERE b.device = '{name}' AND a.file IS NOT NULL AND a.op IN ('read', 'write') AND b.op = a.op
-  AND a.offset_bytes IS NOT NULL AND b.offset_bytes IS NOT NULL AND NOT b.open AND b.latency_ns IS NOT NULL
-) AS pieces WHERE op_bytes = file_bytes ORDER BY start_ns, request LIMIT {REQUESTS_MAX}"""
+    names = ", ".join("'" + device.replace("'", "''") + "'" for device in _rotating(context))
+    return f"""WITH top AS (SELECT op_id, op, file, offset_bytes, size_bytes FROM measured
+    WHERE layer = '{context.layer}' AND op IN ('read', 'write') AND file IS NOT NULL AND offset_bytes IS NOT NULL
+    ORDER BY start_ns, op_id LIMIT {OPERATIONS_MAX}),
+  waited AS (SELECT parent_id, child_id FROM links WHERE kind = 'waits_for'),
+  first AS (SELECT t.op_id AS top_id, l.child_id FROM top AS t JOIN waited AS l ON l.parent_id = t.op_id),
+  second AS (SELECT f.top_id, l.child_id FROM first AS f JOIN waited AS l ON l.parent_id = f.child_id),
+  below AS (SELECT * FROM first UNION SELECT * FROM second),
+  pieces AS (SELECT a.op_id, a.file, a.offset_bytes AS file_offset, a.size_bytes AS file_bytes, b.device,
+    b.offset_bytes AS disk_offset, b.size_bytes AS disk_bytes, b.start_ns, b.latency_ns, b.op_id AS request,
+    sum(b.size_bytes) OVER (PARTITION BY a.op_id, b.device) AS op_bytes
+  FROM below JOIN top AS a ON a.op_id = below.top_id JOIN block_ops AS b ON b.op_id = below.child_id
+  WHERE b.device IN ({names}) AND b.op = a.op AND b.offset_bytes IS NOT NULL AND NOT b.open AND b.latency_ns IS NOT NULL)
+SELECT op_id, file, file_offset, file_bytes, device, disk_offset, disk_bytes, start_ns, latency_ns
+FROM pieces WHERE op_bytes = file_bytes ORDER BY start_ns, request LIMIT {REQUESTS_MAX}"""
+
+
+def _rotating(context: Context) -> list[str]:
+    """Rotating disks that were in use."""
+    devices = context.case.system.get("devices") or {}
+    present = {s.device for s in context.surveys["block"].strata}
+    return [
+        device
+        for device in sorted(present.intersection(devices))
+        if str(((devices[device] or {}).get("queue") or {}).get("rotational")) == "1"
+    ]
 
 
 def run(context: Context) -> Result:
@@ -81,19 +94,18 @@ def run(context: Context) -> Result:
     result = Result()
     if context.layer == "block" or "block" not in context.surveys:
         return result
-    devices = context.case.system.get("devices") or {}
-    present = {s.device for s in context.surveys["block"].strata}
-    for device in sorted(present.intersection(devices)):
-        queue = (devices[device] or {}).get("queue") or {}
-        if str(queue.get("rotational")) == "1":
-            layout = _layout(context, device)
-            if layout is not None:
-                result.candidates.append(_candidate(context, layout))
+    if not _rotating(context):
+        return result
+    data = context.case.arrays(requests_sql(context))
+    served = data["device"].astype(str)
+    for device in np.unique(served):
+        layout = _layout(str(device), {name: values[served == device] for name, values in data.items()})
+        if layout is not None:
+            result.candidates.append(_candidate(context, layout))
     return result
 
 
-def _layout(context: Context, device: str) -> Layout | None:
-    data = context.case.arrays(requests_sql(context, device))
+def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
     if len(data["op_id"]) < NEIGHBOURS_MIN:
         return None
     names, file = np.unique(data["file"].astype(str), return_inverse=True)
@@ -160,7 +172,9 @@ def _p_value(service: Floats, jumps: Bools, apart: int, measured: bool) -> float
     """Null model: a jump costs as much as none (Mann-Whitney); where every request jumps: a pair in a file lies together
     or apart by the toss of a coin."""
     if measured and jumps.any():
-        return float(distributions.mannwhitneyu(service[jumps], service[~jumps], alternative="greater").pvalue)
+        return float(
+            distributions.mannwhitneyu(service[jumps], service[~jumps], alternative="greater").pvalue
+        )
     return float(0.5 ** min(apart, 200))
 
 
@@ -168,6 +182,7 @@ def _candidate(context: Context, layout: Layout) -> Candidate:
     share = min(1.0, float(layout.lost_ns.sum()) / max(1.0, layout.busy_ns))
     low, high = bootstrap_sum(layout.lost_ns / max(1.0, layout.busy_ns))
     apart = layout.breaks / layout.neighbours
+    name = layout.device.replace("'", "''")
     least = "" if layout.measured else "at least "
     claim = (
         f"Files lie in pieces on {layout.device}: {words.percent(apart)} of {words.count(layout.neighbours)} pairs of "
@@ -189,8 +204,8 @@ def _candidate(context: Context, layout: Layout) -> Candidate:
             evidence(
                 context.case,
                 "where neighbours in a file lie on the disk",
-                f"""SELECT * FROM ({requests_sql(context, layout.device)}) AS requests
-ORDER BY file, file_offset, start_ns LIMIT 20""",
+                f"""SELECT * FROM ({requests_sql(context)}) AS requests
+WHERE device = '{name}' ORDER BY file, file_offset, start_ns LIMIT 20""",
             )
         ],
         refute="Copy one of the files to a fresh place (enough free space, one writer) and read it again: if it takes as "

@@ -13,6 +13,7 @@ from scipy import stats as distributions
 from whodisk import words
 from whodisk.detectors.base import (
     P99_RATIO_MIN,
+    SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
@@ -21,13 +22,15 @@ from whodisk.detectors.base import (
     evidence,
     none_of,
 )
-from whodisk.detectors.slow_member import Kind, kinds
+from whodisk.detectors.slow_member import Kind, busier, kinds
 from whodisk.findings import Culprit, Effect
 from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, episodes
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 
 #: A request is slow beyond this quantile of what is usual in its stratum (median over the devices).
 QUANTILE = 0.98
+#: ... or, for rare long pauses, so many times its median.
+FAR = 4.0
 #: A device's quantile in a stratum counts from so many requests on.
 OPERATIONS_MIN = 100
 #: Slow episodes of a device per request, against those of its peers: so many times as often accuses.
@@ -62,21 +65,38 @@ def run(context: Context) -> Result:
     if survey is None:
         return result
     for kind in kinds(context, survey):
-        limits = _limits(survey, kind)
-        if limits:
-            for tail in _tails(context, survey, kind, limits):
-                result.candidates.append(_candidate(context, survey, tail, limits))
+        found: dict[str, Candidate] = {}
+        # Two distances: pauses that are short but frequent, and rare ones far out of the natural tail.
+        for least in (1.0, FAR):
+            limits = _limits(survey, kind, least)
+            for tail in _tails(context, survey, kind, limits) if limits else []:
+                candidate = _candidate(context, survey, tail, limits)
+                before = found.get(tail.device)
+                if before is None or (candidate.large, -candidate.p_value) > (before.large, -before.p_value):
+                    found[tail.device] = candidate
+        busy = busier(survey, kind)
+        for device, candidate in found.items():
+            if device in busy:
+                result.observed.append(f"{candidate.claim} But it has more to do than they have.")
+            else:
+                result.candidates.append(candidate)
     return result
 
 
-def _limits(survey: Survey, kind: Kind) -> list[tuple[Stratum, float]]:
-    """(a stratum that stands for all devices, the latency from which on its requests are slow)."""
+def _limits(survey: Survey, kind: Kind, least: float) -> list[tuple[Stratum, float]]:
+    """(a stratum that stands for all devices, the latency from which on its requests are slow): beyond the usual quantile,
+    and `least` times the median."""
     shared: dict[tuple[str, int, int], list[Stratum]] = {}
     for stratum in survey.strata:
         if stratum.device in kind.devices and stratum.operations >= OPERATIONS_MIN:
             shared.setdefault((stratum.op, stratum.size_class, stratum.depth_class), []).append(stratum)
     return [
-        (strata[0], float(np.median([survey.quantile_ns([s], QUANTILE) for s in strata])))
+        (
+            strata[0],
+            float(
+                np.median([max(survey.quantile_ns([s], QUANTILE), least * s.own_median_ns) for s in strata])
+            ),
+        )
         for strata in shared.values()
         if 2 * len(strata) > len(kind.devices)
     ]
@@ -151,7 +171,8 @@ def _tail(
         excess_ns=own * max(0.0, 1.0 - natural / max(1.0, float(own.sum()))),
         p99_ns=p99s[0],
         p99_without_ns=p99s[1],
-        p_value=min(1.0, p),
+        # Doubled for the two distances.
+        p_value=min(1.0, 2 * p),
     )
 
 
@@ -182,9 +203,7 @@ def _candidate(
         p_value=tail.p_value,
         episodes=tail.episodes,
         evidence=[
-            evidence(
-                context.case, "slow requests per device", _counts_sql(survey, tail, context, limits)
-            )
+            evidence(context.case, "slow requests per device", _counts_sql(survey, tail, context, limits))
         ],
         refute="Exchange the device with one of its peers, or move its load to another: if the pauses stay at the place, "
         "it is not the device.",
@@ -193,7 +212,7 @@ def _candidate(
         otherwise=claim,
         explains=none_of(context.slow),
         causes=(("stage", "device"),),
-        large=share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN,
+        large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_OF_LATENCY_FLOOR and worse >= P99_RATIO_MIN),
     )
 
 

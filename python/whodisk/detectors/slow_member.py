@@ -21,6 +21,8 @@ HOST_EFFECT_MIN = math.log(1.2)
 HOSTS_MIN = 8
 #: Devices seen operation by operation need so many of their kind: two disks of a machine may do different work.
 DEVICES_MIN = 3
+#: A device with so many times its peers' requests (median) is busier.
+BUSIER = 1.3
 #: Time blocks of single operations.
 TIME_BLOCKS = 168
 #: Operations a device must have in every block on average.
@@ -266,8 +268,21 @@ def _from_operations(context: Context, result: Result) -> None:
         if group is None:
             continue
         found = compare([group])
+        busy = busier(survey, kind)
         for member in found.slow:
+            if not member.always and member.member in busy:
+                result.observed.append(
+                    f"{member.member} is at times slower than its peers, but it has more to do than they have."
+                )
+                continue
             result.candidates.append(_operations_candidate(context, survey, member))
+
+
+def busier(survey: Survey, kind: Kind) -> set[str]:
+    """Devices that serve so many more requests than their peers that waiting inside them needs no other reason."""
+    counts = {device: sum(s.operations for s in survey.select(device)) for device in kind.devices}
+    usual = float(np.median(list(counts.values())))
+    return {device for device, count in counts.items() if count > BUSIER * usual}
 
 
 def kinds(context: Context, survey: Survey) -> list[Kind]:

@@ -22,7 +22,16 @@ from whodisk.detectors.base import (
 )
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.slow import ORDINARY_WAIT_NS
-from whodisk.stats import Bools, Floats, Ints, bootstrap_ratio, bootstrap_sum, circular_shift_p, episodes, overlap
+from whodisk.stats import (
+    Bools,
+    Floats,
+    Ints,
+    bootstrap_ratio,
+    bootstrap_sum,
+    circular_shift_p,
+    episodes,
+    overlap,
+)
 from whodisk.stops import Stops, find_stops, stops_sql
 from whodisk.views import STAGES
 

@@ -23,8 +23,8 @@ PAGE_BYTES = 4096
 EACH_TIME = 0.8
 #: Fewer reads of a size say nothing.
 READS_MIN = 30
-#: A tail is the smaller part of its request.
-TAIL_PART_MAX = 0.5
+#: A tail is at most this part of its request: something was fetched ahead.
+TAIL_PART_MAX = 0.9
 #: Smallest effect: part of the time in reads, and of the operations that they belong to.
 SHARE_MIN = 0.05
 
@@ -130,9 +130,7 @@ def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
         p_value=_p_value(tail, len(per_episode)),
         episodes=len(per_episode),
         evidence=[
-            evidence(
-                context.case, "waits by their place inside the request", tails_sql(limit=10)
-            ),
+            evidence(context.case, "waits by their place inside the request", tails_sql(limit=10)),
             evidence(context.case, "reads by size", reads_sql()),
             evidence(
                 context.case, "which tier served what, and how long it was waited for", _tiers_sql(tail)
