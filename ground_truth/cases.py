@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ground_truth import bursts, held, interrupts, members, reads, stripes, traits, troubles
+from ground_truth import bursts, held, interrupts, members, others, reads, stripes, traits, troubles
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 
 
@@ -572,4 +572,45 @@ TRUTHS: dict[str, Truth] = {
         "device_errors", False, troubles.errors_elsewhere, status="slow", kind="stage", name="device"
     ),
     "busier_device": Truth("over_represented", False, traits.busier_device, status="slow", kind="stage"),
+    "pieces": Truth("layout", True, others.pieces, status="slow", kind="layout", because_of="device:sda"),
+    "jumping_reader": Truth("layout", False, others.jumping_reader),
+    "pausing_drive": Truth(
+        "member_tail", True, others.pausing_drive, status="slow", kind="device", name="nvme3n1"
+    ),
+    "pausing_kind": Truth("member_tail", False, others.pausing_kind),
+    "irregular_backup": Truth(
+        "background_work", True, others.irregular_backup, status="slow", kind="process", name="nightly-backup"
+    ),
+    "harmless_backup": Truth("background_work", False, others.harmless_backup),
+    "cache_too_small": Truth(
+        "cache_misses", True, others.cache_too_small, status="slow", kind="cache_tier", name="ram"
+    ),
+    "warming_cache": Truth("cache_misses", False, others.warming_cache, says="The cache was warming up"),
+    "short_stops": Truth(
+        "submitter_gap",
+        True,
+        others.short_stops,
+        status="slow",
+        kind="process",
+        because_of="silence of the submitter, state stopped",
+    ),
+    "tiny_stops": Truth("submitter_gap", False, others.tiny_stops),
+    "crowded_cpu": Truth(
+        "cpu_delay",
+        True,
+        held.crowded_cpu,
+        status="slow",
+        kind="process",
+        name="stress-ng",
+        because_of="stage:runqueue",
+    ),
+    "saturated_limit": Truth(
+        "throttle",
+        True,
+        held.saturated_limit,
+        status="slow",
+        kind="config",
+        because_of="stage:throttle",
+        says="asks for more than it gets",
+    ),
 }

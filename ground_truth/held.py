@@ -63,8 +63,28 @@ def cpu_hog_unseen(seed: int, path: Path) -> Path:
 
 
 def turns(seed: int, path: Path) -> Path:
-    """A quarter of the operations waits for another program's turn of a millisecond: a busy machine."""
+    """One operation in 25 waits for another program's turn of a millisecond: a busy machine."""
+    return _with_waits(_runqueue(seed, 0.04, 1000), path, "runnable", "stress-ng", 777)
+
+
+def crowded_cpu(seed: int, path: Path) -> Path:
+    """A quarter of the operations does, for as long as all of them work: most of the submitters' time is another program's."""
     return _with_waits(_runqueue(seed, 0.25, 1000), path, "runnable", "stress-ng", 777)
+
+
+def saturated_limit(seed: int, path: Path) -> Path:
+    """A controller lets less pass than is due at a fixed rate: the backlog is its consequence."""
+    simulation = _small(seed, workers=1, depth=8)
+    _stage(simulation, "throttle", np.maximum(0.0, 4e6 - simulation.stages["device"]))
+    app, block, links = simulation.lay_out()
+    late = np.arange(len(app["op_id"]), dtype=np.int64) * 20_000
+    app["app_ns"], app["start_ns"] = app["app_ns"] + late, app["start_ns"] - late + int(late.max())
+    app["latency_ns"] = app["latency_ns"] + late
+    block["throttle_ns"] = app["throttle_ns"]
+    block["latency_ns"] = block["latency_ns"] + app["throttle_ns"]
+    block["start_ns"] = block["start_ns"] + int(late.max())
+    meta = {"duration_ns": int(simulation.seconds * 1e9) + int(late.max()), "workload": simulation.workload()}
+    return write_case(path, app=app, block=block, links=links, meta=meta)
 
 
 def each_other(seed: int, path: Path) -> Path:

@@ -213,8 +213,9 @@ def _candidate(context: Context, bins: int, work: Work) -> Candidate:
         "ionice -c3; for a rebuild or scrub sync_speed_max.",
         otherwise=claim,
         explains=none_of(context.slow),
-        causes=(*(("stage", stage) for stage in STAGES), ("time_pattern", work.comm)),
-        joins=(),
+        causes=tuple(("stage", stage) for stage in STAGES),
+        # Where its times have a period, `burst` tells it.
+        consequence=True,
         large=work.times >= TIMES_MIN and (share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN),
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import stats as distributions
 
 from whodisk import words
+from whodisk.alike import Kind, busier, kinds
 from whodisk.detectors.base import (
     P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
@@ -22,7 +23,6 @@ from whodisk.detectors.base import (
     evidence,
     none_of,
 )
-from whodisk.detectors.slow_member import Kind, busier, kinds
 from whodisk.findings import Culprit, Effect
 from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, episodes
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from whodisk import words
+from whodisk.alike import Kind, busier, kinds
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, none_of
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.peers import Comparison, PeerGroup, SlowMember, compare
@@ -19,10 +19,6 @@ from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 HOST_EFFECT_MIN = math.log(1.2)
 #: Fewer hosts than this are no peers of each other.
 HOSTS_MIN = 8
-#: Devices seen operation by operation need so many of their kind: two disks of a machine may do different work.
-DEVICES_MIN = 3
-#: A device with so many times its peers' requests (median) is busier.
-BUSIER = 1.3
 #: Time blocks of single operations.
 TIME_BLOCKS = 168
 #: Operations a device must have in every block on average.
@@ -251,14 +247,6 @@ def _since(member: SlowMember) -> str:
 # -- single operations --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Devices that ought to be alike."""
-
-    name: str
-    devices: tuple[str, ...]
-
-
 def _from_operations(context: Context, result: Result) -> None:
     survey = context.surveys.get("block") or context.surveys.get(context.layer)
     if survey is None:
@@ -276,28 +264,6 @@ def _from_operations(context: Context, result: Result) -> None:
                 )
                 continue
             result.candidates.append(_operations_candidate(context, survey, member))
-
-
-def busier(survey: Survey, kind: Kind) -> set[str]:
-    """Devices that serve so many more requests than their peers that waiting inside them needs no other reason."""
-    counts = {device: sum(s.operations for s in survey.select(device)) for device in kind.devices}
-    usual = float(np.median(list(counts.values())))
-    return {device for device, count in counts.items() if count > BUSIER * usual}
-
-
-def kinds(context: Context, survey: Survey) -> list[Kind]:
-    """Devices of the same driver and model with enough operations each."""
-    counts: dict[str, int] = {}
-    for stratum in survey.strata:
-        counts[stratum.device] = counts.get(stratum.device, 0) + stratum.operations
-    facts = context.case.system.get("devices") or {}
-    alike: dict[str, list[str]] = {}
-    for device, operations in sorted(counts.items()):
-        if device and operations >= 100:
-            known = (facts.get(device) or {}).get("facts") or {}
-            letters = "".join(c for c in device if c.isalpha())[:4]
-            alike.setdefault(f"{letters} {known.get('model', '')}", []).append(device)
-    return [Kind(name, tuple(members)) for name, members in alike.items() if len(members) >= DEVICES_MIN]
 
 
 def operations_sql(survey: Survey, limits: list[tuple[Stratum, float]], blocks: int) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats as distributions
 
 from whodisk import words
+from whodisk.alike import kinds
 from whodisk.detectors import reference
 from whodisk.detectors.base import (
     SHARE_OF_LATENCY_MIN,
@@ -23,7 +24,6 @@ from whodisk.detectors.base import (
     evidence,
     large_enough,
 )
-from whodisk.detectors.slow_member import kinds
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.slow import SlowSet
 from whodisk.stats import (

@@ -1,0 +1,203 @@
+"""Sealed cases of pieces on a disk, of pauses of one drive, of other programs, of caches, of short stops; and look-alikes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
+
+PIECE = 512 * 1024
+DRIVES = ("nvme0n1", "nvme1n1", "nvme2n1", "nvme3n1", "nvme4n1")
+
+
+def _disk(seed: int, path: Path, disk_offset: Any, file_offset: Any) -> Path:
+    """One reader of a rotating disk, one request at a time; a request that jumps takes 8 ms longer."""
+    rng = np.random.default_rng([seed, 41])
+    count = len(disk_offset)
+    jumps = np.concatenate(([True], disk_offset[1:] != disk_offset[:-1] + PIECE))
+    device = (2.6e6 + jumps * rng.uniform(4e6, 12e6, count)).astype(np.int64)
+    start = np.concatenate(([0], np.cumsum(device + 30_000)[:-1])).astype(np.int64)
+    app = {
+        "op_id": APP_ID_BASE + np.arange(count),
+        "start_ns": start,
+        "latency_ns": device + 20_000,
+        "app_ns": np.zeros(count, np.int64),
+        "fs_ns": np.full(count, 10_000),
+        "device_ns": device,
+        "reap_ns": np.full(count, 10_000),
+        "offset_bytes": file_offset,
+        "size_bytes": [PIECE] * count,
+        "queue_depth": [1] * count,
+        "tid": [101] * count,
+        "file": ["/data/a.vhd"] * count,
+        "device": ["sda"] * count,
+        "flags": 0,
+    }
+    block = {
+        "op_id": BLOCK_ID_BASE + np.arange(count),
+        "start_ns": start + 10_000,
+        "latency_ns": device,
+        "device_ns": device,
+        "offset_bytes": disk_offset,
+        "size_bytes": [PIECE] * count,
+        "queue_depth": [1] * count,
+        "tid": [101] * count,
+        "device": ["sda"] * count,
+        "flags": 1,
+    }
+    links = {"parent_id": app["op_id"], "child_id": block["op_id"], "bytes": app["size_bytes"]}
+    case = write_case(path, app=app, block=block, links=links, devices=("sda",))
+    system = json.loads((case / "system.json").read_text(encoding="utf-8"))
+    system["devices"]["sda"].setdefault("queue", {})["rotational"] = "1"
+    (case / "system.json").write_text(json.dumps(system), encoding="utf-8")
+    return case
+
+
+def pieces(seed: int, path: Path) -> Path:
+    """A file read in order; every fourth piece lies somewhere else on the disk."""
+    rng = np.random.default_rng([seed, 42])
+    order = np.arange(1200, dtype=np.int64)
+    where = rng.permutation(300).repeat(4) * 4 + order % 4
+    return _disk(seed, path, where * 8 * PIECE // 8, order * PIECE)
+
+
+def jumping_reader(seed: int, path: Path) -> Path:
+    """A file that lies in one piece, read here and there: the same jumps, and no fault of the layout."""
+    rng = np.random.default_rng([seed, 43])
+    where = rng.permutation(300).repeat(4).astype(np.int64) * 4 + np.arange(1200) % 4
+    return _disk(seed, path, where * PIECE, where * PIECE)
+
+
+def _pausing(seed: int, path: Path, drives: tuple[int, ...], probability: float) -> Path:
+    simulation = Simulation(
+        seed=seed, depth=2, workers=4, seconds=1.5, typical_us=200.0, sigma=0.2, devices=DRIVES
+    )
+    hit = (simulation.rng.random(simulation.device_index.shape) < probability) & np.isin(
+        simulation.device_index, drives
+    )
+    simulation.stages["device"][hit] += simulation.rng.uniform(300e3, 600e3, int(hit.sum()))
+    return simulation.write(path)
+
+
+def pausing_drive(seed: int, path: Path) -> Path:
+    """One of five drives takes 0.3 to 0.6 ms longer in 8 % of its requests: no hump far out, and a typical latency as ever."""
+    return _pausing(seed, path, (3,), 0.08)
+
+
+def pausing_kind(seed: int, path: Path) -> Path:
+    """All five do, a little: that is how they are."""
+    return _pausing(seed, path, (0, 1, 2, 3, 4), 0.02)
+
+
+def _visited(seed: int, path: Path, factor: float) -> Path:
+    """Another program writes at irregular moments, for 60 ms each."""
+    from ground_truth.bursts import BURST_S, SECONDS, _slowed
+
+    rng = np.random.default_rng([seed, 44])
+    gaps = rng.uniform(0.1, 0.6, 40)
+    moments = np.cumsum(gaps + BURST_S)
+    return _slowed(seed, path, moments[moments < SECONDS - 0.1], factor, "nightly-backup")
+
+
+def irregular_backup(seed: int, path: Path) -> Path:
+    """Operations take three times as long while it works."""
+    return _visited(seed, path, 3.0)
+
+
+def harmless_backup(seed: int, path: Path) -> Path:
+    """They take as long as ever."""
+    return _visited(seed, path, 1.0)
+
+
+def _cached(seed: int, path: Path, room: int, count: int = 6000, warm: bool = True) -> Path:
+    """Random reads of 400 pieces through a cache with room for some of them, least recently used first out."""
+    rng = np.random.default_rng([seed, 45])
+    wanted = rng.integers(0, 400, count)
+    if warm:
+        wanted = np.concatenate((np.arange(400), wanted))
+    kept: dict[int, None] = {}
+    missed = np.zeros(len(wanted), np.bool_)
+    for number, piece in enumerate(int(p) for p in wanted):
+        missed[number] = piece not in kept
+        kept.pop(piece, None)
+        kept[piece] = None
+        if len(kept) > room:
+            kept.pop(next(iter(kept)))
+    wait = np.where(missed, rng.normal(90_000, 6_000, len(wanted)), 0).astype(np.int64)
+    start = np.arange(len(wanted), dtype=np.int64) * 250_000
+    app = {
+        "op_id": APP_ID_BASE + np.arange(len(wanted)),
+        "start_ns": start,
+        "latency_ns": wait + 3_000,
+        "fs_ns": np.full(len(wanted), 3_000),
+        "device_ns": wait,
+        "offset_bytes": wanted * 16_384,
+        "size_bytes": [16_384] * len(wanted),
+        "queue_depth": [1] * len(wanted),
+        "tid": [101] * len(wanted),
+        "file": ["/data/a.db"] * len(wanted),
+        "device": ["nvme0n1"] * len(wanted),
+        "flags": 0,
+    }
+    cache = [
+        {
+            "op_id": APP_ID_BASE + number,
+            "tier": "device" if missed[number] else "ram",
+            "file": "/data/a.db",
+            "offset_bytes": int(wanted[number]) * 16_384,
+            "size_bytes": 16_384,
+            "wait_ns": int(wait[number]),
+        }
+        for number in range(len(wanted))
+    ]
+    return write_case(path, app=app, tables={"cache": cache})
+
+
+def cache_too_small(seed: int, path: Path) -> Path:
+    """Room for 320 of 400 pieces: a fifth of what was read before has to be fetched again."""
+    return _cached(seed, path, 320)
+
+
+def warming_cache(seed: int, path: Path) -> Path:
+    """Room for all of them, and none is there at first."""
+    return _cached(seed, path, 500, warm=False)
+
+
+def _stopped(seed: int, path: Path, length_us: float, every_ms: float) -> Path:
+    """One worker that a signal stops: shorter than a silence that the table `gaps` keeps."""
+    simulation = Simulation(seed=seed, depth=4, seconds=0.6, typical_us=120.0, sigma=0.15)
+    rng = np.random.default_rng([seed, 46])
+    moments = np.arange(0.02, 0.58, every_ms / 1e3) + rng.uniform(0, every_ms / 2e3)
+    simulation.stop(0, moments.tolist(), length_us / 1e3)
+    simulation.gaps.clear()
+    app, block, links = simulation.lay_out()
+    waits = [
+        {
+            "tid": 4300,
+            "pid": 4200,
+            "comm": "worker-0",
+            "cpu": 0,
+            "start_ns": int(moment * 1e9),
+            "duration_ns": int(length_us * 1e3),
+            "state": "stopped",
+            "cause": "SIGSTOP",
+            "cause_pid": None,
+        }
+        for moment in moments
+    ]
+    meta = {"duration_ns": int(simulation.seconds * 1e9), "workload": simulation.workload()}
+    return write_case(path, app=app, block=block, links=links, tables={"waits": waits}, meta=meta)
+
+
+def short_stops(seed: int, path: Path) -> Path:
+    """Stops of 700 us every 10 ms: the 99th percentile is theirs."""
+    return _stopped(seed, path, 700.0, 10.0)
+
+
+def tiny_stops(seed: int, path: Path) -> Path:
+    """Stops of 20 us: nobody feels them."""
+    return _stopped(seed, path, 20.0, 10.0)
