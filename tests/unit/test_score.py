@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from ground_truth.cases import TRUTHS
 from whodisk import score as scoring
+from whodisk.aliases import ALIASES, named_by
 from whodisk.cli.app import application
 from whodisk.errors import WhodiskError
 from whodisk.score import Named, Outcome, markdown, same, score_all, to_dict, total
@@ -93,6 +96,72 @@ def test_a_directory_without_truth_is_refused(tmp_path: Path) -> None:
 )
 def test_who_is_meant(true: Named, said: Named, equal: bool) -> None:
     assert same(true, said) is equal
+
+
+def test_other_names_are_documented() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/findings.md").read_text(encoding="utf-8")
+    listed = [line.split("|")[1].strip(" `") for line in page.splitlines() if line.startswith("| `")]
+    assert set(ALIASES) <= set(listed)
+
+
+@pytest.mark.parametrize(
+    ("fault", "true_name", "said", "equal"),
+    [
+        (
+            "submitter_stall",
+            "submitter",
+            ("process", "fio (thread 9)", "silence of the submitter, state stopped"),
+            True,
+        ),
+        ("submitter_stall", "submitter", ("process", "fio", "stage:runqueue"), False),
+        ("garbage_collection", "nvme1", ("stage", "device", "device:nvme1"), True),
+        ("garbage_collection", "nvme1", ("stage", "device", None), False),
+        ("garbage_collection", "nvme1", ("device", "nvme11", None), False),
+        ("network_loss", "network", ("stage", "fs+network+protocol", None), True),
+        ("slow_handler", "41", ("device", "nvme3", None), False),
+        (
+            "prefetch_misfit",
+            "prefetch",
+            ("request_shape", "read of 8650752 bytes", "prefetch of 1 MiB per request"),
+            True,
+        ),
+        ("nobody knows", "x", ("device", "x", None), False),
+    ],
+)
+def test_other_names(fault: str, true_name: str, said: tuple[str, str, str | None], equal: bool) -> None:
+    assert named_by(fault, true_name, *said) is equal
+
+
+def test_a_small_fault_is_no_false_alarm(tmp_path: Path) -> None:
+    fault = {"kind": "stall", "culprit": DEVICE, "effect": {"p99_ratio": 1.02}, "counts": False}
+    path = case(tmp_path / "a", "device_stall", {"culprit": None, "faults": [fault], "healthy": True})
+    outcome = scoring.score_case(path)
+    assert outcome.small
+    counted = total([outcome])
+    assert (counted.healthy, counted.false_alarms, counted.small) == (1, 0, 1)
+    (path / "truth.json").write_text(
+        json.dumps({"culprit": None, "faults": [], "healthy": True}), encoding="utf-8"
+    )
+    assert total([scoring.score_case(path)]).false_alarms == 1
+
+
+def test_a_process_that_dies_takes_only_its_case(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dead:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def __enter__(self) -> Dead:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def submit(self, *_: object) -> Future[Outcome]:
+            future: Future[Outcome] = Future()
+            future.set_exception(BrokenProcessPool("died"))
+            return future
+
+    monkeypatch.setattr(scoring, "ProcessPoolExecutor", Dead)
+    counted = total(score_all(cases, 2, lambda _done, _all: None))
+    assert (counted.cases, counted.errors) == (2, 2)
 
 
 def test_counts_of_many_culprits() -> None:

@@ -233,8 +233,12 @@ def _foreign_candidate(
     claim = (
         f"{main} is slow because {_vectors(shared, own)} with the handler {name}, which takes "
         f"{words.duration(max(h.median_ns for h in own))} per call and {words.percent(busy)} of that CPU. The mean over all "
-        f"operations hides it: {words.duration(cost.total_ns / max(1, operations))} more, while {main}'s p99 is "
-        f"{words.significant(ratio)} times its peers'."
+        f"operations hides it: {words.duration(cost.total_ns / max(1, operations))} more"
+        + (
+            f", while {main}'s p99 is {words.significant(ratio)} times its peers'."
+            if np.isfinite(ratio)
+            else "."
+        )
     )
     beside = [device for device in victims if device != main]
     if beside:
@@ -243,7 +247,9 @@ def _foreign_candidate(
         culprit=Culprit("vector", str(shared[0]) if shared else name, f"handler:{name}"),
         claim=claim,
         baseline="the same operations without the time in which that handler ran before theirs",
-        effect=Effect("p99 latency", ratio, "x peers", low, high),
+        effect=Effect("p99 latency", ratio, "x peers", low, high)
+        if np.isfinite(ratio)
+        else Effect("part of latency", share, "1"),
         share_of_excess=1.0,
         share_of_latency=share,
         p_value=cost.p_value,

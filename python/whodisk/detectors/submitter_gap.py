@@ -12,7 +12,6 @@ from scipy import stats as distributions
 from whodisk import words
 from whodisk.detectors.base import (
     P99_RATIO_MIN,
-    SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
     Detector,
@@ -41,7 +40,7 @@ APP = STAGES.index("app")
 #: A silence shorter than the case keeps in its table is not seen at all (DESIGN 5).
 SHORTEST_GAP_NS = 1_000_000
 
-#: So many stops that were seen accuse.
+#: So many stops that were seen accuse for the sake of the 99th percentile.
 STOPS_MIN = 3
 #: State of a silence during which the process was seen stopped.
 STOPPED = "stopped"
@@ -102,7 +101,7 @@ def run(context: Context) -> Result:
     stopped = np.asarray(every.state == STOPPED, np.bool_)
     stops = find_stops(context) if "waits" in context.case.columns else None
     if stops is not None:
-        result.candidates.append(_stopped(context, stops))
+        result.candidates.append(_stopped(context, stops, typical_ns))
         long &= ~_during(every, stops)
     for chosen in (stopped if stops is None else stopped & False, long & ~stopped):
         if chosen.any():
@@ -208,7 +207,7 @@ def _during(gaps: Gaps, stops: Stops) -> Bools:
     return inside
 
 
-def _stopped(context: Context, stops: Stops) -> Candidate:
+def _stopped(context: Context, stops: Stops, typical_ns: float) -> Candidate:
     """Stops that were seen, with what they cost by subtraction."""
     count = len(stops.tid)
     gaps = Gaps(
@@ -246,10 +245,13 @@ def _stopped(context: Context, stops: Stops) -> Candidate:
         explains=waits.explained,
         share_low=shares.low,
         share_high=shares.high,
-        large=happened >= STOPS_MIN
-        and (
-            max(stops.share_of_time, stops.share_of_latency) >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN
-        ),
+        large=large_enough(
+            max(stops.share_of_time, stops.share_of_latency, shares.latency),
+            shares.excess if len(context.slow) else 1.0,
+            float(np.median(stops.duration_ns)) / max(1.0, typical_ns),
+            happened,
+        )
+        or (happened >= STOPS_MIN and worse >= P99_RATIO_MIN),
     )
 
 
