@@ -9,9 +9,12 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.accuracy import crashes
 from tests.accuracy.judge import judge
 from tests.accuracy.scenarios import ROWS, Row, run_once
 
@@ -23,17 +26,24 @@ MEANING = {
     "depth": "nothing broken, but a queue depth of 4 limits",
     "healthy": "nothing (closed loop and 3,000/s by turns)",
 }
+KILLED = {
+    "killed/recording": f"`whodisk run`, up to {crashes.MOMENT_SECONDS:g} s after its begin or first stream",
+    "killed/sealing": "`whodisk seal`, at any time",
+}
 PLACE = {"memory": "block device in memory", "disk": "system disk"}
 
 
 def main() -> int:
     """Command line of `make accuracy`; exit code 1 if any verdict was wrong."""
     parser = argparse.ArgumentParser(prog="make accuracy", description=__doc__)
-    names = [row.name for row in ROWS]
+    names = [*(row.name for row in ROWS), *crashes.ROWS]
     parser.add_argument(
         "--rows", nargs="+", choices=names, default=names, metavar="ROW", help=", ".join(names)
     )
     parser.add_argument("--runs", type=int, default=20, help="runs per row [20]")
+    parser.add_argument(
+        "--kills", type=int, default=100, help="runs per row in which whodisk is killed [100]"
+    )
     parser.add_argument("--seconds", type=float, default=6, help="measured seconds per run [6]")
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "accuracy.jsonl", help="kept results")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "accuracy.md")
@@ -49,42 +59,54 @@ def main() -> int:
             print("whodisk: the accuracy table needs root: loop devices, FUSE and BPF", file=sys.stderr)
             return 2
         for row in (row for row in ROWS if row.name in options.rows):
-            _run_row(row, options, results)
+            _run_row(row.name, options.runs, partial(_one, row, options), options, results)
+        for name in (name for name in crashes.ROWS if name in options.rows):
+            _run_row(name, options.kills, partial(_kill, name, options), options, results)
     options.output.write_text(_document(results, options), encoding="utf-8")
     print(f"written: {options.output}")
     return 1 if any(not r["right"] for r in results) else 0
 
 
-def _run_row(row: Row, options: argparse.Namespace, results: list[dict[str, Any]]) -> None:
-    done = {r["seed"] for r in results if r["row"] == row.name}
-    for seed in (s for s in range(1, options.runs + 1) if s not in done):
+def _run_row(
+    name: str,
+    runs: int,
+    one: Callable[[int], dict[str, Any]],
+    options: argparse.Namespace,
+    results: list[dict[str, Any]],
+) -> None:
+    done = {r["seed"] for r in results if r["row"] == name}
+    for seed in (s for s in range(1, runs + 1) if s not in done):
         begin = time.monotonic()
-        result = _one(row, seed, options)
+        result = {"row": name, "seed": seed, "commit": _commit(), "utc": _utc(), **one(seed)}
         results.append(result)
         _save(options.state, results)
         mark = "ok   " if result["right"] else "WRONG"
         print(
-            f"{row.name:16} run {seed:2} {mark} {time.monotonic() - begin:5.1f} s  {result['named']}",
-            flush=True,
+            f"{name:16} run {seed:2} {mark} {time.monotonic() - begin:5.1f} s  {result['named']}", flush=True
         )
 
 
-def _one(row: Row, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    result: dict[str, Any] = {"row": row.name, "seed": seed, "commit": _commit(), "utc": _utc()}
+def _one(row: Row, options: argparse.Namespace, seed: int) -> dict[str, Any]:
     try:
         run = run_once(row, seed, options.seconds, options.state.parent / "accuracy-run")
     except subprocess.CalledProcessError as error:
-        text = (error.stderr or "").strip()
-        return {**result, "right": False, "named": f"failed: {text or error}", "stalls": [], "claims": []}
+        return _failed(error)
     verdict = judge(row, run)
     claims = [finding["claim"] for finding in run.verdict["findings"]]
-    return {
-        **result,
-        "right": verdict.right,
-        "named": verdict.named,
-        "stalls": verdict.stalls,
-        "claims": claims,
-    }
+    return {"right": verdict.right, "named": verdict.named, "stalls": verdict.stalls, "claims": claims}
+
+
+def _kill(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]:
+    try:
+        outcome = crashes.run_once(name, seed, options.state.parent / "accuracy-kill")
+    except subprocess.CalledProcessError as error:
+        return _failed(error)
+    return {"right": outcome.readable, "named": outcome.said, "stalls": [], "claims": []}
+
+
+def _failed(error: subprocess.CalledProcessError) -> dict[str, Any]:
+    text = (error.stderr or "").strip()
+    return {"right": False, "named": f"failed: {text or error}", "stalls": [], "claims": []}
 
 
 def _load(path: Path) -> list[dict[str, Any]]:
@@ -123,7 +145,7 @@ def _document(results: list[dict[str, Any]], options: argparse.Namespace) -> str
             lines.append(
                 f"| {MEANING[row.fault]} | {PLACE[row.place]} | {right} | {len(of_row)} | {stalled} |"
             )
-    wrong = [r for r in results if not r["right"]]
+    wrong = [r for r in results if not r["right"] and r["row"] not in crashes.ROWS]
     lines += ["", "## Wrong verdicts", ""]
     lines += [_wrong(r) for r in wrong] or ["None."]
     confirmed = [r for r in results if r["right"] and r["row"] == "healthy/disk" and r["claims"]]
@@ -133,7 +155,33 @@ def _document(results: list[dict[str, Any]], options: argparse.Namespace) -> str
             f"- run {r['seed']}: {' '.join(r['claims'])} Seen by the query: {r['stalls'][0]}."
             for r in confirmed
         ]
+    lines += _killed([r for r in results if r["row"] in crashes.ROWS])
     return "\n".join(lines) + "\n"
+
+
+def _killed(results: list[dict[str, Any]]) -> list[str]:
+    """The section on kills; empty if there were none."""
+    if not results:
+        return []
+    lines = [
+        "",
+        "## Killed with SIGKILL",
+        "",
+        "At a random moment (the seed draws it). Readable: it can be sealed, `whodisk verify` finds no damage, the",
+        "workload ended with its recorder; after a killed seal the next one gives the same bytes as one left alone.",
+        f"Runs: {_span(results)}.",
+        "",
+        "| killed | runs | unreadable | before anything was recorded |",
+        "|---|---|---|---|",
+    ]
+    for name in crashes.ROWS:
+        of_row = [r for r in results if r["row"] == name]
+        if of_row:
+            unreadable = sum(not r["right"] for r in of_row)
+            early = sum("yet" in r["named"] for r in of_row)
+            lines.append(f"| {KILLED[name]} | {len(of_row)} | {unreadable} | {early} |")
+    unreadable_runs = [_wrong(r) for r in results if not r["right"]]
+    return [*lines, "", *unreadable_runs] if unreadable_runs else lines
 
 
 def _wrong(result: dict[str, Any]) -> str:
