@@ -142,7 +142,7 @@ def _spec(work: Path, seed: int, seconds: int) -> Path:
 
 def _kill_after(arguments: list[str], seconds: float, streams: Path | None = None) -> None:
     """With `streams`, the seconds count from the first stream in that folder on."""
-    command = [AGENT, *arguments]
+    command = [str(AGENT), *arguments]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         latest = time.monotonic() + ATTACH_SECONDS_MAX
         while streams is not None and time.monotonic() < latest and not any(streams.rglob("*.arrows")):

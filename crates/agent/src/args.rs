@@ -24,6 +24,9 @@ pub enum Command {
     /// Record all block requests of this machine while a command runs.
     #[command(after_help = RECORD_EXAMPLES)]
     Record(RecordArgs),
+    /// Live numbers of every block device: rates, latency quantiles, stages, the slowest operations.
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch(WatchArgs),
     /// Run an access specification and log every operation.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
@@ -45,6 +48,9 @@ pub enum Command {
     /// Turn the raw events of a case into Parquet tables; doing it twice gives the same bytes.
     #[command(after_help = SEAL_EXAMPLES)]
     Seal(SealArgs),
+    /// Copy a case without names: paths, commands, hosts, serial numbers become tokens.
+    #[command(after_help = REDACT_EXAMPLES)]
+    Redact(RedactArgs),
     /// Check a case: tables, sums, counts, what is missing.
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
@@ -62,6 +68,14 @@ const RECORD_EXAMPLES: &str = "Examples:
 Without a command it records until Ctrl-C or --duration. It needs root (or CAP_BPF and CAP_PERFMON) and a \
 kernel with BTF; `whodisk doctor` says what is missing. The command's exit status is kept in the case and \
 printed; whodisk itself ends with 0 if the recording succeeded.";
+
+const WATCH_EXAMPLES: &str = "Examples:
+  whodisk watch                                     a frame per second, until Ctrl-C
+  whodisk watch --device nvme0n1 --interval 5s
+  whodisk watch --once --json                       one second, as JSON
+  whodisk watch --prometheus 9911 > /dev/null       metrics on http://127.0.0.1:9911/metrics
+
+Nothing is stored. It needs what `record` needs.";
 
 const RUN_EXAMPLES: &str = "Examples:
   whodisk run examples/vm-server.toml
@@ -119,6 +133,14 @@ const SEAL_EXAMPLES: &str = "Examples:
   whodisk seal slow.case
   whodisk seal slow.case --drop-raw                 keep only the Parquet tables";
 
+const REDACT_EXAMPLES: &str = "Examples:
+  whodisk redact slow.case -o for-the-vendor.case
+  whodisk redact before.case -o 1.case --redact-key key && whodisk redact after.case -o 2.case --redact-key key
+
+The same name is the same token within a case and, under the same key, in others. The key is random and kept nowhere \
+unless --redact-key names a file: whoever has it can check guesses. Times, sizes, process and inode numbers, kernel \
+names of devices and threads, and models stay. Raw events, findings and reports are not copied; solve the copy anew.";
+
 const VERIFY_EXAMPLES: &str = "Examples:
   whodisk verify slow.case
   whodisk verify slow.case --json | jq .problems
@@ -137,9 +159,22 @@ pub struct CaseArgs {
     /// Remove the raw events once the tables are written.
     #[arg(long, conflicts_with = "no_seal")]
     pub drop_raw: bool,
+    #[command(flatten)]
+    pub redaction: RedactionArgs,
     /// Print a summary as JSON on stdout at the end.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Whether the new case is redacted.
+#[derive(Debug, Args)]
+pub struct RedactionArgs {
+    /// Replace paths, commands, hosts and serial numbers by tokens once the case is sealed; raw events are removed.
+    #[arg(long, conflicts_with = "no_seal")]
+    pub redact: bool,
+    /// File with the key of the tokens, made if it does not exist: the same key gives the same tokens.
+    #[arg(long, value_name = "FILE", requires = "redact")]
+    pub redact_key: Option<PathBuf>,
 }
 
 /// Which probes.
@@ -167,6 +202,26 @@ pub struct RecordArgs {
     /// The command to observe, with its arguments.
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,
+}
+
+/// `watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Show only this disk, e.g. nvme0n1 [default: every one that completes requests]
+    #[arg(long, value_name = "DISK")]
+    pub device: Option<String>,
+    /// Length of an interval, 100ms to 1h.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// Show one interval and end.
+    #[arg(long)]
+    pub once: bool,
+    /// Print a JSON object per interval, one per line.
+    #[arg(long)]
+    pub json: bool,
+    /// Serve counters in Prometheus' text format: a port of 127.0.0.1 (0 = any free one), or ADDRESS:PORT.
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
+    pub prometheus: Option<std::net::SocketAddr>,
 }
 
 /// `run`.
@@ -385,6 +440,22 @@ pub struct SealArgs {
     pub json: bool,
 }
 
+/// `redact`.
+#[derive(Debug, Args)]
+pub struct RedactArgs {
+    /// Directory of the case; it stays as it is.
+    pub case: PathBuf,
+    /// Directory of the redacted case; must not exist.
+    #[arg(short = 'o', long = "output", value_name = "CASE")]
+    pub output: PathBuf,
+    /// File with the key of the tokens, made if it does not exist: the same key gives the same tokens.
+    #[arg(long = "redact-key", value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Print a summary as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
@@ -438,6 +509,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time above zero".to_string())
 }
 
+/// Reads `9911`, `:9911` or `ADDRESS:9911`; without an address it is the loopback one.
+fn parse_listen(text: &str) -> Result<std::net::SocketAddr, String> {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    match port.parse::<u16>() {
+        Ok(port) => Ok((std::net::Ipv4Addr::LOCALHOST, port).into()),
+        Err(_) => text
+            .parse()
+            .map_err(|_| format!("expected a port, or an IP address with a port, found '{text}'")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -446,6 +528,17 @@ mod tests {
     #[test]
     fn definitions_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_port_alone_is_on_loopback() {
+        for text in ["9911", ":9911", "127.0.0.1:9911"] {
+            assert_eq!(parse_listen(text).unwrap().to_string(), "127.0.0.1:9911");
+        }
+        assert_eq!(parse_listen("[::]:80").unwrap().to_string(), "[::]:80");
+        for bad in ["", "99111", "localhost", "1.2.3.4", "1.2.3.4:x"] {
+            assert!(parse_listen(bad).is_err(), "{bad:?} was taken");
+        }
     }
 
     #[test]

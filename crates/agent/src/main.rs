@@ -9,11 +9,13 @@ mod lab;
 mod observe;
 mod output;
 mod probe;
+mod redact;
 mod seal;
 mod signals;
 mod slowdisk;
 mod time;
 mod verify;
+mod watch;
 mod whatif;
 mod workload;
 
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
 fn dispatch(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Record(args) => observe::record(args),
+        Command::Watch(args) => watch::main(&args),
         Command::Run(args) => observe::run(args),
         Command::Workload(args) => workload::main(&args),
         Command::Slowdisk(args) => slowdisk::main(&args),
@@ -48,6 +51,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Whatif(args) => whatif::main(&args),
         Command::Import(args) => import::main(&args),
         Command::Seal(args) => seal::main(&args),
+        Command::Redact(args) => redact::main(&args),
         Command::Verify(args) => verify::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Completion(args) => {

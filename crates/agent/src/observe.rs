@@ -249,6 +249,9 @@ impl Recording {
         restore(signals);
         let seal = || seal::seal_case(&path, args.drop_raw).map_err(|failure| with_advice(&failure, &path));
         let sealed = (!args.no_seal).then(seal).transpose()?;
+        if args.redaction.redact {
+            crate::redact::in_place(&path, &args.redaction)?;
+        }
         say(&format!(
             "case {}{}",
             path.display(),
@@ -449,6 +452,7 @@ fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseMeta 
         duration_ns: None,
         state: State::Recording,
         simulated: false,
+        redacted: false,
         tables: Default::default(),
         layers: Default::default(),
         probes: Default::default(),

@@ -6,11 +6,13 @@
 //! * [`sealed`]: tuned Parquet at rest.
 //! * [`tables`]: the sealed tables, column by column.
 //! * [`meta`]: `case.json` and `system.json`.
+//! * [`redact`]: a copy without names.
 //! * [`verify`]: integrity of a case.
 pub mod error;
 mod host;
 pub mod meta;
 pub mod raw;
+pub mod redact;
 pub mod rows;
 pub mod schema;
 pub mod sealed;

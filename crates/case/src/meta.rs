@@ -140,6 +140,9 @@ pub struct CaseMeta {
     pub state: State,
     /// True for lab cases.
     pub simulated: bool,
+    /// Names were replaced by tokens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redacted: bool,
     /// Layers by name.
     pub layers: BTreeMap<String, LayerMeta>,
     /// Probes by name.

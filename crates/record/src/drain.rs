@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Pause between two looks at the rings. No program ever wakes this thread (that costs more than all the
 /// rest); the rings must hold what comes meanwhile.
-const DRAIN_PAUSE: Duration = Duration::from_millis(5);
+pub const DRAIN_PAUSE: Duration = Duration::from_millis(5);
 
 /// Records are handed to the writer at least this often, and as soon as there are this many.
 const HANDOVER_PAUSE: Duration = Duration::from_millis(250);

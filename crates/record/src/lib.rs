@@ -30,6 +30,7 @@ mod streams;
 mod summary;
 mod sys;
 mod syscall;
+pub mod watch;
 mod writeback;
 mod writer;
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// Thread name; its requests are not recorded.
-const THREAD: &str = "whodisk-rec";
+pub const THREAD: &str = "whodisk-rec";
 
 /// What to record and how much memory to take.
 #[derive(Clone, Debug)]

@@ -15,12 +15,14 @@ from whodisk.errors import WhodiskError
 #: Commands that the binary carries out; their help comes from it too.
 COMMANDS = {
     "record": "Record all block requests of this machine while a command runs.",
+    "watch": "Live numbers of every block device: rates, latency quantiles, stages, the slowest operations.",
     "run": "Run an access specification and log every operation.",
     "slowdisk": "A real block device whose every request may be delayed, until Ctrl-C.",
     "lab": "A storage stack in virtual time: runs scenarios and writes cases whose culprit is known.",
     "whatif": "Replay a case through a modelled stack: latency and throughput before and after.",
     "import": "Turn foreign logs into a case.",
     "seal": "Turn the raw events of a case into Parquet tables.",
+    "redact": "Copy a case without names: paths, commands, hosts, serial numbers become tokens.",
     "verify": "Check a case: tables, sums, counts, what is missing.",
     "doctor": "What this host lets whodisk observe, and what to do about the rest.",
 }

@@ -42,6 +42,10 @@ def solve(
     duration: Annotated[
         str | None, typer.Option(metavar="TIME", help="With -- CMD: stop after this long, e.g. 30s.")
     ] = None,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="With -- CMD: replace names in the case by tokens, then solve it."),
+    ] = False,
     expect: Annotated[
         list[str] | None,
         typer.Option(metavar="CHECK", help="What should hold, e.g. 'p99<5ms'; may be given several times."),
@@ -54,7 +58,7 @@ def solve(
 ) -> None:
     """Records if asked to, seals if necessary, solves, saves and prints."""
     command: list[str] | None = context.obj.command
-    case = _case(case, output, command, duration)
+    case = _case(case, output, command, duration, redact)
     from whodisk.cli.cases import ready, save_verdict, write_report
 
     case = ready(case)
@@ -90,15 +94,18 @@ def find_verdict(case: Path, expect: list[str] | None = None, against: Path | No
         return run_detectors(case, expect=expect or [], against=against)
 
 
-def _case(case: Path | None, output: Path | None, command: list[str] | None, duration: str | None) -> Path:
+def _case(
+    case: Path | None, output: Path | None, command: list[str] | None, duration: str | None, redact: bool
+) -> Path:
     if command is None:
         if case is None:
             raise WhodiskError(
                 "expected a case, or a command after --, found neither; see whodisk solve --help"
             )
-        if output is not None or duration is not None:
+        if output is not None or duration is not None or redact:
             raise WhodiskError(
-                "-o and --duration belong to a recording; expected -- CMD after them, found none"
+                "-o, --duration and --redact belong to a recording; expected -- CMD after them, found none "
+                "(whodisk redact copies a case)"
             )
         return case
     if case is not None or not command:
@@ -106,7 +113,8 @@ def _case(case: Path | None, output: Path | None, command: list[str] | None, dur
         raise WhodiskError(f"expected either a case or a command after --, found {found}")
     recorded = output or Path(time.strftime("whodisk-%Y%m%dT%H%M%SZ", time.gmtime()))
     limit = ["--duration", duration] if duration else []
-    agent.call(["record", "-o", str(recorded), *limit, "--", *command])
+    names = ["--redact"] if redact else []
+    agent.call(["record", "-o", str(recorded), *limit, *names, "--", *command])
     return recorded
 
 

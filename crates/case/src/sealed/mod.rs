@@ -3,6 +3,7 @@
 //! [`tables`] describes every table and column once; the writer, `verify` and the test of
 //! `docs/case-format.md` all use that description.
 mod gather;
+pub(crate) mod rewrite;
 
 use gather::Gathered;
 pub use gather::{Cells, TableRow};

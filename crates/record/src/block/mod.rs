@@ -39,6 +39,7 @@ use crate::rings::{records_per_cpu, Rings};
 use crate::{error::RecordError, host, sys};
 use aya::maps::{Array, HashMap, MapData, RingBuf};
 use case::meta::Unseen;
+use case::rows::BlockRow;
 use case::CaseError;
 use hidden::Hidden;
 use layout::{BlockRecord, Counters, MergeRecord, Owner, Slot, Unfinished, SLOT_OWN};
@@ -131,6 +132,12 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         probe.kernel.miss(INTERRUPTS, &because);
     }
     Ok(Box::new(probe))
+}
+
+/// Rows of the requests in a batch of this probe. Their keys are not unique.
+pub fn rows(batch: Batch) -> impl Iterator<Item = BlockRow> {
+    let records: Box<Drained> = batch.data.downcast().expect("the block probe's own records");
+    records.requests.into_iter().map(|record| record.row(0))
 }
 
 impl BlockProbe {

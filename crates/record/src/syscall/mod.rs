@@ -33,6 +33,7 @@ use crate::{host, owner, sys};
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::{include_bytes_aligned, EbpfLoader};
 use case::meta::Unseen;
+use case::rows::SyscallRow;
 use case::CaseError;
 use layout::{Call, CallRecord, COUNTERS};
 use log::{Drained, SyscallLog};
@@ -116,6 +117,12 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         probe.kernel.miss(URING, because);
     }
     Ok(Box::new(probe))
+}
+
+/// Rows of the operations in a batch of this probe. Their keys are not unique.
+pub fn rows(batch: Batch) -> impl Iterator<Item = SyscallRow> {
+    let records: Box<Drained> = batch.data.downcast().expect("the syscall probe's own records");
+    records.calls.into_iter().map(|record| record.row(0))
 }
 
 impl SyscallProbe {

@@ -1,0 +1,123 @@
+"""A redacted case holds none of the names, and gives the same verdict."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from ground_truth.cases import TRUTHS
+from tests.e2e.conftest import Run, meta, write_spec
+
+#: Cases with a known culprit that are redacted: some of each kind.
+TRUTHS_REDACTED = sorted(TRUTHS)[::9]
+
+
+def strings(case: Path) -> set[str]:
+    """Every string of every table of `case`."""
+    found: set[str] = set()
+    connection = duckdb.connect()
+    for table in case.rglob("*.parquet"):
+        columns = connection.execute(f"DESCRIBE SELECT * FROM '{table}'").fetchall()
+        for name in (column[0] for column in columns if column[1] == "VARCHAR"):
+            rows = connection.execute(f"SELECT DISTINCT {name} FROM '{table}' WHERE {name} IS NOT NULL")
+            found |= {row[0] for row in rows.fetchall()}
+    return found
+
+
+def everything(case: Path) -> str:
+    """All that a reader of `case` can read."""
+    files = {path.name for path in case.iterdir() if path.is_file()}
+    assert files == {"case.json", "system.json"}, files
+    return "\n".join(
+        [(case / name).read_text(encoding="utf-8") for name in sorted(files)] + sorted(strings(case))
+    )
+
+
+def verdict(whodisk: Run, case: Path) -> dict[str, Any]:
+    done: dict[str, Any] = json.loads(whodisk("solve", case, "--json", "--no-report").stdout)
+    return done
+
+
+def without_names(found: dict[str, Any]) -> dict[str, Any]:
+    """What a verdict says beside names."""
+    findings = [
+        {key: f[key] for key in ("detector", "share_of_excess", "q_value", "episodes")}
+        | {"kind": f["culprit"]["kind"], **{k: f["effect"][k] for k in ("value", "low", "high", "unit")}}
+        for f in found["findings"]
+    ]
+    return {
+        "status": found["status"],
+        "where": found["where_time_goes"],
+        "findings": findings,
+        "cleared": [(c["quantile"], c["confidence"]) for c in found["cleared"]],
+    }
+
+
+def test_a_recording_loses_its_names_and_keeps_its_verdict(whodisk: Run, work: Path) -> None:
+    folder = work / "payroll-2026"
+    folder.mkdir()
+    spec = write_spec(work / "acme-nightly.toml", folder / "customers.ibd", duration="1s")
+    whodisk("run", spec, "-o", "a.case")
+    whodisk("redact", "a.case", "-o", "b.case", "--redact-key", "key")
+    case, copy = work / "a.case", work / "b.case"
+    assert whodisk("verify", copy).stdout.endswith("whole\n") or "sound" in whodisk("verify", copy).stdout
+    assert meta(copy)["redacted"] and "redacted" not in meta(case)
+    text = everything(copy)
+    secrets = {"payroll-2026", "customers.ibd", "acme-nightly", work.name}
+    system = json.loads((case / "system.json").read_text(encoding="utf-8"))
+    facts = [device["facts"] for device in system["devices"].values()]
+    secrets |= {fact[key] for fact in facts for key in ("serial", "wwid", "dm_name") if key in fact}
+    secrets |= {Path(fact["loop_backing_file"]).name for fact in facts if "loop_backing_file" in fact}
+    hosts = {socket.gethostname(), system["host"]}
+    before = strings(case)
+    assert any("payroll-2026" in text for text in before)
+    left = [secret for secret in secrets if secret in text]
+    left += [host for host in hosts if re.search(rf"\b{re.escape(host)}\b", text)]
+    assert not left, left
+    commands = {text for text in before if re.fullmatch(r"worker-\d+", text)}
+    assert commands and not commands & strings(copy)
+    assert without_names(verdict(whodisk, case)) == without_names(verdict(whodisk, copy))
+
+
+def test_the_same_key_gives_the_same_tokens(whodisk: Run, work: Path) -> None:
+    spec = write_spec(work / "spec.toml", work / "data.bin", duration="500ms")
+    whodisk("run", spec, "-o", "a.case", "--app-only")
+    for copy, key in (
+        ("b.case", ["--redact-key", "key"]),
+        ("c.case", ["--redact-key", "key"]),
+        ("d.case", []),
+    ):
+        whodisk("redact", "a.case", "-o", copy, *key)
+    assert strings(work / "b.case") == strings(work / "c.case") != strings(work / "d.case")
+    assert (work / "key").stat().st_mode & 0o777 == 0o600
+    assert "exists" in whodisk("redact", "a.case", "-o", "b.case", code=2).stderr
+    (work / "bad").write_text("no key", encoding="utf-8")
+    assert "hexadecimal" in whodisk("redact", "a.case", "-o", "e.case", "--redact-key", "bad", code=2).stderr
+    assert not (work / "e.case").exists()
+
+
+@pytest.mark.root
+def test_a_recording_is_redacted_at_once(whodisk: Run, work: Path) -> None:
+    secret = work / "payroll-2026.bin"
+    command = ["dd", "if=/dev/zero", f"of={secret}", "bs=64k", "count=23", "oflag=direct"]
+    whodisk("record", "-o", "a.case", "--redact", "--", *command)
+    text = everything(work / "a.case")
+    assert "payroll" not in text and work.name not in text
+    assert not (work / "a.case" / "raw").exists() and not (work / "a.case.redacting").exists()
+    # Still known to be the observed command's.
+    comm = meta(work / "a.case")["command"][0]
+    assert comm.startswith("comm-") and comm in strings(work / "a.case")
+    assert "--redact" in whodisk("solve", "a.case", "--redact", code=2).stderr
+
+
+@pytest.mark.parametrize("name", TRUTHS_REDACTED)
+def test_known_culprits_are_still_named(whodisk: Run, work: Path, name: str) -> None:
+    case = TRUTHS[name].build(0, work / "a.case")
+    whodisk("redact", case, "-o", "b.case")
+    assert without_names(verdict(whodisk, case)) == without_names(verdict(whodisk, work / "b.case"))
