@@ -40,6 +40,7 @@ ALIASES: dict[str, tuple[Alias, ...]] = {
     "slow_member": _DRIVE,
     "firmware_hiccups": _DRIVE,
     "garbage_collection": _DRIVE,
+    "device_errors": _DRIVE,
     "slow_handler": (Alias("vector", "{name}"),),
     "wrong_affinity": (Alias("vector", "{name}"),),
     "submitter_stall": (Alias("process", ".*", "silence of the submitter, state .*"),),

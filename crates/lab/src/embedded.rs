@@ -13,6 +13,10 @@ pub const SCENARIOS: &[(&str, &str)] = &[
         "checkpoint-storm",
         include_str!("../../../scenarios/checkpoint-storm.toml"),
     ),
+    (
+        "device-errors",
+        include_str!("../../../scenarios/device-errors.toml"),
+    ),
     ("fill-level", include_str!("../../../scenarios/fill-level.toml")),
     (
         "firmware-hiccups",

@@ -1,4 +1,5 @@
 //! A scenario in words: what the workload does, what it goes through, what is wrong.
+use crate::faults::Plan;
 use crate::scenario::{Scenario, SCHEMAS};
 use std::fmt::Write;
 use workload::units::format_size;
@@ -19,7 +20,7 @@ pub fn explain(scenario: &Scenario) -> String {
         }
         let _ = writeln!(text, "  {}: {}", schema.name, schema.about);
         for (key, value, given) in scenario.section(schema.name).entries() {
-            if given || !key.name.contains('_') || scenario.has(schema.name) {
+            if given || matters(scenario, schema.name, key.name) {
                 let mark = if given { "*" } else { " " };
                 let _ = writeln!(text, "   {mark} {} = {value}    {}", key.name, key.meaning);
             }
@@ -40,8 +41,9 @@ pub fn explain(scenario: &Scenario) -> String {
     if scenario.faults.is_empty() {
         text.push_str("\nFaults: none; the truth is healthy.\n");
     }
-    for fault in &scenario.faults {
-        let _ = writeln!(text, "\nFault {}: {}", fault.name, fault.describe().about);
+    for (fault, blamed) in scenario.faults.iter().zip(blamed(scenario)) {
+        let about = fault.describe().about;
+        let _ = writeln!(text, "\nFault {}: {about} ({blamed})", fault.name);
         for (key, value, given) in fault.section.entries() {
             let _ = writeln!(
                 text,
@@ -53,6 +55,30 @@ pub fn explain(scenario: &Scenario) -> String {
         }
     }
     text
+}
+
+/// Whether a key that was not given does anything: those of other kinds of drive do not.
+fn matters(scenario: &Scenario, table: &str, key: &str) -> bool {
+    match table {
+        "device" => {
+            let kind = scenario.section("device").text("kind");
+            let of_kind = |prefix: &str| key.starts_with(prefix) && !prefix.starts_with(kind);
+            !["simple_", "hdd_", "ssd_", "fitted_"].into_iter().any(of_kind)
+        }
+        _ => scenario.has(table) || !key.contains('_'),
+    }
+}
+
+/// Who is to blame for each fault.
+fn blamed(scenario: &Scenario) -> Vec<String> {
+    let all: Vec<usize> = (0..scenario.faults.len()).collect();
+    match Plan::new(scenario, &all) {
+        Ok((_, culprits)) => culprits
+            .iter()
+            .map(|culprit| format!("blamed: {} {}", culprit.kind, culprit.name))
+            .collect(),
+        Err(error) => vec![error.to_string(); all.len()],
+    }
 }
 
 fn workload(scenario: &Scenario) -> String {

@@ -4,7 +4,7 @@ use crate::components::host::{Pressure, Stall};
 use crate::components::interrupts::ForeignHandler;
 use crate::components::load::{Pattern, FAULT_KEYS};
 use crate::components::network::Loss;
-use crate::components::slowness::{Pauses, Shape, Slow};
+use crate::components::slowness::{Errors, Pauses, Shape, Slow};
 use crate::components::throttle::Limit;
 use crate::error::LabError;
 use crate::keys::{hint_for, key, Key, Kind, Section};
@@ -42,6 +42,8 @@ pub struct Plan {
     pub slow: Vec<(usize, Slow)>,
     /// Per drive; None = all of them at the same moments.
     pub pauses: Vec<(usize, Pauses)>,
+    /// Per drive: commands that fail.
+    pub errors: Vec<(usize, Errors)>,
     /// Per drive: queues that the host does not run for a while.
     pub queue_stalls: Vec<(usize, QueueStall)>,
     /// Handlers that are no drive's.
@@ -79,7 +81,7 @@ const LENGTH: Key = key(
 const DRIVE: Key = key("drive", Kind::Count(0, 1023), "0", "Number of the drive.");
 
 /// Every kind of fault.
-pub static KINDS: [FaultKind; 19] = [
+pub static KINDS: [FaultKind; 20] = [
     FaultKind {
         name: "slow_member",
         about: "One drive is slower than its peers: always, in its tail, or now and then.",
@@ -322,6 +324,23 @@ pub static KINDS: [FaultKind; 19] = [
         apply: firmware_hiccups,
     },
     FaultKind {
+        name: "device_errors",
+        about: "Commands of a drive fail now and then and are given again, as events tell.",
+        keys: &[
+            DRIVE,
+            ONSET,
+            LENGTH,
+            key("probability", Kind::Percent, "1%", "Share of commands."),
+            key(
+                "retry",
+                Kind::Time(0, 600_000_000_000),
+                "10ms",
+                "From the failure to the next attempt, which succeeds.",
+            ),
+        ],
+        apply: device_errors,
+    },
+    FaultKind {
         name: "network_loss",
         about: "Messages are lost and sent again after a timeout.",
         keys: &[
@@ -414,6 +433,7 @@ impl Plan {
             scenario: scenario.clone(),
             slow: Vec::new(),
             pauses: Vec::new(),
+            errors: Vec::new(),
             queue_stalls: Vec::new(),
             handlers: Vec::new(),
             stalls: Vec::new(),
@@ -689,6 +709,19 @@ fn pauses(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
         periodic: false,
     };
     plan.pauses.push((drive, pauses));
+    Ok(plan.device_culprit(drive))
+}
+
+fn device_errors(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
+    let drive = plan.drive(section)?;
+    let (from_ns, to_ns) = span(section);
+    let errors = Errors {
+        from_ns,
+        to_ns,
+        probability: section.real("probability"),
+        retry_ns: section.whole("retry"),
+    };
+    plan.errors.push((drive, errors));
     Ok(plan.device_culprit(drive))
 }
 

@@ -317,7 +317,9 @@ impl Builder<'_> {
                 .filter(|(at, _)| own(at))
                 .map(|(_, pauses)| *pauses);
             let rng = stream(self.seed, &format!("{name} slowness"));
-            let slowness = Slowness::new(slow.collect(), pauses.collect(), rng);
+            let errors = self.plan.errors.iter().filter(|(at, _)| own(at));
+            let slowness = Slowness::new(slow.collect(), pauses.collect(), rng)
+                .with_errors(errors.map(|(_, errors)| *errors).collect());
             let tags = device.whole("tags") as usize;
             let stalls = self.plan.queue_stalls.iter().filter(|(at, _)| own(at));
             let drive = Drive::new(name, model, slowness, tags, interrupts)

@@ -228,12 +228,21 @@ impl Drive {
                 self.name
             );
             if !self.slowness.is_empty() {
-                let extra_ns = self
+                let extra = self
                     .slowness
-                    .extra_ns(now_ns, service.done_ns, command.op == Op::Read);
-                service.done_ns += extra_ns;
+                    .extra(now_ns, service.done_ns, command.op == Op::Read);
+                service.done_ns += extra.ns;
                 if service.free_ns > now_ns {
-                    service.free_ns += extra_ns;
+                    service.free_ns += extra.ns;
+                }
+                if extra.failed {
+                    core.recorder.event(now_ns, "error", &self.name, || {
+                        let name = command.op.name();
+                        format!(
+                            "{name} of {} bytes at byte {}, given again",
+                            command.size_bytes, command.offset_bytes
+                        )
+                    });
                 }
             }
             self.free_ns = service.free_ns;

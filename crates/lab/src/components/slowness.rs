@@ -35,6 +35,28 @@ pub struct Slow {
     pub reads: Option<bool>,
 }
 
+/// Commands of a drive fail now and then; the host gives them again, and then they succeed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Errors {
+    /// First moment.
+    pub from_ns: u64,
+    /// After the last moment.
+    pub to_ns: u64,
+    /// Share of commands.
+    pub probability: f64,
+    /// From the failure to the command's being given again.
+    pub retry_ns: u64,
+}
+
+/// How a command is slowed down.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Extra {
+    /// By so much.
+    pub ns: u64,
+    /// Whether its first attempt failed.
+    pub failed: bool,
+}
+
 /// The firmware takes no notice of anything for a while, at random moments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pauses {
@@ -61,6 +83,7 @@ struct PauseClock {
 pub struct Slowness {
     slow: Vec<Slow>,
     pauses: Vec<PauseClock>,
+    errors: Vec<Errors>,
     rng: Rng,
 }
 
@@ -75,18 +98,25 @@ impl Slowness {
         Slowness {
             slow,
             pauses: pauses.into_iter().map(clock).collect(),
+            errors: Vec::new(),
             rng,
         }
+    }
+
+    /// The same with commands that fail.
+    pub fn with_errors(mut self, errors: Vec<Errors>) -> Slowness {
+        self.errors = errors;
+        self
     }
 
     /// Whether there is nothing to do.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.slow.is_empty() && self.pauses.is_empty()
+        self.slow.is_empty() && self.pauses.is_empty() && self.errors.is_empty()
     }
 
     /// How much longer a command takes that begins now and would end at `done_ns`.
-    pub fn extra_ns(&mut self, now_ns: u64, done_ns: u64, is_read: bool) -> u64 {
+    pub fn extra(&mut self, now_ns: u64, done_ns: u64, is_read: bool) -> Extra {
         let mut extra_ns = 0;
         for slow in &self.slow {
             let inside = (slow.from_ns..slow.to_ns).contains(&now_ns);
@@ -95,21 +125,34 @@ impl Slowness {
             }
             let hit = match slow.shape {
                 Shape::Constant => true,
-                Shape::Tail(probability) => {
-                    ((self.rng.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
-                }
+                Shape::Tail(probability) => chance(&mut self.rng, probability),
                 Shape::Intermittent { period_ns, on_ns } => (now_ns - slow.from_ns) % period_ns < on_ns,
             };
             if hit {
                 extra_ns += ((done_ns - now_ns) as f64 * (slow.factor - 1.0)) as u64 + slow.add_ns;
             }
         }
+        let mut failed = false;
+        for errors in &self.errors {
+            if (errors.from_ns..errors.to_ns).contains(&now_ns) && chance(&mut self.rng, errors.probability) {
+                // Both attempts take their time.
+                extra_ns += errors.retry_ns + (done_ns - now_ns);
+                failed = true;
+            }
+        }
         let mut end_ns = done_ns + extra_ns;
         for clock in &mut self.pauses {
             end_ns += clock.paused_ns(now_ns, end_ns, &mut self.rng);
         }
-        end_ns - done_ns
+        Extra {
+            ns: end_ns - done_ns,
+            failed,
+        }
     }
+}
+
+fn chance(rng: &mut Rng, probability: f64) -> bool {
+    ((rng.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
 }
 
 impl PauseClock {
@@ -171,12 +214,12 @@ mod tests {
         };
         let mut slowness = Slowness::new(Vec::new(), vec![pauses], rng());
         // Pauses are at 1000..1100, 2100..2200, ...
-        assert_eq!(slowness.extra_ns(0, 900, true), 0);
-        assert_eq!(slowness.extra_ns(950, 1010, true), 100);
-        assert_eq!(slowness.extra_ns(1050, 1060, true), 50);
-        assert_eq!(slowness.extra_ns(1100, 1200, true), 0);
-        assert_eq!(slowness.extra_ns(2000, 3250, true), 200);
-        assert_eq!(slowness.extra_ns(20_000, 20_100, true), 0);
+        assert_eq!(slowness.extra(0, 900, true).ns, 0);
+        assert_eq!(slowness.extra(950, 1010, true).ns, 100);
+        assert_eq!(slowness.extra(1050, 1060, true).ns, 50);
+        assert_eq!(slowness.extra(1100, 1200, true).ns, 0);
+        assert_eq!(slowness.extra(2000, 3250, true).ns, 200);
+        assert_eq!(slowness.extra(20_000, 20_100, true).ns, 0);
     }
 
     #[test]
@@ -190,18 +233,18 @@ mod tests {
             reads: Some(true),
         };
         let mut constant = Slowness::new(vec![slow(Shape::Constant)], Vec::new(), rng());
-        assert_eq!(constant.extra_ns(0, 10, true), 0);
-        assert_eq!(constant.extra_ns(100, 110, true), 15);
-        assert_eq!(constant.extra_ns(100, 110, false), 0);
+        assert_eq!(constant.extra(0, 10, true).ns, 0);
+        assert_eq!(constant.extra(100, 110, true).ns, 15);
+        assert_eq!(constant.extra(100, 110, false).ns, 0);
         let mut tail = Slowness::new(vec![slow(Shape::Tail(0.1))], Vec::new(), rng());
-        let hits = (0..100_000).filter(|_| tail.extra_ns(150, 160, true) > 0).count();
+        let hits = (0..100_000).filter(|_| tail.extra(150, 160, true).ns > 0).count();
         assert!((9_500..10_500).contains(&hits), "{hits}");
         let part = Shape::Intermittent {
             period_ns: 1000,
             on_ns: 100,
         };
         let mut part = Slowness::new(vec![slow(part)], Vec::new(), rng());
-        assert_eq!(part.extra_ns(1150, 1160, true), 15);
-        assert_eq!(part.extra_ns(1250, 1260, true), 0);
+        assert_eq!(part.extra(1150, 1160, true).ns, 15);
+        assert_eq!(part.extra(1250, 1260, true).ns, 0);
     }
 }

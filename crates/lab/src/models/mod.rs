@@ -8,9 +8,7 @@
 //! | [`guest_fs`] | where the pieces of a guest's file lie on its virtual disk |
 //! | [`hdd`] | a disk: arm, platter, zones, write cache, command reordering |
 //! | [`prefetch`] | an array's prefetcher, with the account of what it was good for |
-//! | [`readahead`] | Linux readahead of one open file |
 //! | [`ssd`] | a flash drive: channels, dies, mapping, garbage collection, write buffer |
-//! | [`ssd_tier`] | a flash cache between RAM and disks |
 //!
 //! Time comes in as `now_ns`, randomness as a `workload::rng::Rng`; the same calls give the same answers.
 //! Parameters are plain structs whose fields carry their units; a constructor refuses what is out of range
@@ -21,9 +19,7 @@ pub mod distribution;
 pub mod guest_fs;
 pub mod hdd;
 pub mod prefetch;
-pub mod readahead;
 pub mod ssd;
-pub mod ssd_tier;
 
 /// A parameter is out of range; scenario files put the table's name in front of the key.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
