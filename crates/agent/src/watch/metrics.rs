@@ -54,6 +54,9 @@ pub fn render(totals: &Totals) -> String {
     text
 }
 
+/// One of the counters.
+type Value = fn(&Counters) -> u64;
+
 /// Labels, and what they are the labels of.
 type Labelled<'a> = (String, &'a Counters);
 
@@ -62,7 +65,7 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 fn family(text: &mut String, layer: &str, what: &str, all: &[Labelled]) {
-    let counters: [(&str, &str, fn(&Counters) -> u64); 2] = [
+    let counters: [(&str, &str, Value); 2] = [
         ("bytes", "bytes of", |counters| counters.bytes),
         ("errors", "failed", |counters| counters.errors),
     ];

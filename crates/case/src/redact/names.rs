@@ -136,8 +136,8 @@ const MOUNT_OPTIONS: [&str; 26] = [
 
 /// `nvme0n1`, `sda3`, `dm-7`; not `md_archive`.
 pub fn is_kernel_device(name: &str) -> bool {
-    let rest = DEVICES.iter().filter_map(|prefix| name.strip_prefix(prefix));
-    rest.into_iter().any(|rest| {
+    let mut rest = DEVICES.iter().filter_map(|prefix| name.strip_prefix(prefix));
+    rest.any(|rest| {
         let letters = rest.bytes().take_while(u8::is_ascii_lowercase).count();
         let numbered = rest[letters..]
             .bytes()

@@ -220,7 +220,7 @@ impl Tokens {
             .map(|(by, end)| (by + 3, end))
             .filter(|(name, end)| name < end)
         {
-            let comm = self.replace(Class::Comm, &text[name..end].to_owned());
+            let comm = self.replace(Class::Comm, &text[name..end]);
             text.replace_range(name..end, &comm);
         }
         for (name, hidden) in &self.phrases {
