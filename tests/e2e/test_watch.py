@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -28,15 +30,16 @@ LINE = re.compile(r'^(whodisk_\w+)\{((?:\w+="(?:[^"\\]|\\.)*",?)+)\} (\d+(?:\.\d
 @pytest.fixture
 def device() -> Iterator[Path]:
     """A loop device over a file in memory: nobody else reads it."""
-    image = Path("/dev/shm/whodisk-watch.img")
-    with image.open("wb") as file:
-        file.truncate(64 << 20)
+    descriptor, name = tempfile.mkstemp(prefix="whodisk-watch-", dir="/dev/shm")
+    os.truncate(descriptor, 64 << 20)
+    os.close(descriptor)
+    image = Path(name)
     found = subprocess.run(["losetup", "--find", "--show", image], check=True, capture_output=True, text=True)
-    name = found.stdout.strip()
+    device = found.stdout.strip()
     try:
-        yield Path(name)
+        yield Path(device)
     finally:
-        subprocess.run(["losetup", "--detach", name], check=False)
+        subprocess.run(["losetup", "--detach", device], check=False)
         image.unlink(missing_ok=True)
 
 
