@@ -43,3 +43,9 @@ def busier(survey: Survey, kind: Kind) -> set[str]:
     counts = {device: sum(s.operations for s in survey.select(device)) for device in kind.devices}
     usual = float(np.median(list(counts.values())))
     return {device for device, count in counts.items() if count > BUSIER * usual}
+
+
+def rotates(context: Context, device: str) -> bool:
+    """Whether it is a rotating disk: how long a request takes there depends on where the last one was."""
+    known = (context.case.system.get("devices") or {}).get(device) or {}
+    return str((known.get("queue") or {}).get("rotational")) == "1"

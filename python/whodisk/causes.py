@@ -72,6 +72,9 @@ def _names(culprit: Culprit) -> list[str]:
 
 def _is_reason(reason: Candidate, finding: Finding) -> bool:
     kind = finding.culprit.kind
+    if reason.consequence and finding.culprit.because_of == f"{reason.culprit.kind}:{reason.culprit.name}":
+        # It joins what accuses the same one, and does not take it over.
+        return False
     return any(
         (kind, name) in reason.causes for name in [*_names(finding.culprit), finding.culprit.because_of]
     )
@@ -80,7 +83,7 @@ def _is_reason(reason: Candidate, finding: Finding) -> bool:
 def _repeats(one: tuple[Candidate, Finding], other: tuple[Candidate, Finding]) -> bool:
     """Whether another detector accuses the same one of more."""
     mine, theirs = one[0].culprit, other[0].culprit
-    same = (mine.kind, mine.name) == (theirs.kind, theirs.name)
+    same = (mine.kind, mine.name) == (theirs.kind, theirs.name) and one[0].consequence == other[0].consequence
     return (
         same and one[1].detector != other[1].detector and one[0].share_of_latency < other[0].share_of_latency
     )

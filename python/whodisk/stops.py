@@ -12,7 +12,7 @@ import numpy as np
 
 from whodisk.detectors.base import Context
 from whodisk.held import submitters, waits_where
-from whodisk.stats import SEED, Bools, Floats, Ints, overlap
+from whodisk.stats import SEED, Bools, Floats, Ints, episodes, overlap
 
 #: More operations than this are thinned out (by operation id, so always the same ones).
 OPERATIONS_MAX = 2_000_000
@@ -120,8 +120,13 @@ def scattered_p(
     if observed <= 0:
         return 1.0
     generator = np.random.default_rng(SEED)
+    # Threads of a process are stopped together, and stay together.
+    group = episodes(start_ns, start_ns + length_ns)
+    first = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, group, start_ns)
     at_least = 0
     for _ in range(ROUNDS):
-        moved = generator.integers(span[0], max(span[0] + 1, span[1]), len(start_ns))
+        begin = generator.integers(span[0], max(span[0] + 1, span[1]), len(first))
+        moved = start_ns + (begin - first)[group]
         at_least += float(overlap(late_begin_ns, late_end_ns, moved, moved + length_ns).sum()) >= observed
     return (1 + at_least) / (1 + ROUNDS)

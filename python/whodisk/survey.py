@@ -211,13 +211,32 @@ def _strata(data: dict[str, npt.NDArray[Any]]) -> list[Stratum]:
     begins = np.flatnonzero(changed)
     ends = np.append(begins[1:], len(changed))
     used = int(np.bitwise_or.reduce(data["blocks"].astype(np.int64)))
-    return [_stratum(data, slice(b, e), used) for b, e in zip(begins, ends, strict=True)]
+    # Once for all strata: there may be a hundred thousand.
+    totals = {
+        kind: np.add.reduceat(
+            np.nan_to_num(np.column_stack([_numbers(data[f"{s}_sum"]) for s in STAGES]), nan=0.0),
+            begins,
+            axis=0,
+        )
+        if kind == "sum"
+        else np.maximum.reduceat(
+            np.nan_to_num(np.column_stack([_numbers(data[f"{s}_max"]) for s in STAGES]), nan=0.0).clip(0.0),
+            begins,
+            axis=0,
+        )
+        for kind in ("sum", "max")
+    }
+    return [
+        _stratum(data, slice(b, e), used, totals["sum"][number], totals["max"][number])
+        for number, (b, e) in enumerate(zip(begins, ends, strict=True))
+    ]
 
 
-def _stratum(data: dict[str, npt.NDArray[Any]], rows: slice, used: int) -> Stratum:
+def _stratum(
+    data: dict[str, npt.NDArray[Any]], rows: slice, used: int, stage_sum: Floats, stage_max: Floats
+) -> Stratum:
     first = rows.start
     blocks = int(np.bitwise_or.reduce(data["blocks"][rows].astype(np.int64)))
-    stage_max = [np.nanmax(_numbers(data[f"{s}_max"][rows]), initial=0.0) for s in STAGES]
     return Stratum(
         device=str(data["device"][first]),
         op=str(data["op"][first]),
@@ -228,8 +247,8 @@ def _stratum(data: dict[str, npt.NDArray[Any]], rows: slice, used: int) -> Strat
         operations=int(data["n"][rows].sum()),
         weight=float(data["n_weighted"][rows].sum()),
         latency_ns=float(_numbers(data["latency_sum"][rows]).sum()),
-        stage_ns=np.array([np.nansum(_numbers(data[f"{s}_sum"][rows])) for s in STAGES]),
-        stage_max_ns=np.array(stage_max),
+        stage_ns=stage_sum,
+        stage_max_ns=stage_max,
         latency_max_ns=int(data["latency_max"][rows].max()),
         size_bytes=float(np.nansum(_numbers(data["size_sum"][rows]))),
         blocks=blocks.bit_count() / max(1, used.bit_count()),

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats as distributions
 
 from whodisk import words
-from whodisk.alike import Kind, busier, kinds
+from whodisk.alike import Kind, busier, kinds, rotates
 from whodisk.detectors.base import (
     P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
@@ -65,6 +65,9 @@ def run(context: Context) -> Result:
     if survey is None:
         return result
     for kind in kinds(context, survey):
+        if any(rotates(context, device) for device in kind.devices):
+            # How long a request takes there depends on where the last one was: peers with other data differ by nature.
+            continue
         found: dict[str, Candidate] = {}
         # Two distances: pauses that are short but frequent, and rare ones far out of the natural tail.
         for least in (1.0, FAR):
@@ -212,6 +215,7 @@ def _candidate(
         otherwise=claim,
         explains=none_of(context.slow),
         causes=(("stage", "device"),),
+        consequence=True,
         large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_OF_LATENCY_FLOOR and worse >= P99_RATIO_MIN),
     )
 

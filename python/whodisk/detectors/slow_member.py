@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from whodisk import words
-from whodisk.alike import Kind, busier, kinds
+from whodisk.alike import Kind, busier, kinds, rotates
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, none_of
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.peers import Comparison, PeerGroup, SlowMember, compare
@@ -258,6 +258,11 @@ def _from_operations(context: Context, result: Result) -> None:
         found = compare([group])
         busy = busier(survey, kind)
         for member in found.slow:
+            if not member.always and rotates(context, member.member):
+                result.observed.append(
+                    f"{member.member} is at times slower than its peers, as rotating disks are that have other data."
+                )
+                continue
             if not member.always and member.member in busy:
                 result.observed.append(
                     f"{member.member} is at times slower than its peers, but it has more to do than they have."
