@@ -1,6 +1,8 @@
 //! Cases of the lab: sound, complete, and the same bytes for the same seed.
+mod common;
+
+use common::files;
 use lab::scenario::Scenario;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 fn embedded(name: &str, edits: &[&str]) -> Scenario {
@@ -16,23 +18,6 @@ fn run_into(scenario: &Scenario, dir: &Path, threads: usize) -> lab::run::Report
 fn verify(dir: &Path) {
     let report = case::verify::verify(dir).expect("a case");
     assert!(report.problems.is_empty(), "{:#?}", report.problems);
-}
-
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![dir.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(dir).expect("inside").display().to_string();
-                found.insert(name, std::fs::read(&path).expect("a file"));
-            }
-        }
-    }
-    found
 }
 
 /// Short versions of every scenario that comes with whodisk.

@@ -1,6 +1,8 @@
 //! Random cases: sound, the same bytes for any number of threads, kept when they are whole.
+mod common;
+
+use common::files;
 use lab::generate::{generate, Line, Request};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 fn make(dir: &Path, first: u64, count: u64, threads: usize) -> Vec<Line> {
@@ -11,23 +13,6 @@ fn make(dir: &Path, first: u64, count: u64, threads: usize) -> Vec<Line> {
         threads,
     };
     generate(dir, request, &|_| ()).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![dir.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(dir).expect("inside").display().to_string();
-                found.insert(name, std::fs::read(&path).expect("a file"));
-            }
-        }
-    }
-    found
 }
 
 #[test]
