@@ -1,5 +1,6 @@
 //! A scenario in words: what the workload does, what it goes through, what is wrong.
 use crate::faults::Plan;
+use crate::keys::Key;
 use crate::scenario::{Scenario, SCHEMAS};
 use std::fmt::Write;
 use workload::units::format_size;
@@ -21,21 +22,14 @@ pub fn explain(scenario: &Scenario) -> String {
         let _ = writeln!(text, "  {}: {}", schema.name, schema.about);
         for (key, value, given) in scenario.section(schema.name).entries() {
             if given || matters(scenario, schema.name, key.name) {
-                let mark = if given { "*" } else { " " };
-                let _ = writeln!(text, "   {mark} {} = {value}    {}", key.name, key.meaning);
+                text.push_str(&line(key, value, given));
             }
         }
     }
     for load in &scenario.loads {
         let _ = writeln!(text, "\nOther load {}:", load.name);
         for (key, value, given) in load.entries() {
-            let _ = writeln!(
-                text,
-                "   {} {} = {value}    {}",
-                if given { "*" } else { " " },
-                key.name,
-                key.meaning
-            );
+            text.push_str(&line(key, value, given));
         }
     }
     if scenario.faults.is_empty() {
@@ -45,16 +39,16 @@ pub fn explain(scenario: &Scenario) -> String {
         let about = fault.describe().about;
         let _ = writeln!(text, "\nFault {}: {about} ({blamed})", fault.name);
         for (key, value, given) in fault.section.entries() {
-            let _ = writeln!(
-                text,
-                "   {} {} = {value}    {}",
-                if given { "*" } else { " " },
-                key.name,
-                key.meaning
-            );
+            text.push_str(&line(key, value, given));
         }
     }
     text
+}
+
+/// One key with its value.
+fn line(key: &Key, value: &str, given: bool) -> String {
+    let mark = if given { "*" } else { " " };
+    format!("   {mark} {} = {value}    {}\n", key.name, key.meaning)
 }
 
 /// Whether a key that was not given does anything: those of other kinds of drive do not.
