@@ -61,7 +61,7 @@ test-vm: packages-test build ## the recorder on Linux 6.1 with NVMe drives, RAID
 	$(PYTHON) -m pytest -m vm tests/vm
 
 .PHONY: bench
-bench: packages-test build ## benchmarks side by side with their peers; ARGS='engine_disk -- --seconds 2' for some
+bench: packages-test build-all ## benchmarks side by side with their peers; ARGS='engine_disk -- --seconds 2' for some
 	$(PYTHON) benches/run.py $(ARGS)
 
 .PHONY: lint

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib
+import os
 import sys
 import time
 from functools import partial
@@ -45,7 +46,11 @@ def main() -> int:
     traces = WORK / "lab-cache"
     traces.mkdir(parents=True, exist_ok=True)
     rows = _ours("all", traces)
-    print(f"machine: {machine()}")
+    print(f"machine: {machine()}; load {os.getloadavg()[0]:.1f} when begun; libCacheSim {_version(peer)}")
+    print(f"whodisk: examples/lab_caches {TIMED_TRACE}   # {TIMED_CAPACITY} keys, of a million, Zipf 1.0")
+    print(
+        "libCacheSim: libcachesim.POLICY(cache_size).process_trace(TraceReader)   # the same trace from a file"
+    )
     equal = sum(_peer_run(peer, traces, row)[0] == int(row["misses"]) for row in rows)
     print(
         f"misses on {len({row['trace'] for row in rows})} traces, 3 policies, 3 capacities: "
@@ -74,6 +79,10 @@ def _peer() -> Any:
         return importlib.import_module("libcachesim")
     except ImportError as error:
         raise BenchError(f"{error}; install it with: {sys.executable} -m pip install libcachesim") from error
+
+
+def _version(peer: Any) -> str:
+    return getattr(peer, "__version__", "of unknown version")
 
 
 def _ours(trace: str, directory: Path | None = None) -> list[dict[str, str]]:
