@@ -159,6 +159,9 @@ pub trait CacheModel: Send {
     /// Whether `key` is held; changes nothing.
     fn contains(&self, key: u64) -> bool;
 
+    /// `key` will be asked for soon: a hint that changes nothing but the time it takes.
+    fn expect(&mut self, _key: u64) {}
+
     /// A read of `key`: counts for the policy, and brings it in.
     fn access(&mut self, key: u64) -> Access;
 

@@ -238,7 +238,9 @@ impl Array {
     fn place(&mut self, handle: Handle, core: &Core) -> FileId {
         let request = core.get(handle);
         let (file, disk) = &self.contents.files[request.file as usize];
-        self.placed = file.map(request.offset_bytes, u64::from(request.size_bytes));
+        self.placed.clear();
+        self.placed
+            .extend(file.map(request.offset_bytes, u64::from(request.size_bytes)));
         *disk
     }
 
@@ -272,8 +274,7 @@ impl Array {
             while block < first + count {
                 self.looks += 1;
                 let key = Self::key(disk, block);
-                if self.contents.allocator.is_dirty(disk, block) || self.cache.contains(key) {
-                    self.cache.access(key);
+                if self.is_in_memory(disk, block, key) {
                     self.hits += 1;
                     block += 1;
                 } else if let Some(fetch) = self.in_flight.get(&key) {
@@ -292,6 +293,15 @@ impl Array {
         }
         self.placed = placed;
         self.in_memory(handle, core);
+    }
+
+    /// Whether a block that is read now is in memory, dirty or cached.
+    fn is_in_memory(&mut self, disk: FileId, block: u32, key: u64) -> bool {
+        if self.contents.allocator.is_dirty(disk, block) {
+            self.cache.access(key);
+            return true;
+        }
+        self.cache.touch(key)
     }
 
     /// Reads a cluster from the volume; how many blocks of the file that brings.

@@ -100,6 +100,8 @@ struct Cpu {
     /// Vectors that wait, in order.
     queue: VecDeque<usize>,
     running: Option<Run>,
+    /// The list of the last run, empty: spares the making of another.
+    spare: Vec<(u16, Handle)>,
     /// Time in handlers, all and of each drive: to tell what was foreign.
     all_ns: u64,
 }
@@ -277,7 +279,8 @@ impl Interrupts {
         };
         let state = &mut self.vectors[vector];
         state.queued = false;
-        let found = std::mem::take(&mut state.pending);
+        let spare = std::mem::take(&mut self.cpus[cpu].spare);
+        let found = std::mem::replace(&mut state.pending, spare);
         self.cpus[cpu].running = Some(Run {
             vector,
             step: 0,
@@ -374,6 +377,7 @@ impl Interrupts {
             self.step(cpu, core);
         } else {
             assert!(run.found.is_empty(), "a completion without a handler");
+            self.cpus[cpu].spare = run.found;
             self.begin(cpu, core);
         }
     }

@@ -221,6 +221,12 @@ impl Pages {
         u64::from(file) << 40 | page
     }
 
+    /// A read from here will begin soon.
+    #[inline]
+    pub fn expect(&mut self, file: u16, offset: u64) {
+        self.model.expect(Self::key(file, offset / self.page_bytes));
+    }
+
     /// A read begins: the prefetcher's account of it.
     pub fn begin_read(&mut self, file: u16, offset: u64, size: u32, now_ns: u64) {
         self.turn_window(now_ns);
@@ -339,6 +345,9 @@ impl Pages {
 
     /// A fetch has ended: its pages are in RAM. False if it was no fetch of this cache.
     pub fn end_fetch(&mut self, file: u16, offset: u64, size: u32, fetch: Handle) -> bool {
+        if self.in_flight.is_empty() && self.job_of.is_empty() {
+            return false;
+        }
         let mut ours = false;
         for page in offset / self.page_bytes..(offset + u64::from(size)).div_ceil(self.page_bytes) {
             let key = Self::key(file, page);

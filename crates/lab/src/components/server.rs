@@ -150,8 +150,9 @@ impl Server {
         }
         let lane_ns = self.costs.request_ns + per_mib_ns * size_bytes / (1 << 20);
         let mut ready_ns = now_ns + self.costs.syscall_ns;
-        if request.op == Op::Read && request.flags & flags::DIRECT == 0 && self.pages.is_some() {
+        if let (Op::Read, 0, Some(pages)) = (request.op, request.flags & flags::DIRECT, &mut self.pages) {
             ready_ns += size_bytes * COPY_NS_PER_KIB / 1024;
+            pages.expect(request.file, request.offset_bytes);
         }
         if lane_ns > 0 {
             let mut least = 0;

@@ -16,11 +16,13 @@ pub struct Placed {
     pub size_bytes: u64,
 }
 
-/// A file: its pieces in the order of the file.
+/// A file: pieces of one size, the last one shorter where need be, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestFile {
-    /// (first byte in the file, first byte on the disk), ascending in the file.
-    pieces: Vec<(u64, u64)>,
+    /// Place of each piece on the disk, in pieces behind `first_byte`.
+    places: Vec<u32>,
+    piece_bytes: u64,
+    first_byte: u64,
     size_bytes: u64,
 }
 
@@ -28,7 +30,9 @@ impl GuestFile {
     /// One piece.
     pub fn contiguous(disk_offset_bytes: u64, size_bytes: u64) -> GuestFile {
         GuestFile {
-            pieces: vec![(0, disk_offset_bytes)],
+            places: vec![0],
+            piece_bytes: size_bytes.max(1),
+            first_byte: disk_offset_bytes,
             size_bytes,
         }
     }
@@ -61,9 +65,11 @@ impl GuestFile {
             let other = i + rng.below(slots - i as u64) as usize;
             order.swap(i, other);
         }
-        let place = |i: u64| (i * piece_bytes, u64::from(order[i as usize]) * piece_bytes);
+        order.truncate(count as usize);
         Ok(GuestFile {
-            pieces: (0..count).map(place).collect(),
+            places: order,
+            piece_bytes,
+            first_byte: 0,
             size_bytes,
         })
     }
@@ -75,41 +81,34 @@ impl GuestFile {
 
     /// Pieces of the file; neighbours that happen to follow each other on the disk count as one.
     pub fn extents(&self) -> usize {
-        let breaks = self
-            .pieces
-            .windows(2)
-            .filter(|pair| pair[1].1 != pair[0].1 + (pair[1].0 - pair[0].0));
-        1 + breaks.count()
+        let follows = |pair: &&[u32]| pair[1] == pair[0] + 1;
+        self.places.len() - self.places.windows(2).filter(follows).count()
     }
 
-    /// Where `offset_bytes..offset_bytes + size_bytes` of the file lies, cut at its end; one entry per
+    /// Where `offset_bytes..offset_bytes + size_bytes` of the file lies, cut at its end; one item per
     /// request.
-    pub fn map(&self, offset_bytes: u64, size_bytes: u64) -> Vec<Placed> {
+    #[inline]
+    pub fn map(&self, offset_bytes: u64, size_bytes: u64) -> impl Iterator<Item = Placed> + '_ {
         let end = (offset_bytes + size_bytes).min(self.size_bytes);
         let mut at = offset_bytes;
-        let mut index = self
-            .pieces
-            .partition_point(|(first, _)| *first <= at)
-            .saturating_sub(1);
-        let mut placed: Vec<Placed> = Vec::with_capacity(2);
-        while at < end {
-            let (first, disk) = self.pieces[index];
-            let piece_end = self.pieces.get(index + 1).map_or(self.size_bytes, |next| next.0);
-            let until = piece_end.min(end);
-            let begin = disk + (at - first);
-            match placed.last_mut() {
-                Some(last) if last.disk_offset_bytes + last.size_bytes == begin => {
-                    last.size_bytes += until - at
-                }
-                _ => placed.push(Placed {
-                    disk_offset_bytes: begin,
-                    size_bytes: until - at,
-                }),
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
             }
-            at = until;
-            index += 1;
-        }
-        placed
+            let (begin, mut index) = (at, (at / self.piece_bytes) as usize);
+            let disk_offset_bytes =
+                self.first_byte + u64::from(self.places[index]) * self.piece_bytes + at % self.piece_bytes;
+            at = (index as u64 + 1) * self.piece_bytes;
+            while at < end && self.places[index + 1] == self.places[index] + 1 {
+                index += 1;
+                at += self.piece_bytes;
+            }
+            at = at.min(end);
+            Some(Placed {
+                disk_offset_bytes,
+                size_bytes: at - begin,
+            })
+        })
     }
 }
 
@@ -129,7 +128,7 @@ mod tests {
             file.extents()
         );
         let mut rng = Rng::new(2, 0);
-        let requests = (0..20_000).map(|_| file.map(rng.below(size / 4096) * 4096, 4096).len());
+        let requests = (0..20_000).map(|_| file.map(rng.below(size / 4096) * 4096, 4096).count());
         let split = requests.filter(|count| *count > 1).count();
         // A 4 KiB request crosses an end of a 64,000 byte piece unless it lies at one: about 1 in 16.
         assert!((800..1_500).contains(&split), "{split} of 20000");
@@ -138,15 +137,13 @@ mod tests {
     #[test]
     fn a_contiguous_file_is_one_request() {
         let file = GuestFile::contiguous(1 << 20, 1 << 30);
-        assert_eq!(
-            file.map(4096, 1 << 20),
-            [Placed {
-                disk_offset_bytes: (1 << 20) + 4096,
-                size_bytes: 1 << 20
-            }]
-        );
+        let placed = Placed {
+            disk_offset_bytes: (1 << 20) + 4096,
+            size_bytes: 1 << 20,
+        };
+        assert!(file.map(4096, 1 << 20).eq([placed]));
         assert_eq!(file.extents(), 1);
-        assert_eq!(file.map(1 << 30, 4096), []);
+        assert_eq!(file.map(1 << 30, 4096).count(), 0);
     }
 
     #[test]
@@ -161,13 +158,13 @@ mod tests {
             let piece = pages * 4096;
             let region = size.next_multiple_of(piece) * 2;
             let file = GuestFile::fragmented(size, piece, region, &mut Rng::new(seed, 0)).unwrap();
-            let mut all = file.map(0, size + 5);
+            let mut all: Vec<Placed> = file.map(0, size + 5).collect();
             prop_assert_eq!(all.iter().map(|p| p.size_bytes).sum::<u64>(), size);
             all.sort_unstable_by_key(|p| p.disk_offset_bytes);
             let end = |placed: &Placed| placed.disk_offset_bytes + placed.size_bytes;
             let disjoint = |pair: &[Placed]| end(&pair[0]) <= pair[1].disk_offset_bytes;
             prop_assert!(all.windows(2).all(disjoint));
-            let whole = file.map(size / 3, size / 3).iter().map(|p| p.size_bytes).sum::<u64>();
+            let whole = file.map(size / 3, size / 3).map(|p| p.size_bytes).sum::<u64>();
             prop_assert_eq!(whole, size / 3);
         }
     }

@@ -12,11 +12,14 @@
 //!
 //! The unit of everything is a block of [`BLOCK_BYTES`]. Blocks of files, not of disks: striping lies below.
 
+mod bits;
 mod space;
 #[cfg(test)]
 mod tests;
 
 use super::{require, ParameterError};
+use crate::memory::use_huge_pages;
+use bits::Bits;
 pub use space::Extent;
 use space::Space;
 use workload::rng::Rng;
@@ -29,7 +32,7 @@ const HOLE: u32 = u32::MAX;
 /// A volume and its rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllocatorParameters {
-    /// Blocks of the volume, 1,024 to 2^31. Memory: a byte and a bit for each, five for each block of a file.
+    /// Blocks of the volume, 1,024 to 2^31. Memory: a bit for each, four bytes and a bit for each block of a file.
     pub blocks: u32,
     /// Blocks of an allocation area, in which it writes before it looks for another, 64 to 2^20.
     pub area_blocks: u32,
@@ -92,7 +95,7 @@ pub struct Reallocated {
 struct File {
     /// Block of the volume for each block of the file, or [`HOLE`].
     map: Vec<u32>,
-    dirty: Vec<bool>,
+    dirty: Bits,
 }
 
 /// The allocator of one volume.
@@ -142,9 +145,12 @@ impl Allocator {
 
     /// A file of `blocks`, all holes.
     pub fn create(&mut self, blocks: u32) -> FileId {
+        let mut map = Vec::with_capacity(blocks as usize);
+        use_huge_pages(&mut map);
+        map.resize(blocks as usize, HOLE);
         let file = File {
-            map: vec![HOLE; blocks as usize],
-            dirty: vec![false; blocks as usize],
+            map,
+            dirty: Bits::new(blocks),
         };
         self.files.push(file);
         self.files.len() as FileId - 1
@@ -182,9 +188,8 @@ impl Allocator {
     /// Blocks beyond the end of the file are ignored.
     pub fn write(&mut self, file: FileId, first: u32, count: u32) {
         let blocks = &mut self.files[file as usize].dirty;
-        let end = (first as usize + count as usize).min(blocks.len());
-        for block in first..end as u32 {
-            if !std::mem::replace(&mut blocks[block as usize], true) {
+        for block in first..first.saturating_add(count).min(blocks.len()) {
+            if !blocks.replace(block, true) {
                 self.dirty.push((file, block));
             }
         }
@@ -197,11 +202,7 @@ impl Allocator {
 
     /// Whether a block is in memory only.
     pub fn is_dirty(&self, file: FileId, block: u32) -> bool {
-        self.files[file as usize]
-            .dirty
-            .get(block as usize)
-            .copied()
-            .unwrap_or(false)
+        self.files[file as usize].dirty.get(block)
     }
 
     /// Writes all dirty blocks, file by file in ascending order, and frees what they replace.
@@ -222,7 +223,7 @@ impl Allocator {
         for (file, block) in dirty {
             let to = self.space.take_next().expect("enough free blocks, counted above");
             let file = &mut self.files[file as usize];
-            file.dirty[block as usize] = false;
+            file.dirty.replace(block, false);
             let from = std::mem::replace(&mut file.map[block as usize], to);
             if from != HOLE {
                 replaced.push(from);

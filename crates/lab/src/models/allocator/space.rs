@@ -1,4 +1,5 @@
 //! Which blocks are free, by allocation area, and the search for free ones.
+use super::bits::Bits;
 
 /// A run of blocks on the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ const AREAS_SEARCHED: usize = 16;
 /// is next.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
-    used: Vec<bool>,
+    used: Bits,
     area_blocks: u32,
     free_in_area: Vec<u32>,
     free: u32,
@@ -30,7 +31,7 @@ impl Space {
         let areas = blocks.div_ceil(area_blocks);
         let size = |area: u32| area_blocks.min(blocks - area * area_blocks);
         Space {
-            used: vec![false; blocks as usize],
+            used: Bits::new(blocks),
             area_blocks,
             free_in_area: (0..areas).map(size).collect(),
             free: blocks,
@@ -40,7 +41,7 @@ impl Space {
     }
 
     pub fn blocks(&self) -> u32 {
-        self.used.len() as u32
+        self.used.len()
     }
 
     pub fn free(&self) -> u32 {
@@ -48,7 +49,7 @@ impl Space {
     }
 
     pub fn is_used(&self, block: u32) -> bool {
-        self.used[block as usize]
+        self.used.get(block)
     }
 
     /// The next free block in writing order; none when the volume is full.
@@ -60,7 +61,7 @@ impl Space {
             while self.cursor < self.area_end {
                 let block = self.cursor;
                 self.cursor += 1;
-                if !self.used[block as usize] {
+                if !self.used.get(block) {
                     self.take(block);
                     return Some(block);
                 }
@@ -70,15 +71,13 @@ impl Space {
     }
 
     pub fn take(&mut self, block: u32) {
-        assert!(!self.used[block as usize], "block {block} is taken twice");
-        self.used[block as usize] = true;
+        assert!(!self.used.replace(block, true), "block {block} is taken twice");
         self.free_in_area[(block / self.area_blocks) as usize] -= 1;
         self.free -= 1;
     }
 
     pub fn release(&mut self, block: u32) {
-        assert!(self.used[block as usize], "block {block} is freed twice");
-        self.used[block as usize] = false;
+        assert!(self.used.replace(block, false), "block {block} is freed twice");
         self.free_in_area[(block / self.area_blocks) as usize] += 1;
         self.free += 1;
     }
@@ -86,13 +85,19 @@ impl Space {
     /// A free run of `blocks` inside one area, the emptiest that has one. Only the emptiest few are searched: where
     /// they have none, the others hardly do, and looking everywhere each time takes minutes on a full volume.
     pub fn find_run(&self, blocks: u32) -> Option<Extent> {
-        let mut areas: Vec<usize> = (0..self.free_in_area.len()).collect();
-        areas.retain(|area| self.free_in_area[*area] >= blocks);
-        areas.sort_by_key(|area| std::cmp::Reverse(self.free_in_area[*area]));
+        let mut areas: Vec<(std::cmp::Reverse<u32>, u32)> = (0..)
+            .zip(&self.free_in_area)
+            .filter(|(_, free)| **free >= blocks)
+            .map(|(area, free)| (std::cmp::Reverse(*free), area))
+            .collect();
+        if areas.len() > AREAS_SEARCHED {
+            areas.select_nth_unstable(AREAS_SEARCHED);
+            areas.truncate(AREAS_SEARCHED);
+        }
+        areas.sort_unstable();
         areas
             .into_iter()
-            .take(AREAS_SEARCHED)
-            .find_map(|area| self.run_in_area(area as u32, blocks))
+            .find_map(|(_, area)| self.run_in_area(area, blocks))
     }
 
     fn run_in_area(&self, area: u32, blocks: u32) -> Option<Extent> {
@@ -100,7 +105,7 @@ impl Space {
         let end = (begin + self.area_blocks).min(self.blocks());
         let mut length = 0;
         for block in begin..end {
-            length = if self.used[block as usize] { 0 } else { length + 1 };
+            length = if self.used.get(block) { 0 } else { length + 1 };
             if length == blocks {
                 return Some(Extent {
                     first: block + 1 - blocks,

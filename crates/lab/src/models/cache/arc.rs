@@ -97,6 +97,11 @@ impl Arc {
 
 impl CacheModel for Arc {
     #[inline]
+    fn expect(&mut self, key: u64) {
+        self.table.expect(key);
+    }
+
+    #[inline]
     fn access(&mut self, key: u64) -> Access {
         let at = match self.table.find(key) {
             Ok(at) => at,

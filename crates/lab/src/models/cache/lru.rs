@@ -26,6 +26,11 @@ impl Lru {
 
 impl CacheModel for Lru {
     #[inline]
+    fn expect(&mut self, key: u64) {
+        self.table.expect(key);
+    }
+
+    #[inline]
     fn access(&mut self, key: u64) -> Access {
         let vacant = match self.table.find(key) {
             Ok(at) => {

@@ -98,6 +98,11 @@ impl Cache {
 
 impl CacheModel for Cache {
     #[inline]
+    fn expect(&mut self, key: u64) {
+        each!(self, cache => cache.expect(key))
+    }
+
+    #[inline]
     fn access(&mut self, key: u64) -> Access {
         each!(self, cache => cache.access(key))
     }

@@ -156,6 +156,11 @@ impl S3Fifo {
 
 impl CacheModel for S3Fifo {
     #[inline]
+    fn expect(&mut self, key: u64) {
+        self.table.expect(key);
+    }
+
+    #[inline]
     fn access(&mut self, key: u64) -> Access {
         let found = self.table.find(key);
         let ghost = found.is_ok();

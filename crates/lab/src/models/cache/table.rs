@@ -6,8 +6,13 @@
 //! probing, at most half full; a slot holds 32 bits of the key's hash beside the entry's position, so a probe
 //! rarely touches a foreign entry. A removal shifts followers back, so no tombstones build up.
 
+use crate::memory::{fetch, use_huge_pages};
+
 /// Most entries a table may hold: positions are 32 bits wide, and the index has two slots per entry.
 pub(super) const MAX_ENTRIES: usize = 1 << 30;
+
+/// Slots in which an expected key is looked for.
+const PROBES_EXPECTED: usize = 4;
 
 /// Position of an entry. Positions below `LISTS` are list heads.
 pub(super) type At = u32;
@@ -32,11 +37,15 @@ pub(super) struct Vacant {
 /// Keys on lists; see the module.
 #[derive(Clone)]
 pub(super) struct Table<const LISTS: usize> {
-    slots: Box<[u64]>,
+    slots: Vec<u64>,
     shift: u32,
     entries: Vec<Entry>,
     lengths: [usize; LISTS],
     free: Vec<At>,
+    /// The last key that is expected: slot and tag.
+    expected: (usize, u32),
+    /// Where the one before it probably is.
+    expected_at: At,
 }
 
 fn hash(key: u64) -> u32 {
@@ -53,12 +62,16 @@ impl<const LISTS: usize> Table<LISTS> {
         );
         let slots = (entries * 2).next_power_of_two().max(8);
         let mut table = Table {
-            slots: vec![0; slots].into_boxed_slice(),
+            slots: vec![0; slots],
             shift: 32 - slots.trailing_zeros(),
             entries: Vec::with_capacity(entries + LISTS),
             lengths: [0; LISTS],
             free: Vec::with_capacity(entries),
+            expected: (0, 0),
+            expected_at: 0,
         };
+        use_huge_pages(&mut table.slots);
+        use_huge_pages(&mut table.entries);
         for head in 0..LISTS as At {
             let list = head as u8;
             table.entries.push(Entry {
@@ -95,6 +108,24 @@ impl<const LISTS: usize> Table<LISTS> {
             }
             slot += 1;
         }
+    }
+
+    /// `key` will be asked for soon. In a large table that takes three loads from memory, each of which needs the one
+    /// before: the slot, its entry, the entry's neighbours. Here the first of them begins, and the second and third of
+    /// keys that were expected before, so that nobody waits for any.
+    #[inline]
+    pub fn expect(&mut self, key: u64) {
+        let tag = hash(key);
+        let slot = (tag >> self.shift) as usize;
+        fetch(&self.slots[slot]);
+        let (before, tag) = std::mem::replace(&mut self.expected, (slot, tag));
+        let held = self.slots[before..].iter().take(PROBES_EXPECTED);
+        let at = held.copied().find(|held| (held >> 32) as u32 == tag).unwrap_or(0) as At;
+        fetch(&self.entries[at as usize]);
+        let Entry { previous, next, .. } =
+            self.entries[std::mem::replace(&mut self.expected_at, at) as usize];
+        fetch(&self.entries[previous as usize]);
+        fetch(&self.entries[next as usize]);
     }
 
     /// The list `at` is on.
@@ -161,8 +192,12 @@ impl<const LISTS: usize> Table<LISTS> {
     pub fn remove(&mut self, at: At) -> u64 {
         self.unlink(at);
         self.free.push(at);
-        let key = self.entries[at as usize].key;
+        let Entry { key, previous, .. } = self.entries[at as usize];
         self.unindex(key, at);
+        // The next to go, if this was the oldest.
+        let next = &self.entries[previous as usize];
+        fetch(&self.slots[(hash(next.key) >> self.shift) as usize]);
+        fetch(&self.entries[next.previous as usize]);
         key
     }
 

@@ -23,6 +23,7 @@ pub(super) struct Geometry {
 /// Place of a byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Place {
+    pub byte: u64,
     pub track: u64,
     /// Where on the platter, in turns, 0 to 1.
     pub angle: f64,
@@ -67,8 +68,9 @@ impl Geometry {
         let turns = on_track as f64 / zone.track_bytes as f64 + track as f64 * self.skew_turns;
         let left_bytes = zone.track_bytes - on_track;
         Place {
+            byte,
             track,
-            angle: turns.fract(),
+            angle: turns - (turns as u64) as f64,
             left_bytes,
             track_bytes: zone.track_bytes,
         }

@@ -39,6 +39,9 @@ pub struct Hdd {
     /// Written, in the cache, not yet on the platter; in order of arrival.
     dirty: Vec<Command>,
     dirty_bytes: u64,
+    /// Places of the first of `dirty` and of the first waiting commands, as far as they are known.
+    dirty_places: Vec<Place>,
+    waiting_places: Vec<Place>,
     /// Commands chosen so far, and how many they were when each waiting one was first seen.
     choices: u64,
     seen_at_choice: Vec<u64>,
@@ -87,6 +90,8 @@ impl Hdd {
             stream: None,
             dirty: Vec::new(),
             dirty_bytes: 0,
+            dirty_places: Vec::new(),
+            waiting_places: Vec::new(),
             choices: 0,
             seen_at_choice: Vec::new(),
         })
@@ -114,7 +119,7 @@ impl Hdd {
     fn position_ns(&self, from_ns: u64, place: &Place, op: Op) -> f64 {
         let seek_ns = self.seek_ns(place.track, op);
         let turns = (from_ns as f64 + seek_ns) / self.turn_ns;
-        let wait_turns = (place.angle - turns).rem_euclid(1.0);
+        let wait_turns = positive_part(place.angle - turns);
         // A sector that is just passing counts as there: rounding to whole ns must not cost a turn.
         let wait_turns = if wait_turns > 1.0 - 1e-6 { 0.0 } else { wait_turns };
         seek_ns + wait_turns * self.turn_ns
@@ -142,20 +147,28 @@ impl Hdd {
         }
     }
 
-    /// Index in `commands` of the one that can begin soonest when the arm starts at `from_ns`.
-    fn nearest(&self, from_ns: u64, commands: &[Command]) -> usize {
-        let way_ns = |command: &Command| {
-            let place = self.geometry.place(command.offset_bytes);
-            self.position_ns(from_ns, &place, command.op)
-        };
+    /// Index in `commands` of the one that can begin soonest when the arm starts at `from_ns`; `places` are theirs.
+    fn nearest(&self, from_ns: u64, commands: &[Command], places: &[Place]) -> usize {
         let mut best = (0, f64::INFINITY);
-        for (index, command) in commands.iter().enumerate() {
-            let ns = way_ns(command);
+        for (index, (command, place)) in commands.iter().zip(places).enumerate() {
+            let ns = self.position_ns(from_ns, place, command.op);
             if ns < best.1 {
                 best = (index, ns);
             }
         }
         best.0
+    }
+
+    /// Makes `places` those of `commands`. Only new ones are computed: most were there at the last choice, too.
+    fn find_places(&self, commands: &[Command], places: &mut Vec<Place>) {
+        places.truncate(commands.len());
+        for (index, command) in commands.iter().enumerate() {
+            match places.get_mut(index) {
+                None => places.push(self.geometry.place(command.offset_bytes)),
+                Some(known) if known.byte == command.offset_bytes => {}
+                Some(stale) => *stale = self.geometry.place(command.offset_bytes),
+            }
+        }
     }
 
     fn link_ns(&self, size_bytes: u32) -> u64 {
@@ -165,8 +178,12 @@ impl Hdd {
     /// Writes one dirty command out; the arm is busy until the returned time.
     fn write_out_one(&mut self) -> u64 {
         let window = self.dirty.len().min(self.parameters.write_cache_commands);
-        let index = self.nearest(self.ready_ns, &self.dirty[..window]);
+        let mut places = std::mem::take(&mut self.dirty_places);
+        self.find_places(&self.dirty[..window], &mut places);
+        let index = self.nearest(self.ready_ns, &self.dirty[..window], &places);
         let command = self.dirty.remove(index);
+        places.remove(index);
+        self.dirty_places = places;
         let access = self.access(self.ready_ns, &command);
         self.dirty_bytes -= u64::from(command.size_bytes);
         self.stream = None;
@@ -300,6 +317,17 @@ impl Hdd {
     }
 }
 
+/// What is left of a number of turns without the whole ones, 0 to 1. A conversion to a whole number and back is exact for as
+/// many turns as a disk ever makes, and much faster than a remainder.
+fn positive_part(turns: f64) -> f64 {
+    let rest = turns - (turns as i64) as f64;
+    if rest < 0.0 {
+        rest + 1.0
+    } else {
+        rest
+    }
+}
+
 impl DriveModel for Hdd {
     fn size_bytes(&self) -> u64 {
         self.parameters.size_bytes
@@ -326,7 +354,12 @@ impl DriveModel for Hdd {
         let chosen = if overdue || window <= 1 {
             0
         } else {
-            self.nearest(now_ns, &waiting[..window])
+            let mut places = std::mem::take(&mut self.waiting_places);
+            self.find_places(&waiting[..window], &mut places);
+            let nearest = self.nearest(now_ns, &waiting[..window], &places);
+            places.remove(nearest);
+            self.waiting_places = places;
+            nearest
         };
         self.seen_at_choice.remove(chosen);
         self.choices += 1;
