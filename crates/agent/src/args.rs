@@ -1,4 +1,5 @@
 //! The command line of `whodisk-agent`: every flag has its one definition here.
+use crate::scope::ScopeArgs;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Record all block requests of this machine while a command runs.
+    /// Record this machine's I/O, while a command runs or of what runs already.
     #[command(after_help = RECORD_EXAMPLES)]
     Record(RecordArgs),
     /// Live numbers of every block device: rates, latency quantiles, stages, the slowest operations.
@@ -64,8 +65,12 @@ const RECORD_EXAMPLES: &str = "Examples:
   whodisk record -- dd if=/dev/vda of=/dev/null bs=1M count=500 iflag=direct
   whodisk record -o slow.case --duration 30s        everything on this machine for 30 s
   whodisk record -o nightly.case -- ./backup.sh
+  whodisk record --pid 4711 --duration 1min         a process that runs already, and all that it starts
+  whodisk record --cgroup /sys/fs/cgroup/system.slice/db.service --device /dev/nvme0n1
 
-Without a command it records until Ctrl-C or --duration. It needs root (or CAP_BPF and CAP_PERFMON) and a \
+Without a command it records until Ctrl-C, --duration, or the end of every --pid. Block requests are those of all \
+programs unless the scope is limited; then nothing else is stored, but for the bare block requests of others on the \
+same disks, as `other`. It needs root (or CAP_BPF and CAP_PERFMON) and a \
 kernel with BTF; `whodisk doctor` says what is missing. The command's exit status is kept in the case and \
 printed; whodisk itself ends with 0 if the recording succeeded.";
 
@@ -199,6 +204,8 @@ pub struct RecordArgs {
     pub duration: Option<Duration>,
     #[command(flatten)]
     pub probes: ProbeArgs,
+    #[command(flatten)]
+    pub scope: ScopeArgs,
     /// The command to observe, with its arguments.
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,

@@ -10,6 +10,7 @@ mod observe;
 mod output;
 mod probe;
 mod redact;
+mod scope;
 mod seal;
 mod signals;
 mod slowdisk;

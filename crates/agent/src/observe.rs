@@ -5,6 +5,7 @@ use crate::child::{look_up, status_words, Change, Gated, Running};
 use crate::failure::Failure;
 use crate::output::{grouped, print_json, say, Progress};
 use crate::probe::{Attached, Probes};
+use crate::scope::{ScopeArgs, Watched};
 use crate::seal;
 use crate::signals::{Arrived, Signals};
 use crate::time::{monotonic_ns, monotonic_resolution_ns, Utc};
@@ -31,6 +32,14 @@ enum Subject {
     Engine { program: PathBuf, argv: Vec<OsString> },
 }
 
+/// What is recorded of it, and for how long.
+#[derive(Default)]
+struct Plan {
+    duration: Option<Duration>,
+    probes: Option<Vec<String>>,
+    scope: ScopeArgs,
+}
+
 /// `whodisk record`.
 pub fn record(args: RecordArgs) -> Result<(), Failure> {
     let subject = match args.command.first() {
@@ -40,7 +49,12 @@ pub fn record(args: RecordArgs) -> Result<(), Failure> {
             argv: args.command.clone(),
         },
     };
-    observe("record", &subject, &args.case, args.duration, args.probes.probes)
+    let plan = Plan {
+        duration: args.duration,
+        probes: args.probes.probes,
+        scope: args.scope,
+    };
+    observe("record", &subject, &args.case, plan)
 }
 
 /// `whodisk run`.
@@ -68,7 +82,11 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     } else {
         args.probes.probes
     };
-    observe("run", &subject, &case, None, probes)
+    let plan = Plan {
+        probes,
+        ..Plan::default()
+    };
+    observe("run", &subject, &case, plan)
 }
 
 fn case_path(args: &CaseArgs) -> PathBuf {
@@ -89,18 +107,14 @@ fn cannot_execute(name: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
     ))
 }
 
-fn observe(
-    observer: &str,
-    subject: &Subject,
-    args: &CaseArgs,
-    duration: Option<Duration>,
-    probes: Option<Vec<String>>,
-) -> Result<(), Failure> {
+fn observe(observer: &str, subject: &Subject, args: &CaseArgs, plan: Plan) -> Result<(), Failure> {
+    let watched = Watched::open(&plan.scope.pids)?;
+    let duration = plan.duration;
     let signals = Signals::block().map_err(|e| Failure::error(format!("cannot block signals: {e}")))?;
     let dir = CaseDir::create(&case_path(args))?;
-    match Recording::begin(&dir, observer, subject, &signals, probes) {
+    match Recording::begin(&dir, observer, subject, &signals, plan) {
         Ok(mut recording) => {
-            recording.watch(&dir, &signals, duration);
+            recording.watch(&dir, &signals, duration, &watched);
             recording.finish(dir, args, &signals)
         }
         Err(failure) => {
@@ -127,7 +141,7 @@ impl Recording {
         observer: &str,
         subject: &Subject,
         signals: &Signals,
-        probes: Option<Vec<String>>,
+        plan: Plan,
     ) -> Result<Recording, Failure> {
         let system = SystemMeta::collect();
         let mut meta = new_meta(observer, subject, &system);
@@ -136,7 +150,9 @@ impl Recording {
         let gated =
             fork(subject, signals).map_err(|error| Failure::error(format!("cannot fork: {error}")))?;
         meta.command_pid = gated.as_ref().map(|gated| gated.pid);
-        let attached = attach(subject, probes, &mut meta)?;
+        meta.scope = plan.scope.meta(meta.command_pid);
+        meta.not_observed.extend(plan.scope.unseen(gated.is_some()));
+        let attached = attach(subject, plan.probes, plan.scope.scope(), &mut meta)?;
         // Attaching takes a while; the case begins with the first moment that can be recorded.
         meta.clock.start_ns = monotonic_ns();
         let start = |attached: Attached| attached.start(&dir.raw()).map_err(Failure::error);
@@ -157,8 +173,8 @@ impl Recording {
         })
     }
 
-    /// Waits for the end: the command's, the duration's, or a signal's.
-    fn watch(&mut self, dir: &CaseDir, signals: &Signals, duration: Option<Duration>) {
+    /// Waits for the end: the command's, the processes', the duration's, or a signal's.
+    fn watch(&mut self, dir: &CaseDir, signals: &Signals, duration: Option<Duration>, watched: &Watched) {
         self.announce(dir);
         let begin = Instant::now();
         let mut progress = Progress::new();
@@ -172,7 +188,8 @@ impl Recording {
                 }
             }
             self.reap(dir);
-            if self.ended.is_some() || (self.child.is_none() && interruptions > 0) {
+            let alone = self.child.is_none();
+            if self.ended.is_some() || (alone && (interruptions > 0 || watched.have_ended())) {
                 break;
             }
             if duration.is_some_and(|d| begin.elapsed() >= d) {
@@ -198,7 +215,8 @@ impl Recording {
         let path = dir.path.display();
         match &self.child {
             None => say(&format!(
-                "recording all block requests into {path}; Ctrl-C ends it"
+                "recording {} into {path}; Ctrl-C ends it",
+                what_is_recorded(&self.meta)
             )),
             Some(child) => say(&format!("recording into {path}; process {}", child.pid)),
         }
@@ -331,6 +349,7 @@ impl Recording {
 fn attach(
     subject: &Subject,
     probes: Option<Vec<String>>,
+    scope: record::Scope,
     meta: &mut CaseMeta,
 ) -> Result<Option<Attached>, Failure> {
     let nothing_asked = probes.as_ref().is_some_and(Vec::is_empty);
@@ -339,7 +358,7 @@ fn attach(
         meta.not_observed.splice(0..0, record::all_unseen(because));
         return Ok(None);
     }
-    match Attached::attach(probes, meta.command_pid, subject.is_engine()) {
+    match Attached::attach(probes, meta.command_pid, subject.is_engine(), scope) {
         Ok(attached) => {
             meta.not_observed.splice(0..0, attached.unseen().iter().cloned());
             Ok(Some(attached))
@@ -350,6 +369,13 @@ fn attach(
             Ok(None)
         }
         Err(reason) => Err(Failure::error(format!("cannot observe this machine: {reason}"))),
+    }
+}
+
+fn what_is_recorded(meta: &CaseMeta) -> &'static str {
+    match meta.scope {
+        None => "all block requests",
+        Some(_) => "what is in the scope",
     }
 }
 
@@ -441,6 +467,7 @@ fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseMeta 
         argv: lossy(&std::env::args_os().collect::<Vec<_>>()),
         command,
         command_pid: None,
+        scope: None,
         command_status: None,
         start_utc: Utc::now().rfc3339(),
         clock: Clock {

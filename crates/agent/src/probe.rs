@@ -1,6 +1,6 @@
 //! The recorder as a recording of ours sees it.
 use case::meta::{ProbeMeta, Unseen};
-use record::{shortened, Config, RecordError, Recorder, Running};
+use record::{shortened, Config, RecordError, Recorder, Running, Scope};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -14,18 +14,20 @@ pub struct Attached(Recorder);
 
 impl Attached {
     /// Loads and attaches the probes named, or all. `command_pid` is the process that is about to be observed;
-    /// `own_engine`: it is our own engine, whose operation ids are read.
+    /// `own_engine`: it is our own engine, whose operation ids are read. `scope`: what is recorded.
     /// Error: why this host does not let us, in one line.
     pub fn attach(
         probes: Option<Vec<String>>,
         command_pid: Option<i32>,
         own_engine: bool,
+        scope: Scope,
     ) -> Result<Attached, String> {
         let command_pid = command_pid.and_then(|pid| u32::try_from(pid).ok());
         Recorder::attach(Config {
             probes,
             command_pid,
             join_tgid: command_pid.filter(|_| own_engine),
+            scope,
             ..Config::default()
         })
         .map(Attached)

@@ -81,9 +81,26 @@ pub struct ProbeMeta {
     pub own_excluded: u64,
     /// Bytes of those.
     pub own_excluded_bytes: u64,
+    /// Events left out because they are not in the recording's `scope`. Calls count before it is known whether they
+    /// are on storage.
+    #[serde(default)]
+    pub out_of_scope: u64,
     /// What else it counted, and the thresholds below which it wrote no rows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
+}
+
+/// What a recording was limited to: processes (any of those), and places (any of those); both where both are named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScopeMeta {
+    /// Processes and their descendants, the observed command among them.
+    pub pids: Vec<i32>,
+    /// Folders of control groups.
+    pub cgroups: Vec<String>,
+    /// Block devices.
+    pub devices: Vec<String>,
+    /// Files and folders.
+    pub paths: Vec<String>,
 }
 
 /// The clock of a case.
@@ -126,6 +143,9 @@ pub struct CaseMeta {
     pub argv: Vec<String>,
     /// The observed command, if there was one.
     pub command: Vec<String>,
+    /// What the recording was limited to; None: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<ScopeMeta>,
     /// Its pid and exit status in words (`exit 0`, `signal 9`), when it ended.
     pub command_pid: Option<i32>,
     /// See `command_pid`.

@@ -1,6 +1,7 @@
 //! The thread `whodisk-rec`, which empties all probes and keeps the account.
 use crate::error::RecordError;
 use crate::probe::{Counts, Probe};
+use crate::scope::{Change, Processes};
 use crate::summary::{ProbeSummary, Summary};
 use crate::sys;
 use crate::writer::{Writer, Written};
@@ -21,6 +22,12 @@ pub const HANDOVER_RECORDS: usize = 4096;
 /// How often counters are read: the width of the window that a loss is given.
 const COUNT_PAUSE: Duration = Duration::from_secs(1);
 
+/// How often control groups are looked at for who has come and gone.
+const SCOPE_PAUSE: Duration = Duration::from_millis(100);
+
+/// Looks at the processes of the scope when the recording begins: each finds who slipped through the one before.
+const FIRST_LOOKS: u32 = 10;
+
 /// One probe at work.
 struct Source {
     name: &'static str,
@@ -39,6 +46,9 @@ pub struct Drain {
     received: Arc<[AtomicU64]>,
     counted_at: Instant,
     counted_at_ns: u64,
+    /// `None`: every process is in the scope.
+    processes: Option<Processes>,
+    scope_seen: Instant,
     summary: Summary,
 }
 
@@ -48,6 +58,7 @@ impl Drain {
         probes: Vec<(&'static str, Box<dyn Probe>)>,
         writer: Writer,
         received: Arc<[AtomicU64]>,
+        processes: Option<Processes>,
     ) -> Drain {
         let source = |(name, probe): (&'static str, Box<dyn Probe>)| Source {
             name,
@@ -66,12 +77,15 @@ impl Drain {
             received,
             counted_at: Instant::now(),
             counted_at_ns: 0,
+            processes,
+            scope_seen: Instant::now(),
             summary: Summary::default(),
         }
     }
 
     /// Begins to record.
     pub fn begin(&mut self) -> Result<(), RecordError> {
+        self.find_scope()?;
         self.summary.begin_ns = sys::monotonic_ns();
         for source in &mut self.sources {
             source.probe.set_recording(true)?;
@@ -81,6 +95,36 @@ impl Drain {
         Ok(())
     }
 
+    /// Tells the programs, which are attached already, whom to look at.
+    fn find_scope(&mut self) -> Result<(), RecordError> {
+        for _ in 0..FIRST_LOOKS {
+            let Some(processes) = &mut self.processes else {
+                return Ok(());
+            };
+            let mut changes = processes.look_at_cgroups();
+            changes.extend(processes.look_at_trees());
+            if changes.is_empty() {
+                return Ok(());
+            }
+            self.follow(&changes)?;
+        }
+        Ok(())
+    }
+
+    fn look_at_scope(&mut self) -> Result<(), RecordError> {
+        if self.scope_seen.elapsed() < SCOPE_PAUSE {
+            return Ok(());
+        }
+        self.scope_seen = Instant::now();
+        let changes = self.processes.as_mut().map(Processes::look_at_cgroups);
+        self.follow(&changes.unwrap_or_default())
+    }
+
+    fn follow(&mut self, changes: &[Change]) -> Result<(), RecordError> {
+        let mut probes = self.sources.iter_mut().map(|source| &mut source.probe);
+        probes.try_for_each(|probe| probe.follow(changes))
+    }
+
     /// Drains until `stop`, and gives the account.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Summary, RecordError> {
         // On a machine whose CPUs are all taken, whoever waits its turn among equals finds the rings overrun.
@@ -88,6 +132,7 @@ impl Drain {
         while !stop.load(Ordering::Acquire) {
             std::thread::sleep(DRAIN_PAUSE);
             self.drain();
+            self.look_at_scope()?;
             if self.counted_at.elapsed() >= COUNT_PAUSE {
                 self.look_after()?;
                 self.count()?;
@@ -218,6 +263,7 @@ fn account(source: Source, received: u64, written: Written) -> ProbeSummary {
         lost: source.summary.lost + written.rows_lost,
         own_excluded: source.counted.own_excluded,
         own_excluded_bytes: source.counted.own_excluded_bytes,
+        out_of_scope: source.counted.out_of_scope + written.out_of_scope,
         recursion_misses: source.recursion.values().sum(),
         counts: notes.map(|(name, count)| (name.to_string(), *count)).collect(),
         rows: written.rows,

@@ -2,9 +2,10 @@
 use crate::error::RecordError;
 use crate::probe::{Hooks, Need};
 use crate::recorder::Config;
+use crate::scope::Change;
 use crate::{host, sys};
 use aya::maps::{Map, MapData, RingBuf};
-use aya::programs::{tp_btf::BtfTracePointLink, BtfTracePoint};
+use aya::programs::{tp_btf::BtfTracePointLink, BtfTracePoint, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
 use case::meta::Unseen;
 use std::cell::OnceCell;
@@ -41,6 +42,9 @@ impl<'a> Context<'a> {
         Ok(self.btf.get_or_init(|| btf))
     }
 }
+
+/// The program of `bpf/scope.h` that user space runs.
+pub const SCOPE_CHANGE: &str = "scope_change";
 
 /// A loaded object and what it is attached to.
 pub struct Kernel {
@@ -122,6 +126,33 @@ impl Kernel {
                 because: because.into(),
             });
         }
+    }
+
+    /// Loads a program that is run by user space, not attached.
+    pub fn load_runnable(&mut self, name: &str) -> Result<(), RecordError> {
+        let program = self.ebpf.program_mut(name);
+        let program: Result<&mut RawTracePoint, _> = match program {
+            Some(program) => program.try_into(),
+            None => return Err(self.missing(name)),
+        };
+        program
+            .and_then(RawTracePoint::load)
+            .map_err(|error| refused(name, &error))
+    }
+
+    /// Runs a program of [`Kernel::load_runnable`].
+    pub fn run(&self, name: &str, argument: u64) -> Result<(), RecordError> {
+        let program = self.ebpf.program(name).ok_or_else(|| self.missing(name))?;
+        let fd = program.fd().map_err(|error| refused(name, &error))?;
+        sys::run_program(fd.as_fd(), argument).map_err(|error| refused(name, &error))
+    }
+
+    /// Tells the programs of a probe with `bpf/scope.h` whom to look at.
+    pub fn follow(&self, changes: &[Change]) -> Result<(), RecordError> {
+        changes.iter().try_for_each(|change| {
+            let argument = change.pid as u32 as u64 | u64::from(change.within) << 32;
+            self.run(SCOPE_CHANGE, argument)
+        })
     }
 
     /// Sets `recording`, the variable that all programs look at first.

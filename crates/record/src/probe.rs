@@ -4,13 +4,15 @@
 //! Two threads use it: `whodisk-rec` empties the probes and reads their counters ([`Probe`]); `whodisk-log` turns what
 //! was emptied into rows ([`Log`]), since writing may wait for the very disk that is observed.
 use crate::error::RecordError;
+use crate::scope::{Change, Filter};
 use crate::streams::Stream;
 use crate::sys::ProgramCounts;
 use case::meta::Unseen;
 use case::CaseError;
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 /// Why a probe wants a tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,18 @@ pub struct Batch {
     pub data: Box<dyn Any + Send>,
 }
 
+/// What the rows of a limited recording are looked at with. Used by the thread `whodisk-log` alone.
+pub type SharedFilter = Arc<Mutex<Filter>>;
+
+/// Where rows go.
+#[derive(Clone)]
+pub struct Target {
+    /// Folder of the raw streams.
+    pub raw_dir: PathBuf,
+    /// Which rows; `None`: all.
+    pub filter: Option<SharedFilter>,
+}
+
 /// A probe's counters since it was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -46,6 +60,8 @@ pub struct Counts {
     pub own_excluded: u64,
     /// Bytes of those.
     pub own_excluded_bytes: u64,
+    /// Events that were left out because they are not in the scope.
+    pub out_of_scope: u64,
     /// What else is worth knowing: thresholds, and how many events they left out. Goes into `case.json`.
     pub notes: Vec<(&'static str, u64)>,
 }
@@ -68,7 +84,12 @@ pub trait Probe: Send {
     fn unseen(&self) -> &[Unseen];
 
     /// Creates its streams below `raw_dir`.
-    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError>;
+    fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError>;
+
+    /// Takes processes into the scope, or out of it, if the probe is limited to some.
+    fn follow(&mut self, _changes: &[Change]) -> Result<(), RecordError> {
+        Ok(())
+    }
 
     /// Begins or ends the recording, for all its programs at once.
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError>;
@@ -109,6 +130,14 @@ pub trait Probe: Send {
 pub trait Log: Send {
     /// Appends what the records say. Streams count what they cannot write, so this has no error.
     fn write(&mut self, batch: Batch);
+
+    /// Nothing more will come.
+    fn end(&mut self) {}
+
+    /// Events that it left out because they are not in the scope; its streams count theirs themselves.
+    fn out_of_scope(&self) -> u64 {
+        0
+    }
 
     /// Its streams, in the order in which they must reach the disk.
     fn streams(&mut self) -> Vec<&mut dyn Stream>;

@@ -2,13 +2,15 @@
 use crate::drain::Drain;
 use crate::error::RecordError;
 use crate::load::Context;
+use crate::probe::Target;
 use crate::registry::{self, Attached};
+use crate::scope::{self, Filter, Processes, Scope};
 use crate::summary::Summary;
 use crate::writer::Writer;
 use case::meta::Unseen;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// Thread name; its requests are not recorded.
@@ -26,6 +28,8 @@ pub struct Config {
     pub waiting_bytes_max: usize,
     /// The observed command, which is about to begin; it and its descendants are always within the scope.
     pub command_pid: Option<u32>,
+    /// What to record. A command alone limits system calls and what belongs to them, not block requests.
+    pub scope: Scope,
     /// Process whose io_uring requests carry operation ids in `user_data` (our own engine).
     pub join_tgid: Option<u32>,
     /// Take a request's start from block_getrq even where block_io_start exists: what kernels before 6.5 need.
@@ -41,6 +45,7 @@ impl Default for Config {
             ring_bytes: 64 << 20,
             waiting_bytes_max: 256 << 20,
             command_pid: None,
+            scope: Scope::default(),
             join_tgid: None,
             start_at_getrq: false,
             owners: true,
@@ -69,6 +74,8 @@ impl Config {
 pub struct Recorder {
     attached: Attached,
     config: Config,
+    filter: Option<Filter>,
+    processes: Option<Processes>,
 }
 
 /// Recording until [`Running::stop`]. Dropped without it, the recording ends and its last rows are written.
@@ -83,8 +90,14 @@ pub struct Running {
 impl Recorder {
     /// Loads the programs and attaches them (about 0.2 s). Nothing is recorded yet.
     pub fn attach(config: Config) -> Result<Recorder, RecordError> {
+        let (filter, processes) = scope::resolve(&config)?;
         let attached = registry::attach(&Context::new(&config))?;
-        Ok(Recorder { attached, config })
+        Ok(Recorder {
+            attached,
+            config,
+            filter,
+            processes,
+        })
     }
 
     /// Facts that will be missing, known from attaching.
@@ -96,10 +109,14 @@ impl Recorder {
     pub fn start(self, raw_dir: &Path) -> Result<Running, RecordError> {
         let Attached { probes, unseen } = self.attached;
         let names: Vec<&str> = probes.iter().map(|(name, _)| *name).collect();
-        let writer = Writer::start(raw_dir, &probes, self.config.waiting_bytes_max)?;
+        let target = Target {
+            raw_dir: raw_dir.to_owned(),
+            filter: self.filter.map(Mutex::new).map(Arc::new),
+        };
+        let writer = Writer::start(&target, &probes, self.config.waiting_bytes_max)?;
         let stop = Arc::new(AtomicBool::new(false));
         let received: Arc<[AtomicU64]> = probes.iter().map(|_| AtomicU64::new(0)).collect();
-        let mut drain = Drain::new(probes, writer, received.clone());
+        let mut drain = Drain::new(probes, writer, received.clone(), self.processes);
         drain.begin()?;
         let stop_seen = stop.clone();
         let thread = std::thread::Builder::new()

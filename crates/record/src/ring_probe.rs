@@ -1,16 +1,16 @@
 //! A probe whose programs send records through one ordinary BPF ring buffer: all that such a probe needs is
 //! a [`Design`]. Its C side includes `bpf/probe.h`, which has the ring, the counters and the switch.
 use crate::error::RecordError;
-use crate::load::{Context, Kernel};
+use crate::load::{Context, Kernel, SCOPE_CHANGE};
 use crate::plain::{bytes_of, read, Plain};
-use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe};
+use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe, Target};
+use crate::scope::Change;
 use crate::sys::ProgramCounts;
 use aya::maps::{MapData, RingBuf};
 use aya::{Btf, EbpfLoader};
 use case::meta::Unseen;
 use case::CaseError;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// What a counter in `.bss.counters` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Counter {
     Own,
     /// Bytes of those.
     OwnBytes,
+    /// Events outside of the scope, left out.
+    OutOfScope,
     /// Something worth knowing; its name in `case.json`.
     Note(&'static str),
 }
@@ -71,7 +73,7 @@ pub trait Design: Send + 'static {
     }
 
     /// Creates the streams.
-    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError>;
+    fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError>;
 
     /// See [`Probe::look_after`].
     fn look_after(&mut self, _kernel: &mut Kernel, _records: &mut Records) -> Result<(), RecordError> {
@@ -156,6 +158,7 @@ pub fn read_counts(kernel: &Kernel, counters: &[Counter]) -> Result<Counts, Reco
             Counter::Lost(reason) => counts.lost.push((reason, value)),
             Counter::Own => counts.own_excluded = value,
             Counter::OwnBytes => counts.own_excluded_bytes = value,
+            Counter::OutOfScope => counts.out_of_scope = value,
             Counter::Note(name) => counts.notes.push((name, value)),
         }
     }
@@ -168,6 +171,8 @@ pub struct RingProbe<D: Design> {
     kernel: Kernel,
     ring: RingBuf<MapData>,
     records: Records,
+    /// Its programs know whom to look at.
+    scoped: bool,
 }
 
 impl<D: Design> RingProbe<D> {
@@ -185,6 +190,10 @@ impl<D: Design> RingProbe<D> {
         }
         let mut kernel = Kernel::load(D::NAME, D::object(), &mut loader)?;
         let ring = kernel.take_ring("events")?;
+        let scoped = kernel.ebpf.program(SCOPE_CHANGE).is_some();
+        if scoped {
+            kernel.load_runnable(SCOPE_CHANGE)?;
+        }
         kernel.attach(btf, D::HOOKS, |tracepoint, need| {
             design.wanted(btf, tracepoint, need)
         })?;
@@ -193,6 +202,7 @@ impl<D: Design> RingProbe<D> {
             kernel,
             ring,
             records: Records::default(),
+            scoped,
         }))
     }
 }
@@ -206,8 +216,15 @@ impl<D: Design> Probe for RingProbe<D> {
         &self.kernel.unseen
     }
 
-    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError> {
-        self.design.open_log(raw_dir)
+    fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
+        self.design.open_log(target)
+    }
+
+    fn follow(&mut self, changes: &[Change]) -> Result<(), RecordError> {
+        if self.scoped {
+            self.kernel.follow(changes)?;
+        }
+        Ok(())
     }
 
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {

@@ -18,6 +18,8 @@ pub struct ProbeSummary {
     pub own_excluded: u64,
     /// Bytes of those.
     pub own_excluded_bytes: u64,
+    /// Events that were left out because they are not in the scope.
+    pub out_of_scope: u64,
     /// Refused nested runs, over all its programs.
     pub recursion_misses: u64,
     /// Rows written, by stream.
@@ -41,6 +43,7 @@ impl ProbeSummary {
             recursion_misses: self.recursion_misses,
             own_excluded: self.own_excluded,
             own_excluded_bytes: self.own_excluded_bytes,
+            out_of_scope: self.out_of_scope,
             counts: self.counts.clone(),
         }
     }

@@ -3,14 +3,14 @@
 //! It is apart from the thread that empties the rings because writing may wait for the very disk that is being
 //! observed. What waits for it is bounded; beyond the bound the drain thread drops and counts.
 use crate::error::RecordError;
-use crate::probe::{Batch, Log, Probe};
+use crate::probe::{Batch, Log, Probe, Target};
 use crate::sys;
 use case::schema::LossRow;
 use case::CaseError;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub struct Written {
     pub rows: BTreeMap<String, u64>,
     /// Rows that came but are not in the files.
     pub rows_lost: u64,
+    /// Rows and events that were left out because they are not in the scope.
+    pub out_of_scope: u64,
     /// What only the log knows.
     pub notes: Vec<(&'static str, u64)>,
 }
@@ -53,11 +55,11 @@ pub struct Writer {
 impl Writer {
     /// Creates the streams of all probes below `raw_dir` and starts the thread.
     pub fn start(
-        raw_dir: &Path,
+        target: &Target,
         probes: &[(&'static str, Box<dyn Probe>)],
         waiting_bytes_max: usize,
     ) -> Result<Writer, RecordError> {
-        let logs = Logs::create(raw_dir, probes)?;
+        let logs = Logs::create(target, probes)?;
         let (sender, receiver) = channel();
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let waiting = waiting_bytes.clone();
@@ -115,9 +117,9 @@ struct Logs {
 }
 
 impl Logs {
-    fn create(raw_dir: &Path, probes: &[(&'static str, Box<dyn Probe>)]) -> Result<Logs, CaseError> {
-        let logs: Result<Vec<_>, _> = probes.iter().map(|(_, probe)| probe.open_log(raw_dir)).collect();
-        let losses_path = raw_dir.join("losses.jsonl");
+    fn create(target: &Target, probes: &[(&'static str, Box<dyn Probe>)]) -> Result<Logs, CaseError> {
+        let logs: Result<Vec<_>, _> = probes.iter().map(|(_, probe)| probe.open_log(target)).collect();
+        let losses_path = target.raw_dir.join("losses.jsonl");
         let losses = File::options()
             .create(true)
             .append(true)
@@ -183,9 +185,14 @@ impl Logs {
     fn finish(mut self) -> Outcome {
         let (mut all, mut error) = (Vec::new(), None);
         let mut losses = Vec::new();
+        self.logs.iter_mut().for_each(|log| log.end());
         for log in &mut self.logs {
-            let mut written = Written::default();
+            let mut written = Written {
+                out_of_scope: log.out_of_scope(),
+                ..Written::default()
+            };
             for stream in log.streams() {
+                written.out_of_scope += stream.out_of_scope();
                 let (rows, lost, stream_error) = stream.finish();
                 written.rows.insert(stream.name().to_string(), rows);
                 written.rows_lost += lost;

@@ -45,12 +45,14 @@ enum counter {
 	PARTIAL,         // completions of a part of a request
 	OVERFLOW,        // requests that lived in the overflow map
 	QUEUE_UNSEEN,    // starts whose queueing was not found
+	SCOPE_FULL,      // a process that found no room in `scope`
 	COUNTERS,
 };
 u64 counters[COUNTERS] SEC(".bss.counters");
 
 #define SLOT_OWN 1       // the recorder's own request: never sent
 #define SLOT_THROTTLED 2 // its bio was held back by the I/O controller before it was queued
+#define SLOT_SCOPED 4    // a process in the scope submitted it
 #define NO_INDEX 0xffff
 
 // What is known of a request in flight; meaning of the fields: case::rows::BlockRow. Two cache lines, because a
@@ -207,7 +209,7 @@ struct submitter {
 	s32 pid;
 	s32 tid;
 	u32 cpu;
-	u32 own;
+	u32 flags;
 };
 
 struct {
@@ -221,6 +223,7 @@ static __always_inline void count(enum counter which, u64 n)
 {
 	__sync_fetch_and_add(&counters[which], n);
 }
+#include "../bpf/scope.h"
 
 // Multiplicative hash of the low half of an address. The verifier forbids arithmetic on a pointer, but a 32-bit move
 // of it is a number.
@@ -508,6 +511,11 @@ static __always_inline bool is_own(u64 comm_start)
 	return comm_start == 0x2d6b7369646f6877ull; // "whodisk-"
 }
 
+static __always_inline u8 flags_of(u64 comm_start, s32 tgid)
+{
+	return (is_own(comm_start) ? SLOT_OWN : 0) | (scope_limited && scope_has(tgid) ? SLOT_SCOPED : 0);
+}
+
 static __always_inline void set_submitter(struct slot *slot)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -516,8 +524,7 @@ static __always_inline void set_submitter(struct slot *slot)
 	slot->tid = task->pid;
 	slot->comm[0] = *(u64 *)&task->comm[0];
 	slot->comm[1] = *(u64 *)&task->comm[8];
-	if (is_own(slot->comm[0]))
-		slot->flags |= SLOT_OWN;
+	slot->flags |= flags_of(slot->comm[0], slot->pid);
 }
 
 static __always_inline void set_no_submitter(struct slot *slot)
@@ -544,8 +551,7 @@ static __always_inline void take_submitter(struct slot *slot, struct request *rq
 	slot->pid = submitter->pid;
 	slot->tid = submitter->tid;
 	slot->cpu = submitter->cpu;
-	if (submitter->own)
-		slot->flags |= SLOT_OWN;
+	slot->flags |= submitter->flags;
 	bpf_map_delete_elem(&submitters, &bio);
 }
 
@@ -609,7 +615,7 @@ int BPF_PROG(block_getrq, struct bio *bio)
 		.cpu = bpf_get_smp_processor_id(),
 	};
 
-	submitter.own = is_own(submitter.comm[0]);
+	submitter.flags = flags_of(submitter.comm[0], submitter.pid);
 	if (bpf_map_update_elem(&submitters, &key, &submitter, BPF_ANY))
 		count(MAP_FULL, 1);
 	return 0;

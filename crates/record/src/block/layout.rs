@@ -38,6 +38,8 @@ pub const VECTOR_UNSEEN: i32 = -2;
 pub const SLOT_OWN: u8 = 1;
 /// `SLOT_THROTTLED`: its bio was held back before it was queued.
 pub const SLOT_THROTTLED: u8 = 2;
+/// `SLOT_SCOPED`: a process in the scope submitted it.
+pub const SLOT_SCOPED: u8 = 4;
 
 /// What is behind a bio.
 #[repr(C)]
@@ -106,6 +108,7 @@ pub struct Counters {
     pub partial: u64,
     pub overflow: u64,
     pub queue_unseen: u64,
+    pub scope_full: u64,
 }
 
 // SAFETY: integers and bytes without padding between them.

@@ -1,10 +1,10 @@
 //! Turns drained block records into rows.
 use super::layout::{BlockRecord, MergeRecord};
-use crate::probe::{Batch, Log};
+use super::scoped::Scoped;
+use crate::probe::{Batch, Log, Target};
 use crate::streams::{Out, Stream};
 use case::rows::{BlockMergeRow, BlockRow};
 use case::CaseError;
-use std::path::Path;
 
 /// What came out of the rings since the last drain.
 #[derive(Default)]
@@ -34,24 +34,24 @@ pub struct BlockLog {
     rows: Vec<BlockRow>,
     requests: u64,
     joined: u64,
+    /// `None`: every request is wanted.
+    scoped: Option<Scoped>,
 }
 
 impl BlockLog {
     /// Creates both streams.
-    pub fn create(raw_dir: &Path) -> Result<BlockLog, CaseError> {
+    pub fn create(target: &Target) -> Result<BlockLog, CaseError> {
         Ok(BlockLog {
-            blocks: Out::create(raw_dir, &[])?,
-            merges: Out::create(raw_dir, &[])?,
+            blocks: Out::create(target, &[])?,
+            merges: Out::create(target, &[])?,
             rows: Vec::new(),
             requests: 0,
             joined: 0,
+            scoped: target.filter.clone().map(Scoped::new),
         })
     }
-}
 
-impl Log for BlockLog {
-    fn write(&mut self, batch: Batch) {
-        let records: Box<Drained> = batch.data.downcast().expect("the block probe's own records");
+    fn write_all(&mut self, records: &Drained) {
         self.rows.clear();
         for record in &records.requests {
             self.requests += 1;
@@ -65,6 +65,29 @@ impl Log for BlockLog {
         }
         self.blocks.push_many(&self.rows);
     }
+}
+
+impl Log for BlockLog {
+    fn write(&mut self, batch: Batch) {
+        let records: Box<Drained> = batch.data.downcast().expect("the block probe's own records");
+        match &mut self.scoped {
+            None => self.write_all(&records),
+            Some(scoped) => {
+                let judged = scoped.pass(&records);
+                self.write_all(&judged);
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(judged) = self.scoped.as_mut().map(|scoped| scoped.judge_until(u64::MAX)) {
+            self.write_all(&judged);
+        }
+    }
+
+    fn out_of_scope(&self) -> u64 {
+        self.scoped.as_ref().map_or(0, |scoped| scoped.outside)
+    }
 
     /// Merges first: a request in the file then has its merged bios in the file, even after a kill.
     fn streams(&mut self) -> Vec<&mut dyn Stream> {
@@ -72,6 +95,7 @@ impl Log for BlockLog {
     }
 
     fn notes(&self) -> Vec<(&'static str, u64)> {
-        vec![("joined", self.joined)]
+        let competing = self.scoped.as_ref().map(|scoped| ("competing", scoped.competing));
+        [("joined", self.joined)].into_iter().chain(competing).collect()
     }
 }

@@ -29,25 +29,26 @@ mod hidden;
 mod layout;
 mod log;
 mod object;
+mod scoped;
 mod tracefs;
 
 use crate::drain::HANDOVER_RECORDS;
-use crate::load::{has_tracepoint, refused, refused_text, Context, Kernel};
+use crate::load::{has_tracepoint, refused, Context, Kernel, SCOPE_CHANGE};
 use crate::plain::read;
-use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe};
+use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe, Target};
 use crate::rings::{records_per_cpu, Rings};
+use crate::scope::Change;
 use crate::{error::RecordError, host, sys};
 use aya::maps::{Array, HashMap, MapData, RingBuf};
 use case::meta::Unseen;
 use case::rows::BlockRow;
 use case::CaseError;
 use hidden::Hidden;
-use layout::{BlockRecord, Counters, MergeRecord, Owner, Slot, Unfinished, SLOT_OWN};
+pub use layout::{BlockRecord, Owner, SLOT_SCOPED};
+use layout::{Counters, MergeRecord, Slot, Unfinished, SLOT_OWN};
 use log::{BlockLog, Drained};
 pub use object::{join_obstacle, join_symbols};
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
-use std::path::Path;
 
 /// CPUs whose interrupts the programs can follow (`CPUS_MAX`).
 const CPUS_MAX: u32 = 1024;
@@ -69,6 +70,8 @@ pub const HOOKS: Hooks = &[
     ("block_rq_merge", Need::Must),
     ("block_rq_requeue", Need::Fact("requeues of block requests")),
     ("block_rq_issue", Need::Must),
+    // Only in a recording of some processes.
+    ("sched_process_fork", Need::Alternative),
     (
         "block_rq_insert",
         Need::Fact("when block requests entered the I/O scheduler"),
@@ -118,13 +121,15 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     let start_exists = has_tracepoint(btf, "block_io_start") && !config.start_at_getrq;
     let follow_interrupts = host::cpus_possible() <= CPUS_MAX;
     let mut kernel = object::load(btf, config, !start_exists)?;
-    object::load_release_stale(&mut kernel.ebpf).map_err(|cause| refused_text(RELEASE_STALE, cause))?;
+    kernel.load_runnable(RELEASE_STALE)?;
+    kernel.load_runnable(SCOPE_CHANGE)?;
     let mut probe = BlockProbe::new(kernel, config.ring_bytes)?;
     probe
         .kernel
         .attach(btf, HOOKS, |tracepoint, need| match tracepoint {
             "block_io_start" => start_exists,
             "block_getrq" => !start_exists,
+            "sched_process_fork" => config.only_processes(),
             _ => need != Need::Fact(INTERRUPTS) || follow_interrupts,
         })?;
     if !follow_interrupts {
@@ -215,8 +220,12 @@ impl Probe for BlockProbe {
         &self.kernel.unseen
     }
 
-    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError> {
-        Ok(Box::new(BlockLog::create(raw_dir)?))
+    fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
+        Ok(Box::new(BlockLog::create(target)?))
+    }
+
+    fn follow(&mut self, changes: &[Change]) -> Result<(), RecordError> {
+        self.kernel.follow(changes)
     }
 
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {
@@ -252,13 +261,8 @@ impl Probe for BlockProbe {
     /// Ends the slots of requests whose completion passed unseen (the kernel has freed the request), so that
     /// what is in the table is in flight. The next drain looks for their completions.
     fn look_after(&mut self) -> Result<(), RecordError> {
-        let program = self.kernel.ebpf.program(RELEASE_STALE);
-        let program = program.ok_or_else(|| self.kernel.missing(RELEASE_STALE))?;
-        let fd = program.fd().map_err(|error| refused(RELEASE_STALE, &error))?;
-        for first in (0..SLOTS).step_by(SLOTS_PER_RUN) {
-            sys::run_program(fd.as_fd(), first).map_err(|error| refused(RELEASE_STALE, &error))?;
-        }
-        Ok(())
+        let mut firsts = (0..SLOTS).step_by(SLOTS_PER_RUN);
+        firsts.try_for_each(|first| self.kernel.run(RELEASE_STALE, first))
     }
 
     fn counts(&mut self) -> Result<Counts, RecordError> {
@@ -274,7 +278,9 @@ impl Probe for BlockProbe {
                 ("map_full", counters.map_full),
                 ("no_complete", counters.no_complete + self.never_completed),
                 ("merge_walk_cut", counters.walk_cut),
+                ("scope_full", counters.scope_full),
             ],
+            out_of_scope: 0,
             own_excluded: counters.own_requests,
             own_excluded_bytes: counters.own_bytes,
             notes: vec![

@@ -1,12 +1,11 @@
 //! Loads the block probe's programs, and tells them what they must know of this kernel.
 use super::layout::BlockRecord;
-use super::{RELEASE_STALE, SLOTS};
-use crate::load::{whole, Kernel};
+use super::SLOTS;
+use crate::load::Kernel;
 use crate::recorder::Config;
 use crate::rings::records_per_cpu;
 use crate::{error::RecordError, host, owner};
-use aya::programs::RawTracePoint;
-use aya::{include_bytes_aligned, Btf, Ebpf, EbpfLoader};
+use aya::{include_bytes_aligned, Btf, EbpfLoader};
 use std::collections::BTreeMap;
 
 static OBJECT: &[u8] = include_bytes_aligned!("block.bpf.o");
@@ -64,8 +63,10 @@ pub fn load(btf: &Btf, config: &Config, start_at_getrq: bool) -> Result<Kernel, 
     let [complete, complete_iopoll] = URING_SYMBOLS.map(symbol);
     let [wait, wait_chain, btrfs, btrfs_dio, throttle] = FURTHER_SYMBOLS.map(symbol);
     let page_shift = host::page_bytes().trailing_zeros();
-    let owners = u8::from(config.owners);
-    let slot_owners = if config.owners { SLOTS as u32 } else { 1 };
+    // Whose a request is may be known by what is behind it only.
+    let owners = u8::from(config.owners || !config.scope.is_everything());
+    let limited = u8::from(config.only_processes());
+    let slot_owners = if owners != 0 { SLOTS as u32 } else { 1 };
     let start_at_getrq = u8::from(start_at_getrq);
     let weakly_ordered = u8::from(!cfg!(target_arch = "x86_64"));
     let cpus = host::cpus_possible();
@@ -87,6 +88,7 @@ pub fn load(btf: &Btf, config: &Config, start_at_getrq: bool) -> Result<Kernel, 
         .override_global("ring_records", &length, true)
         .override_global("weakly_ordered", &weakly_ordered, true)
         .override_global("join_tgid", &tgid, true)
+        .override_global("scope_limited", &limited, true)
         .override_global("start_at_getrq", &start_at_getrq, true)
         .override_global("sym_bio_chain_endio", &chain, true)
         .override_global("sym_iomap_dio_bio_end_io", &iomap, true)
@@ -100,13 +102,4 @@ pub fn load(btf: &Btf, config: &Config, start_at_getrq: bool) -> Result<Kernel, 
         kernel.miss(what, &because);
     }
     Ok(kernel)
-}
-
-/// Loads the program that is run, not attached.
-pub fn load_release_stale(ebpf: &mut Ebpf) -> Result<(), String> {
-    let program = ebpf
-        .program_mut(RELEASE_STALE)
-        .ok_or("the object has no such program")?;
-    let program: &mut RawTracePoint = program.try_into().map_err(|error| whole(&error))?;
-    program.load().map_err(|error| whole(&error))
 }

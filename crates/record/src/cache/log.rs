@@ -1,13 +1,12 @@
 //! Turns records of the cache probe into rows.
 use super::layout::{what, ReaderKey, ReaderRecord, RunRecord, UseRecord, WaitRecord};
 use crate::plain::read;
-use crate::probe::{Batch, Log};
+use crate::probe::{Batch, Log, Target};
 use crate::ring_probe::Records;
 use crate::streams::{Out, Stream};
 use case::rows::{CacheReadRow, CacheWaitRow, ReadaheadRow, ReadaheadUseRow};
 use case::CaseError;
 use std::collections::HashMap;
-use std::path::Path;
 
 /// What of a reader is in rows already.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,13 +77,13 @@ pub struct CacheLog {
 
 impl CacheLog {
     /// Creates them.
-    pub fn create(raw_dir: &Path) -> Result<CacheLog, CaseError> {
+    pub fn create(target: &Target) -> Result<CacheLog, CaseError> {
         Ok(CacheLog {
             readers: Readers::default(),
-            reads: Out::create(raw_dir, &[])?,
-            waits: Out::create(raw_dir, &[])?,
-            runs: Out::create(raw_dir, &[])?,
-            uses: Out::create(raw_dir, &[])?,
+            reads: Out::create(target, &[])?,
+            waits: Out::create(target, &[])?,
+            runs: Out::create(target, &[])?,
+            uses: Out::create(target, &[])?,
         })
     }
 

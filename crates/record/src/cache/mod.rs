@@ -14,7 +14,7 @@ mod log;
 use crate::error::RecordError;
 use crate::load::{has_tracepoint, refused, Context, Kernel};
 use crate::plain::{bytes_of, read};
-use crate::probe::{Hooks, Log, Need, Probe};
+use crate::probe::{Hooks, Log, Need, Probe, Target};
 use crate::ring_probe::{Counter, Design, Records, RingProbe, Settings};
 use crate::{host, sys};
 use aya::include_bytes_aligned;
@@ -25,7 +25,6 @@ use layout::{what, Chunk, ChunkKey, Reader, ReaderKey, ReaderRecord, UseRecord};
 use log::CacheLog;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 
 /// The hook without which nobody says when readahead begins.
 const READAHEAD: &str = "page_cache_sync_ra";
@@ -62,7 +61,7 @@ const SCOPE_HOOK: &str = "sched_process_fork";
 /// Attaches it.
 pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     let design = Cache {
-        limited: context.config.command_pid.is_some(),
+        limited: context.config.follows_processes(),
         ..Cache::default()
     };
     RingProbe::attach(design, context)
@@ -95,11 +94,10 @@ impl Design for Cache {
     }
 
     fn settings(&self, context: &Context<'_>) -> Settings {
-        let root = context.config.command_pid.unwrap_or(0);
         let untold = !context.btf().is_ok_and(|btf| has_tracepoint(btf, READAHEAD));
         Settings::default()
             .global("page_shift", host::page_shift().to_ne_bytes())
-            .global("scope_root", root.to_ne_bytes())
+            .global("scope_limited", [u8::from(self.limited)])
             .global("readahead_untold", [u8::from(untold)])
     }
 
@@ -107,8 +105,8 @@ impl Design for Cache {
         tracepoint != SCOPE_HOOK || self.limited
     }
 
-    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError> {
-        Ok(Box::new(CacheLog::create(raw_dir)?))
+    fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
+        Ok(Box::new(CacheLog::create(target)?))
     }
 
     fn look_after(&mut self, kernel: &mut Kernel, records: &mut Records) -> Result<(), RecordError> {

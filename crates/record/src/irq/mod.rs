@@ -5,7 +5,7 @@
 use crate::error::RecordError;
 use crate::load::{refused, Context, Kernel};
 use crate::plain::{padded, read, Plain};
-use crate::probe::{Batch, Hooks, Log, Need, Probe};
+use crate::probe::{Batch, Hooks, Log, Need, Probe, Target};
 use crate::ring_probe::{Counter, Design, Records, RingProbe, Settings};
 use crate::streams::{Out, Stream};
 use crate::sys;
@@ -14,7 +14,6 @@ use aya::maps::{HashMap, MapError};
 use case::rows::{IrqRow, IrqTotalRow, NAME_BYTES};
 use case::CaseError;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 static OBJECT: &[u8] = include_bytes_aligned!("irq.bpf.o");
 
@@ -75,10 +74,10 @@ impl Design for Irq {
             .global("softirq_min_ns", SOFTIRQ_MIN_NS.to_ne_bytes())
     }
 
-    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError> {
+    fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
         Ok(Box::new(IrqLog {
-            runs: Out::create(raw_dir, &[])?,
-            totals: Out::create(raw_dir, &[])?,
+            runs: Out::create(target, &[])?,
+            totals: Out::create(target, &[])?,
             names: Default::default(),
             before: Default::default(),
             begin_ns: sys::monotonic_ns(),

@@ -4,7 +4,7 @@ mod sources;
 use crate::error::RecordError;
 use crate::load::Context;
 use crate::plain::padded;
-use crate::probe::{Batch, Counts, Finished, Log, Probe};
+use crate::probe::{Batch, Counts, Finished, Log, Probe, Target};
 use crate::streams::{Out, Stream};
 use crate::sys;
 use case::meta::Unseen;
@@ -13,7 +13,6 @@ use case::schema::SubjectKind;
 use case::CaseError;
 use sources::{Reading, Source};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Attaches the probe: finds out which files there are.
 pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
@@ -98,8 +97,8 @@ impl Probe for Sampler {
         &self.unseen
     }
 
-    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError> {
-        let samples = Out::create(raw_dir, &[])?;
+    fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
+        let samples = Out::create(target, &[])?;
         Ok(Box::new(SamplerLog { samples }))
     }
 

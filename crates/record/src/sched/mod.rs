@@ -22,14 +22,13 @@ use crate::error::RecordError;
 use crate::host::{self, Functions};
 use crate::load::{refused, Context, Kernel};
 use crate::plain::{padded, read, Plain};
-use crate::probe::{Batch, Hooks, Log, Need, Probe};
+use crate::probe::{Batch, Hooks, Log, Need, Probe, Target};
 use crate::ring_probe::{Counter, Design, Records, RingProbe, Settings};
 use crate::streams::{Out, Stream};
 use aya::include_bytes_aligned;
 use aya::maps::HashMap;
 use case::rows::{SchedRow, SchedState};
 use case::CaseError;
-use std::path::Path;
 
 static OBJECT: &[u8] = include_bytes_aligned!("sched.bpf.o");
 
@@ -73,6 +72,7 @@ impl Design for Sched {
         Counter::Note("waits_below_min"),
         Counter::Note("waits_below_min_ns"),
         Counter::Note("threads"),
+        Counter::Lost("scope_full"),
     ];
 
     fn object() -> &'static [u8] {
@@ -82,18 +82,18 @@ impl Design for Sched {
     fn settings(&self, context: &Context<'_>) -> Settings {
         let found = host::kernel_symbols(&["__sched_text_start", "__sched_text_end"]);
         let symbol = |name: &str| found.get(name).copied().unwrap_or(0);
-        let command = context.config.command_pid.unwrap_or(0);
         Settings::default()
             .global("min_ns", MIN_NS.to_ne_bytes())
             .global("stack_pause_ns", STACK_PAUSE_NS.to_ne_bytes())
-            .global("command_tgid", command.to_ne_bytes())
+            .global("scope_limited", [u8::from(context.config.follows_processes())])
+            .global("scope_only", [u8::from(context.config.only_processes())])
             .global("sched_text_start", symbol("__sched_text_start").to_ne_bytes())
             .global("sched_text_end", symbol("__sched_text_end").to_ne_bytes())
     }
 
-    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError> {
+    fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
         Ok(Box::new(SchedLog {
-            waits: Out::create(raw_dir, &[])?,
+            waits: Out::create(target, &[])?,
             functions: Functions::read(),
         }))
     }

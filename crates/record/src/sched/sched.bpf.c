@@ -1,7 +1,7 @@
 // What threads that do I/O wait for when they do not run: a CPU, the kernel, a signal, their control group.
 //
 // A thread is in scope once it submits a bio, sleeps for I/O, or waits for io_uring completions; and all threads of
-// the observed command and its descendants are. Of each thread in scope every wait of at least min_ns is sent when
+// the processes named to us and their descendants are; others are not, where only those are asked for. Of each thread in scope every wait of at least min_ns is sent when
 // it ends; shorter ones are counted. All times are bpf_ktime_get_ns() = CLOCK_MONOTONIC.
 #include "../bpf/kernel.h"
 
@@ -13,16 +13,19 @@ enum counter {
 	SHORT,      // waits below min_ns
 	SHORT_NS,
 	THREADS, // threads that came into scope
+	SCOPE_FULL, // a process that found no room in `scope`
 	COUNTERS,
 };
 #include "../bpf/probe.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#define SCOPE_FORKS_ELSEWHERE
+#include "../bpf/scope.h"
 
 // Set by the loader.
 const volatile u64 min_ns = 10000;
 const volatile u64 stack_pause_ns = 1000000; // looks at one thread's stack are this far apart
-const volatile s32 command_tgid = 0;	     // 0 = no command
+const volatile bool scope_only = 0;	     // threads of other processes are not looked at
 const volatile u64 sched_text_start = 0;     // functions that only wait (linker section .sched.text)
 const volatile u64 sched_text_end = 0;
 
@@ -176,8 +179,9 @@ static __always_inline void learn_current(void)
 {
 	task_t *task = (void *)bpf_get_current_task_btf();
 
-	if (!find(task->pid))
-		learn(task, 0);
+	if (find(task->pid) || (scope_only && !scope_has(task->tgid)))
+		return;
+	learn(task, 0);
 }
 
 // How long the thread's run queue has been throttled so far.
@@ -370,8 +374,8 @@ static __always_inline void leave(void *ctx, task_t *task, task_t *next, u32 sta
 	if (!thread) {
 		if (state & (TASK_DEAD | EXIT_DEAD | EXIT_ZOMBIE))
 			return;
-		bool of_command = command_tgid && task->tgid == command_tgid;
-		if (!of_command && !(state && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait)))
+		bool of_command = scope_limited && scope_has(task->tgid);
+		if (!of_command && (scope_only || !(state && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait))))
 			return;
 		learn(task, of_command);
 		thread = find(task->pid);
@@ -447,12 +451,8 @@ int BPF_PROG(sched_wakeup_new, task_t *task)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_process_fork, task_t *parent, task_t *child)
 {
-	struct thread *thread;
-
-	if (!recording || !command_tgid)
-		return 0;
-	thread = find(parent->pid);
-	if (parent->tgid == command_tgid || (thread && thread->of_command))
+	scope_fork(parent->tgid, child->tgid);
+	if (recording && scope_limited && scope_has(child->tgid))
 		learn(child, 1);
 	return 0;
 }

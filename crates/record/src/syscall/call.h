@@ -61,16 +61,6 @@ struct call_record {
 
 RING(struct call_record);
 
-// Set by the loader: every program is in scope, or only those in the map.
-const volatile bool scope_all = 1;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, u32);
-	__type(value, u8);
-} scope SEC(".maps");
-
 // Shared with the reader, which looks at the end for what is still open.
 struct calls {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -4,7 +4,7 @@ use crate::ring_probe::Counter;
 use case::rows::{syscall_flags, FileRow, SyscallRow, Via, PATH_PART};
 
 /// `enum counter`, in its order.
-pub const COUNTERS: [Counter; 12] = [
+pub const COUNTERS: [Counter; 14] = [
     Counter::Lost("name_ring_full"),
     Counter::Lost("ring_full"),
     Counter::Lost("ring_busy"),
@@ -17,6 +17,8 @@ pub const COUNTERS: [Counter; 12] = [
     Counter::Note("skipped_32_bit"),
     Counter::Note("slot_overflows"),
     Counter::Note("names_cut"),
+    Counter::Lost("scope_full"),
+    Counter::OutOfScope,
 ];
 
 /// An operation in flight.

@@ -1,13 +1,12 @@
 //! Turns drained records into rows of the streams `syscall` and `file`.
 use super::layout::{CallRecord, Name};
-use crate::probe::{Batch, Log};
+use crate::probe::{Batch, Log, SharedFilter, Target};
 use crate::ring_probe::Records;
 use crate::streams::{Out, Stream};
 use case::rows::{FileRow, SyscallRow};
 use case::CaseError;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::Path;
 
 /// Files whose names are remembered; beyond, all are forgotten and named anew. 24 MiB or so.
 const FILES_MAX: usize = 1 << 20;
@@ -34,23 +33,31 @@ pub struct SyscallLog {
     files: Out<FileRow>,
     rows: Vec<SyscallRow>,
     count: u64,
+    filter: Option<SharedFilter>,
     /// A hash of the last name written of each file.
     named: HashMap<(u32, u64), u64>,
 }
 
 impl SyscallLog {
     /// Creates both streams.
-    pub fn create(raw_dir: &Path) -> Result<SyscallLog, CaseError> {
+    pub fn create(target: &Target) -> Result<SyscallLog, CaseError> {
         Ok(SyscallLog {
-            calls: Out::create(raw_dir, &[])?,
-            files: Out::create(raw_dir, &[])?,
+            calls: Out::create(target, &[])?,
+            files: Out::create(target, &[])?,
             rows: Vec::new(),
             count: 0,
+            filter: target.filter.clone(),
             named: HashMap::new(),
         })
     }
 
     fn write_name(&mut self, name: &Name) {
+        if let Some(filter) = &self.filter {
+            let mut filter = filter.lock().expect("no thread panics with the lock");
+            if !filter.admits_name(name.file, &name.path) {
+                return;
+            }
+        }
         let mut hasher = DefaultHasher::new();
         name.path.hash(&mut hasher);
         let hash = hasher.finish();

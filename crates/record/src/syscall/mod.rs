@@ -24,11 +24,12 @@ mod log;
 
 use crate::drain::HANDOVER_RECORDS;
 use crate::error::RecordError;
-use crate::load::{has_tracepoint, refused, Context, Kernel};
+use crate::load::{has_tracepoint, refused, Context, Kernel, SCOPE_CHANGE};
 use crate::plain::read;
-use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe};
+use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe, Target};
 use crate::ring_probe::read_counts;
 use crate::rings::{records_per_cpu, Rings, Shared};
+use crate::scope::Change;
 use crate::{host, owner, sys};
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::{include_bytes_aligned, EbpfLoader};
@@ -39,7 +40,6 @@ use layout::{Call, CallRecord, COUNTERS};
 use log::{Drained, SyscallLog};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 static OBJECT: &[u8] = include_bytes_aligned!("syscall.bpf.o");
 
@@ -93,7 +93,7 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     let cpus = host::cpus_possible();
     let length = records_per_cpu::<CallRecord>(RING_BYTES, cpus);
     let weakly_ordered = u8::from(!cfg!(target_arch = "x86_64"));
-    let scope_all = u8::from(context.config.command_pid.is_none());
+    let limited = u8::from(context.config.follows_processes());
     let mut loader = EbpfLoader::new();
     owner::configure(&mut loader);
     loader
@@ -103,12 +103,10 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         .map_max_entries("events", NAMES_BYTES)
         .override_global("ring_records", &length, true)
         .override_global("weakly_ordered", &weakly_ordered, true)
-        .override_global("scope_all", &scope_all, true);
-    let kernel = Kernel::load("syscall", OBJECT, &mut loader)?;
+        .override_global("scope_limited", &limited, true);
+    let mut kernel = Kernel::load("syscall", OBJECT, &mut loader)?;
+    kernel.load_runnable(SCOPE_CHANGE)?;
     let mut probe = SyscallProbe::new(kernel, cpus, length)?;
-    if let Some(pid) = context.config.command_pid {
-        probe.add_to_scope(pid)?;
-    }
     let wanted = |name: &str, need: Need| need != Need::Alternative || has_tracepoint(btf, name);
     probe.kernel.attach(btf, HOOKS, wanted)?;
     let submits = |name: &String| SUBMIT_NAMES.contains(&name.as_str());
@@ -142,14 +140,6 @@ impl SyscallProbe {
         })
     }
 
-    fn add_to_scope(&mut self, pid: u32) -> Result<(), RecordError> {
-        let missing = self.kernel.missing("scope");
-        let map = self.kernel.ebpf.map_mut("scope").ok_or(missing)?;
-        let mut scope: HashMap<_, u32, u8> =
-            HashMap::try_from(map).map_err(|error| refused("scope", &error))?;
-        scope.insert(pid, 1, 0).map_err(|error| refused("scope", &error))
-    }
-
     fn open_calls(&self) -> Result<Vec<CallRecord>, RecordError> {
         let overflow: HashMap<_, u64, [u8; CALL_BYTES]> =
             HashMap::try_from(self.kernel.map("overflow")?).map_err(|error| refused("overflow", &error))?;
@@ -169,8 +159,12 @@ impl Probe for SyscallProbe {
         &self.kernel.unseen
     }
 
-    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError> {
-        Ok(Box::new(SyscallLog::create(raw_dir)?))
+    fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
+        Ok(Box::new(SyscallLog::create(target)?))
+    }
+
+    fn follow(&mut self, changes: &[Change]) -> Result<(), RecordError> {
+        self.kernel.follow(changes)
     }
 
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {

@@ -24,11 +24,14 @@ enum counter {
 	SKIPPED_COMPAT, // calls of 32-bit programs
 	SLOTS_OVERFLOW, // operations that lived in the overflow map
 	NAMES_CUT,      // names too long or too deep
+	SCOPE_FULL,     // a process that found no room in `scope`
+	OUT_OF_SCOPE,   // calls that may be storage operations, of processes that are not looked at
 	COUNTERS,
 };
 #include "../bpf/probe.h"
 #include "../bpf/owner.h"
 #include "../bpf/ring.h"
+#include "../bpf/scope.h"
 #include "shapes.h"
 #include "call.h"
 #include "names.h"
@@ -75,11 +78,13 @@ static __always_inline bool is_compat(struct task_struct *task)
 // Whether operations of this task are wanted.
 static __always_inline bool in_scope(struct task_struct *task)
 {
-	u32 tgid = task->tgid;
-
 	if (recording == OVER)
 		return 0;
-	return scope_all || bpf_map_lookup_elem(&scope, &tgid);
+	if (scope_has(task->tgid))
+		return 1;
+	if (recording == DURING)
+		count(OUT_OF_SCOPE, 1);
+	return 0;
 }
 
 static __always_inline u64 file_of(struct task_struct *task, u32 fd)
@@ -639,25 +644,11 @@ int BPF_PROG(io_uring_complete, void *ring_context, void *request)
 	return 0;
 }
 
-// A command's children belong to it.
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
-{
-	u32 tgid = parent->tgid, child_tgid = child->tgid;
-	u8 one = 1;
-
-	if (scope_all || tgid == child_tgid || !bpf_map_lookup_elem(&scope, &tgid))
-		return 0;
-	if (bpf_map_update_elem(&scope, &child_tgid, &one, BPF_ANY))
-		count(TABLE_FULL, 1);
-	return 0;
-}
-
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sched_process_exit, struct task_struct *task)
 {
 	struct call *call = call_find(&threads, task->pid);
-	u32 tgid = task->tgid;
+	s32 tgid = task->tgid;
 
 	if (recording == OVER)
 		return 0;
@@ -665,7 +656,7 @@ int BPF_PROG(sched_process_exit, struct task_struct *task)
 		call_send_unended(call);
 		call_release(call);
 	}
-	if (!scope_all && more(task)->signal->live.counter == 0)
+	if (scope_limited && more(task)->signal->live.counter == 0)
 		bpf_map_delete_elem(&scope, &tgid);
 	return 0;
 }

@@ -9,7 +9,7 @@ mod layout;
 use crate::error::RecordError;
 use crate::load::{refused, Context, Kernel};
 use crate::plain::{bytes_of, read};
-use crate::probe::{Batch, Hooks, Log, Need, Probe};
+use crate::probe::{Batch, Hooks, Log, Need, Probe, Target};
 use crate::ring_probe::{Counter, Design, Records, RingProbe, Settings};
 use crate::streams::{Out, Stream};
 use crate::{host, sys};
@@ -21,7 +21,6 @@ use case::CaseError;
 use layout::{Dirtied, InodeKey, Record};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 
 const THROTTLED: Need = Need::Fact("pauses of threads that dirty pages");
 const FLUSHERS: Need = Need::Fact("what flushers write back, and when");
@@ -71,7 +70,7 @@ const SCOPE_HOOK: &str = "sched_process_fork";
 /// Attaches it.
 pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     let design = WritebackProbe {
-        limited: context.config.command_pid.is_some(),
+        limited: context.config.follows_processes(),
         seen: HashMap::new(),
     };
     RingProbe::attach(design, context)
@@ -101,20 +100,19 @@ impl Design for WritebackProbe {
         include_bytes_aligned!("writeback.bpf.o")
     }
 
-    fn settings(&self, context: &Context<'_>) -> Settings {
-        let root = context.config.command_pid.unwrap_or(0);
+    fn settings(&self, _context: &Context<'_>) -> Settings {
         Settings::default()
             .global("page_shift", host::page_shift().to_ne_bytes())
-            .global("scope_root", root.to_ne_bytes())
+            .global("scope_limited", [u8::from(self.limited)])
     }
 
     fn wanted(&self, _btf: &Btf, tracepoint: &str, _need: Need) -> bool {
         tracepoint != SCOPE_HOOK || self.limited
     }
 
-    fn open_log(&self, raw_dir: &Path) -> Result<Box<dyn Log>, CaseError> {
+    fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
         Ok(Box::new(WritebackLog {
-            rows: Out::create(raw_dir, &[])?,
+            rows: Out::create(target, &[])?,
         }))
     }
 

@@ -1,0 +1,105 @@
+//! Block requests of a limited recording: kept back until it is known whose they are.
+//!
+//! A request may be submitted by a worker of the kernel for an operation in the scope, and completes before that
+//! operation does. So requests wait, in their order, for as long as it usually takes until the operation has ended.
+use super::layout::{BlockRecord, MergeRecord, Owner, SLOT_THROTTLED};
+use super::log::Drained;
+use crate::probe::SharedFilter;
+use crate::scope::Verdict;
+use crate::sys;
+use std::collections::{HashMap, VecDeque};
+
+/// How long after its completion a request is judged.
+const PATIENCE_NS: u64 = 500_000_000;
+
+/// Requests that may wait (57 MB); more are judged at once.
+const WAITING_MAX: usize = 1 << 18;
+
+/// Bios that may wait for their request. More are those of requests whose end was lost.
+const MERGES_MAX: usize = 1 << 17;
+
+/// Requests that wait to be judged.
+pub struct Scoped {
+    filter: SharedFilter,
+    waiting: VecDeque<BlockRecord>,
+    merges: HashMap<u64, Vec<MergeRecord>>,
+    merges_waiting: usize,
+    /// Requests that were left out.
+    pub outside: u64,
+    /// Requests of others that were kept without what tells whose they are.
+    pub competing: u64,
+}
+
+impl Scoped {
+    /// Nothing waits.
+    pub fn new(filter: SharedFilter) -> Scoped {
+        Scoped {
+            filter,
+            waiting: VecDeque::new(),
+            merges: HashMap::new(),
+            merges_waiting: 0,
+            outside: 0,
+            competing: 0,
+        }
+    }
+
+    /// Takes what came, and gives what can be judged by now.
+    pub fn pass(&mut self, came: &Drained) -> Drained {
+        let filter = self.filter.clone();
+        let mut filter = filter.lock().expect("no thread panics with the lock");
+        for merge in &came.merges {
+            self.merges.entry(merge.merge_key).or_default().push(*merge);
+            self.merges_waiting += 1;
+        }
+        if self.merges_waiting > MERGES_MAX {
+            self.merges.clear();
+            self.merges_waiting = 0;
+        }
+        came.requests.iter().for_each(|request| filter.note(request));
+        self.waiting.extend(&came.requests);
+        drop(filter);
+        self.judge_until(sys::monotonic_ns().saturating_sub(PATIENCE_NS))
+    }
+
+    /// Judges all that completed before `until_ns`; open requests count as completed at once.
+    pub fn judge_until(&mut self, until_ns: u64) -> Drained {
+        let filter = self.filter.clone();
+        let mut filter = filter.lock().expect("no thread panics with the lock");
+        let mut judged = Drained::default();
+        while let Some(request) = self.waiting.front().copied() {
+            if request.complete_ns > until_ns && self.waiting.len() <= WAITING_MAX {
+                break;
+            }
+            self.waiting.pop_front();
+            let merges = match request.slot.merge_key {
+                0 => Vec::new(),
+                key => self.merges.remove(&key).unwrap_or_default(),
+            };
+            self.merges_waiting -= merges.len();
+            match filter.judge(&request) {
+                Verdict::Within => {
+                    judged.requests.push(request);
+                    judged.merges.extend(merges);
+                }
+                Verdict::Competing => {
+                    self.competing += 1;
+                    judged.requests.push(anonymous(request));
+                }
+                Verdict::Outside => self.outside += 1,
+            }
+        }
+        judged
+    }
+}
+
+/// The request without what tells whose it is.
+fn anonymous(mut request: BlockRecord) -> BlockRecord {
+    request.owner = Owner::default();
+    let slot = &mut request.slot;
+    (slot.pid, slot.tid) = (-1, -1);
+    slot.comm = *b"other\0\0\0\0\0\0\0\0\0\0\0";
+    slot.op_id = 0;
+    slot.merge_key = 0;
+    slot.flags &= SLOT_THROTTLED;
+    request
+}

@@ -1,0 +1,358 @@
+//! Which records of a limited recording become rows.
+use super::places::{File, Places};
+use crate::block::{BlockRecord, SLOT_SCOPED};
+use case::rows::{SyscallRow, Via, Writeback, WritebackRow};
+use case::schema::Op;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+
+/// Most entries of each table below.
+const ENTRIES_MAX: usize = 1 << 18;
+
+/// How long calls are remembered after newer ones of the same key: longer than a request waits to be judged.
+const MEMORY_NS: u64 = 2_000_000_000;
+
+const REQ_OP_MASK: u32 = 0xff;
+const REQ_OP_WRITE: u32 = 1;
+
+/// What becomes of a block request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is in the scope.
+    Within,
+    /// It is not, but competes with what is: its times, size and place are kept, and nothing that tells whose it is.
+    Competing,
+    /// It is left out.
+    Outside,
+}
+
+/// What a recording is limited to, and what was learned of it meanwhile.
+pub struct Filter {
+    /// Only processes that the kernel programs follow.
+    only_processes: bool,
+    places: Places,
+    /// Files below the folders of the scope.
+    named: HashSet<File>,
+    /// Files that calls in the scope have written: what is written back to them later is theirs.
+    touched: Recent<File, ()>,
+    /// Calls in the scope by what their block requests are known by: start and end.
+    owners: Recent<u64, Spans>,
+    /// Threads of calls and requests in the scope.
+    threads: Recent<i32, ()>,
+    /// Disks with requests in the scope.
+    disks: HashSet<u32>,
+}
+
+impl Filter {
+    /// Nothing is known yet.
+    pub fn new(only_processes: bool, places: Places) -> Filter {
+        Filter {
+            only_processes,
+            disks: places.disks.iter().map(|(disk, _)| *disk).collect(),
+            places,
+            named: HashSet::new(),
+            touched: Recent::default(),
+            owners: Recent::default(),
+            threads: Recent::default(),
+        }
+    }
+
+    /// Takes note of a file's name; whether it is to be kept.
+    pub fn admits_name(&mut self, file: File, path: &[u8]) -> bool {
+        if self.places.holds(path) {
+            if self.named.len() < ENTRIES_MAX {
+                self.named.insert(file);
+            }
+        } else {
+            self.named.remove(&file);
+        }
+        self.admits_file(file)
+    }
+
+    /// Whether a file is in the scope.
+    pub fn admits_file(&self, file: File) -> bool {
+        let device = !self.places.has_devices() || self.places.devices.contains(&file.0);
+        let path =
+            !self.places.has_paths() || self.named.contains(&file) || self.places.files.contains(&file);
+        device && path
+    }
+
+    /// Whether an operation is in the scope; its process is.
+    pub fn admits_call(&mut self, call: &SyscallRow) -> bool {
+        let anywhere = !self.places.has_devices() && !self.places.has_paths();
+        if call.via == Via::Wait as u8 {
+            return anywhere || self.threads.get(&call.tid).is_some();
+        }
+        let file = (call.device, call.inode);
+        if !anywhere && !self.admits_file(file) {
+            return false;
+        }
+        self.threads.insert(call.tid, ());
+        if call.op != Op::Read as u8 && call.inode != 0 {
+            self.touched.insert(file, ());
+        }
+        if call.owner_key != 0 {
+            let end_ns = if call.end_ns == 0 { u64::MAX } else { call.end_ns };
+            self.own(call.owner_key, (call.start_ns, end_ns));
+        }
+        true
+    }
+
+    fn own(&mut self, key: u64, span: (u64, u64)) {
+        self.owners.entry(key, Spans::default).add(span);
+    }
+
+    /// Whether a wait of a thread is in the scope; its process is.
+    pub fn admits_wait(&self, tid: i32) -> bool {
+        let anywhere = !self.places.has_devices() && !self.places.has_paths();
+        anywhere || self.threads.get(&tid).is_some()
+    }
+
+    /// Whether something that a file system or flusher did concerns the scope: its own threads, its files, and what
+    /// journals and devices do for everybody.
+    pub fn admits_writeback(&self, row: &WritebackRow) -> bool {
+        let file = (row.device, row.inode);
+        let known = |file: File| self.touched.get(&file).is_some() && self.admits_file(file);
+        match Writeback::from_raw(row.kind) {
+            Some(Writeback::Throttled | Writeback::WaitedForPage) => self.admits_wait(row.tid),
+            Some(
+                Writeback::Commit
+                | Writeback::CommitLocking
+                | Writeback::CommitFlushing
+                | Writeback::CommitLogging
+                | Writeback::Checkpoint
+                | Writeback::LogForce
+                | Writeback::TreeCommit
+                | Writeback::WbtLatency
+                | Writeback::WbtStep
+                | Writeback::Work,
+            ) => !self.places.has_devices() || self.places.devices.contains(&row.device),
+            _ => known(file),
+        }
+    }
+
+    /// Takes note of a request that the kernel programs have seen a process in the scope submit.
+    pub fn note(&mut self, request: &BlockRecord) {
+        let slot = &request.slot;
+        if slot.flags & SLOT_SCOPED == 0 {
+            return;
+        }
+        let key = request.owner.stack_key;
+        if key != 0 {
+            self.own(key, (slot.start_ns, request.complete_ns));
+        }
+        self.disks.insert(slot.device);
+    }
+
+    /// What becomes of a request; to be asked once the calls that may be behind it have ended.
+    pub fn judge(&mut self, request: &BlockRecord) -> Verdict {
+        let (slot, owner) = (&request.slot, &request.owner);
+        if self.is_within(request) {
+            self.disks.insert(slot.device);
+            self.threads.insert(slot.tid, ());
+            if owner.stack_key != 0 {
+                self.own(owner.stack_key, (slot.start_ns, request.complete_ns));
+            }
+            return Verdict::Within;
+        }
+        if self.disks.contains(&slot.device) {
+            Verdict::Competing
+        } else {
+            Verdict::Outside
+        }
+    }
+
+    fn is_within(&self, request: &BlockRecord) -> bool {
+        let (slot, owner) = (&request.slot, &request.owner);
+        let places = &self.places;
+        if places.has_devices() && !places.has_request(slot.device, slot.sector_512) {
+            return false;
+        }
+        if !self.only_processes && !places.has_paths() {
+            return true;
+        }
+        let file = (owner.file_device, owner.inode);
+        let begin_ns = if slot.start_ns == 0 {
+            slot.issue_ns
+        } else {
+            slot.start_ns
+        };
+        let calls = self.owners.get(&owner.owner_key);
+        let owned = calls.is_some_and(|calls| calls.hold(begin_ns));
+        let written = slot.cmd_flags & REQ_OP_MASK == REQ_OP_WRITE;
+        let cached = written && file.0 != 0 && self.touched.get(&file).is_some();
+        let scoped = slot.flags & SLOT_SCOPED != 0;
+        if places.has_paths() {
+            let by_path = file.0 != 0 && self.admits_file(file) && (!self.only_processes || scoped || cached);
+            return by_path || (owner.owner_key != 0 && owned);
+        }
+        scoped || cached || (owner.owner_key != 0 && owned)
+    }
+}
+
+/// When the calls of one key lasted, in the order of their ends.
+#[derive(Default)]
+struct Spans(VecDeque<(u64, u64)>);
+
+impl Spans {
+    fn add(&mut self, span: (u64, u64)) {
+        let old = |(_, end_ns): &(u64, u64)| end_ns.saturating_add(MEMORY_NS) < span.0;
+        while self.0.front().is_some_and(old) {
+            self.0.pop_front();
+        }
+        self.0.push_back(span);
+    }
+
+    /// Whether one of them lasted at this time.
+    fn hold(&self, time_ns: u64) -> bool {
+        // Those of one key hardly overlap: the first that ends later is it.
+        let place = self.0.partition_point(|(_, end_ns)| *end_ns < time_ns);
+        let mut later = self.0.range(place..).take(2);
+        later.any(|(start_ns, _)| *start_ns <= time_ns)
+    }
+}
+
+/// A table that forgets what was not entered lately.
+struct Recent<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+}
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Recent<K, V> {
+        Recent {
+            young: HashMap::new(),
+            old: HashMap::new(),
+        }
+    }
+}
+
+impl<K: Hash + Eq, V> Recent<K, V> {
+    fn make_room(&mut self) {
+        if self.young.len() >= ENTRIES_MAX / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+    }
+
+    fn insert(&mut self, key: K, value: V) {
+        self.make_room();
+        self.young.insert(key, value);
+    }
+
+    fn entry(&mut self, key: K, new: fn() -> V) -> &mut V {
+        self.make_room();
+        let old = &mut self.old;
+        match self.young.entry(key) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let value = old.remove(entry.key()).unwrap_or_else(new);
+                entry.insert(value)
+            }
+        }
+    }
+
+    fn get(&self, key: &K) -> Option<&V> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Owner;
+
+    const DISK: u32 = 8 << 20;
+
+    fn request(flags: u8, owner_key: u64, start_ns: u64) -> BlockRecord {
+        let mut request = BlockRecord::default();
+        request.slot.device = DISK;
+        request.slot.flags = flags;
+        request.slot.start_ns = start_ns;
+        request.owner = Owner {
+            owner_key,
+            ..Owner::default()
+        };
+        request
+    }
+
+    #[test]
+    fn a_request_that_a_worker_queued_is_its_calls() {
+        let mut filter = Filter::new(true, Places::default());
+        assert_eq!(filter.judge(&request(0, 9, 50)), Verdict::Outside);
+        let call = SyscallRow {
+            owner_key: 9,
+            start_ns: 10,
+            end_ns: 100,
+            ..SyscallRow::default()
+        };
+        assert!(filter.admits_call(&call));
+        assert_eq!(filter.judge(&request(0, 9, 50)), Verdict::Within);
+        assert_eq!(
+            filter.judge(&request(0, 9, 200)),
+            Verdict::Competing,
+            "after its end"
+        );
+        assert_eq!(filter.judge(&request(SLOT_SCOPED, 0, 200)), Verdict::Within);
+    }
+
+    #[test]
+    fn what_is_written_back_later_is_its_files() {
+        let mut filter = Filter::new(true, Places::default());
+        let mut written = request(0, 0, 50);
+        written.owner.inode = 12;
+        written.owner.file_device = DISK + 1;
+        assert_eq!(filter.judge(&written), Verdict::Outside);
+        written.slot.cmd_flags = REQ_OP_WRITE;
+        let call = SyscallRow {
+            device: DISK + 1,
+            inode: 12,
+            op: Op::Write as u8,
+            ..SyscallRow::default()
+        };
+        filter.admits_call(&call);
+        assert_eq!(filter.judge(&written), Verdict::Within);
+    }
+
+    #[test]
+    fn calls_of_one_thread_are_told_apart_by_their_time() {
+        let mut spans = Spans::default();
+        for start_ns in (0..1000).step_by(10) {
+            spans.add((start_ns, start_ns + 4));
+        }
+        assert!(spans.hold(500) && spans.hold(504) && !spans.hold(505) && !spans.hold(2000));
+        spans.add((MEMORY_NS + 5000, MEMORY_NS + 5001));
+        assert!(!spans.hold(500), "forgotten");
+    }
+
+    #[test]
+    fn a_path_wants_its_files_only() {
+        let places = Places {
+            folders: vec![b"/db".to_vec()],
+            ..Places::default()
+        };
+        let mut filter = Filter::new(false, places);
+        assert!(filter.admits_name((3, 4), b"/db/wal"));
+        assert!(!filter.admits_name((3, 5), b"/home/x"));
+        let call = |inode| SyscallRow {
+            device: 3,
+            inode,
+            tid: inode as i32,
+            ..SyscallRow::default()
+        };
+        assert!(filter.admits_call(&call(4)) && !filter.admits_call(&call(5)));
+        assert!(filter.admits_wait(4) && !filter.admits_wait(5));
+        assert!(!filter.admits_name((3, 4), b"/old/wal"), "renamed");
+        assert!(!filter.admits_call(&call(4)));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut recent = Recent::default();
+        for key in 0..3 * ENTRIES_MAX {
+            recent.insert(key, ());
+        }
+        assert!(recent.young.len() + recent.old.len() <= ENTRIES_MAX);
+        assert!(recent.get(&(3 * ENTRIES_MAX - 1)).is_some());
+    }
+}
