@@ -1,4 +1,5 @@
 //! The command line of `whodisk-agent`: every flag has its one definition here.
+use crate::flight::FlightArgs;
 use crate::scope::ScopeArgs;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Record this machine's I/O, while a command runs or of what runs already.
-    #[command(after_help = RECORD_EXAMPLES)]
+    #[command(after_help = record_help())]
     Record(RecordArgs),
     /// Live numbers of every block device: rates, latency quantiles, stages, the slowest operations.
     #[command(after_help = WATCH_EXAMPLES)]
@@ -66,6 +67,7 @@ const RECORD_EXAMPLES: &str = "Examples:
   whodisk record -o slow.case --duration 30s        everything on this machine for 30 s
   whodisk record -o nightly.case -- ./backup.sh
   whodisk record --pid 4711 --duration 1min         a process that runs already, and all that it starts
+  whodisk record --ring 30s --trigger 'latency > 50ms' --trigger 'age > 1s' -o incidents
   whodisk record --cgroup /sys/fs/cgroup/system.slice/db.service --device /dev/nvme0n1
 
 Without a command it records until Ctrl-C, --duration, or the end of every --pid. Block requests are those of all \
@@ -87,6 +89,11 @@ const RUN_EXAMPLES: &str = "Examples:
   whodisk run spec.toml -o before.case --drop-raw
 
 Without root only the workload's own layer is recorded, and the case says so.";
+
+/// Examples and the grammar of triggers.
+fn record_help() -> String {
+    format!("{RECORD_EXAMPLES}\n\n{}", record::TRIGGER_HELP)
+}
 
 /// Examples and the grammar of faults.
 fn slowdisk_help() -> String {
@@ -155,7 +162,8 @@ Exit code 1: the case contradicts its format. Declared losses alone are no failu
 /// Where a case goes and what happens to it when the recording ends.
 #[derive(Debug, Args)]
 pub struct CaseArgs {
-    /// Directory of the case; must not exist, or be empty [default: ./whodisk-<UTC time>]
+    /// Directory of the case; must not exist, or be empty [default: ./whodisk-<UTC time>]. With --ring, folder of
+    /// the cases.
     #[arg(short = 'o', long = "output", value_name = "CASE")]
     pub case: Option<PathBuf>,
     /// Leave the raw events as they are; `whodisk seal` turns them into tables later.
@@ -206,6 +214,8 @@ pub struct RecordArgs {
     pub probes: ProbeArgs,
     #[command(flatten)]
     pub scope: ScopeArgs,
+    #[command(flatten)]
+    pub flight: FlightArgs,
     /// The command to observe, with its arguments.
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,

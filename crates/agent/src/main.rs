@@ -4,6 +4,7 @@ mod case_dir;
 mod child;
 mod doctor;
 mod failure;
+mod flight;
 mod import;
 mod lab;
 mod observe;

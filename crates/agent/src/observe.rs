@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long a command may take to end after SIGTERM at the end of `--duration`.
-const GRACE: Duration = Duration::from_secs(5);
+pub const GRACE: Duration = Duration::from_secs(5);
 /// How often the loop looks around when nothing happens.
-const TICK: Duration = Duration::from_millis(100);
+pub const TICK: Duration = Duration::from_millis(100);
 
 /// What is observed.
-enum Subject {
+pub enum Subject {
     /// Everything on this machine, until told to stop.
     Machine,
     /// A command of the user.
@@ -42,6 +42,9 @@ struct Plan {
 
 /// `whodisk record`.
 pub fn record(args: RecordArgs) -> Result<(), Failure> {
+    if let Some(ring) = args.flight.ring {
+        return crate::flight::record(&args, ring);
+    }
     let subject = match args.command.first() {
         None => Subject::Machine,
         Some(name) => Subject::Command {
@@ -95,7 +98,8 @@ fn case_path(args: &CaseArgs) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(format!("whodisk-{}", Utc::now().compact())))
 }
 
-fn cannot_execute(name: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
+/// Why a program cannot be executed.
+pub fn cannot_execute(name: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
     let found = match error.raw_os_error() {
         Some(libc::ENOENT) => "no such program".to_string(),
         Some(libc::EACCES) => "a file that may not be executed".to_string(),
@@ -395,10 +399,15 @@ fn with_advice(failure: &Failure, case: &Path) -> Failure {
 
 /// Notes in the case what became of the observed process.
 fn note(dir: &CaseDir, pid: i32, kind: &str, detail: &str) {
+    note_event(dir, monotonic_ns(), kind, &format!("process {pid}"), detail);
+}
+
+/// Appends an event to a case that is not sealed yet.
+pub fn note_event(dir: &CaseDir, time_ns: u64, kind: &str, subject: &str, detail: &str) {
     let row = EventRow {
-        time_ns: monotonic_ns() as i64,
+        time_ns: time_ns as i64,
         kind: kind.into(),
-        subject: format!("process {pid}"),
+        subject: subject.into(),
         detail: detail.into(),
     };
     let Ok(mut line) = serde_json::to_string(&row) else {
@@ -417,7 +426,8 @@ impl Subject {
         matches!(self, Subject::Engine { .. })
     }
 
-    fn name(&self) -> OsString {
+    /// What is executed.
+    pub fn name(&self) -> OsString {
         match self {
             Subject::Machine => OsString::new(),
             Subject::Command { argv, .. } => argv[0].clone(),
@@ -426,7 +436,8 @@ impl Subject {
     }
 }
 
-fn fork(subject: &Subject, signals: &Signals) -> std::io::Result<Option<Gated>> {
+/// Forks what is to be observed, which then waits to be let go.
+pub fn fork(subject: &Subject, signals: &Signals) -> std::io::Result<Option<Gated>> {
     let (program, argv, own) = match subject {
         Subject::Machine => return Ok(None),
         Subject::Command { program, argv } => (program, argv, false),
@@ -435,7 +446,8 @@ fn fork(subject: &Subject, signals: &Signals) -> std::io::Result<Option<Gated>> 
     Gated::fork(program, argv, &signals.original_mask, own).map(Some)
 }
 
-fn restore(signals: &Signals) {
+/// Gives this thread its signals back.
+pub fn restore(signals: &Signals) {
     // SAFETY: restores the mask that this thread had before.
     unsafe {
         libc::pthread_sigmask(
@@ -453,7 +465,8 @@ fn unseen(what: &str, because: &str) -> Unseen {
     }
 }
 
-fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseMeta {
+/// `case.json` of a recording that begins now.
+pub fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseMeta {
     let lossy = |words: &[OsString]| words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let command = match subject {
         Subject::Machine => Vec::new(),

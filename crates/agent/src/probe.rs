@@ -1,8 +1,11 @@
 //! The recorder as a recording of ours sees it.
 use case::meta::{ProbeMeta, Unseen};
-use record::{shortened, Config, RecordError, Recorder, Running, Scope};
+use record::{
+    shortened, Config, FlightConfig, FlightCounts, RecordError, Recorder, Running, Scope, Snapshot,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::mpsc::Receiver;
 
 /// The probes at work.
 pub struct Probes {
@@ -46,6 +49,14 @@ impl Attached {
     }
 }
 
+impl Attached {
+    /// Begins to record into memory; see [`Recorder::start_flight`].
+    pub fn start_flight(self, config: FlightConfig) -> Result<(Probes, Receiver<Snapshot>), RecordError> {
+        let (running, snapshots) = self.0.start_flight(config)?;
+        Ok((Probes { running }, snapshots))
+    }
+}
+
 /// What they leave behind.
 pub struct Stopped {
     /// The account of each.
@@ -58,6 +69,11 @@ impl Probes {
     /// Block requests received so far.
     pub fn block_requests(&self) -> u64 {
         self.running.received("block")
+    }
+
+    /// Numbers of the flight recorder.
+    pub fn flight_counts(&self) -> FlightCounts {
+        self.running.flight_counts()
     }
 
     /// Detaches and closes the streams.

@@ -1,5 +1,6 @@
 //! The thread `whodisk-rec`, which empties all probes and keeps the account.
 use crate::error::RecordError;
+use crate::flight::SharedFlight;
 use crate::probe::{Counts, Probe};
 use crate::scope::{Change, Processes};
 use crate::summary::{ProbeSummary, Summary};
@@ -25,8 +26,13 @@ const COUNT_PAUSE: Duration = Duration::from_secs(1);
 /// How often control groups are looked at for who has come and gone.
 const SCOPE_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often the flight recorder looks at what is in flight.
+const FLIGHT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Looks at the processes of the scope when the recording begins: each finds who slipped through the one before.
 const FIRST_LOOKS: u32 = 10;
+
+const NO_PANIC: &str = "no thread panics with the lock";
 
 /// One probe at work.
 struct Source {
@@ -49,6 +55,9 @@ pub struct Drain {
     /// `None`: every process is in the scope.
     processes: Option<Processes>,
     scope_seen: Instant,
+    /// `None`: rows go to files.
+    flight: Option<SharedFlight>,
+    flight_seen: Instant,
     summary: Summary,
 }
 
@@ -59,6 +68,7 @@ impl Drain {
         writer: Writer,
         received: Arc<[AtomicU64]>,
         processes: Option<Processes>,
+        flight: Option<SharedFlight>,
     ) -> Drain {
         let source = |(name, probe): (&'static str, Box<dyn Probe>)| Source {
             name,
@@ -79,6 +89,8 @@ impl Drain {
             counted_at_ns: 0,
             processes,
             scope_seen: Instant::now(),
+            flight,
+            flight_seen: Instant::now(),
             summary: Summary::default(),
         }
     }
@@ -133,12 +145,52 @@ impl Drain {
             std::thread::sleep(DRAIN_PAUSE);
             self.drain();
             self.look_at_scope()?;
+            self.look_at_flight()?;
             if self.counted_at.elapsed() >= COUNT_PAUSE {
                 self.look_after()?;
                 self.count()?;
             }
         }
         self.end()
+    }
+
+    /// Looks for what has been in flight for too long, and ends the window of a trigger.
+    fn look_at_flight(&mut self) -> Result<(), RecordError> {
+        let Some(flight) = self.flight.clone() else {
+            return Ok(());
+        };
+        if self.flight_seen.elapsed() < FLIGHT_PAUSE {
+            return Ok(());
+        }
+        self.flight_seen = Instant::now();
+        let now_ns = sys::monotonic_ns();
+        let limit_ns = flight.lock().expect(NO_PANIC).age_limit_ns();
+        if let Some(limit_ns) = limit_ns {
+            let probes = self.sources.iter().map(|source| &source.probe);
+            let old = probes.flat_map(|probe| probe.in_flight(now_ns.saturating_sub(limit_ns), now_ns));
+            let old: Vec<_> = old.collect();
+            flight.lock().expect(NO_PANIC).in_flight(&old, now_ns);
+        }
+        let due = flight.lock().expect(NO_PANIC).is_due(now_ns, false);
+        if due {
+            self.snapshot()?;
+        }
+        Ok(())
+    }
+
+    /// Hands over all that has come, and what is in flight.
+    fn snapshot(&mut self) -> Result<(), RecordError> {
+        self.look_after()?;
+        self.drain();
+        let now_ns = sys::monotonic_ns();
+        let mut open = Vec::new();
+        for index in 0..self.sources.len() {
+            self.hand_over(index);
+            let batch = self.sources[index].probe.open_now(now_ns)?;
+            open.extend(batch.map(|batch| (index, batch)));
+        }
+        self.writer.send_snapshot(open, now_ns);
+        Ok(())
     }
 
     fn look_after(&mut self) -> Result<(), RecordError> {
@@ -242,6 +294,11 @@ impl Drain {
             source.summary.open = finished.open;
             self.received[index].fetch_add(finished.events, Ordering::Relaxed);
             self.hand_over(index);
+        }
+        let end_ns = self.summary.end_ns;
+        let due = |flight: &SharedFlight| flight.lock().expect(NO_PANIC).is_due(end_ns, true);
+        if self.flight.as_ref().is_some_and(due) {
+            self.writer.send_snapshot(Vec::new(), end_ns);
         }
         let (written, write_error) = self.writer.finish()?;
         self.summary.write_error = write_error;

@@ -13,6 +13,7 @@ mod doctor;
 mod drain;
 mod error;
 mod facts;
+mod flight;
 mod host;
 mod irq;
 mod load;
@@ -38,6 +39,10 @@ mod writer;
 
 pub use doctor::{doctor, shortened, Check, Verdict};
 pub use error::RecordError;
+pub use flight::{
+    spoken, Fired, FlightConfig, FlightCounts, Measure, OpLayer, Operation, Snapshot, Trigger, TriggerError,
+    TRIGGER_HELP,
+};
 pub use recorder::{Config, Recorder, Running};
 pub use registry::{all_unseen, names as probe_names};
 pub use scope::Scope;

@@ -4,6 +4,7 @@
 //! Two threads use it: `whodisk-rec` empties the probes and reads their counters ([`Probe`]); `whodisk-log` turns what
 //! was emptied into rows ([`Log`]), since writing may wait for the very disk that is observed.
 use crate::error::RecordError;
+use crate::flight::{Operation, SharedFlight};
 use crate::scope::{Change, Filter};
 use crate::streams::Stream;
 use crate::sys::ProgramCounts;
@@ -49,6 +50,8 @@ pub struct Target {
     pub raw_dir: PathBuf,
     /// Which rows; `None`: all.
     pub filter: Option<SharedFilter>,
+    /// Keeps the rows instead, of which then no files are made.
+    pub flight: Option<SharedFlight>,
 }
 
 /// A probe's counters since it was loaded.
@@ -109,6 +112,16 @@ pub trait Probe: Send {
         Ok(())
     }
 
+    /// Operations in flight that began before `begin_ns`; asked for every 100 ms where a trigger looks for them.
+    fn in_flight(&self, _begin_ns: u64, _now_ns: u64) -> Vec<Operation> {
+        Vec::new()
+    }
+
+    /// Records of what is in flight, as [`Probe::finish`] adds them; the recording goes on.
+    fn open_now(&mut self, _now_ns: u64) -> Result<Option<Batch>, RecordError> {
+        Ok(None)
+    }
+
     /// Its counters.
     fn counts(&mut self) -> Result<Counts, RecordError>;
 
@@ -131,7 +144,7 @@ pub trait Log: Send {
     /// Appends what the records say. Streams count what they cannot write, so this has no error.
     fn write(&mut self, batch: Batch);
 
-    /// Nothing more will come.
+    /// Nothing more will come, or (flight recorder) what has come is wanted now.
     fn end(&mut self) {}
 
     /// Events that it left out because they are not in the scope; its streams count theirs themselves.

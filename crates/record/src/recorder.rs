@@ -1,6 +1,7 @@
 //! Attaching, starting and stopping.
 use crate::drain::Drain;
 use crate::error::RecordError;
+use crate::flight::{Flight, FlightConfig, FlightCounts, SharedFlight, Snapshot};
 use crate::load::Context;
 use crate::probe::Target;
 use crate::registry::{self, Attached};
@@ -10,11 +11,15 @@ use crate::writer::Writer;
 use case::meta::Unseen;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{channel, Receiver};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// Thread name; its requests are not recorded.
 pub const THREAD: &str = "whodisk-rec";
+
+/// Most bytes that may wait for being taken by the flight recorder.
+const FLIGHT_WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// What to record and how much memory to take.
 #[derive(Clone, Debug)]
@@ -84,6 +89,7 @@ pub struct Running {
     names: Vec<&'static str>,
     received: Arc<[AtomicU64]>,
     unseen: Vec<Unseen>,
+    flight: Option<SharedFlight>,
     thread: Option<JoinHandle<Result<Summary, RecordError>>>,
 }
 
@@ -107,16 +113,39 @@ impl Recorder {
 
     /// Creates the streams below `raw_dir` and begins to record.
     pub fn start(self, raw_dir: &Path) -> Result<Running, RecordError> {
+        self.start_to(raw_dir, None)
+    }
+
+    /// Begins to record into memory; what triggers comes out of the channel. A snapshot must be dropped before the
+    /// next one comes. Errors: settings that cannot work.
+    pub fn start_flight(self, config: FlightConfig) -> Result<(Running, Receiver<Snapshot>), RecordError> {
+        let (sender, snapshots) = channel();
+        let mut flight = Flight::new(config, sender)?;
+        let probes = self.attached.probes.iter();
+        flight.attached = probes
+            .map(|(name, probe)| (name.to_string(), probe.attached().to_vec()))
+            .collect();
+        let running = self.start_to(Path::new(""), Some(Arc::new(Mutex::new(flight))))?;
+        Ok((running, snapshots))
+    }
+
+    fn start_to(self, raw_dir: &Path, flight: Option<SharedFlight>) -> Result<Running, RecordError> {
         let Attached { probes, unseen } = self.attached;
         let names: Vec<&str> = probes.iter().map(|(name, _)| *name).collect();
         let target = Target {
             raw_dir: raw_dir.to_owned(),
             filter: self.filter.map(Mutex::new).map(Arc::new),
+            flight: flight.clone(),
         };
-        let writer = Writer::start(&target, &probes, self.config.waiting_bytes_max)?;
+        // What the flight recorder takes is to be known.
+        let waiting_bytes_max = match flight {
+            Some(_) => self.config.waiting_bytes_max.min(FLIGHT_WAITING_BYTES_MAX),
+            None => self.config.waiting_bytes_max,
+        };
+        let writer = Writer::start(&target, &probes, waiting_bytes_max)?;
         let stop = Arc::new(AtomicBool::new(false));
         let received: Arc<[AtomicU64]> = probes.iter().map(|_| AtomicU64::new(0)).collect();
-        let mut drain = Drain::new(probes, writer, received.clone(), self.processes);
+        let mut drain = Drain::new(probes, writer, received.clone(), self.processes, flight.clone());
         drain.begin()?;
         let stop_seen = stop.clone();
         let thread = std::thread::Builder::new()
@@ -131,6 +160,7 @@ impl Recorder {
             names,
             received,
             unseen,
+            flight,
             thread: Some(thread),
         })
     }
@@ -141,6 +171,12 @@ impl Running {
     pub fn received(&self, probe: &str) -> u64 {
         let place = self.names.iter().position(|name| *name == probe);
         place.map_or(0, |place| self.received[place].load(Ordering::Relaxed))
+    }
+
+    /// Numbers of the flight recorder; zeros where there is none.
+    pub fn flight_counts(&self) -> FlightCounts {
+        let lock = |flight: &SharedFlight| flight.lock().expect("no thread panics with the lock").counts();
+        self.flight.as_ref().map(lock).unwrap_or_default()
     }
 
     /// Ends the recording, writes what is left and gives the account. A disk error on the way is in

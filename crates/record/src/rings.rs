@@ -57,6 +57,20 @@ impl<T> Shared<T> {
 }
 
 impl<T: Plain> Shared<T> {
+    /// Copies of those values whose eight bytes at `offset` are not zero.
+    pub fn copies_with(&self, offset: usize) -> impl Iterator<Item = T> + '_ {
+        assert!(offset + size_of::<u64>() <= size_of::<T>());
+        let count = self.bytes / size_of::<T>();
+        (0..count).filter_map(move |index| {
+            // SAFETY: within the mapping, and any bytes make a valid value.
+            unsafe {
+                let value = self.first.as_ptr().add(index);
+                let field = value.cast::<u8>().add(offset).cast::<u64>();
+                (field.read_volatile() != 0).then(|| value.read_volatile())
+            }
+        })
+    }
+
     /// Copies of the values, one at a time. The kernel may change them meanwhile.
     pub fn copies(&self) -> impl Iterator<Item = T> + '_ {
         let count = self.bytes / size_of::<T>();

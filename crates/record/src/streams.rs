@@ -1,12 +1,18 @@
 //! A raw stream that goes on counting when it can no longer write.
+use crate::flight::SharedFlight;
 use crate::probe::{SharedFilter, Target};
+use crate::sys;
 use crate::told::Told;
 use case::raw::RawWriter;
 use case::CaseError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Rows of one type on their way to `raw/<probe>/<probe>.arrows`.
+/// Rows that go to the flight recorder together.
+const CHUNK_ROWS: usize = 4096;
+
+/// Rows of one type on their way to `raw/<probe>/<probe>.arrows`, or to the flight recorder.
 pub struct Out<R: Told> {
+    kept: Option<Kept<R>>,
     /// `None` once finished.
     writer: Option<RawWriter<R>>,
     came: u64,
@@ -17,11 +23,16 @@ pub struct Out<R: Told> {
 }
 
 impl<R: Told> Out<R> {
-    /// Creates the stream. `metadata`: facts that are the same in every row.
+    /// Creates the stream; no file of it where the flight recorder keeps the rows. `metadata`: facts that are the same in every row.
     pub fn create(target: &Target, metadata: &[(String, String)]) -> Result<Out<R>, CaseError> {
         let path = target.raw_dir.join(R::PROBE).join(format!("{}.arrows", R::PROBE));
+        let writer = match &target.flight {
+            Some(_) => None,
+            None => Some(RawWriter::create(&path, metadata)?),
+        };
         Ok(Out {
-            writer: Some(RawWriter::create(&path, metadata)?),
+            kept: target.flight.clone().map(Kept::new),
+            writer,
             came: 0,
             filter: target.filter.clone(),
             out_of_scope: 0,
@@ -36,12 +47,15 @@ impl<R: Told> Out<R> {
             return;
         }
         self.came += 1;
-        self.attempt(|writer| writer.push(row));
+        match &mut self.kept {
+            Some(kept) => kept.push(row),
+            None => self.attempt(|writer| writer.push(row)),
+        }
     }
 
     /// Appends rows.
     pub fn push_many(&mut self, rows: &[R]) {
-        if self.filter.is_some() {
+        if self.filter.is_some() || self.kept.is_some() {
             rows.iter().for_each(|row| self.push(row));
             return;
         }
@@ -69,6 +83,58 @@ impl<R: Told> Out<R> {
     }
 }
 
+/// Rows on their way to the flight recorder.
+struct Kept<R: Told> {
+    flight: SharedFlight,
+    latency_limit_ns: u64,
+    rows: Vec<R>,
+    oldest: Option<Instant>,
+}
+
+impl<R: Told> Kept<R> {
+    fn new(flight: SharedFlight) -> Kept<R> {
+        let latency_limit_ns = {
+            let mut flight = flight.lock().expect(NO_PANIC);
+            flight.add_stream::<R>();
+            flight.latency_limit_ns()
+        };
+        Kept {
+            flight,
+            latency_limit_ns,
+            rows: Vec::new(),
+            oldest: None,
+        }
+    }
+
+    fn push(&mut self, row: &R) {
+        if let Some(operation) = row.slow_operation(self.latency_limit_ns) {
+            self.flight.lock().expect(NO_PANIC).ended(&operation);
+        }
+        self.oldest.get_or_insert_with(Instant::now);
+        self.rows.push(*row);
+        if self.rows.len() >= CHUNK_ROWS {
+            self.hand_over();
+        }
+    }
+
+    fn flush(&mut self, age: Duration) {
+        if self.oldest.is_some_and(|oldest| oldest.elapsed() >= age) {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        self.oldest = None;
+        let rows = std::mem::take(&mut self.rows);
+        self.flight
+            .lock()
+            .expect(NO_PANIC)
+            .keep(sys::monotonic_ns(), rows);
+    }
+}
+
+const NO_PANIC: &str = "no thread panics with the lock";
+
 /// An [`Out`] of any row type.
 pub trait Stream {
     /// Folder under `raw/`.
@@ -92,6 +158,9 @@ impl<R: Told> Stream for Out<R> {
     }
 
     fn flush(&mut self, age: Duration) {
+        if let Some(kept) = &mut self.kept {
+            kept.flush(age);
+        }
         self.attempt(|writer| writer.flush_if_older_than(age));
     }
 
@@ -108,6 +177,10 @@ impl<R: Told> Stream for Out<R> {
     }
 
     fn finish(&mut self) -> (u64, u64, Option<CaseError>) {
+        if let Some(kept) = &mut self.kept {
+            kept.hand_over();
+            return (self.came, 0, None);
+        }
         let Some(mut writer) = self.writer.take() else {
             return (0, 0, None);
         };

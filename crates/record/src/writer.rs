@@ -3,6 +3,7 @@
 //! It is apart from the thread that empties the rings because writing may wait for the very disk that is being
 //! observed. What waits for it is bounded; beyond the bound the drain thread drops and counts.
 use crate::error::RecordError;
+use crate::flight::SharedFlight;
 use crate::probe::{Batch, Log, Probe, Target};
 use crate::sys;
 use case::schema::LossRow;
@@ -26,6 +27,8 @@ const FLUSH_AGE: Duration = Duration::from_millis(600);
 enum Message {
     Records(usize, Batch),
     Loss(LossRow),
+    /// The window of a trigger ends now; what is in flight.
+    Snapshot(Vec<(usize, Batch)>, u64),
 }
 
 /// What became of one probe's rows.
@@ -90,6 +93,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Queues the end of a trigger's window, with what is in flight.
+    pub fn send_snapshot(&self, open: Vec<(usize, Batch)>, now_ns: u64) {
+        let _ = self.sender.send(Message::Snapshot(open, now_ns));
+    }
+
     /// Queues a line of `losses.jsonl`.
     pub fn send_loss(&self, loss: LossRow) {
         let _ = self.sender.send(Message::Loss(loss));
@@ -109,7 +117,9 @@ impl Writer {
 /// The files and what went into them.
 struct Logs {
     logs: Vec<Box<dyn Log>>,
-    losses: File,
+    /// `None`: the flight recorder keeps them.
+    losses: Option<File>,
+    flight: Option<SharedFlight>,
     losses_path: PathBuf,
     losses_error: Option<CaseError>,
     /// When the first error came; from then on nothing is written.
@@ -120,14 +130,15 @@ impl Logs {
     fn create(target: &Target, probes: &[(&'static str, Box<dyn Probe>)]) -> Result<Logs, CaseError> {
         let logs: Result<Vec<_>, _> = probes.iter().map(|(_, probe)| probe.open_log(target)).collect();
         let losses_path = target.raw_dir.join("losses.jsonl");
-        let losses = File::options()
-            .create(true)
-            .append(true)
-            .open(&losses_path)
-            .map_err(|error| CaseError::io(&losses_path, "create", error))?;
+        let open = || {
+            let file = File::options().create(true).append(true).open(&losses_path);
+            file.map_err(|error| CaseError::io(&losses_path, "create", error))
+        };
+        let losses = target.flight.is_none().then(open).transpose()?;
         Ok(Logs {
             logs: logs?,
             losses,
+            flight: target.flight.clone(),
             losses_path,
             losses_error: None,
             failed_at_ns: None,
@@ -143,12 +154,35 @@ impl Logs {
                     waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 }
                 Ok(Message::Loss(loss)) => self.write_loss(&loss),
+                Ok(Message::Snapshot(open, now_ns)) => self.snapshot(open, now_ns),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.flush();
         }
         self.finish()
+    }
+
+    /// Gives the window of a trigger away: all that has come, and what is in flight.
+    fn snapshot(&mut self, open: Vec<(usize, Batch)>, now_ns: u64) {
+        let Some(flight) = self.flight.clone() else { return };
+        let lock = || flight.lock().expect("no thread panics with the lock");
+        self.hand_over_all();
+        lock().take_open();
+        for (index, batch) in open {
+            self.logs[index].write(batch);
+        }
+        self.hand_over_all();
+        lock().hand_over(now_ns);
+    }
+
+    fn hand_over_all(&mut self) {
+        for log in &mut self.logs {
+            log.end();
+            log.streams()
+                .into_iter()
+                .for_each(|stream| stream.flush(Duration::ZERO));
+        }
     }
 
     /// Writes out what is old enough. The first error anywhere ends all writing: the case then is whole up to
@@ -176,8 +210,15 @@ impl Logs {
     }
 
     fn write_loss(&mut self, loss: &LossRow) {
+        if let Some(flight) = &self.flight {
+            flight
+                .lock()
+                .expect("no thread panics with the lock")
+                .lose(loss.clone());
+        }
+        let Some(losses) = &mut self.losses else { return };
         let line = serde_json::to_string(loss).expect("a loss is plain numbers and text") + "\n";
-        if let Err(error) = self.losses.write_all(line.as_bytes()) {
+        if let Err(error) = losses.write_all(line.as_bytes()) {
             self.losses_error = Some(CaseError::io(&self.losses_path, "append to", error));
         }
     }

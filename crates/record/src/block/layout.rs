@@ -1,5 +1,7 @@
 //! Twins of the structs in `block.bpf.c`, byte for byte, and what becomes of them.
+use crate::flight::{OpLayer, Operation};
 use crate::plain::Plain;
+use crate::told::request_op;
 use case::rows::{block_flags, BlockMergeRow, BlockRow};
 
 /// What is known of a request in flight.
@@ -203,6 +205,20 @@ impl MergeRecord {
 }
 
 impl Slot {
+    /// The request as triggers see it: in flight at `now_ns`.
+    pub fn operation(&self, now_ns: u64) -> Operation {
+        Operation {
+            layer: OpLayer::Block,
+            op: request_op(self.cmd_flags),
+            start_ns: self.active,
+            time_ns: now_ns.saturating_sub(self.active),
+            device: self.device,
+            pid: self.pid,
+            tid: self.tid,
+            comm: self.comm,
+        }
+    }
+
     /// The record of a request that is still open.
     pub fn open_record(self, owner: Owner) -> BlockRecord {
         BlockRecord {

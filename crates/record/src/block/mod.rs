@@ -33,10 +33,11 @@ mod scoped;
 mod tracefs;
 
 use crate::drain::HANDOVER_RECORDS;
+use crate::flight::Operation;
 use crate::load::{has_tracepoint, refused, Context, Kernel, SCOPE_CHANGE};
 use crate::plain::read;
 use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe, Target};
-use crate::rings::{records_per_cpu, Rings};
+use crate::rings::{records_per_cpu, Rings, Shared};
 use crate::scope::Change;
 use crate::{error::RecordError, host, sys};
 use aya::maps::{Array, HashMap, MapData, RingBuf};
@@ -49,6 +50,7 @@ use layout::{Counters, MergeRecord, Slot, Unfinished, SLOT_OWN};
 use log::{BlockLog, Drained};
 pub use object::{join_obstacle, join_symbols};
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 
 /// CPUs whose interrupts the programs can follow (`CPUS_MAX`).
 const CPUS_MAX: u32 = 1024;
@@ -103,6 +105,10 @@ struct BlockProbe {
     /// Requests that were found to be unfinished, and whose completion was found nowhere.
     never_completed: u64,
     drained: Drained,
+    /// The table of requests in flight, as the kernel programs see it.
+    slots: Shared<Slot>,
+    /// Only requests of processes in the scope are of interest by their age.
+    only_processes: bool,
     /// Completions without a known begin at the first look: of requests in flight when the recording began.
     in_flight_at_begin: Option<u64>,
 }
@@ -124,6 +130,7 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     kernel.load_runnable(RELEASE_STALE)?;
     kernel.load_runnable(SCOPE_CHANGE)?;
     let mut probe = BlockProbe::new(kernel, config.ring_bytes)?;
+    probe.only_processes = config.only_processes();
     probe
         .kernel
         .attach(btf, HOOKS, |tracepoint, need| match tracepoint {
@@ -151,6 +158,8 @@ impl BlockProbe {
         let length = records_per_cpu::<BlockRecord>(ring_bytes, cpus);
         let (ends, records) = (kernel.array("ring_ends")?, kernel.array("ring")?);
         let rings = Rings::map(ends, records, cpus, length).map_err(|error| refused("ring", &error))?;
+        let slots = Shared::map(kernel.array("slots")?, SLOTS as usize);
+        let slots = slots.map_err(|error| refused("slots", &error))?;
         let merges = kernel.take_ring("merges")?;
         let unfinished = kernel.take_ring("unfinished")?;
         Ok(BlockProbe {
@@ -161,6 +170,8 @@ impl BlockProbe {
             hidden: Hidden::start(cpus).ok(),
             never_completed: 0,
             drained: empty(),
+            slots,
+            only_processes: false,
             in_flight_at_begin: None,
         })
     }
@@ -299,6 +310,27 @@ impl Probe for BlockProbe {
 
     fn detach(&mut self) {
         self.kernel.detach();
+    }
+
+    fn in_flight(&self, begin_ns: u64, now_ns: u64) -> Vec<Operation> {
+        let wanted = |slot: &Slot| {
+            let scoped = !self.only_processes || slot.flags & SLOT_SCOPED != 0;
+            slot.active < begin_ns && slot.flags & SLOT_OWN == 0 && scoped
+        };
+        let active = self.slots.copies_with(offset_of!(Slot, active));
+        active.filter(wanted).map(|slot| slot.operation(now_ns)).collect()
+    }
+
+    fn open_now(&mut self, now_ns: u64) -> Result<Option<Batch>, RecordError> {
+        let open = Drained {
+            requests: self.open_requests(now_ns)?,
+            merges: Vec::new(),
+        };
+        Ok(Some(Batch {
+            records: open.len() as u64,
+            bytes: open.bytes(),
+            data: Box::new(open),
+        }))
     }
 
     fn finish(&mut self, end_ns: u64) -> Result<Finished, RecordError> {

@@ -1,6 +1,8 @@
 //! Twins of the structs in `call.h` and `names.h`, byte for byte, and what becomes of them.
+use crate::flight::{OpLayer, Operation};
 use crate::plain::{read, Plain};
 use crate::ring_probe::Counter;
+use crate::told::call_op;
 use case::rows::{syscall_flags, FileRow, SyscallRow, Via, PATH_PART};
 
 /// `enum counter`, in its order.
@@ -76,6 +78,20 @@ unsafe impl Plain for CallRecord {}
 unsafe impl Plain for NameHead {}
 
 impl Call {
+    /// The operation as triggers see it: in flight at `now_ns`.
+    pub fn operation(&self, now_ns: u64) -> Operation {
+        Operation {
+            layer: OpLayer::Syscall,
+            op: call_op(self.op),
+            start_ns: self.start_ns,
+            time_ns: now_ns.saturating_sub(self.start_ns),
+            device: self.device,
+            pid: self.pid,
+            tid: self.tid,
+            comm: self.comm,
+        }
+    }
+
     /// Whether an operation is in flight here, not a call that only waits for others.
     pub fn is_open(&self) -> bool {
         self.key != 0 && self.via != Via::Wait as u8

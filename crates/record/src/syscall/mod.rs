@@ -24,6 +24,7 @@ mod log;
 
 use crate::drain::HANDOVER_RECORDS;
 use crate::error::RecordError;
+use crate::flight::Operation;
 use crate::load::{has_tracepoint, refused, Context, Kernel, SCOPE_CHANGE};
 use crate::plain::read;
 use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe, Target};
@@ -39,6 +40,7 @@ use case::CaseError;
 use layout::{Call, CallRecord, COUNTERS};
 use log::{Drained, SyscallLog};
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 use std::os::fd::AsFd;
 
 static OBJECT: &[u8] = include_bytes_aligned!("syscall.bpf.o");
@@ -213,6 +215,25 @@ impl Probe for SyscallProbe {
 
     fn detach(&mut self) {
         self.kernel.detach();
+    }
+
+    fn in_flight(&self, begin_ns: u64, now_ns: u64) -> Vec<Operation> {
+        let tables = self.tables.iter();
+        let calls = tables.flat_map(|table| table.copies_with(offset_of!(Call, key)));
+        let old = calls.filter(|call| call.is_open() && (1..begin_ns).contains(&call.start_ns));
+        old.map(|call| call.operation(now_ns)).collect()
+    }
+
+    fn open_now(&mut self, _now_ns: u64) -> Result<Option<Batch>, RecordError> {
+        let open = Drained {
+            calls: self.open_calls()?,
+            ..Drained::default()
+        };
+        Ok(Some(Batch {
+            records: open.calls.len() as u64,
+            bytes: open.bytes(),
+            data: Box::new(open),
+        }))
     }
 
     fn finish(&mut self, _end_ns: u64) -> Result<Finished, RecordError> {

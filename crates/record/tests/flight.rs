@@ -1,0 +1,235 @@
+//! The flight recorder on a disk whose requests are late on purpose.
+mod common;
+
+use case::raw::RawReader;
+use case::rows::{BlockRow, FileRow, SyscallRow, Via};
+use common::folder_on_disk;
+use record::{Config, FlightConfig, Measure, Recorder, Running, Scope, Snapshot};
+use slowdisk::{Fault, Slowdisk};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+const MS: u64 = 1_000_000;
+const BLOCK: usize = 4096;
+
+/// A disk of 4,096 blocks, of which some are slow.
+fn slow_disk(fault: &str) -> Slowdisk {
+    let config = slowdisk::Config {
+        size_bytes: 16 << 20,
+        faults: vec![fault.parse::<Fault>().unwrap()],
+        latency_ns: 0,
+        seed: 1,
+        backing: None,
+        log: None,
+    };
+    Slowdisk::start(config).unwrap()
+}
+
+fn fly(device: &Path, triggers: &[&str]) -> (Running, Receiver<Snapshot>) {
+    let config = Config {
+        scope: Scope {
+            pids: vec![std::process::id() as i32],
+            devices: vec![device.to_owned()],
+            ..Scope::default()
+        },
+        ..Config::only(&["block", "syscall"])
+    };
+    let flight = FlightConfig {
+        ring_ns: 2000 * MS,
+        after_ns: 300 * MS,
+        refractory_ns: 1000 * MS,
+        memory_bytes: 64 << 20,
+        triggers: triggers.iter().map(|text| text.parse().unwrap()).collect(),
+        cases_max: None,
+    };
+    Recorder::attach(config).unwrap().start_flight(flight).unwrap()
+}
+
+struct Reader {
+    file: File,
+    memory: Vec<u8>,
+}
+
+impl Reader {
+    fn open(device: &Path) -> Reader {
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_DIRECT)
+            .open(device)
+            .unwrap();
+        Reader {
+            file,
+            memory: vec![0; 2 * BLOCK],
+        }
+    }
+
+    fn read(&mut self, block: u64) {
+        let begin = self.memory.as_ptr().align_offset(BLOCK);
+        let place = &mut self.memory[begin..begin + BLOCK];
+        self.file.read_exact_at(place, block * BLOCK as u64).unwrap();
+    }
+
+    /// Blocks 1 and following, over and over.
+    fn read_for(&mut self, time: Duration) -> u64 {
+        let begin = Instant::now();
+        let mut reads = 0;
+        while begin.elapsed() < time {
+            self.read(1 + reads % 1000);
+            reads += 1;
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        reads
+    }
+}
+
+struct Window {
+    blocks: Vec<BlockRow>,
+    calls: Vec<SyscallRow>,
+    names: Vec<FileRow>,
+}
+
+fn written(snapshot: &Snapshot) -> Window {
+    let folder = folder_on_disk();
+    let rows = snapshot.write(folder.path()).unwrap();
+    let path = |stream: &str| -> PathBuf { folder.path().join(stream).join(format!("{stream}.arrows")) };
+    let all = |mut reader: RawReader<SyscallRow>| {
+        let (mut rows, mut batch) = (Vec::new(), Vec::new());
+        while reader.next_batch(&mut batch).unwrap() {
+            rows.extend_from_slice(&batch);
+        }
+        rows
+    };
+    let calls = all(RawReader::open(&path("syscall")).unwrap());
+    let blocks: Vec<BlockRow> = common::read(&path("block"));
+    let names: Vec<FileRow> = common::read(&path("file"));
+    assert_eq!(rows["block"], blocks.len() as u64);
+    Window { blocks, calls, names }
+}
+
+fn slow(window: &Window, limit_ns: u64) -> usize {
+    let reads = window
+        .calls
+        .iter()
+        .filter(|row| row.via == Via::Call as u8 && row.op == 0);
+    reads
+        .filter(|row| row.end_ns.saturating_sub(row.start_ns) > limit_ns)
+        .count()
+}
+
+#[test]
+fn each_slow_read_makes_one_case_with_the_time_before_it() {
+    require_kernel!();
+    if let Err(error) = std::fs::metadata("/dev/fuse") {
+        println!("SKIP: /dev/fuse: {error}");
+        return;
+    }
+    // Block 0 is slow, always; others never.
+    let disk = slow_disk("read constant 500ms offset 0..4KiB");
+    let device = disk.device().to_owned();
+    let mut reader = Reader::open(&device);
+    let (running, snapshots) = fly(&device, &["latency > 400ms and op == read"]);
+    for _ in 0..3 {
+        let before = reader.read_for(Duration::from_millis(2200));
+        reader.read(0);
+        reader.read_for(Duration::from_millis(600));
+        let snapshot = snapshots.recv_timeout(Duration::from_secs(5)).unwrap();
+        // The request and the call behind it.
+        assert!((1..=2).contains(&snapshot.fired.len()), "{:?}", snapshot.fired);
+        let fired = &snapshot.fired[0];
+        assert_eq!(fired.measure, Measure::Latency);
+        assert!(fired.operation.time_ns > 400 * MS && fired.device.starts_with("loop"));
+        let window = written(&snapshot);
+        assert_eq!(slow(&window, 400 * MS), 1, "one slow call in each case");
+        let earlier = window
+            .calls
+            .iter()
+            .filter(|row| row.op == 0 && row.end_ns < fired.operation.start_ns);
+        assert!(
+            earlier.count() as u64 >= before / 2,
+            "what came before is there"
+        );
+        let first_ns = window.blocks.iter().map(|row| row.complete_ns).min().unwrap();
+        assert!(first_ns >= snapshot.start_ns && first_ns + 1000 * MS < fired.time_ns);
+        assert!(!window.names.is_empty(), "names outlive the ring");
+    }
+    let counts = running.flight_counts();
+    assert_eq!((counts.cases, counts.merged, counts.dropped), (3, 0, 0));
+    running.stop().unwrap();
+    let again = snapshots.try_recv().map(|snapshot| snapshot.fired.clone());
+    assert!(again.is_err(), "no further case: {again:?}");
+}
+
+#[test]
+fn what_hangs_makes_a_case_before_it_ends() {
+    require_kernel!();
+    if let Err(error) = std::fs::metadata("/dev/fuse") {
+        println!("SKIP: /dev/fuse: {error}");
+        return;
+    }
+    let disk = slow_disk("read constant 3s offset 0..4KiB");
+    let device = disk.device().to_owned();
+    let (running, snapshots) = fly(&device, &["age > 500ms"]);
+    let mut reader = Reader::open(&device);
+    reader.read_for(Duration::from_millis(300));
+    let begin = Instant::now();
+    let hanging = std::thread::spawn(move || reader.read(0));
+    let snapshot = snapshots.recv_timeout(Duration::from_secs(5)).unwrap();
+    assert!(
+        !hanging.is_finished(),
+        "the case came after {:?}",
+        begin.elapsed()
+    );
+    let window = written(&snapshot);
+    hanging.join().unwrap();
+    assert!(begin.elapsed() >= Duration::from_secs(3));
+    assert!(snapshot.fired.iter().all(|fired| fired.measure == Measure::Age));
+    let open = window.blocks.iter().filter(|row| row.complete_ns == 0);
+    assert_eq!(open.count(), 1, "the request is in the case, and open");
+    assert!(window.calls.iter().any(|row| row.end_ns == 0 && row.op == 0));
+    assert_eq!(running.flight_counts().cases, 1);
+    running.stop().unwrap();
+    let again = snapshots.try_recv().map(|snapshot| snapshot.fired.clone());
+    assert!(again.is_err(), "it fires once: {again:?}");
+}
+
+#[test]
+fn too_little_memory_costs_the_oldest_rows_and_says_so() {
+    require_kernel!();
+    if let Err(error) = std::fs::metadata("/dev/fuse") {
+        println!("SKIP: /dev/fuse: {error}");
+        return;
+    }
+    let disk = slow_disk("read constant 500ms offset 0..4KiB");
+    let device = disk.device().to_owned();
+    let config = Config {
+        scope: Scope {
+            devices: vec![device.clone()],
+            ..Scope::default()
+        },
+        ..Config::only(&["block", "syscall"])
+    };
+    let flight = FlightConfig {
+        ring_ns: 60_000 * MS,
+        after_ns: 100 * MS,
+        refractory_ns: 1000 * MS,
+        memory_bytes: 1 << 20,
+        triggers: vec!["latency > 400ms".parse().unwrap()],
+        cases_max: Some(1),
+    };
+    let (running, snapshots) = Recorder::attach(config).unwrap().start_flight(flight).unwrap();
+    let mut reader = Reader::open(&device);
+    let until = Instant::now() + Duration::from_secs(30);
+    while running.flight_counts().dropped == 0 && Instant::now() < until {
+        (0..500).for_each(|block| reader.read(1 + block));
+        assert!(running.flight_counts().bytes <= 1 << 20);
+    }
+    assert!(running.flight_counts().dropped > 0);
+    reader.read(0);
+    let snapshot = snapshots.recv_timeout(Duration::from_secs(5)).unwrap();
+    let told = |reason: &str| snapshot.losses.iter().any(|loss| loss.reason == reason);
+    assert!(told("ring_memory"), "{:?}", snapshot.losses);
+    running.stop().unwrap();
+}
