@@ -40,7 +40,7 @@ pub struct FlightArgs {
     /// Most memory for the rows of the ring; beyond, the oldest go, and are counted.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size, requires = "ring")]
     pub ring_memory: usize,
-    /// Write this many cases, then end.
+    /// Write at most this many cases; without a command, end then.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "ring")]
     pub max_cases: Option<u64>,
 }
@@ -180,7 +180,7 @@ impl Flying<'_> {
                 .args
                 .duration
                 .is_some_and(|duration| begin.elapsed() >= duration);
-            if over || self.has_enough() {
+            if over {
                 match (&self.child, term_sent) {
                     (Some(child), None) => {
                         child.signal(libc::SIGTERM);

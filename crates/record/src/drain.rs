@@ -29,9 +29,6 @@ const SCOPE_PAUSE: Duration = Duration::from_millis(100);
 /// How often the flight recorder looks at what is in flight.
 const FLIGHT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Looks at the processes of the scope when the recording begins: each finds who slipped through the one before.
-const FIRST_LOOKS: u32 = 10;
-
 const NO_PANIC: &str = "no thread panics with the lock";
 
 /// One probe at work.
@@ -97,29 +94,12 @@ impl Drain {
 
     /// Begins to record.
     pub fn begin(&mut self) -> Result<(), RecordError> {
-        self.find_scope()?;
         self.summary.begin_ns = sys::monotonic_ns();
         for source in &mut self.sources {
             source.probe.set_recording(true)?;
         }
         self.counted_at = Instant::now();
         self.counted_at_ns = self.summary.begin_ns;
-        Ok(())
-    }
-
-    /// Tells the programs, which are attached already, whom to look at.
-    fn find_scope(&mut self) -> Result<(), RecordError> {
-        for _ in 0..FIRST_LOOKS {
-            let Some(processes) = &mut self.processes else {
-                return Ok(());
-            };
-            let mut changes = processes.look_at_cgroups();
-            changes.extend(processes.look_at_trees());
-            if changes.is_empty() {
-                return Ok(());
-            }
-            self.follow(&changes)?;
-        }
         Ok(())
     }
 

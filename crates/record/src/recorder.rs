@@ -96,8 +96,16 @@ pub struct Running {
 impl Recorder {
     /// Loads the programs and attaches them (about 0.2 s). Nothing is recorded yet.
     pub fn attach(config: Config) -> Result<Recorder, RecordError> {
-        let (filter, processes) = scope::resolve(&config)?;
-        let attached = registry::attach(&Context::new(&config))?;
+        let (filter, mut processes) = scope::resolve(&config)?;
+        let mut attached = registry::attach(&Context::new(&config))?;
+        if let Some(processes) = &mut processes {
+            // Now, so that what is in flight when the recording begins is known.
+            let probes = &mut attached.probes;
+            processes.find(|changes| {
+                let mut each = probes.iter_mut();
+                each.try_for_each(|(_, probe)| probe.follow(changes))
+            })?;
+        }
         Ok(Recorder {
             attached,
             config,

@@ -14,7 +14,7 @@ from whodisk.errors import WhodiskError
 
 #: Commands that the binary carries out; their help comes from it too.
 COMMANDS = {
-    "record": "Record all block requests of this machine while a command runs.",
+    "record": "Record this machine's I/O, while a command runs or of what runs already.",
     "watch": "Live numbers of every block device: rates, latency quantiles, stages, the slowest operations.",
     "run": "Run an access specification and log every operation.",
     "slowdisk": "A real block device whose every request may be delayed, until Ctrl-C.",

@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Looks at the processes of the scope when the recording begins: each finds who slipped through the one before.
+const FIRST_LOOKS: u32 = 10;
+
 /// A process that comes into the scope, or leaves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -23,6 +26,8 @@ pub struct Change {
 pub struct Processes {
     /// Roots of trees of processes.
     roots: Vec<i32>,
+    /// The observed command: it is about to begin, and what it has started before is not of it.
+    command: Option<i32>,
     cgroups: Vec<PathBuf>,
     /// Found in the trees; the kernel follows them from then on.
     of_trees: BTreeSet<i32>,
@@ -35,8 +40,7 @@ impl Processes {
     pub fn resolve(config: &Config) -> Result<Option<Processes>, RecordError> {
         let scope = &config.scope;
         let given = scope.pids.iter().map(|pid| process_of(*pid));
-        let mut roots = given.collect::<Result<Vec<i32>, _>>()?;
-        roots.extend(config.command_pid.map(|pid| pid as i32));
+        let roots = given.collect::<Result<Vec<i32>, _>>()?;
         for folder in &scope.cgroups {
             fs::read(folder.join("cgroup.procs")).map_err(|error| {
                 let expected = "the folder of a control group (with a file cgroup.procs)";
@@ -45,16 +49,37 @@ impl Processes {
         }
         Ok(config.follows_processes().then(|| Processes {
             roots,
+            command: config.command_pid.map(|pid| pid as i32),
             cgroups: scope.cgroups.clone(),
             of_trees: BTreeSet::new(),
             of_cgroups: BTreeSet::new(),
         }))
     }
 
+    /// Looks for all of them, and tells `follow` who is new, until nobody is.
+    pub fn find(
+        &mut self,
+        mut follow: impl FnMut(&[Change]) -> Result<(), RecordError>,
+    ) -> Result<(), RecordError> {
+        for _ in 0..FIRST_LOOKS {
+            let mut changes = self.look_at_cgroups();
+            changes.extend(self.look_at_trees());
+            if changes.is_empty() {
+                break;
+            }
+            follow(&changes)?;
+        }
+        Ok(())
+    }
+
     /// Looks for processes of the trees that were not found before. Once what was found is followed, whoever slipped
     /// through between the look and that is found by the next one.
-    pub fn look_at_trees(&mut self) -> Vec<Change> {
-        let found = descendants(&self.roots, &parents());
+    fn look_at_trees(&mut self) -> Vec<Change> {
+        let mut found = BTreeSet::new();
+        if !self.roots.is_empty() {
+            found = descendants(&self.roots, &parents());
+        }
+        found.extend(self.command);
         let new: Vec<i32> = found.difference(&self.of_trees).copied().collect();
         self.of_trees.extend(&new);
         new.into_iter().map(|pid| Change { pid, within: true }).collect()
