@@ -32,8 +32,8 @@ mod streams;
 mod summary;
 mod sys;
 mod syscall;
-pub mod watch;
 mod told;
+pub mod watch;
 mod writeback;
 mod writer;
 

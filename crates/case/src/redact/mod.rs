@@ -214,6 +214,12 @@ mod tests {
             argv: vec!["a".into()],
             command: vec!["a".into(), "b".into()],
             command_pid: Some(1),
+            scope: Some(crate::meta::ScopeMeta {
+                pids: vec![1],
+                cgroups: vec!["a".into()],
+                devices: vec!["a".into()],
+                paths: vec!["a".into()],
+            }),
             command_status: Some("a".into()),
             start_utc: "a".into(),
             clock: Clock {
@@ -243,6 +249,7 @@ mod tests {
                     recursion_misses: 1,
                     own_excluded: 1,
                     own_excluded_bytes: 1,
+                    out_of_scope: 1,
                     counts: one("a", 1),
                 },
             ),
