@@ -6,7 +6,7 @@ Everything later works on this survey and on the few slow operations only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,8 @@ class Survey:
     end_ns: int
     #: Stages that are not NULL everywhere.
     stages_observed: frozenset[str]
+    #: Strata by device, filled at first use: there may be a hundred thousand devices.
+    _of_device: dict[str, list[Stratum]] = field(default_factory=dict, repr=False)
 
     @property
     def operations(self) -> int:
@@ -100,7 +102,12 @@ class Survey:
 
     def select(self, device: str | None = None, op: str | None = None) -> list[Stratum]:
         """Strata of a device and an operation kind; None = any."""
-        return [s for s in self.strata if device in (None, s.device) and op in (None, s.op)]
+        if device is None:
+            return [s for s in self.strata if op in (None, s.op)]
+        if not self._of_device:
+            for stratum in self.strata:
+                self._of_device.setdefault(stratum.device, []).append(stratum)
+        return [s for s in self._of_device.get(device, []) if op in (None, s.op)]
 
     def families(self) -> list[tuple[str, str]]:
         """Every (device, op), the busiest first."""
