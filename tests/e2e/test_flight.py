@@ -69,8 +69,12 @@ def test_a_scope_is_in_the_case_and_in_the_verdict(whodisk: Run, work: Path) -> 
     assert meta(case)["scope"]["paths"] == [str(work / "data")]
     assert meta(case)["probes"]["syscall"]["out_of_scope"] > 0
     whodisk("verify", case)
-    rows = duckdb.connect().execute(f"""SELECT count(*), count(DISTINCT file)
-        FROM '{case}/ops/layer=syscall/*.parquet' WHERE op = 'read'""").fetchall()[0]
+    rows = (
+        duckdb.connect()
+        .execute(f"""SELECT count(*), count(DISTINCT file)
+        FROM '{case}/ops/layer=syscall/*.parquet' WHERE op = 'read'""")
+        .fetchall()[0]
+    )
     # 256 blocks, and the read that finds the end.
     assert rows == (257, 1)
     verdict = json.loads(whodisk("solve", case, "--json").stdout)
