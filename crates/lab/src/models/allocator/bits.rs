@@ -31,7 +31,6 @@ impl Bits {
     #[inline]
     pub fn replace(&mut self, bit: u32, value: bool) -> bool {
         let word = &mut self.words[(bit / 64) as usize];
-        // Not `^= u64::from(before != value) << bit`: rustc 1.95 compiles that wrongly when optimising.
         let mask = 1 << (bit % 64);
         let before = *word & mask != 0;
         *word = if value { *word | mask } else { *word & !mask };
