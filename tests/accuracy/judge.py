@@ -14,8 +14,8 @@ from tests.accuracy.scenarios import Recorded, Row
 STALL_NS = 20_000_000
 #: So many requests must wait together; a single one may be the tail of its own.
 STALL_REQUESTS = 2
-#: From this part of a thread's time on, waiting for a CPU is a fact, and a finding that says so is true.
-RUN_DELAY_MIN = 0.02
+#: If other programs keep so much of a CPU busy, a finding that accuses the CPUs is true.
+OTHERS_CPUS_MIN = 0.2
 
 STALLS = f"""
 WITH requests AS (
@@ -47,8 +47,8 @@ def judge(row: Row, run: Recorded) -> Judgement:
 
     A fault must be the first finding. On the system's disk real stalls happen: there, a stage of the device may
     stand before it, or be accused in a healthy run, if the recording shows the stall by a query that shares
-    nothing with the detectors. So may waiting for a CPU, if the kernel's own account of the workload's threads shows it:
-    the machine was busy with something else.
+    nothing with the detectors. So may waiting for a CPU, if by the kernel's own account the machine was busy with
+    something else.
     """
     stalls = device_stalls(run.case)
     findings = [f for f in run.verdict["findings"] if f["culprit"]["kind"] != "saturation"]
@@ -56,7 +56,7 @@ def judge(row: Row, run: Recorded) -> Judgement:
         unexplained = [f for f in findings if not _accuses_system_disk(f, run, stalls)]
     else:
         unexplained = findings
-    if run.run_delay >= RUN_DELAY_MIN:
+    if run.others_cpus >= OTHERS_CPUS_MIN:
         unexplained = [f for f in unexplained if not _accuses_cpu(f)]
     if row.fault == "healthy":
         right = not unexplained
@@ -65,8 +65,8 @@ def judge(row: Row, run: Recorded) -> Judgement:
     else:
         right = bool(unexplained) and _names_fault(row, unexplained[0], run.device)
     named = _words(run.verdict)
-    if run.run_delay >= RUN_DELAY_MIN:
-        named += f"; a thread waited for a CPU in {run.run_delay:.1%} of its time"
+    if run.others_cpus >= OTHERS_CPUS_MIN:
+        named += f"; other programs used {run.others_cpus:.2f} CPUs"
     return Judgement(right, named, [f"{d}: {ns / 1e6:.0f} ms, {n} waiting" for d, ns, n in stalls])
 
 

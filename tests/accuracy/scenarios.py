@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -24,6 +25,8 @@ FAULTS = ("tail", "stall", "stopped", "depth", "healthy")
 
 SLOWDISK_FAULT = {"tail": "read tail 0.001 30ms", "stall": "any stall 700ms 60ms"}
 STOP_SECONDS = 0.1
+#: Process id of the parent of all kernel threads.
+KTHREADD = 2
 SIZE = "256MiB"
 
 
@@ -53,8 +56,8 @@ class Recorded:
     device: str | None
     #: Times that the submitter was stopped.
     stops: int
-    #: The largest part of its time that a thread of the workload was ready to run without a CPU: the kernel's own account.
-    run_delay: float
+    #: CPUs that programs which have nothing to do with the run kept busy, by the kernel's own account.
+    others_cpus: float
 
 
 def run_once(row: Row, seed: int, seconds: float, work: Path) -> Recorded:
@@ -65,14 +68,16 @@ def run_once(row: Row, seed: int, seconds: float, work: Path) -> Recorded:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     case = work / "run.case"
+    began, others = time.monotonic(), _cpu_of_others()
     with ExitStack() as stack:
         target, device = _target(row, seed, work, stack)
         spec = work / "spec.toml"
         spec.write_text(_spec(row, seed, seconds, target), encoding="utf-8")
-        stops, run_delay = _record(spec, case, seed if row.fault == "stopped" else None)
+        stops = _record(spec, case, seed if row.fault == "stopped" else None)
     command = [str(WHODISK), "solve", str(case), "--json", "--no-report"]
     solved = subprocess.run(command, check=True, capture_output=True, text=True)
-    return Recorded(case, json.loads(solved.stdout), device, stops, run_delay)
+    others_cpus = (_cpu_of_others() - others) / (time.monotonic() - began)
+    return Recorded(case, json.loads(solved.stdout), device, stops, others_cpus)
 
 
 def _target(row: Row, seed: int, work: Path, stack: ExitStack) -> tuple[Path, str | None]:
@@ -105,7 +110,7 @@ seed = {seed}
 {rate}"""
 
 
-def _record(spec: Path, case: Path, stop_seed: int | None) -> tuple[int, float]:
+def _record(spec: Path, case: Path, stop_seed: int | None) -> int:
     command = [str(WHODISK), "run", str(spec), "-o", str(case), "--drop-raw"]
     stops = 0
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -113,46 +118,30 @@ def _record(spec: Path, case: Path, stop_seed: int | None) -> tuple[int, float]:
         said: list[str] = []
         reader = threading.Thread(target=lambda: said.extend(process.stderr or []))
         reader.start()
-        delay = RunDelay(case, process)
-        delay.start()
         if stop_seed is not None:
             stops = _stop_now_and_then(case, stop_seed, process)
         code = process.wait()
         reader.join()
-        delay.join()
     if code != 0:
         raise subprocess.CalledProcessError(code, command, stderr="".join(said))
-    return stops, delay.share
+    return stops
 
 
-class RunDelay(threading.Thread):
-    """Reads from /proc how long the workload's threads waited for a CPU, while it runs."""
-
-    def __init__(self, case: Path, process: subprocess.Popen[str]) -> None:
-        super().__init__()
-        self._case = case
-        self._process = process
-        self._began: dict[str, tuple[float, int]] = {}
-        #: Of the thread that waited most.
-        self.share = 0.0
-
-    def run(self) -> None:
-        """Looks ten times a second until the command has ended."""
-        while self._process.poll() is None:
-            time.sleep(0.1)
-            try:
-                case = json.loads((self._case / "case.json").read_text(encoding="utf-8"))
-                self._look(Path(f"/proc/{case['command_pid']}/task"))
-            except (OSError, ValueError, KeyError):
-                continue  # not yet there, or no longer
-
-    def _look(self, tasks: Path) -> None:
-        for task in tasks.iterdir():
-            _, delay_ns, _ = (task / "schedstat").read_text(encoding="ascii").split()
-            now = time.monotonic()
-            began, delay_ns_then = self._began.setdefault(task.name, (now, int(delay_ns)))
-            if now - began >= 1:
-                self.share = max(self.share, (int(delay_ns) - delay_ns_then) / 1e9 / (now - began))
+def _cpu_of_others() -> float:
+    """CPU seconds since the boot of all programs but this one, the children that it waited for, and kernel threads."""
+    tick = os.sysconf("SC_CLK_TCK")
+    user, nice, system = Path("/proc/stat").read_text(encoding="ascii").split()[1:4]
+    kernel = 0
+    for process in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = process.read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        if KTHREADD in (int(process.parent.name), int(fields[1])):
+            kernel += int(fields[11]) + int(fields[12])
+    ours = os.times()
+    mine = ours.user + ours.system + ours.children_user + ours.children_system
+    return (int(user) + int(nice) + int(system) - kernel) / tick - mine
 
 
 def _stop_now_and_then(case: Path, seed: int, process: subprocess.Popen[str]) -> int:

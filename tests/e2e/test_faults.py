@@ -12,8 +12,8 @@ from tests.accuracy.judge import judge
 from tests.accuracy.scenarios import ROWS, Row, run_once
 from tests.e2e.conftest import Run
 
-#: When the workload had no CPU for this part of its time, the run says more about the machine than about whodisk.
-RUN_DELAY_TOO_LONG = 0.1
+#: When other programs keep so much of a CPU busy, the run says more about the machine than about whodisk.
+OTHERS_CPUS_MAX = 0.5
 ATTEMPTS = 3
 
 
@@ -23,7 +23,7 @@ def test_a_fault_is_named_and_health_is_not_accused(row: Row, work: Path) -> Non
     for attempt in range(ATTEMPTS):
         run = run_once(row, seed=1 + attempt, seconds=5, work=work / "run")
         verdict = judge(row, run)
-        if verdict.right or run.run_delay < RUN_DELAY_TOO_LONG:
+        if verdict.right or run.others_cpus < OTHERS_CPUS_MAX:
             break
         print(f"again: {row.name}: {verdict.named}")
     else:
