@@ -27,7 +27,7 @@ for number in range(1200):
 @pytest.mark.root
 def test_a_slow_read_makes_one_sealed_case(whodisk: Run, work: Path) -> None:
     fault = ["--fault", "read constant 600ms offset 0..4KiB"]
-    slowdisk = [AGENT, "slowdisk", "--size", "16MiB", *fault]
+    slowdisk = [str(AGENT), "slowdisk", "--size", "16MiB", *fault]
     with subprocess.Popen(slowdisk, stdout=subprocess.PIPE, text=True, cwd=work) as disk:
         try:
             assert disk.stdout is not None

@@ -14,7 +14,7 @@ from whodisk.findings import Culprit, Effect
 from whodisk.slow import SlowSet
 from whodisk.stats import SEED, Bools, Floats, Ints, bootstrap_ratio, episodes
 from whodisk.survey import Survey
-from whodisk.views import quoted
+from whodisk.views import STAGES, quoted
 
 #: Operations drawn from all to learn what is usual, and episodes looked at, at most.
 SAMPLE = 20_000
@@ -27,6 +27,13 @@ ATTRIBUTABLE_MIN = 0.5
 COUNT_MIN = 4
 #: Two traits mean the same operations if they agree in this part of the episodes.
 SAME = 0.9
+
+#: An operation stands for its episode if it lost this part of what the worst one lost.
+NEARLY = 0.8
+
+#: A trait that can be a cause only in the stages that begin when the device has completed.
+COMPLETING_CPU = "completing cpu"
+AFTER_COMPLETION = [STAGES.index("interrupt"), STAGES.index("reap")]
 
 #: Trait -> SQL over an operation `m` and the request below it `b`, kind of culprit (None: only told, others name it).
 TRAITS: dict[str, tuple[str, str | None]] = {
@@ -44,7 +51,7 @@ TRAITS: dict[str, tuple[str, str | None]] = {
     "program": ("m.comm", "process"),
     "vector": ("coalesce(b.vector, m.vector)", "vector"),
     "submitting cpu": ("coalesce(m.cpu, b.cpu)", "config"),
-    "completing cpu": ("coalesce(b.complete_cpu, m.complete_cpu)", "config"),
+    COMPLETING_CPU: ("coalesce(b.complete_cpu, m.complete_cpu)", "config"),
     "hardware queue": ("coalesce(b.hctx, m.hctx)", "config"),
     "time": ("CAST(floor((m.start_ns - {begin}) * 10.0 / {span}) AS INTEGER)", None),
 }
@@ -79,12 +86,15 @@ def run(context: Context) -> Result:
     result = Result()
     slow = context.slow
     chosen = ~context.explained & ~slow.ordinary
-    worst = _worst_of_episodes(slow, chosen)
+    worst = _one_of_episodes(slow, chosen)
     if len(worst) < EPISODES_MIN:
         return result
     usual, seen = _traits(context, slow.op_id[worst])
     if len(seen["kind"]) != len(worst) or len(usual["kind"]) < EPISODES_MIN:
         return result
+    if not np.isin(slow.blamed[worst], AFTER_COMPLETION).mean() > 0.5:
+        # Whatever ends a long wait also says where it ends: there the CPU is a consequence.
+        seen, usual = ({t: v for t, v in table.items() if t != COMPLETING_CPU} for table in (seen, usual))
     shared = strongest(seen, usual)
     if shared is None:
         return result
@@ -139,7 +149,7 @@ def _candidates(
     seen: dict[str, npt.NDArray[np.str_]], usual: dict[str, npt.NDArray[np.str_]]
 ) -> list[Shared]:
     singles = []
-    for trait in ORDER:
+    for trait in [name for name in ORDER if name in seen]:
         values, counts = np.unique(seen[trait], return_counts=True)
         for value, number in zip(values, counts, strict=True):
             if value and number >= COUNT_MIN:
@@ -175,16 +185,25 @@ def _has(table: dict[str, npt.NDArray[np.str_]], traits: tuple[str, ...], values
     return has
 
 
-def _worst_of_episodes(slow: SlowSet, chosen: Bools) -> Ints:
-    """The operation of each episode that lost most; episodes are thinned evenly where there are many."""
+def _one_of_episodes(slow: SlowSet, chosen: Bools) -> Ints:
+    """An operation of each episode, by a seeded draw from those that lost nearly as much as the one that lost most.
+
+    Not that one itself: after a pause of all, the same thread may always be the first to go on, and so the one that waits
+    longest in the next. Episodes are thinned evenly where there are many.
+    """
     index = np.flatnonzero(chosen)
     if len(index) == 0:
         return index
     numbers = episodes(slow.start_ns[index], slow.end_ns[index])
-    order = np.lexsort((slow.op_id[index], -slow.excess_ns[index], numbers))
+    most = np.zeros(int(numbers.max()) + 1)
+    np.maximum.at(most, numbers, slow.excess_ns[index])
+    near = slow.excess_ns[index] >= NEARLY * most[numbers]
+    index, numbers = index[near], numbers[near]
+    lot = np.random.default_rng(SEED).random(len(index))
+    order = np.lexsort((lot, numbers))
     first = np.concatenate(([True], numbers[order][1:] != numbers[order][:-1]))
-    worst = np.sort(index[order[first]])
-    return worst[:: max(1, len(worst) // EPISODES_MAX)][:EPISODES_MAX]
+    drawn = np.sort(index[order[first]])
+    return drawn[:: max(1, len(drawn) // EPISODES_MAX)][:EPISODES_MAX]
 
 
 def traits_sql(survey: Survey, where: str, linked: bool, reach: float) -> str:
