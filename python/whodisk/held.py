@@ -31,18 +31,11 @@ class Held:
     each_ns: float
 
 
-def block_sql(context: Context) -> str:
-    """Number of the time block in which a row begins."""
-    survey = context.survey
-    scaled = f"floor((start_ns - {survey.begin_ns}) * {TIME_BLOCKS / survey.span_ns!r})"
-    return f"CAST(least({TIME_BLOCKS - 1}, greatest(0, {scaled})) AS INTEGER)"
-
-
 def in_stage(context: Context, stage: str, least_ns: int = 1) -> Held | None:
     """What a stage costs those of the judged operations that spent `least_ns` there; None if it costs nothing."""
     chosen = f"{stage}_ns >= {least_ns}"
     data = context.case.arrays(
-        f"""SELECT {block_sql(context)} AS block, coalesce(sum({stage}_ns) FILTER ({chosen}), 0) AS lost_ns, sum(latency_ns) AS all_ns,
+        f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, coalesce(sum({stage}_ns) FILTER ({chosen}), 0) AS lost_ns, sum(latency_ns) AS all_ns,
   count(*) FILTER ({chosen}) AS n, median({stage}_ns) FILTER ({chosen}) AS each_ns
 FROM measured WHERE layer = '{context.layer}' AND {stage}_ns IS NOT NULL GROUP BY 1 ORDER BY 1"""
     )
@@ -70,7 +63,7 @@ def waits_where(context: Context, tids: list[int], state: str) -> str:
 def in_waits(context: Context, tids: list[int], state: str, least_ns: int = 1) -> Held | None:
     """The same out of the waits of submitting threads that lasted `least_ns`, against their time; None if there are none."""
     data = context.case.arrays(
-        f"""SELECT {block_sql(context)} AS block, sum(duration_ns) AS lost_ns, count(*) AS n, median(duration_ns) AS each_ns
+        f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, sum(duration_ns) AS lost_ns, count(*) AS n, median(duration_ns) AS each_ns
 FROM waits WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_ns} GROUP BY 1 ORDER BY 1"""
     )
     lost = np.zeros(TIME_BLOCKS)

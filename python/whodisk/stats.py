@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -345,3 +346,20 @@ def permutation_p(first: Floats, second: Floats, rounds: int = 4999) -> float:
         shuffled = generator.permutation(pooled)
         at_least += float(shuffled[: len(first)].mean() - shuffled[len(first) :].mean()) >= observed
     return (1 + at_least) / (1 + rounds)
+
+
+def runs(flags: Bools) -> tuple[Ints, Ints]:
+    """First place of each run of True, and the place after its last."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], flags.astype(np.int8), [0]))))
+    return edges[::2], edges[1::2]
+
+
+def sum_of_runs(values: Floats, begin: Ints, end: Ints) -> Floats:
+    """Sum of `values` over each run from `begin` to before `end` (of :func:`runs`)."""
+    edges = np.column_stack((begin, end)).ravel()
+    return np.asarray(np.add.reduceat(np.concatenate((values, [0.0])), edges)[::2], np.float64)
+
+
+def spread_out(cuts: npt.NDArray[Any], length: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Begins of runs of these lengths, in this order, if the free time before each one ends at `cuts` (ascending)."""
+    return cuts + np.concatenate(([0], np.cumsum(length)[:-1]))

@@ -72,6 +72,11 @@ class Stratum:
         return self.typical_stage_ns
 
 
+def time_bin_sql(begin_ns: int, span_ns: int, bins: int) -> str:
+    """Expression: in which of `bins` equal parts of a window a row begins; what lies outside counts to the nearest."""
+    return f"CAST(least({bins - 1}, greatest(0, floor((start_ns - {begin_ns}) * {bins / span_ns!r}))) AS INTEGER)"
+
+
 @dataclass
 class Survey:
     """A layer as one pass sees it."""
@@ -99,6 +104,10 @@ class Survey:
     def span_ns(self) -> int:
         """Length of the measured window."""
         return max(1, self.end_ns - self.begin_ns)
+
+    def time_bin_sql(self, bins: int) -> str:
+        """Expression: in which of `bins` equal parts of the window a row begins, 0 to bins - 1."""
+        return time_bin_sql(self.begin_ns, self.span_ns, bins)
 
     def select(self, device: str | None = None, op: str | None = None) -> list[Stratum]:
         """Strata of a device and an operation kind; None = any."""
@@ -154,16 +163,13 @@ def survey_sql(case: Case, layer: str, begin_ns: int, end_ns: int) -> str:
         else f"CAST(NULL AS BIGINT) AS {s}_sum, CAST(NULL AS BIGINT) AS {s}_max"
         for s in STAGES
     )
-    span_ns = max(1, end_ns - begin_ns)
-    block = (
-        f"least({TIME_BLOCKS - 1}, greatest(0, floor((start_ns - {begin_ns}) * {TIME_BLOCKS / span_ns!r})))"
-    )
+    block = time_bin_sql(begin_ns, max(1, end_ns - begin_ns), TIME_BLOCKS)
     return f"""SELECT coalesce(device, '') AS device, op,
   {SIZE_CLASS} AS size_class,
   {DEPTH_CLASS} AS depth_class,
   {LATENCY_BIN} AS bin,
   count(*) AS n, {operations} AS n_weighted, {total("latency_ns")} AS latency_sum,
-  max(latency_ns) AS latency_max, bit_or(CAST(1 AS BIGINT) << CAST({block} AS INTEGER)) AS blocks,
+  max(latency_ns) AS latency_max, bit_or(CAST(1 AS BIGINT) << {block}) AS blocks,
   {total("size_bytes")} AS size_sum,
   {sums}
 FROM judged WHERE layer = '{layer}'

@@ -22,7 +22,7 @@ from whodisk.detectors.base import (
     none_of,
 )
 from whodisk.findings import Culprit, Effect
-from whodisk.stats import SEED, Bools, Floats, bootstrap_sum
+from whodisk.stats import SEED, Bools, Floats, bootstrap_sum, runs, spread_out, sum_of_runs
 from whodisk.views import STAGES
 
 BINS = 400
@@ -75,17 +75,10 @@ def run(context: Context) -> Result:
     return result
 
 
-def bin_sql(context: Context, bins: int) -> str:
-    """Number of the time bin in which a row begins."""
-    survey = context.survey
-    scaled = f"floor((start_ns - {survey.begin_ns}) * {bins / survey.span_ns!r})"
-    return f"CAST(least({bins - 1}, greatest(0, {scaled})) AS INTEGER)"
-
-
 def programs_sql(context: Context, bins: int) -> str:
     """Bytes per time bin of programs on the judged program's devices, and of the judged program."""
     own = "SELECT comm FROM measured WHERE layer = 'app' AND comm IS NOT NULL GROUP BY 1"
-    return f"""SELECT comm, comm IN ({own}) AS own, {bin_sql(context, bins)} AS bin, sum(size_bytes) AS bytes FROM measured
+    return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(bins)} AS bin, sum(size_bytes) AS bytes FROM measured
 WHERE layer = 'block' AND comm IS NOT NULL
   AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) GROUP BY 1)
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
@@ -103,11 +96,11 @@ def _work(context: Context, bins: int, data: dict[str, np.ndarray], name: str) -
     part = float(present.mean())
     if not PRESENT_MIN <= part <= PRESENT_MAX or size.sum() < BYTES_MIN * every[present].sum():
         return None
-    begin, length = _runs(present)
+    begin, end = runs(present)
     if len(begin) < TIMES_MIN:
         return None
     latency = context.case.arrays(
-        f"""SELECT {bin_sql(context, bins)} AS bin, sum(latency_ns) AS latency_ns, count(*) AS n
+        f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, sum(latency_ns) AS latency_ns, count(*) AS n
 FROM measured WHERE layer = 'app' GROUP BY 1 ORDER BY 1"""
     )
     total, count = np.zeros(bins), np.zeros(bins)
@@ -117,7 +110,6 @@ FROM measured WHERE layer = 'app' GROUP BY 1 ORDER BY 1"""
     if without_ns <= 0 or with_ns <= without_ns:
         return None
     beyond = np.where(present, total - count * without_ns, 0.0)
-    edges = np.column_stack((begin, begin + length)).ravel()
     p99 = _p99s(context, bins, present)
     return Work(
         comm=name,
@@ -128,8 +120,8 @@ FROM measured WHERE layer = 'app' GROUP BY 1 ORDER BY 1"""
         without_ns=without_ns,
         p99_with_ns=p99[0],
         p99_without_ns=p99[1],
-        excess_ns=np.maximum(0.0, np.add.reduceat(np.concatenate((beyond, [0.0])), edges)[::2]),
-        p_value=_p_value(total, count, begin, length),
+        excess_ns=np.maximum(0.0, sum_of_runs(beyond, begin, end)),
+        p_value=_p_value(total, count, begin, end - begin),
     )
 
 
@@ -137,17 +129,11 @@ def _mean(total: Floats, count: Floats, chosen: Bools) -> float:
     return float(total[chosen].sum() / max(1.0, count[chosen].sum()))
 
 
-def _runs(present: Bools) -> tuple[np.ndarray, np.ndarray]:
-    """First bin and length of each time it was there."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], present.astype(np.int8), [0]))))
-    return edges[::2], edges[1::2] - edges[::2]
-
-
 def _p99s(context: Context, bins: int, present: Bools) -> tuple[float, float]:
     """99th percentile of all operations, and of those that began in its absence, ns; from at most a million of them."""
     thin = max(1, context.survey.operations // 1_000_000)
     ops = context.case.arrays(
-        f"""SELECT {bin_sql(context, bins)} AS bin, latency_ns FROM measured
+        f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, latency_ns FROM measured
 WHERE layer = 'app' AND op_id % {thin} = 0 ORDER BY op_id"""
     )
     latency = ops["latency_ns"].astype(np.float64)
@@ -178,7 +164,7 @@ def _p_value(total: Floats, count: Floats, begin: np.ndarray, length: np.ndarray
     for _ in range(ROUNDS):
         order = generator.permutation(len(begin))
         cuts = np.sort(generator.integers(0, free + 1, len(begin)))
-        drawn = cuts + np.concatenate(([0], np.cumsum(length[order])[:-1]))
+        drawn = spread_out(cuts, length[order])
         at_least += slower(drawn, length[order]) >= observed
     return (1 + at_least) / (1 + ROUNDS)
 

@@ -10,7 +10,7 @@ from whodisk import words
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, large_enough, none_of
 from whodisk.findings import Culprit, Effect
 from whodisk.slow import ORDINARY_WAIT_NS
-from whodisk.stats import SEED, Bools, Floats, bootstrap_sum
+from whodisk.stats import SEED, Bools, Floats, bootstrap_sum, runs, spread_out, sum_of_runs
 from whodisk.views import STAGES
 
 #: Operations per time bin on average, and the most bins.
@@ -72,17 +72,12 @@ def _bins(context: Context) -> int:
     return int(min(BINS_MAX, context.survey.operations // OPERATIONS_PER_BIN))
 
 
-def _bin_sql(context: Context, bins: int) -> str:
-    survey = context.survey
-    return f"CAST(least({bins - 1}, greatest(0, floor((start_ns - {survey.begin_ns}) * {bins / survey.span_ns!r}))) AS INTEGER)"
-
-
 def _bursts(context: Context) -> Bursts | None:
     bins, survey = _bins(context), context.survey
     if bins < BINS_MIN:
         return None
     data = context.case.arrays(
-        f"""SELECT {_bin_sql(context, bins)} AS bin, op, sum(latency_ns) AS latency_ns, count(*) AS n
+        f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, op, sum(latency_ns) AS latency_ns, count(*) AS n
 FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
     )
     usual_of = {op: survey.quantile_ns(survey.select(op=op), 0.5) for op in {s.op for s in survey.strata}}
@@ -99,15 +94,14 @@ FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
     joined[1:-1] |= inside[:-2] & inside[2:]
     if not joined.any() or joined.mean() > COVERED_MAX:
         return None
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], joined.astype(np.int8), [0]))))
-    begin, end = edges[::2], edges[1::2]
+    begin, end = runs(joined)
     excess = np.where(joined & known, np.maximum(0.0, latency - base * usual), 0.0)
     return Bursts(
         bin_ns=survey.span_ns / bins,
         inside=joined,
         begin=begin.astype(np.float64),
         length=(end - begin).astype(np.float64),
-        excess_ns=np.add.reduceat(np.concatenate((excess, [0.0])), edges)[::2].astype(np.float64),
+        excess_ns=sum_of_runs(excess, begin, end),
         ratio=float(np.nanmedian(ratio[inside])) / max(base, 1e-9),
     )
 
@@ -135,7 +129,7 @@ def period(begin: Floats, length: Floats, bins: int) -> tuple[float, float, floa
         done += 1
         cuts = np.sort(generator.uniform(0, free, count))
         order = generator.permutation(count)
-        drawn = cuts + np.concatenate(([0.0], np.cumsum(length[order])[:-1]))
+        drawn = spread_out(cuts, length[order])
         at_least += float(_regularity(drawn, bins)[steps].max()) >= best
     chosen = steps[int(np.argmax(observed >= HARMONIC * best))] / (bins * STEPS)
     return 1.0 / float(chosen), best, (1 + at_least) / (1 + done)
@@ -149,7 +143,7 @@ def _regularity(begin: Floats, bins: int) -> Floats:
 
 def _companion_sql(context: Context, bins: int) -> str:
     """Bytes at the block layer per time bin of programs that the judged operations do not come from."""
-    return f"""SELECT comm, {_bin_sql(context, bins)} AS bin, sum(size_bytes) AS bytes FROM measured
+    return f"""SELECT comm, {context.survey.time_bin_sql(bins)} AS bin, sum(size_bytes) AS bytes FROM measured
 WHERE layer = 'block' AND comm IS NOT NULL
   AND comm NOT IN (SELECT comm FROM measured WHERE layer = 'app' AND comm IS NOT NULL GROUP BY 1)
 GROUP BY 1, 2 ORDER BY 1, 2"""
@@ -223,7 +217,7 @@ def _candidate(
 
 def _moments_sql(context: Context) -> str:
     bins = _bins(context)
-    return f"""SELECT {_bin_sql(context, bins)} AS bin, min(start_ns) AS begin_ns, count(*) AS operations,
+    return f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, min(start_ns) AS begin_ns, count(*) AS operations,
   CAST(avg(latency_ns) AS BIGINT) AS mean_ns, max(latency_ns) AS max_ns
 FROM measured WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 20"""
 

@@ -12,7 +12,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context, Detector, Result, evidence
 from whodisk.findings import Culprit, Effect
-from whodisk.held import TIME_BLOCKS, Held, block_sql, weigh
+from whodisk.held import TIME_BLOCKS, Held, weigh
 from whodisk.slow import TAIL_BEGIN
 from whodisk.stats import Bools
 
@@ -92,11 +92,11 @@ AND latency_ns >= {int(slow.latency_ns.min())} AND latency_ns <= {int(TAIL_BEGIN
 def _held(context: Context) -> Held | None:
     """What fetching again cost, per block of time."""
     lost_data = context.case.arrays(
-        f"""SELECT {block_sql(context)} AS block, sum(wait_ns) AS lost_ns, count(*) AS n, median(wait_ns) AS each_ns
+        f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, sum(wait_ns) AS lost_ns, count(*) AS n, median(wait_ns) AS each_ns
 FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1 GROUP BY 1 ORDER BY 1"""
     )
     all_data = context.case.arrays(
-        f"""SELECT {block_sql(context)} AS block, sum(latency_ns) AS all_ns FROM measured
+        f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, sum(latency_ns) AS all_ns FROM measured
 WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
     )
     lost, whole, each = np.zeros(TIME_BLOCKS), np.zeros(TIME_BLOCKS), np.full(TIME_BLOCKS, np.nan)

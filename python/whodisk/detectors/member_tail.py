@@ -73,7 +73,7 @@ def run(context: Context) -> Result:
         for least in (1.0, FAR):
             limits = _limits(survey, kind, least)
             for tail in _tails(context, survey, kind, limits) if limits else []:
-                candidate = _candidate(context, survey, tail, limits)
+                candidate = _candidate(context, survey, kind, tail, limits)
                 before = found.get(tail.device)
                 if before is None or (candidate.large, -candidate.p_value) > (before.large, -before.p_value):
                     found[tail.device] = candidate
@@ -180,7 +180,7 @@ def _tail(
 
 
 def _candidate(
-    context: Context, survey: Survey, tail: Tail, limits: list[tuple[Stratum, float]]
+    context: Context, survey: Survey, kind: Kind, tail: Tail, limits: list[tuple[Stratum, float]]
 ) -> Candidate:
     total = max(1.0, survey.latency_ns)
     share = float(tail.excess_ns.sum()) / total
@@ -205,9 +205,7 @@ def _candidate(
         share_of_latency=share,
         p_value=tail.p_value,
         episodes=tail.episodes,
-        evidence=[
-            evidence(context.case, "slow requests per device", _counts_sql(survey, tail, context, limits))
-        ],
+        evidence=[evidence(context.case, "slow requests per device", _counts_sql(survey, kind, limits))],
         refute="Exchange the device with one of its peers, or move its load to another: if the pauses stay at the place, "
         "it is not the device.",
         remedy=f"Look at what {tail.device} does by itself (garbage collection, firmware, media errors, temperature): its "
@@ -220,8 +218,7 @@ def _candidate(
     )
 
 
-def _counts_sql(survey: Survey, tail: Tail, context: Context, limits: list[tuple[Stratum, float]]) -> str:
-    kind = next(k for k in kinds(context, survey) if tail.device in k.devices)
+def _counts_sql(survey: Survey, kind: Kind, limits: list[tuple[Stratum, float]]) -> str:
     return f"""SELECT device, count(*) AS slow_requests, CAST(avg(latency_ns) AS BIGINT) AS mean_ns, max(latency_ns) AS max_ns
 FROM ({slow_requests_sql(survey, kind, limits)}) AS slow GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20"""
 

@@ -119,8 +119,7 @@ def _by_key(survey: Survey) -> dict[Key, tuple[float, float, Floats]]:
 def _segments(case: Case, survey: Survey, match: Match) -> Floats:
     """Mean log latency over the baseline's typical, per segment of the run, strata weighted alike."""
     rows = case.arrays(
-        f"""SELECT least({SEGMENTS - 1}, greatest(0, floor((start_ns - {survey.begin_ns}) * {SEGMENTS / survey.span_ns!r})))
-    AS segment, op, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class,
+        f"""SELECT {survey.time_bin_sql(SEGMENTS)} AS segment, op, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class,
   avg(ln(greatest(latency_ns, 1))) AS log_latency
 FROM measured WHERE layer = '{survey.layer}' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
     )

@@ -84,16 +84,11 @@ GROUP BY 1, 2, 3, 4 ORDER BY 6 DESC, 1, 2, 3, 4 LIMIT {limit}"""
 
 def loads_sql(survey: Survey) -> str:
     """Time between interrupt and completion, and other handlers' part of it, per device, vector, CPU and time block."""
-    return f"""SELECT device, vector, complete_cpu, {_block(survey)} AS block, count(*) AS operations,
+    return f"""SELECT device, vector, complete_cpu, {survey.time_bin_sql(TIME_BLOCKS)} AS block, count(*) AS operations,
   sum(interrupt_ns) AS interrupt_ns, sum(foreign_handler_ns) AS foreign_ns
 FROM measured WHERE layer = 'block' AND complete_cpu IS NOT NULL AND foreign_handler_ns IS NOT NULL
   AND device IN (SELECT device FROM irqs WHERE device IS NOT NULL)
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
-
-
-def _block(survey: Survey) -> str:
-    scaled = f"floor((start_ns - {survey.begin_ns}) * {TIME_BLOCKS / survey.span_ns!r})"
-    return f"CAST(least({TIME_BLOCKS - 1}, greatest(0, {scaled})) AS INTEGER)"
 
 
 def run(context: Context) -> Result:
@@ -319,7 +314,7 @@ def _p99_ratio(context: Context, survey: Survey, victim: str, peers: list[str]) 
         return float("nan"), float("nan"), float("nan")
     listed = ", ".join(f"'{_quoted(device)}'" for device in (victim, *peers))
     data = context.case.arrays(
-        f"""SELECT {_block(survey)} AS block, device = '{_quoted(victim)}' AS mine, {LATENCY_BIN} AS bin, count(*) AS n
+        f"""SELECT {survey.time_bin_sql(TIME_BLOCKS)} AS block, device = '{_quoted(victim)}' AS mine, {LATENCY_BIN} AS bin, count(*) AS n
 FROM measured WHERE layer = 'block' AND device IN ({listed}) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
     )
     bins, place = np.unique(data["bin"].astype(np.int64), return_inverse=True)

@@ -276,8 +276,8 @@ def operations_sql(survey: Survey, limits: list[tuple[Stratum, float]], blocks: 
     values = ", ".join(
         f"('{s.op}', {s.size_class}, {s.depth_class}, CAST({typical!r} AS DOUBLE))" for s, typical in limits
     )
-    block = f"least({blocks - 1}, greatest(0, floor((start_ns - {survey.begin_ns}) * {blocks / survey.span_ns!r})))"
-    return f"""SELECT m.device, m.op, m.size_class, m.depth_class, CAST(m.block AS INTEGER) AS block,
+    block = survey.time_bin_sql(blocks)
+    return f"""SELECT m.device, m.op, m.size_class, m.depth_class, m.block,
   avg(ln(greatest(t.typical_ns / {CLIP}, least(t.typical_ns * {CLIP}, m.latency_ns)))) AS v, count(*) AS n
 FROM (SELECT device, op, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class, {block} AS block, latency_ns
   FROM measured WHERE layer = '{survey.layer}' AND device IS NOT NULL) AS m
