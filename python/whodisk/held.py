@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats as distributions
 
-from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Context
-from whodisk.stats import Floats, bootstrap_ratio
+from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context
+from whodisk.findings import Culprit, Effect, Evidence
+from whodisk.stats import Bools, Floats, bootstrap_ratio
 
 #: The unit of evidence: a block of time.
 TIME_BLOCKS = 200
@@ -91,4 +92,37 @@ def weigh(lost: Floats, whole: Floats, count: int, each: Floats) -> Held | None:
         blocks=more,
         count=count,
         each_ns=float(np.nanmedian(each)) if np.isfinite(each).any() else 0.0,
+    )
+
+
+def candidate(
+    held: Held,
+    *,
+    culprit: Culprit,
+    claim: str,
+    baseline: str,
+    metric: str,
+    evidence: list[Evidence],
+    refute: str,
+    remedy: str,
+    explains: Bools,
+    causes: tuple[tuple[str, str], ...],
+) -> Candidate:
+    """What is said of time lost in one way: its part is the effect, and what a blameless storage would not have taken."""
+    return Candidate(
+        culprit=culprit,
+        claim=claim,
+        baseline=baseline,
+        effect=Effect(metric, held.share, "1", held.low, held.high),
+        share_of_excess=held.share,
+        share_of_latency=held.share,
+        p_value=held.p_value,
+        episodes=held.blocks,
+        evidence=evidence,
+        refute=refute,
+        remedy=remedy,
+        otherwise=claim,
+        explains=explains,
+        causes=causes,
+        large=held.share >= SHARE_OF_LATENCY_MIN,
     )

@@ -70,7 +70,8 @@ def run(context: Context) -> Result:
         return result
     data = context.case.arrays(programs_sql(context, bins))
     names = sorted({str(name) for name in data["comm"]})
-    work = [w for name in names if (w := _work(context, bins, data, name)) is not None]
+    latency = _latency(context, bins)
+    work = [w for name in names if (w := _work(context, bins, data, name, *latency)) is not None]
     result.candidates += [_candidate(context, bins, w) for w in work]
     return result
 
@@ -84,7 +85,21 @@ WHERE layer = 'block' AND comm IS NOT NULL
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
-def _work(context: Context, bins: int, data: dict[str, np.ndarray], name: str) -> Work | None:
+def _latency(context: Context, bins: int) -> tuple[Floats, Floats]:
+    """Sum of the latencies of the judged operations that begin in each time bin, ns, and their count."""
+    data = context.case.arrays(
+        f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, sum(latency_ns) AS latency_ns, count(*) AS n
+FROM measured WHERE layer = 'app' GROUP BY 1 ORDER BY 1"""
+    )
+    total, count = np.zeros(bins), np.zeros(bins)
+    total[data["bin"].astype(np.int64)] = data["latency_ns"].astype(np.float64)
+    count[data["bin"].astype(np.int64)] = data["n"].astype(np.float64)
+    return total, count
+
+
+def _work(
+    context: Context, bins: int, data: dict[str, np.ndarray], name: str, total: Floats, count: Floats
+) -> Work | None:
     mine = data["comm"] == name
     if KERNEL_WORKER.fullmatch(name) or data["own"][mine].any():
         return None
@@ -99,13 +114,6 @@ def _work(context: Context, bins: int, data: dict[str, np.ndarray], name: str) -
     begin, end = runs(present)
     if len(begin) < TIMES_MIN:
         return None
-    latency = context.case.arrays(
-        f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, sum(latency_ns) AS latency_ns, count(*) AS n
-FROM measured WHERE layer = 'app' GROUP BY 1 ORDER BY 1"""
-    )
-    total, count = np.zeros(bins), np.zeros(bins)
-    total[latency["bin"].astype(np.int64)] = latency["latency_ns"].astype(np.float64)
-    count[latency["bin"].astype(np.int64)] = latency["n"].astype(np.float64)
     with_ns, without_ns = _mean(total, count, present), _mean(total, count, ~present)
     if without_ns <= 0 or with_ns <= without_ns:
         return None

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context, Detector, Result, evidence
-from whodisk.findings import Culprit, Effect
-from whodisk.held import TIME_BLOCKS, Held, weigh
+from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence
+from whodisk.findings import Culprit
+from whodisk.held import TIME_BLOCKS, Held, candidate, weigh
 from whodisk.slow import TAIL_BEGIN
 from whodisk.stats import Bools
 
@@ -114,15 +114,12 @@ def _candidate(context: Context, held: Held, again: int, kept: int) -> Candidate
         f"read before had to be fetched again, {words.duration(held.each_ns)} each, {words.percent(held.share)} of the time of all "
         "operations."
     )
-    return Candidate(
+    return candidate(
+        held,
         culprit=Culprit("cache_tier", "ram", "read again, but no longer there"),
         claim=claim,
         baseline="pieces that had been read before and were still there",
-        effect=Effect("part of the operations' time", held.share, "1", held.low, held.high),
-        share_of_excess=held.share,
-        share_of_latency=held.share,
-        p_value=held.p_value,
-        episodes=held.blocks,
+        metric="part of the operations' time",
         evidence=[
             evidence(
                 context.case,
@@ -135,10 +132,8 @@ FROM ({touches_sql(context)}) AS t GROUP BY 1, 2, 3 ORDER BY 5 DESC, 1, 2, 3 LIM
         "fetched again, it is not its size.",
         remedy="Look at free memory, memory.max and memory.high of the group, and who else fills the cache (streams that are read "
         "once: posix_fadvise, direct I/O); make the data or the cache fit.",
-        otherwise=claim,
         explains=np.zeros(len(context.slow), np.bool_),
         causes=(("stage", "device"), ("stage", "fs")),
-        large=held.share >= SHARE_OF_LATENCY_MIN,
     )
 
 

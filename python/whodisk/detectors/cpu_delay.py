@@ -19,8 +19,8 @@ from whodisk.detectors.base import (
     Result,
     evidence,
 )
-from whodisk.findings import Culprit, Effect
-from whodisk.held import Held, in_stage, in_waits, submitters, waits_where
+from whodisk.findings import Culprit
+from whodisk.held import Held, candidate, in_stage, in_waits, submitters, waits_where
 from whodisk.slow import ORDINARY_WAIT_NS
 from whodisk.views import STAGES
 
@@ -49,41 +49,42 @@ def run(context: Context) -> Result:
     """One candidate for all waiting for CPUs."""
     result = Result()
     tids = submitters(context)
-    held = _held(context, tids, ORDINARY_WAIT_NS)
     hog = _hog(context, tids)
+    own = hog is not None and hog.own
+    held = _held(context, tids, ORDINARY_WAIT_NS)
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
+        crowd = None if hog is None or own else _crowd(context, hog, tids)
+        if crowd is not None:
+            result.candidates.append(crowd)
+            return result
         held = _held(context, tids, 1)
-        if hog is not None and not hog.own:
-            crowd = in_waits(context, tids, "runnable")
-            if crowd is not None and crowd.share >= CROWD_MIN:
-                result.candidates.append(
-                    _candidate(context, crowd, hog, tids, "the submitting threads' time")
-                )
-                return result
-            often = in_stage(context, "runqueue", CROWD_WAIT_NS)
-            if (
-                often is not None
-                and often.share >= CROWD_MIN
-                and often.count >= OFTEN * context.survey.operations
-            ):
-                result.candidates.append(_candidate(context, often, hog, tids))
-                return result
-        if held is not None and held.share >= SHARE_OF_LATENCY_MIN and not (hog is not None and hog.own):
+        if held is None:
+            return result
+        if held.share >= SHARE_OF_LATENCY_MIN and not own:
             result.observed.append(
                 f"{_claim(held, hog)} These are waits of a time slice and less: the CPUs are in use, and nobody keeps them "
                 "for himself."
             )
             return result
-    if held is None:
-        return result
-    if hog is not None and hog.own and held.share >= SHARE_OF_LATENCY_MIN:
+    if own and held.share >= SHARE_OF_LATENCY_MIN:
         result.observed.append(
             f"The submitting threads wait for each other's CPU: {words.percent(held.share)} of their time. More CPUs, or "
             "fewer threads, and no fault of the storage."
         )
-        return result
-    result.candidates.append(_candidate(context, held, hog, tids))
+    else:
+        result.candidates.append(_candidate(context, held, hog, tids))
     return result
+
+
+def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
+    """Many short waits while another process had the CPU."""
+    crowd = in_waits(context, tids, "runnable")
+    if crowd is not None and crowd.share >= CROWD_MIN:
+        return _candidate(context, crowd, hog, tids, "the submitting threads' time")
+    often = in_stage(context, "runqueue", CROWD_WAIT_NS)
+    if often is not None and often.share >= CROWD_MIN and often.count >= OFTEN * context.survey.operations:
+        return _candidate(context, often, hog, tids)
+    return None
 
 
 def _held(context: Context, tids: list[int], least_ns: int) -> Held | None:
@@ -115,23 +116,18 @@ def _candidate(
         evidence(context.case, "operations that waited longest for a CPU", _operations_sql(context)),
         evidence(context.case, "who ran while submitters were ready to run", _hogs_sql(context, tids)),
     ]
-    return Candidate(
+    return candidate(
+        held,
         culprit=Culprit("process", hog.comm, "stage:runqueue") if hog else Culprit("stage", "runqueue"),
         claim=claim,
         baseline="the same operations without the time in which their thread had no CPU",
-        effect=Effect("part of the operations' time", held.share, "1", held.low, held.high),
-        share_of_excess=held.share,
-        share_of_latency=held.share,
-        p_value=held.p_value,
-        episodes=held.blocks,
+        metric="part of the operations' time",
         evidence=proof,
         refute="Give the submitters CPUs of their own (taskset, cpuset) or a real-time priority (chrt -f 50) and repeat: if "
         "operations take as long, the CPU is innocent.",
         remedy=_remedy(hog),
-        otherwise=claim,
         explains=explains,
         causes=(("stage", "runqueue"), ("process", "silence of the submitter, state runnable")),
-        large=held.share >= SHARE_OF_LATENCY_MIN,
     )
 
 

@@ -87,7 +87,10 @@ def _too_small(context: Context, device: str) -> Candidate | None:
         window_kb = int(queue["read_ahead_kb"])
     except (KeyError, TypeError, ValueError):
         return None
-    if window_kb >= DEFAULT_READ_AHEAD_KB or not _capped(context, device, window_kb):
+    if window_kb >= DEFAULT_READ_AHEAD_KB:
+        return None
+    requests, full = _requests(context, device, window_kb)
+    if requests == 0 or full < CAPPED_MIN * requests:
         return None
     waits = context.case.arrays(_waits_sql(device))
     if not len(waits["wait_ns"]):
@@ -116,7 +119,7 @@ def _too_small(context: Context, device: str) -> Candidate | None:
         share_of_latency=share,
         # Whether the window ends the requests is read from the requests, not inferred; what is left to chance is
         # whether so many of them would end at exactly that size.
-        p_value=_p_value(context, device, window_kb),
+        p_value=_p_value(full),
         episodes=len(per_episode),
         evidence=[
             evidence(context.case, "sizes of readahead requests", _sizes_sql(device)),
@@ -152,17 +155,15 @@ def _totals_sql(device: str) -> str:
 SELECT sum(latency_ns) AS latency_ns, sum(size_bytes) AS bytes, sum(size_bytes) FILTER (follows) AS sequential FROM reads"""
 
 
-def _capped(context: Context, device: str, window_kb: int) -> bool:
+def _requests(context: Context, device: str, window_kb: int) -> tuple[int, int]:
+    """Readahead requests of a device (of its commonest sizes), and how many of them fill the window."""
     rows = context.case.rows(_sizes_sql(device))
     total = sum(int(row["requests"] or 0) for row in rows)
-    full = sum(int(row["requests"] or 0) for row in rows if row["size_bytes"] == window_kb * 1024)
-    return total > 0 and full >= CAPPED_MIN * total
+    return total, sum(int(row["requests"] or 0) for row in rows if row["size_bytes"] == window_kb * 1024)
 
 
-def _p_value(context: Context, device: str, window_kb: int) -> float:
+def _p_value(full: int) -> float:
     """Probability that this many requests would be of one size if each had any number of pages up to a MiB."""
-    rows = context.case.rows(_sizes_sql(device))
-    full = sum(int(row["requests"] or 0) for row in rows if row["size_bytes"] == window_kb * 1024)
     return float(max(1e-300, (1 / 256) ** min(full, 100)))
 
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import (
-    SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
     Detector,
@@ -14,8 +13,8 @@ from whodisk.detectors.base import (
     evidence,
     none_of,
 )
-from whodisk.findings import Culprit, Effect
-from whodisk.held import Held, in_stage, in_waits, submitters, waits_where
+from whodisk.findings import Culprit
+from whodisk.held import Held, candidate, in_stage, in_waits, submitters, waits_where
 from whodisk.views import STAGES
 
 THROTTLE = STAGES.index("throttle")
@@ -53,24 +52,19 @@ def _dirty(context: Context, held: Held) -> Candidate:
         f"Writers are held back until dirty pages are written: {words.percent(held.share)} of the time of all operations, "
         f"{words.duration(held.each_ns)} each. They write faster than the devices below take it."
     )
-    return Candidate(
+    return candidate(
+        held,
         culprit=Culprit("config", "limit of dirty pages", "stage:throttle"),
         claim=claim,
         baseline="the same operations without the time in which they were held back",
-        effect=Effect("part of the operations' time", held.share, "1", held.low, held.high),
-        share_of_excess=held.share,
-        share_of_latency=held.share,
-        p_value=held.p_value,
-        episodes=held.blocks,
+        metric="part of the operations' time",
         evidence=[evidence(context.case, "who was held back, and for how long", _groups_sql(context))],
         refute="Write at a rate that the devices take (io.max, or a rate limit of the program): if operations take as long, "
         "they waited for something else.",
         remedy="Look at vm.dirty_ratio, vm.dirty_background_ratio (and dirty_bytes) and the limits of the device's bdi; more room "
         "only delays it, if the writers never pause.",
-        otherwise=claim,
         explains=np.asarray(context.slow.blamed == THROTTLE, np.bool_),
         causes=(("stage", "throttle"),),
-        large=held.share >= SHARE_OF_LATENCY_MIN,
     )
 
 
@@ -91,26 +85,21 @@ def _io(context: Context, held: Held) -> Candidate:
         f"each; {words.rate(rate)} per second pass{of_device and f' to {device}'}"
         f"{f', group {group}' if group else ''}. The device does not limit them."
     )
-    return Candidate(
+    return candidate(
+        held,
         culprit=Culprit(
             "config", f"I/O limit of {group}" if group else f"I/O limit{of_device}", "stage:throttle"
         ),
         claim=claim,
         baseline="the same operations without the time in which they were held back",
-        effect=Effect("part of the operations' time", held.share, "1", held.low, held.high),
-        share_of_excess=held.share,
-        share_of_latency=held.share,
-        p_value=held.p_value,
-        episodes=held.blocks,
+        metric="part of the operations' time",
         evidence=[evidence(context.case, "who was held back, and for how long", _groups_sql(context))],
         refute="Raise the limit (io.max, io.latency, io.cost, wbt_lat_usec) for a minute and repeat: if operations take as "
         "long, they waited for something else.",
         remedy=f"Look at /sys/fs/cgroup{group or '/GROUP'}/io.max (and io.latency, io.cost.qos) and at "
         f"/sys/block/{device or 'DEVICE'}/queue/wbt_lat_usec; raise what binds, if it is not meant.",
-        otherwise=claim,
         explains=np.asarray(context.slow.blamed == THROTTLE, np.bool_),
         causes=(("stage", "throttle"),),
-        large=held.share >= SHARE_OF_LATENCY_MIN,
     )
 
 
@@ -134,22 +123,17 @@ FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER B
         f"{comm} had used up the CPU time of its control group {words.things(held.count, 'time')} and was stopped for "
         f"{words.percent(held.share)} of its time (typically {words.duration(held.each_ns)}): no I/O was submitted then."
     )
-    return Candidate(
+    return candidate(
+        held,
         culprit=Culprit("config", f"CPU limit of {comm}", "stage:runqueue"),
         claim=claim,
         baseline="the rest of the time, in which its threads ran",
-        effect=Effect("part of the submitters' time", held.share, "1", held.low, held.high),
-        share_of_excess=held.share,
-        share_of_latency=held.share,
-        p_value=held.p_value,
-        episodes=held.blocks,
+        metric="part of the submitters' time",
         evidence=[evidence(context.case, "threads that were stopped, and for how long", sql)],
         refute="Raise cpu.max of the group and repeat: if it is silent as often, something else stopped it.",
         remedy="Look at cpu.max and cpu.stat (nr_throttled) of its control group; raise the quota, or use fewer threads.",
-        otherwise=claim,
         explains=none_of(context.slow),
         causes=(("stage", "runqueue"), ("process", "silence of the submitter, state throttled")),
-        large=held.share >= SHARE_OF_LATENCY_MIN,
     )
 
 
