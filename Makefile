@@ -45,19 +45,22 @@ $(VENV)/.requirements: requirements.lock
 demo: packages-demo build ## set everything up and watch whodisk find two culprits
 	$(VENV)/bin/whodisk demo
 
-.PHONY: packages-demo packages-test packages-bpf
-packages-demo packages-test packages-bpf: packages-%:
+.PHONY: packages-demo packages-test packages-test-vm packages-bpf
+packages-demo packages-test packages-test-vm packages-bpf: packages-%:
 	@scripts/packages.sh $*
 
 .PHONY: test
 test: packages-test build-all ## all tests; prints what was skipped and why
-	@# Both halves run, whatever the first one finds.
-	rust=0; cargo test --release --workspace --no-fail-fast || rust=$$?; \
-	$(PYTHON) -m pytest -m 'not vm'; exit $$rust
+	@# All parts run, whatever the others find. Tests that only compute share the CPUs; those that record go one by one.
+	failed=0; \
+	cargo test --release --workspace --no-fail-fast || failed=1; \
+	$(PYTHON) -m pytest -n auto --dist loadgroup -m 'not (root or alone or vm)' || failed=1; \
+	$(PYTHON) -m pytest -m '(root or alone) and not vm' || failed=1; \
+	exit $$failed
 	@echo "left out, because they take minutes: tests in the emulated machine (make test-vm)"
 
 .PHONY: test-vm
-test-vm: packages-test build ## the recorder on Linux 6.1 with NVMe drives, RAID and real faults, under emulation
+test-vm: packages-test-vm build ## the recorder on Linux 6.1 with NVMe drives, RAID and real faults, under emulation
 	$(PYTHON) -m pytest -m vm tests/vm
 
 .PHONY: bench

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats as distributions
 
+from whodisk import probability
 from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.stats import Bools, Floats, bootstrap_ratio
@@ -88,7 +88,7 @@ def weigh(lost: Floats, whole: Floats, count: int, each: Floats) -> Held | None:
         share=min(1.0, float(lost.sum()) / total),
         low=low,
         high=min(1.0, high),
-        p_value=float(distributions.binom.sf(more - 1, int(some.sum()), 0.5)) if more else 1.0,
+        p_value=probability.at_least(more, int(some.sum()), 0.5),
         blocks=more,
         count=count,
         each_ns=float(np.nanmedian(each)) if np.isfinite(each).any() else 0.0,

@@ -19,8 +19,8 @@ import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import stats as distributions
 
+from whodisk import probability
 from whodisk.stats import SEED, Bools, Floats, Ints
 
 #: Chunks a recording is divided into: neighbouring blocks are not independent, chunks nearly are.
@@ -301,7 +301,7 @@ def _standard_error(chunks: Floats) -> float:
 
 def _natural_p(z: float, members: int) -> float:
     """Probability that any of so many healthy members stands out so far; tails as heavy as Student's t."""
-    return min(1.0, members * float(distributions.t.sf(z, max(10, min(30, members - 1)))))
+    return min(1.0, members * probability.student_above(z, max(10, min(30, members - 1))))
 
 
 def _exchange(prepared: list[_Prepared]) -> list[Floats]:

@@ -23,9 +23,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from scipy import stats as distributions
-
 import whodisk
+from whodisk import probability
 from whodisk.aliases import named_by
 from whodisk.errors import WhodiskError
 from whodisk.findings import Finding, Verdict
@@ -339,7 +338,7 @@ class Score:
             return None
         if self.false_alarms >= self.healthy:
             return 1.0
-        return float(distributions.beta.ppf(0.95, self.false_alarms + 1, self.healthy - self.false_alarms))
+        return probability.beta_quantile(0.95, self.false_alarms + 1, self.healthy - self.false_alarms)
 
 
 def _ratio(part: int, whole: int) -> float | None:

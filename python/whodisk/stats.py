@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats as distributions
+
+from whodisk import probability
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -147,7 +148,7 @@ def tail_p(split: TailSplit, worst: Floats) -> float:
     if far == 0:
         return 1.0
     chance = (split.hump / split.valley) ** -split.index
-    p = float(distributions.binom.sf(far - 1, len(worst) + split.in_valley, chance))
+    p = probability.at_least(far, len(worst) + split.in_valley, chance)
     return min(1.0, p * max(split.tests, 1))
 
 
@@ -200,7 +201,7 @@ def concentration_p(episode: Ints, start_ns: Ints, latency_ns: Ints, span_ns: in
         spread_ns = min(np.ptp(start_ns[inside]), np.ptp(start_ns[inside] + latency_ns[inside]))
         window_ns = float(spread_ns) + 0.01 * float(np.median(latency_ns[inside]))
         chance = min(1.0, 2.0 * window_ns / span_ns)
-        p = total * float(distributions.binom.sf(size - 2, total - 1, chance))
+        p = total * probability.at_least(size - 1, total - 1, chance)
         best = min(best, 2 * p * len(numbers))
     return best
 
@@ -286,8 +287,8 @@ def bootstrap_sum(values: Floats, *, rounds: int = 2000) -> tuple[float, float]:
     if count == 0:
         return (0.0, 0.0)
     mean = float(values.mean())
-    low_count = float(distributions.chi2.ppf(0.025, 2 * count)) / 2
-    high_count = float(distributions.chi2.ppf(0.975, 2 * count + 2)) / 2
+    low_count = probability.chi_squared_quantile(0.025, 2 * count) / 2
+    high_count = probability.chi_squared_quantile(0.975, 2 * count + 2) / 2
     spread = float(values.std()) * 1.96 * math.sqrt(count)
     total = float(values.sum())
     low = total - math.hypot(total - low_count * mean, spread)
@@ -316,7 +317,7 @@ def cleared_quantile(operations: int, exceeding: int, confidence: float = 0.95) 
     """
     if operations <= 0 or exceeding >= operations:
         return 0.0
-    return 1.0 - float(distributions.beta.ppf(confidence, exceeding + 1, operations - exceeding))
+    return 1.0 - probability.beta_quantile(confidence, exceeding + 1, operations - exceeding)
 
 
 def quantile_from_bins(values: Floats, counts: Ints, quantile: float) -> float:

@@ -13,7 +13,8 @@ import pytest
 from whodisk import findings
 from whodisk.report import html
 
-pytestmark = pytest.mark.browser
+# One browser for all of them.
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 HOSTILE = "<script>alert(1)</script>"
 Writer = Callable[[ModuleType, Path], None]

@@ -33,6 +33,7 @@ def test_a_fault_is_named_and_health_is_not_accused(row: Row, work: Path) -> Non
         assert run.stops >= 3
 
 
+@pytest.mark.alone
 def test_demo(whodisk: Run, work: Path) -> None:
     """The whole walk; without root it leaves the slow disk out and says so."""
     done = whodisk("demo", "--seconds", "4", timeout=180)
@@ -45,6 +46,7 @@ def test_demo(whodisk: Run, work: Path) -> None:
     assert "expected a directory of an earlier demo" in whodisk("demo", code=2).stderr
 
 
+@pytest.mark.alone
 def test_nothing_is_left_mounted() -> None:
     mounts = subprocess.run(["findmnt", "-t", "fuse"], capture_output=True, text=True, check=False).stdout
     assert "whodisk" not in mounts

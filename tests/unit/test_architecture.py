@@ -74,3 +74,14 @@ def test_python_reads_only_the_case() -> None:
         text = path.read_text()
         assert ".arrows" not in text, f"{path.relative_to(ROOT)} touches raw streams"
         assert "ctypes" not in text and "cffi" not in text, f"{path.relative_to(ROOT)} binds native code"
+
+
+def test_what_is_slow_to_import_is_imported_where_it_is_used() -> None:
+    """scipy.stats and Plotly take longer to import than a small case takes to solve."""
+    for path in sorted((ROOT / "python" / "whodisk").rglob("*.py")):
+        for node in ast.parse(path.read_text(), filename=str(path)).body:
+            names = [alias.name for alias in getattr(node, "names", [])]
+            module = getattr(node, "module", None)
+            imported = [f"{module}.{name}" for name in names] if module else names
+            slow = [name for name in imported if name.startswith(("scipy.stats", "plotly"))]
+            assert not slow, f"{path.relative_to(ROOT)} imports {slow} at its top"

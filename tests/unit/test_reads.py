@@ -76,7 +76,7 @@ def test_prefetching_is_accounted_for(tmp_path: Path) -> None:
 
 
 @given(st.integers(10, 60), st.floats(0.0, 0.05), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_constant_rate_is_steady_and_a_falling_one_is_not(seconds: int, noise: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     constant = 1000 * (1 + noise * rng.uniform(-1, 1, seconds))

@@ -38,7 +38,7 @@ def test_a_second_hump_is_found_between_its_sides() -> None:
 
 
 @given(st.floats(1e-3, 1e3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_split_is_scale_free(factor: float) -> None:
     rng = np.random.default_rng(2)
     values = np.concatenate((np.exp(rng.normal(0, 0.3, 2000)), np.full(20, 50.0)))
@@ -143,7 +143,6 @@ def test_permutation_p() -> None:
 
 
 @given(st.lists(st.floats(1e-3, 1e12), min_size=1, max_size=200))
-@settings(deadline=None)
 def test_splits_survive_anything(values: list[float]) -> None:
     ratios, counts = histogram(np.array(values))
     split = stats.find_split(ratios, counts)

@@ -85,7 +85,7 @@ def obstacle() -> str | None:
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     missing = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
     if missing:
-        return f"not installed: {', '.join(missing)} (scripts/packages.sh test installs what is missing)"
+        return f"not installed: {', '.join(missing)} (scripts/packages.sh test-vm installs what is missing)"
     if not (CACHE / "release").is_file():
         try:
             kernel_release()

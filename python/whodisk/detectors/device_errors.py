@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats as distributions
 
-from whodisk import words
+from whodisk import probability, words
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, large_enough, none_of
 from whodisk.findings import Culprit, Effect
 from whodisk.stats import Ints, bootstrap_sum, episodes, overlap
@@ -120,7 +119,7 @@ def _p_value(times: Ints, begin: Ints, end: Ints, survey: Survey) -> float:
     reach = np.maximum.accumulate(end[order])
     last = np.searchsorted(begin[order], first, side="right") - 1
     inside = int(((last >= 0) & (reach[np.maximum(last, 0)] >= first)).sum())
-    return float(distributions.binom.sf(inside - 1, len(first), min(1.0, covered))) if inside else 1.0
+    return probability.at_least(inside, len(first), min(1.0, covered))
 
 
 def _quoted(text: str) -> str:

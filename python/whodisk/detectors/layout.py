@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats as distributions
 
 from whodisk import words
 from whodisk.detectors.base import (
@@ -172,6 +171,8 @@ def _p_value(service: Floats, jumps: Bools, apart: int, measured: bool) -> float
     """Null model: a jump costs as much as none (Mann-Whitney); where every request jumps: a pair in a file lies together
     or apart by the toss of a coin."""
     if measured and jumps.any():
+        from scipy import stats as distributions  # slow to import, and seldom needed
+
         return float(
             distributions.mannwhitneyu(service[jumps], service[~jumps], alternative="greater").pvalue
         )

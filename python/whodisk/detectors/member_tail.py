@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats as distributions
 
-from whodisk import words
+from whodisk import probability, words
 from whodisk.alike import Kind, busier, kinds, rotates
 from whodisk.detectors.base import (
     P99_RATIO_MIN,
@@ -156,7 +155,7 @@ def _tail(
 ) -> Tail:
     peers = [device for device in kind.devices if device != name]
     chance = float(requests[number] / max(1.0, requests.sum()))
-    p = float(distributions.binom.sf(int(found[number]) - 1, int(found.sum()), chance)) * len(kind.devices)
+    p = probability.at_least(int(found[number]), int(found.sum()), chance) * len(kind.devices)
     theirs = [excess[n].sum() / max(1.0, requests[n]) for n in range(len(excess)) if n != number]
     natural = float(np.median(theirs)) * float(requests[number])
     own = excess[number]

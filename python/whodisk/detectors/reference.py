@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats as distributions
 
-from whodisk import words
+from whodisk import probability, words
 from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context, evidence, none_of
 from whodisk.expect import Limit
 from whodisk.findings import Culprit, Effect, Evidence
@@ -207,7 +206,7 @@ FROM measured WHERE layer = '{context.layer}'{where} GROUP BY 1 ORDER BY 1""",
     )
     share_of_latency = excess_ns / max(1.0, context.survey.latency_ns)
     allowed = max(1.0 - quantile, 1e-12)
-    p_value = float(distributions.binom.sf(over - 1, operations, allowed)) if quantile < 1 else 0.0
+    p_value = probability.at_least(over, operations, allowed) if quantile < 1 else 0.0
     return Candidate(
         culprit=Culprit("stage", name, _only_device(context.survey)),
         claim=claim,

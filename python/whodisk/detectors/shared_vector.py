@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats as distributions
 
 from whodisk import words
 from whodisk.detectors.base import (
@@ -195,6 +194,8 @@ def _signed_rank_p(more: Floats) -> float:
     """
     if not np.any(more > 0):
         return 1.0
+    from scipy import stats as distributions  # slow to import, and seldom needed
+
     return float(distributions.wilcoxon(more, alternative="greater").pvalue)
 
 

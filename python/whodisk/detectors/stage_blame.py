@@ -10,9 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats as distributions
 
-from whodisk import words
+from whodisk import probability, words
 from whodisk.alike import kinds
 from whodisk.detectors import reference
 from whodisk.detectors.base import (
@@ -284,7 +283,7 @@ def _device(context: Context, suspect: Suspect) -> str | None:
     ):
         return top or None
     chance = operations.get(top, 0) / max(1, sum(operations.values()))
-    p = float(distributions.binom.sf(int(owned.max()) - 1, len(held), chance)) * len(operations)
+    p = probability.at_least(int(owned.max()), len(held), chance) * len(operations)
     return top if p < DEVICE_P_MAX else None
 
 

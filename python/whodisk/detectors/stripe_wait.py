@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats as distributions
 
-from whodisk import words
+from whodisk import probability, words
 from whodisk.detectors.base import (
     SHARE_OF_LATENCY_MIN,
     Candidate,
@@ -157,9 +156,7 @@ def _candidate(
     numbers = episodes(waits.start_ns, waits.end_ns)
     chosen = np.bincount(numbers, mine.astype(np.float64)) > np.bincount(numbers) / 2
     held = int(chosen.sum())
-    p_value = float(distributions.binom.sf(held - 1, len(chosen), min(1.0, max(part, 1 / len(parts))))) * len(
-        parts
-    )
+    p_value = probability.at_least(held, len(chosen), min(1.0, max(part, 1 / len(parts)))) * len(parts)
     per_episode = np.bincount(numbers, np.where(mine, waits.lost_ns, 0.0)).astype(np.float64)
     scale = excess_ns / max(1.0, lost[worst]) / max(1.0, latency_ns)
     low, high = bootstrap_sum(np.asarray(per_episode * scale, np.float64))

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats as distributions
 
-from whodisk import words
+from whodisk import probability, words
 from whodisk.detectors.base import (
     P99_RATIO_MIN,
     Candidate,
@@ -309,9 +308,9 @@ def _p_value(context: Context, gaps: Gaps, waits: Waits, shorter: int) -> float:
     total = len(gaps) + shorter
     times = gaps.duration_ns / SHORTEST_GAP_NS
     gap = max(1.0, float(times.min()))
-    natural = [float(distributions.binom.sf(len(gaps) - 1, total, 1.0 / gap))]
+    natural = [probability.at_least(len(gaps), total, 1.0 / gap)]
     half = max(1.0, float(np.median(times)))
-    natural.append(float(distributions.binom.sf((len(gaps) + 1) // 2 - 1, total, 1.0 / half)))
+    natural.append(probability.at_least((len(gaps) + 1) // 2, total, 1.0 / half))
     p_natural = min(1.0, 2 * min(natural))
     if not waits.explained.any():
         return p_natural

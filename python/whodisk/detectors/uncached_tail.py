@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats as distributions
 
-from whodisk import words
+from whodisk import probability, words
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, none_of
 from whodisk.findings import Culprit, Effect
 from whodisk.stats import Bools, bootstrap_sum, episodes
@@ -172,7 +171,7 @@ def _p_value(tail: Tail, number_of_episodes: int) -> float:
     places = max(2, tail.read_bytes // PAGE_BYTES)
     counted = max(1, min(number_of_episodes, tail.waited))
     trials = max(counted, round(counted * tail.misses / max(1, tail.waited)))
-    return min(1.0, float(distributions.binom.sf(counted - 1, trials, 1 / places)) * places)
+    return min(1.0, probability.at_least(counted, trials, 1 / places) * places)
 
 
 def _prefetching(context: Context) -> str:

@@ -1,0 +1,35 @@
+"""Probabilities of the few distributions that detectors compare with, by special functions.
+
+scipy.stats has them all, but to import it takes longer than to solve a small case. scipy.special takes a fraction of that.
+"""
+
+from __future__ import annotations
+
+from scipy import special
+
+
+def at_least(count: float, trials: float, chance: float) -> float:
+    """Probability of `count` or more hits in so many independent `trials` of the same `chance` (0 to 1).
+
+    The binomial tail as a regularized incomplete beta function (Abramowitz and Stegun, 26.5.24).
+    """
+    if count <= 0:
+        return 1.0
+    if count > trials:
+        return 0.0
+    return float(special.betainc(count, trials - count + 1, chance))
+
+
+def chi_squared_quantile(probability: float, degrees: float) -> float:
+    """Value below which a chi-squared variable with so many `degrees` of freedom stays with `probability`; 0 for 0 degrees."""
+    return 2.0 * float(special.gammaincinv(degrees / 2, probability)) if degrees > 0 else 0.0
+
+
+def beta_quantile(probability: float, a: float, b: float) -> float:
+    """Value below which a beta variable with the shapes `a` and `b` (both over 0) stays with `probability`."""
+    return float(special.betaincinv(a, b, probability))
+
+
+def student_above(value: float, degrees: float) -> float:
+    """Probability that Student's t with so many `degrees` of freedom exceeds `value`."""
+    return float(special.stdtr(degrees, -value))
