@@ -21,6 +21,8 @@ struct Ready {
     device: Option<u32>,
     /// A request ended after the operation.
     overhang: bool,
+    /// Its first request; further ones are in [`AppSide::further`].
+    first: Option<Child>,
 }
 
 struct WorkerState<'a> {
@@ -41,6 +43,10 @@ pub(crate) struct AppSide<'a> {
     rows_held_max: usize,
     block_watched: bool,
     interrupts_watched: bool,
+    /// By the raw id of their operation: requests whose links are written with its row.
+    further: HashMap<u64, Vec<Child>>,
+    /// Sealed ids of stragglers whose rows were written before their requests were all known, by their raw ids.
+    stragglers: HashMap<u64, u64>,
     /// Kept for their memory.
     children: Vec<Child>,
     parts: Vec<Part>,
@@ -61,6 +67,8 @@ impl<'a> AppSide<'a> {
             rows_held_max: 0,
             block_watched: inputs.block.is_some(),
             interrupts_watched: out.counts.interrupts_watched,
+            further: HashMap::new(),
+            stragglers: HashMap::new(),
             children: Vec::new(),
             parts: Vec::new(),
         };
@@ -146,19 +154,25 @@ impl<'a> AppSide<'a> {
             Some(reap_ns) => self.next.push(Reverse((reap_ns, number))),
             None => children.end_worker(name),
         }
-        for child in &self.children {
-            let bytes = child.bytes.min(u64::from(row.size_bytes)) as i64;
-            out.link(&LinkRow {
-                parent_id: row.op_id,
-                child_id: child.id,
-                bytes,
-                kind: child.kind,
-            })?;
-        }
         if !straggler {
             self.hold(number, &row);
+            self.keep_further(row.op_id, 1);
+        } else if let Some(op_id) = self.stragglers.remove(&row.op_id) {
+            for child in &self.children {
+                link(op_id, &row, child, out)?;
+            }
+        } else {
+            self.keep_further(row.op_id, 0);
         }
         Ok(moved)
+    }
+
+    /// Keeps `self.children` from `at` on until the row of their operation is written.
+    fn keep_further(&mut self, raw_id: u64, at: usize) {
+        if self.children.len() > at {
+            let kept = self.further.entry(raw_id).or_default();
+            kept.extend_from_slice(&self.children[at..]);
+        }
     }
 
     /// Joins a row with `self.children` and keeps it until its turn.
@@ -178,6 +192,7 @@ impl<'a> AppSide<'a> {
             worker: number as u32,
             device,
             overhang,
+            first: self.children.first().copied().filter(|child| child.id != 0),
         };
         self.held.push(row.intended_ns, (row.op_id, row.reap_ns), ready);
         self.rows_held_max = self.rows_held_max.max(self.held.rows());
@@ -201,7 +216,15 @@ impl<'a> AppSide<'a> {
         let times = app_times(row);
         let op = Op::from_raw(row.op).unwrap_or(Op::Other);
         let worker = &mut self.workers[ready.worker as usize];
+        let op_id = Layer::App.op_id_base() + out.counts.app_rows;
         out.counts.app_rows += 1;
+        let further = self.further.remove(&row.op_id);
+        if further.is_none() && app_span_ns(row) > worker.straggler_ns {
+            self.stragglers.insert(row.op_id, op_id);
+        }
+        for child in ready.first.iter().chain(further.iter().flatten()) {
+            link(op_id, row, child, out)?;
+        }
         if times.clamped || ready.overhang {
             out.clamped(times.start_ns);
         }
@@ -222,7 +245,7 @@ impl<'a> AppSide<'a> {
         }
         let has_place = matches!(op, Op::Read | Op::Write | Op::Discard | Op::Copy);
         let sealed = OpRow {
-            op_id: row.op_id,
+            op_id,
             start_ns: out.case_ns(times.start_ns),
             latency_ns: (times.reap_ns - times.start_ns) as i64,
             open: false,
@@ -291,6 +314,16 @@ impl<'a> AppSide<'a> {
         }
         gaps
     }
+}
+
+/// Notes that operation `op_id` waited for a request.
+fn link(op_id: u64, row: &AppRow, child: &Child, out: &mut Out) -> Result<(), CaseError> {
+    out.link(&LinkRow {
+        parent_id: op_id,
+        child_id: child.id,
+        bytes: child.bytes.min(u64::from(row.size_bytes)) as i64,
+        kind: child.kind,
+    })
 }
 
 fn app_stages(times: &AppTimes, below: &Below, interrupts_watched: bool) -> [Option<i64>; 9] {

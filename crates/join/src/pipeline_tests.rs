@@ -451,13 +451,21 @@ proptest! {
             prop_assert_eq!(row.queue_depth, Some(in_flight.count() as i32 + 1));
         }
 
+        // App rows are numbered in the order of their start.
+        let mut in_order: Vec<&AppRow> = apps.iter().flat_map(|rows| &rows.0).collect();
+        in_order.sort_by_key(|row| (row.intended_ns, row.op_id, row.reap_ns));
+        for (n, row) in kept.app.iter().enumerate() {
+            prop_assert_eq!(row.op_id, Layer::App.op_id_base() + n as u64);
+        }
+        let raw_of = |op_id: u64| in_order[(op_id - Layer::App.op_id_base()) as usize];
+
         // Links: every operation and every request that belong together, once.
         let mut links: Vec<_> = kept
             .links
             .iter()
             .map(|link| {
                 let n = (link.child_id - Layer::Block.op_id_base()) as usize;
-                (link.parent_id, sorted[n].request_key)
+                (raw_of(link.parent_id).op_id, sorted[n].request_key)
             })
             .collect();
         links.sort_unstable();
@@ -466,18 +474,17 @@ proptest! {
         prop_assert_eq!(counts.links, expected.len() as u64);
 
         // App rows, stragglers among them, know their requests and where their time went.
-        let by_id: BTreeMap<u64, &AppRow> =
-            apps.iter().flat_map(|rows| &rows.0).map(|row| (row.op_id, row)).collect();
         let by_key: BTreeMap<u64, &BlockRow> = blocks.0.iter().map(|row| (row.request_key, row)).collect();
         for row in &kept.app {
-            let own = expected.iter().filter(|(parent, _)| *parent == row.op_id);
+            let raw = raw_of(row.op_id);
+            let own = expected.iter().filter(|(parent, _)| *parent == raw.op_id);
             let mut parts: Vec<_> = own.map(|(_, key)| Child::timed(by_key[key]).part).collect();
             if parts.is_empty() {
                 prop_assert_eq!(stage(row, Stage::Device), None);
                 prop_assert!(stage(row, Stage::Unknown).is_some());
                 continue;
             }
-            let (below, _) = join_parts(&app_times(by_id[&row.op_id]), &mut parts);
+            let (below, _) = join_parts(&app_times(raw), &mut parts);
             let Below::Joined { kernel, .. } = below else { panic!("joined") };
             let expected = [kernel.fs_ns, kernel.queue_ns, kernel.device_ns, kernel.interrupt_ns];
             let found = [Stage::Fs, Stage::Queue, Stage::Device, Stage::Interrupt].map(|s| stage(row, s));

@@ -147,30 +147,26 @@ struct owner {
 // The kiocb of the direct I/O that a bio belongs to; 0 = none. The chain is followed only through functions whose
 // addresses were known when we loaded. A thread that waits for its bio does so on its stack (synchronous direct I/O on a
 // raw device has no kiocb below): `waiting` is the address there.
-static __always_inline u64 bio_iocb(struct bio *bio, u64 *waiting)
+// `end_io` and `private` are the bio's.
+static __always_inline u64 bio_iocb(struct bio *bio, u64 end_io, u64 private, u64 *waiting)
 {
-	u64 end_io = (u64)BPF_CORE_READ(bio, bi_end_io);
-
 	for (int depth = 0; depth < 4 && end_io == sym_bio_chain_endio; depth++) {
-		bio = BPF_CORE_READ(bio, bi_private);
+		bio = (void *)private;
 		end_io = (u64)BPF_CORE_READ(bio, bi_end_io);
+		private = (u64)BPF_CORE_READ(bio, bi_private);
 	}
 	if (!end_io)
 		return 0;
-	if (end_io == sym_iomap_dio_bio_end_io) {
-		struct iomap_dio *dio = BPF_CORE_READ(bio, bi_private);
-		return (u64)BPF_CORE_READ(dio, iocb);
-	}
-	if (end_io == sym_blkdev_bio_end_io) {
-		struct blkdev_dio *dio = BPF_CORE_READ(bio, bi_private);
-		return (u64)BPF_CORE_READ(dio, iocb);
-	}
+	if (end_io == sym_iomap_dio_bio_end_io)
+		return (u64)BPF_CORE_READ((struct iomap_dio *)private, iocb);
+	if (end_io == sym_blkdev_bio_end_io)
+		return (u64)BPF_CORE_READ((struct blkdev_dio *)private, iocb);
 	if (end_io == sym_blkdev_bio_end_io_async) {
 		struct blkdev_dio *dio = (void *)bio - bpf_core_field_offset(struct blkdev_dio, bio);
 		return (u64)BPF_CORE_READ(dio, iocb);
 	}
 	if (end_io == sym_submit_bio_wait_endio || end_io == sym_bio_wait_end_io) {
-		*waiting = (u64)BPF_CORE_READ(bio, bi_private);
+		*waiting = private;
 		return 0;
 	}
 	if (end_io == sym_btrfs_simple_end_io && bpf_core_field_exists(struct btrfs_bio, private)) {
@@ -239,9 +235,9 @@ static __always_inline void look_at_folio(struct bio___bio *bio, struct owner *o
 				   BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
 }
 
-// Not static and not inline: the verifier then looks at it once, not once per call and turn of a loop, where its
-// branches would multiply. `files`: look into the page cache, too.
-__noinline int look_at_bio(u64 address, u32 files, struct owner *owner)
+// Finds the owner of a bio of owner->size_bytes. `files`: look into the page cache, too. Not static and not inline: the
+// verifier then looks at it once, not once per call and turn of a loop, where its branches would multiply.
+__noinline int find_owner(u64 address, u64 end_io, u64 private, u32 files, struct owner *owner)
 {
 	struct bio *bio = (void *)address;
 
@@ -252,9 +248,8 @@ __noinline int look_at_bio(u64 address, u32 files, struct owner *owner)
 	owner->inode = 0;
 	owner->file_offset_bytes = 0;
 	owner->file_device = 0;
-	owner->size_bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
 	u64 waiting = 0;
-	u64 iocb = bio_iocb(bio, &waiting);
+	u64 iocb = bio_iocb(bio, end_io, private, &waiting);
 	if (iocb) {
 		owner->owner_key = owner_of_kiocb(iocb);
 		if (join_tgid)

@@ -133,7 +133,8 @@ struct cpu_state {
 	u32 in_handler;
 	u32 in_softirq;
 	struct raised raised[SOFTIRQS_MAX];
-	u64 pad[6];
+	volatile u64 numbers[2]; // see as_number()
+	u64 pad[4];
 };
 
 struct queued_bio bios[1 << BIOS_LOG2] SEC(".bss.bios");
@@ -238,6 +239,16 @@ static __always_inline u32 hash(u64 address, u32 bits)
 static __always_inline struct cpu_state *this_cpu(void)
 {
 	return &cpus[bpf_get_smp_processor_id() & (CPUS_MAX - 1)];
+}
+
+// A pointer as a number, for a function that the verifier looks at by itself: what was in memory is no pointer any more.
+// `way`: one place for each that is alive at a time.
+static __always_inline u64 as_number(const void *pointer, u32 way)
+{
+	volatile u64 *place = &this_cpu()->numbers[way];
+
+	*place = (u64)pointer;
+	return *place;
 }
 
 static __always_inline struct slot *slot_place(u64 key, u32 way)
@@ -416,12 +427,13 @@ static __always_inline void take_queueing(struct slot *slot, struct request *rq,
 		slot->flags |= SLOT_THROTTLED;
 }
 
-// Tells who is behind a bio that is not its request's first. Not static, as all that loops call: see look_at_bio().
-__noinline int send_merge(u64 bio, u64 merge_key)
+// Tells who is behind a bio that is not its request's first. Not static, as all that loops call: see find_owner().
+__noinline int send_merge(u64 address, u64 merge_key)
 {
-	struct merge_record record = {};
+	struct bio *bio = (void *)address;
+	struct merge_record record = { .owner.size_bytes = BPF_CORE_READ(bio, bi_iter.bi_size) };
 
-	look_at_bio(bio, owners, &record.owner);
+	find_owner(address, (u64)BPF_CORE_READ(bio, bi_end_io), (u64)BPF_CORE_READ(bio, bi_private), owners, &record.owner);
 	if (!record.owner.op_id && !record.owner.owner_key && !record.owner.inode)
 		return 0;
 	record.merge_key = merge_key;
@@ -449,31 +461,31 @@ __noinline int send_merges(u64 first, u64 merge_key, u32 known)
 // it may have grown at its tail, and only that part is new.
 static __always_inline void set_owner(struct slot *slot, struct request *rq)
 {
-	struct bio *bio = BPF_CORE_READ(rq, bio); // a plain number, as look_at_bio wants it
-	struct owner *owner = slot_owner(slot);
+	struct bio *bio = rq->bio; // read as it is: a helper would cost more than all that follows
+	u64 address = as_number(bio, 0);
+	struct owner *kept = slot_owner(slot);
 	struct owner here = {};
+	struct owner *owner = kept ? kept : &here;
 	u32 known = slot->merges;
 
-	if (owner) {
-		owner->op_id = 0;
-		owner->owner_key = 0;
-		owner->inode = 0;
-		owner->file_offset_bytes = 0;
-		owner->file_device = 0;
-		owner->stack_key = slot->device >> 20 == LOOP_MAJOR ? loop_stack_key(*(volatile u64 *)&slot->request) : 0;
-		owner->cgroup = bio_cgroup(rq);
+	if (kept) {
+		kept->stack_key = slot->device >> 20 == LOOP_MAJOR ? loop_stack_key(*(volatile u64 *)&slot->request) : 0;
+		kept->cgroup = bio_cgroup(rq);
 	}
-	if (!bio)
+	if (!address) {
+		*owner = (struct owner){ .stack_key = owner->stack_key };
 		return;
-	look_at_bio((u64)bio, owners, owner ? owner : &here);
-	slot->op_id = owner ? owner->op_id : here.op_id;
+	}
+	owner->size_bytes = bio->bi_iter.bi_size;
+	find_owner(address, as_number(bio->bi_end_io, 0), as_number(bio->bi_private, 1), owners, owner);
+	slot->op_id = owner->op_id;
 	if (bio == rq->biotail)
 		return;
 	if (!slot->merge_key) {
 		u32 cpu = bpf_get_smp_processor_id();
 		slot->merge_key = (u64)(cpu + 1) << 40 | ++cpus[cpu & (CPUS_MAX - 1)].merge_keys;
 	}
-	send_merges((u64)bio, slot->merge_key, known);
+	send_merges(address, slot->merge_key, known);
 }
 
 static __always_inline void count_merges(struct slot *slot, struct request *rq)
