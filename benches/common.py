@@ -145,6 +145,17 @@ def print_verdict(result: Ratio, what: str, bar: float, at_least: bool = True) -
     return met
 
 
+def print_parity(result: Ratio, what: str, within: float = 0.05) -> bool:
+    """Print a ratio of arms that the same device limits; True if it is 1 or more as far as these rounds can tell.
+
+    That is: the interval reaches 1, and does not reach below 1 - `within`.
+    """
+    met = result.high >= 1 and result.low >= 1 - within
+    told = "met, no difference shown" if met and result.low < 1 else "met" if met else "NOT MET"
+    print(f"{result.text(what)}   bar: as many, within {within:.0%}: {told}")
+    return met
+
+
 def machine(path: Path | None = None) -> str:
     """One line on this machine, and on the disk that holds `path`, if given."""
     parts = [

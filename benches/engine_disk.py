@@ -16,6 +16,7 @@ from common import (
     BenchError,
     interleave,
     machine,
+    print_parity,
     print_verdict,
     ratio,
     summary_line,
@@ -72,7 +73,7 @@ def main() -> int:
     print(arms.notes[-1])
     met = True
     for peer in (FIO, FIO_BATCHED):
-        met &= print_verdict(ratio(samples, OURS, peer), "IOPS", 1.0)
+        met &= print_parity(ratio(samples, OURS, peer), "IOPS")
         met &= print_verdict(
             ratio(arms.cpu_us_per_op, OURS, peer), "CPU-us per operation", 1.0, at_least=False
         )
