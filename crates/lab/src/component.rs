@@ -17,6 +17,7 @@
 //! Randomness: a model takes a `workload::rng::Rng` of its own when it is made (see [`crate::sim::stream`]) and draws
 //! only from that, so that adding a component does not change what others draw. No clocks, no global state,
 //! no iteration over hash maps whose order is random: the same calls give the same answers.
+use crate::request::Request;
 use crate::sim::Core;
 use case::schema::Op;
 
@@ -45,6 +46,44 @@ pub enum Message {
     },
 }
 
+/// A message and who is told, as one word: it is written and read again within nanoseconds, and a word that was written
+/// in parts cannot be read until all of them have arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packed(u64);
+
+const SUBMIT: u16 = u16::MAX;
+const DONE: u16 = u16::MAX - 1;
+
+impl Packed {
+    #[inline(always)]
+    pub fn new(to: ComponentId, message: Message) -> Packed {
+        let (what, arg) = match message {
+            Message::Submit(handle) => (SUBMIT, handle),
+            Message::Done(handle) => (DONE, handle),
+            Message::Timer { what, arg } => {
+                assert!(what < DONE, "timer {what} of component {to}");
+                (what, arg)
+            }
+        };
+        Packed(u64::from(to) << 48 | u64::from(what) << 32 | u64::from(arg))
+    }
+
+    #[inline(always)]
+    pub fn to(self) -> ComponentId {
+        (self.0 >> 48) as ComponentId
+    }
+
+    #[inline(always)]
+    pub fn message(self) -> Message {
+        let arg = self.0 as u32;
+        match (self.0 >> 32) as u16 {
+            SUBMIT => Message::Submit(arg),
+            DONE => Message::Done(arg),
+            what => Message::Timer { what, arg },
+        }
+    }
+}
+
 /// A part of the stack that moves requests.
 ///
 /// Contract, asserted by the simulation in release builds too: every request that came in by `Submit` is forwarded or
@@ -56,6 +95,10 @@ pub trait Component: Send {
 
     /// Something happened. Must not block, and must not look at other components.
     fn handle(&mut self, message: Message, core: &mut Core);
+
+    /// A request will come by `Submit` in a while: time to fetch from memory what will be looked at then. Changes nothing
+    /// else, and may be about a request that never comes.
+    fn expect(&mut self, _request: &Request) {}
 
     /// Requests held right now: waiting and in service.
     fn depth(&self) -> usize;
@@ -161,6 +204,9 @@ pub trait CacheModel: Send {
 
     /// `key` will be asked for soon: a hint that changes nothing but the time it takes.
     fn expect(&mut self, _key: u64) {}
+
+    /// `key` will be brought in at once, with others: a hint as well.
+    fn expect_insert(&self, _key: u64) {}
 
     /// A read of `key`: counts for the policy, and brings it in.
     fn access(&mut self, key: u64) -> Access;

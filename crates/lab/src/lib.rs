@@ -11,6 +11,7 @@
 //! * [`recording`]: reads operations back from a case.
 //! * [`whatif`]: replays a case on a stack; [`fit`]: makes a stack from a case.
 //! * [`run`]: runs a scenario, writes its case, and finds the truth by running it again without each fault.
+mod agenda;
 #[cfg(test)]
 mod canary;
 pub mod component;

@@ -141,6 +141,7 @@ impl Recorder {
     }
 
     /// A worker's thread did not run although it had something to do.
+    #[inline]
     pub fn wait(&mut self, worker: usize, cpu: usize, start_ns: u64, turn: &Turn) {
         if let Some(sink) = &mut self.sink {
             sink.wait(worker, cpu, start_ns, turn);
@@ -155,6 +156,7 @@ impl Recorder {
     }
 
     /// An interrupt handler has run.
+    #[inline]
     pub fn handler_run(&mut self, run: HandlerRun) {
         if let Some(sink) = &mut self.sink {
             sink.handler_run(run);

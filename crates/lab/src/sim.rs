@@ -5,10 +5,11 @@
 //! in; what came into a component minus what went out is its depth; no depth above its capacity.
 //!
 //! Memory: 208 bytes per request in flight, 24 bytes per pending event, 6 KiB for the event queue; nothing grows with the length of a run.
-use crate::component::{Component, ComponentId, Handle, Message, NO_HANDLE};
+use crate::agenda::Agenda;
+use crate::component::{Component, ComponentId, Handle, Message, Packed, NO_HANDLE};
 use crate::recorder::Recorder;
 use crate::request::{Level, Request, State};
-use crate::wheel::{Entry, Wheel};
+use crate::wheel::Entry;
 use case::schema::Stage;
 use std::collections::VecDeque;
 use workload::rng::Rng;
@@ -29,14 +30,16 @@ const CHECK_EVERY: u64 = 1 << 14;
 /// What components see of the simulation.
 pub struct Core {
     now_ns: u64,
-    agenda: Wheel,
-    soon: VecDeque<(ComponentId, Message)>,
+    agenda: Agenda,
+    soon: VecDeque<Packed>,
     slab: Vec<Request>,
     free: Vec<Handle>,
     /// Per component: (in, out).
     flows: Vec<(u64, u64)>,
     current: ComponentId,
     events: u64,
+    /// A request that was sent to arrive later, and where.
+    announced: Option<(ComponentId, Handle)>,
     /// Finished children while a parent's stages are summed; kept to spare allocations.
     scratch: Vec<Handle>,
     /// The clients have nothing left to do and nothing in flight.
@@ -49,13 +52,14 @@ impl Core {
     fn new(recorder: Recorder) -> Core {
         Core {
             now_ns: 0,
-            agenda: Wheel::default(),
+            agenda: Agenda::default(),
             soon: VecDeque::new(),
             slab: Vec::new(),
             free: Vec::new(),
             flows: Vec::new(),
             current: 0,
             events: 0,
+            announced: None,
             scratch: Vec::new(),
             workload_over: false,
             recorder,
@@ -84,14 +88,12 @@ impl Core {
         self.slab.len() - self.free.len()
     }
 
-    /// A new request of the current component; its first stage begins at its `start_ns`.
-    #[inline]
-    pub fn create(&mut self, mut request: Request) -> Handle {
-        request.state = State::Active;
-        request.owner = self.current;
-        request.holder = self.current;
-        self.recorder.begin(&mut request);
-        match self.free.pop() {
+    /// A new request of the current component, as [`Request::new`] made it; its first stage begins at its `start_ns`.
+    /// What else is to be said of it is written where it lies then: a request that is made elsewhere and copied costs more
+    /// than most of what happens to it afterwards.
+    #[inline(always)]
+    pub fn create(&mut self, request: Request) -> Handle {
+        let handle = match self.free.pop() {
             Some(handle) => {
                 self.slab[handle as usize] = request;
                 handle
@@ -100,7 +102,12 @@ impl Core {
                 self.slab.push(request);
                 (self.slab.len() - 1) as Handle
             }
-        }
+        };
+        let request = &mut self.slab[handle as usize];
+        request.owner = self.current;
+        request.holder = self.current;
+        self.recorder.begin(request);
+        handle
     }
 
     /// A request by its handle.
@@ -134,7 +141,7 @@ impl Core {
     pub fn send(&mut self, to: ComponentId, handle: Handle) {
         self.take_from_holder(handle);
         self.deliver(to, handle);
-        self.soon.push_back((to, Message::Submit(handle)));
+        self.soon.push_back(Packed::new(to, Message::Submit(handle)));
     }
 
     /// Like [`Core::send`], at a later moment; until then the sender holds it.
@@ -143,6 +150,7 @@ impl Core {
         if at_ns <= self.now_ns {
             return self.send(to, handle);
         }
+        self.announced = Some((to, handle));
         self.push(at_ns, to, Message::Submit(handle));
     }
 
@@ -191,7 +199,7 @@ impl Core {
         if request.level != Level::App {
             self.recorder.row(request);
         }
-        self.soon.push_back((owner, Message::Done(handle)));
+        self.soon.push_back(Packed::new(owner, Message::Done(handle)));
     }
 
     /// An operation of the workload was taken by its submitter: it becomes its row.
@@ -231,7 +239,7 @@ impl Core {
             "component {to} asks for an event at {at_ns} ns; it is {} ns already",
             self.now_ns
         );
-        self.agenda.push(at_ns, to, message);
+        self.agenda.push(self.now_ns, at_ns, to, message);
     }
 
     /// Notes that `child`, which is done, belongs to `parent`; its stages count when the parent is summed.
@@ -371,8 +379,8 @@ impl Sim {
         };
         let mut after_end = 0;
         loop {
-            while let Some((to, message)) = self.core.soon.pop_front() {
-                self.dispatch(to, message);
+            while let Some(packed) = self.core.soon.pop_front() {
+                self.dispatch(packed.to(), packed.message());
             }
             if self.core.events >= self.next_check {
                 self.next_check = self.core.events + CHECK_EVERY;
@@ -413,6 +421,9 @@ impl Sim {
         self.core.events += 1;
         self.core.current = to;
         self.components[to as usize].handle(message, &mut self.core);
+        if let Some((to, handle)) = self.core.announced.take() {
+            self.components[to as usize].expect(&self.core.slab[handle as usize]);
+        }
     }
 
     /// Conservation and capacity of every component. Only when no message is under way without delay.

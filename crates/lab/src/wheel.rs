@@ -1,4 +1,4 @@
-//! The event queue: a timing wheel of wheels, in the order of time and then of asking.
+//! A timing wheel of wheels: events in the order of time and then of asking. Tested with [`crate::agenda`], which uses it.
 //!
 //! The time of an event is read as a number of base 64. An event lies in the wheel of the highest digit in which its time
 //! differs from the present, in the slot of that digit; slots are lists in the order of asking. The earliest event is in
@@ -9,7 +9,7 @@
 //!
 //! Events at one time stay in order: as long as the present is outside their slot, they all go to its end; when it enters,
 //! they move down together, before any other can be asked for.
-use crate::component::{ComponentId, Message};
+use crate::component::{ComponentId, Message, Packed};
 
 /// A message that is due at a moment.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +32,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 struct Node {
     at_ns: u64,
-    message: Message,
-    to: ComponentId,
+    message: Packed,
     next: u32,
 }
 
@@ -71,15 +70,35 @@ impl Default for Wheel {
 }
 
 impl Wheel {
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.wheels == 0
+    }
+
+    /// When the earliest is due.
+    #[inline]
+    pub fn earliest_ns(&self) -> Option<u64> {
+        if self.wheels == 0 {
+            return None;
+        }
+        let wheel = self.wheels.trailing_zeros() as usize;
+        let slot = self.occupied[wheel].trailing_zeros() as usize % SLOTS;
+        let mut node = &self.nodes[self.slots[wheel][slot].first as usize];
+        let mut earliest_ns = node.at_ns;
+        // In the lowest wheel all are at one time.
+        while wheel > 0 && node.next != NONE {
+            node = &self.nodes[node.next as usize];
+            earliest_ns = earliest_ns.min(node.at_ns);
+        }
+        Some(earliest_ns)
+    }
+
     /// Adds an event, not before the last one taken.
     #[inline]
-    pub fn push(&mut self, at_ns: u64, to: ComponentId, message: Message) {
-        let node = Node {
-            at_ns,
-            message,
-            to,
-            next: NONE,
-        };
+    pub fn push(&mut self, at_ns: u64, message: Packed) {
+        let next = NONE;
+        let node = Node { at_ns, message, next };
         let at = self.free;
         if at == NONE {
             self.nodes.push(node);
@@ -134,13 +153,15 @@ impl Wheel {
     #[inline]
     fn take(&mut self, at: u32) -> Entry {
         let node = &mut self.nodes[at as usize];
-        let Node {
-            at_ns, message, to, ..
-        } = *node;
+        let Node { at_ns, message, .. } = *node;
         node.next = self.free;
         self.free = at;
         self.now_ns = at_ns;
-        Entry { at_ns, to, message }
+        Entry {
+            at_ns,
+            to: message.to(),
+            message: message.message(),
+        }
     }
 
     #[inline]
@@ -173,56 +194,5 @@ impl Wheel {
             at = next;
         }
         self.take(earliest)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeSet;
-
-    fn timer(n: u32) -> Message {
-        Message::Timer { what: 0, arg: n }
-    }
-
-    /// Delays of every magnitude, many of them alike.
-    fn delay() -> impl Strategy<Value = u64> {
-        prop_oneof![0..3u64, 0..70u64, 4000..4200u64, 0..1u64 << 20, 0..1u64 << 50]
-    }
-
-    proptest! {
-        /// Whenever they are asked for and taken, they come by time and then in the order of asking.
-        #[test]
-        fn events_come_by_time_and_then_by_order_of_asking(
-            steps in prop::collection::vec((delay(), 0..3usize), 0..400),
-        ) {
-            let mut wheel = Wheel::default();
-            let mut expected = BTreeSet::new();
-            let (mut now_ns, mut asked) = (0, 0);
-            let drain = steps.len();
-            for (delay_ns, taken) in steps.into_iter().chain([(0, drain + 1)]) {
-                expected.insert((now_ns + delay_ns, asked));
-                wheel.push(now_ns + delay_ns, 7, timer(asked));
-                asked += 1;
-                for _ in 0..taken {
-                    let got = wheel.pop().map(|entry| (entry.at_ns, entry.to, entry.message));
-                    let next = expected.pop_first();
-                    prop_assert_eq!(got, next.map(|(at_ns, n)| (at_ns, 7, timer(n))));
-                    now_ns = next.map_or(now_ns, |(at_ns, _)| at_ns);
-                }
-            }
-            prop_assert!(wheel.pop().is_none() && expected.is_empty());
-        }
-
-        #[test]
-        fn the_end_of_time_is_a_time(times in prop::collection::vec(prop_oneof![Just(u64::MAX), any::<u64>()], 1..40)) {
-            let mut wheel = Wheel::default();
-            times.iter().for_each(|at_ns| wheel.push(*at_ns, 0, timer(0)));
-            let got: Vec<u64> = std::iter::from_fn(|| wheel.pop()).map(|entry| entry.at_ns).collect();
-            let mut sorted = times;
-            sorted.sort_unstable();
-            prop_assert_eq!(got, sorted);
-        }
     }
 }

@@ -171,6 +171,8 @@ pub struct Array {
     in_flight: FastMap<u64, Handle>,
     readers: FastMap<u32, Vec<(Handle, u64)>>,
     placed: Vec<Placed>,
+    /// File and offset of the request that was expected last.
+    expected: (u16, u64),
     held: usize,
     stopped: bool,
     checkpoints: u64,
@@ -203,6 +205,7 @@ impl Array {
             in_flight: FastMap::default(),
             readers: FastMap::default(),
             placed: Vec::new(),
+            expected: (0, 0),
             held: 0,
             stopped: false,
             checkpoints: 0,
@@ -336,17 +339,20 @@ impl Array {
             Level::Volume => Stage::Fs,
             _ => Stage::Queue,
         };
-        let mut child = Request::new(self.below.level, op, address, bytes, core.now_ns(), stage);
+        let (thread, cpu, file, flags) = match parent {
+            NO_HANDLE => (u16::MAX, 0, 0, flags::BACKGROUND),
+            _ => {
+                let from = core.get_mut(parent);
+                from.pending += 1;
+                (from.thread, from.cpu, from.file, from.flags & !flags::DIRECT)
+            }
+        };
+        let now_ns = core.now_ns();
+        let handle = core.create(Request::new(self.below.level, op, address, bytes, now_ns, stage));
+        let child = core.get_mut(handle);
         (child.submit_ns, child.device, child.parent) = (0, self.below.device, parent);
-        if parent == NO_HANDLE {
-            (child.thread, child.flags) = (u16::MAX, flags::BACKGROUND);
-        } else {
-            let from = core.get_mut(parent);
-            from.pending += 1;
-            (child.thread, child.cpu, child.file) = (from.thread, from.cpu, from.file);
-            child.flags = from.flags & !flags::DIRECT;
-        }
-        core.create(child)
+        (child.thread, child.cpu, child.file, child.flags) = (thread, cpu, file, flags);
+        handle
     }
 
     fn is_writing(&self) -> bool {
@@ -428,6 +434,7 @@ impl Array {
     fn child_done(&mut self, child: Handle, core: &mut Core) {
         let parent = core.get(child).parent;
         if let Some((disk, first, count)) = self.fetches.remove(&child) {
+            (first..first + count).for_each(|block| self.cache.expect_insert(Self::key(disk, block)));
             for block in first..first + count {
                 let key = Self::key(disk, block);
                 if self.in_flight.get(&key) == Some(&child) {
@@ -510,6 +517,21 @@ impl Component for Array {
             Message::Done(child) => self.child_done(child, core),
             Message::Timer { what: IN_MEMORY, arg } => self.piece_done(arg, core),
             Message::Timer { .. } => self.tick(core),
+        }
+    }
+
+    /// The place on the guest's disk first, and what is known of the blocks there when the next request is expected.
+    fn expect(&mut self, request: &Request) {
+        let (file, offset_bytes) =
+            std::mem::replace(&mut self.expected, (request.file, request.offset_bytes));
+        self.contents.files[request.file as usize]
+            .0
+            .expect(request.offset_bytes);
+        let (guest, disk) = &self.contents.files[file as usize];
+        if let Some(placed) = guest.map(offset_bytes, BLOCK_BYTES).next() {
+            let (block, _) = blocks_of(&placed);
+            self.contents.allocator.expect(*disk, block);
+            self.cache.expect(Self::key(*disk, block));
         }
     }
 

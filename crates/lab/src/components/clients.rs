@@ -18,6 +18,7 @@ const PUMP: u16 = 2;
 const GAP_MIN_NS: u64 = 1_000_000;
 
 struct Worker {
+    cpu: usize,
     mix: Mix,
     schedule: Schedule,
     /// Drawn, but not started yet.
@@ -52,6 +53,7 @@ impl Clients {
     /// `sizes_bytes`: usable size of each target.
     pub fn new(spec: &Spec, sizes_bytes: &[u64], below: ComponentId, host: Host) -> Clients {
         let worker = |worker: u32| Worker {
+            cpu: host.cpu_of(worker as usize),
             mix: Mix::new(spec, worker, sizes_bytes),
             schedule: Schedule::new(spec, worker, 0),
             next: None,
@@ -64,10 +66,11 @@ impl Clients {
             silent_state: "running",
             below: 0,
         };
+        let workers = (0..spec.workers).map(worker).collect();
         Clients {
             below,
             host,
-            workers: (0..spec.workers).map(worker).collect(),
+            workers,
             queue_depth: spec.queue_depth,
             operations_left: spec.operations.unwrap_or(u64::MAX),
             end_ns: spec
@@ -120,30 +123,39 @@ impl Clients {
         let now_ns = core.now_ns();
         let worker = &mut self.workers[w];
         let turn = self.host.submit_turn(w, &mut worker.thread, now_ns);
-        core.recorder.wait(w, self.host.cpu_of(w), turn.wanted_ns, &turn);
-        let mut request = Request::new(
-            Level::App,
-            access.op,
-            access.offset_bytes,
-            access.size_bytes,
+        core.recorder.wait(w, worker.cpu, turn.wanted_ns, &turn);
+        let Access {
+            op,
+            offset_bytes,
+            size_bytes,
+            ..
+        } = access;
+        let level = Level::App;
+        let handle = core.create(Request::new(
+            level,
+            op,
+            offset_bytes,
+            size_bytes,
             intended_ns,
             Stage::App,
-        );
+        ));
+        let request = core.get_mut(handle);
         request.op_id = Layer::App.op_id_base() | (w as u64) << 40 | worker.sequence;
         worker.sequence += 1;
         self.in_flight += 1;
         worker.in_flight += 1;
-        worker.syncing = access.op == Op::Sync;
+        worker.syncing = op == Op::Sync;
         request.depth = worker.in_flight;
         request.thread = w as u16;
         request.file = u16::from(access.file);
-        request.cpu = self.host.cpu_of(w) as u16;
+        request.cpu = worker.cpu as u16;
         if self.direct {
             request.flags |= flags::DIRECT;
         }
-        if access.op != Op::Write || self.direct {
+        if op != Op::Write || self.direct {
             request.flags |= flags::SYNC;
         }
+        request.submit_ns = turn.ready_ns;
         if let Some(since_ns) = worker.silent_since_ns.take() {
             let meant_ns = if self.closed {
                 since_ns
@@ -167,12 +179,10 @@ impl Clients {
             }
         }
         worker.below += 1;
-        let handle = core.create(request);
         // Held up by others first, then its own work.
         core.enter_at(handle, turn.stage, now_ns);
         core.enter_at(handle, Stage::App, turn.running_ns);
         core.enter_at(handle, Stage::Fs, turn.ready_ns);
-        core.get_mut(handle).submit_ns = turn.ready_ns;
         core.send_at(turn.ready_ns, self.below, handle);
     }
 
@@ -186,7 +196,7 @@ impl Clients {
             worker.silent_since_ns = Some(now_ns);
         }
         let turn = self.host.take_turn(w, &mut worker.thread, now_ns);
-        core.recorder.wait(w, self.host.cpu_of(w), turn.wanted_ns, &turn);
+        core.recorder.wait(w, worker.cpu, turn.wanted_ns, &turn);
         worker.silent_state = turn.state;
         let late = if turn.stage == Stage::Runqueue {
             Stage::Runqueue

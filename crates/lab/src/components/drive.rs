@@ -219,8 +219,7 @@ impl Drive {
                 1 => 0,
                 _ => self.model.choose(now_ns, &self.waiting),
             };
-            let command = self.waiting.remove(at);
-            let handle = self.waiting_handles.remove(at);
+            let (command, handle) = self.take_waiting(at);
             let mut service = self.model.serve(now_ns, &command);
             assert!(
                 service.done_ns >= now_ns && service.free_ns >= now_ns,
@@ -248,6 +247,21 @@ impl Drive {
             self.free_ns = service.free_ns;
             core.get_mut(handle).note = service.note;
             core.timer(service.done_ns, DONE, handle);
+        }
+    }
+
+    /// Takes a waiting command out, and leaves the others in their order.
+    #[inline]
+    fn take_waiting(&mut self, at: usize) -> (Command, Handle) {
+        // Most often it is alone; then there is nothing to move.
+        match (self.waiting.len(), self.waiting.pop(), self.waiting_handles.pop()) {
+            (1, Some(command), Some(handle)) => (command, handle),
+            (_, Some(last), Some(last_handle)) => {
+                self.waiting.push(last);
+                self.waiting_handles.push(last_handle);
+                (self.waiting.remove(at), self.waiting_handles.remove(at))
+            }
+            _ => unreachable!("a command waits"),
         }
     }
 

@@ -182,14 +182,16 @@ impl Load {
             Stage::Queue
         };
         let now_ns = core.now_ns();
-        let mut request = Request::new(self.target.level, op, self.position, size as u32, now_ns, stage);
+        let size_bytes = size as u32;
+        let new = Request::new(self.target.level, op, self.position, size_bytes, now_ns, stage);
+        let handle = core.create(new);
+        let request = core.get_mut(handle);
         request.submit_ns = 0;
         request.device = self.target.device;
         request.thread = self.thread;
         request.file = u16::MAX;
         request.cpu = self.thread;
         request.flags = flags::BACKGROUND;
-        let handle = core.create(request);
         self.in_flight += 1;
         core.send(self.target.id, handle);
     }

@@ -6,6 +6,7 @@ use crate::keys::{key, Key, Kind, Section};
 use crate::models::prefetch::{Account, Anchor, Order, Prefetch, PrefetchParameters, Prefetcher, State};
 use crate::sim::Core;
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 
 /// Keys of `[cache]`.
 pub const CACHE_KEYS: [Key; 3] = [
@@ -166,6 +167,8 @@ pub struct Tier {
 pub struct Pages {
     model: Box<dyn CacheModel>,
     page_bytes: u64,
+    /// Its logarithm.
+    page_shift: u32,
     in_flight: FastMap<u64, Handle>,
     /// Prefetches under way, by fetch and by number.
     job_of: FastMap<u32, u32>,
@@ -196,6 +199,7 @@ impl Pages {
         Pages {
             model,
             page_bytes,
+            page_shift: page_bytes.trailing_zeros(),
             in_flight: FastMap::default(),
             job_of: FastMap::default(),
             jobs: FastMap::default(),
@@ -217,6 +221,12 @@ impl Pages {
         self.page_bytes
     }
 
+    /// Pages that a range touches.
+    #[inline]
+    pub fn pages_of(&self, offset: u64, size: u64) -> Range<u64> {
+        offset >> self.page_shift..(offset + size + self.page_bytes - 1) >> self.page_shift
+    }
+
     fn key(file: u16, page: u64) -> u64 {
         u64::from(file) << 40 | page
     }
@@ -224,7 +234,7 @@ impl Pages {
     /// A read from here will begin soon.
     #[inline]
     pub fn expect(&mut self, file: u16, offset: u64) {
-        self.model.expect(Self::key(file, offset / self.page_bytes));
+        self.model.expect(Self::key(file, offset >> self.page_shift));
     }
 
     /// A read begins: the prefetcher's account of it.
@@ -338,7 +348,7 @@ impl Pages {
 
     /// A fetch begins.
     pub fn begin_fetch(&mut self, file: u16, offset: u64, size: u32, fetch: Handle) {
-        for page in offset / self.page_bytes..(offset + u64::from(size)).div_ceil(self.page_bytes) {
+        for page in self.pages_of(offset, u64::from(size)) {
             self.in_flight.insert(Self::key(file, page), fetch);
         }
     }
@@ -349,7 +359,7 @@ impl Pages {
             return false;
         }
         let mut ours = false;
-        for page in offset / self.page_bytes..(offset + u64::from(size)).div_ceil(self.page_bytes) {
+        for page in self.pages_of(offset, u64::from(size)) {
             let key = Self::key(file, page);
             match self.in_flight.entry(key) {
                 Entry::Occupied(entry) if *entry.get() == fetch => {
@@ -380,7 +390,7 @@ impl Pages {
 
     /// Pages written into the cache.
     pub fn written(&mut self, file: u16, offset: u64, size: u32) {
-        for page in offset / self.page_bytes..(offset + u64::from(size)).div_ceil(self.page_bytes) {
+        for page in self.pages_of(offset, u64::from(size)) {
             let key = Self::key(file, page);
             if let Access::Miss { evicted: Some(gone) } = self.model.access(key) {
                 self.evict(gone);
@@ -390,7 +400,7 @@ impl Pages {
 
     /// A write went past the cache: what it holds of it is old.
     pub fn written_through(&mut self, file: u16, offset: u64, size: u32) {
-        for page in offset / self.page_bytes..(offset + u64::from(size)).div_ceil(self.page_bytes) {
+        for page in self.pages_of(offset, u64::from(size)) {
             self.model.remove(Self::key(file, page));
         }
     }

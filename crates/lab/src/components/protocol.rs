@@ -338,19 +338,24 @@ impl Protocol {
             _ => (Op::Write, 0),
         };
         self.calls[index as usize].bytes = if sync { u32::MAX } else { bytes };
-        let mut request = Request::new(Level::Syscall, op, call.at, bytes, core.now_ns(), Stage::Fs);
+        let (at, size_bytes) = if sync { (0, 0) } else { (call.at, bytes) };
         let job = core.get_mut(call.job);
         job.pending += 1;
+        let (file, cpu) = (job.file + file_step, job.cpu);
+        let now_ns = core.now_ns();
+        let handle = core.create(Request::new(
+            Level::Syscall,
+            op,
+            at,
+            size_bytes,
+            now_ns,
+            Stage::Fs,
+        ));
+        let request = core.get_mut(handle);
         request.parent = call.job;
-        request.file = job.file + file_step;
-        request.cpu = job.cpu;
-        request.thread = self.thread;
+        (request.file, request.cpu, request.thread) = (file, cpu, self.thread);
         request.flags = flags::SYNC;
         request.tag = u64::from(index);
-        if sync {
-            (request.offset_bytes, request.size_bytes) = (0, 0);
-        }
-        let handle = core.create(request);
         let requests = u64::from(bytes).div_ceil(self.rules.request_bytes);
         core.send_at(
             core.now_ns() + requests * self.rules.combine_ns,

@@ -176,14 +176,10 @@ impl Replay {
             To::Device(below) if below.level == Level::Volume => (Level::Volume, Stage::Fs),
             To::Device(below) => (below.level, Stage::Queue),
         };
-        let mut request = Request::new(
-            level,
-            step.op,
-            step.offset_bytes,
-            step.size_bytes,
-            intended_ns,
-            stage,
-        );
+        let (offset_bytes, size_bytes) = (step.offset_bytes, step.size_bytes);
+        let new = Request::new(level, step.op, offset_bytes, size_bytes, intended_ns, stage);
+        let handle = core.create(new);
+        let request = core.get_mut(handle);
         request.thread = step.thread;
         request.tag = u64::from(at);
         request.flags = step.flags;
@@ -194,7 +190,6 @@ impl Replay {
                 request.cpu = host.cpu_of(thread) as u16;
                 let top = *top;
                 let turn: Turn = host.submit_turn(thread, &mut self.threads[thread], now_ns);
-                let handle = core.create(request);
                 core.enter_at(handle, turn.stage, now_ns);
                 core.enter_at(handle, Stage::App, turn.running_ns);
                 core.enter_at(handle, Stage::Fs, turn.ready_ns);
@@ -205,7 +200,6 @@ impl Replay {
                 request.submit_ns = 0;
                 request.device = below.device;
                 let id = below.id;
-                let handle = core.create(request);
                 core.send(id, handle);
             }
         }

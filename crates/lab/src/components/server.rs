@@ -234,20 +234,28 @@ impl Server {
         } else {
             Stage::Queue
         };
-        let mut child = Request::new(self.below.level, op, address, size_bytes, core.now_ns(), stage);
+        let (thread, cpu, parent_flags) = match parent {
+            NO_HANDLE => (u16::MAX, 0, 0),
+            _ => {
+                let from = core.get_mut(parent);
+                from.pending += 1;
+                (from.thread, from.cpu, from.flags & !flags::DIRECT)
+            }
+        };
+        let now_ns = core.now_ns();
+        let handle = core.create(Request::new(
+            self.below.level,
+            op,
+            address,
+            size_bytes,
+            now_ns,
+            stage,
+        ));
+        let child = core.get_mut(handle);
         child.submit_ns = 0;
-        child.device = self.below.device;
-        child.flags = extra_flags;
-        child.parent = parent;
-        if parent == NO_HANDLE {
-            child.thread = u16::MAX;
-        } else {
-            let from = core.get_mut(parent);
-            from.pending += 1;
-            (child.thread, child.cpu) = (from.thread, from.cpu);
-            child.flags |= from.flags & !flags::DIRECT;
-        }
-        core.create(child)
+        (child.device, child.parent) = (self.below.device, parent);
+        (child.thread, child.cpu, child.flags) = (thread, cpu, extra_flags | parent_flags);
+        handle
     }
 
     /// One piece fewer to wait for; at the last one the operation is complete.
@@ -306,9 +314,7 @@ impl Server {
         let mut hit: Option<(u64, u32)> = None;
         let mut made = std::mem::take(&mut self.fetches);
         let page_bytes = pages.page_bytes();
-        let first = offset / page_bytes;
-        let last = (offset + u64::from(size)).div_ceil(page_bytes);
-        for page in first..last {
+        for page in pages.pages_of(offset, u64::from(size)) {
             let at = page * page_bytes;
             match pages.look(file, page) {
                 PageState::Hit => grow(&mut hit, at, page_bytes),
@@ -406,12 +412,11 @@ impl Server {
     /// Fetches pages ahead of need; those that are there or under way are left out.
     fn prefetch(&mut self, pages: &mut Pages, prefetch: Prefetch, core: &mut Core) {
         let file = prefetch.file as u16;
-        let end = prefetch.offset_bytes + prefetch.size_bytes;
         let page_bytes = pages.page_bytes();
         let max_io = u64::from(self.costs.max_io_bytes);
         let mut fetches = std::mem::take(&mut self.fetches);
         let mut run: Option<(u64, u32)> = None;
-        for page in prefetch.offset_bytes / page_bytes..end.div_ceil(page_bytes) {
+        for page in pages.pages_of(prefetch.offset_bytes, prefetch.size_bytes) {
             let wanted = pages.is_absent(file, page);
             let full = run.is_some_and(|(_, bytes)| u64::from(bytes) + page_bytes > max_io);
             if !wanted || full {

@@ -306,24 +306,24 @@ impl Volume {
         for part in parts {
             let from = core.get_mut(parent);
             from.pending += 1;
-            let size_bytes = part.size_bytes;
-            let mut child = Request::new(
-                Level::Block,
-                part.op,
-                part.offset_bytes,
+            let (flags, thread, cpu, file) = (from.flags, from.thread, from.cpu, from.file);
+            // Tells a late leg of a hedged read that its parent is gone, although its place is taken again.
+            let tag = from.op_id << 1 | u64::from(hedge);
+            let (op, offset_bytes, size_bytes) = (part.op, part.offset_bytes, part.size_bytes);
+            let level = Level::Block;
+            let handle = core.create(Request::new(
+                level,
+                op,
+                offset_bytes,
                 size_bytes,
                 now_ns,
                 Stage::Queue,
-            );
-            (child.flags, child.thread, child.cpu, child.file) =
-                (from.flags, from.thread, from.cpu, from.file);
-            child.submit_ns = 0;
-            child.parent = parent;
+            ));
+            let child = core.get_mut(handle);
+            (child.flags, child.thread, child.cpu, child.file) = (flags, thread, cpu, file);
+            (child.submit_ns, child.parent, child.tag) = (0, parent, tag);
             child.device = part.drive as u16;
-            // Tells a late leg of a hedged read that its parent is gone, although its place is taken again.
-            child.tag = from.op_id << 1 | u64::from(hedge);
-            let child = core.create(child);
-            core.send(self.drives[part.drive], child);
+            core.send(self.drives[part.drive], handle);
         }
     }
 

@@ -5,6 +5,7 @@
 //! split.
 
 use super::{require, ParameterError};
+use crate::memory::fetch;
 use workload::rng::Rng;
 
 /// A piece of a file on the disk.
@@ -83,6 +84,14 @@ impl GuestFile {
     pub fn extents(&self) -> usize {
         let follows = |pair: &&[u32]| pair[1] == pair[0] + 1;
         self.places.len() - self.places.windows(2).filter(follows).count()
+    }
+
+    /// A place will be asked for soon: a hint.
+    #[inline]
+    pub fn expect(&self, offset_bytes: u64) {
+        if let Some(place) = self.places.get((offset_bytes / self.piece_bytes) as usize) {
+            fetch(place);
+        }
     }
 
     /// Where `offset_bytes..offset_bytes + size_bytes` of the file lies, cut at its end; one item per

@@ -1,5 +1,7 @@
 //! One bit for each block: eight times as many fit into the processor's caches as of bytes.
 
+use crate::memory::fetch;
+
 /// A fixed number of bits, all clear at first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bits {
@@ -27,6 +29,53 @@ impl Bits {
         word.is_some_and(|word| word >> (bit % 64) & 1 == 1)
     }
 
+    /// The first clear bit of `begin..end`; `end` where there is none.
+    #[inline]
+    pub fn first_clear(&self, begin: u32, end: u32) -> u32 {
+        let mut at = begin;
+        while at < end {
+            let clear = !self.words[(at / 64) as usize] >> (at % 64);
+            if clear != 0 {
+                return (at + clear.trailing_zeros()).min(end);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        end
+    }
+
+    /// Where the first `blocks` clear bits in a row of `begin..end` begin.
+    pub fn first_clear_run(&self, begin: u32, end: u32, blocks: u32) -> Option<u32> {
+        let mut at = begin;
+        // Clear bits just before `at`.
+        let mut length = 0;
+        while at < end {
+            let bits = (64 - at % 64).min(end - at);
+            let clear = !self.words[(at / 64) as usize] >> (at % 64) & (u64::MAX >> (64 - bits));
+            let leading = clear.trailing_ones();
+            if length + leading >= blocks {
+                return Some(at - length);
+            }
+            if leading == bits {
+                length += bits;
+            } else {
+                if let Some(inside) = run_inside(clear, blocks.min(64)).filter(|_| blocks < bits) {
+                    return Some(at + inside);
+                }
+                length = (clear << (64 - bits)).leading_ones();
+            }
+            at += bits;
+        }
+        None
+    }
+
+    /// A bit will be asked for soon: a hint.
+    #[inline]
+    pub fn expect(&self, bit: u32) {
+        if let Some(word) = self.words.get((bit / 64) as usize) {
+            fetch(word);
+        }
+    }
+
     /// Sets a bit; what it was before.
     #[inline]
     pub fn replace(&mut self, bit: u32, value: bool) -> bool {
@@ -35,5 +84,56 @@ impl Bits {
         let before = *word & mask != 0;
         *word = if value { *word | mask } else { *word & !mask };
         before
+    }
+}
+
+/// Where the first `length` set bits in a row of a word begin; `length` is 1 to 64.
+fn run_inside(word: u64, length: u32) -> Option<u32> {
+    // A bit stays set if so many behind it are set, too; each step at most doubles how many.
+    let (mut found, mut known) = (word, 1);
+    while known < length && found != 0 {
+        let step = known.min(length - known);
+        found &= found >> step;
+        known += step;
+    }
+    (found != 0).then(|| found.trailing_zeros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Bit by bit.
+    fn slow_run(bits: &Bits, begin: u32, end: u32, blocks: u32) -> Option<u32> {
+        let mut length = 0;
+        for bit in begin..end {
+            length = if bits.get(bit) { 0 } else { length + 1 };
+            if length == blocks {
+                return Some(bit + 1 - blocks);
+            }
+        }
+        None
+    }
+
+    proptest! {
+        #[test]
+        fn words_find_what_single_bits_find(
+            runs in prop::collection::vec((0..90u32, 0..90u32), 1..12),
+            range in (0..700u32, 0..700u32),
+            blocks in 1..150u32,
+        ) {
+            let mut bits = Bits::new(700);
+            let mut at = 0;
+            for (clear, set) in runs {
+                (at + clear..at + clear + set).filter(|bit| *bit < 700).for_each(|bit| {
+                    bits.replace(bit, true);
+                });
+                at += clear + set;
+            }
+            let (begin, end) = (range.0.min(range.1), range.0.max(range.1));
+            prop_assert_eq!(bits.first_clear_run(begin, end, blocks), slow_run(&bits, begin, end, blocks));
+            prop_assert_eq!(bits.first_clear(begin, end), slow_run(&bits, begin, end, 1).unwrap_or(end));
+        }
     }
 }

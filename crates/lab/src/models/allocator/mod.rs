@@ -18,7 +18,7 @@ mod space;
 mod tests;
 
 use super::{require, ParameterError};
-use crate::memory::use_huge_pages;
+use crate::memory::{fetch, use_huge_pages};
 use bits::Bits;
 pub use space::Extent;
 use space::Space;
@@ -192,6 +192,16 @@ impl Allocator {
             if !blocks.replace(block, true) {
                 self.dirty.push((file, block));
             }
+        }
+    }
+
+    /// A block will be read or written soon: a hint.
+    #[inline]
+    pub fn expect(&self, file: FileId, block: u32) {
+        let file = &self.files[file as usize];
+        file.dirty.expect(block);
+        if let Some(place) = file.map.get(block as usize) {
+            fetch(place);
         }
     }
 

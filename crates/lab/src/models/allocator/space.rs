@@ -20,6 +20,11 @@ pub(super) struct Space {
     used: Bits,
     area_blocks: u32,
     free_in_area: Vec<u32>,
+    /// Per area: no free run is longer.
+    longest_in_area: Vec<u32>,
+    /// The emptiest areas, emptiest first, while `emptiest_known`.
+    emptiest: Vec<u32>,
+    emptiest_known: bool,
     free: u32,
     /// The next block to look at, and the end of its area.
     cursor: u32,
@@ -34,6 +39,9 @@ impl Space {
             used: Bits::new(blocks),
             area_blocks,
             free_in_area: (0..areas).map(size).collect(),
+            longest_in_area: vec![area_blocks; areas as usize],
+            emptiest: Vec::new(),
+            emptiest_known: false,
             free: blocks,
             cursor: 0,
             area_end: 0,
@@ -58,13 +66,11 @@ impl Space {
             return None;
         }
         loop {
-            while self.cursor < self.area_end {
-                let block = self.cursor;
-                self.cursor += 1;
-                if !self.used.get(block) {
-                    self.take(block);
-                    return Some(block);
-                }
+            let block = self.used.first_clear(self.cursor, self.area_end);
+            if block < self.area_end {
+                self.cursor = block + 1;
+                self.take(block);
+                return Some(block);
             }
             self.enter_emptiest_area();
         }
@@ -74,20 +80,44 @@ impl Space {
         assert!(!self.used.replace(block, true), "block {block} is taken twice");
         self.free_in_area[(block / self.area_blocks) as usize] -= 1;
         self.free -= 1;
+        self.emptiest_known = false;
     }
 
     pub fn release(&mut self, block: u32) {
         assert!(self.used.replace(block, false), "block {block} is freed twice");
-        self.free_in_area[(block / self.area_blocks) as usize] += 1;
+        let area = (block / self.area_blocks) as usize;
+        self.free_in_area[area] += 1;
+        self.longest_in_area[area] = self.area_blocks;
         self.free += 1;
+        self.emptiest_known = false;
     }
 
     /// A free run of `blocks` inside one area, the emptiest that has one. Only the emptiest few are searched: where
     /// they have none, the others hardly do, and looking everywhere each time takes minutes on a full volume.
-    pub fn find_run(&self, blocks: u32) -> Option<Extent> {
+    pub fn find_run(&mut self, blocks: u32) -> Option<Extent> {
+        self.find_emptiest();
+        for place in 0..self.emptiest.len() {
+            let area = self.emptiest[place];
+            if self.free_in_area[area as usize] < blocks || self.longest_in_area[area as usize] < blocks {
+                continue;
+            }
+            let begin = area * self.area_blocks;
+            let end = (begin + self.area_blocks).min(self.blocks());
+            match self.used.first_clear_run(begin, end, blocks) {
+                Some(first) => return Some(Extent { first, blocks }),
+                // Not looked at again for so many before a block of it becomes free.
+                None => self.longest_in_area[area as usize] = blocks - 1,
+            }
+        }
+        None
+    }
+
+    fn find_emptiest(&mut self) {
+        if self.emptiest_known {
+            return;
+        }
         let mut areas: Vec<(std::cmp::Reverse<u32>, u32)> = (0..)
             .zip(&self.free_in_area)
-            .filter(|(_, free)| **free >= blocks)
             .map(|(area, free)| (std::cmp::Reverse(*free), area))
             .collect();
         if areas.len() > AREAS_SEARCHED {
@@ -95,25 +125,9 @@ impl Space {
             areas.truncate(AREAS_SEARCHED);
         }
         areas.sort_unstable();
-        areas
-            .into_iter()
-            .find_map(|(_, area)| self.run_in_area(area, blocks))
-    }
-
-    fn run_in_area(&self, area: u32, blocks: u32) -> Option<Extent> {
-        let begin = area * self.area_blocks;
-        let end = (begin + self.area_blocks).min(self.blocks());
-        let mut length = 0;
-        for block in begin..end {
-            length = if self.used.get(block) { 0 } else { length + 1 };
-            if length == blocks {
-                return Some(Extent {
-                    first: block + 1 - blocks,
-                    blocks,
-                });
-            }
-        }
-        None
+        self.emptiest.clear();
+        self.emptiest.extend(areas.into_iter().map(|(_, area)| area));
+        self.emptiest_known = true;
     }
 
     fn enter_emptiest_area(&mut self) {

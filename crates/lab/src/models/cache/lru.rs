@@ -31,6 +31,11 @@ impl CacheModel for Lru {
     }
 
     #[inline]
+    fn expect_insert(&self, key: u64) {
+        self.table.expect_insert(key);
+    }
+
+    #[inline]
     fn access(&mut self, key: u64) -> Access {
         let vacant = match self.table.find(key) {
             Ok(at) => {

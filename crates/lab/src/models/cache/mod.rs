@@ -103,6 +103,11 @@ impl CacheModel for Cache {
     }
 
     #[inline]
+    fn expect_insert(&self, key: u64) {
+        each!(self, cache => cache.expect_insert(key))
+    }
+
+    #[inline]
     fn access(&mut self, key: u64) -> Access {
         each!(self, cache => cache.access(key))
     }

@@ -128,6 +128,12 @@ impl<const LISTS: usize> Table<LISTS> {
         fetch(&self.entries[next as usize]);
     }
 
+    /// `key` will be inserted at once, after others of which the same was said: their slots are loaded together.
+    #[inline]
+    pub fn expect_insert(&self, key: u64) {
+        fetch(&self.slots[(hash(key) >> self.shift) as usize]);
+    }
+
     /// The list `at` is on.
     #[inline]
     pub fn list(&self, at: At) -> usize {
@@ -194,10 +200,11 @@ impl<const LISTS: usize> Table<LISTS> {
         self.free.push(at);
         let Entry { key, previous, .. } = self.entries[at as usize];
         self.unindex(key, at);
-        // The next to go, if this was the oldest.
+        // The next two to go, if this was the oldest: the second's entry was fetched at the last removal.
         let next = &self.entries[previous as usize];
-        fetch(&self.slots[(hash(next.key) >> self.shift) as usize]);
-        fetch(&self.entries[next.previous as usize]);
+        let second = &self.entries[next.previous as usize];
+        fetch(&self.slots[(hash(second.key) >> self.shift) as usize]);
+        fetch(&self.entries[second.previous as usize]);
         key
     }
 
