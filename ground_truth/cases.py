@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ground_truth import bursts, held, interrupts, members, others, reads, stripes, traits, troubles
+from ground_truth import bursts, crowds, held, interrupts, members, others, reads, stripes, traits, troubles
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 
 
@@ -586,6 +586,23 @@ TRUTHS: dict[str, Truth] = {
         "cache_misses", True, others.cache_too_small, status="slow", kind="cache_tier", name="ram"
     ),
     "warming_cache": Truth("cache_misses", False, others.warming_cache, says="The cache was warming up"),
+    "nearly_warm": Truth("cache_misses", False, others.nearly_warm),
+    "neighbour_always": Truth(
+        "crowded_device",
+        True,
+        crowds.neighbour_always,
+        status="slow",
+        kind="process",
+        name="backup",
+        because_of="stage:queue",
+    ),
+    "own_queue": Truth("crowded_device", False, crowds.own_queue),
+    "roomy_neighbour": Truth("crowded_device", False, crowds.roomy_neighbour),
+    "stuck_disk": Truth("stage_blame", True, crowds.stuck_disk, status="slow", kind="stage", name="device"),
+    "passed_over": Truth("stage_blame", False, crowds.passed_over, says="while the disk served others"),
+    "late_prefetch": Truth("prefetch", True, crowds.late_prefetch, status="slow", kind="request_shape"),
+    "as_fast_as_it_goes": Truth("prefetch", False, crowds.as_fast_as_it_goes),
+    "scanned_drive": Truth("slow_member", False, crowds.scanned_drive),
     "short_stops": Truth(
         "submitter_gap",
         True,

@@ -113,7 +113,7 @@ def harmless_backup(seed: int, path: Path) -> Path:
     return _visited(seed, path, 1.0)
 
 
-def _cached(seed: int, path: Path, room: int, count: int = 6000, warm: bool = True) -> Path:
+def _cached(seed: int, path: Path, room: int, count: int = 6000, warm: bool = True, ramp: int = 0) -> Path:
     """Random reads of 400 pieces through a cache with room for some of them, least recently used first out."""
     rng = np.random.default_rng([seed, 45])
     wanted = rng.integers(0, 400, count)
@@ -154,7 +154,11 @@ def _cached(seed: int, path: Path, room: int, count: int = 6000, warm: bool = Tr
         }
         for number in range(len(wanted))
     ]
-    return write_case(path, app=app, tables={"cache": cache})
+    phases = [
+        {"name": "ramp", "start_ns": 0, "end_ns": ramp * 250_000},
+        {"name": "measured", "start_ns": ramp * 250_000, "end_ns": len(wanted) * 250_000},
+    ]
+    return write_case(path, app=app, tables={"cache": cache}, meta={"phases": phases if ramp else []})
 
 
 def cache_too_small(seed: int, path: Path) -> Path:
@@ -165,6 +169,11 @@ def cache_too_small(seed: int, path: Path) -> Path:
 def warming_cache(seed: int, path: Path) -> Path:
     """Room for all of them, and none is there at first."""
     return _cached(seed, path, 500, warm=False)
+
+
+def nearly_warm(seed: int, path: Path) -> Path:
+    """The ramp left a few pieces out: their misses are outliers among hits, and as long as misses are."""
+    return _cached(seed, path, 500, warm=False, ramp=2000)
 
 
 def _stopped(seed: int, path: Path, length_us: float, every_ms: float) -> Path:

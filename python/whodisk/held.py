@@ -76,6 +76,25 @@ FROM waits WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_n
     return weigh(lost, whole, int(data["n"].sum()), each)
 
 
+def in_blocks(context: Context, lost_sql: str, column: str) -> Held | None:
+    """The same out of any query with `start_ns` and a time lost per row, against the time of all judged operations."""
+    block = context.survey.time_bin_sql(TIME_BLOCKS)
+    lost_data = context.case.arrays(
+        f"""SELECT {block} AS block, sum({column}) AS lost_ns, count(*) AS n, median({column}) AS each_ns
+FROM ({lost_sql}) AS lost GROUP BY 1 ORDER BY 1"""
+    )
+    all_data = context.case.arrays(
+        f"""SELECT {block} AS block, sum(latency_ns) AS all_ns FROM measured
+WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
+    )
+    lost, whole, each = np.zeros(TIME_BLOCKS), np.zeros(TIME_BLOCKS), np.full(TIME_BLOCKS, np.nan)
+    whole[all_data["block"].astype(np.int64)] = all_data["all_ns"].astype(np.float64)
+    place = lost_data["block"].astype(np.int64)
+    lost[place] = lost_data["lost_ns"].astype(np.float64)
+    each[place] = lost_data["each_ns"].astype(np.float64)
+    return weigh(np.minimum(lost, whole), whole, int(lost_data["n"].sum()), each)
+
+
 def weigh(lost: Floats, whole: Floats, count: int, each: Floats) -> Held | None:
     """One value per block of time."""
     total = float(whole.sum())

@@ -12,7 +12,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence
 from whodisk.findings import Culprit
-from whodisk.held import TIME_BLOCKS, Held, candidate, weigh
+from whodisk.held import Held, candidate, in_blocks
 from whodisk.slow import TAIL_BEGIN
 from whodisk.stats import Bools
 
@@ -75,11 +75,13 @@ def _explain(context: Context) -> None:
     # The account of a cache belongs to the layer above it; the judged operations may be one layer further up.
     misses = f"SELECT op_id FROM cache WHERE tier NOT IN {HIT} AND wait_ns > 0"
     missed = f"(op_id IN ({misses}) OR op_id IN (SELECT parent_id FROM links WHERE child_id IN ({misses})))"
+    # A ramp fills the cache: few misses may be left after it, and what one costs was learned there.
     typical = context.case.rows(
-        f"SELECT median(latency_ns) AS ns, count(*) AS n FROM measured WHERE layer = '{context.layer}' AND {missed}"
+        f"""SELECT median(latency_ns) AS ns, count(*) AS n, count(*) FILTER (start_ns >= {context.survey.begin_ns}) AS measured
+FROM ops WHERE NOT open AND layer = '{context.layer}' AND {missed}"""
     )[0]
-    hits = context.survey.operations - int(typical["n"] or 0)
-    if int(typical["n"] or 0) < MISSES_MIN or hits < int(typical["n"] or 0):
+    hits = context.survey.operations - int(typical["measured"] or 0)
+    if int(typical["n"] or 0) < MISSES_MIN or hits < int(typical["measured"] or 0):
         return
     ids = context.case.arrays(
         f"""SELECT op_id FROM measured WHERE layer = '{context.layer}' AND {missed}
@@ -90,21 +92,10 @@ AND latency_ns >= {int(slow.latency_ns.min())} AND latency_ns <= {int(TAIL_BEGIN
 
 
 def _held(context: Context) -> Held | None:
-    """What fetching again cost, per block of time."""
-    lost_data = context.case.arrays(
-        f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, sum(wait_ns) AS lost_ns, count(*) AS n, median(wait_ns) AS each_ns
-FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1 GROUP BY 1 ORDER BY 1"""
+    """What fetching again cost."""
+    return in_blocks(
+        context, f"SELECT * FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1", "wait_ns"
     )
-    all_data = context.case.arrays(
-        f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, sum(latency_ns) AS all_ns FROM measured
-WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
-    )
-    lost, whole, each = np.zeros(TIME_BLOCKS), np.zeros(TIME_BLOCKS), np.full(TIME_BLOCKS, np.nan)
-    whole[all_data["block"].astype(np.int64)] = all_data["all_ns"].astype(np.float64)
-    place = lost_data["block"].astype(np.int64)
-    lost[place] = lost_data["lost_ns"].astype(np.float64)
-    each[place] = lost_data["each_ns"].astype(np.float64)
-    return weigh(np.minimum(lost, whole), whole, int(lost_data["n"].sum()), each)
 
 
 def _candidate(context: Context, held: Held, again: int, kept: int) -> Candidate:

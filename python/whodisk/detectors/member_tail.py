@@ -13,7 +13,6 @@ from whodisk import probability, words
 from whodisk.alike import Kind, busier, kinds, rotates
 from whodisk.detectors.base import (
     P99_RATIO_MIN,
-    SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
@@ -28,8 +27,8 @@ from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 
 #: A request is slow beyond this quantile of what is usual in its stratum (median over the devices).
 QUANTILE = 0.98
-#: ... or, for rare long pauses, so many times its median.
-FAR = 4.0
+#: ... and this many times its median: several distances are tried.
+DISTANCES = (1.0, 2.0, 4.0)
 #: A device's quantile in a stratum counts from so many requests on.
 OPERATIONS_MIN = 100
 #: Slow episodes of a device per request, against those of its peers: so many times as often accuses.
@@ -68,8 +67,8 @@ def run(context: Context) -> Result:
             # How long a request takes there depends on where the last one was: peers with other data differ by nature.
             continue
         found: dict[str, Candidate] = {}
-        # Two distances: pauses that are short but frequent, and rare ones far out of the natural tail.
-        for least in (1.0, FAR):
+        # Pauses that are short but frequent; and rarer ones, out of the natural tail, far out.
+        for least in DISTANCES:
             limits = _limits(survey, kind, least)
             for tail in _tails(context, survey, kind, limits) if limits else []:
                 candidate = _candidate(context, survey, kind, tail, limits)
@@ -173,8 +172,7 @@ def _tail(
         excess_ns=own * max(0.0, 1.0 - natural / max(1.0, float(own.sum()))),
         p99_ns=p99s[0],
         p99_without_ns=p99s[1],
-        # Doubled for the two distances.
-        p_value=min(1.0, 2 * p),
+        p_value=min(1.0, len(DISTANCES) * p),
     )
 
 
@@ -213,7 +211,7 @@ def _candidate(
         explains=none_of(context.slow),
         causes=(("stage", "device"),),
         consequence=True,
-        large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_OF_LATENCY_FLOOR and worse >= P99_RATIO_MIN),
+        large=share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN,
     )
 
 

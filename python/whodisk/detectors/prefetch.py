@@ -1,4 +1,4 @@
-"""How good prefetching was: accuracy, coverage, timeliness, waste; and readahead that is too small for its reader."""
+"""How good prefetching was: accuracy, coverage, timeliness, waste; readahead that is too small for its reader, or begins too late."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence
 from whodisk.findings import Culprit, Effect
-from whodisk.stats import bootstrap_sum, episodes
+from whodisk.held import Held, candidate, in_blocks
+from whodisk.stats import Ints, bootstrap_sum, episodes
 
 #: From fewer prefetched bytes of a file nothing is said: that much is the start of a program, and its libraries.
 BYTES_MIN = 16 << 20
@@ -21,6 +22,12 @@ WAITING_MIN = 0.2
 FOLLOWED_MIN = 0.5
 #: ... in requests that mostly reach the limit set for them.
 CAPPED_MIN = 0.8
+#: Prefetching is too late if so many reads waited for what was being fetched already, ...
+LATE_READS_MIN = 30
+#: ... while both readers and devices did nothing in this part of the time at least: it could have begun earlier, ...
+IDLE_MIN = 0.5
+#: ... and nine in ten of them for no longer than so many times what one fetch usually takes: nothing was stuck.
+FETCHES_MAX = 1.5
 #: Linux' own default; a window at or above it is nobody's mistake.
 DEFAULT_READ_AHEAD_KB = 128
 
@@ -75,9 +82,12 @@ def run(context: Context) -> Result:
                 "on where prefetching expects them to, or memory is short."
             )
     for device in sorted((context.case.system.get("devices") or {}).keys()):
-        candidate = _too_small(context, device)
-        if candidate is not None:
-            result.candidates.append(candidate)
+        found = _too_small(context, device)
+        if found is not None:
+            result.candidates.append(found)
+    late = _late(context)
+    if late is not None:
+        result.candidates.append(late)
     return result
 
 
@@ -136,6 +146,92 @@ def _too_small(context: Context, device: str) -> Candidate | None:
     )
 
 
+def late_sql(context: Context) -> str:
+    """Waits of reads for what was being fetched ahead of them."""
+    return """SELECT r.op_id, r.start_ns, r.latency_ns, r.size_bytes, r.file, c.wait_ns FROM cache AS c
+JOIN measured AS r ON r.op_id = c.op_id WHERE r.op = 'read' AND c.tier = 'readahead' AND c.wait_ns > 0"""
+
+
+def _late(context: Context) -> Candidate | None:
+    """Readers that have time between their reads, and wait for fetches that idle devices could have had done by then."""
+    if "cache" not in context.case.columns or "block" not in context.surveys:
+        return None
+    waits = context.case.rows(
+        f"""SELECT count(DISTINCT op_id) AS reads, quantile_cont(wait_ns, 0.9) AS longest_ns, mode(size_bytes) AS size,
+  mode(file) AS file FROM ({late_sql(context)}) AS late"""
+    )[0]
+    fetch = context.case.rows(_fetches_sql())[0]
+    reads, longest_ns = int(waits["reads"] or 0), float(waits["longest_ns"] or 0)
+    reading, span_ns = _reading(context)
+    busy = float(fetch["busy_ns"] or 0) / span_ns
+    if reads < LATE_READS_MIN or longest_ns > FETCHES_MAX * float(fetch["usual_ns"] or 0):
+        return None
+    if max(busy, reading) > 1.0 - IDLE_MIN:
+        return None
+    held = in_blocks(context, late_sql(context), "wait_ns")
+    return (
+        None
+        if held is None
+        else _late_candidate(context, held, reads, busy, int(waits["size"] or 0), str(waits["file"]))
+    )
+
+
+def _late_operations(context: Context) -> Ints:
+    """The judged operations with such waits; the account of a cache may belong to a layer further down."""
+    late = f"SELECT op_id FROM ({late_sql(context)}) AS late"
+    below = f"UNION SELECT parent_id FROM links WHERE child_id IN ({late})"
+    linked = "links" in context.case.columns
+    return context.case.arrays(f"{late} {below if linked else ''}")["op_id"].astype(np.int64)
+
+
+def _fetches_sql() -> str:
+    """What a fetch usually takes, and the mean time that a device was busy; of the devices at the bottom."""
+    return """SELECT median(typical_ns) AS usual_ns, avg(busy_ns) AS busy_ns FROM (
+  SELECT device, sum(device_ns) AS busy_ns, median(latency_ns) FILTER ((flags & 4) <> 0) AS typical_ns FROM measured
+  WHERE layer = 'block' AND device IS NOT NULL
+    AND op_id NOT IN (SELECT parent_id FROM links WHERE kind = 'stacked') GROUP BY 1) AS devices"""
+
+
+def _reading(context: Context) -> tuple[float, float]:
+    """Part of the time that a thread was in a read, on average, and the time from the first read to the end of the last, ns."""
+    row = context.case.rows(
+        f"""SELECT sum(latency_ns) AS latency_ns, count(DISTINCT tid) AS threads,
+  max(start_ns + latency_ns) - min(start_ns) AS span_ns FROM measured WHERE layer = '{context.layer}' AND op = 'read'"""
+    )[0]
+    span_ns = max(1.0, float(row["span_ns"] or 0))
+    return float(row["latency_ns"] or 0) / (max(1, int(row["threads"] or 0)) * span_ns), span_ns
+
+
+def _late_candidate(context: Context, held: Held, reads: int, busy: float, size: int, file: str) -> Candidate:
+    claim = (
+        f"Prefetching for {file} begins too late: {words.things(reads, 'read')} waited for what was being fetched already, "
+        f"typically {words.duration(held.each_ns)} each, {words.percent(held.share)} of the time of all operations, while the devices "
+        f"were idle {words.percent(1.0 - busy)} of the time."
+    )
+    found = candidate(
+        held,
+        culprit=Culprit("request_shape", f"read of {size} bytes", f"prefetch of {file}, too late"),
+        claim=claim,
+        baseline="the same reads served from memory",
+        metric="part of the operations' time",
+        evidence=[
+            evidence(
+                context.case,
+                "reads that waited longest for what was being fetched",
+                f"SELECT * FROM ({late_sql(context)}) AS late ORDER BY wait_ns DESC, op_id LIMIT 10",
+            )
+        ],
+        refute="Let the prefetcher fetch twice as much at a time and repeat: if as many reads wait, it is not its moment.",
+        remedy="Fetch further ahead: a larger window (read_ahead_kb, the array's prefetch size), several times the size of a read; or "
+        "let the program ask ahead (posix_fadvise WILLNEED).",
+        explains=np.isin(context.slow.op_id, _late_operations(context)),
+        causes=(("stage", "device"), ("stage", "fs")),
+    )
+    # A device that is slow makes fetches late: who accuses it tells of them.
+    found.consequence, found.joins = True, (("device", "*"),)
+    return found
+
+
 def _sizes_sql(device: str) -> str:
     return f"""SELECT size_bytes, count(*) AS requests FROM measured
 WHERE layer = 'block' AND device = '{_quoted(device)}' AND op = 'read' AND (flags & 4) <> 0
@@ -175,7 +271,9 @@ DETECTOR = Detector(
     name="prefetch",
     needs=("prefetch.issued_bytes",),
     needs_stages=(),
-    null_model="readahead requests end at any page; readers are served from memory",
-    smallest_effect="20 % of the time in sequential reads waits, while 80 % of readahead requests end at a window below the default",
+    null_model="readahead requests end at any page; readers are served from memory; in moments in which they are not, it costs less "
+    "than the smallest effect as often as more (a sign test over blocks of time)",
+    smallest_effect="20 % of the time in sequential reads waits, while 80 % of readahead requests end at a window below the default; or 5 % "
+    "of the time of all operations is waiting for fetches under way, while readers and devices are idle half of the time",
     run=run,
 )

@@ -23,6 +23,10 @@ HOSTS_MIN = 8
 TIME_BLOCKS = 168
 #: Operations a device must have in every block on average.
 OPERATIONS_PER_BLOCK = 5
+#: A device tells what is typical of a stratum from so many operations there on, ...
+OPERATIONS_TYPICAL = 20
+#: ... and a stratum compares devices if so many tell it: the middle of two is pulled by either.
+DEVICES_TYPICAL = 3
 #: Beyond this many times typical an operation is an outlier and counts no more (`stage_blame` looks at those).
 CLIP = 8.0
 DAY_NS = 86_400_000_000_000
@@ -287,12 +291,12 @@ GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5"""
 
 
 def _operations_group(context: Context, survey: Survey, kind: Kind) -> PeerGroup | None:
-    """Devices by time blocks; strata that only one device has say nothing and are left out."""
+    """Devices by time blocks; strata that hardly more than one device has say nothing and are left out."""
     shared: dict[tuple[str, int, int], list[Stratum]] = {}
     for stratum in survey.strata:
-        if stratum.device in kind.devices:
+        if stratum.device in kind.devices and stratum.operations >= OPERATIONS_TYPICAL:
             shared.setdefault((stratum.op, stratum.size_class, stratum.depth_class), []).append(stratum)
-    strata = [s for s in shared.values() if len(s) >= 2]
+    strata = [s for s in shared.values() if len(s) >= DEVICES_TYPICAL]
     operations = sum(x.operations for s in strata for x in s)
     blocks = min(TIME_BLOCKS, operations // (OPERATIONS_PER_BLOCK * len(kind.devices)))
     if blocks < 8:

@@ -15,6 +15,10 @@ from whodisk import probability, words
 from whodisk.alike import kinds
 from whodisk.detectors import reference
 from whodisk.detectors.base import (
+    OUTLIER_EPISODES_MIN,
+    OUTLIER_RATIO_MIN,
+    P99_RATIO_MIN,
+    SHARE_OF_EXCESS_MIN,
     SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
@@ -24,6 +28,7 @@ from whodisk.detectors.base import (
     large_enough,
 )
 from whodisk.findings import Culprit, Effect, Evidence
+from whodisk.passed import passed_over
 from whodisk.slow import SlowSet
 from whodisk.stats import (
     Bools,
@@ -32,6 +37,7 @@ from whodisk.stats import (
     bootstrap_sum,
     concentration_p,
     episodes,
+    overlap,
     tail_p,
 )
 from whodisk.views import STAGES
@@ -45,6 +51,11 @@ ORDINARY_SHARE_TOLD = 0.01
 DEVICE_SHARE_ALONE = 0.8
 #: Operations ended (began) together if it was within this part of their typical length.
 EVENT_NEAR = 0.02
+#: Outliers that are a smaller part of all latency accuse if the 99th percentile is `P99_RATIO_MIN` times what it is apart from them:
+#: short operations among long ones can be late by any factor for little time. At least this part of all latency.
+SHARE_FOR_P99_MIN = 0.002
+#: More operations than this are thinned out for that percentile (by operation id, so always the same ones).
+OPERATIONS_MAX = 2_000_000
 #: If this part of the slow operations is of one kind, the claim speaks of that kind.
 MOSTLY = 0.9
 
@@ -92,6 +103,10 @@ def run(context: Context) -> Result:
     """One candidate per stage that slow operations are blamed on."""
     result = Result()
     slow = context.slow
+    by_order = passed_over(context)
+    if by_order.any():
+        result.observed.append(_passed_over(context, by_order))
+        context.explained |= by_order
     remaining = ~context.explained & ~slow.ordinary
     for stage in range(len(STAGES)):
         chosen = remaining & (slow.blamed == stage)
@@ -102,6 +117,14 @@ def run(context: Context) -> Result:
     result.candidates += reference.compared(context)
     result.candidates += reference.expected(context)
     return result
+
+
+def _passed_over(context: Context, chosen: Bools) -> str:
+    share = float(context.slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    return (
+        f"{words.things(float(chosen.sum()) * context.slow.thinning, 'operation')} waited while the disk served others that came "
+        f"later: it chooses their order, and was not stuck. That is {words.percent(share)} of all latency."
+    )
 
 
 def _by_device(slow: SlowSet, chosen: Bools) -> list[Bools]:
@@ -179,7 +202,31 @@ def _large(
     if spread and block is not None and kinds(context, block):
         return share_of_latency >= SHARE_OF_LATENCY_MIN
     ratio = float(np.median(context.slow.ratio[suspect.chosen]))
-    return large_enough(share_of_latency, share_of_excess, ratio, suspect.episodes)
+    if large_enough(share_of_latency, share_of_excess, ratio, suspect.episodes):
+        return True
+    outliers = ratio >= OUTLIER_RATIO_MIN and suspect.episodes >= OUTLIER_EPISODES_MIN
+    worth_it = share_of_excess >= SHARE_OF_EXCESS_MIN and share_of_latency >= SHARE_FOR_P99_MIN
+    return outliers and worth_it and _p99_ratio(context, suspect) >= P99_RATIO_MIN
+
+
+def _p99_ratio(context: Context, suspect: Suspect) -> float:
+    """99th percentile of all operations, over that of those that were not in flight in any of the episodes, nor began within
+    their length after them."""
+    slow = context.slow
+    first = np.full(suspect.episodes, np.iinfo(np.int64).max)
+    last = np.zeros(suspect.episodes, np.int64)
+    np.minimum.at(first, suspect.numbers, slow.start_ns[suspect.chosen])
+    np.maximum.at(last, suspect.numbers, slow.end_ns[suspect.chosen])
+    thin = max(1, context.survey.operations // OPERATIONS_MAX)
+    ops = context.case.arrays(
+        f"""SELECT start_ns, latency_ns FROM measured
+WHERE layer = '{context.layer}' AND op_id % {thin} = 0 ORDER BY start_ns, op_id"""
+    )
+    start, latency = ops["start_ns"].astype(np.int64), ops["latency_ns"].astype(np.int64)
+    untouched = overlap(start, start + latency, first, 2 * last - first) <= 0
+    if not untouched.any():
+        return 1.0
+    return float(np.quantile(latency, 0.99)) / max(1.0, float(np.quantile(latency[untouched], 0.99)))
 
 
 def _remedy(printed: str, name: str) -> str:

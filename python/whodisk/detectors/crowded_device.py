@@ -1,0 +1,124 @@
+"""Another program that fills the slots of a device, and for which the judged operations wait in its queue.
+
+`background_work` compares a program's presence with its absence; one that never stops has no absence. Here nothing is compared:
+an operation that waits in the queue of a device waits for the requests that hold its slots, and whose these are was seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors.background_work import KERNEL_WORKER
+from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, none_of
+from whodisk.findings import Culprit
+from whodisk.held import TIME_BLOCKS, Held, candidate, weigh
+from whodisk.stats import Floats
+from whodisk.views import STAGES
+
+#: Fewer requests of a program hold no slots worth speaking of.
+REQUESTS_MIN = 100
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """A program that is not judged, and its part of the slots."""
+
+    comm: str
+    requests: int
+    #: Of the time of all requests inside the devices, where the judged program's requests go, too.
+    share: float
+    held: Held
+
+
+def run(context: Context) -> Result:
+    """A candidate for each program whose requests the judged operations wait for."""
+    result = Result()
+    if context.layer != "app" or "block" not in context.surveys:
+        return result
+    rows = context.case.arrays(slots_sql(context))
+    waited, whole = _waited(context)
+    names, place = rows["comm"].astype(str), rows["block"].astype(np.int64)
+    busy, count = rows["device_ns"].astype(np.float64), rows["n"].astype(np.int64)
+    every = np.bincount(place, busy, TIME_BLOCKS)
+    for name in sorted({str(name) for name in names[~rows["own"].astype(np.bool_)]}):
+        mine = names == name
+        if KERNEL_WORKER.fullmatch(name) or count[mine].sum() < REQUESTS_MIN:
+            continue
+        part = np.bincount(place[mine], busy[mine], TIME_BLOCKS) / np.maximum(every, 1.0)
+        held = weigh(waited * part, whole, int(count[mine].sum()), np.full(TIME_BLOCKS, np.nan))
+        if held is not None:
+            share = float(busy[mine].sum() / max(1.0, every.sum()))
+            result.candidates.append(_candidate(context, Crowd(name, held.count, share, held)))
+    return result
+
+
+def slots_sql(context: Context) -> str:
+    """Time of requests inside the devices that the judged program uses, per program and block of time."""
+    own = "SELECT comm FROM measured WHERE layer = 'app' AND comm IS NOT NULL GROUP BY 1"
+    return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, sum(device_ns) AS device_ns,
+  count(*) AS n
+FROM measured WHERE layer = 'block' AND comm IS NOT NULL AND device_ns > 0
+  AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) AND queue_ns > 0 GROUP BY 1)
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+
+
+def _waited(context: Context) -> tuple[Floats, Floats]:
+    """Time of the judged operations in the stage `queue`, and in all stages, per block of time, ns."""
+    data = context.case.arrays(
+        f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, coalesce(sum(queue_ns), 0) AS queue_ns, sum(latency_ns) AS latency_ns
+FROM measured WHERE layer = 'app' GROUP BY 1 ORDER BY 1"""
+    )
+    waited, whole = np.zeros(TIME_BLOCKS), np.zeros(TIME_BLOCKS)
+    place = data["block"].astype(np.int64)
+    waited[place] = data["queue_ns"].astype(np.float64)
+    whole[place] = data["latency_ns"].astype(np.float64)
+    return waited, whole
+
+
+def _candidate(context: Context, crowd: Crowd) -> Candidate:
+    waited = sum(float(s.stage_ns[STAGES.index("queue")]) for s in context.survey.strata)
+    part = words.percent(waited / max(1.0, context.survey.latency_ns))
+    claim = (
+        f"Operations spend {part} of their time in the queue of a device whose slots {crowd.comm} fills too: "
+        f"{words.things(crowd.requests, 'request')}, {words.percent(crowd.share)} of the time that the device worked for anybody. "
+        f"Waiting for these is {words.percent(crowd.held.share)} of all latency."
+    )
+    found = candidate(
+        crowd.held,
+        culprit=Culprit("process", crowd.comm, "stage:queue"),
+        claim=claim,
+        baseline=f"the same operations without the part of their waiting in which {crowd.comm} held the slots",
+        metric="part of the operations' time",
+        evidence=[
+            evidence(
+                context.case, "whose requests were inside the devices, and for how long", _shares_sql(context)
+            )
+        ],
+        refute=f"Stop {crowd.comm} for a while: if operations wait in the queue as long, it is not its requests.",
+        remedy=f"Let {crowd.comm} have fewer requests in flight, or work at another time or on another device: io.weight or io.max "
+        "for its group, ionice -c3.",
+        explains=none_of(context.slow),
+        causes=tuple(("stage", stage) for stage in STAGES),
+    )
+    # Where it comes and goes, `background_work` and `burst` tell of it, too.
+    found.consequence = True
+    return found
+
+
+def _shares_sql(context: Context) -> str:
+    return f"""SELECT comm, own, sum(n) AS requests, sum(device_ns) AS device_ns FROM ({slots_sql(context)}) AS s
+GROUP BY 1, 2 ORDER BY 4 DESC, 1, 2 LIMIT 20"""
+
+
+DETECTOR = Detector(
+    name="crowded_device",
+    needs=("judged.queue_ns", "judged.comm"),
+    needs_stages=("queue",),
+    null_model="in moments in which operations wait behind another program's requests this costs less than the smallest effect as "
+    "often as more: a sign test over blocks of time",
+    smallest_effect="5 % of the time of all operations",
+    run=run,
+)

@@ -1,0 +1,76 @@
+"""Requests that a rotating disk passed over: it chooses the order in which it serves what it holds.
+
+A disk that is stuck serves nobody. So a long wait during which it went on completing others is the price of their order, and no
+sign that anything is broken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whodisk.alike import rotates
+from whodisk.detectors.base import Context, none_of
+from whodisk.stats import Bools, Ints
+from whodisk.views import STAGES, quoted
+
+DEVICE = STAGES.index("device")
+#: A request was passed over if the disk was never silent for this part of its wait, ...
+SILENCE_MAX = 0.5
+#: ... in which it completed at least so many others.
+OTHERS_MIN = 2
+#: More slow operations are not looked at one by one.
+OPERATIONS_MAX = 20_000
+
+
+def passed_over(context: Context) -> Bools:
+    """Slow operations whose longest request a rotating disk passed over."""
+    slow, found = context.slow, none_of(context.slow)
+    names = [name for name in sorted(context.case.system.get("devices") or {}) if rotates(context, name)]
+    chosen = np.flatnonzero(slow.blamed == DEVICE) if len(slow) else np.zeros(0, np.int64)
+    if not names or not 0 < len(chosen) <= OPERATIONS_MAX or "block" not in context.surveys:
+        return found
+    data = context.case.arrays(requests_sql(context, slow.op_id[chosen], names))
+    late: set[int] = set()
+    for name in np.unique(data["device"].astype(str)):
+        mine = data["device"].astype(str) == name
+        ended = context.case.arrays(
+            f"SELECT start_ns + latency_ns AS end_ns FROM block_ops WHERE device = {quoted(name)} ORDER BY 1"
+        )["end_ns"].astype(np.int64)
+        begin = data["begin_ns"][mine].astype(np.int64)
+        end = data["end_ns"][mine].astype(np.int64)
+        late.update(int(i) for i in data["op_id"][mine][went_on(begin, end, ended)])
+    found[chosen] = [int(number) in late for number in slow.op_id[chosen]]
+    return found
+
+
+def went_on(begin_ns: Ints, end_ns: Ints, completed_ns: Ints) -> Bools:
+    """Whether others completed throughout each wait; `completed_ns` are all completions of the disk, in order."""
+    first = np.searchsorted(completed_ns, begin_ns, side="right")
+    last = np.searchsorted(completed_ns, end_ns, side="left")
+    result = np.zeros(len(begin_ns), np.bool_)
+    for number in np.flatnonzero(last - first >= OTHERS_MIN):
+        inside = completed_ns[first[number] : last[number]]
+        moments = np.concatenate(([begin_ns[number]], inside, [end_ns[number]]))
+        wait_ns = end_ns[number] - begin_ns[number]
+        result[number] = float(np.diff(moments).max()) < SILENCE_MAX * float(wait_ns)
+    return result
+
+
+def requests_sql(context: Context, op_ids: Ints, devices: list[str]) -> str:
+    """The longest request of each operation to one of the devices: from when it was issued until it completed."""
+    ids = ", ".join(str(int(number)) for number in op_ids)
+    disks = ", ".join(quoted(name) for name in devices)
+    if context.layer == "block":
+        pairs = f"SELECT op_id AS parent_id, op_id AS child_id FROM block_ops WHERE op_id IN ({ids})"
+    elif "links" in context.case.columns:
+        # Volumes are in between: two steps down.
+        pairs = f"""SELECT parent_id, child_id FROM links WHERE parent_id IN ({ids})
+  UNION ALL SELECT up.parent_id, down.child_id FROM links AS up JOIN links AS down ON down.parent_id = up.child_id
+  WHERE up.parent_id IN ({ids})"""
+    else:
+        pairs = "SELECT 0 AS parent_id, 0 AS child_id WHERE FALSE"
+    return f"""SELECT op_id, device, begin_ns, end_ns FROM (SELECT p.parent_id AS op_id, b.device,
+  b.start_ns + coalesce(b.queue_ns, 0) AS begin_ns, b.start_ns + b.latency_ns AS end_ns,
+  row_number() OVER (PARTITION BY p.parent_id ORDER BY b.latency_ns DESC, b.op_id) AS place
+FROM ({pairs}) AS p JOIN block_ops AS b ON b.op_id = p.child_id
+WHERE NOT b.open AND b.device IN ({disks})) AS longest WHERE place = 1 ORDER BY 1"""
