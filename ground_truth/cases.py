@@ -527,7 +527,17 @@ TRUTHS: dict[str, Truth] = {
     ),
     "each_other": Truth("cpu_delay", False, held.each_other, says="wait for each other's CPU"),
     "context_switches": Truth("cpu_delay", False, held.context_switches),
-    "turns": Truth("cpu_delay", False, held.turns, says="waits of a time slice and less"),
+    "turns": Truth(
+        "cpu_delay",
+        True,
+        held.turns,
+        status="slow",
+        kind="process",
+        name="stress-ng",
+        because_of="stage:runqueue",
+    ),
+    "many_turns": Truth("cpu_delay", False, held.many_turns),
+    "kernel_turns": Truth("cpu_delay", False, held.kernel_turns, says="waits of a time slice and less"),
     "one_wait": Truth("cpu_delay", False, held.one_wait),
     "io_limit": Truth(
         "throttle",

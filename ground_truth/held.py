@@ -20,11 +20,16 @@ def _stage(simulation: Simulation, name: str, values: npt.NDArray[np.float64]) -
 
 
 def _with_waits(
-    simulation: Simulation, path: Path, state: str, cause: str | None, cause_pid: int | None
+    simulation: Simulation,
+    path: Path,
+    state: str,
+    cause: str | tuple[str, ...] | None,
+    cause_pid: int | None,
 ) -> Path:
     """The case with a row of `waits` for each operation that was in the run queue."""
     app, block, links = simulation.lay_out()
     held = np.flatnonzero(app["runqueue_ns"] > 0)
+    causes = cause if isinstance(cause, tuple) else (cause,)
     waits = [
         {
             "tid": int(app["tid"][number]),
@@ -34,10 +39,10 @@ def _with_waits(
             "start_ns": int(app["start_ns"][number]),
             "duration_ns": int(app["runqueue_ns"][number]),
             "state": state,
-            "cause": cause,
+            "cause": causes[place % len(causes)],
             "cause_pid": cause_pid,
         }
-        for number in held
+        for place, number in enumerate(held)
     ]
     meta = {"duration_ns": int(simulation.seconds * 1e9), "workload": simulation.workload()}
     return write_case(path, app=app, block=block, links=links, tables={"waits": waits}, meta=meta)
@@ -63,8 +68,19 @@ def cpu_hog_unseen(seed: int, path: Path) -> Path:
 
 
 def turns(seed: int, path: Path) -> Path:
-    """One operation in 25 waits for another program's turn of a millisecond: a busy machine."""
+    """One operation in 25 waits for another program's turn of a millisecond: the 99th percentile is that program's."""
     return _with_waits(_runqueue(seed, 0.04, 1000), path, "runnable", "stress-ng", 777)
+
+
+def many_turns(seed: int, path: Path) -> Path:
+    """The same, but for one of many programs each time: a busy machine."""
+    programs = ("python3", "cc1plus", "sshd", "ld", "make")
+    return _with_waits(_runqueue(seed, 0.04, 1000), path, "runnable", programs, 777)
+
+
+def kernel_turns(seed: int, path: Path) -> Path:
+    """The same, but for a thread of the kernel that works for whoever asked it to: perhaps for the submitter."""
+    return _with_waits(_runqueue(seed, 0.04, 1000), path, "runnable", "kworker/0:1H", 777)
 
 
 def crowded_cpu(seed: int, path: Path) -> Path:

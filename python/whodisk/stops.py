@@ -41,15 +41,15 @@ class Stops:
     p_value: float
 
 
-def stops_sql(context: Context) -> str:
-    """The stops of submitting threads inside the measured window."""
+def stops_sql(context: Context, state: str = "stopped", least_ns: int = 1) -> str:
+    """The waits of submitting threads in that state inside the measured window, from that length on."""
     return f"""SELECT tid, comm, start_ns, duration_ns FROM waits
-WHERE {waits_where(context, submitters(context), "stopped")} ORDER BY start_ns, tid"""
+WHERE {waits_where(context, submitters(context), state)} AND duration_ns >= {least_ns} ORDER BY start_ns, tid"""
 
 
-def find_stops(context: Context) -> Stops | None:
-    """Stops and their cost; None without any."""
-    found = context.case.arrays(stops_sql(context))
+def find_stops(context: Context, state: str = "stopped", least_ns: int = 1) -> Stops | None:
+    """Stops, or other waits of a submitter in which it did nothing, and their cost; None without any."""
+    found = context.case.arrays(stops_sql(context, state, least_ns))
     if not len(found["tid"]):
         return None
     tid, start = found["tid"].astype(np.int64), found["start_ns"].astype(np.int64)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
+from whodisk.detectors.background_work import KERNEL_WORKER
 from whodisk.detectors.base import (
+    P99_RATIO_MIN,
     SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
@@ -22,6 +24,8 @@ from whodisk.detectors.base import (
 from whodisk.findings import Culprit
 from whodisk.held import Held, candidate, in_stage, in_waits, submitters, waits_where
 from whodisk.slow import ORDINARY_WAIT_NS
+from whodisk.stats import bootstrap_sum
+from whodisk.stops import find_stops
 from whodisk.views import STAGES
 
 RUNQUEUE = STAGES.index("runqueue")
@@ -33,6 +37,9 @@ CROWD_MIN = 0.2
 #: ... or of their operations' time, if so many of these waited, each for so long: shorter waits are the cost of any switch.
 OFTEN = 0.02
 CROWD_WAIT_NS = 100_000
+#: ... or for the sake of the 99th percentile, if one other program had the CPU in this part of the waits of this length and more.
+ONE_HOG_MIN = 0.5
+SHORT_WAIT_NS = 20_000
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,34 @@ def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
     often = in_stage(context, "runqueue", CROWD_WAIT_NS)
     if often is not None and often.share >= CROWD_MIN and often.count >= OFTEN * context.survey.operations:
         return _candidate(context, often, hog, tids)
-    return None
+    return _slower_tail(context, hog, tids)
+
+
+def _slower_tail(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
+    """Short waits that the slowest operations owe to one other program: theirs, and of what was in flight or due meanwhile."""
+    if hog.share < ONE_HOG_MIN or KERNEL_WORKER.fullmatch(hog.comm):
+        return None
+    waits = find_stops(context, "runnable", SHORT_WAIT_NS)
+    if waits is None or waits.share_of_latency < SHARE_OF_LATENCY_MIN:
+        return None
+    if waits.p99_ns < P99_RATIO_MIN * waits.p99_without_ns:
+        return None
+    low, high = bootstrap_sum(waits.per_stop * waits.share_of_latency / max(1.0, float(waits.per_stop.sum())))
+    held = Held(
+        share=min(1.0, waits.share_of_latency),
+        low=low,
+        high=min(1.0, high),
+        p_value=waits.p_value,
+        blocks=len(waits.tid),
+        count=len(waits.tid),
+        each_ns=float(np.median(waits.duration_ns)),
+    )
+    found = _candidate(context, held, hog, tids)
+    found.claim += (
+        f" The 99th percentile is {words.duration(waits.p99_ns)}, of the operations apart from these moments "
+        f"{words.duration(waits.p99_without_ns)}."
+    )
+    return found
 
 
 def _held(context: Context, tids: list[int], least_ns: int) -> Held | None:
