@@ -9,7 +9,9 @@ from whodisk.findings import Culprit, Evidence, Finding
 
 
 def merge(accepted: list[tuple[Candidate, Finding]]) -> list[Finding]:
-    """The findings that are left when each consequence is told by its cause.
+    """The findings that are left when each consequence is told by its cause, what does most harm first.
+
+    Harm is the 99th percentile over what it would be without the cause, if that is known of each; else the share of all latency.
 
     A finding is a consequence if another one lists its culprit (or why it is one) among what it is the reason of (`Candidate.causes`), or if
     it only says what a culprit led to (`Candidate.consequence`) and another finding accuses the same one. Its claim joins
@@ -18,15 +20,19 @@ def merge(accepted: list[tuple[Candidate, Finding]]) -> list[Finding]:
     told_by: list[int | None] = [None] * len(accepted)
     for number in range(len(accepted)):
         told_by[number] = _cause_of(number, accepted, told_by)
-    merged = []
-    for number, (_, cause) in enumerate(accepted):
+    merged: list[Finding] = []
+    ratios: list[float | None] = []
+    for number, (candidate, cause) in enumerate(accepted):
         if told_by[number] is not None:
             continue
-        consequences = [
-            accepted[n][1] for n in range(len(accepted)) if n != number and _root(n, told_by) == number
-        ]
-        merged.append(_with(cause, consequences))
-    return merged
+        told = [n for n in range(len(accepted)) if n != number and _root(n, told_by) == number]
+        merged.append(_with(cause, [accepted[n][1] for n in told]))
+        same = [candidate, *(accepted[n][0] for n in told)]
+        ratios.append(max((c.p99_ratio for c in same if c.p99_ratio is not None), default=None))
+    known = [ratio for ratio in ratios if ratio is not None]
+    harm = known if len(known) == len(merged) else [finding.share_of_latency for finding in merged]
+    order = sorted(range(len(merged)), key=lambda n: (-harm[n], -merged[n].share_of_latency))
+    return [merged[number] for number in order]
 
 
 def _with(cause: Finding, consequences: list[Finding]) -> Finding:

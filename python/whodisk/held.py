@@ -95,6 +95,23 @@ WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
     return weigh(np.minimum(lost, whole), whole, int(lost_data["n"].sum()), each)
 
 
+def p99_ratio(context: Context, lost_sql: str) -> float:
+    """99th percentile of the judged operations over that without what they lost: the sum of `lost_ns` of any query with `op_id`.
+
+    What was lost may be of operations one layer further down.
+    """
+    linked = "links" in context.case.columns
+    above = "UNION ALL SELECT l.parent_id, s.lost_ns FROM lost AS s JOIN links AS l ON l.child_id = s.op_id"
+    row = context.case.rows(
+        f"""WITH lost AS ({lost_sql}), each AS (SELECT op_id, sum(lost_ns) AS lost_ns FROM (
+  SELECT op_id, lost_ns FROM lost {above if linked else ""}) AS l GROUP BY 1)
+SELECT quantile_cont(m.latency_ns, 0.99) AS p99_ns,
+  quantile_cont(greatest(0, m.latency_ns - coalesce(e.lost_ns, 0)), 0.99) AS without_ns
+FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"""
+    )[0]
+    return float(row["p99_ns"] or 0) / max(1.0, float(row["without_ns"] or 0))
+
+
 def weigh(lost: Floats, whole: Floats, count: int, each: Floats) -> Held | None:
     """One value per block of time."""
     total = float(whole.sum())

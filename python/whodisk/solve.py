@@ -213,7 +213,6 @@ def _judge(context: Context) -> Judged:
         elif candidate.share_of_latency >= OBSERVED_MIN:
             observed.append(_observed(candidate, q_value))
     findings = merge(accepted)
-    findings.sort(key=lambda finding: -finding.share_of_latency)
     for _, result in results:
         observed += result.observed
     limit = next((result.limit for _, result in results if result.limit), None)

@@ -210,6 +210,7 @@ def _candidate(context: Context, bins: int, work: Work) -> Candidate:
         causes=tuple(("stage", stage) for stage in STAGES),
         # Where its times have a period, `burst` tells it.
         consequence=True,
+        p99_ratio=worse,
         large=work.times >= TIMES_MIN and (share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN),
     )
 

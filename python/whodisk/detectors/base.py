@@ -100,6 +100,9 @@ class Candidate:
     causes: tuple[tuple[str, str], ...] = ()
     #: Whether it only says what a culprit led to: it joins the finding that accuses the same one, if there is one.
     consequence: bool = False
+    #: 99th percentile of the operations over what it would be without this culprit; None = not known. Several findings stand in this
+    #: order if it is known of all of them.
+    p99_ratio: float | None = None
     #: (kind, name) of further culprits whose finding a consequence may join; the name `*` means any.
     joins: tuple[tuple[str, str], ...] = ()
 

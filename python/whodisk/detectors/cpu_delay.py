@@ -114,6 +114,7 @@ def _slower_tail(context: Context, hog: Hog, tids: list[int]) -> Candidate | Non
         each_ns=float(np.median(waits.duration_ns)),
     )
     found = _candidate(context, held, hog, tids)
+    found.p99_ratio = waits.p99_ns / max(1.0, waits.p99_without_ns)
     found.claim += (
         f" The 99th percentile is {words.duration(waits.p99_ns)}, of the operations apart from these moments "
         f"{words.duration(waits.p99_without_ns)}."

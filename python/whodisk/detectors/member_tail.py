@@ -212,6 +212,7 @@ def _candidate(
         causes=(("stage", "device"),),
         consequence=True,
         large=share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN,
+        p99_ratio=worse,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence
 from whodisk.findings import Culprit, Effect
-from whodisk.held import Held, candidate, in_blocks
+from whodisk.held import Held, candidate, in_blocks, p99_ratio
 from whodisk.stats import Ints, bootstrap_sum, episodes
 
 #: From fewer prefetched bytes of a file nothing is said: that much is the start of a program, and its libraries.
@@ -229,6 +229,9 @@ def _late_candidate(context: Context, held: Held, reads: int, busy: float, size:
     )
     # A device that is slow makes fetches late: who accuses it tells of them.
     found.consequence, found.joins = True, (("device", "*"),)
+    found.p99_ratio = p99_ratio(
+        context, f"SELECT op_id, wait_ns AS lost_ns FROM ({late_sql(context)}) AS late"
+    )
     return found
 
 

@@ -108,11 +108,13 @@ def run(context: Context) -> Result:
         result.observed.append(_passed_over(context, by_order))
         context.explained |= by_order
     remaining = ~context.explained & ~slow.ordinary
-    for stage in range(len(STAGES)):
-        chosen = remaining & (slow.blamed == stage)
-        for part in _by_device(slow, chosen):
-            numbers = episodes(slow.start_ns[part], slow.end_ns[part])
-            result.candidates.append(_candidate(context, Suspect(stage, part, numbers)))
+    suspects = [
+        Suspect(stage, part, episodes(slow.start_ns[part], slow.end_ns[part]))
+        for stage in range(len(STAGES))
+        for part in _by_device(slow, remaining & (slow.blamed == stage))
+    ]
+    operations = _operations(context) if suspects else {}
+    result.candidates += [_candidate(context, suspect, operations) for suspect in suspects]
     _tell_ordinary(context, result)
     result.candidates += reference.compared(context)
     result.candidates += reference.expected(context)
@@ -161,7 +163,7 @@ def _tell_ordinary(context: Context, result: Result) -> None:
     )
 
 
-def _candidate(context: Context, suspect: Suspect) -> Candidate:
+def _candidate(context: Context, suspect: Suspect, operations: dict[str, Ints]) -> Candidate:
     slow, chosen = context.slow, suspect.chosen
     excess_ns = np.where(chosen, slow.excess_ns, 0.0)
     share_of_latency = float(excess_ns.sum()) / max(1.0, context.survey.latency_ns)
@@ -170,6 +172,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     effect_low, effect_high = bootstrap_sum(per_episode / context.survey.latency_ns)
     device = _device(context, suspect)
     claim = _claim(context, suspect, device, share_of_latency)
+    worse = _p99_ratio(context.slow, suspect, operations)
     name = STAGES[suspect.stage]
     printed = context.stage(name)
     return Candidate(
@@ -188,12 +191,18 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         explains=chosen,
         share_low=low,
         share_high=high,
-        large=_large(context, suspect, device, share_of_latency, share),
+        large=_large(context, suspect, device, share_of_latency, share, worse),
+        p99_ratio=worse,
     )
 
 
 def _large(
-    context: Context, suspect: Suspect, device: str | None, share_of_latency: float, share_of_excess: float
+    context: Context,
+    suspect: Suspect,
+    device: str | None,
+    share_of_latency: float,
+    share_of_excess: float,
+    p99_ratio: float,
 ) -> bool:
     """Outliers that devices of a kind have among them, none more than the others, are how that kind is: they need the
     share of all latency."""
@@ -206,23 +215,26 @@ def _large(
         return True
     outliers = ratio >= OUTLIER_RATIO_MIN and suspect.episodes >= OUTLIER_EPISODES_MIN
     worth_it = share_of_excess >= SHARE_OF_EXCESS_MIN and share_of_latency >= SHARE_FOR_P99_MIN
-    return outliers and worth_it and _p99_ratio(context, suspect) >= P99_RATIO_MIN
+    return outliers and worth_it and p99_ratio >= P99_RATIO_MIN
 
 
-def _p99_ratio(context: Context, suspect: Suspect) -> float:
+def _operations(context: Context) -> dict[str, Ints]:
+    """Start and latency of the judged operations, ns."""
+    thin = max(1, context.survey.operations // OPERATIONS_MAX)
+    found = context.case.arrays(
+        f"SELECT start_ns, latency_ns FROM measured WHERE layer = '{context.layer}' AND op_id % {thin} = 0"
+    )
+    return {name: values.astype(np.int64) for name, values in found.items()}
+
+
+def _p99_ratio(slow: SlowSet, suspect: Suspect, operations: dict[str, Ints]) -> float:
     """99th percentile of all operations, over that of those that were not in flight in any of the episodes, nor began within
     their length after them."""
-    slow = context.slow
     first = np.full(suspect.episodes, np.iinfo(np.int64).max)
     last = np.zeros(suspect.episodes, np.int64)
     np.minimum.at(first, suspect.numbers, slow.start_ns[suspect.chosen])
     np.maximum.at(last, suspect.numbers, slow.end_ns[suspect.chosen])
-    thin = max(1, context.survey.operations // OPERATIONS_MAX)
-    ops = context.case.arrays(
-        f"""SELECT start_ns, latency_ns FROM measured
-WHERE layer = '{context.layer}' AND op_id % {thin} = 0 ORDER BY start_ns, op_id"""
-    )
-    start, latency = ops["start_ns"].astype(np.int64), ops["latency_ns"].astype(np.int64)
+    start, latency = operations["start_ns"], operations["latency_ns"]
     untouched = overlap(start, start + latency, first, 2 * last - first) <= 0
     if not untouched.any():
         return 1.0

@@ -251,6 +251,7 @@ def _stopped(context: Context, stops: Stops, typical_ns: float) -> Candidate:
             happened,
         )
         or (happened >= STOPS_MIN and worse >= P99_RATIO_MIN),
+        p99_ratio=worse,
     )
 
 

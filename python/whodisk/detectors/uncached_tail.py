@@ -14,6 +14,7 @@ import numpy as np
 from whodisk import probability, words
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, none_of
 from whodisk.findings import Culprit, Effect
+from whodisk.held import p99_ratio
 from whodisk.stats import Bools, bootstrap_sum, episodes
 
 #: Positions at which a miss could begin are this far apart: a page.
@@ -141,6 +142,7 @@ def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
         otherwise=claim.strip(),
         explains=_explains(context, tail),
         large=of_all >= SHARE_MIN,
+        p99_ratio=p99_ratio(context, f"SELECT op_id, wait_ns AS lost_ns FROM ({_waits_sql(tail)}) AS waits"),
     )
 
 
@@ -149,7 +151,7 @@ def _bytes(size_bytes: int) -> str:
 
 
 def _waits_sql(tail: Tail) -> str:
-    return f"""SELECT r.start_ns, r.start_ns + r.latency_ns AS end_ns, c.wait_ns
+    return f"""SELECT r.op_id, r.start_ns, r.start_ns + r.latency_ns AS end_ns, c.wait_ns
 FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
 WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} AND c.offset_bytes - r.offset_bytes = {tail.at_bytes}
   AND c.size_bytes = {tail.size_bytes} AND c.wait_ns > 0
