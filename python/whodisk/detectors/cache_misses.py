@@ -12,7 +12,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence
 from whodisk.findings import Culprit
-from whodisk.held import Held, candidate, in_blocks
+from whodisk.held import Held, candidate, in_blocks, p99_ratio
 from whodisk.slow import TAIL_BEGIN
 from whodisk.stats import Bools
 
@@ -105,7 +105,7 @@ def _candidate(context: Context, held: Held, again: int, kept: int) -> Candidate
         f"read before had to be fetched again, {words.duration(held.each_ns)} each, {words.percent(held.share)} of the time of all "
         "operations."
     )
-    return candidate(
+    found = candidate(
         held,
         culprit=Culprit("cache_tier", "ram", "read again, but no longer there"),
         claim=claim,
@@ -126,6 +126,11 @@ FROM ({touches_sql(context)}) AS t GROUP BY 1, 2, 3 ORDER BY 5 DESC, 1, 2, 3 LIM
         explains=np.zeros(len(context.slow), np.bool_),
         causes=(("stage", "device"), ("stage", "fs")),
     )
+    again_sql = (
+        f"SELECT op_id, wait_ns AS lost_ns FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1"
+    )
+    found.p99_ratio = p99_ratio(context, again_sql)
+    return found
 
 
 DETECTOR = Detector(

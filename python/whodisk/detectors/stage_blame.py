@@ -18,7 +18,9 @@ from whodisk.detectors.base import (
     OUTLIER_EPISODES_MIN,
     OUTLIER_RATIO_MIN,
     P99_RATIO_MIN,
+    Q_VALUE_MAX,
     SHARE_OF_EXCESS_MIN,
+    SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
@@ -213,9 +215,16 @@ def _large(
     ratio = float(np.median(context.slow.ratio[suspect.chosen]))
     if large_enough(share_of_latency, share_of_excess, ratio, suspect.episodes):
         return True
-    outliers = ratio >= OUTLIER_RATIO_MIN and suspect.episodes >= OUTLIER_EPISODES_MIN
-    worth_it = share_of_excess >= SHARE_OF_EXCESS_MIN and share_of_latency >= SHARE_FOR_P99_MIN
-    return outliers and worth_it and p99_ratio >= P99_RATIO_MIN
+    if (
+        suspect.episodes < OUTLIER_EPISODES_MIN
+        or share_of_excess < SHARE_OF_EXCESS_MIN
+        or p99_ratio < P99_RATIO_MIN
+    ):
+        return False
+    if ratio >= OUTLIER_RATIO_MIN:
+        return share_of_latency >= SHARE_FOR_P99_MIN
+    # What is slow by its kind (a miss of the drive's own cache) comes one by one; a pause holds up all that is in flight.
+    return share_of_latency >= SHARE_OF_LATENCY_FLOOR and _bunched_p(context, suspect) < Q_VALUE_MAX
 
 
 def _operations(context: Context) -> dict[str, Ints]:
@@ -283,10 +292,14 @@ def _p_value(context: Context, suspect: Suspect) -> float:
         if members.any():
             best = min(best, _family_p(slow, members, number))
     families = max(1, len(slow.families))
-    bunched = concentration_p(
+    return min(1.0, 2 * min(best * families, _bunched_p(context, suspect)))
+
+
+def _bunched_p(context: Context, suspect: Suspect) -> float:
+    slow, chosen = context.slow, suspect.chosen
+    return concentration_p(
         suspect.numbers, slow.start_ns[chosen], slow.latency_ns[chosen], context.survey.span_ns
     )
-    return min(1.0, 2 * min(best * families, bunched))
 
 
 def _family_p(slow: SlowSet, members: Bools, number: int) -> float:
