@@ -5,6 +5,9 @@ nobody may be accused; `faults` are what was done, each with its `kind`, `culpri
 (`p99_ratio`, `throughput_ratio`; or any metric that a finding states, to see whether its interval covers it); `population` is
 the number of things that could have been accused.
 
+What was done alike to three drives or more is how these drives are: it makes none of them a culprit, whatever its effect, and
+accusing one of them is a false alarm.
+
 A finding may name a culprit by another name of the same thing (`whodisk.aliases`). Every fault that counts is guilty; the
 culprit is the one that does most harm, and only it makes a case right. On a healthy case an accusation of a fault that was
 really there, but is too small to count, is told apart from a false alarm.
@@ -36,6 +39,8 @@ RESULTS = "score.jsonl"
 EFFECT_STEPS = (1.0, 1.1, 1.2, 1.5, 2.0, 5.0)
 #: The bar asks for cases in which the culprit made things this much worse.
 EFFECT_BAR = 1.2
+#: As many faults of one kind and size on drives are how the drives are (`whodisk.alike`: so many are peers).
+ALIKE_MIN = 3
 #: A case may take so long in a process of its own, seconds.
 PATIENCE_S = 600
 
@@ -122,6 +127,9 @@ def judge(case: Path, truth: dict[str, Any], meta: dict[str, Any], verdict: Verd
     listed = truth.get("culprits") or ([truth["culprit"]] if truth.get("culprit") else [])
     true = [_named(culprit) for culprit in listed]
     faults = [fault for fault in truth.get("faults") or [] if isinstance(fault, dict)]
+    shared = _shared(faults)
+    faults = [fault for fault in faults if fault not in shared]
+    true = [t for t in true if t not in [_named(fault.get("culprit") or {}) for fault in shared]]
     said = [Named(f.culprit.kind, f.culprit.name, f.culprit.because_of) for f in verdict.findings]
     # Guilty beside the culprit: they are right to name, but naming only them does not make the case right.
     others = [_named(f.get("culprit") or {}) for f in faults if f.get("counts")]
@@ -148,6 +156,21 @@ def judge(case: Path, truth: dict[str, Any], meta: dict[str, Any], verdict: Verd
     )
     _effects(outcome, truth, verdict.findings)
     return outcome
+
+
+def _shared(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Faults of one kind and size, on a drive each."""
+
+    def size(fault: dict[str, Any]) -> str:
+        magnitude = fault.get("magnitude")
+        rest = (
+            {k: v for k, v in magnitude.items() if k != "drive"} if isinstance(magnitude, dict) else magnitude
+        )
+        return json.dumps([fault.get("kind"), rest], sort_keys=True)
+
+    drives = [fault for fault in faults if (fault.get("culprit") or {}).get("kind") == "device"]
+    sizes = [size(fault) for fault in drives]
+    return [fault for fault in drives if sizes.count(size(fault)) >= ALIKE_MIN]
 
 
 def _named(culprit: dict[str, Any]) -> Named:

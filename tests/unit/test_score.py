@@ -145,6 +145,27 @@ def test_a_small_fault_is_no_false_alarm(tmp_path: Path) -> None:
     assert total([scoring.score_case(path)]).false_alarms == 1
 
 
+def test_what_all_drives_do_makes_none_a_culprit(tmp_path: Path) -> None:
+    faults: list[dict[str, Any]] = [
+        {
+            "kind": "firmware_hiccups",
+            "magnitude": {"drive": str(number), "pause": "3ms"},
+            "culprit": {"kind": "device", "name": f"nvme{number}n1"},
+            "effect": {"p99_ratio": 2.0},
+            "counts": True,
+        }
+        for number in range(4)
+    ]
+    truth = {"scenario": "even", "faults": faults, "culprit": faults[2]["culprit"], "healthy": False}
+    calm = scoring.score_case(case(tmp_path / "a", "pausing_kind", truth))
+    assert (calm.healthy, calm.found, calm.missed) == (True, [], 0)
+    accused = total([scoring.score_case(case(tmp_path / "b", "pausing_drive", truth))])
+    assert (accused.healthy, accused.false_alarms, accused.small) == (1, 1, 0)
+    faults[3]["magnitude"]["pause"] = "9ms"
+    truth["culprit"] = faults[3]["culprit"]
+    assert scoring.score_case(case(tmp_path / "c", "pausing_drive", truth)).rank == 1
+
+
 def test_a_process_that_dies_takes_only_its_case(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Dead:
         def __init__(self, *_: object, **__: object) -> None: ...
