@@ -9,6 +9,7 @@ import numpy as np
 from whodisk import probability
 from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context
 from whodisk.findings import Culprit, Effect, Evidence
+from whodisk.late import late_in
 from whodisk.stats import Bools, Floats, bootstrap_ratio
 
 #: The unit of evidence: a block of time.
@@ -110,6 +111,18 @@ SELECT quantile_cont(m.latency_ns, 0.99) AS p99_ns,
 FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"""
     )[0]
     return float(row["p99_ns"] or 0) / max(1.0, float(row["without_ns"] or 0))
+
+
+def late_in_waits(context: Context, tids: list[int], state: str, least_ns: int = 1) -> Bools:
+    """Slow operations that were not submitted, or not taken, because of these waits of their thread."""
+    if "waits" not in context.case.columns or not len(context.slow):
+        return np.zeros(len(context.slow), np.bool_)
+    data = context.case.arrays(
+        f"""SELECT tid, start_ns, duration_ns FROM waits
+WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_ns} ORDER BY start_ns, tid"""
+    )
+    tid, start, duration = (data[name].astype(np.int64) for name in ("tid", "start_ns", "duration_ns"))
+    return late_in(context, tid, start, duration).explained
 
 
 def weigh(lost: Floats, whole: Floats, count: int, each: Floats) -> Held | None:

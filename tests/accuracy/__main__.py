@@ -19,13 +19,6 @@ from tests.accuracy.judge import judge
 from tests.accuracy.scenarios import ROWS, Row, run_once
 
 ROOT = Path(__file__).resolve().parents[2]
-MEANING = {
-    "tail": "slow disk: 1 of 1,000 reads takes 30 ms longer",
-    "stall": "slow disk: every 700 ms all requests are held for 60 ms",
-    "stopped": "submitter stopped for 100 ms now and then",
-    "depth": "nothing broken, but a queue depth of 4 limits",
-    "healthy": "nothing (closed loop and 3,000/s by turns)",
-}
 KILLED = {
     "killed/recording": f"`whodisk run`, up to {crashes.MOMENT_SECONDS:g} s after its begin or first stream",
     "killed/sealing": "`whodisk seal`, at any time",
@@ -142,9 +135,7 @@ def _document(results: list[dict[str, Any]], options: argparse.Namespace) -> str
         of_row = [r for r in results if r["row"] == row.name]
         if of_row:
             right, stalled = sum(r["right"] for r in of_row), sum(bool(r["stalls"]) for r in of_row)
-            lines.append(
-                f"| {MEANING[row.fault]} | {PLACE[row.place]} | {right} | {len(of_row)} | {stalled} |"
-            )
+            lines.append(f"| {row.fault.words} | {PLACE[row.place]} | {right} | {len(of_row)} | {stalled} |")
     wrong = [r for r in results if not r["right"] and r["row"] not in crashes.ROWS]
     lines += ["", "## Wrong verdicts", ""]
     lines += [_wrong(r) for r in wrong] or ["None."]

@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from tests.accuracy.faults.base import Finding, Load
 from tests.accuracy.scenarios import Recorded, Row
 
 #: Nothing completes for this long though requests are in flight: a real stall of the device.
@@ -52,22 +53,16 @@ def judge(row: Row, run: Recorded) -> Judgement:
     """
     stalls = device_stalls(run.case)
     findings = [f for f in run.verdict["findings"] if f["culprit"]["kind"] != "saturation"]
-    if row.place == "disk" and stalls:
-        unexplained = [f for f in findings if not _accuses_system_disk(f, run, stalls)]
+    named = row.fault.named or _nothing
+    unexplained = [f for f in findings if named(f, run.load) or not _elsewhere(f, row, run, stalls)]
+    if row.fault.named is None:
+        right = not unexplained and (row.fault.limit or "") in (run.verdict["limit"] or "")
     else:
-        unexplained = findings
+        right = bool(unexplained) and named(unexplained[0], run.load)
+    said = _words(run.verdict)
     if run.others_cpus >= OTHERS_CPUS_MIN:
-        unexplained = [f for f in unexplained if not _accuses_cpu(f)]
-    if row.fault == "healthy":
-        right = not unexplained
-    elif row.fault == "depth":
-        right = not unexplained and "depth" in (run.verdict["limit"] or "")
-    else:
-        right = bool(unexplained) and _names_fault(row, unexplained[0], run.device)
-    named = _words(run.verdict)
-    if run.others_cpus >= OTHERS_CPUS_MIN:
-        named += f"; other programs used {run.others_cpus:.2f} CPUs"
-    return Judgement(right, named, [f"{d}: {ns / 1e6:.0f} ms, {n} waiting" for d, ns, n in stalls])
+        said += f"; other programs used {run.others_cpus:.2f} CPUs"
+    return Judgement(right, said, [f"{d}: {ns / 1e6:.0f} ms, {n} waiting" for d, ns, n in stalls])
 
 
 def device_stalls(case: Path) -> list[tuple[str, int, int]]:
@@ -78,25 +73,28 @@ def device_stalls(case: Path) -> list[tuple[str, int, int]]:
     return [(device, silent_ns, waiting) for device, _, silent_ns, waiting in rows]
 
 
-def _accuses_system_disk(finding: dict[str, Any], run: Recorded, stalls: list[tuple[str, int, int]]) -> bool:
+def _nothing(_finding: Finding, _load: Load) -> bool:
+    return False
+
+
+def _elsewhere(finding: Finding, row: Row, run: Recorded, stalls: list[tuple[str, int, int]]) -> bool:
+    """Whether a finding tells of something that really happened beside the fault."""
+    if row.place == "disk" and stalls and _accuses_system_disk(finding, run, stalls):
+        return True
+    return run.others_cpus >= OTHERS_CPUS_MIN and _accuses_cpu(finding)
+
+
+def _accuses_system_disk(finding: Finding, run: Recorded, stalls: list[tuple[str, int, int]]) -> bool:
     """Whether the finding accuses the device stage of a device that did stall and is not the faulty one."""
     culprit = finding["culprit"]
     device = (culprit["because_of"] or "").removeprefix("device:")
     blames_device = culprit["kind"] == "stage" and "device" in culprit["name"].split("+")
-    return blames_device and device != run.device and any(name == device for name, _, _ in stalls)
+    return blames_device and device != run.load.device and any(name == device for name, _, _ in stalls)
 
 
-def _accuses_cpu(finding: dict[str, Any]) -> bool:
+def _accuses_cpu(finding: Finding) -> bool:
     culprit = finding["culprit"]
     return "stage:runqueue" in (f"{culprit['kind']}:{culprit['name']}", culprit["because_of"])
-
-
-def _names_fault(row: Row, finding: dict[str, Any], device: str | None) -> bool:
-    if row.fault == "stopped":
-        return bool(finding["detector"] == "submitter_gap")
-    culprit = finding["culprit"]
-    stage = culprit["kind"] == "stage" and "device" in culprit["name"].split("+")
-    return stage and culprit["because_of"] in (None, f"device:{device}")
 
 
 def _words(verdict: dict[str, Any]) -> str:

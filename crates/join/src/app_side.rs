@@ -333,6 +333,7 @@ fn app_stages(times: &AppTimes, below: &Below, interrupts_watched: bool) -> [Opt
     match below {
         Below::Joined { kernel, end_ns } => {
             set(Stage::Fs, kernel.fs_ns);
+            set(Stage::Throttle, kernel.throttle_ns);
             set(Stage::Queue, kernel.queue_ns);
             if interrupts_watched {
                 set(Stage::Device, kernel.device_ns);

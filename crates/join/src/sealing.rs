@@ -565,7 +565,11 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
         if raw.block.is_none() {
             stages.push((Stage::Fs, FS_AND_BELOW));
         } else if counts.joined > 0 {
-            stages.extend([(Stage::Fs, "fs+throttle"), (Stage::Queue, "queue")]);
+            stages.extend([
+                (Stage::Fs, "fs"),
+                (Stage::Throttle, "throttle"),
+                (Stage::Queue, "queue"),
+            ]);
             stages.extend(device_and_interrupt);
         }
         let join = if counts.joined > 0 {

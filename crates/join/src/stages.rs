@@ -102,6 +102,8 @@ impl Part {
 pub struct Kernel {
     /// Nothing of the operation in flight below.
     pub fs_ns: u64,
+    /// Likewise, before a request that the I/O controller held back.
+    pub throttle_ns: u64,
     /// Owned by a request that waited for its issue.
     pub queue_ns: u64,
     /// Owned by a request that was at the device.
@@ -121,14 +123,15 @@ impl Kernel {
 
 /// Splits `[submit_ns, end_ns]` among the requests of one operation, walking backwards: the request
 /// that completed last owns the time from its entry to its completion, before its entry the one that
-/// completed last of those in flight there, and what no request covers is `fs_ns`. In other words,
-/// every moment belongs to the request in flight then that completes last.
+/// completed last of those in flight there, and what no request covers is `fs_ns` (`throttle_ns` before one
+/// that was held back). In other words, every moment belongs to the request in flight then that completes last.
 ///
 /// Sorts `parts`. Cost: n log n.
 pub fn split_kernel(submit_ns: u64, end_ns: u64, parts: &mut [Part]) -> Kernel {
     let mut kernel = Kernel::default();
     walk_back(submit_ns, end_ns, parts, |from_ns, to_ns, owner| match owner {
         Owner::Part(part) => kernel.own(part, from_ns, to_ns),
+        Owner::Nobody { before: Some(part) } if part.throttled => kernel.throttle_ns += to_ns - from_ns,
         Owner::Nobody { .. } => kernel.fs_ns += to_ns - from_ns,
     });
     kernel
@@ -248,6 +251,7 @@ mod tests {
             queue_ns,
             device_ns,
             interrupt_ns,
+            ..Kernel::default()
         }
     }
 
@@ -345,6 +349,18 @@ mod tests {
             split_kernel(10, 100, &mut parts),
             kernel(10 + 15, 5 + 10, 15 + 20, 5 + 10)
         );
+    }
+
+    #[test]
+    fn silence_before_a_request_that_was_held_back_is_throttle() {
+        let mut held_back = part(60, 70, 90, 100);
+        held_back.throttled = true;
+        let split = split_kernel(10, 100, &mut [part(20, 25, 40, 45), held_back]);
+        let wanted = Kernel {
+            throttle_ns: 15,
+            ..kernel(10, 5 + 10, 15 + 20, 5 + 10)
+        };
+        assert_eq!(split, wanted);
     }
 
     #[test]

@@ -227,7 +227,8 @@ fn a_recorded_case() {
     );
     assert_eq!(meta.workload.unwrap()["ops"], 20014);
     assert_eq!(meta.layers["app"].join, "exact (user_data)");
-    assert_eq!(meta.layers["app"].stages["fs_ns"], "fs+throttle");
+    assert_eq!(meta.layers["app"].stages["fs_ns"], "fs");
+    assert_eq!(meta.layers["app"].stages["throttle_ns"], "throttle");
     assert_eq!(meta.layers["block"].stages["interrupt_ns"], "interrupt");
     assert!(meta.probes.contains_key("block"));
 }

@@ -32,8 +32,8 @@ BINS_MIN = 40
 #: It must be absent from, and present in, this part of the time; and come so many times.
 PRESENT_MIN, PRESENT_MAX = 0.01, 0.85
 TIMES_MIN = 3
-#: It must move this part of all bytes while it is there: who writes a log line is no load.
-BYTES_MIN = 0.1
+#: It must move this part of all bytes, or make this part of the requests, while it is there: who writes a log line is no load.
+MOVED_MIN = 0.1
 ROUNDS = 1999
 #: Threads of the kernel that work for whoever caused it: their requests belong to the judged program, too.
 KERNEL_WORKER = re.compile(
@@ -63,7 +63,7 @@ class Work:
 def run(context: Context) -> Result:
     """A candidate for each program whose presence slows the judged operations."""
     result = Result()
-    if context.layer != "app" or "block" not in context.surveys:
+    if context.layer not in ("app", "syscall") or "block" not in context.surveys:
         return result
     bins = int(min(BINS, context.survey.operations // OPERATIONS_PER_BIN))
     if bins < BINS_MIN:
@@ -77,9 +77,10 @@ def run(context: Context) -> Result:
 
 
 def programs_sql(context: Context, bins: int) -> str:
-    """Bytes per time bin of programs on the judged program's devices, and of the judged program."""
-    own = "SELECT comm FROM measured WHERE layer = 'app' AND comm IS NOT NULL GROUP BY 1"
-    return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(bins)} AS bin, sum(size_bytes) AS bytes FROM measured
+    """Bytes and requests per time bin of programs on the judged program's devices, and of the judged program."""
+    own = f"SELECT comm FROM measured WHERE layer = '{context.layer}' AND comm IS NOT NULL GROUP BY 1"
+    return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(bins)} AS bin, sum(size_bytes) AS bytes,
+  count(*) AS requests FROM measured
 WHERE layer = 'block' AND comm IS NOT NULL
   AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) GROUP BY 1)
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
@@ -89,7 +90,7 @@ def _latency(context: Context, bins: int) -> tuple[Floats, Floats]:
     """Sum of the latencies of the judged operations that begin in each time bin, ns, and their count."""
     data = context.case.arrays(
         f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, sum(latency_ns) AS latency_ns, count(*) AS n
-FROM measured WHERE layer = 'app' GROUP BY 1 ORDER BY 1"""
+FROM measured WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
     )
     total, count = np.zeros(bins), np.zeros(bins)
     total[data["bin"].astype(np.int64)] = data["latency_ns"].astype(np.float64)
@@ -103,13 +104,13 @@ def _work(
     mine = data["comm"] == name
     if KERNEL_WORKER.fullmatch(name) or data["own"][mine].any():
         return None
-    size = np.bincount(data["bin"][mine].astype(np.int64), data["bytes"][mine].astype(np.float64), bins)
-    every = np.bincount(data["bin"].astype(np.int64), data["bytes"].astype(np.float64), bins)
-    present = np.asarray(size > 0, np.bool_)
+    size, requests = (_per_bin(data, name, mine, bins) for name in ("bytes", "requests"))
+    present = np.asarray(requests > 0, np.bool_)
     # A quiet bin between two busy ones is no absence.
     present[1:-1] |= present[:-2] & present[2:]
     part = float(present.mean())
-    if not PRESENT_MIN <= part <= PRESENT_MAX or size.sum() < BYTES_MIN * every[present].sum():
+    moved = max(_part(data, name, mine, present) for name in ("bytes", "requests"))
+    if not PRESENT_MIN <= part <= PRESENT_MAX or moved < MOVED_MIN:
         return None
     begin, end = runs(present)
     if len(begin) < TIMES_MIN:
@@ -133,6 +134,18 @@ def _work(
     )
 
 
+def _per_bin(data: dict[str, np.ndarray], name: str, chosen: Bools, bins: int) -> Floats:
+    sums = np.bincount(data["bin"][chosen].astype(np.int64), data[name][chosen].astype(np.float64), bins)
+    return np.asarray(sums, np.float64)
+
+
+def _part(data: dict[str, np.ndarray], name: str, mine: Bools, present: Bools) -> float:
+    """Its part of what all programs did while it was there."""
+    bins = len(present)
+    every = _per_bin(data, name, np.ones(len(mine), np.bool_), bins)
+    return float(_per_bin(data, name, mine, bins).sum() / max(1.0, every[present].sum()))
+
+
 def _mean(total: Floats, count: Floats, chosen: Bools) -> float:
     return float(total[chosen].sum() / max(1.0, count[chosen].sum()))
 
@@ -142,7 +155,7 @@ def _p99s(context: Context, bins: int, present: Bools) -> tuple[float, float]:
     thin = max(1, context.survey.operations // 1_000_000)
     ops = context.case.arrays(
         f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, latency_ns FROM measured
-WHERE layer = 'app' AND op_id % {thin} = 0 ORDER BY op_id"""
+WHERE layer = '{context.layer}' AND op_id % {thin} = 0 ORDER BY op_id"""
     )
     latency = ops["latency_ns"].astype(np.float64)
     away = ~present[ops["bin"].astype(np.int64)]

@@ -68,12 +68,15 @@ FROM ({touches_sql(context)}) AS t"""
 
 
 def _explain(context: Context) -> None:
-    """Slow operations that took no longer than misses do are explained, whoever served them."""
+    """Slow operations that took no longer than misses do are explained, whoever served them.
+
+    A read that waits for readahead in flight waits for the same tier as a miss does.
+    """
     slow = context.slow
     if not len(slow):
         return
     # The account of a cache belongs to the layer above it; the judged operations may be one layer further up.
-    misses = f"SELECT op_id FROM cache WHERE tier NOT IN {HIT} AND wait_ns > 0"
+    misses = "SELECT op_id FROM cache WHERE wait_ns > 0"
     missed = f"(op_id IN ({misses}) OR op_id IN (SELECT parent_id FROM links WHERE child_id IN ({misses})))"
     # A ramp fills the cache: few misses may be left after it, and what one costs was learned there.
     typical = context.case.rows(

@@ -22,7 +22,7 @@ from whodisk.detectors.base import (
     evidence,
 )
 from whodisk.findings import Culprit
-from whodisk.held import Held, candidate, in_stage, in_waits, submitters, waits_where
+from whodisk.held import Held, candidate, in_stage, in_waits, late_in_waits, submitters, waits_where
 from whodisk.slow import ORDINARY_WAIT_NS
 from whodisk.stats import bootstrap_sum
 from whodisk.stops import find_stops
@@ -146,7 +146,7 @@ def _candidate(
 ) -> Candidate:
     claim = _claim(held, hog, of)
     slow = context.slow
-    explains = np.asarray(slow.blamed == RUNQUEUE, np.bool_)
+    explains = np.asarray(slow.blamed == RUNQUEUE, np.bool_) | late_in_waits(context, tids, "runnable")
     proof = [
         evidence(context.case, "operations that waited longest for a CPU", _operations_sql(context)),
         evidence(context.case, "who ran while submitters were ready to run", _hogs_sql(context, tids)),

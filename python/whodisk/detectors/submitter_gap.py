@@ -19,6 +19,7 @@ from whodisk.detectors.base import (
     large_enough,
 )
 from whodisk.findings import Culprit, Effect, Evidence
+from whodisk.late import Late, late_in
 from whodisk.slow import ORDINARY_WAIT_NS
 from whodisk.stats import (
     Bools,
@@ -31,16 +32,14 @@ from whodisk.stats import (
     overlap,
 )
 from whodisk.stops import Stops, find_stops, stops_sql
-from whodisk.views import STAGES
-
-REAP = STAGES.index("reap")
-APP = STAGES.index("app")
 
 #: A silence shorter than the case keeps in its table is not seen at all (DESIGN 5).
 SHORTEST_GAP_NS = 1_000_000
 
 #: So many stops that were seen accuse for the sake of the 99th percentile.
 STOPS_MIN = 3
+#: A state of silences that hold less of the silent time is not named.
+STATE_MIN = 0.2
 #: State of a silence during which the process was seen stopped.
 STOPPED = "stopped"
 #: A process that was seen stopped could not do what it meant, whatever that was.
@@ -131,33 +130,8 @@ def _presumed(context: Context, result: Result, typical_ns: float) -> None:
     )
 
 
-@dataclass
-class Waits:
-    """Slow operations that waited for a silent submitter."""
-
-    explained: Bools
-    begin_ns: Ints
-    end_ns: Ints
-
-
-def _waits(context: Context, gaps: Gaps) -> Waits:
-    """Slow operations whose wait (to be taken, or to be submitted) lies in a silence of their thread."""
-    slow = context.slow
-    explained = np.zeros(len(slow), np.bool_)
-    late = np.isin(slow.blamed, (REAP, APP))
-    # The wait to be taken is at the end of an operation, the wait to be submitted at its begin.
-    reaping = slow.stage_ns[:, REAP] >= slow.stage_ns[:, APP] if len(slow) else explained
-    begin = np.where(reaping, slow.end_ns - slow.stage_ns[:, REAP], slow.start_ns).astype(np.int64)
-    end = np.where(reaping, slow.end_ns, slow.start_ns + slow.stage_ns[:, APP]).astype(np.int64)
-    for tid in np.unique(gaps.tid):
-        silences = gaps.tid == tid
-        mine = np.flatnonzero(late & (slow.tid == tid))
-        low, high = gaps.start_ns[silences], (gaps.start_ns + gaps.duration_ns)[silences]
-        # The last silence that began before the wait ended.
-        nearest = np.clip(np.searchsorted(low, end[mine]) - 1, 0, None)
-        overlap = np.minimum(end[mine], high[nearest]) - np.maximum(begin[mine], low[nearest])
-        explained[mine] = overlap >= 0.5 * (end[mine] - begin[mine])
-    return Waits(explained, begin[explained], end[explained])
+def _waits(context: Context, gaps: Gaps) -> Late:
+    return late_in(context, gaps.tid, gaps.start_ns, gaps.duration_ns)
 
 
 def _candidate(context: Context, gaps: Gaps, shorter: int, typical_ns: float) -> Candidate:
@@ -295,7 +269,7 @@ def _main_threads(context: Context) -> list[int]:
     return [int(row["tid"] or 0) for row in rows if int(row["n"] or 0) >= 0.1 * total]
 
 
-def _p_value(context: Context, gaps: Gaps, waits: Waits, shorter: int) -> float:
+def _p_value(context: Context, gaps: Gaps, waits: Late, shorter: int) -> float:
     """Silences must not be natural, and where operations waited, they must have waited in silences.
 
     Natural holes between operations: a tail of index 1 from the shortest silence that the table keeps
@@ -334,7 +308,7 @@ def _covered(context: Context, gaps: Gaps) -> float:
     return min(1.0, covered_ns / max(1, context.survey.span_ns))
 
 
-def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: Waits, context: Context) -> str:
+def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: Late, context: Context) -> str:
     times = int(numbers.max()) + 1
     each = words.duration(float(np.median(gaps.duration_ns)))
     text = (
@@ -367,7 +341,10 @@ def _threads(gaps: Gaps) -> str:
 
 
 def _states(gaps: Gaps) -> str:
-    return words.listed(sorted({str(state) for state in gaps.state}))
+    """What the threads were seen to be, in a part of the silent time that counts."""
+    states, index = np.unique(gaps.state.astype(str), return_inverse=True)
+    silent = np.bincount(index, gaps.duration_ns)
+    return words.listed([str(state) for state in states[silent >= STATE_MIN * silent.sum()]])
 
 
 def _remedy(gaps: Gaps) -> str:

@@ -11,13 +11,14 @@ from whodisk.detectors.base import (
     Detector,
     Result,
     evidence,
-    none_of,
 )
 from whodisk.findings import Culprit
-from whodisk.held import Held, candidate, in_stage, in_waits, submitters, waits_where
+from whodisk.held import Held, candidate, in_stage, in_waits, late_in_waits, submitters, waits_where
 from whodisk.views import STAGES
 
 THROTTLE = STAGES.index("throttle")
+#: Flag of operations that bypass the page cache.
+DIRECT = 256
 
 
 def run(context: Context) -> Result:
@@ -36,15 +37,18 @@ def run(context: Context) -> Result:
 
 
 def _above_block(context: Context) -> bool:
-    """Whether operations were held back before they reached the block layer: writers, for the sake of dirty pages."""
+    """Whether operations were held back before they reached the block layer: writers, for the sake of dirty pages.
+
+    Reads and direct writes are never held back for these.
+    """
     if context.layer == "block" or "block" not in context.surveys:
         return False
-    place = STAGES.index("throttle")
-    above, block = (
-        sum(float(s.stage_ns[place]) for s in context.surveys[layer].strata)
-        for layer in (context.layer, "block")
-    )
-    return block < 0.1 * above
+    held = context.case.rows(
+        f"""SELECT sum(throttle_ns) FILTER (layer = 'block') AS block_ns, sum(throttle_ns) FILTER (layer = '{context.layer}') AS above_ns,
+  sum(throttle_ns) FILTER (layer = '{context.layer}' AND op IN ('write', 'copy') AND coalesce(flags, 0) & {DIRECT} = 0) AS cached_ns FROM measured"""
+    )[0]
+    block, above, cached = (float(held[name] or 0) for name in ("block_ns", "above_ns", "cached_ns"))
+    return block < 0.1 * above and cached >= 0.5 * above
 
 
 def _dirty(context: Context, held: Held) -> Candidate:
@@ -132,8 +136,9 @@ FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER B
         evidence=[evidence(context.case, "threads that were stopped, and for how long", sql)],
         refute="Raise cpu.max of the group and repeat: if it is silent as often, something else stopped it.",
         remedy="Look at cpu.max and cpu.stat (nr_throttled) of its control group; raise the quota, or use fewer threads.",
-        explains=none_of(context.slow),
-        causes=(("stage", "runqueue"), ("process", "silence of the submitter, state throttled")),
+        explains=late_in_waits(context, tids, "throttled"),
+        # A silence is `runnable` either way: what kept the thread from running is in the waits.
+        causes=(("stage", "runqueue"), ("process", "silence of the submitter, state runnable")),
     )
 
 

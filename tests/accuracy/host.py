@@ -1,0 +1,130 @@
+"""Devices, file systems, control groups and programs that a fault needs; each gives back what it took."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+WHODISK = Path(sys.executable).parent / "whodisk"
+PROGRAMS = Path(__file__).parent / "programs.py"
+CGROUPS = Path("/sys/fs/cgroup")
+#: A control group is busy for a moment after its last process has ended.
+GROUP_SECONDS_MAX = 5.0
+
+
+def said(*command: str | Path) -> str:
+    """What a command prints; raises subprocess.CalledProcessError if it fails."""
+    done = subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@contextmanager
+def slowdisk(
+    *faults: str, seed: int, size: str = "256MiB", latency: str = "", backing: Path | None = None
+) -> Iterator[Path]:
+    """A `whodisk slowdisk` with faults; gives the path of its device."""
+    command = [str(WHODISK), "slowdisk", "--size", size, "--seed", str(seed)]
+    for fault in faults:
+        command += ["--fault", fault]
+    if latency:
+        command += ["--latency", latency]
+    if backing is not None:
+        command += ["--backing", str(backing)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        line = process.stdout.readline() if process.stdout else ""
+        if not line:
+            _, errors = process.communicate()
+            raise subprocess.CalledProcessError(process.returncode, command, stderr=errors)
+        try:
+            yield Path(line.strip())
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+
+
+@contextmanager
+def memory_device() -> Iterator[Path]:
+    """A loop device over a file in a tmpfs; gives its path."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="whodisk-accuracy-", suffix=".img") as image:
+        image.truncate(256 << 20)
+        device = said("losetup", "--find", "--show", image.name)
+        try:
+            yield Path(device)
+        finally:
+            subprocess.run(["losetup", "--detach", device], check=False)
+
+
+@contextmanager
+def file_system(device: Path, place: Path) -> Iterator[Path]:
+    """A fresh ext4 on `device`, mounted in the folder `place`."""
+    # The journal is initialized at once, so that no thread of the kernel does it during the run.
+    said("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", device)
+    place.mkdir()
+    said("mount", device, place)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=False)
+
+
+def uncached(path: Path) -> None:
+    """Writes a file out and takes it from the page cache: whoever reads it next pays for its memory."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@contextmanager
+def value(path: Path, wanted: str) -> Iterator[None]:
+    """A setting of the kernel; the old one comes back."""
+    text = path.read_text(encoding="ascii").strip()
+    # Of a choice, the chosen word stands in brackets.
+    old = text.partition("[")[2].partition("]")[0] or text
+    path.write_text(wanted, encoding="ascii")
+    try:
+        yield
+    finally:
+        path.write_text(old, encoding="ascii")
+
+
+@contextmanager
+def group(controller: str, limits: dict[str, str]) -> Iterator[Path]:
+    """A new control group (version 1) with limits, by file name; gives its folder."""
+    folder = Path(tempfile.mkdtemp(prefix="whodisk-accuracy-", dir=CGROUPS / controller))
+    try:
+        for name, limit in limits.items():
+            (folder / name).write_text(limit, encoding="ascii")
+        yield folder
+    finally:
+        latest = time.monotonic() + GROUP_SECONDS_MAX
+        while True:
+            try:
+                folder.rmdir()
+                break
+            except OSError:
+                if time.monotonic() > latest:
+                    raise
+                time.sleep(0.05)
+
+
+def program(name: str, **options: object) -> list[str]:
+    """Command line of one of the `programs`, which runs under that name."""
+    arguments = [f"--{key.replace('_', '-')}={text}" for key, text in options.items()]
+    return [sys.executable, "-S", "-E", str(PROGRAMS), name, *arguments]
+
+
+@contextmanager
+def neighbour(name: str, *, by: tuple[str, ...] = (), **options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """One of the `programs`, until the end; started by another command, such as `ionice`."""
+    with subprocess.Popen([*by, *program(name, **options)]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
