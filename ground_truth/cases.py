@@ -548,6 +548,15 @@ TRUTHS: dict[str, Truth] = {
         name="I/O limit of nvme0n1",
         because_of="stage:throttle",
     ),
+    "io_limit_above": Truth(
+        "throttle",
+        True,
+        held.io_limit_above,
+        status="slow",
+        kind="config",
+        name="I/O limit of nvme0n1",
+        because_of="stage:throttle",
+    ),
     "cpu_limit": Truth(
         "throttle", True, held.cpu_limit, status="slow", kind="config", because_of="stage:runqueue"
     ),

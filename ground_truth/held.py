@@ -132,12 +132,22 @@ def _held_below(simulation: Simulation, path: Path) -> Path:
 
 
 def dirty_limit(seed: int, path: Path) -> Path:
-    """Writers wait until dirty pages are written: nothing is held back at the block layer."""
+    """Writers through the page cache wait until dirty pages are written: nothing is held back at the block layer."""
     simulation = _small(seed, workers=1, depth=8, read_share=0.0)
     shape = simulation.device_index.shape
     _stage(
         simulation, "throttle", simulation.rng.exponential(2e6, shape) * (simulation.rng.random(shape) < 0.2)
     )
+    app, block, links = simulation.lay_out()
+    app["flags"] = np.zeros(len(app["op_id"]), np.uint32)
+    meta = {"duration_ns": int(simulation.seconds * 1e9), "workload": simulation.workload()}
+    return write_case(path, app=app, block=block, links=links, meta=meta)
+
+
+def io_limit_above(seed: int, path: Path) -> Path:
+    """A controller that holds direct writes back before they become requests, which is how Linux does it."""
+    simulation = _small(seed, workers=1, depth=8, read_share=0.0)
+    _stage(simulation, "throttle", np.maximum(0.0, 8e6 - simulation.stages["device"]))
     return simulation.write(path)
 
 

@@ -102,7 +102,8 @@ class Fault:
     places: tuple[str, ...] = PLACES
     #: A word that the stated limit must contain.
     limit: str | None = None
-    #: Measured seconds in `make test`.
+    #: Where it is run once in `make test`, and its measured seconds there.
+    short_places: tuple[str, ...] = ("memory",)
     short_seconds: float = 3
     #: How often `during` must have done something, at least.
     times_min: int = 0

@@ -63,5 +63,6 @@ FAULTS = (
         words="bfq without a competitor: nothing is wrong",
         prepare=alone,
         places=("memory",),
+        short_places=(),
     ),
 )

@@ -51,5 +51,6 @@ FAULTS = (
         prepare=loose,
         times_min=1,
         places=("memory",),
+        short_places=(),
     ),
 )

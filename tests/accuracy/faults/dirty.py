@@ -65,5 +65,6 @@ FAULTS = (
         words="buffered writer slower than its device: nothing is wrong",
         prepare=slow,
         places=("memory",),
+        short_places=(),
     ),
 )

@@ -59,5 +59,6 @@ FAULTS = (
         words="the same bad places, which nobody reads: nothing is wrong",
         prepare=beyond,
         places=("memory",),
+        short_places=(),
     ),
 )

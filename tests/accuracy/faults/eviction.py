@@ -75,6 +75,7 @@ FAULTS = (
         words="memory of the reader's group shrinks, but not below what it reads: nothing is wrong",
         prepare=enough,
         places=("memory",),
+        short_places=(),
         times_min=1,
     ),
 )

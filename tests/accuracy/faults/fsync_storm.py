@@ -73,5 +73,6 @@ FAULTS = (
         words="a neighbour syncs on another file system: nothing is wrong",
         prepare=elsewhere,
         places=("memory",),
+        short_places=(),
     ),
 )

@@ -54,5 +54,6 @@ FAULTS = (
         words="a reader of 32 MiB/s with readahead of 256 KiB to 1 MiB: nothing is wrong",
         prepare=large,
         places=("memory",),
+        short_places=(),
     ),
 )
