@@ -99,7 +99,7 @@ def _too_small(context: Context, device: str) -> Candidate | None:
         return None
     if window_kb >= DEFAULT_READ_AHEAD_KB:
         return None
-    requests, full = _requests(context, device, window_kb)
+    requests, full, size_bytes = _requests(context, device, window_kb)
     if requests == 0 or full < CAPPED_MIN * requests:
         return None
     waits = context.case.arrays(_waits_sql(device))
@@ -117,7 +117,7 @@ def _too_small(context: Context, device: str) -> Candidate | None:
     share = min(1.0, wait_ns / total_ns)
     claim = (
         f"Readers of {device} that read on in order waited {words.percent(share)} of their time for the device, although "
-        f"readahead follows them: it fetches {words.size(window_kb * 1024)} at a time (read_ahead_kb = {window_kb}), which "
+        f"readahead follows them: it fetches {words.size(size_bytes)} at a time (read_ahead_kb = {window_kb}), which "
         "is read faster than the next piece comes."
     )
     return Candidate(
@@ -254,11 +254,25 @@ def _totals_sql(device: str) -> str:
 SELECT sum(latency_ns) AS latency_ns, sum(size_bytes) AS bytes, sum(size_bytes) FILTER (follows) AS sequential FROM reads"""
 
 
-def _requests(context: Context, device: str, window_kb: int) -> tuple[int, int]:
-    """Readahead requests of a device (of its commonest sizes), and how many of them fill the window."""
+def _requests(context: Context, device: str, window_kb: int) -> tuple[int, int, int]:
+    """Readahead requests of a device (of its commonest sizes), how many of them fill the window, and their commonest size.
+
+    A read larger than the window is fetched as a whole, and nothing beyond it.
+    """
     rows = context.case.rows(_sizes_sql(device))
+    reads = context.case.rows(
+        f"""SELECT DISTINCT size_bytes FROM measured
+WHERE op = 'read' AND device = '{_quoted(device)}' AND op_id IN (SELECT op_id FROM cache)"""
+    )
+    window = window_kb * 1024
+    filling = {window, *(size for row in reads if (size := int(row["size_bytes"] or 0)) > window)}
     total = sum(int(row["requests"] or 0) for row in rows)
-    return total, sum(int(row["requests"] or 0) for row in rows if row["size_bytes"] == window_kb * 1024)
+    full = [row for row in rows if int(row["size_bytes"] or 0) in filling]
+    return (
+        total,
+        sum(int(row["requests"] or 0) for row in full),
+        int(full[0]["size_bytes"] or 0) if full else 0,
+    )
 
 
 def _p_value(full: int) -> float:

@@ -16,8 +16,8 @@ SIZE_BYTES = 192 << 20
 
 @contextmanager
 def prepare(setting: Setting) -> Iterator[Load]:
-    """1 of 300 to 800 places is bad; a read there takes 10 to 40 ms."""
-    bad = SIZE_BYTES // setting.chance.randint(300, 800) // 4096 * 4096
+    """1 of 100 to 300 places is bad; a read there takes 10 to 40 ms."""
+    bad = SIZE_BYTES // setting.chance.randint(100, 300) // 4096 * 4096
     begin = setting.chance.randrange((SIZE_BYTES - bad) // 4096) * 4096
     with _reader(setting, begin, begin + bad) as load:
         yield load
