@@ -27,7 +27,7 @@ from whodisk.views import STAGES
 
 BINS = 400
 #: Operations per bin on average, and the fewest bins.
-OPERATIONS_PER_BIN = 20
+OPERATIONS_PER_BIN = 10
 BINS_MIN = 40
 #: It must be absent from, and present in, this part of the time; and come so many times.
 PRESENT_MIN, PRESENT_MAX = 0.01, 0.85

@@ -18,8 +18,8 @@ SHAPE = {"bytes": 64 << 10, "size": 128 << 20, "threads": 4}
 
 @contextmanager
 def prepare(setting: Setting) -> Iterator[Load]:
-    """Bursts of 0.15 to 0.4 s every half a second or so."""
-    busy, idle = setting.chance.uniform(0.15, 0.4), setting.chance.uniform(0.2, 0.4)
+    """Bursts of 0.1 to 0.2 s, two or three each second."""
+    busy, idle = setting.chance.uniform(0.1, 0.2), setting.chance.uniform(0.15, 0.3)
     with (
         _device(setting) as device,
         neighbour(
@@ -38,7 +38,7 @@ def alone(setting: Setting) -> Iterator[Load]:
 
 @contextmanager
 def _device(setting: Setting) -> Iterator[Path]:
-    rate = f"any throttle {setting.chance.randint(1500, 3000)}/s"
+    rate = f"any throttle {setting.chance.randint(3000, 6000)}/s"
     with slowdisk(rate, seed=setting.seed) as device:
         queue = Path("/sys/block") / device.name / "queue"
         # bfq waits for more of a reader in order only where seeks cost.
@@ -57,6 +57,8 @@ FAULTS = (
         prepare=prepare,
         named=_named,
         places=("memory",),
+        # Fewer bursts may be chance.
+        short_seconds=5,
     ),
     Fault(
         name="bfq-alone",
