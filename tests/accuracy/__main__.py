@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.accuracy import crashes
+from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
 from tests.accuracy.scenarios import ROWS, Row, run_once
 
@@ -52,7 +53,10 @@ def main() -> int:
             print("whodisk: the accuracy table needs root: loop devices, FUSE and BPF", file=sys.stderr)
             return 2
         for row in (row for row in ROWS if row.name in options.rows):
-            _run_row(row.name, options.runs, partial(_one, row, options), options, results)
+            try:
+                _run_row(row.name, options.runs, partial(_one, row, options), options, results)
+            except Unavailable as lack:
+                print(f"{row.name:16} left out: {lack}", flush=True)
         for name in (name for name in crashes.ROWS if name in options.rows):
             _run_row(name, options.kills, partial(_kill, name, options), options, results)
     options.output.write_text(_document(results, options), encoding="utf-8")

@@ -19,6 +19,10 @@ CGROUPS = Path("/sys/fs/cgroup")
 GROUP_SECONDS_MAX = 5.0
 
 
+class Unavailable(Exception):
+    """This host cannot make a fault; the text says what it lacks."""
+
+
 def said(*command: str | Path) -> str:
     """What a command prints; raises subprocess.CalledProcessError if it fails."""
     done = subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True)
@@ -83,10 +87,17 @@ def uncached(path: Path) -> None:
 
 @contextmanager
 def value(path: Path, wanted: str) -> Iterator[None]:
-    """A setting of the kernel; the old one comes back."""
+    """A setting of the kernel; the old one comes back.
+
+    Raises Unavailable if the kernel has no such setting, or does not offer this choice.
+    """
+    if not path.exists():
+        raise Unavailable(f"this kernel has no {path}")
     text = path.read_text(encoding="ascii").strip()
     # Of a choice, the chosen word stands in brackets.
     old = text.partition("[")[2].partition("]")[0] or text
+    if "[" in text and wanted not in text.replace("[", " ").replace("]", " ").split():
+        raise Unavailable(f"{path} offers {text}, and not {wanted}")
     path.write_text(wanted, encoding="ascii")
     try:
         yield
@@ -96,7 +107,13 @@ def value(path: Path, wanted: str) -> Iterator[None]:
 
 @contextmanager
 def group(controller: str, limits: dict[str, str]) -> Iterator[Path]:
-    """A new control group (version 1) with limits, by file name; gives its folder."""
+    """A new control group (version 1) with limits, by file name; gives its folder.
+
+    Raises Unavailable if the controller is not mounted in version 1, or has no such limit.
+    """
+    missing = [name for name in limits if not list((CGROUPS / controller).glob(f"**/{name}"))]
+    if missing:
+        raise Unavailable(f"no control group of version 1 has {missing[0]} below {CGROUPS / controller}")
     folder = Path(tempfile.mkdtemp(prefix="whodisk-accuracy-", dir=CGROUPS / controller))
     try:
         for name, limit in limits.items():
