@@ -560,6 +560,9 @@ TRUTHS: dict[str, Truth] = {
     "cpu_limit": Truth(
         "throttle", True, held.cpu_limit, status="slow", kind="config", because_of="stage:runqueue"
     ),
+    "cpu_limit_late": Truth(
+        "throttle", True, held.cpu_limit_late, status="slow", kind="config", because_of="stage:runqueue"
+    ),
     "dirty_limit": Truth(
         "throttle", True, held.dirty_limit, status="slow", kind="config", name="limit of dirty pages"
     ),

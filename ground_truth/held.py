@@ -158,6 +158,32 @@ def io_limit(seed: int, path: Path) -> Path:
     return _held_below(simulation, path)
 
 
+def cpu_limit_late(seed: int, path: Path) -> Path:
+    """The same, in operations that do not know it: they were taken late, because their thread was held up then."""
+    simulation = _small(seed)
+    shape = simulation.device_index.shape
+    held = simulation.rng.exponential(40e6, shape) * (simulation.rng.random(shape) < 0.005)
+    _stage(simulation, "reap", simulation.stages["reap"] + held)
+    app, block, links = simulation.lay_out()
+    late = np.flatnonzero(app["reap_ns"] > 1_000_000)
+    waits = [
+        {
+            "tid": int(app["tid"][number]),
+            "pid": 4200,
+            "comm": app["comm"][number],
+            "cpu": 0,
+            "start_ns": int(app["start_ns"][number] + app["latency_ns"][number] - app["reap_ns"][number]),
+            "duration_ns": int(app["reap_ns"][number]),
+            "state": "throttled",
+            "cause": None,
+            "cause_pid": None,
+        }
+        for number in late
+    ]
+    meta = {"duration_ns": int(simulation.seconds * 1e9), "workload": simulation.workload()}
+    return write_case(path, app=app, block=block, links=links, tables={"waits": waits}, meta=meta)
+
+
 def cpu_limit(seed: int, path: Path) -> Path:
     """The group of the submitters has used up its CPU time in a fifth of the time."""
     return _with_waits(_runqueue(seed, 0.02, 8000), path, "throttled", None, None)
