@@ -39,7 +39,9 @@ def _writer(setting: Setting, device_mib: int, rate: int) -> Iterator[Load]:
         number = said("lsblk", "--nodeps", "--noheadings", "--output", "MAJ:MIN", device).strip()
         bdi = Path("/sys/class/bdi") / number
         stack.enter_context(value(bdi / "strict_limit", "1"))
-        stack.enter_context(value(bdi / "max_bytes", str(8 * MIB)))
+        # The kernel keeps this limit as a ratio, so that is what comes back.
+        stack.enter_context(value(bdi / "max_ratio_fine", "1000000"))
+        (bdi / "max_bytes").write_text(str(8 * MIB), encoding="ascii")
         folder = stack.enter_context(file_system(device, setting.work / "mounted"))
         command = program(
             "writer",
