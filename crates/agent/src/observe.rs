@@ -10,7 +10,7 @@ use crate::seal;
 use crate::signals::{Arrived, Signals};
 use crate::time::{monotonic_ns, monotonic_resolution_ns, Utc};
 use case::meta::{CaseMeta, Clock, DeviceMeta, State, SystemMeta, Unseen};
-use case::schema::{EventRow, FORMAT_VERSION};
+use case::schema::{EventRow, EVENT_CONTINUED, EVENT_STOPPED, FORMAT_VERSION};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
@@ -249,8 +249,8 @@ impl Recording {
                     self.ended = Some(status);
                     return;
                 }
-                Change::Stopped(signal) => note(dir, pid, "stopped", &format!("by signal {signal}")),
-                Change::Continued => note(dir, pid, "continued", ""),
+                Change::Stopped(signal) => note(dir, pid, EVENT_STOPPED, &format!("by signal {signal}")),
+                Change::Continued => note(dir, pid, EVENT_CONTINUED, ""),
             }
         }
     }

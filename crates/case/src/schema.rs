@@ -532,6 +532,12 @@ pub struct LossRow {
     pub reason: String,
 }
 
+/// Kind of the event that the observed process was stopped (by a signal or a tracer); its subject is `process PID`.
+pub const EVENT_STOPPED: &str = "stopped";
+
+/// Kind of the event that a stopped process runs again; its subject is `process PID`.
+pub const EVENT_CONTINUED: &str = "continued";
+
 /// A row of `events/`: something that happened at a moment (error, requeue, timeout, setting changed).
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EventRow {

@@ -1,7 +1,7 @@
 //! The second pass over app operations: join, order, silences of our own workers.
 use crate::children::{Child, Children};
 use crate::gaps::{Intent, Thread};
-use crate::pipeline::{app_span_ns, Inputs, Out, Worker};
+use crate::pipeline::{app_span_ns, Inputs, Out, Silent, Worker};
 use crate::reorder::{Plan, Reorder, Watermark};
 use crate::stages::{app_times, join_parts, AppTimes, Below, Part};
 use crate::stream::{Cursor, Stream};
@@ -296,21 +296,14 @@ impl<'a> AppSide<'a> {
     pub(crate) fn gaps(self, out: &mut Out) -> Vec<GapRow> {
         let mut gaps = Vec::new();
         for worker in &self.workers {
-            out.counts.threads_with_dropped_gaps += u64::from(worker.silences.dropped_below_ns().is_some());
-            gaps.extend(worker.silences.gaps().into_iter().map(|silence| {
-                GapRow {
-                    layer: Layer::App,
-                    tid: worker.about.tid.unwrap_or(0),
-                    comm: worker.comm,
-                    start_ns: out.case_ns(silence.start_ns.max(out.start_ns)),
-                    duration_ns: silence.duration_after(out.start_ns) as i64,
-                    state: out
-                        .stops
-                        .state(worker.about.pid, silence.start_ns, silence.duration_ns)
-                        .into(),
-                    meant_busy: true,
-                }
-            }));
+            let silent = Silent {
+                layer: Layer::App,
+                pid: worker.about.pid,
+                tid: worker.about.tid.unwrap_or(0),
+                comm: worker.comm,
+                meant_busy: true,
+            };
+            gaps.extend(out.gaps(&silent, &worker.silences));
         }
         gaps
     }

@@ -3,7 +3,7 @@ use crate::children::{Child, Children};
 use crate::gaps::{Intent, Thread};
 use crate::kernel::{self, CmdFlags};
 use crate::merges::Merges;
-use crate::pipeline::{block_span_ns, Counts, Inputs, Out};
+use crate::pipeline::{block_span_ns, Counts, Inputs, Out, Silent};
 use crate::reorder::{Plan, Reorder, Watermark};
 use crate::stages::{block_entry_ns, block_times, BlockTimes};
 use crate::stream::Cursor;
@@ -341,21 +341,14 @@ impl<'a> BlockSide<'a> {
         out.counts.orphan_merges = self.merges.finish()?;
         let mut gaps = Vec::new();
         for (tid, thread) in &self.foreign {
-            out.counts.threads_with_dropped_gaps += u64::from(thread.silences.dropped_below_ns().is_some());
-            gaps.extend(thread.silences.gaps().into_iter().map(|silence| {
-                GapRow {
-                    layer: Layer::Block,
-                    tid: *tid,
-                    comm: thread.comm,
-                    start_ns: out.case_ns(silence.start_ns.max(out.start_ns)),
-                    duration_ns: silence.duration_after(out.start_ns) as i64,
-                    state: out
-                        .stops
-                        .state(Some(thread.pid), silence.start_ns, silence.duration_ns)
-                        .into(),
-                    meant_busy: false,
-                }
-            }));
+            let silent = Silent {
+                layer: Layer::Block,
+                pid: Some(thread.pid),
+                tid: *tid,
+                comm: thread.comm,
+                meant_busy: false,
+            };
+            gaps.extend(out.gaps(&silent, &thread.silences));
         }
         Ok(gaps)
     }

@@ -10,6 +10,7 @@ use crate::app_side::AppSide;
 use crate::beside::{Streams, Surveys};
 use crate::block_side::BlockSide;
 use crate::children::{Child, Children};
+use crate::gaps::{Silence, Thread};
 use crate::kernel::CmdFlags;
 use crate::reorder::{Plan, Scan, STRAGGLERS_MAX};
 use crate::sorted::Surveyed;
@@ -407,6 +408,18 @@ pub(crate) struct Out<'o> {
     handlers: &'o [(String, String)],
 }
 
+/// The thread whose silences [`Out::gaps`] tells.
+pub(crate) struct Silent {
+    /// Where the silence was seen.
+    pub(crate) layer: Layer,
+    /// Its process, if known.
+    pub(crate) pid: Option<i32>,
+    pub(crate) tid: i32,
+    pub(crate) comm: Option<NameId>,
+    /// Whether it is known to have meant to submit.
+    pub(crate) meant_busy: bool,
+}
+
 impl<'o> Out<'o> {
     fn new(inputs: &'o Inputs, plans: &mut Plans, names: &'o mut Names, sink: &'o mut dyn Sink) -> Out<'o> {
         let beside_ends = plans.beside.ends();
@@ -480,6 +493,26 @@ impl<'o> Out<'o> {
     pub(crate) fn event(&mut self, row: &EventRow) -> Result<(), CaseError> {
         self.counts.events += 1;
         self.sink.event(row)
+    }
+
+    /// The gaps among the silences of one thread, as rows; counts it if it dropped some.
+    pub(crate) fn gaps(&mut self, silent: &Silent, silences: &Thread) -> Vec<GapRow> {
+        self.counts.threads_with_dropped_gaps += u64::from(silences.dropped_below_ns().is_some());
+        let row = |silence: Silence| {
+            let state = self
+                .stops
+                .state(silent.pid, silence.start_ns, silence.duration_ns);
+            GapRow {
+                layer: silent.layer,
+                tid: silent.tid,
+                comm: silent.comm,
+                start_ns: self.case_ns(silence.start_ns.max(self.start_ns)),
+                duration_ns: silence.duration_after(self.start_ns) as i64,
+                state: state.into(),
+                meant_busy: silent.meant_busy,
+            }
+        };
+        silences.gaps().into_iter().map(row).collect()
     }
 
     /// Notes an operation whose stamps had to be put in order.

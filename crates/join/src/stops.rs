@@ -1,9 +1,5 @@
 //! When the observed process was stopped: the recorder is its parent and is told by the kernel.
-use case::schema::EventRow;
-
-/// Event kinds of a stopped and a continued process; the subject is `process PID`.
-const STOPPED: &str = "stopped";
-const CONTINUED: &str = "continued";
+use case::schema::{EventRow, EVENT_CONTINUED, EVENT_STOPPED};
 
 /// Intervals in which a process was stopped by a signal (or a tracer), CLOCK_MONOTONIC.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +26,8 @@ impl Stops {
                 .find(|(stopped, ..)| *stopped == pid)
                 .filter(|(_, _, until_ns)| *until_ns == u64::MAX);
             match (event.kind.as_str(), open) {
-                (STOPPED, None) => intervals.push((pid, now_ns, u64::MAX)),
-                (CONTINUED, Some((.., until_ns))) => *until_ns = now_ns,
+                (EVENT_STOPPED, None) => intervals.push((pid, now_ns, u64::MAX)),
+                (EVENT_CONTINUED, Some((.., until_ns))) => *until_ns = now_ns,
                 _ => {}
             }
         }
@@ -75,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_silence_within_a_stop_is_a_stop() {
-        let events = [event(100, STOPPED, 7), event(200, CONTINUED, 7)];
+        let events = [event(100, EVENT_STOPPED, 7), event(200, EVENT_CONTINUED, 7)];
         let stops = Stops::of(&events, 1000);
         assert_eq!(stops.state(Some(7), 105, 100), "stopped");
         assert_eq!(
@@ -89,16 +85,19 @@ mod tests {
 
     #[test]
     fn a_stop_without_an_end_lasts_to_the_end() {
-        let stops = Stops::of(&[event(100, STOPPED, 7), event(150, STOPPED, 7)], 1000);
+        let stops = Stops::of(
+            &[event(100, EVENT_STOPPED, 7), event(150, EVENT_STOPPED, 7)],
+            1000,
+        );
         assert_eq!(stops.state(Some(7), 500, 500), "stopped");
         assert_eq!(stops.state(Some(7), 900, 300), "unobserved");
     }
 
     #[test]
     fn strange_events_are_no_stops() {
-        let mut odd = event(100, STOPPED, 7);
+        let mut odd = event(100, EVENT_STOPPED, 7);
         odd.subject = "disk vda".into();
-        let events = [odd, event(50, CONTINUED, 7), event(-5, "error", 7)];
+        let events = [odd, event(50, EVENT_CONTINUED, 7), event(-5, "error", 7)];
         assert_eq!(Stops::of(&events, 1000).state(Some(7), 0, 1000), "unobserved");
     }
 }

@@ -32,6 +32,7 @@ mod streams;
 mod summary;
 mod sys;
 mod syscall;
+mod thread;
 mod told;
 pub mod watch;
 mod writeback;

@@ -7,13 +7,13 @@ use crate::probe::Target;
 use crate::registry::{self, Attached};
 use crate::scope::{self, Filter, Processes, Scope};
 use crate::summary::Summary;
+use crate::thread::Thread;
 use crate::writer::Writer;
 use case::meta::Unseen;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 /// Thread name; its requests are not recorded.
 pub const THREAD: &str = "whodisk-rec";
@@ -90,7 +90,7 @@ pub struct Running {
     received: Arc<[AtomicU64]>,
     unseen: Vec<Unseen>,
     flight: Option<SharedFlight>,
-    thread: Option<JoinHandle<Result<Summary, RecordError>>>,
+    thread: Option<Thread<Result<Summary, RecordError>>>,
 }
 
 impl Recorder {
@@ -156,13 +156,7 @@ impl Recorder {
         let mut drain = Drain::new(probes, writer, received.clone(), self.processes, flight.clone());
         drain.begin()?;
         let stop_seen = stop.clone();
-        let thread = std::thread::Builder::new()
-            .name(THREAD.into())
-            .spawn(move || drain.run(&stop_seen))
-            .map_err(|error| RecordError::Thread {
-                thread: THREAD,
-                cause: error.to_string(),
-            })?;
+        let thread = Thread::start(THREAD, move || drain.run(&stop_seen))?;
         Ok(Running {
             stop,
             names,
@@ -197,12 +191,7 @@ impl Running {
 
     fn end(&mut self) -> Option<Result<Summary, RecordError>> {
         self.stop.store(true, Ordering::Release);
-        let panicked = |_| RecordError::Thread {
-            thread: THREAD,
-            cause: "it panicked".into(),
-        };
-        let joined = self.thread.take()?.join().map_err(panicked);
-        Some(joined.and_then(|result| result))
+        Some(self.thread.take()?.join().and_then(|result| result))
     }
 }
 

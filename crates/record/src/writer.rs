@@ -6,6 +6,7 @@ use crate::error::RecordError;
 use crate::flight::SharedFlight;
 use crate::probe::{Batch, Log, Probe, Target};
 use crate::sys;
+use crate::thread::Thread;
 use case::schema::LossRow;
 use case::CaseError;
 use std::collections::BTreeMap;
@@ -15,7 +16,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Thread name; its requests are not recorded.
@@ -50,7 +50,7 @@ type Outcome = (Vec<Written>, Option<CaseError>);
 /// Hands records to the writer thread.
 pub struct Writer {
     sender: Sender<Message>,
-    thread: JoinHandle<Outcome>,
+    thread: Thread<Outcome>,
     waiting_bytes: Arc<AtomicUsize>,
     waiting_bytes_max: usize,
 }
@@ -66,13 +66,7 @@ impl Writer {
         let (sender, receiver) = channel();
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let waiting = waiting_bytes.clone();
-        let thread = std::thread::Builder::new()
-            .name(THREAD.into())
-            .spawn(move || logs.run(&receiver, &waiting))
-            .map_err(|error| RecordError::Thread {
-                thread: THREAD,
-                cause: error.to_string(),
-            })?;
+        let thread = Thread::start(THREAD, move || logs.run(&receiver, &waiting))?;
         Ok(Writer {
             sender,
             thread,
@@ -106,11 +100,7 @@ impl Writer {
     /// Waits until everything is written.
     pub fn finish(self) -> Result<Outcome, RecordError> {
         drop(self.sender);
-        let panicked = |_| RecordError::Thread {
-            thread: THREAD,
-            cause: "it panicked".into(),
-        };
-        self.thread.join().map_err(panicked)
+        self.thread.join()
     }
 }
 

@@ -3,7 +3,7 @@ mod common;
 
 use case::raw::RawRow;
 use case::rows::{BlockRow, FileRow, SchedRow, SyscallRow, Via};
-use common::{calls::file_id, fio, folder_on_disk, read, LoopDevice};
+use common::{calls::file_id, crowd::in_time, fio, folder_on_disk, read, LoopDevice};
 use record::{Config, Recorder, Scope, Summary};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -189,28 +189,30 @@ fn of_two_programs_only_one_is_stored() {
 #[test]
 fn what_runs_already_is_attached_to_with_its_children() {
     require_kernel!();
-    let folder = folder_on_disk();
-    let path = data(folder.path(), "data");
-    // A shell that runs already, and starts one reader after the other.
-    let script = format!(
-        "while :; do dd if={} of=/dev/null bs=4k count=7 iflag=direct 2>/dev/null; done",
-        path.display()
-    );
-    let mut shell = Command::new("sh").args(["-c", &script]).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(100));
-    let scope = Scope {
-        pids: vec![shell.id() as i32],
-        ..Scope::default()
-    };
-    let stored = record(scope, None, || std::thread::sleep(Duration::from_millis(700)));
-    shell.kill().unwrap();
-    shell.wait().unwrap();
-    let calls = stored.calls();
-    let of_file = |row: &&SyscallRow| (row.device, row.inode) == file_id(&path) && row.size_bytes == 4096;
-    let whole: Vec<&SyscallRow> = calls.iter().filter(of_file).collect();
-    let children: std::collections::BTreeSet<i32> = whole.iter().map(|row| row.pid).collect();
-    assert!(children.len() >= 2, "{} children", children.len());
-    assert!(whole.len() > 14);
+    in_time(|| {
+        let folder = folder_on_disk();
+        let path = data(folder.path(), "data");
+        // A shell that runs already, and starts one reader after the other.
+        let script = format!(
+            "while :; do dd if={} of=/dev/null bs=4k count=7 iflag=direct 2>/dev/null; done",
+            path.display()
+        );
+        let mut shell = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let scope = Scope {
+            pids: vec![shell.id() as i32],
+            ..Scope::default()
+        };
+        let stored = record(scope, None, || std::thread::sleep(Duration::from_millis(700)));
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        let calls = stored.calls();
+        let of_file = |row: &&SyscallRow| (row.device, row.inode) == file_id(&path) && row.size_bytes == 4096;
+        let whole: Vec<&SyscallRow> = calls.iter().filter(of_file).collect();
+        let children: std::collections::BTreeSet<i32> = whole.iter().map(|row| row.pid).collect();
+        assert!(children.len() >= 2, "{} children", children.len());
+        assert!(whole.len() > 14);
+    });
 }
 
 #[test]
@@ -242,42 +244,44 @@ fn a_device_has_all_requests_and_no_other_device_any() {
 #[test]
 fn a_path_has_its_files_only() {
     require_kernel!();
-    let folder = folder_on_disk();
-    let inside = folder.path().join("inside");
-    std::fs::create_dir(&inside).unwrap();
-    let (mine, theirs) = (data(&inside, "mine"), data(folder.path(), "theirs"));
-    for scoped in [inside, mine.clone()] {
-        let scope = Scope {
-            paths: vec![scoped],
-            ..Scope::default()
-        };
-        let stored = record(scope, None, || {
-            for (path, count) in [(&mine, MINE), (&theirs, THEIRS)] {
-                assert!(reader(path, count, &[]).wait().unwrap().success());
-            }
-        });
-        let calls = stored.calls();
-        assert!(calls.iter().all(|row| (row.device, row.inode) == file_id(&mine)));
-        let data = calls.iter().filter(|row| row.op == 0 && row.size_bytes == 4096);
-        assert_eq!(data.count() as u64, MINE);
-        assert_eq!(
-            stored
-                .names()
-                .iter()
-                .filter(|file| **file != file_id(&mine))
-                .count(),
-            0
-        );
-        let within = stored
-            .blocks()
-            .into_iter()
-            .filter(|row| !row.comm.starts_with(b"other\0"));
-        let bytes: u64 = within
-            .filter(|row| row.owner_key != 0)
-            .map(|row| u64::from(row.size_bytes))
-            .sum();
-        assert_eq!(bytes, MINE * 4096);
-    }
+    in_time(|| {
+        let folder = folder_on_disk();
+        let inside = folder.path().join("inside");
+        std::fs::create_dir(&inside).unwrap();
+        let (mine, theirs) = (data(&inside, "mine"), data(folder.path(), "theirs"));
+        for scoped in [inside, mine.clone()] {
+            let scope = Scope {
+                paths: vec![scoped],
+                ..Scope::default()
+            };
+            let stored = record(scope, None, || {
+                for (path, count) in [(&mine, MINE), (&theirs, THEIRS)] {
+                    assert!(reader(path, count, &[]).wait().unwrap().success());
+                }
+            });
+            let calls = stored.calls();
+            assert!(calls.iter().all(|row| (row.device, row.inode) == file_id(&mine)));
+            let data = calls.iter().filter(|row| row.op == 0 && row.size_bytes == 4096);
+            assert_eq!(data.count() as u64, MINE);
+            assert_eq!(
+                stored
+                    .names()
+                    .iter()
+                    .filter(|file| **file != file_id(&mine))
+                    .count(),
+                0
+            );
+            let within = stored
+                .blocks()
+                .into_iter()
+                .filter(|row| !row.comm.starts_with(b"other\0"));
+            let bytes: u64 = within
+                .filter(|row| row.owner_key != 0)
+                .map(|row| u64::from(row.size_bytes))
+                .sum();
+            assert_eq!(bytes, MINE * 4096);
+        }
+    });
 }
 
 /// A control group of cgroup v1, of any controller that is mounted; removed when dropped.
@@ -307,26 +311,28 @@ impl Drop for Group {
 #[test]
 fn a_control_group_has_who_is_in_it_and_who_comes() {
     require_kernel!();
-    let Some(group) = Group::new() else {
-        println!("SKIP: no control group of cgroup v1 can be made here");
-        return;
-    };
-    let folder = folder_on_disk();
-    let (mine, theirs) = (data(folder.path(), "mine"), data(folder.path(), "theirs"));
-    let (mut child, open) = gated(&mine, MINE);
-    let pid = child.id() as i32;
-    let scope = Scope {
-        cgroups: vec![group.0.clone()],
-        ..Scope::default()
-    };
-    let stored = record(scope, None, || {
-        // Comes into the group while the recording lasts, and is found there by the next look.
-        std::fs::write(group.0.join("cgroup.procs"), pid.to_string()).unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        let mut other = reader(&theirs, THEIRS, &[]);
-        open(&mut child);
-        assert!(child.wait().unwrap().success() && other.wait().unwrap().success());
+    in_time(|| {
+        let Some(group) = Group::new() else {
+            println!("SKIP: no control group of cgroup v1 can be made here");
+            return;
+        };
+        let folder = folder_on_disk();
+        let (mine, theirs) = (data(folder.path(), "mine"), data(folder.path(), "theirs"));
+        let (mut child, open) = gated(&mine, MINE);
+        let pid = child.id() as i32;
+        let scope = Scope {
+            cgroups: vec![group.0.clone()],
+            ..Scope::default()
+        };
+        let stored = record(scope, None, || {
+            // Comes into the group while the recording lasts, and is found there by the next look.
+            std::fs::write(group.0.join("cgroup.procs"), pid.to_string()).unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+            let mut other = reader(&theirs, THEIRS, &[]);
+            open(&mut child);
+            assert!(child.wait().unwrap().success() && other.wait().unwrap().success());
+        });
+        assert_eq!(reads(&stored.calls(), pid, file_id(&mine)), MINE);
+        tells_only_of(&stored, &[pid], &[file_id(&theirs)]);
     });
-    assert_eq!(reads(&stored.calls(), pid, file_id(&mine)), MINE);
-    tells_only_of(&stored, &[pid], &[file_id(&theirs)]);
 }

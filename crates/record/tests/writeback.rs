@@ -54,7 +54,9 @@ impl Drop for DirtyLimit {
 #[test]
 fn a_writer_beyond_the_dirty_limit_is_seen_to_pause() {
     require_kernel!();
-    let disk = slow_disk("write throttle 20MiB/s");
+    let Some(disk) = common::slow_disk(64 << 20, "write throttle 20MiB/s") else {
+        return;
+    };
     let system = FileSystem::on("ext4", disk.device().to_str().unwrap());
     let Some(_limit) = DirtyLimit::set(system.device, 2 * MIB) else {
         println!("SKIP: this kernel has no dirty limit for one device");
@@ -237,7 +239,9 @@ fn syncs_of_xfs_and_btrfs_are_told() {
 #[test]
 fn waits_for_pages_under_writeback_lie_within_the_sync() {
     require_kernel!();
-    let disk = slow_disk("write constant 20ms");
+    let Some(disk) = common::slow_disk(64 << 20, "write constant 20ms") else {
+        return;
+    };
     let system = FileSystem::on("ext4", disk.device().to_str().unwrap());
     let file = create(&system.file("data"));
     let recorded = record_with("writeback", || {

@@ -13,6 +13,7 @@ use crate::load::Context;
 use crate::probe::Probe;
 use crate::recorder::{Config, THREAD};
 use crate::registry::{self, Attached};
+use crate::thread::Thread;
 use crate::{block, sys, syscall};
 use case::meta::Unseen;
 use case::rows::{BlockRow, SyscallRow};
@@ -23,7 +24,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The probes of a live view.
@@ -44,7 +44,7 @@ pub struct Watch {
     totals: SharedTotals,
     unseen: Vec<Unseen>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<(), RecordError>>>,
+    thread: Option<Thread<Result<(), RecordError>>>,
 }
 
 impl Watch {
@@ -60,13 +60,7 @@ impl Watch {
         let mut loop_ = Loop::new(probes, interval, only, sender, totals.clone());
         loop_.set_recording(true)?;
         let stop_seen = stop.clone();
-        let thread = std::thread::Builder::new().name(THREAD.into());
-        let thread = thread
-            .spawn(move || loop_.run(&stop_seen))
-            .map_err(|error| RecordError::Thread {
-                thread: THREAD,
-                cause: error.to_string(),
-            })?;
+        let thread = Thread::start(THREAD, move || loop_.run(&stop_seen))?;
         Ok(Watch {
             frames,
             totals,
@@ -102,12 +96,7 @@ impl Watch {
 
     fn join(&mut self) -> Option<Result<(), RecordError>> {
         self.stop.store(true, Ordering::Release);
-        let panicked = |_| RecordError::Thread {
-            thread: THREAD,
-            cause: "it panicked".into(),
-        };
-        let joined = self.thread.take()?.join().map_err(panicked);
-        Some(joined.and_then(|result| result))
+        Some(self.thread.take()?.join().and_then(|result| result))
     }
 }
 

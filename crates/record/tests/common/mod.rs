@@ -1,11 +1,13 @@
 //! What the tests on a real kernel share: skipping, one recorder at a time, loop devices, fio.
 #![allow(dead_code)] // each test binary uses its own part
 pub mod calls;
+pub mod crowd;
 pub mod uring;
 
 use case::raw::{RawReader, RawRow};
 use case::rows::{BlockMergeRow, BlockRow};
 use record::{Config, ProbeSummary, Recorder, Running};
+use slowdisk::Slowdisk;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -116,6 +118,23 @@ impl Drop for LoopDevice {
     fn drop(&mut self) {
         let _ = Command::new("losetup").args(["--detach", &self.path]).status();
     }
+}
+
+/// A disk with a fault; where none can be made, `None`, and the reason is said.
+pub fn slow_disk(size_bytes: u64, fault: &str) -> Option<Slowdisk> {
+    if let Err(error) = std::fs::metadata("/dev/fuse") {
+        println!("SKIP: /dev/fuse: {error}");
+        return None;
+    }
+    let config = slowdisk::Config {
+        size_bytes,
+        faults: vec![fault.parse().unwrap()],
+        latency_ns: 0,
+        seed: 1,
+        backing: None,
+        log: None,
+    };
+    Some(Slowdisk::start(config).unwrap())
 }
 
 /// A file system mounted until dropped.

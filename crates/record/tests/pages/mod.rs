@@ -56,19 +56,6 @@ impl Drop for Loop {
     }
 }
 
-/// A disk of 64 MiB with a fault.
-pub fn slow_disk(fault: &str) -> slowdisk::Slowdisk {
-    slowdisk::Slowdisk::start(slowdisk::Config {
-        size_bytes: 64 << 20,
-        faults: vec![fault.parse().unwrap()],
-        latency_ns: 0,
-        seed: 1,
-        backing: None,
-        log: None,
-    })
-    .unwrap()
-}
-
 /// A mounted file system on a device of its own. Fields are dropped in their order: unmounted first.
 pub struct FileSystem {
     pub mount: Mount,
