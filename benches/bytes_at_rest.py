@@ -13,12 +13,10 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
-from common import BenchError, machine, run_measured, write_json
+from common import machine, run_main, run_measured, write_json
 from engine import RELEASE, WORK, one_line, write_spec
 
 BARS = {"app": 19.0, "block": 15.0}
@@ -101,8 +99,4 @@ def _print_layer(layer: str, bar: float, rounds: list[dict[str, float]]) -> bool
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (BenchError, subprocess.SubprocessError) as error:
-        print(f"whodisk bench: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main(main)

@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS_MIN = 10
@@ -45,6 +46,15 @@ _T_95 = (
 
 class BenchError(Exception):
     """A benchmark could not be run; the message says what to do."""
+
+
+def run_main(main: Callable[[], int]) -> NoReturn:
+    """Runs a benchmark's `main` and ends with its exit code, or with 2 and one line if it could not be run."""
+    try:
+        sys.exit(main())
+    except (BenchError, subprocess.SubprocessError) as error:
+        print(f"{Path(sys.argv[0]).stem}: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 @dataclass(frozen=True)

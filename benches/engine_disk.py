@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 
 from common import (
     ROUNDS_MIN,
-    BenchError,
     interleave,
     machine,
     print_parity,
     print_verdict,
     ratio,
+    run_main,
     summary_line,
     tool_version,
     write_json,
@@ -82,8 +81,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchError as error:
-        print(f"engine_disk: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main(main)

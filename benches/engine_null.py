@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 
 from common import (
     ROUNDS_MIN,
-    BenchError,
     interleave,
     machine,
     print_verdict,
     ratio,
+    run_main,
     summary_line,
     tool_version,
     write_json,
@@ -62,8 +61,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchError as error:
-        print(f"engine_null: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main(main)

@@ -25,6 +25,7 @@ from common import (
     machine,
     print_verdict,
     ratio,
+    run_main,
     run_measured,
     summary_line,
     write_json,
@@ -131,8 +132,4 @@ def _write_peer_trace(path: Path, keys: np.ndarray[Any, np.dtype[np.uint64]]) ->
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchError as error:
-        print(f"whodisk bench: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main(main)

@@ -15,7 +15,7 @@ import re
 import shlex
 import statistics
 
-from common import BenchError, machine, run_measured, summary_line
+from common import BenchError, machine, run_main, run_measured, summary_line
 from engine import RELEASE
 
 CACHE_BAR, FULL_BAR, MYSTERY_BAR_S = 20.0, 2.0, 10.0
@@ -90,8 +90,4 @@ def _stacks() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    try:
-        raise SystemExit(main())
-    except BenchError as error:
-        print(f"lab_rate: {error}")
-        raise SystemExit(2) from error
+    run_main(main)

@@ -15,7 +15,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common import BenchError, machine, run_measured, write_json
+from common import BenchError, machine, run_main, run_measured, write_json
 from engine import RELEASE, WORK
 
 AGENT = RELEASE / "whodisk-agent"
@@ -220,8 +219,4 @@ def slowdisk() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    try:
-        raise SystemExit(main())
-    except BenchError as error:
-        print(f"lab_validate: {error}", file=sys.stderr)
-        raise SystemExit(2) from error
+    run_main(main)

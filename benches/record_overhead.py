@@ -31,6 +31,7 @@ from common import (
     machine,
     print_verdict,
     ratio,
+    run_main,
     run_measured,
     summary_line,
     tool_version,
@@ -315,8 +316,4 @@ def bpftrace_version() -> str:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchError as error:
-        print(f"record_overhead: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main(main)

@@ -103,7 +103,9 @@ def test_a_steady_rate_is_shown(device: Path) -> None:
         frames = [json.loads(line) for line in process.communicate(timeout=30)[0].splitlines()]
         assert process.returncode == 0
     counts = [op["count"] for frame in frames for op in frame["devices"][0]["ops"] if op["op"] == "read"]
-    inside = counts[1:-1]
+    # Frames come before and after fio, too, the more the later it gets a CPU.
+    busy = [place for place, count in enumerate(counts) if count]
+    inside = counts[busy[0] + 1 : busy[-1]]
     assert len(inside) >= 3, counts
     # Whoever loses the CPU catches up afterwards: the mean holds, single frames only about.
     assert sum(inside) / len(inside) == pytest.approx(200, rel=0.1), counts
