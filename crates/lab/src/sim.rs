@@ -4,7 +4,7 @@
 //! the past; a request is held by one component at a time and is completed once, by its holder, not before it came
 //! in; what came into a component minus what went out is its depth; no depth above its capacity.
 //!
-//! Memory: 208 bytes per request in flight, 24 bytes per pending event, 6 KiB for the event queue; nothing grows with the length of a run.
+//! Memory: 232 bytes per request in flight, 24 bytes per pending event, 8 KiB for the event queue; nothing grows with the length of a run.
 use crate::agenda::Agenda;
 use crate::component::{Component, ComponentId, Handle, Message, Packed, NO_HANDLE};
 use crate::recorder::Recorder;
