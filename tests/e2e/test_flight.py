@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.accuracy.host import slowdisk
 from tests.e2e.conftest import AGENT, WHODISK, Run, meta
 
 #: Reads block 0 of a disk, on which that takes long, once among many others.
@@ -26,21 +27,13 @@ for number in range(1200):
 
 @pytest.mark.root
 def test_a_slow_read_makes_one_sealed_case(whodisk: Run, work: Path) -> None:
-    fault = ["--fault", "read constant 600ms offset 0..4KiB"]
-    slowdisk = [str(AGENT), "slowdisk", "--size", "16MiB", *fault]
-    with subprocess.Popen(slowdisk, stdout=subprocess.PIPE, text=True, cwd=work) as disk:
-        try:
-            assert disk.stdout is not None
-            device = disk.stdout.readline().strip()
-            (work / "reader.py").write_text(READER)
-            trigger = f"latency > 400ms and op == read and device == {device}"
-            done = whodisk(
-                *("record", "--ring", "10s", "--after", "500ms", "--trigger", trigger, "-o", "incidents"),
-                *("--json", "--", sys.executable, "reader.py", device),
-            )
-        finally:
-            disk.terminate()
-            disk.wait(timeout=20)
+    (work / "reader.py").write_text(READER)
+    with slowdisk("read constant 600ms offset 0..4KiB", seed=1, size="16MiB") as device:
+        trigger = f"latency > 400ms and op == read and device == {device}"
+        done = whodisk(
+            *("record", "--ring", "10s", "--after", "500ms", "--trigger", trigger, "-o", "incidents"),
+            *("--json", "--", sys.executable, "reader.py", device),
+        )
     assert "256 MiB" in done.stderr
     told = json.loads(done.stdout)
     assert len(told["cases"]) == 1, told

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.accuracy.host import memory_device
 from tests.e2e.conftest import WHODISK, Run
 
 pytestmark = pytest.mark.root
@@ -30,17 +29,8 @@ LINE = re.compile(r'^(whodisk_\w+)\{((?:\w+="(?:[^"\\]|\\.)*",?)+)\} (\d+(?:\.\d
 @pytest.fixture
 def device() -> Iterator[Path]:
     """A loop device over a file in memory: nobody else reads it."""
-    descriptor, name = tempfile.mkstemp(prefix="whodisk-watch-", dir="/dev/shm")
-    os.truncate(descriptor, 64 << 20)
-    os.close(descriptor)
-    image = Path(name)
-    found = subprocess.run(["losetup", "--find", "--show", image], check=True, capture_output=True, text=True)
-    device = found.stdout.strip()
-    try:
-        yield Path(device)
-    finally:
-        subprocess.run(["losetup", "--detach", device], check=False)
-        image.unlink(missing_ok=True)
+    with memory_device() as path:
+        yield path
 
 
 @contextmanager
