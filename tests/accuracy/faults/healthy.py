@@ -33,7 +33,6 @@ FAULTS = (
         words="nothing broken, but a queue depth of 4 limits",
         prepare=depth,
         limit="depth",
-        short_places=PLACES,
         short_seconds=5,
     ),
     Fault(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.accuracy.faults.base import PLACES, Fault, Load, Running, Setting
+from tests.accuracy.faults.base import Fault, Load, Running, Setting
 from tests.accuracy.faults.places import target
 
 STOP_SECONDS = 0.1
@@ -49,7 +49,7 @@ FAULTS = (
         words="submitter stopped for 100 ms now and then",
         prepare=prepare,
         named=lambda finding, _: bool(finding["detector"] == "submitter_gap"),
-        short_places=PLACES,
+        short_places=("disk",),
         short_seconds=5,
         times_min=3,
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.accuracy.faults.base import PLACES, Fault, Load, Setting, of_device
+from tests.accuracy.faults.base import Fault, Load, Setting, of_device
 from tests.accuracy.faults.places import faulty
 
 
@@ -25,7 +25,7 @@ FAULTS = (
         words="slow disk: 1 of 1,000 reads takes 30 ms longer",
         prepare=prepare,
         named=lambda finding, load: of_device(finding, load.device),
-        short_places=PLACES,
+        short_places=("disk",),
         short_seconds=5,
     ),
 )
