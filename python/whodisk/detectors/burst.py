@@ -31,6 +31,8 @@ BURST_NS_MIN = ORDINARY_WAIT_NS
 BURSTS_MIN = 5
 #: A program belongs to the bursts if this part of its bytes falls into them.
 INSIDE_MIN = 0.6
+#: ... and if it moves this part of all bytes there: who writes a log line makes no burst.
+MOVED_MIN = 0.05
 #: Frequencies tested: so many per turn within the whole recording.
 STEPS = 4
 #: Rounds of the test of a period, and the p value from which on there is none.
@@ -142,11 +144,12 @@ def _regularity(begin: Floats, bins: int) -> Floats:
 
 
 def _companion_sql(context: Context, bins: int) -> str:
-    """Bytes at the block layer per time bin of programs that the judged operations do not come from."""
-    return f"""SELECT comm, {context.survey.time_bin_sql(bins)} AS bin, sum(size_bytes) AS bytes FROM measured
+    """Bytes per time bin of programs on the judged program's devices, and whether it is the judged one."""
+    own = "SELECT comm FROM measured WHERE layer = 'app' AND comm IS NOT NULL GROUP BY 1"
+    return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(bins)} AS bin, sum(size_bytes) AS bytes FROM measured
 WHERE layer = 'block' AND comm IS NOT NULL
-  AND comm NOT IN (SELECT comm FROM measured WHERE layer = 'app' AND comm IS NOT NULL GROUP BY 1)
-GROUP BY 1, 2 ORDER BY 1, 2"""
+  AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) GROUP BY 1)
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
 def _companion(context: Context, bursts: Bursts) -> tuple[str, float, float] | None:
@@ -157,13 +160,16 @@ def _companion(context: Context, bursts: Bursts) -> tuple[str, float, float] | N
     wide = bursts.inside.copy()
     wide[1:] |= bursts.inside[:-1]
     wide[:-1] |= bursts.inside[1:]
+    everybody = float(data["bytes"].astype(np.float64)[wide[data["bin"].astype(np.int64)]].sum())
     best: tuple[str, float, float] | None = None
-    for comm in sorted({str(name) for name in data["comm"]}):
+    for comm in sorted({str(name) for name in data["comm"][~data["own"].astype(np.bool_)]}):
         mine = data["comm"] == comm
         size = data["bytes"][mine].astype(np.float64)
         within = float(size[wide[data["bin"][mine].astype(np.int64)]].sum())
         total = float(size.sum())
-        if total > 0 and within >= INSIDE_MIN * total and (best is None or total > best[2]):
+        if within >= max(INSIDE_MIN * total, MOVED_MIN * everybody, 1.0) and (
+            best is None or total > best[2]
+        ):
             best = (comm, within / total, total)
     return best
 
