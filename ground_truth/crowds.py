@@ -234,3 +234,35 @@ def scanned_drive(seed: int, path: Path) -> Path:
         "device": device[order],
     }
     return write_case(path, block=block, devices=tuple(sorted(set(device.tolist()))))
+
+
+# -- a volume -------------------------------------------------------------------------------------
+
+
+def stuck_member(seed: int, path: Path) -> Path:
+    """A volume of twelve drives; one is stuck for 3 ms four times: too seldom for a comparison with its peers, but every episode is its."""
+    rng = np.random.default_rng([seed, 55])
+    count = 4_000
+    start = np.sort(rng.uniform(0, 0.4e9, count)).astype(np.int64)
+    drive = rng.integers(0, 12, count)
+    service = rng.normal(100e3, 5e3, count).astype(np.int64)
+    for moment in (0.05e9, 0.13e9, 0.22e9, 0.34e9):
+        stuck = (drive == 2) & (start >= moment) & (start < moment + 3e6)
+        service[stuck] += (moment + 3e6 - start[stuck]).astype(np.int64)
+    name = np.array([f"nvme{number}n1" for number in drive])
+    ids = np.arange(count)
+    request = {"start_ns": start, "latency_ns": service, "device_ns": service, "size_bytes": [4096] * count}
+    app = {**request, "op_id": APP_ID_BASE + ids, "latency_ns": service + 2_000, "tid": 101 + ids % 4}
+    app.update(fs_ns=np.full(count, 1_000), reap_ns=np.full(count, 1_000))
+    block = {
+        "op_id": np.concatenate((BLOCK_ID_BASE + ids, BLOCK_ID_BASE + count + ids)),
+        "device": np.concatenate((np.full(count, "md0"), name)),
+        **{key: np.tile(np.asarray(values), 2) for key, values in request.items()},
+    }
+    links = {
+        "parent_id": np.concatenate((app["op_id"], BLOCK_ID_BASE + ids)),
+        "child_id": np.concatenate((BLOCK_ID_BASE + ids, BLOCK_ID_BASE + count + ids)),
+        "kind": ["waits_for"] * count + ["stacked"] * count,
+    }
+    devices = ("md0", *(f"nvme{number}n1" for number in range(12)))
+    return write_case(path, app=app, block=block, links=links, devices=devices)

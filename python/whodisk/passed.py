@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk.alike import rotates
+from whodisk.below import below_sql
 from whodisk.detectors.base import Context, none_of
 from whodisk.stats import Bools, Ints
 from whodisk.views import STAGES, quoted
@@ -58,19 +59,16 @@ def went_on(begin_ns: Ints, end_ns: Ints, completed_ns: Ints) -> Bools:
 
 def requests_sql(context: Context, op_ids: Ints, devices: list[str]) -> str:
     """The longest request of each operation to one of the devices: from when it was issued until it completed."""
-    ids = ", ".join(str(int(number)) for number in op_ids)
     disks = ", ".join(quoted(name) for name in devices)
     if context.layer == "block":
-        pairs = f"SELECT op_id AS parent_id, op_id AS child_id FROM block_ops WHERE op_id IN ({ids})"
+        ids = ", ".join(str(int(number)) for number in op_ids)
+        pairs = f"SELECT op_id, op_id AS child_id FROM block_ops WHERE op_id IN ({ids})"
     elif "links" in context.case.columns:
-        # Volumes are in between: two steps down.
-        pairs = f"""SELECT parent_id, child_id FROM links WHERE parent_id IN ({ids})
-  UNION ALL SELECT up.parent_id, down.child_id FROM links AS up JOIN links AS down ON down.parent_id = up.child_id
-  WHERE up.parent_id IN ({ids})"""
+        pairs = below_sql(op_ids)
     else:
-        pairs = "SELECT 0 AS parent_id, 0 AS child_id WHERE FALSE"
-    return f"""SELECT op_id, device, begin_ns, end_ns FROM (SELECT p.parent_id AS op_id, b.device,
+        pairs = "SELECT 0 AS op_id, 0 AS child_id WHERE FALSE"
+    return f"""SELECT op_id, device, begin_ns, end_ns FROM (SELECT p.op_id, b.device,
   b.start_ns + coalesce(b.queue_ns, 0) AS begin_ns, b.start_ns + b.latency_ns AS end_ns,
-  row_number() OVER (PARTITION BY p.parent_id ORDER BY b.latency_ns DESC, b.op_id) AS place
+  row_number() OVER (PARTITION BY p.op_id ORDER BY b.latency_ns DESC, b.op_id) AS place
 FROM ({pairs}) AS p JOIN block_ops AS b ON b.op_id = p.child_id
 WHERE NOT b.open AND b.device IN ({disks})) AS longest WHERE place = 1 ORDER BY 1"""

@@ -13,6 +13,7 @@ import numpy as np
 
 from whodisk import probability, words
 from whodisk.alike import kinds
+from whodisk.below import below_sql
 from whodisk.detectors import reference
 from whodisk.detectors.base import (
     OUTLIER_EPISODES_MIN,
@@ -58,6 +59,8 @@ EVENT_NEAR = 0.02
 SHARE_FOR_P99_MIN = 0.002
 #: More operations than this are thinned out for that percentile (by operation id, so always the same ones).
 OPERATIONS_MAX = 2_000_000
+#: Slow operations whose requests are looked up.
+LINKED_MAX = 1000
 #: If this part of the slow operations is of one kind, the claim speaks of that kind.
 MOSTLY = 0.9
 
@@ -360,20 +363,54 @@ def _device(context: Context, suspect: Suspect) -> str | None:
 
 
 def _device_below(context: Context, suspect: Suspect) -> str | None:
-    """The device that served the requests of these operations, where only links say it; or the only one there is."""
+    """The device that served the requests of these operations, where only links say it; or the only one there is.
+
+    Of several, the one whose request was the longest of its operation in nearly all episodes; the null model is `_device`'s.
+    """
     if "block" not in context.surveys or STAGES[suspect.stage] not in ("device", "queue", "interrupt"):
         return None
-    present = {s.device for s in context.surveys["block"].strata}
-    if len(present) == 1:
-        return next(iter(present)) or None
+    operations: dict[str, int] = {}
+    for stratum in context.surveys["block"].strata:
+        operations[stratum.device] = operations.get(stratum.device, 0) + stratum.operations
+    if len(operations) == 1:
+        return next(iter(operations)) or None
     if "links" not in context.case.columns:
         return None
-    ids = ", ".join(str(int(i)) for i in context.slow.op_id[suspect.chosen][:1000])
-    rows = context.case.rows(
-        f"""SELECT b.device, count(*) AS n FROM links AS l JOIN block_ops AS b ON b.op_id = l.child_id
-WHERE l.parent_id IN ({ids}) GROUP BY 1 ORDER BY 2 DESC, 1"""
-    )
-    return str(rows[0]["device"]) if len(rows) == 1 and rows[0]["device"] else None
+    # Those that only waited behind others (for a free slot) went anywhere afterwards.
+    slow, places = context.slow, np.flatnonzero(suspect.chosen)
+    stuck = np.flatnonzero(np.argmax(slow.stage_excess_ns[places], axis=1) == suspect.stage)[:LINKED_MAX]
+    ids = slow.op_id[places[stuck]]
+    longest = context.case.arrays(longest_sql(ids)) if len(ids) else {"op_id": ids}
+    if not len(longest["op_id"]):
+        return None
+    episode = dict(zip(ids.tolist(), suspect.numbers[stuck].tolist(), strict=True))
+    names, index = np.unique(longest["device"].astype(str), return_inverse=True)
+    held = np.zeros((suspect.episodes, len(names)))
+    numbers = np.array([episode[int(number)] for number in longest["op_id"]])
+    np.add.at(held, (numbers, index), longest["latency_ns"].astype(np.float64))
+    seen = held.sum(axis=1) > 0
+    owned = np.bincount(np.argmax(held[seen], axis=1), minlength=len(names))
+    top = str(names[int(np.argmax(owned))])
+    volumes = [str(row["device"]) for row in context.case.rows(_VOLUMES_SQL)]
+    if len(names) == 1 and not volumes:
+        return top or None
+    leaves = {device: number for device, number in operations.items() if device not in volumes}
+    chance = leaves.get(top, 0) / max(1, sum(leaves.values()))
+    p = probability.at_least(int(owned.max()), int(seen.sum()), chance) * len(leaves)
+    return top if owned.max() >= MOSTLY * seen.sum() and p < DEVICE_P_MAX else None
+
+
+#: Devices that are made of others.
+_VOLUMES_SQL = """SELECT device FROM block_ops WHERE op_id IN (SELECT parent_id FROM links WHERE kind = 'stacked')
+GROUP BY 1 ORDER BY 1"""
+
+
+def longest_sql(op_ids: Ints) -> str:
+    """The longest request of each operation to a device at the bottom: not to a volume made of others."""
+    return f"""SELECT op_id, device, latency_ns FROM (SELECT p.op_id, b.device, b.latency_ns,
+  row_number() OVER (PARTITION BY p.op_id ORDER BY b.latency_ns DESC, b.op_id) AS place
+FROM ({below_sql(op_ids)}) AS p JOIN block_ops AS b ON b.op_id = p.child_id
+WHERE b.op_id NOT IN (SELECT parent_id FROM links WHERE kind = 'stacked')) AS requests WHERE place = 1 ORDER BY op_id"""
 
 
 def _claim(context: Context, suspect: Suspect, device: str | None, share_of_latency: float) -> str:
