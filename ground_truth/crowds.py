@@ -260,7 +260,7 @@ def stuck_member(seed: int, path: Path) -> Path:
         **{key: np.tile(np.asarray(values), 2) for key, values in request.items()},
     }
     links = {
-        "parent_id": np.concatenate((app["op_id"], BLOCK_ID_BASE + ids)),
+        "parent_id": np.concatenate((APP_ID_BASE + ids, BLOCK_ID_BASE + ids)),
         "child_id": np.concatenate((BLOCK_ID_BASE + ids, BLOCK_ID_BASE + count + ids)),
         "kind": ["waits_for"] * count + ["stacked"] * count,
     }
