@@ -38,7 +38,7 @@ venv: $(VENV)/.requirements
 
 $(VENV)/.requirements: requirements.lock
 	@scripts/python.sh -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --no-compile -r requirements.lock
+	$(VENV)/bin/pip install --quiet -r requirements.lock
 	@touch $@
 
 .PHONY: demo
