@@ -115,7 +115,7 @@ fn one_joined_operation() {
     let expected = [
         Some(0),
         Some(10),
-        None,
+        Some(0),
         Some(10),
         Some(60),
         Some(10),
