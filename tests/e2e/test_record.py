@@ -62,7 +62,7 @@ def test_fio_counts_are_exact(whodisk: Run, work: Path) -> None:
     # text is readahead, or metadata.
     pid = meta(case)["command_pid"]
     sql = f"""SELECT count(*), sum(size_bytes) FROM {{block}}
-        WHERE pid = {pid} AND op = 'read' AND device = '{disk_of(work)}'"""
+        WHERE pid = {pid} AND op = 'read' AND (flags & 6) = 0 AND device = '{disk_of(work)}'"""
     requests, size_bytes = query(case, sql)[0]
     assert size_bytes == N * 4096
     # Neighbours may be merged into one request; bytes are exact all the same.
