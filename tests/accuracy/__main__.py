@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import platform
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tests.accuracy import crashes
 from tests.accuracy.host import Unavailable
@@ -52,6 +53,13 @@ def main() -> int:
         if os.geteuid() != 0:
             print("whodisk: the accuracy table needs root: loop devices, FUSE and BPF", file=sys.stderr)
             return 2
+        lock = _only_one(options.state.with_suffix(".lock"))
+        if lock is None:
+            print(
+                f"whodisk: another run of the accuracy table uses {options.state}; wait for its end",
+                file=sys.stderr,
+            )
+            return 2
         for row in (row for row in ROWS if row.name in options.rows):
             try:
                 _run_row(row.name, options.runs, partial(_one, row, options), options, results)
@@ -62,6 +70,18 @@ def main() -> int:
     options.output.write_text(_document(results, options), encoding="utf-8")
     print(f"written: {options.output}")
     return 1 if any(not r["right"] for r in results) else 0
+
+
+def _only_one(path: Path) -> TextIO | None:
+    """A lock that lasts as long as this process; None if another one has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("w", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
 
 
 def _run_row(
