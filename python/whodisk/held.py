@@ -10,7 +10,7 @@ from whodisk import probability
 from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.late import late_in
-from whodisk.stats import Bools, Floats, bootstrap_ratio
+from whodisk.stats import Bools, Floats, bootstrap_ratio, placed
 
 #: The unit of evidence: a block of time.
 TIME_BLOCKS = 200
@@ -62,17 +62,20 @@ def waits_where(context: Context, tids: list[int], state: str) -> str:
     return f"state = '{state}' AND tid IN ({listed}) AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}"
 
 
+def waits_sql(context: Context, tids: list[int], state: str, least_ns: int = 1) -> str:
+    """The waits of submitting threads in that state inside the measured window, from that length on."""
+    return f"""SELECT tid, comm, start_ns, duration_ns FROM waits
+WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_ns} ORDER BY start_ns, tid"""
+
+
 def in_waits(context: Context, tids: list[int], state: str, least_ns: int = 1) -> Held | None:
     """The same out of the waits of submitting threads that lasted `least_ns`, against their time; None if there are none."""
     data = context.case.arrays(
         f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, sum(duration_ns) AS lost_ns, count(*) AS n, median(duration_ns) AS each_ns
 FROM waits WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_ns} GROUP BY 1 ORDER BY 1"""
     )
-    lost = np.zeros(TIME_BLOCKS)
-    each = np.full(TIME_BLOCKS, np.nan)
-    place = data["block"].astype(np.int64)
-    lost[place] = data["lost_ns"].astype(np.float64)
-    each[place] = data["each_ns"].astype(np.float64)
+    lost = placed(data["block"], data["lost_ns"], TIME_BLOCKS)
+    each = placed(data["block"], data["each_ns"], TIME_BLOCKS, np.nan)
     whole = np.full(TIME_BLOCKS, max(1, len(tids)) * context.survey.span_ns / TIME_BLOCKS)
     return weigh(lost, whole, int(data["n"].sum()), each)
 
@@ -88,11 +91,9 @@ FROM ({lost_sql}) AS lost GROUP BY 1 ORDER BY 1"""
         f"""SELECT {block} AS block, sum(latency_ns) AS all_ns FROM measured
 WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
     )
-    lost, whole, each = np.zeros(TIME_BLOCKS), np.zeros(TIME_BLOCKS), np.full(TIME_BLOCKS, np.nan)
-    whole[all_data["block"].astype(np.int64)] = all_data["all_ns"].astype(np.float64)
-    place = lost_data["block"].astype(np.int64)
-    lost[place] = lost_data["lost_ns"].astype(np.float64)
-    each[place] = lost_data["each_ns"].astype(np.float64)
+    whole = placed(all_data["block"], all_data["all_ns"], TIME_BLOCKS)
+    lost = placed(lost_data["block"], lost_data["lost_ns"], TIME_BLOCKS)
+    each = placed(lost_data["block"], lost_data["each_ns"], TIME_BLOCKS, np.nan)
     return weigh(np.minimum(lost, whole), whole, int(lost_data["n"].sum()), each)
 
 
@@ -117,10 +118,7 @@ def late_in_waits(context: Context, tids: list[int], state: str, least_ns: int =
     """Slow operations that were not submitted, or not taken, because of these waits of their thread."""
     if "waits" not in context.case.columns or not len(context.slow):
         return np.zeros(len(context.slow), np.bool_)
-    data = context.case.arrays(
-        f"""SELECT tid, start_ns, duration_ns FROM waits
-WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_ns} ORDER BY start_ns, tid"""
-    )
+    data = context.case.arrays(waits_sql(context, tids, state, least_ns))
     tid, start, duration = (data[name].astype(np.int64) for name in ("tid", "start_ns", "duration_ns"))
     return late_in(context, tid, start, duration).explained
 

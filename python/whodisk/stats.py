@@ -364,3 +364,10 @@ def sum_of_runs(values: Floats, begin: Ints, end: Ints) -> Floats:
 def spread_out(cuts: npt.NDArray[Any], length: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Begins of runs of these lengths, in this order, if the free time before each one ends at `cuts` (ascending)."""
     return cuts + np.concatenate(([0], np.cumsum(length)[:-1]))
+
+
+def placed(place: npt.NDArray[Any], values: npt.NDArray[Any], length: int, empty: float = 0.0) -> Floats:
+    """`length` numbers of which those at `place` are `values`, the others `empty`."""
+    result = np.full(length, empty)
+    result[place.astype(np.int64)] = values.astype(np.float64)
+    return result

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk.detectors.base import Context
-from whodisk.held import submitters, waits_where
+from whodisk.held import submitters, waits_sql
 from whodisk.stats import SEED, Bools, Floats, Ints, episodes, overlap
 
 #: More operations than this are thinned out (by operation id, so always the same ones).
@@ -43,8 +43,7 @@ class Stops:
 
 def stops_sql(context: Context, state: str = "stopped", least_ns: int = 1) -> str:
     """The waits of submitting threads in that state inside the measured window, from that length on."""
-    return f"""SELECT tid, comm, start_ns, duration_ns FROM waits
-WHERE {waits_where(context, submitters(context), state)} AND duration_ns >= {least_ns} ORDER BY start_ns, tid"""
+    return waits_sql(context, submitters(context), state, least_ns)
 
 
 def find_stops(context: Context, state: str = "stopped", least_ns: int = 1) -> Stops | None:

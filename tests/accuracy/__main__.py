@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -109,8 +110,16 @@ def _one(row: Row, options: argparse.Namespace, seed: int) -> dict[str, Any]:
     except subprocess.CalledProcessError as error:
         return _failed(error)
     verdict = judge(row, run)
+    if not verdict.right:
+        _keep(run.case, options.state.parent / f"wrong-{row.name.replace('/', '-')}-{seed}.case")
     claims = [finding["claim"] for finding in run.verdict["findings"]]
     return {"right": verdict.right, "named": verdict.named, "stalls": verdict.stalls, "claims": claims}
+
+
+def _keep(case: Path, place: Path) -> None:
+    """What was judged wrongly stays, for who wants to know why."""
+    shutil.rmtree(place, ignore_errors=True)
+    case.rename(place)
 
 
 def _kill(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]:

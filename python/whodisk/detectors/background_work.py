@@ -5,7 +5,6 @@ Its presence is compared with its absence in the same recording: what is always 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +21,8 @@ from whodisk.detectors.base import (
     none_of,
 )
 from whodisk.findings import Culprit, Effect
-from whodisk.stats import SEED, Bools, Floats, bootstrap_sum, runs, spread_out, sum_of_runs
+from whodisk.programs import KERNEL_WORKER, programs_sql
+from whodisk.stats import SEED, Bools, Floats, bootstrap_sum, placed, runs, spread_out, sum_of_runs
 from whodisk.views import STAGES
 
 BINS = 400
@@ -35,11 +35,6 @@ TIMES_MIN = 3
 #: It must move this part of all bytes, or make this part of the requests, while it is there: who writes a log line is no load.
 MOVED_MIN = 0.1
 ROUNDS = 1999
-#: Threads of the kernel that work for whoever caused it: their requests belong to the judged program, too.
-KERNEL_WORKER = re.compile(
-    r"(kworker|jbd2|xfsaild|xfs-|btrfs|kswapd|ksoftirqd|swapper|loop[0-9]|flush|iou-|io_wq|md[0-9]*_raid|dmcrypt|kcryptd|"
-    r"whodisk|rcu|migration).*"
-)
 
 
 @dataclass(frozen=True)
@@ -70,20 +65,11 @@ def run(context: Context) -> Result:
         return result
     data = context.case.arrays(programs_sql(context, bins))
     names = sorted({str(name) for name in data["comm"]})
+    everybody = _per_bin(data, np.ones(len(data["bin"]), np.bool_), bins)
     latency = _latency(context, bins)
-    work = [w for name in names if (w := _work(context, bins, data, name, *latency)) is not None]
+    work = [w for name in names if (w := _work(context, data, name, everybody, *latency)) is not None]
     result.candidates += [_candidate(context, bins, w) for w in work]
     return result
-
-
-def programs_sql(context: Context, bins: int) -> str:
-    """Bytes and requests per time bin of programs on the judged program's devices, and of the judged program."""
-    own = f"SELECT comm FROM measured WHERE layer = '{context.layer}' AND comm IS NOT NULL GROUP BY 1"
-    return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(bins)} AS bin, sum(size_bytes) AS bytes,
-  count(*) AS requests FROM measured
-WHERE layer = 'block' AND comm IS NOT NULL
-  AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) GROUP BY 1)
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
 def _latency(context: Context, bins: int) -> tuple[Floats, Floats]:
@@ -92,24 +78,30 @@ def _latency(context: Context, bins: int) -> tuple[Floats, Floats]:
         f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, sum(latency_ns) AS latency_ns, count(*) AS n
 FROM measured WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
     )
-    total, count = np.zeros(bins), np.zeros(bins)
-    total[data["bin"].astype(np.int64)] = data["latency_ns"].astype(np.float64)
-    count[data["bin"].astype(np.int64)] = data["n"].astype(np.float64)
-    return total, count
+    return placed(data["bin"], data["latency_ns"], bins), placed(data["bin"], data["n"], bins)
 
 
 def _work(
-    context: Context, bins: int, data: dict[str, np.ndarray], name: str, total: Floats, count: Floats
+    context: Context,
+    data: dict[str, np.ndarray],
+    name: str,
+    everybody: tuple[Floats, Floats],
+    total: Floats,
+    count: Floats,
 ) -> Work | None:
     mine = data["comm"] == name
     if KERNEL_WORKER.fullmatch(name) or data["own"][mine].any():
         return None
-    size, requests = (_per_bin(data, name, mine, bins) for name in ("bytes", "requests"))
+    bins = len(total)
+    size, requests = own = _per_bin(data, mine, bins)
     present = np.asarray(requests > 0, np.bool_)
     # A quiet bin between two busy ones is no absence.
     present[1:-1] |= present[:-2] & present[2:]
     part = float(present.mean())
-    moved = max(_part(data, name, mine, present) for name in ("bytes", "requests"))
+    # Its part of what all programs did while it was there.
+    moved = max(
+        float(its.sum() / max(1.0, all_[present].sum())) for its, all_ in zip(own, everybody, strict=True)
+    )
     if not PRESENT_MIN <= part <= PRESENT_MAX or moved < MOVED_MIN:
         return None
     begin, end = runs(present)
@@ -134,16 +126,14 @@ def _work(
     )
 
 
-def _per_bin(data: dict[str, np.ndarray], name: str, chosen: Bools, bins: int) -> Floats:
-    sums = np.bincount(data["bin"][chosen].astype(np.int64), data[name][chosen].astype(np.float64), bins)
-    return np.asarray(sums, np.float64)
-
-
-def _part(data: dict[str, np.ndarray], name: str, mine: Bools, present: Bools) -> float:
-    """Its part of what all programs did while it was there."""
-    bins = len(present)
-    every = _per_bin(data, name, np.ones(len(mine), np.bool_), bins)
-    return float(_per_bin(data, name, mine, bins).sum() / max(1.0, every[present].sum()))
+def _per_bin(data: dict[str, np.ndarray], chosen: Bools, bins: int) -> tuple[Floats, Floats]:
+    """Bytes and requests of the chosen rows, per time bin."""
+    place = data["bin"][chosen].astype(np.int64)
+    size, requests = (
+        np.bincount(place, data[column][chosen].astype(np.float64), bins).astype(np.float64)
+        for column in ("bytes", "requests")
+    )
+    return size, requests
 
 
 def _mean(total: Floats, count: Floats, chosen: Bools) -> float:

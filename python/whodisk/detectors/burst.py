@@ -9,6 +9,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, large_enough, none_of
 from whodisk.findings import Culprit, Effect
+from whodisk.programs import programs_sql
 from whodisk.slow import ORDINARY_WAIT_NS
 from whodisk.stats import SEED, Bools, Floats, bootstrap_sum, runs, spread_out, sum_of_runs
 from whodisk.views import STAGES
@@ -143,20 +144,11 @@ def _regularity(begin: Floats, bins: int) -> Floats:
     return np.asarray(np.abs(np.fft.rfft(onsets)) / len(begin), np.float64)
 
 
-def _companion_sql(context: Context, bins: int) -> str:
-    """Bytes per time bin of programs on the judged program's devices, and whether it is the judged one."""
-    own = "SELECT comm FROM measured WHERE layer = 'app' AND comm IS NOT NULL GROUP BY 1"
-    return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(bins)} AS bin, sum(size_bytes) AS bytes FROM measured
-WHERE layer = 'block' AND comm IS NOT NULL
-  AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) GROUP BY 1)
-GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
-
-
 def _companion(context: Context, bursts: Bursts) -> tuple[str, float, float] | None:
     """(program, part of its bytes inside bursts, bytes) of another program that works when the bursts are."""
     if context.layer != "app" or "block" not in context.surveys:
         return None
-    data = context.case.arrays(_companion_sql(context, len(bursts.inside)))
+    data = context.case.arrays(programs_sql(context, len(bursts.inside)))
     wide = bursts.inside.copy()
     wide[1:] |= bursts.inside[:-1]
     wide[:-1] |= bursts.inside[1:]

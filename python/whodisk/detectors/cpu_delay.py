@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.background_work import KERNEL_WORKER
 from whodisk.detectors.base import (
     P99_RATIO_MIN,
     SHARE_OF_LATENCY_MIN,
@@ -23,6 +22,7 @@ from whodisk.detectors.base import (
 )
 from whodisk.findings import Culprit
 from whodisk.held import Held, candidate, in_stage, in_waits, late_in_waits, submitters, waits_where
+from whodisk.programs import KERNEL_WORKER
 from whodisk.slow import ORDINARY_WAIT_NS
 from whodisk.stats import bootstrap_sum
 from whodisk.stops import find_stops

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.background_work import KERNEL_WORKER
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, none_of
 from whodisk.findings import Culprit
 from whodisk.held import TIME_BLOCKS, Held, candidate, weigh
-from whodisk.stats import Floats
+from whodisk.programs import KERNEL_WORKER, own_sql
+from whodisk.stats import Floats, placed
 from whodisk.views import STAGES
 
 #: Fewer requests of a program hold no slots worth speaking of.
@@ -57,7 +57,7 @@ def run(context: Context) -> Result:
 
 def slots_sql(context: Context) -> str:
     """Time of requests inside the devices that the judged program uses, per program and block of time."""
-    own = "SELECT comm FROM measured WHERE layer = 'app' AND comm IS NOT NULL GROUP BY 1"
+    own = own_sql(context)
     return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, sum(device_ns) AS device_ns,
   count(*) AS n
 FROM measured WHERE layer = 'block' AND comm IS NOT NULL AND device_ns > 0
@@ -71,10 +71,9 @@ def _waited(context: Context) -> tuple[Floats, Floats]:
         f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, coalesce(sum(queue_ns), 0) AS queue_ns, sum(latency_ns) AS latency_ns
 FROM measured WHERE layer = 'app' GROUP BY 1 ORDER BY 1"""
     )
-    waited, whole = np.zeros(TIME_BLOCKS), np.zeros(TIME_BLOCKS)
-    place = data["block"].astype(np.int64)
-    waited[place] = data["queue_ns"].astype(np.float64)
-    whole[place] = data["latency_ns"].astype(np.float64)
+    waited, whole = (
+        placed(data["block"], data[column], TIME_BLOCKS) for column in ("queue_ns", "latency_ns")
+    )
     return waited, whole
 
 

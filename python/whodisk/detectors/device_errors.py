@@ -9,6 +9,7 @@ from whodisk.detectors.base import Candidate, Context, Detector, Result, evidenc
 from whodisk.findings import Culprit, Effect
 from whodisk.stats import Ints, bootstrap_sum, episodes, overlap
 from whodisk.survey import Survey
+from whodisk.views import quoted
 
 #: Kinds of events that tell of trouble in a device or on the way to it. A `requeue` does not: a full queue makes them, too.
 KINDS = "'error', 'timeout', 'reset'"
@@ -22,7 +23,7 @@ OPERATIONS_MAX = 300_000
 
 def events_sql(device: str | None = None) -> str:
     """Errors, timeouts and resets by device."""
-    only = f" AND subject = '{_quoted(device)}'" if device else ""
+    only = f" AND subject = {quoted(device)}" if device else ""
     return f"""SELECT subject, kind, count(*) AS events, min(time_ns) AS first_ns, max(time_ns) AS last_ns, any_value(detail) AS detail
 FROM events WHERE kind IN ({KINDS}){only} GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"""
 
@@ -48,7 +49,7 @@ def run(context: Context) -> Result:
 
 def _slow_sql(survey: Survey, device: str, typical_ns: float) -> str:
     return f"""SELECT op_id, start_ns, latency_ns, error FROM measured
-WHERE layer = '{survey.layer}' AND device = '{_quoted(device)}' AND latency_ns >= {SLOW_RATIO * typical_ns!r}
+WHERE layer = '{survey.layer}' AND device = {quoted(device)} AND latency_ns >= {SLOW_RATIO * typical_ns!r}
 ORDER BY latency_ns DESC, op_id LIMIT {OPERATIONS_MAX}"""
 
 
@@ -59,7 +60,7 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
     typical_ns = survey.quantile_ns(strata, 0.5)
     slow = context.case.arrays(_slow_sql(survey, device, typical_ns))
     times = context.case.arrays(
-        f"SELECT time_ns FROM events WHERE kind IN ({KINDS}) AND subject = '{_quoted(device)}' ORDER BY 1"
+        f"SELECT time_ns FROM events WHERE kind IN ({KINDS}) AND subject = {quoted(device)} ORDER BY 1"
     )["time_ns"].astype(np.int64)
     begin = slow["start_ns"].astype(np.int64)
     latency = slow["latency_ns"].astype(np.int64)
@@ -120,10 +121,6 @@ def _p_value(times: Ints, begin: Ints, end: Ints, survey: Survey) -> float:
     last = np.searchsorted(begin[order], first, side="right") - 1
     inside = int(((last >= 0) & (reach[np.maximum(last, 0)] >= first)).sum())
     return probability.at_least(inside, len(first), min(1.0, covered))
-
-
-def _quoted(text: str) -> str:
-    return text.replace("'", "''")
 
 
 DETECTOR = Detector(

@@ -11,6 +11,7 @@ from whodisk.detectors.base import Candidate, Context, Detector, Result, evidenc
 from whodisk.findings import Culprit, Effect
 from whodisk.held import Held, candidate, in_blocks, p99_ratio
 from whodisk.stats import Ints, bootstrap_sum, episodes
+from whodisk.views import quoted
 
 #: From fewer prefetched bytes of a file nothing is said: that much is the start of a program, and its libraries.
 BYTES_MIN = 16 << 20
@@ -237,20 +238,20 @@ def _late_candidate(context: Context, held: Held, reads: int, busy: float, size:
 
 def _sizes_sql(device: str) -> str:
     return f"""SELECT size_bytes, count(*) AS requests FROM measured
-WHERE layer = 'block' AND device = '{_quoted(device)}' AND op = 'read' AND (flags & 4) <> 0
+WHERE layer = 'block' AND device = {quoted(device)} AND op = 'read' AND (flags & 4) <> 0
 GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20"""
 
 
 def _waits_sql(device: str) -> str:
     return f"""SELECT r.start_ns, r.start_ns + r.latency_ns AS end_ns, c.wait_ns
 FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
-WHERE r.op = 'read' AND c.wait_ns > 0 AND r.device = '{_quoted(device)}' ORDER BY r.start_ns, r.op_id"""
+WHERE r.op = 'read' AND c.wait_ns > 0 AND r.device = {quoted(device)} ORDER BY r.start_ns, r.op_id"""
 
 
 def _totals_sql(device: str) -> str:
     return f"""WITH reads AS (SELECT op_id, latency_ns, size_bytes,
     offset_bytes = lag(offset_bytes + size_bytes) OVER (PARTITION BY tid, file ORDER BY start_ns, op_id) AS follows
-  FROM measured WHERE op = 'read' AND device = '{_quoted(device)}' AND op_id IN (SELECT op_id FROM cache))
+  FROM measured WHERE op = 'read' AND device = {quoted(device)} AND op_id IN (SELECT op_id FROM cache))
 SELECT sum(latency_ns) AS latency_ns, sum(size_bytes) AS bytes, sum(size_bytes) FILTER (follows) AS sequential FROM reads"""
 
 
@@ -262,7 +263,7 @@ def _requests(context: Context, device: str, window_kb: int) -> tuple[int, int, 
     rows = context.case.rows(_sizes_sql(device))
     reads = context.case.rows(
         f"""SELECT DISTINCT size_bytes FROM measured
-WHERE op = 'read' AND device = '{_quoted(device)}' AND op_id IN (SELECT op_id FROM cache)"""
+WHERE op = 'read' AND device = {quoted(device)} AND op_id IN (SELECT op_id FROM cache)"""
     )
     window = window_kb * 1024
     filling = {window, *(size for row in reads if (size := int(row["size_bytes"] or 0)) > window)}
@@ -278,10 +279,6 @@ WHERE op = 'read' AND device = '{_quoted(device)}' AND op_id IN (SELECT op_id FR
 def _p_value(full: int) -> float:
     """Probability that this many requests would be of one size if each had any number of pages up to a MiB."""
     return float(max(1e-300, (1 / 256) ** min(full, 100)))
-
-
-def _quoted(text: str) -> str:
-    return text.replace("'", "''")
 
 
 DETECTOR = Detector(

@@ -13,6 +13,7 @@ from whodisk.detectors.base import Context, Detector, Result
 from whodisk.stats import Ints
 from whodisk.survey import Stratum
 from whodisk.types import Cell
+from whodisk.views import quoted
 
 #: Little's law counts as fulfilled when throughput x latency is this close to the depth.
 LITTLE_TOLERANCE = 0.10
@@ -204,8 +205,8 @@ GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"""
 def _own_load(context: Context, program: Program) -> Load | None:
     """What a program kept in flight, from a stretch of its requests around the middle."""
     where = (
-        f"layer = '{context.layer}' AND comm = '{_quoted(program.comm)}' "
-        f"AND coalesce(device, '') = '{_quoted(program.device)}'"
+        f"layer = '{context.layer}' AND comm = {quoted(program.comm)} "
+        f"AND coalesce(device, '') = {quoted(program.device)}"
     )
     whole = context.case.rows(
         f"""SELECT count(*) AS n, min(start_ns) AS low_ns, max(start_ns + latency_ns) AS high_ns,
@@ -247,10 +248,6 @@ def _depth(start_ns: Ints, latency_ns: Ints) -> tuple[float, float]:
     # The first requests of the stretch found others in flight that are not in it.
     settled = depth[len(depth) // 10 :]
     return float(np.percentile(settled, 95, method="lower")), float(settled.max())
-
-
-def _quoted(name: str) -> str:
-    return name.replace("'", "''")
 
 
 def _int(value: Cell) -> int:

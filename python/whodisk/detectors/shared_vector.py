@@ -21,6 +21,7 @@ from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.stats import SEED, Floats, quantile_from_bins
 from whodisk.survey import LATENCY_BIN, Survey, bin_middle_ns
 from whodisk.types import Cell
+from whodisk.views import quoted
 
 #: The unit of evidence: a block of time.
 TIME_BLOCKS = 32
@@ -313,9 +314,9 @@ def _p99_ratio(context: Context, survey: Survey, victim: str, peers: list[str]) 
     """p99 of the victim over its peers', with the 95 % interval of resampled time blocks."""
     if not peers:
         return float("nan"), float("nan"), float("nan")
-    listed = ", ".join(f"'{_quoted(device)}'" for device in (victim, *peers))
+    listed = ", ".join(f"{quoted(device)}" for device in (victim, *peers))
     data = context.case.arrays(
-        f"""SELECT {survey.time_bin_sql(TIME_BLOCKS)} AS block, device = '{_quoted(victim)}' AS mine, {LATENCY_BIN} AS bin, count(*) AS n
+        f"""SELECT {survey.time_bin_sql(TIME_BLOCKS)} AS block, device = {quoted(victim)} AS mine, {LATENCY_BIN} AS bin, count(*) AS n
 FROM measured WHERE layer = 'block' AND device IN ({listed}) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
     )
     bins, place = np.unique(data["bin"].astype(np.int64), return_inverse=True)
@@ -331,10 +332,6 @@ FROM measured WHERE layer = 'block' AND device IN ({listed}) GROUP BY 1, 2, 3 OR
     draws = generator.multinomial(TIME_BLOCKS, np.full(TIME_BLOCKS, 1 / TIME_BLOCKS), 200)
     low, high = np.percentile([ratio(draw.astype(np.float64)) for draw in draws], [2.5, 97.5])
     return ratio(np.ones(TIME_BLOCKS)), float(low), float(high)
-
-
-def _quoted(text: str) -> str:
-    return text.replace("'", "''")
 
 
 # -- all interrupts on one CPU ----------------------------------------------------------------

@@ -75,6 +75,14 @@ class Running:
             time.sleep(0.02)
         return None
 
+    def join(self, group: Path) -> int:
+        """Moves the workload into a control group; gives how many processes that were."""
+        pid = self.pid()
+        if pid is None:
+            return 0
+        (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
+        return 1
+
 
 @dataclass(frozen=True)
 class Load:

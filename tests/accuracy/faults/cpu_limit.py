@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.accuracy.faults.base import Fault, Load, Setting, of_config
-from tests.accuracy.faults.io_limit import join
 from tests.accuracy.faults.places import target
 from tests.accuracy.host import group
 
@@ -34,7 +33,7 @@ def loose(setting: Setting) -> Iterator[Load]:
 def _limited(setting: Setting, quota_us: int, **keys: str) -> Iterator[Load]:
     limits = {"cpu.cfs_period_us": str(PERIOD_US), "cpu.cfs_quota_us": str(quota_us)}
     with target(setting) as path, group("cpu", limits) as folder:
-        yield Load(setting.spec(path, **keys), during=lambda running: join(folder, running))
+        yield Load(setting.spec(path, **keys), during=lambda running: running.join(folder))
 
 
 FAULTS = (

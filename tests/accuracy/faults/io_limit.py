@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.accuracy.faults.base import Fault, Load, Running, Setting, of_config
+from tests.accuracy.faults.base import Fault, Load, Setting, of_config
 from tests.accuracy.faults.places import target
 from tests.accuracy.host import group, said
 
@@ -34,7 +34,7 @@ def _limited(setting: Setting, per_second: int, **keys: str) -> Iterator[Load]:
         limit = f"{_number(path)} {per_second}"
         kinds = ("read", "write")
         with group("blkio", {f"blkio.throttle.{kind}_iops_device": limit for kind in kinds}) as folder:
-            yield Load(setting.spec(path, **keys), during=lambda running: join(folder, running))
+            yield Load(setting.spec(path, **keys), during=lambda running: running.join(folder))
 
 
 def _number(path: Path) -> str:
@@ -42,15 +42,6 @@ def _number(path: Path) -> str:
     if path.is_block_device():
         return said("lsblk", "--nodeps", "--noheadings", "--output", "MAJ:MIN", path).strip()
     return said("findmnt", "--noheadings", "--output", "MAJ:MIN", "--target", path.parent)
-
-
-def join(folder: Path, running: Running) -> int:
-    """Moves the workload into a control group."""
-    pid = running.pid()
-    if pid is None:
-        return 0
-    (folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
-    return 1
 
 
 FAULTS = (

@@ -1,0 +1,28 @@
+"""The programs whose requests are in a case: the judged one, and others on the same devices."""
+
+from __future__ import annotations
+
+import re
+
+from whodisk.detectors.base import Context
+
+#: Threads of the kernel that work for whoever caused it: their requests belong to the judged program, too.
+KERNEL_WORKER = re.compile(
+    r"(kworker|jbd2|xfsaild|xfs-|btrfs|kswapd|ksoftirqd|swapper|loop[0-9]|flush|iou-|io_wq|md[0-9]*_raid|dmcrypt|kcryptd|"
+    r"whodisk|rcu|migration).*"
+)
+
+
+def own_sql(context: Context) -> str:
+    """The names that the judged operations come from."""
+    return f"SELECT comm FROM measured WHERE layer = '{context.layer}' AND comm IS NOT NULL GROUP BY 1"
+
+
+def programs_sql(context: Context, bins: int) -> str:
+    """Bytes and requests per time bin of programs on the judged program's devices, and of the judged program."""
+    own = own_sql(context)
+    return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(bins)} AS bin, sum(size_bytes) AS bytes,
+  count(*) AS requests FROM measured
+WHERE layer = 'block' AND comm IS NOT NULL
+  AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) GROUP BY 1)
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
