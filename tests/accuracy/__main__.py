@@ -19,13 +19,15 @@ from typing import Any, TextIO
 from tests.accuracy import crashes
 from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
-from tests.accuracy.scenarios import ROWS, Row, run_once
+from tests.accuracy.scenarios import DISTURBED_CPUS, ROWS, Row, run_once
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLED = {
     "killed/recording": f"`whodisk run`, up to {crashes.MOMENT_SECONDS:g} s after its begin or first stream",
     "killed/sealing": "`whodisk seal`, at any time",
 }
+#: A run in which others had the CPUs is made so often, at most.
+ATTEMPTS = 3
 PLACE = {"memory": "block device in memory", "disk": "system disk"}
 
 
@@ -70,7 +72,7 @@ def main() -> int:
             _run_row(name, options.kills, partial(_kill, name, options), options, results)
     options.output.write_text(_document(results, options), encoding="utf-8")
     print(f"written: {options.output}")
-    return 1 if any(not r["right"] for r in results) else 0
+    return 1 if any(not r["right"] for r in results if not r.get("disturbed")) else 0
 
 
 def _only_one(path: Path) -> TextIO | None:
@@ -92,16 +94,18 @@ def _run_row(
     options: argparse.Namespace,
     results: list[dict[str, Any]],
 ) -> None:
-    done = {r["seed"] for r in results if r["row"] == name}
+    done = {r["seed"] for r in results if r["row"] == name and not r.get("disturbed")}
     for seed in (s for s in range(1, runs + 1) if s not in done):
-        begin = time.monotonic()
-        result = {"row": name, "seed": seed, "commit": _commit(), "utc": _utc(), **one(seed)}
-        results.append(result)
-        _save(options.state, results)
-        mark = "ok   " if result["right"] else "WRONG"
-        print(
-            f"{name:16} run {seed:2} {mark} {time.monotonic() - begin:5.1f} s  {result['named']}", flush=True
-        )
+        for _ in range(ATTEMPTS):
+            begin = time.monotonic()
+            result = {"row": name, "seed": seed, "commit": _commit(), "utc": _utc(), **one(seed)}
+            results.append(result)
+            _save(options.state, results)
+            mark = "AGAIN" if result.get("disturbed") else "ok   " if result["right"] else "WRONG"
+            took = time.monotonic() - begin
+            print(f"{name:16} run {seed:2} {mark} {took:5.1f} s  {result['named']}", flush=True)
+            if not result.get("disturbed"):
+                break
 
 
 def _one(row: Row, options: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -110,10 +114,16 @@ def _one(row: Row, options: argparse.Namespace, seed: int) -> dict[str, Any]:
     except subprocess.CalledProcessError as error:
         return _failed(error)
     verdict = judge(row, run)
-    if not verdict.right:
+    if not verdict.right and not run.is_disturbed:
         _keep(run.case, options.state.parent / f"wrong-{row.name.replace('/', '-')}-{seed}.case")
     claims = [finding["claim"] for finding in run.verdict["findings"]]
-    return {"right": verdict.right, "named": verdict.named, "stalls": verdict.stalls, "claims": claims}
+    return {
+        "right": verdict.right,
+        "named": verdict.named,
+        "stalls": verdict.stalls,
+        "claims": claims,
+        "disturbed": run.is_disturbed,
+    }
 
 
 def _keep(case: Path, place: Path) -> None:
@@ -163,14 +173,22 @@ def _document(results: list[dict[str, Any]], options: argparse.Namespace) -> str
         f"Machine: {_machine()}. Runs: {_span(results)}. Command: `make accuracy`",
         f"({options.seconds:g} s measured per run).",
         "",
-        "| injected | where | right | runs | runs with a stall of a device seen by the query |",
-        "|---|---|---|---|---|",
+        f"A run in which others (programs, or the hypervisor's other guests) had {DISTURBED_CPUS:g} CPUs or more on average is made",
+        "again, whatever its verdict, and counted apart.",
+        "",
+        "| injected | where | right | runs | disturbed runs, not counted | runs with a stall of a device seen by the query |",
+        "|---|---|---|---|---|---|",
     ]
+    disturbed = [r for r in results if r.get("disturbed")]
+    results = [r for r in results if not r.get("disturbed")]
     for row in ROWS:
         of_row = [r for r in results if r["row"] == row.name]
         if of_row:
             right, stalled = sum(r["right"] for r in of_row), sum(bool(r["stalls"]) for r in of_row)
-            lines.append(f"| {row.fault.words} | {PLACE[row.place]} | {right} | {len(of_row)} | {stalled} |")
+            again = sum(r["row"] == row.name for r in disturbed)
+            lines.append(
+                f"| {row.fault.words} | {PLACE[row.place]} | {right} | {len(of_row)} | {again} | {stalled} |"
+            )
     wrong = [r for r in results if not r["right"] and r["row"] not in crashes.ROWS]
     lines += ["", "## Wrong verdicts", ""]
     lines += [_wrong(r) for r in wrong] or ["None."]

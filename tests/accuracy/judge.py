@@ -15,8 +15,10 @@ from tests.accuracy.scenarios import Recorded, Row
 STALL_NS = 20_000_000
 #: So many requests must wait together; a single one may be the tail of its own.
 STALL_REQUESTS = 2
-#: If other programs keep so much of a CPU busy, a finding that accuses the CPUs is true.
+#: If others have so much of a CPU, a finding that accuses the CPUs is true.
 OTHERS_CPUS_MIN = 0.2
+#: So much is said beside a verdict.
+SAID_CPUS_MIN = 0.1
 
 STALLS = f"""
 WITH requests AS (
@@ -60,8 +62,12 @@ def judge(row: Row, run: Recorded) -> Judgement:
     else:
         right = bool(unexplained) and named(unexplained[0], run.load)
     said = _words(run.verdict)
-    if run.others_cpus >= OTHERS_CPUS_MIN:
-        said += f"; other programs used {run.others_cpus:.2f} CPUs"
+    for who, cpus in (
+        ("other programs", run.others_cpus),
+        ("the hypervisor's other guests", run.stolen_cpus),
+    ):
+        if cpus >= SAID_CPUS_MIN:
+            said += f"; {who} used {cpus:.2f} CPUs"
     return Judgement(right, said, [f"{d}: {ns / 1e6:.0f} ms, {n} waiting" for d, ns, n in stalls])
 
 
@@ -81,7 +87,7 @@ def _elsewhere(finding: Finding, row: Row, run: Recorded, stalls: list[tuple[str
     """Whether a finding tells of something that really happened beside the fault."""
     if row.place == "disk" and stalls and _accuses_system_disk(finding, run, stalls):
         return True
-    return run.others_cpus >= OTHERS_CPUS_MIN and _accuses_cpu(finding)
+    return run.others_cpus + run.stolen_cpus >= OTHERS_CPUS_MIN and _accuses_cpu(finding)
 
 
 def _accuses_system_disk(finding: Finding, run: Recorded, stalls: list[tuple[str, int, int]]) -> bool:

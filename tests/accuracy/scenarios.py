@@ -19,6 +19,8 @@ from tests.accuracy.host import WHODISK
 
 #: Process id of the parent of all kernel threads.
 KTHREADD = 2
+#: A run in which others had so many CPUs on average is made again, whatever its verdict.
+DISTURBED_CPUS = 0.3
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,13 @@ class Recorded:
     times: int
     #: CPUs that programs which have nothing to do with the run kept busy, by the kernel's own account.
     others_cpus: float
+    #: CPUs that the hypervisor gave to others although this machine had work for them, by its own account.
+    stolen_cpus: float
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether it says more about what else the machine did than about whodisk."""
+        return self.others_cpus + self.stolen_cpus >= DISTURBED_CPUS
 
 
 def run_once(row: Row, seed: int, seconds: float, work: Path) -> Recorded:
@@ -58,14 +67,21 @@ def run_once(row: Row, seed: int, seconds: float, work: Path) -> Recorded:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     case = work / "run.case"
-    began, others = time.monotonic(), _cpu_of_others()
+    began, others, stolen = time.monotonic(), _cpu_of_others(), _cpu_stolen()
     setting = Setting(row.place, seed, seconds, work, random.Random(f"{row.name} {seed}"))
     with row.fault.prepare(setting) as load:
         times = _record(load, case)
     command = [str(WHODISK), "solve", str(case), "--json", "--no-report"]
     solved = subprocess.run(command, check=True, capture_output=True, text=True)
-    others_cpus = (_cpu_of_others() - others) / (time.monotonic() - began)
-    return Recorded(case, json.loads(solved.stdout), load, times, others_cpus)
+    took = time.monotonic() - began
+    return Recorded(
+        case,
+        json.loads(solved.stdout),
+        load,
+        times,
+        others_cpus=(_cpu_of_others() - others) / took,
+        stolen_cpus=(_cpu_stolen() - stolen) / took,
+    )
 
 
 def _record(load: Load, case: Path) -> int:
@@ -101,3 +117,8 @@ def _cpu_of_others() -> float:
     ours = os.times()
     mine = ours.user + ours.system + ours.children_user + ours.children_system
     return (int(user) + int(nice) + int(system) - kernel) / tick - mine
+
+
+def _cpu_stolen() -> float:
+    """Seconds since the boot in which a CPU had work and the hypervisor did not run it, over all CPUs."""
+    return int(Path("/proc/stat").read_text(encoding="ascii").split()[8]) / os.sysconf("SC_CLK_TCK")
