@@ -28,7 +28,7 @@ pub const BATCH_ROWS: usize = 16_384;
 pub const BATCH_ROWS_MAX: usize = 65_536;
 
 /// Rows that are gathered before they are turned into columns: small enough for the first-level cache.
-const BLOCK_ROWS: usize = 256;
+pub const BLOCK_ROWS: usize = 64;
 
 /// A message header (flatbuffer) is a few kB: one entry per column, or the schema with its metadata.
 const HEADER_BYTES_MAX: u64 = 16 << 20;
@@ -159,14 +159,13 @@ fn arrow_schema<R: RawRow>(metadata: &[(String, String)]) -> Schema {
     Schema::new_with_metadata(fields, metadata)
 }
 
-/// Appends one framed message: prefix, header padded to 8 bytes, body.
-fn frame_message(header: &[u8], body: &[u8], to: &mut Vec<u8>) {
+/// Appends what stands before the body of a message: prefix, header padded to 8 bytes.
+fn frame_header(header: &[u8], to: &mut Vec<u8>) {
     let padded = header.len().next_multiple_of(8);
     to.extend_from_slice(&CONTINUATION);
     to.extend_from_slice(&(padded as i32).to_le_bytes());
     to.extend_from_slice(header);
     to.resize(to.len() + padded - header.len(), 0);
-    to.extend_from_slice(body);
 }
 
 /// Turns columns of one batch into an Arrow record batch message. Keeps its buffers between batches.
@@ -179,8 +178,8 @@ struct BatchEncoder {
 }
 
 impl BatchEncoder {
-    /// Appends the message for `rows` rows in `columns` to `to`.
-    fn encode(&mut self, rows: usize, columns: &[Vec<u8>], to: &mut Vec<u8>) -> std::io::Result<()> {
+    /// Appends all of the message for `rows` rows in `columns` but its body to `head`; the body is in `self`.
+    fn encode(&mut self, rows: usize, columns: &[Vec<u8>], head: &mut Vec<u8>) -> std::io::Result<()> {
         self.body.clear();
         let mut buffers = Vec::with_capacity(columns.len() * 2);
         self.frames.resize_with(columns.len(), FrameWriter::default);
@@ -196,7 +195,7 @@ impl BatchEncoder {
             self.body.resize(self.body.len().next_multiple_of(8), 0);
         }
         self.build_header(rows, &buffers);
-        frame_message(self.header.finished_data(), &self.body, to);
+        frame_header(self.header.finished_data(), head);
         Ok(())
     }
 
@@ -239,7 +238,8 @@ pub struct RawWriter<R: RawRow> {
     columns: Vec<Vec<u8>>,
     rows_in_columns: usize,
     encoder: BatchEncoder,
-    message: Vec<u8>,
+    /// A message up to its body, which the encoder has.
+    head: Vec<u8>,
     bytes_good: u64,
     batches: u64,
     rows: u64,
@@ -266,7 +266,7 @@ impl<R: RawRow> RawWriter<R> {
                 .collect(),
             rows_in_columns: 0,
             encoder: BatchEncoder::default(),
-            message: Vec::new(),
+            head: Vec::new(),
             bytes_good: 0,
             batches: 0,
             rows: 0,
@@ -279,7 +279,7 @@ impl<R: RawRow> RawWriter<R> {
             &mut DictionaryTracker::new(true),
             &IpcWriteOptions::default(),
         );
-        frame_message(&header.ipc_message, &[], &mut writer.message);
+        frame_header(&header.ipc_message, &mut writer.head);
         writer.write_message("write the schema")?;
         Ok(writer)
     }
@@ -338,9 +338,10 @@ impl<R: RawRow> RawWriter<R> {
     /// Flushes, writes the end-of-stream mark, returns the number of rows.
     pub fn finish(mut self) -> Result<u64, CaseError> {
         self.flush()?;
-        self.message.clear();
-        self.message.extend_from_slice(&CONTINUATION);
-        self.message.extend_from_slice(&[0; 4]);
+        self.head.clear();
+        self.encoder.body.clear();
+        self.head.extend_from_slice(&CONTINUATION);
+        self.head.extend_from_slice(&[0; 4]);
         self.write_message("write the end mark")?;
         self.finished = true;
         Ok(self.rows)
@@ -379,9 +380,9 @@ impl<R: RawRow> RawWriter<R> {
         let rows = self.rows_in_columns;
         assert!(rows <= BATCH_ROWS_MAX, "a batch of {rows} rows");
         let action = format!("write raw batch {}", self.batches);
-        self.message.clear();
+        self.head.clear();
         self.encoder
-            .encode(rows, &self.columns, &mut self.message)
+            .encode(rows, &self.columns, &mut self.head)
             .map_err(|e| CaseError::io(&self.path, action.as_str(), e))?;
         for column in &mut self.columns {
             column.clear();
@@ -394,16 +395,19 @@ impl<R: RawRow> RawWriter<R> {
         Ok(())
     }
 
-    /// Writes `self.message`; on an error cuts the file back to its last whole message.
+    /// Writes head and body; on an error cuts the file back to its last whole message.
     fn write_message(&mut self, action: &str) -> Result<(), CaseError> {
-        if let Err(error) = self.file.write_all(&self.message) {
+        let mut file = &self.file;
+        let body = &self.encoder.body;
+        if let Err(error) = file.write_all(&self.head).and_then(|()| file.write_all(body)) {
             self.failed = true;
             // Best effort: the reader finds the good prefix anyway.
             let _ = self.file.set_len(self.bytes_good);
             return Err(CaseError::io(&self.path, action, error));
         }
-        start_writeback(&self.file, self.bytes_good, self.message.len() as u64);
-        self.bytes_good += self.message.len() as u64;
+        let bytes = (self.head.len() + body.len()) as u64;
+        start_writeback(&self.file, self.bytes_good, bytes);
+        self.bytes_good += bytes;
         Ok(())
     }
 

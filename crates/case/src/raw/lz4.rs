@@ -17,6 +17,11 @@ const PLAIN: u32 = 1 << 31;
 /// Columns are 1, 2, 4, 8 or 16 bytes wide: one that never changes repeats itself after so many.
 const PERIOD_BYTES: usize = 16;
 
+/// A column that gets no smaller than this part of itself is stored as it is: clocks, which LZ4 packs slowly and badly.
+const PACKED_MAX: f64 = 0.6;
+/// So many of its frames; then it is tried again.
+const PLAIN_FRAMES: u32 = 31;
+
 /// Content that repeats its first [`PERIOD_BYTES`], and its frame.
 #[derive(Default)]
 struct Repeated {
@@ -30,6 +35,8 @@ pub(super) struct FrameWriter {
     table: CompressTable,
     packed: Vec<u8>,
     last: Repeated,
+    /// Frames that are not worth packing, from now on.
+    plain_frames: u32,
 }
 
 impl Default for FrameWriter {
@@ -38,6 +45,7 @@ impl Default for FrameWriter {
             table: CompressTable::large(),
             packed: Vec::new(),
             last: Repeated::default(),
+            plain_frames: 0,
         }
     }
 }
@@ -69,23 +77,35 @@ impl FrameWriter {
         to.extend_from_slice(&MAGIC);
         to.extend_from_slice(&descriptor);
         to.push((XxHash32::oneshot(0, &descriptor) >> 8) as u8);
+        let before = to.len();
         for block in content.chunks(block_bytes) {
-            let room = get_maximum_output_size(block.len());
-            if self.packed.len() < room {
-                self.packed.resize(room, 0);
-            }
-            let length = compress_into_with_table(block, &mut self.packed, &mut self.table)
-                .map_err(|error| Error::new(ErrorKind::InvalidData, error.to_string()))?;
-            let (mark, data) = match length < block.len() {
-                true => (0, &self.packed[..length]),
-                false => (PLAIN, block),
+            let data = match self.plain_frames {
+                0 => self.packed_block(block)?,
+                _ => None,
             };
+            let (mark, data) = data.map_or((PLAIN, block), |data| (0, data));
             to.extend_from_slice(&(data.len() as u32 | mark).to_le_bytes());
             to.extend_from_slice(data);
         }
+        let bad = (to.len() - before) as f64 > PACKED_MAX * content.len() as f64;
+        self.plain_frames = match self.plain_frames {
+            0 if bad => PLAIN_FRAMES,
+            left => left.saturating_sub(1),
+        };
         to.extend_from_slice(&[0; 4]);
         to.extend_from_slice(&XxHash32::oneshot(0, content).to_le_bytes());
         Ok(())
+    }
+
+    /// LZ4 of a block; `None` if that is no shorter.
+    fn packed_block(&mut self, block: &[u8]) -> Result<Option<&[u8]>, Error> {
+        let room = get_maximum_output_size(block.len());
+        if self.packed.len() < room {
+            self.packed.resize(room, 0);
+        }
+        let length = compress_into_with_table(block, &mut self.packed, &mut self.table)
+            .map_err(|error| Error::new(ErrorKind::InvalidData, error.to_string()))?;
+        Ok((length < block.len()).then(|| &self.packed[..length]))
     }
 }
 

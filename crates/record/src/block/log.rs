@@ -3,6 +3,7 @@ use super::layout::{BlockRecord, MergeRecord};
 use super::scoped::Scoped;
 use crate::probe::{Batch, Log, Target};
 use crate::streams::{Out, Stream};
+use case::raw::BLOCK_ROWS;
 use case::rows::{BlockMergeRow, BlockRow};
 use case::CaseError;
 
@@ -52,18 +53,19 @@ impl BlockLog {
     }
 
     fn write_all(&mut self, records: &Drained) {
-        self.rows.clear();
-        for record in &records.requests {
-            self.requests += 1;
-            self.rows.push(record.row(self.requests));
-        }
-        let joined = |record: &&MergeRecord| record.owner.op_id != 0;
-        self.joined += records.merges.iter().filter(joined).count() as u64;
-        self.joined += self.rows.iter().filter(|row| row.op_id != 0).count() as u64;
         for record in &records.merges {
+            self.joined += u64::from(record.owner.op_id != 0);
             self.merges.push(&record.row());
         }
-        self.blocks.push_many(&self.rows);
+        for block in records.requests.chunks(BLOCK_ROWS) {
+            self.rows.clear();
+            for record in block {
+                self.requests += 1;
+                self.joined += u64::from(record.slot.op_id != 0);
+                self.rows.push(record.row(self.requests));
+            }
+            self.blocks.push_many(&self.rows);
+        }
     }
 }
 
