@@ -169,6 +169,25 @@ mod tests {
     }
 
     #[test]
+    fn a_column_that_hardly_shrinks_is_left_as_it_is_and_tried_again() {
+        let clock = |batch: u64| -> Vec<u8> {
+            let times = (0..4096_u64).map(|i| (batch << 32) + i.wrapping_mul(0x9e37_79b9) % 1_000_000_007);
+            times.flat_map(u64::to_le_bytes).collect()
+        };
+        let mut writer = FrameWriter::default();
+        let plain = |batch: u64, writer: &mut FrameWriter| {
+            let (content, mut frame) = (clock(batch), Vec::new());
+            writer.append(&content, &mut frame).unwrap();
+            assert_eq!(read_back(&frame), content);
+            frame.len() > content.len()
+        };
+        let tried = |frame: u64| frame.is_multiple_of(u64::from(PLAIN_FRAMES + 1));
+        for frame in 0..2 * u64::from(PLAIN_FRAMES + 1) {
+            assert_eq!(plain(frame, &mut writer), !tried(frame), "frame {frame}");
+        }
+    }
+
+    #[test]
     fn a_flipped_bit_is_found() {
         let content: Vec<u8> = (0..4000_u64).flat_map(|i| (i * i).to_le_bytes()).collect();
         let mut frame = Vec::new();

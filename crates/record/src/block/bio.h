@@ -141,7 +141,6 @@ struct owner {
 	u64 cgroup;
 	u32 file_device;
 	u32 size_bytes; // of this bio
-	u64 pad; // one cache line
 };
 
 // The kiocb of the direct I/O that a bio belongs to; 0 = none. The chain is followed only through functions whose

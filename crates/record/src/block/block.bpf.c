@@ -55,10 +55,8 @@ u64 counters[COUNTERS] SEC(".bss.counters");
 #define SLOT_SCOPED 4    // a process in the scope submitted it
 #define NO_INDEX 0xffff
 
-// What is known of a request in flight; meaning of the fields: case::rows::BlockRow. Two cache lines, because a
-// request often completes on another CPU than it was issued on, and every line then has to travel.
-struct slot {
-	u64 request; // whose slot it is; 0 = nobody's yet
+// What is known of a request; meaning of the fields: case::rows::BlockRow.
+struct facts {
 	u64 queue_ns;
 	u64 start_ns;
 	u64 insert_ns;
@@ -67,7 +65,6 @@ struct slot {
 	u64 sector_512;
 	u32 size_bytes;
 	u32 cmd_flags;
-
 	u32 device;
 	s32 pid;
 	s32 tid;
@@ -77,22 +74,29 @@ struct slot {
 	u16 merges;
 	u8 status; // blk_status_t
 	u8 flags;  // SLOT_*
-	u16 index; // in the table; NO_INDEX: in the overflow map
+	u16 index; // of its slot; NO_INDEX: in the overflow map
 	u64 comm[2];
 	u64 op_id;
 	u64 merge_key; // 0, or what merge records of this request carry
-	u64 active; // its first event's time, from then until the last; 0 = idle
 };
 
-// What goes to user space; the twins are in layout.rs.
+// A request in flight. Two cache lines, because a request often completes on another CPU than it was issued on, and
+// every line then has to travel.
+struct slot {
+	u64 request; // whose slot it is; 0 = nobody's yet
+	u64 active;  // its first event's time, from then until the last; 0 = idle
+	struct facts facts;
+};
+
+// What goes to user space, in three cache lines; the twins are in layout.rs.
 struct block_record {
-	struct slot slot;
 	u64 irq_ns;
 	u64 complete_ns;
+	struct facts facts;
+	struct owner owner;
 	s32 vector;
 	u16 complete_cpu;
 	u16 error; // set by the reader where the status is not known
-	struct owner owner;
 };
 
 struct merge_record {
@@ -105,6 +109,12 @@ struct unfinished_record {
 	struct slot slot;
 	u64 before_ns;
 	struct owner owner;
+};
+
+// The owner of the request in a slot: one cache line.
+struct kept_owner {
+	struct owner owner;
+	u64 pad;
 };
 
 // When a bio was queued, for the request that is made of it moments later.
@@ -193,7 +203,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct owner);
+	__type(value, struct kept_owner);
 } slot_owners SEC(".maps");
 
 struct {
@@ -281,7 +291,7 @@ static __always_inline bool slot_belongs(struct slot *slot, u64 key, u32 way)
 		return 1;
 	if (slot->request != 0 || __sync_val_compare_and_swap(&slot->request, 0, key) != 0)
 		return 0;
-	slot->index = hash(key, SLOTS_LOG2) ^ way;
+	slot->facts.index = hash(key, SLOTS_LOG2) ^ way;
 	return 1;
 }
 
@@ -300,7 +310,7 @@ static __always_inline struct slot *slot_overflow(u64 key)
 	slot = bpf_map_lookup_elem(&overflow, &key);
 	if (slot) {
 		slot->request = key;
-		slot->index = NO_INDEX;
+		slot->facts.index = NO_INDEX;
 	}
 	return slot;
 }
@@ -308,9 +318,24 @@ static __always_inline struct slot *slot_overflow(u64 key)
 // Where the owner of a request is kept; NULL if that is not asked for.
 static __always_inline struct owner *slot_owner(struct slot *slot)
 {
-	u32 index = slot->index;
+	u32 index = slot->facts.index;
+	struct kept_owner *kept;
 
-	return owners && index != NO_INDEX ? bpf_map_lookup_elem(&slot_owners, &index) : NULL;
+	if (!owners || index == NO_INDEX)
+		return NULL;
+	kept = bpf_map_lookup_elem(&slot_owners, &index);
+	return kept ? &kept->owner : NULL;
+}
+
+// Asks for the cache line of a request's owner. It is wanted later, at a place that only the slot tells, whose own lines
+// have to come first: so both come together.
+static __always_inline void fetch_owner(struct request *rq)
+{
+	u32 index = hash((u64)rq, SLOTS_LOG2);
+	struct kept_owner *kept = owners ? bpf_map_lookup_elem(&slot_owners, &index) : NULL;
+
+	if (kept)
+		(void)*(volatile u64 *)&kept->owner;
 }
 
 static __always_inline void copy_owner(struct owner *to, struct slot *slot)
@@ -318,13 +343,13 @@ static __always_inline void copy_owner(struct owner *to, struct slot *slot)
 	struct owner *from = slot_owner(slot);
 	static const struct owner none;
 
-	*to = from && slot->issue_ns ? *from : none;
+	*to = from && slot->facts.issue_ns ? *from : none;
 }
 
 static __always_inline void count_own(struct slot *slot)
 {
 	count(OWN_REQUESTS, 1);
-	count(OWN_BYTES, slot->size_bytes);
+	count(OWN_BYTES, slot->facts.size_bytes);
 }
 
 // Ends a slot whose request completed unseen, before `now`. Whoever finds that out first does it.
@@ -332,7 +357,7 @@ static __noinline int slot_unfinished(struct slot *slot, u64 active, u64 now)
 {
 	if (!slot)
 		return 0;
-	if (slot->flags & SLOT_OWN) {
+	if (slot->facts.flags & SLOT_OWN) {
 		if (__sync_val_compare_and_swap(&slot->active, active, 0) == active)
 			count_own(slot);
 		return 0;
@@ -373,17 +398,17 @@ static __always_inline struct slot *slot_take(struct request *rq, u64 now)
 	if (active)
 		slot_unfinished(slot, active, now);
 	slot->active = now;
-	slot->queue_ns = 0;
-	slot->insert_ns = 0;
-	slot->issue_first_ns = 0;
-	slot->issue_ns = 0;
-	slot->hctx = 0;
-	slot->requeues = 0;
-	slot->merges = 0;
-	slot->status = 0;
-	slot->flags = 0;
-	slot->op_id = 0;
-	slot->merge_key = 0;
+	slot->facts.queue_ns = 0;
+	slot->facts.insert_ns = 0;
+	slot->facts.issue_first_ns = 0;
+	slot->facts.issue_ns = 0;
+	slot->facts.hctx = 0;
+	slot->facts.requeues = 0;
+	slot->facts.merges = 0;
+	slot->facts.status = 0;
+	slot->facts.flags = 0;
+	slot->facts.op_id = 0;
+	slot->facts.merge_key = 0;
 	return slot;
 }
 
@@ -422,9 +447,9 @@ static __always_inline void take_queueing(struct slot *slot, struct request *rq,
 	u64 queue_ns = queued->queue_ns & ~QUEUED_THROTTLED;
 	if (queue_ns > now)
 		return;
-	slot->queue_ns = queue_ns;
+	slot->facts.queue_ns = queue_ns;
 	if (queued->queue_ns & QUEUED_THROTTLED)
-		slot->flags |= SLOT_THROTTLED;
+		slot->facts.flags |= SLOT_THROTTLED;
 }
 
 // Tells who is behind a bio that is not its request's first. Not static, as all that loops call: see find_owner().
@@ -466,10 +491,10 @@ static __always_inline void set_owner(struct slot *slot, struct request *rq)
 	struct owner *kept = slot_owner(slot);
 	struct owner here = {};
 	struct owner *owner = kept ? kept : &here;
-	u32 known = slot->merges;
+	u32 known = slot->facts.merges;
 
 	if (kept) {
-		kept->stack_key = slot->device >> 20 == LOOP_MAJOR ? loop_stack_key(*(volatile u64 *)&slot->request) : 0;
+		kept->stack_key = slot->facts.device >> 20 == LOOP_MAJOR ? loop_stack_key(*(volatile u64 *)&slot->request) : 0;
 		kept->cgroup = bio_cgroup(rq);
 	}
 	if (!address) {
@@ -478,14 +503,14 @@ static __always_inline void set_owner(struct slot *slot, struct request *rq)
 	}
 	owner->size_bytes = bio->bi_iter.bi_size;
 	find_owner(address, as_number(bio->bi_end_io, 0), as_number(bio->bi_private, 1), owners, owner);
-	slot->op_id = owner->op_id;
+	slot->facts.op_id = owner->op_id;
 	if (bio == rq->biotail)
 		return;
-	if (!slot->merge_key) {
+	if (!slot->facts.merge_key) {
 		u32 cpu = bpf_get_smp_processor_id();
-		slot->merge_key = (u64)(cpu + 1) << 40 | ++cpus[cpu & (CPUS_MAX - 1)].merge_keys;
+		slot->facts.merge_key = (u64)(cpu + 1) << 40 | ++cpus[cpu & (CPUS_MAX - 1)].merge_keys;
 	}
-	send_merges(address, slot->merge_key, known);
+	send_merges(address, slot->facts.merge_key, known);
 }
 
 static __always_inline void count_merges(struct slot *slot, struct request *rq)
@@ -500,7 +525,7 @@ static __always_inline void count_merges(struct slot *slot, struct request *rq)
 	}
 	if (further == MERGED_BIOS_MAX)
 		count(WALK_CUT, 1);
-	slot->merges = further;
+	slot->facts.merges = further;
 }
 
 static __always_inline u32 disk_dev(struct request *rq)
@@ -512,10 +537,10 @@ static __always_inline u32 disk_dev(struct request *rq)
 
 static __always_inline void set_place(struct slot *slot, struct request *rq)
 {
-	slot->sector_512 = rq->__sector;
-	slot->size_bytes = rq->__data_len;
-	slot->device = disk_dev(rq);
-	slot->hctx = rq->mq_hctx->queue_num;
+	slot->facts.sector_512 = rq->__sector;
+	slot->facts.size_bytes = rq->__data_len;
+	slot->facts.device = disk_dev(rq);
+	slot->facts.hctx = rq->mq_hctx->queue_num;
 }
 
 static __always_inline bool is_own(u64 comm_start)
@@ -532,21 +557,21 @@ static __always_inline void set_submitter(struct slot *slot)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	slot->pid = task->tgid;
-	slot->tid = task->pid;
-	slot->comm[0] = *(u64 *)&task->comm[0];
-	slot->comm[1] = *(u64 *)&task->comm[8];
-	slot->flags |= flags_of(slot->comm[0], slot->pid);
+	slot->facts.pid = task->tgid;
+	slot->facts.tid = task->pid;
+	slot->facts.comm[0] = *(u64 *)&task->comm[0];
+	slot->facts.comm[1] = *(u64 *)&task->comm[8];
+	slot->facts.flags |= flags_of(slot->facts.comm[0], slot->facts.pid);
 }
 
 static __always_inline void set_no_submitter(struct slot *slot)
 {
-	slot->start_ns = 0;
-	slot->cpu = bpf_get_smp_processor_id();
-	slot->pid = -1;
-	slot->tid = -1;
-	slot->comm[0] = 0;
-	slot->comm[1] = 0;
+	slot->facts.start_ns = 0;
+	slot->facts.cpu = bpf_get_smp_processor_id();
+	slot->facts.pid = -1;
+	slot->facts.tid = -1;
+	slot->facts.comm[0] = 0;
+	slot->facts.comm[1] = 0;
 }
 
 static __always_inline void take_submitter(struct slot *slot, struct request *rq)
@@ -556,14 +581,14 @@ static __always_inline void take_submitter(struct slot *slot, struct request *rq
 
 	if (!submitter)
 		return;
-	slot->start_ns = submitter->start_ns;
+	slot->facts.start_ns = submitter->start_ns;
 	take_queueing(slot, rq, submitter->start_ns);
-	slot->comm[0] = submitter->comm[0];
-	slot->comm[1] = submitter->comm[1];
-	slot->pid = submitter->pid;
-	slot->tid = submitter->tid;
-	slot->cpu = submitter->cpu;
-	slot->flags |= submitter->flags;
+	slot->facts.comm[0] = submitter->comm[0];
+	slot->facts.comm[1] = submitter->comm[1];
+	slot->facts.pid = submitter->pid;
+	slot->facts.tid = submitter->tid;
+	slot->facts.cpu = submitter->cpu;
+	slot->facts.flags |= submitter->flags;
 	bpf_map_delete_elem(&submitters, &bio);
 }
 
@@ -575,7 +600,7 @@ static __always_inline struct slot *slot_adopt(struct request *rq, u64 now)
 
 	if (!slot)
 		return NULL;
-	slot->cmd_flags = rq->cmd_flags;
+	slot->facts.cmd_flags = rq->cmd_flags;
 	set_no_submitter(slot);
 	if (start_at_getrq && rq->bio)
 		take_submitter(slot, rq);
@@ -604,10 +629,10 @@ int BPF_PROG(block_io_start, struct request *rq)
 	struct slot *slot = slot_take(rq, now);
 	if (!slot)
 		return 0;
-	slot->start_ns = now;
+	slot->facts.start_ns = now;
 	take_queueing(slot, rq, now);
-	slot->cmd_flags = rq->cmd_flags;
-	slot->cpu = bpf_get_smp_processor_id();
+	slot->facts.cmd_flags = rq->cmd_flags;
+	slot->facts.cpu = bpf_get_smp_processor_id();
 	set_submitter(slot);
 	if (!rq->__data_len)
 		set_place(slot, rq); // an empty flush is never issued
@@ -641,8 +666,8 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 
 	if (!slot && start_at_getrq && recording)
 		slot = slot_adopt(rq, now);
-	if (slot && !slot->insert_ns)
-		slot->insert_ns = now;
+	if (slot && !slot->facts.insert_ns)
+		slot->facts.insert_ns = now;
 	return 0;
 }
 
@@ -657,13 +682,13 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 		slot = slot_adopt(rq, now);
 	if (!slot)
 		return 0;
-	if (!slot->issue_first_ns)
-		slot->issue_first_ns = now;
-	slot->issue_ns = now;
+	if (!slot->facts.issue_first_ns)
+		slot->facts.issue_first_ns = now;
+	slot->facts.issue_ns = now;
 	set_place(slot, rq);
-	if (slot->flags & SLOT_OWN)
+	if (slot->facts.flags & SLOT_OWN)
 		return 0;
-	if (owners || (join_tgid && (slot->pid == join_tgid || slot->flags & SLOT_THROTTLED)))
+	if (owners || (join_tgid && (slot->facts.pid == join_tgid || slot->facts.flags & SLOT_THROTTLED)))
 		set_owner(slot, rq);
 	if (rq->bio != rq->biotail)
 		count_merges(slot, rq);
@@ -676,7 +701,7 @@ int BPF_PROG(block_rq_requeue, struct request *rq)
 	struct slot *slot = slot_find(rq);
 
 	if (slot)
-		slot->requeues++;
+		slot->facts.requeues++;
 	return 0;
 }
 
@@ -718,7 +743,7 @@ static __always_inline void set_interrupt(struct block_record *record)
 		run_ns = cpu->softirq_run_ns;
 		vector = cpu->softirq_vector;
 	}
-	record->irq_ns = run_ns && run_ns < record->slot.issue_ns ? record->slot.issue_ns : run_ns;
+	record->irq_ns = run_ns && run_ns < record->facts.issue_ns ? record->facts.issue_ns : run_ns;
 	record->vector = vector;
 }
 
@@ -741,7 +766,7 @@ static __always_inline void send(struct slot *slot, u64 now)
 	}
 	record->complete_ns = now;
 	record->complete_cpu = cpu;
-	record->slot = *slot;
+	record->facts = slot->facts;
 	record->error = 0;
 	set_interrupt(record);
 	if (owners)
@@ -760,22 +785,23 @@ int BPF_PROG(block_rq_complete, struct request *rq, u8 status, u32 bytes)
 	if (!recording)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
+	fetch_owner(rq);
 	struct slot *slot = slot_find(rq);
 	if (!slot) {
 		count(NO_STATE, 1);
 		return 0;
 	}
 	if (status)
-		slot->status = status;
+		slot->facts.status = status;
 	if (bytes < rq->__data_len) {
 		count(PARTIAL, 1);
 		return 0;
 	}
 	if (is_inner_completion(rq))
 		return 0;
-	if (!slot->issue_ns)
+	if (!slot->facts.issue_ns)
 		set_place(slot, rq);
-	if (slot->flags & SLOT_OWN)
+	if (slot->facts.flags & SLOT_OWN)
 		count_own(slot);
 	else
 		send(slot, now);

@@ -263,13 +263,13 @@ impl Completions {
     /// The first completion of the request's last sector, after its issue and before it was known to be over. A
     /// request completed in parts has several; the last part ends where the request does.
     fn take(&mut self, request: &Unfinished) -> Option<Completion> {
-        let slot = &request.slot;
-        let end = slot.sector_512.wrapping_add(u64::from(slot.size_bytes / 512));
-        let list = self.by_end.get_mut(&(slot.device, end))?;
-        let since_ns = slot.issue_ns.max(slot.start_ns);
+        let facts = &request.slot.facts;
+        let end = facts.sector_512.wrapping_add(u64::from(facts.size_bytes / 512));
+        let list = self.by_end.get_mut(&(facts.device, end))?;
+        let since_ns = facts.issue_ns.max(facts.start_ns);
         let fits = |completion: &Completion| {
             (since_ns..=request.before_ns).contains(&completion.time_ns)
-                && completion.sectors <= slot.size_bytes / 512
+                && completion.sectors <= facts.size_bytes / 512
         };
         let at = (0..list.len())
             .filter(|at| fits(&list[*at]))
@@ -281,7 +281,7 @@ impl Completions {
 
 fn finished(request: &Unfinished, completion: &Completion) -> BlockRecord {
     BlockRecord {
-        slot: request.slot,
+        facts: request.slot.facts,
         irq_ns: 0,
         complete_ns: completion.time_ns,
         vector: VECTOR_UNSEEN,
@@ -305,7 +305,7 @@ fn thread_ids() -> io::Result<BTreeSet<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::{Owner, Slot};
+    use super::super::layout::{Facts, Owner, Slot};
     use super::*;
 
     fn completion(time_ns: u64, sector_512: u64, sectors: u32) -> Completion {
@@ -321,13 +321,17 @@ mod tests {
     }
 
     fn request(issue_ns: u64, sector_512: u64, sectors: u32, before_ns: u64) -> Unfinished {
-        let slot = Slot {
-            active: issue_ns - 1,
+        let facts = Facts {
             start_ns: issue_ns - 1,
             issue_ns,
             sector_512,
             size_bytes: sectors * 512,
             device: 7,
+            ..Facts::default()
+        };
+        let slot = Slot {
+            active: issue_ns - 1,
+            facts,
             ..Slot::default()
         };
         Unfinished {

@@ -4,11 +4,10 @@ use crate::plain::Plain;
 use crate::told::request_op;
 use case::rows::{block_flags, BlockMergeRow, BlockRow};
 
-/// What is known of a request in flight.
+/// What is known of a request.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Slot {
-    pub request: u64,
+pub struct Facts {
     pub queue_ns: u64,
     pub start_ns: u64,
     pub insert_ns: u64,
@@ -30,7 +29,15 @@ pub struct Slot {
     pub comm: [u8; 16],
     pub op_id: u64,
     pub merge_key: u64,
+}
+
+/// A request in flight.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slot {
+    pub request: u64,
     pub active: u64,
+    pub facts: Facts,
 }
 
 /// In [`BlockRecord::vector`]: nobody saw how it completed.
@@ -55,21 +62,20 @@ pub struct Owner {
     pub cgroup: u64,
     pub file_device: u32,
     pub size_bytes: u32,
-    pub pad: u64,
 }
 
 /// A finished (or, at the end of a recording, an open) request.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockRecord {
-    pub slot: Slot,
     pub irq_ns: u64,
     pub complete_ns: u64,
+    pub facts: Facts,
+    pub owner: Owner,
     pub vector: i32,
     pub complete_cpu: u16,
-    /// Errno, where the completion was not seen and `slot.status` does not know.
+    /// Errno, where the completion was not seen and `facts.status` does not know.
     pub error: u16,
-    pub owner: Owner,
 }
 
 /// A request whose completion passed unseen, some time before `before_ns`.
@@ -89,9 +95,9 @@ pub struct MergeRecord {
     pub owner: Owner,
 }
 
-const _: () = assert!(size_of::<BlockRecord>() == 216);
-const _: () = assert!(size_of::<Unfinished>() == 200);
-const _: () = assert!(size_of::<MergeRecord>() == 72);
+const _: () = assert!(size_of::<BlockRecord>() == 192);
+const _: () = assert!(size_of::<Unfinished>() == 192);
+const _: () = assert!(size_of::<MergeRecord>() == 64);
 const _: () = assert!(size_of::<Slot>() == 128);
 
 /// `enum counter`, in its order.
@@ -131,38 +137,38 @@ const MERGED_KEY: u64 = 1 << 63;
 impl BlockRecord {
     /// The row; `sequence` makes its key unique unless merge records refer to it.
     pub fn row(&self, sequence: u64) -> BlockRow {
-        let slot = &self.slot;
-        let request_key = if slot.merge_key == 0 {
+        let facts = &self.facts;
+        let request_key = if facts.merge_key == 0 {
             sequence
         } else {
-            MERGED_KEY | slot.merge_key
+            MERGED_KEY | facts.merge_key
         };
         BlockRow {
             request_key,
-            op_id: slot.op_id,
-            queue_ns: slot.queue_ns,
-            start_ns: slot.start_ns,
-            insert_ns: slot.insert_ns,
-            issue_first_ns: slot.issue_first_ns,
-            issue_ns: slot.issue_ns,
+            op_id: facts.op_id,
+            queue_ns: facts.queue_ns,
+            start_ns: facts.start_ns,
+            insert_ns: facts.insert_ns,
+            issue_first_ns: facts.issue_first_ns,
+            issue_ns: facts.issue_ns,
             irq_ns: self.irq_ns,
             complete_ns: self.complete_ns,
-            sector_512: slot.sector_512,
-            size_bytes: slot.size_bytes,
-            cmd_flags: slot.cmd_flags,
-            device: slot.device,
-            pid: slot.pid,
-            tid: slot.tid,
+            sector_512: facts.sector_512,
+            size_bytes: facts.size_bytes,
+            cmd_flags: facts.cmd_flags,
+            device: facts.device,
+            pid: facts.pid,
+            tid: facts.tid,
             vector: self.vector.max(-1),
             error: match self.error {
-                0 => errno(slot.status),
+                0 => errno(facts.status),
                 error => i32::from(error),
             },
-            cpu: slot.cpu,
+            cpu: facts.cpu,
             complete_cpu: self.complete_cpu,
-            hctx: slot.hctx,
-            requeues: slot.requeues,
-            merges: slot.merges,
+            hctx: facts.hctx,
+            requeues: facts.requeues,
+            merges: facts.merges,
             owner_key: self.owner.owner_key,
             stack_key: self.owner.stack_key,
             inode: self.owner.inode,
@@ -170,14 +176,14 @@ impl BlockRecord {
             cgroup: self.owner.cgroup,
             file_device: self.owner.file_device,
             flags: self.flags(),
-            comm: slot.comm,
+            comm: facts.comm,
         }
     }
 }
 
 impl BlockRecord {
     fn flags(&self) -> u32 {
-        let throttled = match self.slot.flags & SLOT_THROTTLED {
+        let throttled = match self.facts.flags & SLOT_THROTTLED {
             0 => 0,
             _ => block_flags::THROTTLED,
         };
@@ -209,20 +215,20 @@ impl Slot {
     pub fn operation(&self, now_ns: u64) -> Operation {
         Operation {
             layer: OpLayer::Block,
-            op: request_op(self.cmd_flags),
+            op: request_op(self.facts.cmd_flags),
             start_ns: self.active,
             time_ns: now_ns.saturating_sub(self.active),
-            device: self.device,
-            pid: self.pid,
-            tid: self.tid,
-            comm: self.comm,
+            device: self.facts.device,
+            pid: self.facts.pid,
+            tid: self.facts.tid,
+            comm: self.facts.comm,
         }
     }
 
     /// The record of a request that is still open.
     pub fn open_record(self, owner: Owner) -> BlockRecord {
         BlockRecord {
-            slot: self,
+            facts: self.facts,
             vector: -1,
             owner,
             ..Default::default()
@@ -258,17 +264,17 @@ mod tests {
     #[test]
     fn short_records_are_refused() {
         assert!(read::<Slot>(&[0; 127]).is_none());
-        assert_eq!(read::<MergeRecord>(&[0; 72]), Some(MergeRecord::default()));
+        assert_eq!(read::<MergeRecord>(&[0; 64]), Some(MergeRecord::default()));
     }
 
     #[test]
     fn a_merged_request_and_its_bios_share_a_key_that_no_counted_key_equals() {
-        let slot = Slot {
+        let facts = Facts {
             merge_key: 7,
             ..Default::default()
         };
         let request = BlockRecord {
-            slot,
+            facts,
             ..Default::default()
         };
         let bio = MergeRecord {
@@ -291,8 +297,12 @@ mod tests {
 
     #[test]
     fn an_open_request_has_no_completion() {
-        let row = Slot {
+        let facts = Facts {
             issue_ns: 4,
+            ..Default::default()
+        };
+        let row = Slot {
+            facts,
             ..Default::default()
         }
         .open_record(Owner::default())

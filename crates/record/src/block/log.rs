@@ -61,7 +61,7 @@ impl BlockLog {
             self.rows.clear();
             for record in block {
                 self.requests += 1;
-                self.joined += u64::from(record.slot.op_id != 0);
+                self.joined += u64::from(record.facts.op_id != 0);
                 self.rows.push(record.row(self.requests));
             }
             self.blocks.push_many(&self.rows);

@@ -63,7 +63,8 @@ const SLOTS_PER_RUN: usize = 1024;
 const RELEASE_STALE: &str = "release_stale";
 
 const SLOT_BYTES: usize = size_of::<Slot>();
-const OWNER_BYTES: usize = size_of::<Owner>();
+/// An [`Owner`] in a cache line of its own (`struct kept_owner`).
+const OWNER_BYTES: usize = 64;
 
 /// Hooks in the order of attaching: ends before begins, so that no request can begin seen and end unseen.
 /// A program has the name of its tracepoint.
@@ -199,12 +200,12 @@ impl BlockProbe {
         let slots = in_table
             .chain(in_overflow)
             .filter_map(|bytes| read::<Slot>(&bytes));
-        let open = slots.filter(|slot| slot.active != 0 && slot.flags & SLOT_OWN == 0);
+        let open = slots.filter(|slot| slot.active != 0 && slot.facts.flags & SLOT_OWN == 0);
         let owners: Array<_, [u8; OWNER_BYTES]> = Array::try_from(self.kernel.map("slot_owners")?)
             .map_err(|error| refused("slot_owners", &error))?;
         let owner = |slot: &Slot| {
-            let bytes = owners.get(&u32::from(slot.index), 0).ok()?;
-            read::<Owner>(&bytes).filter(|_| slot.issue_ns != 0)
+            let bytes = owners.get(&u32::from(slot.facts.index), 0).ok()?;
+            read::<Owner>(&bytes[..size_of::<Owner>()]).filter(|_| slot.facts.issue_ns != 0)
         };
         let unfinished = |slot: Slot| Unfinished {
             slot,
@@ -314,8 +315,8 @@ impl Probe for BlockProbe {
 
     fn in_flight(&self, begin_ns: u64, now_ns: u64) -> Vec<Operation> {
         let wanted = |slot: &Slot| {
-            let scoped = !self.only_processes || slot.flags & SLOT_SCOPED != 0;
-            slot.active < begin_ns && slot.flags & SLOT_OWN == 0 && scoped
+            let scoped = !self.only_processes || slot.facts.flags & SLOT_SCOPED != 0;
+            slot.active < begin_ns && slot.facts.flags & SLOT_OWN == 0 && scoped
         };
         let active = self.slots.copies_with(offset_of!(Slot, active));
         active.filter(wanted).map(|slot| slot.operation(now_ns)).collect()

@@ -71,7 +71,7 @@ impl Scoped {
                 break;
             }
             self.waiting.pop_front();
-            let merges = match request.slot.merge_key {
+            let merges = match request.facts.merge_key {
                 0 => Vec::new(),
                 key => self.merges.remove(&key).unwrap_or_default(),
             };
@@ -95,11 +95,11 @@ impl Scoped {
 /// The request without what tells whose it is.
 fn anonymous(mut request: BlockRecord) -> BlockRecord {
     request.owner = Owner::default();
-    let slot = &mut request.slot;
-    (slot.pid, slot.tid) = (-1, -1);
-    slot.comm = *b"other\0\0\0\0\0\0\0\0\0\0\0";
-    slot.op_id = 0;
-    slot.merge_key = 0;
-    slot.flags &= SLOT_THROTTLED;
+    let facts = &mut request.facts;
+    (facts.pid, facts.tid) = (-1, -1);
+    facts.comm = *b"other\0\0\0\0\0\0\0\0\0\0\0";
+    facts.op_id = 0;
+    facts.merge_key = 0;
+    facts.flags &= SLOT_THROTTLED;
     request
 }

@@ -134,29 +134,29 @@ impl Filter {
 
     /// Takes note of a request that the kernel programs have seen a process in the scope submit.
     pub fn note(&mut self, request: &BlockRecord) {
-        let slot = &request.slot;
-        if slot.flags & SLOT_SCOPED == 0 {
+        let facts = &request.facts;
+        if facts.flags & SLOT_SCOPED == 0 {
             return;
         }
         let key = request.owner.stack_key;
         if key != 0 {
-            self.own(key, (slot.start_ns, request.complete_ns));
+            self.own(key, (facts.start_ns, request.complete_ns));
         }
-        self.disks.insert(slot.device);
+        self.disks.insert(facts.device);
     }
 
     /// What becomes of a request; to be asked once the calls that may be behind it have ended.
     pub fn judge(&mut self, request: &BlockRecord) -> Verdict {
-        let (slot, owner) = (&request.slot, &request.owner);
+        let (facts, owner) = (&request.facts, &request.owner);
         if self.is_within(request) {
-            self.disks.insert(slot.device);
-            self.threads.insert(slot.tid, ());
+            self.disks.insert(facts.device);
+            self.threads.insert(facts.tid, ());
             if owner.stack_key != 0 {
-                self.own(owner.stack_key, (slot.start_ns, request.complete_ns));
+                self.own(owner.stack_key, (facts.start_ns, request.complete_ns));
             }
             return Verdict::Within;
         }
-        if self.disks.contains(&slot.device) {
+        if self.disks.contains(&facts.device) {
             Verdict::Competing
         } else {
             Verdict::Outside
@@ -164,25 +164,25 @@ impl Filter {
     }
 
     fn is_within(&self, request: &BlockRecord) -> bool {
-        let (slot, owner) = (&request.slot, &request.owner);
+        let (facts, owner) = (&request.facts, &request.owner);
         let places = &self.places;
-        if places.has_devices() && !places.has_request(slot.device, slot.sector_512) {
+        if places.has_devices() && !places.has_request(facts.device, facts.sector_512) {
             return false;
         }
         if !self.only_processes && !places.has_paths() {
             return true;
         }
         let file = (owner.file_device, owner.inode);
-        let begin_ns = if slot.start_ns == 0 {
-            slot.issue_ns
+        let begin_ns = if facts.start_ns == 0 {
+            facts.issue_ns
         } else {
-            slot.start_ns
+            facts.start_ns
         };
         let calls = self.owners.get(&owner.owner_key);
         let owned = calls.is_some_and(|calls| calls.hold(begin_ns));
-        let written = slot.cmd_flags & REQ_OP_MASK == REQ_OP_WRITE;
+        let written = facts.cmd_flags & REQ_OP_MASK == REQ_OP_WRITE;
         let cached = written && file.0 != 0 && self.touched.get(&file).is_some();
-        let scoped = slot.flags & SLOT_SCOPED != 0;
+        let scoped = facts.flags & SLOT_SCOPED != 0;
         if places.has_paths() {
             let by_path = file.0 != 0 && self.admits_file(file) && (!self.only_processes || scoped || cached);
             return by_path || (owner.owner_key != 0 && owned);
@@ -268,9 +268,9 @@ mod tests {
 
     fn request(flags: u8, owner_key: u64, start_ns: u64) -> BlockRecord {
         let mut request = BlockRecord::default();
-        request.slot.device = DISK;
-        request.slot.flags = flags;
-        request.slot.start_ns = start_ns;
+        request.facts.device = DISK;
+        request.facts.flags = flags;
+        request.facts.start_ns = start_ns;
         request.owner = Owner {
             owner_key,
             ..Owner::default()
@@ -305,7 +305,7 @@ mod tests {
         written.owner.inode = 12;
         written.owner.file_device = DISK + 1;
         assert_eq!(filter.judge(&written), Verdict::Outside);
-        written.slot.cmd_flags = REQ_OP_WRITE;
+        written.facts.cmd_flags = REQ_OP_WRITE;
         let call = SyscallRow {
             device: DISK + 1,
             inode: 12,
