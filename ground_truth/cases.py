@@ -14,7 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from ground_truth import bursts, crowds, held, interrupts, members, others, reads, stripes, traits, troubles
+from ground_truth import (
+    bursts,
+    crowds,
+    held,
+    interrupts,
+    members,
+    others,
+    reads,
+    steal,
+    stripes,
+    traits,
+    troubles,
+)
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 
 
@@ -603,6 +615,11 @@ TRUTHS: dict[str, Truth] = {
     "irregular_backup": Truth(
         "background_work", True, others.irregular_backup, status="slow", kind="process", name="nightly-backup"
     ),
+    "stolen_cpus": Truth(
+        "stolen_cpu", True, steal.stolen_cpus, status="slow", kind="host", name="hypervisor"
+    ),
+    "harmless_steal": Truth("stolen_cpu", False, steal.harmless_steal, says="hypervisor"),
+    "hardly_stolen": Truth("stolen_cpu", False, steal.hardly_stolen, says_not="hypervisor"),
     "harmless_backup": Truth("background_work", False, others.harmless_backup),
     "cache_too_small": Truth(
         "cache_misses", True, others.cache_too_small, status="slow", kind="cache_tier", name="ram"

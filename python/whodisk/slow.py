@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whodisk.stats import Body, Bools, Floats, Ints, TailSplit, body_of, find_split, overlap
+from whodisk.stats import NARROW, Body, Bools, Floats, Ints, TailSplit, body_of, find_split, overlap
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram
 from whodisk.views import BINS_PER_OCTAVE, STAGES, Case
 
@@ -51,6 +51,9 @@ class Family:
     stage: int
     operations: int
     split: TailSplit
+    #: What the split's ratios are to, ns; None: to what is typical in each operation's stratum. A cause that always takes the same
+    #: time does so whatever is typical.
+    typical_ns: float | None = None
 
 
 @dataclass
@@ -100,6 +103,10 @@ class SlowSet:
         """Latency over typical."""
         return np.asarray(self.latency_ns / self.typical_ns, np.float64)
 
+    def ratio_in(self, family: Family) -> Floats:
+        """Latency in the unit of a family's split."""
+        return np.asarray(self.latency_ns / (family.typical_ns or self.typical_ns), np.float64)
+
 
 def find_families(case: Case, survey: Survey) -> list[Family]:
     """Every (device, op, stage) of the layer with a slow group that is separate from the body.
@@ -117,33 +124,50 @@ def find_families(case: Case, survey: Survey) -> list[Family]:
     data = case.arrays(tails_sql(survey, kinds))
     found = []
     for number, (device, op) in enumerate(kinds):
-        body = body_of(*ratio_histogram(survey.select(device, op)))
+        strata = survey.select(device, op)
+        body = body_of(*ratio_histogram(strata))
         for stage in range(len(STAGES)):
             rows = (data["kind"] == number) & (data["stage"] == stage)
-            ratios = np.exp2((data["bin"][rows] + 0.5) / BINS_PER_OCTAVE)
-            counts = data["n"][rows].astype(np.int64)
-            split = find_split(ratios, counts, body, max(TAIL_BEGIN, body.quartile)) if rows.any() else None
+            if not rows.any():
+                continue
+            split = find_split(*_tail(data, rows, "ratio"), body, max(TAIL_BEGIN, body.quartile))
             if split is not None:
                 found.append(Family(device, op, stage, body.operations, split))
+                continue
+            unit_ns = max(stratum.typical_ns for stratum in strata)
+            split = find_split(*_tail(data, rows, "time"), body, max(TAIL_BEGIN, body.quartile), NARROW)
+            if split is not None:
+                found.append(Family(device, op, stage, body.operations, split, unit_ns))
     return found
 
 
+def _tail(data: dict[str, npt.NDArray[Any]], rows: Bools, scale: str) -> tuple[Floats, Ints]:
+    """One of the two histograms of a tail: its ratios, and the operations at each."""
+    rows = rows & (data["scale"] == scale)
+    return np.exp2((data["bin"][rows] + 0.5) / BINS_PER_OCTAVE), data["n"][rows].astype(np.int64)
+
+
 def tails_sql(survey: Survey, kinds: list[tuple[str, str]]) -> str:
-    """Operations far from typical, counted per kind, per stage that took most, and per ratio."""
+    """Operations far from typical, counted per kind, per stage that took most, and per ratio to what is typical in their stratum (scale
+    `ratio`), or in the kind's slowest stratum (scale `time`: the same time is at the same place whatever the stratum)."""
     rows, lowest_ns = [], math.inf
     for number, key in enumerate(kinds):
-        for stratum in survey.select(*key):
+        strata = survey.select(*key)
+        unit_ns = max(stratum.typical_ns for stratum in strata)
+        for stratum in strata:
             limit_ns = int(TAIL_BEGIN * stratum.typical_ns)
-            rows.append(_limit_row(number, -1, stratum, limit_ns))
+            rows.append(_limit_row(number, -1, stratum, limit_ns, unit_ns))
             lowest_ns = min(lowest_ns, limit_ns)
-    return f"""SELECT l.family AS kind, m.stage,
-  CAST(floor(log2(m.latency_ns / CAST(l.typical_ns AS DOUBLE)) * {BINS_PER_OCTAVE}) AS INTEGER) AS bin, count(*) AS n
-FROM {_classified(survey, int(lowest_ns), "")}
-JOIN {_limits(rows)}
-  ON m.d = l.device AND m.op = l.op AND m.size_class = l.size_class AND m.depth_class = l.depth_class
-WHERE m.latency_ns > l.limit_ns
-GROUP BY 1, 2, 3
-ORDER BY 1, 2, 3"""
+    place = f"CAST(floor(log2(latency_ns / CAST({{}} AS DOUBLE)) * {BINS_PER_OCTAVE}) AS INTEGER)"
+    return f"""WITH tail AS (SELECT l.family AS kind, m.stage, m.latency_ns, l.typical_ns, l.unit_ns
+  FROM {_classified(survey, int(lowest_ns), "")}
+  JOIN {_limits(rows)}
+    ON m.d = l.device AND m.op = l.op AND m.size_class = l.size_class AND m.depth_class = l.depth_class
+  WHERE m.latency_ns > l.limit_ns)
+SELECT 'ratio' AS scale, kind, stage, {place.format("typical_ns")} AS bin, count(*) AS n FROM tail GROUP BY 2, 3, 4
+UNION ALL
+SELECT 'time', kind, stage, {place.format("unit_ns")}, count(*) FROM tail GROUP BY 2, 3, 4
+ORDER BY 1, 2, 3, 4"""
 
 
 def slow_sql(survey: Survey, families: list[Family], thinning: float) -> str:
@@ -151,7 +175,7 @@ def slow_sql(survey: Survey, families: list[Family], thinning: float) -> str:
     rows, lowest_ns = [], math.inf
     for number, family in enumerate(families):
         for stratum in survey.select(family.device, family.op):
-            limit_ns = int(stratum.typical_ns * family.split.limit)
+            limit_ns = int((family.typical_ns or stratum.typical_ns) * family.split.limit)
             rows.append(_limit_row(number, family.stage, stratum, limit_ns))
             lowest_ns = min(lowest_ns, limit_ns)
     stages = ", ".join(f"m.{stage}_ns" for stage in STAGES)
@@ -178,15 +202,15 @@ def _classified(survey: Survey, lowest_ns: int, keep: str) -> str:
 
 def _limits(rows: list[str]) -> str:
     text = ",\n    ".join(rows)
-    columns = "family, stage, stratum, device, op, size_class, depth_class, typical_ns, limit_ns"
+    columns = "family, stage, stratum, device, op, size_class, depth_class, typical_ns, limit_ns, unit_ns"
     return f"(VALUES\n    {text}) AS l({columns})"
 
 
-def _limit_row(family: int, stage: int, stratum: Stratum, limit_ns: int) -> str:
+def _limit_row(family: int, stage: int, stratum: Stratum, limit_ns: int, unit_ns: float = 1.0) -> str:
     device = stratum.device.replace("'", "''")
     return (
         f"({family}, {stage}, {stratum.number}, '{device}', '{stratum.op}', {stratum.size_class}, "
-        f"{stratum.depth_class}, {round(stratum.typical_ns)}, {limit_ns})"
+        f"{stratum.depth_class}, {round(stratum.typical_ns)}, {limit_ns}, {round(unit_ns)})"
     )
 
 
@@ -219,13 +243,14 @@ def ordinary_waits(slow: SlowSet) -> Bools:
         members = slow.family == number
         if ordinary[members].sum() < max(1.0, ORDINARY_SHARE * members.sum()):
             continue
-        values, counts = np.unique(slow.ratio[members], return_counts=True)
+        ratio = slow.ratio_in(family)
+        values, counts = np.unique(ratio[members], return_counts=True)
         body = Body(family.operations, family.split.valley)
         further = find_split(values, counts.astype(np.int64), body, float(values[0]) * 1.001)
         if further is None:
             ordinary |= members & needs_cpu
         else:
-            ordinary |= members & needs_cpu & (slow.ratio < further.limit)
+            ordinary |= members & needs_cpu & (ratio < further.limit)
             slow.families[number] = replace(family, split=further)
     return ordinary
 

@@ -32,8 +32,8 @@ EPISODE_LENGTH_MAX = 4.0
 class TailSplit:
     """Where a distribution of ratios falls apart into a body and a slow group of its own.
 
-    The valley is the octave [``valley``, 2 ``valley``); ``hump`` is the ratio at which the densest
-    octave beyond it begins. ``in_valley`` and ``in_hump`` are operations in these octaves, ``beyond``
+    The valley is [``valley``, 2^``octaves`` ``valley``); ``hump`` is the ratio at which the densest
+    stretch of that width beyond it begins. ``in_valley`` and ``in_hump`` are operations in these octaves, ``beyond``
     those over ``limit``. ``index`` is the tail index that a natural tail would have at least;
     ``tests`` is how many valleys were looked at.
     """
@@ -45,17 +45,24 @@ class TailSplit:
     beyond: int
     index: float
     tests: int
+    octaves: float = 1.0
 
     @property
     def limit(self) -> float:
         """Ratio from which on an operation counts as slow: the middle of the valley."""
-        return self.valley * math.sqrt(2.0)
+        return self.valley * math.exp2(self.octaves / 2)
 
 
-#: Valleys are looked for in steps of half an octave.
-STEPS_PER_OCTAVE = 2
+#: Widths of valley and hump, in octaves; both are looked for in steps of half their width.
+OCTAVE = (1.0,)
+#: ... inside a heavy tail, where octaves show nothing; the next one only if a wider one shows nothing.
+NARROW = (0.5, 0.25, 0.125)
+STEPS_PER_WIDTH = 2
 #: The hump must be this many times as dense as the valley, per octave.
 HUMP_RATIO_MIN = 3.0
+#: A hump within an octave, in the middle of a heavy tail, must be this much likelier than none (log likelihood ratio, nats): narrow
+#: stretches hold few operations, and of few operations chance makes humps.
+NARROW_SCORE_MIN = 10.0
 #: No healthy tail is assumed to be thinner than this index, whatever the body looks like.
 TAIL_INDEX_MAX = 2.0
 
@@ -74,7 +81,11 @@ def body_of(ratios: Floats, counts: Ints) -> Body:
 
 
 def find_split(
-    ratios: Floats, counts: Ints, body: Body | None = None, start: float | None = None
+    ratios: Floats,
+    counts: Ints,
+    body: Body | None = None,
+    start: float | None = None,
+    widths: tuple[float, ...] = OCTAVE,
 ) -> TailSplit | None:
     """Looks for a slow group that is separate from the body of a distribution.
 
@@ -82,9 +93,10 @@ def find_split(
     Natural tails (log-normal, exponential, Pareto, queueing) have one thing in common whatever their
     weight: counted per octave they only get thinner on their way out. A cause that acts now and
     then adds a second hump. So: among all octaves the one whose emptiness,
-    compared with the densest octave further out, is least likely if both were equally dense. The search
+    compared with the densest octave further out, is least likely if both were equally dense. A cause that always takes the same time
+    may hide in a heavy tail that fills every octave; `widths` (in octaves) says what is looked at instead. The search
     begins at `start` (default: the body's quartile); `counts` may be a part of the tail only (the operations that lost their time in one
-    stage). None if no octave further out is `HUMP_RATIO_MIN` times as dense. Scale-free: multiplying all latencies
+    stage). None if no stretch further out is `HUMP_RATIO_MIN` times as dense. Scale-free: multiplying all latencies
     changes nothing.
     """
     total = int(counts.sum())
@@ -95,33 +107,45 @@ def find_split(
     if float(ratios[-1]) <= start:
         return None
     above = total - np.concatenate(([0], np.cumsum(counts)))
-    steps = max(1, math.ceil(STEPS_PER_OCTAVE * math.log2(float(ratios[-1]) / start)) + 1)
-    edges = start * np.exp2(np.arange(steps + 2 * STEPS_PER_OCTAVE) / STEPS_PER_OCTAVE)
-    beyond = above[np.searchsorted(ratios, edges, side="right")]
-    density = beyond[:-STEPS_PER_OCTAVE] - beyond[STEPS_PER_OCTAVE:]
+    reach = math.log2(float(ratios[-1]) / start)
+    for octaves in widths:
+        steps = max(1, math.ceil(STEPS_PER_WIDTH / octaves * reach) + 1)
+        edges = start * np.exp2(np.arange(steps + 2 * STEPS_PER_WIDTH) * octaves / STEPS_PER_WIDTH)
+        beyond = above[np.searchsorted(ratios, edges, side="right")]
+        density = beyond[:-STEPS_PER_WIDTH] - beyond[STEPS_PER_WIDTH:]
+        places = _emptiest(density, 0.0 if octaves >= 1.0 else NARROW_SCORE_MIN)
+        if places is None:
+            continue
+        valley, hump = places
+        middle = float(edges[valley]) * math.exp2(octaves / 2)
+        return TailSplit(
+            valley=float(edges[valley]),
+            hump=float(edges[hump]),
+            in_valley=int(density[valley]),
+            in_hump=int(density[hump]),
+            beyond=int(above[np.searchsorted(ratios, middle, side="right")]),
+            index=_index(0.25, int(beyond[valley]) / body.operations, float(edges[valley]) / body.quartile),
+            tests=len(density),
+            octaves=octaves,
+        )
+    return None
+
+
+def _emptiest(density: Ints, score_min: float) -> tuple[int, int] | None:
+    """Places of the valley and of its hump among overlapping stretches; None if nothing further out is dense enough."""
     scores = np.zeros(len(density))
     humps = np.zeros(len(density), np.int64)
-    for valley in range(len(density) - STEPS_PER_OCTAVE):
-        hump = valley + STEPS_PER_OCTAVE + int(np.argmax(density[valley + STEPS_PER_OCTAVE :]))
+    for valley in range(len(density) - STEPS_PER_WIDTH):
+        hump = valley + STEPS_PER_WIDTH + int(np.argmax(density[valley + STEPS_PER_WIDTH :]))
         humps[valley] = hump
         if density[hump] >= HUMP_RATIO_MIN * max(density[valley], 1 / HUMP_RATIO_MIN):
             scores[valley] = _imbalance(int(density[valley]), int(density[hump]))
-    if scores.max(initial=0.0) <= 0.0:
+    if scores.max(initial=0.0) <= score_min:
         return None
     # Of equally empty valleys the one in the middle, away from both sides.
     best = np.flatnonzero(scores == scores.max())
     valley = int(best[len(best) // 2])
-    hump = int(humps[valley])
-    middle = float(edges[valley]) * math.sqrt(2.0)
-    return TailSplit(
-        valley=float(edges[valley]),
-        hump=float(edges[hump]),
-        in_valley=int(density[valley]),
-        in_hump=int(density[hump]),
-        beyond=int(above[np.searchsorted(ratios, middle, side="right")]),
-        index=_index(0.25, int(beyond[valley]) / body.operations, float(edges[valley]) / body.quartile),
-        tests=len(density),
-    )
+    return valley, int(humps[valley])
 
 
 def _imbalance(few: int, many: int) -> float:
@@ -142,8 +166,12 @@ def tail_p(split: TailSplit, worst: Floats) -> float:
 
     `worst` is the largest ratio of each slow episode. If N episodes lie beyond the valley's begin, a
     tail of the split's index puts at most N (hump / valley)^-index of them beyond the hump's begin.
-    The operations in the valley count as episodes, each of its own. Bonferroni over the valleys.
+    A hump narrower than an octave is compared with the valley alone: a natural tail is no denser further out.
+    The operations in the valley count as episodes, each of its own. Bonferroni over the valleys (and humps).
     """
+    if split.octaves < 1.0:
+        inside = int(((worst >= split.hump) & (worst < split.hump * math.exp2(split.octaves))).sum())
+        return min(1.0, split.tests**2 * probability.at_least(inside, inside + split.in_valley, 0.5))
     far = int((worst >= split.hump).sum())
     if far == 0:
         return 1.0

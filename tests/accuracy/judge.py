@@ -100,7 +100,8 @@ def _accuses_system_disk(finding: Finding, run: Recorded, stalls: list[tuple[str
 
 def _accuses_cpu(finding: Finding) -> bool:
     culprit = finding["culprit"]
-    return "stage:runqueue" in (f"{culprit['kind']}:{culprit['name']}", culprit["because_of"])
+    names = (f"{culprit['kind']}:{culprit['name']}", culprit["because_of"])
+    return "stage:runqueue" in names or "host:hypervisor" in names
 
 
 def _words(verdict: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -35,6 +36,35 @@ def test_a_second_hump_is_found_between_its_sides() -> None:
     assert body.max() < split.limit < slow.min()
     assert split.beyond == 50
     assert stats.tail_p(split, slow) < 1e-20
+
+
+NATURAL_TAILS: dict[str, Callable[[np.random.Generator], stats.Floats]] = {
+    "log-normal": lambda generator: generator.lognormal(0, 1.2, 30_000),
+    "pareto": lambda generator: generator.pareto(1.1, 30_000) + 1,
+    "exponential": lambda generator: generator.exponential(5, 30_000) + 1,
+    "weibull": lambda generator: 20 * generator.weibull(0.5, 30_000) + 1,
+}
+
+
+@pytest.mark.parametrize("tail", NATURAL_TAILS)
+def test_no_natural_tail_has_a_narrow_hump(tail: str) -> None:
+    for seed in range(30):
+        values = NATURAL_TAILS[tail](np.random.default_rng(seed))
+        split = stats.find_split(*histogram(values), widths=stats.NARROW)
+        if split is not None:
+            assert stats.tail_p(split, values[values > split.limit]) > 0.001, f"seed {seed}: {split}"
+
+
+def test_a_cause_of_constant_length_is_found_inside_a_heavy_tail() -> None:
+    generator = np.random.default_rng(7)
+    body = generator.pareto(1.1, 100_000) + 1
+    slow = 230.0 + generator.exponential(6.0, 100)
+    tail = histogram(np.concatenate((body, slow)))
+    assert stats.find_split(*tail) is None
+    split = stats.find_split(*tail, widths=stats.NARROW)
+    assert split is not None
+    assert split.limit < 230 < split.hump * 2**split.octaves
+    assert stats.tail_p(split, np.concatenate((body[body > split.limit], slow))) < 1e-6
 
 
 @given(st.floats(1e-3, 1e3))

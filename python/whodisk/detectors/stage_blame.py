@@ -54,6 +54,8 @@ ORDINARY_SHARE_TOLD = 0.01
 DEVICE_SHARE_ALONE = 0.8
 #: Operations ended (began) together if it was within this part of their typical length.
 EVENT_NEAR = 0.02
+#: Stages in which an operation is in the hands of its program: no device is behind them.
+SUBMITTER_STAGES = ("app", "reap", "runqueue")
 #: Outliers that are a smaller part of all latency accuse if the 99th percentile is `P99_RATIO_MIN` times what it is apart from them:
 #: short operations among long ones can be late by any factor for little time. At least this part of all latency.
 SHARE_FOR_P99_MIN = 0.002
@@ -309,10 +311,12 @@ def _family_p(slow: SlowSet, members: Bools, number: int) -> float:
     """Tail test on the largest operation of each episode; or of each event, doubled, where long waits of their own overlap."""
     start, end = slow.start_ns[members], slow.end_ns[members]
     chances = []
+    family = slow.families[number]
+    ratio = slow.ratio_in(family)[members]
     for numbers in (episodes(start, end), _events(start, end)):
         worst = np.zeros(int(numbers.max()) + 1)
-        np.maximum.at(worst, numbers, slow.ratio[members])
-        chances.append(tail_p(slow.families[number].split, worst))
+        np.maximum.at(worst, numbers, ratio)
+        chances.append(tail_p(family.split, worst))
     return min(1.0, 2 * min(chances))
 
 
@@ -333,10 +337,12 @@ def _events(start_ns: Ints, end_ns: Ints) -> Ints:
 
 
 def _device(context: Context, suspect: Suspect) -> str | None:
-    """The device whose episodes these are: the only one there is, or one with more than its share.
+    """The device whose episodes these are: the only one there is, or one with more than its share; None in a stage of the submitter.
 
     Null model: each episode falls on a device in proportion to its operations. Bonferroni over devices.
     """
+    if STAGES[suspect.stage] in SUBMITTER_STAGES:
+        return None
     names = context.slow.device[suspect.chosen]
     operations = dict.fromkeys({s.device for s in context.survey.strata}, 0)
     for stratum in context.survey.strata:

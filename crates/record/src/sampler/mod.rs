@@ -1,4 +1,7 @@
 //! The probe `sampler`: counters that the kernel shows in `/proc` and `/sys`, once a second. It needs no privileges.
+//!
+//! Where a hypervisor ever took CPU time from this machine, the steal time of all CPUs together is looked at more often: it comes in
+//! bursts, and operations are late by less than a second.
 mod sources;
 
 use crate::error::RecordError;
@@ -13,6 +16,14 @@ use case::schema::SubjectKind;
 use case::CaseError;
 use sources::{Reading, Source};
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Between two looks at the steal time; the counter itself goes in steps of 10 ms per CPU.
+const STEAL_PAUSE: Duration = Duration::from_millis(100);
+/// Looking takes at most this part of the time: with hundreds of CPUs /proc/stat takes the kernel milliseconds.
+const STEAL_LOOK_PART: u32 = 200;
+const STAT: &str = "/proc/stat";
 
 /// Attaches the probe: finds out which files there are.
 pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
@@ -31,8 +42,9 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
             .collect(),
         unseen: absent.iter().map(unseen).collect(),
         sources,
+        has_steal: sources::whole_machine(Path::new(STAT)).is_some_and(|machine| machine.steal > 0.0),
+        steal_due: None,
         before: BTreeMap::new(),
-        before_ns: 0,
         samples: Vec::new(),
     }))
 }
@@ -41,9 +53,12 @@ struct Sampler {
     sources: Vec<Source>,
     attached: Vec<String>,
     unseen: Vec<Unseen>,
-    /// The last reading of every counter.
-    before: BTreeMap<(String, &'static str), f64>,
-    before_ns: u64,
+    /// The hypervisor took CPU time since the boot.
+    has_steal: bool,
+    /// When steal time is looked at next; `None`: never.
+    steal_due: Option<Instant>,
+    /// The last reading of every counter, and when that was.
+    before: BTreeMap<(String, &'static str), (u64, f64)>,
     samples: Vec<SampleRow>,
 }
 
@@ -54,26 +69,36 @@ impl Sampler {
             .iter()
             .flat_map(|source| (source.read)(&source.path))
             .collect();
+        self.add(&readings);
+    }
+
+    fn sample_steal(&mut self) {
+        let begin = Instant::now();
+        let machine = sources::whole_machine(Path::new(STAT));
+        self.add(&machine.map(|machine| machine.readings()).unwrap_or_default());
+        self.steal_due = Some(begin + STEAL_PAUSE.max(begin.elapsed() * STEAL_LOOK_PART));
+    }
+
+    fn add(&mut self, readings: &[Reading]) {
         let now_ns = sys::monotonic_ns();
-        let seconds = now_ns.saturating_sub(self.before_ns) as f64 / 1e9;
         for reading in readings {
-            if let Some(value) = self.value(&reading, seconds) {
-                self.samples.push(row(&reading, now_ns, value));
+            if let Some(value) = self.value(reading, now_ns) {
+                self.samples.push(row(reading, now_ns, value));
             }
         }
-        self.before_ns = now_ns;
     }
 
     /// A gauge's value as it is; a counter's growth per second since the sample before, which the first sample
     /// of a recording does not have. A counter that went back was replaced by another one.
-    fn value(&mut self, reading: &Reading, seconds: f64) -> Option<f64> {
+    fn value(&mut self, reading: &Reading, now_ns: u64) -> Option<f64> {
         if !reading.counter {
             return Some(reading.value);
         }
         let key = (reading.subject.clone(), reading.metric);
-        let before = self.before.insert(key, reading.value)?;
+        let (before_ns, before) = self.before.insert(key, (now_ns, reading.value))?;
+        let seconds = now_ns.saturating_sub(before_ns) as f64 / 1e9;
         let grown = reading.value - before;
-        (self.before_ns != 0 && grown >= 0.0 && seconds > 0.0).then(|| grown * reading.scale / seconds)
+        (grown >= 0.0 && seconds > 0.0).then(|| grown * reading.scale / seconds)
     }
 }
 
@@ -106,11 +131,15 @@ impl Probe for Sampler {
         if on {
             self.sample();
         }
+        self.steal_due = (on && self.has_steal).then(Instant::now);
         Ok(())
     }
 
-    /// Sampling is done by `look_after`.
+    /// All but steal time is sampled by `look_after`.
     fn drain(&mut self) -> u64 {
+        if self.steal_due.is_some_and(|due| Instant::now() >= due) {
+            self.sample_steal();
+        }
         0
     }
 
@@ -183,13 +212,19 @@ mod tests {
             sources: Vec::new(),
             attached: Vec::new(),
             unseen: Vec::new(),
+            has_steal: false,
+            steal_due: None,
             before: BTreeMap::new(),
-            before_ns: 5,
             samples: Vec::new(),
         };
-        assert_eq!(sampler.value(&reading(10.0, true), 1.0), None);
-        assert_eq!(sampler.value(&reading(30.0, true), 2.0), Some(10.0));
-        assert_eq!(sampler.value(&reading(1.0, true), 1.0), None, "went back");
-        assert_eq!(sampler.value(&reading(4.0, false), 1.0), Some(4.0));
+        const SECOND_NS: u64 = 1_000_000_000;
+        assert_eq!(sampler.value(&reading(10.0, true), SECOND_NS), None);
+        assert_eq!(sampler.value(&reading(30.0, true), 3 * SECOND_NS), Some(10.0));
+        assert_eq!(
+            sampler.value(&reading(1.0, true), 4 * SECOND_NS),
+            None,
+            "went back"
+        );
+        assert_eq!(sampler.value(&reading(4.0, false), 5 * SECOND_NS), Some(4.0));
     }
 }

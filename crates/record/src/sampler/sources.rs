@@ -85,12 +85,8 @@ fn stat(text: &str) -> Vec<Reading> {
         (7, "softirq_ratio"),
         (8, "steal_ratio"),
     ];
-    let cpus = text.lines().filter(|line| {
-        let number = line.strip_prefix("cpu").unwrap_or_default();
-        number.starts_with(|digit: char| digit.is_ascii_digit())
-    });
     let mut readings = Vec::new();
-    for line in cpus {
+    for line in text.lines().filter(|line| is_of_one_cpu(line)) {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         for (place, metric) in METRICS {
             let Some(ticks) = fields.get(place).and_then(|field| field.parse::<f64>().ok()) else {
@@ -101,6 +97,55 @@ fn stat(text: &str) -> Vec<Reading> {
         }
     }
     readings
+}
+
+fn is_of_one_cpu(line: &str) -> bool {
+    let number = line.strip_prefix("cpu").unwrap_or_default();
+    number.starts_with(|digit: char| digit.is_ascii_digit())
+}
+
+/// Use of all CPUs together, in ticks since the boot.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Machine {
+    pub cpus: f64,
+    /// All time in which a CPU was wanted: at work, or stolen.
+    pub wanted: f64,
+    /// The part of it in which the hypervisor had the CPU elsewhere.
+    pub steal: f64,
+}
+
+impl Machine {
+    /// Both as parts of all CPUs.
+    pub fn readings(&self) -> Vec<Reading> {
+        let scale = SECONDS_PER_TICK / self.cpus;
+        let reading = |metric, ticks| Reading::counter(SubjectKind::Cpu, "all", metric, ticks, scale);
+        vec![
+            reading("wanted_ratio", self.wanted),
+            reading("steal_ratio", self.steal),
+        ]
+    }
+}
+
+/// What /proc/stat says of the whole machine.
+pub fn whole_machine(path: &Path) -> Option<Machine> {
+    machine(&text(path))
+}
+
+fn machine(text: &str) -> Option<Machine> {
+    /// user, nice, system, irq, softirq, steal
+    const WANTED: [usize; 6] = [0, 1, 2, 5, 6, 7];
+    const STEAL: usize = 7;
+    let all = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Option<Vec<f64>> = all
+        .split_ascii_whitespace()
+        .map(|field| field.parse().ok())
+        .collect();
+    let ticks = ticks.filter(|ticks| ticks.len() > STEAL)?;
+    Some(Machine {
+        cpus: text.lines().filter(|line| is_of_one_cpu(line)).count().max(1) as f64,
+        wanted: WANTED.iter().map(|place| ticks[*place]).sum(),
+        steal: ticks[STEAL],
+    })
 }
 
 fn read_diskstats(path: &Path) -> Vec<Reading> {
@@ -237,6 +282,16 @@ mod tests {
         assert_eq!(value(&readings, "cpu0", "steal_ratio"), 0.42);
         assert_eq!(value(&readings, "cpu0", "idle_ratio"), 10.0);
         assert!(readings.iter().all(|reading| reading.subject == "cpu0"));
+    }
+
+    #[test]
+    fn the_whole_machine_is_a_part_of_all_its_cpus() {
+        let text = "cpu  100 0 60 1000 3 0 20 20 0 0\ncpu0 9 0\ncpu1 9 0\nintr 5\n";
+        let readings = machine(text).unwrap().readings();
+        assert_eq!(value(&readings, "all", "steal_ratio"), 0.1);
+        assert_eq!(value(&readings, "all", "wanted_ratio"), 1.0);
+        assert_eq!(machine("cpu 1 2\n"), None);
+        assert_eq!(machine("nonsense"), None);
     }
 
     #[test]

@@ -1,0 +1,115 @@
+"""A hypervisor that gives this machine's CPUs to others while they have work to do (steal time).
+
+Seen from inside, everything that needs a CPU then takes longer: submitting, completing, the driver of a virtual disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors.base import Context, Detector, Result, evidence
+from whodisk.findings import Culprit
+from whodisk.presence import SMALLEST_EFFECT, bins_of, candidate, compare, load_of
+from whodisk.stats import Floats, Ints
+
+#: From this part of the wanted CPU time on it is mentioned.
+TOLD_MIN = 0.02
+#: A time bin in which this part of the wanted CPU time was stolen counts as one with steal.
+PRESENT_MIN = 0.1
+
+#: The sampler's counters of all CPUs together, as parts of them.
+SAMPLES = """SELECT time_ns, max(value) FILTER (metric = 'steal_ratio') AS stolen, max(value) FILTER (metric = 'wanted_ratio') AS wanted
+FROM series WHERE subject = 'all' AND metric IN ('steal_ratio', 'wanted_ratio') GROUP BY 1 ORDER BY 1"""
+
+
+@dataclass(frozen=True)
+class Steal:
+    """Growth of the counters, in CPU-nanoseconds per CPU, between neighbouring samples."""
+
+    #: End of each interval; the first one has none before it.
+    time_ns: Ints
+    stolen_ns: Floats
+    wanted_ns: Floats
+
+    @property
+    def part(self) -> float:
+        """Of the CPU time that was wanted."""
+        return float(self.stolen_ns.sum() / max(1.0, self.wanted_ns.sum()))
+
+    def per_bin(self, begin_ns: int, end_ns: int, bins: int) -> tuple[Floats, Floats]:
+        """Stolen and wanted time in equal bins of [begin_ns, end_ns]; a sample's growth is spread evenly over its interval."""
+        edges = np.linspace(begin_ns, end_ns, bins + 1)
+        stolen, wanted = (
+            np.diff(np.interp(edges, self.time_ns, np.cumsum(grown)))
+            for grown in (self.stolen_ns, self.wanted_ns)
+        )
+        return stolen, wanted
+
+
+def run(context: Context) -> Result:
+    """A candidate if operations are slower while CPUs are stolen; otherwise what was stolen is told."""
+    result = Result()
+    steal = _steal(context)
+    if steal is None or steal.part < TOLD_MIN:
+        return result
+    survey = context.survey
+    # Finer bins than samples would invent detail.
+    bins = bins_of(context, len(steal.time_ns))
+    presence = None
+    if bins is not None:
+        stolen, wanted = steal.per_bin(survey.begin_ns, survey.end_ns, bins)
+        presence = compare(context, load_of(context, bins), stolen >= PRESENT_MIN * np.maximum(wanted, 1.0))
+    said = f"The hypervisor had this machine's CPUs elsewhere in {words.percent(steal.part)} of the time in which they were wanted (steal)"
+    if presence is None:
+        result.observed.append(f"{said}. Whatever needs a CPU takes longer by that.")
+        result.caveats.append(
+            (
+                "how fast this storage is on CPUs of its own",
+                f"{words.percent(steal.part)} of the wanted CPU time was stolen by the hypervisor, and operations "
+                "could not be compared with such without it",
+            )
+        )
+        return result
+    found = candidate(
+        context,
+        presence,
+        culprit=Culprit("host", "hypervisor", "steal"),
+        what=f"{said}, most of it at {words.things(presence.times, 'time')} ({words.percent(presence.part)} of the time)",
+        baseline="operations that began while the CPUs were not stolen",
+        evidence=[evidence(context.case, "steal time, as parts of all CPUs", f"{SAMPLES} LIMIT 1000")],
+        refute="Give this virtual machine CPUs of its own (pinned, dedicated, or a quieter host) and repeat: if operations take as "
+        "long without steal, it was not the hypervisor.",
+        remedy="Move the virtual machine to a host with free CPUs, or pin its CPUs; see whether a CPU quota holds it back.",
+    )
+    found.causes = (("stage", "runqueue"), ("process", "silence of the submitter, state runnable"))
+    result.candidates.append(found)
+    return result
+
+
+def _steal(context: Context) -> Steal | None:
+    data = context.case.arrays(SAMPLES)
+    time_ns = data["time_ns"].astype(np.int64)
+    survey = context.survey
+    inside = (time_ns >= survey.begin_ns) & (time_ns <= survey.end_ns)
+    if inside.sum() < 2:
+        return None
+    time_ns = time_ns[inside]
+    grown = np.diff(time_ns, prepend=time_ns[0]).astype(np.float64)
+    return Steal(
+        time_ns,
+        np.nan_to_num(data["stolen"][inside].astype(np.float64)) * grown,
+        np.nan_to_num(data["wanted"][inside].astype(np.float64)) * grown,
+    )
+
+
+DETECTOR = Detector(
+    name="stolen_cpu",
+    needs=("series.value", "judged.start_ns"),
+    needs_stages=(),
+    null_model="the same times of steal in any order and at any distances meet operations as slow",
+    smallest_effect=SMALLEST_EFFECT,
+    run=run,
+)
