@@ -17,6 +17,8 @@ STALL_NS = 20_000_000
 STALL_REQUESTS = 2
 #: If others have so much of a CPU, a finding that accuses the CPUs is true.
 OTHERS_CPUS_MIN = 0.2
+#: If the hypervisor kept so much of the CPUs away, so is one that accuses it.
+STOLEN_CPUS_MIN = 0.03
 #: So much is said beside a verdict.
 SAID_CPUS_MIN = 0.1
 
@@ -50,8 +52,8 @@ def judge(row: Row, run: Recorded) -> Judgement:
 
     A fault must be the first finding. On the system's disk real stalls happen: there, a stage of the device may
     stand before it, or be accused in a healthy run, if the recording shows the stall by a query that shares
-    nothing with the detectors. So may waiting for a CPU, if by the kernel's own account the machine was busy with
-    something else.
+    nothing with the detectors. So may waiting for a CPU, or a hypervisor that took it away, if the kernel's own account says the
+    same.
     """
     stalls = device_stalls(run.case)
     findings = [f for f in run.verdict["findings"] if f["culprit"]["kind"] != "saturation"]
@@ -87,6 +89,8 @@ def _elsewhere(finding: Finding, row: Row, run: Recorded, stalls: list[tuple[str
     """Whether a finding tells of something that really happened beside the fault."""
     if row.place == "disk" and stalls and _accuses_system_disk(finding, run, stalls):
         return True
+    if finding["culprit"]["kind"] == "host":
+        return run.stolen_cpus >= STOLEN_CPUS_MIN and finding["culprit"]["name"] == "hypervisor"
     return run.others_cpus + run.stolen_cpus >= OTHERS_CPUS_MIN and _accuses_cpu(finding)
 
 
@@ -100,8 +104,7 @@ def _accuses_system_disk(finding: Finding, run: Recorded, stalls: list[tuple[str
 
 def _accuses_cpu(finding: Finding) -> bool:
     culprit = finding["culprit"]
-    names = (f"{culprit['kind']}:{culprit['name']}", culprit["because_of"])
-    return "stage:runqueue" in names or "host:hypervisor" in names
+    return "stage:runqueue" in (f"{culprit['kind']}:{culprit['name']}", culprit["because_of"])
 
 
 def _words(verdict: dict[str, Any]) -> str:
