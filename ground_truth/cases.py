@@ -510,6 +510,14 @@ TRUTHS: dict[str, Truth] = {
     "all_on_one_cpu": Truth(
         "shared_vector", True, interrupts.all_on_one_cpu, status="slow", kind="vector", name="cpu 0"
     ),
+    "all_on_the_only_submitter": Truth(
+        "shared_vector",
+        True,
+        interrupts.all_on_the_only_submitter,
+        status="slow",
+        kind="vector",
+        name="cpu 0",
+    ),
     "quick_handler": Truth("shared_vector", False, interrupts.quick_handler),
     "innocent_handler": Truth(
         "shared_vector", False, interrupts.innocent_handler, status="slow", kind="device", name="nvme2n1"

@@ -29,6 +29,7 @@ def _write(
     handler: str | None = None,
     on: Callable[[int], tuple[int, int]] = lambda drive: (40 + drive, drive),
     handler_on: tuple[int, int] = (40 + SWITCH_DRIVE, SWITCH_DRIVE),
+    submitters: int = 4,
 ) -> Path:
     """`foreign_ns` (shape of the simulation) is what others' handlers took in front of each request's own.
 
@@ -48,7 +49,7 @@ def _write(
     places = [on(number) for number in range(len(DEVICES))]
     block["vector"] = np.array([vector for vector, _ in places])[drive]
     block["complete_cpu"] = np.array([cpu for _, cpu in places])[drive]
-    block["cpu"] = (app["tid"] + np.arange(len(drive))) % 4
+    block["cpu"] = (app["tid"] + np.arange(len(drive))) % submitters
     block["foreign_handler_ns"] = foreign
     end = block["start_ns"] + block["latency_ns"]
     runs = [
@@ -99,6 +100,13 @@ def all_on_one_cpu(seed: int, path: Path) -> Path:
     simulation = _drives(seed, workers=4)
     waits = simulation.rng.exponential(120_000.0, simulation.device_index.shape)
     return _write(simulation, path, waits, on=lambda drive: (40 + drive, 0))
+
+
+def all_on_the_only_submitter(seed: int, path: Path) -> Path:
+    """The same with one thread that keeps 16 in flight: the CPU that submits completes everything, and others are idle."""
+    simulation = _drives(seed, depth=16)
+    waits = simulation.rng.exponential(60_000.0, simulation.device_index.shape)
+    return _write(simulation, path, waits, on=lambda drive: (40 + drive, 0), submitters=1)
 
 
 def quick_handler(seed: int, path: Path) -> Path:

@@ -29,12 +29,10 @@ TIME_BLOCKS = 32
 OPERATIONS_MIN = 100
 #: A device suffers if the handler costs its operations this part of what it costs the worst one's.
 SUFFERS = 0.2
-#: Interrupts "all go to one CPU" if it completes this part of what several CPUs submitted.
+#: Interrupts "all go to one CPU" if it completes this part of all requests.
 ONE_CPU = 0.8
 #: Softirqs that complete block requests themselves: no foreign work.
 OWN_SOFTIRQS = "'BLOCK', 'IRQ_POLL'"
-#: Submitting CPUs from which on more than one CPU should complete.
-SUBMITTING_CPUS_MIN = 2
 
 
 @dataclass(frozen=True)
@@ -340,7 +338,7 @@ FROM measured WHERE layer = 'block' AND device IN ({listed}) GROUP BY 1, 2, 3 OR
 def _crowded_candidate(
     context: Context, survey: Survey, handlers: list[Handler], loads: list[Load]
 ) -> Candidate | None:
-    """Devices' own handlers, crowded on one CPU although several CPUs submit."""
+    """Devices' own handlers, crowded on one CPU: what they cost each other, whoever submits."""
     total = sum(load.operations for load in loads)
     per_cpu: dict[int, int] = {}
     for load in loads:
@@ -349,7 +347,7 @@ def _crowded_candidate(
     own = [h for h in handlers if h.cpu == cpu and h.device]
     vectors = {h.vector for h in own}
     submitting = _submitting(context)
-    if per_cpu[cpu] < ONE_CPU * total or submitting < SUBMITTING_CPUS_MIN or len(vectors) < 2:
+    if per_cpu[cpu] < ONE_CPU * total or len(vectors) < 2:
         return None
     cost = _cost(own, handlers, [load for load in loads if load.cpu == cpu])
     if cost is None:
@@ -358,8 +356,8 @@ def _crowded_candidate(
     low, high = _interval(cost, loads, cpu, survey)
     busy = sum(h.total_ns for h in own) / survey.span_ns
     claim = (
-        f"CPU {cpu} completes {words.percent(per_cpu[cpu] / total)} of all requests, although "
-        f"{words.things(submitting, 'CPU')} submit them: {len(vectors)} vectors of "
+        f"CPU {cpu} completes {words.percent(per_cpu[cpu] / total)} of all requests; {words.things(submitting, 'CPU')} "
+        f"{'submits' if submitting == 1 else 'submit'} them. {len(vectors)} vectors of "
         f"{words.things(len({h.device for h in own}), 'device')} go there, and their handlers take {words.percent(busy)} of it. "
         f"A request waits {words.duration(cost.total_ns / max(1, per_cpu[cpu]))} for other requests' handlers, "
         f"{words.percent(share)} of its latency."
