@@ -627,6 +627,9 @@ TRUTHS: dict[str, Truth] = {
         "stolen_cpu", True, steal.stolen_cpus, status="slow", kind="host", name="hypervisor"
     ),
     "harmless_steal": Truth("stolen_cpu", False, steal.harmless_steal, says="hypervisor"),
+    "load_that_wants_more": Truth(
+        "stolen_cpu", False, steal.load_that_wants_more, says="times as many operations"
+    ),
     "hardly_stolen": Truth("stolen_cpu", False, steal.hardly_stolen, says_not="hypervisor"),
     "harmless_backup": Truth("background_work", False, others.harmless_backup),
     "cache_too_small": Truth(

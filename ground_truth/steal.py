@@ -14,15 +14,18 @@ SAMPLE_NS = 100_000_000
 SAMPLES = SECONDS * 10
 
 
-def _stolen(seed: int, path: Path, part: float, factor: float) -> Path:
-    """Now and then `part` of the wanted CPU time is stolen for some tenths of a second; operations take `factor` times as long then."""
+def _stolen(seed: int, path: Path, part: float, factor: float, busier: float = 1.0) -> Path:
+    """Now and then `part` of the wanted CPU time is stolen for some tenths of a second; operations take `factor` times as long then, and
+    are `busier` times as many."""
     rng = np.random.default_rng([seed, 61])
     away = np.zeros(SAMPLES, np.bool_)
     for begin in range(4, SAMPLES - 8, 12):
         first = begin + int(rng.integers(0, 6))
         away[first : first + int(rng.integers(2, 5))] = True
     count = 1000 * SECONDS
-    start = np.sort(rng.integers(0, SECONDS * 10**9, count))
+    chance = np.where(away, busier, 1.0)
+    tenth = rng.choice(SAMPLES, count, p=chance / chance.sum())
+    start = np.sort(tenth * SAMPLE_NS + rng.integers(0, SAMPLE_NS, count))
     slower = np.where(away[np.minimum(SAMPLES - 1, start // SAMPLE_NS)], factor, 1.0)
     fs, device, reap = (mean * 1e3 * slower * rng.lognormal(0, 0.3, count) for mean in (20, 200, 30))
     app = {
@@ -63,3 +66,8 @@ def harmless_steal(seed: int, path: Path) -> Path:
 def hardly_stolen(seed: int, path: Path) -> Path:
     """One part in a hundred: not worth a word."""
     return _stolen(seed, path, 0.01, 1.0)
+
+
+def load_that_wants_more(seed: int, path: Path) -> Path:
+    """Twice as many operations at a time: they are slower for their number, and the machine wants more CPU than it gets."""
+    return _stolen(seed, path, 0.3, 1.5, busier=2.0)

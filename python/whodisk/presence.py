@@ -61,6 +61,8 @@ class Presence:
     times: int
     #: Part of the time.
     part: float
+    #: Operations per second while it is there, over those while it is not.
+    rate_ratio: float
     #: Mean latency while it is there and while it is not, ns.
     with_ns: float
     without_ns: float
@@ -102,6 +104,7 @@ def compare(context: Context, load: Load, present: Bools) -> Presence | None:
     return Presence(
         times=len(begin),
         part=part,
+        rate_ratio=float(load.operations[present].mean() / max(1e-9, load.operations[~present].mean())),
         with_ns=with_ns,
         without_ns=without_ns,
         p99_with_ns=p99_with_ns,

@@ -19,6 +19,9 @@ from whodisk.stats import Floats, Ints
 TOLD_MIN = 0.02
 #: A time bin in which this part of the wanted CPU time was stolen counts as one with steal.
 PRESENT_MIN = 0.1
+#: Where so many times as many operations begin while CPUs are stolen, their own load may be what makes them slower, and what makes
+#: the machine want CPUs that it does not get.
+BUSIER = 1.2
 
 #: The sampler's counters of all CPUs together, as parts of them.
 SAMPLES = """SELECT time_ns, max(value) FILTER (metric = 'steal_ratio') AS stolen, max(value) FILTER (metric = 'wanted_ratio') AS wanted
@@ -63,6 +66,11 @@ def run(context: Context) -> Result:
         stolen, wanted = steal.per_bin(survey.begin_ns, survey.end_ns, bins)
         presence = compare(context, load_of(context, bins), stolen >= PRESENT_MIN * np.maximum(wanted, 1.0))
     said = f"The hypervisor had this machine's CPUs elsewhere in {words.percent(steal.part)} of the time in which they were wanted (steal)"
+    if presence is not None and presence.rate_ratio > BUSIER:
+        said += (
+            f", and {words.significant(presence.rate_ratio)} times as many operations began then as otherwise"
+        )
+        presence = None
     if presence is None:
         result.observed.append(f"{said}. Whatever needs a CPU takes longer by that.")
         result.caveats.append(
