@@ -30,6 +30,11 @@ pub const BATCH_ROWS_MAX: usize = 65_536;
 /// Rows that are gathered before they are turned into columns: small enough for the first-level cache.
 pub const BLOCK_ROWS: usize = 64;
 
+/// Writing to the disk is begun when so much waits in the page cache, or has waited for so long: in few large requests, which disturb the
+/// disk least, and before the kernel does it by itself.
+const WRITEBACK_BYTES: u64 = 4 << 20;
+const WRITEBACK_AGE: Duration = Duration::from_secs(5);
+
 /// A message header (flatbuffer) is a few kB: one entry per column, or the schema with its metadata.
 const HEADER_BYTES_MAX: u64 = 16 << 20;
 
@@ -241,6 +246,9 @@ pub struct RawWriter<R: RawRow> {
     /// A message up to its body, which the encoder has.
     head: Vec<u8>,
     bytes_good: u64,
+    /// How far writing to the disk was begun, and when the first message after it came.
+    bytes_begun: u64,
+    waiting_since: Option<Instant>,
     batches: u64,
     rows: u64,
     oldest: Option<Instant>,
@@ -268,6 +276,8 @@ impl<R: RawRow> RawWriter<R> {
             encoder: BatchEncoder::default(),
             head: Vec::new(),
             bytes_good: 0,
+            bytes_begun: 0,
+            waiting_since: None,
             batches: 0,
             rows: 0,
             oldest: None,
@@ -343,6 +353,7 @@ impl<R: RawRow> RawWriter<R> {
         self.head.extend_from_slice(&CONTINUATION);
         self.head.extend_from_slice(&[0; 4]);
         self.write_message("write the end mark")?;
+        self.begin_writeback();
         self.finished = true;
         Ok(self.rows)
     }
@@ -405,10 +416,18 @@ impl<R: RawRow> RawWriter<R> {
             let _ = self.file.set_len(self.bytes_good);
             return Err(CaseError::io(&self.path, action, error));
         }
-        let bytes = (self.head.len() + body.len()) as u64;
-        start_writeback(&self.file, self.bytes_good, bytes);
-        self.bytes_good += bytes;
+        self.bytes_good += (self.head.len() + body.len()) as u64;
+        let since = *self.waiting_since.get_or_insert_with(Instant::now);
+        if self.bytes_good - self.bytes_begun >= WRITEBACK_BYTES || since.elapsed() >= WRITEBACK_AGE {
+            self.begin_writeback();
+        }
         Ok(())
+    }
+
+    fn begin_writeback(&mut self) {
+        start_writeback(&self.file, self.bytes_begun, self.bytes_good - self.bytes_begun);
+        self.bytes_begun = self.bytes_good;
+        self.waiting_since = None;
     }
 
     fn failed_before(&self) -> CaseError {
