@@ -11,7 +11,7 @@ import numpy as np
 from whodisk import clearing, words
 from whodisk.causes import merge
 from whodisk.detectors import DETECTORS
-from whodisk.detectors.base import Q_VALUE_MAX, Candidate, Context, Result
+from whodisk.detectors.base import Q_VALUE_MAX, SHARE_OF_LATENCY_FLOOR, Candidate, Context, Result
 from whodisk.expect import Limit, check, parse
 from whodisk.findings import Caveat, Cleared, Expectation, Finding, Verdict
 from whodisk.slow import empty_slow_set, find_slow
@@ -205,8 +205,11 @@ def _judge(context: Context) -> Judged:
     likely = [c for (_, c), q_value in zip(candidates, q_values, strict=True) if q_value < Q_VALUE_MAX]
     accused = {(c.culprit.kind, c.culprit.name) for c in likely if c.large}
     for (name, candidate), q_value in zip(candidates, q_values, strict=True):
-        # The seen cause of something that is accused is told with it, and so first, however it counts by itself.
-        large = candidate.large or not accused.isdisjoint(candidate.causes)
+        # The seen cause of something that is accused is told with it, and so first, even if it is too small by itself; but not a trifle.
+        reason = candidate.share_of_latency >= SHARE_OF_LATENCY_FLOOR and not accused.isdisjoint(
+            candidate.causes
+        )
+        large = candidate.large or reason
         if large and q_value < Q_VALUE_MAX:
             accepted.append((candidate, _finding(name, candidate, q_value)))
             explained |= candidate.explains

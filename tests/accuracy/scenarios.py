@@ -50,7 +50,7 @@ class Recorded:
     times: int
     #: CPUs that programs which have nothing to do with the run kept busy, by the kernel's own account.
     others_cpus: float
-    #: CPUs that the hypervisor gave to others although this machine had work for them, by its own account.
+    #: CPUs that the hypervisor gave to others during the recording although this machine had work for them, by its own account.
     stolen_cpus: float
 
     @property
@@ -67,10 +67,12 @@ def run_once(row: Row, seed: int, seconds: float, work: Path) -> Recorded:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     case = work / "run.case"
-    began, others, stolen = time.monotonic(), _cpu_of_others(), _cpu_stolen()
+    began, others = time.monotonic(), _cpu_of_others()
     setting = Setting(row.place, seed, seconds, work, random.Random(f"{row.name} {seed}"))
     with row.fault.prepare(setting) as load:
+        before, stolen = time.monotonic(), _cpu_stolen()
         times = _record(load, case)
+        stolen_cpus = (_cpu_stolen() - stolen) / (time.monotonic() - before)
     command = [str(WHODISK), "solve", str(case), "--json", "--no-report"]
     solved = subprocess.run(command, check=True, capture_output=True, text=True)
     took = time.monotonic() - began
@@ -80,7 +82,7 @@ def run_once(row: Row, seed: int, seconds: float, work: Path) -> Recorded:
         load,
         times,
         others_cpus=(_cpu_of_others() - others) / took,
-        stolen_cpus=(_cpu_stolen() - stolen) / took,
+        stolen_cpus=stolen_cpus,
     )
 
 

@@ -13,7 +13,9 @@ from whodisk import words
 from whodisk.detectors.base import Context, Detector, Result, evidence
 from whodisk.findings import Culprit
 from whodisk.presence import SMALLEST_EFFECT, bins_of, candidate, compare, load_of
-from whodisk.stats import Floats, Ints
+from whodisk.slow import CPU_STAGES
+from whodisk.stats import Bools, Floats, Ints
+from whodisk.views import STAGES
 
 #: From this part of the wanted CPU time on it is mentioned.
 TOLD_MIN = 0.02
@@ -23,9 +25,16 @@ PRESENT_MIN = 0.1
 #: the machine want CPUs that it does not get.
 BUSIER = 1.2
 
+#: An operation that lost so much in a stage that needs a CPU, two steps of the kernel's counter, is explained if this part of it was stolen
+#: in its time and the sample before and after.
+EXPLAINED_NS = 20_000_000
+EXPLAINED_PART = 0.5
+NEEDS_CPU = (*CPU_STAGES, STAGES.index("interrupt"))
+
 #: The sampler's counters of all CPUs together, as parts of them.
 SAMPLES = """SELECT time_ns, max(value) FILTER (metric = 'steal_ratio') AS stolen, max(value) FILTER (metric = 'wanted_ratio') AS wanted
 FROM series WHERE subject = 'all' AND metric IN ('steal_ratio', 'wanted_ratio') GROUP BY 1 ORDER BY 1"""
+CPUS = "SELECT count(DISTINCT subject) AS cpus FROM series WHERE metric = 'idle_ratio'"
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,10 @@ def run(context: Context) -> Result:
     """A candidate if operations are slower while CPUs are stolen; otherwise what was stolen is told."""
     result = Result()
     steal = _steal(context)
-    if steal is None or steal.part < TOLD_MIN:
+    if steal is None:
+        return result
+    _explain(context, steal, result)
+    if steal.part < TOLD_MIN:
         return result
     survey = context.survey
     # Finer bins than samples would invent detail.
@@ -95,6 +107,36 @@ def run(context: Context) -> Result:
     found.causes = (("stage", "runqueue"), ("process", "silence of the submitter, state runnable"))
     result.candidates.append(found)
     return result
+
+
+def _explain(context: Context, steal: Steal, result: Result) -> None:
+    """Long waits for a CPU in moments in which the hypervisor had it are nobody else's fault."""
+    chosen = _stolen_from(context, steal)
+    if not chosen.any():
+        return
+    slow = context.slow
+    context.explained |= chosen
+    stages = sorted({context.stage(STAGES[number]) for number in np.unique(slow.blamed[chosen])})
+    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    result.observed.append(
+        f"{words.things(float(chosen.sum()) * slow.thinning, 'operation')} waited {words.duration(float(np.median(slow.latency_ns[chosen])))} "
+        f"in {words.listed(stages)} while the hypervisor had the CPUs (steal): {words.percent(share)} of all latency."
+    )
+
+
+def _stolen_from(context: Context, steal: Steal) -> Bools:
+    slow = context.slow
+    late_ns = slow.latency_ns - slow.typical_ns
+    chosen: Bools = ~context.explained & np.isin(slow.blamed, NEEDS_CPU) & (late_ns >= EXPLAINED_NS)
+    if not chosen.any():
+        return chosen
+    cpus = max(1.0, float(context.case.rows(CPUS)[0]["cpus"] or 0))
+    sample_ns = float(np.median(np.diff(steal.time_ns)))
+    total = np.cumsum(steal.stolen_ns) * cpus
+    begin, end = (
+        np.interp(at, steal.time_ns, total) for at in (slow.start_ns - sample_ns, slow.end_ns + sample_ns)
+    )
+    return np.asarray(chosen & (end - begin >= EXPLAINED_PART * late_ns), np.bool_)
 
 
 def _steal(context: Context) -> Steal | None:
