@@ -24,13 +24,11 @@ use crate::load::{refused, Context, Kernel};
 use crate::plain::{padded, read, Plain};
 use crate::probe::{Batch, Hooks, Log, Need, Probe, Target};
 use crate::ring_probe::{Counter, Design, Records, RingProbe, Settings};
-use crate::rings::Shared;
 use crate::streams::{Out, Stream};
 use aya::include_bytes_aligned;
 use aya::maps::HashMap;
 use case::rows::{SchedRow, SchedState};
 use case::CaseError;
-use std::mem::offset_of;
 
 static OBJECT: &[u8] = include_bytes_aligned!("sched.bpf.o");
 
@@ -102,13 +100,9 @@ impl Design for Sched {
 
     /// Waits that have not ended.
     fn finish(&mut self, kernel: &mut Kernel, records: &mut Records, end_ns: u64) -> Result<(), RecordError> {
-        let seats = Shared::<Seat>::map(kernel.array("seats")?, SEATS);
-        let seats = seats.map_err(|error| refused("seats", &error))?;
-        let seated = seats.copies_with(offset_of!(Seat, thread.wait.start_ns));
-        let standing: HashMap<_, u32, [u8; THREAD_BYTES]> =
+        let threads: HashMap<_, u32, [u8; THREAD_BYTES]> =
             HashMap::try_from(kernel.map("threads")?).map_err(|error| refused("threads", &error))?;
-        let standing = standing.iter().filter_map(|entry| read::<Thread>(&entry.ok()?.1));
-        let threads = seated.map(|seat| seat.thread).chain(standing);
+        let threads = threads.iter().filter_map(|entry| read::<Thread>(&entry.ok()?.1));
         for thread in threads.filter(|thread| thread.wait.start_ns != 0) {
             let for_a_cpu = thread.wait.state <= SchedState::Throttled as u8;
             if !for_a_cpu && thread.kernel != 0 {
@@ -159,26 +153,13 @@ struct Thread {
     pad: u16,
 }
 
-/// Twin of `struct seat`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Seat {
-    tid: u32,
-    pad: u32,
-    thread: Thread,
-}
-
-/// Seats (`THREADS_MAX`).
-const SEATS: usize = 1 << 15;
 const THREAD_BYTES: usize = size_of::<Thread>();
-const _: () = assert!(size_of::<Wait>() == 72 && THREAD_BYTES == 104 && size_of::<Seat>() == 112);
+const _: () = assert!(size_of::<Wait>() == 72 && THREAD_BYTES == 104);
 
 // SAFETY: integers and bytes without padding between them.
 unsafe impl Plain for Wait {}
 // SAFETY: as above.
 unsafe impl Plain for Thread {}
-// SAFETY: as above.
-unsafe impl Plain for Seat {}
 
 impl Thread {
     /// When a wait for a CPU ended whose end was not shown to us, by the kernel's account at the end; 0 = not yet.

@@ -29,8 +29,7 @@ const volatile bool scope_only = 0;	     // threads of other processes are not l
 const volatile u64 sched_text_start = 0;     // functions that only wait (linker section .sched.text)
 const volatile u64 sched_text_end = 0;
 
-#define THREADS_LOG2 15
-#define THREADS_MAX (1 << THREADS_LOG2)
+#define THREADS_MAX 32768
 #define FRAMES 16
 #define CPUS_MAX 1024
 #define RUNS 8 // kept per CPU; a power of two
@@ -113,32 +112,12 @@ struct thread {
 	u16 pad;
 };
 
-// A thread's seat is told by the low bits of its id, which costs a fraction of a hash map; one that finds it taken lives in a
-// hash map.
-struct seat {
-	u32 tid; // whose; 0 = nobody's
-	u32 pad;
-	struct thread thread;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE); // the reader looks at all of them at the end
-	__uint(max_entries, THREADS_MAX);
-	__type(key, u32);
-	__type(value, struct seat);
-} seats SEC(".maps");
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, THREADS_MAX);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u32);
 	__type(value, struct thread);
 } threads SEC(".maps");
-
-// Whether any thread ever lived in the hash map.
-u32 crowded SEC(".bss.crowded");
 
 // Who ran on a CPU, and since when.
 struct run {
@@ -159,51 +138,9 @@ struct cpu_runs cpu_runs[CPUS_MAX] SEC(".bss.runs");
 // Not a typedef: the loader looks for a type of that name in the kernel.
 #define task_t struct task_struct___sched
 
-static __always_inline struct seat *seat_of(u32 tid)
-{
-	u32 index = tid & (THREADS_MAX - 1);
-
-	return bpf_map_lookup_elem(&seats, &index);
-}
-
 static __always_inline struct thread *find(u32 tid)
 {
-	struct seat *seat = seat_of(tid);
-
-	if (seat && seat->tid == tid)
-		return &seat->thread;
-	return crowded ? bpf_map_lookup_elem(&threads, &tid) : NULL;
-}
-
-// Makes room for a thread; NULL if it has some already, or there is none.
-static __always_inline struct thread *add(u32 tid)
-{
-	static const struct thread empty;
-	struct seat *seat = seat_of(tid);
-
-	if (find(tid))
-		return NULL;
-	if (seat && __sync_val_compare_and_swap(&seat->tid, 0, tid) == 0)
-		return &seat->thread;
-	crowded = 1;
-	if (bpf_map_update_elem(&threads, &tid, &empty, BPF_NOEXIST)) {
-		count(MAP_FULL, 1);
-		return NULL;
-	}
 	return bpf_map_lookup_elem(&threads, &tid);
-}
-
-static __always_inline void forget(u32 tid)
-{
-	static const struct thread empty;
-	struct seat *seat = seat_of(tid);
-
-	if (seat && seat->tid == tid) {
-		seat->thread = empty;
-		seat->tid = 0;
-	} else if (crowded) {
-		bpf_map_delete_elem(&threads, &tid);
-	}
 }
 
 static __always_inline void set_comm(u64 *to, task_t *task)
@@ -214,6 +151,7 @@ static __always_inline void set_comm(u64 *to, task_t *task)
 
 static __noinline int learn(task_t *task, bool of_command)
 {
+	static const struct thread empty;
 	u32 tid;
 
 	if (!task)
@@ -223,7 +161,12 @@ static __noinline int learn(task_t *task, bool of_command)
 	bpf_core_read(&comm, sizeof(comm), &task->comm);
 	if (!tid || is_own_comm(comm))
 		return 0;
-	struct thread *thread = add(tid);
+	if (bpf_map_update_elem(&threads, &tid, &empty, BPF_NOEXIST)) {
+		if (!find(tid))
+			count(MAP_FULL, 1);
+		return 0;
+	}
+	struct thread *thread = find(tid);
 	if (!thread)
 		return 0;
 	count(THREADS, 1);
@@ -246,7 +189,7 @@ static __always_inline u64 throttled_ns(task_t *task)
 {
 	if (!bpf_core_field_exists(task->se.cfs_rq->throttled_clock_pelt_time))
 		return 0;
-	return task->se.cfs_rq->throttled_clock_pelt_time;
+	return BPF_CORE_READ(task, se.cfs_rq, throttled_clock_pelt_time);
 }
 
 static __always_inline bool is_throttled(task_t *task)
@@ -254,7 +197,7 @@ static __always_inline bool is_throttled(task_t *task)
 	if (bpf_core_field_exists(task->throttled))
 		return task->throttled;
 	if (bpf_core_field_exists(task->se.cfs_rq->throttle_count))
-		return task->se.cfs_rq->throttle_count > 0;
+		return BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
 	return 0;
 }
 
@@ -280,7 +223,7 @@ static __always_inline u8 blocked_reason(struct thread *thread, task_t *task)
 {
 	u32 lock = thread->contention;
 
-	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+	if (BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait))
 		return IO;
 	if (lock & LCB_F_MUTEX)
 		return MUTEX;
@@ -432,7 +375,7 @@ static __always_inline void leave(void *ctx, task_t *task, task_t *next, u32 sta
 		if (state & (TASK_DEAD | EXIT_DEAD | EXIT_ZOMBIE))
 			return;
 		bool of_command = scope_limited && scope_has(task->tgid);
-		if (!of_command && (scope_only || !(state && BPF_CORE_READ_BITFIELD(task, in_iowait))))
+		if (!of_command && (scope_only || !(state && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait))))
 			return;
 		learn(task, of_command);
 		thread = find(task->pid);
@@ -517,7 +460,9 @@ int BPF_PROG(sched_process_fork, task_t *parent, task_t *child)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sched_process_exit, task_t *task)
 {
-	forget(task->pid);
+	u32 tid = task->pid;
+
+	bpf_map_delete_elem(&threads, &tid);
 	return 0;
 }
 
