@@ -18,7 +18,7 @@ STALL_REQUESTS = 2
 #: If others have so much of a CPU, a finding that accuses the CPUs is true.
 OTHERS_CPUS_MIN = 0.2
 #: If the hypervisor kept so much of the CPUs away, so is one that accuses it.
-STOLEN_CPUS_MIN = 0.03
+STOLEN_CPUS_MIN = 0.02
 #: So much is said beside a verdict.
 SAID_CPUS_MIN = 0.1
 

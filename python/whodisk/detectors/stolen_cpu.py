@@ -19,16 +19,19 @@ from whodisk.views import STAGES
 
 #: From this part of the wanted CPU time on it is mentioned.
 TOLD_MIN = 0.02
+#: ... and from this part on it accuses: less is a few steps of the kernel's counter.
+ACCUSED_MIN = 0.05
 #: A time bin in which this part of the wanted CPU time was stolen counts as one with steal.
 PRESENT_MIN = 0.1
 #: Where so many times as many operations begin while CPUs are stolen, their own load may be what makes them slower, and what makes
 #: the machine want CPUs that it does not get.
 BUSIER = 1.2
 
-#: An operation that lost so much in a stage that needs a CPU, two steps of the kernel's counter, is explained if this part of it was stolen
-#: in its time and the sample before and after.
-EXPLAINED_NS = 20_000_000
+#: An operation that lost time in a stage that needs a CPU is explained if this part of it was stolen in its time and the sample before and
+#: after; and if it lost so much (two steps of the kernel's counter), or this part of the wanted time was stolen there.
 EXPLAINED_PART = 0.5
+EXPLAINED_NS = 20_000_000
+STOLEN_PART = 0.3
 NEEDS_CPU = (*CPU_STAGES, STAGES.index("interrupt"))
 
 #: The sampler's counters of all CPUs together, as parts of them.
@@ -83,6 +86,8 @@ def run(context: Context) -> Result:
             f", and {words.significant(presence.rate_ratio)} times as many operations began then as otherwise"
         )
         presence = None
+    if steal.part < ACCUSED_MIN:
+        presence = None
     if presence is None:
         result.observed.append(f"{said}. Whatever needs a CPU takes longer by that.")
         result.caveats.append(
@@ -127,16 +132,21 @@ def _explain(context: Context, steal: Steal, result: Result) -> None:
 def _stolen_from(context: Context, steal: Steal) -> Bools:
     slow = context.slow
     late_ns = slow.latency_ns - slow.typical_ns
-    chosen: Bools = ~context.explained & np.isin(slow.blamed, NEEDS_CPU) & (late_ns >= EXPLAINED_NS)
+    chosen: Bools = ~context.explained & np.isin(slow.blamed, NEEDS_CPU)
     if not chosen.any():
         return chosen
     cpus = max(1.0, float(context.case.rows(CPUS)[0]["cpus"] or 0))
     sample_ns = float(np.median(np.diff(steal.time_ns)))
-    total = np.cumsum(steal.stolen_ns) * cpus
-    begin, end = (
-        np.interp(at, steal.time_ns, total) for at in (slow.start_ns - sample_ns, slow.end_ns + sample_ns)
+    stolen_ns, wanted_ns = (
+        cpus
+        * (
+            np.interp(slow.end_ns + sample_ns, steal.time_ns, total)
+            - np.interp(slow.start_ns - sample_ns, steal.time_ns, total)
+        )
+        for total in (np.cumsum(steal.stolen_ns), np.cumsum(steal.wanted_ns))
     )
-    return np.asarray(chosen & (end - begin >= EXPLAINED_PART * late_ns), np.bool_)
+    clear = (late_ns >= EXPLAINED_NS) | (stolen_ns >= STOLEN_PART * np.maximum(1.0, wanted_ns))
+    return np.asarray(chosen & clear & (stolen_ns >= EXPLAINED_PART * late_ns), np.bool_)
 
 
 def _steal(context: Context) -> Steal | None:
