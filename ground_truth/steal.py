@@ -50,7 +50,8 @@ def _stolen(seed: int, path: Path, part: float, factor: float, busier: float = 1
         "metric": ["wanted_ratio"] * SAMPLES + ["steal_ratio"] * SAMPLES,
         "value": values,
     }
-    return write_case(path, app=app, tables={"series": pa.table(series)}, devices=("vda",))
+    meta = {"duration_ns": SECONDS * 10**9}
+    return write_case(path, app=app, tables={"series": pa.table(series)}, meta=meta, devices=("vda",))
 
 
 def stolen_cpus(seed: int, path: Path) -> Path:

@@ -61,7 +61,7 @@ class Presence:
     times: int
     #: Part of the time.
     part: float
-    #: Operations per second while it is there, over those while it is not.
+    #: Operations per second while it is there, over those while it is not; moments without any do not count.
     rate_ratio: float
     #: Mean latency while it is there and while it is not, ns.
     with_ns: float
@@ -104,7 +104,7 @@ def compare(context: Context, load: Load, present: Bools) -> Presence | None:
     return Presence(
         times=len(begin),
         part=part,
-        rate_ratio=float(load.operations[present].mean() / max(1e-9, load.operations[~present].mean())),
+        rate_ratio=_rate(load, present) / max(1e-9, _rate(load, ~present)),
         with_ns=with_ns,
         without_ns=without_ns,
         p99_with_ns=p99_with_ns,
@@ -112,6 +112,12 @@ def compare(context: Context, load: Load, present: Bools) -> Presence | None:
         excess_ns=np.maximum(0.0, sum_of_runs(beyond, begin, end)),
         p_value=_p_value(load, begin, end - begin),
     )
+
+
+def _rate(load: Load, chosen: Bools) -> float:
+    """Operations per bin, of the chosen bins that have any."""
+    some = load.operations[chosen & (load.operations > 0)]
+    return float(some.mean()) if len(some) else 0.0
 
 
 def _p99s(context: Context, present: Bools) -> tuple[float, float]:
