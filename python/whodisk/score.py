@@ -252,8 +252,10 @@ def score_all(folder: Path, jobs: int, progress: Callable[[int, int], None]) -> 
     progress(len(outcomes), len(cases))
     with (folder / RESULTS).open("a", encoding="utf-8") as file:
         for case, outcome in _solved(todo, jobs):
-            file.write(json.dumps({"path": str(case), "outcome": outcome.to_json()}) + "\n")
-            file.flush()
+            # What could not be solved is tried again the next time.
+            if outcome.error is None:
+                file.write(json.dumps({"path": str(case), "outcome": outcome.to_json()}) + "\n")
+                file.flush()
             outcomes.append(outcome)
             progress(len(outcomes), len(cases))
     return sorted(outcomes, key=lambda outcome: outcome.case)

@@ -33,6 +33,14 @@ def test_versions_agree(whodisk: Run) -> None:
     assert python[1] == agent[1]
 
 
+def test_cases_are_scored_side_by_side(whodisk: Run, work: Path) -> None:
+    """The processes that solve them import the command's own file."""
+    whodisk("lab", "generate", "--count", "3", "--seed", "5", "-o", str(work / "cases"))
+    told = json.loads(whodisk("score", str(work / "cases"), "--jobs", "2", "--json").stdout)
+    assert told["simulated"]["errors"] == 0, told
+    assert told["simulated"]["cases"] == 3, told
+
+
 def test_starts_quickly() -> None:
     """Help comes without the libraries that solving takes."""
     fastest = min(_seconds([str(WHODISK), "--help"]) for _ in range(5))
