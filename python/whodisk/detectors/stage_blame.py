@@ -217,6 +217,9 @@ def _large(
     spread = device is None and STAGES[suspect.stage] in ("device", "queue")
     if spread and block is not None and kinds(context, block):
         return share_of_latency >= SHARE_OF_LATENCY_MIN
+    if _is_narrow(context.slow, suspect):
+        # A bump in a heavy tail, no group of its own: a drive may have some step of that length in its ordinary work.
+        return share_of_latency >= SHARE_OF_LATENCY_MIN
     ratio = float(np.median(context.slow.ratio[suspect.chosen]))
     if large_enough(share_of_latency, share_of_excess, ratio, suspect.episodes):
         return True
@@ -230,6 +233,12 @@ def _large(
         return share_of_latency >= SHARE_FOR_P99_MIN
     # What is slow by its kind (a miss of the drive's own cache) comes one by one; a pause holds up all that is in flight.
     return share_of_latency >= SHARE_OF_LATENCY_FLOOR and _bunched_p(context, suspect) < Q_VALUE_MAX
+
+
+def _is_narrow(slow: SlowSet, suspect: Suspect) -> bool:
+    """Whether no octave, but only narrower stretches of the tail, set most of these operations apart."""
+    narrow = np.array([family.split.octaves < 1.0 for family in slow.families], np.bool_)
+    return bool(narrow[slow.family[suspect.chosen]].mean() > 0.5)
 
 
 def _operations(context: Context) -> dict[str, Ints]:
