@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from whodisk.stats import NARROW, Body, Bools, Floats, Ints, TailSplit, body_of, find_split, overlap
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram
-from whodisk.views import BINS_PER_OCTAVE, STAGES, Case
+from whodisk.views import BINS_PER_OCTAVE, STAGES, Case, quoted
 
 #: Fewer operations of a kind say nothing about what is normal.
 FAMILY_OPERATIONS = 100
@@ -134,11 +134,16 @@ def find_families(case: Case, survey: Survey) -> list[Family]:
             if split is not None:
                 found.append(Family(device, op, stage, body.operations, split))
                 continue
-            unit_ns = max(stratum.typical_ns for stratum in strata)
+            unit_ns = _unit_ns(strata)
             split = find_split(*_tail(data, rows, "time"), body, max(TAIL_BEGIN, body.quartile), NARROW)
             if split is not None:
                 found.append(Family(device, op, stage, body.operations, split, unit_ns))
     return found
+
+
+def _unit_ns(strata: list[Stratum]) -> float:
+    """Unit of the scale `time`: what is typical in the slowest stratum of a kind."""
+    return max(stratum.typical_ns for stratum in strata)
 
 
 def _tail(data: dict[str, npt.NDArray[Any]], rows: Bools, scale: str) -> tuple[Floats, Ints]:
@@ -153,7 +158,7 @@ def tails_sql(survey: Survey, kinds: list[tuple[str, str]]) -> str:
     rows, lowest_ns = [], math.inf
     for number, key in enumerate(kinds):
         strata = survey.select(*key)
-        unit_ns = max(stratum.typical_ns for stratum in strata)
+        unit_ns = _unit_ns(strata)
         for stratum in strata:
             limit_ns = int(TAIL_BEGIN * stratum.typical_ns)
             rows.append(_limit_row(number, -1, stratum, limit_ns, unit_ns))
@@ -207,9 +212,8 @@ def _limits(rows: list[str]) -> str:
 
 
 def _limit_row(family: int, stage: int, stratum: Stratum, limit_ns: int, unit_ns: float = 1.0) -> str:
-    device = stratum.device.replace("'", "''")
     return (
-        f"({family}, {stage}, {stratum.number}, '{device}', '{stratum.op}', {stratum.size_class}, "
+        f"({family}, {stage}, {stratum.number}, {quoted(stratum.device)}, '{stratum.op}', {stratum.size_class}, "
         f"{stratum.depth_class}, {round(stratum.typical_ns)}, {limit_ns}, {round(unit_ns)})"
     )
 

@@ -52,6 +52,11 @@ class TailSplit:
         """Ratio from which on an operation counts as slow: the middle of the valley."""
         return self.valley * math.exp2(self.octaves / 2)
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether no octave shows the group, but only narrower stretches."""
+        return self.octaves < 1.0
+
 
 #: Widths of valley and hump, in octaves; both are looked for in steps of half their width.
 OCTAVE = (1.0,)
@@ -169,7 +174,7 @@ def tail_p(split: TailSplit, worst: Floats) -> float:
     A hump narrower than an octave is compared with the valley alone: a natural tail is no denser further out.
     The operations in the valley count as episodes, each of its own. Bonferroni over the valleys (and humps).
     """
-    if split.octaves < 1.0:
+    if split.is_narrow:
         inside = int(((worst >= split.hump) & (worst < split.hump * math.exp2(split.octaves))).sum())
         return min(1.0, split.tests**2 * probability.at_least(inside, inside + split.in_valley, 0.5))
     far = int((worst >= split.hump).sum())

@@ -22,6 +22,7 @@ from whodisk.detectors.base import (
 )
 from whodisk.findings import Culprit, Effect
 from whodisk.stats import Bools, Floats, Ints, bootstrap_sum
+from whodisk.views import quoted
 
 #: Operations and requests looked at, the first ones: a layout does not change while it is read.
 OPERATIONS_MAX = 50_000
@@ -60,7 +61,7 @@ def requests_sql(context: Context) -> str:
 
     Only operations that one disk served whole: of a stripe, or with readahead, the order in a file cannot be told.
     """
-    names = ", ".join("'" + device.replace("'", "''") + "'" for device in _rotating(context))
+    names = ", ".join(quoted(device) for device in _rotating(context))
     return f"""WITH top AS (SELECT op_id, op, file, offset_bytes, size_bytes FROM measured
     WHERE layer = '{context.layer}' AND op IN ('read', 'write') AND file IS NOT NULL AND offset_bytes IS NOT NULL
     ORDER BY start_ns, op_id LIMIT {OPERATIONS_MAX}),
@@ -183,7 +184,6 @@ def _candidate(context: Context, layout: Layout) -> Candidate:
     share = min(1.0, float(layout.lost_ns.sum()) / max(1.0, layout.busy_ns))
     low, high = bootstrap_sum(layout.lost_ns / max(1.0, layout.busy_ns))
     apart = layout.breaks / layout.neighbours
-    name = layout.device.replace("'", "''")
     least = "" if layout.measured else "at least "
     claim = (
         f"Files lie in pieces on {layout.device}: {words.percent(apart)} of {words.count(layout.neighbours)} pairs of "
@@ -206,7 +206,7 @@ def _candidate(context: Context, layout: Layout) -> Candidate:
                 context.case,
                 "where neighbours in a file lie on the disk",
                 f"""SELECT * FROM ({requests_sql(context)}) AS requests
-WHERE device = '{name}' ORDER BY file, file_offset, start_ns LIMIT 20""",
+WHERE device = {quoted(layout.device)} ORDER BY file, file_offset, start_ns LIMIT 20""",
             )
         ],
         refute="Copy one of the files to a fresh place (enough free space, one writer) and read it again: if it takes as "

@@ -24,6 +24,7 @@ from whodisk.detectors.base import (
 from whodisk.findings import Culprit, Effect
 from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, episodes
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
+from whodisk.views import quoted
 
 #: A request is slow beyond this quantile of what is usual in its stratum (median over the devices).
 QUANTILE = 0.98
@@ -106,7 +107,7 @@ def _limits(survey: Survey, kind: Kind, least: float) -> list[tuple[Stratum, flo
 def slow_requests_sql(survey: Survey, kind: Kind, limits: list[tuple[Stratum, float]]) -> str:
     """Requests beyond the limit of their stratum."""
     values = ", ".join(f"('{s.op}', {s.size_class}, {s.depth_class}, {round(limit)})" for s, limit in limits)
-    names = ", ".join("'" + device.replace("'", "''") + "'" for device in kind.devices)
+    names = ", ".join(quoted(device) for device in kind.devices)
     lowest = round(min(limit for _, limit in limits))
     return f"""SELECT m.device, m.op_id, m.start_ns, m.latency_ns, m.latency_ns - t.limit_ns AS beyond_ns
 FROM (SELECT device, op_id, op, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class, start_ns, latency_ns

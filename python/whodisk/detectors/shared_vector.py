@@ -312,7 +312,7 @@ def _p99_ratio(context: Context, survey: Survey, victim: str, peers: list[str]) 
     """p99 of the victim over its peers', with the 95 % interval of resampled time blocks."""
     if not peers:
         return float("nan"), float("nan"), float("nan")
-    listed = ", ".join(f"{quoted(device)}" for device in (victim, *peers))
+    listed = ", ".join(quoted(device) for device in (victim, *peers))
     data = context.case.arrays(
         f"""SELECT {survey.time_bin_sql(TIME_BLOCKS)} AS block, device = {quoted(victim)} AS mine, {LATENCY_BIN} AS bin, count(*) AS n
 FROM measured WHERE layer = 'block' AND device IN ({listed}) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""

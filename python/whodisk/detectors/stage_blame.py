@@ -237,7 +237,7 @@ def _large(
 
 def _is_narrow(slow: SlowSet, suspect: Suspect) -> bool:
     """Whether no octave, but only narrower stretches of the tail, set most of these operations apart."""
-    narrow = np.array([family.split.octaves < 1.0 for family in slow.families], np.bool_)
+    narrow = np.array([family.split.is_narrow for family in slow.families], np.bool_)
     return bool(narrow[slow.family[suspect.chosen]].mean() > 0.5)
 
 

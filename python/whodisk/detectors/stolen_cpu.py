@@ -6,8 +6,10 @@ Seen from inside, everything that needs a CPU then takes longer: submitting, com
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from whodisk import words
 from whodisk.detectors.base import Context, Detector, Result, evidence
@@ -57,8 +59,13 @@ class Steal:
     def per_bin(self, begin_ns: int, end_ns: int, bins: int) -> tuple[Floats, Floats]:
         """Stolen and wanted time in equal bins of [begin_ns, end_ns]; a sample's growth is spread evenly over its interval."""
         edges = np.linspace(begin_ns, end_ns, bins + 1)
+        stolen, wanted = (np.diff(grown) for grown in self.until(edges))
+        return stolen, wanted
+
+    def until(self, moments_ns: npt.NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        """Stolen and wanted time from the first sample to each moment."""
         stolen, wanted = (
-            np.diff(np.interp(edges, self.time_ns, np.cumsum(grown)))
+            np.interp(moments_ns, self.time_ns, np.cumsum(grown))
             for grown in (self.stolen_ns, self.wanted_ns)
         )
         return stolen, wanted
@@ -137,14 +144,8 @@ def _stolen_from(context: Context, steal: Steal) -> Bools:
         return chosen
     cpus = max(1.0, float(context.case.rows(CPUS)[0]["cpus"] or 0))
     sample_ns = float(np.median(np.diff(steal.time_ns)))
-    stolen_ns, wanted_ns = (
-        cpus
-        * (
-            np.interp(slow.end_ns + sample_ns, steal.time_ns, total)
-            - np.interp(slow.start_ns - sample_ns, steal.time_ns, total)
-        )
-        for total in (np.cumsum(steal.stolen_ns), np.cumsum(steal.wanted_ns))
-    )
+    before, after = steal.until(slow.start_ns - sample_ns), steal.until(slow.end_ns + sample_ns)
+    stolen_ns, wanted_ns = (cpus * (until - since) for since, until in zip(before, after, strict=True))
     clear = (late_ns >= EXPLAINED_NS) | (stolen_ns >= STOLEN_PART * np.maximum(1.0, wanted_ns))
     return np.asarray(chosen & clear & (stolen_ns >= EXPLAINED_PART * late_ns), np.bool_)
 
