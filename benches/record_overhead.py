@@ -82,6 +82,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS_MIN)
     parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--target", choices=list(BARS), nargs="+", default=list(BARS))
     options = parser.parse_args()
     if os.geteuid() != 0:
         raise BenchError("recording needs root; run as root")
@@ -97,6 +98,8 @@ def main() -> int:
             ("system disk", file, block_device_of(file)),
             ("loop over memory", loop, loop.name),
         ):
+            if target not in options.target:
+                continue
             losses: dict[str, list[int]] = {OURS: [], DEFAULT: [], KERNEL: [], BIOSNOOP: []}
             command = fio_command(path, options.seconds)
             samples = interleave(arms(command, device, losses), options.rounds)

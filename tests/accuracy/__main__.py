@@ -1,4 +1,8 @@
-"""Runs the table row by row, resumes where it was stopped, writes docs/accuracy.md."""
+"""Runs the table row by row, resumes where it was stopped, writes docs/accuracy.md.
+
+Recording needs a quiet machine, solving does not: `--cases DIR --record-only` now, `--cases DIR --solve-again` whenever the
+solver has changed.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,8 @@ from typing import Any, TextIO
 from tests.accuracy import crashes, mysteries
 from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
-from tests.accuracy.scenarios import DISTURBED_CPUS, ROWS, Row, run_once
+from tests.accuracy.scenarios import ABOUT, DISTURBED_CPUS, ROOT, ROWS, Row, commit, record, solve, utc
 
-ROOT = Path(__file__).resolve().parents[2]
 KILLED = {
     "killed/recording": f"`whodisk run`, up to {crashes.MOMENT_SECONDS:g} s after its begin or first stream",
     "killed/sealing": "`whodisk seal`, at any time",
@@ -46,9 +49,18 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=6, help="measured seconds per run [6]")
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "accuracy.jsonl", help="kept results")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "accuracy.md")
-    parser.add_argument("--fresh", action="store_true", help="forget the kept results of these rows")
+    parser.add_argument("--fresh", action="store_true", help="forget what is kept of these rows")
+    parser.add_argument("--cases", type=Path, metavar="DIR", help="keep every run there, 10 to 40 MB each")
+    parser.add_argument(
+        "--record-only", action="store_true", help="real faults: record into --cases, solve later"
+    )
+    parser.add_argument(
+        "--solve-again", action="store_true", help="real faults: record nothing, solve what --cases holds"
+    )
     parser.add_argument("--table-only", action="store_true", help="write the table from the kept results")
     options = parser.parse_args()
+    if (options.record_only or options.solve_again) and not options.cases:
+        parser.error("--record-only and --solve-again need --cases DIR")
     results = _load(options.state)
     if options.fresh:
         results = [r for r in results if r["row"] not in options.rows]
@@ -66,12 +78,14 @@ def main() -> int:
             return 2
         for row in (row for row in ROWS if row.name in options.rows):
             try:
-                _run_row(row.name, options.runs, partial(_one, row, options), options, results)
+                _real_row(row, options, results)
             except Unavailable as lack:
                 print(f"{row.name:16} left out: {lack}", flush=True)
-        for name in (name for name in mysteries.ROWS if name in options.rows):
+        # What follows is made and judged in one go.
+        names = [] if options.record_only or options.solve_again else options.rows
+        for name in (name for name in mysteries.ROWS if name in names):
             _run_row(name, options.runs, partial(_mystery, name, options), options, results)
-        for name in (name for name in crashes.ROWS if name in options.rows):
+        for name in (name for name in crashes.ROWS if name in names):
             _run_row(name, options.kills, partial(_kill, name, options), options, results)
     options.output.write_text(_document(results, options), encoding="utf-8")
     print(f"written: {options.output}")
@@ -90,6 +104,49 @@ def _only_one(path: Path) -> TextIO | None:
     return file
 
 
+def _real_row(row: Row, options: argparse.Namespace, results: list[dict[str, Any]]) -> None:
+    """Records what is missing of a row of real faults, and solves it."""
+    place = (options.cases or options.state.parent / "accuracy-runs") / row.name
+    if options.fresh:
+        shutil.rmtree(place, ignore_errors=True)
+    solved = {r["seed"] for r in results if r["row"] == row.name and not r.get("disturbed")}
+    for seed in range(1, options.runs + 1):
+        begin = time.monotonic()
+        work = place / str(seed)
+        is_recorded = (work / ABOUT).exists()
+        if options.solve_again:
+            todo = is_recorded
+        else:
+            todo = seed not in solved and not (options.record_only and is_recorded)
+        if not todo or not (is_recorded or _record(row, seed, options, work, results)):
+            continue
+        if options.record_only:
+            print(f"{row.name:16} run {seed:2} {time.monotonic() - begin:5.1f} s", flush=True)
+            continue
+        # One result per run: the last solver's.
+        results[:] = [r for r in results if r.get("disturbed") or (r["row"], r["seed"]) != (row.name, seed)]
+        _add(results, options, row.name, seed, begin, _judged(row, work, options))
+
+
+def _record(
+    row: Row, seed: int, options: argparse.Namespace, work: Path, results: list[dict[str, Any]]
+) -> bool:
+    """Whether there is a recording that others did not disturb."""
+    for _ in range(ATTEMPTS):
+        begin = time.monotonic()
+        try:
+            about = record(row, seed, options.seconds, work)
+        except subprocess.CalledProcessError as error:
+            _add(results, options, row.name, seed, begin, _failed(error))
+            return False
+        if not about.is_disturbed:
+            return True
+        said = f"not solved: others had {about.others_cpus + about.stolen_cpus:.2f} CPUs"
+        shutil.rmtree(work)
+        _add(results, options, row.name, seed, begin, {"named": said, "disturbed": True, "right": False})
+    return False
+
+
 def _run_row(
     name: str,
     runs: int,
@@ -97,42 +154,47 @@ def _run_row(
     options: argparse.Namespace,
     results: list[dict[str, Any]],
 ) -> None:
-    done = {r["seed"] for r in results if r["row"] == name and not r.get("disturbed")}
+    done = {r["seed"] for r in results if r["row"] == name}
     for seed in (s for s in range(1, runs + 1) if s not in done):
-        for _ in range(ATTEMPTS):
-            begin = time.monotonic()
-            result = {"row": name, "seed": seed, "commit": _commit(), "utc": _utc(), **one(seed)}
-            results.append(result)
-            _save(options.state, results)
-            mark = "AGAIN" if result.get("disturbed") else "ok   " if result["right"] else "WRONG"
-            took = time.monotonic() - begin
-            print(f"{name:16} run {seed:2} {mark} {took:5.1f} s  {result['named']}", flush=True)
-            if not result.get("disturbed"):
-                break
+        begin = time.monotonic()
+        _add(results, options, name, seed, begin, one(seed))
 
 
-def _one(row: Row, options: argparse.Namespace, seed: int) -> dict[str, Any]:
+def _add(
+    results: list[dict[str, Any]],
+    options: argparse.Namespace,
+    name: str,
+    seed: int,
+    begin: float,
+    result: dict[str, Any],
+) -> None:
+    """Keeps and prints what came out of a run."""
+    results.append(
+        {"row": name, "seed": seed, "commit": commit(), "utc": utc(), "stalls": [], "claims": [], **result}
+    )
+    _save(options.state, results)
+    mark = "AGAIN" if result.get("disturbed") else "ok   " if result["right"] else "WRONG"
+    took = time.monotonic() - begin
+    print(f"{name:16} run {seed:2} {mark} {took:5.1f} s  {result['named']}", flush=True)
+
+
+def _judged(row: Row, work: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """The verdict on a recording, judged. The recording goes, unless it is to stay or the verdict is wrong."""
     try:
-        run = run_once(row, seed, options.seconds, options.state.parent / "accuracy-run")
+        run = solve(work)
     except subprocess.CalledProcessError as error:
         return _failed(error)
     verdict = judge(row, run)
-    if not verdict.right and not run.is_disturbed:
-        _keep(run.case, options.state.parent / f"wrong-{row.name.replace('/', '-')}-{seed}.case")
-    claims = [finding["claim"] for finding in run.verdict["findings"]]
+    if verdict.right and not options.cases:
+        shutil.rmtree(work)
     return {
         "right": verdict.right,
         "named": verdict.named,
         "stalls": verdict.stalls,
-        "claims": claims,
-        "disturbed": run.is_disturbed,
+        "claims": [finding["claim"] for finding in run.verdict["findings"]],
+        "recorded": run.about.commit,
+        "utc": run.about.utc,
     }
-
-
-def _keep(case: Path, place: Path) -> None:
-    """What was judged wrongly stays, for who wants to know why."""
-    shutil.rmtree(place, ignore_errors=True)
-    case.rename(place)
 
 
 def _kill(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -140,7 +202,7 @@ def _kill(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]:
         outcome = crashes.run_once(name, seed, options.state.parent / "accuracy-kill")
     except subprocess.CalledProcessError as error:
         return _failed(error)
-    return {"right": outcome.readable, "named": outcome.said, "stalls": [], "claims": []}
+    return {"right": outcome.readable, "named": outcome.said}
 
 
 def _mystery(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]:
@@ -148,12 +210,12 @@ def _mystery(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any
         verdict = mysteries.run_once(name, seed, options.state.parent / "accuracy-lab")
     except subprocess.CalledProcessError as error:
         return _failed(error)
-    return {"right": verdict.right, "named": verdict.named, "stalls": [], "claims": []}
+    return {"right": verdict.right, "named": verdict.named}
 
 
 def _failed(error: subprocess.CalledProcessError) -> dict[str, Any]:
     text = (error.stderr or "").strip()
-    return {"right": False, "named": f"failed: {text or error}", "stalls": [], "claims": []}
+    return {"right": False, "named": f"failed: {text or error}"}
 
 
 def _load(path: Path) -> list[dict[str, Any]]:
@@ -289,22 +351,10 @@ def _span(results: list[dict[str, Any]]) -> str:
     if not results:
         return "none"
     days = sorted({r["utc"][:10] for r in results})
-    commits = sorted({r["commit"] for r in results})
-    return f"{len(results)} on {days[0]}{' to ' + days[-1] if len(days) > 1 else ''}, commit {', '.join(commits)}"
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=8"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip() or "unknown"
-
-
-def _utc() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    commits = ", ".join(sorted({r["commit"] for r in results}))
+    recorded = ", ".join(sorted({r.get("recorded", r["commit"]) for r in results}))
+    by = f"commit {commits}" if recorded == commits else f"recorded by {recorded}, solved by {commits}"
+    return f"{len(results)} on {days[0]}{' to ' + days[-1] if len(days) > 1 else ''}, {by}"
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from typing import Any
 
 import duckdb
 
-from tests.accuracy.faults.base import Finding, Load
-from tests.accuracy.scenarios import Recorded, Row
+from tests.accuracy.faults.base import Finding
+from tests.accuracy.scenarios import Row, Solved
 
 #: Nothing completes for this long though requests are in flight: a real stall of the device.
 STALL_NS = 20_000_000
@@ -47,7 +47,7 @@ class Judgement:
     stalls: list[str]
 
 
-def judge(row: Row, run: Recorded) -> Judgement:
+def judge(row: Row, run: Solved) -> Judgement:
     """Compares the verdict with what was injected.
 
     A fault must be the first finding. On the system's disk real stalls happen: there, a stage of the device may
@@ -58,15 +58,15 @@ def judge(row: Row, run: Recorded) -> Judgement:
     stalls = device_stalls(run.case)
     findings = [f for f in run.verdict["findings"] if f["culprit"]["kind"] != "saturation"]
     named = row.fault.named or _nothing
-    unexplained = [f for f in findings if named(f, run.load) or not _elsewhere(f, row, run, stalls)]
+    unexplained = [f for f in findings if named(f, run.about.device) or not _elsewhere(f, row, run, stalls)]
     if row.fault.named is None:
         right = not unexplained and (row.fault.limit or "") in (run.verdict["limit"] or "")
     else:
-        right = bool(unexplained) and named(unexplained[0], run.load)
+        right = bool(unexplained) and named(unexplained[0], run.about.device)
     said = _words(run.verdict)
     for who, cpus in (
-        ("other programs", run.others_cpus),
-        ("the hypervisor's other guests", run.stolen_cpus),
+        ("other programs", run.about.others_cpus),
+        ("the hypervisor's other guests", run.about.stolen_cpus),
     ):
         if cpus >= SAID_CPUS_MIN:
             said += f"; {who} used {cpus:.2f} CPUs"
@@ -81,25 +81,25 @@ def device_stalls(case: Path) -> list[tuple[str, int, int]]:
     return [(device, silent_ns, waiting) for device, _, silent_ns, waiting in rows]
 
 
-def _nothing(_finding: Finding, _load: Load) -> bool:
+def _nothing(_finding: Finding, _device: str | None) -> bool:
     return False
 
 
-def _elsewhere(finding: Finding, row: Row, run: Recorded, stalls: list[tuple[str, int, int]]) -> bool:
+def _elsewhere(finding: Finding, row: Row, run: Solved, stalls: list[tuple[str, int, int]]) -> bool:
     """Whether a finding tells of something that really happened beside the fault."""
     if row.place == "disk" and stalls and _accuses_system_disk(finding, run, stalls):
         return True
     if finding["culprit"]["kind"] == "host":
-        return run.stolen_cpus >= STOLEN_CPUS_MIN and finding["culprit"]["name"] == "hypervisor"
-    return run.others_cpus + run.stolen_cpus >= OTHERS_CPUS_MIN and _accuses_cpu(finding)
+        return run.about.stolen_cpus >= STOLEN_CPUS_MIN and finding["culprit"]["name"] == "hypervisor"
+    return run.about.others_cpus + run.about.stolen_cpus >= OTHERS_CPUS_MIN and _accuses_cpu(finding)
 
 
-def _accuses_system_disk(finding: Finding, run: Recorded, stalls: list[tuple[str, int, int]]) -> bool:
+def _accuses_system_disk(finding: Finding, run: Solved, stalls: list[tuple[str, int, int]]) -> bool:
     """Whether the finding accuses the device stage of a device that did stall and is not the faulty one."""
     culprit = finding["culprit"]
     device = (culprit["because_of"] or "").removeprefix("device:")
     blames_device = culprit["kind"] == "stage" and "device" in culprit["name"].split("+")
-    return blames_device and device != run.load.device and any(name == device for name, _, _ in stalls)
+    return blames_device and device != run.about.device and any(name == device for name, _, _ in stalls)
 
 
 def _accuses_cpu(finding: Finding) -> bool:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,13 @@ from tests.accuracy.faults import FAULTS
 from tests.accuracy.faults.base import Fault, Load, Running, Setting
 from tests.accuracy.host import WHODISK
 
+ROOT = Path(__file__).resolve().parents[2]
 #: Process id of the parent of all kernel threads.
 KTHREADD = 2
 #: A run in which others had so many CPUs on average is made again, whatever its verdict.
 DISTURBED_CPUS = 0.3
+#: The case of a run, and what the case does not hold, in the directory of the run.
+CASE, ABOUT = "run.case", "run.json"
 
 
 @dataclass(frozen=True)
@@ -40,50 +43,78 @@ ROWS = [Row(fault, place) for fault in FAULTS for place in fault.places]
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """A solved run."""
+class About:
+    """What is known of a run beside its case."""
 
-    case: Path
-    verdict: dict[str, Any]
-    load: Load
+    #: Kernel name of the device that carries the fault, if one does.
+    device: str | None
     #: How often something was done to the workload while it ran.
     times: int
     #: CPUs that programs which have nothing to do with the run kept busy, by the kernel's own account.
     others_cpus: float
-    #: CPUs that the hypervisor gave to others during the recording although this machine had work for them, by its own account.
+    #: CPUs that the hypervisor gave to others although this machine had work for them, by its own account.
     stolen_cpus: float
+    #: What recorded it, and when it ended.
+    commit: str
+    utc: str
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether it says more about what else the machine did than about whodisk."""
+        """Whether the run says more about what else the machine did than about whodisk."""
         return self.others_cpus + self.stolen_cpus >= DISTURBED_CPUS
 
 
-def run_once(row: Row, seed: int, seconds: float, work: Path) -> Recorded:
-    """Runs `row` once in the directory `work` (emptied first) and solves it.
+@dataclass(frozen=True)
+class Solved:
+    """A run with its verdict."""
+
+    case: Path
+    about: About
+    verdict: dict[str, Any]
+
+
+def record(row: Row, seed: int, seconds: float, work: Path) -> About:
+    """Runs `row` once in the directory `work`, emptied first, and leaves its case there.
 
     Raises subprocess.CalledProcessError if a command fails.
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    case = work / "run.case"
-    began, others = time.monotonic(), _cpu_of_others()
     setting = Setting(row.place, seed, seconds, work, random.Random(f"{row.name} {seed}"))
+    began, others = time.monotonic(), _cpu_of_others()
     with row.fault.prepare(setting) as load:
         before, stolen = time.monotonic(), _cpu_stolen()
-        times = _record(load, case)
+        times = _record(load, work / CASE)
         stolen_cpus = (_cpu_stolen() - stolen) / (time.monotonic() - before)
+    # Programs of the fault itself have ended now, and count as ours.
+    others_cpus = (_cpu_of_others() - others) / (time.monotonic() - began)
+    about = About(load.device, times, others_cpus, stolen_cpus, commit(), utc())
+    (work / ABOUT).write_text(json.dumps(asdict(about)), encoding="utf-8")
+    return about
+
+
+def solve(work: Path) -> Solved:
+    """The verdict on the run that `record` left in `work`.
+
+    Raises subprocess.CalledProcessError if the command fails.
+    """
+    case = work / CASE
     command = [str(WHODISK), "solve", str(case), "--json", "--no-report"]
     solved = subprocess.run(command, check=True, capture_output=True, text=True)
-    took = time.monotonic() - began
-    return Recorded(
-        case,
-        json.loads(solved.stdout),
-        load,
-        times,
-        others_cpus=(_cpu_of_others() - others) / took,
-        stolen_cpus=stolen_cpus,
-    )
+    about = About(**json.loads((work / ABOUT).read_text(encoding="utf-8")))
+    return Solved(case, about, json.loads(solved.stdout))
+
+
+def commit() -> str:
+    """The commit of this tree; with `-dirty` if it was changed since."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=8"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def utc() -> str:
+    """Now."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _record(load: Load, case: Path) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
-from tests.accuracy.scenarios import ROWS, Row, run_once
+from tests.accuracy.scenarios import ROWS, Row, record, solve
 from tests.e2e.conftest import Run
 
 ATTEMPTS = 3
@@ -24,17 +24,18 @@ SHORT = [row for row in ROWS if row.place in row.fault.short_places]
 def test_a_fault_is_named_and_health_is_not_accused(row: Row, work: Path) -> None:
     for attempt in range(ATTEMPTS):
         try:
-            run = run_once(row, seed=1 + attempt, seconds=row.fault.short_seconds, work=work / "run")
+            record(row, seed=1 + attempt, seconds=row.fault.short_seconds, work=work / "run")
         except Unavailable as lack:
             pytest.skip(str(lack))
+        run = solve(work / "run")
         verdict = judge(row, run)
-        if verdict.right or not run.is_disturbed:
+        if verdict.right or not run.about.is_disturbed:
             break
         print(f"again: {row.name}: {verdict.named}")
     else:
         pytest.skip(f"{ATTEMPTS} times others had the CPUs: {verdict.named}")
     assert verdict.right, f"{row.name}: {verdict.named}; stalls seen by the query: {verdict.stalls}"
-    assert run.times >= row.fault.times_min
+    assert run.about.times >= row.fault.times_min
 
 
 @pytest.mark.alone

@@ -105,8 +105,8 @@ class Fault:
     words: str
     #: Sets it up, and takes everything back at the end.
     prepare: Callable[[Setting], AbstractContextManager[Load]]
-    #: Whether a finding names what was injected; None if nobody may be accused.
-    named: Callable[[Finding, Load], bool] | None = None
+    #: Whether a finding names what was injected, given the device that carries it; None if nobody may be accused.
+    named: Callable[[Finding, str | None], bool] | None = None
     places: tuple[str, ...] = PLACES
     #: A word that the stated limit must contain.
     limit: str | None = None

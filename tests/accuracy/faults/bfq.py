@@ -46,8 +46,8 @@ def _device(setting: Setting) -> Iterator[Path]:
             yield device
 
 
-def _named(finding: Finding, load: Load) -> bool:
-    return of_process(finding, "rival") or of_device(finding, load.device, "queue")
+def _named(finding: Finding, device: str | None) -> bool:
+    return of_process(finding, "rival") or of_device(finding, device, "queue")
 
 
 FAULTS = (

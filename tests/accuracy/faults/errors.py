@@ -40,10 +40,10 @@ def _reader(setting: Setting, begin: int, end: int) -> Iterator[Load]:
         yield Load(["record", "--", *command], device.name)
 
 
-def _named(finding: Finding, load: Load) -> bool:
+def _named(finding: Finding, device: str | None) -> bool:
     culprit = finding["culprit"]
     accused = (culprit["kind"], culprit["name"], culprit["because_of"])
-    return accused == ("device", load.device, "errors")
+    return accused == ("device", device, "errors")
 
 
 FAULTS = (

@@ -46,7 +46,7 @@ FAULTS = (
         name="readahead",
         words="readahead of 8 to 32 KiB for a reader in order; a request takes 200 to 400 us",
         prepare=prepare,
-        named=lambda finding, load: of_config(finding, f"read_ahead_kb of {load.device}"),
+        named=lambda finding, device: of_config(finding, f"read_ahead_kb of {device}"),
         places=("memory",),
     ),
     Fault(

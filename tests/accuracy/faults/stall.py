@@ -24,7 +24,7 @@ FAULTS = (
         name="stall",
         words="slow disk: every 700 ms all requests are held for 60 ms",
         prepare=prepare,
-        named=lambda finding, load: of_device(finding, load.device),
+        named=of_device,
         short_seconds=5,
     ),
 )

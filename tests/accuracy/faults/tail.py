@@ -24,7 +24,7 @@ FAULTS = (
         name="tail",
         words="slow disk: 1 of 1,000 reads takes 30 ms longer",
         prepare=prepare,
-        named=lambda finding, load: of_device(finding, load.device),
+        named=of_device,
         short_places=("disk",),
         short_seconds=5,
     ),
