@@ -44,9 +44,11 @@ OURS = "whodisk, block"
 DEFAULT = "whodisk, default probes"
 KERNEL = "kernel blk tracer"
 BIOSNOOP = "bpftrace biosnoop"
+#: Where tracers differ. The disk has its own limit, and hardly shows which of them runs.
+BOUND_BY_CPU = "loop over memory"
 BARS = {
     "system disk": {OURS: 0.97, DEFAULT: 0.95},
-    "loop over memory": {OURS: 0.86, DEFAULT: 0.65},
+    BOUND_BY_CPU: {OURS: 0.86, DEFAULT: 0.65},
 }
 #: What each of our arms adds to the command.
 PROBES: dict[str, list[str]] = {OURS: ["--probe", "block"], DEFAULT: []}
@@ -96,7 +98,7 @@ def main() -> int:
             print(f"{name}: {shlex.join(ours_command(name, Path('CASE')))}")
         for target, path, device in (
             ("system disk", file, block_device_of(file)),
-            ("loop over memory", loop, loop.name),
+            (BOUND_BY_CPU, loop, loop.name),
         ):
             if target not in options.target:
                 continue
@@ -111,7 +113,11 @@ def main() -> int:
                 met &= print_verdict(ratio(samples, name, UNTRACED), "IOPS", bar)
             for peer in (KERNEL, BIOSNOOP):
                 print(ratio(samples, peer, UNTRACED).text("IOPS"))
-                met &= print_verdict(ratio(samples, OURS, peer), "IOPS", 1.0)
+                beside = ratio(samples, OURS, peer)
+                if target == BOUND_BY_CPU:
+                    met &= print_verdict(beside, "IOPS", 1.0)
+                else:
+                    print(beside.text("IOPS"))
             kept[target] = {"iops": samples, "lost": losses}
         print()
         for name in PROBES:
