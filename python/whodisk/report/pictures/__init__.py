@@ -45,8 +45,14 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
 
 
 def draw(look: Look, finding: Finding) -> list[tuple[Picture, Drawn]]:
-    """The pictures of a finding; the slowest moments where the case has not what its own would need."""
+    """The pictures of a finding; the slowest moments where the case has not what its own would need.
+
+    What is to blame inside a device is seen beside that device's peers, whichever detector found it.
+    """
     pictures = PICTURES.get(finding.detector, (moments.PICTURE,))
+    because = finding.culprit.because_of or ""
+    if finding.culprit.kind in {"device", "stage"} and because.startswith("device:"):
+        pictures = (members.PICTURE, *(picture for picture in pictures if picture is not members.PICTURE))
     drawn = [(picture, found) for picture in pictures if (found := picture.draw(look, finding)) is not None]
     if drawn:
         return drawn

@@ -188,6 +188,7 @@ def _from_requests(look: Look, finding: Finding) -> list[Member]:
 FROM measured WHERE layer = 'block' AND device IN ({_chosen(look, finding)}) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
     )
     members = []
+    accused = _accused(look, finding)
     devices = data["device"].astype(str)
     for name in np.unique(devices):
         mine = devices == name
@@ -199,7 +200,7 @@ FROM measured WHERE layer = 'block' AND device IN ({_chosen(look, finding)}) GRO
         members.append(
             Member(
                 str(name),
-                str(name) in _accused(finding),
+                str(name) in accused,
                 _quantiles(middle, counts, 0.5, 1),
                 _quantiles(middle, counts, 0.99, TAIL_MIN),
                 total,
@@ -208,9 +209,14 @@ FROM measured WHERE layer = 'block' AND device IN ({_chosen(look, finding)}) GRO
     return members
 
 
-def _accused(finding: Finding) -> set[str]:
-    """Names of devices that a finding speaks of as culprits."""
+def _accused(look: Look, finding: Finding) -> set[str]:
+    """Names of devices that a finding speaks of as culprits, or as those that suffer from a vector."""
     names = {finding.culprit.name}
+    if finding.culprit.kind == "vector" and finding.culprit.name.isdigit():
+        rows = look.case.rows(
+            f"SELECT DISTINCT device FROM measured WHERE layer = 'block' AND vector = {finding.culprit.name}"
+        )
+        return {str(row["device"]) for row in rows} - look.stacked
     kind, colon, name = (finding.culprit.because_of or "").partition(":")
     return names | {name} if colon and kind == "device" else names
 
@@ -221,7 +227,8 @@ def _chosen(look: Look, finding: Finding) -> str:
         """SELECT device, sum(n) AS n, sum(latency_ns) AS latency_ns FROM stage_totals
 WHERE layer = 'block' AND device IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"""
     )
-    accused = _accused(finding)
+    accused = _accused(look, finding)
+    rows = [row for row in rows if row["device"] in accused or row["device"] not in look.stacked]
     least = max((whole(row["n"]) for row in rows if row["device"] in accused), default=0) / 50
     names = [str(row["device"]) for row in rows if row["device"] in accused]
     names += [str(row["device"]) for row in rows if row["device"] not in accused and whole(row["n"]) >= least]

@@ -30,13 +30,22 @@ from whodisk.report.pictures.base import (
 )
 from whodisk.views import STAGES, Row
 
+#: A stage with less of all time cannot be seen.
+SEEN_MIN = 0.005
+
 
 def draw(look: Look, finding: Finding) -> Drawn | None:
     """Points above, stacked shares below."""
     slowest = look.slowest
     if not slowest:
         return None
-    stages = [stage for stage in STAGES if any(whole(row[f"{stage}_ns"]) for row in look.moments)]
+    held = {stage: sum(whole(row[f"{stage}_ns"]) for row in look.moments) for stage in STAGES}
+    # What nobody could see is not in the legend either, unless it holds most of a slowest operation.
+    main = {_main_stage(row, [stage for stage in STAGES if held[stage]]) for row in slowest}
+    stages = [
+        stage for stage in STAGES if held[stage] > SEEN_MIN * sum(held.values()) or stage in main & {*STAGES}
+    ]
+    stages = [stage for stage in stages if held[stage]]
     stolen = _stolen(look, finding)
     foot = 0.24 if stolen else 0.0
     low = min(whole(row["latency_ns"]) for row in slowest)

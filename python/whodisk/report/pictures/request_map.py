@@ -119,9 +119,9 @@ def draw(look: Look, finding: Finding) -> Drawn | None:
                     "anchor": "y2",
                     "title": "place inside the request",
                 },
-                "yaxis": {"domain": [0.7, 1], "range": [0, 1.001], "tickformat": ".0%", "nticks": 3},
+                "yaxis": {"domain": [0.72, 1], "range": [0, 1.001], "tickformat": ".0%", "nticks": 3},
                 "yaxis2": {
-                    "domain": [0, 0.5],
+                    "domain": [0, 0.46],
                     "range": [0, look.end_ns / 1e9],
                     "ticksuffix": " s",
                     "nticks": 6,
@@ -135,7 +135,7 @@ def draw(look: Look, finding: Finding) -> Drawn | None:
             legend={"orientation": "h", "x": 0, "y": 1.09, "yanchor": "bottom", "itemclick": False},
             annotations=[
                 caption("served by", "", xref="paper"),
-                caption("waited for (time since the start)", "2", xref="paper"),
+                caption("waited for, over time", "2", xref="paper"),
             ],
         ),
     )
@@ -236,7 +236,7 @@ def _map(look: Look, waited: Floats, every: Floats, step: float, unit: int, size
         "hoverinfo": "text",
         "hoverongaps": False,
         "colorscale": heat_scale(),
-        "colorbar": heat_bar("waited for", tickformat=".0%", tickvals=[0, 0.5, 1], y=0.51),
+        "colorbar": heat_bar("part of the bytes", tickformat=".0%", tickvals=[0, 0.5, 1], x=0.98, y=0.53),
         "customdata": cells,
         "meta": behind(
             ["start_ns"],

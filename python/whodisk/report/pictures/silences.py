@@ -103,8 +103,7 @@ def draw(look: Look, finding: Finding) -> Drawn | None:
                 caption("operations that began, per second", "", xref="paper"),
                 caption("silences of each thread", "2", xref="paper"),
                 caption(
-                    f"around the silence of {plain(length)}: "
-                    f"<span style='color:{colour('op-read')}'>in the kernel or below</span>, "
+                    f"<span style='color:{colour('op-read')}'>in flight below</span>, "
                     f"<span style='color:{colour('stage-reap')}'>complete, not yet taken</span>",
                     "3",
                     xref="paper",

@@ -22,6 +22,8 @@ from whodisk.views import Row
 PIECES_MAX = 24
 REQUESTS_MAX = 16
 ROW_PX = 24
+#: A bar that is this part of the picture carries its text inside.
+LONG = 0.55
 
 
 def draw(look: Look, finding: Finding) -> Drawn | None:
@@ -49,7 +51,7 @@ FROM cache WHERE op_id = {op_id} ORDER BY offset_bytes, tier"""
     divisor, unit = next(((d, u) for d, u in ((1e9, "s"), (1e6, "ms"), (1e3, "us")) if end >= d), (1.0, "ns"))
     more = f" {words.things(left_out, 'piece')} more are not drawn." if left_out else ""
     below = " Below: its requests, where they really were." if requests else ""
-    traces = [*_waits(pieces, tiers, divisor), *_requests(requests, len(pieces), start, divisor)]
+    traces = [*_waits(pieces, tiers, divisor, end), *_requests(requests, len(pieces), start, divisor)]
     inner = ROW_PX * len(labels)
     return Drawn(
         lead=f"A read of {words.size(size or 0)} that took {words.duration(latency)}, {words.duration(waited)} of it waiting for data. "
@@ -72,8 +74,8 @@ FROM cache WHERE op_id = {op_id} ORDER BY offset_bytes, tier"""
                 },
             },
             height=inner + 96,
-            margin={"l": 230, "r": 54, "t": 40, "b": 56},
-            narrow={"margin": {"l": 124, "r": 44, "t": 40, "b": 56}},
+            margin={"l": 230, "r": 16, "t": 40, "b": 56},
+            narrow={"margin": {"l": 124, "r": 10, "t": 40, "b": 56}},
             barmode="overlay",
             showlegend=True,
             legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "itemclick": False},
@@ -112,7 +114,7 @@ def _piece(row: Row) -> str:
     return f"{row['tier']}: {words.size(whole(row['size_bytes']))} at {words.size(max(0, whole(row['at_bytes'])))}"
 
 
-def _waits(pieces: list[Row], tiers: list[str], divisor: float) -> list[Trace]:
+def _waits(pieces: list[Row], tiers: list[str], divisor: float, end_ns: int) -> list[Trace]:
     traces, at, begins = [], 0, []
     for row in pieces:
         begins.append(at)
@@ -130,7 +132,13 @@ def _waits(pieces: list[Row], tiers: list[str], divisor: float) -> list[Trace]:
                 "hovertext": [
                     hover(_piece(pieces[index]), _said(whole(pieces[index]["wait_ns"]))) for index in mine
                 ],
-                "textposition": "outside",
+                "textposition": [
+                    "inside" if whole(pieces[index]["wait_ns"]) > LONG * end_ns else "outside"
+                    for index in mine
+                ],
+                "insidetextanchor": "end",
+                "constraintext": "none",
+                "textangle": 0,
                 "cliponaxis": False,
                 "marker": {"color": colour_of, "line": {"color": colour_of, "width": 1.5}},
             }

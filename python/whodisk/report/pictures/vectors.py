@@ -55,13 +55,15 @@ GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"""
 
 def draw(look: Look, finding: Finding) -> Drawn | None:
     """The two matrices, one above the other."""
-    handlers, waits = look.case.rows(handlers_sql()), look.case.rows(waits_sql())
+    handlers = look.case.rows(handlers_sql())
+    waits = [row for row in look.case.rows(waits_sql()) if row["device"] not in look.stacked]
     if not handlers or not waits:
         return None
     accused = _accused(finding, handlers)
     places = _places(handlers, waits, accused)
-    rows = _names(handlers, "handler", "total_ns", finding.culprit.because_of or "")
-    devices = _names(waits, "device", "mean_ns", "")
+    because = (finding.culprit.because_of or "").removeprefix("handler:")
+    rows = _names(handlers, "handler", "total_ns", places, accused, because)
+    devices = _names(waits, "device", "mean_ns", places, accused)
     labels = [_place(place) for place in places]
     above, below = len(rows) * ROW_PX, len(devices) * ROW_PX
     inner = above + below + 46
@@ -116,22 +118,29 @@ def draw(look: Look, finding: Finding) -> Drawn | None:
 
 
 def _accused(finding: Finding, handlers: list[Row]) -> set[Place]:
-    """Vectors by number, or all of a CPU."""
+    """The vector by its number, or all of a CPU; and every other vector on which the accused handler runs."""
     kind, _, number = finding.culprit.name.partition(" ")
-    found = {(whole(row["vector"]), whole(row["cpu"])) for row in handlers}
+    because = (finding.culprit.because_of or "").removeprefix("handler:")
+    found = {_of(row): str(row["handler"]) == because for row in handlers}
+    for row in handlers:
+        found[_of(row)] |= str(row["handler"]) == because
     if kind == "cpu":
         return {place for place in found if str(place[1]) == number}
-    return {place for place in found if str(place[0]) == finding.culprit.name}
+    return {place for place, its in found.items() if its or str(place[0]) == finding.culprit.name}
+
+
+def _of(row: Row) -> Place:
+    return whole(row["vector"]), whole(row["cpu"])
 
 
 def _places(handlers: list[Row], waits: list[Row], accused: set[Place]) -> list[Place]:
     """Columns: the accused ones, then those where most time goes; drawn in order of CPU and vector."""
     busy: dict[Place, float] = {}
     for row in handlers:
-        place = (whole(row["vector"]), whole(row["cpu"]))
+        place = _of(row)
         busy[place] = busy.get(place, 0.0) + whole(row["total_ns"])
     for row in waits:
-        busy.setdefault((whole(row["vector"]), whole(row["cpu"])), 0.0)
+        busy.setdefault(_of(row), 0.0)
     ranked = sorted(busy, key=lambda place: (place not in accused, -busy[place], place))
     return sorted(ranked[:COLUMNS_MAX], key=lambda place: (place[1], place[0]))
 
@@ -140,12 +149,25 @@ def _place(place: Place) -> str:
     return f"CPU {place[1]}, " + ("no vector" if place[0] < 0 else f"vector {place[0]}")
 
 
-def _names(rows: list[Row], key: str, weight: str, because: str) -> list[str]:
-    """Row names, the accused handler first, then the heaviest."""
+def _names(
+    rows: list[Row], key: str, weight: str, places: list[Place], accused: set[Place], because: str = ""
+) -> list[str]:
+    """Row names: the accused handler, what shares a vector with it, then the heaviest; drawn along the columns."""
     total: dict[str, float] = {}
+    where: dict[str, tuple[float, int]] = {}
+    beside: set[str] = set()
     for row in rows:
-        total[str(row[key])] = total.get(str(row[key]), 0.0) + float(row[weight] or 0)
-    return sorted(total, key=lambda name: (f"handler:{name}" != because, -total[name], name))[:ROWS_MAX]
+        name, value = str(row[key]), float(row[weight] or 0)
+        total[name] = total.get(name, 0.0) + value
+        if _of(row) in places:
+            where[name] = max(where.get(name, (-1.0, 0)), (value, -places.index(_of(row))))
+        if _of(row) in accused and len(accused) < len(places):
+            beside.add(name)
+    shown = [name for name in total if name in where]
+    shown.sort(key=lambda name: (name != because, name not in beside, -total[name], name))
+    return sorted(
+        shown[:ROWS_MAX], key=lambda name: (name != because, name not in beside, -where[name][1], name)
+    )
 
 
 def _matrix(rows: list[Row], key: str, names: list[str], places: list[Place], cells: Any) -> Trace:
@@ -156,7 +178,7 @@ def _matrix(rows: list[Row], key: str, names: list[str], places: list[Place], ce
     hovers = [[""] * size[1] for _ in range(size[0])]
     most = 0.0
     for row in rows:
-        place = (whole(row["vector"]), whole(row["cpu"]))
+        place = _of(row)
         if str(row[key]) not in names or place not in places:
             continue
         r, c = names.index(str(row[key])), places.index(place)
@@ -226,7 +248,7 @@ def _most(waits: list[Row], devices: list[str]) -> float:
 def _behind(waits: list[Row], devices: list[str], places: list[Place]) -> list[list[Any]]:
     cells: list[list[Any]] = [[None] * len(places) for _ in devices]
     for row in waits:
-        place = (whole(row["vector"]), whole(row["cpu"]))
+        place = _of(row)
         if str(row["device"]) in devices and place in places:
             vector = None if place[0] < 0 else place[0]
             cells[devices.index(str(row["device"]))][places.index(place)] = [
