@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ground_truth.cases import TRUTHS
-from tests.synth import write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
 from whodisk import views
 from whodisk.detectors import DETECTORS
 from whodisk.findings import Culprit, Effect, Finding, Verdict
@@ -374,3 +374,90 @@ def test_sentences_end_where_sentences_end() -> None:
         "Cleared: queue (99.9 %).",
         "Not e. g. this.",
     ]
+
+
+# -- the size of the report ---------------------------------------------------------------------
+
+
+def crowded(path: Path, count: int = 400_000) -> Path:
+    """Everything that fills a report: latencies all over five decades, 40 devices, two layers, many silences and events."""
+    rng = np.random.default_rng(9)
+    names = np.array([f"nvme{n}n1" for n in range(40)])
+    start = np.sort(rng.integers(0, 100 * 10**9, count))
+    device_ns = (10 ** rng.uniform(4, 9, count)).astype(np.int64)
+    block = {
+        "op_id": BLOCK_ID_BASE + np.arange(count),
+        "start_ns": start,
+        "latency_ns": device_ns + 1000,
+        "queue_ns": np.full(count, 1000),
+        "device_ns": device_ns,
+        "device": rng.choice(names, count),
+        "op": rng.choice(np.array(["read", "write", "flush", "discard"]), count),
+        "size_bytes": rng.choice([4096, 8192, 65536, 1 << 20], count),
+        "offset_bytes": rng.integers(0, 1 << 40, count) // 4096 * 4096,
+        "tid": rng.integers(1000, 1016, count),
+        "comm": "some-database",
+        "vector": rng.integers(30, 90, count),
+        "complete_cpu": rng.integers(0, 64, count),
+        "foreign_handler_ns": rng.integers(0, 9000, count),
+    }
+    app = {
+        **block,
+        "op_id": APP_ID_BASE + np.arange(count),
+        "file": "/srv/database/table-with-a-long-name.ibd",
+    }
+    gap = {"layer": "app", "comm": "some-database", "state": "stopped", "meant_busy": True}
+    gaps = [
+        {**gap, "tid": 1000 + n % 16, "start_ns": n * 10**8, "duration_ns": 5 * 10**7 + n} for n in range(900)
+    ]
+    irqs = [
+        {
+            "cpu": n % 64,
+            "vector": 30 + n % 60,
+            "handler": f"nvme{n % 40}q{n % 9}",
+            "kind": "hard",
+            "device": names[n % 40],
+        }
+        | {"start_ns": n * 10**6, "duration_ns": 3000 + n}
+        for n in range(5000)
+    ]
+    cache = [
+        {
+            "op_id": APP_ID_BASE + n,
+            "tier": tier,
+            "offset_bytes": int(app["offset_bytes"][n]) + at,
+            "size_bytes": 2048,
+        }
+        | {"wait_ns": wait * n, "file": "x"}
+        for n in range(20_000)
+        for tier, at, wait in (("ram", 0, 0), ("hdd", 2048, 100))
+    ]
+    return write_case(
+        path,
+        app=app,
+        block=block,
+        links={"parent_id": app["op_id"], "child_id": block["op_id"], "kind": "waits_for"},
+        gaps=gaps,
+        events=[
+            {"time_ns": n * 10**8, "kind": "error", "subject": "nvme0n1", "detail": "x" * 200}
+            for n in range(500)
+        ],
+        tables={"irqs": irqs, "cache": cache},
+        meta={"duration_ns": 100 * 10**9},
+        devices=tuple(names),
+    )
+
+
+def test_a_report_is_ten_megabytes_at_most(tmp_path: Path) -> None:
+    """With every bound reached: cells, operations, waterfalls, figures."""
+    case = crowded(tmp_path / "case")
+    everything = [finding(name, "device", "nvme3n1", "device:nvme3n1") for name in sorted(pictures.PICTURES)]
+    everything += [finding("shared_vector", "vector", "41", "handler:nvme3q1")]
+    said = Verdict("case", "slow", ["It is slow."], {}, 10, findings=everything[::-1])
+    html.write(case, said, tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size < 10_000_000
+    with Case(case) as opened:
+        data = html.gather(opened, said.findings).pictures
+    sizes = {name: len(script_json(value)) for name, value in data.items()}
+    assert len(data["operations"]["op_id"]) > 0.5 * operations.CHOSEN_MAX, sizes
+    assert sizes["figures"] <= html.FIGURES_MAX_BYTES * 1.01, sizes

@@ -107,7 +107,7 @@ def findings(verdict: Verdict, pictures: Mapping[int, Sequence[Child]]) -> Marku
 
 def picture(number: int, title: str, lead: str, more: Child) -> Markup:
     """The place of a picture; the script draws it when it comes to be seen."""
-    about = tag("figcaption", tag("b", title), " ", lead)
+    about = tag("figcaption", tag("strong", title), " ", lead)
     plot = tag(
         "div",
         tag("div", class_="plot", role="img", aria_label=f"{title}. {lead}"),

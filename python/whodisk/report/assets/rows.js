@@ -112,7 +112,7 @@ const showRows = (plot, behind) => {
     element("div", { class: "query" }, element("pre", {}, sqlFor(behind)), copy));
   if (!found.length) query.setAttribute("open", "");
   const panel = element("div", { class: "rows", role: "region", "aria-label": `operations: ${title}` },
-    element("div", { class: "rows-head" }, element("b", {}, title.charAt(0).toUpperCase() + title.slice(1)),
+    element("div", { class: "rows-head" }, element("strong", {}, title.charAt(0).toUpperCase() + title.slice(1)),
       element("span", { class: "muted" }, rowsNote(shown.length, found.length, behind)), close));
   if (shown.length) panel.append(rowsTable(shown));
   panel.append(query);

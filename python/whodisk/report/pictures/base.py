@@ -182,7 +182,10 @@ def log_time_axis(low_ns: float, high_ns: float, **more: Any) -> dict[str, Any]:
     low, high = math.log10(max(1.0, low_ns)), math.log10(max(2.0, high_ns))
     if high - low < 0.3:
         low, high = low - 0.15, high + 0.15
-    steps = (1,) if high - low > 3.2 else (1, 3) if high - low > 1.6 else (1, 2, 5)
+    wide = high - low
+    steps = (
+        (1,) if wide > 3.2 else (1, 3) if wide > 1.6 else (1, 2, 5) if wide > 0.7 else (1, 1.5, 2, 3, 5, 7)
+    )
     ticks = [m * 10**k for k in range(math.floor(low), math.ceil(high) + 1) for m in steps]
     shown = [tick for tick in ticks if low - 0.1 <= math.log10(tick) <= high + 0.1]
     return {

@@ -9,6 +9,7 @@ read: `op_id`, `tier`, `offset_bytes`, `size_bytes` (bytes), `wait_ns` (ns) of `
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,14 @@ WHERE r.op = 'read' AND c.offset_bytes IS NOT NULL AND r.offset_bytes IS NOT NUL
     return sizes[0] if sizes else None
 
 
+def ordered_tiers(tiers: Iterable[Any]) -> list[str]:
+    """Each tier once, the fastest first."""
+    known = list(TIERS)
+    return sorted(
+        {str(tier) for tier in tiers}, key=lambda name: (known.index(name) if name in TIERS else 99, name)
+    )
+
+
 def tier_colour(tier: str, tiers: list[str]) -> str:
     """The colour of a tier in every picture."""
     others = sorted(name for name in tiers if name not in TIERS)
@@ -95,10 +104,7 @@ def draw(look: Look, finding: Finding) -> Drawn | None:
         return None
     places = min(PLACES, max(1, size // 512))
     step = size / places
-    tiers = sorted(
-        {str(tier) for tier in data["tier"]},
-        key=lambda name: (list(TIERS).index(name) if name in TIERS else 99, name),
-    )
+    tiers = ordered_tiers(data["tier"])
     tier = np.array([tiers.index(str(name)) for name in data["tier"]])
     served = np.stack([_covered(data, tier == index, places, step) for index in range(len(tiers))])
     moment = np.clip(data["start_ns"] * TIME_BINS // (look.end_ns + 1), 0, TIME_BINS - 1).astype(np.int64)

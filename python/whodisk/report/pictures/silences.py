@@ -26,7 +26,6 @@ from whodisk.report.pictures.base import (
     colour,
     figure,
     hover,
-    plain,
 )
 from whodisk.views import Row
 

@@ -15,7 +15,7 @@ from whodisk.findings import Finding
 from whodisk.report.falls import what
 from whodisk.report.material import whole
 from whodisk.report.pictures.base import Drawn, Look, Picture, Trace, behind, colour, figure, hover, plain
-from whodisk.report.pictures.request_map import accused_size, tier_colour
+from whodisk.report.pictures.request_map import accused_size, ordered_tiers, tier_colour
 from whodisk.views import Row
 
 #: Pieces and requests drawn at most.
@@ -42,7 +42,7 @@ FROM cache WHERE op_id = {op_id} ORDER BY offset_bytes, tier"""
     left_out = max(0, len(pieces) - PIECES_MAX)
     pieces = pieces[:PIECES_MAX]
     requests = look.case.rows(views.report_requests([op_id]))[:REQUESTS_MAX]
-    tiers = sorted({str(row["tier"]) for row in pieces})
+    tiers = ordered_tiers(row["tier"] for row in pieces)
     labels = [_piece(row) for row in pieces] + [
         f"{row['device'] or row['layer']}: {what(row)}" for row in requests
     ]

@@ -33,6 +33,8 @@ COLUMNS_MAX = 20
 ROWS_MAX = 16
 #: Height of a row, pixels.
 ROW_PX = 24
+#: ... and of the names of the columns, which stand upright.
+LABELS_PX = 104
 
 #: Vector and CPU.
 Place = tuple[int, int]
@@ -98,16 +100,16 @@ def draw(look: Look, finding: Finding) -> Drawn | None:
                     "labels": labels,
                     "range": [-0.5, len(places) - 0.5],
                     "anchor": "y2",
-                    "tickangle": -90 if len(places) > 4 else 0,
+                    "tickangle": -90,
                     "showgrid": False,
                     "ticks": "",
                 },
                 "yaxis": _category(rows, [split + 46 / inner, 1]),
                 "yaxis2": _category(devices, [0, split]),
             },
-            height=inner + 24 + (104 if len(places) > 4 else 40),
-            margin={"l": 150, "r": 14, "t": 24, "b": 104 if len(places) > 4 else 40},
-            narrow={"margin": {"l": 92, "r": 8, "t": 24, "b": 104 if len(places) > 4 else 40}},
+            height=inner + 24 + LABELS_PX,
+            margin={"l": 150, "r": 14, "t": 24, "b": LABELS_PX},
+            narrow={"margin": {"l": 92, "r": 8, "t": 24, "b": LABELS_PX}},
             shapes=frames,
             annotations=[
                 caption("handler: part of the CPU's time", "", xref="paper"),
