@@ -18,7 +18,7 @@ from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
 from whodisk import views
 from whodisk.detectors import DETECTORS
 from whodisk.findings import Culprit, Effect, Finding, Verdict
-from whodisk.report import html, operations, pictures, verdict
+from whodisk.report import html, material, operations, pictures, verdict
 from whodisk.report.markup import script_json
 from whodisk.report.pictures.base import Figure, Look, Picture
 from whodisk.solve import solve
@@ -340,7 +340,7 @@ def test_few_are_kept_where_there_is_little_room(
     monkeypatch.setattr(operations, "CHOSEN_MAX", 100)
     case = told("device_stall")
     with Case(case.path) as opened:
-        cells = html.material.cells(opened, opened.duration_ns or 1, [])
+        cells = material.cells(opened, opened.duration_ns or 1, [])
     chosen = operations.chosen(cells)
     assert 0 < len(chosen) <= 100
     slowest = case.query("SELECT op_id FROM ops ORDER BY latency_ns DESC, op_id DESC LIMIT 1")[0]["op_id"]
@@ -385,7 +385,7 @@ def crowded(path: Path, count: int = 400_000) -> Path:
     names = np.array([f"nvme{n}n1" for n in range(40)])
     start = np.sort(rng.integers(0, 100 * 10**9, count))
     device_ns = (10 ** rng.uniform(4, 9, count)).astype(np.int64)
-    block = {
+    block: dict[str, Any] = {
         "op_id": BLOCK_ID_BASE + np.arange(count),
         "start_ns": start,
         "latency_ns": device_ns + 1000,

@@ -30,7 +30,7 @@ from whodisk.report.pictures.base import (
 )
 from whodisk.views import STAGES, Row
 
-#: A stage with less of all time cannot be seen.
+#: A stage with less of all time cannot be seen: it is drawn, but not in the legend.
 SEEN_MIN = 0.005
 
 
@@ -40,17 +40,13 @@ def draw(look: Look, finding: Finding) -> Drawn | None:
     if not slowest:
         return None
     held = {stage: sum(whole(row[f"{stage}_ns"]) for row in look.moments) for stage in STAGES}
-    # What nobody could see is not in the legend either, unless it holds most of a slowest operation.
-    main = {_main_stage(row, [stage for stage in STAGES if held[stage]]) for row in slowest}
-    stages = [
-        stage for stage in STAGES if held[stage] > SEEN_MIN * sum(held.values()) or stage in main & {*STAGES}
-    ]
-    stages = [stage for stage in stages if held[stage]]
+    stages = [stage for stage in STAGES if held[stage]]
+    seen = {stage for stage in stages if held[stage] > SEEN_MIN * sum(held.values())}
     stolen = _stolen(look, finding)
     foot = 0.24 if stolen else 0.0
     low = min(whole(row["latency_ns"]) for row in slowest)
     high = max(whole(row["latency_ns"]) for row in slowest)
-    traces = [*_points(look, slowest, stages), *_shares(look, stages), *stolen]
+    traces = [*_points(look, slowest, stages, seen), *_shares(look, stages), *stolen]
     lower = [foot, foot + (0.24 if stolen else 0.3)]
     axes: dict[str, Any] = {
         "xaxis": clock_axis(look.end_ns, anchor="y3" if stolen else "y2", title="time since the start"),
@@ -87,7 +83,7 @@ def _main_stage(row: Row, stages: list[str]) -> str:
     return held if stages and whole(row[f"{held}_ns"]) else "unknown"
 
 
-def _points(look: Look, slowest: list[Row], stages: list[str]) -> list[Trace]:
+def _points(look: Look, slowest: list[Row], stages: list[str], seen: set[str]) -> list[Trace]:
     """One trace per stage, so that the legend names them."""
     traces = []
     for stage in [*(s for s in stages if s != "unknown"), "unknown"]:
@@ -100,9 +96,10 @@ def _points(look: Look, slowest: list[Row], stages: list[str]) -> list[Trace]:
                 "type": "scatter",
                 "mode": "markers",
                 "name": plain(name),
+                "showlegend": bool(mine) or stage in seen,
                 # An empty trace keeps its place in the legend: the bars below have the colour, too.
-                "x": [whole(row["start_ns"]) / 1e9 for row in mine] or [None],
-                "y": [max(1, whole(row["latency_ns"])) for row in mine] or [None],
+                "x": [whole(row["start_ns"]) / 1e9 for row in mine] if mine else [None],
+                "y": [max(1, whole(row["latency_ns"])) for row in mine] if mine else [None],
                 "marker": {"size": 6, "color": colour(f"stage-{stage}")},
                 "hoverinfo": "text",
                 "hovertext": [_point(row, stage, name) for row in mine],

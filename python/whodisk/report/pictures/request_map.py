@@ -157,13 +157,13 @@ def _layer_of(look: Look, size: int) -> str:
 
 def _covered(data: dict[str, Any], chosen: Any, places: int, step: float) -> Floats:
     """Bytes of the chosen pieces at each place."""
-    return _over_time(data, chosen, np.zeros(len(data["op_id"]), np.int64), places, step)[0]
+    once = np.zeros(len(data["op_id"]), np.int64)
+    return np.asarray(_over_time(data, chosen, once, places, step)[0], np.float64)
 
 
 def _over_time(data: dict[str, Any], chosen: Any, moment: Any, places: int, step: float) -> Floats:
     """Bytes of the chosen pieces per moment and place: the ends of the pieces, summed up along the request."""
     rows = int(moment.max()) + 1 if len(moment) else 1
-    cumulative = np.zeros((max(rows, 1), places + 2))
     edges = np.zeros((max(rows, 1), places + 2))
     for sign, key in ((1.0, "at_bytes"), (-1.0, "to_bytes")):
         at = np.clip(data[key][chosen].astype(np.float64) / step, 0, places)
