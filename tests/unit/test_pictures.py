@@ -283,7 +283,8 @@ def test_sweep_has_intervals_that_hold_the_truth(tmp_path: Path) -> None:
         strict=True,
     ):
         assert value == pytest.approx(truth, rel=0.03)
-        assert 0 <= more < 0.03 * truth and 0 <= less < 0.03 * truth
+        assert 0 < more < 0.03 * truth and 0 < less < 0.03 * truth
+        assert value - less <= truth * 1.01 and truth * 0.99 <= value + more
     assert drawn.table is not None and drawn.table.count("<tr>") == 4
 
 

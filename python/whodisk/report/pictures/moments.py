@@ -47,26 +47,35 @@ def draw(look: Look, finding: Finding) -> Drawn | None:
     low = min(whole(row["latency_ns"]) for row in slowest)
     high = max(whole(row["latency_ns"]) for row in slowest)
     traces = [*_points(look, slowest, stages, seen), *_shares(look, stages), *stolen]
-    lower = [foot, foot + (0.24 if stolen else 0.3)]
+    # Below the points: the stages, if any were observed, and the hypervisor, if it is accused.
+    lower = [foot, foot + (0.24 if stolen else 0.3)] if stages else [0.0, foot and foot - 0.1]
+    last = "y3" if stolen else "y2" if stages else "y"
+    above = lower[1] + 0.12 if stages or stolen else 0.0
     axes: dict[str, Any] = {
-        "xaxis": clock_axis(look.end_ns, anchor="y3" if stolen else "y2", title="time since the start"),
-        "yaxis": log_time_axis(low, high, domain=[lower[1] + 0.12, 1]),
-        "yaxis2": {"domain": lower, "range": [0, 1], "tickformat": ".0%", "nticks": 3, "showgrid": False},
+        "xaxis": clock_axis(look.end_ns, anchor=last, title="time since the start"),
+        "yaxis": log_time_axis(low, high, domain=[above, 1]),
     }
-    notes = [
-        caption("slowest operation of each moment (latency)", "", xref="paper"),
-        caption("time of all operations, by stage", "2", xref="paper"),
-    ]
+    notes = [caption("slowest operation of each moment (latency)", "", xref="paper")]
+    if stages:
+        axes["yaxis2"] = {
+            "domain": lower,
+            "range": [0, 1],
+            "tickformat": ".0%",
+            "nticks": 3,
+            "showgrid": False,
+        }
+        notes.append(caption("time of all operations, by stage", "2", xref="paper"))
     if stolen:
         axes["yaxis3"] = {"domain": [0, foot - 0.1], "rangemode": "tozero", "tickformat": ".0%", "nticks": 3}
         notes.append(caption("CPU time taken by the hypervisor", "3", xref="paper"))
     return Drawn(
         lead=f"Each point is the slowest {look.layer} operation that began in {words.duration(look.bin_ns)}, in the colour of the "
-        "stage that held most of it; below, where all the time of that moment went.",
+        "stage that held most of it"
+        + ("; below, where all the time of that moment went." if stages else "."),
         figure=figure(
             traces,
             axes,
-            height=430 if stolen else 360,
+            height=430 if stolen else 360 if stages else 270,
             margin={"l": 62, "r": 14, "t": 52, "b": 50},
             barmode="stack",
             bargap=0,

@@ -31,7 +31,8 @@ from whodisk.stats import SEED, Floats, quantile_from_bins
 #: Time blocks that are resampled, and how often.
 BLOCKS = 32
 ROUNDS = 200
-BINS_PER_OCTAVE = 32
+#: Neighbouring latency bins differ by 1.1 %; an interval is never narrower than its bins.
+BINS_PER_OCTAVE = 64
 #: A value of the swept quantity counts with so many operations; fewer values are no sweep.
 OPERATIONS_MIN = 200
 VALUES_MIN = 3
@@ -133,7 +134,8 @@ def _interval(middle: Floats, counts: Floats, quantile: float) -> tuple[float, f
     found = [quantile_from_bins(middle, (one @ counts).astype(np.int64), quantile) for one in draws]
     low, high = np.percentile(found, [2.5, 97.5])
     value = quantile_from_bins(middle, counts.sum(axis=0).astype(np.int64), quantile)
-    return float(value), float(min(low, value)), float(max(high, value))
+    half = 2 ** (0.5 / BINS_PER_OCTAVE)
+    return float(value), float(min(low, value) / half), float(max(high, value) * half)
 
 
 def _label(value: int, depth: bool) -> str:
