@@ -72,7 +72,7 @@ const stageText = (row) => {
 
 const COLUMNS = [
   ["latency", (row) => (row.open ? "\u2265 " : "") + duration(row.latency_ns), "num"],
-  ["stages", (row) => [stageBar(row), element("small", {}, stageText(row))], "stages"],
+  ["stages", (row) => [stageBar(row), element("small", {}, stageText(row))], "parts"],
   ["what", (row) => (row.op || "") + (row.size_bytes ? ` ${sizeText(row.size_bytes)}` : "") + (row.error ? `, errno ${row.error}` : "")],
   ["layer", (row) => row.layer],
   ["began at", (row) => (row.start_ns / 1e9).toFixed(6) + " s", "num"],
