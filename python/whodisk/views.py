@@ -451,11 +451,15 @@ def report_cells(bin_ns: int, bins: int, bins_per_octave: int, devices: Sequence
     Devices that are not in `devices` share one row, in which `device` is NULL and `named` false.
     """
     named = _among("device", devices)
-    return f"""SELECT layer, op, {named} AS named, CASE WHEN {named} THEN device END AS device,
+    # Latency and id in one number: one `max` finds the slowest operation, and of equals always the same.
+    slowest = "max(CAST(latency_ns AS HUGEINT) * 1152921504606846976 + op_id)"
+    return f"""SELECT layer, op, named, device, time_bin, latency_bin, n,
+  CAST(slowest // 1152921504606846976 AS BIGINT) AS worst_ns, CAST(slowest % 1152921504606846976 AS BIGINT) AS worst_id
+FROM (SELECT layer, op, {named} AS named, CASE WHEN {named} THEN device END AS device,
   CAST(least(greatest(floor(start_ns / {bin_ns}), 0), {bins - 1}) AS INTEGER) AS time_bin,
   CAST(floor(log2(greatest(latency_ns, 1)) * {bins_per_octave}) AS INTEGER) AS latency_bin,
-  sum(weight) AS n, max(latency_ns) AS worst_ns
-FROM ops GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6"""
+  sum(weight) AS n, {slowest} AS slowest
+FROM ops GROUP BY 1, 2, 3, 4, 5, 6) AS cells ORDER BY 1, 2, 3, 4, 5, 6"""
 
 
 def report_classes(thresholds: Sequence[tuple[str, str, int, int, int]]) -> str:

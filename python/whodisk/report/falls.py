@@ -123,6 +123,14 @@ def waterfalls(case: Case, chosen: list[Pick], near: Surroundings) -> list[dict[
     return [_fall(case, pick, near) for pick in chosen]
 
 
+def rows_drawn(chosen: list[Pick], near: Surroundings) -> list[Row]:
+    """Every operation of the waterfalls."""
+    rows = [{**pick.row, "layer": pick.layer} for pick in chosen if not pick.silence]
+    for related in (near.requests, near.around):
+        rows += [row for pick in chosen for row in related.get(pick.id, [])]
+    return rows
+
+
 def _by(rows: list[Row], key: str) -> dict[int, list[Row]]:
     grouped: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
@@ -177,7 +185,8 @@ def _end(row: Row) -> int:
 
 def _operation(case: Case, pick: Pick) -> Line:
     row = pick.row
-    return {"label": f"{pick.layer}: {what(row)}", "bars": _stages(case, pick.layer, row, 0)}
+    bars = _stages(case, pick.layer, row, 0)
+    return {"label": f"{pick.layer}: {what(row)}", "bars": bars, "op_id": str(row["op_id"])}
 
 
 def _request(case: Case, row: Row, zero: int) -> Line:
@@ -188,7 +197,7 @@ def _request(case: Case, row: Row, zero: int) -> Line:
     if row["kind"] == "merged" and bars:
         note = f"\nmerged: {words.size(whole(row['bytes']))} of this request are the operation's"
         bars = [{**bar, "text": bar["text"] + note} for bar in bars]
-    return {"label": label, "bars": bars}
+    return {"label": label, "bars": bars, "op_id": str(row["op_id"])}
 
 
 def _stages(case: Case, layer: str, row: Row, start_ns: int) -> list[Bar]:
@@ -221,10 +230,10 @@ def _silence(row: Row, zero: int) -> Bar:
 
 
 def _neighbour(row: Row, zero: int) -> list[Any]:
-    """Start, then time before, in and after the kernel, kind, what: the script writes the rest."""
+    """Start, then time before, in and after the kernel, kind, what, id: the script writes the rest."""
     before, after = whole(row["app_ns"]), whole(row["reap_ns"])
     inside = whole(row["latency_ns"]) - before - after
-    return [whole(row["start_ns"]) - zero, before, inside, after, row["op"], what(row)]
+    return [whole(row["start_ns"]) - zero, before, inside, after, row["op"], what(row), str(row["op_id"])]
 
 
 def _bar(start_ns: int, length_ns: int, color: str, text: str) -> Bar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -12,16 +12,22 @@ from typing import Any
 
 from whodisk import __version__, views, words
 from whodisk.errors import WhodiskError
-from whodisk.findings import Verdict
-from whodisk.report import falls, material, sections, units
+from whodisk.findings import Finding, Verdict
+from whodisk.report import falls, material, operations, pictures, sections, units
+from whodisk.report import verdict as said
+from whodisk.report.elements import listing, section
 from whodisk.report.markup import Child, Markup, join, script_json, tag
 from whodisk.report.material import Threshold, whole
+from whodisk.report.pictures.base import Drawn, Look, Picture
 from whodisk.views import Case, Row
 
-SCRIPTS = ("base.js", "heatmap.js", "nines.js", "waterfall.js", "start.js")
+SCRIPTS = ("base.js", "rows.js", "figure.js", "heatmap.js", "nines.js", "waterfall.js", "start.js")
 #: Rows of each kind that are listed or marked at most; the text says how many there are.
 MARKS_MAX = 400
 LISTED_MAX = 100
+#: Findings that get pictures, and what these may take of the report, bytes: they come in order of weight.
+PICTURED_MAX = 16
+FIGURES_MAX_BYTES = 1_500_000
 #: Sets the theme before anything is painted.
 EARLY = 'document.documentElement.dataset.theme=matchMedia("(prefers-color-scheme: dark)").matches?"dark":"light";'
 
@@ -40,7 +46,7 @@ def write(case_dir: Path | str, verdict: Verdict, out_path: Path | str) -> None:
 
 def render(case: Case, verdict: Verdict) -> str:
     """The report as text."""
-    return _page(case, verdict, gather(case))
+    return _page(case, verdict, gather(case, verdict.findings))
 
 
 def _replace(path: Path, text: str) -> None:
@@ -71,11 +77,14 @@ class Material:
     losses: list[Row]
     events: list[Row]
     picks: list[falls.Pick]
-    #: What the scripts draw: `heatmap`, `nines`, `waterfalls`; absent where there is nothing.
+    #: What the scripts draw: `heatmap`, `nines`, `waterfalls`, `figures`, and the `operations` behind them; absent where there
+    #: is nothing.
     pictures: dict[str, Any]
+    #: The pictures of each finding (by its place in the verdict), with their places in `figures`.
+    figures: dict[int, list[tuple[int, Picture, Drawn]]]
 
 
-def gather(case: Case) -> Material:
+def gather(case: Case, findings: Sequence[Finding] = ()) -> Material:
     """Reads the named views."""
     extent = sorted(case.rows(views.report_extent()), key=lambda row: material.layer_rank(str(row["layer"])))
     parts = material.histograms(case)
@@ -96,9 +105,31 @@ def gather(case: Case) -> Material:
         case.rows(views.report_events(LISTED_MAX)),
         picks,
         {"waterfalls": falls.waterfalls(case, picks, near)} if picks else {},
+        {},
     )
-    rows.pictures.update(_pictures(case, rows))
+    end_ns = max([case.duration_ns or 0, 1, *(whole(row["end_ns"]) for row in rows.extent)])
+    wanted = _pictures(case, rows, end_ns)
+    wanted += _figures(Look(case, end_ns), findings, rows)
+    if rows.pictures:
+        rows.pictures["operations"] = operations.kept(case, wanted, falls.rows_drawn(picks, near))
     return rows
+
+
+def _figures(look: Look, findings: Sequence[Finding], rows: Material) -> list[int]:
+    """Draws the pictures of the findings, each once; gives the operations that they ask for."""
+    places: dict[str, int] = {}
+    wanted: list[int] = []
+    for index, finding in enumerate(findings[:PICTURED_MAX]):
+        for picture, drawn in pictures.draw(look, finding):
+            text = script_json(drawn.figure)
+            if text not in places:
+                if sum(len(known) for known in places) + len(text) > FIGURES_MAX_BYTES:
+                    continue
+                places[text] = len(places)
+                rows.pictures.setdefault("figures", []).append(drawn.figure)
+                wanted += drawn.op_ids
+            rows.figures.setdefault(index, []).append((places[text], picture, drawn))
+    return wanted
 
 
 def _rank(layer: str, op: str) -> tuple[int, int]:
@@ -110,16 +141,17 @@ def _limits(one: Threshold) -> tuple[str, str, int, int, int]:
     return one.layer, one.op, slow, one.typical_from_ns, one.typical_to_ns
 
 
-def _pictures(case: Case, rows: Material) -> dict[str, Any]:
-    pictures: dict[str, Any] = {}
+def _pictures(case: Case, rows: Material, end_ns: int) -> list[int]:
+    """Adds the pictures that every report has; gives the operations to keep for them."""
     shown = material.shown_devices(rows.parts)
     if rows.parts:
-        pictures["nines"] = material.curves(rows.parts, shown)
-    if rows.extent:
-        end_ns = max(case.duration_ns or 0, *(whole(row["end_ns"]) for row in rows.extent), 1)
-        heat = material.heatmap(case, end_ns, shown, material.others_name(rows.parts, shown))
-        pictures["heatmap"] = {**heat, "phases": _phases(case), "strips": _strips(rows)}
-    return pictures
+        rows.pictures["nines"] = material.curves(rows.parts, shown)
+    if not rows.extent:
+        return []
+    cells = material.cells(case, end_ns, shown)
+    heat = material.heatmap(cells, material.others_name(rows.parts, shown))
+    rows.pictures["heatmap"] = {**heat, "phases": _phases(case), "strips": _strips(rows)}
+    return operations.chosen(cells)
 
 
 def _phases(case: Case) -> list[list[Any]]:
@@ -186,7 +218,7 @@ def _page(case: Case, verdict: Verdict, rows: Material) -> str:
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="generator", content=f"whodisk {__version__}"),
-        tag("title", f"{verdict.case}: {sections.STATUS_WORDS[verdict.status]} (whodisk)"),
+        tag("title", f"{verdict.case}: {said.STATUS_WORDS[verdict.status]} (whodisk)"),
         tag("style", Markup(_asset("report.css"))),
         tag("script", Markup(EARLY)),
     )
@@ -198,7 +230,7 @@ def _page(case: Case, verdict: Verdict, rows: Material) -> str:
 def _body(case: Case, verdict: Verdict, rows: Material) -> Markup:
     parts = [
         _verdict(case, verdict, rows),
-        _findings(verdict),
+        _findings(verdict, rows),
         _heatmap(rows),
         _nines(rows),
         _stages(case, verdict, rows),
@@ -241,16 +273,20 @@ def _verdict(case: Case, verdict: Verdict, rows: Material) -> Markup:
     for (layer, _op, _device), bins in rows.parts.items():
         slowest[layer] = max(slowest.get(layer, 0), bins.high_ns[-1])
     ranked = sorted(slowest.items(), key=lambda item: material.layer_rank(item[0]))
-    facts = sections.facts(case, rows.extent, rows.losses, ranked)
-    return tag("div", sections.verdict_head(verdict), facts, class_="verdict")
+    facts = said.facts(case, rows.extent, rows.losses, ranked)
+    return tag("div", said.verdict_head(verdict), facts, class_="verdict")
 
 
-def _findings(verdict: Verdict) -> Markup:
-    children: list[Child] = [sections.findings(verdict), tag("h3", "Cleared"), sections.cleared(verdict)]
+def _findings(verdict: Verdict, rows: Material) -> Markup:
+    places = {
+        index: [said.picture(number, one.title, drawn.lead, drawn.table) for number, one, drawn in drawn_ones]
+        for index, drawn_ones in rows.figures.items()
+    }
+    children: list[Child] = [said.findings(verdict, places), tag("h3", "Cleared"), said.cleared(verdict)]
     if verdict.observed:
-        below = sections.listing(((text, None) for text in verdict.observed), "")
+        below = listing(((text, None) for text in verdict.observed), "")
         children += [tag("h3", "Also observed, too small to blame"), below]
-    return sections.section("findings", "Findings", None, *children)
+    return section("findings", "Findings", None, *children)
 
 
 def _heatmap(rows: Material) -> Markup | None:
@@ -260,9 +296,9 @@ def _heatmap(rows: Material) -> Markup | None:
         )
     lead = (
         "Each cell counts the operations that began in that moment and took that long. "
-        "Every column also carries its slowest operation as a point."
+        "Every column also carries its slowest operation as a point. A click shows the operations behind it."
     )
-    return sections.section("over-time", "Latency over time", lead, _chart("heatmap"), _marks_note(rows))
+    return section("over-time", "Latency over time", lead, _chart("heatmap"), _marks_note(rows))
 
 
 def _marks_note(rows: Material) -> Markup:
@@ -298,7 +334,7 @@ def _nines(rows: Material) -> Markup | None:
         "How many operations finished within a latency. Each step down is one more nine: "
         "the slowest of a million has as much room as the median."
     )
-    return sections.section("by-nines", "Distribution by nines", lead, _chart("nines"))
+    return section("by-nines", "Distribution by nines", lead, _chart("nines"))
 
 
 def _stages(case: Case, verdict: Verdict, rows: Material) -> Markup | None:
@@ -309,7 +345,7 @@ def _stages(case: Case, verdict: Verdict, rows: Material) -> Markup | None:
         "if they take three medians. Typical: the middle half."
     )
     groups = [sections.where_time_goes(verdict), *sections.stage_groups(case, rows.classes, rows.thresholds)]
-    return sections.section(
+    return section(
         "by-stage",
         "Stages: slow against typical",
         lead,
@@ -338,17 +374,19 @@ def _worst(case: Case, rows: Material) -> Markup | None:
         "shows the operation's stages one after the other; below it stand its requests where they really happened, "
         "the thread's silence (hatched), and what else the thread had in flight."
     )
-    plot = tag("div", tag("div", class_="plot", id="waterfall", role="figure"), _no_script(), class_="chart")
+    plot = tag(
+        "div", tag("div", class_="plot", id="waterfall", role="figure"), said.no_script(), class_="chart"
+    )
     table = sections.worst_table(case, rows.picks)
     beside = {
         bar[4] for fall in rows.pictures["waterfalls"] for row in fall["rows"] for bar in row.get("lane", [])
     }
     legend = _legend(case, rows, sorted(beside, key=material.op_rank))
-    return sections.section("worst-operations", "Worst operations", lead, table, legend, plot)
+    return section("worst-operations", "Worst operations", lead, table, legend, plot)
 
 
 def _unseen(case: Case, verdict: Verdict, rows: Material) -> Markup:
-    return sections.section(
+    return section(
         "unseen",
         "Lost or not observed",
         "What this verdict cannot exclude, because it was not seen.",
@@ -364,9 +402,7 @@ def _recorded(case: Case, rows: Material) -> Markup:
     left = tag("div", tag("h3", "Recording"), sections.recording(case))
     right = tag("div", tag("h3", "System"), sections.system(case))
     both = tag("div", left, right, class_="two")
-    return sections.section(
-        "recorded", "How it was recorded", None, both, sections.devices(case, sorted(seen))
-    )
+    return section("recorded", "How it was recorded", None, both, sections.devices(case, sorted(seen)))
 
 
 def _chart(name: str) -> Markup:
@@ -374,13 +410,9 @@ def _chart(name: str) -> Markup:
     return join(
         [
             controls,
-            tag("div", tag("div", class_="plot", id=name, role="figure"), _no_script(), class_="chart"),
+            tag("div", tag("div", class_="plot", id=name, role="figure"), said.no_script(), class_="chart"),
         ]
     )
-
-
-def _no_script() -> Markup:
-    return tag("noscript", tag("p", "This picture needs JavaScript; all of it is in this file."))
 
 
 # -- assets -------------------------------------------------------------------------------------

@@ -159,14 +159,20 @@ def others_name(parts: dict[Key, Bins], shown: Sequence[str]) -> str:
 
 
 def curves(parts: dict[Key, Bins], shown: Sequence[str]) -> list[dict[str, Any]]:
-    """Lines of the distribution by nines: per kind over all devices, and per device where there are two."""
+    """Lines of the distribution by nines: per kind over all devices, and per device where there are two.
+
+    `others`: the devices that are not shown one by one, as one line.
+    """
+    other = others_name(parts, shown)
     lines = [_curve(layer, op, None, bins) for (layer, op), bins in _ordered(summed(parts))]
     members = _grouped(parts, shown)
     many = {
         layer for layer in {key[0] for key in members} if len({k[2] for k in members if k[0] == layer}) > 1
     }
     lines += [
-        _curve(layer, op, device, bins) for (layer, op, device), bins in members.items() if layer in many
+        {**_curve(layer, op, device, bins), "others": device == other}
+        for (layer, op, device), bins in members.items()
+        if layer in many
     ]
     return lines
 
@@ -204,26 +210,41 @@ def _curve(layer: str, op: str, device: str | None, bins: Bins) -> dict[str, Any
     }
 
 
-def heatmap(case: Case, end_ns: int, shown: Sequence[str], other: str) -> dict[str, Any]:
-    """Counts over time and latency, sparse, and the slowest operation of every time bin."""
+@dataclass(frozen=True)
+class Cells:
+    """Operations by time and latency, as `views.report_cells` gives them: an array per column."""
+
+    bin_ns: int
+    bins: int
+    columns: dict[str, npt.NDArray[Any]]
+
+
+def cells(case: Case, end_ns: int, shown: Sequence[str]) -> Cells:
+    """Reads the cells; the width of a time bin is a round number."""
     bin_ns = nice_step(end_ns / TIME_BINS)
     bins = max(1, math.ceil((end_ns + 1) / bin_ns))
-    cells = case.arrays(views.report_cells(bin_ns, bins, HEAT_BINS_PER_OCTAVE, shown))
+    return Cells(bin_ns, bins, case.arrays(views.report_cells(bin_ns, bins, HEAT_BINS_PER_OCTAVE, shown)))
+
+
+def heatmap(found: Cells, other: str) -> dict[str, Any]:
+    """Counts over time and latency, sparse, and the slowest operation of every time bin."""
+    columns = found.columns
     groups: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for index, (layer, op, named, device) in enumerate(
-        zip(cells["layer"], cells["op"], cells["named"], cells["device"], strict=True)
+        zip(columns["layer"], columns["op"], columns["named"], columns["device"], strict=True)
     ):
         groups[(layer, op, ("" if _text(device) is None else device) if named else other)].append(index)
     factor = 1
     while True:
-        series = [_series(key, cells, np.array(groups[key]), factor) for key in _heat_order(groups)]
-        if sum(_cells(one) for one in series) <= CELLS_MAX or factor >= bins:
+        series = [_series(key, columns, np.array(groups[key]), factor) for key in _heat_order(groups)]
+        if sum(_cells(one) for one in series) <= CELLS_MAX or factor >= found.bins:
             break
         factor *= 2
     return {
-        "bin_ns": bin_ns * factor,
-        "bins": math.ceil(bins / factor),
+        "bin_ns": found.bin_ns * factor,
+        "bins": math.ceil(found.bins / factor),
         "bins_per_octave": HEAT_BINS_PER_OCTAVE,
+        "other": other,
         "series": series,
     }
 

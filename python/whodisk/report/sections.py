@@ -1,4 +1,4 @@
-"""The report's sections that are text: verdict, findings, tables. Every function gives escaped HTML."""
+"""The report's sections that are text: stages, tables. Every function gives escaped HTML."""
 
 from __future__ import annotations
 
@@ -8,233 +8,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from whodisk import words
-from whodisk.findings import CULPRIT_KINDS, Effect, Evidence, Expectation, Finding, Verdict
+from whodisk.findings import Verdict
 from whodisk.report import units
+from whodisk.report.elements import listing, pairs, table
 from whodisk.report.falls import Pick, silence, thread, what, where
 from whodisk.report.markup import Child, Markup, join, tag
 from whodisk.report.material import Threshold, whole
 from whodisk.views import STAGES, Case, Row
 
-STATUS_WORDS = {
-    "healthy": "healthy",
-    "slow": "slow",
-    "limited": "limited, not broken",
-    "insufficient": "not enough to tell",
-}
-#: Rows of evidence printed per query.
-EVIDENCE_ROWS = 20
 #: Devices listed in the table of the system.
 DEVICES_LISTED = 24
 #: The narrowest part of a stage bar that still carries its name, in percent.
 LABEL_FROM = 12
-
-
-def section(name: str, title: str, lead: Child, *children: Child) -> Markup:
-    """One section with its heading and a sentence that says what is to be seen."""
-    return tag("section", tag("h2", title), lead and tag("p", lead, class_="lead"), *children, id=name)
-
-
-def table(
-    head: Sequence[str], rows: Iterable[Sequence[Child]], *, numbers: Sequence[int] = (), fit: bool = False
-) -> Markup:
-    """A table that scrolls sideways where the page is narrow.
-
-    `numbers`: columns aligned to the right; `fit`: only as wide as its content.
-    """
-
-    def cells(name: str, row: Sequence[Child]) -> list[Markup]:
-        return [tag(name, cell, class_="num" if i in numbers else None) for i, cell in enumerate(row)]
-
-    body = [tag("tr", *cells("td", row)) for row in rows]
-    parts = [tag("thead", tag("tr", *cells("th", head))), tag("tbody", *body)]
-    return tag("div", tag("table", *parts, class_="fit" if fit else None), class_="scroll")
-
-
-def pairs(items: Iterable[tuple[str, Child]]) -> Markup:
-    """A list of terms and what they are; empty ones are left out."""
-    shown = [tag("dt", term) + tag("dd", value) for term, value in items if value]
-    return tag("dl", Markup("".join(shown)), class_="pairs")
-
-
-def listing(items: Iterable[tuple[str, str | None]], empty: str) -> Markup:
-    """A list of statements, each with its reason below it."""
-    rows = [tag("li", text, because and tag("small", because)) for text, because in items]
-    return tag("ul", *rows, class_="plain") if rows else tag("p", empty, class_="none")
-
-
-# -- verdict ------------------------------------------------------------------------------------
-
-
-def verdict_head(verdict: Verdict) -> Markup:
-    """Status and sentences."""
-    first, *more = verdict.summary or ["There is nothing to say about this case."]
-    status = STATUS_WORDS[verdict.status] + (" (simulated)" if verdict.simulated else "")
-    sentences = [tag("p", sentence, class_="more") for sentence in more]
-    said = " ".join(verdict.summary)
-    if verdict.status == "limited" and verdict.limit and verdict.limit.lower() not in said.lower():
-        sentences.append(tag("p", "Limit: ", verdict.limit, class_="more"))
-    unsaid = [item for item in verdict.expectations if item.sentence not in said]
-    sentences += [tag("p", _expectation(item), class_="more") for item in unsaid]
-    below = {text for finding in verdict.findings for text in (finding.refute, finding.remedy)}
-    steps = [step for step in verdict.next_steps if step not in below]
-    sentences += [tag("p", "Next: ", step, class_="more") for step in steps]
-    return join([tag("div", status, class_="status"), tag("h1", first), *sentences])
-
-
-def _expectation(item: Expectation) -> str:
-    word = {True: "met", False: "not met", None: "cannot be judged"}[item.met]
-    return f"Expectation {item.text}: {word}. {item.sentence}"
-
-
-def facts(
-    case: Case, extent: Sequence[Row], losses: Sequence[Row], slowest: Sequence[tuple[str, int]]
-) -> Markup:
-    """The numbers one asks for first."""
-    items: list[tuple[str, str, str]] = []
-    if case.duration_ns:
-        items.append(("recorded", words.duration(case.duration_ns), str(case.meta.get("start_utc", ""))))
-    for row in extent:
-        size = words.size(whole(row["size_bytes"])) if row["size_bytes"] else ""
-        items.append((f"{row['layer']} operations", words.count(whole(row["n"])), size))
-    items += [(f"slowest, {layer}", words.duration(latency), "") for layer, latency in slowest]
-    items.append(("events lost", _lost(losses), ""))
-    for name in ("open", "errors"):
-        total = sum(whole(row[name]) for row in extent)
-        if total:
-            items.append(({"open": "unfinished", "errors": "failed"}[name], words.count(total), ""))
-    boxes = [tag("div", tag("dt", a), tag("dd", b, c and tag("small", c))) for a, b, c in items]
-    return tag("dl", *boxes, class_="facts")
-
-
-def _lost(losses: Sequence[Row]) -> str:
-    if not losses:
-        return "none"
-    known = sum(whole(row["lost"]) for row in losses)
-    return words.count(known) + (" and more" if any(row["lost"] is None for row in losses) else "")
-
-
-def findings(verdict: Verdict) -> Markup:
-    """Findings that open to their evidence."""
-    if not verdict.findings:
-        return tag("p", "No culprit was found.", class_="none")
-    return join([_finding(finding, index == 0) for index, finding in enumerate(verdict.findings)])
-
-
-def _finding(finding: Finding, opened: bool) -> Markup:
-    effect = tag(
-        "span", effect_value(finding.effect), tag("small", _effect_note(finding.effect)), class_="effect"
-    )
-    summary = tag("summary", tag("span", finding.claim, class_="claim"), effect)
-    culprit = f"{finding.culprit.kind} {finding.culprit.name}"
-    if finding.culprit.because_of:
-        culprit += f", because of {_spoken(finding.culprit.because_of)}"
-    body = pairs(
-        [
-            ("culprit", culprit),
-            ("share of the excess", _share_bar(finding)),
-            ("of all latency", units.share(finding.share_of_latency) if finding.share_of_latency else None),
-            ("compared with", finding.baseline),
-            ("evidence", [_evidence(item) for item in finding.evidence]),
-            ("strength", _strength(finding)),
-            ("would be refuted by", finding.refute),
-            ("what to do", finding.remedy),
-        ]
-    )
-    return tag("details", summary, tag("div", body, class_="body"), class_="finding", open=opened)
-
-
-def effect_value(effect: Effect) -> str:
-    """'30.1 ms' or '40.1 x peers'."""
-    return units.quantity(effect.value, effect.unit)
-
-
-def _effect_note(effect: Effect) -> str:
-    if effect.low is None or effect.high is None:
-        return effect.metric
-    low, high = units.quantity(effect.low, effect.unit), units.quantity(effect.high, effect.unit)
-    return f"{effect.metric}, 95 %: {low} to {high}"
-
-
-def _spoken(name: str) -> str:
-    """'device nvme0n1' out of 'device:nvme0n1'."""
-    kind, colon, rest = name.partition(":")
-    return f"{kind} {rest}" if colon and kind in CULPRIT_KINDS else name
-
-
-def _share_bar(finding: Finding) -> Markup:
-    part = min(1.0, max(0.0, finding.share_of_excess))
-    bar = tag("span", tag("i", style=f"width:{part * 100:.2f}%"), class_="share")
-    note = ""
-    if finding.share_low is not None and finding.share_high is not None:
-        note = f" (95 %: {units.share(finding.share_low)} to {units.share(finding.share_high)})"
-    return join([bar, units.share(finding.share_of_excess), note])
-
-
-def _strength(finding: Finding) -> str:
-    episodes = words.things(finding.episodes, "independent episode")
-    return f"{episodes}, q = {finding.q_value:.2g}, detector {finding.detector}"
-
-
-def _evidence(item: Evidence) -> Markup:
-    """One fact that opens to its rows and its query."""
-    body: list[Child] = []
-    if item.rows:
-        head = list(item.rows[0])
-        numeric = [i for i, name in enumerate(head) if _numeric([row.get(name) for row in item.rows])]
-        rows = [[_cell(name, row.get(name)) for name in head] for row in item.rows[:EVIDENCE_ROWS]]
-        body.append(table([_heading(name) for name in head], rows, numbers=numeric))
-        if len(item.rows) > EVIDENCE_ROWS:
-            body.append(tag("p", f"and {len(item.rows) - EVIDENCE_ROWS} more rows", class_="muted"))
-    if item.query:
-        copy = tag("button", "Copy", type="button", data_copy=True)
-        body.append(tag("div", tag("pre", item.query), copy, class_="query"))
-    return tag("details", tag("summary", item.what), *body, class_="evidence")
-
-
-def _heading(name: str) -> str:
-    """A column's name in words; a unit that the cells print is left out."""
-    return name.removesuffix("_ns").removesuffix("_bytes").replace("_", " ")
-
-
-def _numeric(values: Sequence[Any]) -> bool:
-    """Whether a column holds numbers and nothing else; unobserved ones do not count."""
-    there = [value for value in values if value is not None]
-    return bool(there) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in there)
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return "not observed"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str):
-        return value
-    if name.endswith("_ns"):
-        return words.duration(value)
-    if name.endswith("_bytes"):
-        return words.size(value)
-    if name.endswith("id"):
-        return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
-
-
-def cleared(verdict: Verdict) -> Markup:
-    """What is innocent, and how well that is known."""
-    rows = [
-        (
-            _spoken(item.what),
-            item.bound,
-            words.percent(item.quantile),
-            f"{item.confidence * 100:.4g} %",
-            item.resolution,
-        )
-        for item in verdict.cleared
-    ]
-    head = ("cleared", "bound", "of its operations", "confidence", "finest step")
-    return (
-        table(head, rows, numbers=(2, 3, 4)) if rows else tag("p", "Nothing could be cleared.", class_="none")
-    )
-
 
 # -- stages -------------------------------------------------------------------------------------
 
@@ -251,8 +36,10 @@ def where_time_goes(verdict: Verdict) -> Markup | None:
     return tag("div", tag("h3", "Where all the time goes"), *rows, class_="group") if rows else None
 
 
-def _stage_row(who: str, note: str, parts: Sequence[tuple[str, float, str]]) -> Markup:
-    """One stacked bar; `parts`: printed stage name, share, what the label adds."""
+def _stage_row(
+    who: str, note: str, parts: Sequence[tuple[str, float, str]], behind: dict[str, Any] | None = None
+) -> Markup:
+    """One stacked bar; `parts`: printed stage name, share, what the label adds. A click shows the operations `behind` it."""
     blocks = [
         tag(
             "i",
@@ -265,7 +52,11 @@ def _stage_row(who: str, note: str, parts: Sequence[tuple[str, float, str]]) -> 
         if part > 0
     ]
     label = tag("div", who, tag("small", note), class_="who")
-    return tag("div", label, tag("div", *blocks, class_="stack"), class_="row")
+    asked = None if behind is None else json.dumps(behind, sort_keys=True)
+    stack = tag(
+        "div", *blocks, class_="stack", data_behind=asked, role=asked and "button", tabindex=asked and "0"
+    )
+    return tag("div", label, stack, class_="row")
 
 
 def stage_class(name: str) -> str:
@@ -334,7 +125,14 @@ def _class_row(case: Case, one: Threshold, name: str, row: Row) -> Markup:
         time = whole(row[f"{stage}_ns"])
         parts.append((label, time / total, f"{words.duration(time / whole(row['n']))} per operation"))
     note = f"{words.count(whole(row['n']))}, {words.duration(whole(row['low_ns']))} to {words.duration(whole(row['high_ns']))}"
-    return _stage_row(name, note, parts or [("stages not observed", 1.0, "")])
+    behind = {
+        "layer": one.layer,
+        "op": one.op,
+        "latency_ns": [whole(row["low_ns"]), whole(row["high_ns"]) + 1],
+        "n": whole(row["n"]),
+        "title": f"{name} {words.plural_op(one.op)} of the {one.layer} layer",
+    }
+    return _stage_row(name, note, parts or [("stages not observed", 1.0, "")], behind)
 
 
 def observed_stages(case: Case, layer: str, row: Row) -> list[tuple[str, str]]:

@@ -152,17 +152,15 @@ const startTheme = () => {
   addEventListener("afterprint", () => { setTheme(before); drawAll(); });
 };
 
-const startCopying = () => {
-  for (const button of document.querySelectorAll("button[data-copy]")) {
-    button.addEventListener("click", async () => {
-      const text = button.parentElement.querySelector("pre").textContent;
-      try {
-        await navigator.clipboard.writeText(text);
-        button.textContent = "Copied";
-      } catch {
-        getSelection().selectAllChildren(button.parentElement.querySelector("pre"));
-        button.textContent = "Selected";
-      }
-    });
+const copyButton = (button) => button.addEventListener("click", async () => {
+  const text = button.parentElement.querySelector("pre");
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(text);
+    button.textContent = "Selected";
   }
-};
+});
+
+const startCopying = () => document.querySelectorAll("button[data-copy]").forEach(copyButton);

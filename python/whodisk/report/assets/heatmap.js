@@ -82,7 +82,7 @@ const heatmap = (plot, controls, heat) => {
     const points = worst.map((ns, c) => [seconds(w.first + (c + 0.5) * w.per), ns, c]).filter(([, , c]) => totals[c] > 0);
     return {
       type: "scatter", mode: "markers", hoverinfo: "text", marker: { size: 4, color: color("mark"), line: { width: 0 } },
-      x: points.map(([x]) => x), y: points.map(([, ns]) => Math.max(ns, 1)),
+      x: points.map(([x]) => x), y: points.map(([, ns]) => Math.max(ns, 1)), customdata: points.map(([, ns, c]) => [c, ns]),
       text: points.map(([, ns, c]) => `<b>${duration(ns)}</b>: the slowest of ${count(totals[c])}<br>${when(w, c)}`),
     };
   };
@@ -93,7 +93,7 @@ const heatmap = (plot, controls, heat) => {
     return {
       type: "bar", orientation: "h", yaxis: "y2", hoverinfo: "text", textposition: "none", width: 0.56,
       base: marks.map(([start]) => start / 1e9), x: marks.map(([, length]) => length / 1e9),
-      y: marks.map(() => row.name), hovertext: marks.map(([, , text]) => plain(text)),
+      y: marks.map(() => row.name), hovertext: marks.map(([, , text]) => plain(text)), customdata: marks,
       marker: { color: color(row.color), line: { color: color(row.color), width: 1 } },
     };
   };
@@ -130,6 +130,26 @@ const heatmap = (plot, controls, heat) => {
     });
   };
 
+  // What a click means: a cell, the slowest operation of a column, or a mark below.
+  const behind = ({ data, pointNumber, pointIndex, customdata }) => {
+    const device = chosen.device === "*" || chosen.device === heat.other ? {} : { device: chosen.device || null };
+    const base = { layer: chosen.layer, ...(chosen.op === "*" ? {} : { op: chosen.op }), ...device };
+    const w = window_();
+    const span = (c) => {
+      const from = (w.first + c * w.per) * heat.bin_ns, last = w.first + (c + 1) * w.per >= heat.bins;
+      return [from, last ? null : from + w.per * heat.bin_ns];
+    };
+    if (data.type === "heatmap") {
+      const [r, c] = pointNumber || pointIndex, row = latencyRange(shown()).low + r;
+      if (!data.z[r][c] && data.z[r][c] !== 0) return null;
+      const n = Math.round(10 ** data.z[r][c]);
+      return { ...base, start_ns: span(c), latency_ns: [row <= 0 ? 0 : edge(row), edge(row + 1)], n, title: "operations in this cell" };
+    }
+    if (data.type === "scatter") return { ...base, start_ns: span(customdata[0]), latency_ns: [customdata[1], null], title: "the slowest of this moment" };
+    const [start, length] = customdata;
+    return { layer: chosen.layer, start_ns: [start, start + length + 1], title: "operations that began in this mark" };
+  };
+
   const redraw = () => {
     const series = shown(), w = window_(), range = latencyRange(series);
     if (!series.length) return draw(plot, [], layout({ height: 160, annotations: [{ text: "no such operations", showarrow: false }], xaxis: { visible: false }, yaxis: { visible: false } }));
@@ -155,5 +175,6 @@ const heatmap = (plot, controls, heat) => {
   offer();
   redraw();
   onZoom(plot, view, redraw);
+  onPick(plot, behind);
   return redraw;
 };

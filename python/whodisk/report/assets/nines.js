@@ -16,9 +16,19 @@ const nines = (plot, controls, rows) => {
   const trace = (row, index) => ({
     type: "scatter", mode: "lines+markers", hoverinfo: "text", name: plain(label(row)),
     x: row.latency_ns.map((ns) => Math.max(ns, 1)), y: row.above.map((n) => Math.max(n, 1) / row.ops),
+    customdata: row.latency_ns.map((ns, i) => [[i === row.above.length - 1 ? ns : ns + 1, null], Math.max(row.above[i], 1)]),
+    meta: behindOf(row),
     line: { color: shade(row, index), width: 2, shape: "hv", dash: DASHES[Math.floor(index / 8) % 4] },
     marker: { size: row.above.map((_, i) => (i === row.above.length - 1 ? 7 : 0.1)), color: shade(row, index), line: { width: 0 } },
     text: row.latency_ns.map((ns, i) => point(row, ns, row.above[i], i === row.above.length - 1)),
+  });
+
+  // The devices that are drawn as one are no value of a column.
+  const behindOf = (row) => ({
+    fields: ["latency_ns", "n"],
+    fixed: {
+      layer: row.layer, op: row.op, ...(row.device === null || row.others ? {} : { device: row.device || null }), title: "operations slower than this",
+    },
   });
 
   const label = (row) => (chosen.op === "*" ? row.op : row.device === "" ? "(no device)" : row.device);
@@ -64,5 +74,6 @@ const nines = (plot, controls, rows) => {
   offer();
   redraw();
   onZoom(plot, view, redraw);
+  onPick(plot, behindPoint);
   return redraw;
 };

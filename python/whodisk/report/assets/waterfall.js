@@ -20,9 +20,9 @@ const waterfall = (plot, table, falls) => {
 
   // In the kernel it has the colour of its kind; the time before its submit and after its completion
   // has the colours of those stages, so that silence below shows as silence.
-  const neighbour = (y) => ([start, before, inside, after, op, what]) => {
+  const neighbour = (y) => ([start, before, inside, after, op, what, id]) => {
     const text = `${what}: ${duration(before + inside + after)}\nbegins at ${duration(start)}`;
-    const part = (from, length, name, more) => ({ y, width: 0.36, start_ns: from, length_ns: length, color: name, text: text + more });
+    const part = (from, length, name, more) => ({ y, width: 0.36, start_ns: from, length_ns: length, color: name, text: text + more, id });
     return [
       part(start, before, "stage-app", `\nnot yet submitted: ${duration(before)}`),
       part(start + before, inside, `op-${op}`, `\nin the kernel or below: ${duration(inside)}`),
@@ -32,12 +32,13 @@ const waterfall = (plot, table, falls) => {
 
   const bars = (rows, unit) => {
     const all = rows.flatMap((row) => (row.lane ? row.lane.flatMap(neighbour(row.y))
-      : row.bars.map((bar) => ({ ...bar, y: row.y, width: 0.74 }))));
+      : row.bars.map((bar) => ({ ...bar, y: row.y, width: 0.74, id: row.op_id }))));
     const shade = all.map((bar) => color(bar.color));
     return {
       type: "bar", orientation: "h", hoverinfo: "text", textposition: "none", width: all.map((b) => b.width),
       base: all.map((b) => b.start_ns / unit), x: all.map((b) => b.length_ns / unit), y: all.map((b) => b.y),
       hovertext: all.map((b) => plain(b.text).replace(/\n/g, "<br>")),
+      customdata: all.map((b) => (b.id ? [[b.id]] : null)), meta: { fields: ["op_id"], fixed: { title: "this operation" } },
       marker: {
         color: shade, line: { color: shade, width: 0.5 },
         opacity: all.map((b) => (b.color.startsWith("op-") ? 0.6 : 1)),
@@ -95,5 +96,6 @@ const waterfall = (plot, table, falls) => {
   lines.forEach((line, i) => line.addEventListener("click", () => select(i)));
   select(0);
   onZoom(plot, view, redraw);
+  onPick(plot, behindPoint);
   return redraw;
 };

@@ -1,0 +1,239 @@
+"""The report's first page: the verdict in five sentences, its numbers, the findings with their pictures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from whodisk import words
+from whodisk.findings import CULPRIT_KINDS, Effect, Evidence, Expectation, Finding, Verdict
+from whodisk.report import units
+from whodisk.report.elements import pairs, table
+from whodisk.report.markup import Child, Markup, join, tag
+from whodisk.report.material import whole
+from whodisk.views import Case, Row
+
+STATUS_WORDS = {
+    "healthy": "healthy",
+    "slow": "slow",
+    "limited": "limited, not broken",
+    "insufficient": "not enough to tell",
+}
+#: Sentences of the verdict that are read at once; the rest opens.
+SENTENCES_MAX = 5
+#: Rows of evidence printed per query.
+EVIDENCE_ROWS = 20
+
+
+def verdict_head(verdict: Verdict) -> Markup:
+    """Status and at most five sentences: the headline, what was asked for, then the rest in the verdict's own order."""
+    said = [sentence for text in verdict.summary for sentence in sentences(text)]
+    first, *more = said or ["There is nothing to say about this case."]
+    below = {text for finding in verdict.findings for text in (finding.refute, finding.remedy)}
+    if verdict.status == "limited" and verdict.limit and verdict.limit.lower() not in " ".join(said).lower():
+        more.insert(0, f"Limit: {verdict.limit}.")
+    # What a person asked for comes before what they did not.
+    unsaid = [
+        _expectation(item) for item in verdict.expectations if item.sentence not in " ".join(verdict.summary)
+    ]
+    more = [*unsaid, *more, *(f"Next: {step}" for step in verdict.next_steps if step not in below)]
+    status = STATUS_WORDS[verdict.status] + (" (simulated)" if verdict.simulated else "")
+    parts: list[Child] = [tag("div", status, class_="status"), tag("h1", first)]
+    shown, rest = more[: SENTENCES_MAX - 1], more[SENTENCES_MAX - 1 :]
+    if shown:
+        parts.append(tag("p", " ".join(shown), class_="more"))
+    if rest:
+        opened = tag("p", " ".join(rest), class_="more")
+        parts.append(tag("details", tag("summary", "more of the verdict"), opened, class_="rest"))
+    return join(parts)
+
+
+#: What a sentence begins with: a capital, a number, or a name like nvme0n1 ...
+_BEGIN = r"\s+(?=[A-Z0-9\"'(]|[a-z]+\d)"
+#: ... behind the end of another: a word or a number, not a single letter.
+_END = re.compile(rf"(?<=[^\W_]{{2}}[.!?]){_BEGIN}|(?<=[)%][.!?]){_BEGIN}|(?<=\s\d[.!?]){_BEGIN}")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text."""
+    return [part for part in (part.strip() for part in _END.split(text)) if part]
+
+
+def _expectation(item: Expectation) -> str:
+    word = {True: "met", False: "not met", None: "cannot be judged"}[item.met]
+    return f"Expectation {item.text}: {word}. {item.sentence}"
+
+
+def facts(
+    case: Case, extent: Sequence[Row], losses: Sequence[Row], slowest: Sequence[tuple[str, int]]
+) -> Markup:
+    """The numbers one asks for first."""
+    items: list[tuple[str, str, str]] = []
+    if case.duration_ns:
+        began = str(case.meta.get("start_utc") or "").replace("T", " ")[:19]
+        items.append(("recorded", words.duration(case.duration_ns), began and f"{began} UTC"))
+    for row in extent:
+        size = words.size(whole(row["size_bytes"])) if row["size_bytes"] else ""
+        items.append((f"{row['layer']} operations", words.count(whole(row["n"])), size))
+    items += [(f"slowest, {layer}", words.duration(latency), "") for layer, latency in slowest]
+    items.append(("events lost", _lost(losses), ""))
+    for name in ("open", "errors"):
+        total = sum(whole(row[name]) for row in extent)
+        if total:
+            items.append(({"open": "unfinished", "errors": "failed"}[name], words.count(total), ""))
+    boxes = [tag("div", tag("dt", a), tag("dd", b, c and tag("small", c))) for a, b, c in items]
+    return tag("dl", *boxes, class_="facts")
+
+
+def _lost(losses: Sequence[Row]) -> str:
+    if not losses:
+        return "none"
+    known = sum(whole(row["lost"]) for row in losses)
+    return words.count(known) + (" and more" if any(row["lost"] is None for row in losses) else "")
+
+
+def findings(verdict: Verdict, pictures: Mapping[int, Sequence[Child]]) -> Markup:
+    """Findings that open to their pictures (by the finding's number) and their evidence."""
+    if not verdict.findings:
+        return tag("p", "No culprit was found.", class_="none")
+    return join(
+        [
+            _finding(finding, pictures.get(index, ()), index == 0)
+            for index, finding in enumerate(verdict.findings)
+        ]
+    )
+
+
+def picture(number: int, title: str, lead: str, more: Child) -> Markup:
+    """The place of a picture; the script draws it when it comes to be seen."""
+    about = tag("figcaption", tag("strong", title), " ", lead)
+    plot = tag(
+        "div",
+        tag("div", class_="plot", role="img", aria_label=f"{title}. {lead}"),
+        no_script(),
+        class_="chart",
+    )
+    return tag("figure", about, plot, more, class_="picture", data_figure=str(number))
+
+
+def no_script() -> Markup:
+    """What stands in a picture's place where scripts do not run."""
+    return tag("noscript", tag("p", "This picture needs JavaScript; all of it is in this file."))
+
+
+def _finding(finding: Finding, pictures: Sequence[Child], opened: bool) -> Markup:
+    effect = tag(
+        "span", effect_value(finding.effect), tag("small", _effect_note(finding.effect)), class_="effect"
+    )
+    summary = tag("summary", tag("span", finding.claim, class_="claim"), effect)
+    culprit = f"{finding.culprit.kind} {finding.culprit.name}"
+    if finding.culprit.because_of:
+        culprit += f", because of {_spoken(finding.culprit.because_of)}"
+    known = pairs(
+        [
+            ("culprit", culprit),
+            ("share of the excess", _share_bar(finding)),
+            ("of all latency", units.share(finding.share_of_latency) if finding.share_of_latency else None),
+            ("compared with", finding.baseline),
+            ("evidence", [_evidence(item) for item in finding.evidence]),
+            ("strength", _strength(finding)),
+            ("would be refuted by", finding.refute),
+            ("what to do", finding.remedy),
+        ]
+    )
+    body = tag("div", *pictures, known, class_="body")
+    return tag("details", summary, body, class_="finding", open=opened)
+
+
+def effect_value(effect: Effect) -> str:
+    """'30.1 ms' or '40.1 x peers'."""
+    return units.quantity(effect.value, effect.unit)
+
+
+def _effect_note(effect: Effect) -> str:
+    if effect.low is None or effect.high is None:
+        return effect.metric
+    low, high = units.quantity(effect.low, effect.unit), units.quantity(effect.high, effect.unit)
+    return f"{effect.metric}, 95 %: {low} to {high}"
+
+
+def _spoken(name: str) -> str:
+    """'device nvme0n1' out of 'device:nvme0n1'."""
+    kind, colon, rest = name.partition(":")
+    return f"{kind} {rest}" if colon and kind in CULPRIT_KINDS else name
+
+
+def _share_bar(finding: Finding) -> Markup:
+    part = min(1.0, max(0.0, finding.share_of_excess))
+    bar = tag("span", tag("i", style=f"width:{part * 100:.2f}%"), class_="share")
+    note = ""
+    if finding.share_low is not None and finding.share_high is not None:
+        note = f" (95 %: {units.share(finding.share_low)} to {units.share(finding.share_high)})"
+    return join([bar, units.share(finding.share_of_excess), note])
+
+
+def _strength(finding: Finding) -> str:
+    episodes = words.things(finding.episodes, "independent episode")
+    return f"{episodes}, q = {finding.q_value:.2g}, detector {finding.detector}"
+
+
+def _evidence(item: Evidence) -> Markup:
+    """One fact that opens to its rows and its query."""
+    body: list[Child] = []
+    if item.rows:
+        head = list(item.rows[0])
+        numeric = [i for i, name in enumerate(head) if _numeric([row.get(name) for row in item.rows])]
+        rows = [[_cell(name, row.get(name)) for name in head] for row in item.rows[:EVIDENCE_ROWS]]
+        body.append(table([_heading(name) for name in head], rows, numbers=numeric))
+        if len(item.rows) > EVIDENCE_ROWS:
+            body.append(tag("p", f"and {len(item.rows) - EVIDENCE_ROWS} more rows", class_="muted"))
+    if item.query:
+        copy = tag("button", "Copy", type="button", data_copy=True)
+        body.append(tag("div", tag("pre", item.query), copy, class_="query"))
+    return tag("details", tag("summary", item.what), *body, class_="evidence")
+
+
+def _heading(name: str) -> str:
+    """A column's name in words; a unit that the cells print is left out."""
+    return name.removesuffix("_ns").removesuffix("_bytes").replace("_", " ")
+
+
+def _numeric(values: Sequence[Any]) -> bool:
+    """Whether a column holds numbers and nothing else; unobserved ones do not count."""
+    there = [value for value in values if value is not None]
+    return bool(there) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in there)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "not observed"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if name.endswith("_ns"):
+        return words.duration(value)
+    if name.endswith("_bytes"):
+        return words.size(value)
+    if name.endswith("id"):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def cleared(verdict: Verdict) -> Markup:
+    """What is innocent, and how well that is known."""
+    rows = [
+        (
+            _spoken(item.what),
+            item.bound,
+            words.percent(item.quantile),
+            f"{item.confidence * 100:.4g} %",
+            item.resolution,
+        )
+        for item in verdict.cleared
+    ]
+    head = ("cleared", "bound", "of its operations", "confidence", "finest step")
+    return (
+        table(head, rows, numbers=(2, 3, 4)) if rows else tag("p", "Nothing could be cleared.", class_="none")
+    )
