@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import probability
+from whodisk.below import LEVELS
 from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.late import late_in
@@ -100,13 +101,22 @@ WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
 def p99_ratio(context: Context, lost_sql: str) -> float:
     """99th percentile of the judged operations over that without what they lost: the sum of `lost_ns` of any query with `op_id`.
 
-    What was lost may be of operations one layer further down.
+    What was lost may be of operations further down: of requests to a drive, say.
     """
-    linked = "links" in context.case.columns
-    above = "UNION ALL SELECT l.parent_id, s.lost_ns FROM lost AS s JOIN links AS l ON l.child_id = s.op_id"
+    reached = "SELECT op_id, op_id AS source FROM lost"
+    levels = ""
+    if "links" in context.case.columns:
+        for level in range(1, LEVELS + 1):
+            below = "lost" if level == 1 else f"above_{level - 1}"
+            source = "op_id" if level == 1 else "source"
+            levels += (
+                f", above_{level} AS (SELECT DISTINCT l.parent_id AS op_id, s.{source} AS source FROM {below} AS s "
+                "JOIN links AS l ON l.child_id = s.op_id)"
+            )
+            reached += f" UNION SELECT op_id, source FROM above_{level}"
     row = context.case.rows(
-        f"""WITH lost AS ({lost_sql}), each AS (SELECT op_id, sum(lost_ns) AS lost_ns FROM (
-  SELECT op_id, lost_ns FROM lost {above if linked else ""}) AS l GROUP BY 1)
+        f"""WITH lost AS (SELECT op_id, sum(lost_ns) AS lost_ns FROM ({lost_sql}) AS parts GROUP BY 1){levels},
+  each AS (SELECT r.op_id, sum(lost.lost_ns) AS lost_ns FROM ({reached}) AS r JOIN lost ON lost.op_id = r.source GROUP BY 1)
 SELECT quantile_cont(m.latency_ns, 0.99) AS p99_ns,
   quantile_cont(greatest(0, m.latency_ns - coalesce(e.lost_ns, 0)), 0.99) AS without_ns
 FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"""
