@@ -25,10 +25,20 @@ from whodisk.detectors.base import (
     none_of,
 )
 from whodisk.findings import Culprit, Effect
-from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, overlap
+from whodisk.stats import (
+    NARROW,
+    Bools,
+    Floats,
+    Ints,
+    TailSplit,
+    bootstrap_sum,
+    find_split,
+    overlap,
+    tail_p,
+)
 from whodisk.steal import mostly_stolen, steal_of
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Survey
-from whodisk.views import quoted
+from whodisk.views import BINS_PER_OCTAVE, quoted
 
 #: Requests of a device that are looked at, from the begin of the recording on.
 REQUESTS_MAX = 2_000_000
@@ -38,8 +48,11 @@ KIND_MIN = 100
 SILENCES_MAX = 2000
 #: So many requests have to be under way.
 UNDER_WAY_MIN = 2
-#: A silence is a pause if this is the chance that any of so many is as unlikely.
+#: A silence is a pause if this is the chance that any of so many is as unlikely, ...
 PAUSE_P = 0.01
+#: ... and if it is this many times as long as the one in which a request usually finds itself: a device may complete in batches, and
+#: then what is under way ends together.
+LONGER = 3.0
 #: Fewer pauses accuse nobody, ...
 PAUSES_MIN = 5
 #: ... nor do pauses that are a smaller part of all latency, whatever the 99th percentile.
@@ -70,9 +83,11 @@ class Pauses:
     #: Requests under way in each, and the time that they spent in it together, ns.
     under_way: Ints
     lost_ns: Floats
-    #: Silences in all that could have been a pause, and the typical time between two completions, ns.
-    silences: int
+    #: How long each was, ns: what a request under way waited on average.
+    length_ns: Floats
+    #: The usual silence: half of the time lies in shorter ones, ns.
     usual_ns: float
+    p_value: float
 
     def __len__(self) -> int:
         return len(self.begin_ns)
@@ -84,8 +99,9 @@ class Pauses:
             self.end_ns[chosen],
             self.under_way[chosen],
             self.lost_ns[chosen],
-            self.silences,
+            self.length_ns[chosen],
             self.usual_ns,
+            self.p_value,
         )
 
 
@@ -145,7 +161,8 @@ def find_pauses(requests: Requests) -> Pauses:
 
     Null model: requests under way end independently of each other, each as those of its kind, size and depth do. The
     chance of a silence is then the product of their chances to last through it, given how old they were when it began. Bonferroni over
-    all silences with two requests under way.
+    all silences with two requests under way. A device that completes in batches, or serves one request after the other, is none
+    of which that holds: so pauses are also longer than usual, and a group of their own, not the tail of its silences. Both tests have to reject.
     """
     if len(requests) < KIND_MIN:
         return _none()
@@ -154,27 +171,58 @@ def find_pauses(requests: Requests) -> Pauses:
     under_way = np.searchsorted(requests.begin_ns, until, side="left") - np.arange(1, len(done))
     lost = _time_under_way(requests, done)
     several = under_way >= UNDER_WAY_MIN
-    worst = np.flatnonzero(several)
+    length = np.where(several, lost / np.maximum(under_way, 1), 0.0)
+    usual_ns = _usual(length[several])
+    split = _split(length[several] / max(usual_ns, 1.0))
+    if split is None:
+        return _none()
+    least_ns = max(LONGER, split.limit) * usual_ns
+    worst = np.flatnonzero(several & (length >= least_ns))
     worst = np.sort(worst[np.argsort(-lost[worst], kind="stable")[:SILENCES_MAX]])
     lasting = _Lasting(requests)
     chance = np.array(
         [lasting.log_chance(int(since[i]), int(until[i]), int(under_way[i])) for i in worst], np.float64
     )
-    silences = int(several.sum())
-    chosen = worst[chance <= np.log(PAUSE_P / max(1, silences))]
+    rare = PAUSE_P / max(1, int(several.sum()))
+    chosen = worst[chance <= np.log(rare)]
     return Pauses(
-        begin_ns=since[chosen],
+        # Before, fewer were under way, or none.
+        begin_ns=(until[chosen] - length[chosen]).astype(np.int64),
         end_ns=until[chosen],
         under_way=under_way[chosen].astype(np.int64),
         lost_ns=lost[chosen],
-        silences=silences,
-        usual_ns=float(np.median((until - since)[several])) if several.any() else 0.0,
+        length_ns=length[chosen],
+        usual_ns=usual_ns,
+        p_value=max(
+            probability.at_least(len(chosen), int(several.sum()), rare),
+            tail_p(split, length[chosen] / max(usual_ns, 1.0)),
+        ),
     )
+
+
+def _split(ratio: Floats) -> TailSplit | None:
+    """Where silences fall apart into the usual ones and a group of longer ones."""
+    if not len(ratio):
+        return None
+    bins, counts = np.unique(
+        np.floor(np.log2(ratio[ratio > 0]) * BINS_PER_OCTAVE).astype(np.int64), return_counts=True
+    )
+    values, number = np.exp2((bins + 0.5) / BINS_PER_OCTAVE), counts.astype(np.int64)
+    return find_split(values, number) or find_split(values, number, widths=NARROW)
+
+
+def _usual(length_ns: Floats) -> float:
+    """The silence in which a random moment usually lies, ns."""
+    if not len(length_ns):
+        return 0.0
+    ordered = np.sort(length_ns)
+    passed = np.cumsum(ordered)
+    return float(ordered[int(np.searchsorted(passed, 0.5 * passed[-1]))])
 
 
 def _none() -> Pauses:
     empty = np.zeros(0, np.int64)
-    return Pauses(empty, empty, empty, np.zeros(0), 0, 0.0)
+    return Pauses(empty, empty, empty, np.zeros(0), np.zeros(0), 0.0, 1.0)
 
 
 def _time_under_way(requests: Requests, done: Ints) -> Floats:
@@ -249,8 +297,8 @@ def _candidate(context: Context, survey: Survey, device: str, pauses: Pauses) ->
     worse = p99_ns / max(1.0, without_ns)
     claim = (
         f"{device} pauses: {words.things(len(pauses), 'time')} it completed none of {words.count(float(np.median(pauses.under_way)))} "
-        f"requests under way for {words.duration(float(np.median(pauses.end_ns - pauses.begin_ns)))}, where one completes every "
-        f"{words.duration(pauses.usual_ns)}: {words.percent(share)} of all latency. The 99th percentile is {words.duration(p99_ns)}, of "
+        f"requests under way for {words.duration(float(np.median(pauses.length_ns)))}, where {words.duration(pauses.usual_ns)} are usual: "
+        f"{words.percent(share)} of all latency. The 99th percentile is {words.duration(p99_ns)}, of "
         f"the operations apart from these moments {words.duration(without_ns)}."
     )
     return Candidate(
@@ -260,7 +308,7 @@ def _candidate(context: Context, survey: Survey, device: str, pauses: Pauses) ->
         effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
         share_of_excess=share,
         share_of_latency=share,
-        p_value=probability.at_least(len(pauses), pauses.silences, PAUSE_P / max(1, pauses.silences)),
+        p_value=pauses.p_value,
         episodes=len(pauses),
         evidence=[evidence(context.case, "the longest times without a completion", silences_sql(device))],
         refute="Move the load to another device of another model: pauses that come along are not this device's.",
@@ -286,8 +334,8 @@ DETECTOR = Detector(
     name="silent_device",
     needs=("ops/block.device_ns", "ops/block.interrupt_ns"),
     needs_stages=(),
-    null_model="requests under way end independently of each other, each as those of its kind, size and depth do; Bonferroni over "
-    "all times between two completions",
+    null_model="requests under way end independently of each other, each as those of its kind, size and depth do (Bonferroni over "
+    "all times between two completions); and long times without a completion are the natural tail of the others",
     smallest_effect="5 pauses, and 5 % of all latency or a 99th percentile 20 % above that of the operations apart from them",
     run=run,
 )
