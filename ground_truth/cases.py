@@ -587,6 +587,15 @@ TRUTHS: dict[str, Truth] = {
     "dirty_limit": Truth(
         "throttle", True, held.dirty_limit, status="slow", kind="config", name="limit of dirty pages"
     ),
+    "seldom_limit": Truth(
+        "throttle",
+        True,
+        held.seldom_limit,
+        status="slow",
+        kind="config",
+        name="I/O limit of nvme0n1",
+        because_of="stage:throttle",
+    ),
     "loose_limit": Truth("throttle", False, held.loose_limit),
     "periodic_job": Truth(
         "burst",

@@ -22,13 +22,13 @@ def _moments(seed: int, count: int) -> list[float]:
 
 
 def short_pauses(seed: int, path: Path) -> Path:
-    """Everything in flight waits for 0.25 ms, 60 times a second: no operation takes four times as long as usual."""
-    return _device(seed).stall("device", _moments(seed, 60), 0.25).write(path)
+    """Everything in flight waits for 0.25 ms, 150 times a second: no operation takes four times as long as usual."""
+    return _device(seed).stall("device", _moments(seed, 150), 0.25).write(path)
 
 
 def long_one_by_one(seed: int, path: Path) -> Path:
     """As many operations take 0.25 ms longer, each by itself: how this device is."""
-    return _device(seed).tail("device", 0.01, 0.25).write(path)
+    return _device(seed).tail("device", 0.025, 0.25).write(path)
 
 
 def seldom_pauses(seed: int, path: Path) -> Path:

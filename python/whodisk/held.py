@@ -34,8 +34,13 @@ class Held:
     each_ns: float
 
 
-def in_stage(context: Context, stage: str, least_ns: int = 1) -> Held | None:
-    """What a stage costs those of the judged operations that spent `least_ns` there; None if it costs nothing."""
+def in_stage(
+    context: Context, stage: str, least_ns: int = 1, least_share: float = SHARE_OF_LATENCY_MIN
+) -> Held | None:
+    """What a stage costs those of the judged operations that spent `least_ns` there; None if it costs nothing.
+
+    `least_share` is the smallest effect that the p value is about.
+    """
     chosen = f"{stage}_ns >= {least_ns}"
     data = context.case.arrays(
         f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, coalesce(sum({stage}_ns) FILTER ({chosen}), 0) AS lost_ns, sum(latency_ns) AS all_ns,
@@ -44,7 +49,7 @@ FROM measured WHERE layer = '{context.layer}' AND {stage}_ns IS NOT NULL GROUP B
     )
     lost, whole = data["lost_ns"].astype(np.float64), data["all_ns"].astype(np.float64)
     each = data["each_ns"].astype(np.float64)
-    return weigh(lost, whole, int(data["n"].sum()), each)
+    return weigh(lost, whole, int(data["n"].sum()), each, least_share)
 
 
 def submitters(context: Context) -> list[int]:
@@ -133,13 +138,15 @@ def late_in_waits(context: Context, tids: list[int], state: str, least_ns: int =
     return late_in(context, tid, start, duration).explained
 
 
-def weigh(lost: Floats, whole: Floats, count: int, each: Floats) -> Held | None:
+def weigh(
+    lost: Floats, whole: Floats, count: int, each: Floats, least_share: float = SHARE_OF_LATENCY_MIN
+) -> Held | None:
     """One value per block of time."""
     total = float(whole.sum())
     if lost.sum() <= 0 or total <= 0:
         return None
     some = lost > 0
-    more = int((lost[some] >= SHARE_OF_LATENCY_MIN * whole[some]).sum())
+    more = int((lost[some] >= least_share * whole[some]).sum())
     low, high = bootstrap_ratio(lost, whole)
     return Held(
         share=min(1.0, float(lost.sum()) / total),

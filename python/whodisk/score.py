@@ -6,7 +6,7 @@ nobody may be accused; `faults` are what was done, each with its `kind`, `culpri
 the number of things that could have been accused.
 
 What was done alike to three drives or more is how these drives are: it makes none of them a culprit, whatever its effect, and
-accusing one of them is a false alarm.
+accusing one of them is a false alarm. That all of them are slow may be said: the stage `device`, and no drive.
 
 A finding may name a culprit by another name of the same thing (`whodisk.aliases`). Every fault that counts is guilty; the
 culprit is the one that does most harm, and only it makes a case right; where another does as much, either does. On a healthy case an accusation of a fault that was
@@ -54,6 +54,10 @@ class Named:
     kind: str
     name: str
     because_of: str | None = None
+
+
+#: Where the time of drives is lost that are all slow alike.
+ALL_DRIVES = Named("stage", "device")
 
 
 @dataclass
@@ -142,6 +146,7 @@ def judge(case: Path, truth: dict[str, Any], meta: dict[str, Any], verdict: Verd
     population = truth.get("population")
     healthy = bool(truth.get("healthy")) or not true
     present = [_named(fault.get("culprit") or {}) for fault in faults]
+    present += [ALL_DRIVES] if shared else []
     outcome = Outcome(
         case=case.name,
         simulated=bool(meta.get("simulated")),
@@ -150,7 +155,9 @@ def judge(case: Path, truth: dict[str, Any], meta: dict[str, Any], verdict: Verd
         truth=true,
         found=said,
         rank=hits.index(True) + 1 if True in hits else None,
-        small=healthy and bool(said) and all(any(_means(p, s, faults) for p in present) for s in said),
+        small=healthy
+        and bool(said)
+        and all(any(_means(p, s, faults) and _no_drive(p, s) for p in present) for s in said),
         right=right,
         wrong=wrong,
         missed=len(true) - right,
@@ -173,6 +180,11 @@ def _shared(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
     drives = [fault for fault in faults if (fault.get("culprit") or {}).get("kind") == "device"]
     sizes = [size(fault) for fault in drives]
     return [fault for fault in drives if sizes.count(size(fault)) >= ALIKE_MIN]
+
+
+def _no_drive(true: Named, said: Named) -> bool:
+    """Whether a finding about what all drives do leaves each of them alone."""
+    return true != ALL_DRIVES or said.because_of is None
 
 
 def _equal(faults: list[dict[str, Any]], true: list[Named]) -> list[Named]:

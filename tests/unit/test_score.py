@@ -161,6 +161,8 @@ def test_what_all_drives_do_makes_none_a_culprit(tmp_path: Path) -> None:
     assert (calm.healthy, calm.found, calm.missed) == (True, [], 0)
     accused = total([scoring.score_case(case(tmp_path / "b", "pausing_drive", truth))])
     assert (accused.healthy, accused.false_alarms, accused.small) == (1, 1, 0)
+    stage = total([scoring.score_case(case(tmp_path / "d", "stuck_disk", truth))])
+    assert (stage.healthy, stage.false_alarms) == (1, 1)
     faults[3]["magnitude"]["pause"] = "9ms"
     truth["culprit"] = faults[3]["culprit"]
     assert scoring.score_case(case(tmp_path / "c", "pausing_drive", truth)).rank == 1

@@ -10,7 +10,9 @@ import pytest
 from whodisk.detectors.silent_device import Requests, find_pauses
 
 
-def served(seed: int, parallel: int, depth: int, sigma: float, pauses: int = 0, count: int = 12_000) -> Requests:
+def served(
+    seed: int, parallel: int, depth: int, sigma: float, pauses: int = 0, count: int = 12_000
+) -> Requests:
     """A closed loop of `depth` requests at a device that serves `parallel` at once, 100 us each; a pause adds 150 us to all."""
     generator = np.random.default_rng([seed, 82])
     took = 100e3 * generator.lognormal(0, sigma, count)
@@ -29,7 +31,9 @@ def served(seed: int, parallel: int, depth: int, sigma: float, pauses: int = 0, 
     return Requests(*((np.column_stack((begin, end)) + late).astype(np.int64).T), np.zeros(count, np.int64))
 
 
-@pytest.mark.parametrize(("parallel", "depth", "sigma"), [(8, 16, 0.05), (16, 16, 0.05), (8, 8, 0.3), (32, 16, 0.15)])
+@pytest.mark.parametrize(
+    ("parallel", "depth", "sigma"), [(8, 16, 0.05), (16, 16, 0.05), (8, 8, 0.3), (32, 16, 0.15)]
+)
 def test_pauses_are_counted(parallel: int, depth: int, sigma: float) -> None:
     for seed in range(3):
         found = find_pauses(served(seed, parallel, depth, sigma, pauses=23))

@@ -12,7 +12,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import (
-    P99_RATIO_MIN,
+    SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
     Candidate,
@@ -230,7 +230,8 @@ WHERE device = {quoted(layout.device)} ORDER BY file, file_offset, start_ns LIMI
         otherwise=claim,
         explains=_explains(context.slow, layout),
         causes=(("stage", "device"), ("stage", "queue")),
-        large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_OF_LATENCY_FLOOR and worse >= P99_RATIO_MIN),
+        large=share >= SHARE_OF_LATENCY_MIN
+        or (share >= SHARE_OF_LATENCY_FLOOR and worse >= SEEN_P99_RATIO_MIN),
         p99_ratio=worse,
     )
 
@@ -250,7 +251,9 @@ def _explains(slow: SlowSet, layout: Layout) -> Bools:
         return none_of(slow)
     place = np.searchsorted(layout.broken, slow.op_id).clip(max=len(layout.broken) - 1)
     jumps = np.where(layout.broken[place] == slow.op_id, layout.broken_times[place], 0)
-    return np.asarray((jumps > 0) & (slow.latency_ns - slow.typical_ns <= jumps * layout.longest_ns), np.bool_)
+    return np.asarray(
+        (jumps > 0) & (slow.latency_ns - slow.typical_ns <= jumps * layout.longest_ns), np.bool_
+    )
 
 
 DETECTOR = Detector(
@@ -259,7 +262,7 @@ DETECTOR = Detector(
     needs_stages=(),
     null_model="a jump costs a disk as much as none; without requests that follow each other: neighbours in a file lie "
     "together or apart by the toss of a coin",
-    smallest_effect="5 % of the time of a rotating disk, or 1 % and a 99th percentile that is 20 % above that without the jumps; over at "
+    smallest_effect="5 % of the time of a rotating disk, or 1 % and a 99th percentile that is 10 % above that without the jumps; over at "
     "least 50 pairs of neighbours",
     run=run,
 )

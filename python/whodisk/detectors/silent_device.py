@@ -254,7 +254,9 @@ class _Lasting:
             if len(self.took[number]) < KIND_MIN:
                 continue
             mine = begin[kind == number]
-            chance += float((self._lasts(number, until_ns - mine) - self._lasts(number, since_ns - mine)).sum())
+            chance += float(
+                (self._lasts(number, until_ns - mine) - self._lasts(number, since_ns - mine)).sum()
+            )
         return chance
 
     def _lasts(self, number: int, age_ns: Ints) -> Floats:
