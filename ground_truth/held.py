@@ -193,7 +193,7 @@ def seldom_limit(seed: int, path: Path) -> Path:
     """One operation in thirty is held back for as long again: 3 % of the time, and the 99th percentile."""
     simulation = _small(seed)
     shape = simulation.device_index.shape
-    held = simulation.typical_us * 1.1e3 * (simulation.rng.random(shape) < 0.03)
+    held = np.asarray(simulation.typical_us * 1.1e3 * (simulation.rng.random(shape) < 0.03), np.float64)
     _stage(simulation, "throttle", held)
     return simulation.write(path)
 

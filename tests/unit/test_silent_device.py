@@ -28,7 +28,8 @@ def served(
         heapq.heappush(slots, end[number] + 2e3)
     # Time stands still in a pause.
     late = 150e3 * np.searchsorted(moments, np.column_stack((begin, end)))
-    return Requests(*((np.column_stack((begin, end)) + late).astype(np.int64).T), np.zeros(count, np.int64))
+    begin_ns, end_ns = ((begin, end) + late.T).astype(np.int64)
+    return Requests(begin_ns, end_ns, np.zeros(count, np.int64))
 
 
 @pytest.mark.parametrize(
