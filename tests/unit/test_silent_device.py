@@ -28,7 +28,7 @@ def served(
         heapq.heappush(slots, end[number] + 2e3)
     # Time stands still in a pause.
     late = 150e3 * np.searchsorted(moments, np.column_stack((begin, end)))
-    begin_ns, end_ns = ((begin, end) + late.T).astype(np.int64)
+    begin_ns, end_ns = (np.stack((begin, end)) + late.T).astype(np.int64)
     return Requests(begin_ns, end_ns, np.zeros(count, np.int64))
 
 
