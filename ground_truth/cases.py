@@ -22,6 +22,7 @@ from ground_truth import (
     members,
     others,
     reads,
+    silences,
     steal,
     stripes,
     traits,
@@ -586,6 +587,15 @@ TRUTHS: dict[str, Truth] = {
     "dirty_limit": Truth(
         "throttle", True, held.dirty_limit, status="slow", kind="config", name="limit of dirty pages"
     ),
+    "seldom_limit": Truth(
+        "throttle",
+        True,
+        held.seldom_limit,
+        status="slow",
+        kind="config",
+        name="I/O limit of nvme0n1",
+        because_of="stage:throttle",
+    ),
     "loose_limit": Truth("throttle", False, held.loose_limit),
     "periodic_job": Truth(
         "burst",
@@ -620,6 +630,11 @@ TRUTHS: dict[str, Truth] = {
         "member_tail", True, others.pausing_drive, status="slow", kind="device", name="nvme3n1"
     ),
     "pausing_kind": Truth("member_tail", False, others.pausing_kind),
+    "short_pauses": Truth(
+        "silent_device", True, silences.short_pauses, status="slow", kind="device", name="nvme0n1"
+    ),
+    "long_one_by_one": Truth("silent_device", False, silences.long_one_by_one),
+    "seldom_pauses": Truth("silent_device", False, silences.seldom_pauses),
     "irregular_backup": Truth(
         "background_work", True, others.irregular_backup, status="slow", kind="process", name="nightly-backup"
     ),

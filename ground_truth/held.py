@@ -189,6 +189,15 @@ def cpu_limit(seed: int, path: Path) -> Path:
     return _with_waits(_runqueue(seed, 0.02, 8000), path, "throttled", None, None)
 
 
+def seldom_limit(seed: int, path: Path) -> Path:
+    """One operation in thirty is held back for as long again: 3 % of the time, and the 99th percentile."""
+    simulation = _small(seed)
+    shape = simulation.device_index.shape
+    held = np.asarray(simulation.typical_us * 1.1e3 * (simulation.rng.random(shape) < 0.03), np.float64)
+    _stage(simulation, "throttle", held)
+    return simulation.write(path)
+
+
 def loose_limit(seed: int, path: Path) -> Path:
     """A controller that looks at each operation for a microsecond or two, and now and then holds one back."""
     simulation = _small(seed)

@@ -7,11 +7,12 @@ from dataclasses import replace
 from whodisk.detectors.base import Candidate
 from whodisk.findings import Culprit, Evidence, Finding
 
+#: No share of all latency is taken to be more: what is left without it would be nothing.
+SHARE_MAX = 0.999
+
 
 def merge(accepted: list[tuple[Candidate, Finding]]) -> list[Finding]:
-    """The findings that are left when each consequence is told by its cause, what does most harm first.
-
-    Harm is the 99th percentile over what it would be without the cause, if that is known of each; else the share of all latency.
+    """The findings that are left when each consequence is told by its cause, what does most harm first (see `_harm`).
 
     A finding is a consequence if another one lists its culprit (or why it is one) among what it is the reason of (`Candidate.causes`), or if
     it only says what a culprit led to (`Candidate.consequence`) and another finding accuses the same one. Its claim joins
@@ -20,19 +21,24 @@ def merge(accepted: list[tuple[Candidate, Finding]]) -> list[Finding]:
     told_by: list[int | None] = [None] * len(accepted)
     for number in range(len(accepted)):
         told_by[number] = _cause_of(number, accepted, told_by)
-    merged: list[Finding] = []
-    ratios: list[float | None] = []
+    merged: list[tuple[float, Finding]] = []
     for number, (candidate, cause) in enumerate(accepted):
         if told_by[number] is not None:
             continue
         told = [n for n in range(len(accepted)) if n != number and _root(n, told_by) == number]
-        merged.append(_with(cause, [accepted[n][1] for n in told]))
-        same = [candidate, *(accepted[n][0] for n in told)]
-        ratios.append(max((c.p99_ratio for c in same if c.p99_ratio is not None), default=None))
-    known = [ratio for ratio in ratios if ratio is not None]
-    harm = known if len(known) == len(merged) else [finding.share_of_latency for finding in merged]
-    order = sorted(range(len(merged)), key=lambda n: (-harm[n], -merged[n].share_of_latency))
-    return [merged[number] for number in order]
+        harm = max(_harm(c) for c in [candidate, *(accepted[n][0] for n in told)])
+        merged.append((harm, _with(cause, [accepted[n][1] for n in told])))
+    merged.sort(key=lambda pair: (-pair[0], -pair[1].share_of_latency))
+    return [finding for _, finding in merged]
+
+
+def _harm(candidate: Candidate) -> float:
+    """How many times worse it makes things: the 99th percentile, where that is known, or the mean, whichever suffers more.
+
+    The mean stands for throughput, too: in a closed loop it falls as the mean rises.
+    """
+    mean = 1.0 / (1.0 - min(candidate.share_of_latency, SHARE_MAX))
+    return max(candidate.p99_ratio or 1.0, mean)
 
 
 def _with(cause: Finding, consequences: list[Finding]) -> Finding:

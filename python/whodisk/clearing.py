@@ -9,7 +9,7 @@ from whodisk.detectors.base import Context
 from whodisk.findings import Cleared, Finding
 from whodisk.stats import Bools, cleared_quantile
 from whodisk.survey import Survey
-from whodisk.views import STAGES
+from whodisk.views import STAGES, quoted
 
 CONFIDENCE = 0.95
 #: Fewer operations than this clear nothing.
@@ -123,10 +123,7 @@ def _bounded(
 
 
 def _exceeding(context: Context, layer: str, column: str, device: str | None, limit_ns: int) -> int:
-    where = ""
-    if device is not None:
-        name = device.replace("'", "''")
-        where = f" AND device = '{name}'"
+    where = "" if device is None else f" AND device = {quoted(device)}"
     rows = context.case.rows(
         f"SELECT count(*) AS n FROM measured WHERE layer = '{layer}' AND {column} > {limit_ns}{where}"
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import probability
+from whodisk.below import LEVELS
 from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.late import late_in
@@ -33,8 +34,13 @@ class Held:
     each_ns: float
 
 
-def in_stage(context: Context, stage: str, least_ns: int = 1) -> Held | None:
-    """What a stage costs those of the judged operations that spent `least_ns` there; None if it costs nothing."""
+def in_stage(
+    context: Context, stage: str, least_ns: int = 1, least_share: float = SHARE_OF_LATENCY_MIN
+) -> Held | None:
+    """What a stage costs those of the judged operations that spent `least_ns` there; None if it costs nothing.
+
+    `least_share` is the smallest effect that the p value is about.
+    """
     chosen = f"{stage}_ns >= {least_ns}"
     data = context.case.arrays(
         f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, coalesce(sum({stage}_ns) FILTER ({chosen}), 0) AS lost_ns, sum(latency_ns) AS all_ns,
@@ -43,7 +49,7 @@ FROM measured WHERE layer = '{context.layer}' AND {stage}_ns IS NOT NULL GROUP B
     )
     lost, whole = data["lost_ns"].astype(np.float64), data["all_ns"].astype(np.float64)
     each = data["each_ns"].astype(np.float64)
-    return weigh(lost, whole, int(data["n"].sum()), each)
+    return weigh(lost, whole, int(data["n"].sum()), each, least_share)
 
 
 def submitters(context: Context) -> list[int]:
@@ -100,13 +106,22 @@ WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
 def p99_ratio(context: Context, lost_sql: str) -> float:
     """99th percentile of the judged operations over that without what they lost: the sum of `lost_ns` of any query with `op_id`.
 
-    What was lost may be of operations one layer further down.
+    What was lost may be of operations further down: of requests to a drive, say.
     """
-    linked = "links" in context.case.columns
-    above = "UNION ALL SELECT l.parent_id, s.lost_ns FROM lost AS s JOIN links AS l ON l.child_id = s.op_id"
+    reached = "SELECT op_id, op_id AS source FROM lost"
+    levels = ""
+    if "links" in context.case.columns:
+        for level in range(1, LEVELS + 1):
+            below = "lost" if level == 1 else f"above_{level - 1}"
+            source = "op_id" if level == 1 else "source"
+            levels += (
+                f", above_{level} AS (SELECT DISTINCT l.parent_id AS op_id, s.{source} AS source FROM {below} AS s "
+                "JOIN links AS l ON l.child_id = s.op_id)"
+            )
+            reached += f" UNION SELECT op_id, source FROM above_{level}"
     row = context.case.rows(
-        f"""WITH lost AS ({lost_sql}), each AS (SELECT op_id, sum(lost_ns) AS lost_ns FROM (
-  SELECT op_id, lost_ns FROM lost {above if linked else ""}) AS l GROUP BY 1)
+        f"""WITH lost AS (SELECT op_id, sum(lost_ns) AS lost_ns FROM ({lost_sql}) AS parts GROUP BY 1){levels},
+  each AS (SELECT r.op_id, sum(lost.lost_ns) AS lost_ns FROM ({reached}) AS r JOIN lost ON lost.op_id = r.source GROUP BY 1)
 SELECT quantile_cont(m.latency_ns, 0.99) AS p99_ns,
   quantile_cont(greatest(0, m.latency_ns - coalesce(e.lost_ns, 0)), 0.99) AS without_ns
 FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"""
@@ -123,13 +138,15 @@ def late_in_waits(context: Context, tids: list[int], state: str, least_ns: int =
     return late_in(context, tid, start, duration).explained
 
 
-def weigh(lost: Floats, whole: Floats, count: int, each: Floats) -> Held | None:
+def weigh(
+    lost: Floats, whole: Floats, count: int, each: Floats, least_share: float = SHARE_OF_LATENCY_MIN
+) -> Held | None:
     """One value per block of time."""
     total = float(whole.sum())
     if lost.sum() <= 0 or total <= 0:
         return None
     some = lost > 0
-    more = int((lost[some] >= SHARE_OF_LATENCY_MIN * whole[some]).sum())
+    more = int((lost[some] >= least_share * whole[some]).sum())
     low, high = bootstrap_ratio(lost, whole)
     return Held(
         share=min(1.0, float(lost.sum()) / total),

@@ -6,10 +6,10 @@ nobody may be accused; `faults` are what was done, each with its `kind`, `culpri
 the number of things that could have been accused.
 
 What was done alike to three drives or more is how these drives are: it makes none of them a culprit, whatever its effect, and
-accusing one of them is a false alarm.
+accusing one of them is a false alarm. That all of them are slow may be said: the stage `device`, and no drive.
 
 A finding may name a culprit by another name of the same thing (`whodisk.aliases`). Every fault that counts is guilty; the
-culprit is the one that does most harm, and only it makes a case right. On a healthy case an accusation of a fault that was
+culprit is the one that does most harm, and only it makes a case right; where another does as much, either does. On a healthy case an accusation of a fault that was
 really there, but is too small to count, is told apart from a false alarm.
 """
 
@@ -39,6 +39,8 @@ RESULTS = "score.jsonl"
 EFFECT_STEPS = (1.0, 1.1, 1.2, 1.5, 2.0, 5.0)
 #: The bar asks for cases in which the culprit made things this much worse.
 EFFECT_BAR = 1.2
+#: Effects that differ by less than this factor are equal: the lab's histograms have bins that are 1.1 % wide.
+EQUAL = 1.011
 #: As many faults of one kind and size on drives are how the drives are (`whodisk.alike`: so many are peers).
 ALIKE_MIN = 3
 #: A case may take so long in a process of its own, seconds.
@@ -52,6 +54,10 @@ class Named:
     kind: str
     name: str
     because_of: str | None = None
+
+
+#: Where the time of drives is lost that are all slow alike.
+ALL_DRIVES = Named("stage", "device")
 
 
 @dataclass
@@ -134,12 +140,13 @@ def judge(case: Path, truth: dict[str, Any], meta: dict[str, Any], verdict: Verd
     # Guilty beside the culprit: they are right to name, but naming only them does not make the case right.
     others = [_named(f.get("culprit") or {}) for f in faults if f.get("counts")]
     guilty = true + [named for named in others if named not in true]
-    hits = [any(_means(t, s, faults) for t in true) for s in said]
+    hits = [any(_means(t, s, faults) for t in true + _equal(faults, true)) for s in said]
     wrong = sum(not any(_means(t, s, faults) for t in guilty) for s in said)
     right = sum(any(_means(t, s, faults) for s in said) for t in true)
     population = truth.get("population")
     healthy = bool(truth.get("healthy")) or not true
     present = [_named(fault.get("culprit") or {}) for fault in faults]
+    present += [ALL_DRIVES] if shared else []
     outcome = Outcome(
         case=case.name,
         simulated=bool(meta.get("simulated")),
@@ -148,7 +155,9 @@ def judge(case: Path, truth: dict[str, Any], meta: dict[str, Any], verdict: Verd
         truth=true,
         found=said,
         rank=hits.index(True) + 1 if True in hits else None,
-        small=healthy and bool(said) and all(any(_means(p, s, faults) for p in present) for s in said),
+        small=healthy
+        and bool(said)
+        and all(any(_means(p, s, faults) and _no_drive(p, s) for p in present) for s in said),
         right=right,
         wrong=wrong,
         missed=len(true) - right,
@@ -171,6 +180,22 @@ def _shared(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
     drives = [fault for fault in faults if (fault.get("culprit") or {}).get("kind") == "device"]
     sizes = [size(fault) for fault in drives]
     return [fault for fault in drives if sizes.count(size(fault)) >= ALIKE_MIN]
+
+
+def _no_drive(true: Named, said: Named) -> bool:
+    """Whether a finding about what all drives do leaves each of them alone."""
+    return true != ALL_DRIVES or said.because_of is None
+
+
+def _equal(faults: list[dict[str, Any]], true: list[Named]) -> list[Named]:
+    """Culprits of faults that count and do as much harm as a true one's."""
+    sized = [
+        (_named(fault.get("culprit") or {}), _size(fault.get("effect") or {}) or 0.0)
+        for fault in faults
+        if fault.get("counts")
+    ]
+    most = max((size for named, size in sized if named in true), default=math.inf)
+    return [named for named, size in sized if size * EQUAL >= most]
 
 
 def _named(culprit: dict[str, Any]) -> Named:

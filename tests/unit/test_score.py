@@ -161,9 +161,22 @@ def test_what_all_drives_do_makes_none_a_culprit(tmp_path: Path) -> None:
     assert (calm.healthy, calm.found, calm.missed) == (True, [], 0)
     accused = total([scoring.score_case(case(tmp_path / "b", "pausing_drive", truth))])
     assert (accused.healthy, accused.false_alarms, accused.small) == (1, 1, 0)
+    stage = total([scoring.score_case(case(tmp_path / "d", "stuck_disk", truth))])
+    assert (stage.healthy, stage.false_alarms) == (1, 1)
     faults[3]["magnitude"]["pause"] = "9ms"
     truth["culprit"] = faults[3]["culprit"]
     assert scoring.score_case(case(tmp_path / "c", "pausing_drive", truth)).rank == 1
+
+
+@pytest.mark.parametrize(("other", "rank"), [(3.01, 1), (2.98, 1), (2.5, None)])
+def test_of_equal_faults_either_is_right(tmp_path: Path, other: float, rank: int | None) -> None:
+    named = {"kind": "process", "name": "submitter"}
+    faults = [
+        {"kind": "submitter_stall", "culprit": named, "effect": {"p99_ratio": 3.0}, "counts": True},
+        {"kind": "stall", "culprit": DEVICE, "effect": {"p99_ratio": other}, "counts": True},
+    ]
+    truth = {"faults": faults, "culprit": named, "healthy": False}
+    assert scoring.score_case(case(tmp_path / "a", "device_stall", truth)).rank == rank
 
 
 def test_a_process_that_dies_takes_only_its_case(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:

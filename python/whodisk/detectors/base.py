@@ -31,6 +31,8 @@ OUTLIER_RATIO_MIN = 10.0
 OUTLIER_EPISODES_MIN = 3
 #: Where the cause itself was seen, and its effect is told by subtraction: the 99th percentile with it, over without.
 P99_RATIO_MIN = 1.2
+#: ... and less where each time it struck was seen, and what it cost by itself: from here on a fault counts (DESIGN 9).
+SEEN_P99_RATIO_MIN = 1.1
 
 
 def large_enough(share_of_latency: float, share_of_excess: float, ratio: float, episodes: int) -> bool:

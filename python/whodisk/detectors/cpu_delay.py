@@ -13,6 +13,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import (
     P99_RATIO_MIN,
+    SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
@@ -99,7 +100,7 @@ def _slower_tail(context: Context, hog: Hog, tids: list[int]) -> Candidate | Non
     if hog.share < ONE_HOG_MIN or KERNEL_WORKER.fullmatch(hog.comm):
         return None
     waits = find_stops(context, "runnable", SHORT_WAIT_NS)
-    if waits is None or waits.share_of_latency < SHARE_OF_LATENCY_MIN:
+    if waits is None or waits.share_of_latency < SHARE_OF_LATENCY_FLOOR:
         return None
     if waits.p99_ns < P99_RATIO_MIN * waits.p99_without_ns:
         return None
@@ -115,6 +116,7 @@ def _slower_tail(context: Context, hog: Hog, tids: list[int]) -> Candidate | Non
     )
     found = _candidate(context, held, hog, tids)
     found.p99_ratio = waits.p99_ns / max(1.0, waits.p99_without_ns)
+    found.large = True
     found.claim += (
         f" The 99th percentile is {words.duration(waits.p99_ns)}, of the operations apart from these moments "
         f"{words.duration(waits.p99_without_ns)}."

@@ -18,6 +18,7 @@ from whodisk.detectors.base import (
     none_of,
 )
 from whodisk.findings import Culprit, Effect, Evidence
+from whodisk.held import p99_ratio
 from whodisk.stats import SEED, Floats, quantile_from_bins
 from whodisk.survey import LATENCY_BIN, Survey, bin_middle_ns
 from whodisk.types import Cell
@@ -66,6 +67,8 @@ class Cost:
     """What handlers cost the operations that completed behind them."""
 
     total_ns: float
+    #: Part of the time in other handlers that is theirs.
+    part: float
     per_device: dict[str, tuple[float, int]]
     cpus: frozenset[int]
     p_value: float
@@ -161,7 +164,7 @@ def _cost(accused: list[Handler], handlers: list[Handler], loads: list[Load]) ->
     cpus = frozenset(h.cpu for h in accused)
     per_device: dict[str, tuple[float, int]] = {}
     here, there = np.zeros((TIME_BLOCKS, 2)), np.zeros((TIME_BLOCKS, 2))
-    blamed = np.zeros(TIME_BLOCKS)
+    blamed, foreign_ns = np.zeros(TIME_BLOCKS), 0.0
     for load in loads:
         if load.cpu not in cpus:
             there[load.block] += (load.interrupt_ns, load.operations)
@@ -171,6 +174,7 @@ def _cost(accused: list[Handler], handlers: list[Handler], loads: list[Load]) ->
         part = sum(h.total_ns for h in others if h.name in names) / whole if whole else 0.0
         here[load.block] += (load.interrupt_ns, load.operations)
         blamed[load.block] += part * load.foreign_ns
+        foreign_ns += load.foreign_ns
         cost, operations = per_device.get(load.device, (0.0, 0))
         per_device[load.device] = (cost + part * load.foreign_ns, operations + load.operations)
     if here[:, 1].sum() < OPERATIONS_MIN:
@@ -183,7 +187,15 @@ def _cost(accused: list[Handler], handlers: list[Handler], loads: list[Load]) ->
     worse = blamed / np.maximum(here[:, 1], 1) > elsewhere
     rejected = int((worse & compared).sum())
     more = (blamed / np.maximum(here[:, 1], 1) - elsewhere)[compared]
-    return Cost(float(blamed.sum()), per_device, cpus, _signed_rank_p(more), rejected)
+    total_ns = float(blamed.sum())
+    return Cost(total_ns, total_ns / max(1.0, foreign_ns), per_device, cpus, _signed_rank_p(more), rejected)
+
+
+def _lost_sql(cost: Cost) -> str:
+    """What each request lost to the handlers."""
+    cpus = ", ".join(str(cpu) for cpu in sorted(cost.cpus))
+    return f"""SELECT op_id, {cost.part!r} * foreign_handler_ns AS lost_ns FROM measured
+WHERE layer = 'block' AND foreign_handler_ns > 0 AND complete_cpu IN ({cpus}) AND device IN (SELECT device FROM irqs WHERE device IS NOT NULL)"""
 
 
 def _signed_rank_p(more: Floats) -> float:
@@ -258,6 +270,7 @@ def _foreign_candidate(
         explains=none_of(context.slow),
         causes=(*(("device", device) for device in victims), ("stage", "interrupt")),
         large=share >= SHARE_OF_LATENCY_MIN,
+        p99_ratio=p99_ratio(context, _lost_sql(cost)),
     )
 
 
@@ -379,6 +392,7 @@ def _crowded_candidate(
         explains=none_of(context.slow),
         causes=(("stage", "interrupt"),),
         large=share >= SHARE_OF_LATENCY_MIN,
+        p99_ratio=p99_ratio(context, _lost_sql(cost)),
     )
 
 

@@ -180,6 +180,7 @@ def _candidate(context: Context, suspect: Suspect, operations: dict[str, Ints]) 
     device = _device(context, suspect)
     claim = _claim(context, suspect, device, share_of_latency)
     worse = _p99_ratio(context.slow, suspect, operations)
+    bunched_p = _bunched_p(context, suspect)
     name = STAGES[suspect.stage]
     printed = context.stage(name)
     return Candidate(
@@ -189,7 +190,7 @@ def _candidate(context: Context, suspect: Suspect, operations: dict[str, Ints]) 
         effect=Effect("part of all latency", share_of_latency, "1", effect_low, min(1.0, effect_high)),
         share_of_excess=share,
         share_of_latency=share_of_latency,
-        p_value=_p_value(context, suspect),
+        p_value=_p_value(context, suspect, bunched_p),
         episodes=suspect.episodes,
         evidence=_evidence(context, suspect),
         refute=_refute(printed, name),
@@ -198,7 +199,7 @@ def _candidate(context: Context, suspect: Suspect, operations: dict[str, Ints]) 
         explains=chosen,
         share_low=low,
         share_high=high,
-        large=_large(context, suspect, device, share_of_latency, share, worse),
+        large=_large(context, suspect, device, share_of_latency, share, worse, bunched_p),
         p99_ratio=worse,
     )
 
@@ -210,6 +211,7 @@ def _large(
     share_of_latency: float,
     share_of_excess: float,
     p99_ratio: float,
+    bunched_p: float,
 ) -> bool:
     """Outliers that devices of a kind have among them, none more than the others, are how that kind is: they need the
     share of all latency."""
@@ -232,7 +234,7 @@ def _large(
     if ratio >= OUTLIER_RATIO_MIN:
         return share_of_latency >= SHARE_FOR_P99_MIN
     # What is slow by its kind (a miss of the drive's own cache) comes one by one; a pause holds up all that is in flight.
-    return share_of_latency >= SHARE_OF_LATENCY_FLOOR and _bunched_p(context, suspect) < Q_VALUE_MAX
+    return share_of_latency >= SHARE_OF_LATENCY_FLOOR and bunched_p < Q_VALUE_MAX
 
 
 def _is_narrow(slow: SlowSet, suspect: Suspect) -> bool:
@@ -292,7 +294,7 @@ def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, flo
     return float(held.sum() / max(1.0, total.sum())), low, high
 
 
-def _p_value(context: Context, suspect: Suspect) -> float:
+def _p_value(context: Context, suspect: Suspect, bunched_p: float) -> float:
     """The smaller of two tests, doubled.
 
     Tail: episodes of a family lie farther out than its natural tail could put them. Bunching: the
@@ -306,7 +308,7 @@ def _p_value(context: Context, suspect: Suspect) -> float:
         if members.any():
             best = min(best, _family_p(slow, members, number))
     families = max(1, len(slow.families))
-    return min(1.0, 2 * min(best * families, _bunched_p(context, suspect)))
+    return min(1.0, 2 * min(best * families, bunched_p))
 
 
 def _bunched_p(context: Context, suspect: Suspect) -> float:

@@ -5,18 +5,15 @@ Seen from inside, everything that needs a CPU then takes longer: submitting, com
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from whodisk import words
 from whodisk.detectors.base import Context, Detector, Result, evidence
 from whodisk.findings import Culprit
 from whodisk.presence import SMALLEST_EFFECT, bins_of, candidate, compare, load_of
 from whodisk.slow import CPU_STAGES
-from whodisk.stats import Bools, Floats, Ints
+from whodisk.stats import Bools
+from whodisk.steal import EXPLAINED_PART, SAMPLES, Steal, steal_of
 from whodisk.views import STAGES
 
 #: From this part of the wanted CPU time on it is mentioned.
@@ -29,52 +26,17 @@ PRESENT_MIN = 0.1
 #: the machine want CPUs that it does not get.
 BUSIER = 1.2
 
-#: An operation that lost time in a stage that needs a CPU is explained if this part of it was stolen in its time and the sample before and
-#: after; and if it lost so much (two steps of the kernel's counter), or this part of the wanted time was stolen there.
-EXPLAINED_PART = 0.5
+#: An operation that lost time in a stage that needs a CPU is explained by steal around it (`whodisk.steal.EXPLAINED_PART`) if it lost so
+#: much (two steps of the kernel's counter), or if this part of the wanted time was stolen there.
 EXPLAINED_NS = 20_000_000
 STOLEN_PART = 0.3
 NEEDS_CPU = (*CPU_STAGES, STAGES.index("interrupt"))
-
-#: The sampler's counters of all CPUs together, as parts of them.
-SAMPLES = """SELECT time_ns, max(value) FILTER (metric = 'steal_ratio') AS stolen, max(value) FILTER (metric = 'wanted_ratio') AS wanted
-FROM series WHERE subject = 'all' AND metric IN ('steal_ratio', 'wanted_ratio') GROUP BY 1 ORDER BY 1"""
-CPUS = "SELECT count(DISTINCT subject) AS cpus FROM series WHERE metric = 'idle_ratio'"
-
-
-@dataclass(frozen=True)
-class Steal:
-    """Growth of the counters, in CPU-nanoseconds per CPU, between neighbouring samples."""
-
-    #: End of each interval; the first one has none before it.
-    time_ns: Ints
-    stolen_ns: Floats
-    wanted_ns: Floats
-
-    @property
-    def part(self) -> float:
-        """Of the CPU time that was wanted."""
-        return float(self.stolen_ns.sum() / max(1.0, self.wanted_ns.sum()))
-
-    def per_bin(self, begin_ns: int, end_ns: int, bins: int) -> tuple[Floats, Floats]:
-        """Stolen and wanted time in equal bins of [begin_ns, end_ns]; a sample's growth is spread evenly over its interval."""
-        edges = np.linspace(begin_ns, end_ns, bins + 1)
-        stolen, wanted = (np.diff(grown) for grown in self.until(edges))
-        return stolen, wanted
-
-    def until(self, moments_ns: npt.NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        """Stolen and wanted time from the first sample to each moment."""
-        stolen, wanted = (
-            np.interp(moments_ns, self.time_ns, np.cumsum(grown))
-            for grown in (self.stolen_ns, self.wanted_ns)
-        )
-        return stolen, wanted
 
 
 def run(context: Context) -> Result:
     """A candidate if operations are slower while CPUs are stolen; otherwise what was stolen is told."""
     result = Result()
-    steal = _steal(context)
+    steal = steal_of(context)
     if steal is None:
         return result
     _explain(context, steal, result)
@@ -82,7 +44,7 @@ def run(context: Context) -> Result:
         return result
     survey = context.survey
     # Finer bins than samples would invent detail.
-    bins = bins_of(context, len(steal.time_ns))
+    bins = bins_of(context, len(steal.time_ns)) if steal.part >= ACCUSED_MIN else None
     presence = None
     if bins is not None:
         stolen, wanted = steal.per_bin(survey.begin_ns, survey.end_ns, bins)
@@ -92,8 +54,6 @@ def run(context: Context) -> Result:
         said += (
             f", and {words.significant(presence.rate_ratio)} times as many operations began then as otherwise"
         )
-        presence = None
-    if steal.part < ACCUSED_MIN:
         presence = None
     if presence is None:
         result.observed.append(f"{said}. Whatever needs a CPU takes longer by that.")
@@ -142,28 +102,9 @@ def _stolen_from(context: Context, steal: Steal) -> Bools:
     chosen: Bools = ~context.explained & np.isin(slow.blamed, NEEDS_CPU)
     if not chosen.any():
         return chosen
-    cpus = max(1.0, float(context.case.rows(CPUS)[0]["cpus"] or 0))
-    sample_ns = float(np.median(np.diff(steal.time_ns)))
-    before, after = steal.until(slow.start_ns - sample_ns), steal.until(slow.end_ns + sample_ns)
-    stolen_ns, wanted_ns = (cpus * (until - since) for since, until in zip(before, after, strict=True))
+    stolen_ns, wanted_ns = steal.around(context.case, slow.start_ns, slow.end_ns)
     clear = (late_ns >= EXPLAINED_NS) | (stolen_ns >= STOLEN_PART * np.maximum(1.0, wanted_ns))
     return np.asarray(chosen & clear & (stolen_ns >= EXPLAINED_PART * late_ns), np.bool_)
-
-
-def _steal(context: Context) -> Steal | None:
-    data = context.case.arrays(SAMPLES)
-    time_ns = data["time_ns"].astype(np.int64)
-    survey = context.survey
-    inside = (time_ns >= survey.begin_ns) & (time_ns <= survey.end_ns)
-    if inside.sum() < 2:
-        return None
-    time_ns = time_ns[inside]
-    grown = np.diff(time_ns, prepend=time_ns[0]).astype(np.float64)
-    return Steal(
-        time_ns,
-        np.nan_to_num(data["stolen"][inside].astype(np.float64)) * grown,
-        np.nan_to_num(data["wanted"][inside].astype(np.float64)) * grown,
-    )
 
 
 DETECTOR = Detector(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from whodisk import probability, words
 from whodisk.detectors.base import (
-    P99_RATIO_MIN,
+    SEEN_P99_RATIO_MIN,
     Candidate,
     Context,
     Detector,
@@ -224,7 +224,7 @@ def _stopped(context: Context, stops: Stops, typical_ns: float) -> Candidate:
             float(np.median(stops.duration_ns)) / max(1.0, typical_ns),
             happened,
         )
-        or (happened >= STOPS_MIN and worse >= P99_RATIO_MIN),
+        or (happened >= STOPS_MIN and worse >= SEEN_P99_RATIO_MIN),
         p99_ratio=worse,
     )
 

@@ -1,0 +1,343 @@
+"""A device without peers that pauses: it completes nothing for a while, although requests are under way.
+
+Short pauses only double the latency of what is in flight, which no tail shows. But requests that a device works on side by side
+end independently of each other: that none of many ends is what gives a pause away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whodisk import probability, words
+from whodisk.alike import kinds, rotates
+from whodisk.detectors.base import (
+    P99_RATIO_MIN,
+    SHARE_OF_LATENCY_MIN,
+    Candidate,
+    Context,
+    Detector,
+    Result,
+    evidence,
+    none_of,
+)
+from whodisk.findings import Culprit, Effect
+from whodisk.stats import (
+    NARROW,
+    Bools,
+    Floats,
+    Ints,
+    TailSplit,
+    bootstrap_sum,
+    find_split,
+    overlap,
+    tail_p,
+)
+from whodisk.steal import mostly_stolen, steal_of
+from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Survey
+from whodisk.views import BINS_PER_OCTAVE, quoted
+
+#: Requests of a device that are looked at, from the begin of the recording on.
+REQUESTS_MAX = 2_000_000
+#: Requests of one kind, size and depth tell how long they take from so many on; of rarer ones nothing is expected.
+KIND_MIN = 100
+#: Silences looked at one by one: those in which most requests waited longest.
+SILENCES_MAX = 2000
+#: So many requests have to be under way.
+UNDER_WAY_MIN = 2
+#: A silence is a pause if this is the chance that any of so many is as unlikely, ...
+PAUSE_P = 0.01
+#: ... and if it is this many times as long as the one in which a request usually finds itself: a device may complete in batches, and
+#: then what is under way ends together.
+LONGER = 3.0
+#: Fewer pauses accuse nobody, ...
+PAUSES_MIN = 5
+#: ... nor do pauses that are a smaller part of all latency, whatever the 99th percentile.
+SHARE_MIN = 0.002
+#: Operations for the 99th percentile; more are thinned out (by operation id, so always the same ones).
+OPERATIONS_MAX = 2_000_000
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Requests of one device, in order of their begin there; what each is like."""
+
+    begin_ns: Ints
+    end_ns: Ints
+    #: Number of its kind, size and depth.
+    kind: Ints
+
+    def __len__(self) -> int:
+        return len(self.begin_ns)
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Silences that requests ending independently of each other do not make."""
+
+    begin_ns: Ints
+    end_ns: Ints
+    #: Requests under way in each, and the time that they spent in it together, ns.
+    under_way: Ints
+    lost_ns: Floats
+    #: How long each was, ns: what a request under way waited on average.
+    length_ns: Floats
+    #: The usual silence: half of the time lies in shorter ones, ns.
+    usual_ns: float
+    p_value: float
+
+    def __len__(self) -> int:
+        return len(self.begin_ns)
+
+    def pick(self, chosen: Bools) -> Pauses:
+        """Some of them."""
+        return Pauses(
+            self.begin_ns[chosen],
+            self.end_ns[chosen],
+            self.under_way[chosen],
+            self.lost_ns[chosen],
+            self.length_ns[chosen],
+            self.usual_ns,
+            self.p_value,
+        )
+
+
+def run(context: Context) -> Result:
+    """A candidate for each device without peers that pauses."""
+    result = Result()
+    survey = context.surveys.get("block")
+    if survey is None or "interrupt" not in survey.stages_observed:
+        # A late interrupt would be taken for a late device.
+        return result
+    for device in _alone(context, survey):
+        pauses = find_pauses(_requests(context, survey, device))
+        if not len(pauses):
+            continue
+        steal = steal_of(context)
+        if steal is not None:
+            stolen = mostly_stolen(context.case, steal, pauses.begin_ns, pauses.end_ns)
+            pauses = pauses.pick(~stolen)
+        if len(pauses) >= PAUSES_MIN:
+            result.candidates.append(_candidate(context, survey, device, pauses))
+    return result
+
+
+def _alone(context: Context, survey: Survey) -> list[str]:
+    """Devices at the bottom that have no peers: where there are some, `member_tail` compares with them."""
+    volumes = {str(row["device"]) for row in context.case.rows(_VOLUMES_SQL)}
+    peers = {device for kind in kinds(context, survey) for device in kind.devices}
+    names = {s.device for s in survey.strata if s.device} - volumes - peers
+    return sorted(name for name in names if not rotates(context, name))
+
+
+#: Devices that are made of others.
+_VOLUMES_SQL = """SELECT device FROM block_ops WHERE op_id IN (SELECT parent_id FROM links WHERE kind = 'stacked')
+GROUP BY 1 ORDER BY 1"""
+
+_ISSUED = "start_ns + coalesce(throttle_ns, 0) + coalesce(queue_ns, 0)"
+
+
+def requests_sql(survey: Survey, device: str) -> str:
+    """When the device got each request and when it was done with it, and what is like it."""
+    operations = sum(s.operations for s in survey.select(device))
+    part = min(1.0, REQUESTS_MAX / max(1, operations))
+    until = "" if part >= 1 else f" AND start_ns < {survey.begin_ns + int(part * survey.span_ns)}"
+    return f"""SELECT {_ISSUED} AS begin_ns, {_ISSUED} + device_ns AS end_ns,
+  hash(op) % 1000003 * 1000003 + ({SIZE_CLASS}) * 100 + {DEPTH_CLASS} AS kind
+FROM measured WHERE layer = 'block' AND device = {quoted(device)} AND device_ns IS NOT NULL{until}
+ORDER BY 1, op_id"""
+
+
+def _requests(context: Context, survey: Survey, device: str) -> Requests:
+    data = context.case.arrays(requests_sql(survey, device))
+    return Requests(*(data[name].astype(np.int64) for name in ("begin_ns", "end_ns", "kind")))
+
+
+def find_pauses(requests: Requests) -> Pauses:
+    """Silences between two completions that are no chance.
+
+    Null model: requests under way end independently of each other, each as those of its kind, size and depth do. The
+    chance of a silence is then the product of their chances to last through it, given how old they were when it began. Bonferroni over
+    all silences with two requests under way. A device that completes in batches, or serves one request after the other, is none
+    of which that holds: so pauses are also longer than usual, and a group of their own, not the tail of its silences. Both tests have to reject.
+    """
+    if len(requests) < KIND_MIN:
+        return _none()
+    done = np.sort(requests.end_ns)
+    since, until = done[:-1], done[1:]
+    under_way = np.searchsorted(requests.begin_ns, until, side="left") - np.arange(1, len(done))
+    lost = _time_under_way(requests, done)
+    several = under_way >= UNDER_WAY_MIN
+    length = np.where(several, lost / np.maximum(under_way, 1), 0.0)
+    usual_ns = _usual(length[several])
+    split = _split(length[several] / max(usual_ns, 1.0))
+    if split is None:
+        return _none()
+    least_ns = max(LONGER, split.limit) * usual_ns
+    worst = np.flatnonzero(several & (length >= least_ns))
+    worst = np.sort(worst[np.argsort(-lost[worst], kind="stable")[:SILENCES_MAX]])
+    lasting = _Lasting(requests)
+    chance = np.array(
+        [lasting.log_chance(int(since[i]), int(until[i]), int(under_way[i])) for i in worst], np.float64
+    )
+    rare = PAUSE_P / max(1, int(several.sum()))
+    chosen = worst[chance <= np.log(rare)]
+    return Pauses(
+        # Before, fewer were under way, or none.
+        begin_ns=(until[chosen] - length[chosen]).astype(np.int64),
+        end_ns=until[chosen],
+        under_way=under_way[chosen].astype(np.int64),
+        lost_ns=lost[chosen],
+        length_ns=length[chosen],
+        usual_ns=usual_ns,
+        p_value=max(
+            probability.at_least(len(chosen), int(several.sum()), rare),
+            tail_p(split, length[chosen] / max(usual_ns, 1.0)),
+        ),
+    )
+
+
+def _split(ratio: Floats) -> TailSplit | None:
+    """Where silences fall apart into the usual ones and a group of longer ones."""
+    if not len(ratio):
+        return None
+    bins, counts = np.unique(
+        np.floor(np.log2(ratio[ratio > 0]) * BINS_PER_OCTAVE).astype(np.int64), return_counts=True
+    )
+    values, number = np.exp2((bins + 0.5) / BINS_PER_OCTAVE), counts.astype(np.int64)
+    return find_split(values, number) or find_split(values, number, widths=NARROW)
+
+
+def _usual(length_ns: Floats) -> float:
+    """The silence in which a random moment usually lies, ns."""
+    if not len(length_ns):
+        return 0.0
+    ordered = np.sort(length_ns)
+    passed = np.cumsum(ordered)
+    return float(ordered[int(np.searchsorted(passed, 0.5 * passed[-1]))])
+
+
+def _none() -> Pauses:
+    empty = np.zeros(0, np.int64)
+    return Pauses(empty, empty, empty, np.zeros(0), np.zeros(0), 0.0, 1.0)
+
+
+def _time_under_way(requests: Requests, done: Ints) -> Floats:
+    """Time that all requests together spent in the device between each completion and the next, ns."""
+    origin = int(requests.begin_ns[0])
+    begin, end = (requests.begin_ns - origin).astype(np.float64), (done - origin).astype(np.float64)
+    begun = np.searchsorted(begin, end, side="left")
+    total = begun * end - np.concatenate(([0.0], np.cumsum(begin)))[begun]
+    ended = np.searchsorted(end, end, side="left")
+    total -= ended * end - np.concatenate(([0.0], np.cumsum(end)))[ended]
+    return np.asarray(np.diff(total), np.float64)
+
+
+class _Lasting:
+    """How long requests last, by kind, size and depth."""
+
+    def __init__(self, requests: Requests) -> None:
+        self.requests = requests
+        self.names, self.kind = np.unique(requests.kind, return_inverse=True)
+        took = requests.end_ns - requests.begin_ns
+        self.took = [np.sort(took[self.kind == number]) for number in range(len(self.names))]
+
+    def log_chance(self, since_ns: int, until_ns: int, under_way: int) -> float:
+        """Logarithm of the chance that none of the requests under way ends between two moments."""
+        chosen = self._under_way(until_ns, under_way)
+        begin, kind = self.requests.begin_ns[chosen], self.kind[chosen]
+        chance = 0.0
+        for number in np.unique(kind):
+            if len(self.took[number]) < KIND_MIN:
+                continue
+            mine = begin[kind == number]
+            chance += float(
+                (self._lasts(number, until_ns - mine) - self._lasts(number, since_ns - mine)).sum()
+            )
+        return chance
+
+    def _lasts(self, number: int, age_ns: Ints) -> Floats:
+        """Logarithm of the part of the requests that last so long; one more does."""
+        took = self.took[number]
+        longer = len(took) - np.searchsorted(took, age_ns, side="left")
+        return np.asarray(np.log((longer + 1.0) / (len(took) + 1.0)), np.float64)
+
+    def _under_way(self, moment_ns: int, count: int) -> npt.NDArray[Any]:
+        """Places of the requests that were begun before a moment and not done before it."""
+        last = int(np.searchsorted(self.requests.begin_ns, moment_ns, side="left"))
+        reach = 4 * count + 64
+        while True:
+            first = max(0, last - reach)
+            found = first + np.flatnonzero(self.requests.end_ns[first:last] >= moment_ns)
+            if len(found) >= count or first == 0:
+                return found
+            reach *= 4
+
+
+def _p99s(context: Context, pauses: Pauses) -> tuple[float, float]:
+    """99th percentile of all judged operations, and of those that no pause touched: not in flight in one, nor begun within its
+    length after it, ns."""
+    thin = max(1, context.survey.operations // OPERATIONS_MAX)
+    found = context.case.arrays(
+        f"SELECT start_ns, latency_ns FROM measured WHERE layer = '{context.layer}' AND op_id % {thin} = 0"
+    )
+    start, latency = found["start_ns"].astype(np.int64), found["latency_ns"].astype(np.int64)
+    felt_until = 2 * pauses.end_ns - pauses.begin_ns
+    untouched = overlap(start, start + latency, pauses.begin_ns, felt_until) <= 0
+    whole = float(np.quantile(latency, 0.99)) if len(latency) else 0.0
+    return whole, float(np.quantile(latency[untouched], 0.99)) if untouched.any() else whole
+
+
+def _candidate(context: Context, survey: Survey, device: str, pauses: Pauses) -> Candidate:
+    total = max(1.0, survey.latency_ns)
+    share = min(1.0, float(pauses.lost_ns.sum()) / total)
+    low, high = bootstrap_sum(pauses.lost_ns / total)
+    p99_ns, without_ns = _p99s(context, pauses)
+    worse = p99_ns / max(1.0, without_ns)
+    claim = (
+        f"{device} pauses: {words.things(len(pauses), 'time')} it completed none of {words.count(float(np.median(pauses.under_way)))} "
+        f"requests under way for {words.duration(float(np.median(pauses.length_ns)))}, where {words.duration(pauses.usual_ns)} are usual: "
+        f"{words.percent(share)} of all latency. The 99th percentile is {words.duration(p99_ns)}, of "
+        f"the operations apart from these moments {words.duration(without_ns)}."
+    )
+    return Candidate(
+        culprit=Culprit("device", device),
+        claim=claim,
+        baseline="requests of the same kind, size and depth that end independently of each other",
+        effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
+        share_of_excess=share,
+        share_of_latency=share,
+        p_value=pauses.p_value,
+        episodes=len(pauses),
+        evidence=[evidence(context.case, "the longest times without a completion", silences_sql(device))],
+        refute="Move the load to another device of another model: pauses that come along are not this device's.",
+        remedy=f"Look at what {device} does by itself (garbage collection, firmware, media errors, temperature): its log pages, and "
+        f"`whodisk locate {device}`; of a virtual disk, at its host.",
+        otherwise=claim,
+        explains=none_of(context.slow),
+        causes=(("stage", "device"),),
+        consequence=True,
+        large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_MIN and worse >= P99_RATIO_MIN),
+        p99_ratio=worse,
+    )
+
+
+def silences_sql(device: str) -> str:
+    """The longest times between two completions of a device, with the requests that were in flight at the end."""
+    return f"""SELECT lag(done_ns) OVER (ORDER BY done_ns) AS begin_ns, done_ns - lag(done_ns) OVER (ORDER BY done_ns) AS silence_ns, queue_depth
+FROM (SELECT {_ISSUED} + device_ns AS done_ns, queue_depth FROM measured WHERE layer = 'block' AND device = {quoted(device)}) AS done
+ORDER BY 2 DESC NULLS LAST, 1 LIMIT 20"""
+
+
+DETECTOR = Detector(
+    name="silent_device",
+    needs=("ops/block.device_ns", "ops/block.interrupt_ns"),
+    needs_stages=(),
+    null_model="requests under way end independently of each other, each as those of its kind, size and depth do (Bonferroni over "
+    "all times between two completions); and long times without a completion are the natural tail of the others",
+    smallest_effect="5 pauses, and 5 % of all latency or a 99th percentile 20 % above that of the operations apart from them",
+    run=run,
+)

@@ -1,0 +1,55 @@
+"""Pauses of a device out of the moments at which its requests begin and end."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import pytest
+
+from whodisk.detectors.silent_device import Requests, find_pauses
+
+
+def served(
+    seed: int, parallel: int, depth: int, sigma: float, pauses: int = 0, count: int = 12_000
+) -> Requests:
+    """A closed loop of `depth` requests at a device that serves `parallel` at once, 100 us each; a pause adds 150 us to all."""
+    generator = np.random.default_rng([seed, 82])
+    took = 100e3 * generator.lognormal(0, sigma, count)
+    length = count * 100e3 / parallel
+    moments = np.sort(generator.uniform(0.05, 0.95, pauses)) * length
+    free = [0.0] * parallel
+    slots = [0.0] * depth
+    begin, end = np.zeros(count), np.zeros(count)
+    for number in range(count):
+        begin[number] = heapq.heappop(slots)
+        end[number] = max(begin[number], heapq.heappop(free)) + took[number]
+        heapq.heappush(free, end[number])
+        heapq.heappush(slots, end[number] + 2e3)
+    # Time stands still in a pause.
+    late = 150e3 * np.searchsorted(moments, np.column_stack((begin, end)))
+    begin_ns, end_ns = (np.stack((begin, end)) + late.T).astype(np.int64)
+    return Requests(begin_ns, end_ns, np.zeros(count, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("parallel", "depth", "sigma"), [(8, 16, 0.05), (16, 16, 0.05), (8, 8, 0.3), (32, 16, 0.15)]
+)
+def test_pauses_are_counted(parallel: int, depth: int, sigma: float) -> None:
+    for seed in range(3):
+        found = find_pauses(served(seed, parallel, depth, sigma, pauses=23))
+        assert 18 <= len(found) <= 23, f"seed {seed}"
+
+
+@pytest.mark.parametrize("parallel", [1, 8, 32])
+@pytest.mark.parametrize("sigma", [0.05, 0.3, 1.0])
+def test_devices_that_do_not_pause_have_hardly_one(parallel: int, sigma: float) -> None:
+    """Batches, long queues and heavy tails: what is in flight waits, but no longer than usual."""
+    for seed in range(3):
+        for depth in (4, 16, 128):
+            found = find_pauses(served(seed, parallel, depth, sigma))
+            assert len(found) <= 4, f"seed {seed}, depth {depth}: {found}"
+
+
+def test_few_requests_say_nothing() -> None:
+    assert len(find_pauses(served(1, 8, 16, 0.1, count=50))) == 0
