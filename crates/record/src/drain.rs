@@ -1,8 +1,8 @@
 //! The thread `whodisk-rec`, which empties all probes and keeps the account.
 use crate::error::RecordError;
 use crate::flight::SharedFlight;
-use crate::probe::{Counts, Probe};
-use crate::scope::{Change, Processes};
+use crate::probe::{Counts, Probe, SharedFilter};
+use crate::scope::{Change, InFlight, Processes};
 use crate::summary::{ProbeSummary, Summary};
 use crate::sys;
 use crate::writer::{Writer, Written};
@@ -25,6 +25,9 @@ const COUNT_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often control groups are looked at for who has come and gone.
 const SCOPE_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often processes that have ended are taken out of the scope.
+const ENDED_PAUSE: Duration = Duration::from_secs(3);
 
 /// How often the flight recorder looks at what is in flight.
 const FLIGHT_PAUSE: Duration = Duration::from_millis(100);
@@ -52,6 +55,9 @@ pub struct Drain {
     /// `None`: every process is in the scope.
     processes: Option<Processes>,
     scope_seen: Instant,
+    ended_seen: Instant,
+    /// `None`: every operation in flight is of interest.
+    filter: Option<SharedFilter>,
     /// `None`: rows go to files.
     flight: Option<SharedFlight>,
     flight_seen: Instant,
@@ -65,6 +71,7 @@ impl Drain {
         writer: Writer,
         received: Arc<[AtomicU64]>,
         processes: Option<Processes>,
+        filter: Option<SharedFilter>,
         flight: Option<SharedFlight>,
     ) -> Drain {
         let source = |(name, probe): (&'static str, Box<dyn Probe>)| Source {
@@ -86,6 +93,8 @@ impl Drain {
             counted_at_ns: 0,
             processes,
             scope_seen: Instant::now(),
+            ended_seen: Instant::now(),
+            filter,
             flight,
             flight_seen: Instant::now(),
             summary: Summary::default(),
@@ -108,8 +117,17 @@ impl Drain {
             return Ok(());
         }
         self.scope_seen = Instant::now();
-        let changes = self.processes.as_mut().map(Processes::look_at_cgroups);
-        self.follow(&changes.unwrap_or_default())
+        let Some(processes) = &mut self.processes else {
+            return Ok(());
+        };
+        let changes = processes.look_at_cgroups();
+        self.follow(&changes)?;
+        if self.ended_seen.elapsed() >= ENDED_PAUSE {
+            self.ended_seen = Instant::now();
+            let mut probes = self.sources.iter_mut().map(|source| &mut source.probe);
+            probes.try_for_each(|probe| probe.forget_ended())?;
+        }
+        Ok(())
     }
 
     fn follow(&mut self, changes: &[Change]) -> Result<(), RecordError> {
@@ -148,7 +166,11 @@ impl Drain {
         if let Some(limit_ns) = limit_ns {
             let probes = self.sources.iter().map(|source| &source.probe);
             let old = probes.flat_map(|probe| probe.in_flight(now_ns.saturating_sub(limit_ns), now_ns));
-            let old: Vec<_> = old.collect();
+            let old: Vec<InFlight> = old.collect();
+            let old = match &self.filter {
+                Some(filter) => filter.lock().expect(NO_PANIC).in_flight(old),
+                None => old.into_iter().map(|each| each.operation).collect(),
+            };
             flight.lock().expect(NO_PANIC).in_flight(&old, now_ns);
         }
         let due = flight.lock().expect(NO_PANIC).is_due(now_ns, false);

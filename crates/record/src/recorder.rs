@@ -153,7 +153,14 @@ impl Recorder {
         let writer = Writer::start(&target, &probes, waiting_bytes_max)?;
         let stop = Arc::new(AtomicBool::new(false));
         let received: Arc<[AtomicU64]> = probes.iter().map(|_| AtomicU64::new(0)).collect();
-        let mut drain = Drain::new(probes, writer, received.clone(), self.processes, flight.clone());
+        let mut drain = Drain::new(
+            probes,
+            writer,
+            received.clone(),
+            self.processes,
+            target.filter,
+            flight.clone(),
+        );
         drain.begin()?;
         let stop_seen = stop.clone();
         let thread = Thread::start(THREAD, move || drain.run(&stop_seen))?;

@@ -2,9 +2,11 @@
 //!
 //! [`tables`] describes every table and column once; the writer, `verify` and the test of
 //! `docs/case-format.md` all use that description.
+mod dictionary;
 mod gather;
 pub(crate) mod rewrite;
 
+use dictionary::Dictionary;
 use gather::Gathered;
 pub use gather::{Cells, TableRow};
 
@@ -16,9 +18,13 @@ use arrow_array::builder::{BooleanBuilder, Float32Builder, Int32Builder, Int64Bu
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
+use parquet::arrow::arrow_writer::{
+    compute_leaves, ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriter, ArrowWriterOptions,
+};
 use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -39,6 +45,12 @@ const PAGE_ROWS: usize = 1 << 17;
 
 /// Bytes of one data page, about.
 const PAGE_BYTES: usize = 1 << 20;
+
+const ZSTD_LEVEL: i32 = 1;
+
+fn zstd_level() -> ZstdLevel {
+    ZstdLevel::try_new(ZSTD_LEVEL).expect("zstd has this level")
+}
 
 /// Suffix of a table that is still being written.
 const TEMP_SUFFIX: &str = ".tmp";
@@ -110,8 +122,7 @@ fn data_type(kind: Kind) -> DataType {
         Kind::Bool => DataType::Boolean,
         Kind::Float32 => DataType::Float32,
         Kind::Float64 => DataType::Float64,
-        Kind::Name => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
-        Kind::Text => DataType::Utf8,
+        Kind::Name | Kind::Text => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
     }
 }
 
@@ -125,11 +136,10 @@ fn arrow_schema(table: &Table) -> SchemaRef {
 }
 
 fn writer_properties(table: &Table) -> WriterProperties {
-    let zstd_1 = Compression::ZSTD(ZstdLevel::try_new(1).expect("zstd has level 1"));
     let mut properties = WriterProperties::builder()
         .set_created_by(created_by())
         .set_writer_version(WriterVersion::PARQUET_2_0)
-        .set_compression(zstd_1)
+        .set_compression(Compression::ZSTD(zstd_level()))
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_data_page_size_limit(PAGE_BYTES)
@@ -156,8 +166,30 @@ struct TableFile {
     path_final: PathBuf,
     path_temp: PathBuf,
     schema: SchemaRef,
-    writer: ArrowWriter<HashedFile>,
+    writer: SerializedFileWriter<HashedFile>,
+    columns_of_groups: ArrowRowGroupWriterFactory,
+    /// The row group that is being gathered, and its rows.
+    group: Vec<ColumnWriter>,
+    group_rows: usize,
     rows: u64,
+}
+
+/// A column of a row group.
+enum ColumnWriter {
+    Numbers(Box<ArrowColumnWriter>),
+    Strings(Box<Dictionary>),
+}
+
+impl ColumnWriter {
+    fn write(&mut self, field: &Field, array: &ArrayRef) -> Result<(), ParquetError> {
+        match self {
+            ColumnWriter::Strings(strings) => strings.write(array),
+            ColumnWriter::Numbers(numbers) => {
+                let mut leaves = compute_leaves(field, array)?.into_iter();
+                leaves.try_for_each(|leaf| numbers.write(&leaf))
+            }
+        }
+    }
 }
 
 impl TableFile {
@@ -176,7 +208,8 @@ impl TableFile {
             bytes: 0,
             hash: XxHash64::with_seed(0),
         };
-        let writer = ArrowWriter::try_new_with_options(sink, schema.clone(), options)
+        let (writer, columns_of_groups) = ArrowWriter::try_new_with_options(sink, schema.clone(), options)
+            .and_then(ArrowWriter::into_serialized_writer)
             .map_err(|e| parquet_error(&path_temp, e))?;
         Ok(TableFile {
             relative: relative.into(),
@@ -184,6 +217,9 @@ impl TableFile {
             path_temp,
             schema,
             writer,
+            columns_of_groups,
+            group: Vec::new(),
+            group_rows: 0,
             rows: 0,
         })
     }
@@ -192,13 +228,62 @@ impl TableFile {
         let batch = RecordBatch::try_new(self.schema.clone(), columns)
             .expect("the builders follow the table's description");
         self.rows += batch.num_rows() as u64;
-        self.writer
-            .write(&batch)
-            .map_err(|e| parquet_error(&self.path_temp, e))
+        let mut done = 0;
+        while done < batch.num_rows() {
+            let rows = (batch.num_rows() - done).min(ROW_GROUP_ROWS - self.group_rows);
+            self.write_to_group(&batch.slice(done, rows))
+                .map_err(|e| parquet_error(&self.path_temp, e))?;
+            done += rows;
+        }
+        Ok(())
+    }
+
+    fn write_to_group(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
+        if self.group.is_empty() {
+            self.group = self.begin_group()?;
+        }
+        let fields = self.schema.fields().iter();
+        let columns = self.group.iter_mut().zip(fields).zip(batch.columns());
+        for ((writer, field), column) in columns {
+            writer.write(field, column)?;
+        }
+        self.group_rows += batch.num_rows();
+        if self.group_rows >= ROW_GROUP_ROWS {
+            self.end_group()?;
+        }
+        Ok(())
+    }
+
+    fn begin_group(&self) -> Result<Vec<ColumnWriter>, ParquetError> {
+        let number = self.writer.flushed_row_groups().len();
+        let numbers = self.columns_of_groups.create_column_writers(number)?;
+        let described = self.writer.schema_descr().columns();
+        let columns = numbers.into_iter().zip(self.schema.fields()).zip(described);
+        columns
+            .map(|((numbers, field), column)| match field.data_type() {
+                DataType::Dictionary(..) => Ok(ColumnWriter::Strings(Box::new(Dictionary::new(column.clone())?))),
+                _ => Ok(ColumnWriter::Numbers(Box::new(numbers))),
+            })
+            .collect()
+    }
+
+    fn end_group(&mut self) -> Result<(), ParquetError> {
+        self.group_rows = 0;
+        let mut group = self.writer.next_row_group()?;
+        for column in std::mem::take(&mut self.group) {
+            match column {
+                ColumnWriter::Numbers(numbers) => numbers.close()?.append_to_row_group(&mut group)?,
+                ColumnWriter::Strings(strings) => strings.append_to(&mut group)?,
+            }
+        }
+        group.close().map(|_| ())
     }
 
     /// Ends the file and makes it durable, still under its temporary name.
-    fn close(self) -> Result<ClosedTable, CaseError> {
+    fn close(mut self) -> Result<ClosedTable, CaseError> {
+        if self.group_rows > 0 {
+            self.end_group().map_err(|e| parquet_error(&self.path_temp, e))?;
+        }
         let sink = self
             .writer
             .into_inner()
@@ -229,10 +314,10 @@ struct ClosedTable {
 }
 
 /// A Parquet error while writing is an operating-system error in disguise, or our bug.
-fn parquet_error(path: &Path, error: parquet::errors::ParquetError) -> CaseError {
+fn parquet_error(path: &Path, error: ParquetError) -> CaseError {
     let text = error.to_string();
     let source = match error {
-        parquet::errors::ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
             Ok(io) => *io,
             Err(other) => std::io::Error::other(other),
         },
@@ -415,9 +500,8 @@ impl SealWriter {
         remove_leftovers(case_dir)?;
         let open =
             |table: &Table| TableFile::create(case_dir, &format!("{}/part-0.parquet", table.name), table);
-        let others = tables::ALWAYS
+        let others = gather::TABLES
             .into_iter()
-            .filter(|table| table.name != tables::LINKS.name)
             .map(|table| Ok(Gathered::new(table, open(&table)?)))
             .collect::<Result<_, CaseError>>()?;
         Ok(SealWriter {
@@ -462,11 +546,7 @@ impl SealWriter {
     /// Appends to the table of the row: gaps, losses, events, irqs, cache, prefetch, waits or series. Rows should
     /// come in order of their time.
     pub fn row<R: TableRow>(&mut self, row: &R, names: &Names) -> Result<(), CaseError> {
-        let table = self
-            .others
-            .iter_mut()
-            .find(|other| other.table.name == R::TABLE.name)
-            .expect("every table of a case is open");
+        let table = &mut self.others[R::PLACE];
         if table.push(row, names) {
             self.names.learn(names);
             table.write(&self.names.array())?;

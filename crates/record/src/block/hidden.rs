@@ -10,6 +10,7 @@
 use super::layout::{BlockRecord, Unfinished, VECTOR_UNSEEN};
 use super::tracefs::{follow, Field, Instance, Pages};
 use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +29,8 @@ const BUFFER_CPU_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 /// How often events are fetched while nobody asks for one.
 const FETCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the hiding process is asked for new threads.
-const THREADS_PAUSE: Duration = Duration::from_millis(5);
+/// How often the threads of the hiding process are listed though their number has not changed.
+const LIST_PAUSE: Duration = Duration::from_secs(1);
 
 /// An unfinished request is noticed within about a second: then it is begun anew, or looked at by the recorder.
 const KEPT_NS: u64 = 5_000_000_000;
@@ -93,7 +94,7 @@ impl Layout {
 /// The instance, and what it has shown.
 pub struct Hidden {
     /// Before the instance, as are the pages: the kernel removes no instance that somebody still uses.
-    _follower: Follower,
+    follower: Follower,
     pages: Pages,
     _instance: Instance,
     layout: Layout,
@@ -113,7 +114,7 @@ impl Hidden {
         let pages = instance.open_pages()?;
         instance.set("events/block/block_rq_complete/enable", "1")?;
         Ok(Hidden {
-            _follower: follower,
+            follower,
             pages,
             _instance: instance,
             layout,
@@ -122,8 +123,9 @@ impl Hidden {
         })
     }
 
-    /// To be called every few milliseconds: keeps the buffers from running over.
+    /// To be called every few milliseconds: follows new threads, and keeps the buffers from running over.
     pub fn tend(&mut self) {
+        self.follower.look();
         if self.fetched.elapsed() >= FETCH_PAUSE {
             self.fetch();
         }
@@ -156,29 +158,31 @@ impl Hidden {
 }
 
 /// Follows the threads of the hiding process, on a thread of its own: the kernel makes whoever adds one wait, and
-/// the rings would run over meanwhile.
+/// the rings would run over meanwhile. That thread sleeps until it is told that something is new: looking costs less
+/// than waking up to look.
 struct Follower {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// The folder of the hiding process's threads.
+    folder: File,
+    counted: u64,
+    listed: Instant,
 }
 
 impl Follower {
     /// Follows all threads there are, and then every new one.
     fn start(followed: PathBuf) -> io::Result<Follower> {
+        let folder = File::open(HIDING_PROCESS)?;
+        let counted = threads(&folder);
         let mut known = BTreeSet::new();
         follow_new(&followed, &mut known)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stop_seen = stop.clone();
         let body = move || {
-            let (mut counted, mut listed) = (threads(), Instant::now());
             while !stop_seen.load(Ordering::Relaxed) {
-                std::thread::sleep(THREADS_PAUSE);
-                let now = threads();
-                if now != counted || listed.elapsed() >= Duration::from_secs(1) {
-                    (counted, listed) = (now, Instant::now());
-                    // A thread that ended meanwhile may be refused; the next look follows the others.
-                    let _ = follow_new(&followed, &mut known);
-                }
+                std::thread::park();
+                // A thread that ended meanwhile may be refused; the next look follows the others.
+                let _ = follow_new(&followed, &mut known);
             }
         };
         let thread = std::thread::Builder::new()
@@ -187,13 +191,33 @@ impl Follower {
         Ok(Follower {
             stop,
             thread: Some(thread),
+            folder,
+            counted,
+            listed: Instant::now(),
         })
+    }
+
+    /// Wakes the thread where there may be somebody new.
+    fn look(&mut self) {
+        let now = threads(&self.folder);
+        if now == self.counted && self.listed.elapsed() < LIST_PAUSE {
+            return;
+        }
+        (self.counted, self.listed) = (now, Instant::now());
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -292,9 +316,9 @@ fn finished(request: &Unfinished, completion: &Completion) -> BlockRecord {
 }
 
 /// Number of threads of the hiding process: the links of its folder, less `.` and `..`.
-fn threads() -> u64 {
+fn threads(folder: &File) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(HIDING_PROCESS).map_or(0, |folder| folder.nlink())
+    folder.metadata().map_or(0, |folder| folder.nlink())
 }
 
 fn thread_ids() -> io::Result<BTreeSet<String>> {

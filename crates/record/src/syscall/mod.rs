@@ -24,13 +24,12 @@ mod log;
 
 use crate::drain::HANDOVER_RECORDS;
 use crate::error::RecordError;
-use crate::flight::Operation;
 use crate::load::{has_tracepoint, refused, Context, Kernel, SCOPE_CHANGE};
 use crate::plain::read;
 use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe, Target};
 use crate::ring_probe::read_counts;
 use crate::rings::{records_per_cpu, Rings, Shared};
-use crate::scope::Change;
+use crate::scope::{Change, InFlight};
 use crate::{host, owner, sys};
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::{include_bytes_aligned, EbpfLoader};
@@ -169,6 +168,10 @@ impl Probe for SyscallProbe {
         self.kernel.follow(changes)
     }
 
+    fn forget_ended(&mut self) -> Result<(), RecordError> {
+        self.kernel.forget_ended()
+    }
+
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {
         let value = if on { DURING } else { OVER }.to_ne_bytes();
         sys::write_global(self.kernel.array(".data.control")?.fd().as_fd(), &value)
@@ -217,11 +220,15 @@ impl Probe for SyscallProbe {
         self.kernel.detach();
     }
 
-    fn in_flight(&self, begin_ns: u64, now_ns: u64) -> Vec<Operation> {
+    fn in_flight(&self, begin_ns: u64, now_ns: u64) -> Vec<InFlight> {
         let tables = self.tables.iter();
         let calls = tables.flat_map(|table| table.copies_with(offset_of!(Call, key)));
         let old = calls.filter(|call| call.is_open() && (1..begin_ns).contains(&call.start_ns));
-        old.map(|call| call.operation(now_ns)).collect()
+        old.map(|call| InFlight {
+            operation: call.operation(now_ns),
+            whose: call.whose(),
+        })
+        .collect()
     }
 
     fn open_now(&mut self, _now_ns: u64) -> Result<Option<Batch>, RecordError> {
