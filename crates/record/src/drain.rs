@@ -1,7 +1,9 @@
 //! The thread `whodisk-rec`, which empties all probes and keeps the account.
+use crate::block;
 use crate::error::RecordError;
 use crate::flight::SharedFlight;
 use crate::probe::{Counts, Probe, SharedFilter};
+use crate::recorder::Config;
 use crate::scope::{Change, InFlight, Processes};
 use crate::summary::{ProbeSummary, Summary};
 use crate::sys;
@@ -12,9 +14,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pause between two looks at the rings. No program ever wakes this thread (that costs more than all the
-/// rest); the rings must hold what comes meanwhile.
-pub const DRAIN_PAUSE: Duration = Duration::from_millis(5);
+/// Pause between two looks at the rings: as long as they hold what may come meanwhile, since most of what a look costs is to wake up
+/// for it. No program ever wakes this thread: that costs more than all the rest.
+const DRAIN_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(20));
+
+/// More requests than one CPU completes in a second.
+const CPU_REQUESTS_PER_S: f64 = 400_000.0;
+
+/// A program that was running on another CPU when it was detached ends within microseconds.
+const DETACH_PAUSE: Duration = Duration::from_millis(5);
 
 /// Records are handed to the writer at least this often, and as soon as there are this many.
 const HANDOVER_PAUSE: Duration = Duration::from_millis(250);
@@ -34,6 +42,13 @@ const FLIGHT_PAUSE: Duration = Duration::from_millis(100);
 
 const NO_PANIC: &str = "no thread panics with the lock";
 
+/// The pause that the rings of this recording allow.
+pub fn drain_pause(config: &Config) -> Duration {
+    let (least, most) = DRAIN_PAUSES;
+    let requests = f64::from(block::ring_records(config.ring_bytes));
+    Duration::from_secs_f64(requests / CPU_REQUESTS_PER_S).clamp(least, most)
+}
+
 /// One probe at work.
 struct Source {
     name: &'static str,
@@ -47,6 +62,7 @@ struct Source {
 /// State of the drain thread.
 pub struct Drain {
     sources: Vec<Source>,
+    pause: Duration,
     writer: Writer,
     /// Events received, by the order of the probes.
     received: Arc<[AtomicU64]>,
@@ -68,6 +84,7 @@ impl Drain {
     /// Nothing is recorded yet.
     pub fn new(
         probes: Vec<(&'static str, Box<dyn Probe>)>,
+        pause: Duration,
         writer: Writer,
         received: Arc<[AtomicU64]>,
         processes: Option<Processes>,
@@ -87,6 +104,7 @@ impl Drain {
         };
         Drain {
             sources: probes.into_iter().map(source).collect(),
+            pause,
             writer,
             received,
             counted_at: Instant::now(),
@@ -140,7 +158,7 @@ impl Drain {
         // On a machine whose CPUs are all taken, whoever waits its turn among equals finds the rings overrun.
         sys::run_first();
         while !stop.load(Ordering::Acquire) {
-            std::thread::sleep(DRAIN_PAUSE);
+            std::thread::sleep(self.pause);
             self.drain();
             self.look_at_scope()?;
             self.look_at_flight()?;
@@ -286,8 +304,7 @@ impl Drain {
         for source in &mut self.sources {
             source.probe.detach();
         }
-        // A program that was running on another CPU when it was detached ends within microseconds.
-        std::thread::sleep(DRAIN_PAUSE);
+        std::thread::sleep(DETACH_PAUSE);
         self.drain();
         self.count()?;
         for index in 0..self.sources.len() {

@@ -103,7 +103,7 @@ pub trait Probe: Send {
     /// Begins or ends the recording, for all its programs at once.
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError>;
 
-    /// Moves out of the kernel what waits there; returns the number of events. Called every 5 ms: it must be cheap
+    /// Moves out of the kernel what waits there; returns the number of events. Called every few milliseconds: it must be cheap
     /// when nothing waits.
     fn drain(&mut self) -> u64;
 

@@ -1,5 +1,5 @@
 //! Attaching, starting and stopping.
-use crate::drain::Drain;
+use crate::drain::{drain_pause, Drain};
 use crate::error::RecordError;
 use crate::flight::{Flight, FlightConfig, FlightCounts, SharedFlight, Snapshot};
 use crate::load::Context;
@@ -155,6 +155,7 @@ impl Recorder {
         let received: Arc<[AtomicU64]> = probes.iter().map(|_| AtomicU64::new(0)).collect();
         let mut drain = Drain::new(
             probes,
+            drain_pause(&self.config),
             writer,
             received.clone(),
             self.processes,

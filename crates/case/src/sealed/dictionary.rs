@@ -3,7 +3,7 @@
 //! The Parquet crate's own encoder looks every string up in a table of its own and compares it with the least and the
 //! greatest so far, row by row; of a table like `series`, whose columns are mostly names, that was two thirds of all time. Here
 //! a string is looked at once in a batch. Source: Apache Parquet, Encodings.md (RLE_DICTIONARY) and data pages v2.
-use super::{zstd_level, PAGE_ROWS, ZSTD_LEVEL};
+use super::file::{zstd_level, PAGE_ROWS, ZSTD_LEVEL};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef};

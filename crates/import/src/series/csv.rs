@@ -235,13 +235,13 @@ impl<'a> RecordReader<'a> {
         let (mut begin, mut column) = (0, 0);
         self.values.fill(None);
         loop {
-            let length = line[begin..].iter().position(|&byte| byte == self.delimiter);
+            let length = find(&line[begin..], self.delimiter);
             let field = &line[begin..length.map_or(line.len(), |l| begin + l)];
             match self.roles[column] {
                 Role::Ignored => {}
                 Role::Host => host = Some(self.text(field, at_line, column)?),
                 Role::Subject => subject = Some(self.text(field, at_line, column)?),
-                Role::Time => time = self.moment(field, at_line)?,
+                Role::Time => time = self.moment(field, at_line, column)?,
                 Role::Metric(metric) => {
                     self.values[metric] = match number(field) {
                         Field::Value(value) => Some(value),
@@ -278,16 +278,11 @@ impl<'a> RecordReader<'a> {
             .map_err(|_| self.wrong(at_line, column, "UTF-8 text", field))
     }
 
-    fn moment(&self, field: &[u8], at_line: u64) -> Result<Option<i64>, ImportError> {
+    fn moment(&self, field: &[u8], at_line: u64, column: usize) -> Result<Option<i64>, ImportError> {
         let found = match self.mapping.time.unit {
             TimeUnit::Number(unit_ns) => moment(field, unit_ns),
             TimeUnit::Iso => iso_moment(field),
         };
-        let column = self
-            .roles
-            .iter()
-            .position(|role| *role == Role::Time)
-            .unwrap_or(0);
         match found {
             Field::Value(value) => Ok(Some(value)),
             Field::Missing => Ok(None),

@@ -11,10 +11,10 @@ use super::layout::{BlockRecord, Unfinished, VECTOR_UNSEEN};
 use super::tracefs::{follow, Field, Instance, Pages};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -29,8 +29,11 @@ const BUFFER_CPU_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 /// How often events are fetched while nobody asks for one.
 const FETCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the threads of the hiding process are listed though their number has not changed.
+/// How often the threads of the hiding process are listed though it has started nothing.
 const LIST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Memory for what the hiding process starts, for each CPU.
+const BIRTHS_CPU_BYTES: usize = 8 << 10;
 
 /// An unfinished request is noticed within about a second: then it is begun anew, or looked at by the recorder.
 const KEPT_NS: u64 = 5_000_000_000;
@@ -94,7 +97,7 @@ impl Layout {
 /// The instance, and what it has shown.
 pub struct Hidden {
     /// Before the instance, as are the pages: the kernel removes no instance that somebody still uses.
-    follower: Follower,
+    _follower: Follower,
     pages: Pages,
     _instance: Instance,
     layout: Layout,
@@ -114,7 +117,7 @@ impl Hidden {
         let pages = instance.open_pages()?;
         instance.set("events/block/block_rq_complete/enable", "1")?;
         Ok(Hidden {
-            follower,
+            _follower: follower,
             pages,
             _instance: instance,
             layout,
@@ -123,9 +126,8 @@ impl Hidden {
         })
     }
 
-    /// To be called every few milliseconds: follows new threads, and keeps the buffers from running over.
+    /// To be called every few milliseconds: keeps the buffers from running over.
     pub fn tend(&mut self) {
-        self.follower.look();
         if self.fetched.elapsed() >= FETCH_PAUSE {
             self.fetch();
         }
@@ -158,83 +160,94 @@ impl Hidden {
 }
 
 /// Follows the threads of the hiding process, on a thread of its own: the kernel makes whoever adds one wait, and
-/// the rings would run over meanwhile. That thread sleeps until it is told that something is new: looking costs less
-/// than waking up to look.
+/// the rings would run over meanwhile. That thread sleeps until the kernel logs that the process has started something:
+/// looking every few milliseconds would cost as much as a fifth of all recording.
 struct Follower {
-    stop: Arc<AtomicBool>,
+    /// Closed, it ends the thread.
+    stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
-    /// The folder of the hiding process's threads.
-    folder: File,
-    counted: u64,
-    listed: Instant,
 }
 
 impl Follower {
     /// Follows all threads there are, and then every new one.
-    fn start(followed: PathBuf) -> io::Result<Follower> {
-        let folder = File::open(HIDING_PROCESS)?;
-        let counted = threads(&folder);
-        let mut known = BTreeSet::new();
-        follow_new(&followed, &mut known)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stop_seen = stop.clone();
+    fn start(completions: PathBuf) -> io::Result<Follower> {
+        let births = Instance::create()?;
+        births.set_buffer_bytes(BIRTHS_CPU_BYTES)?;
+        let mut followed = Followed {
+            lists: [completions, births.followed()],
+            known: BTreeSet::new(),
+        };
+        followed.look()?;
+        // Only now: while nobody is followed, everybody's events are logged.
+        births.set("events/sched/sched_process_fork/enable", "1")?;
+        followed.look()?;
+        let mut born = births.open_text()?;
+        let (stop, stopped) = UnixStream::pair()?;
         let body = move || {
-            while !stop_seen.load(Ordering::Relaxed) {
-                std::thread::park();
+            // Held until the thread ends, and dropped after what it reads from.
+            let _births = births;
+            loop {
+                let mut text = [0; 4096];
+                while born.read(&mut text).is_ok_and(|length| length > 0) {}
                 // A thread that ended meanwhile may be refused; the next look follows the others.
-                let _ = follow_new(&followed, &mut known);
+                let _ = followed.look();
+                if wait(&born, &stopped, LIST_PAUSE) {
+                    drop(born);
+                    return;
+                }
             }
         };
         let thread = std::thread::Builder::new()
             .name("whodisk-follow".into())
             .spawn(body)?;
         Ok(Follower {
-            stop,
+            stop: Some(stop),
             thread: Some(thread),
-            folder,
-            counted,
-            listed: Instant::now(),
         })
-    }
-
-    /// Wakes the thread where there may be somebody new.
-    fn look(&mut self) {
-        let now = threads(&self.folder);
-        if now == self.counted && self.listed.elapsed() < LIST_PAUSE {
-            return;
-        }
-        (self.counted, self.listed) = (now, Instant::now());
-        self.wake();
-    }
-
-    fn wake(&self) {
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.wake();
+        self.stop = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Adds the threads that are not `known` yet, all at once.
-fn follow_new(followed: &Path, known: &mut BTreeSet<String>) -> io::Result<()> {
-    let present = thread_ids()?;
-    known.retain(|thread| present.contains(thread));
-    let new: Vec<String> = present.difference(known).cloned().collect();
-    if new.is_empty() {
-        return Ok(());
+/// Waits until there is something to read; true if it is from `stopped`, whose other end then is closed.
+fn wait(events: &File, stopped: &UnixStream, at_most: Duration) -> bool {
+    let of = |fd: i32| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut fds = [of(events.as_raw_fd()), of(stopped.as_raw_fd())];
+    // SAFETY: two descriptors that are open, in memory that is ours.
+    unsafe { libc::poll(fds.as_mut_ptr(), 2, at_most.as_millis() as i32) };
+    fds[1].revents != 0
+}
+
+/// The threads that are followed, and where they are listed.
+struct Followed {
+    lists: [PathBuf; 2],
+    known: BTreeSet<String>,
+}
+
+impl Followed {
+    /// Adds the threads that are not known yet, all at once.
+    fn look(&mut self) -> io::Result<()> {
+        let present = thread_ids()?;
+        self.known.retain(|thread| present.contains(thread));
+        let new: Vec<String> = present.difference(&self.known).cloned().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.lists.iter().try_for_each(|list| follow(list, &new))?;
+        self.known.extend(new);
+        Ok(())
     }
-    follow(followed, &new)?;
-    known.extend(new);
-    Ok(())
 }
 
 /// Completions by device and the sector after their last.
@@ -313,12 +326,6 @@ fn finished(request: &Unfinished, completion: &Completion) -> BlockRecord {
         error: completion.error,
         owner: request.owner,
     }
-}
-
-/// Number of threads of the hiding process: the links of its folder, less `.` and `..`.
-fn threads(folder: &File) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    folder.metadata().map_or(0, |folder| folder.nlink())
 }
 
 fn thread_ids() -> io::Result<BTreeSet<String>> {

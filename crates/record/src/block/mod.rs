@@ -32,9 +32,9 @@ mod object;
 mod scoped;
 mod tracefs;
 
-use crate::drain::HANDOVER_RECORDS;
 use crate::load::{has_tracepoint, refused, Context, Kernel, SCOPE_CHANGE};
 use crate::plain::read;
+use crate::pool::Pool;
 use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe, Target};
 use crate::rings::{records_per_cpu, Rings, Shared};
 use crate::scope::{Change, InFlight, Whose};
@@ -108,10 +108,16 @@ struct BlockProbe {
     /// Requests that were found to be unfinished, and whose completion was found nowhere.
     never_completed: u64,
     drained: Drained,
+    used: Pool<Drained>,
     /// The table of requests in flight, as the kernel programs see it.
     slots: Shared<Slot>,
     /// Completions without a known begin at the first look: of requests in flight when the recording began.
     in_flight_at_begin: Option<u64>,
+}
+
+/// Records that each CPU's ring holds, of rings that together take about so many bytes.
+pub fn ring_records(ring_bytes: u32) -> u32 {
+    records_per_cpu::<BlockRecord>(ring_bytes, host::cpus_possible())
 }
 
 /// Loads and attaches the probe.
@@ -155,7 +161,7 @@ pub fn rows(batch: Batch) -> impl Iterator<Item = BlockRow> {
 impl BlockProbe {
     fn new(mut kernel: Kernel, ring_bytes: u32) -> Result<BlockProbe, RecordError> {
         let cpus = host::cpus_possible();
-        let length = records_per_cpu::<BlockRecord>(ring_bytes, cpus);
+        let length = ring_records(ring_bytes);
         let (ends, records) = (kernel.array("ring_ends")?, kernel.array("ring")?);
         let rings = Rings::map(ends, records, cpus, length).map_err(|error| refused("ring", &error))?;
         let slots = Shared::map(kernel.array("slots")?, SLOTS as usize);
@@ -169,7 +175,8 @@ impl BlockProbe {
             unfinished,
             hidden: Hidden::start(cpus).ok(),
             never_completed: 0,
-            drained: empty(),
+            drained: Drained::with_room(),
+            used: Pool::default(),
             slots,
             in_flight_at_begin: None,
         })
@@ -230,7 +237,7 @@ impl Probe for BlockProbe {
     }
 
     fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
-        Ok(Box::new(BlockLog::create(target)?))
+        Ok(Box::new(BlockLog::create(target, self.used.clone())?))
     }
 
     fn follow(&mut self, changes: &[Change]) -> Result<(), RecordError> {
@@ -263,7 +270,7 @@ impl Probe for BlockProbe {
         if self.drained.len() == 0 {
             return None;
         }
-        let full = std::mem::replace(&mut self.drained, empty());
+        let full = std::mem::replace(&mut self.drained, self.used.take().unwrap_or_else(Drained::with_room));
         Some(Batch {
             records: full.len() as u64,
             bytes: full.bytes(),
@@ -360,12 +367,4 @@ impl Probe for BlockProbe {
 fn owner_of(owners: &Owners<'_>, slot: &Slot) -> Option<Owner> {
     let bytes = owners.get(&u32::from(slot.facts.index), 0).ok()?;
     read::<Owner>(&bytes[..size_of::<Owner>()]).filter(|_| slot.facts.issue_ns != 0)
-}
-
-/// Room for what usually comes until the next hand-over: growing would copy it again and again.
-fn empty() -> Drained {
-    Drained {
-        requests: Vec::with_capacity(2 * HANDOVER_RECORDS),
-        merges: Vec::new(),
-    }
 }

@@ -22,10 +22,10 @@
 mod layout;
 mod log;
 
-use crate::drain::HANDOVER_RECORDS;
 use crate::error::RecordError;
 use crate::load::{has_tracepoint, refused, Context, Kernel, SCOPE_CHANGE};
 use crate::plain::read;
+use crate::pool::Pool;
 use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe, Target};
 use crate::ring_probe::read_counts;
 use crate::rings::{records_per_cpu, Rings, Shared};
@@ -86,6 +86,7 @@ struct SyscallProbe {
     names: RingBuf<MapData>,
     tables: [Shared<Call>; 2],
     drained: Drained,
+    used: Pool<Drained>,
 }
 
 /// Loads and attaches the probe.
@@ -137,7 +138,8 @@ impl SyscallProbe {
             kernel,
             rings,
             tables,
-            drained: Drained::default(),
+            drained: Drained::with_room(),
+            used: Pool::default(),
         })
     }
 
@@ -161,7 +163,7 @@ impl Probe for SyscallProbe {
     }
 
     fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
-        Ok(Box::new(SyscallLog::create(target)?))
+        Ok(Box::new(SyscallLog::create(target, self.used.clone())?))
     }
 
     fn follow(&mut self, changes: &[Change]) -> Result<(), RecordError> {
@@ -196,10 +198,7 @@ impl Probe for SyscallProbe {
         if self.drained.calls.is_empty() && self.drained.names.count() == 0 {
             return None;
         }
-        let room = Drained {
-            calls: Vec::with_capacity(2 * HANDOVER_RECORDS),
-            ..Drained::default()
-        };
+        let room = self.used.take().unwrap_or_else(Drained::with_room);
         let full = std::mem::replace(&mut self.drained, room);
         Some(Batch {
             records: full.calls.len() as u64,
