@@ -37,7 +37,7 @@ from engine import RELEASE, WORK
 BAR_MB_PER_S = 300.0
 DATA = Path(os.environ.get("WHODISK_DATA", ROOT.parent / "shared/data"))
 MAP = "host=host,device=disk_id,t=ts:s,latency=latency:us,throughput=throughput:B/s"
-COPIES = 3
+COPIES = 2
 DUCKDB = """
 import duckdb, sys
 duckdb.execute("SET threads = 1")

@@ -53,7 +53,6 @@ pub fn drain_pause(config: &Config) -> Duration {
 struct Source {
     name: &'static str,
     probe: Box<dyn Probe>,
-    handed_over: Instant,
     counted: Counts,
     recursion: BTreeMap<String, u64>,
     summary: ProbeSummary,
@@ -64,6 +63,7 @@ pub struct Drain {
     sources: Vec<Source>,
     pause: Duration,
     writer: Writer,
+    handed_over: Instant,
     /// Events received, by the order of the probes.
     received: Arc<[AtomicU64]>,
     counted_at: Instant,
@@ -98,7 +98,6 @@ impl Drain {
                 ..ProbeSummary::default()
             },
             probe,
-            handed_over: Instant::now(),
             counted: Counts::default(),
             recursion: BTreeMap::new(),
         };
@@ -106,6 +105,7 @@ impl Drain {
             sources: probes.into_iter().map(source).collect(),
             pause,
             writer,
+            handed_over: Instant::now(),
             received,
             counted_at: Instant::now(),
             counted_at_ns: 0,
@@ -219,23 +219,25 @@ impl Drain {
     }
 
     fn drain(&mut self) {
-        for index in 0..self.sources.len() {
-            let source = &mut self.sources[index];
+        let mut full = false;
+        for (source, received) in self.sources.iter_mut().zip(self.received.iter()) {
             let events = source.probe.drain();
             if events > 0 {
-                self.received[index].fetch_add(events, Ordering::Relaxed);
+                received.fetch_add(events, Ordering::Relaxed);
             }
-            let full = source.probe.waiting() >= HANDOVER_RECORDS;
-            if full || source.handed_over.elapsed() >= HANDOVER_PAUSE {
-                self.hand_over(index);
-            }
+            full |= source.probe.waiting() >= HANDOVER_RECORDS;
+        }
+        // All at once: the writer then wakes up once.
+        if full || self.handed_over.elapsed() >= HANDOVER_PAUSE {
+            self.handed_over = Instant::now();
+            (0..self.sources.len()).for_each(|index| self.hand_over(index));
         }
     }
 
     fn hand_over(&mut self, index: usize) {
-        let source = &mut self.sources[index];
-        source.handed_over = Instant::now();
-        let Some(batch) = source.probe.take() else { return };
+        let Some(batch) = self.sources[index].probe.take() else {
+            return;
+        };
         if let Err(refused) = self.writer.send(index, batch) {
             let now_ns = sys::monotonic_ns();
             let start_ns = now_ns - HANDOVER_PAUSE.as_nanos() as u64;

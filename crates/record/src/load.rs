@@ -167,7 +167,8 @@ impl Kernel {
             pids.extend(pid.try_into().map(i32::from_ne_bytes));
         })
         .map_err(|error| refused("map scope", &error))?;
-        let (alive, ended): (BTreeSet<i32>, BTreeSet<i32>) = pids.into_iter().partition(|pid| sys::is_there(*pid));
+        let (alive, ended): (BTreeSet<i32>, BTreeSet<i32>) =
+            pids.into_iter().partition(|pid| sys::is_there(*pid));
         let change = |within: bool| move |pid: i32| Change { pid, within };
         let gone: Vec<Change> = ended.iter().copied().map(change(false)).collect();
         self.follow(&gone)?;

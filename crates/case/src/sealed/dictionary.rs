@@ -1,7 +1,7 @@
 //! Column chunks of strings out of few, written from the numbers that they have already.
 //!
 //! The Parquet crate's own encoder looks every string up in a table of its own and compares it with the least and the
-//! greatest so far, row by row; of a table like `series`, whose columns are mostly names, that was two thirds of all time. Here
+//! greatest so far, row by row; of a table like `series`, whose columns are mostly names, that was a third of all time. Here
 //! a string is looked at once in a batch. Source: Apache Parquet, Encodings.md (RLE_DICTIONARY) and data pages v2.
 use super::file::{zstd_level, PAGE_ROWS, ZSTD_LEVEL};
 use arrow_array::cast::AsArray;
@@ -288,14 +288,18 @@ mod tests {
             let number = (head >> 1) as usize;
             if head & 1 == 0 {
                 let (code, rest) = from.split_at(usize::from(width.div_ceil(8)));
-                let code = code.iter().rev().fold(0, |code, byte| code << 8 | u32::from(*byte));
+                let code = code
+                    .iter()
+                    .rev()
+                    .fold(0, |code, byte| code << 8 | u32::from(*byte));
                 codes.extend(std::iter::repeat_n(code, number));
                 from = rest;
             } else {
                 let (group, rest) = from.split_at(number * usize::from(width));
                 let bit = |at: usize| u32::from(group[at / 8] >> (at % 8) & 1);
                 let code = |index: usize| {
-                    (0..usize::from(width)).fold(0, |code, at| code | bit(index * usize::from(width) + at) << at)
+                    (0..usize::from(width))
+                        .fold(0, |code, at| code | bit(index * usize::from(width) + at) << at)
                 };
                 codes.extend((0..number * GROUP).map(code));
                 from = rest;

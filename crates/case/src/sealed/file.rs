@@ -204,7 +204,9 @@ impl TableFile {
         let columns = numbers.into_iter().zip(self.schema.fields()).zip(described);
         columns
             .map(|((numbers, field), column)| match field.data_type() {
-                DataType::Dictionary(..) => Ok(ColumnWriter::Strings(Box::new(Dictionary::new(column.clone())?))),
+                DataType::Dictionary(..) => {
+                    Ok(ColumnWriter::Strings(Box::new(Dictionary::new(column.clone())?)))
+                }
                 _ => Ok(ColumnWriter::Numbers(Box::new(numbers))),
             })
             .collect()

@@ -100,6 +100,7 @@ impl Cells {
         }
     }
 
+    #[inline]
     fn next(&mut self) -> &mut Cell {
         self.at += 1;
         &mut self.cells[self.at - 1]
@@ -109,7 +110,10 @@ impl Cells {
         let Cell::Int64(cell) = self.next() else {
             unreachable!("a column of another type")
         };
-        cell.append_option(value.into());
+        match value.into() {
+            Some(value) => cell.append_value(value),
+            None => cell.append_null(),
+        }
         self
     }
 
@@ -117,7 +121,10 @@ impl Cells {
         let Cell::Int32(cell) = self.next() else {
             unreachable!("a column of another type")
         };
-        cell.append_option(value.into());
+        match value.into() {
+            Some(value) => cell.append_value(value),
+            None => cell.append_null(),
+        }
         self
     }
 
@@ -141,7 +148,10 @@ impl Cells {
         let Cell::Name(cell) = self.next() else {
             unreachable!("a column of another type")
         };
-        cell.append_option(super::key_of(value.into()));
+        match super::key_of(value.into()) {
+            Some(key) => cell.append_value(key),
+            None => cell.append_null(),
+        }
         self
     }
 

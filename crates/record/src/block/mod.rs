@@ -270,7 +270,10 @@ impl Probe for BlockProbe {
         if self.drained.len() == 0 {
             return None;
         }
-        let full = std::mem::replace(&mut self.drained, self.used.take().unwrap_or_else(Drained::with_room));
+        let full = std::mem::replace(
+            &mut self.drained,
+            self.used.take().unwrap_or_else(Drained::with_room),
+        );
         Some(Batch {
             records: full.len() as u64,
             bytes: full.bytes(),

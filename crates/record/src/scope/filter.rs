@@ -202,7 +202,10 @@ impl Filter {
                 self.is_within(request) || (there && keys.contains(&request.owner.owner_key))
             }
         };
-        all.into_iter().filter(is_within).map(|each| each.operation).collect()
+        all.into_iter()
+            .filter(is_within)
+            .map(|each| each.operation)
+            .collect()
     }
 
     fn is_within(&self, request: &BlockRecord) -> bool {
@@ -424,7 +427,11 @@ mod tests {
             in_flight(4, Whose::Request(request(0, 8, 50))),
             in_flight(5, Whose::Request(request(0, 0, 50))),
         ];
-        let tids: Vec<i32> = filter.in_flight(all).iter().map(|operation| operation.tid).collect();
+        let tids: Vec<i32> = filter
+            .in_flight(all)
+            .iter()
+            .map(|operation| operation.tid)
+            .collect();
         assert_eq!(tids, [1, 3]);
     }
 

@@ -57,7 +57,14 @@ impl Watch {
         let Attached { probes, unseen } = registry::attach(&Context::new(&config))?;
         let (sender, frames) = sync_channel(FRAMES_MAX);
         let (totals, stop) = (SharedTotals::default(), Arc::new(AtomicBool::new(false)));
-        let mut loop_ = Loop::new(probes, drain_pause(&config), interval, only, sender, totals.clone());
+        let mut loop_ = Loop::new(
+            probes,
+            drain_pause(&config),
+            interval,
+            only,
+            sender,
+            totals.clone(),
+        );
         loop_.set_recording(true)?;
         let stop_seen = stop.clone();
         let thread = Thread::start(THREAD, move || loop_.run(&stop_seen))?;
