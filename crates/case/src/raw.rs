@@ -10,7 +10,7 @@ use arrow_ipc::{BodyCompressionBuilder, CompressionType, MessageBuilder, Message
 use arrow_ipc::{FieldNode, MetadataVersion, RecordBatchBuilder};
 use arrow_schema::{DataType, Field, Schema};
 use flatbuffers::FlatBufferBuilder;
-use lz4::FrameWriter;
+use lz4::{FrameWriter, Packer};
 use lz4_flex::frame::FrameDecoder;
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 
 mod lz4;
 
-/// Rows the writer puts into one batch: about 1 MiB before compression, a few milliseconds of one core.
-pub const BATCH_ROWS: usize = 16_384;
+/// Rows the writer puts into one batch. Columns then stay in the cache, and busy streams have batches of one length: a column that never
+/// changes is packed once.
+pub const BATCH_ROWS: usize = 4096;
 
 /// Rows that a batch may hold at most. A reader refuses more, so garbage cannot make it allocate much.
 pub const BATCH_ROWS_MAX: usize = 65_536;
@@ -180,6 +181,7 @@ struct BatchEncoder {
     body: Vec<u8>,
     /// One per column.
     frames: Vec<FrameWriter>,
+    packer: Packer,
 }
 
 impl BatchEncoder {
@@ -192,7 +194,7 @@ impl BatchEncoder {
             let start = self.body.len();
             buffers.push(arrow_ipc::Buffer::new(start as i64, 0)); // no validity: nothing is NULL
             self.body.extend_from_slice(&(column.len() as i64).to_le_bytes());
-            frames.append(column, &mut self.body)?;
+            frames.append(column, &mut self.packer, &mut self.body)?;
             buffers.push(arrow_ipc::Buffer::new(
                 start as i64,
                 (self.body.len() - start) as i64,

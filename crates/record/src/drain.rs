@@ -1,8 +1,10 @@
 //! The thread `whodisk-rec`, which empties all probes and keeps the account.
+use crate::block;
 use crate::error::RecordError;
 use crate::flight::SharedFlight;
-use crate::probe::{Counts, Probe};
-use crate::scope::{Change, Processes};
+use crate::probe::{Counts, Probe, SharedFilter};
+use crate::recorder::Config;
+use crate::scope::{Change, InFlight, Processes};
 use crate::summary::{ProbeSummary, Summary};
 use crate::sys;
 use crate::writer::{Writer, Written};
@@ -12,9 +14,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pause between two looks at the rings. No program ever wakes this thread (that costs more than all the
-/// rest); the rings must hold what comes meanwhile.
-pub const DRAIN_PAUSE: Duration = Duration::from_millis(5);
+/// Pause between two looks at the rings: as long as they hold what may come meanwhile, since most of what a look costs is to wake up
+/// for it. No program ever wakes this thread: that costs more than all the rest.
+const DRAIN_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(20));
+
+/// More requests than one CPU completes in a second.
+const CPU_REQUESTS_PER_S: f64 = 400_000.0;
+
+/// A program that was running on another CPU when it was detached ends within microseconds.
+const DETACH_PAUSE: Duration = Duration::from_millis(5);
 
 /// Records are handed to the writer at least this often, and as soon as there are this many.
 const HANDOVER_PAUSE: Duration = Duration::from_millis(250);
@@ -26,16 +34,25 @@ const COUNT_PAUSE: Duration = Duration::from_secs(1);
 /// How often control groups are looked at for who has come and gone.
 const SCOPE_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often processes that have ended are taken out of the scope.
+const ENDED_PAUSE: Duration = Duration::from_secs(3);
+
 /// How often the flight recorder looks at what is in flight.
 const FLIGHT_PAUSE: Duration = Duration::from_millis(100);
 
 const NO_PANIC: &str = "no thread panics with the lock";
 
+/// The pause that the rings of this recording allow.
+pub fn drain_pause(config: &Config) -> Duration {
+    let (least, most) = DRAIN_PAUSES;
+    let requests = f64::from(block::ring_records(config.ring_bytes));
+    Duration::from_secs_f64(requests / CPU_REQUESTS_PER_S).clamp(least, most)
+}
+
 /// One probe at work.
 struct Source {
     name: &'static str,
     probe: Box<dyn Probe>,
-    handed_over: Instant,
     counted: Counts,
     recursion: BTreeMap<String, u64>,
     summary: ProbeSummary,
@@ -44,7 +61,9 @@ struct Source {
 /// State of the drain thread.
 pub struct Drain {
     sources: Vec<Source>,
+    pause: Duration,
     writer: Writer,
+    handed_over: Instant,
     /// Events received, by the order of the probes.
     received: Arc<[AtomicU64]>,
     counted_at: Instant,
@@ -52,6 +71,9 @@ pub struct Drain {
     /// `None`: every process is in the scope.
     processes: Option<Processes>,
     scope_seen: Instant,
+    ended_seen: Instant,
+    /// `None`: every operation in flight is of interest.
+    filter: Option<SharedFilter>,
     /// `None`: rows go to files.
     flight: Option<SharedFlight>,
     flight_seen: Instant,
@@ -62,9 +84,11 @@ impl Drain {
     /// Nothing is recorded yet.
     pub fn new(
         probes: Vec<(&'static str, Box<dyn Probe>)>,
+        pause: Duration,
         writer: Writer,
         received: Arc<[AtomicU64]>,
         processes: Option<Processes>,
+        filter: Option<SharedFilter>,
         flight: Option<SharedFlight>,
     ) -> Drain {
         let source = |(name, probe): (&'static str, Box<dyn Probe>)| Source {
@@ -74,18 +98,21 @@ impl Drain {
                 ..ProbeSummary::default()
             },
             probe,
-            handed_over: Instant::now(),
             counted: Counts::default(),
             recursion: BTreeMap::new(),
         };
         Drain {
             sources: probes.into_iter().map(source).collect(),
+            pause,
             writer,
+            handed_over: Instant::now(),
             received,
             counted_at: Instant::now(),
             counted_at_ns: 0,
             processes,
             scope_seen: Instant::now(),
+            ended_seen: Instant::now(),
+            filter,
             flight,
             flight_seen: Instant::now(),
             summary: Summary::default(),
@@ -108,8 +135,17 @@ impl Drain {
             return Ok(());
         }
         self.scope_seen = Instant::now();
-        let changes = self.processes.as_mut().map(Processes::look_at_cgroups);
-        self.follow(&changes.unwrap_or_default())
+        let Some(processes) = &mut self.processes else {
+            return Ok(());
+        };
+        let changes = processes.look_at_cgroups();
+        self.follow(&changes)?;
+        if self.ended_seen.elapsed() >= ENDED_PAUSE {
+            self.ended_seen = Instant::now();
+            let mut probes = self.sources.iter_mut().map(|source| &mut source.probe);
+            probes.try_for_each(|probe| probe.forget_ended())?;
+        }
+        Ok(())
     }
 
     fn follow(&mut self, changes: &[Change]) -> Result<(), RecordError> {
@@ -122,7 +158,7 @@ impl Drain {
         // On a machine whose CPUs are all taken, whoever waits its turn among equals finds the rings overrun.
         sys::run_first();
         while !stop.load(Ordering::Acquire) {
-            std::thread::sleep(DRAIN_PAUSE);
+            std::thread::sleep(self.pause);
             self.drain();
             self.look_at_scope()?;
             self.look_at_flight()?;
@@ -148,7 +184,11 @@ impl Drain {
         if let Some(limit_ns) = limit_ns {
             let probes = self.sources.iter().map(|source| &source.probe);
             let old = probes.flat_map(|probe| probe.in_flight(now_ns.saturating_sub(limit_ns), now_ns));
-            let old: Vec<_> = old.collect();
+            let old: Vec<InFlight> = old.collect();
+            let old = match &self.filter {
+                Some(filter) => filter.lock().expect(NO_PANIC).in_flight(old),
+                None => old.into_iter().map(|each| each.operation).collect(),
+            };
             flight.lock().expect(NO_PANIC).in_flight(&old, now_ns);
         }
         let due = flight.lock().expect(NO_PANIC).is_due(now_ns, false);
@@ -179,23 +219,25 @@ impl Drain {
     }
 
     fn drain(&mut self) {
-        for index in 0..self.sources.len() {
-            let source = &mut self.sources[index];
+        let mut full = false;
+        for (source, received) in self.sources.iter_mut().zip(self.received.iter()) {
             let events = source.probe.drain();
             if events > 0 {
-                self.received[index].fetch_add(events, Ordering::Relaxed);
+                received.fetch_add(events, Ordering::Relaxed);
             }
-            let full = source.probe.waiting() >= HANDOVER_RECORDS;
-            if full || source.handed_over.elapsed() >= HANDOVER_PAUSE {
-                self.hand_over(index);
-            }
+            full |= source.probe.waiting() >= HANDOVER_RECORDS;
+        }
+        // All at once: the writer then wakes up once.
+        if full || self.handed_over.elapsed() >= HANDOVER_PAUSE {
+            self.handed_over = Instant::now();
+            (0..self.sources.len()).for_each(|index| self.hand_over(index));
         }
     }
 
     fn hand_over(&mut self, index: usize) {
-        let source = &mut self.sources[index];
-        source.handed_over = Instant::now();
-        let Some(batch) = source.probe.take() else { return };
+        let Some(batch) = self.sources[index].probe.take() else {
+            return;
+        };
         if let Err(refused) = self.writer.send(index, batch) {
             let now_ns = sys::monotonic_ns();
             let start_ns = now_ns - HANDOVER_PAUSE.as_nanos() as u64;
@@ -264,8 +306,7 @@ impl Drain {
         for source in &mut self.sources {
             source.probe.detach();
         }
-        // A program that was running on another CPU when it was detached ends within microseconds.
-        std::thread::sleep(DRAIN_PAUSE);
+        std::thread::sleep(DETACH_PAUSE);
         self.drain();
         self.count()?;
         for index in 0..self.sources.len() {

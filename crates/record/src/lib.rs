@@ -19,6 +19,7 @@ mod irq;
 mod load;
 mod owner;
 mod plain;
+mod pool;
 mod probe;
 mod recorder;
 mod registry;

@@ -2,14 +2,14 @@
 use crate::error::RecordError;
 use crate::probe::{Hooks, Need};
 use crate::recorder::Config;
-use crate::scope::Change;
+use crate::scope::{parent_of, Change};
 use crate::{host, sys};
 use aya::maps::{Map, MapData, RingBuf};
 use aya::programs::{tp_btf::BtfTracePointLink, BtfTracePoint, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
 use case::meta::Unseen;
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 /// What a probe may use to attach itself.
@@ -153,6 +153,30 @@ impl Kernel {
             let argument = change.pid as u32 as u64 | u64::from(change.within) << 32;
             self.run(SCOPE_CHANGE, argument)
         })
+    }
+
+    /// Takes processes that have ended out of the table of who is in the scope, which holds 65,536: a command may start
+    /// more than that.
+    pub fn forget_ended(&self) -> Result<(), RecordError> {
+        let scope = match self.map("scope")? {
+            Map::HashMap(data) => data.fd().as_fd(),
+            _ => return Err(self.missing("scope")),
+        };
+        let mut pids = Vec::new();
+        sys::read_hash(scope, size_of::<i32>(), size_of::<u8>(), |pid, _| {
+            pids.extend(pid.try_into().map(i32::from_ne_bytes));
+        })
+        .map_err(|error| refused("map scope", &error))?;
+        let (alive, ended): (BTreeSet<i32>, BTreeSet<i32>) =
+            pids.into_iter().partition(|pid| sys::is_there(*pid));
+        let change = |within: bool| move |pid: i32| Change { pid, within };
+        let gone: Vec<Change> = ended.iter().copied().map(change(false)).collect();
+        self.follow(&gone)?;
+        // A number may have been given away between the two looks. The parent decides, as in `scope_fork`.
+        let born = ended.into_iter().filter(|pid| sys::is_there(*pid));
+        let born = born.filter(|pid| parent_of(*pid).is_some_and(|parent| alive.contains(&parent)));
+        let born: Vec<Change> = born.map(change(true)).collect();
+        self.follow(&born)
     }
 
     /// Sets `recording`, the variable that all programs look at first.

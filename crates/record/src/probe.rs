@@ -4,8 +4,8 @@
 //! Two threads use it: `whodisk-rec` empties the probes and reads their counters ([`Probe`]); `whodisk-log` turns what
 //! was emptied into rows ([`Log`]), since writing may wait for the very disk that is observed.
 use crate::error::RecordError;
-use crate::flight::{Operation, SharedFlight};
-use crate::scope::{Change, Filter};
+use crate::flight::SharedFlight;
+use crate::scope::{Change, Filter, InFlight};
 use crate::streams::Stream;
 use crate::sys::ProgramCounts;
 use case::meta::Unseen;
@@ -40,7 +40,8 @@ pub struct Batch {
     pub data: Box<dyn Any + Send>,
 }
 
-/// What the rows of a limited recording are looked at with. Used by the thread `whodisk-log` alone.
+/// What the rows of a limited recording are looked at with: by the thread `whodisk-log`, and by `whodisk-rec` for what
+/// is in flight.
 pub type SharedFilter = Arc<Mutex<Filter>>;
 
 /// Where rows go.
@@ -94,10 +95,15 @@ pub trait Probe: Send {
         Ok(())
     }
 
+    /// Takes processes that have ended out of its scope. Called every few seconds in a recording of some processes.
+    fn forget_ended(&mut self) -> Result<(), RecordError> {
+        Ok(())
+    }
+
     /// Begins or ends the recording, for all its programs at once.
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError>;
 
-    /// Moves out of the kernel what waits there; returns the number of events. Called every 5 ms: it must be cheap
+    /// Moves out of the kernel what waits there; returns the number of events. Called every few milliseconds: it must be cheap
     /// when nothing waits.
     fn drain(&mut self) -> u64;
 
@@ -113,7 +119,7 @@ pub trait Probe: Send {
     }
 
     /// Operations in flight that began before `begin_ns`; asked for every 100 ms where a trigger looks for them.
-    fn in_flight(&self, _begin_ns: u64, _now_ns: u64) -> Vec<Operation> {
+    fn in_flight(&self, _begin_ns: u64, _now_ns: u64) -> Vec<InFlight> {
         Vec::new()
     }
 

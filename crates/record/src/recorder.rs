@@ -1,5 +1,5 @@
 //! Attaching, starting and stopping.
-use crate::drain::Drain;
+use crate::drain::{drain_pause, Drain};
 use crate::error::RecordError;
 use crate::flight::{Flight, FlightConfig, FlightCounts, SharedFlight, Snapshot};
 use crate::load::Context;
@@ -153,7 +153,15 @@ impl Recorder {
         let writer = Writer::start(&target, &probes, waiting_bytes_max)?;
         let stop = Arc::new(AtomicBool::new(false));
         let received: Arc<[AtomicU64]> = probes.iter().map(|_| AtomicU64::new(0)).collect();
-        let mut drain = Drain::new(probes, writer, received.clone(), self.processes, flight.clone());
+        let mut drain = Drain::new(
+            probes,
+            drain_pause(&self.config),
+            writer,
+            received.clone(),
+            self.processes,
+            target.filter,
+            flight.clone(),
+        );
         drain.begin()?;
         let stop_seen = stop.clone();
         let thread = Thread::start(THREAD, move || drain.run(&stop_seen))?;

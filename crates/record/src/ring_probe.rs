@@ -227,6 +227,13 @@ impl<D: Design> Probe for RingProbe<D> {
         Ok(())
     }
 
+    fn forget_ended(&mut self) -> Result<(), RecordError> {
+        if self.scoped {
+            self.kernel.forget_ended()?;
+        }
+        Ok(())
+    }
+
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {
         self.kernel.set_recording(on)
     }

@@ -15,6 +15,13 @@ pub fn run_first() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
 
+/// Whether there is a process of this number, waited for by its parent or not.
+pub fn is_there(pid: i32) -> bool {
+    // SAFETY: signal 0 is sent to nobody; the kernel only looks.
+    let sent = unsafe { libc::kill(pid, 0) };
+    sent == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
 /// `CLOCK_MONOTONIC` in ns: the clock of `bpf_ktime_get_ns`.
 pub fn monotonic_ns() -> u64 {
     let mut time = libc::timespec {

@@ -5,7 +5,7 @@ use case::raw::RawReader;
 use case::rows::{BlockRow, FileRow, SyscallRow, Via};
 use common::crowd::{attempts, in_time};
 use common::folder_on_disk;
-use record::{Config, FlightConfig, Measure, Recorder, Running, Scope, Snapshot};
+use record::{Config, FlightConfig, Measure, OpLayer, Recorder, Running, Scope, Snapshot};
 use slowdisk::Slowdisk;
 use std::cell::Cell;
 use std::fs::File;
@@ -24,12 +24,17 @@ fn slow_disk(fault: &str) -> Option<Slowdisk> {
 }
 
 fn fly(device: &Path, triggers: &[&str]) -> (Running, Receiver<Snapshot>) {
+    let scope = Scope {
+        pids: vec![std::process::id() as i32],
+        devices: vec![device.to_owned()],
+        ..Scope::default()
+    };
+    fly_in(scope, triggers)
+}
+
+fn fly_in(scope: Scope, triggers: &[&str]) -> (Running, Receiver<Snapshot>) {
     let config = Config {
-        scope: Scope {
-            pids: vec![std::process::id() as i32],
-            devices: vec![device.to_owned()],
-            ..Scope::default()
-        },
+        scope,
         ..Config::only(&["block", "syscall"])
     };
     let flight = FlightConfig {
@@ -185,6 +190,42 @@ fn what_hangs_makes_a_case_before_it_ends() {
         running.stop().unwrap();
         let again = snapshots.try_recv().map(|snapshot| snapshot.fired.clone());
         assert!(again.is_err(), "it fires once: {again:?}");
+    });
+}
+
+/// Both the call and its request, which only the call's key tells for a path.
+#[test]
+fn what_hangs_outside_of_the_scope_makes_no_case() {
+    require_kernel!();
+    in_time(|| {
+        let hanging = "read constant 1500ms offset 0..4KiB";
+        let (Some(mine), Some(other)) = (slow_disk(hanging), slow_disk(hanging)) else {
+            return;
+        };
+        let by_device = Scope {
+            devices: vec![mine.device().to_owned()],
+            ..Scope::default()
+        };
+        let by_path = Scope {
+            paths: vec![mine.device().to_owned()],
+            ..Scope::default()
+        };
+        let name = mine.device().file_name().unwrap().to_str().unwrap().to_owned();
+        for scope in [by_device, by_path] {
+            let (running, snapshots) = fly_in(scope, &["age > 300ms"]);
+            Reader::open(other.device()).read(0);
+            let counts = running.flight_counts();
+            let none = snapshots.recv_timeout(Duration::from_millis(600));
+            let fired = none.map(|snapshot| snapshot.fired.clone());
+            assert!(fired.is_err() && counts.cases == 0, "{fired:?}");
+            Reader::open(mine.device()).read(0);
+            let snapshot = snapshots.recv_timeout(Duration::from_secs(5)).unwrap();
+            running.stop().unwrap();
+            assert!(snapshot.fired.iter().all(|fired| fired.device == name));
+            let layers = [OpLayer::Block, OpLayer::Syscall];
+            let fired = |layer: &OpLayer| snapshot.fired.iter().any(|fired| fired.operation.layer == *layer);
+            assert!(layers.iter().all(fired), "{:?}", snapshot.fired);
+        }
     });
 }
 

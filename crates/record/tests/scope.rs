@@ -336,3 +336,40 @@ fn a_control_group_has_who_is_in_it_and_who_comes() {
         tells_only_of(&stored, &[pid], &[file_id(&theirs)]);
     });
 }
+
+/// More than the table of who is in the scope holds at once.
+const CHILDREN: u32 = 70_000;
+
+#[test]
+#[ignore = "minutes on a busy machine"]
+fn a_program_that_starts_very_many_others_stays_in_the_scope() {
+    require_kernel!();
+    in_time(|| {
+        let folder = folder_on_disk();
+        let mine = data(folder.path(), "mine");
+        let scope = Scope {
+            pids: vec![std::process::id() as i32],
+            ..Scope::default()
+        };
+        let mut last = 0;
+        let stored = record(scope, None, || {
+            for _ in 0..CHILDREN {
+                // SAFETY: the child does nothing but end, and the parent waits for it.
+                unsafe {
+                    let child = libc::fork();
+                    if child == 0 {
+                        libc::_exit(0);
+                    }
+                    assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
+                }
+            }
+            let mut child = reader(&mine, MINE, &[]);
+            last = child.id() as i32;
+            assert!(child.wait().unwrap().success());
+        });
+        assert_eq!(reads(&stored.calls(), last, file_id(&mine)), MINE);
+        for (name, probe) in &stored.summary.probes {
+            assert_eq!(probe.lost, 0, "{name}");
+        }
+    });
+}

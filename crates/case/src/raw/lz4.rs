@@ -17,8 +17,9 @@ const PLAIN: u32 = 1 << 31;
 /// Columns are 1, 2, 4, 8 or 16 bytes wide: one that never changes repeats itself after so many.
 const PERIOD_BYTES: usize = 16;
 
-/// A column that gets no smaller than this part of itself is stored as it is: clocks, which LZ4 packs slowly and badly.
-const PACKED_MAX: f64 = 0.6;
+/// A column that gets no smaller than this part of itself is stored as it is: clocks and counters, which LZ4 packs slowly and
+/// badly.
+const PACKED_MAX: f64 = 0.49;
 /// So many of its frames; then it is tried again.
 const PLAIN_FRAMES: u32 = 31;
 
@@ -30,36 +31,57 @@ struct Repeated {
     frame: Vec<u8>,
 }
 
-/// Writes the frames of one column. Keeps its buffers, and the frame of a column that does not change.
-pub(super) struct FrameWriter {
+/// What packing needs, for all columns one after the other: it then stays in the cache.
+pub(super) struct Packer {
     table: CompressTable,
     packed: Vec<u8>,
+}
+
+impl Default for Packer {
+    fn default() -> Packer {
+        Packer {
+            table: CompressTable::large(),
+            packed: Vec::new(),
+        }
+    }
+}
+
+impl Packer {
+    /// LZ4 of a block; `None` if that is no shorter.
+    fn pack(&mut self, block: &[u8]) -> Result<Option<&[u8]>, Error> {
+        let room = get_maximum_output_size(block.len());
+        if self.packed.len() < room {
+            self.packed.resize(room, 0);
+        }
+        let length = compress_into_with_table(block, &mut self.packed, &mut self.table)
+            .map_err(|error| Error::new(ErrorKind::InvalidData, error.to_string()))?;
+        Ok((length < block.len()).then(|| &self.packed[..length]))
+    }
+}
+
+/// Writes the frames of one column. Keeps the frame of a column that does not change.
+#[derive(Default)]
+pub(super) struct FrameWriter {
     last: Repeated,
     /// Frames that are not worth packing, from now on.
     plain_frames: u32,
 }
 
-impl Default for FrameWriter {
-    fn default() -> FrameWriter {
-        FrameWriter {
-            table: CompressTable::large(),
-            packed: Vec::new(),
-            last: Repeated::default(),
-            plain_frames: 0,
-        }
-    }
-}
-
 impl FrameWriter {
     /// Appends the frame of `content` to `to`.
-    pub(super) fn append(&mut self, content: &[u8], to: &mut Vec<u8>) -> Result<(), Error> {
+    pub(super) fn append(
+        &mut self,
+        content: &[u8],
+        packer: &mut Packer,
+        to: &mut Vec<u8>,
+    ) -> Result<(), Error> {
         let Some(period) = period(content) else {
-            return self.pack(content, to);
+            return self.pack(content, packer, to);
         };
         if period != self.last.period || content.len() != self.last.bytes {
             let mut frame = std::mem::take(&mut self.last.frame);
             frame.clear();
-            self.pack(content, &mut frame)?;
+            self.pack(content, packer, &mut frame)?;
             self.last = Repeated {
                 period,
                 bytes: content.len(),
@@ -70,7 +92,7 @@ impl FrameWriter {
         Ok(())
     }
 
-    fn pack(&mut self, content: &[u8], to: &mut Vec<u8>) -> Result<(), Error> {
+    fn pack(&mut self, content: &[u8], packer: &mut Packer, to: &mut Vec<u8>) -> Result<(), Error> {
         let fitting = BLOCK_SIZES.iter().find(|(bytes, _)| content.len() <= *bytes);
         let (block_bytes, size) = *fitting.unwrap_or(&BLOCK_SIZES[3]);
         let descriptor = [FLAGS, size << 4];
@@ -80,7 +102,7 @@ impl FrameWriter {
         let before = to.len();
         for block in content.chunks(block_bytes) {
             let data = match self.plain_frames {
-                0 => self.packed_block(block)?,
+                0 => packer.pack(block)?,
                 _ => None,
             };
             let (mark, data) = data.map_or((PLAIN, block), |data| (0, data));
@@ -95,17 +117,6 @@ impl FrameWriter {
         to.extend_from_slice(&[0; 4]);
         to.extend_from_slice(&XxHash32::oneshot(0, content).to_le_bytes());
         Ok(())
-    }
-
-    /// LZ4 of a block; `None` if that is no shorter.
-    fn packed_block(&mut self, block: &[u8]) -> Result<Option<&[u8]>, Error> {
-        let room = get_maximum_output_size(block.len());
-        if self.packed.len() < room {
-            self.packed.resize(room, 0);
-        }
-        let length = compress_into_with_table(block, &mut self.packed, &mut self.table)
-            .map_err(|error| Error::new(ErrorKind::InvalidData, error.to_string()))?;
-        Ok((length < block.len()).then(|| &self.packed[..length]))
     }
 }
 
@@ -143,7 +154,7 @@ mod tests {
             let mut writer = FrameWriter::default();
             for content in contents.iter().flat_map(|content| [content, content]) {
                 let mut frame = vec![7];
-                writer.append(content, &mut frame).unwrap();
+                writer.append(content, &mut Packer::default(), &mut frame).unwrap();
                 prop_assert_eq!(&read_back(&frame[1..]), content);
             }
         }
@@ -155,7 +166,9 @@ mod tests {
             .flat_map(|i| i.wrapping_mul(0x9e37_79b1).to_le_bytes())
             .collect();
         let mut frame = Vec::new();
-        FrameWriter::default().append(&content, &mut frame).unwrap();
+        FrameWriter::default()
+            .append(&content, &mut Packer::default(), &mut frame)
+            .unwrap();
         assert_eq!(read_back(&frame), content);
     }
 
@@ -163,7 +176,7 @@ mod tests {
     fn a_column_that_never_changes_takes_next_to_nothing() {
         let mut frame = Vec::new();
         FrameWriter::default()
-            .append(&[1, 0, 0, 0].repeat(16_384), &mut frame)
+            .append(&[1, 0, 0, 0].repeat(16_384), &mut Packer::default(), &mut frame)
             .unwrap();
         assert!(frame.len() < 300, "{} bytes", frame.len());
     }
@@ -177,7 +190,9 @@ mod tests {
         let mut writer = FrameWriter::default();
         let plain = |batch: u64, writer: &mut FrameWriter| {
             let (content, mut frame) = (clock(batch), Vec::new());
-            writer.append(&content, &mut frame).unwrap();
+            writer
+                .append(&content, &mut Packer::default(), &mut frame)
+                .unwrap();
             assert_eq!(read_back(&frame), content);
             frame.len() > content.len()
         };
@@ -191,7 +206,9 @@ mod tests {
     fn a_flipped_bit_is_found() {
         let content: Vec<u8> = (0..4000_u64).flat_map(|i| (i * i).to_le_bytes()).collect();
         let mut frame = Vec::new();
-        FrameWriter::default().append(&content, &mut frame).unwrap();
+        FrameWriter::default()
+            .append(&content, &mut Packer::default(), &mut frame)
+            .unwrap();
         for byte in [40, frame.len() / 2, frame.len() - 9] {
             let mut flipped = frame.clone();
             flipped[byte] ^= 1;

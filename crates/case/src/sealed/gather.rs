@@ -1,16 +1,30 @@
 //! Rows of the tables beside `ops` and `links`, gathered column by column.
-use super::{name_array, Names, TableFile};
+use super::file::TableFile;
+use super::{name_array, Names};
 use crate::schema::{CacheRow, EventRow, GapRow, IrqRow, LossRow, NameId, PrefetchRow, SeriesRow, WaitRow};
 use crate::tables::{self, Kind, Table};
 use crate::CaseError;
-use arrow_array::builder::{BooleanBuilder, Float64Builder, Int32Builder, Int64Builder, StringBuilder};
+use arrow_array::builder::{BooleanBuilder, Float64Builder, Int32Builder, Int64Builder};
 use arrow_array::ArrayRef;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A row of one of the tables in [`tables::ALWAYS`], links excepted.
+/// The tables in [`tables::ALWAYS`], links excepted.
+pub(super) const TABLES: [Table; 8] = [
+    tables::GAPS,
+    tables::IRQS,
+    tables::CACHE,
+    tables::PREFETCH,
+    tables::WAITS,
+    tables::SERIES,
+    tables::LOSSES,
+    tables::EVENTS,
+];
+
+/// A row of one of these tables.
 pub trait TableRow {
-    /// Its table.
-    const TABLE: Table;
+    /// The place of its table among them.
+    const PLACE: usize;
 
     /// Gives the values in the order of the table's columns.
     fn put(&self, out: &mut Cells, names: &Names);
@@ -22,7 +36,43 @@ enum Cell {
     Bool(BooleanBuilder),
     Float64(Float64Builder),
     Name(Int32Builder),
-    Text(StringBuilder),
+    Text(Texts),
+}
+
+/// Strings of one batch, each of them held once.
+#[derive(Default)]
+struct Texts {
+    keys: Int32Builder,
+    known: HashMap<String, i32>,
+    texts: Vec<String>,
+    /// The key of the last one: often the next one is the same.
+    last: usize,
+}
+
+impl Texts {
+    fn append(&mut self, text: Option<&str>) {
+        let Some(text) = text else {
+            self.keys.append_null();
+            return;
+        };
+        if self.texts.get(self.last).is_none_or(|last| last != text) {
+            self.last = match self.known.get(text) {
+                Some(key) => *key as usize,
+                None => {
+                    self.known.insert(text.to_owned(), self.texts.len() as i32);
+                    self.texts.push(text.to_owned());
+                    self.texts.len() - 1
+                }
+            };
+        }
+        self.keys.append_value(self.last as i32);
+    }
+
+    fn take(&mut self) -> ArrayRef {
+        let mut all = std::mem::take(self);
+        let values = super::text_values(all.texts.iter().map(String::as_str));
+        name_array(&mut all.keys, &values)
+    }
 }
 
 /// Where a row puts its values, one after the other. A value of another type than the column's is our bug, and panics.
@@ -40,7 +90,7 @@ impl Cells {
             Kind::Bool => Cell::Bool(BooleanBuilder::new()),
             Kind::Float64 => Cell::Float64(Float64Builder::new()),
             Kind::Name => Cell::Name(Int32Builder::new()),
-            Kind::Text => Cell::Text(StringBuilder::new()),
+            Kind::Text => Cell::Text(Texts::default()),
             Kind::UInt32 | Kind::Float32 => unreachable!("only the table of operations has such columns"),
         };
         Cells {
@@ -50,6 +100,7 @@ impl Cells {
         }
     }
 
+    #[inline]
     fn next(&mut self) -> &mut Cell {
         self.at += 1;
         &mut self.cells[self.at - 1]
@@ -59,7 +110,10 @@ impl Cells {
         let Cell::Int64(cell) = self.next() else {
             unreachable!("a column of another type")
         };
-        cell.append_option(value.into());
+        match value.into() {
+            Some(value) => cell.append_value(value),
+            None => cell.append_null(),
+        }
         self
     }
 
@@ -67,7 +121,10 @@ impl Cells {
         let Cell::Int32(cell) = self.next() else {
             unreachable!("a column of another type")
         };
-        cell.append_option(value.into());
+        match value.into() {
+            Some(value) => cell.append_value(value),
+            None => cell.append_null(),
+        }
         self
     }
 
@@ -91,7 +148,10 @@ impl Cells {
         let Cell::Name(cell) = self.next() else {
             unreachable!("a column of another type")
         };
-        cell.append_option(super::key_of(value.into()));
+        match super::key_of(value.into()) {
+            Some(key) => cell.append_value(key),
+            None => cell.append_null(),
+        }
         self
     }
 
@@ -99,7 +159,7 @@ impl Cells {
         let Cell::Text(cell) = self.next() else {
             unreachable!("a column of another type")
         };
-        cell.append_option(value.into());
+        cell.append(value.into());
         self
     }
 
@@ -112,7 +172,7 @@ impl Cells {
                 Cell::Bool(cell) => Arc::new(cell.finish()),
                 Cell::Float64(cell) => Arc::new(cell.finish()),
                 Cell::Name(keys) => name_array(keys, names),
-                Cell::Text(cell) => Arc::new(cell.finish()),
+                Cell::Text(texts) => texts.take(),
             }
         };
         self.cells.iter_mut().map(array).collect()
@@ -163,7 +223,7 @@ impl Gathered {
 }
 
 impl TableRow for GapRow {
-    const TABLE: Table = tables::GAPS;
+    const PLACE: usize = 0;
 
     fn put(&self, out: &mut Cells, names: &Names) {
         out.text(self.layer.name()).int32(self.tid);
@@ -174,7 +234,7 @@ impl TableRow for GapRow {
 }
 
 impl TableRow for LossRow {
-    const TABLE: Table = tables::LOSSES;
+    const PLACE: usize = 6;
 
     fn put(&self, out: &mut Cells, _names: &Names) {
         out.text(self.probe.as_str())
@@ -186,7 +246,7 @@ impl TableRow for LossRow {
 }
 
 impl TableRow for EventRow {
-    const TABLE: Table = tables::EVENTS;
+    const PLACE: usize = 7;
 
     fn put(&self, out: &mut Cells, _names: &Names) {
         out.int64(self.time_ns).text(self.kind.as_str());
@@ -195,7 +255,7 @@ impl TableRow for EventRow {
 }
 
 impl TableRow for IrqRow {
-    const TABLE: Table = tables::IRQS;
+    const PLACE: usize = 1;
 
     fn put(&self, out: &mut Cells, _names: &Names) {
         out.name(self.host).int32(self.cpu).int32(self.vector);
@@ -205,7 +265,7 @@ impl TableRow for IrqRow {
 }
 
 impl TableRow for CacheRow {
-    const TABLE: Table = tables::CACHE;
+    const PLACE: usize = 2;
 
     fn put(&self, out: &mut Cells, _names: &Names) {
         out.int64(self.op_id as i64)
@@ -218,7 +278,7 @@ impl TableRow for CacheRow {
 }
 
 impl TableRow for PrefetchRow {
-    const TABLE: Table = tables::PREFETCH;
+    const PLACE: usize = 3;
 
     fn put(&self, out: &mut Cells, _names: &Names) {
         out.name(self.file).int64(self.start_ns).int64(self.duration_ns);
@@ -230,7 +290,7 @@ impl TableRow for PrefetchRow {
 }
 
 impl TableRow for WaitRow {
-    const TABLE: Table = tables::WAITS;
+    const PLACE: usize = 4;
 
     fn put(&self, out: &mut Cells, _names: &Names) {
         out.int32(self.tid)
@@ -245,7 +305,7 @@ impl TableRow for WaitRow {
 }
 
 impl TableRow for SeriesRow {
-    const TABLE: Table = tables::SERIES;
+    const PLACE: usize = 5;
 
     fn put(&self, out: &mut Cells, _names: &Names) {
         out.int64(self.time_ns).name(self.host).text(self.kind.name());

@@ -2,31 +2,26 @@
 //!
 //! [`tables`] describes every table and column once; the writer, `verify` and the test of
 //! `docs/case-format.md` all use that description.
+mod dictionary;
+mod file;
 mod gather;
 pub(crate) mod rewrite;
 
+use file::{ClosedTable, TableFile};
 use gather::Gathered;
 pub use gather::{Cells, TableRow};
 
 use crate::meta::TableMeta;
 use crate::schema::{EventRow, GapRow, Layer, LinkKind, LinkRow, LossRow, NameId, Op, OpRow};
-use crate::tables::{self, Encoding, Kind, Table};
+use crate::tables::{self, Table};
 use crate::CaseError;
 use arrow_array::builder::{BooleanBuilder, Float32Builder, Int32Builder, Int64Builder, UInt32Builder};
 use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
-use parquet::schema::types::ColumnPath;
+use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::hash::Hasher;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use twox_hash::XxHash64;
 
 /// Rows of one row group.
 pub const ROW_GROUP_ROWS: usize = 1 << 20;
@@ -34,19 +29,8 @@ pub const ROW_GROUP_ROWS: usize = 1 << 20;
 /// Rows handed to the Parquet writer at a time.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// Rows of one data page at most.
-const PAGE_ROWS: usize = 1 << 17;
-
-/// Bytes of one data page, about.
-const PAGE_BYTES: usize = 1 << 20;
-
 /// Suffix of a table that is still being written.
 const TEMP_SUFFIX: &str = ".tmp";
-
-/// Written into every file. It names the format, not the tool's version: the same rows give the same bytes.
-fn created_by() -> String {
-    format!("whodisk-case version {}", crate::schema::FORMAT_VERSION)
-}
 
 /// Interner of names that dictionary columns refer to. Order of first use is the order of ids.
 #[derive(Debug, Default)]
@@ -81,164 +65,6 @@ impl Names {
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
-}
-
-/// Counts and hashes what goes into a file.
-struct HashedFile {
-    file: File,
-    bytes: u64,
-    hash: XxHash64,
-}
-
-impl Write for HashedFile {
-    fn write(&mut self, from: &[u8]) -> std::io::Result<usize> {
-        let written = self.file.write(from)?;
-        self.bytes += written as u64;
-        self.hash.write(&from[..written]);
-        Ok(written)
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
-    }
-}
-
-fn data_type(kind: Kind) -> DataType {
-    match kind {
-        Kind::Int64 => DataType::Int64,
-        Kind::Int32 => DataType::Int32,
-        Kind::UInt32 => DataType::UInt32,
-        Kind::Bool => DataType::Boolean,
-        Kind::Float32 => DataType::Float32,
-        Kind::Float64 => DataType::Float64,
-        Kind::Name => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
-        Kind::Text => DataType::Utf8,
-    }
-}
-
-fn arrow_schema(table: &Table) -> SchemaRef {
-    let fields: Vec<Field> = table
-        .columns
-        .iter()
-        .map(|c| Field::new(c.name, data_type(c.kind), c.nullable))
-        .collect();
-    Arc::new(Schema::new(fields))
-}
-
-fn writer_properties(table: &Table) -> WriterProperties {
-    let zstd_1 = Compression::ZSTD(ZstdLevel::try_new(1).expect("zstd has level 1"));
-    let mut properties = WriterProperties::builder()
-        .set_created_by(created_by())
-        .set_writer_version(WriterVersion::PARQUET_2_0)
-        .set_compression(zstd_1)
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-        .set_data_page_row_count_limit(PAGE_ROWS)
-        .set_data_page_size_limit(PAGE_BYTES)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_offset_index_disabled(true);
-    for column in table.columns {
-        let path = ColumnPath::from(column.name);
-        let encoding = match column.encoding {
-            Encoding::Delta => parquet::basic::Encoding::DELTA_BINARY_PACKED,
-            Encoding::Split => parquet::basic::Encoding::BYTE_STREAM_SPLIT,
-            Encoding::Dictionary => continue,
-        };
-        properties = properties
-            .set_column_dictionary_enabled(path.clone(), false)
-            .set_column_encoding(path, encoding);
-    }
-    properties.build()
-}
-
-/// One Parquet file under its temporary name.
-struct TableFile {
-    /// Path inside the case.
-    relative: String,
-    path_final: PathBuf,
-    path_temp: PathBuf,
-    schema: SchemaRef,
-    writer: ArrowWriter<HashedFile>,
-    rows: u64,
-}
-
-impl TableFile {
-    fn create(case_dir: &Path, relative: &str, table: &Table) -> Result<TableFile, CaseError> {
-        let path_final = case_dir.join(relative);
-        let path_temp = case_dir.join(format!("{relative}{TEMP_SUFFIX}"));
-        let folder = path_final.parent().expect("a table is in a folder of the case");
-        std::fs::create_dir_all(folder).map_err(|e| CaseError::io(folder, "create the folder", e))?;
-        let file = File::create(&path_temp).map_err(|e| CaseError::io(&path_temp, "create the table", e))?;
-        let schema = arrow_schema(table);
-        let options = ArrowWriterOptions::new()
-            .with_properties(writer_properties(table))
-            .with_skip_arrow_metadata(true);
-        let sink = HashedFile {
-            file,
-            bytes: 0,
-            hash: XxHash64::with_seed(0),
-        };
-        let writer = ArrowWriter::try_new_with_options(sink, schema.clone(), options)
-            .map_err(|e| parquet_error(&path_temp, e))?;
-        Ok(TableFile {
-            relative: relative.into(),
-            path_final,
-            path_temp,
-            schema,
-            writer,
-            rows: 0,
-        })
-    }
-
-    fn write(&mut self, columns: Vec<ArrayRef>) -> Result<(), CaseError> {
-        let batch = RecordBatch::try_new(self.schema.clone(), columns)
-            .expect("the builders follow the table's description");
-        self.rows += batch.num_rows() as u64;
-        self.writer
-            .write(&batch)
-            .map_err(|e| parquet_error(&self.path_temp, e))
-    }
-
-    /// Ends the file and makes it durable, still under its temporary name.
-    fn close(self) -> Result<ClosedTable, CaseError> {
-        let sink = self
-            .writer
-            .into_inner()
-            .map_err(|e| parquet_error(&self.path_temp, e))?;
-        sink.file
-            .sync_all()
-            .map_err(|e| CaseError::io(&self.path_temp, "make durable", e))?;
-        let meta = TableMeta {
-            rows: self.rows,
-            bytes: sink.bytes,
-            xxh64: format!("{:016x}", sink.hash.finish()),
-        };
-        Ok(ClosedTable {
-            relative: self.relative,
-            path_final: self.path_final,
-            path_temp: self.path_temp,
-            meta,
-        })
-    }
-}
-
-/// A whole file that waits for its rename.
-struct ClosedTable {
-    relative: String,
-    path_final: PathBuf,
-    path_temp: PathBuf,
-    meta: TableMeta,
-}
-
-/// A Parquet error while writing is an operating-system error in disguise, or our bug.
-fn parquet_error(path: &Path, error: parquet::errors::ParquetError) -> CaseError {
-    let text = error.to_string();
-    let source = match error {
-        parquet::errors::ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
-            Ok(io) => *io,
-            Err(other) => std::io::Error::other(other),
-        },
-        _ => std::io::Error::other(text),
-    };
-    CaseError::io(path, "write the table", source)
 }
 
 /// A dictionary column: keys are gathered, the values come at the end of the batch.
@@ -415,9 +241,8 @@ impl SealWriter {
         remove_leftovers(case_dir)?;
         let open =
             |table: &Table| TableFile::create(case_dir, &format!("{}/part-0.parquet", table.name), table);
-        let others = tables::ALWAYS
+        let others = gather::TABLES
             .into_iter()
-            .filter(|table| table.name != tables::LINKS.name)
             .map(|table| Ok(Gathered::new(table, open(&table)?)))
             .collect::<Result<_, CaseError>>()?;
         Ok(SealWriter {
@@ -462,11 +287,7 @@ impl SealWriter {
     /// Appends to the table of the row: gaps, losses, events, irqs, cache, prefetch, waits or series. Rows should
     /// come in order of their time.
     pub fn row<R: TableRow>(&mut self, row: &R, names: &Names) -> Result<(), CaseError> {
-        let table = self
-            .others
-            .iter_mut()
-            .find(|other| other.table.name == R::TABLE.name)
-            .expect("every table of a case is open");
+        let table = &mut self.others[R::PLACE];
         if table.push(row, names) {
             self.names.learn(names);
             table.write(&self.names.array())?;

@@ -1,9 +1,9 @@
 //! A copy of a sealed table with other strings.
-use super::{data_type, TableFile};
+use super::file::{data_type, TableFile};
 use crate::meta::TableMeta;
 use crate::tables::{Kind, Table};
 use crate::CaseError;
-use arrow_array::builder::{StringBuilder, StringDictionaryBuilder};
+use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use parquet::arrow::arrow_reader::{
@@ -75,18 +75,13 @@ fn columns(batch: &RecordBatch, table: &Table, replace: &mut Replace<'_>) -> Res
                 .is_valid(row)
                 .then(|| replace(column.name, &other, values.value(row)))
         });
-        columns.push(built(column.kind, replaced));
+        columns.push(built(replaced));
     }
     Ok(columns)
 }
 
-fn built(kind: Kind, values: impl Iterator<Item = Option<String>>) -> ArrayRef {
-    if kind == Kind::Name {
-        let mut builder = StringDictionaryBuilder::<Int32Type>::new();
-        values.for_each(|value| builder.append_option(value));
-        return Arc::new(builder.finish());
-    }
-    let mut builder = StringBuilder::new();
+fn built(values: impl Iterator<Item = Option<String>>) -> ArrayRef {
+    let mut builder = StringDictionaryBuilder::<Int32Type>::new();
     values.for_each(|value| builder.append_option(value));
     Arc::new(builder.finish())
 }

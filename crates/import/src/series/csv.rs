@@ -1,8 +1,9 @@
 //! CSV: one header line, a delimiter out of `,` `;` tab `|`, fields quoted or not, lines ending in LF or CRLF.
 use super::map::{Mapping, TimeUnit};
-use super::number::{iso_moment, moment, number, Field};
+use super::number::{iso_moment, leading_moment, leading_number, moment, number, Field};
 use super::sink::Sink;
 use crate::ImportError;
+use case::schema::NameId;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -30,7 +31,7 @@ pub fn read(
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), ImportError> {
     let mut lines = Lines::open(path)?;
-    let Some(header) = lines.next_line()? else {
+    let Some((header, _)) = lines.next_line()? else {
         return Err(ImportError::content(
             path,
             "line 1",
@@ -42,11 +43,11 @@ pub fn read(
     let mut reader = RecordReader::new(path, header, mapping)?;
     loop {
         let number = lines.number + 1;
-        let Some(line) = lines.next_line()? else {
+        let Some((line, quoted)) = lines.next_line()? else {
             break;
         };
         if !line.is_empty() {
-            reader.record(line, number, sink)?;
+            reader.record(line, quoted, number, sink)?;
         }
         if lines.number.is_multiple_of(1 << 16) {
             progress(lines.bytes);
@@ -62,6 +63,8 @@ struct Lines<'a> {
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
+    /// There is a quote somewhere in the buffer: looking once is cheaper than in each line.
+    quotes: bool,
     ended: bool,
     number: u64,
     bytes: u64,
@@ -75,14 +78,15 @@ impl<'a> Lines<'a> {
             buffer: vec![0; BLOCK_BYTES + LINE_BYTES_MAX],
             begin: 0,
             end: 0,
+            quotes: false,
             ended: false,
             number: 0,
             bytes: 0,
         })
     }
 
-    /// The next line without its end; None after the last.
-    fn next_line(&mut self) -> Result<Option<&[u8]>, ImportError> {
+    /// The next line without its end, and whether there may be quotes in it; None after the last.
+    fn next_line(&mut self) -> Result<Option<(&[u8], bool)>, ImportError> {
         let mut searched = 0;
         loop {
             let rest = &self.buffer[self.begin + searched..self.end];
@@ -90,7 +94,7 @@ impl<'a> Lines<'a> {
                 let line = self.begin..self.begin + searched + at;
                 self.begin = line.end + 1;
                 self.number += 1;
-                return Ok(Some(without_return(&self.buffer[line])));
+                return Ok(Some((without_return(&self.buffer[line]), self.quotes)));
             }
             searched = self.end - self.begin;
             if self.ended {
@@ -100,7 +104,7 @@ impl<'a> Lines<'a> {
                 let line = self.begin..self.end;
                 self.begin = self.end;
                 self.number += 1;
-                return Ok(Some(without_return(&self.buffer[line])));
+                return Ok(Some((without_return(&self.buffer[line]), self.quotes)));
             }
             self.fill(searched)?;
         }
@@ -125,6 +129,7 @@ impl<'a> Lines<'a> {
             .read(&mut self.buffer[kept..kept + BLOCK_BYTES])
             .map_err(|e| ImportError::io(self.path, "read", e))?;
         self.end += read;
+        self.quotes = self.buffer[..self.end].contains(&b'"');
         self.bytes += read as u64;
         self.ended = read == 0;
         Ok(())
@@ -165,6 +170,29 @@ struct RecordReader<'a> {
     last: usize,
     values: Vec<Option<f64>>,
     unquoted: Vec<u8>,
+    host: LastName,
+    subject: LastName,
+}
+
+/// The name in the line before: often the next one is the same.
+#[derive(Default)]
+struct LastName {
+    field: Vec<u8>,
+    /// `None`: there was no line yet, or it is empty.
+    id: Option<NameId>,
+}
+
+impl LastName {
+    fn of(field: &[u8], id: Option<NameId>) -> LastName {
+        LastName {
+            field: field.to_vec(),
+            id,
+        }
+    }
+
+    fn is(&self, field: &[u8]) -> bool {
+        self.id.is_some() && self.field == field
+    }
 }
 
 impl<'a> RecordReader<'a> {
@@ -215,11 +243,19 @@ impl<'a> RecordReader<'a> {
             roles,
             values: vec![None; mapping.metrics.len()],
             unquoted: Vec::new(),
+            host: LastName::default(),
+            subject: LastName::default(),
         })
     }
 
-    fn record(&mut self, line: &[u8], number_of_line: u64, sink: &mut Sink) -> Result<(), ImportError> {
-        if line.contains(&b'"') {
+    fn record(
+        &mut self,
+        line: &[u8],
+        quoted: bool,
+        number_of_line: u64,
+        sink: &mut Sink,
+    ) -> Result<(), ImportError> {
+        if quoted && line.contains(&b'"') {
             // Rare: quotes are taken away, and delimiters inside them become another byte.
             let mut plain = std::mem::take(&mut self.unquoted);
             unquote(line, self.delimiter, &mut plain);
@@ -231,29 +267,61 @@ impl<'a> RecordReader<'a> {
     }
 
     fn plain_record(&mut self, line: &[u8], at_line: u64, sink: &mut Sink) -> Result<(), ImportError> {
-        let (mut host, mut subject, mut time) = (None, None, None);
-        let (mut begin, mut column) = (0, 0);
+        let mut time = None;
+        let (mut rest, mut column) = (line, 0);
         self.values.fill(None);
         loop {
-            let length = line[begin..].iter().position(|&byte| byte == self.delimiter);
-            let field = &line[begin..length.map_or(line.len(), |l| begin + l)];
-            match self.roles[column] {
-                Role::Ignored => {}
-                Role::Host => host = Some(self.text(field, at_line, column)?),
-                Role::Subject => subject = Some(self.text(field, at_line, column)?),
-                Role::Time => time = self.moment(field, at_line)?,
-                Role::Metric(metric) => {
-                    self.values[metric] = match number(field) {
-                        Field::Value(value) => Some(value),
-                        Field::Missing => None,
-                        Field::Wrong => return Err(self.wrong(at_line, column, "a number", field)),
-                    };
+            // Numbers are read and their end is found in one go, where they are plain.
+            let role = self.roles[column];
+            let read = match role {
+                Role::Metric(metric) => leading_number(rest)
+                    .filter(|(_, used)| self.ends_at(rest, *used))
+                    .map(|(value, used)| {
+                        self.values[metric] = Some(value);
+                        used
+                    }),
+                Role::Time => self
+                    .leading_moment(rest)
+                    .filter(|(_, used)| self.ends_at(rest, *used))
+                    .map(|(value, used)| {
+                        time = Some(value);
+                        used
+                    }),
+                _ => None,
+            };
+            let length = match read {
+                Some(length) => length,
+                None => {
+                    let length = find(rest, self.delimiter).unwrap_or(rest.len());
+                    let field = &rest[..length];
+                    match role {
+                        Role::Ignored => {}
+                        Role::Host if self.host.is(field) => {}
+                        Role::Host => {
+                            let id = sink.host(self.text(field, at_line, column)?);
+                            self.host = LastName::of(field, id);
+                        }
+                        Role::Subject if self.subject.is(field) => {}
+                        Role::Subject => {
+                            let id = sink.subject(self.text(field, at_line, column)?);
+                            self.subject = LastName::of(field, Some(id));
+                        }
+                        Role::Time => time = self.moment(field, at_line, column)?,
+                        Role::Metric(metric) => {
+                            self.values[metric] = match number(field) {
+                                Field::Value(value) => Some(value),
+                                Field::Missing => None,
+                                Field::Wrong => return Err(self.wrong(at_line, column, "a number", field)),
+                            };
+                        }
+                    }
+                    length
                 }
-            }
+            };
             if column == self.last {
                 break;
             }
-            let Some(length) = length else {
+            if length == rest.len() {
                 let at = format!("line {at_line}");
                 let expected = format!("{} fields or more", self.last + 1);
                 let hint = "repair the line, or give a file with one record per line";
@@ -264,12 +332,23 @@ impl<'a> RecordReader<'a> {
                     format!("{}", column + 1),
                     hint,
                 ));
-            };
-            begin += length + 1;
+            }
+            rest = &rest[length + 1..];
             column += 1;
         }
-        let host = host.filter(|name| !name.is_empty());
-        sink.record(time, host, subject.unwrap_or(""), &self.values)
+        sink.record(time, self.host.id, self.subject.id, &self.values)
+    }
+
+    /// Whether a field of `rest` ends after so many bytes.
+    fn ends_at(&self, rest: &[u8], used: usize) -> bool {
+        rest.get(used).is_none_or(|byte| *byte == self.delimiter)
+    }
+
+    fn leading_moment(&self, rest: &[u8]) -> Option<(i64, usize)> {
+        match self.mapping.time.unit {
+            TimeUnit::Number(unit_ns) => leading_moment(rest, unit_ns),
+            TimeUnit::Iso => None,
+        }
     }
 
     fn text<'b>(&self, field: &'b [u8], at_line: u64, column: usize) -> Result<&'b str, ImportError> {
@@ -278,16 +357,11 @@ impl<'a> RecordReader<'a> {
             .map_err(|_| self.wrong(at_line, column, "UTF-8 text", field))
     }
 
-    fn moment(&self, field: &[u8], at_line: u64) -> Result<Option<i64>, ImportError> {
+    fn moment(&self, field: &[u8], at_line: u64, column: usize) -> Result<Option<i64>, ImportError> {
         let found = match self.mapping.time.unit {
             TimeUnit::Number(unit_ns) => moment(field, unit_ns),
             TimeUnit::Iso => iso_moment(field),
         };
-        let column = self
-            .roles
-            .iter()
-            .position(|role| *role == Role::Time)
-            .unwrap_or(0);
         match found {
             Field::Value(value) => Ok(Some(value)),
             Field::Missing => Ok(None),

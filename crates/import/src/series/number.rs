@@ -17,32 +17,47 @@ pub enum Field<T> {
     Wrong,
 }
 
-/// Reads a decimal number; correctly rounded. `NaN` and infinities are missing: they are no measurements.
-pub fn number(text: &[u8]) -> Field<f64> {
+/// Reads the plain decimal number at the begin of `text`, and how many bytes it takes; correctly rounded. `None`: there is none, or it
+/// is better looked at as a whole ([`number`]).
+pub fn leading_number(text: &[u8]) -> Option<(f64, usize)> {
     // Few digits are exact as an integer, and one division rounds correctly (Clinger's fast path).
-    let (mut mantissa, mut digits, mut after_point, mut at) = (0_u64, 0_usize, 0_usize, 0_usize);
     let negative = text.first() == Some(&b'-');
-    if negative {
-        at = 1;
+    let begin = usize::from(negative);
+    let (whole, digits) = leading_digits(&text[begin..], 0);
+    let mut used = begin + digits;
+    let (mut mantissa, mut after_point) = (whole, 0);
+    if text.get(used) == Some(&b'.') {
+        (mantissa, after_point) = leading_digits(&text[used + 1..], whole);
+        used += 1 + after_point;
     }
-    let mut point = false;
-    while let Some(&byte) = text.get(at) {
-        match byte {
-            b'0'..=b'9' => {
-                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
-                digits += 1;
-                after_point += usize::from(point);
-            }
-            b'.' if !point => point = true,
-            _ => return slow_number(text),
-        }
-        at += 1;
-    }
-    if digits == 0 || digits > 15 {
-        return slow_number(text);
+    if !(1..=15).contains(&(digits + after_point)) {
+        return None;
     }
     let value = mantissa as f64 / EXACT[after_point];
-    Field::Value(if negative { -value } else { value })
+    Some((if negative { -value } else { value }, used))
+}
+
+/// The digits at the begin of `text` after those of `before`, and how many they are. More than 15 make no sense.
+#[inline]
+fn leading_digits(text: &[u8], before: u64) -> (u64, usize) {
+    let (mut value, mut count) = (before, 0);
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+        count += 1;
+    }
+    (value, count)
+}
+
+/// Reads a decimal number; correctly rounded. `NaN` and infinities are missing: they are no measurements.
+pub fn number(text: &[u8]) -> Field<f64> {
+    match leading_number(text) {
+        Some((value, used)) if used == text.len() => Field::Value(value),
+        _ => slow_number(text),
+    }
 }
 
 fn slow_number(text: &[u8]) -> Field<f64> {
@@ -63,6 +78,16 @@ fn slow_number(text: &[u8]) -> Field<f64> {
 fn is_missing(text: &str) -> bool {
     let words = ["", "-", "na", "n/a", "nan", "null", "none", "\\n"];
     words.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// Reads the whole number of units since 1970 at the begin of `text`, in nanoseconds, and how many bytes it takes. `None`: there is none, or
+/// it is better looked at as a whole ([`moment`]).
+pub fn leading_moment(text: &[u8], unit_ns: i64) -> Option<(i64, usize)> {
+    let (whole, digits) = leading_digits(text, 0);
+    if !(1..=18).contains(&digits) {
+        return None;
+    }
+    Some(((whole as i64).checked_mul(unit_ns)?, digits))
 }
 
 /// Reads a moment given as a number of units since 1970, in nanoseconds; integers exactly.

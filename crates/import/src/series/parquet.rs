@@ -123,7 +123,9 @@ fn read_batch(
             *value = metric[row];
         }
         let host = hosts.as_ref().and_then(|h| h.get(row));
-        sink.record(times[row], host, subjects.get(row).unwrap_or(""), &values)?;
+        let host = host.and_then(|name| sink.host(name));
+        let subject = sink.subject(subjects.get(row).unwrap_or(""));
+        sink.record(times[row], host, Some(subject), &values)?;
     }
     Ok(())
 }

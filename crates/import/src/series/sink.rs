@@ -50,12 +50,22 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// The number of a host; `None` if it has no name.
+    pub fn host(&mut self, name: &str) -> Option<NameId> {
+        (!name.is_empty()).then(|| self.hosts.id(name, self.names))
+    }
+
+    /// The number of a subject.
+    pub fn subject(&mut self, name: &str) -> NameId {
+        self.subjects.id(name, self.names)
+    }
+
     /// One record; `values` in the order of the mapping's metrics, in the file's units.
     pub fn record(
         &mut self,
         unix_ns: Option<i64>,
-        host: Option<&str>,
-        subject: &str,
+        host: Option<NameId>,
+        subject: Option<NameId>,
         values: &[Option<f64>],
     ) -> Result<(), ImportError> {
         self.records += 1;
@@ -65,8 +75,7 @@ impl<'a> Sink<'a> {
         };
         let time_ns = unix_ns.saturating_sub(*self.start_unix_ns.get_or_insert(unix_ns));
         self.end_ns = self.end_ns.max(time_ns);
-        let host = host.map(|name| self.hosts.id(name, self.names));
-        let subject = self.subjects.id(subject, self.names);
+        let subject = subject.unwrap_or_else(|| self.subject(""));
         for (number, value) in values.iter().enumerate() {
             let Some(value) = value else {
                 self.missing[number] += 1;

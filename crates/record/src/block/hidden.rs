@@ -10,10 +10,11 @@
 use super::layout::{BlockRecord, Unfinished, VECTOR_UNSEEN};
 use super::tracefs::{follow, Field, Instance, Pages};
 use std::collections::{BTreeSet, HashMap};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,8 +29,11 @@ const BUFFER_CPU_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 /// How often events are fetched while nobody asks for one.
 const FETCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the hiding process is asked for new threads.
-const THREADS_PAUSE: Duration = Duration::from_millis(5);
+/// How often the threads of the hiding process are listed though it has started nothing.
+const LIST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Memory for what the hiding process starts, for each CPU.
+const BIRTHS_CPU_BYTES: usize = 8 << 10;
 
 /// An unfinished request is noticed within about a second: then it is begun anew, or looked at by the recorder.
 const KEPT_NS: u64 = 5_000_000_000;
@@ -156,28 +160,40 @@ impl Hidden {
 }
 
 /// Follows the threads of the hiding process, on a thread of its own: the kernel makes whoever adds one wait, and
-/// the rings would run over meanwhile.
+/// the rings would run over meanwhile. That thread sleeps until the kernel logs that the process has started something:
+/// looking every few milliseconds would cost as much as a fifth of all recording.
 struct Follower {
-    stop: Arc<AtomicBool>,
+    /// Closed, it ends the thread.
+    stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Follower {
     /// Follows all threads there are, and then every new one.
-    fn start(followed: PathBuf) -> io::Result<Follower> {
-        let mut known = BTreeSet::new();
-        follow_new(&followed, &mut known)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stop_seen = stop.clone();
+    fn start(completions: PathBuf) -> io::Result<Follower> {
+        let births = Instance::create()?;
+        births.set_buffer_bytes(BIRTHS_CPU_BYTES)?;
+        let mut followed = Followed {
+            lists: [completions, births.followed()],
+            known: BTreeSet::new(),
+        };
+        followed.look()?;
+        // Only now: while nobody is followed, everybody's events are logged.
+        births.set("events/sched/sched_process_fork/enable", "1")?;
+        followed.look()?;
+        let mut born = births.open_text()?;
+        let (stop, stopped) = UnixStream::pair()?;
         let body = move || {
-            let (mut counted, mut listed) = (threads(), Instant::now());
-            while !stop_seen.load(Ordering::Relaxed) {
-                std::thread::sleep(THREADS_PAUSE);
-                let now = threads();
-                if now != counted || listed.elapsed() >= Duration::from_secs(1) {
-                    (counted, listed) = (now, Instant::now());
-                    // A thread that ended meanwhile may be refused; the next look follows the others.
-                    let _ = follow_new(&followed, &mut known);
+            // Held until the thread ends, and dropped after what it reads from.
+            let _births = births;
+            loop {
+                let mut text = [0; 4096];
+                while born.read(&mut text).is_ok_and(|length| length > 0) {}
+                // A thread that ended meanwhile may be refused; the next look follows the others.
+                let _ = followed.look();
+                if wait(&born, &stopped, LIST_PAUSE) {
+                    drop(born);
+                    return;
                 }
             }
         };
@@ -185,7 +201,7 @@ impl Follower {
             .name("whodisk-follow".into())
             .spawn(body)?;
         Ok(Follower {
-            stop,
+            stop: Some(stop),
             thread: Some(thread),
         })
     }
@@ -193,24 +209,45 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Adds the threads that are not `known` yet, all at once.
-fn follow_new(followed: &Path, known: &mut BTreeSet<String>) -> io::Result<()> {
-    let present = thread_ids()?;
-    known.retain(|thread| present.contains(thread));
-    let new: Vec<String> = present.difference(known).cloned().collect();
-    if new.is_empty() {
-        return Ok(());
+/// Waits until there is something to read; true if it is from `stopped`, whose other end then is closed.
+fn wait(events: &File, stopped: &UnixStream, at_most: Duration) -> bool {
+    let of = |fd: i32| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut fds = [of(events.as_raw_fd()), of(stopped.as_raw_fd())];
+    // SAFETY: two descriptors that are open, in memory that is ours.
+    unsafe { libc::poll(fds.as_mut_ptr(), 2, at_most.as_millis() as i32) };
+    fds[1].revents != 0
+}
+
+/// The threads that are followed, and where they are listed.
+struct Followed {
+    lists: [PathBuf; 2],
+    known: BTreeSet<String>,
+}
+
+impl Followed {
+    /// Adds the threads that are not known yet, all at once.
+    fn look(&mut self) -> io::Result<()> {
+        let present = thread_ids()?;
+        self.known.retain(|thread| present.contains(thread));
+        let new: Vec<String> = present.difference(&self.known).cloned().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.lists.iter().try_for_each(|list| follow(list, &new))?;
+        self.known.extend(new);
+        Ok(())
     }
-    follow(followed, &new)?;
-    known.extend(new);
-    Ok(())
 }
 
 /// Completions by device and the sector after their last.
@@ -289,12 +326,6 @@ fn finished(request: &Unfinished, completion: &Completion) -> BlockRecord {
         error: completion.error,
         owner: request.owner,
     }
-}
-
-/// Number of threads of the hiding process: the links of its folder, less `.` and `..`.
-fn threads() -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(HIDING_PROCESS).map_or(0, |folder| folder.nlink())
 }
 
 fn thread_ids() -> io::Result<BTreeSet<String>> {

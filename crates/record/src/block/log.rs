@@ -1,6 +1,8 @@
 //! Turns drained block records into rows.
 use super::layout::{BlockRecord, MergeRecord};
 use super::scoped::Scoped;
+use crate::drain::HANDOVER_RECORDS;
+use crate::pool::Pool;
 use crate::probe::{Batch, Log, Target};
 use crate::streams::{Out, Stream};
 use case::raw::BLOCK_ROWS;
@@ -17,6 +19,20 @@ pub struct Drained {
 }
 
 impl Drained {
+    /// Room for what usually comes until the next hand-over: growing would copy it again and again.
+    pub fn with_room() -> Drained {
+        Drained {
+            requests: Vec::with_capacity(2 * HANDOVER_RECORDS),
+            merges: Vec::new(),
+        }
+    }
+
+    /// Forgets all, and keeps the room.
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.merges.clear();
+    }
+
     /// Memory that the records take.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.requests[..]) + size_of_val(&self.merges[..])
@@ -37,11 +53,12 @@ pub struct BlockLog {
     joined: u64,
     /// `None`: every request is wanted.
     scoped: Option<Scoped>,
+    used: Pool<Drained>,
 }
 
 impl BlockLog {
     /// Creates both streams.
-    pub fn create(target: &Target) -> Result<BlockLog, CaseError> {
+    pub fn create(target: &Target, used: Pool<Drained>) -> Result<BlockLog, CaseError> {
         Ok(BlockLog {
             blocks: Out::create(target, &[])?,
             merges: Out::create(target, &[])?,
@@ -49,6 +66,7 @@ impl BlockLog {
             requests: 0,
             joined: 0,
             scoped: target.filter.clone().map(Scoped::new),
+            used,
         })
     }
 
@@ -71,7 +89,7 @@ impl BlockLog {
 
 impl Log for BlockLog {
     fn write(&mut self, batch: Batch) {
-        let records: Box<Drained> = batch.data.downcast().expect("the block probe's own records");
+        let mut records: Box<Drained> = batch.data.downcast().expect("the block probe's own records");
         match &mut self.scoped {
             None => self.write_all(&records),
             Some(scoped) => {
@@ -79,6 +97,8 @@ impl Log for BlockLog {
                 self.write_all(&judged);
             }
         }
+        records.clear();
+        self.used.give(*records);
     }
 
     fn end(&mut self) {

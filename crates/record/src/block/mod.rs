@@ -32,13 +32,12 @@ mod object;
 mod scoped;
 mod tracefs;
 
-use crate::drain::HANDOVER_RECORDS;
-use crate::flight::Operation;
 use crate::load::{has_tracepoint, refused, Context, Kernel, SCOPE_CHANGE};
 use crate::plain::read;
+use crate::pool::Pool;
 use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe, Target};
 use crate::rings::{records_per_cpu, Rings, Shared};
-use crate::scope::Change;
+use crate::scope::{Change, InFlight, Whose};
 use crate::{error::RecordError, host, sys};
 use aya::maps::{Array, HashMap, MapData, RingBuf};
 use case::meta::Unseen;
@@ -95,6 +94,9 @@ pub const HOOKS: Hooks = &[
 const INTERRUPTS: &str = "interrupts that complete block requests";
 const START: &str = "who submitted a block request, and its start";
 
+/// The map of owners, by the index of the request's slot.
+type Owners<'a> = Array<&'a MapData, [u8; OWNER_BYTES]>;
+
 /// The loaded and attached probe.
 struct BlockProbe {
     kernel: Kernel,
@@ -106,12 +108,16 @@ struct BlockProbe {
     /// Requests that were found to be unfinished, and whose completion was found nowhere.
     never_completed: u64,
     drained: Drained,
+    used: Pool<Drained>,
     /// The table of requests in flight, as the kernel programs see it.
     slots: Shared<Slot>,
-    /// Only requests of processes in the scope are of interest by their age.
-    only_processes: bool,
     /// Completions without a known begin at the first look: of requests in flight when the recording began.
     in_flight_at_begin: Option<u64>,
+}
+
+/// Records that each CPU's ring holds, of rings that together take about so many bytes.
+pub fn ring_records(ring_bytes: u32) -> u32 {
+    records_per_cpu::<BlockRecord>(ring_bytes, host::cpus_possible())
 }
 
 /// Loads and attaches the probe.
@@ -131,7 +137,6 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     kernel.load_runnable(RELEASE_STALE)?;
     kernel.load_runnable(SCOPE_CHANGE)?;
     let mut probe = BlockProbe::new(kernel, config.ring_bytes)?;
-    probe.only_processes = config.only_processes();
     probe
         .kernel
         .attach(btf, HOOKS, |tracepoint, need| match tracepoint {
@@ -156,7 +161,7 @@ pub fn rows(batch: Batch) -> impl Iterator<Item = BlockRow> {
 impl BlockProbe {
     fn new(mut kernel: Kernel, ring_bytes: u32) -> Result<BlockProbe, RecordError> {
         let cpus = host::cpus_possible();
-        let length = records_per_cpu::<BlockRecord>(ring_bytes, cpus);
+        let length = ring_records(ring_bytes);
         let (ends, records) = (kernel.array("ring_ends")?, kernel.array("ring")?);
         let rings = Rings::map(ends, records, cpus, length).map_err(|error| refused("ring", &error))?;
         let slots = Shared::map(kernel.array("slots")?, SLOTS as usize);
@@ -170,9 +175,9 @@ impl BlockProbe {
             unfinished,
             hidden: Hidden::start(cpus).ok(),
             never_completed: 0,
-            drained: empty(),
+            drained: Drained::with_room(),
+            used: Pool::default(),
             slots,
-            only_processes: false,
             in_flight_at_begin: None,
         })
     }
@@ -189,6 +194,10 @@ impl BlockProbe {
         self.never_completed += unfinished.len() as u64;
     }
 
+    fn owners(&self) -> Result<Owners<'_>, RecordError> {
+        Array::try_from(self.kernel.map("slot_owners")?).map_err(|error| refused("slot_owners", &error))
+    }
+
     /// Requests that are still open at `end_ns`, the recorder's own left out; and those that had completed unseen.
     fn open_requests(&mut self, end_ns: u64) -> Result<Vec<BlockRecord>, RecordError> {
         let table: Array<_, [u8; SLOT_BYTES]> =
@@ -201,16 +210,11 @@ impl BlockProbe {
             .chain(in_overflow)
             .filter_map(|bytes| read::<Slot>(&bytes));
         let open = slots.filter(|slot| slot.active != 0 && slot.facts.flags & SLOT_OWN == 0);
-        let owners: Array<_, [u8; OWNER_BYTES]> = Array::try_from(self.kernel.map("slot_owners")?)
-            .map_err(|error| refused("slot_owners", &error))?;
-        let owner = |slot: &Slot| {
-            let bytes = owners.get(&u32::from(slot.facts.index), 0).ok()?;
-            read::<Owner>(&bytes[..size_of::<Owner>()]).filter(|_| slot.facts.issue_ns != 0)
-        };
+        let owners = self.owners()?;
         let unfinished = |slot: Slot| Unfinished {
             slot,
             before_ns: end_ns,
-            owner: owner(&slot).unwrap_or_default(),
+            owner: owner_of(&owners, &slot).unwrap_or_default(),
         };
         let mut open: Vec<Unfinished> = open.map(unfinished).collect();
         let mut rows = Vec::new();
@@ -233,11 +237,15 @@ impl Probe for BlockProbe {
     }
 
     fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
-        Ok(Box::new(BlockLog::create(target)?))
+        Ok(Box::new(BlockLog::create(target, self.used.clone())?))
     }
 
     fn follow(&mut self, changes: &[Change]) -> Result<(), RecordError> {
         self.kernel.follow(changes)
+    }
+
+    fn forget_ended(&mut self) -> Result<(), RecordError> {
+        self.kernel.forget_ended()
     }
 
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {
@@ -262,7 +270,10 @@ impl Probe for BlockProbe {
         if self.drained.len() == 0 {
             return None;
         }
-        let full = std::mem::replace(&mut self.drained, empty());
+        let full = std::mem::replace(
+            &mut self.drained,
+            self.used.take().unwrap_or_else(Drained::with_room),
+        );
         Some(Batch {
             records: full.len() as u64,
             bytes: full.bytes(),
@@ -313,13 +324,22 @@ impl Probe for BlockProbe {
         self.kernel.detach();
     }
 
-    fn in_flight(&self, begin_ns: u64, now_ns: u64) -> Vec<Operation> {
-        let wanted = |slot: &Slot| {
-            let scoped = !self.only_processes || slot.facts.flags & SLOT_SCOPED != 0;
-            slot.active < begin_ns && slot.facts.flags & SLOT_OWN == 0 && scoped
-        };
+    fn in_flight(&self, begin_ns: u64, now_ns: u64) -> Vec<InFlight> {
+        let wanted = |slot: &Slot| slot.active < begin_ns && slot.facts.flags & SLOT_OWN == 0;
         let active = self.slots.copies_with(offset_of!(Slot, active));
-        active.filter(wanted).map(|slot| slot.operation(now_ns)).collect()
+        let old: Vec<Slot> = active.filter(wanted).collect();
+        if old.is_empty() {
+            return Vec::new();
+        }
+        // Without owners a request is known by its device and its thread.
+        let owners = self.owners().ok();
+        let owner = |slot: &Slot| owners.as_ref().and_then(|owners| owner_of(owners, slot));
+        old.into_iter()
+            .map(|slot| InFlight {
+                operation: slot.operation(now_ns),
+                whose: Whose::Request(slot.open_record(owner(&slot).unwrap_or_default())),
+            })
+            .collect()
     }
 
     fn open_now(&mut self, now_ns: u64) -> Result<Option<Batch>, RecordError> {
@@ -346,10 +366,8 @@ impl Probe for BlockProbe {
     }
 }
 
-/// Room for what usually comes until the next hand-over: growing would copy it again and again.
-fn empty() -> Drained {
-    Drained {
-        requests: Vec::with_capacity(2 * HANDOVER_RECORDS),
-        merges: Vec::new(),
-    }
+/// Who is behind a request in flight; known from its issue on.
+fn owner_of(owners: &Owners<'_>, slot: &Slot) -> Option<Owner> {
+    let bytes = owners.get(&u32::from(slot.facts.index), 0).ok()?;
+    read::<Owner>(&bytes[..size_of::<Owner>()]).filter(|_| slot.facts.issue_ns != 0)
 }

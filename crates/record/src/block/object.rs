@@ -1,9 +1,7 @@
 //! Loads the block probe's programs, and tells them what they must know of this kernel.
-use super::layout::BlockRecord;
 use super::SLOTS;
 use crate::load::Kernel;
 use crate::recorder::Config;
-use crate::rings::records_per_cpu;
 use crate::{error::RecordError, host, owner};
 use aya::{include_bytes_aligned, Btf, EbpfLoader};
 use std::collections::BTreeMap;
@@ -70,7 +68,7 @@ pub fn load(btf: &Btf, config: &Config, start_at_getrq: bool) -> Result<Kernel, 
     let start_at_getrq = u8::from(start_at_getrq);
     let weakly_ordered = u8::from(!cfg!(target_arch = "x86_64"));
     let cpus = host::cpus_possible();
-    let length = records_per_cpu::<BlockRecord>(config.ring_bytes, cpus);
+    let length = super::ring_records(config.ring_bytes);
     let mut loader = EbpfLoader::new();
     owner::configure(&mut loader);
     loader

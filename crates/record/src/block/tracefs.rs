@@ -67,6 +67,14 @@ impl Instance {
         Format::parse(&std::fs::read_to_string(file)?)
     }
 
+    /// All events as text, opened for reading without waiting; it can be polled.
+    pub fn open_text(&self) -> io::Result<File> {
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(self.folder.join("trace_pipe"))
+    }
+
     /// The buffers of all CPUs, opened for reading.
     pub fn open_pages(&self) -> io::Result<Pages> {
         let mut files = Vec::new();

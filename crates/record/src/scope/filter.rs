@@ -1,6 +1,7 @@
 //! Which records of a limited recording become rows.
 use super::places::{File, Places};
 use crate::block::{BlockRecord, SLOT_SCOPED};
+use crate::flight::Operation;
 use case::rows::{SyscallRow, Via, Writeback, WritebackRow};
 use case::schema::Op;
 use std::collections::hash_map::Entry;
@@ -25,6 +26,24 @@ pub enum Verdict {
     Competing,
     /// It is left out.
     Outside,
+}
+
+/// An operation that has not ended.
+#[derive(Clone, Debug)]
+pub struct InFlight {
+    /// As triggers see it.
+    pub operation: Operation,
+    /// What tells whether it is in the scope.
+    pub whose: Whose,
+}
+
+/// What tells whether an operation in flight is in the scope.
+#[derive(Clone, Debug)]
+pub enum Whose {
+    /// A call: its file, as far as it is known by now, and what its block requests are known by (0 = nothing).
+    Call { file: File, owner_key: u64 },
+    /// A block request.
+    Request(BlockRecord),
 }
 
 /// What a recording is limited to, and what was learned of it meanwhile.
@@ -163,6 +182,32 @@ impl Filter {
         }
     }
 
+    /// Those of the operations in flight that are in the scope, as far as that is known by now.
+    pub fn in_flight(&self, all: Vec<InFlight>) -> Vec<Operation> {
+        let anywhere = !self.places.has_devices() && !self.places.has_paths();
+        // The kernel programs follow only calls of processes in the scope.
+        let admits = |file: File| anywhere || (file.0 != 0 && self.admits_file(file));
+        // What is known of calls is entered when they end: a request in flight is that of a call in flight.
+        let key = |each: &InFlight| match each.whose {
+            Whose::Call { file, owner_key } => admits(file).then_some(owner_key),
+            Whose::Request(_) => None,
+        };
+        let keys: HashSet<u64> = all.iter().filter_map(key).filter(|key| *key != 0).collect();
+        let is_within = |each: &InFlight| match &each.whose {
+            Whose::Call { file, .. } => admits(*file),
+            Whose::Request(request) => {
+                let places = &self.places;
+                let facts = &request.facts;
+                let there = !places.has_devices() || places.has_request(facts.device, facts.sector_512);
+                self.is_within(request) || (there && keys.contains(&request.owner.owner_key))
+            }
+        };
+        all.into_iter()
+            .filter(is_within)
+            .map(|each| each.operation)
+            .collect()
+    }
+
     fn is_within(&self, request: &BlockRecord) -> bool {
         let (facts, owner) = (&request.facts, &request.owner);
         let places = &self.places;
@@ -263,6 +308,7 @@ impl<K: Hash + Eq, V> Recent<K, V> {
 mod tests {
     use super::*;
     use crate::block::Owner;
+    use crate::flight::OpLayer;
 
     const DISK: u32 = 8 << 20;
 
@@ -347,6 +393,46 @@ mod tests {
         assert!(filter.admits_wait(4) && !filter.admits_wait(5));
         assert!(!filter.admits_name((3, 4), b"/old/wal"), "renamed");
         assert!(!filter.admits_call(&call(4)));
+    }
+
+    #[test]
+    fn a_request_in_flight_is_told_by_the_call_in_flight() {
+        let places = Places {
+            files: HashSet::from([(3, 4)]),
+            ..Places::default()
+        };
+        let filter = Filter::new(false, places);
+        let operation = |tid| Operation {
+            layer: OpLayer::Block,
+            op: "read",
+            start_ns: 1,
+            time_ns: 9,
+            device: DISK,
+            pid: tid,
+            tid,
+            comm: [0; 16],
+        };
+        let in_flight = |tid, whose| InFlight {
+            operation: operation(tid),
+            whose,
+        };
+        let call = |inode, owner_key| Whose::Call {
+            file: (3, inode),
+            owner_key,
+        };
+        let all = vec![
+            in_flight(1, call(4, 9)),
+            in_flight(2, call(5, 8)),
+            in_flight(3, Whose::Request(request(0, 9, 50))),
+            in_flight(4, Whose::Request(request(0, 8, 50))),
+            in_flight(5, Whose::Request(request(0, 0, 50))),
+        ];
+        let tids: Vec<i32> = filter
+            .in_flight(all)
+            .iter()
+            .map(|operation| operation.tid)
+            .collect();
+        assert_eq!(tids, [1, 3]);
     }
 
     #[test]

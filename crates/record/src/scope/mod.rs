@@ -9,9 +9,9 @@ mod processes;
 
 use crate::error::RecordError;
 use crate::recorder::Config;
-pub use filter::{Filter, Verdict};
+pub use filter::{Filter, InFlight, Verdict, Whose};
 use places::Places;
-pub use processes::{Change, Processes};
+pub use processes::{parent_of, Change, Processes};
 use std::path::{Path, PathBuf};
 
 /// What to record of what happens on this machine; empty: everything.

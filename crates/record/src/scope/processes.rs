@@ -123,7 +123,8 @@ fn parents() -> BTreeMap<i32, i32> {
     pids.filter_map(|pid| Some((pid, parent_of(pid)?))).collect()
 }
 
-fn parent_of(pid: i32) -> Option<i32> {
+/// Parent of a process; `None` if it is not there.
+pub fn parent_of(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may hold anything.
     let after_name = &stat[stat.rfind(')')? + 1..];

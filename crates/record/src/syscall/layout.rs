@@ -2,6 +2,7 @@
 use crate::flight::{OpLayer, Operation};
 use crate::plain::{read, Plain};
 use crate::ring_probe::Counter;
+use crate::scope::Whose;
 use crate::told::call_op;
 use case::rows::{syscall_flags, FileRow, SyscallRow, Via, PATH_PART};
 
@@ -92,6 +93,23 @@ impl Call {
         }
     }
 
+    /// What tells whether it is in the scope.
+    pub fn whose(&self) -> Whose {
+        Whose::Call {
+            file: (self.device, self.inode),
+            owner_key: self.key_of_requests(),
+        }
+    }
+
+    /// What its block requests are known by; 0 = nothing.
+    fn key_of_requests(&self) -> u64 {
+        // A request on a registered file, or a call, may be found open before its file was looked at.
+        match self.flags & syscall_flags::DIRECT {
+            0 => 0,
+            _ => self.owner_key,
+        }
+    }
+
     /// Whether an operation is in flight here, not a call that only waits for others.
     pub fn is_open(&self) -> bool {
         self.key != 0 && self.via != Via::Wait as u8
@@ -110,11 +128,9 @@ impl CallRecord {
     /// The row.
     pub fn row(&self, op_key: u64) -> SyscallRow {
         let call = &self.call;
-        // A request on a registered file, or a call, may be found open before its file was looked at.
-        let direct = call.flags & syscall_flags::DIRECT != 0;
         SyscallRow {
             op_key,
-            owner_key: if direct { call.owner_key } else { 0 },
+            owner_key: call.key_of_requests(),
             user_data: call.user_data,
             start_ns: call.start_ns,
             end_ns: self.end_ns,

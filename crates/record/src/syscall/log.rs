@@ -1,8 +1,11 @@
 //! Turns drained records into rows of the streams `syscall` and `file`.
 use super::layout::{CallRecord, Name};
+use crate::drain::HANDOVER_RECORDS;
+use crate::pool::Pool;
 use crate::probe::{Batch, Log, SharedFilter, Target};
 use crate::ring_probe::Records;
 use crate::streams::{Out, Stream};
+use case::raw::BLOCK_ROWS;
 use case::rows::{FileRow, SyscallRow};
 use case::CaseError;
 use std::collections::HashMap;
@@ -21,6 +24,20 @@ pub struct Drained {
 }
 
 impl Drained {
+    /// Room for what usually comes until the next hand-over: growing would copy it again and again.
+    pub fn with_room() -> Drained {
+        Drained {
+            calls: Vec::with_capacity(2 * HANDOVER_RECORDS),
+            ..Drained::default()
+        }
+    }
+
+    /// Forgets all, and keeps the room.
+    pub fn clear(&mut self) {
+        self.calls.clear();
+        self.names = Records::default();
+    }
+
     /// Memory that the records take.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.calls[..]) + self.names.bytes()
@@ -36,11 +53,12 @@ pub struct SyscallLog {
     filter: Option<SharedFilter>,
     /// A hash of the last name written of each file.
     named: HashMap<(u32, u64), u64>,
+    used: Pool<Drained>,
 }
 
 impl SyscallLog {
     /// Creates both streams.
-    pub fn create(target: &Target) -> Result<SyscallLog, CaseError> {
+    pub fn create(target: &Target, used: Pool<Drained>) -> Result<SyscallLog, CaseError> {
         Ok(SyscallLog {
             calls: Out::create(target, &[])?,
             files: Out::create(target, &[])?,
@@ -48,6 +66,7 @@ impl SyscallLog {
             count: 0,
             filter: target.filter.clone(),
             named: HashMap::new(),
+            used,
         })
     }
 
@@ -73,15 +92,19 @@ impl SyscallLog {
 
 impl Log for SyscallLog {
     fn write(&mut self, batch: Batch) {
-        let records: Box<Drained> = batch.data.downcast().expect("the syscall probe's own records");
+        let mut records: Box<Drained> = batch.data.downcast().expect("the syscall probe's own records");
         let names: Vec<Name> = records.names.iter().filter_map(Name::read).collect();
         names.iter().for_each(|name| self.write_name(name));
-        self.rows.clear();
-        for record in &records.calls {
-            self.count += 1;
-            self.rows.push(record.row(self.count));
+        for block in records.calls.chunks(BLOCK_ROWS) {
+            self.rows.clear();
+            for record in block {
+                self.count += 1;
+                self.rows.push(record.row(self.count));
+            }
+            self.calls.push_many(&self.rows);
         }
-        self.calls.push_many(&self.rows);
+        records.clear();
+        self.used.give(*records);
     }
 
     /// Names first: an operation in the file then has its file's name in the file, even after a kill.

@@ -22,15 +22,14 @@
 mod layout;
 mod log;
 
-use crate::drain::HANDOVER_RECORDS;
 use crate::error::RecordError;
-use crate::flight::Operation;
 use crate::load::{has_tracepoint, refused, Context, Kernel, SCOPE_CHANGE};
 use crate::plain::read;
+use crate::pool::Pool;
 use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe, Target};
 use crate::ring_probe::read_counts;
 use crate::rings::{records_per_cpu, Rings, Shared};
-use crate::scope::Change;
+use crate::scope::{Change, InFlight};
 use crate::{host, owner, sys};
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::{include_bytes_aligned, EbpfLoader};
@@ -87,6 +86,7 @@ struct SyscallProbe {
     names: RingBuf<MapData>,
     tables: [Shared<Call>; 2],
     drained: Drained,
+    used: Pool<Drained>,
 }
 
 /// Loads and attaches the probe.
@@ -138,7 +138,8 @@ impl SyscallProbe {
             kernel,
             rings,
             tables,
-            drained: Drained::default(),
+            drained: Drained::with_room(),
+            used: Pool::default(),
         })
     }
 
@@ -162,11 +163,15 @@ impl Probe for SyscallProbe {
     }
 
     fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
-        Ok(Box::new(SyscallLog::create(target)?))
+        Ok(Box::new(SyscallLog::create(target, self.used.clone())?))
     }
 
     fn follow(&mut self, changes: &[Change]) -> Result<(), RecordError> {
         self.kernel.follow(changes)
+    }
+
+    fn forget_ended(&mut self) -> Result<(), RecordError> {
+        self.kernel.forget_ended()
     }
 
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {
@@ -193,10 +198,7 @@ impl Probe for SyscallProbe {
         if self.drained.calls.is_empty() && self.drained.names.count() == 0 {
             return None;
         }
-        let room = Drained {
-            calls: Vec::with_capacity(2 * HANDOVER_RECORDS),
-            ..Drained::default()
-        };
+        let room = self.used.take().unwrap_or_else(Drained::with_room);
         let full = std::mem::replace(&mut self.drained, room);
         Some(Batch {
             records: full.calls.len() as u64,
@@ -217,11 +219,15 @@ impl Probe for SyscallProbe {
         self.kernel.detach();
     }
 
-    fn in_flight(&self, begin_ns: u64, now_ns: u64) -> Vec<Operation> {
+    fn in_flight(&self, begin_ns: u64, now_ns: u64) -> Vec<InFlight> {
         let tables = self.tables.iter();
         let calls = tables.flat_map(|table| table.copies_with(offset_of!(Call, key)));
         let old = calls.filter(|call| call.is_open() && (1..begin_ns).contains(&call.start_ns));
-        old.map(|call| call.operation(now_ns)).collect()
+        old.map(|call| InFlight {
+            operation: call.operation(now_ns),
+            whose: call.whose(),
+        })
+        .collect()
     }
 
     fn open_now(&mut self, _now_ns: u64) -> Result<Option<Batch>, RecordError> {

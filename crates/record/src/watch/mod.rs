@@ -7,7 +7,7 @@ mod frame;
 mod histogram;
 mod names;
 
-use crate::drain::DRAIN_PAUSE;
+use crate::drain::drain_pause;
 use crate::error::RecordError;
 use crate::load::Context;
 use crate::probe::Probe;
@@ -57,7 +57,14 @@ impl Watch {
         let Attached { probes, unseen } = registry::attach(&Context::new(&config))?;
         let (sender, frames) = sync_channel(FRAMES_MAX);
         let (totals, stop) = (SharedTotals::default(), Arc::new(AtomicBool::new(false)));
-        let mut loop_ = Loop::new(probes, interval, only, sender, totals.clone());
+        let mut loop_ = Loop::new(
+            probes,
+            drain_pause(&config),
+            interval,
+            only,
+            sender,
+            totals.clone(),
+        );
         loop_.set_recording(true)?;
         let stop_seen = stop.clone();
         let thread = Thread::start(THREAD, move || loop_.run(&stop_seen))?;
@@ -109,6 +116,7 @@ impl Drop for Watch {
 /// State of the thread.
 struct Loop {
     probes: Vec<(&'static str, Box<dyn Probe>)>,
+    pause: Duration,
     interval_ns: u64,
     fold: Fold,
     /// Operations that ended after the interval which is about to be shown.
@@ -123,6 +131,7 @@ struct Loop {
 impl Loop {
     fn new(
         probes: Vec<(&'static str, Box<dyn Probe>)>,
+        pause: Duration,
         interval: Duration,
         only: Option<String>,
         sender: SyncSender<Frame>,
@@ -130,6 +139,7 @@ impl Loop {
     ) -> Loop {
         Loop {
             probes,
+            pause,
             interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX),
             fold: Fold::new(sys::monotonic_ns(), only),
             early: Default::default(),
@@ -150,7 +160,7 @@ impl Loop {
         sys::run_first();
         let mut due_ns = self.fold.begin_ns().saturating_add(self.interval_ns);
         while !stop.load(Ordering::Acquire) {
-            std::thread::sleep(DRAIN_PAUSE);
+            std::thread::sleep(self.pause);
             let now_ns = sys::monotonic_ns();
             self.drain(now_ns.min(due_ns));
             if self.counted_at.elapsed() >= COUNT_PAUSE || now_ns >= due_ns {

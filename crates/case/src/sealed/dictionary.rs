@@ -1,0 +1,330 @@
+//! Column chunks of strings out of few, written from the numbers that they have already.
+//!
+//! The Parquet crate's own encoder looks every string up in a table of its own and compares it with the least and the
+//! greatest so far, row by row; of a table like `series`, whose columns are mostly names, that was a third of all time. Here
+//! a string is looked at once in a batch. Source: Apache Parquet, Encodings.md (RLE_DICTIONARY) and data pages v2.
+use super::file::{zstd_level, PAGE_ROWS, ZSTD_LEVEL};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef};
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding};
+use parquet::column::page::{CompressedPage, Page, PageWriter};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::data_type::ByteArray;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::statistics::Statistics;
+use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
+use parquet::schema::types::ColumnDescPtr;
+use std::collections::HashMap;
+use std::io::Write;
+use zstd::bulk::Compressor;
+
+/// A string that is longer is no bound in the statistics.
+const BOUND_BYTES_MAX: usize = 64;
+
+/// A run of equal values that is shorter is packed.
+const RUN_MIN: usize = 8;
+
+/// Values that are packed together.
+const GROUP: usize = 8;
+
+/// One column of one row group.
+pub(super) struct Dictionary {
+    column: ColumnDescPtr,
+    nullable: bool,
+    /// Strings in the order of first use, and where they are.
+    strings: Vec<String>,
+    codes_of: HashMap<String, u32>,
+    /// Codes of the current page, NULL left out, and whether there is a value, row by row.
+    codes: Vec<u32>,
+    present: Vec<u32>,
+    pages: Vec<CompressedPage>,
+    zstd: Compressor<'static>,
+    rows: u64,
+    nulls: u64,
+}
+
+impl Dictionary {
+    pub(super) fn new(column: ColumnDescPtr) -> Result<Dictionary> {
+        Ok(Dictionary {
+            nullable: column.max_def_level() > 0,
+            column,
+            strings: Vec::new(),
+            codes_of: HashMap::new(),
+            codes: Vec::with_capacity(PAGE_ROWS),
+            present: Vec::new(),
+            pages: Vec::new(),
+            zstd: Compressor::new(ZSTD_LEVEL).map_err(external)?,
+            rows: 0,
+            nulls: 0,
+        })
+    }
+
+    /// Appends a column whose strings are a dictionary.
+    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<()> {
+        let array = array.as_dictionary::<Int32Type>();
+        let values = array.values().as_string::<i32>();
+        // Keys are those of this batch; few of them may be used.
+        let mut codes: Vec<Option<u32>> = vec![None; values.len()];
+        let mut code = |key: i32| match codes[key as usize] {
+            Some(code) => code,
+            None => {
+                let code = self.strings.len() as u32;
+                let text = values.value(key as usize);
+                let code = *self.codes_of.entry(text.to_owned()).or_insert(code);
+                if code as usize == self.strings.len() {
+                    self.strings.push(text.to_owned());
+                }
+                codes[key as usize] = Some(code);
+                code
+            }
+        };
+        let keys = array.keys();
+        if keys.null_count() == 0 {
+            self.codes.extend(keys.values().iter().map(|key| code(*key)));
+            if self.nullable {
+                self.present.resize(self.present.len() + keys.len(), 1);
+            }
+        } else {
+            for key in keys {
+                self.present.push(u32::from(key.is_some()));
+                self.codes.extend(key.map(&mut code));
+            }
+            self.nulls += keys.null_count() as u64;
+        }
+        self.rows += keys.len() as u64;
+        if self.page_rows() >= PAGE_ROWS {
+            self.end_page()?;
+        }
+        Ok(())
+    }
+
+    fn page_rows(&self) -> usize {
+        if self.nullable {
+            self.present.len()
+        } else {
+            self.codes.len()
+        }
+    }
+
+    fn end_page(&mut self) -> Result<()> {
+        let rows = self.page_rows();
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut levels = Vec::new();
+        if self.nullable {
+            pack(&self.present, 1, &mut levels);
+        }
+        let width = bits(self.strings.len().saturating_sub(1));
+        let mut values = vec![width];
+        pack(&self.codes, width, &mut values);
+        let whole = levels.len() + values.len();
+        let packed = self.zstd.compress(&values).map_err(external)?;
+        let is_compressed = packed.len() < values.len();
+        let mut buf = levels.clone();
+        buf.extend_from_slice(if is_compressed { &packed } else { &values });
+        let page = Page::DataPageV2 {
+            buf: Bytes::from(buf),
+            num_values: rows as u32,
+            encoding: Encoding::RLE_DICTIONARY,
+            num_nulls: (rows - self.codes.len()) as u32,
+            num_rows: rows as u32,
+            def_levels_byte_len: levels.len() as u32,
+            rep_levels_byte_len: 0,
+            is_compressed,
+            statistics: None,
+        };
+        self.pages.push(CompressedPage::new(page, whole));
+        self.codes.clear();
+        self.present.clear();
+        Ok(())
+    }
+
+    /// Writes the chunk: the dictionary, then the pages.
+    pub(super) fn append_to<W: Write + Send>(
+        mut self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> Result<()> {
+        self.end_page()?;
+        let mut strings = Vec::new();
+        for text in &self.strings {
+            strings.extend_from_slice(&(text.len() as u32).to_le_bytes());
+            strings.extend_from_slice(text.as_bytes());
+        }
+        let dictionary = Page::DictionaryPage {
+            buf: Bytes::from(self.zstd.compress(&strings).map_err(external)?),
+            num_values: self.strings.len() as u32,
+            encoding: Encoding::PLAIN,
+            is_sorted: false,
+        };
+        let dictionary = CompressedPage::new(dictionary, strings.len());
+        let mut chunk = TrackedWrite::new(Vec::new());
+        let (mut whole, mut first_data) = (0, 0);
+        {
+            let mut writer = SerializedPageWriter::new(&mut chunk);
+            let pages = std::mem::take(&mut self.pages);
+            for (number, page) in std::iter::once(dictionary).chain(pages).enumerate() {
+                let written = writer.write_page(page)?;
+                whole += written.uncompressed_size;
+                if number == 0 {
+                    first_data = written.bytes_written;
+                }
+            }
+        }
+        let bytes = Bytes::from(chunk.into_inner()?);
+        let metadata = ColumnChunkMetaData::builder(self.column.clone())
+            .set_compression(Compression::ZSTD(zstd_level()))
+            .set_encodings(vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY])
+            .set_total_compressed_size(bytes.len() as i64)
+            .set_total_uncompressed_size(whole as i64)
+            .set_num_values(self.rows as i64)
+            .set_dictionary_page_offset(Some(0))
+            .set_data_page_offset(first_data as i64)
+            .set_statistics(self.statistics())
+            .build()?;
+        let close = ColumnCloseResult {
+            bytes_written: bytes.len() as u64,
+            rows_written: self.rows,
+            metadata,
+            bloom_filter: None,
+            column_index: None,
+            offset_index: None,
+        };
+        group.append_column(&bytes, close)
+    }
+
+    fn statistics(&self) -> Statistics {
+        let bound = |text: Option<&String>| {
+            text.filter(|text| text.len() <= BOUND_BYTES_MAX)
+                .map(|text| ByteArray::from(text.as_bytes().to_vec()))
+        };
+        let (least, greatest) = (bound(self.strings.iter().min()), bound(self.strings.iter().max()));
+        Statistics::byte_array(least, greatest, None, Some(self.nulls), false)
+    }
+}
+
+fn external(error: std::io::Error) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
+
+/// Bits that a number takes.
+fn bits(number: usize) -> u8 {
+    (usize::BITS - number.leading_zeros()) as u8
+}
+
+/// Appends `codes` of `width` bits: runs of equal ones as such, the others packed in groups of eight.
+fn pack(codes: &[u32], width: u8, to: &mut Vec<u8>) {
+    let (mut packed, mut at) = (0, 0);
+    while at < codes.len() {
+        let code = codes[at];
+        let run = codes[at..].iter().take_while(|next| **next == code).count();
+        // Only whole groups may stand before a run.
+        let aligned = run - ((at - packed).next_multiple_of(GROUP) - (at - packed)).min(run);
+        if aligned < RUN_MIN {
+            at += run;
+            continue;
+        }
+        pack_groups(&codes[packed..at + run - aligned], width, to);
+        put_number((aligned as u64) << 1, to);
+        to.extend_from_slice(&code.to_le_bytes()[..usize::from(width.div_ceil(8))]);
+        at += run;
+        packed = at;
+    }
+    pack_groups(&codes[packed..], width, to);
+}
+
+/// Groups of eight, the last one filled up with zeros.
+fn pack_groups(codes: &[u32], width: u8, to: &mut Vec<u8>) {
+    if codes.is_empty() {
+        return;
+    }
+    put_number((codes.len().div_ceil(GROUP) as u64) << 1 | 1, to);
+    let missing = codes.len().next_multiple_of(GROUP) - codes.len();
+    let (mut waiting, mut count) = (0_u64, 0);
+    for code in codes.iter().chain(std::iter::repeat_n(&0, missing)) {
+        waiting |= u64::from(*code) << count;
+        count += u32::from(width);
+        if count >= 32 {
+            to.extend_from_slice(&(waiting as u32).to_le_bytes());
+            waiting >>= 32;
+            count -= 32;
+        }
+    }
+    // Eight codes of any width end on a whole byte.
+    to.extend_from_slice(&waiting.to_le_bytes()[..(count / 8) as usize]);
+}
+
+/// ULEB128.
+fn put_number(mut number: u64, to: &mut Vec<u8>) {
+    while number >= 0x80 {
+        to.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    to.push(number as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a reader of the format makes of it.
+    fn unpack(mut from: &[u8], width: u8, count: usize) -> Vec<u32> {
+        let mut codes = Vec::new();
+        while !from.is_empty() {
+            let (mut head, mut shift) = (0_u64, 0);
+            loop {
+                let byte = from[0];
+                from = &from[1..];
+                head |= u64::from(byte & 0x7f) << shift;
+                shift += 7;
+                if byte < 0x80 {
+                    break;
+                }
+            }
+            let number = (head >> 1) as usize;
+            if head & 1 == 0 {
+                let (code, rest) = from.split_at(usize::from(width.div_ceil(8)));
+                let code = code
+                    .iter()
+                    .rev()
+                    .fold(0, |code, byte| code << 8 | u32::from(*byte));
+                codes.extend(std::iter::repeat_n(code, number));
+                from = rest;
+            } else {
+                let (group, rest) = from.split_at(number * usize::from(width));
+                let bit = |at: usize| u32::from(group[at / 8] >> (at % 8) & 1);
+                let code = |index: usize| {
+                    (0..usize::from(width))
+                        .fold(0, |code, at| code | bit(index * usize::from(width) + at) << at)
+                };
+                codes.extend((0..number * GROUP).map(code));
+                from = rest;
+            }
+        }
+        codes.truncate(count);
+        codes
+    }
+
+    #[test]
+    fn a_long_run_takes_few_bytes() {
+        let mut packed = Vec::new();
+        pack(&[5; 100_000], 3, &mut packed);
+        assert!(packed.len() <= 4, "{packed:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn codes_come_back(runs in prop::collection::vec((0_u32..2000, 1_usize..40), 0..60)) {
+            let codes: Vec<u32> = runs.iter().flat_map(|(code, run)| std::iter::repeat_n(*code, *run)).collect();
+            for width in [bits(codes.iter().max().copied().unwrap_or(0) as usize), 11, 20] {
+                let mut packed = Vec::new();
+                pack(&codes, width, &mut packed);
+                prop_assert_eq!(&unpack(&packed, width, codes.len()), &codes);
+            }
+        }
+    }
+}
