@@ -71,6 +71,9 @@ pub struct Effect {
     pub p99_ratio: f64,
     /// Of throughput.
     pub throughput_ratio: f64,
+    /// How much of the mean latency would not be there without the fault; negative if more. What findings state as "part of
+    /// all latency", so that `whodisk score` can see how often their intervals cover it.
+    pub part_of_all_latency: f64,
 }
 
 impl Effect {
@@ -238,6 +241,7 @@ pub fn truth(scenario: &Scenario, threads: usize) -> Result<(Outcome, Truth), La
             let effect = Effect {
                 p99_ratio: ratio(as_found.p99_ns, without.p99_ns),
                 throughput_ratio: ratio(as_found.ops_per_s, without.ops_per_s),
+                part_of_all_latency: 1.0 - ratio(without.mean_ns, as_found.mean_ns),
             };
             FaultTruth {
                 name: fault.name.clone(),

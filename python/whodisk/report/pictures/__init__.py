@@ -33,6 +33,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "prefetch": (request_map.PICTURE, tier_waterfall.PICTURE),
     "saturation": (sweep.PICTURE, moments.PICTURE),
     "shared_vector": (vectors.PICTURE, members.PICTURE),
+    "silent_device": (moments.PICTURE,),
     "slow_member": (members.PICTURE,),
     "stage_blame": (moments.PICTURE,),
     "steady_state": (moments.PICTURE,),
