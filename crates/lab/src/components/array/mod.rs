@@ -219,11 +219,11 @@ impl Array {
 
     /// Reads a cluster from the volume; how many blocks of the file that brings.
     fn fetch(&mut self, parent: Handle, disk: FileId, block: u32, core: &mut Core) -> u32 {
-        let extents = self
+        let found = self
             .contents
             .allocator
-            .extents(disk, block, self.rules.cluster_blocks);
-        let Some(mut run) = extents.first().copied() else {
+            .first_extent(disk, block, self.rules.cluster_blocks);
+        let Some(mut run) = found else {
             // A hole: there is nothing to read.
             return 1;
         };

@@ -260,6 +260,23 @@ impl Allocator {
         extents
     }
 
+    /// The first of [`Allocator::extents`].
+    #[inline]
+    pub fn first_extent(&self, file: FileId, first: u32, count: u32) -> Option<Extent> {
+        let map = &self.files[file as usize].map;
+        let end = (first as usize + count as usize).min(map.len());
+        let mut blocks = map
+            .get(first as usize..end)?
+            .iter()
+            .filter(|block| **block != HOLE);
+        let first = *blocks.next()?;
+        let follow = blocks.zip(first + 1..).take_while(|(block, next)| *block == next);
+        Some(Extent {
+            first,
+            blocks: 1 + follow.count() as u32,
+        })
+    }
+
     /// Layout score of `file`; see the module. None if it has no data.
     pub fn layout_score(&self, file: FileId) -> Option<f64> {
         let scores: Vec<u32> = (0..self.windows(file))
