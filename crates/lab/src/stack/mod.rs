@@ -142,14 +142,18 @@ impl Builder<'_> {
 
     fn host(&self) -> Host {
         let section = self.section("host");
-        Host::new(
+        let host = Host::new(
             self.cpus(),
             section.whole("submit"),
             section.whole("take"),
             self.plan.stalls.clone(),
             self.plan.pressure.clone(),
             stream(self.seed, "host"),
-        )
+        );
+        match section.flag("pinned") {
+            true => host,
+            false => host.unpinned(stream(self.seed, "cpus")),
+        }
     }
 
     fn clients(&mut self, top: ComponentId) {
