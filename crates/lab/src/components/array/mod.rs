@@ -7,6 +7,7 @@
 //! far as they follow each other on the disks; that is how an aged layout costs reads. The file lies in pieces on
 //! the guest's disk if the guest's file system is fragmented ([`crate::models::guest_fs`]).
 mod checkpoint;
+mod in_flight;
 mod keys;
 
 pub use keys::KEYS;
@@ -20,6 +21,7 @@ use crate::models::guest_fs::{GuestFile, Placed};
 use crate::request::{Level, Request};
 use crate::sim::Core;
 use case::schema::{flags, Op, Stage};
+use in_flight::InFlight;
 use std::collections::VecDeque;
 
 const TICK: u16 = 0;
@@ -78,7 +80,7 @@ pub struct Array {
     /// By read of the volume: first block of which disk it brings.
     fetches: FastMap<u32, (FileId, u32, u32)>,
     /// Blocks on their way from the volume, and who else waits for their read.
-    in_flight: FastMap<u64, Handle>,
+    in_flight: InFlight,
     readers: FastMap<u32, Vec<(Handle, u64)>>,
     placed: Vec<Placed>,
     /// File and offset of the request that was expected last.
@@ -112,7 +114,7 @@ impl Array {
             blocks_read_first: 0,
             waiters: Vec::new(),
             fetches: FastMap::default(),
-            in_flight: FastMap::default(),
+            in_flight: InFlight::new(rules.cluster_blocks),
             readers: FastMap::default(),
             placed: Vec::new(),
             expected: (0, 0),
@@ -190,10 +192,10 @@ impl Array {
                 if self.is_in_memory(disk, block, key) {
                     self.hits += 1;
                     block += 1;
-                } else if let Some(fetch) = self.in_flight.get(&key) {
+                } else if let Some(fetch) = self.in_flight.fetch_of(disk, block) {
                     self.hits += 1;
                     block += 1;
-                    let readers = self.readers.entry(*fetch).or_default();
+                    let readers = self.readers.entry(fetch).or_default();
                     // Neighbouring blocks of one read are one wait.
                     if readers.last().is_none_or(|(reader, _)| *reader != handle) {
                         readers.push((handle, core.now_ns()));
@@ -234,9 +236,7 @@ impl Array {
         };
         let child = self.request(Op::Read, place, parent, core);
         self.fetches.insert(child, (disk, block, run.blocks));
-        for at in block..block + run.blocks {
-            self.in_flight.entry(Self::key(disk, at)).or_insert(child);
-        }
+        self.in_flight.begin(disk, block, run.blocks, child);
         core.send(self.below.id, child);
         run.blocks
     }
@@ -269,13 +269,10 @@ impl Array {
         let parent = core.get(child).parent;
         if let Some((disk, first, count)) = self.fetches.remove(&child) {
             (first..first + count).for_each(|block| self.cache.expect_insert(Self::key(disk, block)));
-            for block in first..first + count {
-                let key = Self::key(disk, block);
-                if self.in_flight.get(&key) == Some(&child) {
-                    self.in_flight.remove(&key);
-                }
-                self.cache.insert(key);
-            }
+            self.in_flight.end(disk, first, count, child);
+            (first..first + count).for_each(|block| {
+                self.cache.insert(Self::key(disk, block));
+            });
             for (reader, since_ns) in self.readers.remove(&child).unwrap_or_default() {
                 core.borrow(reader, child, since_ns);
                 self.piece_done(reader, core);

@@ -7,6 +7,7 @@
 
 mod arc;
 mod lru;
+mod order;
 mod s3fifo;
 mod table;
 pub mod traces;
