@@ -22,7 +22,6 @@ CACHE_BAR, FULL_BAR, MYSTERY_BAR_S = 20.0, 2.0, 10.0
 PHASES = ("m3-a-contiguous", "m3-b-fragmented", "m3-c-reallocated")
 TRACE, CAPACITY = "zipf-1.0", "10000"
 ROUNDS = 3
-AGEING = 1.2
 
 
 def main() -> int:
@@ -67,9 +66,15 @@ def _verdict(what: str, value: float, sign: str, bar: float) -> bool:
 def _mystery(phase: str) -> list[str]:
     edits = ["workload.ramp=0s"]
     if phase == "m3-b-fragmented":
-        # Its ageing is a fault, without which the command would simulate the 30 minutes a second time, for the truth.
-        edits += ["fault.ageing.enabled=false", f"array.overwritten={AGEING}"]
-    return [str(RELEASE / "whodisk-agent"), "lab", "run", phase, *(word for edit in edits for word in ("--set", edit))]
+        # Its ageing is a fault: with it the command would simulate the 30 minutes a second time without it, for the truth.
+        edits += ["fault.ageing.enabled=false", "array.overwritten=1.2"]
+    return [
+        str(RELEASE / "whodisk-agent"),
+        "lab",
+        "run",
+        phase,
+        *(word for edit in edits for word in ("--set", edit)),
+    ]
 
 
 def _phases() -> dict[str, float]:

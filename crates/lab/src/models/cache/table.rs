@@ -61,7 +61,7 @@ fn hash(key: u64) -> u32 {
 }
 
 impl<const LISTS: usize> Table<LISTS> {
-    /// Room for `entries`, the memory of entries and index reserved at once: about 40 bytes per entry in all.
+    /// Room for `entries`, the memory of entries and index reserved at once: about 50 bytes per entry in all.
     pub fn new(entries: usize) -> Table<LISTS> {
         assert!(
             entries <= MAX_ENTRIES,
