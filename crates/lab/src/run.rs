@@ -111,43 +111,57 @@ pub struct Report {
     pub truth: Truth,
 }
 
+/// A run that has ended; its case, if it writes one, waits for what its truth will be.
+struct Ended {
+    outcome: Outcome,
+    plan: Plan,
+    layout: Layout,
+    sink: Option<Box<CaseSink>>,
+}
+
 /// Runs a scenario with the faults at `with`, writing a case into `case_dir` if there is one.
-fn run_once(scenario: &Scenario, with: &[usize], case: Option<CaseRequest>) -> Result<Outcome, LabError> {
+fn run_once(scenario: &Scenario, with: &[usize], case_dir: Option<&Path>) -> Result<Ended, LabError> {
     let (plan, _) = Plan::new(scenario, with)?;
     let layout = Layout::new(&plan)?;
     let spec = &scenario.workload;
     let end_ns = spec.duration_ns.map_or(u64::MAX, |length| spec.ramp_ns + length);
-    let sink = match &case {
-        Some(case) => Some(Box::new(CaseSink::create(case.dir, &layout.cast)?)),
+    let sink = match case_dir {
+        Some(dir) => Some(Box::new(CaseSink::create(dir, &layout.cast)?)),
         None => None,
     };
     let recorder = Recorder::new(Tally::new(spec.ramp_ns, end_ns), sink, !scenario.has("protocol"));
     let mut sim = build(&plan, &layout, recorder)?;
     sim.run(end_ns, |core| core.workload_over);
-    let mut core = sim.finish();
-    let outcome = Outcome {
-        facts: core.recorder.facts.clone(),
-        ..Outcome::new(&core.recorder.tally, core.now_ns(), core.events())
-    };
-    if let (Some(sink), Some(case)) = (core.recorder.sink.take(), case) {
-        let truth = serde_json::to_vec_pretty(case.truth).expect("our own types have a JSON form");
-        sink.seal(About {
-            argv: case.argv,
-            duration_ns: core.now_ns(),
-            phases: phases(scenario, core.now_ns()),
-            workload: serde_json::json!({ "specification": spec, "summary": &outcome }),
-            system: system(&plan, &layout),
-            truth,
-            not_observed: Vec::<Unseen>::new(),
-        })?;
-    }
-    Ok(outcome)
+    let core = sim.finish();
+    let (now_ns, events) = (core.now_ns(), core.events());
+    let recorder = core.recorder;
+    Ok(Ended {
+        outcome: Outcome {
+            facts: recorder.facts,
+            ..Outcome::new(&recorder.tally, now_ns, events)
+        },
+        plan,
+        layout,
+        sink: recorder.sink,
+    })
 }
 
-struct CaseRequest<'a> {
-    dir: &'a Path,
-    argv: Vec<String>,
-    truth: &'a Truth,
+impl Ended {
+    fn seal(self, scenario: &Scenario, argv: Vec<String>, truth: &Truth) -> Result<Outcome, LabError> {
+        let now_ns = self.outcome.duration_ns;
+        if let Some(sink) = self.sink {
+            sink.seal(About {
+                argv,
+                duration_ns: now_ns,
+                phases: phases(scenario, now_ns),
+                workload: serde_json::json!({ "specification": scenario.workload, "summary": &self.outcome }),
+                system: system(&self.plan, &self.layout),
+                truth: serde_json::to_vec_pretty(truth).expect("our own types have a JSON form"),
+                not_observed: Vec::<Unseen>::new(),
+            })?;
+        }
+        Ok(self.outcome)
+    }
 }
 
 fn phases(scenario: &Scenario, now_ns: u64) -> Vec<Phase> {
@@ -214,29 +228,37 @@ pub fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -
 /// Only measures: all faults in, no case, no truth.
 pub fn measure(scenario: &Scenario) -> Result<Outcome, LabError> {
     let all: Vec<usize> = (0..scenario.faults.len()).collect();
-    run_once(scenario, &all, None)
+    Ok(run_once(scenario, &all, None)?.outcome)
 }
 
-/// Finds the truth: runs the scenario as it is, and again without each fault.
-pub fn truth(scenario: &Scenario, threads: usize) -> Result<(Outcome, Truth), LabError> {
+/// Runs the scenario as it is, writing a case into `case_dir` if there is one, and again without each fault: the truth.
+fn run_with_truth(
+    scenario: &Scenario,
+    threads: usize,
+    case_dir: Option<&Path>,
+) -> Result<(Ended, Truth), LabError> {
     let count = scenario.faults.len();
     let all: Vec<usize> = (0..count).collect();
     let (_, culprits) = Plan::new(scenario, &all)?;
-    let outcomes = in_parallel(count + 1, threads, |n| {
+    let runs = in_parallel(count + 1, threads, |n| {
         let with: Vec<usize> = all
             .iter()
             .copied()
             .filter(|fault| n == 0 || *fault != n - 1)
             .collect();
-        run_once(scenario, &with, None)
+        run_once(scenario, &with, case_dir.filter(|_| n == 0))
     });
-    let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let as_found = outcomes[0].clone();
+    let mut runs = runs.into_iter();
+    let ended = runs.next().expect("one run at least")?;
+    let others = runs
+        .map(|run| Ok(run?.outcome))
+        .collect::<Result<Vec<_>, LabError>>()?;
+    let as_found = &ended.outcome;
     let faults: Vec<FaultTruth> = scenario
         .faults
         .iter()
         .zip(&culprits)
-        .zip(&outcomes[1..])
+        .zip(&others)
         .map(|((fault, culprit), without)| {
             let effect = Effect {
                 p99_ratio: ratio(as_found.p99_ns, without.p99_ns),
@@ -267,7 +289,7 @@ pub fn truth(scenario: &Scenario, threads: usize) -> Result<(Outcome, Truth), La
         healthy: largest.is_none(),
         faults,
     };
-    Ok((as_found, truth))
+    Ok((ended, truth))
 }
 
 /// Finds the truth and writes the case into `case_dir`, which exists and is empty. `argv` is a command that gives the
@@ -278,43 +300,23 @@ pub fn run(
     argv: Vec<String>,
     threads: usize,
 ) -> Result<Report, LabError> {
-    let truth = match scenario.faults.is_empty() {
-        true => no_faults(scenario),
-        false => truth(scenario, threads)?.1,
-    };
-    let all: Vec<usize> = (0..scenario.faults.len()).collect();
-    let case = CaseRequest {
-        dir: case_dir,
-        argv,
-        truth: &truth,
-    };
-    let outcome = run_once(scenario, &all, Some(case))?;
-    Ok(Report {
-        scenario: scenario.name(),
-        seed: scenario.workload.seed,
-        outcome,
-        truth,
-    })
+    let (ended, truth) = run_with_truth(scenario, threads, Some(case_dir))?;
+    let outcome = ended.seal(scenario, argv, &truth)?;
+    Ok(report(scenario, outcome, truth))
 }
 
 /// Finds the truth without writing a case.
 pub fn evaluate(scenario: &Scenario, threads: usize) -> Result<Report, LabError> {
-    let (outcome, truth) = truth(scenario, threads)?;
-    Ok(Report {
+    let (ended, truth) = run_with_truth(scenario, threads, None)?;
+    Ok(report(scenario, ended.outcome, truth))
+}
+
+fn report(scenario: &Scenario, outcome: Outcome, truth: Truth) -> Report {
+    Report {
         scenario: scenario.name(),
         seed: scenario.workload.seed,
         outcome,
         truth,
-    })
-}
-
-fn no_faults(scenario: &Scenario) -> Truth {
-    Truth {
-        seed: scenario.workload.seed,
-        scenario: scenario.name(),
-        faults: Vec::new(),
-        culprit: None,
-        healthy: true,
     }
 }
 

@@ -122,6 +122,7 @@ impl Clients {
     fn start(&mut self, w: usize, access: Access, intended_ns: u64, core: &mut Core) {
         let now_ns = core.now_ns();
         let worker = &mut self.workers[w];
+        worker.cpu = self.host.next_cpu(worker.cpu);
         let turn = self.host.submit_turn(w, &mut worker.thread, now_ns);
         core.recorder.wait(w, worker.cpu, turn.wanted_ns, &turn);
         let Access {

@@ -7,13 +7,19 @@ use case::schema::Stage;
 use workload::rng::Rng;
 
 /// Keys of `[host]`.
-pub const KEYS: [Key; 6] = [
+pub const KEYS: [Key; 7] = [
     key("name", Kind::Text, "lab", "Host name."),
     key(
         "cpus",
         Kind::Count(1, 4096),
         "8",
         "CPUs; worker w runs on CPU w modulo CPUs.",
+    ),
+    key(
+        "pinned",
+        Kind::Flag,
+        "true",
+        "Whether workers stay there; else each operation is submitted on any CPU.",
     ),
     key(
         "memory",
@@ -111,6 +117,8 @@ pub struct Host {
     stalls: Vec<Stall>,
     pressure: Vec<Pressure>,
     rng: Rng,
+    /// Which CPU an operation is submitted on; None = that of its worker.
+    roaming: Option<Rng>,
     first_tid: i32,
 }
 
@@ -131,7 +139,23 @@ impl Host {
             stalls,
             pressure,
             rng,
+            roaming: None,
             first_tid: FIRST_TID,
+        }
+    }
+
+    /// The same host, whose threads run wherever there is room.
+    pub fn unpinned(mut self, rng: Rng) -> Host {
+        self.roaming = Some(rng);
+        self
+    }
+
+    /// CPU on which a worker that ran on `cpu` submits next.
+    #[inline]
+    pub fn next_cpu(&mut self, cpu: usize) -> usize {
+        match &mut self.roaming {
+            Some(rng) => rng.below(self.cpus as u64) as usize,
+            None => cpu,
         }
     }
 

@@ -2,7 +2,10 @@
 //!
 //! `DIR` gets `case-000000.toml` (the scenario, which `lab run` accepts) and `case-000000.case` for each case. A case appears
 //! under its name when it is whole; those that are there already are kept, so a stopped run goes on where it was.
+mod dice;
 mod draw;
+mod fault;
+mod sites;
 
 pub use draw::{draw, Class, Drawn};
 

@@ -29,6 +29,9 @@ pub const BLOCK_BYTES: u64 = 4096;
 
 const HOLE: u32 = u32::MAX;
 
+/// A checkpoint begins to load what it will need of the block so far ahead.
+const EXPECTED_AHEAD: usize = 12;
+
 /// A volume and its rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllocatorParameters {
@@ -104,8 +107,8 @@ pub struct Allocator {
     parameters: AllocatorParameters,
     space: Space,
     files: Vec<File>,
-    /// Dirty blocks, in the order they became dirty.
-    dirty: Vec<(FileId, u32)>,
+    /// Dirty blocks, in the order they became dirty: the file above the block in one word, which sorts much faster than two.
+    dirty: Vec<u64>,
 }
 
 impl Allocator {
@@ -190,7 +193,7 @@ impl Allocator {
         let blocks = &mut self.files[file as usize].dirty;
         for block in first..first.saturating_add(count).min(blocks.len()) {
             if !blocks.replace(block, true) {
-                self.dirty.push((file, block));
+                self.dirty.push(u64::from(file) << 32 | u64::from(block));
             }
         }
     }
@@ -230,7 +233,13 @@ impl Allocator {
             ..Checkpoint::default()
         };
         let mut replaced = Vec::new();
-        for (file, block) in dirty {
+        let place = |key: u64| ((key >> 32) as FileId, key as u32);
+        for (at, key) in dirty.iter().enumerate() {
+            if let Some(later) = dirty.get(at + EXPECTED_AHEAD) {
+                let (file, block) = place(*later);
+                self.expect(file, block);
+            }
+            let (file, block) = place(*key);
             let to = self.space.take_next().expect("enough free blocks, counted above");
             let file = &mut self.files[file as usize];
             file.dirty.replace(block, false);
@@ -258,6 +267,23 @@ impl Allocator {
             }
         }
         extents
+    }
+
+    /// The first of [`Allocator::extents`].
+    #[inline]
+    pub fn first_extent(&self, file: FileId, first: u32, count: u32) -> Option<Extent> {
+        let map = &self.files[file as usize].map;
+        let end = (first as usize + count as usize).min(map.len());
+        let mut blocks = map
+            .get(first as usize..end)?
+            .iter()
+            .filter(|block| **block != HOLE);
+        let first = *blocks.next()?;
+        let follow = blocks.zip(first + 1..).take_while(|(block, next)| *block == next);
+        Some(Extent {
+            first,
+            blocks: 1 + follow.count() as u32,
+        })
     }
 
     /// Layout score of `file`; see the module. None if it has no data.

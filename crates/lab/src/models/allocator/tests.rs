@@ -163,6 +163,8 @@ proptest! {
                 1 => drop(allocator.reallocate(file, first / 16, count)),
                 _ => allocator.write(file, first, count),
             }
+            let first_extent = allocator.first_extent(file, first, count);
+            prop_assert_eq!(first_extent, allocator.extents(file, first, count).first().copied());
             let mapped = allocator.files.iter().flat_map(|file| file.map.clone());
             let mut places: Vec<u32> = mapped.filter(|block| *block != HOLE).collect();
             places.sort_unstable();

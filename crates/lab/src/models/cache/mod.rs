@@ -7,6 +7,7 @@
 
 mod arc;
 mod lru;
+mod order;
 mod s3fifo;
 mod table;
 pub mod traces;
@@ -22,7 +23,7 @@ pub use arc::Arc;
 pub use lru::Lru;
 pub use s3fifo::{S3Fifo, S3FifoParameters};
 
-/// Most keys a cache may hold. Memory is reserved at once: about 40 bytes per key for LRU, 80 for the others.
+/// Most keys a cache may hold. Memory is reserved at once: about 50 bytes per key for LRU, 100 for the others.
 pub const CAPACITY_MAX: usize = 1 << 28;
 
 fn check_capacity(capacity: usize) -> Result<(), ParameterError> {

@@ -1,11 +1,12 @@
 //! What the replacement policies share: a fixed number of entries, found by key, each on one of `LISTS`
 //! lists.
 //!
-//! Nothing is allocated after construction. Entries live in one array and are chained by index, as circular
-//! doubly linked lists whose heads are the first `LISTS` entries. The index is open addressing with linear
+//! Entries live in one array. A list is the order in which entries were put on it, written down one after the other
+//! ([`super::order`]), so using an entry touches that entry only. The index is open addressing with linear
 //! probing, at most half full; a slot holds 32 bits of the key's hash beside the entry's position, so a probe
 //! rarely touches a foreign entry. A removal shifts followers back, so no tombstones build up.
 
+use super::order::Order;
 use crate::memory::{fetch, use_huge_pages};
 
 /// Most entries a table may hold: positions are 32 bits wide, and the index has two slots per entry.
@@ -14,14 +15,21 @@ pub(super) const MAX_ENTRIES: usize = 1 << 30;
 /// Slots in which an expected key is looked for.
 const PROBES_EXPECTED: usize = 4;
 
-/// Position of an entry. Positions below `LISTS` are list heads.
+/// Position of an entry; 0 is none.
 pub(super) type At = u32;
+
+/// List of an entry that is on none.
+const NOWHERE: u8 = u8::MAX;
+
+/// How far ahead of the oldest entry others are loaded, as they will be the oldest soon: the entry, then the slot of its key.
+const ENTRIES_AHEAD: u32 = 8;
+const SLOTS_AHEAD: u32 = 4;
 
 #[derive(Clone, Copy)]
 struct Entry {
     key: u64,
-    previous: At,
-    next: At,
+    /// Its number in the order of its list.
+    number: u32,
     list: u8,
     /// Free for the policy: how often the entry was used.
     uses: u8,
@@ -40,12 +48,11 @@ pub(super) struct Table<const LISTS: usize> {
     slots: Vec<u64>,
     shift: u32,
     entries: Vec<Entry>,
+    orders: [Order; LISTS],
     lengths: [usize; LISTS],
     free: Vec<At>,
     /// The last key that is expected: slot and tag.
     expected: (usize, u32),
-    /// Where the one before it probably is.
-    expected_at: At,
 }
 
 fn hash(key: u64) -> u32 {
@@ -54,7 +61,7 @@ fn hash(key: u64) -> u32 {
 }
 
 impl<const LISTS: usize> Table<LISTS> {
-    /// Room for `entries`, all memory reserved at once: about 40 bytes per entry.
+    /// Room for `entries`, the memory of entries and index reserved at once: about 50 bytes per entry in all.
     pub fn new(entries: usize) -> Table<LISTS> {
         assert!(
             entries <= MAX_ENTRIES,
@@ -64,24 +71,20 @@ impl<const LISTS: usize> Table<LISTS> {
         let mut table = Table {
             slots: vec![0; slots],
             shift: 32 - slots.trailing_zeros(),
-            entries: Vec::with_capacity(entries + LISTS),
+            entries: Vec::with_capacity(entries + 1),
+            orders: std::array::from_fn(|_| Order::default()),
             lengths: [0; LISTS],
             free: Vec::with_capacity(entries),
             expected: (0, 0),
-            expected_at: 0,
         };
         use_huge_pages(&mut table.slots);
         use_huge_pages(&mut table.entries);
-        for head in 0..LISTS as At {
-            let list = head as u8;
-            table.entries.push(Entry {
-                key: 0,
-                previous: head,
-                next: head,
-                list,
-                uses: 0,
-            });
-        }
+        table.entries.push(Entry {
+            key: 0,
+            number: 0,
+            list: NOWHERE,
+            uses: 0,
+        });
         table
     }
 
@@ -110,9 +113,9 @@ impl<const LISTS: usize> Table<LISTS> {
         }
     }
 
-    /// `key` will be asked for soon. In a large table that takes three loads from memory, each of which needs the one
-    /// before: the slot, its entry, the entry's neighbours. Here the first of them begins, and the second and third of
-    /// keys that were expected before, so that nobody waits for any.
+    /// `key` will be asked for soon. In a large table that takes two loads from memory, of which the second needs the first:
+    /// the slot, and its entry. Here the first of them begins, and the second of the key that was expected before, so that
+    /// nobody waits for either.
     #[inline]
     pub fn expect(&mut self, key: u64) {
         let tag = hash(key);
@@ -122,10 +125,6 @@ impl<const LISTS: usize> Table<LISTS> {
         let held = self.slots[before..].iter().take(PROBES_EXPECTED);
         let at = held.copied().find(|held| (held >> 32) as u32 == tag).unwrap_or(0) as At;
         fetch(&self.entries[at as usize]);
-        let Entry { previous, next, .. } =
-            self.entries[std::mem::replace(&mut self.expected_at, at) as usize];
-        fetch(&self.entries[previous as usize]);
-        fetch(&self.entries[next as usize]);
     }
 
     /// `key` will be inserted at once, after others of which the same was said: their slots are loaded together.
@@ -154,9 +153,27 @@ impl<const LISTS: usize> Table<LISTS> {
 
     /// The entry that was put on `list` longest ago.
     #[inline]
-    pub fn oldest(&self, list: usize) -> Option<At> {
-        let at = self.entries[list].previous;
-        (at as usize >= LISTS).then_some(at)
+    pub fn oldest(&mut self, list: usize) -> Option<At> {
+        loop {
+            let order = &mut self.orders[list];
+            let (number, at) = order.first()?;
+            if self.entries[at as usize].is(list, number) {
+                return Some(at);
+            }
+            order.skip();
+            self.load_ahead(list);
+        }
+    }
+
+    #[inline]
+    fn load_ahead(&self, list: usize) {
+        if let Some(at) = self.orders[list].ahead(ENTRIES_AHEAD) {
+            fetch(&self.entries[at as usize]);
+        }
+        if let Some(at) = self.orders[list].ahead(SLOTS_AHEAD) {
+            let key = self.entries[at as usize].key;
+            fetch(&self.slots[(hash(key) >> self.shift) as usize]);
+        }
     }
 
     /// Adds the key that was not found as the newest of `list`. Nothing may have changed since: a removal could
@@ -170,9 +187,8 @@ impl<const LISTS: usize> Table<LISTS> {
                 assert!(!full, "cache table: more entries than reserved");
                 self.entries.push(Entry {
                     key,
-                    previous: 0,
-                    next: 0,
-                    list: 0,
+                    number: 0,
+                    list: NOWHERE,
                     uses: 0,
                 });
                 self.entries.len() as At - 1
@@ -196,15 +212,11 @@ impl<const LISTS: usize> Table<LISTS> {
 
     /// Forgets `at` and returns its key.
     pub fn remove(&mut self, at: At) -> u64 {
+        self.load_ahead(usize::from(self.entries[at as usize].list));
         self.unlink(at);
         self.free.push(at);
-        let Entry { key, previous, .. } = self.entries[at as usize];
+        let key = self.entries[at as usize].key;
         self.unindex(key, at);
-        // The next two to go, if this was the oldest: the second's entry was fetched at the last removal.
-        let next = &self.entries[previous as usize];
-        let second = &self.entries[next.previous as usize];
-        fetch(&self.slots[(hash(second.key) >> self.shift) as usize]);
-        fetch(&self.entries[second.previous as usize]);
         key
     }
 
@@ -239,23 +251,41 @@ impl<const LISTS: usize> Table<LISTS> {
 
     #[inline]
     fn link(&mut self, at: At, list: usize) {
-        let first = self.entries[list].next;
+        if self.orders[list].is_full() {
+            self.make_room(list);
+        }
         let entry = &mut self.entries[at as usize];
-        entry.previous = list as At;
-        entry.next = first;
+        entry.number = self.orders[list].push(at);
         entry.list = list as u8;
-        self.entries[first as usize].previous = at;
-        self.entries[list].next = at;
         self.lengths[list] += 1;
     }
 
+    /// The note of it in the order of its list stays, and is passed over when its turn comes.
     #[inline]
     fn unlink(&mut self, at: At) {
-        let Entry {
-            previous, next, list, ..
-        } = self.entries[at as usize];
-        self.entries[previous as usize].next = next;
-        self.entries[next as usize].previous = previous;
-        self.lengths[usize::from(list)] -= 1;
+        let entry = &mut self.entries[at as usize];
+        self.lengths[usize::from(entry.list)] -= 1;
+        entry.list = NOWHERE;
+    }
+
+    #[cold]
+    fn make_room(&mut self, list: usize) {
+        let entries = &mut self.entries;
+        self.orders[list].make_room(self.lengths[list], |number, at, new| {
+            let entry = &mut entries[at as usize];
+            let holds = entry.is(list, number);
+            if holds {
+                entry.number = new;
+            }
+            holds
+        });
+    }
+}
+
+impl Entry {
+    /// Whether this is what the note `number` of `list` is about: it was not put anywhere since.
+    #[inline]
+    fn is(&self, list: usize, number: u32) -> bool {
+        usize::from(self.list) == list && self.number == number
     }
 }

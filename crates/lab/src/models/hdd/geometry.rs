@@ -13,7 +13,7 @@ struct Zone {
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     zones: Vec<Zone>,
-    tracks: u64,
+    cylinders: f64,
     heads: u64,
     /// Each track begins this part of a turn later than the one before, so that reading on costs a switch and
     /// not a turn.
@@ -25,6 +25,8 @@ pub(super) struct Geometry {
 pub(super) struct Place {
     pub byte: u64,
     pub track: u64,
+    /// The tracks that the arm reaches without moving.
+    pub cylinder: u64,
     /// Where on the platter, in turns, 0 to 1.
     pub angle: f64,
     /// Bytes from here to the end of the track.
@@ -53,7 +55,7 @@ impl Geometry {
         }
         Geometry {
             zones: list,
-            tracks: first_track,
+            cylinders: (first_track / u64::from(heads)).max(1) as f64,
             heads: u64::from(heads),
             skew_turns,
         }
@@ -70,15 +72,25 @@ impl Geometry {
         Place {
             byte,
             track,
+            cylinder: self.cylinder(track),
             angle: turns - (turns as u64) as f64,
             left_bytes,
             track_bytes: zone.track_bytes,
         }
     }
 
-    /// The way of the arm between two tracks, as a part of its full stroke, 0 to 1.
+    /// Cylinders between the edges.
+    pub fn cylinders(&self) -> f64 {
+        self.cylinders
+    }
+
+    /// Where the arm is for a track.
+    pub fn cylinder(&self, track: u64) -> u64 {
+        track / self.heads
+    }
+
+    /// The way of the arm between two cylinders, as a part of its full stroke, 0 to 1.
     pub fn stroke(&self, from: u64, to: u64) -> f64 {
-        let (from, to) = (from / self.heads, to / self.heads);
-        from.abs_diff(to) as f64 / (self.tracks / self.heads).max(1) as f64
+        from.abs_diff(to) as f64 / self.cylinders
     }
 }

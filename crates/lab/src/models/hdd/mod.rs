@@ -22,16 +22,26 @@ use case::schema::Op;
 use geometry::{Geometry, Place};
 pub use parameters::HddParameters;
 
+/// Parts of the full stroke for which the shortest seek is kept.
+const SEEK_PARTS: usize = 1024;
+/// A sector that passed this little ago is still there.
+const PASSING_TURNS: f64 = 1e-6;
+
 /// A disk in virtual time.
 #[derive(Clone, Debug)]
 pub struct Hdd {
     parameters: HddParameters,
     geometry: Geometry,
     turn_ns: f64,
+    turns_per_ns: f64,
     /// From the end of a track to the begin of the next, which is laid out that far behind.
     switch_ns: f64,
-    /// The track under the head.
+    /// The track under the head, and its cylinder.
     track: u64,
+    cylinder: u64,
+    /// Per part of the full stroke: no longer way takes less time.
+    seeks_at_least_ns: Vec<f64>,
+    seek_parts_per_cylinder: f64,
     /// Arm and head are ready for another command from here on.
     ready_ns: u64,
     /// What the last read left streaming into the drive's buffer.
@@ -80,12 +90,20 @@ impl Hdd {
             per_turn(parameters.inner_bytes_per_s),
             switch_ns / turn_ns,
         );
+        let seeks_at_least_ns = (0..=SEEK_PARTS)
+            .map(|part| way_ns(&parameters, part as f64 / SEEK_PARTS as f64))
+            .collect();
+        let seek_parts_per_cylinder = SEEK_PARTS as f64 / geometry.cylinders();
         Ok(Hdd {
             parameters,
             geometry,
             turn_ns,
             switch_ns,
             track: 0,
+            cylinder: 0,
+            seeks_at_least_ns,
+            seek_parts_per_cylinder,
+            turns_per_ns: 1.0 / turn_ns,
             ready_ns: 0,
             stream: None,
             dirty: Vec::new(),
@@ -102,27 +120,45 @@ impl Hdd {
         self.dirty_bytes
     }
 
-    /// Time of the arm from where it is to `track`, settled.
-    fn seek_ns(&self, track: u64, op: Op) -> f64 {
-        let p = &self.parameters;
-        let settle_ns = if op == Op::Write { p.write_settle_ns } else { 0.0 };
-        if track == self.track {
+    fn move_to(&mut self, track: u64) {
+        (self.track, self.cylinder) = (track, self.geometry.cylinder(track));
+    }
+
+    fn settle_ns(&self, op: Op) -> f64 {
+        if op == Op::Write {
+            self.parameters.write_settle_ns
+        } else {
+            0.0
+        }
+    }
+
+    /// Time of the arm from where it is to `place`, settled.
+    fn seek_ns(&self, place: &Place, op: Op) -> f64 {
+        if place.track == self.track {
             return 0.0;
         }
-        let stroke = self.geometry.stroke(self.track, track);
-        p.track_to_track_ns
-            + (p.full_stroke_ns - p.track_to_track_ns) * stroke.powf(p.seek_exponent)
-            + settle_ns
+        let stroke = self.geometry.stroke(self.cylinder, place.cylinder);
+        way_ns(&self.parameters, stroke) + self.settle_ns(op)
     }
 
     /// Nanoseconds from `from_ns` until the first sector at `place` is under the head.
     fn position_ns(&self, from_ns: u64, place: &Place, op: Op) -> f64 {
-        let seek_ns = self.seek_ns(place.track, op);
+        let seek_ns = self.seek_ns(place, op);
         let turns = (from_ns as f64 + seek_ns) / self.turn_ns;
-        let wait_turns = positive_part(place.angle - turns);
-        // A sector that is just passing counts as there: rounding to whole ns must not cost a turn.
-        let wait_turns = if wait_turns > 1.0 - 1e-6 { 0.0 } else { wait_turns };
-        seek_ns + wait_turns * self.turn_ns
+        seek_ns + wait_turns(place.angle - turns, PASSING_TURNS) * self.turn_ns
+    }
+
+    /// A bound of [`Hdd::position_ns`] from below, with neither power nor division: an arm that is there sooner does not
+    /// have to wait for a later turn. A nanosecond and twice the tolerance are for what is rounded otherwise.
+    #[inline]
+    fn position_at_least_ns(&self, from_ns: u64, place: &Place, op: Op) -> f64 {
+        let mut seek_ns = 0.0;
+        if place.track != self.track {
+            let way = self.cylinder.abs_diff(place.cylinder) as f64 * self.seek_parts_per_cylinder;
+            seek_ns = self.seeks_at_least_ns[way as usize] + self.settle_ns(op);
+        }
+        let turns = (from_ns as f64 + seek_ns) * self.turns_per_ns;
+        seek_ns + wait_turns(place.angle - turns, 2.0 * PASSING_TURNS) * self.turn_ns - 1.0
     }
 
     /// Seek, rotation and transfer of one command that begins at `from_ns`.
@@ -151,6 +187,9 @@ impl Hdd {
     fn nearest(&self, from_ns: u64, commands: &[Command], places: &[Place]) -> usize {
         let mut best = (0, f64::INFINITY);
         for (index, (command, place)) in commands.iter().zip(places).enumerate() {
+            if self.position_at_least_ns(from_ns, place, command.op) > best.1 {
+                continue;
+            }
             let ns = self.position_ns(from_ns, place, command.op);
             if ns < best.1 {
                 best = (index, ns);
@@ -187,7 +226,7 @@ impl Hdd {
         let access = self.access(self.ready_ns, &command);
         self.dirty_bytes -= u64::from(command.size_bytes);
         self.stream = None;
-        self.track = access.track;
+        self.move_to(access.track);
         self.ready_ns = access.end_ns;
         access.end_ns
     }
@@ -248,7 +287,7 @@ impl Hdd {
             next_byte: end_byte,
             since_ns: media.end_ns,
         });
-        self.track = media.track;
+        self.move_to(media.track);
         self.ready_ns = done_ns;
         Some(done_ns)
     }
@@ -262,7 +301,7 @@ impl Hdd {
                 0
             };
         let access = self.access(from_ns, command);
-        self.track = access.track;
+        self.move_to(access.track);
         self.ready_ns = access.end_ns;
         self.stream = (command.op == Op::Read).then_some(Stream {
             next_byte: command.offset_bytes + u64::from(command.size_bytes),
@@ -314,6 +353,24 @@ impl Hdd {
             free_ns: done_ns,
             note: Note::None,
         }
+    }
+}
+
+/// Time of the arm for a part of its full stroke.
+fn way_ns(parameters: &HddParameters, stroke: f64) -> f64 {
+    let p = parameters;
+    p.track_to_track_ns + (p.full_stroke_ns - p.track_to_track_ns) * stroke.powf(p.seek_exponent)
+}
+
+/// Turns until a sector comes that is `ahead` turns away. One that is just passing counts as there: rounding to whole ns must
+/// not cost a turn.
+#[inline]
+fn wait_turns(ahead: f64, passing: f64) -> f64 {
+    let wait = positive_part(ahead);
+    if wait > 1.0 - passing {
+        0.0
+    } else {
+        wait
     }
 }
 

@@ -48,7 +48,7 @@ fn mean_rotational_latency_is_half_a_turn() {
     let mut sum = 0.0;
     for _ in 0..20_000 {
         let place = disk.geometry.place(rng.below(disk.size_bytes()));
-        sum += disk.position_ns(rng.below(1 << 40), &place, Op::Read) - disk.seek_ns(place.track, Op::Read);
+        sum += disk.position_ns(rng.below(1 << 40), &place, Op::Read) - disk.seek_ns(&place, Op::Read);
     }
     let half_turn = disk.turn_ns / 2.0;
     assert!(
@@ -180,7 +180,8 @@ fn every_byte_has_one_place_and_tracks_follow_each_other() {
         tracks += 1;
     }
     let end = disk.geometry.place(disk.size_bytes() - 1);
-    assert!(disk.geometry.stroke(0, end.track) > 0.98 && disk.geometry.stroke(0, end.track) <= 1.0);
+    let stroke = disk.geometry.stroke(0, end.cylinder);
+    assert!(stroke > 0.98 && stroke <= 1.0);
 }
 
 #[test]

@@ -6,111 +6,23 @@
 //! come when that is full, too, wait for its end. A read that memory cannot serve reads a cluster: the blocks behind it, as
 //! far as they follow each other on the disks; that is how an aged layout costs reads. The file lies in pieces on
 //! the guest's disk if the guest's file system is fragmented ([`crate::models::guest_fs`]).
+mod checkpoint;
+mod in_flight;
+mod keys;
+
+pub use keys::KEYS;
+
 use super::parity::{RowPlan, Rows, Transfer};
 use super::server::Below;
 use crate::component::{CacheModel, Component, Handle, Message, NO_HANDLE};
 use crate::fast_map::FastMap;
-use crate::keys::{key, Key, Kind};
 use crate::models::allocator::{Allocator, Extent, FileId, BLOCK_BYTES};
 use crate::models::guest_fs::{GuestFile, Placed};
 use crate::request::{Level, Request};
 use crate::sim::Core;
 use case::schema::{flags, Op, Stage};
+use in_flight::InFlight;
 use std::collections::VecDeque;
-
-/// Keys of `[array]`.
-pub const KEYS: [Key; 15] = [
-    key(
-        "capacity",
-        Kind::Number(1.1, 1000.0),
-        "2",
-        "Of the array, as a multiple of the files.",
-    ),
-    key(
-        "full",
-        Kind::Percent,
-        "60%",
-        "Part of the array that is in use, files of the workload included.",
-    ),
-    key(
-        "holes",
-        Kind::Size(4096, 1 << 32),
-        "1MiB",
-        "Free space lies in runs of about this size at the beginning.",
-    ),
-    key(
-        "overwritten",
-        Kind::Number(0.0, 20.0),
-        "0",
-        "Random overwrites of the files before the beginning, as a multiple of their size: ages the layout.",
-    ),
-    key(
-        "reallocated",
-        Kind::Flag,
-        "false",
-        "Whether files are reallocated after that, which makes their layout contiguous.",
-    ),
-    key(
-        "used_after",
-        Kind::Number(0.0, 20.0),
-        "0",
-        "Random overwrites after reallocation.",
-    ),
-    key(
-        "threshold",
-        Kind::Number(1.0, 64.0),
-        "4",
-        "Layout score (runs per 64 blocks) above which reallocation moves blocks.",
-    ),
-    key(
-        "guest_piece",
-        Kind::Size(0, 1 << 30),
-        "0B",
-        "Files lie in pieces of this size on the guest's disk; 0 = in one piece.",
-    ),
-    key(
-        "guest_disk",
-        Kind::Number(1.0, 100.0),
-        "2.5",
-        "Size of the guest's disk, as a multiple of its file.",
-    ),
-    key(
-        "nvram",
-        Kind::Size(1 << 20, 1 << 36),
-        "128MiB",
-        "Protected memory; a checkpoint begins when half of it is full.",
-    ),
-    key(
-        "interval",
-        Kind::Time(1_000_000, 3_600_000_000_000),
-        "10s",
-        "A checkpoint begins at least this often.",
-    ),
-    key(
-        "depth",
-        Kind::Count(1, 4096),
-        "64",
-        "Writes of a checkpoint in flight.",
-    ),
-    key(
-        "parity",
-        Kind::Count(0, 2),
-        "0",
-        "Drives of the volume with parity; a checkpoint that has not all of a line of blocks reads before it writes.",
-    ),
-    key(
-        "cluster",
-        Kind::Size(4096, 1 << 24),
-        "32KiB",
-        "A read from disk goes on up to here where blocks follow each other.",
-    ),
-    key(
-        "write",
-        Kind::Time(0, 1_000_000_000),
-        "200us",
-        "Time of a write into protected memory, or of a read from memory.",
-    ),
-];
 
 const TICK: u16 = 0;
 const IN_MEMORY: u16 = 1;
@@ -168,7 +80,7 @@ pub struct Array {
     /// By read of the volume: first block of which disk it brings.
     fetches: FastMap<u32, (FileId, u32, u32)>,
     /// Blocks on their way from the volume, and who else waits for their read.
-    in_flight: FastMap<u64, Handle>,
+    in_flight: InFlight,
     readers: FastMap<u32, Vec<(Handle, u64)>>,
     placed: Vec<Placed>,
     /// File and offset of the request that was expected last.
@@ -202,7 +114,7 @@ impl Array {
             blocks_read_first: 0,
             waiters: Vec::new(),
             fetches: FastMap::default(),
-            in_flight: FastMap::default(),
+            in_flight: InFlight::new(rules.cluster_blocks),
             readers: FastMap::default(),
             placed: Vec::new(),
             expected: (0, 0),
@@ -280,10 +192,10 @@ impl Array {
                 if self.is_in_memory(disk, block, key) {
                     self.hits += 1;
                     block += 1;
-                } else if let Some(fetch) = self.in_flight.get(&key) {
+                } else if let Some(fetch) = self.in_flight.fetch_of(disk, block) {
                     self.hits += 1;
                     block += 1;
-                    let readers = self.readers.entry(*fetch).or_default();
+                    let readers = self.readers.entry(fetch).or_default();
                     // Neighbouring blocks of one read are one wait.
                     if readers.last().is_none_or(|(reader, _)| *reader != handle) {
                         readers.push((handle, core.now_ns()));
@@ -309,11 +221,11 @@ impl Array {
 
     /// Reads a cluster from the volume; how many blocks of the file that brings.
     fn fetch(&mut self, parent: Handle, disk: FileId, block: u32, core: &mut Core) -> u32 {
-        let extents = self
+        let found = self
             .contents
             .allocator
-            .extents(disk, block, self.rules.cluster_blocks);
-        let Some(mut run) = extents.first().copied() else {
+            .first_extent(disk, block, self.rules.cluster_blocks);
+        let Some(mut run) = found else {
             // A hole: there is nothing to read.
             return 1;
         };
@@ -324,9 +236,7 @@ impl Array {
         };
         let child = self.request(Op::Read, place, parent, core);
         self.fetches.insert(child, (disk, block, run.blocks));
-        for at in block..block + run.blocks {
-            self.in_flight.entry(Self::key(disk, at)).or_insert(child);
-        }
+        self.in_flight.begin(disk, block, run.blocks, child);
         core.send(self.below.id, child);
         run.blocks
     }
@@ -355,93 +265,14 @@ impl Array {
         handle
     }
 
-    fn is_writing(&self) -> bool {
-        self.writing > 0 || !self.to_write.is_empty() || !self.transfers.is_empty()
-    }
-
-    /// Begins a checkpoint, unless one is under way or there is nothing to write.
-    fn checkpoint(&mut self, core: &mut Core) {
-        if self.is_writing() || self.contents.allocator.dirty_blocks() == 0 {
-            return;
-        }
-        // A full array keeps its data in memory and tries again at the next checkpoint.
-        let Ok(done) = self.contents.allocator.checkpoint() else {
-            return;
-        };
-        self.checkpoints += 1;
-        let most = self.rules.max_io_bytes / BLOCK_BYTES as u32;
-        self.to_write.extend(self.rules.rows.plan(&done.writes, most));
-        self.write_out(core);
-    }
-
-    fn write_out(&mut self, core: &mut Core) {
-        while self.writing < self.rules.depth {
-            let Some((row, transfer)) = self.transfers.pop_front() else {
-                if !self.begin_row() {
-                    return;
-                }
-                continue;
-            };
-            let counted = match transfer.op {
-                Op::Read => &mut self.blocks_read_first,
-                _ => &mut self.blocks_written,
-            };
-            *counted += u64::from(transfer.run.blocks);
-            let child = self.request(transfer.op, transfer.run, NO_HANDLE, core);
-            self.row_of.insert(child, row);
-            self.writing += 1;
-            core.send(self.below.id, child);
-        }
-    }
-
-    /// Makes transfers of the next row; whether there was one.
-    fn begin_row(&mut self) -> bool {
-        let Some(plan) = self.to_write.pop_front() else {
-            return false;
-        };
-        let row = self.rows_begun;
-        self.rows_begun = self.rows_begun.wrapping_add(1);
-        let first = match plan.reads.is_empty() {
-            true => plan.writes,
-            false => {
-                self.reading.insert(row, (plan.reads.len(), plan.writes));
-                plan.reads
-            }
-        };
-        self.transfers
-            .extend(first.into_iter().map(|transfer| (row, transfer)));
-        true
-    }
-
-    /// A transfer of a checkpoint has ended; the last read of a row lets its writes go.
-    fn transfer_done(&mut self, child: Handle) {
-        self.writing -= 1;
-        let row = self.row_of.remove(&child);
-        let Some((row, (missing, _))) = row.and_then(|row| Some((row, self.reading.get_mut(&row)?))) else {
-            return;
-        };
-        *missing -= 1;
-        if *missing == 0 {
-            let writes = self
-                .reading
-                .remove(&row)
-                .map_or_else(Vec::new, |(_, writes)| writes);
-            self.transfers
-                .extend(writes.into_iter().map(|write| (row, write)));
-        }
-    }
-
     fn child_done(&mut self, child: Handle, core: &mut Core) {
         let parent = core.get(child).parent;
         if let Some((disk, first, count)) = self.fetches.remove(&child) {
             (first..first + count).for_each(|block| self.cache.expect_insert(Self::key(disk, block)));
-            for block in first..first + count {
-                let key = Self::key(disk, block);
-                if self.in_flight.get(&key) == Some(&child) {
-                    self.in_flight.remove(&key);
-                }
-                self.cache.insert(key);
-            }
+            self.in_flight.end(disk, first, count, child);
+            (first..first + count).for_each(|block| {
+                self.cache.insert(Self::key(disk, block));
+            });
             for (reader, since_ns) in self.readers.remove(&child).unwrap_or_default() {
                 core.borrow(reader, child, since_ns);
                 self.piece_done(reader, core);

@@ -3,19 +3,22 @@
 //! Memory: the rows of requests that began after the oldest unfinished one of their level (about 600 bytes each), and
 //! one batch per table. Bytes depend on scenario, settings and seed only: virtual time starts at a fixed date, and
 //! neither the path of the case nor the number of threads is written into it.
+mod rows;
+
 use crate::components::host::Turn;
 use crate::components::interrupts::{HandlerRun, FIRST_VECTOR};
 use crate::components::pages::CachePiece;
 use crate::models::prefetch::Account;
 use crate::recorder::ring_of;
-use crate::request::{Level, Request};
-use case::meta::{CaseMeta, LayerMeta, Phase, SystemMeta, Unseen};
+use crate::request::Request;
+use case::meta::{CaseMeta, Phase, SystemMeta, Unseen};
 use case::schema::{
-    flags, CacheRow, EventRow, GapRow, IrqKind, IrqRow, Layer, LinkKind, LinkRow, NameId, OpRow, PrefetchRow,
-    SeriesRow, Stage, SubjectKind, WaitRow, WaitState,
+    CacheRow, EventRow, GapRow, IrqKind, IrqRow, Layer, LinkKind, LinkRow, NameId, OpRow, PrefetchRow,
+    SeriesRow, SubjectKind, WaitRow, WaitState,
 };
 use case::sealed::{Names, SealWriter};
 use case::CaseError;
+use rows::layer_meta;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
@@ -153,120 +156,6 @@ impl CaseSink {
                     keep_first(&mut self.error, result);
                 }
             }
-        }
-    }
-
-    fn make_rows(&self, request: &Request, local: bool, open: bool) -> Rows {
-        match request.level {
-            Level::App => {
-                let submitted = !open || request.stage != Stage::App;
-                let lower = (local && submitted).then(|| self.syscall_of(request, open));
-                (Some((Layer::App, self.app(request, open))), lower)
-            }
-            Level::Syscall => (Some((Layer::Syscall, self.syscall(request, open))), None),
-            Level::Volume => (Some((Layer::Block, self.block(request, open))), None),
-            Level::Block => {
-                let issued = !open || request.stage >= Stage::Device;
-                let lower = issued.then(|| (Layer::Device, self.device(request, open)));
-                (Some((Layer::Block, self.block(request, open))), lower)
-            }
-            Level::Borrowed | Level::Internal => (None, None),
-        }
-    }
-
-    fn base(&self, request: &Request, open: bool) -> OpRow {
-        let thread = self.threads.get(request.thread as usize);
-        let placed = request.size_bytes > 0;
-        OpRow {
-            op_id: request.op_id,
-            start_ns: request.start_ns as i64,
-            latency_ns: request.latency_ns() as i64,
-            open,
-            op: request.op,
-            flags: request.flags,
-            host: Some(self.host),
-            device: None,
-            file: None,
-            comm: thread.map(|thread| thread.comm),
-            cgroup: None,
-            offset_bytes: placed.then_some(request.offset_bytes as i64),
-            size_bytes: Some(i64::from(request.size_bytes)),
-            queue_depth: Some(request.depth as i32),
-            pid: thread.map(|thread| thread.pid),
-            tid: thread.map(|thread| thread.tid),
-            cpu: Some(i32::from(request.cpu)),
-            complete_cpu: None,
-            hctx: None,
-            vector: None,
-            error: 0,
-            weight: 1.0,
-            stages: [None; 9],
-            foreign_handler_ns: None,
-        }
-    }
-
-    fn app(&self, request: &Request, open: bool) -> OpRow {
-        OpRow {
-            file: self.files.get(request.file as usize).copied(),
-            stages: observed(request, &APP_STAGES),
-            foreign_handler_ns: Some(request.foreign_ns as i64),
-            ..self.base(request, open)
-        }
-    }
-
-    /// The same request as the kernel of a local workload sees it: from submit to complete.
-    fn syscall_of(&self, request: &Request, open: bool) -> (Layer, OpRow) {
-        let mut lower = request.clone();
-        for stage in [Stage::App, Stage::Reap, Stage::Runqueue] {
-            lower.stages[stage as usize] = 0;
-        }
-        lower.op_id = request.lower_id;
-        lower.start_ns = request.submit_ns;
-        (Layer::Syscall, self.syscall(&lower, open))
-    }
-
-    fn syscall(&self, request: &Request, open: bool) -> OpRow {
-        OpRow {
-            file: self.files.get(request.file as usize).copied(),
-            stages: observed(request, &SYSCALL_STAGES),
-            foreign_handler_ns: Some(request.foreign_ns as i64),
-            queue_depth: None,
-            ..self.base(request, open)
-        }
-    }
-
-    fn block(&self, request: &Request, open: bool) -> OpRow {
-        let interrupted = request.vector >= 0;
-        OpRow {
-            device: self.devices.get(request.device as usize).copied(),
-            complete_cpu: interrupted.then_some(i32::from(request.complete_cpu)),
-            hctx: (request.level == Level::Block).then_some(i32::from(request.hctx)),
-            vector: interrupted.then_some(i32::from(request.vector)),
-            stages: observed(request, &BLOCK_STAGES),
-            foreign_handler_ns: Some(request.foreign_ns as i64),
-            ..self.base(request, open)
-        }
-    }
-
-    /// What the drive itself would report: from issue to its own completion.
-    fn device(&self, request: &Request, open: bool) -> OpRow {
-        let latency_ns = request.stages[Stage::Device as usize] as i64;
-        let mut stages = [None; 9];
-        stages[Stage::Device as usize] = Some(latency_ns);
-        OpRow {
-            op_id: request.lower_id,
-            start_ns: request.submit_ns as i64,
-            latency_ns,
-            device: self.devices.get(request.device as usize).copied(),
-            flags: request.flags & !(flags::MERGED),
-            queue_depth: None,
-            comm: None,
-            pid: None,
-            tid: None,
-            cpu: None,
-            hctx: Some(i32::from(request.hctx)),
-            stages,
-            ..self.base(request, open)
         }
     }
 
@@ -466,73 +355,5 @@ pub struct About {
 fn keep_first(error: &mut Option<CaseError>, result: Result<(), CaseError>) {
     if let (None, Err(first)) = (error.as_ref(), result) {
         *error = Some(first);
-    }
-}
-
-const APP_STAGES: [(Stage, &str); 9] = [
-    (Stage::App, "app"),
-    (Stage::Fs, "fs+network+protocol"),
-    (Stage::Throttle, "throttle"),
-    (Stage::Queue, "queue"),
-    (Stage::Device, "device"),
-    (Stage::Interrupt, "interrupt"),
-    (Stage::Reap, "reap"),
-    (Stage::Runqueue, "runqueue"),
-    (Stage::Unknown, "unknown"),
-];
-
-const SYSCALL_STAGES: [(Stage, &str); 6] = [
-    (Stage::Fs, "fs"),
-    (Stage::Throttle, "throttle"),
-    (Stage::Queue, "queue"),
-    (Stage::Device, "device"),
-    (Stage::Interrupt, "interrupt"),
-    (Stage::Unknown, "unknown"),
-];
-
-/// `fs` is the volume's own work: parity, and waiting between two steps of a write.
-const BLOCK_STAGES: [(Stage, &str); 6] = [
-    (Stage::Fs, "volume"),
-    (Stage::Throttle, "throttle"),
-    (Stage::Queue, "queue"),
-    (Stage::Device, "device"),
-    (Stage::Interrupt, "interrupt"),
-    (Stage::Unknown, "unknown"),
-];
-
-const DEVICE_STAGES: [(Stage, &str); 1] = [(Stage::Device, "device")];
-
-/// The stages that a layer observes; the others must be empty.
-fn observed(request: &Request, stages: &[(Stage, &str)]) -> [Option<i64>; 9] {
-    let mut found = [None; 9];
-    let mut sum = 0;
-    for (stage, _) in stages {
-        let ns = request.stages[*stage as usize];
-        found[*stage as usize] = Some(ns as i64);
-        sum += ns;
-    }
-    assert_eq!(
-        sum,
-        request.latency_ns(),
-        "a {:?} request with a stage its layer cannot have",
-        request.level
-    );
-    found
-}
-
-fn layer_meta(layer: Layer, rows: u64) -> LayerMeta {
-    let stages: &[(Stage, &str)] = match layer {
-        Layer::App => &APP_STAGES,
-        Layer::Syscall => &SYSCALL_STAGES,
-        Layer::Block => &BLOCK_STAGES,
-        Layer::Device => &DEVICE_STAGES,
-    };
-    LayerMeta {
-        rows,
-        stages: stages
-            .iter()
-            .map(|(stage, name)| (stage.column().to_owned(), (*name).to_owned()))
-            .collect(),
-        join: "exact (simulated)".into(),
     }
 }

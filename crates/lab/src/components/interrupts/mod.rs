@@ -5,9 +5,13 @@
 //! run. While a CPU runs handlers, other vectors of that CPU wait; completions that arrive before a vector's run begins
 //! share that run. Source: Linux `kernel/irq/handle.c` (shared interrupts call every action of the line); VMD
 //! (`drivers/pci/controller/vmd.c`) gives its children such shared vectors.
+mod foreign;
+
 use crate::component::{Component, Handle, Message};
 use crate::keys::{key, Key, Kind};
 use crate::sim::Core;
+use foreign::Endpoint;
+pub use foreign::ForeignHandler;
 use std::collections::VecDeque;
 
 /// Keys of `[interrupts]`.
@@ -58,28 +62,11 @@ pub const KEYS: [Key; 7] = [
 
 const STEP: u16 = 1;
 const FOREIGN: u16 = 2;
+/// A call of foreign handler n may have ended: n is added to this.
+const ANSWERED: u16 = 16;
 
 /// First Linux number of the vectors.
 pub const FIRST_VECTOR: i16 = 32;
-
-/// A handler that is no drive's.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ForeignHandler {
-    /// `switchtec`.
-    pub name: String,
-    /// Vectors it is on.
-    pub vectors: Vec<usize>,
-    /// Per call.
-    pub cost_ns: u64,
-    /// Whether its device answers one call at a time, so that calls on several CPUs wait for each other.
-    pub one_at_a_time: bool,
-    /// Interrupts of its own per second; 0 = it only runs along.
-    pub rate_per_s: f64,
-    /// First moment.
-    pub from_ns: u64,
-    /// After the last moment.
-    pub to_ns: u64,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Owner {
@@ -140,8 +127,8 @@ pub struct Interrupts {
     of_drive: Vec<Vec<usize>>,
     drive_names: Vec<String>,
     foreign: Vec<ForeignHandler>,
-    /// Per foreign handler: when its device has answered all calls so far.
-    answered_ns: Vec<u64>,
+    /// Per foreign handler: its device.
+    endpoints: Vec<Endpoint>,
     /// Per CPU and drive: time in that drive's handlers.
     own_ns: Vec<Vec<u64>>,
     /// Per drive: completed requests and the sum of their latencies.
@@ -210,7 +197,7 @@ impl Interrupts {
             cpus: (0..cpus).map(|_| Cpu::default()).collect(),
             of_drive,
             drive_names,
-            answered_ns: vec![0; foreign.len()],
+            endpoints: foreign.iter().map(Endpoint::new).collect(),
             foreign,
             own_ns: vec![vec![0; drives]; cpus],
             latency_of: vec![(0, 0); drives],
@@ -302,11 +289,9 @@ impl Interrupts {
                 let now_ns = core.now_ns();
                 match (handler.from_ns..handler.to_ns).contains(&now_ns) {
                     false => 0,
-                    true if handler.one_at_a_time => {
-                        // Reads of registers are not posted: the CPU stands still until the device has answered.
-                        let answered_ns = &mut self.answered_ns[n as usize];
-                        *answered_ns = now_ns.max(*answered_ns) + handler.cost_ns;
-                        *answered_ns - now_ns
+                    true if handler.busy > 0.0 => {
+                        let timer = self.endpoints[n as usize].begin(cpu, handler.cost_ns, now_ns);
+                        return answered_at(timer, n, core);
                     }
                     true => handler.cost_ns,
                 }
@@ -325,6 +310,15 @@ impl Interrupts {
             }
         };
         core.timer(core.now_ns() + cost_ns, STEP, cpu as u32);
+    }
+
+    /// A device may have answered the last read of a call.
+    fn answered(&mut self, n: u16, timer: u32, core: &mut Core) {
+        let (cpu, next) = self.endpoints[n as usize].end(timer, core.now_ns());
+        answered_at(next, n, core);
+        if let Some(cpu) = cpu {
+            self.step_done(cpu, core);
+        }
     }
 
     /// A handler has ended: completes what it found, goes on to the next handler, or to the next vector.
@@ -399,6 +393,13 @@ impl Interrupts {
     }
 }
 
+/// Sets the timer of a device's next answer.
+fn answered_at(timer: Option<(u64, u32)>, n: u16, core: &mut Core) {
+    if let Some((at_ns, number)) = timer {
+        core.timer(at_ns, ANSWERED + n, number);
+    }
+}
+
 impl Component for Interrupts {
     fn name(&self) -> &str {
         "interrupts"
@@ -426,6 +427,7 @@ impl Component for Interrupts {
             }
             Message::Timer { what: STEP, arg } => self.step_done(arg as usize, core),
             Message::Timer { what: FOREIGN, arg } => self.foreign_tick(arg as usize, core),
+            Message::Timer { what, arg } if what >= ANSWERED => self.answered(what - ANSWERED, arg, core),
             Message::Timer { .. } => (0..self.foreign.len()).for_each(|n| self.foreign_tick(n, core)),
             Message::Done(_) => unreachable!("interrupts make no requests"),
         }

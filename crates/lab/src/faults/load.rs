@@ -1,0 +1,33 @@
+//! Other load as a fault: what `[load]` and three kinds of faults share.
+use super::{culprit, Culprit, Plan};
+use crate::components::load::Pattern;
+use crate::error::LabError;
+use crate::keys::Section;
+
+/// Reads the keys of a load.
+pub fn pattern(section: &Section) -> Pattern {
+    let drive = section.whole("drive");
+    Pattern {
+        comm: section.text("comm").into(),
+        drive: (drive != 65535).then_some(drive as usize),
+        rate_per_s: section.real("rate"),
+        size_bytes: section.whole("size") as u32,
+        read: section.real("read"),
+        random: section.real("random"),
+        depth: section.whole("depth") as usize,
+        period_ns: section.whole("period"),
+        active_ns: section.whole("active"),
+        onset_ns: section.whole("onset"),
+    }
+}
+
+/// Adds a load, which is to blame as `kind`.
+pub(super) fn add(section: &Section, plan: &mut Plan, kind: &'static str) -> Result<Culprit, LabError> {
+    if section.whole("drive") != 65535 {
+        plan.drive(section)?;
+    }
+    let pattern = pattern(section);
+    let found = culprit(kind, &pattern.comm);
+    plan.loads.push((section.name.replace('.', "-"), pattern));
+    Ok(found)
+}
