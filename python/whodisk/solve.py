@@ -479,12 +479,8 @@ def _summary(verdict: Verdict, context: Context, errors: list[str]) -> list[str]
 def _headline(verdict: Verdict) -> str:
     if verdict.status == "slow":
         culprit = verdict.findings[0].culprit
-        what = {"stage": f"the stage {culprit.name}", "process": f"the submitter, {culprit.name},"}.get(
-            culprit.kind, f"{culprit.kind} {culprit.name}"
-        )
-        because = culprit.because_of or ""
-        place = f" of {because.removeprefix('device:')}" if because.startswith("device:") else ""
-        return f"Slow: {what}{place} is to blame."
+        said = words.accused(culprit.kind, culprit.name, culprit.because_of)
+        return f"Slow: {said} is to blame."
     if verdict.status == "limited":
         return "Nothing is broken; the workload runs into a limit."
     return "Healthy: no operation was slow for a reason that stands out."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 
 def duration(ns: float) -> str:
@@ -54,6 +55,34 @@ def size(size_bytes: float) -> str:
         if size_bytes < 1024 ** (power + 1):
             return f"{significant(size_bytes / 1024**power)} {unit}"
     return f"{significant(size_bytes / 1024**4)} TiB"
+
+
+#: How a culprit is said, by its kind.
+_ACCUSED = {
+    "stage": "the stage {}",
+    "device": "the device {}",
+    "vector": "interrupt vector {}",
+    "host": "host {}",
+    "request_shape": "the shape of the requests ({})",
+    "cache_tier": "the cache tier {}",
+    "layout": "the layout ({})",
+    "time_pattern": "a pattern in time ({})",
+    "process": "the program {}",
+    "config": "the setting {}",
+}
+
+
+def accused(kind: str, name: str, because_of: str | None) -> str:
+    """``the stage device of nvme3``: a culprit as the subject of a sentence."""
+    because = because_of or ""
+    # Numbers of bytes are for programs.
+    name = re.sub(r"\b([0-9]+) bytes\b", lambda found: size(int(found[1])), name)
+    said = _ACCUSED.get(kind, f"{kind} {{}}").format(name)
+    if kind == "process" and because.startswith("silence of the submitter"):
+        said = f"the submitter, {name},"
+    if kind == "vector" and not name.isdigit():
+        said = f"the interrupts of {name}"
+    return said + (f" of {because.removeprefix('device:')}" if because.startswith("device:") else "")
 
 
 def listed(names: list[str]) -> str:
