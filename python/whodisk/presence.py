@@ -194,5 +194,6 @@ def candidate(
         otherwise=claim,
         explains=none_of(context.slow),
         p99_ratio=worse,
-        large=share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN,
+        # Where the times differ so much that there may be no cost at all, nobody is accused.
+        large=low > 0 and (share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN),
     )

@@ -179,7 +179,7 @@ def _candidate(context: Context, suspect: Suspect, operations: dict[str, Ints]) 
     effect_low, effect_high = bootstrap_sum(per_episode / context.survey.latency_ns)
     device = _device(context, suspect)
     claim = _claim(context, suspect, device, share_of_latency)
-    worse = _p99_ratio(context.slow, suspect, operations)
+    worse, still_worse = _p99_ratio(context.slow, suspect, operations)
     bunched_p = _bunched_p(context, suspect)
     name = STAGES[suspect.stage]
     printed = context.stage(name)
@@ -199,7 +199,7 @@ def _candidate(context: Context, suspect: Suspect, operations: dict[str, Ints]) 
         explains=chosen,
         share_low=low,
         share_high=high,
-        large=_large(context, suspect, device, share_of_latency, share, worse, bunched_p),
+        large=_large(context, suspect, device, share_of_latency, share, still_worse, bunched_p),
         p99_ratio=worse,
     )
 
@@ -214,7 +214,7 @@ def _large(
     bunched_p: float,
 ) -> bool:
     """Outliers that devices of a kind have among them, none more than the others, are how that kind is: they need the
-    share of all latency."""
+    share of all latency. A percentile that one episode made says nothing of the others: `p99_ratio` is without the largest."""
     block = context.surveys.get("block")
     spread = device is None and STAGES[suspect.stage] in ("device", "queue")
     if spread and block is not None and kinds(context, block):
@@ -252,18 +252,23 @@ def _operations(context: Context) -> dict[str, Ints]:
     return {name: values.astype(np.int64) for name, values in found.items()}
 
 
-def _p99_ratio(slow: SlowSet, suspect: Suspect, operations: dict[str, Ints]) -> float:
+def _p99_ratio(slow: SlowSet, suspect: Suspect, operations: dict[str, Ints]) -> tuple[float, float]:
     """99th percentile of all operations, over that of those that were not in flight in any of the episodes, nor began within
-    their length after them."""
+    their length after them; and the same as if the episode with the most slow operations had not been.
+    """
     first = np.full(suspect.episodes, np.iinfo(np.int64).max)
     last = np.zeros(suspect.episodes, np.int64)
     np.minimum.at(first, suspect.numbers, slow.start_ns[suspect.chosen])
     np.maximum.at(last, suspect.numbers, slow.end_ns[suspect.chosen])
     start, latency = operations["start_ns"], operations["latency_ns"]
-    untouched = overlap(start, start + latency, first, 2 * last - first) <= 0
+    end, until = start + latency, 2 * last - first
+    untouched = overlap(start, end, first, until) <= 0
     if not untouched.any():
-        return 1.0
-    return float(np.quantile(latency, 0.99)) / max(1.0, float(np.quantile(latency[untouched], 0.99)))
+        return 1.0, 1.0
+    largest = [int(np.bincount(suspect.numbers).argmax())]
+    others = overlap(start, end, first[largest], until[largest]) <= 0
+    without = max(1.0, float(np.quantile(latency[untouched], 0.99)))
+    return float(np.quantile(latency, 0.99)) / without, float(np.quantile(latency[others], 0.99)) / without
 
 
 def _remedy(printed: str, name: str) -> str:
