@@ -634,6 +634,7 @@ TRUTHS: dict[str, Truth] = {
         "silent_device", True, silences.short_pauses, status="slow", kind="device", name="nvme0n1"
     ),
     "long_one_by_one": Truth("silent_device", False, silences.long_one_by_one),
+    "waiting_workers": Truth("silent_device", False, silences.waiting_workers),
     "seldom_pauses": Truth("silent_device", False, silences.seldom_pauses),
     "irregular_backup": Truth(
         "background_work", True, others.irregular_backup, status="slow", kind="process", name="nightly-backup"

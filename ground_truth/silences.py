@@ -31,6 +31,14 @@ def long_one_by_one(seed: int, path: Path) -> Path:
     return _device(seed).tail("device", 0.025, 0.25).write(path)
 
 
+def waiting_workers(seed: int, path: Path) -> Path:
+    """The same pauses of a loop device: its worker threads had no CPU."""
+    loop = Simulation(
+        seed=seed, workers=2, depth=8, seconds=SECONDS, typical_us=150.0, sigma=0.15, devices=("loop0",)
+    )
+    return loop.stall("device", _moments(seed, 150), 0.25).write(path)
+
+
 def seldom_pauses(seed: int, path: Path) -> Path:
     """The same pauses, but six of them: the 99th percentile knows nothing of them."""
     return _device(seed).stall("device", _moments(seed, 6), 0.25).write(path)

@@ -25,6 +25,7 @@ from whodisk.detectors.base import (
     none_of,
 )
 from whodisk.findings import Culprit, Effect
+from whodisk.slow import ORDINARY_WAIT_NS, SOFTWARE_DEVICES
 from whodisk.stats import (
     NARROW,
     Bools,
@@ -114,6 +115,9 @@ def run(context: Context) -> Result:
         return result
     for device in _alone(context, survey):
         pauses = find_pauses(_requests(context, survey, device))
+        if device.startswith(SOFTWARE_DEVICES):
+            # Its worker threads need a CPU, and none may be free.
+            pauses = pauses.pick(pauses.length_ns > ORDINARY_WAIT_NS)
         if not len(pauses):
             continue
         steal = steal_of(context)
