@@ -747,21 +747,6 @@ static __always_inline void set_interrupt(struct block_record *record)
 	record->vector = vector;
 }
 
-// Asks for the cache lines of the record that will be written next. The ring is far larger than the caches, and stores
-// that wait for their lines hold up the first locked instruction after them, which is the block layer's.
-static __always_inline void fetch_record(u32 cpu, u64 head)
-{
-	u32 index = cpu * ring_records + ((u32)head & (ring_records - 1));
-	struct block_record *record = bpf_map_lookup_elem(&ring, &index);
-
-	if (!record)
-		return;
-	(void)*(volatile u64 *)&record->irq_ns;
-	(void)*(volatile u64 *)&record->facts.device;
-	if (owners)
-		(void)*(volatile u64 *)&record->owner.cgroup;
-}
-
 static __always_inline void send(struct slot *slot, u64 now)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -792,7 +777,6 @@ static __always_inline void send(struct slot *slot, u64 now)
 		__sync_lock_test_and_set(&ends->head, head + 1);
 	else
 		*(volatile u64 *)&ends->head = head + 1;
-	fetch_record(cpu, head + 1);
 }
 
 SEC("tp_btf/block_rq_complete")
