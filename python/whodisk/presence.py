@@ -19,6 +19,7 @@ from whodisk.detectors.base import (
 )
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.stats import SEED, Bools, Floats, Ints, bootstrap_sum, placed, runs, spread_out, sum_of_runs
+from whodisk.survey import thinned
 
 BINS = 400
 #: Operations per bin on average, and the fewest bins.
@@ -28,8 +29,6 @@ BINS_MIN = 40
 PRESENT_MIN, PRESENT_MAX = 0.01, 0.85
 TIMES_MIN = 3
 ROUNDS = 1999
-#: A 99th percentile from more operations than this takes a sample of them.
-OPERATIONS_MAX = 1_000_000
 
 SMALLEST_EFFECT = (
     "5 % of all latency, or a 99th percentile 20 % above that without it; present at least three times, and "
@@ -121,10 +120,9 @@ def _rate(load: Load, chosen: Bools) -> float:
 
 
 def _p99s(context: Context, present: Bools) -> tuple[float, float]:
-    thin = max(1, context.survey.operations // OPERATIONS_MAX)
     ops = context.case.arrays(
         f"""SELECT {context.survey.time_bin_sql(len(present))} AS bin, latency_ns FROM measured
-WHERE layer = '{context.layer}' AND op_id % {thin} = 0 ORDER BY op_id"""
+WHERE layer = '{context.layer}' AND {thinned(context.survey.operations)} ORDER BY op_id"""
     )
     latency = ops["latency_ns"].astype(np.float64)
     away = ~present[ops["bin"].astype(np.int64)]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whodisk.stats import NARROW, Body, Bools, Floats, Ints, TailSplit, body_of, find_split, overlap
-from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram
+from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram, thinned
 from whodisk.views import BINS_PER_OCTAVE, STAGES, Case, quoted
 
 #: Fewer operations of a kind say nothing about what is normal.
@@ -184,7 +184,7 @@ def slow_sql(survey: Survey, families: list[Family], thinning: float) -> str:
             rows.append(_limit_row(number, family.stage, stratum, limit_ns))
             lowest_ns = min(lowest_ns, limit_ns)
     stages = ", ".join(f"m.{stage}_ns" for stage in STAGES)
-    keep = "" if thinning <= 1 else f"\n  AND (op_id % 1000003) * 7919 % 1000003 < {int(1000003 / thinning)}"
+    keep = "" if thinning <= 1 else f"\n  AND {thinned(thinning, 1)}"
     return f"""SELECT m.op_id, m.start_ns, m.latency_ns, m.open, m.op, m.device, m.comm, m.tid, m.weight,
   l.family, l.typical_ns, l.stratum, {stages}
 FROM {_classified(survey, int(lowest_ns), keep)}

@@ -286,6 +286,12 @@ def overlap(
     return np.asarray(upto_end - upto_begin, np.float64)
 
 
+def touched(start_ns: Ints, latency_ns: Ints, low_ns: Ints, high_ns: Ints) -> Bools:
+    """Operations that were in flight in one of the times [low, high], or began within its length after it: what piled up
+    meanwhile is late, too."""
+    return np.asarray(overlap(start_ns, start_ns + latency_ns, low_ns, 2 * high_ns - low_ns) > 0, np.bool_)
+
+
 # -- intervals and corrections ----------------------------------------------------------------
 
 

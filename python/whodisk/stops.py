@@ -13,9 +13,8 @@ import numpy as np
 from whodisk.detectors.base import Context
 from whodisk.held import submitters, waits_sql
 from whodisk.stats import SEED, Bools, Floats, Ints, episodes, overlap
+from whodisk.survey import thinned
 
-#: More operations than this are thinned out (by operation id, so always the same ones).
-OPERATIONS_MAX = 2_000_000
 #: A stop is felt by operations that end up to this part of its length after it: those that were due meanwhile.
 AFTER = 1.0
 ROUNDS = 1999
@@ -53,10 +52,9 @@ def find_stops(context: Context, state: str = "stopped", least_ns: int = 1) -> S
         return None
     tid, start = found["tid"].astype(np.int64), found["start_ns"].astype(np.int64)
     length = found["duration_ns"].astype(np.int64)
-    thin = max(1, context.survey.operations // OPERATIONS_MAX)
     ops = context.case.arrays(
         f"""SELECT tid, start_ns, latency_ns FROM measured
-WHERE layer = '{context.layer}' AND tid IS NOT NULL AND op_id % {thin} = 0 ORDER BY start_ns, op_id"""
+WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.operations)} ORDER BY start_ns, op_id"""
     )
     op_tid, op_start = ops["tid"].astype(np.int64), ops["start_ns"].astype(np.int64)
     latency = ops["latency_ns"].astype(np.int64)

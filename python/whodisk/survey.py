@@ -30,6 +30,17 @@ DEPTH_CLASS = (
     "CASE WHEN coalesce(queue_depth, 0) <= 0 THEN -1 ELSE CAST(floor(log2(queue_depth)) AS INTEGER) END"
 )
 LATENCY_BIN = f"CAST(floor(log2(greatest(latency_ns, 1)) * {BINS_PER_OCTAVE}) AS INTEGER)"
+#: More operations than this are thinned out for a percentile.
+OPERATIONS_MAX = 2_000_000
+#: A prime: operations are chosen by their number modulo this, in an order that their numbers do not have.
+_THIN = 1_000_003
+
+
+def thinned(operations: float, most: int = OPERATIONS_MAX) -> str:
+    """SQL: keeps about `most` of so many operations, by operation id, so always the same ones."""
+    if operations <= most:
+        return "true"
+    return f"(op_id % {_THIN}) * 7919 % {_THIN} < {int(_THIN * most / operations)}"
 
 
 @dataclass

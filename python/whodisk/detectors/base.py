@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from whodisk.expect import Limit
 from whodisk.findings import Cleared, Culprit, Effect, Evidence
 from whodisk.slow import SlowSet
-from whodisk.stats import Bools
-from whodisk.survey import Survey
+from whodisk.stats import Bools, Ints
+from whodisk.survey import Survey, thinned
 from whodisk.views import Case
 
 #: A finding must be this unlikely under its null model, after Benjamini-Hochberg.
@@ -69,6 +70,15 @@ class Context:
     def survey(self) -> Survey:
         """Survey of the judged layer."""
         return self.surveys[self.layer]
+
+    @cached_property
+    def operations(self) -> tuple[Ints, Ints]:
+        """Start and latency of the judged operations, ns; of many a sample."""
+        found = self.case.arrays(
+            f"""SELECT start_ns, latency_ns FROM measured
+WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
+        )
+        return found["start_ns"].astype(np.int64), found["latency_ns"].astype(np.int64)
 
     def stage(self, stage: str) -> str:
         """Printed name of a stage of the judged layer."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
+from whodisk.below import placed_sql
 from whodisk.detectors.base import (
     SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
@@ -71,13 +72,7 @@ def requests_sql(context: Context) -> str:
     Only operations that one disk served whole: of a stripe, or with readahead, the order in a file cannot be told.
     """
     names = ", ".join(quoted(device) for device in _rotating(context))
-    return f"""WITH top AS (SELECT op_id, op, file, offset_bytes, size_bytes FROM measured
-    WHERE layer = '{context.layer}' AND op IN ('read', 'write') AND file IS NOT NULL AND offset_bytes IS NOT NULL
-    ORDER BY start_ns, op_id LIMIT {OPERATIONS_MAX}),
-  waited AS (SELECT parent_id, child_id FROM links WHERE kind = 'waits_for'),
-  first AS (SELECT t.op_id AS top_id, l.child_id FROM top AS t JOIN waited AS l ON l.parent_id = t.op_id),
-  second AS (SELECT f.top_id, l.child_id FROM first AS f JOIN waited AS l ON l.parent_id = f.child_id),
-  below AS (SELECT * FROM first UNION SELECT * FROM second),
+    return f"""{placed_sql(context.layer, OPERATIONS_MAX)},
   pieces AS (SELECT a.op_id, a.file, a.offset_bytes AS file_offset, a.size_bytes AS file_bytes, b.device,
     b.offset_bytes AS disk_offset, b.size_bytes AS disk_bytes, b.start_ns, b.latency_ns, b.op_id AS request,
     sum(b.size_bytes) OVER (PARTITION BY a.op_id, b.device) AS op_bytes

@@ -34,8 +34,8 @@ from whodisk.stats import (
     TailSplit,
     bootstrap_sum,
     find_split,
-    overlap,
     tail_p,
+    touched,
 )
 from whodisk.steal import mostly_stolen, steal_of
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Survey
@@ -58,8 +58,6 @@ LONGER = 3.0
 PAUSES_MIN = 5
 #: ... nor do pauses that are a smaller part of all latency, whatever the 99th percentile.
 SHARE_MIN = 0.002
-#: Operations for the 99th percentile; more are thinned out (by operation id, so always the same ones).
-OPERATIONS_MAX = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -284,13 +282,8 @@ class _Lasting:
 def _p99s(context: Context, pauses: Pauses) -> tuple[float, float]:
     """99th percentile of all judged operations, and of those that no pause touched: not in flight in one, nor begun within its
     length after it, ns."""
-    thin = max(1, context.survey.operations // OPERATIONS_MAX)
-    found = context.case.arrays(
-        f"SELECT start_ns, latency_ns FROM measured WHERE layer = '{context.layer}' AND op_id % {thin} = 0"
-    )
-    start, latency = found["start_ns"].astype(np.int64), found["latency_ns"].astype(np.int64)
-    felt_until = 2 * pauses.end_ns - pauses.begin_ns
-    untouched = overlap(start, start + latency, pauses.begin_ns, felt_until) <= 0
+    start, latency = context.operations
+    untouched = ~touched(start, latency, pauses.begin_ns, pauses.end_ns)
     whole = float(np.quantile(latency, 0.99)) if len(latency) else 0.0
     return whole, float(np.quantile(latency[untouched], 0.99)) if untouched.any() else whole
 

@@ -40,8 +40,8 @@ from whodisk.stats import (
     bootstrap_sum,
     concentration_p,
     episodes,
-    overlap,
     tail_p,
+    touched,
 )
 from whodisk.views import STAGES
 
@@ -59,8 +59,6 @@ SUBMITTER_STAGES = ("app", "reap", "runqueue")
 #: Outliers that are a smaller part of all latency accuse if the 99th percentile is `P99_RATIO_MIN` times what it is apart from them:
 #: short operations among long ones can be late by any factor for little time. At least this part of all latency.
 SHARE_FOR_P99_MIN = 0.002
-#: More operations than this are thinned out for that percentile (by operation id, so always the same ones).
-OPERATIONS_MAX = 2_000_000
 #: Slow operations whose requests are looked up.
 LINKED_MAX = 1000
 #: If this part of the slow operations is of one kind, the claim speaks of that kind.
@@ -120,8 +118,7 @@ def run(context: Context) -> Result:
         for stage in range(len(STAGES))
         for part in _by_device(slow, remaining & (slow.blamed == stage))
     ]
-    operations = _operations(context) if suspects else {}
-    result.candidates += [_candidate(context, suspect, operations) for suspect in suspects]
+    result.candidates += [_candidate(context, suspect) for suspect in suspects]
     _tell_ordinary(context, result)
     result.candidates += reference.compared(context)
     result.candidates += reference.expected(context)
@@ -170,7 +167,7 @@ def _tell_ordinary(context: Context, result: Result) -> None:
     )
 
 
-def _candidate(context: Context, suspect: Suspect, operations: dict[str, Ints]) -> Candidate:
+def _candidate(context: Context, suspect: Suspect) -> Candidate:
     slow, chosen = context.slow, suspect.chosen
     excess_ns = np.where(chosen, slow.excess_ns, 0.0)
     share_of_latency = float(excess_ns.sum()) / max(1.0, context.survey.latency_ns)
@@ -179,7 +176,7 @@ def _candidate(context: Context, suspect: Suspect, operations: dict[str, Ints]) 
     effect_low, effect_high = bootstrap_sum(per_episode / context.survey.latency_ns)
     device = _device(context, suspect)
     claim = _claim(context, suspect, device, share_of_latency)
-    worse, still_worse = _p99_ratio(context.slow, suspect, operations)
+    worse, still_worse = _p99_ratio(context, suspect)
     bunched_p = _bunched_p(context, suspect)
     name = STAGES[suspect.stage]
     printed = context.stage(name)
@@ -243,30 +240,20 @@ def _is_narrow(slow: SlowSet, suspect: Suspect) -> bool:
     return bool(narrow[slow.family[suspect.chosen]].mean() > 0.5)
 
 
-def _operations(context: Context) -> dict[str, Ints]:
-    """Start and latency of the judged operations, ns."""
-    thin = max(1, context.survey.operations // OPERATIONS_MAX)
-    found = context.case.arrays(
-        f"SELECT start_ns, latency_ns FROM measured WHERE layer = '{context.layer}' AND op_id % {thin} = 0"
-    )
-    return {name: values.astype(np.int64) for name, values in found.items()}
-
-
-def _p99_ratio(slow: SlowSet, suspect: Suspect, operations: dict[str, Ints]) -> tuple[float, float]:
+def _p99_ratio(context: Context, suspect: Suspect) -> tuple[float, float]:
     """99th percentile of all operations, over that of those that were not in flight in any of the episodes, nor began within
     their length after them; and the same as if the episode with the most slow operations had not been.
     """
     first = np.full(suspect.episodes, np.iinfo(np.int64).max)
     last = np.zeros(suspect.episodes, np.int64)
-    np.minimum.at(first, suspect.numbers, slow.start_ns[suspect.chosen])
-    np.maximum.at(last, suspect.numbers, slow.end_ns[suspect.chosen])
-    start, latency = operations["start_ns"], operations["latency_ns"]
-    end, until = start + latency, 2 * last - first
-    untouched = overlap(start, end, first, until) <= 0
+    np.minimum.at(first, suspect.numbers, context.slow.start_ns[suspect.chosen])
+    np.maximum.at(last, suspect.numbers, context.slow.end_ns[suspect.chosen])
+    start, latency = context.operations
+    untouched = ~touched(start, latency, first, last)
     if not untouched.any():
         return 1.0, 1.0
     largest = [int(np.bincount(suspect.numbers).argmax())]
-    others = overlap(start, end, first[largest], until[largest]) <= 0
+    others = ~touched(start, latency, first[largest], last[largest])
     without = max(1.0, float(np.quantile(latency[untouched], 0.99)))
     return float(np.quantile(latency, 0.99)) / without, float(np.quantile(latency[others], 0.99)) / without
 

@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from whodisk.findings import Finding
 from whodisk.report.markup import Markup
+from whodisk.stats import Floats
 from whodisk.views import STAGES, Case, Row
 
 #: Time bins of a timeline.
@@ -100,6 +103,15 @@ FROM {self.layer}_ops GROUP BY 1 ORDER BY 1"""
   SELECT parent_id FROM links WHERE kind = 'stacked' AND hash(parent_id) % {part} = 0)"""
         )
         return {str(row["device"]) for row in rows}
+
+
+def histograms(data: dict[str, Any], rows: int, row: str, bins_per_octave: int) -> tuple[Floats, Floats]:
+    """Middle of each latency bin (ns), and the counts per row and bin: from columns `row`, `bin` (bins per octave) and `n`."""
+    bins, place = np.unique(data["bin"].astype(np.int64), return_inverse=True)
+    counts = np.zeros((rows, len(bins)))
+    np.add.at(counts, (data[row].astype(np.int64), place), data["n"])
+    middle: Floats = 2 ** ((bins + 0.5) / bins_per_octave)
+    return middle, counts
 
 
 def packed() -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from whodisk import words
+from whodisk.below import placed_sql
 from whodisk.findings import Finding
 from whodisk.report import units
 from whodisk.report.material import whole
@@ -24,13 +25,7 @@ PIECES_MAX = 800
 
 def pieces_sql(layer: str, device: str) -> str:
     """Requests of a disk in the order of the file that they belong to, with their places in the file and on the disk."""
-    return f"""WITH top AS (SELECT op_id, op, file, offset_bytes, size_bytes FROM measured
-    WHERE layer = '{layer}' AND op IN ('read', 'write') AND file IS NOT NULL AND offset_bytes IS NOT NULL
-    ORDER BY start_ns, op_id LIMIT {OPERATIONS_MAX}),
-  waited AS (SELECT parent_id, child_id FROM links WHERE kind = 'waits_for'),
-  first AS (SELECT t.op_id AS top_id, l.child_id FROM top AS t JOIN waited AS l ON l.parent_id = t.op_id),
-  second AS (SELECT f.top_id, l.child_id FROM first AS f JOIN waited AS l ON l.parent_id = f.child_id),
-  below AS (SELECT * FROM first UNION SELECT * FROM second),
+    return f"""{placed_sql(layer, OPERATIONS_MAX)},
   pieces AS (SELECT a.op_id, a.file, a.size_bytes AS file_bytes, b.op_id AS request_id, b.start_ns, b.latency_ns,
     b.offset_bytes AS disk_offset, b.size_bytes AS disk_bytes,
     a.offset_bytes + coalesce(sum(b.size_bytes) OVER (PARTITION BY a.op_id ORDER BY b.start_ns, b.op_id

@@ -28,6 +28,7 @@ from whodisk.report.pictures.base import (
     clock_axis,
     colour,
     figure,
+    histograms,
     hover,
     log_time_axis,
     panels,
@@ -191,19 +192,15 @@ FROM measured WHERE layer = 'block' AND device IN ({_chosen(look, finding)}) GRO
     accused = _accused(look, finding)
     devices = data["device"].astype(str)
     for name in np.unique(devices):
-        mine = devices == name
-        bins, place = np.unique(data["bin"][mine].astype(np.int64), return_inverse=True)
-        counts = np.zeros((TIME_BINS, len(bins)))
-        np.add.at(counts, (data["moment"][mine].astype(np.int64), place), data["n"][mine])
-        middle = 2 ** ((bins + 0.5) / BINS_PER_OCTAVE)
-        total = counts.sum(axis=1)
+        mine = {key: values[devices == name] for key, values in data.items()}
+        middle, counts = histograms(mine, TIME_BINS, "moment", BINS_PER_OCTAVE)
         members.append(
             Member(
                 str(name),
                 str(name) in accused,
                 _quantiles(middle, counts, 0.5, 1),
                 _quantiles(middle, counts, 0.99, TAIL_MIN),
-                total,
+                counts.sum(axis=1),
             )
         )
     return members

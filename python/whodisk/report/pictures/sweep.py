@@ -23,6 +23,7 @@ from whodisk.report.pictures.base import (
     behind,
     colour,
     figure,
+    histograms,
     hover,
     log_time_axis,
 )
@@ -112,15 +113,11 @@ FROM measured WHERE layer = '{look.layer}' AND op = '{op}' AND {column} IS NOT N
 
 
 def _step(data: dict[str, Any], value: int) -> Step:
-    mine = data["value"] == value
-    bins, place = np.unique(data["bin"][mine].astype(np.int64), return_inverse=True)
-    counts = np.zeros((BLOCKS, len(bins)))
-    np.add.at(counts, (data["block"][mine].astype(np.int64), place), data["n"][mine])
-    middle = 2 ** ((bins + 0.5) / BINS_PER_OCTAVE)
-    n = int(counts.sum())
+    mine = {key: values[data["value"] == value] for key, values in data.items()}
+    middle, counts = histograms(mine, BLOCKS, "block", BINS_PER_OCTAVE)
     return Step(
         value,
-        n,
+        int(counts.sum()),
         _interval(middle, counts, 0.5),
         _interval(middle, counts, 0.99),
     )
