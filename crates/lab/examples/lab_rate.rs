@@ -24,7 +24,7 @@ file_size = "8GiB"
 io = "buffered"
 queue_depth = 32
 workers = 4
-operations = 4000000
+operations = 12000000
 [cache]
 size = "4GiB"
 page = "4KiB"

@@ -17,7 +17,6 @@
 //! Randomness: a model takes a `workload::rng::Rng` of its own when it is made (see [`crate::sim::stream`]) and draws
 //! only from that, so that adding a component does not change what others draw. No clocks, no global state,
 //! no iteration over hash maps whose order is random: the same calls give the same answers.
-use crate::request::Request;
 use crate::sim::Core;
 use case::schema::Op;
 
@@ -96,9 +95,9 @@ pub trait Component: Send {
     /// Something happened. Must not block, and must not look at other components.
     fn handle(&mut self, message: Message, core: &mut Core);
 
-    /// A request will come by `Submit` in a while: time to fetch from memory what will be looked at then. Changes nothing
-    /// else, and may be about a request that never comes.
-    fn expect(&mut self, _request: &Request) {}
+    /// A request for this place of a file will come by `Submit` in a while: time to fetch from memory what will be looked at
+    /// then. Changes nothing else, and the request may never come.
+    fn expect(&mut self, _file: u16, _offset_bytes: u64) {}
 
     /// Requests held right now: waiting and in service.
     fn depth(&self) -> usize;

@@ -38,8 +38,8 @@ pub struct Core {
     flows: Vec<(u64, u64)>,
     current: ComponentId,
     events: u64,
-    /// A request that was sent to arrive later, and where.
-    announced: Option<(ComponentId, Handle)>,
+    /// Where a request will be sent some time, and to which place of which file.
+    announced: Option<(ComponentId, u16, u64)>,
     /// Finished children while a parent's stages are summed; kept to spare allocations.
     scratch: Vec<Handle>,
     /// The clients have nothing left to do and nothing in flight.
@@ -150,8 +150,13 @@ impl Core {
         if at_ns <= self.now_ns {
             return self.send(to, handle);
         }
-        self.announced = Some((to, handle));
         self.push(at_ns, to, Message::Submit(handle));
+    }
+
+    /// A request for this place of a file will be sent to `to` some time: a hint, see [`Component::expect`]. The last one counts.
+    #[inline]
+    pub fn announce(&mut self, to: ComponentId, file: u16, offset_bytes: u64) {
+        self.announced = Some((to, file, offset_bytes));
     }
 
     /// A request leaves its holder, which must be the current component; its maker never counted it.
@@ -421,8 +426,8 @@ impl Sim {
         self.core.events += 1;
         self.core.current = to;
         self.components[to as usize].handle(message, &mut self.core);
-        if let Some((to, handle)) = self.core.announced.take() {
-            self.components[to as usize].expect(&self.core.slab[handle as usize]);
+        if let Some((to, file, offset_bytes)) = self.core.announced.take() {
+            self.components[to as usize].expect(file, offset_bytes);
         }
     }
 

@@ -116,6 +116,10 @@ impl Clients {
             }
             self.operations_left -= 1;
             self.start(w, access, intended_ns, core);
+            // The place of the next one is drawn already, long before it comes.
+            let worker = &mut self.workers[w];
+            let next = worker.next.get_or_insert_with(|| worker.mix.next_access());
+            core.announce(self.below, u16::from(next.file), next.offset_bytes);
         }
     }
 

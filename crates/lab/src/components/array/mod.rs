@@ -352,13 +352,10 @@ impl Component for Array {
     }
 
     /// The place on the guest's disk first, and what is known of the blocks there when the next request is expected.
-    fn expect(&mut self, request: &Request) {
-        let (file, offset_bytes) =
-            std::mem::replace(&mut self.expected, (request.file, request.offset_bytes));
-        self.contents.files[request.file as usize]
-            .0
-            .expect(request.offset_bytes);
-        let (guest, disk) = &self.contents.files[file as usize];
+    fn expect(&mut self, file: u16, offset_bytes: u64) {
+        self.contents.files[file as usize].0.expect(offset_bytes);
+        let (before, offset_bytes) = std::mem::replace(&mut self.expected, (file, offset_bytes));
+        let (guest, disk) = &self.contents.files[before as usize];
         if let Some(placed) = guest.map(offset_bytes, BLOCK_BYTES).next() {
             let (block, _) = blocks_of(&placed);
             self.contents.allocator.expect(*disk, block);

@@ -2,6 +2,67 @@
 
 use crate::memory::fetch;
 
+/// Bits of which few are set at a time: taking them all in order costs a 64th of looking at every word.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FewBits {
+    bits: Bits,
+    /// A bit for each word that is not empty.
+    words: Bits,
+}
+
+impl FewBits {
+    /// `len` clear bits.
+    pub fn new(len: u32) -> FewBits {
+        FewBits {
+            bits: Bits::new(len),
+            words: Bits::new(len.div_ceil(64)),
+        }
+    }
+
+    pub fn len(&self) -> u32 {
+        self.bits.len()
+    }
+
+    /// Bits beyond the end are clear.
+    #[inline]
+    pub fn get(&self, bit: u32) -> bool {
+        self.bits.get(bit)
+    }
+
+    /// A bit will be asked for soon: a hint.
+    #[inline]
+    pub fn expect(&self, bit: u32) {
+        self.bits.expect(bit);
+    }
+
+    /// Sets a bit; whether it was clear.
+    #[inline]
+    pub fn set(&mut self, bit: u32) -> bool {
+        self.words.replace(bit / 64, true);
+        !self.bits.replace(bit, true)
+    }
+
+    /// Clears all and gives those that were set, in ascending order.
+    pub fn take_all(&mut self, mut give: impl FnMut(u32)) {
+        for (group, words) in (0..).zip(&mut self.words.words) {
+            each_set(std::mem::take(words), |word| {
+                let word = group * 64 + word;
+                let bits = std::mem::take(&mut self.bits.words[word as usize]);
+                each_set(bits, |bit| give(word * 64 + bit));
+            });
+        }
+    }
+}
+
+/// Numbers of the set bits of a word, ascending.
+#[inline]
+fn each_set(mut word: u64, mut give: impl FnMut(u32)) {
+    while word != 0 {
+        give(word.trailing_zeros());
+        word &= word - 1;
+    }
+}
+
 /// A fixed number of bits, all clear at first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bits {
@@ -134,6 +195,24 @@ mod tests {
             let (begin, end) = (range.0.min(range.1), range.0.max(range.1));
             prop_assert_eq!(bits.first_clear_run(begin, end, blocks), slow_run(&bits, begin, end, blocks));
             prop_assert_eq!(bits.first_clear(begin, end), slow_run(&bits, begin, end, 1).unwrap_or(end));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn few_bits_come_in_order_and_once(rounds in prop::collection::vec(prop::collection::vec(0..9000u32, 0..40), 1..4)) {
+            let mut bits = FewBits::new(9000);
+            for set in rounds {
+                let mut wanted = std::collections::BTreeSet::new();
+                for bit in set {
+                    prop_assert_eq!(bits.set(bit), wanted.insert(bit));
+                    prop_assert!(bits.get(bit));
+                }
+                let mut got = Vec::new();
+                bits.take_all(|bit| got.push(bit));
+                prop_assert_eq!(got, wanted.into_iter().collect::<Vec<_>>());
+                prop_assert!((0..9000).all(|bit| !bits.get(bit)));
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ mod tests;
 
 use super::{require, ParameterError};
 use crate::memory::{fetch, use_huge_pages};
-use bits::Bits;
+use bits::FewBits;
 pub use space::Extent;
 use space::Space;
 use workload::rng::Rng;
@@ -29,7 +29,7 @@ pub const BLOCK_BYTES: u64 = 4096;
 
 const HOLE: u32 = u32::MAX;
 
-/// A checkpoint begins to load what it will need of the block so far ahead.
+/// A checkpoint begins to load what it will need of the block that is so far ahead.
 const EXPECTED_AHEAD: usize = 12;
 
 /// A volume and its rules.
@@ -98,7 +98,7 @@ pub struct Reallocated {
 struct File {
     /// Block of the volume for each block of the file, or [`HOLE`].
     map: Vec<u32>,
-    dirty: Bits,
+    dirty: FewBits,
 }
 
 /// The allocator of one volume.
@@ -107,8 +107,8 @@ pub struct Allocator {
     parameters: AllocatorParameters,
     space: Space,
     files: Vec<File>,
-    /// Dirty blocks, in the order they became dirty: the file above the block in one word, which sorts much faster than two.
-    dirty: Vec<u64>,
+    /// Number of dirty blocks.
+    dirty: usize,
 }
 
 impl Allocator {
@@ -141,7 +141,7 @@ impl Allocator {
         Ok(Allocator {
             space,
             files: Vec::new(),
-            dirty: Vec::new(),
+            dirty: 0,
             parameters,
         })
     }
@@ -153,7 +153,7 @@ impl Allocator {
         map.resize(blocks as usize, HOLE);
         let file = File {
             map,
-            dirty: Bits::new(blocks),
+            dirty: FewBits::new(blocks),
         };
         self.files.push(file);
         self.files.len() as FileId - 1
@@ -192,9 +192,7 @@ impl Allocator {
     pub fn write(&mut self, file: FileId, first: u32, count: u32) {
         let blocks = &mut self.files[file as usize].dirty;
         for block in first..first.saturating_add(count).min(blocks.len()) {
-            if !blocks.replace(block, true) {
-                self.dirty.push(u64::from(file) << 32 | u64::from(block));
-            }
+            self.dirty += usize::from(blocks.set(block));
         }
     }
 
@@ -210,7 +208,7 @@ impl Allocator {
 
     /// Blocks in memory that the next checkpoint will write.
     pub fn dirty_blocks(&self) -> usize {
-        self.dirty.len()
+        self.dirty
     }
 
     /// Whether a block is in memory only.
@@ -220,38 +218,43 @@ impl Allocator {
 
     /// Writes all dirty blocks, file by file in ascending order, and frees what they replace.
     pub fn checkpoint(&mut self) -> Result<Checkpoint, VolumeFull> {
-        if self.dirty.len() as u64 > u64::from(self.space.free()) {
+        if self.dirty as u64 > u64::from(self.space.free()) {
             return Err(VolumeFull {
-                needed: self.dirty.len() as u64,
+                needed: self.dirty as u64,
                 free: u64::from(self.space.free()),
             });
         }
-        let mut dirty = std::mem::take(&mut self.dirty);
-        dirty.sort_unstable();
         let mut done = Checkpoint {
-            blocks: dirty.len() as u32,
+            blocks: std::mem::take(&mut self.dirty) as u32,
             ..Checkpoint::default()
         };
-        let mut replaced = Vec::new();
-        let place = |key: u64| ((key >> 32) as FileId, key as u32);
-        for (at, key) in dirty.iter().enumerate() {
-            if let Some(later) = dirty.get(at + EXPECTED_AHEAD) {
-                let (file, block) = place(*later);
-                self.expect(file, block);
+        let (mut dirty, mut replaced) = (Vec::new(), Vec::new());
+        for file in &mut self.files {
+            dirty.clear();
+            file.dirty.take_all(|block| dirty.push(block));
+            for (at, block) in dirty.iter().enumerate() {
+                if let Some(place) = dirty
+                    .get(at + EXPECTED_AHEAD)
+                    .and_then(|later| file.map.get(*later as usize))
+                {
+                    fetch(place);
+                }
+                let to = self.space.take_next().expect("enough free blocks, counted above");
+                let from = std::mem::replace(&mut file.map[*block as usize], to);
+                if from != HOLE {
+                    replaced.push(from);
+                }
+                push(&mut done.writes, to);
             }
-            let (file, block) = place(*key);
-            let to = self.space.take_next().expect("enough free blocks, counted above");
-            let file = &mut self.files[file as usize];
-            file.dirty.replace(block, false);
-            let from = std::mem::replace(&mut file.map[block as usize], to);
-            if from != HOLE {
-                replaced.push(from);
-            }
-            push(&mut done.writes, to);
         }
         // Only now: until the checkpoint is on disk the old state must be.
         done.freed = replaced.len() as u32;
-        replaced.into_iter().for_each(|block| self.space.release(block));
+        for (at, block) in replaced.iter().enumerate() {
+            if let Some(later) = replaced.get(at + EXPECTED_AHEAD) {
+                self.space.expect(*later);
+            }
+            self.space.release(*block);
+        }
         Ok(done)
     }
 

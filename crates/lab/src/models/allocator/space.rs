@@ -83,6 +83,11 @@ impl Space {
         self.emptiest_known = false;
     }
 
+    /// A block will be released soon: a hint.
+    pub fn expect(&self, block: u32) {
+        self.used.expect(block);
+    }
+
     pub fn release(&mut self, block: u32) {
         assert!(self.used.replace(block, false), "block {block} is freed twice");
         let area = (block / self.area_blocks) as usize;

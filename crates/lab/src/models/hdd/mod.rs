@@ -52,6 +52,8 @@ pub struct Hdd {
     /// Places of the first of `dirty` and of the first waiting commands, as far as they are known.
     dirty_places: Vec<Place>,
     waiting_places: Vec<Place>,
+    /// The nearest command of the last choice, until the arm moves.
+    chosen: Option<Nearest>,
     /// Commands chosen so far, and how many they were when each waiting one was first seen.
     choices: u64,
     seen_at_choice: Vec<u64>,
@@ -62,6 +64,17 @@ pub struct Hdd {
 struct Stream {
     next_byte: u64,
     since_ns: u64,
+}
+
+/// A command that can begin soonest when the arm starts at `from_ns`.
+#[derive(Clone, Copy, Debug)]
+struct Nearest {
+    index: usize,
+    op: Op,
+    place: Place,
+    from_ns: u64,
+    /// Until its first sector is under the head.
+    position_ns: f64,
 }
 
 /// How a mechanical access goes.
@@ -110,6 +123,7 @@ impl Hdd {
             dirty_bytes: 0,
             dirty_places: Vec::new(),
             waiting_places: Vec::new(),
+            chosen: None,
             choices: 0,
             seen_at_choice: Vec::new(),
         })
@@ -122,6 +136,7 @@ impl Hdd {
 
     fn move_to(&mut self, track: u64) {
         (self.track, self.cylinder) = (track, self.geometry.cylinder(track));
+        self.chosen = None;
     }
 
     fn settle_ns(&self, op: Op) -> f64 {
@@ -163,8 +178,17 @@ impl Hdd {
 
     /// Seek, rotation and transfer of one command that begins at `from_ns`.
     fn access(&self, from_ns: u64, command: &Command) -> Access {
-        let mut place = self.geometry.place(command.offset_bytes);
-        let mut ns = self.position_ns(from_ns, &place, command.op);
+        let known = self
+            .chosen
+            .filter(|chosen| chosen.place.byte == command.offset_bytes && chosen.op == command.op);
+        let mut place = known.map_or_else(
+            || self.geometry.place(command.offset_bytes),
+            |chosen| chosen.place,
+        );
+        let mut ns = known.filter(|chosen| chosen.from_ns == from_ns).map_or_else(
+            || self.position_ns(from_ns, &place, command.op),
+            |chosen| chosen.position_ns,
+        );
         let mut left_bytes = u64::from(command.size_bytes);
         loop {
             let here = left_bytes.min(place.left_bytes);
@@ -183,8 +207,9 @@ impl Hdd {
         }
     }
 
-    /// Index in `commands` of the one that can begin soonest when the arm starts at `from_ns`; `places` are theirs.
-    fn nearest(&self, from_ns: u64, commands: &[Command], places: &[Place]) -> usize {
+    /// The one of `commands`, of which there is one at least, that can begin soonest when the arm starts at `from_ns`; `places`
+    /// are theirs.
+    fn nearest(&self, from_ns: u64, commands: &[Command], places: &[Place]) -> Nearest {
         let mut best = (0, f64::INFINITY);
         for (index, (command, place)) in commands.iter().zip(places).enumerate() {
             if self.position_at_least_ns(from_ns, place, command.op) > best.1 {
@@ -195,7 +220,14 @@ impl Hdd {
                 best = (index, ns);
             }
         }
-        best.0
+        let (index, position_ns) = best;
+        Nearest {
+            index,
+            op: commands[index].op,
+            place: places[index],
+            from_ns,
+            position_ns,
+        }
     }
 
     /// Makes `places` those of `commands`. Only new ones are computed: most were there at the last choice, too.
@@ -219,9 +251,10 @@ impl Hdd {
         let window = self.dirty.len().min(self.parameters.write_cache_commands);
         let mut places = std::mem::take(&mut self.dirty_places);
         self.find_places(&self.dirty[..window], &mut places);
-        let index = self.nearest(self.ready_ns, &self.dirty[..window], &places);
-        let command = self.dirty.remove(index);
-        places.remove(index);
+        let nearest = self.nearest(self.ready_ns, &self.dirty[..window], &places);
+        self.chosen = Some(nearest);
+        let command = self.dirty.remove(nearest.index);
+        places.remove(nearest.index);
         self.dirty_places = places;
         let access = self.access(self.ready_ns, &command);
         self.dirty_bytes -= u64::from(command.size_bytes);
@@ -414,9 +447,10 @@ impl DriveModel for Hdd {
             let mut places = std::mem::take(&mut self.waiting_places);
             self.find_places(&waiting[..window], &mut places);
             let nearest = self.nearest(now_ns, &waiting[..window], &places);
-            places.remove(nearest);
+            self.chosen = Some(nearest);
+            places.remove(nearest.index);
             self.waiting_places = places;
-            nearest
+            nearest.index
         };
         self.seen_at_choice.remove(chosen);
         self.choices += 1;
