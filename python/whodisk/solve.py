@@ -10,6 +10,7 @@ import numpy as np
 
 from whodisk import clearing, words
 from whodisk.causes import merge
+from whodisk.caveats import caveats_of, unseen
 from whodisk.detectors import DETECTORS
 from whodisk.detectors.base import Q_VALUE_MAX, SHARE_OF_LATENCY_FLOOR, Candidate, Context, Result
 from whodisk.expect import Limit, check, parse
@@ -27,8 +28,6 @@ OBSERVED_MIN = 0.001
 BACKLOG_SHARE_MIN = 0.5
 #: ... while this part of all slots was taken.
 BACKLOG_FULL_MIN = 0.5
-#: Part of unattributed latency that is worth a caveat.
-UNKNOWN_MIN = 0.01
 
 
 def solve(case: Path, *, expect: list[str] | None = None, against: Path | None = None) -> Verdict:
@@ -89,7 +88,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         findings=judged.findings,
         observed=errors + backlog + judged.observed,
         cleared=judged.cleared + clearing.clear(context, judged.findings, slow_ns),
-        cannot_exclude=judged.caveats + _caveats(context, bool(limits or against)),
+        cannot_exclude=judged.caveats + caveats_of(context, bool(limits or against)),
         expectations=expectations,
         next_steps=_next_steps(judged),
         simulated=bool(case.meta.get("simulated")),
@@ -115,7 +114,7 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
         operations=0,
         findings=judged.findings,
         observed=[line for line in judged.observed if " declined: " not in line],
-        cannot_exclude=judged.caveats + _unseen(case),
+        cannot_exclude=judged.caveats + unseen(case),
         expectations=[Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)],
         next_steps=_next_steps(judged)[:3]
         or ["Record the operations of one host: sampled counters hide outliers."],
@@ -288,49 +287,6 @@ def _where_time_goes(context: Context) -> dict[str, dict[str, float]]:
     return result
 
 
-def _caveats(context: Context, has_baseline: bool) -> list[Caveat]:
-    """What cannot be excluded, what matters most for this case first."""
-    unseen = _unseen(context.case)
-    missing_layers = [caveat for caveat in unseen if "layer block" in caveat.what]
-    caveats = _losses(context) + _unknown(context) + _open(context) + _engine(context)
-    caveats += _unseen_submitter(context) + missing_layers
-    if not has_baseline:
-        caveats.append(
-            Caveat(
-                "a fault that slows every operation alike",
-                "this case has nothing to compare with; give an earlier case (--against) or what you expect "
-                "(--expect)",
-            )
-        )
-    return caveats + [caveat for caveat in unseen if caveat not in missing_layers]
-
-
-def _unseen(case: Case) -> list[Caveat]:
-    return [
-        Caveat(str(item.get("what")), str(item.get("because")))
-        for key in ("not_observed", "not_carried")
-        for item in case.meta.get(key) or []
-        if isinstance(item, dict)
-    ]
-
-
-def _engine(context: Context) -> list[Caveat]:
-    """What our own engine doubts about its run."""
-    workload = context.case.meta.get("workload")
-    if not isinstance(workload, dict):
-        return []
-    caveats = [Caveat("an artefact of the engine", str(text)) for text in workload.get("warnings") or []]
-    stalls_ns = workload.get("log_stalls_ns")
-    if isinstance(stalls_ns, int) and stalls_ns > 0:
-        caveats.append(
-            Caveat(
-                "silences made by the recording itself",
-                f"workers waited {words.duration(stalls_ns)} in all for their own log",
-            )
-        )
-    return caveats
-
-
 def _errors(context: Context) -> list[str]:
     """Failed operations, one line per kind and error number.
 
@@ -350,74 +306,6 @@ WHERE layer = '{context.layer}' AND error <> 0 AND op <> 'other' GROUP BY 1, 2, 
             f"{words.things(float(row['n'] or 0), op, words.plural_op(op))}{place} failed with {name}."
         )
     return lines
-
-
-def _losses(context: Context) -> list[Caveat]:
-    rows = context.case.rows(
-        """SELECT probe, reason, sum(lost) AS lost, count(*) AS n, min(start_ns) AS start_ns, max(end_ns) AS end_ns
-FROM losses GROUP BY probe, reason ORDER BY probe, reason"""
-    )
-    caveats = []
-    for row in rows:
-        lost = row["lost"]
-        number = (
-            words.things(float(lost), "event")
-            if isinstance(lost, (int, float))
-            else "an unknown number of events"
-        )
-        between = f"{float(row['start_ns'] or 0) / 1e9:.1f} s and {float(row['end_ns'] or 0) / 1e9:.1f} s"
-        caveats.append(
-            Caveat(
-                "something in the moments that were lost",
-                f"{number} of {row['probe']} {'was' if lost == 1 else 'were'} lost between {between} ({row['reason']})",
-            )
-        )
-    return caveats
-
-
-def _unknown(context: Context) -> list[Caveat]:
-    survey = context.survey
-    unknown = sum(float(s.stage_ns[STAGES.index("unknown")]) for s in survey.strata)
-    share = unknown / max(1.0, survey.latency_ns)
-    if share < UNKNOWN_MIN:
-        return []
-    return [
-        Caveat(
-            "a cause inside the time that could not be attributed",
-            f"{words.percent(share)} of the latency of layer {context.layer} belongs to no stage",
-        )
-    ]
-
-
-def _unseen_submitter(context: Context) -> list[Caveat]:
-    """Without the layers below, the kernel's part of an operation cannot be told from a submitter's."""
-    if context.layer != "app" or "block" in context.surveys:
-        return []
-    return [
-        Caveat(
-            "a stopped submitter",
-            "the block layer was not observed: an operation that completed while its submitter did not run looks "
-            "like one that the kernel held",
-        )
-    ]
-
-
-def _open(context: Context) -> list[Caveat]:
-    rows = context.case.rows(
-        f"""SELECT count(*) AS n, max(latency_ns) AS age_ns FROM judged
-WHERE open AND layer = '{context.layer}'"""
-    )
-    number = int(rows[0]["n"] or 0)
-    if number == 0:
-        return []
-    age = words.duration(float(rows[0]["age_ns"] or 0))
-    return [
-        Caveat(
-            "how long the unfinished operations took in the end",
-            f"{words.things(number, 'operation')} had not ended when the recording began or ended; the oldest was "
-            f"{age} old, which counts as a lower bound",
-        )
-    ]
 
 
 def _next_steps(judged: Judged) -> list[str]:
@@ -447,7 +335,7 @@ def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limit
         summary=[f"No verdict. {why}", *texts, step],
         where_time_goes={},
         operations=operations,
-        cannot_exclude=_unseen(case),
+        cannot_exclude=unseen(case),
         expectations=expectations,
         next_steps=[step],
         simulated=bool(case.meta.get("simulated")),

@@ -15,7 +15,8 @@ from whodisk import score as scoring
 from whodisk.aliases import ALIASES, named_by
 from whodisk.cli.app import application
 from whodisk.errors import WhodiskError
-from whodisk.score import Named, Outcome, markdown, same, score_all, to_dict, total
+from whodisk.score import Named, Outcome, same, score_all, to_dict, total
+from whodisk.score_table import markdown
 
 DEVICE = {"kind": "stage", "name": "device", "because_of": "device:nvme0n1"}
 

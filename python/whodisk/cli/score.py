@@ -40,7 +40,8 @@ def score(
     ] = None,
 ) -> None:
     """Solves, counts, prints."""
-    from whodisk.score import RESULTS, markdown, score_all, to_dict, total
+    from whodisk.score import RESULTS, score_all, to_dict, total
+    from whodisk.score_table import markdown
 
     if fresh:
         (directory / RESULTS).unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whodisk import views, words
-from whodisk.report import units
+from whodisk.report import queries, units
 from whodisk.report.material import Bins, Key, floor_ns, whole
 from whodisk.views import Case, Row
 
@@ -52,7 +52,7 @@ class Pick:
         return self.id < 0
 
     def window(self) -> tuple[int, str, int, int, int]:
-        """As `views.report_around` wants it."""
+        """As `queries.around` wants it."""
         margin = max(1, int(self.length_ns * MARGIN))
         tid = whole(self.row["tid"])
         return (self.id, self.layer, tid, self.start_ns - margin, self.start_ns + self.length_ns + margin)
@@ -62,10 +62,9 @@ def picks(case: Case, parts: dict[Key, Bins]) -> list[Pick]:
     """The worst operations of the top layer, the longest silences, the worst operations below."""
     floors = {layer: floor_ns(parts, layer, LOOKED_AT) for layer in case.layers}
     by_layer = [
-        _apart(layer, case.rows(views.report_worst(layer, floor, LOOKED_AT)))
-        for layer, floor in floors.items()
+        _apart(layer, case.rows(queries.worst(layer, floor, LOOKED_AT))) for layer, floor in floors.items()
     ]
-    gaps = case.rows(views.report_gaps(SILENCES))
+    gaps = case.rows(queries.gaps(SILENCES))
     silences = [
         Pick(-1 - index, str(row["layer"]), row, whole(row["duration_ns"]), 0)
         for index, row in enumerate(gaps)
@@ -104,11 +103,9 @@ def surroundings(case: Case, chosen: list[Pick]) -> Surroundings:
     windows = [pick.window() for pick in chosen if pick.row["tid"] is not None]
     parents = [pick.id for pick in chosen if not pick.silence]
     return Surroundings(
-        _by(case.rows(views.report_requests(parents)), "parent_id") if parents else {},
-        _by(case.rows(views.report_around(windows, REACH_NS, NEIGHBOURS_MAX)), "around_id")
-        if windows
-        else {},
-        _by(case.rows(views.report_gaps_around(windows)), "around_id") if windows else {},
+        _by(case.rows(queries.requests(parents)), "parent_id") if parents else {},
+        _by(case.rows(queries.around(windows, REACH_NS, NEIGHBOURS_MAX)), "around_id") if windows else {},
+        _by(case.rows(queries.gaps_around(windows)), "around_id") if windows else {},
     )
 
 

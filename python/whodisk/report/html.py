@@ -13,7 +13,7 @@ from typing import Any
 from whodisk import __version__, views, words
 from whodisk.errors import WhodiskError
 from whodisk.findings import Finding, Verdict
-from whodisk.report import falls, material, operations, pictures, sections, units
+from whodisk.report import falls, material, operations, pictures, queries, sections, units
 from whodisk.report import verdict as said
 from whodisk.report.elements import listing, section
 from whodisk.report.markup import Child, Markup, join, script_json, tag
@@ -86,7 +86,7 @@ class Material:
 
 def gather(case: Case, findings: Sequence[Finding] = ()) -> Material:
     """Reads the named views."""
-    extent = sorted(case.rows(views.report_extent()), key=lambda row: material.layer_rank(str(row["layer"])))
+    extent = sorted(case.rows(queries.extent()), key=lambda row: material.layer_rank(str(row["layer"])))
     parts = material.histograms(case)
     ordered = sorted(material.summed(parts).items(), key=lambda item: _rank(*item[0]))
     thresholds = [material.threshold(layer, op, bins) for (layer, op), bins in ordered]
@@ -98,11 +98,11 @@ def gather(case: Case, findings: Sequence[Finding] = ()) -> Material:
         extent,
         parts,
         thresholds,
-        case.rows(views.report_classes([_limits(one) for one in thresholds])) if thresholds else [],
-        case.rows(views.report_episodes(slow, MARKS_MAX)) if slow else [],
-        case.rows(views.report_gaps(MARKS_MAX)),
-        case.rows(views.report_losses(LISTED_MAX)),
-        case.rows(views.report_events(LISTED_MAX)),
+        case.rows(queries.classes([_limits(one) for one in thresholds])) if thresholds else [],
+        case.rows(queries.episodes(slow, MARKS_MAX)) if slow else [],
+        case.rows(queries.gaps(MARKS_MAX)),
+        case.rows(queries.losses(LISTED_MAX)),
+        case.rows(queries.events(LISTED_MAX)),
         picks,
         {"waterfalls": falls.waterfalls(case, picks, near)} if picks else {},
         {},

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whodisk import views
+from whodisk.report import queries
 from whodisk.stats import find_split
 from whodisk.views import Case, Row
 
@@ -212,7 +213,7 @@ def _curve(layer: str, op: str, device: str | None, bins: Bins) -> dict[str, Any
 
 @dataclass(frozen=True)
 class Cells:
-    """Operations by time and latency, as `views.report_cells` gives them: an array per column."""
+    """Operations by time and latency, as `queries.cells` gives them: an array per column."""
 
     bin_ns: int
     bins: int
@@ -223,7 +224,7 @@ def cells(case: Case, end_ns: int, shown: Sequence[str]) -> Cells:
     """Reads the cells; the width of a time bin is a round number."""
     bin_ns = nice_step(end_ns / TIME_BINS)
     bins = max(1, math.ceil((end_ns + 1) / bin_ns))
-    return Cells(bin_ns, bins, case.arrays(views.report_cells(bin_ns, bins, HEAT_BINS_PER_OCTAVE, shown)))
+    return Cells(bin_ns, bins, case.arrays(queries.cells(bin_ns, bins, HEAT_BINS_PER_OCTAVE, shown)))
 
 
 def heatmap(found: Cells, other: str) -> dict[str, Any]:

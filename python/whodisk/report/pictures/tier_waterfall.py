@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from whodisk import views, words
+from whodisk import words
 from whodisk.findings import Finding
+from whodisk.report import queries
 from whodisk.report.falls import what
 from whodisk.report.material import whole
 from whodisk.report.pictures.base import Drawn, Look, Picture, Trace, behind, colour, figure, hover, plain
@@ -41,7 +42,7 @@ FROM cache WHERE op_id = {op_id} ORDER BY offset_bytes, tier"""
     )
     left_out = max(0, len(pieces) - PIECES_MAX)
     pieces = pieces[:PIECES_MAX]
-    requests = look.case.rows(views.report_requests([op_id]))[:REQUESTS_MAX]
+    requests = look.case.rows(queries.requests([op_id]))[:REQUESTS_MAX]
     tiers = ordered_tiers(row["tier"] for row in pieces)
     labels = [_piece(row) for row in pieces] + [
         f"{row['device'] or row['layer']}: {what(row)}" for row in requests

@@ -1,0 +1,149 @@
+"""The queries of the report over the named views of a case.
+
+They depend on what is asked for (bin width, operations picked), so they are functions that give the SQL. Every order is
+total, so the same case gives the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whodisk.views import STAGES, quoted
+
+
+def extent() -> str:
+    """One row per layer: operations, unfinished ones, errors, bytes, first start, last end."""
+    return """SELECT layer, count(*) AS n, count_if(open) AS open, count_if(error <> 0) AS errors,
+  sum(size_bytes) AS size_bytes, min(start_ns) AS start_ns, max(start_ns + latency_ns) AS end_ns
+FROM ops GROUP BY 1 ORDER BY 1"""
+
+
+def cells(bin_ns: int, bins: int, bins_per_octave: int, devices: Sequence[str]) -> str:
+    """Operations per layer, kind, device, time bin and latency bin, and the slowest of each cell.
+
+    Devices that are not in `devices` share one row, in which `device` is NULL and `named` false.
+    """
+    named = _among("device", devices)
+    # Latency and id in one number: one `max` finds the slowest operation, and of equals always the same.
+    slowest = "max(CAST(latency_ns AS HUGEINT) * 1152921504606846976 + op_id)"
+    return f"""SELECT layer, op, named, device, time_bin, latency_bin, n,
+  CAST(slowest // 1152921504606846976 AS BIGINT) AS worst_ns, CAST(slowest % 1152921504606846976 AS BIGINT) AS worst_id
+FROM (SELECT layer, op, {named} AS named, CASE WHEN {named} THEN device END AS device,
+  CAST(least(greatest(floor(start_ns / {bin_ns}), 0), {bins - 1}) AS INTEGER) AS time_bin,
+  CAST(floor(log2(greatest(latency_ns, 1)) * {bins_per_octave}) AS INTEGER) AS latency_bin,
+  sum(weight) AS n, {slowest} AS slowest
+FROM ops GROUP BY 1, 2, 3, 4, 5, 6) AS cells ORDER BY 1, 2, 3, 4, 5, 6"""
+
+
+def classes(thresholds: Sequence[tuple[str, str, int, int, int]]) -> str:
+    """Stage sums of slow, typical and other operations.
+
+    `thresholds`: layer, kind, slow from (ns), typical from and to (ns, inclusive).
+    """
+    branches = "\n".join(
+        f"    WHEN layer = {quoted(layer)} AND op = {quoted(op)} AND latency_ns >= {slow} THEN 'slow'\n"
+        f"    WHEN layer = {quoted(layer)} AND op = {quoted(op)} AND latency_ns BETWEEN {low} AND {high}"
+        " THEN 'typical'"
+        for layer, op, slow, low, high in thresholds
+    )
+    sums = ", ".join(f"sum({stage}_ns) AS {stage}_ns" for stage in STAGES)
+    return f"""SELECT layer, op, CASE
+{branches}
+    ELSE 'other' END AS class,
+  count(*) AS n, min(latency_ns) AS low_ns, max(latency_ns) AS high_ns, sum(latency_ns) AS latency_ns, {sums}
+FROM measured GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+
+
+def episodes(thresholds: Sequence[tuple[str, str, int]], limit: int) -> str:
+    """Slow operations that overlap in time, per layer; the longest `limit` of them.
+
+    `thresholds`: layer, kind, slow from (ns).
+    """
+    slow = " OR ".join(
+        f"(layer = {quoted(layer)} AND op = {quoted(op)} AND latency_ns >= {slow_ns})"
+        for layer, op, slow_ns in thresholds
+    )
+    return f"""WITH slow AS (
+  SELECT layer, start_ns, start_ns + latency_ns AS end_ns, latency_ns, op_id FROM ops WHERE {slow}),
+heads AS (
+  SELECT *, CASE WHEN start_ns <= max(end_ns) OVER (
+    PARTITION BY layer ORDER BY start_ns, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    THEN 0 ELSE 1 END AS head FROM slow),
+numbered AS (
+  SELECT *, sum(head) OVER (PARTITION BY layer ORDER BY start_ns, op_id) AS episode FROM heads),
+episodes AS (
+  SELECT layer, episode, min(start_ns) AS start_ns, max(end_ns) AS end_ns, count(*) AS n,
+    max(latency_ns) AS worst_ns FROM numbered GROUP BY 1, 2)
+SELECT layer, start_ns, end_ns, n, worst_ns, count(*) OVER (PARTITION BY layer) AS episodes
+FROM episodes ORDER BY end_ns - start_ns DESC, start_ns, layer LIMIT {limit}"""
+
+
+def worst(layer: str, floor_ns: int, limit: int) -> str:
+    """The slowest operations of a layer, unfinished ones included, ramp phases not.
+
+    `floor_ns`: a latency that at least `limit` operations reach; it spares sorting all of them.
+    """
+    return f"""SELECT * FROM judged WHERE layer = {quoted(layer)} AND (open OR latency_ns >= {floor_ns})
+ORDER BY latency_ns DESC, op_id LIMIT {limit}"""
+
+
+def requests(parents: Sequence[int]) -> str:
+    """The operations below each of `parents`, with their links, in order of start."""
+    chosen = ", ".join(str(parent) for parent in parents)
+    return f"""SELECT links.parent_id, links.kind, links.bytes, ops.*
+FROM links JOIN ops ON ops.op_id = links.child_id
+WHERE links.parent_id IN ({chosen}) ORDER BY links.parent_id, ops.start_ns, ops.op_id"""
+
+
+def around(windows: Sequence[tuple[int, str, int, int, int]], reach_ns: int, limit: int) -> str:
+    """What the thread of an operation had in flight beside it, at most `limit` each, longest first.
+
+    `windows`: op_id, layer, tid, from (ns), to (ns). Operations that began more than `reach_ns`
+    before the window are not looked for, so that a large case is not read whole.
+    """
+    parts = [
+        f"""(SELECT {op_id} AS around_id, count(*) OVER () AS neighbours, * FROM {layer}_ops
+WHERE tid = {tid} AND op_id <> {op_id} AND start_ns >= {start - reach_ns} AND start_ns < {end}
+  AND start_ns + latency_ns > {start} ORDER BY latency_ns DESC, op_id LIMIT {limit})"""
+        for op_id, layer, tid, start, end in windows
+    ]
+    return "\nUNION ALL\n".join(parts) + "\nORDER BY around_id, start_ns, op_id"
+
+
+def gaps(limit: int) -> str:
+    """The longest silences, those first in which the workload is known to have meant to be busy.
+
+    Each row also holds the number of all silences and their sum.
+    """
+    return f"""SELECT *, count(*) OVER () AS gaps, sum(duration_ns) OVER () AS silent_ns,
+  count_if(meant_busy) OVER () AS meant
+FROM gaps ORDER BY meant_busy DESC NULLS LAST, duration_ns DESC, start_ns, tid, layer LIMIT {limit}"""
+
+
+def gaps_around(windows: Sequence[tuple[int, str, int, int, int]]) -> str:
+    """Silences of the thread of an operation within its window (see `around`)."""
+    parts = [
+        f"""SELECT {op_id} AS around_id, * FROM gaps WHERE layer = {quoted(layer)} AND tid = {tid}
+  AND start_ns < {end} AND start_ns + duration_ns > {start}"""
+        for op_id, layer, tid, start, end in windows
+    ]
+    return "\nUNION ALL\n".join(parts) + "\nORDER BY around_id, start_ns"
+
+
+def losses(limit: int) -> str:
+    """Losses, largest first."""
+    return f"""SELECT *, count(*) OVER () AS losses FROM losses
+ORDER BY lost DESC NULLS FIRST, start_ns, end_ns, probe, reason LIMIT {limit}"""
+
+
+def events(limit: int) -> str:
+    """What happened at a moment, in order of time."""
+    return f"""SELECT *, count(*) OVER () AS events FROM events
+ORDER BY time_ns, kind, subject, detail LIMIT {limit}"""
+
+
+def _among(column: str, names: Sequence[str]) -> str:
+    if not names:
+        return f"({column} IS NULL)"
+    chosen = ", ".join(quoted(name) for name in names)
+    return f"({column} IS NULL OR {column} IN ({chosen}))"
