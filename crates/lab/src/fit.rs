@@ -1,11 +1,14 @@
 //! Makes a stack file from a recording: `whodisk lab fit`.
 //!
 //! The device becomes `kind = "fitted"`: quantiles of the latency of its block requests (from the queue to the completion,
-//! without throttling) by kind, size and number in flight. Thread and file-system work become medians; a page cache, where
-//! the case tells which tier served each read, gets the size at which an LRU cache has the recorded share of hits.
+//! without throttling) by kind, size and number in flight. So does the time that completions lie there before their thread takes
+//! them. Thread and file-system work become medians; a page cache, where the case tells which tier served each read, gets
+//! the size at which an LRU cache has the recorded share of hits.
 use crate::component::{Access, CacheModel};
 use crate::components::fitted_drive::{to_text, Cell};
+use crate::components::host::wake_text;
 use crate::error::LabError;
+use crate::models::by_depth::depth_class;
 use crate::models::cache::{Cache, PolicyKind};
 use crate::models::distribution::Quantiles;
 use crate::recording::{Recorded, Recording};
@@ -55,7 +58,10 @@ pub fn fit(case_dirs: &[PathBuf], device: Option<&str>) -> Result<Fit, LabError>
     let name = name.unwrap_or_default();
     let mut remarks = Vec::new();
     let cells = cells(case_dir, &name, &own, &mut remarks)?;
-    let app = Recording::read(case_dir, Some(Layer::App)).ok();
+    let apps: Vec<Recording> = case_dirs
+        .iter()
+        .filter_map(|dir| Recording::read(dir, Some(Layer::App)).ok())
+        .collect();
     let end = own
         .iter()
         .map(|operation| operation.offset_bytes + u64::from(operation.size_bytes));
@@ -73,9 +79,9 @@ pub fn fit(case_dirs: &[PathBuf], device: Option<&str>) -> Result<Fit, LabError>
         own.len()
     );
     let mut cache_bytes = None;
-    match &app {
+    match apps.first() {
         Some(app) => {
-            let _ = write!(text, "\n[host]\n{}", host_keys(&app.operations));
+            let _ = write!(text, "\n[host]\n{}", host_keys(&apps));
             cache_bytes = cache(case_dir, app, &mut remarks);
         }
         None => {
@@ -110,16 +116,6 @@ pub fn fit(case_dirs: &[PathBuf], device: Option<&str>) -> Result<Fit, LabError>
 /// Size class: powers of two keep their own; others go to the next higher one.
 fn size_class(size_bytes: u32) -> u64 {
     u64::from(size_bytes).max(512).next_power_of_two()
-}
-
-/// Depths up to 4 are themselves; beyond, four classes per octave.
-fn depth_class(depth: u32) -> u32 {
-    if depth <= 4 {
-        return depth.max(1);
-    }
-    let octave = 31 - depth.leading_zeros();
-    let step = 1 << (octave - 2);
-    depth / step * step
 }
 
 fn cells(
@@ -231,15 +227,65 @@ fn median(operations: &[Recorded], of: impl Fn(&Recorded) -> u32) -> u32 {
     }
 }
 
-fn host_keys(operations: &[Recorded]) -> String {
+fn host_keys(apps: &[Recording]) -> String {
+    let operations = apps.first().map_or(&[][..], |app| &app.operations);
     // Work of several seconds would be a stall, not work.
     let ns = |of: fn(&Recorded) -> u32| median(operations, of).min(1_000_000_000);
-    format!(
-        "submit = \"{}ns\"\ntake = \"{}ns\"\nsyscall = \"{}ns\"\n",
+    let take_ns = take_ns(operations);
+    let mut text = format!(
+        "submit = \"{}ns\"\ntake = \"{take_ns}ns\"\nsyscall = \"{}ns\"\n",
         ns(|operation| operation.app_ns),
-        ns(|operation| operation.reap_ns),
         ns(|operation| operation.fs_ns)
-    )
+    );
+    let mut waits: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for operation in apps.iter().flat_map(|app| &app.operations) {
+        let wait_ns = u64::from(operation.reap_ns.saturating_sub(take_ns));
+        waits
+            .entry(depth_class(operation.depth))
+            .or_default()
+            .push(wait_ns);
+    }
+    waits.retain(|_, waits| waits.len() >= CELL_SAMPLES_MIN && waits.iter().any(|wait_ns| *wait_ns > 0));
+    let lines = waits.iter().filter_map(|(depth, waits)| {
+        let quantiles = Quantiles::from_samples(waits).ok()?;
+        Some(wake_text(*depth, waits.len() as u64, &quantiles))
+    });
+    let table: String = lines.collect();
+    if !table.is_empty() {
+        let _ = writeln!(text, "wake_table = \"\"\"\n{table}\"\"\"");
+    }
+    text
+}
+
+/// Work of a thread to take one completion: the median time between two that it took one behind the other, as both lay there. Where that
+/// never happened, the least time in which one was taken.
+fn take_ns(operations: &[Recorded]) -> u32 {
+    let mut ends: Vec<(i32, u64, u64)> = operations
+        .iter()
+        .map(|operation| {
+            let end_ns = operation.start_ns + operation.latency_ns;
+            (
+                operation.tid,
+                end_ns,
+                end_ns - u64::from(operation.reap_ns).min(operation.latency_ns),
+            )
+        })
+        .collect();
+    ends.sort_unstable();
+    let behind = ends
+        .windows(2)
+        .filter(|pair| pair[0].0 == pair[1].0 && pair[1].2 <= pair[0].1);
+    let mut steps: Vec<u64> = behind.map(|pair| pair[1].1 - pair[0].1).collect();
+    let middle = steps.len() / 2;
+    let least = operations
+        .iter()
+        .map(|operation| operation.reap_ns)
+        .min()
+        .unwrap_or(0);
+    match steps.len() < CELL_SAMPLES_MIN {
+        true => least,
+        false => (*steps.select_nth_unstable(middle).1).min(1_000_000_000) as u32,
+    }
 }
 
 /// Size at which an LRU cache has the recorded share of hits among buffered reads.
@@ -299,11 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_narrow_and_ascending() {
-        assert_eq!(
-            [1, 2, 3, 4, 5, 7, 8, 9, 10, 100].map(depth_class),
-            [1, 2, 3, 4, 5, 7, 8, 8, 10, 96]
-        );
+    fn sizes_of_a_power_of_two_are_their_own_class() {
         assert_eq!(
             [0, 4096, 4097, 1 << 20].map(size_class),
             [512, 4096, 8192, 1 << 20]

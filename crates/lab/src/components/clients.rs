@@ -13,6 +13,7 @@ use workload::Spec;
 
 const TAKE: u16 = 1;
 const PUMP: u16 = 2;
+const SEEN: u16 = 3;
 
 /// A silence shorter than this is no gap (see the decision note on gaps).
 const GAP_MIN_NS: u64 = 1_000_000;
@@ -191,8 +192,15 @@ impl Clients {
         core.send_at(turn.ready_ns, self.below, handle);
     }
 
-    /// An operation is complete below; its thread takes it when it gets to it.
+    /// An operation is complete below; its thread takes it when it looks and gets to it.
     fn done(&mut self, handle: Handle, core: &mut Core) {
+        match self.host.wake_ns(core.get(handle).depth) {
+            0 => self.seen(handle, core),
+            ns => core.timer(core.now_ns() + ns, SEEN, handle),
+        }
+    }
+
+    fn seen(&mut self, handle: Handle, core: &mut Core) {
         let now_ns = core.now_ns();
         let w = core.get(handle).thread as usize;
         let worker = &mut self.workers[w];
@@ -248,6 +256,7 @@ impl Component for Clients {
         match message {
             Message::Submit(_) => unreachable!("nobody asks clients"),
             Message::Done(handle) => self.done(handle, core),
+            Message::Timer { what: SEEN, arg } => self.seen(arg, core),
             Message::Timer { what: TAKE, arg } => self.take(arg, core),
             Message::Timer { what: PUMP, arg } => {
                 self.workers[arg as usize].pump_set_ns = u64::MAX;

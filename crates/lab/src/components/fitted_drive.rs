@@ -7,6 +7,7 @@
 use crate::component::{Command, DriveModel, Note, Service};
 use crate::error::LabError;
 use crate::keys::{key, Key, Kind, Section};
+use crate::models::by_depth::{between, mix, ByDepth};
 use crate::models::distribution::{unit, Quantiles};
 use case::schema::Op;
 use std::cmp::Reverse;
@@ -85,12 +86,7 @@ fn parse_line(line: &str) -> Option<Cell> {
     let size_bytes = head.next()?.parse().ok()?;
     let depth = head.next()?.parse().ok().filter(|depth| *depth > 0)?;
     let samples = head.next()?.parse().ok()?;
-    let point = |text: &str| {
-        let (p, ns) = text.split_once(':')?;
-        Some((p.parse().ok()?, ns.parse().ok()?))
-    };
-    let points = tail.split_whitespace().map(point).collect::<Option<Vec<_>>>()?;
-    let latency = Quantiles::new(points).ok()?;
+    let latency = Quantiles::from_text(tail)?;
     Some(Cell {
         op,
         size_bytes,
@@ -103,84 +99,37 @@ fn parse_line(line: &str) -> Option<Cell> {
 /// The lines of `fitted_table`.
 pub fn to_text(cells: &[Cell]) -> String {
     let line = |cell: &Cell| {
-        let points = cell.latency.points().iter().map(|(p, ns)| {
-            // Seven digits tell quantiles of ten million samples apart.
-            let p = format!("{p:.7}");
-            let p = p.trim_end_matches('0').trim_end_matches('.');
-            format!("{}:{ns:.0}", if p.is_empty() { "0" } else { p })
-        });
         format!(
             "{} {} {} {} = {}\n",
             cell.op.name(),
             cell.size_bytes,
             cell.depth,
             cell.samples,
-            points.collect::<Vec<_>>().join(" ")
+            cell.latency.to_text()
         )
     };
     cells.iter().map(line).collect()
 }
 
-/// Cells of one size, in order of depth.
+/// Cells of one size.
 struct Row {
     size_bytes: u64,
-    depths: Vec<(u32, Quantiles)>,
-    /// Power of the depth beyond the deepest.
-    power: f64,
-}
-
-impl Row {
-    fn at(&self, depth: u32, p: f64) -> f64 {
-        let above = self.depths.partition_point(|(own, _)| *own < depth);
-        let (last_depth, last) = &self.depths[self.depths.len() - 1];
-        if above == self.depths.len() {
-            return last.at(p) * (f64::from(depth) / f64::from(*last_depth)).powf(self.power);
-        }
-        let (high_depth, high) = &self.depths[above];
-        if above == 0 || *high_depth == depth {
-            return high.at(p);
-        }
-        let (low_depth, low) = &self.depths[above - 1];
-        let share = between(f64::from(*low_depth), f64::from(*high_depth), f64::from(depth));
-        mix(low.at(p), high.at(p), share)
-    }
-}
-
-/// Where `x` lies between `low` and `high` on a logarithmic scale, 0 to 1.
-fn between(low: f64, high: f64, x: f64) -> f64 {
-    ((x / low).ln() / (high / low).ln()).clamp(0.0, 1.0)
-}
-
-fn mix(low_ns: f64, high_ns: f64, share: f64) -> f64 {
-    low_ns.max(1.0) * (high_ns.max(1.0) / low_ns.max(1.0)).powf(share)
+    latency: ByDepth,
 }
 
 fn rows_of(cells: &[Cell], op: Op) -> Vec<Row> {
     let mut own: Vec<&Cell> = cells.iter().filter(|cell| cell.op == op).collect();
-    own.sort_by_key(|cell| (cell.size_bytes, cell.depth));
-    let mut rows: Vec<Row> = Vec::new();
-    for cell in own {
-        let new = rows.last().is_none_or(|row| row.size_bytes != cell.size_bytes);
-        if new {
-            rows.push(Row {
-                size_bytes: cell.size_bytes,
-                depths: Vec::new(),
-                power: 0.0,
-            });
-        }
-        if let Some(row) = rows.last_mut() {
-            if row.depths.last().is_none_or(|(depth, _)| *depth < cell.depth) {
-                row.depths.push((cell.depth, cell.latency.clone()));
-            }
-        }
-    }
-    for row in &mut rows {
-        if let [.., (d1, low), (d2, high)] = &row.depths[..] {
-            let growth = (high.mean() / low.mean().max(1.0)).max(1.0).ln();
-            row.power = (growth / (f64::from(*d2) / f64::from(*d1)).ln()).clamp(0.0, 1.0);
-        }
-    }
-    rows
+    own.sort_by_key(|cell| cell.size_bytes);
+    let row = |cells: &[&Cell]| {
+        let depths = cells.iter().map(|cell| (cell.depth, cell.latency.clone()));
+        Some(Row {
+            size_bytes: cells[0].size_bytes,
+            latency: ByDepth::new(depths.collect())?,
+        })
+    };
+    own.chunk_by(|one, other| one.size_bytes == other.size_bytes)
+        .filter_map(row)
+        .collect()
 }
 
 /// The drive.
@@ -237,11 +186,11 @@ impl FittedDrive {
                     high.size_bytes as f64,
                     size.max(1) as f64,
                 );
-                mix(low.at(depth, p), high.at(depth, p), share)
+                mix(low.latency.at(depth, p), high.latency.at(depth, p), share)
             }
-            (None, Some(only)) => only.at(depth, p),
+            (None, Some(only)) => only.latency.at(depth, p),
             // Larger than measured: in proportion, as of one command after the other.
-            (Some(only), None) => only.at(depth, p) * size as f64 / only.size_bytes.max(1) as f64,
+            (Some(only), None) => only.latency.at(depth, p) * size as f64 / only.size_bytes.max(1) as f64,
             // A flush where none was measured.
             (None, None) => 0.0,
         };

@@ -2,12 +2,15 @@
 //!
 //! A thread does one thing at a time: its next turn begins when its last one ended. Before a turn it may be stopped
 //! (a debugger, SIGSTOP, a frozen group) or wait on the run queue behind other processes.
+use crate::error::LabError;
 use crate::keys::{key, Key, Kind};
+use crate::models::by_depth::ByDepth;
+use crate::models::distribution::{unit, Quantiles};
 use case::schema::Stage;
 use workload::rng::Rng;
 
 /// Keys of `[host]`.
-pub const KEYS: [Key; 7] = [
+pub const KEYS: [Key; 8] = [
     key("name", Kind::Text, "lab", "Host name."),
     key(
         "cpus",
@@ -38,6 +41,12 @@ pub const KEYS: [Key; 7] = [
         Kind::Time(0, 1_000_000_000),
         "300ns",
         "CPU time of a worker to take one completion.",
+    ),
+    key(
+        "wake_table",
+        Kind::Text,
+        "",
+        "How long a completion lies there before its worker looks: a line for each depth, `8 5000 = 0:900 0.5:4000 1:70000` = in flight, samples, then probability:nanoseconds. `whodisk lab fit` writes it. Empty = no time.",
     ),
     key(
         "syscall",
@@ -94,6 +103,46 @@ pub struct Thread {
     free_ns: u64,
 }
 
+/// How long completions lie there before their thread looks: it has to be woken, or takes several at once.
+#[derive(Clone, Debug)]
+pub struct Wake {
+    table: ByDepth,
+    rng: Rng,
+}
+
+impl Wake {
+    /// Reads `wake_table`; None if it is empty. Errors name the line.
+    pub fn parse(file: &str, text: &str, rng: Rng) -> Result<Option<Wake>, LabError> {
+        let mut measured = Vec::new();
+        let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
+        for (n, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+            measured.push(wake_line(line).ok_or_else(|| {
+                LabError::key(
+                    file,
+                    format!("host.wake_table, line {n}"),
+                    "in-flight samples = probability:nanoseconds ..., both ascending",
+                    format!("{line:?}"),
+                    "correct it, or fit again with whodisk lab fit",
+                )
+            })?);
+        }
+        Ok(ByDepth::new(measured).map(|table| Wake { table, rng }))
+    }
+}
+
+fn wake_line(line: &str) -> Option<(u32, Quantiles)> {
+    let (head, tail) = line.split_once('=')?;
+    let (depth, samples) = head.trim().split_once(' ')?;
+    samples.trim().parse::<u64>().ok()?;
+    let depth = depth.parse().ok().filter(|depth| *depth > 0)?;
+    Some((depth, Quantiles::from_text(tail)?))
+}
+
+/// A line of `wake_table`.
+pub fn wake_text(depth: u32, samples: u64, wake: &Quantiles) -> String {
+    format!("{depth} {samples} = {}\n", wake.to_text())
+}
+
 /// When a thread gets to do something.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
@@ -114,6 +163,7 @@ pub struct Host {
     cpus: usize,
     submit_ns: u64,
     take_ns: u64,
+    wake: Option<Wake>,
     stalls: Vec<Stall>,
     pressure: Vec<Pressure>,
     rng: Rng,
@@ -136,11 +186,27 @@ impl Host {
             cpus,
             submit_ns,
             take_ns,
+            wake: None,
             stalls,
             pressure,
             rng,
             roaming: None,
             first_tid: FIRST_TID,
+        }
+    }
+
+    /// The same host, whose threads do not look at once.
+    pub fn waking(mut self, wake: Option<Wake>) -> Host {
+        self.wake = wake;
+        self
+    }
+
+    /// How long a completion lies there, of an operation that began as one of `depth`.
+    #[inline]
+    pub fn wake_ns(&mut self, depth: u32) -> u64 {
+        match &mut self.wake {
+            Some(Wake { table, rng }) => table.at(depth.max(1), unit(rng)) as u64,
+            None => 0,
         }
     }
 

@@ -19,6 +19,7 @@ const NONE: u32 = u32::MAX;
 const BEGIN: u16 = 0;
 const START: u16 = 1;
 const TAKE: u16 = 2;
+const SEEN: u16 = 3;
 
 /// One operation of the replay. 56 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -66,30 +67,60 @@ impl Step {
 /// Lets every step of a closed loop follow as many ends of its thread as in the recording; `ends_ns` is when each ended.
 /// Steps are in order of start. Returns, per thread, its steps in order of their recorded ends: the step at `n` carries the
 /// list of those that follow the `n`-th end.
+///
+/// A thread that took several completions at once and then began as many operations had to wait for each of them only: the
+/// last of these begins follows the last end, the one before it the end before that. Else a model in which
+/// completions come one by one would let slots stand empty that were never empty.
 pub fn chain(steps: &mut [Step], ends_ns: &[u64]) -> Vec<Vec<u32>> {
     let mut by_end: Vec<u32> = (0..steps.len() as u32).collect();
     by_end.sort_by_key(|at| (ends_ns[*at as usize], *at));
-    let mut ranks = vec![Vec::new(); threads_of(steps)];
+    let threads = threads_of(steps);
+    let mut ranks = vec![Vec::new(); threads];
     let mut ended = by_end.into_iter().peekable();
-    for at in 0..steps.len() {
-        let start_ns = steps[at].start_ns;
+    // Ends before each step, of its thread.
+    let mut before = vec![0usize; steps.len()];
+    for (at, step) in steps.iter().enumerate() {
         // An operation without length may end when it begins; it does not follow itself or a later one.
-        let before = |done: &u32| ends_ns[*done as usize] <= start_ns && (*done as usize) < at;
-        while let Some(done) = ended.next_if(before) {
+        let is_before = |done: &u32| ends_ns[*done as usize] <= step.start_ns && (*done as usize) < at;
+        while let Some(done) = ended.next_if(is_before) {
             ranks[usize::from(steps[done as usize].thread)].push(done);
         }
-        if let Some(last) = ranks[usize::from(steps[at].thread)].last().copied() {
-            let first = std::mem::replace(&mut steps[last as usize].first, at as u32);
-            let step = &mut steps[at];
-            step.follows = true;
-            step.start_ns -= ends_ns[last as usize];
-            step.next = first;
-        }
+        before[at] = ranks[usize::from(step.thread)].len();
     }
     for done in ended {
         ranks[usize::from(steps[done as usize].thread)].push(done);
     }
+    for (at, end) in followed(steps, &before, threads).into_iter().enumerate() {
+        let Some(end) = end else { continue };
+        let holder = ranks[usize::from(steps[at].thread)][end];
+        let next = std::mem::replace(&mut steps[holder as usize].first, at as u32);
+        let step = &mut steps[at];
+        step.follows = true;
+        step.start_ns -= ends_ns[holder as usize];
+        step.next = next;
+    }
     ranks
+}
+
+/// The number of the end of its thread that each step follows; none for those that begin before any. `before`: ends of its
+/// thread before each step.
+fn followed(steps: &[Step], before: &[usize], threads: usize) -> Vec<Option<usize>> {
+    let mut of_thread = vec![Vec::new(); threads];
+    for (at, step) in steps.iter().enumerate() {
+        of_thread[usize::from(step.thread)].push(at);
+    }
+    let mut found = vec![None; steps.len()];
+    for own in of_thread {
+        let mut earlier = 0;
+        for begun in own.chunk_by(|one, other| before[*one] == before[*other]) {
+            let ends = before[begun[0]];
+            for (back, at) in begun.iter().rev().enumerate() {
+                found[*at] = (ends > 0).then(|| ends - 1 - back.min(ends - earlier - 1));
+            }
+            earlier = ends;
+        }
+    }
+    found
 }
 
 fn threads_of(steps: &[Step]) -> usize {
@@ -206,6 +237,17 @@ impl Replay {
     }
 
     fn done(&mut self, handle: Handle, core: &mut Core) {
+        let depth = core.get(handle).depth;
+        match &mut self.to {
+            To::Top(_, host) => match host.wake_ns(depth) {
+                0 => self.seen(handle, core),
+                ns => core.timer(core.now_ns() + ns, SEEN, handle),
+            },
+            To::Device(_) => self.take(handle, core),
+        }
+    }
+
+    fn seen(&mut self, handle: Handle, core: &mut Core) {
         let now_ns = core.now_ns();
         if let To::Top(_, host) = &mut self.to {
             let thread = usize::from(core.get(handle).thread);
@@ -273,6 +315,7 @@ impl Component for Replay {
         match message {
             Message::Submit(_) => unreachable!("nobody asks a replay"),
             Message::Done(handle) => self.done(handle, core),
+            Message::Timer { what: SEEN, arg } => self.seen(arg, core),
             Message::Timer { what: TAKE, arg } => {
                 let now_ns = core.now_ns();
                 core.get_mut(arg).close_stage(now_ns);
@@ -308,5 +351,19 @@ mod tests {
         assert_eq!((steps[3].start_ns, steps[4].start_ns), (0, 10));
         assert_eq!((steps[0].first, steps[1].first, steps[2].first), (3, 4, NONE));
         assert_eq!(ranks, [vec![0, 1, 3, 4], vec![2]]);
+    }
+
+    #[test]
+    fn what_is_taken_together_is_followed_one_by_one() {
+        let step = |start_ns| Step::new(start_ns, Op::Read, 0, 4096);
+        // Three in flight, taken at 100, 101 and 102; three begin then, and a fourth, deeper than before.
+        let mut steps = [0, 0, 0, 110, 111, 112, 113].map(step).to_vec();
+        let ranks = chain(&mut steps, &[101, 100, 102, 300, 301, 302, 303]);
+        assert_eq!(ranks[0][..3], [1, 0, 2]);
+        let pauses: Vec<u64> = steps[3..].iter().map(|step| step.start_ns).collect();
+        assert_eq!(pauses, [10, 11, 11, 11]);
+        // Lists are in reverse order of start.
+        assert_eq!((steps[1].first, steps[4].next, steps[3].next), (4, 3, NONE));
+        assert_eq!((steps[0].first, steps[2].first), (5, 6));
     }
 }

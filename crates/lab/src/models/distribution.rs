@@ -104,6 +104,27 @@ impl Quantiles {
         ns0 + (ns1 - ns0) * ((p - q0) / (q1 - q0)).min(1.0)
     }
 
+    /// `probability:nanoseconds` for each point, as stack files have it.
+    pub fn to_text(&self) -> String {
+        let points = self.points.iter().map(|(p, ns)| {
+            // Seven digits tell quantiles of ten million samples apart.
+            let p = format!("{p:.7}");
+            let p = p.trim_end_matches('0').trim_end_matches('.');
+            format!("{}:{ns:.0}", if p.is_empty() { "0" } else { p })
+        });
+        points.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Reads what [`Quantiles::to_text`] wrote; None if it is something else.
+    pub fn from_text(text: &str) -> Option<Quantiles> {
+        let point = |text: &str| {
+            let (p, ns) = text.split_once(':')?;
+            Some((p.parse().ok()?, ns.parse().ok()?))
+        };
+        let points = text.split_whitespace().map(point).collect::<Option<Vec<_>>>()?;
+        Quantiles::new(points).ok()
+    }
+
     /// The pairs of probability and nanoseconds.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points

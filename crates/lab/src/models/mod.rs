@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`allocator`] | a copy-on-write allocator: checkpoints, ageing of free space, layout score, reallocation |
 //! | [`cache`] | replacement policies: LRU, ARC, S3-FIFO |
+//! | [`by_depth`] | durations that depend on how many operations are in flight, as measured |
 //! | [`distribution`] | how long something takes, when it is not worth a mechanism |
 //! | [`guest_fs`] | where the pieces of a guest's file lie on its virtual disk |
 //! | [`hdd`] | a disk: arm, platter, zones, write cache, command reordering |
@@ -14,6 +15,7 @@
 //! Parameters are plain structs whose fields carry their units; a constructor refuses what is out of range
 //! with a [`ParameterError`].
 pub mod allocator;
+pub mod by_depth;
 pub mod cache;
 pub mod distribution;
 pub mod guest_fs;

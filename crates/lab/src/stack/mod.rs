@@ -10,7 +10,7 @@ pub use system::system;
 
 use crate::component::{Component, ComponentId};
 use crate::components::clients::Clients;
-use crate::components::host::Host;
+use crate::components::host::{Host, Wake};
 use crate::components::load::{Load, Target};
 use crate::components::replay::{Replay, To};
 use crate::components::server::Below;
@@ -38,7 +38,7 @@ pub fn build(plan: &Plan, layout: &Layout, recorder: Recorder) -> Result<Sim, La
     let server = builder.storage(below)?;
     let top = builder.protocol(server);
     builder.loads(volume, &drives);
-    builder.clients(top);
+    builder.clients(top)?;
     Ok(builder.sim)
 }
 
@@ -73,7 +73,7 @@ pub fn build_replay(
         Top::Volume => To::Device(below),
         Top::Whole => {
             let server = builder.storage(below)?;
-            To::Top(builder.protocol(server), builder.host())
+            To::Top(builder.protocol(server), builder.host()?)
         }
     };
     builder.loads(volume, &drives);
@@ -140,8 +140,10 @@ impl Builder<'_> {
         }
     }
 
-    fn host(&self) -> Host {
+    fn host(&self) -> Result<Host, LabError> {
         let section = self.section("host");
+        let file = &self.plan.scenario.file;
+        let wake = Wake::parse(file, section.text("wake_table"), stream(self.seed, "wake"))?;
         let host = Host::new(
             self.cpus(),
             section.whole("submit"),
@@ -149,19 +151,21 @@ impl Builder<'_> {
             self.plan.stalls.clone(),
             self.plan.pressure.clone(),
             stream(self.seed, "host"),
-        );
-        match section.flag("pinned") {
+        )
+        .waking(wake);
+        Ok(match section.flag("pinned") {
             true => host,
             false => host.unpinned(stream(self.seed, "cpus")),
-        }
+        })
     }
 
-    fn clients(&mut self, top: ComponentId) {
-        let host = self.host();
+    fn clients(&mut self, top: ComponentId) -> Result<(), LabError> {
+        let host = self.host()?;
         let spec = &self.plan.scenario.workload;
         let clients: Box<dyn Component> = Box::new(Clients::new(spec, &self.layout.sizes_bytes, top, host));
         let id = self.sim.add(clients);
         self.sim.wake(id, 0);
+        Ok(())
     }
 }
 
