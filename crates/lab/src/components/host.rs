@@ -163,7 +163,7 @@ pub struct Host {
     cpus: usize,
     submit_ns: u64,
     take_ns: u64,
-    wake: Option<Wake>,
+    wake: Option<Box<Wake>>,
     stalls: Vec<Stall>,
     pressure: Vec<Pressure>,
     rng: Rng,
@@ -197,7 +197,7 @@ impl Host {
 
     /// The same host, whose threads do not look at once.
     pub fn waking(mut self, wake: Option<Wake>) -> Host {
-        self.wake = wake;
+        self.wake = wake.map(Box::new);
         self
     }
 
@@ -205,7 +205,7 @@ impl Host {
     #[inline]
     pub fn wake_ns(&mut self, depth: u32) -> u64 {
         match &mut self.wake {
-            Some(Wake { table, rng }) => table.at(depth.max(1), unit(rng)) as u64,
+            Some(wake) => wake.table.at(depth.max(1), unit(&mut wake.rng)) as u64,
             None => 0,
         }
     }
