@@ -395,13 +395,13 @@ fn way_ns(parameters: &HddParameters, stroke: f64) -> f64 {
     p.track_to_track_ns + (p.full_stroke_ns - p.track_to_track_ns) * stroke.powf(p.seek_exponent)
 }
 
-/// Turns until a sector comes that is `ahead` turns away. One that is just passing counts as there: rounding to whole ns must
-/// not cost a turn.
+/// Turns until a sector comes that is `ahead` turns away. One that is just passing counts as there, and as long ago as it is: rounding to
+/// whole ns must not cost a turn, nor may it add up over the reads of a stream until it does.
 #[inline]
 fn wait_turns(ahead: f64, passing: f64) -> f64 {
     let wait = positive_part(ahead);
     if wait > 1.0 - passing {
-        0.0
+        wait - 1.0
     } else {
         wait
     }
