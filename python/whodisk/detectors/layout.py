@@ -59,9 +59,12 @@ class Layout:
     p_value: float
     #: Whether requests without a jump were seen.
     measured: bool
-    #: Operations with breaks in front of or inside them, and how many each has.
+    #: Operations with breaks in front of or inside them, how many each has, and what they cost it, ns.
     broken: Ints
     broken_times: Ints
+    broken_ns: Floats
+    #: How much longer than others a request behind a break takes, where the disk serves first what lies together; else 0. Median, ns.
+    passed_over_ns: float
     #: The longest jumps, ns (99 % of them take less).
     longest_ns: float
 
@@ -129,7 +132,13 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
     p = _p_value(service, jumps, apart, measured)
     # No more breaks can cost than jumps were made.
     counted = min(1.0, float(jumps.sum()) / max(1, apart))
-    broken, times = np.unique(data["op_id"].astype(np.int64)[gap_at], return_counts=True)
+    broken, place, times = np.unique(
+        data["op_id"].astype(np.int64)[gap_at], return_inverse=True, return_counts=True
+    )
+    late = _late(end - start, gap_at)
+    passed_over_ns = float(np.median(late))
+    if passed_over_ns <= jump_ns:
+        late, passed_over_ns = np.full(len(gap_at), jump_ns), 0.0
     block = np.minimum(BLOCKS - 1, (start[gap_at] - start[0]) * BLOCKS // max(1, int(np.ptp(start)) + 1))
     return Layout(
         device=device,
@@ -143,6 +152,8 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
         measured=measured,
         broken=broken,
         broken_times=times.astype(np.int64),
+        broken_ns=np.bincount(place, late, len(broken)),
+        passed_over_ns=passed_over_ns,
         longest_ns=float(np.quantile(service[jumps], 0.99)),
     )
 
@@ -161,6 +172,17 @@ def _breaks(data: dict[str, np.ndarray], file: Ints, begin: Ints, size: Ints) ->
     neighbours = same_op | (next_op & ~same_op)
     apart = neighbours & (begin[one] + size[one] != begin[two])
     return int(apart.sum()), int((neighbours & ~apart).sum()), two[apart]
+
+
+def _late(latency: Ints, gap_at: Ints) -> Floats:
+    """How much longer each request behind a break took than is usual for the others, ns.
+
+    A disk that orders its commands serves what lies near first: one that lies apart may be passed over many times.
+    """
+    others = np.ones(len(latency), np.bool_)
+    others[gap_at] = False
+    usual = float(np.median(latency[others])) if others.any() else 0.0
+    return np.asarray((latency[gap_at] - usual).clip(0), np.float64)
 
 
 def _services(start: Ints, end: Ints, begin: Ints, size: Ints) -> tuple[Bools, Floats]:
@@ -199,6 +221,11 @@ def _candidate(context: Context, layout: Layout) -> Candidate:
         f"neighbours in a file lie apart on the disk (pieces of {words.size(layout.piece_bytes)} on average), and a jump "
         f"costs {least}{words.duration(layout.jump_ns)}: {words.percent(share)} of the disk's time."
     )
+    if layout.passed_over_ns:
+        claim += (
+            f" The disk serves first what lies together: a request behind a break takes {words.duration(layout.passed_over_ns)} longer "
+            "than the others."
+        )
     return Candidate(
         culprit=Culprit("layout", "fragmentation", f"device:{layout.device}"),
         claim=claim,
@@ -234,21 +261,20 @@ WHERE device = {quoted(layout.device)} ORDER BY file, file_offset, start_ns LIMI
 def _lost_sql(layout: Layout) -> str:
     """What each operation lost to its breaks."""
     rows = ", ".join(
-        f"({op_id}, {round(times * layout.jump_ns)})"
-        for op_id, times in zip(layout.broken.tolist(), layout.broken_times.tolist(), strict=True)
+        f"({op_id}, {round(lost_ns)})"
+        for op_id, lost_ns in zip(layout.broken.tolist(), layout.broken_ns.tolist(), strict=True)
     )
     return f"SELECT op_id, lost_ns FROM (VALUES {rows}) AS broken(op_id, lost_ns)"
 
 
 def _explains(slow: SlowSet, layout: Layout) -> Bools:
-    """Slow operations with breaks that are no later than their jumps can make them."""
+    """Slow operations with breaks that are no later than their jumps, or being passed over for them, can make them."""
     if not len(slow):
         return none_of(slow)
     place = np.searchsorted(layout.broken, slow.op_id).clip(max=len(layout.broken) - 1)
     jumps = np.where(layout.broken[place] == slow.op_id, layout.broken_times[place], 0)
-    return np.asarray(
-        (jumps > 0) & (slow.latency_ns - slow.typical_ns <= jumps * layout.longest_ns), np.bool_
-    )
+    most = np.maximum(jumps * layout.longest_ns, layout.broken_ns[place] if layout.passed_over_ns else 0.0)
+    return np.asarray((jumps > 0) & (slow.latency_ns - slow.typical_ns <= most), np.bool_)
 
 
 DETECTOR = Detector(
