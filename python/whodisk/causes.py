@@ -11,12 +11,12 @@ from whodisk.findings import Culprit, Evidence, Finding
 SHARE_MAX = 0.999
 
 
-def merge(accepted: list[tuple[Candidate, Finding]]) -> list[Finding]:
+def merge(accepted: list[tuple[Candidate, Finding]], keeps_rate: bool = False) -> list[Finding]:
     """The findings that are left when each consequence is told by its cause, what does most harm first (see `_harm`).
 
     A finding is a consequence if another one lists its culprit (or why it is one) among what it is the reason of (`Candidate.causes`), or if
     it only says what a culprit led to (`Candidate.consequence`) and another finding accuses the same one. Its claim joins
-    the cause's, and its evidence the cause's evidence.
+    the cause's, and its evidence the cause's evidence. `keeps_rate`: nothing here costs throughput.
     """
     told_by: list[int | None] = [None] * len(accepted)
     for number in range(len(accepted)):
@@ -26,17 +26,20 @@ def merge(accepted: list[tuple[Candidate, Finding]]) -> list[Finding]:
         if told_by[number] is not None:
             continue
         told = [n for n in range(len(accepted)) if n != number and _root(n, told_by) == number]
-        harm = max(_harm(c) for c in [candidate, *(accepted[n][0] for n in told)])
+        harm = max(_harm(c, keeps_rate) for c in [candidate, *(accepted[n][0] for n in told)])
         merged.append((harm, _with(cause, [accepted[n][1] for n in told])))
     merged.sort(key=lambda pair: (-pair[0], -pair[1].share_of_latency))
     return [finding for _, finding in merged]
 
 
-def _harm(candidate: Candidate) -> float:
+def _harm(candidate: Candidate, keeps_rate: bool) -> float:
     """How many times worse it makes things: the 99th percentile, where that is known, or the mean, whichever suffers more.
 
-    The mean stands for throughput, too: in a closed loop it falls as the mean rises.
+    The mean stands for throughput: in a closed loop it falls as the mean rises. Where the workload keeps its rate, only the 99th percentile
+    counts.
     """
+    if keeps_rate and candidate.p99_ratio:
+        return candidate.p99_ratio
     mean = 1.0 / (1.0 - min(candidate.share_of_latency, SHARE_MAX))
     return max(candidate.p99_ratio or 1.0, mean)
 

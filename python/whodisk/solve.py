@@ -214,7 +214,7 @@ def _judge(context: Context) -> Judged:
             explained |= candidate.explains
         elif candidate.share_of_latency >= OBSERVED_MIN:
             observed.append(_observed(candidate, q_value))
-    findings = merge(accepted)
+    findings = merge(accepted, context.keeps_rate)
     for _, result in results:
         observed += result.observed
     limit = next((result.limit for _, result in results if result.limit), None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,10 @@ def large_enough(share_of_latency: float, share_of_excess: float, ratio: float, 
     return outliers and share_of_excess >= SHARE_OF_EXCESS_MIN and share_of_latency >= SHARE_OF_LATENCY_FLOOR
 
 
+#: A fixed rate counts as achieved from this part on.
+RATE_ACHIEVED = 0.99
+
+
 @dataclass
 class Context:
     """What a detector may look at."""
@@ -70,6 +75,31 @@ class Context:
     def survey(self) -> Survey:
         """Survey of the judged layer."""
         return self.surveys[self.layer]
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """What the workload was told to do, where that is known: keys of an access specification."""
+        workload = self.case.meta.get("workload")
+        if not isinstance(workload, dict):
+            return {}
+        # Our own engine writes the one, the lab the other.
+        spec = workload.get("spec", workload.get("specification"))
+        return spec if isinstance(spec, dict) else workload
+
+    @cached_property
+    def offered_per_s(self) -> float | None:
+        """The fixed rate of the workload; None where it goes on as soon as it can."""
+        rate = self.spec.get("rate_per_s")
+        known = isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate > 0
+        return float(rate) if known and rate is not None else None
+
+    @cached_property
+    def keeps_rate(self) -> bool:
+        """Whether operations are due at times of their own, and are done as often: then nothing that delays them costs
+        throughput."""
+        weight = sum(stratum.weight for stratum in self.survey.strata)
+        rate = self.offered_per_s
+        return rate is not None and weight / (self.survey.span_ns / 1e9) >= RATE_ACHIEVED * rate
 
     @cached_property
     def operations(self) -> tuple[Ints, Ints]:

@@ -152,7 +152,7 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
         measured=measured,
         broken=broken,
         broken_times=times.astype(np.int64),
-        broken_ns=np.bincount(place, late, len(broken)),
+        broken_ns=np.bincount(place, late, len(broken)).astype(np.float64),
         passed_over_ns=passed_over_ns,
         longest_ns=float(np.quantile(service[jumps], 0.99)),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,8 +16,6 @@ from whodisk.views import quoted
 
 #: Little's law counts as fulfilled when throughput x latency is this close to the depth.
 LITTLE_TOLERANCE = 0.10
-#: A fixed rate counts as achieved from this part on.
-RATE_ACHIEVED = 0.99
 #: Latency that grows at least with this power of the depth means that more depth brings nothing.
 SATURATED_SLOPE = 0.75
 #: Sync or flush operations that take this part of the time make the workload bound by them.
@@ -62,23 +59,13 @@ def run(context: Context) -> Result:
     load = _load(context)
     if load is None:
         return result
-    spec = _spec(context)
-    rate = _number(spec.get("rate_per_s"))
-    if rate:
-        _fixed_rate(context, result, load, rate)
+    if context.offered_per_s:
+        _fixed_rate(context, result, load, context.offered_per_s)
     elif load.depth is not None:
         _closed_loop(context, result, load)
     else:
         _foreign(context, result, load)
     return result
-
-
-def _spec(context: Context) -> dict[str, Any]:
-    workload = context.case.meta.get("workload")
-    if not isinstance(workload, dict):
-        return {}
-    spec = workload.get("spec")
-    return spec if isinstance(spec, dict) else workload
 
 
 def _number(value: object) -> float | None:
@@ -97,7 +84,7 @@ def _load(context: Context) -> Load | None:
     seconds = survey.span_ns / 1e9
     waited_ns = sum(float(s.stage_ns[0]) for s in survey.strata)
     held_ns = max(0.0, survey.latency_ns - waited_ns) / weight
-    spec = _spec(context)
+    spec = context.spec
     depth, workers = _number(spec.get("queue_depth")), _number(spec.get("workers")) or 1.0
     ops = {s.op for s in survey.strata}
     return Load(
@@ -120,7 +107,7 @@ def _little(load: Load, depth: float) -> str:
 
 def _fixed_rate(context: Context, result: Result, load: Load, rate: float) -> None:
     achieved = load.throughput / rate
-    if achieved >= RATE_ACHIEVED:
+    if context.keeps_rate:
         result.limit = f"the workload offers {words.rate(rate)} operations per second and gets them all"
         return
     reason = _little(load, load.depth) if load.depth else "the reason is not visible in this case"
@@ -259,7 +246,7 @@ def _sync_limit(context: Context, load: Load) -> str | None:
     strata = [s for s in context.survey.strata if s.op == "sync"]
     if not strata or load.depth is None:
         return None
-    spec = _spec(context)
+    spec = context.spec
     workers = _number(spec.get("workers")) or 1.0
     busy = sum(s.latency_ns for s in strata) / (workers * context.survey.span_ns)
     if busy < SYNC_SHARE:
