@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.synth import Simulation, write_case
+from tests.synth import APP_ID_BASE, Simulation, write_case
 
 SECONDS = 4.0
 BURST_S = 0.06
@@ -79,3 +79,31 @@ def no_bursts(seed: int, path: Path) -> Path:
 def even_writer(seed: int, path: Path) -> Path:
     """A program that writes at a period, and slows nobody."""
     return _slowed(seed, path, _regular(seed), 1.0, "logger")
+
+
+def brief_waits(seed: int, path: Path) -> Path:
+    """Few operations a second, and once a second one waits 3 ms for its CPU: its neighbours in time are as quick as ever."""
+    rng = np.random.default_rng([seed, 32])
+    count, seconds = 8000, 8
+    start = np.sort(rng.integers(0, seconds * 10**9, count))
+    late = np.searchsorted(start, (rng.uniform(0.1, 0.9) + np.arange(seconds)) * 1e9).clip(0, count - 1)
+    reap = np.full(count, 4_000)
+    reap[late] += 3_000_000
+    device = (40_000 * np.exp(rng.normal(0, 0.1, count))).astype(np.int64)
+    app: dict[str, Any] = {
+        "op_id": APP_ID_BASE | np.arange(count),
+        "start_ns": start,
+        "latency_ns": device + reap + 1_000,
+        "device": "nvme0n1",
+        "size_bytes": 4096,
+        "queue_depth": 1,
+        "tid": 4300,
+        "comm": "worker-0",
+        "app_ns": np.zeros(count, np.int64),
+        "fs_ns": np.full(count, 1_000),
+        "queue_ns": np.zeros(count, np.int64),
+        "device_ns": device,
+        "interrupt_ns": np.zeros(count, np.int64),
+        "reap_ns": reap,
+    }
+    return write_case(path, app=app, meta={"duration_ns": seconds * 10**9})

@@ -610,6 +610,7 @@ TRUTHS: dict[str, Truth] = {
     "weak_period": Truth("burst", False, bursts.weak_period),
     "no_bursts": Truth("burst", False, bursts.no_bursts),
     "even_writer": Truth("burst", False, bursts.even_writer),
+    "brief_waits": Truth("burst", False, bursts.brief_waits),
     "timeouts": Truth(
         "device_errors",
         True,

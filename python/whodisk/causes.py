@@ -105,10 +105,10 @@ def _repeats(one: tuple[Candidate, Finding], other: tuple[Candidate, Finding]) -
 
 
 def _same(candidate: Candidate, other: Candidate) -> bool:
+    if not candidate.consequence:
+        return False
     mine, theirs = candidate.culprit, other.culprit
-    same = (mine.kind, mine.name) == (
-        theirs.kind,
-        theirs.name,
-    ) or theirs.because_of == f"{mine.kind}:{mine.name}"
-    joins = any((theirs.kind, name) in candidate.joins for name in [*_names(theirs), "*"])
-    return candidate.consequence and not other.consequence and (same or joins)
+    if any((theirs.kind, name) in candidate.joins for name in [*_names(theirs), "*"]):
+        return True
+    same = (mine.kind, mine.name) == (theirs.kind, theirs.name)
+    return not other.consequence and (same or theirs.because_of == f"{mine.kind}:{mine.name}")

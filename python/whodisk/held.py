@@ -11,7 +11,7 @@ from whodisk.below import LEVELS
 from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.late import late_in
-from whodisk.stats import Bools, Floats, bootstrap_ratio, placed
+from whodisk.stats import Bools, Floats, bootstrap_ratio, episodes, placed
 
 #: The unit of evidence: a block of time.
 TIME_BLOCKS = 200
@@ -108,6 +108,29 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
 
     What was lost may be of operations further down: of requests to a drive, say.
     """
+    row = context.case.rows(
+        f"""{_each_sql(context, lost_sql)}
+SELECT quantile_cont(m.latency_ns, 0.99) AS p99_ns,
+  quantile_cont(greatest(0, m.latency_ns - coalesce(e.lost_ns, 0)), 0.99) AS without_ns
+FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"""
+    )[0]
+    return float(row["p99_ns"] or 0) / max(1.0, float(row["without_ns"] or 0))
+
+
+def lost_per_episode(context: Context, lost_sql: str) -> Floats:
+    """What the judged operations lost, as in `p99_ratio`, at most all of their latency; one value per episode, ns."""
+    lost = context.case.arrays(
+        f"""{_each_sql(context, lost_sql)}
+SELECT m.start_ns, m.latency_ns, least(e.lost_ns, m.latency_ns) AS lost_ns
+FROM measured AS m JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}' ORDER BY m.start_ns, m.op_id"""
+    )
+    start = lost["start_ns"].astype(np.int64)
+    numbers = episodes(start, start + lost["latency_ns"].astype(np.int64))
+    return np.asarray(np.bincount(numbers, lost["lost_ns"].astype(np.float64)), np.float64)
+
+
+def _each_sql(context: Context, lost_sql: str) -> str:
+    """The begin of a query: `each` (op_id, lost_ns), what operations lost by themselves and by all that is linked below them."""
     reached = "SELECT op_id, op_id AS source FROM lost"
     levels = ""
     if "links" in context.case.columns:
@@ -119,14 +142,8 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
                 "JOIN links AS l ON l.child_id = s.op_id)"
             )
             reached += f" UNION SELECT op_id, source FROM above_{level}"
-    row = context.case.rows(
-        f"""WITH lost AS (SELECT op_id, sum(lost_ns) AS lost_ns FROM ({lost_sql}) AS parts GROUP BY 1){levels},
-  each AS (SELECT r.op_id, sum(lost.lost_ns) AS lost_ns FROM ({reached}) AS r JOIN lost ON lost.op_id = r.source GROUP BY 1)
-SELECT quantile_cont(m.latency_ns, 0.99) AS p99_ns,
-  quantile_cont(greatest(0, m.latency_ns - coalesce(e.lost_ns, 0)), 0.99) AS without_ns
-FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"""
-    )[0]
-    return float(row["p99_ns"] or 0) / max(1.0, float(row["without_ns"] or 0))
+    return f"""WITH lost AS (SELECT op_id, sum(lost_ns) AS lost_ns FROM ({lost_sql}) AS parts GROUP BY 1){levels},
+  each AS (SELECT r.op_id, sum(lost.lost_ns) AS lost_ns FROM ({reached}) AS r JOIN lost ON lost.op_id = r.source GROUP BY 1)"""
 
 
 def late_in_waits(context: Context, tids: list[int], state: str, least_ns: int = 1) -> Bools:

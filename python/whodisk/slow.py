@@ -341,7 +341,7 @@ def _blame_backlog(slow: SlowSet, own: Ints, blamed: Ints) -> Ints:
         return blamed
     for tid in np.unique(slow.tid[waiting]):
         mine = np.flatnonzero(slow.tid == tid)
-        chain = _chains(slow.start_ns[mine], slow.end_ns[mine])
+        chain = chains(slow.start_ns[mine], slow.end_ns[mine])
         held = np.zeros((int(chain.max()) + 1, len(STAGES)))
         causes = ~waiting[mine]
         np.add.at(held, (chain[causes], blamed[mine[causes]]), slow.excess_ns[mine[causes]])
@@ -351,8 +351,8 @@ def _blame_backlog(slow: SlowSet, own: Ints, blamed: Ints) -> Ints:
     return blamed
 
 
-def _chains(start_ns: Ints, end_ns: Ints) -> Ints:
-    """Chains of overlapping intervals, not cut (intervals in order of their start)."""
+def chains(start_ns: Ints, end_ns: Ints) -> Ints:
+    """Number of the chain of overlapping intervals, not cut, that each belongs to (intervals in order of their start)."""
     reach = np.maximum.accumulate(end_ns)
     begins = np.concatenate(([True], start_ns[1:] > reach[:-1]))
     return np.cumsum(begins, dtype=np.int64) - 1

@@ -154,9 +154,10 @@ def _context(case: Case, surveys: dict[str, Survey], layer: str, against: Case |
 def _backlog(case: Case, survey: Survey) -> list[str]:
     """A sentence if operations mostly waited for free slots because the ones before them took so long; else nothing.
 
-    Such a wait is a consequence: what filled the slots is what is asked for.
+    Such a wait is a consequence: what filled the slots is what is asked for. Where the rate is kept, it passes: there it counts as what
+    its cause cost (`whodisk.backlog`).
     """
-    if survey.layer != "app" or "app" not in survey.stages_observed:
+    if survey.layer != "app" or "app" not in survey.stages_observed or survey.keeps(case.offered_per_s):
         return []
     waited = sum(float(s.stage_ns[STAGES.index("app")]) for s in survey.strata)
     if waited < BACKLOG_SHARE_MIN * survey.latency_ns:

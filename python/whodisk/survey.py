@@ -30,6 +30,8 @@ DEPTH_CLASS = (
     "CASE WHEN coalesce(queue_depth, 0) <= 0 THEN -1 ELSE CAST(floor(log2(queue_depth)) AS INTEGER) END"
 )
 LATENCY_BIN = f"CAST(floor(log2(greatest(latency_ns, 1)) * {BINS_PER_OCTAVE}) AS INTEGER)"
+#: A fixed rate counts as achieved from this part on.
+RATE_ACHIEVED = 0.99
 #: More operations than this are thinned out for a percentile.
 OPERATIONS_MAX = 2_000_000
 #: A prime: operations are chosen by their number modulo this, in an order that their numbers do not have.
@@ -115,6 +117,11 @@ class Survey:
     def span_ns(self) -> int:
         """Length of the measured window."""
         return max(1, self.end_ns - self.begin_ns)
+
+    def keeps(self, rate_per_s: float | None) -> bool:
+        """Whether as many operations were done as a workload of a fixed rate asked for; False where there is none."""
+        weight = sum(stratum.weight for stratum in self.strata)
+        return rate_per_s is not None and weight / (self.span_ns / 1e9) >= RATE_ACHIEVED * rate_per_s
 
     def time_bin_sql(self, bins: int) -> str:
         """Expression: in which of `bins` equal parts of the window a row begins, 0 to bins - 1."""

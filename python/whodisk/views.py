@@ -231,6 +231,23 @@ class Case:
         value = (self.meta.get("clock") or {}).get("resolution_ns")
         return value if isinstance(value, int) and value > 0 else 1
 
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What the workload was told to do, where that is known: keys of an access specification."""
+        workload = self.meta.get("workload")
+        if not isinstance(workload, dict):
+            return {}
+        # Our own engine writes the one, the lab the other.
+        spec = workload.get("spec", workload.get("specification"))
+        return spec if isinstance(spec, dict) else workload
+
+    @property
+    def offered_per_s(self) -> float | None:
+        """The fixed rate of the workload; None where it goes on as soon as it can."""
+        rate = self.spec.get("rate_per_s")
+        known = isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate > 0
+        return float(rate) if known and rate is not None else None
+
     def stage_name(self, layer: str, stage: str) -> str:
         """Printed name of a stage: ``device+interrupt`` where a boundary was not observed."""
         names = ((self.meta.get("layers") or {}).get(layer) or {}).get("stages") or {}

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from whodisk.backlog import Behind, waits_behind
 from whodisk.expect import Limit
 from whodisk.findings import Cleared, Culprit, Effect, Evidence
 from whodisk.slow import SlowSet
@@ -48,10 +49,6 @@ def large_enough(share_of_latency: float, share_of_excess: float, ratio: float, 
     return outliers and share_of_excess >= SHARE_OF_EXCESS_MIN and share_of_latency >= SHARE_OF_LATENCY_FLOOR
 
 
-#: A fixed rate counts as achieved from this part on.
-RATE_ACHIEVED = 0.99
-
-
 @dataclass
 class Context:
     """What a detector may look at."""
@@ -77,29 +74,10 @@ class Context:
         return self.surveys[self.layer]
 
     @cached_property
-    def spec(self) -> dict[str, Any]:
-        """What the workload was told to do, where that is known: keys of an access specification."""
-        workload = self.case.meta.get("workload")
-        if not isinstance(workload, dict):
-            return {}
-        # Our own engine writes the one, the lab the other.
-        spec = workload.get("spec", workload.get("specification"))
-        return spec if isinstance(spec, dict) else workload
-
-    @cached_property
-    def offered_per_s(self) -> float | None:
-        """The fixed rate of the workload; None where it goes on as soon as it can."""
-        rate = self.spec.get("rate_per_s")
-        known = isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate > 0
-        return float(rate) if known and rate is not None else None
-
-    @cached_property
     def keeps_rate(self) -> bool:
         """Whether operations are due at times of their own, and are done as often: then nothing that delays them costs
         throughput."""
-        weight = sum(stratum.weight for stratum in self.survey.strata)
-        rate = self.offered_per_s
-        return rate is not None and weight / (self.survey.span_ns / 1e9) >= RATE_ACHIEVED * rate
+        return self.survey.keeps(self.case.offered_per_s)
 
     @cached_property
     def operations(self) -> tuple[Ints, Ints]:
@@ -109,6 +87,11 @@ class Context:
 WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         )
         return found["start_ns"].astype(np.int64), found["latency_ns"].astype(np.int64)
+
+    @cached_property
+    def behind(self) -> Behind:
+        """What waiting behind the slow operations cost others."""
+        return waits_behind(self.case, self.survey, self.slow)
 
     def stage(self, stage: str) -> str:
         """Printed name of a stage of the judged layer."""

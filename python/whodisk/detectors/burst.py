@@ -11,7 +11,8 @@ from whodisk.detectors.base import Candidate, Context, Detector, Result, evidenc
 from whodisk.findings import Culprit, Effect
 from whodisk.programs import programs_sql
 from whodisk.slow import ORDINARY_WAIT_NS
-from whodisk.stats import SEED, Bools, Floats, bootstrap_sum, runs, spread_out, sum_of_runs
+from whodisk.stats import SEED, Bools, Floats, Ints, bootstrap_sum, overlap, runs, spread_out, sum_of_runs
+from whodisk.survey import thinned
 from whodisk.views import STAGES
 
 #: Operations per time bin on average, and the most bins.
@@ -54,6 +55,8 @@ class Bursts:
     length: Floats
     #: Latency beyond usual of each burst, ns.
     excess_ns: Floats
+    #: Time in each burst during which slow operations were in flight, ns.
+    slow_ns: Floats
     #: Typical latency in bursts over usual.
     ratio: float
 
@@ -105,8 +108,23 @@ FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
         begin=begin.astype(np.float64),
         length=(end - begin).astype(np.float64),
         excess_ns=sum_of_runs(excess, begin, end),
+        slow_ns=_slow_ns(context, usual_of, bins, begin, end),
         ratio=float(np.nanmedian(ratio[inside])) / max(base, 1e-9),
     )
+
+
+def _slow_ns(context: Context, usual_of: dict[str, float], bins: int, begin: Ints, end: Ints) -> Floats:
+    """Time in each burst during which an operation was in flight that took longer than usual: where few operations are done, one that
+    waited for a moment makes a whole bin slow."""
+    survey = context.survey
+    limits = " ".join(f"WHEN '{op}' THEN {round((1 + SLOWER) * usual)}" for op, usual in sorted(usual_of.items()))
+    data = context.case.arrays(
+        f"""SELECT start_ns, latency_ns FROM measured
+WHERE layer = '{context.layer}' AND {thinned(survey.operations)} AND latency_ns > CASE op {limits} END"""
+    )
+    start, latency = data["start_ns"].astype(np.int64), data["latency_ns"].astype(np.int64)
+    edges = survey.begin_ns + np.column_stack((begin, end)) * (survey.span_ns / bins)
+    return overlap(edges[:, 0], edges[:, 1], start, start + latency)
 
 
 def period(begin: Floats, length: Floats, bins: int) -> tuple[float, float, float]:
@@ -209,7 +227,7 @@ def _candidate(
         ),
         large=large_enough(share, 1.0, bursts.ratio, count)
         and regularity >= REGULARITY_MIN
-        and float(np.median(bursts.length)) * bursts.bin_ns >= BURST_NS_MIN,
+        and float(np.median(bursts.slow_ns)) >= BURST_NS_MIN,
     )
 
 

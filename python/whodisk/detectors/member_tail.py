@@ -22,6 +22,7 @@ from whodisk.detectors.base import (
     none_of,
 )
 from whodisk.findings import Culprit, Effect
+from whodisk.held import lost_per_episode, p99_ratio
 from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, episodes
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 from whodisk.views import quoted
@@ -49,8 +50,9 @@ class Tail:
     #: Slow episodes per request; the median over its peers.
     rate: float
     peers_rate: float
-    #: Time beyond the usual quantile that peers do not have, per episode, ns.
-    excess_ns: Floats
+    #: Time beyond typical in its slow requests, per episode, ns, and the part of it that its peers do not have.
+    beyond_ns: Floats
+    own_part: float
     #: 99th percentile of all devices together, and of the peers alone, ns.
     p99_ns: float
     p99_without_ns: float
@@ -85,41 +87,54 @@ def run(context: Context) -> Result:
     return result
 
 
-def _limits(survey: Survey, kind: Kind, least: float) -> list[tuple[Stratum, float]]:
-    """(a stratum that stands for all devices, the latency from which on its requests are slow): beyond the usual quantile,
-    and `least` times the median."""
+@dataclass(frozen=True)
+class Limit:
+    """What is slow in a stratum, and what is typical there, median over the devices."""
+
+    #: Any of the strata: all have its kind of operation, size and depth.
+    stratum: Stratum
+    slow_ns: float
+    typical_ns: float
+
+
+def _limits(survey: Survey, kind: Kind, least: float) -> list[Limit]:
+    """Slow is what is beyond the usual quantile, and `least` times the median."""
     shared: dict[tuple[str, int, int], list[Stratum]] = {}
     for stratum in survey.strata:
         if stratum.device in kind.devices and stratum.operations >= OPERATIONS_MIN:
             shared.setdefault((stratum.op, stratum.size_class, stratum.depth_class), []).append(stratum)
     return [
-        (
+        Limit(
             strata[0],
             float(
                 np.median([max(survey.quantile_ns([s], QUANTILE), least * s.own_median_ns) for s in strata])
             ),
+            float(np.median([s.own_median_ns for s in strata])),
         )
         for strata in shared.values()
         if 2 * len(strata) > len(kind.devices)
     ]
 
 
-def slow_requests_sql(survey: Survey, kind: Kind, limits: list[tuple[Stratum, float]]) -> str:
+def slow_requests_sql(survey: Survey, kind: Kind, limits: list[Limit]) -> str:
     """Requests beyond the limit of their stratum."""
-    values = ", ".join(f"('{s.op}', {s.size_class}, {s.depth_class}, {round(limit)})" for s, limit in limits)
+    strata = [(limit.stratum, round(limit.slow_ns), round(limit.typical_ns)) for limit in limits]
+    values = ", ".join(
+        f"('{s.op}', {s.size_class}, {s.depth_class}, {slow_ns}, {typical_ns})" for s, slow_ns, typical_ns in strata
+    )
     names = ", ".join(quoted(device) for device in kind.devices)
-    lowest = round(min(limit for _, limit in limits))
-    return f"""SELECT m.device, m.op_id, m.start_ns, m.latency_ns, m.latency_ns - t.limit_ns AS beyond_ns
+    lowest = min(slow_ns for _, slow_ns, _ in strata)
+    return f"""SELECT m.device, m.op_id, m.start_ns, m.latency_ns, m.latency_ns - t.typical_ns AS beyond_ns
 FROM (SELECT device, op_id, op, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class, start_ns, latency_ns
   FROM measured WHERE layer = '{survey.layer}' AND device IN ({names}) AND latency_ns > {lowest}) AS m
-JOIN (VALUES {values}) AS t(op, size_class, depth_class, limit_ns)
+JOIN (VALUES {values}) AS t(op, size_class, depth_class, limit_ns, typical_ns)
   ON m.op = t.op AND m.size_class = t.size_class AND m.depth_class = t.depth_class
 WHERE m.latency_ns > t.limit_ns ORDER BY m.start_ns, m.op_id"""
 
 
-def _tails(context: Context, survey: Survey, kind: Kind, limits: list[tuple[Stratum, float]]) -> list[Tail]:
+def _tails(context: Context, survey: Survey, kind: Kind, limits: list[Limit]) -> list[Tail]:
     data = context.case.arrays(slow_requests_sql(survey, kind, limits))
-    keys = {(s.op, s.size_class, s.depth_class) for s, _ in limits}
+    keys = {(s.op, s.size_class, s.depth_class) for s in (limit.stratum for limit in limits)}
     device = data["device"].astype(str)
     start, end = data["start_ns"].astype(np.int64), (data["start_ns"] + data["latency_ns"]).astype(np.int64)
     beyond = data["beyond_ns"].astype(np.float64)
@@ -170,7 +185,8 @@ def _tail(
         requests=float(requests[number]),
         rate=float(found[number] / requests[number]),
         peers_rate=usual,
-        excess_ns=own * max(0.0, 1.0 - natural / max(1.0, float(own.sum()))),
+        beyond_ns=own,
+        own_part=max(0.0, 1.0 - natural / max(1.0, float(own.sum()))),
         p99_ns=p99s[0],
         p99_without_ns=p99s[1],
         p_value=min(1.0, len(DISTANCES) * p),
@@ -178,12 +194,18 @@ def _tail(
 
 
 def _candidate(
-    context: Context, survey: Survey, kind: Kind, tail: Tail, limits: list[tuple[Stratum, float]]
+    context: Context, survey: Survey, kind: Kind, tail: Tail, limits: list[Limit]
 ) -> Candidate:
-    total = max(1.0, survey.latency_ns)
-    share = float(tail.excess_ns.sum()) / total
-    low, high = bootstrap_sum(tail.excess_ns / total)
-    worse = tail.p99_ns / max(1.0, tail.p99_without_ns)
+    # What operations lost counts, where it is known which requests they waited for.
+    own = f"SELECT op_id, beyond_ns AS lost_ns FROM ({slow_requests_sql(survey, kind, limits)}) AS slow WHERE device = {quoted(tail.device)}"
+    above = lost_per_episode(context, own) if survey.layer != context.layer else np.zeros(0)
+    if len(above):
+        lost, total, worse = above, context.survey.latency_ns, p99_ratio(context, own)
+    else:
+        lost, total, worse = tail.beyond_ns, survey.latency_ns, tail.p99_ns / max(1.0, tail.p99_without_ns)
+    parts = lost * tail.own_part / max(1.0, total)
+    share = float(parts.sum())
+    low, high = bootstrap_sum(parts)
     often = (
         f"{words.significant(tail.rate / tail.peers_rate)} times as often as its {tail.peers} peers"
         if tail.peers_rate > 0
@@ -194,6 +216,8 @@ def _candidate(
         f"{words.things(tail.requests, 'request')}). The 99th percentile of all these devices together is "
         f"{words.duration(tail.p99_ns)}, of the others alone {words.duration(tail.p99_without_ns)}."
     )
+    if len(above):
+        claim += f" That of the operations above them is {words.significant(worse)} times what it would be without."
     return Candidate(
         culprit=Culprit("device", tail.device),
         claim=claim,
@@ -217,7 +241,7 @@ def _candidate(
     )
 
 
-def _counts_sql(survey: Survey, kind: Kind, limits: list[tuple[Stratum, float]]) -> str:
+def _counts_sql(survey: Survey, kind: Kind, limits: list[Limit]) -> str:
     return f"""SELECT device, count(*) AS slow_requests, CAST(avg(latency_ns) AS BIGINT) AS mean_ns, max(latency_ns) AS max_ns
 FROM ({slow_requests_sql(survey, kind, limits)}) AS slow GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20"""
 
@@ -228,7 +252,7 @@ DETECTOR = Detector(
     needs_stages=(),
     null_model="slow episodes fall on the devices of a kind in proportion to their requests (binomial, Bonferroni over the "
     "devices); a slow request is one beyond the 98 % quantile of its stratum, median over the devices",
-    smallest_effect="twice as often stuck as its peers, in at least 5 episodes, and 5 % of all latency or a 99th percentile of "
-    "all devices together that is 20 % above the others'",
+    smallest_effect="twice as often stuck as its peers, in at least 5 episodes, and 5 % of all latency or a 99th percentile "
+    "that would be 20 % lower without: of the operations that waited for it; where these are not known, of all devices together",
     run=run,
 )

@@ -25,6 +25,8 @@ ROUNDS = 1999
 ATTRIBUTABLE_MIN = 0.5
 #: Values that fewer slow episodes have are not looked at.
 COUNT_MIN = 4
+#: A trait accuses if it is this unlikely: every case that is slow for another reason is a trial.
+P_MAX = 0.002
 #: Two traits mean the same operations if they agree in this part of the episodes.
 SAME = 0.9
 
@@ -103,7 +105,7 @@ def run(context: Context) -> Result:
         f"{words.percent(shared.chance)} of all operations do."
     )
     kind = TRAITS[shared.traits[0]][1]
-    if kind is None or shared.p_value >= 0.01:
+    if kind is None or shared.p_value >= P_MAX:
         if shared.p_value < 0.01:
             result.observed.append(sentence)
         return result

@@ -59,8 +59,8 @@ def run(context: Context) -> Result:
     load = _load(context)
     if load is None:
         return result
-    if context.offered_per_s:
-        _fixed_rate(context, result, load, context.offered_per_s)
+    if context.case.offered_per_s:
+        _fixed_rate(context, result, load, context.case.offered_per_s)
     elif load.depth is not None:
         _closed_loop(context, result, load)
     else:
@@ -84,7 +84,7 @@ def _load(context: Context) -> Load | None:
     seconds = survey.span_ns / 1e9
     waited_ns = sum(float(s.stage_ns[0]) for s in survey.strata)
     held_ns = max(0.0, survey.latency_ns - waited_ns) / weight
-    spec = context.spec
+    spec = context.case.spec
     depth, workers = _number(spec.get("queue_depth")), _number(spec.get("workers")) or 1.0
     ops = {s.op for s in survey.strata}
     return Load(
@@ -246,7 +246,7 @@ def _sync_limit(context: Context, load: Load) -> str | None:
     strata = [s for s in context.survey.strata if s.op == "sync"]
     if not strata or load.depth is None:
         return None
-    spec = context.spec
+    spec = context.case.spec
     workers = _number(spec.get("workers")) or 1.0
     busy = sum(s.latency_ns for s in strata) / (workers * context.survey.span_ns)
     if busy < SYNC_SHARE:

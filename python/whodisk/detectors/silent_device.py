@@ -171,7 +171,8 @@ def find_pauses(requests: Requests) -> Pauses:
     done = np.sort(requests.end_ns)
     since, until = done[:-1], done[1:]
     under_way = np.searchsorted(requests.begin_ns, until, side="left") - np.arange(1, len(done))
-    lost = _time_under_way(requests, done)
+    # Between each completion and the next.
+    lost = np.diff(_time_under_way(requests.begin_ns, done, done))
     several = under_way >= UNDER_WAY_MIN
     length = np.where(several, lost / np.maximum(under_way, 1), 0.0)
     usual_ns = _usual(length[several])
@@ -227,15 +228,15 @@ def _none() -> Pauses:
     return Pauses(empty, empty, empty, np.zeros(0), np.zeros(0), 0.0, 1.0)
 
 
-def _time_under_way(requests: Requests, done: Ints) -> Floats:
-    """Time that all requests together spent in the device between each completion and the next, ns."""
-    origin = int(requests.begin_ns[0])
-    begin, end = (requests.begin_ns - origin).astype(np.float64), (done - origin).astype(np.float64)
-    begun = np.searchsorted(begin, end, side="left")
-    total = begun * end - np.concatenate(([0.0], np.cumsum(begin)))[begun]
-    ended = np.searchsorted(end, end, side="left")
-    total -= ended * end - np.concatenate(([0.0], np.cumsum(end)))[ended]
-    return np.asarray(np.diff(total), np.float64)
+def _time_under_way(begin_ns: Ints, end_ns: Ints, moments_ns: Ints) -> Floats:
+    """Time that all operations together had been under way until each moment, ns. Both ends in rising order."""
+    origin = int(begin_ns[0])
+    begin, end, moments = ((part - origin).astype(np.float64) for part in (begin_ns, end_ns, moments_ns))
+    total = np.zeros(len(moments))
+    for edges, sign in ((begin, 1.0), (end, -1.0)):
+        passed = np.searchsorted(edges, moments)
+        total += sign * (passed * moments - np.concatenate(([0.0], np.cumsum(edges)))[passed])
+    return total
 
 
 class _Lasting:
@@ -288,10 +289,21 @@ def _p99s(context: Context, pauses: Pauses) -> tuple[float, float]:
     return whole, float(np.quantile(latency[untouched], 0.99)) if untouched.any() else whole
 
 
+def _lost(context: Context, survey: Survey, device: str, pauses: Pauses) -> Floats:
+    """Part of all latency that lies in each pause. Where all that is judged goes to this device, what waited above it counts, too."""
+    if survey.layer == context.layer or {s.device for s in survey.strata} != {device}:
+        return pauses.lost_ns / max(1.0, survey.latency_ns)
+    start, latency = context.operations
+    order = np.argsort(start, kind="stable")
+    begin, end = start[order], np.sort(start + latency)
+    until, since = (_time_under_way(begin, end, moments) for moments in (pauses.end_ns, pauses.begin_ns))
+    return np.asarray((until - since) / max(1.0, float(latency.sum())), np.float64)
+
+
 def _candidate(context: Context, survey: Survey, device: str, pauses: Pauses) -> Candidate:
-    total = max(1.0, survey.latency_ns)
-    share = min(1.0, float(pauses.lost_ns.sum()) / total)
-    low, high = bootstrap_sum(pauses.lost_ns / total)
+    lost = _lost(context, survey, device, pauses)
+    share = min(1.0, float(lost.sum()))
+    low, high = bootstrap_sum(lost)
     p99_ns, without_ns = _p99s(context, pauses)
     worse = p99_ns / max(1.0, without_ns)
     claim = (

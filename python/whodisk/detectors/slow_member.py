@@ -350,6 +350,7 @@ GROUP BY 1, 2, 3 HAVING count(*) >= 30 ORDER BY 2, 3, 5 DESC LIMIT 40""",
         "vector with those of its peers before it is replaced.",
         otherwise=claim,
         explains=none_of(context.slow),
+        causes=(("stage", f"device:{member.member}"),),
         large=own / total >= 0.01,
     )
 

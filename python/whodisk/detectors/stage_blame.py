@@ -32,7 +32,7 @@ from whodisk.detectors.base import (
 )
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.passed import passed_over
-from whodisk.slow import SlowSet
+from whodisk.slow import APP, SlowSet
 from whodisk.stats import (
     Bools,
     Ints,
@@ -40,10 +40,13 @@ from whodisk.stats import (
     bootstrap_sum,
     concentration_p,
     episodes,
+    find_split,
+    quantile_from_bins,
     tail_p,
     touched,
 )
-from whodisk.views import STAGES
+from whodisk.survey import bin_middle_ns
+from whodisk.views import BINS_PER_OCTAVE, STAGES
 
 #: A device is named when its slow episodes are this unlikely to fall on it by chance.
 DEVICE_P_MAX = 0.01
@@ -61,6 +64,8 @@ SUBMITTER_STAGES = ("app", "reap", "runqueue")
 SHARE_FOR_P99_MIN = 0.002
 #: Slow operations whose requests are looked up.
 LINKED_MAX = 1000
+#: Histogram bin of the time of an operation without its wait for its turn.
+SERVED_BIN = f"CAST(floor(log2(greatest(latency_ns - coalesce(app_ns, 0), 1)) * {BINS_PER_OCTAVE}) AS INTEGER)"
 #: If this part of the slow operations is of one kind, the claim speaks of that kind.
 MOSTLY = 0.9
 
@@ -169,10 +174,11 @@ def _tell_ordinary(context: Context, result: Result) -> None:
 
 def _candidate(context: Context, suspect: Suspect) -> Candidate:
     slow, chosen = context.slow, suspect.chosen
-    excess_ns = np.where(chosen, slow.excess_ns, 0.0)
-    share_of_latency = float(excess_ns.sum()) / max(1.0, context.survey.latency_ns)
+    # What others lost because they waited behind counts: it would not have been, either.
+    lost_ns = (slow.excess_ns + context.behind.excess_ns)[chosen]
+    share_of_latency = float(lost_ns.sum()) / max(1.0, context.survey.latency_ns)
     share, low, high = _share_of_excess(slow, suspect)
-    per_episode = np.bincount(suspect.numbers, slow.excess_ns[chosen])
+    per_episode = np.bincount(suspect.numbers, lost_ns)
     effect_low, effect_high = bootstrap_sum(per_episode / context.survey.latency_ns)
     device = _device(context, suspect)
     claim = _claim(context, suspect, device, share_of_latency)
@@ -248,6 +254,10 @@ def _p99_ratio(context: Context, suspect: Suspect) -> tuple[float, float]:
     last = np.zeros(suspect.episodes, np.int64)
     np.minimum.at(first, suspect.numbers, context.slow.start_ns[suspect.chosen])
     np.maximum.at(last, suspect.numbers, context.slow.end_ns[suspect.chosen])
+    # What began within their length afterwards is left out below anyway.
+    until = np.zeros(suspect.episodes, np.int64)
+    np.maximum.at(until, suspect.numbers, context.behind.until_ns[suspect.chosen])
+    last = np.maximum(last, first + (until - first) // 2)
     start, latency = context.operations
     untouched = ~touched(start, latency, first, last)
     if not untouched.any():
@@ -287,11 +297,12 @@ def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, flo
 
 
 def _p_value(context: Context, suspect: Suspect, bunched_p: float) -> float:
-    """The smaller of two tests, doubled.
+    """The smallest of several tests, times their number.
 
     Tail: episodes of a family lie farther out than its natural tail could put them. Bunching: the
     slow operations share events, while natural ones would be spread over time. Families are
-    Bonferroni-corrected.
+    Bonferroni-corrected. Served: as tail, of the time without the wait for a turn, where operations are due at times of their own: behind
+    each slow one the others pile up, and fill what sets it apart.
     """
     slow, chosen = context.slow, suspect.chosen
     best = 1.0
@@ -299,8 +310,32 @@ def _p_value(context: Context, suspect: Suspect, bunched_p: float) -> float:
         members = chosen & (slow.family == number)
         if members.any():
             best = min(best, _family_p(slow, members, number))
-    families = max(1, len(slow.families))
-    return min(1.0, 2 * min(best * families, bunched_p))
+    tests = [best * max(1, len(slow.families)), bunched_p]
+    if context.case.offered_per_s and "app" in context.survey.stages_observed and suspect.stage != APP:
+        tests.append(_served_p(context, suspect))
+    return min(1.0, len(tests) * min(tests))
+
+
+def _served_p(context: Context, suspect: Suspect) -> float:
+    """Tail test of all kinds of operations together, each against its median."""
+    data = context.case.arrays(
+        f"""SELECT op, {SERVED_BIN} AS bin, count(*) AS n FROM judged WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
+    )
+    kind, bins, counts = data["op"].astype(str), data["bin"].astype(np.int64), data["n"].astype(np.int64)
+    typical = {
+        str(op): float(quantile_from_bins(bin_middle_ns(bins[kind == op]), counts[kind == op], 0.5))
+        for op in np.unique(kind)
+    }
+    ratio = bin_middle_ns(bins) / np.array([typical[str(op)] for op in kind])
+    order = np.argsort(ratio, kind="stable")
+    split = find_split(ratio[order], counts[order])
+    if split is None:
+        return 1.0
+    slow, chosen = context.slow, suspect.chosen
+    served = (slow.latency_ns - slow.stage_ns[:, APP])[chosen]
+    worst = np.zeros(suspect.episodes)
+    np.maximum.at(worst, suspect.numbers, served / np.array([typical[str(op)] for op in slow.op[chosen]]))
+    return tail_p(split, worst)
 
 
 def _bunched_p(context: Context, suspect: Suspect) -> float:

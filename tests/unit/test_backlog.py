@@ -1,0 +1,49 @@
+"""What waiting behind slow operations costs, beside the same run without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ground_truth.cases import fixed_rate
+from tests.synth import Simulation
+from whodisk.backlog import waits_behind
+from whodisk.slow import find_slow
+from whodisk.solve import solve
+from whodisk.survey import survey_layer
+from whodisk.views import Case
+
+
+def total_latency_ns(path: Path) -> float:
+    with Case(path) as case:
+        return survey_layer(case, "app").latency_ns
+
+
+@pytest.mark.parametrize(("per_second", "length_ms", "stalls"), [(4000, 150, 2), (12_000, 60, 7), (50_000, 25, 5)])
+def test_the_effect_is_what_the_same_run_without_the_stalls_saves(
+    per_second: int, length_ms: int, stalls: int, tmp_path: Path
+) -> None:
+    """From a third of the rate that the slots allow to nearly all of it: the closer, the longer the backlog."""
+    moments = 0.2 + 2.6 * (np.arange(stalls) + 0.5) / stalls
+    stalled = fixed_rate(3, tmp_path / "stalled", per_second=per_second, stalls=list(moments), length_ms=length_ms)
+    quiet = fixed_rate(3, tmp_path / "quiet", per_second=per_second)
+    truth = 1 - total_latency_ns(quiet) / total_latency_ns(stalled)
+    finding = solve(stalled).findings[0]
+    effect = finding.effect
+    assert finding.culprit.name == "device" and effect.metric == "part of all latency"
+    assert effect.low is not None and effect.high is not None
+    assert effect.low <= truth <= effect.high
+    assert effect.value == pytest.approx(truth, abs=0.02)
+
+
+def test_where_nothing_is_due_nobody_waits_behind(tmp_path: Path) -> None:
+    """A closed loop: the next operation is submitted when one has ended."""
+    path = Simulation(seed=4, depth=4, seconds=1.0).stall("device", [0.2, 0.4, 0.7], 20.0).write(tmp_path / "closed")
+    with Case(path) as case:
+        survey = survey_layer(case, "app")
+        slow = find_slow(case, survey)
+        found = waits_behind(case, survey, slow)
+    assert len(slow) and not found.excess_ns.any()
+    assert (found.until_ns == slow.end_ns).all()
