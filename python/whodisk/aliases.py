@@ -47,6 +47,7 @@ ALIASES: dict[str, tuple[Alias, ...]] = {
     "runqueue_pressure": (Alias("process", ".*", "stage:runqueue"),),
     "throttle": (Alias("config", "I/O limit of .*", "stage:throttle"),),
     "network_loss": (Alias("stage", "(.*[+])?network([+].*)?"),),
+    "load": _LOAD,
     "noisy_neighbour": _LOAD,
     "periodic_job": _LOAD,
     "checkpoint_storm": _LOAD,

@@ -243,7 +243,7 @@ fn text(report: &Report) -> String {
     ];
     for fault in &report.truth.faults {
         lines.push(format!(
-            "fault {} ({}): p99 x {:.3}, throughput x {:.3} against the same seed without it; {}",
+            "{} ({}): p99 x {:.3}, throughput x {:.3} against the same seed without it; {}",
             fault.name,
             fault.kind,
             fault.effect.p99_ratio,

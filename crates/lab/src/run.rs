@@ -1,6 +1,6 @@
 //! Runs scenarios: one run, its truth, and sweeps over a key.
 //!
-//! The truth is counterfactual: the same seed is run again without each fault. Threads only run whole, independent
+//! The truth is counterfactual: the same seed is run again without each fault, and without each other load. Threads only run whole, independent
 //! runs side by side, so results do not depend on how many there are.
 use crate::error::LabError;
 use crate::faults::{Culprit, Plan};
@@ -17,6 +17,8 @@ use std::sync::Mutex;
 
 /// A fault counts if it makes p99 or throughput worse by this share at least.
 pub const COUNTS_FROM: f64 = 0.10;
+/// Kind, in the truth, of load that the scenario has beside its faults.
+const LOAD: &str = "load";
 
 /// What a run came to.
 #[derive(Clone, Debug, Serialize)]
@@ -90,7 +92,7 @@ pub struct Truth {
     pub seed: u64,
     /// Name.
     pub scenario: String,
-    /// Every fault of the scenario.
+    /// Every fault of the scenario, then its other loads.
     pub faults: Vec<FaultTruth>,
     /// Of the fault with the largest effect that counts.
     pub culprit: Option<Culprit>,
@@ -231,7 +233,8 @@ pub fn measure(scenario: &Scenario) -> Result<Outcome, LabError> {
     Ok(run_once(scenario, &all, None)?.outcome)
 }
 
-/// Runs the scenario as it is, writing a case into `case_dir` if there is one, and again without each fault: the truth.
+/// Runs the scenario as it is, writing a case into `case_dir` if there is one, and again without each fault and each other load: the
+/// truth. Other load that does harm is to blame for it as a fault is.
 fn run_with_truth(
     scenario: &Scenario,
     threads: usize,
@@ -240,7 +243,10 @@ fn run_with_truth(
     let count = scenario.faults.len();
     let all: Vec<usize> = (0..count).collect();
     let (_, culprits) = Plan::new(scenario, &all)?;
-    let runs = in_parallel(count + 1, threads, |n| {
+    let runs = in_parallel(1 + count + scenario.loads.len(), threads, |n| {
+        if n > count {
+            return run_once(&scenario.without_load(n - count - 1), &all, None);
+        }
         let with: Vec<usize> = all
             .iter()
             .copied()
@@ -254,27 +260,33 @@ fn run_with_truth(
         .map(|run| Ok(run?.outcome))
         .collect::<Result<Vec<_>, LabError>>()?;
     let as_found = &ended.outcome;
-    let faults: Vec<FaultTruth> = scenario
-        .faults
-        .iter()
-        .zip(&culprits)
+    let injected = scenario.faults.iter().zip(culprits);
+    let injected = injected.map(|(fault, culprit)| (fault.name.clone(), fault.kind, culprit, &fault.section));
+    let loads = scenario.loads.iter().map(|load| {
+        let culprit = Culprit {
+            kind: "process",
+            name: load.text("comm").into(),
+        };
+        (load.name.clone(), LOAD, culprit, load)
+    });
+    let faults: Vec<FaultTruth> = injected
+        .chain(loads)
         .zip(&others)
-        .map(|((fault, culprit), without)| {
+        .map(|((name, kind, culprit, section), without)| {
             let effect = Effect {
                 p99_ratio: ratio(as_found.p99_ns, without.p99_ns),
                 throughput_ratio: ratio(as_found.ops_per_s, without.ops_per_s),
                 part_of_all_latency: 1.0 - ratio(without.mean_ns, as_found.mean_ns),
             };
             FaultTruth {
-                name: fault.name.clone(),
-                kind: fault.kind,
+                name,
+                kind,
                 target: culprit.name.clone(),
-                magnitude: fault
-                    .section
+                magnitude: section
                     .entries()
                     .map(|(key, text, _)| (key.name.to_owned(), text.to_owned()))
                     .collect(),
-                culprit: culprit.clone(),
+                culprit,
                 effect,
                 counts: effect.size() >= 1.0 + COUNTS_FROM,
             }

@@ -169,6 +169,13 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// The same without one of its other loads.
+    pub fn without_load(&self, number: usize) -> Scenario {
+        let mut rest = self.clone();
+        rest.loads.remove(number);
+        rest
+    }
+
     /// A table with its defaults.
     pub fn section(&self, name: &str) -> &Section {
         self.sections

@@ -36,6 +36,9 @@ OUTLIER_EPISODES_MIN = 3
 P99_RATIO_MIN = 1.2
 #: ... and less where each time it struck was seen, and what it cost by itself: from here on a fault counts (DESIGN 9).
 SEEN_P99_RATIO_MIN = 1.1
+#: Outliers that are a smaller part of all latency accuse if the 99th percentile is so many times what it is apart from them:
+#: short operations among long ones can be late by any factor for little time. At least this part of all latency.
+SHARE_FOR_P99_MIN = 0.002
 
 
 def large_enough(share_of_latency: float, share_of_excess: float, ratio: float, episodes: int) -> bool:

@@ -14,7 +14,7 @@ from whodisk import words
 from whodisk.below import placed_sql
 from whodisk.detectors.base import (
     SEEN_P99_RATIO_MIN,
-    SHARE_OF_LATENCY_FLOOR,
+    SHARE_FOR_P99_MIN,
     SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
@@ -36,7 +36,9 @@ REQUESTS_MAX = 500_000
 NEIGHBOURS_MIN = 50
 #: So many requests that follow each other on disk tell what one costs without a jump; ...
 FOLLOWING_MIN = 20
-#: ... without them the fastest ones do (quantile): still a jump each, so the cost told is the least.
+#: ... without them, how their time grows with their size, if it does so by this many standard errors; ...
+SLOPE_ERRORS_MIN = 5.0
+#: ... and else the fastest ones (quantile): still a jump each, so the cost told is the least.
 FASTEST = 0.05
 BLOCKS = 100
 
@@ -57,8 +59,9 @@ class Layout:
     #: Lost time per block of the recording, ns.
     lost_ns: Floats
     p_value: float
-    #: Whether requests without a jump were seen.
-    measured: bool
+    #: What the time for a jump is told against, and whether it is only a lower bound.
+    baseline: str
+    is_least: bool
     #: Operations with breaks in front of or inside them, how many each has, and what they cost it, ns.
     broken: Ints
     broken_times: Ints
@@ -125,7 +128,15 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
     follows, service = _services(start, end, begin, size)
     jumps = ~follows
     measured = int(follows.sum()) >= FOLLOWING_MIN
-    alone_ns = float(np.median(service[follows]) if measured else np.quantile(service, FASTEST))
+    transfer_ns = None if measured else _transfer_ns(service[jumps], size[jumps])
+    if measured:
+        alone_ns = float(np.median(service[follows]))
+        baseline = "requests of the same disk that lie behind the one served before"
+    elif transfer_ns is not None:
+        alone_ns, baseline = transfer_ns, "what the size of its requests explains of their time"
+    else:
+        alone_ns = float(np.quantile(service, FASTEST))
+        baseline = "the fastest requests of the same disk, although they jump, too"
     jump_ns = (float(np.mean(service[jumps])) if jumps.any() else 0.0) - alone_ns
     if jump_ns <= 0:
         return None
@@ -149,13 +160,26 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
         busy_ns=float(service.sum()),
         lost_ns=np.asarray(np.bincount(block, minlength=BLOCKS) * jump_ns * counted, np.float64),
         p_value=p,
-        measured=measured,
+        baseline=baseline,
+        is_least=not measured and transfer_ns is None,
         broken=broken,
         broken_times=times.astype(np.int64),
         broken_ns=np.bincount(place, late, len(broken)).astype(np.float64),
         passed_over_ns=passed_over_ns,
         longest_ns=float(np.quantile(service[jumps], 0.99)),
     )
+
+
+def _transfer_ns(service: Floats, size: Ints) -> float | None:
+    """What requests of the mean size take by their size alone, where sizes differ enough to tell: least squares. None where they do not."""
+    if len(size) < NEIGHBOURS_MIN or np.ptp(size) == 0:
+        return None
+    from scipy import stats as distributions  # slow to import, and seldom needed
+
+    line = distributions.linregress(size.astype(np.float64), service)
+    if not (line.slope > SLOPE_ERRORS_MIN * line.stderr and line.intercept > 0):
+        return None
+    return float(line.slope) * float(size.mean())
 
 
 def _breaks(data: dict[str, np.ndarray], file: Ints, begin: Ints, size: Ints) -> tuple[int, int, Ints]:
@@ -214,7 +238,7 @@ def _candidate(context: Context, layout: Layout) -> Candidate:
     share = min(1.0, float(layout.lost_ns.sum()) / max(1.0, layout.busy_ns))
     low, high = bootstrap_sum(layout.lost_ns / max(1.0, layout.busy_ns))
     apart = layout.breaks / layout.neighbours
-    least = "" if layout.measured else "at least "
+    least = "at least " if layout.is_least else ""
     worse = p99_ratio(context, _lost_sql(layout))
     claim = (
         f"Files lie in pieces on {layout.device}: {words.percent(apart)} of {words.count(layout.neighbours)} pairs of "
@@ -229,9 +253,7 @@ def _candidate(context: Context, layout: Layout) -> Candidate:
     return Candidate(
         culprit=Culprit("layout", "fragmentation", f"device:{layout.device}"),
         claim=claim,
-        baseline="requests of the same disk that lie behind the one served before"
-        if layout.measured
-        else "the fastest requests of the same disk, although they jump, too",
+        baseline=layout.baseline,
         effect=Effect("part of the disk's time", share, "1", low, min(1.0, high)),
         share_of_excess=share,
         share_of_latency=share,
@@ -253,7 +275,7 @@ WHERE device = {quoted(layout.device)} ORDER BY file, file_offset, start_ns LIMI
         explains=_explains(context.slow, layout),
         causes=(("stage", "device"), ("stage", "queue")),
         large=share >= SHARE_OF_LATENCY_MIN
-        or (share >= SHARE_OF_LATENCY_FLOOR and worse >= SEEN_P99_RATIO_MIN),
+        or (share >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN),
         p99_ratio=worse,
     )
 
@@ -283,7 +305,7 @@ DETECTOR = Detector(
     needs_stages=(),
     null_model="a jump costs a disk as much as none; without requests that follow each other: neighbours in a file lie "
     "together or apart by the toss of a coin",
-    smallest_effect="5 % of the time of a rotating disk, or 1 % and a 99th percentile that is 10 % above that without the jumps; over at "
+    smallest_effect="5 % of the time of a rotating disk, or 0.2 % and a 99th percentile that is 10 % above that without the jumps; over at "
     "least 50 pairs of neighbours",
     run=run,
 )

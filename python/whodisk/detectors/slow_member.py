@@ -8,12 +8,24 @@ import numpy as np
 
 from whodisk import words
 from whodisk.alike import Kind, busier, kinds, rotates
-from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, none_of
+from whodisk.detectors.base import (
+    SEEN_P99_RATIO_MIN,
+    SHARE_OF_LATENCY_FLOOR,
+    SHARE_OF_LATENCY_MIN,
+    Candidate,
+    Context,
+    Detector,
+    Result,
+    evidence,
+    none_of,
+)
 from whodisk.findings import Culprit, Effect, Evidence
+from whodisk.held import lost_per_episode, p99_ratio
 from whodisk.peers import Comparison, PeerGroup, SlowMember, compare
 from whodisk.sampled import Sampled, hosts_sql, latency_metrics, parts_sql, sampled_devices
 from whodisk.stats import Floats
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
+from whodisk.views import quoted
 
 #: Hosts do different work; one is accused only if it is slower than the others by this (log).
 HOST_EFFECT_MIN = math.log(1.2)
@@ -321,7 +333,14 @@ def _operations_group(context: Context, survey: Survey, kind: Kind) -> PeerGroup
 def _operations_candidate(context: Context, survey: Survey, member: SlowMember) -> Candidate:
     strata = survey.select(member.member)
     own = sum(s.latency_ns for s in strata) * (1.0 - 1.0 / member.ratio)
-    total = max(1.0, survey.latency_ns)
+    share, worse = own / max(1.0, survey.latency_ns), None
+    if survey.layer != context.layer:
+        # What operations lost counts, where it is known which requests they waited for.
+        lost = f"""SELECT op_id, {1.0 - 1.0 / member.ratio!r} * latency_ns AS lost_ns FROM measured
+WHERE layer = '{survey.layer}' AND device = {quoted(member.member)} AND latency_ns IS NOT NULL"""
+        above = lost_per_episode(context, lost)
+        if len(above):
+            share, worse = float(above.sum()) / max(1.0, context.survey.latency_ns), p99_ratio(context, lost)
     claim = (
         f"{member.member} is {_how_slow(member)} its {member.peers} peers for operations of the same kind, size and "
         f"queue depth; {_since(member)}."
@@ -331,8 +350,8 @@ def _operations_candidate(context: Context, survey: Survey, member: SlowMember) 
         claim=claim,
         baseline=f"{member.peers} devices of the same kind at the same time, strata of operation, size and queue depth",
         effect=Effect("typical latency", member.ratio, "x peers", member.low, member.high),
-        share_of_excess=min(1.0, own / total),
-        share_of_latency=own / total,
+        share_of_excess=min(1.0, share),
+        share_of_latency=min(1.0, share),
         p_value=member.p_value,
         episodes=member.episodes,
         evidence=[
@@ -351,7 +370,10 @@ GROUP BY 1, 2, 3 HAVING count(*) >= 30 ORDER BY 2, 3, 5 DESC LIMIT 40""",
         otherwise=claim,
         explains=none_of(context.slow),
         causes=(("stage", f"device:{member.member}"),),
-        large=own / total >= 0.01,
+        # Where nobody above is known to wait for it, what it costs them is unknown, too.
+        large=share >= (SHARE_OF_LATENCY_FLOOR if worse is None else SHARE_OF_LATENCY_MIN)
+        or (worse is not None and worse >= SEEN_P99_RATIO_MIN),
+        p99_ratio=worse,
     )
 
 
@@ -362,6 +384,7 @@ DETECTOR = Detector(
     null_model="A device changes places with its peers in any chunk of time; healthy devices differ by a robust "
     "spread with tails as heavy as Student's t; the largest of all devices is compared (max-T).",
     smallest_effect="10 % slower than its peers on average, or in the slow third of the time, and 4.5 (6.5) times the "
-    "spread of healthy peers.",
+    "spread of healthy peers; of operations, 5 % of the latency of those that waited for it, or a 99th percentile 10 % above that without "
+    "(1 % of all latency where these are not known)",
     run=run,
 )

@@ -20,6 +20,7 @@ from whodisk.detectors.base import (
     OUTLIER_RATIO_MIN,
     P99_RATIO_MIN,
     Q_VALUE_MAX,
+    SHARE_FOR_P99_MIN,
     SHARE_OF_EXCESS_MIN,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
@@ -59,9 +60,6 @@ DEVICE_SHARE_ALONE = 0.8
 EVENT_NEAR = 0.02
 #: Stages in which an operation is in the hands of its program: no device is behind them.
 SUBMITTER_STAGES = ("app", "reap", "runqueue")
-#: Outliers that are a smaller part of all latency accuse if the 99th percentile is `P99_RATIO_MIN` times what it is apart from them:
-#: short operations among long ones can be late by any factor for little time. At least this part of all latency.
-SHARE_FOR_P99_MIN = 0.002
 #: Slow operations whose requests are looked up.
 LINKED_MAX = 1000
 #: Histogram bin of the time of an operation without its wait for its turn.

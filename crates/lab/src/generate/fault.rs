@@ -131,7 +131,7 @@ fn fault_keys(dice: &mut Dice, site: &Site, kind: &str) -> String {
     }
 }
 
-/// A little other load that harms nobody.
+/// A little other load. Whether it harms anybody, the truth says.
 fn distraction(dice: &mut Dice, site: &mut Site) {
     let drive = dice.0.below(site.drives);
     let rate = 0.02 * 1e9 / site.service_ns;
