@@ -11,10 +11,11 @@ from whodisk.below import LEVELS
 from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.late import late_in
-from whodisk.stats import Bools, Floats, bootstrap_ratio, episodes, placed
+from whodisk.stats import SEED, Bools, Floats, bootstrap_ratio, episodes, placed
 
 #: The unit of evidence: a block of time.
 TIME_BLOCKS = 200
+ROUNDS = 1999
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Held:
     share: float
     low: float
     high: float
-    #: Sign test over the blocks in which something was lost: as often as not it is less than the smallest effect.
+    #: That it is less than the smallest effect: in half of the blocks in which something was lost (sign test), or in all of them
+    #: together, if the blocks are drawn again and again (bootstrap). The smaller of the two, doubled.
     p_value: float
     #: Blocks in which it was more.
     blocks: int
@@ -169,11 +171,21 @@ def weigh(
         share=min(1.0, float(lost.sum()) / total),
         low=low,
         high=min(1.0, high),
-        p_value=probability.at_least(more, int(some.sum()), 0.5),
+        p_value=min(
+            1.0,
+            2 * min(probability.at_least(more, int(some.sum()), 0.5), _less_p(lost, whole, least_share)),
+        ),
         blocks=more,
         count=count,
         each_ns=float(np.nanmedian(each)) if np.isfinite(each).any() else 0.0,
     )
+
+
+def _less_p(lost: Floats, whole: Floats, least_share: float) -> float:
+    """How often blocks drawn at random lose less than a share of their time together."""
+    count = len(lost)
+    draws = np.random.default_rng(SEED).multinomial(count, np.full(count, 1 / count), ROUNDS).astype(np.float64)
+    return float((1 + (draws @ (lost - least_share * whole) < 0).sum()) / (1 + ROUNDS))
 
 
 def candidate(

@@ -26,7 +26,7 @@ from whodisk.detectors.base import (
 from whodisk.findings import Culprit, Effect
 from whodisk.held import p99_ratio
 from whodisk.slow import SlowSet
-from whodisk.stats import Bools, Floats, Ints, bootstrap_sum
+from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, overlap
 from whodisk.views import quoted
 
 #: Operations and requests looked at, the first ones: a layout does not change while it is read.
@@ -66,6 +66,9 @@ class Layout:
     broken: Ints
     broken_times: Ints
     broken_ns: Floats
+    #: Operations that were in flight while the disk jumped because of a break, these among them, and what that cost each, ns.
+    waiting: Ints
+    waiting_ns: Floats
     #: How much longer than others a request behind a break takes, where the disk serves first what lies together; else 0. Median, ns.
     passed_over_ns: float
     #: The longest jumps, ns (99 % of them take less).
@@ -150,6 +153,13 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
     passed_over_ns = float(np.median(late))
     if passed_over_ns <= jump_ns:
         late, passed_over_ns = np.full(len(gap_at), jump_ns), 0.0
+    broken_ns = np.bincount(place, late, len(broken)).astype(np.float64)
+    began = (end - service)[gap_at].astype(np.float64)
+    waiting, waiting_ns = _in_flight(
+        data["op_id"].astype(np.int64), start, end, began, began + np.minimum(service[gap_at], jump_ns)
+    )
+    own = np.searchsorted(waiting, broken)
+    waiting_ns[own] = np.maximum(waiting_ns[own], broken_ns)
     block = np.minimum(BLOCKS - 1, (start[gap_at] - start[0]) * BLOCKS // max(1, int(np.ptp(start)) + 1))
     return Layout(
         device=device,
@@ -164,7 +174,9 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
         is_least=not measured and transfer_ns is None,
         broken=broken,
         broken_times=times.astype(np.int64),
-        broken_ns=np.bincount(place, late, len(broken)).astype(np.float64),
+        broken_ns=broken_ns,
+        waiting=waiting[waiting_ns > 0],
+        waiting_ns=waiting_ns[waiting_ns > 0],
         passed_over_ns=passed_over_ns,
         longest_ns=float(np.quantile(service[jumps], 0.99)),
     )
@@ -207,6 +219,15 @@ def _late(latency: Ints, gap_at: Ints) -> Floats:
     others[gap_at] = False
     usual = float(np.median(latency[others])) if others.any() else 0.0
     return np.asarray((latency[gap_at] - usual).clip(0), np.float64)
+
+
+def _in_flight(op_id: Ints, start: Ints, end: Ints, low: Floats, high: Floats) -> tuple[Ints, Floats]:
+    """Operations in the order of their numbers, and how long each was in flight during the times [low, high], ns."""
+    ops, place = np.unique(op_id, return_inverse=True)
+    begin, until = np.full(len(ops), np.iinfo(np.int64).max), np.zeros(len(ops), np.int64)
+    np.minimum.at(begin, place, start)
+    np.maximum.at(until, place, end)
+    return ops, overlap(begin, until, low, high)
 
 
 def _services(start: Ints, end: Ints, begin: Ints, size: Ints) -> tuple[Bools, Floats]:
@@ -281,10 +302,10 @@ WHERE device = {quoted(layout.device)} ORDER BY file, file_offset, start_ns LIMI
 
 
 def _lost_sql(layout: Layout) -> str:
-    """What each operation lost to its breaks."""
+    """What each operation lost to breaks, its own and those that the disk jumped for meanwhile."""
     rows = ", ".join(
         f"({op_id}, {round(lost_ns)})"
-        for op_id, lost_ns in zip(layout.broken.tolist(), layout.broken_ns.tolist(), strict=True)
+        for op_id, lost_ns in zip(layout.waiting.tolist(), layout.waiting_ns.tolist(), strict=True)
     )
     return f"SELECT op_id, lost_ns FROM (VALUES {rows}) AS broken(op_id, lost_ns)"
 

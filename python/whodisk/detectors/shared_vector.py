@@ -18,7 +18,7 @@ from whodisk.detectors.base import (
     none_of,
 )
 from whodisk.findings import Culprit, Effect, Evidence
-from whodisk.held import p99_ratio
+from whodisk.held import in_blocks, p99_ratio
 from whodisk.stats import SEED, Floats, quantile_from_bins
 from whodisk.survey import LATENCY_BIN, Survey, bin_middle_ns
 from whodisk.types import Cell
@@ -194,7 +194,7 @@ def _cost(accused: list[Handler], handlers: list[Handler], loads: list[Load]) ->
 def _lost_sql(cost: Cost) -> str:
     """What each request lost to the handlers."""
     cpus = ", ".join(str(cpu) for cpu in sorted(cost.cpus))
-    return f"""SELECT op_id, {cost.part!r} * foreign_handler_ns AS lost_ns FROM measured
+    return f"""SELECT op_id, start_ns, {cost.part!r} * foreign_handler_ns AS lost_ns FROM measured
 WHERE layer = 'block' AND foreign_handler_ns > 0 AND complete_cpu IN ({cpus}) AND device IN (SELECT device FROM irqs WHERE device IS NOT NULL)"""
 
 
@@ -366,6 +366,9 @@ def _crowded_candidate(
     if cost is None:
         return None
     share = cost.total_ns / _leaf_latency(survey, loads)
+    held = in_blocks(context, _lost_sql(cost), "lost_ns")
+    if held is None:
+        return None
     low, high = _interval(cost, loads, cpu, survey)
     busy = sum(h.total_ns for h in own) / survey.span_ns
     claim = (
@@ -382,8 +385,9 @@ def _crowded_candidate(
         effect=Effect("part of latency", share, "1", low, high),
         share_of_excess=1.0,
         share_of_latency=share,
-        p_value=cost.p_value,
-        episodes=cost.blocks,
+        # That there is a cost was seen; that it is as large as that is the question.
+        p_value=held.p_value,
+        episodes=held.blocks,
         evidence=_evidence(context, survey),
         refute="Spread the vectors over the CPUs that submit and repeat: if requests take as long, the crowd is innocent.",
         remedy=f"Spread them: echo CPU > /proc/irq/N/smp_affinity_list for the vectors {_first(vectors)} ..., one CPU "

@@ -45,6 +45,10 @@ from whodisk.views import BINS_PER_OCTAVE, quoted
 REQUESTS_MAX = 2_000_000
 #: Requests of one kind, size and depth tell how long they take from so many on; of rarer ones nothing is expected.
 KIND_MIN = 100
+#: A depth that a smaller part of a kind and size had is that of a few moments, pauses perhaps: all depths together tell what is usual.
+DEPTH_SHARE_MIN = 0.1
+#: Depth classes are numbers below this.
+DEPTHS = 100
 #: Silences looked at one by one: those in which most requests waited longest.
 SILENCES_MAX = 2000
 #: So many requests have to be under way.
@@ -54,6 +58,8 @@ PAUSE_P = 0.01
 #: ... and if it is this many times as long as the one in which a request usually finds itself: a device may complete in batches, and
 #: then what is under way ends together.
 LONGER = 3.0
+#: Logarithms of chances above this (with the sign changed) are as good as certain.
+LIKELY = 0.1
 #: Fewer pauses accuse nobody, ...
 PAUSES_MIN = 5
 #: ... nor do pauses that are a smaller part of all latency, whatever the 99th percentile.
@@ -66,7 +72,7 @@ class Requests:
 
     begin_ns: Ints
     end_ns: Ints
-    #: Number of its kind, size and depth.
+    #: Number of its kind and size, times `DEPTHS`, and of its depth.
     kind: Ints
 
     def __len__(self) -> int:
@@ -148,7 +154,7 @@ def requests_sql(survey: Survey, device: str) -> str:
     part = min(1.0, REQUESTS_MAX / max(1, operations))
     until = "" if part >= 1 else f" AND start_ns < {survey.begin_ns + int(part * survey.span_ns)}"
     return f"""SELECT {_ISSUED} AS begin_ns, {_ISSUED} + device_ns AS end_ns,
-  hash(op) % 1000003 * 1000003 + ({SIZE_CLASS}) * 100 + {DEPTH_CLASS} AS kind
+  (hash(op) % 1000003 * 1000003 + ({SIZE_CLASS} + 1)) * {DEPTHS} + ({DEPTH_CLASS} + 1) AS kind
 FROM measured WHERE layer = 'block' AND device = {quoted(device)} AND device_ns IS NOT NULL{until}
 ORDER BY 1, op_id"""
 
@@ -177,17 +183,33 @@ def find_pauses(requests: Requests) -> Pauses:
     length = np.where(several, lost / np.maximum(under_way, 1), 0.0)
     usual_ns = _usual(length[several])
     split = _split(length[several] / max(usual_ns, 1.0))
-    if split is None:
-        return _none()
-    least_ns = max(LONGER, split.limit) * usual_ns
+    least_ns = max(LONGER, split.limit if split else 0.0) * usual_ns
     worst = np.flatnonzero(several & (length >= least_ns))
     worst = np.sort(worst[np.argsort(-lost[worst], kind="stable")[:SILENCES_MAX]])
     lasting = _Lasting(requests)
-    chance = np.array(
-        [lasting.log_chance(int(since[i]), int(until[i]), int(under_way[i])) for i in worst], np.float64
-    )
+
+    def log_chance(places: Ints) -> Floats:
+        return np.array(
+            [lasting.log_chance(int(since[i]), int(until[i]), int(under_way[i])) for i in places], np.float64
+        )
+
+    chance = log_chance(worst)
     rare = PAUSE_P / max(1, int(several.sum()))
-    chosen = worst[chance <= np.log(rare)]
+    is_pause = chance <= np.log(rare)
+    if split is not None:
+        apart_p = tail_p(split, length[worst[is_pause]] / max(usual_ns, 1.0))
+    else:
+        # No group by their length. By how unlikely they are: what is under way at a device that completes in batches always ends together.
+        others = np.flatnonzero(several & ~np.isin(np.arange(len(several)), worst))
+        others = others[:: max(1, len(others) // SILENCES_MAX)]
+        each = max(1, round((int(several.sum()) - len(worst)) / max(1, len(others))))
+        unlikely = np.concatenate((-chance, np.repeat(-log_chance(others), each))).clip(LIKELY)
+        split = find_split(*_histogram(unlikely))
+        if split is None:
+            return _none()
+        is_pause &= -chance >= split.limit
+        apart_p = tail_p(split, -chance[is_pause])
+    chosen = worst[is_pause]
     return Pauses(
         # Before, fewer were under way, or none.
         begin_ns=(until[chosen] - length[chosen]).astype(np.int64),
@@ -197,8 +219,7 @@ def find_pauses(requests: Requests) -> Pauses:
         length_ns=length[chosen],
         usual_ns=usual_ns,
         p_value=max(
-            probability.at_least(len(chosen), int(several.sum()), rare),
-            tail_p(split, length[chosen] / max(usual_ns, 1.0)),
+            probability.at_least(len(chosen), int(several.sum()), rare), apart_p
         ),
     )
 
@@ -207,11 +228,15 @@ def _split(ratio: Floats) -> TailSplit | None:
     """Where silences fall apart into the usual ones and a group of longer ones."""
     if not len(ratio):
         return None
-    bins, counts = np.unique(
-        np.floor(np.log2(ratio[ratio > 0]) * BINS_PER_OCTAVE).astype(np.int64), return_counts=True
-    )
-    values, number = np.exp2((bins + 0.5) / BINS_PER_OCTAVE), counts.astype(np.int64)
+    values, number = _histogram(ratio)
     return find_split(values, number) or find_split(values, number, widths=NARROW)
+
+
+def _histogram(values: Floats) -> tuple[Floats, Ints]:
+    bins, counts = np.unique(
+        np.floor(np.log2(values[values > 0]) * BINS_PER_OCTAVE).astype(np.int64), return_counts=True
+    )
+    return np.exp2((bins + 0.5) / BINS_PER_OCTAVE), counts.astype(np.int64)
 
 
 def _usual(length_ns: Floats) -> float:
@@ -239,12 +264,20 @@ def _time_under_way(begin_ns: Ints, end_ns: Ints, moments_ns: Ints) -> Floats:
     return total
 
 
+def _kinds(kind: Ints) -> Ints:
+    """The same with depths that were rare put together."""
+    whole, place, number = np.unique(kind // DEPTHS, return_inverse=True, return_counts=True)
+    names, which, count = np.unique(kind, return_inverse=True, return_counts=True)
+    rare = count[which] < DEPTH_SHARE_MIN * number[place]
+    return np.where(rare, whole[place] * DEPTHS, names[which]).astype(np.int64)
+
+
 class _Lasting:
     """How long requests last, by kind, size and depth."""
 
     def __init__(self, requests: Requests) -> None:
         self.requests = requests
-        self.names, self.kind = np.unique(requests.kind, return_inverse=True)
+        self.names, self.kind = np.unique(_kinds(requests.kind), return_inverse=True)
         took = requests.end_ns - requests.begin_ns
         self.took = [np.sort(took[self.kind == number]) for number in range(len(self.names))]
 
