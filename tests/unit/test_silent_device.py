@@ -53,3 +53,23 @@ def test_devices_that_do_not_pause_have_hardly_one(parallel: int, sigma: float) 
 
 def test_few_requests_say_nothing() -> None:
     assert len(find_pauses(served(1, 8, 16, 0.1, count=50))) == 0
+
+
+def arriving(seed: int, pauses: int, count: int = 8000) -> Requests:
+    """Requests that come by themselves, one or two under way at a time, 55 us each; in a pause of 250 us none is served."""
+    generator = np.random.default_rng([seed, 83])
+    came = np.cumsum(generator.exponential(42e3, count))
+    end = came + 55e3 * generator.lognormal(0, 0.05, count)
+    for moment in generator.uniform(0.02, 0.98, pauses) * came[-1]:
+        # What is left is served after the pause.
+        held = (came < moment + 250e3) & (end > moment)
+        end[held] += 250e3 - (came[held] - moment).clip(0)
+    begun, done = np.arange(1, count + 1), np.searchsorted(np.sort(end), came)
+    return Requests(came.astype(np.int64), end.astype(np.int64), np.floor(np.log2(begun - done)).astype(np.int64))
+
+
+def test_pauses_are_found_where_few_requests_are_under_way() -> None:
+    """Only in a pause are many: their depth is none that tells what is usual."""
+    for seed in range(3):
+        assert 15 <= len(find_pauses(arriving(seed, 30))) <= 30, f"seed {seed}"
+        assert len(find_pauses(arriving(seed, 0))) <= 1, f"seed {seed}"

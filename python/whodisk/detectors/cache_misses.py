@@ -140,8 +140,8 @@ DETECTOR = Detector(
     name="cache_misses",
     needs=("cache.tier", "judged.latency_ns"),
     needs_stages=(),
-    null_model="in moments in which something has to be fetched again it costs less than the smallest effect as often as more: "
-    "a sign test over blocks of time",
+    null_model="in moments in which something has to be fetched again it costs less than the smallest effect as often as more "
+    "(a sign test over blocks of time), and in all blocks together (resampled)",
     smallest_effect="5 % of the time of all operations, where at least a fifth of what is read again is found in the cache, or each "
     "piece is fetched again three times",
     run=run,

@@ -195,8 +195,8 @@ DETECTOR = Detector(
     name="cpu_delay",
     needs=("judged.runqueue_ns or waits.state",),
     needs_stages=(),
-    null_model="in moments with waits for a CPU they cost less than the smallest effect as often as more: a sign test over "
-    "blocks of time",
+    null_model="in moments with waits for a CPU they cost less than the smallest effect as often as more (a sign test over "
+    "blocks of time), and in all blocks together (resampled)",
     smallest_effect="5 % of the time of all operations (of the submitting threads, where only waits are known)",
     run=run,
 )

@@ -117,7 +117,7 @@ DETECTOR = Detector(
     needs=("judged.queue_ns", "judged.comm"),
     needs_stages=("queue",),
     null_model="in moments in which operations wait behind another program's requests this costs less than the smallest effect as "
-    "often as more: a sign test over blocks of time",
+    "often as more (a sign test over blocks of time), and in all blocks together (resampled)",
     smallest_effect="5 % of the time of all operations",
     run=run,
 )
