@@ -13,6 +13,7 @@ from whodisk import probability, words
 from whodisk.alike import Kind, busier, kinds, rotates
 from whodisk.detectors.base import (
     P99_RATIO_MIN,
+    SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
@@ -201,8 +202,10 @@ def _candidate(
     above = lost_per_episode(context, own) if survey.layer != context.layer else np.zeros(0)
     if len(above):
         lost, total, worse = above, context.survey.latency_ns, p99_ratio(context, own)
+        worse_min = SEEN_P99_RATIO_MIN
     else:
         lost, total, worse = tail.beyond_ns, survey.latency_ns, tail.p99_ns / max(1.0, tail.p99_without_ns)
+        worse_min = P99_RATIO_MIN
     parts = lost * tail.own_part / max(1.0, total)
     share = float(parts.sum())
     low, high = bootstrap_sum(parts)
@@ -236,7 +239,7 @@ def _candidate(
         explains=none_of(context.slow),
         causes=(("stage", "device"),),
         consequence=True,
-        large=share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN,
+        large=share >= SHARE_OF_LATENCY_MIN or worse >= worse_min,
         p99_ratio=worse,
     )
 
@@ -253,6 +256,6 @@ DETECTOR = Detector(
     null_model="slow episodes fall on the devices of a kind in proportion to their requests (binomial, Bonferroni over the "
     "devices); a slow request is one beyond the 98 % quantile of its stratum, median over the devices",
     smallest_effect="twice as often stuck as its peers, in at least 5 episodes, and 5 % of all latency or a 99th percentile "
-    "that would be 20 % lower without: of the operations that waited for it; where these are not known, of all devices together",
+    "10 % above what it would be without, of the operations that waited for it; where these are not known, 20 %, of all devices together",
     run=run,
 )

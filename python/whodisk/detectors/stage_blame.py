@@ -299,8 +299,8 @@ def _p_value(context: Context, suspect: Suspect, bunched_p: float) -> float:
 
     Tail: episodes of a family lie farther out than its natural tail could put them. Bunching: the
     slow operations share events, while natural ones would be spread over time. Families are
-    Bonferroni-corrected. Served: as tail, of the time without the wait for a turn, where operations are due at times of their own: behind
-    each slow one the others pile up, and fill what sets it apart.
+    Bonferroni-corrected. Served: as tail, of the time without the wait for a turn, where those that waited behind slow ones lost more than
+    these: they fill what sets these apart.
     """
     slow, chosen = context.slow, suspect.chosen
     best = 1.0
@@ -309,7 +309,7 @@ def _p_value(context: Context, suspect: Suspect, bunched_p: float) -> float:
         if members.any():
             best = min(best, _family_p(slow, members, number))
     tests = [best * max(1, len(slow.families)), bunched_p]
-    if context.case.offered_per_s and "app" in context.survey.stages_observed and suspect.stage != APP:
+    if suspect.stage != APP and context.behind.excess_ns[chosen].sum() > slow.excess_ns[chosen].sum():
         tests.append(_served_p(context, suspect))
     return min(1.0, len(tests) * min(tests))
 
