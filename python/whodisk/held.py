@@ -25,15 +25,21 @@ class Held:
     share: float
     low: float
     high: float
-    #: That it is less than the smallest effect: in half of the blocks in which something was lost (sign test), or in all of them
-    #: together, if the blocks are drawn again and again (bootstrap). The smaller of the two, doubled.
+    #: Sign test over the blocks in which something was lost: as often as not it is less than the smallest effect.
     p_value: float
+    #: That it is less in all blocks together, if these are drawn again and again (bootstrap).
+    together_p: float
     #: Blocks in which it was more.
     blocks: int
     #: Operations (or waits) that were held up.
     count: int
     #: Typical time each of them lost, ns.
     each_ns: float
+
+    @property
+    def either_p(self) -> float:
+        """The smaller of the two, doubled: for a loss whose cause was seen each time, however unevenly it comes."""
+        return min(1.0, 2 * min(self.p_value, self.together_p))
 
 
 def in_stage(
@@ -108,15 +114,19 @@ WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
 def p99_ratio(context: Context, lost_sql: str) -> float:
     """99th percentile of the judged operations over that without what they lost: the sum of `lost_ns` of any query with `op_id`.
 
-    What was lost may be of operations further down: of requests to a drive, say.
+    What was lost may be of operations further down: of requests to a drive, say. In a closed loop more operations would be done in the
+    same time without the loss; what else strikes strikes at moments of its own, and would hit a smaller part of them.
     """
+    each = _each_sql(context, lost_sql)
+    without = "greatest(0, m.latency_ns - coalesce(e.lost_ns, 0))"
+    source = f"FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"
     row = context.case.rows(
-        f"""{_each_sql(context, lost_sql)}
-SELECT quantile_cont(m.latency_ns, 0.99) AS p99_ns,
-  quantile_cont(greatest(0, m.latency_ns - coalesce(e.lost_ns, 0)), 0.99) AS without_ns
-FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"""
+        f"{each} SELECT quantile_cont(m.latency_ns, 0.99) AS p99_ns, sum(m.latency_ns) AS all_ns, sum({without}) AS without_ns {source}"
     )[0]
-    return float(row["p99_ns"] or 0) / max(1.0, float(row["without_ns"] or 0))
+    p99_ns, all_ns, without_ns = (float(row[name] or 0) for name in ("p99_ns", "all_ns", "without_ns"))
+    more = 1.0 if context.case.offered_per_s else all_ns / max(1.0, without_ns)
+    rest = context.case.rows(f"{each} SELECT quantile_cont({without}, {max(0.0, 1 - 0.01 * more)!r}) AS p99_ns {source}")[0]
+    return p99_ns / max(1.0, float(rest["p99_ns"] or 0))
 
 
 def lost_per_episode(context: Context, lost_sql: str) -> Floats:
@@ -171,10 +181,8 @@ def weigh(
         share=min(1.0, float(lost.sum()) / total),
         low=low,
         high=min(1.0, high),
-        p_value=min(
-            1.0,
-            2 * min(probability.at_least(more, int(some.sum()), 0.5), _less_p(lost, whole, least_share)),
-        ),
+        p_value=probability.at_least(more, int(some.sum()), 0.5),
+        together_p=_less_p(lost, whole, least_share),
         blocks=more,
         count=count,
         each_ns=float(np.nanmedian(each)) if np.isfinite(each).any() else 0.0,

@@ -17,6 +17,8 @@ from whodisk.survey import thinned
 
 #: A stop is felt by operations that end up to this part of its length after it: those that were due meanwhile.
 AFTER = 1.0
+#: Fewer operations that no stop touched are a choice: where most are touched, the others may be those that anything else spared, too.
+APART_MIN = 0.5
 ROUNDS = 1999
 
 
@@ -33,7 +35,8 @@ class Stops:
     #: Part of the time of all operations that they spent while their thread was stopped; per stop, too.
     share_of_latency: float
     per_stop: Floats
-    #: 99th percentile with the stops, and of the operations that none touched, ns.
+    #: 99th percentile with the stops, and of the operations that none touched (where most were touched, at least that of all without their
+    #: time inside stops), ns.
     p99_ns: float
     p99_without_ns: float
     #: Slow operations have nothing to do with the stops (`scattered_p`).
@@ -60,10 +63,12 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     latency = ops["latency_ns"].astype(np.int64)
     if not len(latency):
         return None
-    per_stop, touched = _overlaps((tid, start, length), (op_tid, op_start, latency))
+    per_stop, inside, touched = _overlaps((tid, start, length), (op_tid, op_start, latency))
     if touched.all():
         return None
     without = float(np.quantile(latency[~touched], 0.99))
+    if (~touched).mean() < APART_MIN:
+        without = max(without, float(np.quantile(latency - inside, 0.99)))
     late = latency > without
     survey = context.survey
     return Stops(
@@ -84,11 +89,11 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     )
 
 
-def _overlaps(stops: tuple[Ints, Ints, Ints], ops: tuple[Ints, Ints, Ints]) -> tuple[Floats, Bools]:
-    """Time of operations inside each stop of their thread, and the operations that one touched."""
+def _overlaps(stops: tuple[Ints, Ints, Ints], ops: tuple[Ints, Ints, Ints]) -> tuple[Floats, Floats, Bools]:
+    """Time of operations inside each stop of their thread, by stop and by operation, and the operations that one touched."""
     tid, start, length = stops
     op_tid, op_start, latency = ops
-    per_stop = np.zeros(len(tid))
+    per_stop, per_op = np.zeros(len(tid)), np.zeros(len(op_tid))
     touched = np.zeros(len(op_tid), np.bool_)
     for thread in np.unique(tid):
         mine, theirs = np.flatnonzero(tid == thread), np.flatnonzero(op_tid == thread)
@@ -100,9 +105,10 @@ def _overlaps(stops: tuple[Ints, Ints, Ints], ops: tuple[Ints, Ints, Ints]) -> t
         inside = np.minimum(op_end, end[near]) - np.maximum(op_begin, begin[near])
         inside = np.where(known, np.maximum(inside, 0), 0)
         np.add.at(per_stop, mine[near], inside.astype(np.float64))
+        per_op[theirs] = inside
         after = end[near] + (AFTER * length[mine][near]).astype(np.int64)
         touched[theirs] = known & (op_begin < after)
-    return per_stop, touched
+    return per_stop, per_op, touched
 
 
 def scattered_p(

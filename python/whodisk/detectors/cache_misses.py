@@ -141,7 +141,7 @@ DETECTOR = Detector(
     needs=("cache.tier", "judged.latency_ns"),
     needs_stages=(),
     null_model="in moments in which something has to be fetched again it costs less than the smallest effect as often as more "
-    "(a sign test over blocks of time), and in all blocks together (resampled)",
+    "(a sign test over blocks of time)",
     smallest_effect="5 % of the time of all operations, where at least a fifth of what is read again is found in the cache, or each "
     "piece is fetched again three times",
     run=run,

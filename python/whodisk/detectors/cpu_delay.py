@@ -110,6 +110,7 @@ def _slower_tail(context: Context, hog: Hog, tids: list[int]) -> Candidate | Non
         low=low,
         high=min(1.0, high),
         p_value=waits.p_value,
+        together_p=waits.p_value,
         blocks=len(waits.tid),
         count=len(waits.tid),
         each_ns=float(np.median(waits.duration_ns)),
@@ -195,8 +196,8 @@ DETECTOR = Detector(
     name="cpu_delay",
     needs=("judged.runqueue_ns or waits.state",),
     needs_stages=(),
-    null_model="in moments with waits for a CPU they cost less than the smallest effect as often as more (a sign test over "
-    "blocks of time), and in all blocks together (resampled)",
+    null_model="in moments with waits for a CPU they cost less than the smallest effect as often as more: a sign test over "
+    "blocks of time",
     smallest_effect="5 % of the time of all operations (of the submitting threads, where only waits are known)",
     run=run,
 )

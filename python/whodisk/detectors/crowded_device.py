@@ -104,6 +104,7 @@ def _candidate(context: Context, crowd: Crowd) -> Candidate:
     )
     # Where it comes and goes, `background_work` and `burst` tell of it, too.
     found.consequence = True
+    found.p_value = crowd.held.either_p
     return found
 
 

@@ -155,9 +155,8 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
         late, passed_over_ns = np.full(len(gap_at), jump_ns), 0.0
     broken_ns = np.bincount(place, late, len(broken)).astype(np.float64)
     began = (end - service)[gap_at].astype(np.float64)
-    waiting, waiting_ns = _in_flight(
-        data["op_id"].astype(np.int64), start, end, began, began + np.minimum(service[gap_at], jump_ns)
-    )
+    jumping = (service[gap_at] - alone_ns).clip(0.0)
+    waiting, waiting_ns = _in_flight(data["op_id"].astype(np.int64), start, end, began, began + jumping)
     own = np.searchsorted(waiting, broken)
     waiting_ns[own] = np.maximum(waiting_ns[own], broken_ns)
     block = np.minimum(BLOCKS - 1, (start[gap_at] - start[0]) * BLOCKS // max(1, int(np.ptp(start)) + 1))

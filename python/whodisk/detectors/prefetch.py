@@ -286,7 +286,7 @@ DETECTOR = Detector(
     needs=("prefetch.issued_bytes",),
     needs_stages=(),
     null_model="readahead requests end at any page; readers are served from memory; in moments in which they are not, it costs less "
-    "than the smallest effect as often as more (a sign test over blocks of time), and in all blocks together (resampled)",
+    "than the smallest effect as often as more (a sign test over blocks of time)",
     smallest_effect="20 % of the time in sequential reads waits, while 80 % of readahead requests end at a window below the default; or 5 % "
     "of the time of all operations is waiting for fetches under way, while readers and devices are idle half of the time",
     run=run,

@@ -386,7 +386,7 @@ def _crowded_candidate(
         share_of_excess=1.0,
         share_of_latency=share,
         # That there is a cost was seen; that it is as large as that is the question.
-        p_value=held.p_value,
+        p_value=held.either_p,
         episodes=held.blocks,
         evidence=_evidence(context, survey),
         refute="Spread the vectors over the CPUs that submit and repeat: if requests take as long, the crowd is innocent.",

@@ -168,8 +168,8 @@ DETECTOR = Detector(
     name="throttle",
     needs=("judged.throttle_ns or waits.state",),
     needs_stages=(),
-    null_model="in moments in which something is held back it costs less than the smallest effect as often as more (a sign "
-    "test over blocks of time), and in all blocks together (resampled)",
+    null_model="in moments in which something is held back it costs less than the smallest effect as often as more: a sign "
+    "test over blocks of time",
     smallest_effect="5 % of the time of all operations, or 1 % and a 99th percentile 10 % above that without it (5 % of the submitting threads for the CPU controller)",
     run=run,
 )

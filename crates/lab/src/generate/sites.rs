@@ -146,6 +146,9 @@ pub(super) fn cached(dice: &mut Dice, seed: u64, warm: bool) -> Site {
     }
 }
 
+/// What a stream reads meanwhile has to be under way before it is asked for: a disk's jump, waiting behind another one's, and some more.
+const AHEAD_S: f64 = 0.035;
+
 /// Sequential readers of an array of disks with a prefetcher that is large enough.
 pub(super) fn streaming(dice: &mut Dice, seed: u64) -> Site {
     let read_kib = dice.pick(&[1088u64, 2112, 4160, 8448]);
@@ -163,7 +166,7 @@ pub(super) fn streaming(dice: &mut Dice, seed: u64) -> Site {
         text,
         "[host]\ncpus = 8\n\n[cache]\nsize = \"2GiB\"\npage = \"64KiB\"\n\n[prefetch]\nchunk = \"{}KiB\"\n\n[volume]\n\
          chunk = \"1MiB\"\n\n[device]\nkind = \"hdd\"\nname = \"sd\"\ncount = 8\nsize = \"2TiB\"\n",
-        2 * read_kib
+        read_kib * ((AHEAD_S * rate).ceil() as u64).max(2)
     );
     Site {
         text,
