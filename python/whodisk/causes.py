@@ -51,7 +51,25 @@ def _with(cause: Finding, consequences: list[Finding]) -> Finding:
         for finding in consequences
         for item in finding.evidence
     ]
-    return replace(cause, claim=" ".join(claims), evidence=[*cause.evidence, *told])
+    # Each detector sees a part of what its culprit costs (slow writes, say, or pauses only): the most that one of them saw is told.
+    same = [f for f in consequences if f.effect.metric == cause.effect.metric and _accuse_one(f, cause)]
+    most = max([cause, *same], key=lambda finding: finding.effect.value)
+    return replace(
+        cause,
+        claim=" ".join(claims),
+        evidence=[*cause.evidence, *told],
+        effect=most.effect,
+        share_of_latency=most.share_of_latency,
+    )
+
+
+def _accuse_one(one: Finding, other: Finding) -> bool:
+    """Whether two findings accuse the same one, one of them perhaps as the reason of something."""
+
+    def names(finding: Finding) -> set[str | None]:
+        return {f"{finding.culprit.kind}:{finding.culprit.name}", finding.culprit.because_of} - {None}
+
+    return not names(one).isdisjoint(names(other))
 
 
 def _root(number: int, told_by: list[int | None]) -> int:
