@@ -97,3 +97,22 @@ fn faults_of_the_scenarios_are_their_culprits() {
         assert_eq!(report.truth.culprit.as_ref(), Some(&fault.culprit), "{name}");
     }
 }
+
+#[test]
+fn other_load_is_to_blame_for_what_it_does() {
+    const STACK: &str =
+        "[workload]\ntargets = [\"data\"]\nfile_size = \"1GiB\"\nqueue_depth = 4\noperations = 4000\n\
+                         [device]\nkind = \"hdd\"\n";
+    for (rate, harms) in [(300, true), (0, false)] {
+        let load = format!("{STACK}[load.night]\ncomm = \"backup\"\nrate = {rate}\nsize = \"16KiB\"\n");
+        let scenario = Scenario::parse("load", &load, &[]).expect("a good scenario");
+        let truth = lab::run::evaluate(&scenario, 2).expect("a run").truth;
+        let told = &truth.faults[0];
+        assert_eq!(
+            (told.kind, told.culprit.kind, told.culprit.name.as_str()),
+            ("load", "process", "backup")
+        );
+        assert_eq!((told.counts, truth.healthy), (harms, !harms), "{:?}", told.effect);
+        assert_eq!(truth.culprit.is_some(), harms);
+    }
+}
