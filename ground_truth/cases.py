@@ -543,6 +543,15 @@ TRUTHS: dict[str, Truth] = {
         name="stress-ng",
         because_of="stage:runqueue",
     ),
+    "cpu_hog_beside_turns": Truth(
+        "cpu_delay",
+        True,
+        held.cpu_hog_beside_turns,
+        status="slow",
+        kind="process",
+        name="stress-ng",
+        because_of="stage:runqueue",
+    ),
     "cpu_hog_unseen": Truth(
         "cpu_delay", True, held.cpu_hog_unseen, status="slow", kind="stage", name="runqueue"
     ),

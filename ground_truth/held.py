@@ -25,8 +25,9 @@ def _with_waits(
     state: str,
     cause: str | tuple[str, ...] | None,
     cause_pid: int | None,
+    own_turn_ns: int = 0,
 ) -> Path:
-    """The case with a row of `waits` for each operation that was in the run queue."""
+    """The case with a row of `waits` for each operation that was in the run queue; and 40 short ones for each other, of this length."""
     app, block, links = simulation.lay_out()
     held = np.flatnonzero(app["runqueue_ns"] > 0)
     causes = cause if isinstance(cause, tuple) else (cause,)
@@ -44,6 +45,12 @@ def _with_waits(
         }
         for place, number in enumerate(held)
     ]
+    if own_turn_ns:
+        # Short waits for each other are no stage of the operations here: they work meanwhile.
+        waits += [
+            {**row, "start_ns": int(begin), "duration_ns": own_turn_ns, "cause": "worker-1", "cause_pid": 4200}
+            for row, begin in zip(waits * 40, np.linspace(0, simulation.seconds * 1e9, 40 * len(waits)), strict=True)
+        ]
     meta = {"duration_ns": int(simulation.seconds * 1e9), "workload": simulation.workload()}
     return write_case(path, app=app, block=block, links=links, tables={"waits": waits}, meta=meta)
 
@@ -59,6 +66,11 @@ def _runqueue(seed: int, part: float, wait_us: float, **changes: Any) -> Simulat
 def cpu_hog(seed: int, path: Path) -> Path:
     """One operation in 50 waits 20 ms for a CPU on which a program of higher priority runs."""
     return _with_waits(_runqueue(seed, 0.02, 20_000), path, "runnable", "stress-ng", 777)
+
+
+def cpu_hog_beside_turns(seed: int, path: Path) -> Path:
+    """The same, and the submitters wait for each other more than for the program, but never long."""
+    return _with_waits(_runqueue(seed, 0.02, 20_000), path, "runnable", "stress-ng", 777, 1_000_000)
 
 
 def cpu_hog_unseen(seed: int, path: Path) -> Path:

@@ -61,7 +61,8 @@ class About:
     @property
     def is_disturbed(self) -> bool:
         """Whether the run says more about what else the machine did than about whodisk."""
-        return self.others_cpus + self.stolen_cpus >= DISTURBED_CPUS
+        # The accounts differ by some ticks: less than nothing is nothing.
+        return max(0.0, self.others_cpus) + self.stolen_cpus >= DISTURBED_CPUS
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,10 @@ def run(context: Context) -> Result:
                 "for himself."
             )
             return result
+    else:
+        # Who has the CPU in many short waits may not be who has it in the long ones.
+        hog = _hog(context, tids, ORDINARY_WAIT_NS)
+        own = hog is not None and hog.own
     if own and held.share >= SHARE_OF_LATENCY_MIN:
         result.observed.append(
             f"The submitting threads wait for each other's CPU: {words.percent(held.share)} of their time. More CPUs, or "
@@ -129,8 +133,8 @@ def _held(context: Context, tids: list[int], least_ns: int) -> Held | None:
     return in_stage(context, "runqueue", least_ns) or in_waits(context, tids, "runnable", least_ns)
 
 
-def _hog(context: Context, tids: list[int]) -> Hog | None:
-    rows = context.case.rows(_hogs_sql(context, tids))
+def _hog(context: Context, tids: list[int], least_ns: int = 1) -> Hog | None:
+    rows = context.case.rows(_hogs_sql(context, tids, least_ns))
     total = sum(float(row["waited_ns"] or 0) for row in rows)
     named = [row for row in rows if row["cause"] is not None]
     if not named or total <= 0 or float(named[0]["waited_ns"] or 0) < HOG_SHARE_MIN * total:
@@ -138,10 +142,10 @@ def _hog(context: Context, tids: list[int]) -> Hog | None:
     return Hog(str(named[0]["cause"]), float(named[0]["waited_ns"] or 0) / total, bool(named[0]["own"]))
 
 
-def _hogs_sql(context: Context, tids: list[int]) -> str:
+def _hogs_sql(context: Context, tids: list[int], least_ns: int = 1) -> str:
     return f"""SELECT cause, bool_and(coalesce(cause_pid = pid, FALSE)) AS own, count(*) AS waits, sum(duration_ns) AS waited_ns,
   max(duration_ns) AS longest_ns
-FROM waits WHERE {waits_where(context, tids, "runnable")} GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 10"""
+FROM waits WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {least_ns} GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 10"""
 
 
 def _candidate(
