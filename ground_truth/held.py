@@ -48,8 +48,16 @@ def _with_waits(
     if own_turn_ns:
         # Short waits for each other are no stage of the operations here: they work meanwhile.
         waits += [
-            {**row, "start_ns": int(begin), "duration_ns": own_turn_ns, "cause": "worker-1", "cause_pid": 4200}
-            for row, begin in zip(waits * 40, np.linspace(0, simulation.seconds * 1e9, 40 * len(waits)), strict=True)
+            {
+                **row,
+                "start_ns": int(begin),
+                "duration_ns": own_turn_ns,
+                "cause": "worker-1",
+                "cause_pid": 4200,
+            }
+            for row, begin in zip(
+                waits * 40, np.linspace(0, simulation.seconds * 1e9, 40 * len(waits)), strict=True
+            )
         ]
     meta = {"duration_ns": int(simulation.seconds * 1e9), "workload": simulation.workload()}
     return write_case(path, app=app, block=block, links=links, tables={"waits": waits}, meta=meta)

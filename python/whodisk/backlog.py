@@ -67,7 +67,10 @@ WHERE layer = 'app' AND {thinned(survey.operations)} ORDER BY start_ns, op_id"""
     order = np.argsort(begin, kind="stable")
     chain = np.empty(len(begin), np.int64)
     chain[order] = chains(begin[order], end[order])
-    first, last = np.full(int(chain.max()) + 1, np.iinfo(np.int64).max), np.zeros(int(chain.max()) + 1, np.int64)
+    first, last = (
+        np.full(int(chain.max()) + 1, np.iinfo(np.int64).max),
+        np.zeros(int(chain.max()) + 1, np.int64),
+    )
     np.minimum.at(first, chain, begin)
     np.maximum.at(last, chain, end)
     mine = chain[: len(slow)]

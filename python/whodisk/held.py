@@ -125,7 +125,9 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
     )[0]
     p99_ns, all_ns, without_ns = (float(row[name] or 0) for name in ("p99_ns", "all_ns", "without_ns"))
     more = 1.0 if context.case.offered_per_s else all_ns / max(1.0, without_ns)
-    rest = context.case.rows(f"{each} SELECT quantile_cont({without}, {max(0.0, 1 - 0.01 * more)!r}) AS p99_ns {source}")[0]
+    rest = context.case.rows(
+        f"{each} SELECT quantile_cont({without}, {max(0.0, 1 - 0.01 * more)!r}) AS p99_ns {source}"
+    )[0]
     return p99_ns / max(1.0, float(rest["p99_ns"] or 0))
 
 
@@ -192,7 +194,9 @@ def weigh(
 def _less_p(lost: Floats, whole: Floats, least_share: float) -> float:
     """How often blocks drawn at random lose less than a share of their time together."""
     count = len(lost)
-    draws = np.random.default_rng(SEED).multinomial(count, np.full(count, 1 / count), ROUNDS).astype(np.float64)
+    draws = (
+        np.random.default_rng(SEED).multinomial(count, np.full(count, 1 / count), ROUNDS).astype(np.float64)
+    )
     return float((1 + (draws @ (lost - least_share * whole) < 0).sum()) / (1 + ROUNDS))
 
 

@@ -21,13 +21,17 @@ def total_latency_ns(path: Path) -> float:
         return survey_layer(case, "app").latency_ns
 
 
-@pytest.mark.parametrize(("per_second", "length_ms", "stalls"), [(4000, 150, 2), (12_000, 60, 7), (50_000, 25, 5)])
+@pytest.mark.parametrize(
+    ("per_second", "length_ms", "stalls"), [(4000, 150, 2), (12_000, 60, 7), (50_000, 25, 5)]
+)
 def test_the_effect_is_what_the_same_run_without_the_stalls_saves(
     per_second: int, length_ms: int, stalls: int, tmp_path: Path
 ) -> None:
     """From a third of the rate that the slots allow to nearly all of it: the closer, the longer the backlog."""
     moments = 0.2 + 2.6 * (np.arange(stalls) + 0.5) / stalls
-    stalled = fixed_rate(3, tmp_path / "stalled", per_second=per_second, stalls=list(moments), length_ms=length_ms)
+    stalled = fixed_rate(
+        3, tmp_path / "stalled", per_second=per_second, stalls=list(moments), length_ms=length_ms
+    )
     quiet = fixed_rate(3, tmp_path / "quiet", per_second=per_second)
     truth = 1 - total_latency_ns(quiet) / total_latency_ns(stalled)
     finding = solve(stalled).findings[0]
@@ -40,7 +44,11 @@ def test_the_effect_is_what_the_same_run_without_the_stalls_saves(
 
 def test_where_nothing_is_due_nobody_waits_behind(tmp_path: Path) -> None:
     """A closed loop: the next operation is submitted when one has ended."""
-    path = Simulation(seed=4, depth=4, seconds=1.0).stall("device", [0.2, 0.4, 0.7], 20.0).write(tmp_path / "closed")
+    path = (
+        Simulation(seed=4, depth=4, seconds=1.0)
+        .stall("device", [0.2, 0.4, 0.7], 20.0)
+        .write(tmp_path / "closed")
+    )
     with Case(path) as case:
         survey = survey_layer(case, "app")
         slow = find_slow(case, survey)

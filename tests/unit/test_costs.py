@@ -25,7 +25,13 @@ def one_by_one(path: Path, rate_per_s: int | None) -> Path:
     number = np.arange(COUNT)
     latency = USUAL_NS + LOST_NS * (number % 50 == 7) + OTHER_NS * (number % 80 == 3)
     start = np.cumsum(latency + 5_000) - latency
-    ops = {"start_ns": start, "latency_ns": latency, "device": "nvme0n1", "size_bytes": 4096, "queue_depth": 1}
+    ops = {
+        "start_ns": start,
+        "latency_ns": latency,
+        "device": "nvme0n1",
+        "size_bytes": 4096,
+        "queue_depth": 1,
+    }
     app = {**ops, "op_id": APP_ID_BASE | number, "tid": 4300, "app_ns": np.zeros(COUNT, np.int64)}
     block = {**ops, "op_id": BLOCK_ID_BASE | number, "device_ns": latency}
     links = {"parent_id": app["op_id"], "child_id": block["op_id"]}
@@ -65,10 +71,25 @@ def test_in_a_closed_loop_the_rest_hits_a_smaller_part(tmp_path: Path) -> None:
     assert closed > 3 * kept
 
 
-def accepted(detector: str, culprit: Culprit, metric: str, value: float, consequence: bool) -> tuple[Candidate, Finding]:
+def accepted(
+    detector: str, culprit: Culprit, metric: str, value: float, consequence: bool
+) -> tuple[Candidate, Finding]:
     effect = Effect(metric, value, "1", 0.8 * value, 1.2 * value)
     candidate = Candidate(
-        culprit, "claim", "", effect, 1.0, value, 0.0, 9, [], "", "", "", np.zeros(0, np.bool_), consequence=consequence
+        culprit,
+        "claim",
+        "",
+        effect,
+        1.0,
+        value,
+        0.0,
+        9,
+        [],
+        "",
+        "",
+        "",
+        np.zeros(0, np.bool_),
+        consequence=consequence,
     )
     finding = Finding(
         detector=detector,
@@ -88,10 +109,13 @@ def accepted(detector: str, culprit: Culprit, metric: str, value: float, consequ
 
 
 @pytest.mark.parametrize(
-    ("metric", "device", "told"), [("part of all latency", "a", 0.05), ("x peers", "a", 0.01), ("part of all latency", "b", 0.01)]
+    ("metric", "device", "told"),
+    [("part of all latency", "a", 0.05), ("x peers", "a", 0.01), ("part of all latency", "b", 0.01)],
 )
 def test_the_most_that_a_detector_saw_of_one_culprit_is_told(metric: str, device: str, told: float) -> None:
-    cause = accepted("stage_blame", Culprit("stage", "device", "device:a"), "part of all latency", 0.01, False)
+    cause = accepted(
+        "stage_blame", Culprit("stage", "device", "device:a"), "part of all latency", 0.01, False
+    )
     pauses = accepted("silent_device", Culprit("device", device), metric, 0.05, True)
     found = [f for f in merge([cause, pauses]) if f.detector == "stage_blame"]
     assert [f.effect.value for f in found] == [told]

@@ -65,7 +65,9 @@ def arriving(seed: int, pauses: int, count: int = 8000) -> Requests:
         held = (came < moment + 250e3) & (end > moment)
         end[held] += 250e3 - (came[held] - moment).clip(0)
     begun, done = np.arange(1, count + 1), np.searchsorted(np.sort(end), came)
-    return Requests(came.astype(np.int64), end.astype(np.int64), np.floor(np.log2(begun - done)).astype(np.int64))
+    return Requests(
+        came.astype(np.int64), end.astype(np.int64), np.floor(np.log2(begun - done)).astype(np.int64)
+    )
 
 
 def test_pauses_are_found_where_few_requests_are_under_way() -> None:

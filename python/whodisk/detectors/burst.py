@@ -117,14 +117,18 @@ def _slow_ns(context: Context, usual_of: dict[str, float], bins: int, begin: Int
     """Time in each burst during which an operation was in flight that took longer than usual: where few operations are done, one that
     waited for a moment makes a whole bin slow."""
     survey = context.survey
-    limits = " ".join(f"WHEN '{op}' THEN {round((1 + SLOWER) * usual)}" for op, usual in sorted(usual_of.items()))
+    limits = " ".join(
+        f"WHEN '{op}' THEN {round((1 + SLOWER) * usual)}" for op, usual in sorted(usual_of.items())
+    )
     data = context.case.arrays(
         f"""SELECT start_ns, latency_ns FROM measured
 WHERE layer = '{context.layer}' AND {thinned(survey.operations)} AND latency_ns > CASE op {limits} END"""
     )
     start, latency = data["start_ns"].astype(np.int64), data["latency_ns"].astype(np.int64)
-    edges = survey.begin_ns + np.column_stack((begin, end)) * (survey.span_ns / bins)
-    return overlap(edges[:, 0], edges[:, 1], start, start + latency)
+    since, until = (
+        np.asarray(survey.begin_ns + edge * (survey.span_ns / bins), np.float64) for edge in (begin, end)
+    )
+    return overlap(since, until, start, start + latency)
 
 
 def period(begin: Floats, length: Floats, bins: int) -> tuple[float, float, float]:

@@ -294,8 +294,7 @@ WHERE device = {quoted(layout.device)} ORDER BY file, file_offset, start_ns LIMI
         otherwise=claim,
         explains=_explains(context.slow, layout),
         causes=(("stage", "device"), ("stage", "queue")),
-        large=share >= SHARE_OF_LATENCY_MIN
-        or (share >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN),
+        large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN),
         p99_ratio=worse,
     )
 

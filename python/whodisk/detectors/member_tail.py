@@ -121,7 +121,8 @@ def slow_requests_sql(survey: Survey, kind: Kind, limits: list[Limit]) -> str:
     """Requests beyond the limit of their stratum."""
     strata = [(limit.stratum, round(limit.slow_ns), round(limit.typical_ns)) for limit in limits]
     values = ", ".join(
-        f"('{s.op}', {s.size_class}, {s.depth_class}, {slow_ns}, {typical_ns})" for s, slow_ns, typical_ns in strata
+        f"('{s.op}', {s.size_class}, {s.depth_class}, {slow_ns}, {typical_ns})"
+        for s, slow_ns, typical_ns in strata
     )
     names = ", ".join(quoted(device) for device in kind.devices)
     lowest = min(slow_ns for _, slow_ns, _ in strata)
@@ -194,9 +195,7 @@ def _tail(
     )
 
 
-def _candidate(
-    context: Context, survey: Survey, kind: Kind, tail: Tail, limits: list[Limit]
-) -> Candidate:
+def _candidate(context: Context, survey: Survey, kind: Kind, tail: Tail, limits: list[Limit]) -> Candidate:
     # What operations lost counts, where it is known which requests they waited for.
     own = f"SELECT op_id, beyond_ns AS lost_ns FROM ({slow_requests_sql(survey, kind, limits)}) AS slow WHERE device = {quoted(tail.device)}"
     above = lost_per_episode(context, own) if survey.layer != context.layer else np.zeros(0)

@@ -218,9 +218,7 @@ def find_pauses(requests: Requests) -> Pauses:
         lost_ns=lost[chosen],
         length_ns=length[chosen],
         usual_ns=usual_ns,
-        p_value=max(
-            probability.at_least(len(chosen), int(several.sum()), rare), apart_p
-        ),
+        p_value=max(probability.at_least(len(chosen), int(several.sum()), rare), apart_p),
     )
 
 

@@ -63,7 +63,9 @@ SUBMITTER_STAGES = ("app", "reap", "runqueue")
 #: Slow operations whose requests are looked up.
 LINKED_MAX = 1000
 #: Histogram bin of the time of an operation without its wait for its turn.
-SERVED_BIN = f"CAST(floor(log2(greatest(latency_ns - coalesce(app_ns, 0), 1)) * {BINS_PER_OCTAVE}) AS INTEGER)"
+SERVED_BIN = (
+    f"CAST(floor(log2(greatest(latency_ns - coalesce(app_ns, 0), 1)) * {BINS_PER_OCTAVE}) AS INTEGER)"
+)
 #: If this part of the slow operations is of one kind, the claim speaks of that kind.
 MOSTLY = 0.9
 
