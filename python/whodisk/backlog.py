@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whodisk.slow import SlowSet, chains
+from whodisk.slow import APP, SlowSet, chains
 from whodisk.stats import Floats, Ints
 from whodisk.survey import Survey, thinned
 from whodisk.views import Case
@@ -39,8 +39,9 @@ def waits_behind(case: Case, survey: Survey, slow: SlowSet) -> Behind:
     """
     own = slow.end_ns
     nothing = Behind(np.zeros(len(slow)), own)
+    waited = survey.layer == "app" and any(stratum.stage_ns[APP] > 0 for stratum in survey.strata)
     # Of thinned slow operations some would be taken for others.
-    if survey.layer != "app" or "app" not in survey.stages_observed or not len(slow) or slow.thinning > 1:
+    if not waited or not len(slow) or slow.thinning > 1:
         return nothing
     found = case.arrays(
         f"""SELECT op_id, op, coalesce(tid, 0) AS tid, start_ns, coalesce(app_ns, 0) AS app_ns, latency_ns FROM judged
