@@ -23,7 +23,7 @@ from typing import Any, TextIO
 from tests.accuracy import crashes, mysteries
 from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
-from tests.accuracy.scenarios import ABOUT, DISTURBED_CPUS, ROOT, ROWS, Row, commit, record, solve, utc
+from tests.accuracy.scenarios import ABOUT, DISTURBED_CPUS, ROOT, ROWS, About, Row, commit, record, solve, utc
 
 KILLED = {
     "killed/recording": f"`whodisk run`, up to {crashes.MOMENT_SECONDS:g} s after its begin or first stream",
@@ -141,10 +141,14 @@ def _record(
             return False
         if not about.is_disturbed:
             return True
-        said = f"not solved: others had {about.others_cpus + about.stolen_cpus:.2f} CPUs"
         shutil.rmtree(work)
-        _add(results, options, row.name, seed, begin, {"named": said, "disturbed": True, "right": False})
+        _add(results, options, row.name, seed, begin, _disturbed(about))
     return False
+
+
+def _disturbed(about: About) -> dict[str, Any]:
+    said = f"not solved: others had {about.others_cpus + about.stolen_cpus:.2f} CPUs"
+    return {"named": said, "disturbed": True, "right": False}
 
 
 def _run_row(
@@ -184,6 +188,8 @@ def _judged(row: Row, work: Path, options: argparse.Namespace) -> dict[str, Any]
         run = solve(work)
     except subprocess.CalledProcessError as error:
         return _failed(error)
+    if run.about.is_disturbed:
+        return _disturbed(run.about)
     verdict = judge(row, run)
     if verdict.right and not options.cases:
         shutil.rmtree(work)
