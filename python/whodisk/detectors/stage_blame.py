@@ -184,6 +184,9 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     claim = _claim(context, suspect, device, share_of_latency)
     worse, still_worse = _p99_ratio(context, suspect)
     bunched_p = _bunched_p(context, suspect)
+    # Behind one slow operation a long backlog may have built up by chance: what waited counts here as far as it is certain.
+    own_share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    certain = max(own_share, effect_low)
     name = STAGES[suspect.stage]
     printed = context.stage(name)
     return Candidate(
@@ -202,7 +205,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         explains=chosen,
         share_low=low,
         share_high=high,
-        large=_large(context, suspect, device, share_of_latency, share, still_worse, bunched_p),
+        large=_large(context, suspect, device, certain, share, still_worse, bunched_p),
         p99_ratio=worse,
     )
 
