@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk.slow import APP, SlowSet, chains
-from whodisk.stats import Floats, Ints
+from whodisk.stats import Floats, Ints, extents
 from whodisk.survey import Survey, thinned
 from whodisk.views import Case
 
@@ -68,20 +68,16 @@ WHERE layer = 'app' AND {thinned(survey.operations)} ORDER BY start_ns, op_id"""
     order = np.argsort(begin, kind="stable")
     chain = np.empty(len(begin), np.int64)
     chain[order] = chains(begin[order], end[order])
-    first, last = (
-        np.full(int(chain.max()) + 1, np.iinfo(np.int64).max),
-        np.zeros(int(chain.max()) + 1, np.int64),
-    )
-    np.minimum.at(first, chain, begin)
-    np.maximum.at(last, chain, end)
+    first, last = extents(chain, begin, end)
     mine = chain[: len(slow)]
     caused = np.unique(mine)
     # Chains neither overlap nor change their order: the last one that began before an operation is the only one it can be in.
     nearest = np.searchsorted(first[caused], place, side="right") - 1
     inside = (nearest >= 0) & (place <= last[caused][nearest])
     lost = np.zeros(len(first))
-    for op in np.unique(found["op"][others].astype(str)):
-        same = found["op"][others].astype(str) == op
+    kind = found["op"][others].astype(str)
+    for op in np.unique(kind):
+        same = kind == op
         apart = same & ~inside
         if apart.sum() < APART_MIN:
             continue

@@ -12,6 +12,7 @@ from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.late import late_in
 from whodisk.stats import SEED, Bools, Floats, bootstrap_ratio, episodes, placed
+from whodisk.survey import Survey
 
 #: The unit of evidence: a block of time.
 TIME_BLOCKS = 200
@@ -129,6 +130,13 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
         f"{each} SELECT quantile_cont({without}, {max(0.0, 1 - 0.01 * more)!r}) AS p99_ns {source}"
     )[0]
     return p99_ns / max(1.0, float(rest["p99_ns"] or 0))
+
+
+def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats, float] | None:
+    """What the judged operations lost in requests of another layer (`lost_per_episode`, `p99_ratio`); None if they are of that layer
+    themselves, or if nobody is known to have waited for one."""
+    lost = lost_per_episode(context, lost_sql) if survey.layer != context.layer else np.zeros(0)
+    return (lost, p99_ratio(context, lost_sql)) if len(lost) else None
 
 
 def lost_per_episode(context: Context, lost_sql: str) -> Floats:

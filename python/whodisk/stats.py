@@ -286,6 +286,15 @@ def overlap(
     return np.asarray(upto_end - upto_begin, np.float64)
 
 
+def extents(number: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints]:
+    """When the first interval of each group begins, and when its last one ends; groups are numbered 0, 1, ... without gaps."""
+    groups = int(number.max()) + 1 if len(number) else 0
+    first, last = np.full(groups, np.iinfo(np.int64).max), np.full(groups, np.iinfo(np.int64).min)
+    np.minimum.at(first, number, begin_ns)
+    np.maximum.at(last, number, end_ns)
+    return first, last
+
+
 def touched(start_ns: Ints, latency_ns: Ints, low_ns: Ints, high_ns: Ints) -> Bools:
     """Operations that were in flight in one of the times [low, high], or began within its length after it: what piled up
     meanwhile is late, too."""

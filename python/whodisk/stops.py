@@ -12,7 +12,7 @@ import numpy as np
 
 from whodisk.detectors.base import Context
 from whodisk.held import submitters, waits_sql
-from whodisk.stats import SEED, Bools, Floats, Ints, episodes, overlap
+from whodisk.stats import SEED, Bools, Floats, Ints, episodes, extents, overlap
 from whodisk.survey import thinned
 
 #: A stop is felt by operations that end up to this part of its length after it: those that were due meanwhile.
@@ -125,8 +125,7 @@ def scattered_p(
     generator = np.random.default_rng(SEED)
     # Threads of a process are stopped together, and stay together.
     group = episodes(start_ns, start_ns + length_ns)
-    first = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, group, start_ns)
+    first, _ = extents(group, start_ns, start_ns)
     at_least = 0
     for _ in range(ROUNDS):
         begin = generator.integers(span[0], max(span[0] + 1, span[1]), len(first))

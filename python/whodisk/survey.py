@@ -29,7 +29,14 @@ SIZE_CLASS = (
 DEPTH_CLASS = (
     "CASE WHEN coalesce(queue_depth, 0) <= 0 THEN -1 ELSE CAST(floor(log2(queue_depth)) AS INTEGER) END"
 )
-LATENCY_BIN = f"CAST(floor(log2(greatest(latency_ns, 1)) * {BINS_PER_OCTAVE}) AS INTEGER)"
+
+
+def bin_sql(time: str) -> str:
+    """Expression: histogram bin of a time, ns; `bin_middle_ns` is the way back."""
+    return f"CAST(floor(log2(greatest({time}, 1)) * {BINS_PER_OCTAVE}) AS INTEGER)"
+
+
+LATENCY_BIN = bin_sql("latency_ns")
 #: A fixed rate counts as achieved from this part on.
 RATE_ACHIEVED = 0.99
 #: More operations than this are thinned out for a percentile.

@@ -23,7 +23,7 @@ from typing import Any, TextIO
 from tests.accuracy import crashes, mysteries
 from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
-from tests.accuracy.scenarios import ABOUT, DISTURBED_CPUS, ROOT, ROWS, About, Row, commit, record, solve, utc
+from tests.accuracy.scenarios import DISTURBED_CPUS, ROOT, ROWS, Row, about_of, commit, record, solve, utc
 
 KILLED = {
     "killed/recording": f"`whodisk run`, up to {crashes.MOMENT_SECONDS:g} s after its begin or first stream",
@@ -113,7 +113,8 @@ def _real_row(row: Row, options: argparse.Namespace, results: list[dict[str, Any
     for seed in range(1, options.runs + 1):
         begin = time.monotonic()
         work = place / str(seed)
-        is_recorded = (work / ABOUT).exists()
+        about = about_of(work)
+        is_recorded = about is not None and not about.is_disturbed
         if options.solve_again:
             todo = is_recorded
         else:
@@ -142,13 +143,9 @@ def _record(
         if not about.is_disturbed:
             return True
         shutil.rmtree(work)
-        _add(results, options, row.name, seed, begin, _disturbed(about))
+        said = f"not solved: others had {about.others_cpus + about.stolen_cpus:.2f} CPUs"
+        _add(results, options, row.name, seed, begin, {"named": said, "disturbed": True, "right": False})
     return False
-
-
-def _disturbed(about: About) -> dict[str, Any]:
-    said = f"not solved: others had {about.others_cpus + about.stolen_cpus:.2f} CPUs"
-    return {"named": said, "disturbed": True, "right": False}
 
 
 def _run_row(
@@ -188,8 +185,6 @@ def _judged(row: Row, work: Path, options: argparse.Namespace) -> dict[str, Any]
         run = solve(work)
     except subprocess.CalledProcessError as error:
         return _failed(error)
-    if run.about.is_disturbed:
-        return _disturbed(run.about)
     verdict = judge(row, run)
     if verdict.right and not options.cases:
         shutil.rmtree(work)

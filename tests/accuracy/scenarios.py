@@ -94,6 +94,12 @@ def record(row: Row, seed: int, seconds: float, work: Path) -> About:
     return about
 
 
+def about_of(work: Path) -> About | None:
+    """What `record` left in `work` beside the case; None if it left nothing."""
+    path = work / ABOUT
+    return About(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
 def solve(work: Path) -> Solved:
     """The verdict on the run that `record` left in `work`.
 
@@ -102,7 +108,8 @@ def solve(work: Path) -> Solved:
     case = work / CASE
     command = [str(WHODISK), "solve", str(case), "--json", "--no-report"]
     solved = subprocess.run(command, check=True, capture_output=True, text=True)
-    about = About(**json.loads((work / ABOUT).read_text(encoding="utf-8")))
+    about = about_of(work)
+    assert about is not None, f"{work} holds no {ABOUT}: it was not recorded"
     return Solved(case, about, json.loads(solved.stdout))
 
 

@@ -26,7 +26,7 @@ from whodisk.detectors.base import (
 from whodisk.findings import Culprit, Effect
 from whodisk.held import p99_ratio
 from whodisk.slow import SlowSet
-from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, overlap
+from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, extents, overlap
 from whodisk.views import quoted
 
 #: Operations and requests looked at, the first ones: a layout does not change while it is read.
@@ -223,10 +223,7 @@ def _late(latency: Ints, gap_at: Ints) -> Floats:
 def _in_flight(op_id: Ints, start: Ints, end: Ints, low: Floats, high: Floats) -> tuple[Ints, Floats]:
     """Operations in the order of their numbers, and how long each was in flight during the times [low, high], ns."""
     ops, place = np.unique(op_id, return_inverse=True)
-    begin, until = np.full(len(ops), np.iinfo(np.int64).max), np.zeros(len(ops), np.int64)
-    np.minimum.at(begin, place, start)
-    np.maximum.at(until, place, end)
-    return ops, overlap(begin, until, low, high)
+    return ops, overlap(*extents(place, start, end), low, high)
 
 
 def _services(start: Ints, end: Ints, begin: Ints, size: Ints) -> tuple[Bools, Floats]:

@@ -23,7 +23,7 @@ from whodisk.detectors.base import (
     none_of,
 )
 from whodisk.findings import Culprit, Effect
-from whodisk.held import lost_per_episode, p99_ratio
+from whodisk.held import lost_above
 from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, episodes
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 from whodisk.views import quoted
@@ -198,13 +198,12 @@ def _tail(
 def _candidate(context: Context, survey: Survey, kind: Kind, tail: Tail, limits: list[Limit]) -> Candidate:
     # What operations lost counts, where it is known which requests they waited for.
     own = f"SELECT op_id, beyond_ns AS lost_ns FROM ({slow_requests_sql(survey, kind, limits)}) AS slow WHERE device = {quoted(tail.device)}"
-    above = lost_per_episode(context, own) if survey.layer != context.layer else np.zeros(0)
-    if len(above):
-        lost, total, worse = above, context.survey.latency_ns, p99_ratio(context, own)
-        worse_min = SEEN_P99_RATIO_MIN
+    above = lost_above(context, survey, own)
+    if above:
+        (lost, worse), total, worse_min = above, context.survey.latency_ns, SEEN_P99_RATIO_MIN
     else:
-        lost, total, worse = tail.beyond_ns, survey.latency_ns, tail.p99_ns / max(1.0, tail.p99_without_ns)
-        worse_min = P99_RATIO_MIN
+        lost, worse = tail.beyond_ns, tail.p99_ns / max(1.0, tail.p99_without_ns)
+        total, worse_min = survey.latency_ns, P99_RATIO_MIN
     parts = lost * tail.own_part / max(1.0, total)
     share = float(parts.sum())
     low, high = bootstrap_sum(parts)
@@ -218,7 +217,7 @@ def _candidate(context: Context, survey: Survey, kind: Kind, tail: Tail, limits:
         f"{words.things(tail.requests, 'request')}). The 99th percentile of all these devices together is "
         f"{words.duration(tail.p99_ns)}, of the others alone {words.duration(tail.p99_without_ns)}."
     )
-    if len(above):
+    if above:
         claim += f" That of the operations above them is {words.significant(worse)} times what it would be without."
     return Candidate(
         culprit=Culprit("device", tail.device),

@@ -20,7 +20,7 @@ from whodisk.detectors.base import (
     none_of,
 )
 from whodisk.findings import Culprit, Effect, Evidence
-from whodisk.held import lost_per_episode, p99_ratio
+from whodisk.held import lost_above
 from whodisk.peers import Comparison, PeerGroup, SlowMember, compare
 from whodisk.sampled import Sampled, hosts_sql, latency_metrics, parts_sql, sampled_devices
 from whodisk.stats import Floats
@@ -334,13 +334,12 @@ def _operations_candidate(context: Context, survey: Survey, member: SlowMember) 
     strata = survey.select(member.member)
     own = sum(s.latency_ns for s in strata) * (1.0 - 1.0 / member.ratio)
     share, worse = own / max(1.0, survey.latency_ns), None
-    if survey.layer != context.layer:
-        # What operations lost counts, where it is known which requests they waited for.
-        lost = f"""SELECT op_id, {1.0 - 1.0 / member.ratio!r} * latency_ns AS lost_ns FROM measured
+    # What operations lost counts, where it is known which requests they waited for.
+    requests = f"""SELECT op_id, {1.0 - 1.0 / member.ratio!r} * latency_ns AS lost_ns FROM measured
 WHERE layer = '{survey.layer}' AND device = {quoted(member.member)} AND latency_ns IS NOT NULL"""
-        above = lost_per_episode(context, lost)
-        if len(above):
-            share, worse = float(above.sum()) / max(1.0, context.survey.latency_ns), p99_ratio(context, lost)
+    if above := lost_above(context, survey, requests):
+        lost, worse = above
+        share = float(lost.sum()) / max(1.0, context.survey.latency_ns)
     claim = (
         f"{member.member} is {_how_slow(member)} its {member.peers} peers for operations of the same kind, size and "
         f"queue depth; {_since(member)}."

@@ -41,13 +41,14 @@ from whodisk.stats import (
     bootstrap_sum,
     concentration_p,
     episodes,
+    extents,
     find_split,
     quantile_from_bins,
     tail_p,
     touched,
 )
-from whodisk.survey import bin_middle_ns
-from whodisk.views import BINS_PER_OCTAVE, STAGES
+from whodisk.survey import bin_middle_ns, bin_sql
+from whodisk.views import STAGES
 
 #: A device is named when its slow episodes are this unlikely to fall on it by chance.
 DEVICE_P_MAX = 0.01
@@ -63,9 +64,7 @@ SUBMITTER_STAGES = ("app", "reap", "runqueue")
 #: Slow operations whose requests are looked up.
 LINKED_MAX = 1000
 #: Histogram bin of the time of an operation without its wait for its turn.
-SERVED_BIN = (
-    f"CAST(floor(log2(greatest(latency_ns - coalesce(app_ns, 0), 1)) * {BINS_PER_OCTAVE}) AS INTEGER)"
-)
+SERVED_BIN = bin_sql("latency_ns - coalesce(app_ns, 0)")
 #: If this part of the slow operations is of one kind, the claim speaks of that kind.
 MOSTLY = 0.9
 
@@ -253,13 +252,10 @@ def _p99_ratio(context: Context, suspect: Suspect) -> tuple[float, float]:
     """99th percentile of all operations, over that of those that were not in flight in any of the episodes, nor began within
     their length after them; and the same as if the episode with the most slow operations had not been.
     """
-    first = np.full(suspect.episodes, np.iinfo(np.int64).max)
-    last = np.zeros(suspect.episodes, np.int64)
-    np.minimum.at(first, suspect.numbers, context.slow.start_ns[suspect.chosen])
-    np.maximum.at(last, suspect.numbers, context.slow.end_ns[suspect.chosen])
+    start, chosen = context.slow.start_ns[suspect.chosen], suspect.chosen
+    first, last = extents(suspect.numbers, start, context.slow.end_ns[chosen])
     # What began within their length afterwards is left out below anyway.
-    until = np.zeros(suspect.episodes, np.int64)
-    np.maximum.at(until, suspect.numbers, context.behind.until_ns[suspect.chosen])
+    _, until = extents(suspect.numbers, start, context.behind.until_ns[chosen])
     last = np.maximum(last, first + (until - first) // 2)
     start, latency = context.operations
     untouched = ~touched(start, latency, first, last)
