@@ -45,8 +45,8 @@ $(VENV)/.requirements: requirements.lock
 demo: packages-demo build ## set everything up and watch whodisk find two culprits
 	$(VENV)/bin/whodisk demo
 
-.PHONY: packages-demo packages-test packages-test-vm packages-bpf
-packages-demo packages-test packages-test-vm packages-bpf: packages-%:
+.PHONY: packages-demo packages-test packages-test-vm packages-bench packages-bpf
+packages-demo packages-test packages-test-vm packages-bench packages-bpf: packages-%:
 	@scripts/packages.sh $*
 
 .PHONY: test
@@ -64,7 +64,7 @@ test-vm: packages-test-vm build ## the recorder on Linux 6.1 with NVMe drives, R
 	$(PYTHON) -m pytest -m vm tests/vm
 
 .PHONY: bench
-bench: packages-test build-all ## benchmarks side by side with their peers; ARGS='engine_disk -- --seconds 2' for some
+bench: packages-bench build-all ## benchmarks side by side with their peers; ARGS='engine_disk -- --seconds 2' for some
 	$(PYTHON) benches/run.py $(ARGS)
 
 .PHONY: lint

@@ -34,7 +34,7 @@ MARK = "<!-- {name} -->"
 
 
 def main() -> int:
-    """Exit code 0: every bar of the chosen benchmarks is met; 1: not; 2: wrong use."""
+    """Exit code 0: every bar of the chosen benchmarks is met; 1: not; 2: wrong use, or one could not be run."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ({', '.join(BENCHES)}) [all]")
     cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
@@ -43,15 +43,21 @@ def main() -> int:
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHES)}")
     outputs = _kept()
-    missed = []
+    missed, failed = [], []
     for name in names:
         print(f"== {name}: {BENCHES[name]}", flush=True)
         code, text = _run([str(HERE / f"{name}.py"), *options])
         print(text, flush=True)
+        if code not in (0, 1):
+            failed.append(name)
+            continue
         outputs[name] = f"{time.strftime('%Y-%m-%d', time.gmtime())}, commit {_commit()}\n\n{text}"
         missed += [name] if code else []
         DOCUMENT.write_text(_document(outputs), encoding="utf-8")
     print(f"written: {DOCUMENT}" + (f"; bars missed in: {', '.join(missed)}" if missed else ""))
+    if failed:
+        print(f"could not be run, their last output is kept: {', '.join(failed)}", file=sys.stderr)
+        return 2
     return 1 if missed else 0
 
 

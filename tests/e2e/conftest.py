@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,10 @@ AGENT = BIN / "whodisk-agent"
 ROOT = Path(__file__).resolve().parents[2]
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Whoever started pytest in the background did that, and a shell cannot trap what it inherits as ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @cache
@@ -41,6 +47,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs root")
     if (obstacle := block_obstacle()) is not None:
         pytest.skip(f"block requests cannot be recorded here: {obstacle}")
+
+
+@contextmanager
+def started(*command: str | Path, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A program with its error output in a pipe. Nothing of it is left running, whatever the test finds."""
+    options = {"stderr": subprocess.PIPE, "text": True, "start_new_session": True} | options
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import AGENT, Run, meta, write_spec
+from tests.e2e.conftest import AGENT, Run, meta, started, write_spec
 
 SEED = 20261121
 
@@ -20,7 +19,7 @@ def test_killed_while_recording(whodisk: Run, work: Path, number: int) -> None:
     """The agent is killed at a seeded moment between its first instruction and two seconds later."""
     moment = random.Random(SEED + number).uniform(0.05, 2.0)
     spec = write_spec(work / "spec.toml", work / "data.bin", duration="30s", file_size="4MiB")
-    with subprocess.Popen([AGENT, "run", spec, "-o", "a.case"], cwd=work, stderr=subprocess.PIPE) as process:
+    with started(AGENT, "run", spec, "-o", "a.case", cwd=work) as process:
         time.sleep(moment)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -75,7 +74,7 @@ def test_truncated_stream(whodisk: Run, work: Path) -> None:
 
 @pytest.mark.root
 def test_a_live_case_cannot_be_sealed(whodisk: Run, work: Path) -> None:
-    with subprocess.Popen([AGENT, "record", "-o", "a.case"], cwd=work, stderr=subprocess.PIPE) as process:
+    with started(AGENT, "record", "-o", "a.case", cwd=work) as process:
         while not (work / "a.case" / "raw" / "block").exists():
             time.sleep(0.05)
         assert "still being written" in whodisk("seal", "a.case", code=2).stderr

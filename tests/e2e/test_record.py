@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.e2e.conftest import AGENT, WHODISK, Run, meta, write_spec
+from tests.e2e.conftest import AGENT, WHODISK, Run, meta, started, write_spec
 
 N = 10_007  # a prime: no round number of ours can produce it by accident
 
@@ -188,10 +188,8 @@ def test_duration_ends_the_command(whodisk: Run, work: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_reach_the_command_and_close_the_case(work: Path, number: signal.Signals) -> None:
     script = "trap 'echo caught; exit 7' INT TERM; echo ready; while :; do sleep 0.05; done"
-    command = [str(WHODISK), "record", "-o", "a.case", "--", "sh", "-c", script]
-    with subprocess.Popen(
-        command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    command = [WHODISK, "record", "-o", "a.case", "--", "sh", "-c", script]
+    with started(*command, cwd=work, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
@@ -204,9 +202,7 @@ def test_signals_reach_the_command_and_close_the_case(work: Path, number: signal
 
 def test_ctrl_c_ends_a_run_with_a_whole_case(whodisk: Run, work: Path) -> None:
     spec = write_spec(work / "spec.toml", work / "data.bin", duration="60s")
-    with subprocess.Popen(
-        [WHODISK, "run", spec, "-o", "a.case"], cwd=work, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with started(WHODISK, "run", spec, "-o", "a.case", cwd=work) as process:
         while not list((work / "a.case").glob("raw/app/worker-*.arrows")):
             assert process.poll() is None
             time.sleep(0.02)
@@ -236,9 +232,7 @@ def test_sealing_twice_gives_the_same_bytes(whodisk: Run, work: Path) -> None:
 def test_a_stopped_submitter_is_noted(work: Path) -> None:
     # No disk: what it keeps waiting for as long as the stop would be the longest silence, or shorten it.
     spec = write_spec(work / "spec.toml", "null", duration="2s", rate="2000/s")
-    with subprocess.Popen(
-        [WHODISK, "run", spec, "-o", "a.case"], cwd=work, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with started(WHODISK, "run", spec, "-o", "a.case", cwd=work) as process:
         while not list((work / "a.case").glob("raw/app/worker-*.arrows")):
             time.sleep(0.02)
         time.sleep(1)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.accuracy.host import memory_device
-from tests.e2e.conftest import WHODISK, Run
+from tests.e2e.conftest import WHODISK, Run, started
 
 pytestmark = pytest.mark.root
 
@@ -36,8 +36,7 @@ def device() -> Iterator[Path]:
 @contextmanager
 def watching(*options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """A `whodisk watch` that has begun, and what it said until then."""
-    command = [str(WHODISK), "watch", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started(WHODISK, "watch", *options, stdout=subprocess.PIPE) as process:
         said: list[str] = []
         assert process.stderr is not None
         for line in process.stderr:
@@ -46,10 +45,7 @@ def watching(*options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]
                 break
         else:
             pytest.fail(f"ended early: {said}")
-        try:
-            yield process, said
-        finally:
-            process.send_signal(signal.SIGKILL)
+        yield process, said
 
 
 def fio(device: Path, *options: str) -> dict[str, Any]:
