@@ -149,6 +149,13 @@ struct io_sync {
 
 #pragma clang attribute pop
 
+// What a struct io_rw ends with, read at once: in this order since 5.19.
+struct rw_end {
+	u64 addr;
+	u32 len;
+	u32 flags;
+};
+
 static __always_inline struct task_struct___files *more(struct task_struct *task)
 {
 	return (void *)task;

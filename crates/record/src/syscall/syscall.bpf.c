@@ -89,12 +89,15 @@ static __always_inline bool in_scope(struct task_struct *task)
 
 static __always_inline u64 file_of(struct task_struct *task, u32 fd)
 {
-	struct fdtable *table = BPF_CORE_READ(more(task), files, fdt);
+	struct files_struct *files = more(task)->files; // read as they are: each helper would cost more than all of them
 	u64 file = 0;
 
-	if (fd >= BPF_CORE_READ(table, max_fds))
+	if (!files)
 		return 0;
-	bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd);
+	struct fdtable *table = files->fdt;
+	if (!table || fd >= table->max_fds)
+		return 0;
+	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
 	return file;
 }
 
@@ -567,16 +570,18 @@ static __always_inline int uring_begin(struct io_kiocb *req)
 	call->has_file = has_file;
 	struct io_rw *rw = (void *)req;
 	struct io_sync *range = (void *)req;
+	struct rw_end end = {};
 	switch (shape) {
 	case SHAPE_DATA_AT:
 	case SHAPE_VECTOR_AT:
 		call->offset = BPF_CORE_READ(rw, kiocb.ki_pos);
 		if (call->offset == ~0ull && has_file)
 			call->offset = position(&facts);
-		set_rwf(call, BPF_CORE_READ(rw, flags));
-		call->size = BPF_CORE_READ(rw, len);
+		bpf_probe_read_kernel(&end, sizeof(end), &rw->addr);
+		set_rwf(call, end.flags);
+		call->size = end.len;
 		if (shape == SHAPE_VECTOR_AT)
-			set_size(call, vector_bytes(BPF_CORE_READ(rw, addr), call->size));
+			set_size(call, vector_bytes(end.addr, call->size));
 		if (has_file)
 			set_append_offset(call, &facts);
 		break;
