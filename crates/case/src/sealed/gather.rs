@@ -4,8 +4,10 @@ use super::{name_array, Names};
 use crate::schema::{CacheRow, EventRow, GapRow, IrqRow, LossRow, NameId, PrefetchRow, SeriesRow, WaitRow};
 use crate::tables::{self, Kind, Table};
 use crate::CaseError;
-use arrow_array::builder::{BooleanBuilder, Float64Builder, Int32Builder, Int64Builder};
-use arrow_array::ArrayRef;
+use arrow_array::builder::BooleanBuilder;
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
+use arrow_array::{ArrayRef, PrimitiveArray};
+use arrow_buffer::NullBuffer;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -31,18 +33,66 @@ pub trait TableRow {
 }
 
 enum Cell {
-    Int64(Int64Builder),
-    Int32(Int32Builder),
+    Int64(Values<Int64Type>),
+    Int32(Values<Int32Type>),
     Bool(BooleanBuilder),
-    Float64(Float64Builder),
-    Name(Int32Builder),
+    Float64(Values<Float64Type>),
+    Name(Values<Int32Type>),
     Text(Texts),
+}
+
+/// Values of one batch. Most columns have no NULL: only a batch that has one pays for telling them apart.
+struct Values<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    /// Empty as long as there is no NULL.
+    present: Vec<bool>,
+}
+
+impl<T: ArrowPrimitiveType> Default for Values<T> {
+    fn default() -> Self {
+        Values {
+            values: Vec::new(),
+            present: Vec::new(),
+        }
+    }
+}
+
+impl<T: ArrowPrimitiveType> Values<T> {
+    #[inline]
+    fn append(&mut self, value: Option<T::Native>) {
+        match value {
+            Some(value) if self.present.is_empty() => self.push(value),
+            Some(value) => {
+                self.push(value);
+                self.present.push(true);
+            }
+            None => {
+                self.present.resize(self.values.len(), true);
+                self.present.push(false);
+                self.push(T::Native::default());
+            }
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, value: T::Native) {
+        if self.values.capacity() == 0 {
+            self.values.reserve_exact(super::BATCH_ROWS);
+        }
+        self.values.push(value);
+    }
+
+    fn take(&mut self) -> PrimitiveArray<T> {
+        let all = std::mem::take(self);
+        let nulls = (!all.present.is_empty()).then(|| NullBuffer::from(all.present));
+        PrimitiveArray::new(all.values.into(), nulls)
+    }
 }
 
 /// Strings of one batch, each of them held once.
 #[derive(Default)]
 struct Texts {
-    keys: Int32Builder,
+    keys: Values<Int32Type>,
     known: HashMap<String, i32>,
     texts: Vec<String>,
     /// The key of the last one: often the next one is the same.
@@ -52,7 +102,7 @@ struct Texts {
 impl Texts {
     fn append(&mut self, text: Option<&str>) {
         let Some(text) = text else {
-            self.keys.append_null();
+            self.keys.append(None);
             return;
         };
         if self.texts.get(self.last).is_none_or(|last| last != text) {
@@ -65,13 +115,13 @@ impl Texts {
                 }
             };
         }
-        self.keys.append_value(self.last as i32);
+        self.keys.append(Some(self.last as i32));
     }
 
     fn take(&mut self) -> ArrayRef {
         let mut all = std::mem::take(self);
         let values = super::text_values(all.texts.iter().map(String::as_str));
-        name_array(&mut all.keys, &values)
+        name_array(all.keys.take(), &values)
     }
 }
 
@@ -85,11 +135,11 @@ pub struct Cells {
 impl Cells {
     fn new(table: &Table) -> Cells {
         let cell = |kind| match kind {
-            Kind::Int64 => Cell::Int64(Int64Builder::new()),
-            Kind::Int32 => Cell::Int32(Int32Builder::new()),
+            Kind::Int64 => Cell::Int64(Values::default()),
+            Kind::Int32 => Cell::Int32(Values::default()),
             Kind::Bool => Cell::Bool(BooleanBuilder::new()),
-            Kind::Float64 => Cell::Float64(Float64Builder::new()),
-            Kind::Name => Cell::Name(Int32Builder::new()),
+            Kind::Float64 => Cell::Float64(Values::default()),
+            Kind::Name => Cell::Name(Values::default()),
             Kind::Text => Cell::Text(Texts::default()),
             Kind::UInt32 | Kind::Float32 => unreachable!("only the table of operations has such columns"),
         };
@@ -106,28 +156,25 @@ impl Cells {
         &mut self.cells[self.at - 1]
     }
 
+    #[inline]
     fn int64(&mut self, value: impl Into<Option<i64>>) -> &mut Self {
         let Cell::Int64(cell) = self.next() else {
             unreachable!("a column of another type")
         };
-        match value.into() {
-            Some(value) => cell.append_value(value),
-            None => cell.append_null(),
-        }
+        cell.append(value.into());
         self
     }
 
+    #[inline]
     fn int32(&mut self, value: impl Into<Option<i32>>) -> &mut Self {
         let Cell::Int32(cell) = self.next() else {
             unreachable!("a column of another type")
         };
-        match value.into() {
-            Some(value) => cell.append_value(value),
-            None => cell.append_null(),
-        }
+        cell.append(value.into());
         self
     }
 
+    #[inline]
     fn bool(&mut self, value: bool) -> &mut Self {
         let Cell::Bool(cell) = self.next() else {
             unreachable!("a column of another type")
@@ -136,22 +183,21 @@ impl Cells {
         self
     }
 
+    #[inline]
     fn float64(&mut self, value: f64) -> &mut Self {
         let Cell::Float64(cell) = self.next() else {
             unreachable!("a column of another type")
         };
-        cell.append_value(value);
+        cell.append(Some(value));
         self
     }
 
+    #[inline]
     fn name(&mut self, value: impl Into<Option<NameId>>) -> &mut Self {
         let Cell::Name(cell) = self.next() else {
             unreachable!("a column of another type")
         };
-        match super::key_of(value.into()) {
-            Some(key) => cell.append_value(key),
-            None => cell.append_null(),
-        }
+        cell.append(super::key_of(value.into()));
         self
     }
 
@@ -167,11 +213,11 @@ impl Cells {
         self.rows = 0;
         let array = |cell: &mut Cell| -> ArrayRef {
             match cell {
-                Cell::Int64(cell) => Arc::new(cell.finish()),
-                Cell::Int32(cell) => Arc::new(cell.finish()),
+                Cell::Int64(cell) => Arc::new(cell.take()),
+                Cell::Int32(cell) => Arc::new(cell.take()),
                 Cell::Bool(cell) => Arc::new(cell.finish()),
-                Cell::Float64(cell) => Arc::new(cell.finish()),
-                Cell::Name(keys) => name_array(keys, names),
+                Cell::Float64(cell) => Arc::new(cell.take()),
+                Cell::Name(keys) => name_array(keys.take(), names),
                 Cell::Text(texts) => texts.take(),
             }
         };

@@ -68,8 +68,7 @@ impl Names {
 }
 
 /// A dictionary column: keys are gathered, the values come at the end of the batch.
-fn name_array(keys: &mut Int32Builder, values: &ArrayRef) -> ArrayRef {
-    let keys: Int32Array = keys.finish();
+fn name_array(keys: Int32Array, values: &ArrayRef) -> ArrayRef {
     Arc::new(DictionaryArray::<Int32Type>::new(keys, values.clone()))
 }
 
@@ -86,6 +85,7 @@ struct NameValues {
 }
 
 impl NameValues {
+    #[inline]
     fn learn(&mut self, names: &Names) {
         if names.len() > self.names.len() {
             self.names.extend_from_slice(&names.names[self.names.len()..]);
@@ -181,10 +181,10 @@ impl OpColumns {
             Arc::new(start.finish()),
             Arc::new(latency.finish()),
             Arc::new(self.open.finish()),
-            name_array(&mut self.op, ops),
+            name_array(self.op.finish(), ops),
             Arc::new(self.flags.finish()),
         ];
-        columns.extend(self.names.iter_mut().map(|keys| name_array(keys, names)));
+        columns.extend(self.names.iter_mut().map(|keys| name_array(keys.finish(), names)));
         columns.push(Arc::new(offset.finish()));
         columns.push(Arc::new(size.finish()));
         columns.extend(self.narrow.iter_mut().map(|b| Arc::new(b.finish()) as ArrayRef));
@@ -215,7 +215,7 @@ impl LinkColumns {
             Arc::new(self.parent_id.finish()),
             Arc::new(self.child_id.finish()),
             Arc::new(self.bytes.finish()),
-            name_array(&mut self.kind, kinds),
+            name_array(self.kind.finish(), kinds),
         ]
     }
 }

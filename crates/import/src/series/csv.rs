@@ -172,6 +172,10 @@ struct RecordReader<'a> {
     unquoted: Vec<u8>,
     host: LastName,
     subject: LastName,
+    /// So many columns at the begin of a line are names, and these bytes were there in the line before: often the next
+    /// one begins alike.
+    names: usize,
+    begin: Vec<u8>,
 }
 
 /// The name in the line before: often the next one is the same.
@@ -240,6 +244,11 @@ impl<'a> RecordReader<'a> {
             mapping,
             delimiter,
             last: roles.iter().rposition(|role| *role != Role::Ignored).unwrap_or(0),
+            names: roles
+                .iter()
+                .take_while(|role| matches!(role, Role::Host | Role::Subject))
+                .count(),
+            begin: Vec::new(),
             roles,
             values: vec![None; mapping.metrics.len()],
             unquoted: Vec::new(),
@@ -268,7 +277,10 @@ impl<'a> RecordReader<'a> {
 
     fn plain_record(&mut self, line: &[u8], at_line: u64, sink: &mut Sink) -> Result<(), ImportError> {
         let mut time = None;
-        let (mut rest, mut column) = (line, 0);
+        let (mut rest, mut column) = match line.strip_prefix(self.begin.as_slice()) {
+            Some(rest) if !self.begin.is_empty() => (rest, self.names),
+            _ => (line, 0),
+        };
         self.values.fill(None);
         loop {
             // Numbers are read and their end is found in one go, where they are plain.
@@ -335,6 +347,10 @@ impl<'a> RecordReader<'a> {
             }
             rest = &rest[length + 1..];
             column += 1;
+            if column == self.names {
+                self.begin.clear();
+                self.begin.extend_from_slice(&line[..line.len() - rest.len()]);
+            }
         }
         sink.record(time, self.host.id, self.subject.id, &self.values)
     }
