@@ -32,6 +32,8 @@ KILLED = {
 #: A run in which others had the CPUs is made so often, at most.
 ATTEMPTS = 3
 HEALTHY = "healthy"
+MYSTERIES = "## The mysteries in the lab"
+KILLS = "## Killed with SIGKILL"
 PLACE = {"memory": "block device in memory", "disk": "system disk"}
 
 
@@ -87,7 +89,8 @@ def main() -> int:
             _run_row(name, options.runs, partial(_mystery, name, options), options, results)
         for name in (name for name in crashes.ROWS if name in names):
             _run_row(name, options.kills, partial(_kill, name, options), options, results)
-    options.output.write_text(_document(results, options), encoding="utf-8")
+    old = options.output.read_text(encoding="utf-8") if options.output.exists() else ""
+    options.output.write_text(_document(results, options, old), encoding="utf-8")
     print(f"written: {options.output}")
     return 1 if any(not r["right"] for r in results if not r.get("disturbed")) else 0
 
@@ -232,7 +235,27 @@ def _save(path: Path, results: list[dict[str, Any]]) -> None:
     partial.replace(path)
 
 
-def _document(results: list[dict[str, Any]], options: argparse.Namespace) -> str:
+def _document(results: list[dict[str, Any]], options: argparse.Namespace, old: str) -> str:
+    """The tables. A part of which no result is kept (they were made on another machine) stays as it is in the document `old`."""
+    parts = [
+        _real([r for r in results if r["row"] not in (*mysteries.ROWS, *crashes.ROWS)], options)
+        or old.partition(f"\n{MYSTERIES}\n")[0].partition(f"\n{KILLS}\n")[0].splitlines(),
+        _mysteries([r for r in results if r["row"] in mysteries.ROWS]) or _part(old, MYSTERIES),
+        _killed([r for r in results if r["row"] in crashes.ROWS]) or _part(old, KILLS),
+    ]
+    return "\n\n".join("\n".join(part).strip() for part in parts if part) + "\n"
+
+
+def _part(document: str, title: str) -> list[str]:
+    """A part of the document, from its title to the next one."""
+    _, found, rest = document.partition(f"\n{title}\n")
+    return [title, *rest.partition("\n## ")[0].splitlines()] if found else []
+
+
+def _real(results: list[dict[str, Any]], options: argparse.Namespace) -> list[str]:
+    """What was found in real recordings; empty if there were none."""
+    if not results:
+        return []
     lines = [
         "# Accuracy on real faults",
         "",
@@ -275,9 +298,7 @@ def _document(results: list[dict[str, Any]], options: argparse.Namespace) -> str
         lines += [
             f"- {r['row']}, run {r['seed']}: {' '.join(r['claims'])} {_confirmed(r)}" for r in confirmed
         ]
-    lines += _mysteries([r for r in results if r["row"] in mysteries.ROWS])
-    lines += _killed([r for r in results if r["row"] in crashes.ROWS])
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _confirmed(result: dict[str, Any]) -> str:
@@ -292,8 +313,7 @@ def _mysteries(results: list[dict[str, Any]]) -> list[str]:
     if not results:
         return []
     lines = [
-        "",
-        "## The mysteries in the lab",
+        MYSTERIES,
         "",
         "Simulated (`scenarios/`), as found and as fixed: the culprit must be the first finding; where the second column says",
         f"nobody, nobody may be accused. Each run has a seed of its own. Runs: {_span(results)}.",
@@ -301,11 +321,14 @@ def _mysteries(results: list[dict[str, Any]]) -> list[str]:
         "| scenario | culprit | right | runs |",
         "|---|---|---|---|",
     ]
-    for name, wanted in mysteries.ROWS.items():
+    for name, mystery in mysteries.ROWS.items():
         of_row = [r for r in results if r["row"] == name]
         if of_row:
-            culprit = f"{wanted[0]}: {wanted[1]}" if wanted else "nobody"
-            lines.append(f"| {name} | {culprit} | {sum(r['right'] for r in of_row)} | {len(of_row)} |")
+            culprit = f"{mystery.culprit[0]}: {mystery.culprit[1]}" if mystery.culprit else "nobody"
+            beside = f", compared with {mystery.against}" if mystery.against else ""
+            lines.append(
+                f"| {name}{beside} | {culprit} | {sum(r['right'] for r in of_row)} | {len(of_row)} |"
+            )
     return [*lines, "", *(_wrong(r) for r in results if not r["right"])]
 
 
@@ -314,8 +337,7 @@ def _killed(results: list[dict[str, Any]]) -> list[str]:
     if not results:
         return []
     lines = [
-        "",
-        "## Killed with SIGKILL",
+        KILLS,
         "",
         "At a random moment (the seed draws it). Readable: it can be sealed, `whodisk verify` finds no damage, the",
         "workload ended with its recorder; after a killed seal the next one gives the same bytes as one left alone.",

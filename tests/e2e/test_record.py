@@ -188,8 +188,9 @@ def test_duration_ends_the_command(whodisk: Run, work: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_reach_the_command_and_close_the_case(work: Path, number: signal.Signals) -> None:
     script = "trap 'echo caught; exit 7' INT TERM; echo ready; while :; do sleep 0.05; done"
-    command = [WHODISK, "record", "-o", "a.case", "--", "sh", "-c", script]
-    with started(*command, cwd=work, stdout=subprocess.PIPE) as process:
+    with started(
+        WHODISK, "record", "-o", "a.case", "--", "sh", "-c", script, cwd=work, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)

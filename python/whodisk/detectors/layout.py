@@ -6,11 +6,13 @@ not a layout.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from whodisk import words
+from whodisk.alike import rotates
 from whodisk.below import placed_sql
 from whodisk.detectors.base import (
     SEEN_P99_RATIO_MIN,
@@ -27,7 +29,7 @@ from whodisk.findings import Culprit, Effect
 from whodisk.held import p99_ratio
 from whodisk.slow import SlowSet
 from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, extents, overlap
-from whodisk.views import quoted
+from whodisk.views import Case, quoted
 
 #: Operations and requests looked at, the first ones: a layout does not change while it is read.
 OPERATIONS_MAX = 50_000
@@ -41,6 +43,8 @@ SLOPE_ERRORS_MIN = 5.0
 #: ... and else the fastest ones (quantile): still a jump each, so the cost told is the least.
 FASTEST = 0.05
 BLOCKS = 100
+#: An array that measures its own layout asks for reallocation from here on (`reallocate measure` of ONTAP; 1 = all blocks together).
+SCORE_MIN = 4.0
 
 
 @dataclass(frozen=True)
@@ -91,20 +95,31 @@ SELECT op_id, file, file_offset, file_bytes, device, disk_offset, disk_bytes, st
 FROM pieces WHERE op_bytes = file_bytes ORDER BY start_ns, request LIMIT {REQUESTS_MAX}"""
 
 
+def score(case: Case) -> float | None:
+    """The layout as the array itself measured it when the run began; None if it did not."""
+    rows = case.rows("SELECT detail FROM events WHERE kind = 'layout' ORDER BY time_ns LIMIT 1")
+    found = re.search(r"layout score ([0-9.]+)", str(rows[0]["detail"])) if rows else None
+    return float(found[1]) if found else None
+
+
 def _rotating(context: Context) -> list[str]:
     """Rotating disks that were in use."""
-    devices = context.case.system.get("devices") or {}
-    present = {s.device for s in context.surveys["block"].strata}
-    return [
-        device
-        for device in sorted(present.intersection(devices))
-        if str(((devices[device] or {}).get("queue") or {}).get("rotational")) == "1"
-    ]
+    present = {s.device for s in context.surveys["block"].strata if s.device}
+    return [device for device in sorted(present) if rotates(context, device)]
 
 
 def run(context: Context) -> Result:
     """A candidate for each disk whose files lie in pieces."""
     result = Result()
+    measured = score(context.case)
+    if measured is not None and measured >= SCORE_MIN and context.against is None:
+        result.caveats.append(
+            (
+                "fragmentation of the array",
+                f"it measures its layout at {measured:g} ({SCORE_MIN:g} is where it asks for reallocation), and what that costs, only a "
+                "run on a reallocated volume can tell (--against)",
+            )
+        )
     if context.layer == "block" or "block" not in context.surveys:
         return result
     if not _rotating(context):

@@ -11,12 +11,15 @@ import numpy as np
 
 from whodisk import probability, words
 from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context, evidence, none_of
+from whodisk.detectors.layout import SCORE_MIN, score
 from whodisk.expect import Limit
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.stats import SEED, Floats, permutation_p
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 from whodisk.views import STAGES, Case
 
+#: The array's own measure of its layout is another one if it is so many times that of the other case.
+SCORE_RATIO_MIN = 2.0
 #: A run is cut into this many segments; how much they differ stands for how much runs differ.
 SEGMENTS = 8
 
@@ -61,12 +64,25 @@ def compared(context: Context) -> list[Candidate]:
     claim = (
         f"Operations take {words.significant(ratio)} times as long as in {other.path.resolve().name} "
         f"({words.duration(float(match.weight @ match.here_ns) / mean)} against "
-        f"{words.duration(there_ns / mean)}), and {words.percent(share)} of the difference lies in the stage {name}."
+        f"{words.duration(there_ns / mean)}), and {words.percent(share)} of the difference lies in the stage {name}. "
+        f"{words.rate(_rate(context.survey))} per second are done, {words.rate(_rate(other_survey))} there."
     )
+    culprit = Culprit("stage", name, _only_device(context.survey))
+    refute = "Record both again, alternating and several times: if runs of one kind differ as much among themselves, this is wrong."
+    remedy = f"Find out what changed below or around the stage {name} between the two recordings."
+    if STAGES[stage] in ("queue", "device") and (scores := _scores(context.case, other)):
+        culprit = Culprit("layout", "fragmentation", f"layout score {scores[0]:g}, not {scores[1]:g}")
+        claim += (
+            f" The array measured its layout at {scores[0]:g} when the run began, at {scores[1]:g} there."
+        )
+        refute = "Reallocate the volume and repeat: if operations take as long, the layout is innocent."
+        remedy = (
+            "Reallocate the volume (`reallocate start -f` on ONTAP), on a schedule, and keep more of it free."
+        )
     low, high = _ratio_interval(here, there)
     return [
         Candidate(
-            culprit=Culprit("stage", name, _only_device(context.survey)),
+            culprit=culprit,
             claim=claim,
             baseline=f"the same kind, size class and queue depth class in the case {other.path.resolve().name}",
             effect=Effect("typical latency", ratio, "x baseline", low, high),
@@ -75,14 +91,25 @@ def compared(context: Context) -> list[Candidate]:
             p_value=permutation_p(here, there),
             episodes=SEGMENTS,
             evidence=[_stage_evidence(context)],
-            refute="Record both again, alternating and several times: if runs of one kind differ as much among "
-            "themselves, this is wrong.",
-            remedy=f"Find out what changed below or around the stage {name} between the two recordings.",
+            refute=refute,
+            remedy=remedy,
             otherwise=claim,
             explains=none_of(context.slow),
             large=share_of_latency >= SHARE_OF_LATENCY_MIN,
         )
     ]
+
+
+def _rate(survey: Survey) -> float:
+    return survey.operations / (survey.span_ns / 1e9)
+
+
+def _scores(here: Case, there: Case) -> tuple[float, float] | None:
+    """What the array measured of its layout here and there, if it is to be reallocated here and was in another state there."""
+    ours, theirs = score(here), score(there)
+    if ours is None or theirs is None or ours < max(SCORE_MIN, SCORE_RATIO_MIN * theirs):
+        return None
+    return ours, theirs
 
 
 def _match(here: Survey, there: Survey) -> Match | None:

@@ -1,4 +1,7 @@
-"""Operations, or their submitters, that a controller holds back on purpose."""
+"""Operations, or their submitters, that a controller holds back on purpose.
+
+Writes that wait until the ones before them are on disk (the protected memory of an array is full) follow from the disks' load.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,18 @@ from whodisk.held import (
     submitters,
     waits_where,
 )
+from whodisk.stats import Bools
 from whodisk.views import STAGES
 
 THROTTLE = STAGES.index("throttle")
 #: Flag of operations that bypass the page cache.
 DIRECT = 256
+#: Flag of requests that nobody waits for by themselves.
+BACKGROUND = 16
+#: Writes that are held back while such requests are in flight in this part of the time wait for those, ...
+MEANWHILE_MIN = 0.99
+#: ... looked at in so many moments.
+MOMENTS = 256
 
 
 def run(context: Context) -> Result:
@@ -39,6 +49,12 @@ def run(context: Context) -> Result:
     held = in_stage(context, "throttle")
     if held is not None and _above_block(context):
         result.candidates.append(_dirty(context, held))
+    elif held is not None and _behind_earlier_writes(context):
+        result.observed.append(
+            f"Writes are held back until what was written before is on disk: {words.percent(held.share)} of all operations' time, "
+            f"{words.duration(held.each_ns)} each. That follows from the disks' load."
+        )
+        context.explained |= _blamed(context)
     elif held is not None:
         result.candidates.append(_io(context, held))
     tids = submitters(context)
@@ -63,6 +79,31 @@ def _above_block(context: Context) -> bool:
     return block < 0.1 * above and cached >= 0.5 * above
 
 
+def _blamed(context: Context) -> Bools:
+    return np.asarray(context.slow.blamed == THROTTLE, np.bool_)
+
+
+def _behind_earlier_writes(context: Context) -> bool:
+    """Whether only writes are held back, above the block layer, and only while what was written before is on its way to the disks.
+
+    Then they wait for room (protected memory of an array, a log), and how fast that comes is the disks' matter.
+    """
+    if context.layer == "block" or "block" not in context.surveys:
+        return False
+    found = context.case.rows(
+        f"""WITH held AS (SELECT op_id, layer, op, start_ns + coalesce(app_ns, 0) + throttle_ns // 2 AS moment_ns FROM measured
+  WHERE throttle_ns > 0 AND layer IN ('block', '{context.layer}')),
+moments AS (SELECT DISTINCT moment_ns FROM held WHERE layer <> 'block' ORDER BY hash(moment_ns) LIMIT {MOMENTS}),
+on_its_way AS (SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM block_ops WHERE flags & {BACKGROUND} > 0)
+SELECT (SELECT count(*) FROM held WHERE layer = 'block' OR op <> 'write') AS others, (SELECT count(*) FROM moments) AS looked_at,
+  count(DISTINCT moment_ns) AS meanwhile
+FROM on_its_way JOIN moments ON begin_ns <= moment_ns AND end_ns > moment_ns"""
+    )[0]
+    return not found["others"] and float(found["meanwhile"] or 0) >= MEANWHILE_MIN * float(
+        found["looked_at"] or 1
+    )
+
+
 def _dirty(context: Context, held: Held) -> Candidate:
     claim = (
         f"Writers are held back until dirty pages are written: {words.percent(held.share)} of the time of all operations, "
@@ -79,7 +120,7 @@ def _dirty(context: Context, held: Held) -> Candidate:
         "they waited for something else.",
         remedy="Look at vm.dirty_ratio, vm.dirty_background_ratio (and dirty_bytes) and the limits of the device's bdi; more room "
         "only delays it, if the writers never pause.",
-        explains=np.asarray(context.slow.blamed == THROTTLE, np.bool_),
+        explains=_blamed(context),
         causes=(("stage", "throttle"),),
     )
 
@@ -117,7 +158,7 @@ def _io(context: Context, held: Held) -> Candidate:
         "long, they waited for something else.",
         remedy=f"Look at /sys/fs/cgroup{group or '/GROUP'}/io.max (and io.latency, io.cost.qos) and at "
         f"/sys/block/{device or 'DEVICE'}/queue/wbt_lat_usec; raise what binds, if it is not meant.",
-        explains=np.asarray(context.slow.blamed == THROTTLE, np.bool_),
+        explains=_blamed(context),
         causes=(("stage", "throttle"),),
     )
     found.p99_ratio = worse
