@@ -606,6 +606,7 @@ TRUTHS: dict[str, Truth] = {
         because_of="stage:throttle",
     ),
     "loose_limit": Truth("throttle", False, held.loose_limit),
+    "no_room": Truth("throttle", False, held.no_room, says="until what was written before is on disk"),
     "periodic_job": Truth(
         "burst",
         True,

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tests.synth import Simulation, write_case
+from tests.synth import BLOCK_ID_BASE, Simulation, write_case
+from whodisk.detectors.throttle import BACKGROUND
 
 
 def _small(seed: int, **changes: Any) -> Simulation:
@@ -169,6 +170,26 @@ def io_limit_above(seed: int, path: Path) -> Path:
     simulation = _small(seed, workers=1, depth=8, read_share=0.0)
     _stage(simulation, "throttle", np.maximum(0.0, 8e6 - simulation.stages["device"]))
     return simulation.write(path)
+
+
+def no_room(seed: int, path: Path) -> Path:
+    """An array's protected memory is full now and then: direct writes wait while it is written to the disk."""
+    simulation = _small(seed, workers=1, depth=8, read_share=0.0)
+    shape = simulation.device_index.shape
+    _stage(simulation, "throttle", 20e6 * (simulation.rng.random(shape) < 0.02))
+    app, block, links = simulation.lay_out()
+    held = np.flatnonzero(app["throttle_ns"] > 0)
+    block = {name: np.broadcast_to(values, len(app["op_id"])) for name, values in block.items()}
+    emptied = {name: values[held] for name, values in block.items()}
+    emptied |= {name: np.zeros(len(held), np.int64) for name in block if name.endswith("_ns")}
+    emptied["op_id"] = BLOCK_ID_BASE | (1 << 40) | np.arange(len(held))
+    emptied["start_ns"] = app["start_ns"][held]
+    emptied["latency_ns"] = emptied["device_ns"] = app["app_ns"][held] + app["throttle_ns"][held]
+    flags = block.get("flags", np.zeros(len(block["op_id"]), np.int64))
+    block = {name: np.concatenate([values, emptied[name]]) for name, values in block.items()}
+    block["flags"] = np.concatenate([flags, np.full(len(held), BACKGROUND)])
+    meta = {"duration_ns": int(simulation.seconds * 1e9), "workload": simulation.workload()}
+    return write_case(path, app=app, block=block, links=links, meta=meta)
 
 
 def io_limit(seed: int, path: Path) -> Path:

@@ -216,6 +216,33 @@ def test_a_constant_fault_needs_another_case(tmp_path: Path) -> None:
     assert 1.5 < finding.effect.value < 3.5
 
 
+def with_layout(simulation: Simulation, path: Path, score: float) -> Path:
+    """The case, of an array that measured its layout."""
+    app, block, links = simulation.lay_out()
+    measured = {
+        "time_ns": 0,
+        "kind": "layout",
+        "subject": "array",
+        "detail": f"layout score {score:g}, 30 at the end",
+    }
+    meta = {"duration_ns": int(simulation.seconds * 1e9), "workload": simulation.workload()}
+    return write_case(path, app=app, block=block, links=links, events=[measured], meta=meta)
+
+
+def test_the_layout_is_to_blame_if_the_array_says_that_it_changed(tmp_path: Path) -> None:
+    good = with_layout(small(1), tmp_path / "good", 1.5)
+    bad = with_layout(small(2).tail("device", 1.0, 0.4), tmp_path / "bad", 26.9)
+    as_before = with_layout(small(2).tail("device", 1.0, 0.4), tmp_path / "as_before", 2)
+    culprits = [solve(case, against=good).findings[0].culprit for case in (bad, as_before)]
+    assert [(culprit.kind, culprit.name) for culprit in culprits] == [
+        ("layout", "fragmentation"),
+        ("stage", "device"),
+    ]
+    assert culprits[0].because_of == "layout score 26.9, not 1.5"
+    assert any(caveat.what == "fragmentation of the array" for caveat in solve(bad).cannot_exclude)
+    assert not any(caveat.what == "fragmentation of the array" for caveat in solve(as_before).cannot_exclude)
+
+
 def test_equal_cases_do_not_differ(tmp_path: Path) -> None:
     first, second = small(1).write(tmp_path / "first"), small(2).write(tmp_path / "second")
     assert solve(first, against=second).status == "limited"
