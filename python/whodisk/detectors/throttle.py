@@ -171,14 +171,14 @@ _LOST_SQL = "SELECT op_id, throttle_ns AS lost_ns FROM measured WHERE layer = '{
 
 
 def _device(context: Context) -> str:
-    """The device whose requests were held back most, by the block layer where it was seen."""
+    """The device most of whose requests' time in the stage it is, by the block layer where it was seen; else none by name."""
     for layer in ("block", context.layer):
         rows = context.case.rows(
-            f"""SELECT device, sum(throttle_ns) AS ns FROM measured WHERE layer = '{layer}' AND device IS NOT NULL
-GROUP BY 1 ORDER BY 2 DESC NULLS LAST, 1 LIMIT 1"""
+            f"""SELECT device, sum(throttle_ns) AS ns, sum(sum(throttle_ns)) OVER () AS all_ns FROM measured
+WHERE layer = '{layer}' AND device IS NOT NULL GROUP BY 1 ORDER BY 2 DESC NULLS LAST, 1 LIMIT 1"""
         )
         if rows and rows[0]["ns"]:
-            return str(rows[0]["device"])
+            return str(rows[0]["device"]) if 2 * float(rows[0]["ns"]) > float(rows[0]["all_ns"] or 0) else ""
     return ""
 
 
