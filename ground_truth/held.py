@@ -176,7 +176,7 @@ def no_room(seed: int, path: Path) -> Path:
     """An array's protected memory is full now and then: direct writes wait while it is written to the disk."""
     simulation = _small(seed, workers=1, depth=8, read_share=0.0)
     shape = simulation.device_index.shape
-    _stage(simulation, "throttle", 20e6 * (simulation.rng.random(shape) < 0.02))
+    _stage(simulation, "throttle", np.where(simulation.rng.random(shape) < 0.02, 20e6, 0.0))
     app, block, links = simulation.lay_out()
     held = np.flatnonzero(app["throttle_ns"] > 0)
     block = {name: np.broadcast_to(values, len(app["op_id"])) for name, values in block.items()}
