@@ -1,6 +1,10 @@
 //! CSV files become sealed tables; what is wrong with them is said with line and column.
+use arrow_array::cast::AsArray;
+use arrow_array::Array;
 use case::sealed::{Names, SealWriter};
 use import::{format, ImportError, Request, Summary};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 const MAP: &str = "host=host,device=disk,t=ts:s,latency=lat:us,throughput=tp:MB/s";
@@ -50,6 +54,67 @@ fn delimiters_quotes_and_order_of_columns() {
     let tabs = "ts\tdisk\tlat\n2022-07-18T13:00:15Z\td\t1\n";
     let summary = import(dir.path(), tabs, Some("device=disk,t=ts:iso,latency=lat:ms")).unwrap();
     assert_eq!(summary.start_unix_ns, Some(1_658_149_215_000_000_000));
+}
+
+/// Host and subject of each row; `-` = none.
+fn names(dir: &Path) -> Vec<String> {
+    let file = File::open(dir.join("series/part-0.parquet")).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+        .unwrap()
+        .build()
+        .unwrap();
+    let mut rows = Vec::new();
+    for batch in reader.map(Result::unwrap) {
+        let column = |name: &str| {
+            let column = texts(batch.column_by_name(name).unwrap());
+            column
+                .into_iter()
+                .map(|text| text.unwrap_or("-".into()))
+                .collect::<Vec<_>>()
+        };
+        let pairs = column("host").into_iter().zip(column("subject"));
+        rows.extend(pairs.map(|(host, subject)| format!("{host} {subject}")));
+    }
+    rows
+}
+
+fn texts(array: &dyn Array) -> Vec<Option<String>> {
+    match array.as_any_dictionary_opt() {
+        Some(dictionary) => {
+            let values = texts(dictionary.values());
+            let keys = dictionary.normalized_keys();
+            (0..array.len())
+                .map(|row| {
+                    if array.is_null(row) {
+                        None
+                    } else {
+                        values[keys[row]].clone()
+                    }
+                })
+                .collect()
+        }
+        None => array
+            .as_string::<i32>()
+            .iter()
+            .map(|text| text.map(str::to_owned))
+            .collect(),
+    }
+}
+
+#[test]
+fn lines_that_begin_alike_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "host,disk,ts,lat\nh,d1,1,1\nh,d1,2,1\nh,d10,3,1\nh,d1,4,1\n\"h\",\"d1\",5,1\nh,d1,6,1\n,d1,7,1\n,d1,8,1\nhh,d1,9,1\n";
+    import(
+        dir.path(),
+        text,
+        Some("host=host,device=disk,t=ts:s,latency=lat:us"),
+    )
+    .unwrap();
+    let expected = [
+        "h d1", "h d1", "h d10", "h d1", "h d1", "h d1", "- d1", "- d1", "hh d1",
+    ];
+    assert_eq!(names(dir.path()), expected);
 }
 
 #[test]
