@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shlex
 import shutil
@@ -114,6 +115,9 @@ class Stage:
     def own_disk(self) -> Act:
         """The workload as it is."""
         self._say(f"1. A real workload on your own disk ({self.data.resolve().parent}).")
+        # What was written before (a build, say) would go to the same disk meanwhile.
+        print("$ sync", flush=True)
+        os.sync()
         case = self._recorded("1-own-disk", str(self.data))
         return Act("nothing", self._claims(case), None)
 
