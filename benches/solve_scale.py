@@ -35,22 +35,24 @@ CHUNK_ROWS = 1_000_000
 DEPTH = 64
 SPLIT = [f"{stage}_ns" for stage in ("latency", "app", "fs", "queue", "device", "interrupt", "reap")]
 
-SOLVE = """
+#: Begins both programs. Not ru_maxrss: a child begins with its parent's.
+PEAK = """
 import json, sys, time
 from pathlib import Path
+def peak_bytes():
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
+"""
+
+SOLVE = """
 from whodisk.solve import solve
 begin = time.monotonic()
 verdict = solve(Path(sys.argv[1]))
 seconds = time.monotonic() - begin
-# Not ru_maxrss: a child begins with its parent's.
-peak_bytes = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
-print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes, "status": verdict.status,
+print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes(), "status": verdict.status,
                   "culprits": [f.culprit.name for f in verdict.findings]}))
 """
 
 PANDAS = """
-import json, sys, time
-from pathlib import Path
 import pandas
 begin = time.monotonic()
 stages = ["app_ns", "fs_ns", "queue_ns", "device_ns", "interrupt_ns", "reap_ns"]
@@ -63,8 +65,7 @@ limit = ops["op"].map(groups["latency_ns"].median().droplevel(0)).astype(float) 
 ops[ops["latency_ns"] > limit].groupby(["device", "op"], observed=True)[stages].sum()
 ops.groupby(keys, observed=True).size()
 seconds = time.monotonic() - begin
-peak_bytes = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
-print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes}))
+print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes()}))
 """
 
 
@@ -147,7 +148,7 @@ def measured(program: str, path: Path) -> dict[str, float]:
     """What a program in a process of its own says of itself."""
     python = Path(__file__).resolve().parents[1] / "python"
     done = subprocess.run(
-        [sys.executable, "-c", program, str(path)],
+        [sys.executable, "-c", PEAK + program, str(path)],
         capture_output=True,
         text=True,
         env={"PYTHONPATH": str(python), "PATH": "/usr/bin:/bin"},

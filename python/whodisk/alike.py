@@ -25,9 +25,7 @@ class Kind:
 
 def kinds(context: Context, survey: Survey) -> list[Kind]:
     """Devices of the same driver and model with enough operations each."""
-    counts: dict[str, int] = {}
-    for stratum in survey.strata:
-        counts[stratum.device] = counts.get(stratum.device, 0) + stratum.operations
+    counts = survey.by_device()
     facts = context.case.system.get("devices") or {}
     alike: dict[str, list[str]] = {}
     for device, operations in sorted(counts.items()):

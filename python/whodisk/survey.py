@@ -134,6 +134,13 @@ class Survey:
         """Expression: in which of `bins` equal parts of the window a row begins, 0 to bins - 1."""
         return time_bin_sql(self.begin_ns, self.span_ns, bins)
 
+    def by_device(self) -> dict[str, int]:
+        """Operations of each device."""
+        counts: dict[str, int] = {}
+        for stratum in self.strata:
+            counts[stratum.device] = counts.get(stratum.device, 0) + stratum.operations
+        return counts
+
     def select(self, device: str | None = None, op: str | None = None) -> list[Stratum]:
         """Strata of a device and an operation kind; None = any."""
         if device is None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +39,6 @@ STAGES = (
     "runqueue",
     "unknown",
 )
-
-#: Links that are looked at, evenly chosen, to learn which devices are stacked.
-STACKED_LOOKED_AT = 50_000
 
 #: Most that queries may put on disk when they do not fit into memory.
 SPILL_LIMIT = "16GiB"
@@ -251,17 +247,6 @@ class Case:
         rate = self.spec.get("rate_per_s")
         known = isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate > 0
         return float(rate) if known and rate is not None else None
-
-    @cached_property
-    def stacked(self) -> frozenset[str]:
-        """Devices that are made of others: no peers of these, and their requests are those of the others again."""
-        links = self.rows("SELECT count(*) AS n FROM links WHERE kind = 'stacked'")[0]["n"]
-        part = max(1, int(links or 0) // STACKED_LOOKED_AT)
-        rows = self.rows(
-            f"""SELECT DISTINCT device FROM block_ops WHERE op_id IN (
-  SELECT parent_id FROM links WHERE kind = 'stacked' AND hash(parent_id) % {part} = 0)"""
-        )
-        return frozenset(str(row["device"]) for row in rows)
 
     def stage_name(self, layer: str, stage: str) -> str:
         """Printed name of a stage: ``device+interrupt`` where a boundary was not observed."""

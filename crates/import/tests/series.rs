@@ -1,6 +1,5 @@
 //! CSV files become sealed tables; what is wrong with them is said with line and column.
 use arrow_array::cast::AsArray;
-use arrow_array::Array;
 use case::sealed::{Names, SealWriter};
 use import::{format, ImportError, Request, Summary};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -66,39 +65,13 @@ fn names(dir: &Path) -> Vec<String> {
     let mut rows = Vec::new();
     for batch in reader.map(Result::unwrap) {
         let column = |name: &str| {
-            let column = texts(batch.column_by_name(name).unwrap());
-            column
-                .into_iter()
-                .map(|text| text.unwrap_or("-".into()))
-                .collect::<Vec<_>>()
+            let column = batch.column_by_name(name).unwrap().as_string::<i32>();
+            column.iter().map(|text| text.unwrap_or("-")).collect::<Vec<_>>()
         };
         let pairs = column("host").into_iter().zip(column("subject"));
         rows.extend(pairs.map(|(host, subject)| format!("{host} {subject}")));
     }
     rows
-}
-
-fn texts(array: &dyn Array) -> Vec<Option<String>> {
-    match array.as_any_dictionary_opt() {
-        Some(dictionary) => {
-            let values = texts(dictionary.values());
-            let keys = dictionary.normalized_keys();
-            (0..array.len())
-                .map(|row| {
-                    if array.is_null(row) {
-                        None
-                    } else {
-                        values[keys[row]].clone()
-                    }
-                })
-                .collect()
-        }
-        None => array
-            .as_string::<i32>()
-            .iter()
-            .map(|text| text.map(str::to_owned))
-            .collect(),
-    }
 }
 
 #[test]

@@ -137,10 +137,8 @@ def _alone(context: Context, survey: Survey) -> list[str]:
     """Devices at the bottom that have no peers: where there are some, `member_tail` compares with them."""
     volumes = {str(row["device"]) for row in context.case.rows(_VOLUMES_SQL)}
     peers = {device for kind in kinds(context, survey) for device in kind.devices}
-    requests: dict[str, int] = {}
-    for stratum in survey.strata:
-        requests[stratum.device] = requests.get(stratum.device, 0) + stratum.operations
-    names = {device for device, count in requests.items() if device and count >= KIND_MIN} - volumes - peers
+    names = {device for device, count in survey.by_device().items() if device and count >= KIND_MIN}
+    names -= volumes | peers
     return sorted(name for name in names if not rotates(context, name))
 
 

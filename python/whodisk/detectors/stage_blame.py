@@ -412,9 +412,7 @@ def _device_below(context: Context, suspect: Suspect) -> str | None:
     """
     if "block" not in context.surveys or STAGES[suspect.stage] not in ("device", "queue", "interrupt"):
         return None
-    operations: dict[str, int] = {}
-    for stratum in context.surveys["block"].strata:
-        operations[stratum.device] = operations.get(stratum.device, 0) + stratum.operations
+    operations = context.surveys["block"].by_device()
     if len(operations) == 1:
         return next(iter(operations)) or None
     if "links" not in context.case.columns:

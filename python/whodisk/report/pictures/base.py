@@ -23,6 +23,8 @@ from whodisk.views import STAGES, Case, Row
 
 #: Time bins of a timeline.
 MOMENTS = 240
+#: Links that are looked at, evenly chosen, to learn which devices are stacked.
+STACKED_LOOKED_AT = 50_000
 #: `packed` holds an op_id in the low bits, so that one `max` gives the slowest operation and, of equals, always the same.
 ID_BITS = 60
 
@@ -90,6 +92,17 @@ FROM {self.layer}_ops GROUP BY 1 ORDER BY 1"""
         """The slowest operation of the top layer in every moment."""
         ids = sorted(unpacked(row["packed"])[0] for row in self.moments)
         return operations(self.case, self.layer, ids)
+
+    @cached_property
+    def stacked(self) -> set[str]:
+        """Devices that are made of others: no peers of these, and their requests are those of the others again."""
+        links = self.case.rows("SELECT count(*) AS n FROM links WHERE kind = 'stacked'")[0]["n"]
+        part = max(1, int(links or 0) // STACKED_LOOKED_AT)
+        rows = self.case.rows(
+            f"""SELECT DISTINCT device FROM block_ops WHERE op_id IN (
+  SELECT parent_id FROM links WHERE kind = 'stacked' AND hash(parent_id) % {part} = 0)"""
+        )
+        return {str(row["device"]) for row in rows}
 
 
 def histograms(data: dict[str, Any], rows: int, row: str, bins_per_octave: int) -> tuple[Floats, Floats]:

@@ -213,7 +213,7 @@ def _accused(look: Look, finding: Finding) -> set[str]:
         rows = look.case.rows(
             f"SELECT DISTINCT device FROM measured WHERE layer = 'block' AND vector = {finding.culprit.name}"
         )
-        return {str(row["device"]) for row in rows} - look.case.stacked
+        return {str(row["device"]) for row in rows} - look.stacked
     kind, colon, name = (finding.culprit.because_of or "").partition(":")
     return names | {name} if colon and kind == "device" else names
 
@@ -225,7 +225,7 @@ def _chosen(look: Look, finding: Finding) -> str:
 WHERE layer = 'block' AND device IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"""
     )
     accused = _accused(look, finding)
-    rows = [row for row in rows if row["device"] in accused or row["device"] not in look.case.stacked]
+    rows = [row for row in rows if row["device"] in accused or row["device"] not in look.stacked]
     least = max((whole(row["n"]) for row in rows if row["device"] in accused), default=0) / 50
     names = [str(row["device"]) for row in rows if row["device"] in accused]
     names += [str(row["device"]) for row in rows if row["device"] not in accused and whole(row["n"]) >= least]

@@ -58,7 +58,7 @@ GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"""
 def draw(look: Look, finding: Finding) -> Drawn | None:
     """The two matrices, one above the other."""
     handlers = look.case.rows(handlers_sql())
-    waits = [row for row in look.case.rows(waits_sql()) if row["device"] not in look.case.stacked]
+    waits = [row for row in look.case.rows(waits_sql()) if row["device"] not in look.stacked]
     if not handlers or not waits:
         return None
     accused = _accused(finding, handlers)
