@@ -707,6 +707,24 @@ TRUTHS: dict[str, Truth] = {
         name="stress-ng",
         because_of="stage:runqueue",
     ),
+    "crowded_by_kernel": Truth(
+        "cpu_delay", False, held.crowded_by_kernel, says="waits of a time slice and less"
+    ),
+    "crowded_by_server": Truth(
+        "cpu_delay", False, held.crowded_by_server, says="waits of a time slice and less"
+    ),
+    "crowded_by_mount": Truth(
+        "cpu_delay", False, held.crowded_by_mount, says="waits of a time slice and less"
+    ),
+    "crowded_by_other_server": Truth(
+        "cpu_delay",
+        True,
+        held.crowded_by_other_server,
+        status="slow",
+        kind="process",
+        name="stress-ng",
+        because_of="stage:runqueue",
+    ),
     "saturated_limit": Truth(
         "throttle",
         True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,33 @@ def kernel_turns(seed: int, path: Path) -> Path:
 def crowded_cpu(seed: int, path: Path) -> Path:
     """A quarter of the operations does, for as long as all of them work: most of the submitters' time is another program's."""
     return _with_waits(_runqueue(seed, 0.25, 1000), path, "runnable", "stress-ng", 777)
+
+
+def _served_by(case: Path, servers: dict[str, list[str]]) -> Path:
+    """`case`, with programs that serve storage from user space."""
+    system = json.loads((case / "system.json").read_text(encoding="utf-8"))
+    (case / "system.json").write_text(json.dumps({**system, "servers": servers}), encoding="utf-8")
+    return case
+
+
+def crowded_by_kernel(seed: int, path: Path) -> Path:
+    """The same, but it is a thread of the kernel that had the CPU: it works for whoever asked it to."""
+    return _with_waits(_runqueue(seed, 0.25, 1000), path, "runnable", "kworker/u8:3", 777)
+
+
+def crowded_by_server(seed: int, path: Path) -> Path:
+    """The same, but it is the program that serves their device."""
+    return _served_by(crowded_cpu(seed, path), {"777": ["nvme0n1"]})
+
+
+def crowded_by_mount(seed: int, path: Path) -> Path:
+    """The same, but it is the program that serves the file system of their file."""
+    return _served_by(crowded_cpu(seed, path), {"777": ["/data"]})
+
+
+def crowded_by_other_server(seed: int, path: Path) -> Path:
+    """The same, but it serves another device and a mount point that they have no file on."""
+    return _served_by(crowded_cpu(seed, path), {"777": ["loop7", "/mnt/far"], "888": ["nvme0n1"]})
 
 
 def saturated_limit(seed: int, path: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from whodisk.detectors.base import Context
+from whodisk.views import quoted
 
 #: Threads of the kernel that work for whoever caused it: their requests belong to the judged program, too.
 KERNEL_WORKER = re.compile(
@@ -16,6 +17,24 @@ KERNEL_WORKER = re.compile(
 def own_sql(context: Context) -> str:
     """The names that the judged operations come from."""
     return f"SELECT comm FROM measured WHERE layer = '{context.layer}' AND comm IS NOT NULL GROUP BY 1"
+
+
+def serving_pids(context: Context) -> frozenset[int]:
+    """Processes that serve, from user space, a device or a mount point that the judged operations are on."""
+    servers: dict[str, list[str]] = context.case.system.get("servers") or {}
+    if not servers:
+        return frozenset()
+    devices = {str(row["device"]) for row in context.case.rows("SELECT DISTINCT device FROM measured WHERE device IS NOT NULL")}
+
+    def serves(what: str) -> bool:
+        return what in devices or (what.startswith("/") and _has_files(context, what))
+
+    return frozenset(int(pid) for pid, served in servers.items() if any(serves(what) for what in served))
+
+
+def _has_files(context: Context, mount: str) -> bool:
+    below = quoted(mount.rstrip("/") + "/")
+    return bool(context.case.rows(f"SELECT 1 AS one FROM measured WHERE starts_with(file, {below}) LIMIT 1"))
 
 
 def programs_sql(context: Context, bins: int) -> str:

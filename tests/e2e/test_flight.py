@@ -40,6 +40,8 @@ def test_a_slow_read_makes_one_sealed_case(whodisk: Run, work: Path) -> None:
     case = work / told["cases"][0]
     assert meta(case)["state"] == "sealed"
     whodisk("verify", case)
+    servers = json.loads((case / "system.json").read_text(encoding="utf-8"))["servers"]
+    assert device.name in {served for all_of_one in servers.values() for served in all_of_one}, servers
     tables = duckdb.connect()
     events = tables.execute(f"SELECT subject, detail FROM '{case}/events/*.parquet' WHERE kind = 'trigger'")
     first = events.fetchall()[0]

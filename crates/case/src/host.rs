@@ -24,25 +24,26 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
             .collect(),
         mounts: mounts(&text(&proc.join("self/mounts")).unwrap_or_default()),
         irqs: irqs(root),
+        servers: crate::servers::servers(root),
         changes: Vec::new(),
     }
 }
 
-fn text(path: &Path) -> Option<String> {
+pub(crate) fn text(path: &Path) -> Option<String> {
     std::fs::read(path)
         .ok()
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A one-line attribute; None if absent, empty or unreadable.
-fn attribute(path: &Path) -> Option<String> {
+pub(crate) fn attribute(path: &Path) -> Option<String> {
     let text = text(path)?;
     let trimmed = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
     (!trimmed.is_empty() && trimmed.len() <= ATTRIBUTE_BYTES_MAX).then(|| trimmed.to_owned())
 }
 
 /// Names in a folder, sorted; empty if there is no such folder.
-fn names_in(folder: &Path) -> Vec<String> {
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };
@@ -55,7 +56,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 }
 
 /// Value behind the first `key : value` line.
-fn key_of(text: &str, key: &str) -> Option<String> {
+pub(crate) fn key_of(text: &str, key: &str) -> Option<String> {
     text.lines()
         .filter_map(|line| line.split_once(':'))
         .find(|(name, _)| name.trim() == key)
@@ -117,7 +118,7 @@ fn mounts(text: &str) -> BTreeMap<String, [String; 3]> {
 }
 
 /// The kernel writes blanks in mount paths as `\040`.
-fn unescape_octal(word: &str) -> String {
+pub(crate) fn unescape_octal(word: &str) -> String {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
@@ -324,21 +325,27 @@ fn irq_prefixes(folder: &Path) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
+pub(crate) mod test_tree {
     use std::os::unix::fs::symlink;
+    use std::path::Path;
 
-    fn put(root: &Path, path: &str, text: &str) {
+    pub(crate) fn put(root: &Path, path: &str, text: &str) {
         let path = root.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
 
-    fn link(root: &Path, path: &str, target: &str) {
+    pub(crate) fn link(root: &Path, path: &str, target: &str) {
         let path = root.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         symlink(target, path).unwrap();
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::test_tree::{link, put};
+    use super::*;
 
     /// A host with an NVMe drive in a slot, a virtio disk without PCI, and two loop devices.
     fn host() -> tempfile::TempDir {

@@ -362,6 +362,10 @@ pub struct SystemMeta {
     pub mounts: BTreeMap<String, [String; 3]>,
     /// Interrupts of block devices: Linux irq number -> [handler names, smp_affinity_list].
     pub irqs: BTreeMap<String, [String; 2]>,
+    /// Programs that serve storage from user space (FUSE, nbd): process id -> block devices and mount points. Absent in
+    /// cases of earlier versions.
+    #[serde(default)]
+    pub servers: BTreeMap<String, Vec<String>>,
     /// Changes noticed at the end of the recording.
     pub changes: Vec<String>,
 }

@@ -23,7 +23,7 @@ from whodisk.detectors.base import (
 )
 from whodisk.findings import Culprit
 from whodisk.held import Held, candidate, in_stage, in_waits, late_in_waits, submitters, waits_where
-from whodisk.programs import KERNEL_WORKER
+from whodisk.programs import KERNEL_WORKER, serving_pids
 from whodisk.slow import ORDINARY_WAIT_NS
 from whodisk.stats import bootstrap_sum
 from whodisk.stops import find_stops
@@ -51,6 +51,8 @@ class Hog:
     share: float
     #: One of the submitting processes themselves.
     own: bool
+    #: Serves what they ask for, in the kernel or (FUSE, nbd) as a program: the CPU that it takes is a part of the operations.
+    serves: bool
 
 
 def run(context: Context) -> Result:
@@ -61,7 +63,7 @@ def run(context: Context) -> Result:
     own = hog is not None and hog.own
     held = _held(context, tids, ORDINARY_WAIT_NS)
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
-        crowd = None if hog is None or own else _crowd(context, hog, tids)
+        crowd = None if hog is None or own or hog.serves else _crowd(context, hog, tids)
         if crowd is not None:
             result.candidates.append(crowd)
             return result
@@ -101,7 +103,7 @@ def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
 
 def _slower_tail(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
     """Short waits that the slowest operations owe to one other program: theirs, and of what was in flight or due meanwhile."""
-    if hog.share < ONE_HOG_MIN or KERNEL_WORKER.fullmatch(hog.comm):
+    if hog.share < ONE_HOG_MIN:
         return None
     waits = find_stops(context, "runnable", SHORT_WAIT_NS)
     if waits is None or waits.share_of_latency < SHARE_OF_LATENCY_FLOOR:
@@ -139,12 +141,18 @@ def _hog(context: Context, tids: list[int], least_ns: int = 1) -> Hog | None:
     named = [row for row in rows if row["cause"] is not None]
     if not named or total <= 0 or float(named[0]["waited_ns"] or 0) < HOG_SHARE_MIN * total:
         return None
-    return Hog(str(named[0]["cause"]), float(named[0]["waited_ns"] or 0) / total, bool(named[0]["own"]))
+    comm = str(named[0]["cause"])
+    return Hog(
+        comm=comm,
+        share=float(named[0]["waited_ns"] or 0) / total,
+        own=bool(named[0]["own"]),
+        serves=KERNEL_WORKER.fullmatch(comm) is not None or named[0]["cause_pid"] in serving_pids(context),
+    )
 
 
 def _hogs_sql(context: Context, tids: list[int], least_ns: int = 1) -> str:
     return f"""SELECT cause, bool_and(coalesce(cause_pid = pid, FALSE)) AS own, count(*) AS waits, sum(duration_ns) AS waited_ns,
-  max(duration_ns) AS longest_ns
+  max(duration_ns) AS longest_ns, min(cause_pid) AS cause_pid
 FROM waits WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {least_ns} GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 10"""
 
 

@@ -154,6 +154,7 @@ pub const SYSTEM_JSON: &[(&str, Class)] = &[
     ("mounts.*.1", Class::Keep),
     ("mounts.*.2", Class::MountOptions),
     ("irqs.*.*", Class::Keep),
+    ("servers.*.*", Class::Subject),
     ("changes.*", Class::Text),
 ];
 

@@ -293,6 +293,7 @@ mod tests {
             devices: one("sda", device),
             mounts: one("/mnt/acme", ["a".into(), "b".into(), "c".into()]),
             irqs: one("24", ["a".into(), "b".into()]),
+            servers: one("77", vec!["sda".into(), "/mnt/acme".into()]),
             changes: vec!["/mnt/acme was unmounted".into()],
         };
         all_classified(&system, classes::SYSTEM_JSON);
@@ -304,5 +305,6 @@ mod tests {
         let back: SystemMeta = back(redacted);
         let target = back.mounts.keys().next().unwrap();
         assert_eq!(back.changes[0], format!("{target} was unmounted"));
+        assert_eq!(back.servers["77"], ["sda", target]);
     }
 }
