@@ -64,20 +64,21 @@ fn fuse_connections(root: &Path) -> BTreeMap<String, Vec<String>> {
             stands(fields.get(2).copied(), crate::host::unescape_octal(target));
         }
     }
+    for name in names_in(&root.join("sys/block")) {
+        if root
+            .join("sys/block")
+            .join(&name)
+            .join("loop/backing_file")
+            .is_file()
+        {
+            // Its backing file may have no path any more, and its file system no mount: the loop device keeps both.
+            let device = backing_device(&root.join("dev").join(&name));
+            stands(device.as_deref(), name);
+        }
+    }
+    // File systems in memory have such numbers, too. Where FUSE tells its connections, those are all.
     let known = names_in(&root.join("sys/fs/fuse/connections"));
     if !known.is_empty() {
-        for name in names_in(&root.join("sys/block")) {
-            if root
-                .join("sys/block")
-                .join(&name)
-                .join("loop/backing_file")
-                .is_file()
-            {
-                // Its backing file may have no path any more: the mount may be gone, too.
-                let device = backing_device(&root.join("dev").join(&name));
-                stands(device.as_deref(), name);
-            }
-        }
         connections.retain(|number, _| known.contains(number));
     }
     connections
