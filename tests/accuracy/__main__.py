@@ -29,11 +29,19 @@ KILLED = {
     "killed/recording": f"`whodisk run`, up to {crashes.MOMENT_SECONDS:g} s after its begin or first stream",
     "killed/sealing": "`whodisk seal`, at any time",
 }
+OUTPUT = ROOT / "docs" / "accuracy.md"
 #: A run in which others had the CPUs is made so often, at most.
 ATTEMPTS = 3
 HEALTHY = "healthy"
 MYSTERIES = "## The mysteries in the lab"
 KILLS = "## Killed with SIGKILL"
+WRONG = "## Wrong verdicts"
+TABLE_HEAD = (
+    "| injected | where | right | runs | disturbed runs, not counted | runs with a stall of a device seen by the query | CPU |",
+    "|---|---|---|---|---|---|---|",
+)
+#: What stands around the table in the README.
+MARKS = ("<!-- accuracy: begin -->", "<!-- accuracy: end -->")
 PLACE = {"memory": "block device in memory", "disk": "system disk"}
 
 
@@ -50,7 +58,7 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=6, help="measured seconds per run [6]")
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "accuracy.jsonl", help="kept results")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "accuracy.md")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--fresh", action="store_true", help="forget what is kept of these rows")
     parser.add_argument("--cases", type=Path, metavar="DIR", help="keep every run there, 10 to 40 MB each")
     parser.add_argument(
@@ -90,7 +98,10 @@ def main() -> int:
         for name in (name for name in crashes.ROWS if name in names):
             _run_row(name, options.kills, partial(_kill, name, options), options, results)
     old = options.output.read_text(encoding="utf-8") if options.output.exists() else ""
-    options.output.write_text(_document(results, options, old), encoding="utf-8")
+    document = _document(results, options, old)
+    options.output.write_text(document, encoding="utf-8")
+    if options.output == OUTPUT:
+        _into_readme(ROOT / "README.md", document)
     print(f"written: {options.output}")
     return 1 if any(not r["right"] for r in results if not r.get("disturbed")) else 0
 
@@ -236,10 +247,10 @@ def _save(path: Path, results: list[dict[str, Any]]) -> None:
 
 
 def _document(results: list[dict[str, Any]], options: argparse.Namespace, old: str) -> str:
-    """The tables. A part of which no result is kept (they were made on another machine) stays as it is in the document `old`."""
+    """The tables. Of what no result is kept (it was made on another machine), they say what the document `old` does."""
+    real = [r for r in results if r["row"] not in (*mysteries.ROWS, *crashes.ROWS)]
     parts = [
-        _real([r for r in results if r["row"] not in (*mysteries.ROWS, *crashes.ROWS)], options)
-        or old.partition(f"\n{MYSTERIES}\n")[0].partition(f"\n{KILLS}\n")[0].splitlines(),
+        _real(real, options, old.partition(f"\n{MYSTERIES}\n")[0].partition(f"\n{KILLS}\n")[0]),
         _mysteries([r for r in results if r["row"] in mysteries.ROWS]) or _part(old, MYSTERIES),
         _killed([r for r in results if r["row"] in crashes.ROWS]) or _part(old, KILLS),
     ]
@@ -252,10 +263,8 @@ def _part(document: str, title: str) -> list[str]:
     return [title, *rest.partition("\n## ")[0].splitlines()] if found else []
 
 
-def _real(results: list[dict[str, Any]], options: argparse.Namespace) -> list[str]:
-    """What was found in real recordings; empty if there were none."""
-    if not results:
-        return []
+def _real(results: list[dict[str, Any]], options: argparse.Namespace, old: str) -> list[str]:
+    """What was found in real recordings. Rows without results are those of the document `old`, with their machines."""
     lines = [
         "# Accuracy on real faults",
         "",
@@ -268,37 +277,50 @@ def _real(results: list[dict[str, Any]], options: argparse.Namespace) -> list[st
         "flight; `tests/accuracy/judge.py`). So is waiting for a CPU while other programs kept CPUs busy, and a hypervisor that took",
         "CPUs away, by the kernel's account.",
         "",
-        f"Machine: {_machine()}. Runs: {_span(results)}. Command: `make accuracy`",
-        f"({options.seconds:g} s measured per run).",
+        f"Command: `make accuracy` ({options.seconds:g} s measured per run). A run in which others (programs, or the hypervisor's other",
+        f"guests) had {DISTURBED_CPUS:g} CPUs or more on average is made again, whatever its verdict, and counted apart.",
         "",
-        f"A run in which others (programs, or the hypervisor's other guests) had {DISTURBED_CPUS:g} CPUs or more on average is made",
-        "again, whatever its verdict, and counted apart.",
-        "",
-        "| injected | where | right | runs | disturbed runs, not counted | runs with a stall of a device seen by the query |",
-        "|---|---|---|---|---|---|",
     ]
-    disturbed = [r for r in results if r.get("disturbed")]
-    results = [r for r in results if not r.get("disturbed")]
+    judged = [r for r in results if not r.get("disturbed")]
+    table, kept = [], False
     for row in ROWS:
-        of_row = [r for r in results if r["row"] == row.name]
+        begin = f"| {row.fault.words} | {PLACE[row.place]} |"
+        of_row = [r for r in judged if r["row"] == row.name]
         if of_row:
             right, stalled = sum(r["right"] for r in of_row), sum(bool(r["stalls"]) for r in of_row)
-            again = sum(r["row"] == row.name for r in disturbed)
-            lines.append(
-                f"| {row.fault.words} | {PLACE[row.place]} | {right} | {len(of_row)} | {again} | {stalled} |"
-            )
-    real = [row.name for row in ROWS]
-    wrong = [r for r in results if not r["right"] and r["row"] in real]
-    lines += ["", "## Wrong verdicts", ""]
-    lines += [_wrong(r) for r in wrong] or ["None."]
+            again = sum(r["row"] == row.name for r in results) - len(of_row)
+            table.append(f"{begin} {right} | {len(of_row)} | {again} | {stalled} | {_cpu_model()} |")
+        else:
+            earlier = [line for line in old.splitlines() if line.startswith(begin)]
+            table += earlier[:1]
+            kept |= bool(earlier)
+    here = f"- {_machine()}"
+    machines = [line for line in old.splitlines() if kept and line.startswith("- ") and " CPUs (" in line]
+    machines = [line for line in machines if not line.startswith(here)]
+    machines += [f"{here}: {_span(judged)}."] if judged else []
+    lines += [*machines, "", *TABLE_HEAD, *table]
+    ours = {r["row"] for r in judged}
+    wrong = [_wrong(r) for r in judged if not r["right"]]
+    wrong += [line for line in _part(old, WRONG) if line.startswith("- ") and line[2:].split(",")[0] not in ours]
+    lines += ["", WRONG, "", *(wrong or ["None."])]
     healthy = [f"{HEALTHY}/{place}" for place in PLACE]
-    confirmed = [r for r in results if r["right"] and r["row"] in healthy and r["claims"]]
+    confirmed = [r for r in judged if r["right"] and r["row"] in healthy and r["claims"]]
     if confirmed:
         lines += ["", "## True findings in healthy runs", ""]
         lines += [
             f"- {r['row']}, run {r['seed']}: {' '.join(r['claims'])} {_confirmed(r)}" for r in confirmed
         ]
     return lines
+
+
+def _into_readme(readme: Path, document: str) -> None:
+    """The table of real faults, between its two marks in the README."""
+    text = readme.read_text(encoding="utf-8")
+    before, _, rest = text.partition(MARKS[0])
+    _, found, after = rest.partition(MARKS[1])
+    if found:
+        table = [line for line in document.partition(f"\n{WRONG}\n")[0].splitlines() if line.startswith("|")]
+        readme.write_text("\n".join([before + MARKS[0], *table, MARKS[1] + after]), encoding="utf-8")
 
 
 def _confirmed(result: dict[str, Any]) -> str:
@@ -361,13 +383,15 @@ def _wrong(result: dict[str, Any]) -> str:
     return f"- {result['row']}, run {result['seed']}: {result['named']}{stalls}"
 
 
-def _machine() -> str:
-    model = "unknown CPU"
+def _cpu_model() -> str:
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    return f"{os.cpu_count()} CPUs ({model}), Linux {platform.release()}"
+            return line.split(":", 1)[1].strip()
+    return "unknown CPU"
+
+
+def _machine() -> str:
+    return f"{os.cpu_count()} CPUs ({_cpu_model()}), Linux {platform.release()}"
 
 
 def _span(results: list[dict[str, Any]]) -> str:
