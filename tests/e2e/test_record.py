@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.accuracy.host import group
 from tests.e2e.conftest import AGENT, WHODISK, Run, meta, started, write_spec
 
 N = 10_007  # a prime: no round number of ours can produce it by accident
@@ -252,3 +253,18 @@ def test_a_stopped_submitter_is_noted(work: Path) -> None:
     ((duration_ns, state),) = query(work / "a.case", longest)
     assert duration_ns > 250_000_000
     assert state == "stopped"
+
+
+@pytest.mark.root
+def test_requests_have_the_control_group_that_they_are_accounted_to(whodisk: Run, work: Path) -> None:
+    (work / "data").write_bytes(os.urandom(1 << 20))
+    subprocess.run(["sync", "data"], cwd=work, check=True)
+    try:
+        with group("blkio", {}) as folder:
+            script = f"echo $$ > {folder}/cgroup.procs && exec dd if=data of=/dev/null bs=4k iflag=direct"
+            whodisk("record", "-o", "a.case", "--", "sh", "-c", script)
+            expected = str(folder)
+    except FileNotFoundError as lack:
+        pytest.skip(f"no I/O controller of version 1: {lack}")
+    groups = query(work / "a.case", "SELECT DISTINCT cgroup FROM {block} WHERE comm = 'dd'")
+    assert groups == [(expected,)]

@@ -301,8 +301,12 @@ impl Recording {
             self.meta.state = State::Recorded;
         }
         self.meta.write(case)?;
-        let changes = system_changes(&self.system, &SystemMeta::collect());
-        if !changes.is_empty() {
+        let now = SystemMeta::collect();
+        let changes = system_changes(&self.system, &now);
+        let groups = self.system.cgroups.len();
+        // Those that are gone keep their names.
+        self.system.cgroups.extend(now.cgroups);
+        if !changes.is_empty() || self.system.cgroups.len() > groups {
             self.system.changes = changes;
             self.system.write(case)?;
         }

@@ -25,6 +25,7 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
         mounts: mounts(&text(&proc.join("self/mounts")).unwrap_or_default()),
         irqs: irqs(root),
         servers: crate::servers::servers(root),
+        cgroups: crate::groups::io_groups(root),
         changes: Vec::new(),
     }
 }

@@ -9,6 +9,7 @@
 //! * [`redact`]: a copy without names.
 //! * [`verify`]: integrity of a case.
 pub mod error;
+mod groups;
 mod host;
 pub mod meta;
 pub mod raw;

@@ -366,6 +366,10 @@ pub struct SystemMeta {
     /// cases of earlier versions.
     #[serde(default)]
     pub servers: BTreeMap<String, Vec<String>>,
+    /// Control groups of the I/O controller's hierarchy, at the begin or the end of the recording: inode number of the folder
+    /// (what the kernel calls its id) -> path of the folder. Absent in cases of earlier versions.
+    #[serde(default)]
+    pub cgroups: BTreeMap<u64, String>,
     /// Changes noticed at the end of the recording.
     pub changes: Vec<String>,
 }

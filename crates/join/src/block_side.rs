@@ -175,7 +175,7 @@ impl<'a> BlockSide<'a> {
             device: Some(out.device(row.device)),
             file: None,
             comm: self.comm(&row.comm, out),
-            cgroup: None,
+            cgroup: out.cgroup(row.cgroup),
             offset_bytes: offset_bytes(row, op),
             size_bytes: Some(i64::from(row.size_bytes)),
             queue_depth: Some(self.queue_depth(row, times)),

@@ -128,6 +128,8 @@ pub struct Inputs<'a> {
     pub host: Option<String>,
     /// Device names by dev_t.
     pub devices: BTreeMap<u32, String>,
+    /// Folders of control groups by number.
+    pub cgroups: BTreeMap<u64, String>,
     /// Decoder of request flags.
     pub cmd_flags: CmdFlags,
     /// Whether the recording saw interrupts, so that their absence means something. `None` if nobody
@@ -405,6 +407,10 @@ pub(crate) struct Out<'o> {
     pub(crate) counts: Counts,
     device_names: &'o BTreeMap<u32, String>,
     devices: HashMap<u32, NameId>,
+    cgroup_names: &'o BTreeMap<u64, String>,
+    cgroups: HashMap<u64, NameId>,
+    /// The one before: often the next one is the same.
+    cgroup_before: Option<(u64, NameId)>,
     handlers: &'o [(String, String)],
 }
 
@@ -438,6 +444,9 @@ impl<'o> Out<'o> {
             stops: &inputs.stops,
             device_names: &inputs.devices,
             devices: HashMap::new(),
+            cgroup_names: &inputs.cgroups,
+            cgroups: HashMap::new(),
+            cgroup_before: None,
             handlers: &inputs.handlers,
             counts: Counts {
                 end_ns: inputs.end_ns.unwrap_or(0).max(last_ns).max(inputs.start_ns),
@@ -469,6 +478,26 @@ impl<'o> Out<'o> {
         };
         self.devices.insert(dev, id);
         id
+    }
+
+    /// The folder of a control group; `id N` where the system facts do not have it. 0 means that it was not seen.
+    pub(crate) fn cgroup(&mut self, number: u64) -> Option<NameId> {
+        if number == 0 {
+            return None;
+        }
+        if let Some((_, id)) = self.cgroup_before.filter(|(before, _)| *before == number) {
+            return Some(id);
+        }
+        let (names, folders) = (&mut *self.names, self.cgroup_names);
+        let id = *self
+            .cgroups
+            .entry(number)
+            .or_insert_with(|| match folders.get(&number) {
+                Some(folder) => names.id(folder),
+                None => names.id(&format!("id {number}")),
+            });
+        self.cgroup_before = Some((number, id));
+        Some(id)
     }
 
     /// The device that an interrupt handler serves, as far as its name tells.

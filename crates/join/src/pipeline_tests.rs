@@ -43,6 +43,7 @@ fn inputs<'a>(
         end_ns: None,
         host: Some("host".into()),
         devices: BTreeMap::from([(8 << 20, "sda".into())]),
+        cgroups: BTreeMap::from([(7, "/sys/fs/cgroup/db".into())]),
         cmd_flags: CmdFlags::of_kernel("6.18.44"),
         interrupts_watched: Some(true),
         stops: Default::default(),
@@ -246,6 +247,30 @@ fn a_submitter_that_nobody_saw_is_null() {
         (row.op, row.open, row.start_ns, row.hctx),
         (Op::Flush, false, 11, Some(0))
     );
+}
+
+#[test]
+fn control_groups_have_the_names_of_their_folders() {
+    let of_group = |key: u64, cgroup: u64| BlockRow {
+        cgroup,
+        ..block(key, 0, [10 * key, 10 * key + 1, 10 * key + 5, 10 * key + 6])
+    };
+    let requests = Rows(vec![
+        of_group(1, 7),
+        of_group(2, 7),
+        of_group(3, 8),
+        of_group(4, 0),
+        of_group(5, 7),
+    ]);
+    let merges = Rows(vec![]);
+    let (kept, _, names) = run(&inputs(&[], Some(&requests), &merges));
+    let groups: Vec<Option<&str>> = kept
+        .block
+        .iter()
+        .map(|row| row.cgroup.map(|id| names.get(id)))
+        .collect();
+    let db = Some("/sys/fs/cgroup/db");
+    assert_eq!(groups, [db, db, Some("id 8"), None, db]);
 }
 
 #[test]

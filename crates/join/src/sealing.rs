@@ -282,6 +282,7 @@ impl Raw {
                 .values()
                 .map(|device| (device.dev, device.name.clone()))
                 .collect(),
+            cgroups: system.cgroups.clone(),
             cmd_flags: CmdFlags::of_kernel(&system.kernel),
             interrupts_watched: meta
                 .probes

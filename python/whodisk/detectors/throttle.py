@@ -29,6 +29,7 @@ from whodisk.held import (
     submitters,
     waits_where,
 )
+from whodisk.programs import own_sql
 from whodisk.stats import Bools
 from whodisk.views import STAGES
 
@@ -126,7 +127,7 @@ def _dirty(context: Context, held: Held) -> Candidate:
 
 
 def _groups_sql(context: Context) -> str:
-    return f"""SELECT cgroup, device, op, count(*) AS operations, count(*) FILTER (throttle_ns > 0) AS held_back,
+    return f"""SELECT comm, device, op, count(*) AS operations, count(*) FILTER (throttle_ns > 0) AS held_back,
   CAST(avg(throttle_ns) AS BIGINT) AS mean_throttle_ns, sum(throttle_ns) AS throttle_ns
 FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2, 3 ORDER BY 7 DESC NULLS LAST, 1, 2, 3 LIMIT 10"""
 
@@ -135,9 +136,7 @@ def _io(context: Context, held: Held) -> Candidate:
     worse = p99_ratio(context, _LOST_SQL.format(layer=context.layer))
     if held.share < SHARE_OF_LATENCY_MIN and worse >= SEEN_P99_RATIO_MIN:
         held = in_stage(context, "throttle", least_share=SHARE_OF_LATENCY_FLOOR) or held
-    worst = context.case.rows(_groups_sql(context))[0]
-    group = str(worst["cgroup"]) if worst["cgroup"] is not None else ""
-    device = _device(context)
+    group, device = _group(context), _device(context)
     rate = held.count / (context.survey.span_ns / 1e9)
     of_device = f" of {device}" if device else ""
     claim = (
@@ -156,8 +155,8 @@ def _io(context: Context, held: Held) -> Candidate:
         evidence=[evidence(context.case, "who was held back, and for how long", _groups_sql(context))],
         refute="Raise the limit (io.max, io.latency, io.cost, wbt_lat_usec) for a minute and repeat: if operations take as "
         "long, they waited for something else.",
-        remedy=f"Look at /sys/fs/cgroup{group or '/GROUP'}/io.max (and io.latency, io.cost.qos) and at "
-        f"/sys/block/{device or 'DEVICE'}/queue/wbt_lat_usec; raise what binds, if it is not meant.",
+        remedy=f"Look at {_limits(context, group)} and at /sys/block/{device or 'DEVICE'}/queue/wbt_lat_usec; raise what binds, if "
+        "it is not meant.",
         explains=_blamed(context),
         causes=(("stage", "throttle"),),
     )
@@ -168,6 +167,29 @@ def _io(context: Context, held: Held) -> Candidate:
 
 #: What a controller's holding back cost each operation.
 _LOST_SQL = "SELECT op_id, throttle_ns AS lost_ns FROM measured WHERE layer = '{layer}' AND throttle_ns > 0"
+
+
+def _group(context: Context) -> str:
+    """Folder of the control group that most of the judged program's requests are accounted to; empty if unknown, or no group's."""
+    if "block" not in context.surveys:
+        return ""
+    rows = context.case.rows(
+        f"""SELECT cgroup, count(*) AS n, sum(count(*)) OVER () AS all_n FROM measured
+WHERE layer = 'block' AND comm IN ({own_sql(context)}) GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1"""
+    )
+    if not rows or rows[0]["cgroup"] is None or 2 * float(rows[0]["n"] or 0) <= float(rows[0]["all_n"] or 0):
+        return ""
+    group = str(rows[0]["cgroup"])
+    # The root of a hierarchy is everybody, and has no limits.
+    return "" if group in (context.case.system.get("mounts") or {}) else group
+
+
+def _limits(context: Context, group: str) -> str:
+    """The files in which a control group's limits stand: those of version 1 of the controllers have other names."""
+    mounts: dict[str, list[str]] = context.case.system.get("mounts") or {}
+    if any(mount[1] == "cgroup" and group.startswith(f"{target}/") for target, mount in mounts.items()):
+        return f"{group}/blkio.throttle.*_device"
+    return f"{group or '/sys/fs/cgroup/GROUP'}/io.max (and io.latency, io.cost.qos)"
 
 
 def _device(context: Context) -> str:

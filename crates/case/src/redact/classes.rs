@@ -155,6 +155,7 @@ pub const SYSTEM_JSON: &[(&str, Class)] = &[
     ("mounts.*.2", Class::MountOptions),
     ("irqs.*.*", Class::Keep),
     ("servers.*.*", Class::Subject),
+    ("cgroups.*", Class::Path),
     ("changes.*", Class::Text),
 ];
 

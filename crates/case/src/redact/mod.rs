@@ -294,6 +294,7 @@ mod tests {
             mounts: one("/mnt/acme", ["a".into(), "b".into(), "c".into()]),
             irqs: one("24", ["a".into(), "b".into()]),
             servers: one("77", vec!["sda".into(), "/mnt/acme".into()]),
+            cgroups: BTreeMap::from([(9, "/sys/fs/cgroup/acme".into())]),
             changes: vec!["/mnt/acme was unmounted".into()],
         };
         all_classified(&system, classes::SYSTEM_JSON);
