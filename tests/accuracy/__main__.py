@@ -301,7 +301,9 @@ def _real(results: list[dict[str, Any]], options: argparse.Namespace, old: str) 
     lines += [*machines, "", *TABLE_HEAD, *table]
     ours = {r["row"] for r in judged}
     wrong = [_wrong(r) for r in judged if not r["right"]]
-    wrong += [line for line in _part(old, WRONG) if line.startswith("- ") and line[2:].split(",")[0] not in ours]
+    wrong += [
+        line for line in _part(old, WRONG) if line.startswith("- ") and line[2:].split(",")[0] not in ours
+    ]
     lines += ["", WRONG, "", *(wrong or ["None."])]
     healthy = [f"{HEALTHY}/{place}" for place in PLACE]
     confirmed = [r for r in judged if r["right"] and r["row"] in healthy and r["claims"]]

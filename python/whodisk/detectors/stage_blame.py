@@ -7,13 +7,11 @@ those, if a person gives another case or an expectation.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from whodisk import probability, words
+from whodisk import words
 from whodisk.alike import kinds
-from whodisk.below import below_sql
 from whodisk.detectors import reference
 from whodisk.detectors.base import (
     OUTLIER_EPISODES_MIN,
@@ -49,20 +47,12 @@ from whodisk.stats import (
 )
 from whodisk.survey import bin_middle_ns, bin_sql
 from whodisk.views import STAGES
+from whodisk.whose import DEVICE_SHARE_ALONE, Suspect, device_of
 
-#: A device is named when its slow episodes are this unlikely to fall on it by chance.
-DEVICE_P_MAX = 0.01
 #: Waits of a time slice's length are mentioned from this part of all latency on.
 ORDINARY_SHARE_TOLD = 0.01
-#: A device that holds this part of a stage's excess is judged by itself; one that also served this part of
-#: all operations is named without a test: there was hardly another.
-DEVICE_SHARE_ALONE = 0.8
 #: Operations ended (began) together if it was within this part of their typical length.
 EVENT_NEAR = 0.02
-#: Stages in which an operation is in the hands of its program: no device is behind them.
-SUBMITTER_STAGES = ("app", "reap", "runqueue")
-#: Slow operations whose requests are looked up.
-LINKED_MAX = 1000
 #: Histogram bin of the time of an operation without its wait for its turn.
 SERVED_BIN = bin_sql("latency_ns - coalesce(app_ns, 0)")
 #: If this part of the slow operations is of one kind, the claim speaks of that kind.
@@ -92,20 +82,6 @@ REFUTES = {
     "app": "Log the program's own time before each submit: if it was not late, this is wrong.",
     "fs": "Repeat on the raw block device: if the slow operations stay, it is not the file system.",
 }
-
-
-@dataclass
-class Suspect:
-    """Slow operations blamed on one stage."""
-
-    stage: int
-    chosen: Bools
-    #: Episode of each chosen operation.
-    numbers: Ints
-
-    @property
-    def episodes(self) -> int:
-        return int(self.numbers.max()) + 1 if len(self.numbers) else 0
 
 
 def run(context: Context) -> Result:
@@ -179,7 +155,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     share, low, high = _share_of_excess(slow, suspect)
     per_episode = np.bincount(suspect.numbers, lost_ns)
     effect_low, effect_high = bootstrap_sum(per_episode / context.survey.latency_ns)
-    device = _device(context, suspect)
+    device = device_of(context, suspect)
     claim = _claim(context, suspect, device, share_of_latency)
     worse, still_worse = _p99_ratio(context, suspect)
     bunched_p = _bunched_p(context, suspect)
@@ -371,87 +347,6 @@ def _events(start_ns: Ints, end_ns: Ints) -> Ints:
         numbers[order] = np.cumsum(np.concatenate(([0], np.diff(moments[order]) > near)))
         found.append(numbers)
     return min(found, key=lambda numbers: int(numbers.max()))
-
-
-def _device(context: Context, suspect: Suspect) -> str | None:
-    """The device whose episodes these are: the only one there is, or one with more than its share; None in a stage of the submitter.
-
-    Null model: each episode falls on a device in proportion to its operations. Bonferroni over devices.
-    """
-    if STAGES[suspect.stage] in SUBMITTER_STAGES:
-        return None
-    names = context.slow.device[suspect.chosen]
-    operations = dict.fromkeys({s.device for s in context.survey.strata}, 0)
-    for stratum in context.survey.strata:
-        operations[stratum.device] += stratum.operations
-    if len(operations) == 1:
-        return next(iter(operations)) or _device_below(context, suspect)
-    index = {name: number for number, name in enumerate(sorted(operations))}
-    held = np.zeros((suspect.episodes, len(index)))
-    np.add.at(
-        held,
-        (suspect.numbers, np.array([index[name] for name in names])),
-        context.slow.excess_ns[suspect.chosen],
-    )
-    owned = np.bincount(np.argmax(held, axis=1), minlength=len(index))
-    top = sorted(operations)[int(np.argmax(owned))]
-    if (
-        operations[top] >= DEVICE_SHARE_ALONE * sum(operations.values())
-        and owned.max() >= MOSTLY * owned.sum()
-    ):
-        return top or None
-    chance = operations.get(top, 0) / max(1, sum(operations.values()))
-    p = probability.at_least(int(owned.max()), len(held), chance) * len(operations)
-    return top if p < DEVICE_P_MAX else None
-
-
-def _device_below(context: Context, suspect: Suspect) -> str | None:
-    """The device that served the requests of these operations, where only links say it; or the only one there is.
-
-    Of several, the one whose request was the longest of its operation in nearly all episodes; the null model is `_device`'s.
-    """
-    if "block" not in context.surveys or STAGES[suspect.stage] not in ("device", "queue", "interrupt"):
-        return None
-    operations = context.surveys["block"].by_device()
-    if len(operations) == 1:
-        return next(iter(operations)) or None
-    if "links" not in context.case.columns:
-        return None
-    # Those that only waited behind others (for a free slot) went anywhere afterwards.
-    slow, places = context.slow, np.flatnonzero(suspect.chosen)
-    stuck = np.flatnonzero(np.argmax(slow.stage_excess_ns[places], axis=1) == suspect.stage)[:LINKED_MAX]
-    ids = slow.op_id[places[stuck]]
-    longest = context.case.arrays(longest_sql(ids)) if len(ids) else {"op_id": ids}
-    if not len(longest["op_id"]):
-        return None
-    episode = dict(zip(ids.tolist(), suspect.numbers[stuck].tolist(), strict=True))
-    names, index = np.unique(longest["device"].astype(str), return_inverse=True)
-    held = np.zeros((suspect.episodes, len(names)))
-    numbers = np.array([episode[int(number)] for number in longest["op_id"]])
-    np.add.at(held, (numbers, index), longest["latency_ns"].astype(np.float64))
-    seen = held.sum(axis=1) > 0
-    owned = np.bincount(np.argmax(held[seen], axis=1), minlength=len(names))
-    top = str(names[int(np.argmax(owned))])
-    volumes = [str(row["device"]) for row in context.case.rows(_VOLUMES_SQL)]
-    if len(names) == 1 and not volumes:
-        return top or None
-    leaves = {device: number for device, number in operations.items() if device not in volumes}
-    chance = leaves.get(top, 0) / max(1, sum(leaves.values()))
-    p = probability.at_least(int(owned.max()), int(seen.sum()), chance) * len(leaves)
-    return top if owned.max() >= MOSTLY * seen.sum() and p < DEVICE_P_MAX else None
-
-
-#: Devices that are made of others.
-_VOLUMES_SQL = """SELECT device FROM block_ops WHERE op_id IN (SELECT parent_id FROM links WHERE kind = 'stacked')
-GROUP BY 1 ORDER BY 1"""
-
-
-def longest_sql(op_ids: Ints) -> str:
-    """The longest request of each operation to a device at the bottom: not to a volume made of others."""
-    return f"""SELECT op_id, device, latency_ns FROM (SELECT p.op_id, b.device, b.latency_ns,
-  row_number() OVER (PARTITION BY p.op_id ORDER BY b.latency_ns DESC, b.op_id) AS place
-FROM ({below_sql(op_ids)}) AS p JOIN block_ops AS b ON b.op_id = p.child_id
-WHERE b.op_id NOT IN (SELECT parent_id FROM links WHERE kind = 'stacked')) AS requests WHERE place = 1 ORDER BY op_id"""
 
 
 def _claim(context: Context, suspect: Suspect, device: str | None, share_of_latency: float) -> str:
