@@ -137,11 +137,10 @@ def _io(context: Context, held: Held) -> Candidate:
     if held.share < SHARE_OF_LATENCY_MIN and worse >= SEEN_P99_RATIO_MIN:
         held = in_stage(context, "throttle", least_share=SHARE_OF_LATENCY_FLOOR) or held
     group, device = _group(context), _device(context)
-    rate = held.count / (context.survey.span_ns / 1e9)
     of_device = f" of {device}" if device else ""
     claim = (
         f"A controller holds operations back on purpose: {words.percent(held.share)} of their time, {words.duration(held.each_ns)} "
-        f"each; {words.rate(rate)} per second pass{of_device and f' to {device}'}"
+        f"each; {_passing(context)} pass{of_device and f' to {device}'}"
         f"{f', group {group}' if group else ''}. The device does not limit them."
     )
     found = candidate(
@@ -167,6 +166,17 @@ def _io(context: Context, held: Held) -> Candidate:
 
 #: What a controller's holding back cost each operation.
 _LOST_SQL = "SELECT op_id, throttle_ns AS lost_ns FROM measured WHERE layer = '{layer}' AND throttle_ns > 0"
+
+
+def _passing(context: Context) -> str:
+    """How many operations of the kinds that are held back pass, kind by kind."""
+    rows = context.case.rows(
+        f"""SELECT op, count(*) AS n FROM measured WHERE layer = '{context.layer}'
+GROUP BY 1 HAVING sum(throttle_ns) > 0 ORDER BY 2 DESC, 1"""
+    )
+    seconds = context.survey.span_ns / 1e9
+    kinds = [f"{words.rate(float(row['n'] or 0) / seconds)} {words.plural_op(str(row['op']))}" for row in rows]
+    return f"{words.listed(kinds)} per second"
 
 
 def _group(context: Context) -> str:
