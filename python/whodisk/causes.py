@@ -40,7 +40,8 @@ def _harm(candidate: Candidate, keeps_rate: bool) -> float:
     """
     if keeps_rate and candidate.p99_ratio:
         return candidate.p99_ratio
-    mean = 1.0 / (1.0 - min(candidate.share_of_latency, SHARE_MAX))
+    share = max(candidate.share_of_latency, candidate.likely_share or 0.0)
+    mean = 1.0 / (1.0 - min(share, SHARE_MAX))
     return max(candidate.p99_ratio or 1.0, mean)
 
 

@@ -31,6 +31,9 @@ BLOCKS_MIN = 8
 LEVEL_Z_MIN = 4.5
 #: (level and swing together, each counting half of the variance)
 AT_TIMES_Z_MIN = 6.5
+#: (the same, where it swings more than its peers in most parts of the recording: then it was no single bad hour)
+AGAIN_Z_MIN = 5.0
+PARTS, PARTS_MIN, PART_Z_MIN = 4, 3, 1.0
 #: ... and be slower by at least this (log): on average, or in its slow third.
 EFFECT_MIN = math.log(1.10)
 #: Identical members are never taken to be more alike than this (log); with few of them, than this.
@@ -118,6 +121,8 @@ class _Prepared:
     level: Floats
     #: Per time scale (chunks, blocks) and member.
     swings: Floats
+    #: Of blocks, per part of the recording and member.
+    part_swings: Floats
 
 
 def compare(groups: list[PeerGroup], effect_min: float = EFFECT_MIN) -> Comparison:
@@ -155,6 +160,8 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> 
     result.judged = int(np.isfinite(level).sum())
     middle, result.spread = _spread(level, level[reference])
     natural = [_spread(scale, scale) for scale in swings]
+    parts = np.concatenate([p.part_swings for p in prepared], axis=1)
+    natural_parts = [_spread(part, part) for part in parts]
     for item, by_chance in zip(prepared, _exchange(prepared), strict=True):
         usual = [_usual_swing(own, *fleet) for own, fleet in zip(item.swings, natural, strict=True)]
         result.common[item.group.name] = item.common
@@ -169,7 +176,11 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> 
                 p = max(by_chance[number], _natural_p(level_z, result.judged))
                 result.slow.append(_member(item, int(number), level_z, True, p))
             # How large a swing is natural, only many peers can tell.
-            elif at_times_z >= AT_TIMES_Z_MIN and slow_third >= effect_min and result.judged >= FLEET_MIN:
+            elif (
+                at_times_z >= (AGAIN_Z_MIN if _again(item, int(number), natural_parts) else AT_TIMES_Z_MIN)
+                and slow_third >= effect_min
+                and result.judged >= FLEET_MIN
+            ):
                 p = max(by_chance[number], _natural_p(at_times_z, result.judged))
                 result.slow.append(_member(item, int(number), at_times_z, False, p))
             elif level_z >= LEVEL_Z_MIN - 1 and item.level[number] >= effect_min / 2:
@@ -177,6 +188,15 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> 
                 result.near.append((item.group.name, item.group.members[number], ratio, level_z))
     result.slow.sort(key=lambda m: (-m.ratio, m.group, m.member))
     result.near.sort(key=lambda n: (-n[2], n[0], n[1]))
+
+
+def _again(item: _Prepared, number: int, natural: list[tuple[float, float]]) -> bool:
+    """Whether a member swings more than its peers in most parts of the recording."""
+    above = 0
+    for own, fleet in zip(item.part_swings, natural, strict=True):
+        middle, spread = _usual_swing(own, *fleet)
+        above += bool((own[number] - middle) / spread >= PART_Z_MIN)
+    return above >= PARTS_MIN
 
 
 # -- one group ----------------------------------------------------------------------------------
@@ -198,21 +218,24 @@ def _prepare(group: PeerGroup) -> _Prepared:
         reference=reference & np.isfinite(ratios).any(axis=0),
         level=np.nanmean(chunks, axis=0),
         swings=np.stack([_swing(chunks), _swing(clipped)]),
+        part_swings=np.stack([_swing(part) for part in np.array_split(clipped, PARTS)]),
     )
 
 
 def explained_by_load(latency: Floats, load: Floats) -> Floats:
-    """Latency without what a member's higher load explains.
+    """Latency without what a member's load explains, relative to its peers.
 
-    How latency grows with load is what it does when the load of the whole group changes. Less load than the
-    peers have excuses nothing and accuses nobody.
+    How latency grows with load is what it does when the load of the whole group changes. More load than the peers excuses more
+    latency. Less load excuses being faster, and no more than that: a member that has less to do and is as slow as its
+    peers is not accused for it.
     """
     if not np.isfinite(load).any():
         return latency.copy()
-    group_load = np.nanmedian(load, axis=1)
-    power = _slope(group_load, np.nanmedian(latency, axis=1))
-    more = np.nan_to_num(load - group_load[:, None], nan=0.0).clip(0.0)
-    return np.asarray(latency - power * more, np.float64)
+    group_load, group_latency = np.nanmedian(load, axis=1), np.nanmedian(latency, axis=1)
+    power = _slope(group_load, group_latency)
+    more = np.nan_to_num(load - group_load[:, None], nan=0.0)
+    faster = (group_latency[:, None] - latency).clip(0.0)
+    return np.asarray(latency - power * more.clip(0.0) + np.minimum(power * (-more).clip(0.0), faster))
 
 
 def _slope(x: Floats, y: Floats) -> float:

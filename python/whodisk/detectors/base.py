@@ -130,6 +130,8 @@ class Candidate:
     #: 99th percentile of the operations over what it would be without this culprit; None = not known. Several findings stand in this
     #: order if it is known of all of them.
     p99_ratio: float | None = None
+    #: Where `share_of_latency` is only the least that it can be: what it is with what such things usually do. Orders findings, no more.
+    likely_share: float | None = None
     #: (kind, name) of further culprits whose finding a consequence may join; the name `*` means any.
     joins: tuple[tuple[str, str], ...] = ()
 

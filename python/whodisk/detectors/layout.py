@@ -42,6 +42,8 @@ FOLLOWING_MIN = 20
 SLOPE_ERRORS_MIN = 5.0
 #: ... and else the fastest ones (quantile): still a jump each, so the cost told is the least.
 FASTEST = 0.05
+#: What a rotating disk usually reads in order, over all of its surface, bytes per second: data sheets of 7,200 rpm disks since 2012.
+USUAL_RATE = 150e6
 BLOCKS = 100
 #: An array that measures its own layout asks for reallocation from here on (`reallocate measure` of ONTAP; 1 = all blocks together).
 SCORE_MIN = 4.0
@@ -60,6 +62,8 @@ class Layout:
     #: Time of the disk for a jump, and all its time, ns.
     jump_ns: float
     busy_ns: float
+    #: What is likely: a jump against what a usual disk takes for the size. Not less than `jump_ns`.
+    likely_jump_ns: float
     #: Lost time per block of the recording, ns.
     lost_ns: Floats
     p_value: float
@@ -158,6 +162,8 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
     jump_ns = (float(np.mean(service[jumps])) if jumps.any() else 0.0) - alone_ns
     if jump_ns <= 0:
         return None
+    is_least = not measured and transfer_ns is None
+    usual_ns = float(size[jumps].mean()) / USUAL_RATE * 1e9
     p = _p_value(service, jumps, apart, measured)
     # No more breaks can cost than jumps were made.
     counted = min(1.0, float(jumps.sum()) / max(1, apart))
@@ -181,11 +187,12 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
         breaks=apart,
         piece_bytes=float(size.sum()) / (apart + len(names)),
         jump_ns=jump_ns,
+        likely_jump_ns=max(jump_ns, jump_ns + alone_ns - usual_ns) if is_least else jump_ns,
         busy_ns=float(service.sum()),
         lost_ns=np.asarray(np.bincount(block, minlength=BLOCKS) * jump_ns * counted, np.float64),
         p_value=p,
         baseline=baseline,
-        is_least=not measured and transfer_ns is None,
+        is_least=is_least,
         broken=broken,
         broken_times=times.astype(np.int64),
         broken_ns=broken_ns,
@@ -308,6 +315,7 @@ WHERE device = {quoted(layout.device)} ORDER BY file, file_offset, start_ns LIMI
         causes=(("stage", "device"), ("stage", "queue")),
         large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN),
         p99_ratio=worse,
+        likely_share=share * layout.likely_jump_ns / layout.jump_ns,
     )
 
 

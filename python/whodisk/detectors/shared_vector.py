@@ -9,6 +9,8 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import (
+    SEEN_P99_RATIO_MIN,
+    SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
     Candidate,
     Context,
@@ -236,6 +238,7 @@ def _foreign_candidate(
         context, survey, main, sorted({load.device for load in loads} - set(victims))
     )
     busy = max(sum(h.total_ns for h in own if h.cpu == cpu) for cpu in cost.cpus) / survey.span_ns
+    worse = p99_ratio(context, _lost_sql(cost))
     name = own[0].name
     claim = (
         f"{main} is slow because {_vectors(shared, own)} with the handler {name}, which takes "
@@ -269,8 +272,15 @@ def _foreign_candidate(
         otherwise=claim,
         explains=none_of(context.slow),
         causes=(*(("device", device) for device in victims), ("stage", "interrupt")),
-        large=share >= SHARE_OF_LATENCY_MIN,
-        p99_ratio=p99_ratio(context, _lost_sql(cost)),
+        large=_large(share, worse),
+        p99_ratio=worse,
+    )
+
+
+def _large(share: float, p99_ratio: float) -> bool:
+    """What handlers cost was seen, run by run: less of it counts, if the slowest operations owe it much."""
+    return share >= SHARE_OF_LATENCY_MIN or (
+        share >= SHARE_OF_LATENCY_FLOOR and p99_ratio >= SEEN_P99_RATIO_MIN
     )
 
 
@@ -370,6 +380,7 @@ def _crowded_candidate(
     if held is None:
         return None
     low, high = _interval(cost, loads, cpu, survey)
+    worse = p99_ratio(context, _lost_sql(cost))
     busy = sum(h.total_ns for h in own) / survey.span_ns
     claim = (
         f"CPU {cpu} completes {words.percent(per_cpu[cpu] / total)} of all requests; {words.things(submitting, 'CPU')} "
@@ -395,8 +406,8 @@ def _crowded_candidate(
         otherwise=claim,
         explains=none_of(context.slow),
         causes=(("stage", "interrupt"),),
-        large=share >= SHARE_OF_LATENCY_MIN,
-        p99_ratio=p99_ratio(context, _lost_sql(cost)),
+        large=_large(share, worse),
+        p99_ratio=worse,
     )
 
 
@@ -432,6 +443,6 @@ DETECTOR = Detector(
     needs_stages=(),
     null_model="operations that complete on the handler's CPUs spend as long in interrupts as those on other CPUs (without "
     "others: as in their own handlers): a signed-rank test over blocks of time",
-    smallest_effect="5 % of the latency of all requests",
+    smallest_effect="5 % of the latency of all requests, or 1 % and a 99th percentile 10 % above that without it",
     run=run,
 )

@@ -53,6 +53,8 @@ from whodisk.whose import DEVICE_SHARE_ALONE, Suspect, device_of
 ORDINARY_SHARE_TOLD = 0.01
 #: Operations ended (began) together if it was within this part of their typical length.
 EVENT_NEAR = 0.02
+#: From this part of the operations on, those apart from all slow episodes say what operations take without.
+UNTOUCHED_MIN = 0.1
 #: Histogram bin of the time of an operation without its wait for its turn.
 SERVED_BIN = bin_sql("latency_ns - coalesce(app_ns, 0)")
 #: If this part of the slow operations is of one kind, the claim speaks of that kind.
@@ -227,6 +229,8 @@ def _is_narrow(slow: SlowSet, suspect: Suspect) -> bool:
 def _p99_ratio(context: Context, suspect: Suspect) -> tuple[float, float]:
     """99th percentile of all operations, over that of those that were not in flight in any of the episodes, nor began within
     their length after them; and the same as if the episode with the most slow operations had not been.
+
+    Where hardly an operation is apart from all episodes, the slow ones are taken to be as long as is typical instead.
     """
     start, chosen = context.slow.start_ns[suspect.chosen], suspect.chosen
     first, last = extents(suspect.numbers, start, context.slow.end_ns[chosen])
@@ -235,12 +239,37 @@ def _p99_ratio(context: Context, suspect: Suspect) -> tuple[float, float]:
     last = np.maximum(last, first + (until - first) // 2)
     start, latency = context.operations
     untouched = ~touched(start, latency, first, last)
-    if not untouched.any():
-        return 1.0, 1.0
-    largest = [int(np.bincount(suspect.numbers).argmax())]
-    others = ~touched(start, latency, first[largest], last[largest])
+    largest = int(np.bincount(suspect.numbers).argmax())
+    if untouched.mean() < UNTOUCHED_MIN:
+        return _p99_of_typical(context, suspect, largest)
+    others = ~touched(start, latency, first[[largest]], last[[largest]])
     without = max(1.0, float(np.quantile(latency[untouched], 0.99)))
     return float(np.quantile(latency, 0.99)) / without, float(np.quantile(latency[others], 0.99)) / without
+
+
+def _p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[float, float]:
+    """The same, if the slow operations had been as long as is typical for them, and no others had changed."""
+    _, latency = context.operations
+    slow = context.slow
+    late = slow.latency_ns[suspect.chosen].astype(np.float64)
+    typical = np.minimum(late, slow.typical_ns[suspect.chosen])
+
+    def p99(chosen: Bools) -> float:
+        values = np.concatenate([latency, late[chosen], typical[chosen]]).astype(np.float64)
+        # One that was slow leaves the distribution where it was, and comes back where it would be.
+        counts = np.concatenate(
+            [
+                np.ones(len(latency)),
+                *(np.full(int(chosen.sum()), sign * slow.thinning) for sign in (-1.0, 1.0)),
+            ]
+        )
+        order = np.argsort(values, kind="stable")
+        cumulated = np.maximum.accumulate(np.cumsum(counts[order]))
+        return float(values[order][np.searchsorted(cumulated, 0.99 * len(latency))])
+
+    everything = np.ones(len(late), np.bool_)
+    without = max(1.0, p99(everything))
+    return p99(~everything) / without, p99(suspect.numbers == largest) / without
 
 
 def _remedy(printed: str, name: str) -> str:

@@ -175,7 +175,9 @@ def _passing(context: Context) -> str:
 GROUP BY 1 HAVING sum(throttle_ns) > 0 ORDER BY 2 DESC, 1"""
     )
     seconds = context.survey.span_ns / 1e9
-    kinds = [f"{words.rate(float(row['n'] or 0) / seconds)} {words.plural_op(str(row['op']))}" for row in rows]
+    kinds = [
+        f"{words.rate(float(row['n'] or 0) / seconds)} {words.plural_op(str(row['op']))}" for row in rows
+    ]
     return f"{words.listed(kinds)} per second"
 
 
