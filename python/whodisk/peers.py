@@ -223,19 +223,17 @@ def _prepare(group: PeerGroup) -> _Prepared:
 
 
 def explained_by_load(latency: Floats, load: Floats) -> Floats:
-    """Latency without what a member's load explains, relative to its peers.
+    """Latency without what a member's higher load explains.
 
-    How latency grows with load is what it does when the load of the whole group changes. More load than the peers excuses more
-    latency. Less load excuses being faster, and no more than that: a member that has less to do and is as slow as its
-    peers is not accused for it.
+    How latency grows with load is what it does when the load of the whole group changes. Less load than the
+    peers have excuses nothing and accuses nobody.
     """
     if not np.isfinite(load).any():
         return latency.copy()
-    group_load, group_latency = np.nanmedian(load, axis=1), np.nanmedian(latency, axis=1)
-    power = _slope(group_load, group_latency)
-    more = np.nan_to_num(load - group_load[:, None], nan=0.0)
-    faster = (group_latency[:, None] - latency).clip(0.0)
-    return np.asarray(latency - power * more.clip(0.0) + np.minimum(power * (-more).clip(0.0), faster))
+    group_load = np.nanmedian(load, axis=1)
+    power = _slope(group_load, np.nanmedian(latency, axis=1))
+    more = np.nan_to_num(load - group_load[:, None], nan=0.0).clip(0.0)
+    return np.asarray(latency - power * more, np.float64)
 
 
 def _slope(x: Floats, y: Floats) -> float:
