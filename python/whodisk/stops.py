@@ -17,6 +17,8 @@ from whodisk.survey import thinned
 
 #: A stop is felt by operations that end up to this part of its length after it: those that were due meanwhile.
 AFTER = 1.0
+#: What an operation owes to stops is at most so many times their length: itself, and what waited in front of it.
+OWES_MAX = 2.0
 #: Fewer operations that no stop touched are a choice: where most are touched, the others may be those that anything else spared, too.
 APART_MIN = 0.5
 ROUNDS = 1999
@@ -95,6 +97,7 @@ def _overlaps(stops: tuple[Ints, Ints, Ints], ops: tuple[Ints, Ints, Ints]) -> t
     op_tid, op_start, latency = ops
     per_stop, per_op = np.zeros(len(tid)), np.zeros(len(op_tid))
     touched = np.zeros(len(op_tid), np.bool_)
+    typical = float(np.median(latency))
     for thread in np.unique(tid):
         mine, theirs = np.flatnonzero(tid == thread), np.flatnonzero(op_tid == thread)
         begin, end = start[mine], start[mine] + length[mine]
@@ -107,8 +110,18 @@ def _overlaps(stops: tuple[Ints, Ints, Ints], ops: tuple[Ints, Ints, Ints]) -> t
         np.add.at(per_stop, mine[near], inside.astype(np.float64))
         per_op[theirs] = inside
         after = end[near] + (AFTER * length[mine][near]).astype(np.int64)
-        touched[theirs] = known & (op_begin < after)
+        # Long operations are in flight during some stop whatever made them long: it touched them if it could have.
+        stopped = _stopped_until(begin, end, op_end) - _stopped_until(begin, end, op_begin)
+        most = OWES_MAX * np.maximum(stopped, length[mine][near])
+        touched[theirs] = known & (op_begin < after) & (latency[theirs] - most <= typical)
     return per_stop, per_op, touched
+
+
+def _stopped_until(begin: Ints, end: Ints, moments: Ints) -> Floats:
+    """How long a thread had been stopped in all at each moment; its stops are in order and apart."""
+    edges = np.stack((begin, end), axis=1).ravel()
+    total = np.cumsum(np.stack((np.zeros_like(begin), end - begin), axis=1).ravel())
+    return np.interp(moments, edges, total)
 
 
 def scattered_p(
