@@ -13,6 +13,7 @@ import random
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,6 +110,8 @@ class Counts:
     #: Runs in which what was changed was named (None = nothing was to be named).
     named: int | None = None
     seconds: float = 0.0
+    #: Drives without a label that were accused, and how often.
+    unlabelled: Counter[Drive] = field(default_factory=Counter)
 
     def row(self, cluster: str, span: str, what: str) -> str:
         """One line of the table."""
@@ -196,6 +199,7 @@ FROM base WHERE {change.where}) TO '{file}' (FORMAT parquet, COMPRESSION zstd)""
     counts.runs += 1
     counts.right += len(accused & guilty)
     counts.wrong += len(accused - guilty)
+    counts.unlabelled.update(accused - guilty)
     counts.missed += len(guilty - accused)
     counts.left_alone += len(drives - accused - guilty)
     if change.guilty or change.host:
@@ -216,23 +220,35 @@ From hour to hour a healthy drive differs from its host by {" and ".join(natural
 a fault adds in some hours can be told from that only where it is more.
 """
 
-    def add(row: str) -> None:
+    unlabelled: dict[str, Counter[Drive]] = {cluster: Counter() for cluster in chosen.clusters}
+
+    def add(cluster: str, counts: Counts, span: str, what: str) -> None:
+        row = counts.row(cluster, span, what)
         print(row, flush=True)
         rows.append(row)
-        OUTPUT.write_text(HEAD + "\n".join(rows) + "\n" + tail, encoding="utf-8")
+        unlabelled[cluster].update(counts.unlabelled)
+        wrong = [
+            f"{name.upper()} {host}/{disk} ({times})"
+            for name, drives in unlabelled.items()
+            for (host, disk), times in drives.most_common()
+        ]
+        accused = (
+            f"\nAccused without a label, and in how many of all runs: {', '.join(wrong)}.\n" if wrong else ""
+        )
+        OUTPUT.write_text(HEAD + "\n".join(rows) + "\n" + accused + tail, encoding="utf-8")
 
     for cluster in chosen.clusters:
         for span, days in (("two weeks", (0, 15)), ("first day", (0, 1))):
             counts = Counts()
             run(cluster, days, Change(), counts)
-            add(counts.row(cluster, span, str(untouched.__doc__)))
+            add(cluster, counts, span, str(untouched.__doc__))
     for cluster in chosen.clusters:
         counts = Counts()
         for day in range(1, 15):
             # A day without a sample has nothing to import.
             if not (cluster == "a" and day == 1):
                 run(cluster, (day, day + 1), Change(), counts)
-        add(counts.row(cluster, "each later day alone", str(untouched.__doc__)))
+        add(cluster, counts, "each later day alone", str(untouched.__doc__))
     for change in CHANGES[1:]:
         for cluster in chosen.clusters:
             bad = {host for host, _ in labelled(cluster)}
@@ -246,7 +262,7 @@ a fault adds in some hours can be told from that only where it is more.
             counts = Counts()
             for seed in range(chosen.runs):
                 run(cluster, (0, 15), change(random.Random(seed), healthy), counts)
-            add(counts.row(cluster, "two weeks", str(change.__doc__)))
+            add(cluster, counts, "two weeks", str(change.__doc__))
 
 
 if __name__ == "__main__":
