@@ -65,7 +65,7 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     latency = ops["latency_ns"].astype(np.int64)
     if not len(latency):
         return None
-    per_stop, inside, touched = _overlaps((tid, start, length), (op_tid, op_start, latency))
+    per_stop, inside, touched = overlaps((tid, start, length), (op_tid, op_start, latency))
     if touched.all():
         return None
     without = float(np.quantile(latency[~touched], 0.99))
@@ -91,7 +91,7 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     )
 
 
-def _overlaps(stops: tuple[Ints, Ints, Ints], ops: tuple[Ints, Ints, Ints]) -> tuple[Floats, Floats, Bools]:
+def overlaps(stops: tuple[Ints, Ints, Ints], ops: tuple[Ints, Ints, Ints]) -> tuple[Floats, Floats, Bools]:
     """Time of operations inside each stop of their thread, by stop and by operation, and the operations that one touched."""
     tid, start, length = stops
     op_tid, op_start, latency = ops
@@ -121,7 +121,7 @@ def _stopped_until(begin: Ints, end: Ints, moments: Ints) -> Floats:
     """How long a thread had been stopped in all at each moment; its stops are in order and apart."""
     edges = np.stack((begin, end), axis=1).ravel()
     total = np.cumsum(np.stack((np.zeros_like(begin), end - begin), axis=1).ravel())
-    return np.interp(moments, edges, total)
+    return np.asarray(np.interp(moments, edges, total), np.float64)
 
 
 def scattered_p(

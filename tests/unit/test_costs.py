@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,11 +13,15 @@ import pytest
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
 from whodisk.causes import merge
 from whodisk.detectors.base import Candidate, Context
+from whodisk.detectors.stage_blame import p99_of_typical
 from whodisk.findings import Culprit, Effect, Finding
 from whodisk.held import lost_per_episode, p99_ratio
 from whodisk.slow import empty_slow_set
+from whodisk.stats import Floats, Ints
+from whodisk.stops import overlaps
 from whodisk.survey import survey_layer
 from whodisk.views import Case
+from whodisk.whose import Suspect
 
 COUNT = 1000
 #: A request takes 100 us, one in 50 takes 300 us, one in 80 another 1 ms that has nothing to do with it.
@@ -120,3 +127,47 @@ def test_the_most_that_a_detector_saw_of_one_culprit_is_told(metric: str, device
     found = [f for f in merge([cause, pauses]) if f.detector == "stage_blame"]
     assert [f.effect.value for f in found] == [told]
     assert found[0].share_of_latency == told
+
+
+@dataclass
+class Late:
+    """As much of a slow set as a percentile needs."""
+
+    latency_ns: Floats
+    typical_ns: Floats
+    thinning: float = 1.0
+
+
+@dataclass
+class Operations:
+    """As much of a context: all operations, or a sample, and the slow ones."""
+
+    operations: tuple[Ints, Ints]
+    slow: Late
+    survey: SimpleNamespace
+
+
+def test_where_hardly_an_operation_is_apart_slow_ones_are_taken_to_be_typical() -> None:
+    """Of 10,000 operations (each tenth at hand) of 1 ms 250 take 200 ms in two episodes, and 50 take 5 ms for another reason."""
+    latency = np.full(1_000, 1_000_000)
+    latency[:25], latency[25:30] = 200_000_000, 5_000_000
+    late = Late(np.full(250, 200e6), np.full(250, 1e6))
+    context = Operations((np.arange(1_000), latency), late, SimpleNamespace(operations=10_000))
+    chosen = np.ones(250, np.bool_)
+    numbers = np.repeat([0, 1], [200, 50])
+    worse, still = p99_of_typical(cast(Any, context), Suspect(0, chosen, numbers), 0)
+    # Without the larger episode 50 of 10,000 are slow: half a percent.
+    assert worse == pytest.approx(200.0)
+    assert still == pytest.approx(1.0)
+
+
+def test_a_long_operation_is_not_late_because_of_each_stop_that_fell_into_it() -> None:
+    """Stops of 2 ms every 20 ms. One operation of 100 ms sees five of them, and one of 3 ms ends with one."""
+    begin = np.arange(10) * 20_000_000
+    stops = (np.full(10, 1), begin, np.full(10, 2_000_000))
+    start = np.array([5_000_000, 19_500_000, *(np.arange(50) * 4_000_000 + 2_500_000)])
+    latency = np.array([100_000_000, 2_600_000, *np.full(50, 100_000)])
+    _, inside, touched = overlaps(stops, (np.full(52, 1), start, latency))
+    assert not touched[0]
+    assert touched[1]
+    assert inside[1] == 2_000_000

@@ -29,7 +29,7 @@ pub(crate) fn servers(root: &Path) -> BTreeMap<String, Vec<String>> {
     if !connections.is_empty() {
         for (pid, numbers) in fuse_servers(root) {
             let of_number = |number: &String| connections.get(number).cloned().unwrap_or_default();
-            // Kernels before 6.13 do not tell which connection it is: then any of them.
+            // Older kernels do not tell which connection it is: then any of them.
             let served: Vec<String> = match numbers.is_empty() {
                 true => connections.values().flatten().cloned().collect(),
                 false => numbers.iter().flat_map(of_number).collect(),

@@ -241,16 +241,18 @@ def _p99_ratio(context: Context, suspect: Suspect) -> tuple[float, float]:
     untouched = ~touched(start, latency, first, last)
     largest = int(np.bincount(suspect.numbers).argmax())
     if untouched.mean() < UNTOUCHED_MIN:
-        return _p99_of_typical(context, suspect, largest)
+        return p99_of_typical(context, suspect, largest)
     others = ~touched(start, latency, first[[largest]], last[[largest]])
     without = max(1.0, float(np.quantile(latency[untouched], 0.99)))
     return float(np.quantile(latency, 0.99)) / without, float(np.quantile(latency[others], 0.99)) / without
 
 
-def _p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[float, float]:
+def p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[float, float]:
     """The same, if the slow operations had been as long as is typical for them, and no others had changed."""
     _, latency = context.operations
     slow = context.slow
+    # Of many operations only a sample is at hand; the slow ones may be another.
+    each = slow.thinning * len(latency) / max(1.0, context.survey.operations)
     late = slow.latency_ns[suspect.chosen].astype(np.float64)
     typical = np.minimum(late, slow.typical_ns[suspect.chosen])
 
@@ -260,7 +262,7 @@ def _p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[f
         counts = np.concatenate(
             [
                 np.ones(len(latency)),
-                *(np.full(int(chosen.sum()), sign * slow.thinning) for sign in (-1.0, 1.0)),
+                *(np.full(int(chosen.sum()), sign * each) for sign in (-1.0, 1.0)),
             ]
         )
         order = np.argsort(values, kind="stable")
