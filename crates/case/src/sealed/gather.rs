@@ -58,24 +58,23 @@ impl<T: ArrowPrimitiveType> Default for Values<T> {
 }
 
 impl<T: ArrowPrimitiveType> Values<T> {
-    #[inline(always)]
+    #[inline]
     fn append(&mut self, value: Option<T::Native>) {
         match value {
             Some(value) if self.present.is_empty() => self.push(value),
-            value => self.append_beside_null(value),
+            Some(value) => {
+                self.push(value);
+                self.present.push(true);
+            }
+            None => {
+                self.present.resize(self.values.len(), true);
+                self.present.push(false);
+                self.push(T::Native::default());
+            }
         }
     }
 
-    /// For batches that hold a NULL.
-    #[cold]
-    #[inline(never)]
-    fn append_beside_null(&mut self, value: Option<T::Native>) {
-        self.present.resize(self.values.len(), true);
-        self.present.push(value.is_some());
-        self.push(value.unwrap_or_default());
-    }
-
-    #[inline(always)]
+    #[inline]
     fn push(&mut self, value: T::Native) {
         if self.values.capacity() == 0 {
             self.values.reserve_exact(super::BATCH_ROWS);
@@ -151,13 +150,13 @@ impl Cells {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn next(&mut self) -> &mut Cell {
         self.at += 1;
         &mut self.cells[self.at - 1]
     }
 
-    #[inline(always)]
+    #[inline]
     fn int64(&mut self, value: impl Into<Option<i64>>) -> &mut Self {
         let Cell::Int64(cell) = self.next() else {
             unreachable!("a column of another type")
@@ -166,7 +165,7 @@ impl Cells {
         self
     }
 
-    #[inline(always)]
+    #[inline]
     fn int32(&mut self, value: impl Into<Option<i32>>) -> &mut Self {
         let Cell::Int32(cell) = self.next() else {
             unreachable!("a column of another type")
@@ -184,7 +183,7 @@ impl Cells {
         self
     }
 
-    #[inline(always)]
+    #[inline]
     fn float64(&mut self, value: f64) -> &mut Self {
         let Cell::Float64(cell) = self.next() else {
             unreachable!("a column of another type")
@@ -193,7 +192,7 @@ impl Cells {
         self
     }
 
-    #[inline(always)]
+    #[inline]
     fn name(&mut self, value: impl Into<Option<NameId>>) -> &mut Self {
         let Cell::Name(cell) = self.next() else {
             unreachable!("a column of another type")

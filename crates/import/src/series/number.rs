@@ -41,15 +41,7 @@ pub fn leading_number(text: &[u8]) -> Option<(f64, usize)> {
 #[inline]
 fn leading_digits(text: &[u8], before: u64) -> (u64, usize) {
     let (mut value, mut count) = (before, 0);
-    while let Some(eight) = text.get(count..).and_then(|rest| rest.first_chunk::<8>()) {
-        let (part, digits) = leading_of_eight(u64::from_le_bytes(*eight));
-        value = value.wrapping_mul(POWERS[digits]).wrapping_add(part);
-        count += digits;
-        if digits < 8 {
-            return (value, count);
-        }
-    }
-    for byte in &text[count..] {
+    for byte in text {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             break;
@@ -58,37 +50,6 @@ fn leading_digits(text: &[u8], before: u64) -> (u64, usize) {
         count += 1;
     }
     (value, count)
-}
-
-const POWERS: [u64; 9] = [
-    1,
-    10,
-    100,
-    1_000,
-    10_000,
-    100_000,
-    1_000_000,
-    10_000_000,
-    100_000_000,
-];
-
-/// The digits at the begin of eight bytes, the first one in the lowest: their value, and how many they are. All at once: a loop over
-/// them ends at a place that the processor cannot foresee.
-#[inline]
-fn leading_of_eight(bytes: u64) -> (u64, usize) {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let values = bytes ^ (ONES * 0x30);
-    // The highest bit of each byte that is no digit. A carry reaches only bytes after such a one.
-    let others = (values.wrapping_add(ONES * 0x76) | values) & (ONES << 7);
-    let digits = others.trailing_zeros() as usize / 8;
-    if digits == 0 {
-        return (0, 0);
-    }
-    // As if there were zeros before them; then neighbours are joined: 8 x 1, 4 x 2, 2 x 4, 1 x 8 digits.
-    let ones = values << (64 - 8 * digits);
-    let twos = (ones.wrapping_mul(10) + (ones >> 8)) & 0x00ff_00ff_00ff_00ff;
-    let fours = (twos.wrapping_mul(100) + (twos >> 16)) & 0x0000_ffff_0000_ffff;
-    ((fours.wrapping_mul(10_000) + (fours >> 32)) & 0xffff_ffff, digits)
 }
 
 /// Reads a decimal number; correctly rounded. `NaN` and infinities are missing: they are no measurements.
@@ -267,29 +228,6 @@ mod tests {
         for text in ["x", "1.2.3", "12us", "1,5", "\u{ff}"] {
             assert_eq!(number(text.as_bytes()), Field::Wrong, "{text}");
         }
-    }
-
-    #[test]
-    fn digits_end_where_something_else_begins() {
-        for count in 0..20_usize {
-            for end in [
-                &b""[..],
-                b".",
-                b",",
-                b"\n",
-                b"x1234567",
-                b"/9999999",
-                b":0000000",
-                b"\xff\xff12345",
-                b"\xb0123456",
-            ] {
-                let digits: String = "90817263545362718093".chars().take(count).collect();
-                let text = [digits.as_bytes(), end].concat();
-                let value = digits.parse::<u128>().unwrap_or(0) as u64;
-                assert_eq!(leading_digits(&text, 0), (value, count), "{digits} {end:?}");
-            }
-        }
-        assert_eq!(leading_digits(b"25,", 7), (725, 2));
     }
 
     #[test]
