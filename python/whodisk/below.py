@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whodisk.stats import Ints
+from whodisk.views import Case
 
 #: Links from an operation to the bottom: to its system call, to the volume, to the drive, and one more.
 LEVELS = 4
@@ -30,3 +31,12 @@ def below_sql(op_ids: Ints) -> str:
         )
     every = " UNION ALL ".join(f"SELECT op_id, child_id FROM level_{level + 1}" for level in range(LEVELS))
     return f"WITH {', '.join(steps)} {every}"
+
+
+def volumes_of(case: Case) -> set[str]:
+    """Devices that are made of others."""
+    rows = case.rows(
+        """SELECT device FROM block_ops WHERE op_id IN (SELECT parent_id FROM links WHERE kind = 'stacked')
+GROUP BY 1 ORDER BY 1"""
+    )
+    return {str(row["device"]) for row in rows}

@@ -24,10 +24,7 @@ def serving_pids(context: Context) -> frozenset[int]:
     servers: dict[str, list[str]] = context.case.system.get("servers") or {}
     if not servers:
         return frozenset()
-    devices = {
-        str(row["device"])
-        for row in context.case.rows("SELECT DISTINCT device FROM measured WHERE device IS NOT NULL")
-    }
+    devices = {device for survey in context.surveys.values() for device in survey.by_device()}
 
     def serves(what: str) -> bool:
         return what in devices or (what.startswith("/") and _has_files(context, what))

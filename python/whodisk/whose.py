@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import probability
-from whodisk.below import below_sql
+from whodisk.below import below_sql, volumes_of
 from whodisk.detectors.base import Context
 from whodisk.stats import Bools, Ints
 from whodisk.views import STAGES
@@ -47,9 +47,7 @@ def device_of(context: Context, suspect: Suspect) -> str | None:
     if STAGES[suspect.stage] in SUBMITTER_STAGES:
         return None
     names = context.slow.device[suspect.chosen]
-    operations = dict.fromkeys({s.device for s in context.survey.strata}, 0)
-    for stratum in context.survey.strata:
-        operations[stratum.device] += stratum.operations
+    operations = context.survey.by_device()
     if len(operations) == 1:
         return next(iter(operations)) or _device_below(context, suspect)
     index = {name: number for number, name in enumerate(sorted(operations))}
@@ -74,7 +72,7 @@ def device_of(context: Context, suspect: Suspect) -> str | None:
 def _device_below(context: Context, suspect: Suspect) -> str | None:
     """The device that served the requests of these operations, where only links say it; or the only one there is.
 
-    Of several, the one whose request was the longest of its operation in nearly all episodes; the null model is `_device`'s.
+    Of several, the one whose request was the longest of its operation in nearly all episodes; the null model is `device_of`'s.
     """
     if "block" not in context.surveys or STAGES[suspect.stage] not in ("device", "queue", "interrupt"):
         return None
@@ -98,18 +96,13 @@ def _device_below(context: Context, suspect: Suspect) -> str | None:
     seen = held.sum(axis=1) > 0
     owned = np.bincount(np.argmax(held[seen], axis=1), minlength=len(names))
     top = str(names[int(np.argmax(owned))])
-    volumes = [str(row["device"]) for row in context.case.rows(_VOLUMES_SQL)]
+    volumes = volumes_of(context.case)
     if len(names) == 1 and not volumes:
         return top or None
     leaves = {device: number for device, number in operations.items() if device not in volumes}
     chance = leaves.get(top, 0) / max(1, sum(leaves.values()))
     p = probability.at_least(int(owned.max()), int(seen.sum()), chance) * len(leaves)
     return top if owned.max() >= MOSTLY * seen.sum() and p < DEVICE_P_MAX else None
-
-
-#: Devices that are made of others.
-_VOLUMES_SQL = """SELECT device FROM block_ops WHERE op_id IN (SELECT parent_id FROM links WHERE kind = 'stacked')
-GROUP BY 1 ORDER BY 1"""
 
 
 def longest_sql(op_ids: Ints) -> str:

@@ -36,6 +36,7 @@ HEALTHY = "healthy"
 MYSTERIES = "## The mysteries in the lab"
 KILLS = "## Killed with SIGKILL"
 WRONG = "## Wrong verdicts"
+TRUE_FINDINGS = "## True findings in healthy runs"
 TABLE_HEAD = (
     "| injected | where | right | runs | disturbed runs, not counted | runs with a stall of a device seen by the query | CPU |",
     "|---|---|---|---|---|---|---|",
@@ -300,18 +301,22 @@ def _real(results: list[dict[str, Any]], options: argparse.Namespace, old: str) 
     machines += [f"{here}: {_span(judged)}."] if judged else []
     lines += [*machines, "", *TABLE_HEAD, *table]
     ours = {r["row"] for r in judged}
-    wrong = [_wrong(r) for r in judged if not r["right"]]
-    wrong += [
-        line for line in _part(old, WRONG) if line.startswith("- ") and line[2:].split(",")[0] not in ours
-    ]
+
+    def of_others(title: str) -> list[str]:
+        items = [line for line in _part(old, title) if line.startswith("- ")]
+        return [line for line in items if line[2:].split(",")[0] not in ours]
+
+    wrong = [_wrong(r) for r in judged if not r["right"]] + of_others(WRONG)
     lines += ["", WRONG, "", *(wrong or ["None."])]
     healthy = [f"{HEALTHY}/{place}" for place in PLACE]
-    confirmed = [r for r in judged if r["right"] and r["row"] in healthy and r["claims"]]
+    confirmed = [
+        f"- {r['row']}, run {r['seed']}: {' '.join(r['claims'])} {_confirmed(r)}"
+        for r in judged
+        if r["right"] and r["row"] in healthy and r["claims"]
+    ]
+    confirmed += of_others(TRUE_FINDINGS)
     if confirmed:
-        lines += ["", "## True findings in healthy runs", ""]
-        lines += [
-            f"- {r['row']}, run {r['seed']}: {' '.join(r['claims'])} {_confirmed(r)}" for r in confirmed
-        ]
+        lines += ["", TRUE_FINDINGS, "", *confirmed]
     return lines
 
 

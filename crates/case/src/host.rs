@@ -11,6 +11,7 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
     let proc = root.join("proc");
     let cpuinfo = text(&proc.join("cpuinfo")).unwrap_or_default();
     let block = root.join("sys/block");
+    let mounts = mounts(&text(&proc.join("self/mounts")).unwrap_or_default());
     SystemMeta {
         host: attribute(&proc.join("sys/kernel/hostname")).unwrap_or_default(),
         kernel: attribute(&proc.join("sys/kernel/osrelease")).unwrap_or_default(),
@@ -22,10 +23,10 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
             .into_iter()
             .map(|name| (name.clone(), device(root, name)))
             .collect(),
-        mounts: mounts(&text(&proc.join("self/mounts")).unwrap_or_default()),
         irqs: irqs(root),
         servers: crate::servers::servers(root),
-        cgroups: crate::groups::io_groups(root),
+        cgroups: crate::groups::io_groups(root, &mounts),
+        mounts,
         changes: Vec::new(),
     }
 }

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from whodisk import probability, words
 from whodisk.alike import kinds, rotates
+from whodisk.below import volumes_of
 from whodisk.detectors.base import (
     P99_RATIO_MIN,
     SHARE_OF_LATENCY_MIN,
@@ -135,16 +136,11 @@ def run(context: Context) -> Result:
 
 def _alone(context: Context, survey: Survey) -> list[str]:
     """Devices at the bottom that have no peers: where there are some, `member_tail` compares with them."""
-    volumes = {str(row["device"]) for row in context.case.rows(_VOLUMES_SQL)}
     peers = {device for kind in kinds(context, survey) for device in kind.devices}
     names = {device for device, count in survey.by_device().items() if device and count >= KIND_MIN}
-    names -= volumes | peers
+    names -= volumes_of(context.case) | peers
     return sorted(name for name in names if not rotates(context, name))
 
-
-#: Devices that are made of others.
-_VOLUMES_SQL = """SELECT device FROM block_ops WHERE op_id IN (SELECT parent_id FROM links WHERE kind = 'stacked')
-GROUP BY 1 ORDER BY 1"""
 
 _ISSUED = "start_ns + coalesce(throttle_ns, 0) + coalesce(queue_ns, 0)"
 

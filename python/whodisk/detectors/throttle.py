@@ -116,7 +116,7 @@ def _dirty(context: Context, held: Held) -> Candidate:
         claim=claim,
         baseline="the same operations without the time in which they were held back",
         metric="part of the operations' time",
-        evidence=[evidence(context.case, "who was held back, and for how long", _groups_sql(context))],
+        evidence=[evidence(context.case, "who was held back, and for how long", _held_sql(context))],
         refute="Write at a rate that the devices take (io.max, or a rate limit of the program): if operations take as long, "
         "they waited for something else.",
         remedy="Look at vm.dirty_ratio, vm.dirty_background_ratio (and dirty_bytes) and the limits of the device's bdi; more room "
@@ -126,7 +126,7 @@ def _dirty(context: Context, held: Held) -> Candidate:
     )
 
 
-def _groups_sql(context: Context) -> str:
+def _held_sql(context: Context) -> str:
     return f"""SELECT comm, device, op, count(*) AS operations, count(*) FILTER (throttle_ns > 0) AS held_back,
   CAST(avg(throttle_ns) AS BIGINT) AS mean_throttle_ns, sum(throttle_ns) AS throttle_ns
 FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2, 3 ORDER BY 7 DESC NULLS LAST, 1, 2, 3 LIMIT 10"""
@@ -151,7 +151,7 @@ def _io(context: Context, held: Held) -> Candidate:
         claim=claim,
         baseline="the same operations without the time in which they were held back",
         metric="part of the operations' time",
-        evidence=[evidence(context.case, "who was held back, and for how long", _groups_sql(context))],
+        evidence=[evidence(context.case, "who was held back, and for how long", _held_sql(context))],
         refute="Raise the limit (io.max, io.latency, io.cost, wbt_lat_usec) for a minute and repeat: if operations take as "
         "long, they waited for something else.",
         remedy=f"Look at {_limits(context, group)} and at /sys/block/{device or 'DEVICE'}/queue/wbt_lat_usec; raise what binds, if "

@@ -39,7 +39,7 @@ impl Recording {
             end_ns: Some(START_NS + 1_000_000),
             host: None,
             devices: BTreeMap::from([(DISK, "sda".into())]),
-            cgroups: BTreeMap::from([(7, "/sys/fs/cgroup/db".into())]),
+            cgroups: BTreeMap::new(),
             cmd_flags: CmdFlags::of_kernel("6.18.44"),
             interrupts_watched: Some(true),
             stops: Default::default(),
