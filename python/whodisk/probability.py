@@ -5,6 +5,8 @@ scipy.stats has them all, but to import it takes longer than to solve a small ca
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 
@@ -33,3 +35,15 @@ def beta_quantile(probability: float, a: float, b: float) -> float:
 def student_above(value: float, degrees: float) -> float:
     """Probability that Student's t with so many `degrees` of freedom exceeds `value`."""
     return float(special.stdtr(degrees, -value))
+
+
+def mean_above_zero(values: npt.NDArray[np.float64]) -> float:
+    """Probability of so large a mean, were the true mean 0 (Student's t test, one-sided); 1 for fewer than two values."""
+    count = len(values)
+    if count < 2:
+        return 1.0
+    error = float(values.std(ddof=1)) / count**0.5
+    mean = float(values.mean())
+    if error == 0.0:
+        return 0.0 if mean > 0 else 1.0
+    return student_above(mean / error, count - 1)

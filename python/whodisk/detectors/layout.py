@@ -13,6 +13,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.alike import rotates
+from whodisk.arm import Served, served_by
 from whodisk.below import placed_sql
 from whodisk.detectors.base import (
     SEEN_P99_RATIO_MIN,
@@ -95,7 +96,7 @@ def requests_sql(context: Context) -> str:
     sum(b.size_bytes) OVER (PARTITION BY a.op_id, b.device) AS op_bytes
   FROM below JOIN top AS a ON a.op_id = below.top_id JOIN block_ops AS b ON b.op_id = below.child_id
   WHERE b.device IN ({names}) AND b.op = a.op AND b.offset_bytes IS NOT NULL AND NOT b.open AND b.latency_ns IS NOT NULL)
-SELECT op_id, file, file_offset, file_bytes, device, disk_offset, disk_bytes, start_ns, latency_ns
+SELECT op_id, request, file, file_offset, file_bytes, device, disk_offset, disk_bytes, start_ns, latency_ns
 FROM pieces WHERE op_bytes = file_bytes ORDER BY start_ns, request LIMIT {REQUESTS_MAX}"""
 
 
@@ -131,13 +132,15 @@ def run(context: Context) -> Result:
     data = context.case.arrays(requests_sql(context))
     served = data["device"].astype(str)
     for device in np.unique(served):
-        layout = _layout(str(device), {name: values[served == device] for name, values in data.items()})
+        disk = served_by(context, str(device))
+        chosen = (served == device) & np.isin(data["request"], disk.op_id)
+        layout = _layout({name: values[chosen] for name, values in data.items()}, disk)
         if layout is not None:
             result.candidates.append(_candidate(context, layout))
     return result
 
 
-def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
+def _layout(data: dict[str, np.ndarray], served: Served) -> Layout | None:
     if len(data["op_id"]) < NEIGHBOURS_MIN:
         return None
     names, file = np.unique(data["file"].astype(str), return_inverse=True)
@@ -147,7 +150,8 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
         return None
     start = data["start_ns"].astype(np.int64)
     end = start + data["latency_ns"].astype(np.int64)
-    follows, service = _services(start, end, begin, size)
+    place = served.places(data["request"].astype(np.int64))
+    follows, service = served.follows[place], served.service_ns[place]
     jumps = ~follows
     measured = int(follows.sum()) >= FOLLOWING_MIN
     transfer_ns = None if measured else _transfer_ns(service[jumps], size[jumps])
@@ -182,7 +186,7 @@ def _layout(device: str, data: dict[str, np.ndarray]) -> Layout | None:
     waiting_ns[own] = np.maximum(waiting_ns[own], broken_ns)
     block = np.minimum(BLOCKS - 1, (start[gap_at] - start[0]) * BLOCKS // max(1, int(np.ptp(start)) + 1))
     return Layout(
-        device=device,
+        device=served.device,
         neighbours=apart + joined,
         breaks=apart,
         piece_bytes=float(size.sum()) / (apart + len(names)),
@@ -246,19 +250,6 @@ def _in_flight(op_id: Ints, start: Ints, end: Ints, low: Floats, high: Floats) -
     """Operations in the order of their numbers, and how long each was in flight during the times [low, high], ns."""
     ops, place = np.unique(op_id, return_inverse=True)
     return ops, overlap(*extents(place, start, end), low, high)
-
-
-def _services(start: Ints, end: Ints, begin: Ints, size: Ints) -> tuple[Bools, Floats]:
-    """Whether each request lies behind the one served before it, and how long the disk took for it alone."""
-    order = np.lexsort((start, end))
-    ends = end[order]
-    before = np.concatenate(([0], ends[:-1]))
-    service = (ends - np.maximum(start[order], before)).clip(0).astype(np.float64)
-    follows = np.zeros(len(order), np.bool_)
-    follows[1:] = begin[order][1:] == (begin + size)[order][:-1]
-    found_follows, found_service = np.zeros_like(follows), np.zeros_like(service)
-    found_follows[order], found_service[order] = follows, service
-    return found_follows, found_service
 
 
 def _p_value(service: Floats, jumps: Bools, apart: int, measured: bool) -> float:

@@ -6,7 +6,7 @@ leaves the same tail uncached, and waits for it by itself, behind the fetch it s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class Tail:
     reads: int
     waited: int
     wait_ns: float
+    #: Where the first part begins that such reads wait for each time, this one or one before it, bytes.
+    from_bytes: int
     #: Waits for parts of reads of this size, wherever they began.
     misses: int
     tiers: str
@@ -85,6 +87,7 @@ def _worst(sizes: dict[str, Any], found: dict[str, Any]) -> Tail | None:
     misses_of: dict[int, int] = {}
     for size, waited in zip(found["read_bytes"], found["waited"], strict=True):
         misses_of[int(size)] = misses_of.get(int(size), 0) + int(waited)
+    first_of: dict[int, int] = {}
     best: Tail | None = None
     for row in range(len(found["waited"])):
         size = int(found["read_bytes"][row])
@@ -95,14 +98,16 @@ def _worst(sizes: dict[str, Any], found: dict[str, Any]) -> Tail | None:
             reads=reads_of.get(size, 0),
             waited=int(found["waited"][row]),
             wait_ns=float(found["wait_ns"][row]),
+            from_bytes=int(found["at_bytes"][row]),
             misses=misses_of[size],
             tiers=str(found["tiers"][row]),
         )
         is_tail = tail.at_bytes > 0 and tail.size_bytes <= TAIL_PART_MAX * size
         each_time = tail.reads >= READS_MIN and tail.waited >= EACH_TIME * tail.reads
-        if is_tail and each_time and (best is None or tail.wait_ns > best.wait_ns):
-            best = tail
-    return best
+        if is_tail and each_time:
+            first_of[size] = min(tail.at_bytes, first_of.get(size, tail.at_bytes))
+            best = tail if best is None or tail.wait_ns > best.wait_ns else best
+    return replace(best, from_bytes=first_of[best.read_bytes]) if best else None
 
 
 def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
@@ -142,7 +147,7 @@ def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
         otherwise=claim.strip(),
         explains=_explains(context, tail),
         large=of_all >= SHARE_MIN,
-        p99_ratio=p99_ratio(context, f"SELECT op_id, wait_ns AS lost_ns FROM ({_waits_sql(tail)}) AS waits"),
+        p99_ratio=p99_ratio(context, _uncached_sql(tail)),
     )
 
 
@@ -156,6 +161,14 @@ FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
 WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} AND c.offset_bytes - r.offset_bytes = {tail.at_bytes}
   AND c.size_bytes = {tail.size_bytes} AND c.wait_ns > 0
 ORDER BY r.start_ns, r.op_id"""
+
+
+def _uncached_sql(tail: Tail) -> str:
+    """What reads of this size waited for all that they wait for each time: its parts are fetched side by side."""
+    return f"""SELECT r.op_id, max(c.wait_ns) AS lost_ns
+FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
+WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} AND c.offset_bytes - r.offset_bytes >= {tail.from_bytes} AND c.wait_ns > 0
+GROUP BY 1"""
 
 
 def _tiers_sql(tail: Tail) -> str:

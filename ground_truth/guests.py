@@ -1,0 +1,154 @@
+"""Sealed cases in which another program's requests delay the judged ones a little, all the time or seldom; and look-alikes."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+
+Numbers = Any
+JUDGED = "reader"
+
+
+def _write(
+    path: Path,
+    comm: Numbers,
+    start: Numbers,
+    latency: Numbers,
+    depth: Numbers,
+    device: str,
+    place: Numbers,
+    size: Numbers,
+) -> Path:
+    """Every request of the judged program is one operation; requests may come in any order."""
+    count, mine = len(start), comm == JUDGED
+    block = {
+        "op_id": BLOCK_ID_BASE + np.arange(count),
+        "start_ns": start,
+        "latency_ns": latency,
+        "device_ns": latency,
+        "comm": comm,
+        "offset_bytes": place,
+        "size_bytes": size,
+        "device": [device] * count,
+        "tid": np.where(mine, 101, 102),
+    }
+    app = {
+        "op_id": APP_ID_BASE + np.arange(count)[mine],
+        "start_ns": start[mine] - 1_000,
+        "latency_ns": latency[mine] + 2_000,
+        "fs_ns": np.full(mine.sum(), 1_000),
+        "device_ns": latency[mine],
+        "reap_ns": np.full(mine.sum(), 1_000),
+        "comm": comm[mine],
+        "size_bytes": size[mine],
+        "queue_depth": depth[mine],
+        "device": [device] * int(mine.sum()),
+        "tid": [101] * int(mine.sum()),
+    }
+    links = {"parent_id": app["op_id"], "child_id": block["op_id"][mine]}
+    return write_case(path, app=app, block=block, links=links, devices=(device,))
+
+
+# -- a device that does several things at once ------------------------------------------------------
+
+
+def _inside(arrival: Numbers, service: Numbers, slots: int) -> Numbers:
+    """Latency of each request, in order of arrival, in a device that works on so many at once and queues the others inside."""
+    free = [0] * slots
+    latency = np.zeros(len(arrival), np.int64)
+    for number, (at, takes) in enumerate(zip(arrival.tolist(), service.tolist(), strict=True)):
+        ended = max(at, heapq.heappop(free)) + takes
+        heapq.heappush(free, ended)
+        latency[number] = ended - at
+    return latency
+
+
+def _own_depth(arrival: Numbers, latency: Numbers, mine: Numbers) -> Numbers:
+    """Judged requests in flight when each arrives, it included."""
+    ends = np.sort((arrival + latency)[mine])
+    begun = np.cumsum(mine)
+    return np.maximum(1, begun - np.searchsorted(ends, arrival, side="right"))
+
+
+def _beside(
+    path: Path, arrivals: dict[str, Numbers], service_us: dict[str, float], slots: int, rng: Any
+) -> Path:
+    comm = np.concatenate([np.full(len(times), name) for name, times in arrivals.items()])
+    arrival = np.concatenate(list(arrivals.values())).astype(np.int64)
+    order = np.argsort(arrival, kind="stable")
+    comm, arrival = comm[order], arrival[order]
+    each = np.array([service_us[name] for name in comm.tolist()])
+    service = (each * 1e3 * rng.uniform(0.9, 1.1, len(each))).astype(np.int64)
+    latency = _inside(arrival, service, slots)
+    depth = _own_depth(arrival, latency, comm == JUDGED)
+    count = len(arrival)
+    place = rng.integers(0, 1 << 24, count) * 4096
+    return _write(path, comm, arrival, latency, depth, "nvme0n1", place, np.full(count, 4096))
+
+
+def steady_neighbour(seed: int, path: Path) -> Path:
+    """Another program never stops; each of its requests holds one of eight places inside the drive for half a millisecond."""
+    rng = np.random.default_rng([seed, 61])
+    arrivals = {
+        JUDGED: np.sort(rng.uniform(0, 0.5e9, 22_000)),
+        "reporter": np.sort(rng.uniform(0, 0.5e9, 2_200)),
+    }
+    return _beside(path, arrivals, {JUDGED: 100.0, "reporter": 500.0}, 8, rng)
+
+
+def same_timer(seed: int, path: Path) -> Path:
+    """The judged program works in bursts, and waits for itself in the large ones; with nearly each of these another program wakes up,
+    whose one request costs nothing: the drive has a place for it."""
+    rng = np.random.default_rng([seed, 62])
+    begin = np.arange(700) * 2_000_000 + rng.integers(0, 500_000, 700)
+    size = rng.integers(1, 65, 700)
+    own = np.concatenate(
+        [at + np.arange(length) * 500 for at, length in zip(begin.tolist(), size.tolist(), strict=True)]
+    )
+    woken = begin[(size > 32) & (rng.random(700) < 0.9)]
+    return _beside(path, {JUDGED: own, "helper": woken}, {JUDGED: 100.0, "helper": 5.0}, 8, rng)
+
+
+# -- a disk with one arm ----------------------------------------------------------------------------
+
+
+def _visited(seed: int, path: Path, visit_ms: float, back_ms: float) -> Path:
+    """A reader in order with two requests in flight, 5 ms each; another program asks for 16 KiB every 0.3 s or so, somewhere."""
+    rng = np.random.default_rng([seed, 63])
+    visits = np.cumsum(rng.exponential(0.3e9, 60)).astype(np.int64)
+    rows: list[tuple[str, int, int, int, int]] = []
+    ready, head, position, visited, away = [0, 0], 0, 0, 0, False
+    for _ in range(2_400):
+        at = heapq.heappop(ready)
+        if visited < len(visits) and visits[visited] <= max(head, at):
+            asked = int(visits[visited])
+            head = max(head, asked) + int(visit_ms * 1e6 * rng.uniform(0.6, 1.4))
+            rows.append(("cron", asked, head - asked, int(rng.integers(1 << 20, 1 << 26)) * 4096, 16 << 10))
+            visited, away = visited + 1, True
+        takes = int(rng.uniform(4.8e6, 5.2e6)) + (int(back_ms * 1e6 * rng.uniform(0.6, 1.4)) if away else 0)
+        head, away = max(head, at) + takes, False
+        rows.append((JUDGED, at, head - at, position, 1 << 20))
+        position += 1 << 20
+        heapq.heappush(ready, head + 20_000)
+    comm, start, latency, place, size = (np.array(column) for column in zip(*rows, strict=True))
+    case = _write(path, comm, start, latency, np.full(len(rows), 2), "sda", place, size)
+    system = json.loads((case / "system.json").read_text(encoding="utf-8"))
+    system["devices"]["sda"]["queue"]["rotational"] = "1"
+    (case / "system.json").write_text(json.dumps(system), encoding="utf-8")
+    return case
+
+
+def seldom_guest(seed: int, path: Path) -> Path:
+    """Each visit costs the disk two jumps of 10 ms."""
+    return _visited(seed, path, visit_ms=10.0, back_ms=9.0)
+
+
+def guest_in_the_cache(seed: int, path: Path) -> Path:
+    """The disk answers from its own memory, and its arm stays where it is."""
+    return _visited(seed, path, visit_ms=0.06, back_ms=0.0)

@@ -1,0 +1,271 @@
+"""Another program's requests on the same device: operations that begin soon after one of them, against all others.
+
+`background_work` compares times of presence, and needs absence; here the unit is the single request of the other program, so
+one that never stops, and one that hardly does anything, can both be told. When it asks is its own affair, however slow the
+device is meanwhile; how long it is served is not. So only the begin of its requests counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.alike import rotates
+from whodisk.detectors.base import (
+    SEEN_P99_RATIO_MIN,
+    SHARE_FOR_P99_MIN,
+    SHARE_OF_LATENCY_MIN,
+    Candidate,
+    Context,
+    Detector,
+    Result,
+    evidence,
+    none_of,
+)
+from whodisk.findings import Culprit, Effect
+from whodisk.probability import mean_above_zero
+from whodisk.programs import KERNEL_WORKER, own_sql
+from whodisk.stats import Bools, Floats, Ints, bootstrap_ratio
+from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, thinned
+from whodisk.views import quoted
+
+#: Operations looked at, and requests of a program: the first ones.
+OPERATIONS_MAX = 200_000
+REQUESTS_MAX = 2_000_000
+#: Programs looked at, those with most requests; one with fewer requests is no load.
+PROGRAMS_MAX = 8
+REQUESTS_MIN = 10
+#: Soon: within this multiple of a typical request of these devices. Where hardly an operation is later than that, half of it, and so on.
+SOON = (2.0, 1.0, 0.5)
+#: This part of the operations must begin later, ...
+LATER_MIN = 0.02
+#: ... so many in each kind of operation (same size class and queue depth class), ...
+KIND_LATER_MIN = 10
+#: ... and kinds without them may be no more than this part.
+LEFT_OUT_MAX = 0.5
+#: The unit of evidence: a block of time in which some operations begin soon after a request, and some do not.
+TIME_BLOCKS = 200
+BLOCKS_MIN = 5
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Judged operations, in order of start."""
+
+    start_ns: Ints
+    latency_ns: Floats
+    #: Operations that can be compared: same kind, size class, own queue depth class.
+    kind: Ints
+    block: Ints
+
+
+@dataclass(frozen=True)
+class Near:
+    """What operations soon after a program's requests take, against operations of the same kinds."""
+
+    comm: str
+    requests: int
+    soon_ns: float
+    #: Operations that begin later may still meet one of the requests: what these cost is the least.
+    is_least: bool
+    #: Part of the operations that begin soon after a request.
+    part: float
+    #: Mean latency of these, and what the same kinds take otherwise, ns.
+    with_ns: float
+    without_ns: float
+    #: 99th percentile of all, and of those that begin later, with as many of each kind, ns.
+    p99_ns: float
+    p99_later_ns: float
+    #: Time beyond that of operations of the same kinds, over all time of operations; 95 % interval.
+    share: float
+    low: float
+    high: float
+    blocks: int
+    #: Null: in a block of time operations soon after a request take as long as the others; ...
+    mean_p: float
+    #: ... and are as often among the slowest hundredth.
+    tail_p: float
+
+
+def run(context: Context) -> Result:
+    """A candidate for each program near whose requests the judged operations are slower."""
+    result = Result()
+    if context.layer not in ("app", "syscall") or "block" not in context.surveys:
+        return result
+    devices = [row["device"] for row in context.case.rows(_devices_sql(context))]
+    shared = [str(device) for device in devices if device and not rotates(context, str(device))]
+    programs = context.case.rows(programs_sql(context, shared))
+    programs = [row for row in programs if not KERNEL_WORKER.fullmatch(str(row["comm"]))][:PROGRAMS_MAX]
+    if not programs:
+        return result
+    block = context.surveys["block"]
+    typical_ns = block.quantile_ns([s for device in shared for s in block.select(device)], 0.5)
+    operations = _operations(context)
+    for row in programs:
+        comm = str(row["comm"])
+        begun = context.case.arrays(_begun_sql(shared, comm))["start_ns"].astype(np.int64)
+        near = _near(operations, comm, begun, typical_ns)
+        if near is not None:
+            result.candidates.append(_candidate(context, near, shared))
+    return result
+
+
+def _devices_sql(context: Context) -> str:
+    return f"""SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own_sql(context)}) GROUP BY 1 ORDER BY 1"""
+
+
+def programs_sql(context: Context, devices: list[str]) -> str:
+    """Programs that are not judged, and their requests to these devices."""
+    names = ", ".join(quoted(device) for device in devices) or "NULL"
+    return f"""SELECT comm, count(*) AS requests, sum(size_bytes) AS bytes, CAST(avg(latency_ns) AS BIGINT) AS mean_latency_ns
+FROM measured WHERE layer = 'block' AND comm IS NOT NULL AND device IN ({names}) AND comm NOT IN ({own_sql(context)})
+GROUP BY 1 HAVING count(*) >= {REQUESTS_MIN} ORDER BY 2 DESC, 1"""
+
+
+def _begun_sql(devices: list[str], comm: str) -> str:
+    names = ", ".join(quoted(device) for device in devices)
+    return f"""SELECT start_ns FROM measured WHERE layer = 'block' AND comm = {quoted(comm)} AND device IN ({names})
+ORDER BY start_ns LIMIT {REQUESTS_MAX}"""
+
+
+def _operations(context: Context) -> Operations:
+    data = context.case.arrays(
+        f"""SELECT start_ns, latency_ns, hash(op, {SIZE_CLASS}, {DEPTH_CLASS}) AS kind, {context.survey.time_bin_sql(TIME_BLOCKS)} AS block
+FROM measured WHERE layer = '{context.layer}' AND {thinned(context.survey.operations, OPERATIONS_MAX)} ORDER BY start_ns, op_id"""
+    )
+    return Operations(
+        start_ns=data["start_ns"].astype(np.int64),
+        latency_ns=data["latency_ns"].astype(np.float64),
+        kind=np.unique(data["kind"], return_inverse=True)[1].astype(np.int64),
+        block=data["block"].astype(np.int64),
+    )
+
+
+def _near(operations: Operations, comm: str, begun: Ints, typical_ns: float) -> Near | None:
+    """None where too few operations begin later than soon after a request, or all do."""
+    if not len(begun) or not len(operations.start_ns):
+        return None
+    last = np.searchsorted(begun, operations.start_ns, side="right") - 1
+    since = np.where(last >= 0, operations.start_ns - begun[last.clip(0)], np.iinfo(np.int64).max)
+    if len(begun) == REQUESTS_MAX:
+        since = np.where(operations.start_ns <= begun[-1], since, np.iinfo(np.int64).max)
+    kinds = int(operations.kind.max()) + 1
+    for multiple in SOON:
+        soon = np.asarray(since < multiple * typical_ns, np.bool_)
+        later = np.bincount(operations.kind[~soon], minlength=kinds)
+        kept = (later >= KIND_LATER_MIN)[operations.kind]
+        if (~soon).mean() >= LATER_MIN and kept.mean() >= 1 - LEFT_OUT_MAX:
+            break
+    else:
+        return None
+    if not (soon & kept).any():
+        return None
+    chosen = Operations(
+        operations.start_ns[kept], operations.latency_ns[kept], operations.kind[kept], operations.block[kept]
+    )
+    return _compare(chosen, soon[kept], comm, len(begun), multiple * typical_ns, multiple < SOON[0], kinds)
+
+
+def _compare(
+    operations: Operations, soon: Bools, comm: str, requests: int, soon_ns: float, is_least: bool, kinds: int
+) -> Near | None:
+    latency, kind, block = operations.latency_ns, operations.kind, operations.block
+    later = np.bincount(kind[~soon], minlength=kinds)
+    usual = (np.bincount(kind[~soon], latency[~soon], kinds) / np.maximum(1, later))[kind]
+    # As many of each kind as there are in all: then only the other program's requests differ.
+    weight = (np.bincount(kind, minlength=kinds) / np.maximum(1, later))[kind]
+    p99_later_ns = _quantile(latency[~soon], weight[~soon], 0.99)
+    beyond, whole = (
+        np.bincount(block, values, TIME_BLOCKS).astype(np.float64) for values in (latency - usual, latency)
+    )
+    share = float(beyond.sum() / max(1.0, whole.sum()))
+    if share <= 0:
+        return None
+    mean_p, blocks = _differ(np.log(np.maximum(latency, 1.0) / np.maximum(usual, 1.0)), soon, block)
+    tail_p, _ = _differ((latency > p99_later_ns).astype(np.float64), soon, block)
+    if blocks < BLOCKS_MIN:
+        return None
+    low, high = bootstrap_ratio(beyond, whole)
+    return Near(
+        comm=comm,
+        requests=requests,
+        soon_ns=soon_ns,
+        is_least=is_least,
+        part=float(soon.mean()),
+        with_ns=float(latency[soon].mean()),
+        without_ns=float(usual[soon].mean()),
+        p99_ns=float(np.quantile(latency, 0.99)),
+        p99_later_ns=p99_later_ns,
+        share=share,
+        low=low,
+        high=min(1.0, high),
+        blocks=blocks,
+        mean_p=mean_p,
+        tail_p=tail_p,
+    )
+
+
+def _differ(values: Floats, soon: Bools, block: Ints) -> tuple[float, int]:
+    """That the mean of values soon after a request is not above that of the others of the same block of time (Student's t over
+    blocks), and how many blocks have both."""
+    soon_count = np.bincount(block[soon], minlength=TIME_BLOCKS)
+    later_count = np.bincount(block[~soon], minlength=TIME_BLOCKS)
+    both = (soon_count > 0) & (later_count > 0)
+    soon_mean = np.bincount(block[soon], values[soon], TIME_BLOCKS)[both] / soon_count[both]
+    later_mean = np.bincount(block[~soon], values[~soon], TIME_BLOCKS)[both] / later_count[both]
+    return mean_above_zero(soon_mean - later_mean), int(both.sum())
+
+
+def _quantile(values: Floats, weights: Floats, quantile: float) -> float:
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(below, quantile * below[-1])])
+
+
+def _candidate(context: Context, near: Near, devices: list[str]) -> Candidate:
+    worse = near.p99_ns / max(1.0, near.p99_later_ns)
+    by_mean = near.share >= SHARE_OF_LATENCY_MIN
+    by_tail = near.share >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN
+    least = "at least " if near.is_least else ""
+    claim = (
+        f"{near.comm} uses the same device ({words.things(near.requests, 'request')}), and operations that begin within "
+        f"{words.duration(near.soon_ns)} after one of its requests ({words.percent(near.part)} of them) take "
+        f"{words.duration(near.with_ns)} on average, others of their kind {words.duration(near.without_ns)}: "
+        f"{least}{words.percent(near.share)} of all latency. The 99th percentile is {words.duration(near.p99_ns)}, of operations that begin later "
+        f"{words.duration(near.p99_later_ns)}."
+    )
+    return Candidate(
+        culprit=Culprit("process", near.comm, "requests on the same device"),
+        claim=claim,
+        baseline=f"operations of the same kind, size class and queue depth class that begin later than that after a request of {near.comm}",
+        effect=Effect(f"{least}part of all latency", near.share, "1", near.low, near.high),
+        share_of_excess=near.share,
+        share_of_latency=near.share,
+        p_value=min(1.0, near.mean_p if by_mean else max(near.mean_p, near.tail_p)),
+        episodes=near.blocks,
+        evidence=[
+            evidence(context.case, "other programs on the same devices", programs_sql(context, devices))
+        ],
+        refute=f"Stop {near.comm} for a while: operations that stay slow are not its.",
+        remedy=f"Let {near.comm} work at another time, on another device, or less at once: io.weight or io.max for its group, "
+        "ionice -c3.",
+        otherwise=claim,
+        explains=none_of(context.slow),
+        causes=(("stage", "device"), ("stage", "queue")),
+        large=near.low > 0 and (by_mean or by_tail),
+        # Where its times have a period, `burst` tells it; where it comes and goes, `background_work` does.
+        consequence=True,
+        p99_ratio=worse,
+    )
+
+
+DETECTOR = Detector(
+    name="neighbour",
+    needs=("judged.start_ns", "judged.comm"),
+    needs_stages=(),
+    null_model="in a block of time, operations that begin soon after a request of the other program take as long as others of their kind",
+    smallest_effect="5 % of all latency, or 0.2 % and a 99th percentile 10 % above that of operations that begin later",
+    run=run,
+)

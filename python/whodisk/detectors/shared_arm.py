@@ -1,0 +1,196 @@
+"""Another program's requests to a rotating disk: the time that they take of its arm, and the way back.
+
+A disk with one arm serves nobody else meanwhile, so what a request of another program cost is seen, and compared with nothing: how
+long the disk took for it, and how much longer for the judged program's next one. `neighbour` looks at disks without an arm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.alike import rotates
+from whodisk.arm import Served, requests_sql, served_by
+from whodisk.below import LEVELS
+from whodisk.detectors.base import (
+    SEEN_P99_RATIO_MIN,
+    SHARE_FOR_P99_MIN,
+    SHARE_OF_LATENCY_MIN,
+    Candidate,
+    Context,
+    Detector,
+    Result,
+    evidence,
+    none_of,
+)
+from whodisk.findings import Culprit, Effect
+from whodisk.held import TIME_BLOCKS, Held, lost_per_episode, p99_ratio, weigh
+from whodisk.programs import KERNEL_WORKER
+from whodisk.stats import Floats, Ints, bootstrap_sum, overlap
+
+#: A program with fewer requests is no load.
+REQUESTS_MIN = 10
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A program that is not judged, and what its requests cost those of the judged one."""
+
+    comm: str
+    device: str
+    requests: int
+    #: Mean time of the arm for one of its requests, and beyond the usual for the next one of the judged program, ns.
+    service_ns: float
+    return_ns: float
+    #: Of the time of the judged program's requests.
+    held: Held
+    #: Requests of the judged program that lost something, and what, ns.
+    op_id: Ints
+    lost_ns: Floats
+
+
+def run(context: Context) -> Result:
+    """A candidate for each program that the arm of a disk works for, too."""
+    result = Result()
+    if context.layer not in ("app", "syscall") or "block" not in context.surveys:
+        return result
+    for device in sorted(context.surveys["block"].by_device()):
+        if not device or not rotates(context, device):
+            continue
+        served = served_by(context, device)
+        for comm in _guests(served):
+            guest = _guest(served, comm)
+            found = _candidate(context, guest) if guest else None
+            if found is not None:
+                result.candidates.append(found)
+    return result
+
+
+def _guests(served: Served) -> list[str]:
+    """Programs with enough requests, if the judged one has, too."""
+    names, counts = np.unique(served.comm[~served.own], return_counts=True)
+    if served.own.sum() < REQUESTS_MIN:
+        return []
+    chosen = names[counts >= REQUESTS_MIN].tolist()
+    return [name for name in chosen if name and not KERNEL_WORKER.fullmatch(name)]
+
+
+def _guest(served: Served, comm: str) -> Guest | None:
+    its = served.comm == comm
+    # The judged program's next request, where the disk comes back from one of these.
+    back = np.zeros(len(its), np.bool_)
+    back[1:] = served.own[1:] & its[:-1]
+    after_own = np.zeros(len(its), np.bool_)
+    after_own[1:] = served.own[1:] & served.own[:-1]
+    if not after_own.any():
+        return None
+    usual_ns = float(served.service_ns[after_own].mean())
+    # The mean: a single way back may be shorter than the way that it replaces.
+    return_ns = max(0.0, float(served.service_ns[back].mean()) - usual_ns) if back.any() else 0.0
+    further = np.where(back, np.minimum(served.service_ns, return_ns), 0.0)
+    taken = np.where(its, served.service_ns, further)
+    begin = served.end_ns - served.service_ns
+    busy = its | (further > 0)
+    low, high = begin[busy], (begin + taken)[busy]
+    start, end = served.start_ns[served.own], served.end_ns[served.own]
+    lost = overlap(start, end, low, high)
+    span = max(1, int(end.max() - start.min()) + 1)
+    block = np.minimum(TIME_BLOCKS - 1, (start - start.min()) * TIME_BLOCKS // span)
+    gone, whole = (
+        np.bincount(block, values, TIME_BLOCKS).astype(np.float64) for values in (lost, end - start)
+    )
+    held = weigh(gone, whole, int(its.sum()), np.full(TIME_BLOCKS, np.nan))
+    if held is None:
+        return None
+    return Guest(
+        comm=comm,
+        device=served.device,
+        requests=int(its.sum()),
+        service_ns=float(served.service_ns[its].mean()),
+        return_ns=return_ns,
+        held=held,
+        op_id=served.op_id[served.own][lost > 0],
+        lost_ns=lost[lost > 0],
+    )
+
+
+def _candidate(context: Context, guest: Guest) -> Candidate | None:
+    """None where nobody is known to have waited for a request that lost something."""
+    lost_sql = _lost_sql(context, guest)
+    lost = lost_per_episode(context, lost_sql)
+    if not len(lost):
+        return None
+    worse = p99_ratio(context, lost_sql)
+    total = max(1.0, context.survey.latency_ns)
+    share = min(1.0, float(lost.sum()) / total)
+    low, high = bootstrap_sum(lost / total)
+    claim = (
+        f"The arm of {guest.device} works for {guest.comm}, too: {words.things(guest.requests, 'request')}, "
+        f"{words.duration(guest.service_ns)} each, and {words.duration(guest.return_ns)} more than usual for the request after it. "
+        f"Operations that wait meanwhile lose {words.percent(share)} of all latency by that; their 99th percentile is "
+        f"{worse:.2f} times what it would be."
+    )
+    return Candidate(
+        culprit=Culprit("process", guest.comm, f"device:{guest.device}"),
+        claim=claim,
+        baseline=f"the same operations without the time in which the disk served {guest.comm}, or came back from it",
+        effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
+        share_of_excess=share,
+        share_of_latency=share,
+        p_value=guest.held.either_p,
+        episodes=guest.held.blocks,
+        evidence=[evidence(context.case, "whose requests the disk served", _programs_sql(context, guest))],
+        refute=f"Stop {guest.comm} for a while: if operations take as long, its requests cost nothing.",
+        remedy=f"Let {guest.comm} use another disk, or work at another time: a request now and then costs a disk with an arm two jumps "
+        "(io.weight for its group and ionice -c3 help little, as each jump costs the same).",
+        otherwise=claim,
+        explains=none_of(context.slow),
+        causes=(("stage", "device"), ("stage", "queue")),
+        large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN),
+        p99_ratio=worse,
+    )
+
+
+def _lost_sql(context: Context, guest: Guest) -> str:
+    """What each judged operation lost: it would have ended when the last of its requests had, each earlier by what that one lost."""
+    lost = ", ".join(
+        f"({op_id}, {round(lost_ns)})"
+        for op_id, lost_ns in zip(guest.op_id.tolist(), guest.lost_ns.tolist(), strict=True)
+    )
+    up = ["up_0 AS (SELECT op_id FROM guest)"]
+    down = [f"down_0 AS (SELECT op_id AS top_id, op_id FROM judged WHERE layer = '{context.layer}')"]
+    for level in range(1, LEVELS + 1):
+        up.append(
+            f"up_{level} AS (SELECT DISTINCT l.parent_id AS op_id FROM up_{level - 1} AS u JOIN waited AS l ON l.child_id = u.op_id)"
+        )
+        down.append(
+            f"down_{level} AS (SELECT DISTINCT d.top_id, l.child_id AS op_id FROM down_{level - 1} AS d JOIN waited AS l ON l.parent_id = d.op_id)"
+        )
+    above = " UNION ".join(f"SELECT op_id FROM up_{level}" for level in range(1, LEVELS + 1))
+    below = " UNION ".join(f"SELECT * FROM down_{level}" for level in range(1, LEVELS + 1))
+    return f"""WITH guest(op_id, lost_ns) AS (VALUES {lost}),
+  waited AS (SELECT parent_id, child_id, kind FROM links WHERE kind <> 'carries'),
+  {", ".join(up)},
+  judged AS (SELECT m.op_id, m.layer FROM measured AS m JOIN ({above}) AS a ON a.op_id = m.op_id),
+  {", ".join(down)}
+SELECT d.top_id AS op_id, max(b.start_ns + b.latency_ns) - max(b.start_ns + b.latency_ns - coalesce(g.lost_ns, 0)) AS lost_ns
+FROM ({below}) AS d JOIN block_ops AS b ON b.op_id = d.op_id LEFT JOIN guest AS g ON g.op_id = d.op_id
+WHERE NOT b.open AND b.op_id NOT IN (SELECT parent_id FROM waited WHERE kind = 'stacked') GROUP BY 1"""
+
+
+def _programs_sql(context: Context, guest: Guest) -> str:
+    return f"""SELECT comm, own, count(*) AS requests, sum(size_bytes) AS bytes, CAST(avg(latency_ns) AS BIGINT) AS mean_latency_ns
+FROM ({requests_sql(context, guest.device)}) AS requests GROUP BY 1, 2 ORDER BY 3 DESC, 1 LIMIT 20"""
+
+
+DETECTOR = Detector(
+    name="shared_arm",
+    needs=("judged.start_ns", "judged.comm", "links.child_id"),
+    needs_stages=(),
+    null_model="in moments in which the disk serves the other program this costs less than the smallest effect as often as more (a sign "
+    "test over blocks of time), and in all blocks together (resampled)",
+    smallest_effect="5 % of all latency, or 0.2 % and a 99th percentile 10 % above that without it; over at least 10 requests",
+    run=run,
+)
