@@ -1,5 +1,6 @@
 //! The second pass over block requests: order, queue depth, numbers, silences of other programs.
 use crate::children::{Child, Children};
+use crate::foreign::ForeignHandlers;
 use crate::gaps::{Intent, Thread};
 use crate::kernel::{self, CmdFlags};
 use crate::merges::Merges;
@@ -42,6 +43,8 @@ pub(crate) struct BlockSide<'a> {
     interrupts_watched: bool,
     held: Reorder<BlockRow>,
     merges: Merges<'a>,
+    /// None: not recorded.
+    handlers: Option<ForeignHandlers<'a>>,
     merge_rows: Vec<BlockMergeRow>,
     comms: HashMap<[u8; 16], Option<NameId>>,
     /// Ends of the requests in flight, by device.
@@ -56,6 +59,7 @@ impl<'a> BlockSide<'a> {
     pub(crate) fn new(
         inputs: &Inputs<'a>,
         plan: &mut Plan<BlockRow>,
+        handlers: Option<ForeignHandlers<'a>>,
         counts: &Counts,
     ) -> Result<BlockSide<'a>, CaseError> {
         let mut side = BlockSide {
@@ -67,6 +71,7 @@ impl<'a> BlockSide<'a> {
             interrupts_watched: counts.interrupts_watched,
             held: Reorder::new(),
             merges: Merges::new(inputs.merges)?,
+            handlers,
             merge_rows: Vec::new(),
             comms: HashMap::new(),
             in_flight: HashMap::new(),
@@ -93,7 +98,8 @@ impl<'a> BlockSide<'a> {
     /// Rows held now, in all structures.
     pub(crate) fn rows_held(&self) -> usize {
         let in_flight: usize = self.in_flight.values().map(|ends| ends.len()).sum();
-        self.held.rows() + self.merges.held_rows() + in_flight
+        let handlers = self.handlers.as_ref().map_or(0, ForeignHandlers::rows_held);
+        self.held.rows() + self.merges.held_rows() + in_flight + handlers
     }
 
     /// Reads one row; false at the end.
@@ -141,13 +147,19 @@ impl<'a> BlockSide<'a> {
         }
         self.give_to_parents(row, op_id, children)?;
         syscalls.request(row, op_id, &self.merge_rows, out)?;
-        let sealed = self.sealed(row, &times, op_id, out);
+        let sealed = self.sealed(row, &times, op_id, out)?;
         self.follow_thread(row, &times, sealed.comm);
         out.sink.op(Layer::Block, &sealed, out.names)?;
         self.tell(row, &times, sealed.op, out)
     }
 
-    fn sealed(&mut self, row: &BlockRow, times: &BlockTimes, op_id: u64, out: &mut Out) -> OpRow {
+    fn sealed(
+        &mut self,
+        row: &BlockRow,
+        times: &BlockTimes,
+        op_id: u64,
+        out: &mut Out,
+    ) -> Result<OpRow, CaseError> {
         let op = kernel::op(row.cmd_flags, row.size_bytes);
         let unfinished = row.complete_ns == 0;
         // Without a start nobody was seen to submit it; the recorder says -1 then.
@@ -164,7 +176,15 @@ impl<'a> BlockSide<'a> {
         } else {
             set(Stage::Device, times.issue_ns, times.end_ns);
         }
-        OpRow {
+        let device = out.device(row.device);
+        let foreign_handler_ns = match &mut self.handlers {
+            Some(handlers) if self.interrupts_watched && !unfinished => {
+                let window = (times.irq_ns, times.end_ns);
+                handlers.between(window, row.complete_cpu, device, times.entry_ns, out)?
+            }
+            _ => None,
+        };
+        Ok(OpRow {
             op_id,
             start_ns: out.case_ns(times.entry_ns),
             latency_ns: (times.end_ns - times.entry_ns) as i64,
@@ -172,7 +192,7 @@ impl<'a> BlockSide<'a> {
             op,
             flags: self.cmd_flags.flags(row.cmd_flags, row.merges),
             host: out.host,
-            device: Some(out.device(row.device)),
+            device: Some(device),
             file: None,
             comm: self.comm(&row.comm, out),
             cgroup: out.cgroup(row.cgroup),
@@ -188,8 +208,8 @@ impl<'a> BlockSide<'a> {
             error: row.error.saturating_abs(),
             weight: 1.0,
             stages,
-            foreign_handler_ns: None,
-        }
+            foreign_handler_ns,
+        })
     }
 
     fn comm(&mut self, comm: &[u8; 16], out: &mut Out) -> Option<NameId> {

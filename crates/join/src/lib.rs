@@ -14,6 +14,7 @@ mod beside;
 mod block_side;
 mod children;
 mod files;
+mod foreign;
 mod gaps;
 mod kernel;
 mod merges;

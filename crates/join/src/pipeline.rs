@@ -10,6 +10,7 @@ use crate::app_side::AppSide;
 use crate::beside::{Streams, Surveys};
 use crate::block_side::BlockSide;
 use crate::children::{Child, Children};
+use crate::foreign::ForeignHandlers;
 use crate::gaps::{Silence, Thread};
 use crate::kernel::CmdFlags;
 use crate::reorder::{Plan, Scan, STRAGGLERS_MAX};
@@ -561,7 +562,8 @@ fn second_pass(
 ) -> Result<Counts, CaseError> {
     let mut out = Out::new(inputs, &mut plans, names, sink);
     let mut children = Children::new(inputs.workers.iter().map(|(about, _)| about.number));
-    let mut block = BlockSide::new(inputs, &mut plans.block, &out.counts)?;
+    let handlers = ForeignHandlers::new(&inputs.beside, &plans.beside)?;
+    let mut block = BlockSide::new(inputs, &mut plans.block, handlers, &out.counts)?;
     let mut app = AppSide::new(inputs, plans.workers, plans.children, &mut out, &mut children)?;
     let watched = Watched {
         block: inputs.block.is_some(),

@@ -59,7 +59,7 @@ pub struct Streams<'a> {
 #[derive(Debug)]
 pub struct Surveys {
     sched: Surveyed<SchedRow>,
-    irq: Surveyed<IrqRow>,
+    pub(crate) irq: Surveyed<IrqRow>,
     irq_total: Surveyed<IrqTotalRow>,
     sample: Surveyed<SampleRow>,
     cache_read: Surveyed<CacheReadRow>,
