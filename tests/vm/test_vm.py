@@ -196,8 +196,8 @@ def test_reads_larger_than_the_readahead(hdd: Run) -> None:
         ]
         assert (queue["read_ahead_kb"], queue["max_sectors_kb"]) == ("128", max_sectors_kb)
         readers = hdd.load(phase)
-        assert [reader["reads"] for reader in readers] == [31, 31]
-        requests_per_read[phase] = reads_per_device(case)[hdd.device("hdd")] / 62
+        assert [reader["reads"] for reader in readers] == [151, 151]
+        requests_per_read[phase] = reads_per_device(case)[hdd.device("hdd")] / 302
         typical_ns[phase] = median(reader["p50_ns"] for reader in readers)
     assert 1 <= requests_per_read["max-sectors-1280"] < 1.2, (
         "a request may be as large as the read: nothing is wrong"

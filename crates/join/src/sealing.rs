@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 const FS_AND_BELOW: &str = "fs+throttle+queue+device+interrupt";
 /// Hook whose presence means that completing interrupts were watched.
 const INTERRUPT_HOOK: &str = "irq_handler_entry";
+/// The same for what reads wait for in the page cache (Linux 6.9 or so).
+const PAGES_HOOK: &str = "mm_filemap_get_pages";
 
 /// Streams of system calls and of the tables beside the operations.
 const BESIDE: [&str; 11] = [
@@ -37,6 +39,12 @@ const BESIDE: [&str; 11] = [
     ReadaheadUseRow::PROBE,
     WritebackRow::PROBE,
 ];
+
+/// Whether a probe had a hook; `None` if nobody wrote that down (a killed recorder).
+fn attached(meta: &CaseMeta, probe: &str, hook: &str) -> Option<bool> {
+    let probe = meta.probes.get(probe)?;
+    Some(probe.attached.iter().any(|name| name.contains(hook)))
+}
 
 /// Why a case could not be sealed.
 #[derive(Debug, thiserror::Error)]
@@ -284,10 +292,7 @@ impl Raw {
                 .collect(),
             cgroups: system.cgroups.clone(),
             cmd_flags: CmdFlags::of_kernel(&system.kernel),
-            interrupts_watched: meta
-                .probes
-                .get(BlockRow::PROBE)
-                .map(|probe| probe.attached.iter().any(|hook| hook.contains(INTERRUPT_HOOK))),
+            interrupts_watched: attached(meta, BlockRow::PROBE, INTERRUPT_HOOK),
             stops: Stops::of(events, recorded_ns.or(noted_ns).unwrap_or(u64::MAX)),
             syscall: self.beside(),
             beside: Streams {
@@ -297,7 +302,9 @@ impl Raw {
                 irq_total: self.beside(),
                 sample: self.beside(),
                 cache_read: self.beside(),
-                cache_wait: self.beside(),
+                cache_wait: self
+                    .beside()
+                    .filter(|_| attached(meta, "cache", PAGES_HOOK) != Some(false)),
                 readahead: self.beside(),
                 readahead_use: self.beside(),
                 writeback: self.beside(),

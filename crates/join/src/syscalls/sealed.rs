@@ -31,6 +31,9 @@ pub(super) fn write(
     watched: Watched,
     out: &mut Out,
 ) -> Result<(), CaseError> {
+    if op.buffered_read() && !watched.cache {
+        op.waits = waits_by_requests(&op);
+    }
     op.waits.sort_by_key(|wait| (wait.start_ns, wait.waited_index));
     let moved = op.row.op < Op::Other as u8;
     let timeline = timeline(&mut op, watched, moved);
@@ -49,7 +52,7 @@ pub(super) fn write(
     let sealed = row(op_id, &op, file, stages(&sums, watched), out);
     out.counts.syscall_rows += 1;
     out.sink.op(Layer::Syscall, &sealed, out.names)?;
-    if watched.cache && op.buffered_read() {
+    if (watched.cache || watched.block) && op.buffered_read() {
         pieces(op_id, &op, file, out)?;
     }
     Ok(())
@@ -70,8 +73,7 @@ fn parts(requests: &[Request]) -> Vec<Part> {
 fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
     let (start_ns, end_ns) = (op.start_ns, op.end_ns);
     let mut timeline = Timeline::default();
-    let by_waits = op.buffered_read() && watched.cache;
-    if !by_waits {
+    if !op.buffered_read() {
         let meanwhile = |part: &Part| part.entry_ns <= end_ns && part.end_ns >= start_ns;
         op.requests.retain(|request| meanwhile(&request.child.part));
     }
@@ -79,7 +81,7 @@ fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
         timeline.add(start_ns, end_ns, Stage::Fs);
     } else if op.direct() && moves_data && !op.durable() {
         direct(op, &mut timeline);
-    } else if by_waits {
+    } else if op.buffered_read() {
         buffered_read(op, &mut timeline);
     } else {
         timeline.add_requests(start_ns, end_ns, &mut parts(&op.requests));
@@ -105,6 +107,42 @@ fn direct(op: &Active, timeline: &mut Timeline) {
         None if failed => timeline.add(op.start_ns, op.end_ns, Stage::Fs),
         None => timeline.add(op.start_ns, op.end_ns, Stage::Unknown),
     }
+}
+
+/// What a read waited for, where the kernel does not tell (before 6.9 or so): it takes its pages in order, so it waits for each request
+/// that carries one of them and is not complete by then.
+fn waits_by_requests(op: &Active) -> Vec<CacheWaitRow> {
+    let (from, to) = op.pages();
+    let data = |request: &&Request| request.file == Some(op.file()) && request.touches(from, to);
+    let mut requests: Vec<&Request> = op.requests.iter().filter(data).collect();
+    requests.sort_by_key(|request| (request.offset_bytes, request.child.part.entry_ns));
+    let (mut waits, mut now_ns) = (Vec::new(), op.start_ns);
+    for request in requests {
+        let part = &request.child.part;
+        let start_ns = now_ns.max(part.entry_ns);
+        let end_ns = part.end_ns.min(op.end_ns);
+        if end_ns <= start_ns {
+            continue;
+        }
+        let kind = if part.entry_ns < op.start_ns {
+            CacheWait::InFlight
+        } else {
+            CacheWait::Missed
+        };
+        waits.push(CacheWaitRow {
+            start_ns,
+            end_ns,
+            wait_ns: end_ns - start_ns,
+            inode: op.row.inode,
+            waited_index: request.offset_bytes.max(from) / PAGE_BYTES,
+            device: op.row.device,
+            tid: op.row.tid,
+            kind: kind as u8,
+            ..CacheWaitRow::default()
+        });
+        now_ns = end_ns;
+    }
+    waits
 }
 
 /// Requests that carry the page waited for and were in flight meanwhile.

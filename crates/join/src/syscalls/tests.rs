@@ -24,6 +24,8 @@ struct Recording {
     sched: Vec<SchedRow>,
     waits: Vec<CacheWaitRow>,
     writeback: Vec<WritebackRow>,
+    /// The kernel does not tell what reads wait for.
+    waits_unseen: bool,
 }
 
 impl Recording {
@@ -46,7 +48,7 @@ impl Recording {
             syscall: Some(&syscalls),
             beside: Streams {
                 sched: Some(&sched),
-                cache_wait: Some(&waits),
+                cache_wait: (!self.waits_unseen).then_some(&waits as &dyn Stream<CacheWaitRow>),
                 writeback: Some(&writeback),
                 ..Streams::default()
             },
@@ -248,6 +250,62 @@ fn a_buffered_read_waits_for_readahead_begun_before() {
         [
             ("ram", Some(8192), 4096, 0),
             ("readahead", Some(12288), 4096, 350)
+        ]
+    );
+}
+
+#[test]
+fn a_buffered_read_whose_waits_are_unseen_waits_for_the_requests_of_its_pages_in_order() {
+    let of_file = |request_key, offset_bytes, size_bytes, times| BlockRow {
+        inode: 5,
+        file_device: DISK,
+        file_offset_bytes: offset_bytes,
+        size_bytes,
+        ..request(request_key, 11, times)
+    };
+    let recording = Recording {
+        syscalls: vec![SyscallRow {
+            size_bytes: 20480,
+            result: 20480,
+            ..call(1, Op::Read, 0, [100, 900])
+        }],
+        blocks: vec![
+            // Begun before; the first of its two pages is the second of the read's.
+            of_file(1, 12288, 8192, [20, 40, 290, 300]),
+            // Of the same time, complete before its page is wanted.
+            of_file(2, 20480, 4096, [120, 130, 280, 290]),
+            // The rest, asked for after the others were there; and a page that nobody waits for.
+            of_file(3, 24576, 4096, [400, 410, 790, 800]),
+            of_file(4, 1 << 20, 4096, [400, 410, 850, 860]),
+        ],
+        waits_unseen: true,
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let expected = [
+        ("fs_ns", 100 + 100),
+        ("queue_ns", 10),
+        ("device_ns", 190 + 380),
+        ("interrupt_ns", 10 + 10),
+    ];
+    assert_eq!(stages(&kept.syscall[0]), expected);
+    let parents: Vec<_> = kept.links.iter().map(|link| link.parent_id).collect();
+    assert_eq!(parents.len(), 2);
+    let pieces: Vec<_> = kept
+        .beside
+        .iter()
+        .filter_map(|row| match row {
+            Row::Cache(c) => Some((c.tier.as_str(), c.offset_bytes, c.size_bytes, c.wait_ns)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        pieces,
+        [
+            ("ram", Some(8192), 4096, 0),
+            ("readahead", Some(12288), 8192, 200),
+            ("ram", Some(20480), 4096, 0),
+            ("device", Some(24576), 4096, 400)
         ]
     );
 }

@@ -6,5 +6,5 @@ echo 128 >"$queue/read_ahead_kb"
 for kb in 1280 128; do
     echo $kb >"$queue/max_sectors_kb"
     echo 3 >/proc/sys/vm/drop_caches
-    record max-sectors-$kb load -b -s 135168 -n 31 -r $kb "$disk" "$disk"
+    record max-sectors-$kb load -b -s 135168 -n 151 -r $kb "$disk" "$disk"
 done
