@@ -20,10 +20,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from tests.accuracy import crashes, mysteries
+from tests.accuracy import crashes, emulated, mysteries
 from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
 from tests.accuracy.scenarios import DISTURBED_CPUS, ROOT, ROWS, Row, about_of, commit, record, solve, utc
+from tests.vm.image import BuildError
+from tests.vm.machine import MachineError
 
 KILLED = {
     "killed/recording": f"`whodisk run`, up to {crashes.MOMENT_SECONDS:g} s after its begin or first stream",
@@ -33,6 +35,7 @@ OUTPUT = ROOT / "docs" / "accuracy.md"
 #: A run in which others had the CPUs is made so often, at most.
 ATTEMPTS = 3
 HEALTHY = "healthy"
+EMULATED = "## Another kernel, emulated"
 MYSTERIES = "## The mysteries in the lab"
 KILLS = "## Killed with SIGKILL"
 WRONG = "## Wrong verdicts"
@@ -49,13 +52,19 @@ PLACE = {"memory": "block device in memory", "disk": "system disk"}
 def main() -> int:
     """Command line of `make accuracy`; exit code 1 if any verdict was wrong."""
     parser = argparse.ArgumentParser(prog="make accuracy", description=__doc__)
-    names = [*(row.name for row in ROWS), *mysteries.ROWS, *crashes.ROWS]
+    names = [*(row.name for row in ROWS), *emulated.ROWS, *mysteries.ROWS, *crashes.ROWS]
     parser.add_argument(
         "--rows", nargs="+", choices=names, default=names, metavar="ROW", help=", ".join(names)
     )
     parser.add_argument("--runs", type=int, default=20, help="runs per row [20]")
     parser.add_argument(
         "--kills", type=int, default=100, help="runs per row in which whodisk is killed [100]"
+    )
+    parser.add_argument(
+        "--boots",
+        type=int,
+        default=emulated.RUNS,
+        help=f"runs per row in the emulated machine [{emulated.RUNS}]",
     )
     parser.add_argument("--seconds", type=float, default=6, help="measured seconds per run [6]")
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "accuracy.jsonl", help="kept results")
@@ -94,6 +103,11 @@ def main() -> int:
                 print(f"{row.name:16} left out: {lack}", flush=True)
         # What follows is made and judged in one go.
         names = [] if options.record_only or options.solve_again else options.rows
+        for name in (name for name in emulated.ROWS if name in names):
+            if (absent := emulated.missing()) is not None:
+                print(f"{name:16} left out: {absent}", flush=True)
+                continue
+            _run_row(name, options.boots, partial(_emulated, name, options), options, results)
         for name in (name for name in mysteries.ROWS if name in names):
             _run_row(name, options.runs, partial(_mystery, name, options), options, results)
         for name in (name for name in crashes.ROWS if name in names):
@@ -221,6 +235,14 @@ def _kill(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]:
     return {"right": outcome.readable, "named": outcome.said}
 
 
+def _emulated(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]:
+    try:
+        verdict = emulated.run_once(name, options.state.parent / f"accuracy-emulated-{seed}")
+    except (BuildError, MachineError) as error:
+        return {"right": False, "named": f"failed: {error}"}
+    return {"right": verdict.right, "named": verdict.named}
+
+
 def _mystery(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]:
     try:
         verdict = mysteries.run_once(name, seed, options.state.parent / "accuracy-lab")
@@ -249,9 +271,11 @@ def _save(path: Path, results: list[dict[str, Any]]) -> None:
 
 def _document(results: list[dict[str, Any]], options: argparse.Namespace, old: str) -> str:
     """The tables. Of what no result is kept (it was made on another machine), they say what the document `old` does."""
-    real = [r for r in results if r["row"] not in (*mysteries.ROWS, *crashes.ROWS)]
+    real = [r for r in results if r["row"] not in (*emulated.ROWS, *mysteries.ROWS, *crashes.ROWS)]
+    before = min(old.find(f"\n{title}\n") % (len(old) + 1) for title in (EMULATED, MYSTERIES, KILLS))
     parts = [
-        _real(real, options, old.partition(f"\n{MYSTERIES}\n")[0].partition(f"\n{KILLS}\n")[0]),
+        _real(real, options, old[:before]),
+        _emulated_rows([r for r in results if r["row"] in emulated.ROWS]) or _part(old, EMULATED),
         _mysteries([r for r in results if r["row"] in mysteries.ROWS]) or _part(old, MYSTERIES),
         _killed([r for r in results if r["row"] in crashes.ROWS]) or _part(old, KILLS),
     ]
@@ -297,7 +321,7 @@ def _real(results: list[dict[str, Any]], options: argparse.Namespace, old: str) 
             kept |= bool(earlier)
     here = f"- {_machine()}"
     machines = [line for line in old.splitlines() if kept and line.startswith("- ") and " CPUs (" in line]
-    machines = [line for line in machines if not line.startswith(here)]
+    machines = [line for line in machines if not (judged and line.startswith(here))]
     machines += [f"{here}: {_span(judged)}."] if judged else []
     lines += [*machines, "", *TABLE_HEAD, *table]
     ours = {r["row"] for r in judged}
@@ -335,6 +359,28 @@ def _confirmed(result: dict[str, Any]) -> str:
     if result["stalls"]:
         return f"Seen by the query: {result['stalls'][0]}."
     return "By the kernel's own account others had the CPUs."
+
+
+def _emulated_rows(results: list[dict[str, Any]]) -> list[str]:
+    """The section on the emulated machine; empty if it did not run."""
+    if not results:
+        return []
+    lines = [
+        EMULATED,
+        "",
+        "Debian 12's kernel (6.1) under QEMU's emulation, with its own drivers for NVMe, MD raid and SCSI (`tests/vm`). Right: the fault is the",
+        "first finding, and the healthy run of the same boot accuses nobody.",
+        f"Runs: {_span(results)}.",
+        "",
+        "| boot | faults | right | runs |",
+        "|---|---|---|---|",
+    ]
+    for name, faults in emulated.ROWS.items():
+        of_row = [r for r in results if r["row"] == name]
+        if of_row:
+            what = ", ".join(faults).replace("_", " ")
+            lines.append(f"| {name} | {what} | {sum(r['right'] for r in of_row)} | {len(of_row)} |")
+    return [*lines, "", *(_wrong(r) for r in results if not r["right"])]
 
 
 def _mysteries(results: list[dict[str, Any]]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.vm.image import BuildError, build, obstacle
 from tests.vm.machine import Hardware, Machine, MachineError, agent_path
+from whodisk.findings import Culprit
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,22 @@ class Fault:
     #: Case with the fault, and the same without it.
     case: str
     control: str
-    #: `culprit.kind` that a verdict must name, and the drive (by serial number) if it is one drive's.
+    #: `culprit.kind` that a verdict must name, and what its name or reason contains; or the drive, by serial number.
     kind: str
     culprit: str | None = None
     serial: str | None = None
+
+    def is_named(self, run: Run, said: Culprit) -> bool:
+        """Whether a verdict's culprit is this fault's."""
+        wanted = self.culprit or run.device(str(self.serial))
+        return said.kind == self.kind and any(wanted in text for text in (said.name, said.because_of or ""))
 
 
 IRQ = Hardware(shared_line=True)
 RAID = Hardware(stored_drives=True)
 PLAIN = Hardware()
 FAULTS: dict[str, Fault] = {
-    "slow_handler": Fault("irq", IRQ, "sick", "healthy", "vector", "slowisr", "nvme0"),
+    "slow_handler": Fault("irq", IRQ, "sick", "healthy", "vector", "slowisr"),
     "throttled_raid0": Fault("raid", RAID, "raid0-sick", "raid0-healthy", "device", None, "nvme2"),
     "throttled_raid5": Fault("raid", RAID, "raid5-sick", "raid5-healthy", "device", None, "nvme2"),
     "short_readahead": Fault(
@@ -45,10 +51,9 @@ FAULTS: dict[str, Fault] = {
         "max-sectors-128",
         "max-sectors-1280",
         "request_shape",
-        "read_ahead_kb",
-        "hdd",
+        "readahead",
     ),
-    "cpu_limit": Fault("cpu", PLAIN, "sick", "healthy", "process"),
+    "cpu_limit": Fault("cpu", PLAIN, "sick", "healthy", "config", "CPU limit"),
 }
 
 

@@ -19,6 +19,7 @@ import pytest
 from tests.vm import image
 from tests.vm.faults import FAULTS, IRQ, RAID, Run, boot
 from tests.vm.machine import agent_path
+from whodisk.solve import solve
 
 pytestmark = [pytest.mark.vm, pytest.mark.slow]
 
@@ -181,6 +182,9 @@ def test_slow_handler_on_a_shared_line(shared_line: Run) -> None:
     in_interrupt_us = stage[victim] - median(value for name, value in stage.items() if name != victim)
     assert in_interrupt_us > 0.8 * excess_us, "the excess sits in the interrupt, not in the drive"
     vectors = dict(rows(sick, "SELECT device, min(vector) FROM ops WHERE layer = 'block' GROUP BY ALL"))
+    foreign = "SELECT avg(foreign_handler_ns) / 1e3 FROM ops WHERE layer = 'block' AND comm = 'load'"
+    [(foreign_us,)] = rows(sick, f"{foreign} AND device = '{victim}'")
+    assert foreign_us > 0.8 * in_interrupt_us, "it is the other handler's time"
     handlers = json.loads((sick / "system.json").read_text(encoding="utf-8"))["irqs"]
     assert "slowisr" in handlers[str(vectors[victim])][0]
 
@@ -204,3 +208,15 @@ def test_reads_larger_than_the_readahead(hdd: Run) -> None:
     )
     assert 2.5 < requests_per_read["max-sectors-128"] < 3.5, "the rest of each read is a request of its own"
     assert typical_ns["max-sectors-128"] > 1.5 * typical_ns["max-sectors-1280"]
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_the_fault_is_named_and_nobody_without_it(
+    name: str, stored: dict[str, Run], shared_line: Run, hdd: Run
+) -> None:
+    fault = FAULTS[name]
+    run = {**stored, "irq": shared_line, "readahead": hdd}[fault.scenario]
+    sick, healthy = solve(run.case(fault.case)), solve(run.case(fault.control))
+    assert sick.findings, sick.observed
+    assert fault.is_named(run, sick.findings[0].culprit), [f.claim for f in sick.findings]
+    assert healthy.findings == [], [f.claim for f in healthy.findings]
