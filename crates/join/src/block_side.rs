@@ -5,11 +5,12 @@ use crate::kernel::{self, CmdFlags};
 use crate::merges::Merges;
 use crate::pipeline::{block_span_ns, Counts, Inputs, Out, Silent};
 use crate::reorder::{Plan, Reorder, Watermark};
-use crate::stages::{block_entry_ns, block_times, BlockTimes};
+use crate::stages::{block_entry_ns, block_times, BlockTimes, Part};
 use crate::stream::Cursor;
 use crate::syscalls::SyscallSide;
-use case::rows::{BlockMergeRow, BlockRow};
-use case::schema::{EventRow, GapRow, Layer, LinkKind, NameId, Op, OpRow, Stage};
+use crate::volumes::{self, Pending, Tie, VolumeSurvey, Volumes};
+use case::rows::{block_flags, BlockMergeRow, BlockRow};
+use case::schema::{EventRow, GapRow, Layer, LinkKind, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
@@ -43,6 +44,7 @@ pub(crate) struct BlockSide<'a> {
     held: Reorder<BlockRow>,
     merges: Merges<'a>,
     merge_rows: Vec<BlockMergeRow>,
+    volumes: Volumes<'a>,
     comms: HashMap<[u8; 16], Option<NameId>>,
     /// Ends of the requests in flight, by device.
     in_flight: HashMap<u32, BinaryHeap<Reverse<u64>>>,
@@ -56,6 +58,7 @@ impl<'a> BlockSide<'a> {
     pub(crate) fn new(
         inputs: &Inputs<'a>,
         plan: &mut Plan<BlockRow>,
+        volumes: &VolumeSurvey,
         counts: &Counts,
     ) -> Result<BlockSide<'a>, CaseError> {
         let mut side = BlockSide {
@@ -68,6 +71,7 @@ impl<'a> BlockSide<'a> {
             held: Reorder::new(),
             merges: Merges::new(inputs.merges)?,
             merge_rows: Vec::new(),
+            volumes: Volumes::new(inputs.bios, inputs.bio_members, volumes)?,
             comms: HashMap::new(),
             in_flight: HashMap::new(),
             own_pids: inputs.workers.iter().filter_map(|(about, _)| about.pid).collect(),
@@ -93,7 +97,7 @@ impl<'a> BlockSide<'a> {
     /// Rows held now, in all structures.
     pub(crate) fn rows_held(&self) -> usize {
         let in_flight: usize = self.in_flight.values().map(|ends| ends.len()).sum();
-        self.held.rows() + self.merges.held_rows() + in_flight
+        self.held.rows() + self.merges.held_rows() + self.volumes.rows_held() + in_flight
     }
 
     /// Reads one row; false at the end.
@@ -120,8 +124,106 @@ impl<'a> BlockSide<'a> {
         children: &mut Children,
         syscalls: &mut SyscallSide,
     ) -> Result<(), CaseError> {
-        while let Some(row) = self.held.pop(watermark_ns) {
-            self.emit_row(&row, out, children, syscalls)?;
+        loop {
+            let request_ns = self.held.next_ns(watermark_ns);
+            let due = |ns: &u64| *ns < watermark_ns || watermark_ns == u64::MAX;
+            let bio_ns = self.volumes.next_ns().filter(due);
+            // Among equals the volume first: it is above.
+            if let Some(now_ns) = bio_ns.filter(|bio_ns| request_ns.is_none_or(|ns| *bio_ns <= ns)) {
+                self.pass_volumes(now_ns, out, children, syscalls)?;
+                self.begin_volume(out, children, syscalls)?;
+            } else if let Some(row) = self.held.pop(watermark_ns) {
+                self.pass_volumes(block_entry_ns(&row), out, children, syscalls)?;
+                self.emit_row(&row, out, children, syscalls)?;
+            } else if watermark_ns == u64::MAX {
+                return self.pass_volumes(u64::MAX, out, children, syscalls);
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What becomes of volumes before `now_ns`: requests that can be tied now, and bios that have ended.
+    fn pass_volumes(
+        &mut self,
+        now_ns: u64,
+        out: &mut Out,
+        children: &mut Children,
+        syscalls: &mut SyscallSide,
+    ) -> Result<(), CaseError> {
+        while let Some((request, ties)) = self.volumes.due(now_ns) {
+            self.tied(&request, &ties, now_ns, out, children, syscalls)?;
+        }
+        while let Some(sealed) = self.volumes.end_before(now_ns, self.interrupts_watched) {
+            out.sink.op(Layer::Block, &sealed, out.names)?;
+        }
+        Ok(())
+    }
+
+    /// A volume gets a bio. Its row is written when it ends: then its members are known.
+    fn begin_volume(
+        &mut self,
+        out: &mut Out,
+        children: &mut Children,
+        syscalls: &mut SyscallSide,
+    ) -> Result<(), CaseError> {
+        let Some(bio) = self.volumes.take()? else {
+            return Ok(());
+        };
+        let row = volumes::as_request(&bio);
+        let times = block_times(&row, self.end_ns);
+        let op_id = Layer::Block.op_id_base() + out.counts.block_rows;
+        out.counts.block_rows += 1;
+        out.counts.volume_rows += 1;
+        let sealed = self.sealed(&row, &times, op_id, out);
+        self.follow_thread(&row, &times, sealed.comm);
+        self.tell(&row, &times, sealed.op, out)?;
+        let bytes = i64::from(row.size_bytes);
+        if let Some(parent_id) = self.volumes.begin(bio, sealed, times.end_ns) {
+            let kind = LinkKind::Stacked;
+            return out.link(&LinkRow {
+                parent_id,
+                child_id: op_id,
+                bytes,
+                kind,
+            });
+        }
+        if row.op_id != 0 {
+            children.add(row.op_id, Child::of_volume(&row, op_id, times.end_ns));
+        }
+        syscalls.volume(&row, op_id, times.end_ns, out)
+    }
+
+    /// A request of a member belongs to bios of volumes; who is above waits for those.
+    fn tied(
+        &mut self,
+        request: &Pending,
+        ties: &[Tie],
+        now_ns: u64,
+        out: &mut Out,
+        children: &mut Children,
+        syscalls: &mut SyscallSide,
+    ) -> Result<(), CaseError> {
+        for tie in ties {
+            out.link(&LinkRow {
+                parent_id: tie.volume,
+                child_id: request.id,
+                bytes: tie.bytes as i64,
+                kind: LinkKind::Stacked,
+            })?;
+            let top = volumes::as_request(&tie.top);
+            let mut child = Child {
+                part: request.part,
+                id: request.id,
+                bytes: tie.bytes,
+                device: request.device,
+                kind: LinkKind::Stacked,
+            };
+            child.part.throttled |= top.flags & block_flags::THROTTLED != 0;
+            if top.op_id != 0 {
+                children.add(top.op_id, child);
+            }
+            syscalls.member(&top, child, now_ns, out)?;
         }
         Ok(())
     }
@@ -139,12 +241,47 @@ impl<'a> BlockSide<'a> {
         if times.clamped {
             out.clamped(times.entry_ns);
         }
-        self.give_to_parents(row, op_id, children)?;
-        syscalls.request(row, op_id, &self.merge_rows, out)?;
+        if row.merges > 0 {
+            self.merges.take(row.request_key, &mut self.merge_rows)?;
+        } else {
+            self.merge_rows.clear();
+        }
+        if !self.is_below_volume(row, &times, op_id, out, children, syscalls)? {
+            self.give_to_parents(row, op_id, children);
+            syscalls.request(row, op_id, &self.merge_rows, out)?;
+        }
         let sealed = self.sealed(row, &times, op_id, out);
         self.follow_thread(row, &times, sealed.comm);
         out.sink.op(Layer::Block, &sealed, out.names)?;
         self.tell(row, &times, sealed.op, out)
+    }
+
+    /// Whether a request was made for bios of volumes, as far as they are known; ties it to them.
+    fn is_below_volume(
+        &mut self,
+        row: &BlockRow,
+        times: &BlockTimes,
+        op_id: u64,
+        out: &mut Out,
+        children: &mut Children,
+        syscalls: &mut SyscallSide,
+    ) -> Result<bool, CaseError> {
+        let part = Part {
+            entry_ns: times.entry_ns,
+            issue_ns: times.issue_ns,
+            irq_ns: times.irq_ns,
+            end_ns: times.end_ns,
+            throttled: row.flags & block_flags::THROTTLED != 0,
+        };
+        let Some(request) = self.volumes.of_request(row, op_id, part)? else {
+            return Ok(false);
+        };
+        let now_ns = times.entry_ns;
+        let Some((request, ties)) = self.volumes.tie_at(now_ns, request) else {
+            return Ok(true);
+        };
+        self.tied(&request, &ties, now_ns, out, children, syscalls)?;
+        Ok(!ties.is_empty())
     }
 
     fn sealed(&mut self, row: &BlockRow, times: &BlockTimes, op_id: u64, out: &mut Out) -> OpRow {
@@ -163,6 +300,10 @@ impl<'a> BlockSide<'a> {
             set(Stage::Interrupt, times.irq_ns, times.end_ns);
         } else {
             set(Stage::Device, times.issue_ns, times.end_ns);
+        }
+        if self.volumes.any {
+            set(Stage::Fs, 0, 0);
+            set(Stage::Unknown, 0, 0);
         }
         OpRow {
             op_id,
@@ -221,19 +362,9 @@ impl<'a> BlockSide<'a> {
     }
 
     /// Tells the operations behind this request.
-    fn give_to_parents(
-        &mut self,
-        row: &BlockRow,
-        op_id: u64,
-        children: &mut Children,
-    ) -> Result<(), CaseError> {
-        if row.merges > 0 {
-            self.merges.take(row.request_key, &mut self.merge_rows)?;
-        } else {
-            self.merge_rows.clear();
-        }
+    fn give_to_parents(&mut self, row: &BlockRow, op_id: u64, children: &mut Children) {
         if row.op_id == 0 && self.merge_rows.is_empty() {
-            return Ok(());
+            return;
         }
         let child = Child {
             id: op_id,
@@ -270,7 +401,6 @@ impl<'a> BlockSide<'a> {
                 );
             }
         }
-        Ok(())
     }
 
     /// Our own workers' silences are seen at the app layer, which knows what they meant.
@@ -338,6 +468,9 @@ impl<'a> BlockSide<'a> {
 
     /// Gaps of other programs' threads.
     pub(crate) fn finish(self, out: &mut Out) -> Result<Vec<GapRow>, CaseError> {
+        out.counts.members_tied = self.volumes.tied;
+        out.counts.members_ambiguous = self.volumes.ambiguous;
+        out.counts.members_lost = self.volumes.lost;
         out.counts.orphan_merges = self.merges.finish()?;
         let mut gaps = Vec::new();
         for (tid, thread) in &self.foreign {
