@@ -151,8 +151,9 @@ impl<'a> BlockSide<'a> {
         children: &mut Children,
         syscalls: &mut SyscallSide,
     ) -> Result<(), CaseError> {
-        while let Some((request, ties)) = self.volumes.due(now_ns) {
-            self.tied(&request, &ties, now_ns, out, children, syscalls)?;
+        // At its own time: the operation behind may have ended by `now_ns`.
+        while let Some((due_ns, request, ties)) = self.volumes.due(now_ns) {
+            self.tied(&request, &ties, due_ns, out, children, syscalls)?;
         }
         while let Some(sealed) = self.volumes.end_before(now_ns, self.interrupts_watched) {
             out.sink.op(Layer::Block, &sealed, out.names)?;

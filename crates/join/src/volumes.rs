@@ -349,15 +349,15 @@ impl<'a> Volumes<'a> {
         Some((request, ties))
     }
 
-    /// The next request whose volumes' bios have all begun before `now_ns`, and what it is tied to.
-    pub fn due(&mut self, now_ns: u64) -> Option<(Pending, Vec<Tie>)> {
+    /// The next request whose volumes' bios have all begun before `now_ns`: when they had, and what it is tied to.
+    pub fn due(&mut self, now_ns: u64) -> Option<(u64, Pending, Vec<Tie>)> {
         let (&(last_ns, _), _) = self.pending.first_key_value()?;
         if last_ns >= now_ns && now_ns != u64::MAX {
             return None;
         }
         let (_, request) = self.pending.pop_first()?;
         let ties = self.tie(&request);
-        Some((request, ties))
+        Some((last_ns, request, ties))
     }
 
     fn tie(&mut self, request: &Pending) -> Vec<Tie> {

@@ -247,6 +247,22 @@ fn a_bio_that_was_merged_into_an_earlier_request_is_tied_later() {
 }
 
 #[test]
+fn a_call_has_the_time_of_a_request_that_was_tied_later() {
+    let mut recording = striped();
+    // Its second bio was sent down after it had begun, and nothing else happens before the call ends.
+    recording.blocks.truncate(1);
+    let request = recording.blocks[0];
+    recording.members = vec![
+        member(&request, (VOLUME, 32, 150)),
+        member(&request, (VOLUME, 40, 210)),
+    ];
+    recording.bios.push(bio(VOLUME, 900, [2000, 3000]));
+    let (kept, counts) = recording.seal();
+    assert_eq!((counts.members_tied, counts.members_ambiguous), (1, 0));
+    assert!(stages(&kept.syscall[0]).contains(&("device_ns", 460)));
+}
+
+#[test]
 fn a_volume_on_a_volume_has_the_time_of_the_members_below() {
     let below = request(DISK, 500, [200, 220, 680, 700]);
     let lower = BioRow {

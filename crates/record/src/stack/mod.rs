@@ -44,7 +44,7 @@ pub const HOOKS: Hooks = &[
 pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     let inner = match volumes().is_empty() {
         true => None,
-        false => Some(RingProbe::attach(Stack, context)?),
+        false => Some(RingProbe::attach(Stack::now(), context)?),
     };
     Ok(Box::new(StackProbe {
         config: context.config.clone(),
@@ -54,7 +54,18 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     }))
 }
 
-struct Stack;
+struct Stack {
+    majors: [u32; places::MAJORS],
+}
+
+impl Stack {
+    /// For the drivers that are there now.
+    fn now() -> Stack {
+        Stack {
+            majors: places::majors(),
+        }
+    }
+}
 
 impl Design for Stack {
     const NAME: &'static str = "stack";
@@ -76,7 +87,7 @@ impl Design for Stack {
 
     fn settings(&self, context: &Context<'_>) -> Settings {
         let mut majors = [0; size_of::<u32>() * places::MAJORS];
-        for (bytes, major) in majors.as_chunks_mut().0.iter_mut().zip(places::majors()) {
+        for (bytes, major) in majors.as_chunks_mut().0.iter_mut().zip(self.majors) {
             *bytes = u32::to_ne_bytes(major);
         }
         let (_, found) = block::join_symbols();
@@ -125,7 +136,7 @@ struct StackProbe {
 impl StackProbe {
     fn attach_late(&mut self) -> Result<(), RecordError> {
         self.appeared += 1;
-        let mut inner = RingProbe::attach(Stack, &Context::new(&self.config))?;
+        let mut inner = RingProbe::attach(Stack::now(), &Context::new(&self.config))?;
         inner.set_recording(self.recording)?;
         self.inner = Some(inner);
         Ok(())
@@ -142,7 +153,7 @@ impl Probe for StackProbe {
     }
 
     fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
-        Stack.open_log(target)
+        Ok(Box::new(StackLog::create(target)?))
     }
 
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {
@@ -197,5 +208,85 @@ impl Probe for StackProbe {
             Some(inner) => inner.finish(end_ns),
             None => Ok(Finished::default()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use layout::Record;
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::PathBuf;
+
+    /// A disk of zram, which has no requests, like a volume, and is there where dm and md are not.
+    struct Zram(String);
+
+    impl Zram {
+        fn new() -> Option<Zram> {
+            let number = std::fs::read_to_string("/sys/class/zram-control/hot_add").ok()?;
+            let disk = Zram(number.trim().to_owned());
+            std::fs::write(format!("/sys/block/zram{}/disksize", disk.0), "1M").ok()?;
+            Some(disk)
+        }
+
+        fn path(&self) -> PathBuf {
+            format!("/dev/zram{}", self.0).into()
+        }
+
+        fn major(&self) -> u32 {
+            let dev = std::fs::read_to_string(format!("/sys/block/zram{}/dev", self.0)).unwrap();
+            dev.split(':').next().unwrap().parse().unwrap()
+        }
+    }
+
+    impl Drop for Zram {
+        fn drop(&mut self) {
+            let _ = std::fs::write("/sys/class/zram-control/hot_remove", &self.0);
+        }
+    }
+
+    #[test]
+    fn a_disk_without_requests_has_one_record_per_bio() {
+        if host::may_load_tracing().is_err() {
+            println!("SKIP: no privileges");
+            return;
+        }
+        let Some(disk) = Zram::new() else {
+            println!("SKIP: no zram");
+            return;
+        };
+        let config = Config::default();
+        let majors = [disk.major(), 0, 0, 0];
+        let mut probe = RingProbe::attach(Stack { majors }, &Context::new(&config)).unwrap();
+        probe.set_recording(true).unwrap();
+        let mut file = std::fs::OpenOptions::new();
+        let mut file = file
+            .read(true)
+            .custom_flags(libc::O_DIRECT)
+            .open(disk.path())
+            .unwrap();
+        let mut memory = vec![0; 8192];
+        let aligned = memory.as_ptr().align_offset(4096);
+        for _ in 0..23 {
+            file.read_exact(&mut memory[aligned..aligned + 4096]).unwrap();
+        }
+        probe.set_recording(false).unwrap();
+        probe.drain();
+        let batch = probe.take().expect("records");
+        let pid = std::process::id() as i32;
+        let records = Records::of(batch);
+        let bios = records.iter().filter_map(|record| match Record::of(record)? {
+            Record::Bio(bio) if bio.pid == pid => Some(bio),
+            _ => None,
+        });
+        let bios: Vec<VolumeBio> = bios.collect();
+        assert_eq!(bios.len(), 23);
+        for (number, bio) in bios.iter().enumerate() {
+            assert_eq!((bio.sector_512, bio.owner.size_bytes), (8 * number as u64, 4096));
+            assert!(bio.queue_ns > 0 && bio.complete_ns >= bio.queue_ns);
+            assert_ne!(bio.owner.owner_key, 0, "the reader waits on its stack");
+        }
+        assert!(probe.counts().unwrap().lost.iter().all(|(_, lost)| *lost == 0));
     }
 }
