@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whodisk.below import volumes_of
 from whodisk.detectors.base import Context
 from whodisk.survey import Survey
 
@@ -26,10 +27,12 @@ class Kind:
 def kinds(context: Context, survey: Survey) -> list[Kind]:
     """Devices of the same driver and model with enough operations each."""
     counts = survey.by_device()
+    # What volumes are made of, and how many members they have, differs.
+    volumes = volumes_of(context.case) if "links" in context.case.columns else set()
     facts = context.case.system.get("devices") or {}
     alike: dict[str, list[str]] = {}
     for device, operations in sorted(counts.items()):
-        if device and operations >= 100:
+        if device and device not in volumes and operations >= 100:
             known = (facts.get(device) or {}).get("facts") or {}
             letters = "".join(c for c in device if c.isalpha())[:4]
             alike.setdefault(f"{letters} {known.get('model', '')}", []).append(device)

@@ -108,12 +108,58 @@ def test_agent_joins_its_own_operations(stored: dict[str, Run]) -> None:
     assert rows(case, "SELECT sum(unknown_ns) FROM ops WHERE layer = 'app'") == [(0,)]
 
 
-def test_reads_of_a_stacked_device_are_counted_at_its_member(stored: dict[str, Run]) -> None:
+def chains(case: Path) -> dict[tuple[str, str], int]:
+    """Links by the devices of both ends, among reads of the load generator; a call has the device `call`."""
+    query = f"""SELECT CASE WHEN p.layer = 'syscall' THEN 'call' ELSE p.device END, c.device, count(*)
+        FROM '{case}/links/*.parquet' AS l JOIN ops AS p ON p.op_id = l.parent_id JOIN ops AS c ON c.op_id = l.child_id
+        WHERE p.comm = 'load' AND p.op = 'read' GROUP BY ALL"""
+    return {(str(upper), str(lower)): number for upper, lower, number in rows(case, query)}
+
+
+def check_volume(case: Path, volume: str) -> None:
+    """Every read of a volume has members below it, and its time is theirs, but for what the volume itself needs."""
+    meta = json.loads((case / "case.json").read_text(encoding="utf-8"))
+    assert not [fact for fact in meta["not_observed"] if "stacked" in fact["what"]]
+    assert meta["layers"]["block"]["stages"]["fs_ns"] == "volume"
+    query = f"""SELECT count(*), sum(unknown_ns), sum(fs_ns) / sum(latency_ns)
+        FROM ops WHERE layer = 'block' AND device = '{volume}' AND comm = 'load'"""
+    counted, unknown_ns, own = rows(case, query)[0]
+    assert counted > 0 and unknown_ns == 0
+    assert own < 0.6, "most of the time is at the members"
+
+
+def test_reads_of_a_stacked_device_are_tied_to_its_member(stored: dict[str, Run]) -> None:
     run = stored["kernel"]
-    check_whole(run.case("stacked"))
+    case, member = run.case("stacked"), run.device("nvme1")
+    check_whole(case)
     reads = run.load("stacked")[0]["reads"]
     assert reads == 499
-    assert reads_per_device(run.case("stacked"))[run.device("nvme1")] == reads
+    assert reads_per_device(case) == {"dm-0": reads, member: reads}
+    assert chains(case) == {("call", "dm-0"): reads, ("dm-0", member): reads}
+    check_volume(case, "dm-0")
+    assert rows(case, "SELECT sum(unknown_ns) FROM ops WHERE layer = 'syscall' AND comm = 'load'") == [(0,)]
+
+
+def test_buffered_reads_and_writes_of_a_stacked_device(stored: dict[str, Run]) -> None:
+    run = stored["kernel"]
+    case, member = run.case("stacked-buffered"), run.device("nvme1")
+    check_whole(case)
+    # 6.1 does not tell what a buffered read waits for, so calls have no links.
+    assert chains(case) == {("dm-0", member): 101}
+    query = "SELECT op, sum(size_bytes) FROM ops WHERE layer = 'block' AND device = 'dm-0' GROUP BY ALL"
+    assert dict(rows(case, query))["write"] == 31 * 65536
+
+
+def test_engine_on_a_stacked_device(stored: dict[str, Run]) -> None:
+    case = stored["kernel"].case("stacked-engine")
+    check_whole(case)
+    counted = dict(rows(case, "SELECT layer, count(*) FROM ops GROUP BY ALL"))
+    assert counted["app"] == 211
+    query = f"""SELECT c.device, l.kind, count(DISTINCT l.parent_id) FROM '{case}/links/*.parquet' AS l
+        JOIN ops AS c ON c.op_id = l.child_id WHERE l.parent_id >> 56 = 1 GROUP BY ALL"""
+    assert rows(case, query) == [("dm-0", "waits_for", 211)]
+    assert rows(case, "SELECT sum(unknown_ns) FROM ops WHERE layer = 'app'") == [(0,)]
+    assert rows(case, "SELECT sum(device_ns) > 0 FROM ops WHERE layer = 'app'") == [(True,)]
 
 
 def test_written_bytes_and_flush_are_seen(stored: dict[str, Run]) -> None:
@@ -139,10 +185,19 @@ def test_throttled_member_of_an_array(stored: dict[str, Run], level: str) -> Non
             assert {name: counted[name] for name in members} == dict.fromkeys(members, reads)
         else:
             assert sum(counted[name] for name in members) == 4 * reads
+        volume = f"md{level[-1]}"
+        assert counted[volume] == reads, "one row of the volume for each read"
+        links = chains(case)
+        assert links[("call", volume)] == reads
+        # Reads of whole chunks go past raid5's stripes, so both are tied one to one.
+        assert sum(links[(volume, name)] for name in members) == 4 * reads
+        check_volume(case, volume)
     sick = run.case(f"{level}-sick")
-    assert max(typical_us(sick, "latency_ns"), key=lambda name: typical_us(sick, "latency_ns")[name]) == slow
-    assert to_peers(typical_us(sick, "latency_ns"), slow) > 4
-    assert to_peers(typical_us(run.case(f"{level}-healthy"), "latency_ns"), slow) < 3
+    typical = {name: at for name, at in typical_us(sick, "latency_ns").items() if name in members}
+    assert max(typical, key=lambda name: typical[name]) == slow
+    assert to_peers(typical, slow) > 4
+    healthy = typical_us(run.case(f"{level}-healthy"), "latency_ns")
+    assert to_peers({name: healthy[name] for name in members}, slow) < 3
     in_device = typical_us(sick, "device_ns")[slow] / typical_us(sick, "latency_ns")[slow]
     assert in_device > 0.8, "the excess sits in the drive"
 

@@ -1,7 +1,9 @@
 //! Raw rows: what an observer appends while it runs. Narrow, fixed width, `CLOCK_MONOTONIC` ns.
+mod bios;
 mod cache;
 mod host;
 
+pub use bios::{BioMemberRow, BioRow};
 pub use cache::{
     CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow,
     NO_CAUSE, WRITEBACK_CAUSES,

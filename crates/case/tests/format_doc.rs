@@ -1,8 +1,8 @@
 //! docs/case-format.md must list what the code writes: columns, types, NULL rules, stages, flags, keys.
 use case::raw::RawRow;
 use case::rows::{block_flags, syscall_flags, AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow};
+use case::rows::{BioMemberRow, BioRow, IrqRow, IrqTotalRow, SampleRow, SchedRow};
 use case::rows::{CacheReadRow, CacheWaitRow, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow};
-use case::rows::{IrqRow, IrqTotalRow, SampleRow, SchedRow};
 use case::schema::{flags, LinkKind, Op, Stage};
 use case::tables;
 mod common;
@@ -66,6 +66,8 @@ fn raw_streams_are_as_documented() {
     raw_is_documented::<AppRow>();
     raw_is_documented::<BlockRow>();
     raw_is_documented::<BlockMergeRow>();
+    raw_is_documented::<BioRow>();
+    raw_is_documented::<BioMemberRow>();
     raw_is_documented::<SyscallRow>();
     raw_is_documented::<FileRow>();
     raw_is_documented::<CacheReadRow>();

@@ -184,8 +184,9 @@ impl<'a> AppSide<'a> {
             (true, true) => (Below::Unknown, false),
             (true, false) => join_parts(&app_times(row), &mut self.parts),
         };
-        let first = self.children.first().map(|child| child.device);
-        let device = first.filter(|device| self.children.iter().all(|child| child.device == *device));
+        let mut devices = self.children.iter().filter(|child| !child.below_volume());
+        let first = devices.next().map(|child| child.device);
+        let device = first.filter(|device| devices.all(|child| child.device == *device));
         let ready = Ready {
             row: *row,
             below,
@@ -311,6 +312,9 @@ impl<'a> AppSide<'a> {
 
 /// Notes that operation `op_id` waited for a request.
 fn link(op_id: u64, row: &AppRow, child: &Child, out: &mut Out) -> Result<(), CaseError> {
+    if child.below_volume() {
+        return Ok(());
+    }
     out.link(&LinkRow {
         parent_id: op_id,
         child_id: child.id,

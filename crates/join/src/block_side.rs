@@ -6,11 +6,12 @@ use crate::kernel::{self, CmdFlags};
 use crate::merges::Merges;
 use crate::pipeline::{block_span_ns, Counts, Inputs, Out, Silent};
 use crate::reorder::{Plan, Reorder, Watermark};
-use crate::stages::{block_entry_ns, block_times, BlockTimes};
+use crate::stages::{block_entry_ns, block_times, BlockTimes, Part};
 use crate::stream::Cursor;
 use crate::syscalls::SyscallSide;
-use case::rows::{BlockMergeRow, BlockRow};
-use case::schema::{EventRow, GapRow, Layer, LinkKind, NameId, Op, OpRow, Stage};
+use crate::volumes::{self, Pending, Tie, VolumeSurvey, Volumes};
+use case::rows::{block_flags, BlockMergeRow, BlockRow};
+use case::schema::{EventRow, GapRow, Layer, LinkKind, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
@@ -46,6 +47,7 @@ pub(crate) struct BlockSide<'a> {
     /// None: not recorded.
     handlers: Option<ForeignHandlers<'a>>,
     merge_rows: Vec<BlockMergeRow>,
+    volumes: Volumes<'a>,
     comms: HashMap<[u8; 16], Option<NameId>>,
     /// Ends of the requests in flight, by device.
     in_flight: HashMap<u32, BinaryHeap<Reverse<u64>>>,
@@ -60,6 +62,7 @@ impl<'a> BlockSide<'a> {
         inputs: &Inputs<'a>,
         plan: &mut Plan<BlockRow>,
         handlers: Option<ForeignHandlers<'a>>,
+        volumes: &VolumeSurvey,
         counts: &Counts,
     ) -> Result<BlockSide<'a>, CaseError> {
         let mut side = BlockSide {
@@ -73,6 +76,7 @@ impl<'a> BlockSide<'a> {
             merges: Merges::new(inputs.merges)?,
             handlers,
             merge_rows: Vec::new(),
+            volumes: Volumes::new(inputs.bios, inputs.bio_members, volumes)?,
             comms: HashMap::new(),
             in_flight: HashMap::new(),
             own_pids: inputs.workers.iter().filter_map(|(about, _)| about.pid).collect(),
@@ -99,7 +103,8 @@ impl<'a> BlockSide<'a> {
     pub(crate) fn rows_held(&self) -> usize {
         let in_flight: usize = self.in_flight.values().map(|ends| ends.len()).sum();
         let handlers = self.handlers.as_ref().map_or(0, ForeignHandlers::rows_held);
-        self.held.rows() + self.merges.held_rows() + in_flight + handlers
+        let volumes = self.volumes.rows_held();
+        self.held.rows() + self.merges.held_rows() + volumes + in_flight + handlers
     }
 
     /// Reads one row; false at the end.
@@ -126,8 +131,107 @@ impl<'a> BlockSide<'a> {
         children: &mut Children,
         syscalls: &mut SyscallSide,
     ) -> Result<(), CaseError> {
-        while let Some(row) = self.held.pop(watermark_ns) {
-            self.emit_row(&row, out, children, syscalls)?;
+        loop {
+            let request_ns = self.held.next_ns(watermark_ns);
+            let due = |ns: &u64| *ns < watermark_ns || watermark_ns == u64::MAX;
+            let bio_ns = self.volumes.next_ns().filter(due);
+            // Among equals the volume first: it is above.
+            if let Some(now_ns) = bio_ns.filter(|bio_ns| request_ns.is_none_or(|ns| *bio_ns <= ns)) {
+                self.pass_volumes(now_ns, out, children, syscalls)?;
+                self.begin_volume(out, children, syscalls)?;
+            } else if let Some(row) = self.held.pop(watermark_ns) {
+                self.pass_volumes(block_entry_ns(&row), out, children, syscalls)?;
+                self.emit_row(&row, out, children, syscalls)?;
+            } else if watermark_ns == u64::MAX {
+                return self.pass_volumes(u64::MAX, out, children, syscalls);
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What becomes of volumes before `now_ns`: requests that can be tied now, and bios that have ended.
+    fn pass_volumes(
+        &mut self,
+        now_ns: u64,
+        out: &mut Out,
+        children: &mut Children,
+        syscalls: &mut SyscallSide,
+    ) -> Result<(), CaseError> {
+        // At its own time: the operation behind may have ended by `now_ns`.
+        while let Some((due_ns, request, ties)) = self.volumes.due(now_ns) {
+            self.tied(&request, &ties, due_ns, out, children, syscalls)?;
+        }
+        while let Some(sealed) = self.volumes.end_before(now_ns, self.interrupts_watched) {
+            out.sink.op(Layer::Block, &sealed, out.names)?;
+        }
+        Ok(())
+    }
+
+    /// A volume gets a bio. Its row is written when it ends: then its members are known.
+    fn begin_volume(
+        &mut self,
+        out: &mut Out,
+        children: &mut Children,
+        syscalls: &mut SyscallSide,
+    ) -> Result<(), CaseError> {
+        let Some(bio) = self.volumes.take()? else {
+            return Ok(());
+        };
+        let row = volumes::as_request(&bio);
+        let times = block_times(&row, self.end_ns);
+        let op_id = Layer::Block.op_id_base() + out.counts.block_rows;
+        out.counts.block_rows += 1;
+        out.counts.volume_rows += 1;
+        let sealed = self.sealed(&row, &times, op_id, out)?;
+        self.follow_thread(&row, &times, sealed.comm);
+        self.tell(&row, &times, sealed.op, out)?;
+        let bytes = i64::from(row.size_bytes);
+        if let Some(parent_id) = self.volumes.begin(bio, sealed, times.end_ns) {
+            let kind = LinkKind::Stacked;
+            return out.link(&LinkRow {
+                parent_id,
+                child_id: op_id,
+                bytes,
+                kind,
+            });
+        }
+        if row.op_id != 0 {
+            children.add(row.op_id, Child::of_volume(&row, op_id, times.end_ns));
+        }
+        syscalls.volume(&row, op_id, times.end_ns, out)
+    }
+
+    /// A request of a member belongs to bios of volumes; who is above waits for those.
+    fn tied(
+        &mut self,
+        request: &Pending,
+        ties: &[Tie],
+        now_ns: u64,
+        out: &mut Out,
+        children: &mut Children,
+        syscalls: &mut SyscallSide,
+    ) -> Result<(), CaseError> {
+        for tie in ties {
+            out.link(&LinkRow {
+                parent_id: tie.volume,
+                child_id: request.id,
+                bytes: tie.bytes as i64,
+                kind: LinkKind::Stacked,
+            })?;
+            let top = volumes::as_request(&tie.top);
+            let mut child = Child {
+                part: request.part,
+                id: request.id,
+                bytes: tie.bytes,
+                device: request.device,
+                kind: LinkKind::Stacked,
+            };
+            child.part.throttled |= top.flags & block_flags::THROTTLED != 0;
+            if top.op_id != 0 {
+                children.add(top.op_id, child);
+            }
+            syscalls.member(&top, child, now_ns, out)?;
         }
         Ok(())
     }
@@ -145,12 +249,47 @@ impl<'a> BlockSide<'a> {
         if times.clamped {
             out.clamped(times.entry_ns);
         }
-        self.give_to_parents(row, op_id, children)?;
-        syscalls.request(row, op_id, &self.merge_rows, out)?;
+        if row.merges > 0 {
+            self.merges.take(row.request_key, &mut self.merge_rows)?;
+        } else {
+            self.merge_rows.clear();
+        }
+        if !self.is_below_volume(row, &times, op_id, out, children, syscalls)? {
+            self.give_to_parents(row, op_id, children);
+            syscalls.request(row, op_id, &self.merge_rows, out)?;
+        }
         let sealed = self.sealed(row, &times, op_id, out)?;
         self.follow_thread(row, &times, sealed.comm);
         out.sink.op(Layer::Block, &sealed, out.names)?;
         self.tell(row, &times, sealed.op, out)
+    }
+
+    /// Whether a request was made for bios of volumes, as far as they are known; ties it to them.
+    fn is_below_volume(
+        &mut self,
+        row: &BlockRow,
+        times: &BlockTimes,
+        op_id: u64,
+        out: &mut Out,
+        children: &mut Children,
+        syscalls: &mut SyscallSide,
+    ) -> Result<bool, CaseError> {
+        let part = Part {
+            entry_ns: times.entry_ns,
+            issue_ns: times.issue_ns,
+            irq_ns: times.irq_ns,
+            end_ns: times.end_ns,
+            throttled: row.flags & block_flags::THROTTLED != 0,
+        };
+        let Some(request) = self.volumes.of_request(row, op_id, part)? else {
+            return Ok(false);
+        };
+        let now_ns = times.entry_ns;
+        let Some((request, ties)) = self.volumes.tie_at(now_ns, request) else {
+            return Ok(true);
+        };
+        self.tied(&request, &ties, now_ns, out, children, syscalls)?;
+        Ok(!ties.is_empty())
     }
 
     fn sealed(
@@ -175,6 +314,10 @@ impl<'a> BlockSide<'a> {
             set(Stage::Interrupt, times.irq_ns, times.end_ns);
         } else {
             set(Stage::Device, times.issue_ns, times.end_ns);
+        }
+        if self.volumes.any {
+            set(Stage::Fs, 0, 0);
+            set(Stage::Unknown, 0, 0);
         }
         let device = out.device(row.device);
         let foreign_handler_ns = match &mut self.handlers {
@@ -241,19 +384,9 @@ impl<'a> BlockSide<'a> {
     }
 
     /// Tells the operations behind this request.
-    fn give_to_parents(
-        &mut self,
-        row: &BlockRow,
-        op_id: u64,
-        children: &mut Children,
-    ) -> Result<(), CaseError> {
-        if row.merges > 0 {
-            self.merges.take(row.request_key, &mut self.merge_rows)?;
-        } else {
-            self.merge_rows.clear();
-        }
+    fn give_to_parents(&mut self, row: &BlockRow, op_id: u64, children: &mut Children) {
         if row.op_id == 0 && self.merge_rows.is_empty() {
-            return Ok(());
+            return;
         }
         let child = Child {
             id: op_id,
@@ -290,7 +423,6 @@ impl<'a> BlockSide<'a> {
                 );
             }
         }
-        Ok(())
     }
 
     /// Our own workers' silences are seen at the app layer, which knows what they meant.
@@ -358,6 +490,9 @@ impl<'a> BlockSide<'a> {
 
     /// Gaps of other programs' threads.
     pub(crate) fn finish(self, out: &mut Out) -> Result<Vec<GapRow>, CaseError> {
+        out.counts.members_tied = self.volumes.tied;
+        out.counts.members_ambiguous = self.volumes.ambiguous;
+        out.counts.members_lost = self.volumes.lost;
         out.counts.orphan_merges = self.merges.finish()?;
         let mut gaps = Vec::new();
         for (tid, thread) in &self.foreign {

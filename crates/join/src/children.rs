@@ -20,6 +20,29 @@ pub struct Child {
 }
 
 impl Child {
+    /// A bio of a volume that ends at `end_ns`, or a request that was made for it. What is spent below the volume is told by
+    /// its members' requests, so its own part is empty, and lies at its end.
+    pub fn of_volume(row: &BlockRow, id: u64, end_ns: u64) -> Child {
+        Child {
+            part: Part {
+                entry_ns: end_ns,
+                issue_ns: end_ns,
+                irq_ns: end_ns,
+                end_ns,
+                throttled: false,
+            },
+            id,
+            bytes: u64::from(row.size_bytes),
+            device: row.device,
+            kind: LinkKind::WaitsFor,
+        }
+    }
+
+    /// Whether it is a member's request: its time is the operation's, which waits for the volume.
+    pub fn below_volume(&self) -> bool {
+        self.kind == LinkKind::Stacked
+    }
+
     /// Times and device only. They do not depend on the end of the recording: an open request ends
     /// after everything.
     pub fn timed(row: &BlockRow) -> Child {

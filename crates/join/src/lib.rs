@@ -5,6 +5,7 @@
 //! * `pipeline`, `block_side`, `app_side`: the two passes, from raw rows to sealed rows;
 //! * `syscalls`: operations of programs, their requests and stages;
 //! * `beside`: tables beside the operations; `files`: names of files;
+//! * `volumes`: bios of stacked devices, and the requests below them;
 //! * `stages`: where the time of one operation went; pure arithmetic;
 //! * `gaps`: when a thread had nothing in flight;
 //! * `kernel`: the kernel's flag bits;
@@ -30,6 +31,9 @@ mod stream;
 mod syscalls;
 #[cfg(test)]
 mod testing;
+mod volumes;
+#[cfg(test)]
+mod volumes_tests;
 
 pub use pipeline::{Counts, Progress, StreamEnd};
 pub use sealing::{seal, JoinError, SealSummary};

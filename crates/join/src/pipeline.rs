@@ -19,8 +19,9 @@ use crate::stages::block_entry_ns;
 use crate::stops::Stops;
 use crate::stream::Stream;
 use crate::syscalls::{Share, SyscallSide, Watched, CLASSES};
+use crate::volumes::VolumeSurvey;
 use case::raw::{RawRow, Truncation};
-use case::rows::{AppRow, BlockMergeRow, BlockRow, SyscallRow};
+use case::rows::{AppRow, BioMemberRow, BioRow, BlockMergeRow, BlockRow, SyscallRow};
 use case::schema::{
     CacheRow, EventRow, GapRow, IrqRow, Layer, LinkRow, NameId, OpRow, PrefetchRow, SeriesRow, WaitRow,
 };
@@ -121,6 +122,10 @@ pub struct Inputs<'a> {
     pub block: Option<&'a dyn Stream<BlockRow>>,
     /// Merged bios of own operations.
     pub merges: Option<&'a dyn Stream<BlockMergeRow>>,
+    /// Bios of volumes.
+    pub bios: Option<&'a dyn Stream<BioRow>>,
+    /// Which requests of members come from which place of a volume.
+    pub bio_members: Option<&'a dyn Stream<BioMemberRow>>,
     /// CLOCK_MONOTONIC of the case's start.
     pub start_ns: u64,
     /// CLOCK_MONOTONIC of the recording's end; the last event where it is not known.
@@ -153,6 +158,14 @@ pub struct Counts {
     pub app_rows: u64,
     /// Rows of `ops/layer=block/`.
     pub block_rows: u64,
+    /// Of those, bios of volumes.
+    pub volume_rows: u64,
+    /// Requests of members that were tied to a bio of a volume.
+    pub members_tied: u64,
+    /// Bios of members that fitted several bios of a volume, and so were tied to none.
+    pub members_ambiguous: u64,
+    /// Bios of members that fitted no bio of a volume.
+    pub members_lost: u64,
     /// Rows of `ops/layer=syscall/`.
     pub syscall_rows: u64,
     /// Their times, by class (`CLASSES`).
@@ -257,6 +270,7 @@ struct Plans {
     interrupts_watched: bool,
     beside: Surveys,
     syscall: Surveyed<SyscallRow>,
+    volumes: VolumeSurvey,
 }
 
 /// Joins and writes everything except losses and the events of the recording itself.
@@ -337,7 +351,9 @@ fn first_pass(inputs: &Inputs, meter: &mut Meter) -> Result<Plans, CaseError> {
     let block = scan.finish();
     let beside = Surveys::of(&inputs.beside)?;
     let syscall = Surveyed::of(inputs.syscall, |_| ())?;
+    let volumes = VolumeSurvey::of(inputs.bios, inputs.bio_members)?;
     Ok(Plans {
+        volumes,
         workers,
         block,
         children,
@@ -429,7 +445,9 @@ pub(crate) struct Silent {
 
 impl<'o> Out<'o> {
     fn new(inputs: &'o Inputs, plans: &mut Plans, names: &'o mut Names, sink: &'o mut dyn Sink) -> Out<'o> {
-        let beside_ends = plans.beside.ends();
+        let mut beside_ends = plans.beside.ends();
+        beside_ends.insert(BioRow::PROBE, plans.volumes.bios.end.clone());
+        beside_ends.insert(BioMemberRow::PROBE, plans.volumes.members.end.clone());
         let ends = plans.worker_ends.iter().chain([&plans.block_end]);
         let last_ns = ends
             .chain(beside_ends.values())
@@ -563,7 +581,7 @@ fn second_pass(
     let mut out = Out::new(inputs, &mut plans, names, sink);
     let mut children = Children::new(inputs.workers.iter().map(|(about, _)| about.number));
     let handlers = ForeignHandlers::new(&inputs.beside, &plans.beside)?;
-    let mut block = BlockSide::new(inputs, &mut plans.block, handlers, &out.counts)?;
+    let mut block = BlockSide::new(inputs, &mut plans.block, handlers, &plans.volumes, &out.counts)?;
     let mut app = AppSide::new(inputs, plans.workers, plans.children, &mut out, &mut children)?;
     let watched = Watched {
         block: inputs.block.is_some(),

@@ -39,6 +39,8 @@ fn inputs<'a>(
             .collect(),
         block: block.map(|rows| rows as &dyn Stream<BlockRow>),
         merges: Some(merges),
+        bios: None,
+        bio_members: None,
         start_ns: START_NS,
         end_ns: None,
         host: Some("host".into()),

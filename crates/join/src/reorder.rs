@@ -252,15 +252,15 @@ impl<R: Copy> Reorder<R> {
         self.heap.len()
     }
 
+    /// Start of the row that [`Reorder::pop`] would give.
+    pub fn next_ns(&self, watermark_ns: u64) -> Option<u64> {
+        let Reverse(first) = self.heap.peek()?;
+        (first.start_ns < watermark_ns || watermark_ns == u64::MAX).then_some(first.start_ns)
+    }
+
     /// The next row in order of start, if nothing earlier can come any more.
     pub fn pop(&mut self, watermark_ns: u64) -> Option<R> {
-        let ready = match self.heap.peek() {
-            None => false,
-            Some(Reverse(first)) => first.start_ns < watermark_ns || watermark_ns == u64::MAX,
-        };
-        if !ready {
-            return None;
-        }
+        self.next_ns(watermark_ns)?;
         let Reverse(first) = self.heap.pop()?;
         self.free.push(first.slot);
         Some(self.slots[first.slot as usize])

@@ -7,7 +7,7 @@ use crate::stream::{FileStream, Stream};
 use crate::syscalls::{observed, Watched, CLASSES};
 use case::meta::{CaseMeta, LayerMeta, Phase, State, SystemMeta, Unseen};
 use case::raw::{RawReader, RawRow};
-use case::rows::{AppRow, BlockMergeRow, BlockRow};
+use case::rows::{AppRow, BioMemberRow, BioRow, BlockMergeRow, BlockRow};
 use case::rows::{
     CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow, ReadaheadRow, ReadaheadUseRow, SampleRow,
     SchedRow, SyscallRow, WritebackRow,
@@ -20,13 +20,17 @@ use std::path::{Path, PathBuf};
 
 /// Name of a kernel stage below which nothing was observed.
 const FS_AND_BELOW: &str = "fs+throttle+queue+device+interrupt";
+/// Name of the time of a volume's bio in which nothing of it was at a member.
+const VOLUME: &str = "volume";
 /// Hook whose presence means that completing interrupts were watched.
 const INTERRUPT_HOOK: &str = "irq_handler_entry";
 /// The same for what reads wait for in the page cache (Linux 6.9 or so).
 const PAGES_HOOK: &str = "mm_filemap_get_pages";
 
 /// Streams of system calls and of the tables beside the operations.
-const BESIDE: [&str; 11] = [
+const BESIDE: [&str; 13] = [
+    BioRow::PROBE,
+    BioMemberRow::PROBE,
     SyscallRow::PROBE,
     FileRow::PROBE,
     SchedRow::PROBE,
@@ -282,6 +286,8 @@ impl Raw {
                 .merges
                 .as_ref()
                 .map(|stream| stream as &dyn Stream<BlockMergeRow>),
+            bios: self.beside(),
+            bio_members: self.beside(),
             start_ns,
             end_ns: recorded_ns.or(noted_ns),
             host: (!host.is_empty()).then(|| host.clone()),
@@ -556,7 +562,10 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
         layers.insert(Layer::Syscall.name().to_owned(), syscall_layer(raw, counts));
     }
     if raw.block.is_some() {
-        let stages = [&[(Stage::Queue, "queue")], device_and_interrupt].concat();
+        let mut stages = [&[(Stage::Queue, "queue")], device_and_interrupt].concat();
+        if counts.volume_rows > 0 {
+            stages.extend([(Stage::Fs, VOLUME), (Stage::Unknown, "unknown")]);
+        }
         let layer = LayerMeta {
             rows: counts.block_rows,
             stages: named(&stages),
@@ -675,6 +684,14 @@ fn open_questions(counts: &Counts) -> Vec<String> {
         (counts.orphan_merges, format!(
             "{} merged bios belong to requests that are not in the block stream",
             counts.orphan_merges
+        )),
+        (counts.members_ambiguous, format!(
+            "{} bios at members of volumes fitted several operations of their volume, and were tied to none; what those waited for is not known",
+            counts.members_ambiguous
+        )),
+        (counts.members_lost, format!(
+            "{} bios at members of volumes fitted no operation of their volume (parity, or begun before the recording)",
+            counts.members_lost
         )),
         (counts.clamped, format!(
             "{} operations or requests have time stamps that contradict each other; they were put in order",

@@ -2,7 +2,7 @@
 use crate::load::has_tracepoint;
 use crate::probe::Need;
 use crate::registry::{Entry, REGISTRY};
-use crate::{block, host};
+use crate::{block, host, stack};
 use aya::Btf;
 use std::collections::BTreeSet;
 
@@ -47,6 +47,7 @@ pub fn doctor() -> Vec<Check> {
         }
     }
     checks.push(exact_join());
+    checks.push(volumes());
     checks
 }
 
@@ -112,6 +113,15 @@ fn tracepoint(btf: &Btf, entry: &Entry, name: &str, need: Need) -> Check {
         Need::Fact(fact) => check(&what, Verdict::Partly, &format!("missing: no {fact}")),
         Need::Alternative => check(&what, Verdict::Yes, "missing; another one takes its place"),
     }
+}
+
+fn volumes() -> Check {
+    let found = stack::volumes();
+    let detail = match found.is_empty() {
+        true => "none is there; the probe stack begins when one appears".into(),
+        false => format!("bios of {} are recorded", found.join(", ")),
+    };
+    check("volumes (dm, md)", Verdict::Yes, &detail)
 }
 
 fn exact_join() -> Check {

@@ -29,6 +29,7 @@ mod rings;
 mod sampler;
 mod sched;
 mod scope;
+mod stack;
 mod streams;
 mod summary;
 mod sys;

@@ -16,19 +16,33 @@ struct Shared {
 
 /// Sets the variables of `owner.h`. All probes of this process get the same.
 pub fn configure(loader: &mut EbpfLoader<'_>) {
+    let shared = shared();
+    loader
+        .override_global("owner_secret_add", &shared.secret_add, true)
+        .override_global("owner_secret_mul", &shared.secret_mul, true)
+        .override_global("sym_aio_complete_rw", &shared.aio_complete, true);
+}
+
+/// The same variables and their values, for a probe that is told its settings.
+pub fn globals() -> [(&'static str, u64); 3] {
+    let shared = shared();
+    [
+        ("owner_secret_add", shared.secret_add),
+        ("owner_secret_mul", shared.secret_mul),
+        ("sym_aio_complete_rw", shared.aio_complete),
+    ]
+}
+
+fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
-    let shared = SHARED.get_or_init(|| Shared {
+    SHARED.get_or_init(|| Shared {
         secret_add: random(),
         secret_mul: random() | 1,
         aio_complete: host::kernel_symbols(&[AIO_SYMBOL])
             .get(AIO_SYMBOL)
             .copied()
             .unwrap_or(0),
-    });
-    loader
-        .override_global("owner_secret_add", &shared.secret_add, true)
-        .override_global("owner_secret_mul", &shared.secret_mul, true)
-        .override_global("sym_aio_complete_rw", &shared.aio_complete, true);
+    })
 }
 
 fn random() -> u64 {

@@ -3,7 +3,7 @@ use crate::error::RecordError;
 use crate::facts::{self, Fact};
 use crate::load::Context;
 use crate::probe::{Hooks, Probe};
-use crate::{block, cache, doctor, irq, sampler, sched, syscall, writeback};
+use crate::{block, cache, doctor, irq, sampler, sched, stack, syscall, writeback};
 use case::meta::Unseen;
 
 /// A probe that may be attached.
@@ -28,6 +28,13 @@ pub const REGISTRY: &[Entry] = &[
         vital: true,
         hooks: block::HOOKS,
         attach: block::attach,
+    },
+    Entry {
+        name: "stack",
+        provides: &[&facts::STACKED_BIOS],
+        vital: false,
+        hooks: stack::HOOKS,
+        attach: stack::attach,
     },
     Entry {
         name: "syscall",

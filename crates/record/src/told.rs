@@ -3,8 +3,8 @@ use crate::flight::{OpLayer, Operation};
 use crate::scope::Filter;
 use case::raw::RawRow;
 use case::rows::{
-    BlockMergeRow, BlockRow, CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow, ReadaheadRow,
-    ReadaheadUseRow, SampleRow, SchedRow, SyscallRow, Via, WritebackRow,
+    BioMemberRow, BioRow, BlockMergeRow, BlockRow, CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow,
+    ReadaheadRow, ReadaheadUseRow, SampleRow, SchedRow, SyscallRow, Via, WritebackRow,
 };
 use case::schema::Op;
 
@@ -72,6 +72,37 @@ impl Told for BlockRow {
 }
 
 impl Told for BlockMergeRow {}
+
+impl Told for BioRow {
+    fn end_ns(&self) -> u64 {
+        if self.complete_ns == 0 {
+            u64::MAX
+        } else {
+            self.complete_ns
+        }
+    }
+
+    fn slow_operation(&self, limit_ns: u64) -> Option<Operation> {
+        let time_ns = self.complete_ns.checked_sub(self.queue_ns)?;
+        (time_ns > limit_ns).then(|| Operation {
+            layer: OpLayer::Block,
+            op: request_op(self.cmd_flags),
+            start_ns: self.queue_ns,
+            time_ns,
+            device: self.device,
+            pid: self.pid,
+            tid: self.tid,
+            comm: self.comm,
+        })
+    }
+}
+
+impl Told for BioMemberRow {
+    fn is_within(&self, filter: &mut Filter) -> bool {
+        filter.uses_disk(self.device)
+    }
+}
+
 impl Told for FileRow {}
 impl Told for IrqRow {}
 impl Told for IrqTotalRow {}

@@ -2,7 +2,7 @@
 use super::{Findings, Report};
 use crate::meta::{CaseMeta, State};
 use crate::raw::{RawReader, RawRow};
-use crate::rows::{AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow, Via};
+use crate::rows::{AppRow, BioMemberRow, BioRow, BlockMergeRow, BlockRow, FileRow, SyscallRow, Via};
 use crate::rows::{CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow};
 use crate::rows::{IrqRow, IrqTotalRow, SampleRow, SchedReason, SchedRow, SchedState};
 use crate::rows::{Writeback, WritebackRow};
@@ -31,6 +31,8 @@ pub(super) fn check_unsealed(case_dir: &Path, meta: &CaseMeta, report: &mut Repo
             Some(BlockMergeRow::PROBE) => {
                 check_stream::<BlockMergeRow>(case_dir, &relative, report, |_| None)
             }
+            Some(BioRow::PROBE) => check_stream::<BioRow>(case_dir, &relative, report, |_| None),
+            Some(BioMemberRow::PROBE) => check_stream::<BioMemberRow>(case_dir, &relative, report, |_| None),
             Some(SyscallRow::PROBE) => check_stream::<SyscallRow>(case_dir, &relative, report, syscall_row),
             Some(FileRow::PROBE) => check_stream::<FileRow>(case_dir, &relative, report, |_| None),
             Some(CacheReadRow::PROBE) => {

@@ -23,6 +23,8 @@ fn sealed(beside: Streams) -> (Kept, Counts, Names) {
         workers: Vec::new(),
         block: None,
         merges: None,
+        bios: None,
+        bio_members: None,
         start_ns: START_NS,
         end_ns: Some(START_NS + 5_000 * MS),
         host: Some("host".into()),

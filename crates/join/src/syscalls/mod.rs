@@ -17,6 +17,7 @@ use crate::beside::{Streams, Surveys};
 use crate::children::Child;
 use crate::pipeline::Out;
 use crate::sorted::{Sorted, Surveyed, Timed};
+use crate::stages::block_entry_ns;
 use crate::stream::Stream;
 use active::{Active, Actives, FileKey, Request};
 use case::rows::{
@@ -152,7 +153,7 @@ impl<'a> SyscallSide<'a> {
         merges: &[BlockMergeRow],
         out: &mut Out,
     ) -> Result<(), CaseError> {
-        if self.rows.peek().is_none() && self.actives.len() == 0 && self.dirty.len() == 0 {
+        if self.is_idle() {
             return Ok(());
         }
         let mut child = Child::timed(row);
@@ -160,8 +161,65 @@ impl<'a> SyscallSide<'a> {
             child.part.end_ns = out.counts.end_ns.max(child.part.entry_ns);
         }
         child.id = id;
-        let now_ns = child.part.entry_ns;
+        self.advance(child.part.entry_ns, out)?;
+        self.place(row, child, merges, out)
+    }
+
+    /// A bio of a volume, in order with the requests. `row` is what [`crate::volumes::as_request`] makes of it.
+    pub(crate) fn volume(
+        &mut self,
+        row: &BlockRow,
+        id: u64,
+        end_ns: u64,
+        out: &mut Out,
+    ) -> Result<(), CaseError> {
+        if self.is_idle() {
+            return Ok(());
+        }
+        self.advance(row.queue_ns, out)?;
+        self.place(row, Child::of_volume(row, id, end_ns), &[], out)
+    }
+
+    /// A request of a member, for the operation behind a volume's bio `row`.
+    pub(crate) fn member(
+        &mut self,
+        row: &BlockRow,
+        child: Child,
+        now_ns: u64,
+        out: &mut Out,
+    ) -> Result<(), CaseError> {
+        if self.is_idle() {
+            return Ok(());
+        }
         self.advance(now_ns, out)?;
+        let request = Request {
+            child: Child {
+                bytes: u64::from(row.size_bytes),
+                kind: LinkKind::Stacked,
+                ..child
+            },
+            offset_bytes: row.file_offset_bytes,
+            file: (row.file_device != 0).then_some((row.file_device, row.inode)),
+        };
+        self.bio(request, row.owner_key, now_ns);
+        self.by_submitter(row, request);
+        Ok(())
+    }
+
+    /// Whether no operation is left that something may belong to.
+    fn is_idle(&self) -> bool {
+        self.rows.peek().is_none() && self.actives.len() == 0 && self.dirty.len() == 0
+    }
+
+    /// Gives a request, or a volume's bio, to the operations that wait for it.
+    fn place(
+        &mut self,
+        row: &BlockRow,
+        child: Child,
+        merges: &[BlockMergeRow],
+        out: &mut Out,
+    ) -> Result<(), CaseError> {
+        let (id, now_ns) = (child.id, block_entry_ns(row));
         let merged_bytes: u64 = merges.iter().map(|bio| u64::from(bio.size_bytes)).sum();
         let bio = |kind, bytes, offset_bytes, inode, file_device| Request {
             child: Child { bytes, kind, ..child },

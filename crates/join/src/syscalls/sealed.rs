@@ -40,7 +40,8 @@ pub(super) fn write(
     let sums = timeline.sums();
     count(&op, &sums, out);
     op.requests.sort_by_key(|request| request.child.id);
-    for request in &op.requests {
+    let waited_for = op.requests.iter().filter(|request| !request.child.below_volume());
+    for request in waited_for {
         out.link(&LinkRow {
             parent_id: op_id,
             child_id: request.child.id,
@@ -227,8 +228,12 @@ fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], 
     let kind = Op::from_raw(raw.op).unwrap_or(Op::Other);
     let has_place = matches!(kind, Op::Read | Op::Write | Op::Discard | Op::Copy);
     let bit = |set: bool, flag: u32| if set { flag } else { 0 };
-    let first = op.requests.first().map(|request| request.child.device);
-    let one = first.filter(|device| op.requests.iter().all(|request| request.child.device == *device));
+    let children = op.requests.iter().map(|request| &request.child);
+    let mut devices = children
+        .filter(|child| !child.below_volume())
+        .map(|child| child.device);
+    let first = devices.next();
+    let one = first.filter(|device| devices.all(|other| other == *device));
     let device = one.or((raw.flags & syscall_flags::BLOCK_DEVICE != 0).then_some(raw.device));
     let seen_to_end = raw.end_ns != 0;
     OpRow {

@@ -37,6 +37,8 @@ impl Recording {
             workers: Vec::new(),
             block: Some(&blocks as &dyn Stream<BlockRow>),
             merges: Some(&merges),
+            bios: None,
+            bio_members: None,
             start_ns: START_NS,
             end_ns: Some(START_NS + 1_000_000),
             host: None,

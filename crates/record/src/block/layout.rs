@@ -238,7 +238,7 @@ impl Slot {
 
 /// Errno behind a `blk_status_t` (`blk_errors[]` of block/blk-core.c). Numbers up to 13 have been the same
 /// since 4.13; later ones moved between kernels and, like unknown ones, become EIO.
-fn errno(status: u8) -> i32 {
+pub fn errno(status: u8) -> i32 {
     match status {
         0 => 0,
         1 => libc::EOPNOTSUPP,

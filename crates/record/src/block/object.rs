@@ -50,16 +50,36 @@ pub fn join_obstacle(found: &BTreeMap<String, u64>) -> Option<String> {
     None
 }
 
+/// Variables of `bio.h` and the addresses that they are to have; 0 = this kernel has no such function.
+pub fn bio_globals(found: &BTreeMap<String, u64>) -> [(&'static str, u64); 11] {
+    [
+        ("sym_bio_chain_endio", SPLIT_SYMBOL),
+        ("sym_iomap_dio_bio_end_io", OWNER_SYMBOLS[0]),
+        ("sym_blkdev_bio_end_io", OWNER_SYMBOLS[1]),
+        ("sym_blkdev_bio_end_io_async", OWNER_SYMBOLS[2]),
+        ("sym_submit_bio_wait_endio", FURTHER_SYMBOLS[0]),
+        ("sym_bio_wait_end_io", FURTHER_SYMBOLS[1]),
+        ("sym_btrfs_simple_end_io", FURTHER_SYMBOLS[2]),
+        ("sym_btrfs_dio_end_io", FURTHER_SYMBOLS[3]),
+        ("sym_blk_throtl_dispatch_work_fn", FURTHER_SYMBOLS[4]),
+        ("sym_io_complete_rw", URING_SYMBOLS[0]),
+        ("sym_io_complete_rw_iopoll", URING_SYMBOLS[1]),
+    ]
+    .map(|(variable, function)| (variable, found.get(function).copied().unwrap_or(0)))
+}
+
+/// The process whose io_uring requests can be joined exactly; 0 = none.
+pub fn join_tgid(config: &Config, found: &BTreeMap<String, u64>) -> u32 {
+    let joinable = |_: &u32| join_obstacle(found).is_none();
+    config.join_tgid.filter(joinable).unwrap_or(0)
+}
+
 /// Loads the programs with what they must know of this kernel. `start_at_getrq`: there is no block_io_start.
 pub fn load(btf: &Btf, config: &Config, start_at_getrq: bool) -> Result<Kernel, RecordError> {
     let (_, found) = join_symbols();
     let obstacle = config.join_tgid.and_then(|_| join_obstacle(&found));
-    let tgid = config.join_tgid.filter(|_| obstacle.is_none()).unwrap_or(0);
-    let symbol = |name: &str| found.get(name).copied().unwrap_or(0);
-    let chain = symbol(SPLIT_SYMBOL);
-    let [iomap, blkdev, blkdev_async] = OWNER_SYMBOLS.map(symbol);
-    let [complete, complete_iopoll] = URING_SYMBOLS.map(symbol);
-    let [wait, wait_chain, btrfs, btrfs_dio, throttle] = FURTHER_SYMBOLS.map(symbol);
+    let tgid = join_tgid(config, &found);
+    let globals = bio_globals(&found);
     let page_shift = host::page_bytes().trailing_zeros();
     // Whose a request is may be known by what is behind it only.
     let owners = u8::from(config.owners || !config.scope.is_everything());
@@ -78,22 +98,14 @@ pub fn load(btf: &Btf, config: &Config, start_at_getrq: bool) -> Result<Kernel, 
         .map_max_entries("slot_owners", slot_owners)
         .override_global("owners", &owners, true)
         .override_global("page_shift", &page_shift, true)
-        .override_global("sym_submit_bio_wait_endio", &wait, true)
-        .override_global("sym_bio_wait_end_io", &wait_chain, true)
-        .override_global("sym_btrfs_simple_end_io", &btrfs, true)
-        .override_global("sym_btrfs_dio_end_io", &btrfs_dio, true)
-        .override_global("sym_blk_throtl_dispatch_work_fn", &throttle, true)
         .override_global("ring_records", &length, true)
         .override_global("weakly_ordered", &weakly_ordered, true)
         .override_global("join_tgid", &tgid, true)
         .override_global("scope_limited", &limited, true)
-        .override_global("start_at_getrq", &start_at_getrq, true)
-        .override_global("sym_bio_chain_endio", &chain, true)
-        .override_global("sym_iomap_dio_bio_end_io", &iomap, true)
-        .override_global("sym_blkdev_bio_end_io", &blkdev, true)
-        .override_global("sym_blkdev_bio_end_io_async", &blkdev_async, true)
-        .override_global("sym_io_complete_rw", &complete, true)
-        .override_global("sym_io_complete_rw_iopoll", &complete_iopoll, true);
+        .override_global("start_at_getrq", &start_at_getrq, true);
+    for (name, address) in &globals {
+        loader.override_global(name, address, true);
+    }
     let mut kernel = Kernel::load("block", OBJECT, &mut loader)?;
     if let Some(because) = obstacle {
         let what = "which block requests belong to which operation of the workload";

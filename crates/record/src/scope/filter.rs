@@ -2,7 +2,7 @@
 use super::places::{File, Places};
 use crate::block::{BlockRecord, SLOT_SCOPED};
 use crate::flight::Operation;
-use case::rows::{SyscallRow, Via, Writeback, WritebackRow};
+use case::rows::{BioRow, SyscallRow, Via, Writeback, WritebackRow};
 use case::schema::Op;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -180,6 +180,44 @@ impl Filter {
         } else {
             Verdict::Outside
         }
+    }
+
+    /// What becomes of a bio that a volume got; to be asked once the calls that may be behind it have ended.
+    pub fn judge_bio(&mut self, bio: &BioRow) -> Verdict {
+        if self.is_bio_within(bio) {
+            self.disks.insert(bio.device);
+            return Verdict::Within;
+        }
+        if self.disks.contains(&bio.device) {
+            Verdict::Competing
+        } else {
+            Verdict::Outside
+        }
+    }
+
+    fn is_bio_within(&self, bio: &BioRow) -> bool {
+        let places = &self.places;
+        if places.has_devices() && !places.devices.contains(&bio.device) {
+            return false;
+        }
+        if !self.only_processes && !places.has_paths() {
+            return true;
+        }
+        let file = (bio.file_device, bio.inode);
+        let calls = self.owners.get(&bio.owner_key);
+        let owned = bio.owner_key != 0 && calls.is_some_and(|calls| calls.hold(bio.queue_ns));
+        let written = bio.cmd_flags & REQ_OP_MASK == REQ_OP_WRITE;
+        let cached = written && file.0 != 0 && self.touched.get(&file).is_some();
+        let by_thread = self.threads.get(&bio.tid).is_some();
+        if places.has_paths() {
+            return owned || file.0 != 0 && self.admits_file(file) && (by_thread || cached);
+        }
+        owned || cached || by_thread
+    }
+
+    /// Whether something in the scope has gone to this disk.
+    pub fn uses_disk(&self, device: u32) -> bool {
+        self.disks.contains(&device)
     }
 
     /// Those of the operations in flight that are in the scope, as far as that is known by now.
@@ -360,6 +398,30 @@ mod tests {
         };
         filter.admits_call(&call);
         assert_eq!(filter.judge(&written), Verdict::Within);
+    }
+
+    #[test]
+    fn a_bio_of_a_volume_is_its_calls_and_others_compete_with_it() {
+        let mut filter = Filter::new(true, Places::default());
+        let bio = |owner_key, device, queue_ns| BioRow {
+            owner_key,
+            device,
+            queue_ns,
+            tid: 5,
+            ..BioRow::default()
+        };
+        assert_eq!(filter.judge_bio(&bio(9, DISK, 50)), Verdict::Outside);
+        let call = SyscallRow {
+            owner_key: 9,
+            start_ns: 10,
+            end_ns: 100,
+            ..SyscallRow::default()
+        };
+        assert!(filter.admits_call(&call));
+        assert_eq!(filter.judge_bio(&bio(9, DISK, 50)), Verdict::Within);
+        assert_eq!(filter.judge_bio(&bio(8, DISK, 50)), Verdict::Competing);
+        assert_eq!(filter.judge_bio(&bio(8, DISK + 1, 50)), Verdict::Outside);
+        assert!(filter.uses_disk(DISK) && !filter.uses_disk(DISK + 1));
     }
 
     #[test]

@@ -17,5 +17,9 @@ drive=$(disk nvme1)
 dmsetup create stacked --table "0 $(blockdev --getsz "$drive") linear $drive 0"
 dmsetup mknodes
 record stacked load -n 499 /dev/mapper/stacked
+record stacked-buffered sh -c "load -b -n 101 /dev/mapper/stacked
+dd if=/dev/zero of=/dev/mapper/stacked bs=64k count=31 conv=fsync 2>/dev/null"
+sed "s|^targets.*|targets = [\"/dev/mapper/stacked\"]|; s|^operations.*|operations = 211|" /tmp/engine.toml >/tmp/stacked.toml
+whodisk-agent run -o "$OUT/stacked-engine.case" --drop-raw --json /tmp/stacked.toml >"$OUT/stacked-engine.json"
 dmsetup remove stacked
 record writeback sh -c "dd if=/dev/zero of=$(disk nvme2) bs=64k count=31 conv=fsync 2>/dev/null"
