@@ -31,7 +31,8 @@ pub fn configure(loader: &mut EbpfLoader<'_>) {
         .override_global("sym_aio_complete_rw", &shared.aio_complete, true);
 }
 
-fn random() -> u64 {
+/// 64 random bits.
+pub fn random() -> u64 {
     let mut bytes = [0u8; 8];
     // SAFETY: eight bytes are there to be written. Eight bytes always come at once.
     unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };

@@ -44,7 +44,7 @@ use case::meta::Unseen;
 use case::rows::BlockRow;
 use case::CaseError;
 use hidden::Hidden;
-pub use layout::{BlockRecord, Owner, SLOT_SCOPED};
+pub use layout::{BlockRecord, Owner, SLOT_SCOPED, SLOT_THROTTLED};
 use layout::{Counters, MergeRecord, Slot, Unfinished, SLOT_OWN};
 use log::{BlockLog, Drained};
 pub use object::{join_obstacle, join_symbols};
