@@ -9,6 +9,8 @@ from whodisk.views import STAGES, Case
 
 #: Part of unattributed latency that is worth a caveat.
 UNKNOWN_MIN = 0.01
+#: Changes of a sample's size that are listed.
+LEVELS_TOLD = 4
 
 
 def caveats_of(context: Context, has_baseline: bool) -> list[Caveat]:
@@ -16,7 +18,7 @@ def caveats_of(context: Context, has_baseline: bool) -> list[Caveat]:
     not_seen = unseen(context.case)
     missing_layers = [caveat for caveat in not_seen if "layer block" in caveat.what]
     caveats = _losses(context) + _unknown(context) + _open(context) + _engine(context)
-    caveats += _unseen_submitter(context) + missing_layers
+    caveats += _sampled(context) + _unseen_submitter(context) + missing_layers
     if not has_baseline:
         caveats.append(
             Caveat(
@@ -75,6 +77,28 @@ FROM losses GROUP BY probe, reason ORDER BY probe, reason"""
             )
         )
     return caveats
+
+
+def _sampled(context: Context) -> list[Caveat]:
+    """From when on which part of typical operations was kept, and what that makes of the numbers."""
+    case, survey = context.case, context.survey
+    levels = [
+        level for level in (case.meta.get("sampling") or {}).get("levels") or [] if isinstance(level, dict)
+    ]
+    if not levels and not case.copied:
+        return []
+    told = [f"1 in {level['one_in']} from {float(level['start_ns']) / 1e9:.1f} s on" for level in levels]
+    if len(told) > LEVELS_TOLD:
+        told = [*told[: LEVELS_TOLD - 1], f"... and {told[-1]}"]
+    parts = f" ({', '.join(told)})" if told else ""
+    seen = f"{words.count(survey.seen)} of about {words.count(survey.operations)} operations judged are rows"
+    return [
+        Caveat(
+            "what only rare combinations of typical operations show",
+            f"the recorder kept to its CPU budget by a sample of typical operations{parts}: {seen}, numbers, shares and "
+            "quantiles of them are estimates; slow ones were all kept",
+        )
+    ]
 
 
 def _unknown(context: Context) -> list[Caveat]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
+from whodisk.copies import FIRST_COPY
 from whodisk.detectors.base import Context
 from whodisk.findings import Cleared, Finding
 from whodisk.stats import Bools, cleared_quantile
@@ -99,8 +100,10 @@ def _bounded(
     slow_excess_ns: float | None,
     resolution: str,
 ) -> Cleared | None:
-    operations = sum(s.operations for s in survey.select(device))
-    if operations < OPERATIONS_MIN:
+    strata = survey.select(device)
+    # What was left out of a sample clears nothing.
+    seen = sum(s.seen for s in strata)
+    if seen < OPERATIONS_MIN:
         return None
     noun = "request" if survey.layer == "block" else "operation"
     verb = "took over" if column == "latency_ns" else "spent over"
@@ -116,14 +119,18 @@ def _bounded(
         bound = f"{words.things(exceeding, noun)} {verb} {words.duration(limit_ns)}"
     if column != "latency_ns":
         bound += " there"
-    quantile = cleared_quantile(operations, exceeding, CONFIDENCE)
+    quantile = cleared_quantile(seen, exceeding, CONFIDENCE)
     if exceeding and quantile < QUANTILE_MIN:
         return None
-    return Cleared(what, f"{bound} in {words.count(operations)}", quantile, CONFIDENCE, resolution)
+    operations = sum(s.operations for s in strata)
+    among = words.count(seen) + (f" recorded of about {words.count(operations)}" if seen < operations else "")
+    return Cleared(what, f"{bound} in {among}", quantile, CONFIDENCE, resolution)
 
 
 def _exceeding(context: Context, layer: str, column: str, device: str | None, limit_ns: int) -> int:
     where = "" if device is None else f" AND device = {quoted(device)}"
+    if layer in context.case.copied:
+        where += f" AND {FIRST_COPY}"
     rows = context.case.rows(
         f"SELECT count(*) AS n FROM measured WHERE layer = '{layer}' AND {column} > {limit_ns}{where}"
     )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from whodisk.copies import FIRST_COPY
 from whodisk.stats import Floats, Ints, quantile_from_bins
 from whodisk.views import BINS_PER_OCTAVE, STAGES, Case
 
@@ -74,6 +75,8 @@ class Stratum:
     size_bytes: float
     #: Part of the time blocks it occurs in.
     blocks: float
+    #: Rows that were recorded: fewer than `operations` in a sampled case.
+    seen: int
     #: Position in `Survey.strata`.
     number: int = 0
     #: Typical latency and stages: from this stratum, or from its nearest trusted neighbour.
@@ -114,6 +117,11 @@ class Survey:
     @property
     def operations(self) -> int:
         return sum(stratum.operations for stratum in self.strata)
+
+    @property
+    def seen(self) -> int:
+        """Operations that were recorded: fewer than `operations` in a sampled case."""
+        return sum(stratum.seen for stratum in self.strata)
 
     @property
     def latency_ns(self) -> float:
@@ -196,11 +204,12 @@ def survey_sql(case: Case, layer: str, begin_ns: int, end_ns: int) -> str:
         for s in STAGES
     )
     block = time_bin_sql(begin_ns, max(1, end_ns - begin_ns), TIME_BLOCKS)
+    seen = f" count(CASE WHEN {FIRST_COPY} THEN 1 END) AS n_seen," if layer in case.copied else ""
     return f"""SELECT coalesce(device, '') AS device, op,
   {SIZE_CLASS} AS size_class,
   {DEPTH_CLASS} AS depth_class,
   {LATENCY_BIN} AS bin,
-  count(*) AS n, {operations} AS n_weighted, {total("latency_ns")} AS latency_sum,
+  count(*) AS n,{seen} {operations} AS n_weighted, {total("latency_ns")} AS latency_sum,
   max(latency_ns) AS latency_max, bit_or(CAST(1 AS BIGINT) << {block}) AS blocks,
   {total("size_bytes")} AS size_sum,
   {sums}
@@ -297,6 +306,7 @@ def _stratum(
         latency_max_ns=int(data["latency_max"][rows].max()),
         size_bytes=float(np.nansum(_numbers(data["size_sum"][rows]))),
         blocks=blocks.bit_count() / max(1, used.bit_count()),
+        seen=int(data.get("n_seen", data["n"])[rows].sum()),
     )
 
 
@@ -360,7 +370,7 @@ def _model_of(survey: Survey, stratum: Stratum) -> tuple[Stratum, float]:
 
 
 def _trusted(stratum: Stratum) -> bool:
-    return stratum.operations >= TRUSTED_OPERATIONS and stratum.blocks >= TRUSTED_BLOCKS
+    return stratum.seen >= TRUSTED_OPERATIONS and stratum.blocks >= TRUSTED_BLOCKS
 
 
 def _merged(bins: list[Ints], counts: list[Ints]) -> tuple[Floats, Ints]:

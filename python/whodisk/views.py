@@ -18,6 +18,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from whodisk.copies import copies_sql, links_sql, ops_sql, pieces_sql, weights_sql
 from whodisk.errors import CaseError, NotSealedError
 from whodisk.types import Cell
 
@@ -162,6 +163,10 @@ class Case:
     ``links gaps irqs cache prefetch waits series losses events``, ``latency_histogram`` (layer, device, op, bin, n, low_ns),
     ``stage_totals`` (layer, device, op, n, latency_ns, <stage>_ns as sums), ``timeline`` (operations
     and latency per layer, op and 1/200 of the recording).
+
+    In a sampled case an operation of weight 8 is in them eight times, each time with weight 1 and an id of its own, and so
+    are its links: whatever counts, adds up or takes a quantile then estimates the whole. `copied` names the layers, and
+    `copies.FIRST_COPY` chooses what was recorded.
     """
 
     def __init__(self, path: Path | str, *, memory_limit: str = "3GiB", threads: int = 2) -> None:
@@ -181,7 +186,12 @@ class Case:
         # The command line shows progress of its own.
         self._connection.execute("SET enable_progress_bar = false")
         self.columns: dict[str, frozenset[str]] = {}
+        #: Layers of which an operation stands for several: it is there several times.
+        self.copied: frozenset[str] = frozenset()
         self.views = self._views()
+        self.copied = self._sampled_layers()
+        if self.copied:
+            self._copy_rows()
 
     def __enter__(self) -> Case:
         return self
@@ -328,6 +338,29 @@ class Case:
         views["stage_totals"] = _stage_totals()
         views["timeline"] = _timeline(self.duration_ns)
         return views
+
+    def _sampled_layers(self) -> frozenset[str]:
+        """Layers with weights that are whole numbers, not all of them 1, in a case whose recorder had a CPU budget."""
+        if not self.meta.get("sampling"):
+            return frozenset()
+        return frozenset(layer for layer in self.layers if max(self._weights(layer), default=1.0) > 1)
+
+    def _weights(self, layer: str) -> list[float]:
+        rows = self.rows(f"SELECT DISTINCT weight FROM {layer}_ops WHERE weight IS NOT NULL ORDER BY 1")
+        weights = [float(row["weight"] or 1) for row in rows]
+        return weights if all(weight.is_integer() for weight in weights) else []
+
+    def _copy_rows(self) -> None:
+        """Makes the views of a sampled case count each operation as often as its weight says."""
+        sampled = sorted(self.copied)
+        copies = copies_sql(sorted({1.0}.union(*(self._weights(layer) for layer in sampled))))
+        kept = {layer: self.views[f"{layer}_ops"] for layer in sampled}
+        weights = weights_sql(kept)
+        for layer, sql in kept.items():
+            self.views[f"{layer}_ops"] = ops_sql(sql, list(OP_COLUMNS), copies)
+        self.views["links"] = links_sql(self.views["links"], weights, copies)
+        pieces = [name for name in TABLES["cache"] if name != "op_id"]
+        self.views["cache"] = pieces_sql(self.views["cache"], pieces, weights, copies)
 
     def _counts(self) -> str:
         windows = self.phases()

@@ -69,6 +69,7 @@ const RECORD_EXAMPLES: &str = "Examples:
   whodisk record --pid 4711 --duration 1min         a process that runs already, and all that it starts
   whodisk record --ring 30s --trigger 'latency > 50ms' --trigger 'age > 1s' -o incidents
   whodisk record --cgroup /sys/fs/cgroup/system.slice/db.service --device /dev/nvme0n1
+  whodisk record --cpu-budget 3% -- ./busy-hour.sh  sample typical operations where all would cost more
 
 Without a command it records until Ctrl-C, --duration, or the end of every --pid. Block requests are those of all \
 programs unless the scope is limited; then nothing else is stored, but for the bare block requests of others on the \
@@ -210,6 +211,11 @@ pub struct RecordArgs {
     /// Stop after this long, e.g. 30s, 500ms, 2min; a command still running then is ended with SIGTERM.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
+    /// CPU time that the recorder may take, of one CPU, e.g. 3%. Above, it keeps one typical operation in 2, 4, ... 64, which then
+    /// counts as so many; slow ones it always keeps. Not with a scope or a flight recorder [default: keep all]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share,
+          conflicts_with_all = ["pids", "cgroups", "devices", "paths", "ring"])]
+    pub cpu_budget: Option<f64>,
     #[command(flatten)]
     pub probes: ProbeArgs,
     #[command(flatten)]
@@ -526,6 +532,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time above zero".to_string())
 }
 
+/// Reads a part of a CPU in percent, `0.1%` to `100%`.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let percent = text
+        .strip_suffix('%')
+        .and_then(|number| number.trim().parse::<f64>().ok());
+    percent
+        .filter(|percent| (0.1..=100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("expected a share of one CPU from 0.1% to 100%, found '{text}'"))
+}
+
 /// Reads `9911`, `:9911` or `ADDRESS:9911`; without an address it is the loopback one.
 fn parse_listen(text: &str) -> Result<std::net::SocketAddr, String> {
     let port = text.strip_prefix(':').unwrap_or(text);
@@ -555,6 +572,14 @@ mod tests {
         assert_eq!(parse_listen("[::]:80").unwrap().to_string(), "[::]:80");
         for bad in ["", "99111", "localhost", "1.2.3.4", "1.2.3.4:x"] {
             assert!(parse_listen(bad).is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn shares_are_percent() {
+        assert_eq!((parse_share("3%"), parse_share("0.5 %")), (Ok(0.03), Ok(0.005)));
+        for bad in ["3", "0%", "101%", "%", "-1%", "NaN%"] {
+            assert!(parse_share(bad).is_err(), "{bad:?} was taken");
         }
     }
 

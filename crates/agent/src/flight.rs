@@ -83,8 +83,14 @@ pub fn record(args: &RecordArgs, ring: Duration) -> Result<(), Failure> {
     let gated = crate::observe::fork(&subject, &signals)
         .map_err(|error| Failure::error(format!("cannot fork: {error}")))?;
     let command_pid = gated.as_ref().map(|gated| gated.pid);
-    let attached = Attached::attach(args.probes.probes.clone(), command_pid, false, args.scope.scope())
-        .map_err(|reason| Failure::error(format!("cannot observe this machine: {reason}")))?;
+    let attached = Attached::attach(
+        args.probes.probes.clone(),
+        command_pid,
+        false,
+        args.scope.scope(),
+        None,
+    )
+    .map_err(|reason| Failure::error(format!("cannot observe this machine: {reason}")))?;
     let mut template = new_meta("record", &subject, &SystemMeta::collect());
     template.command_pid = command_pid;
     template.scope = args.scope.meta(command_pid);
@@ -324,7 +330,7 @@ fn write_case(
     for (number, fired) in snapshot.fired.iter().enumerate() {
         let more = if number == 0 { snapshot.fired_more } else { 0 };
         note_event(
-            &dir,
+            &dir.raw(),
             fired.time_ns,
             "trigger",
             &subject_words(fired),

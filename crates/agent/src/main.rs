@@ -11,6 +11,7 @@ mod observe;
 mod output;
 mod probe;
 mod redact;
+mod sampling;
 mod scope;
 mod seal;
 mod signals;

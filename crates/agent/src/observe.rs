@@ -5,6 +5,7 @@ use crate::child::{look_up, status_words, Change, Gated, Running};
 use crate::failure::Failure;
 use crate::output::{grouped, print_json, say, Progress};
 use crate::probe::{Attached, Probes};
+use crate::sampling::{self, EVENT_SAMPLING};
 use crate::scope::{ScopeArgs, Watched};
 use crate::seal;
 use crate::signals::{Arrived, Signals};
@@ -38,6 +39,7 @@ struct Plan {
     duration: Option<Duration>,
     probes: Option<Vec<String>>,
     scope: ScopeArgs,
+    cpu_budget: Option<f64>,
 }
 
 /// `whodisk record`.
@@ -56,6 +58,7 @@ pub fn record(args: RecordArgs) -> Result<(), Failure> {
         duration: args.duration,
         probes: args.probes.probes,
         scope: args.scope,
+        cpu_budget: args.cpu_budget,
     };
     observe("record", &subject, &args.case, plan)
 }
@@ -156,6 +159,7 @@ impl Recording {
         meta.command_pid = gated.as_ref().map(|gated| gated.pid);
         meta.scope = plan.scope.meta(meta.command_pid);
         meta.not_observed.extend(plan.scope.unseen(gated.is_some()));
+        meta.sampling = plan.cpu_budget.map(sampling::begun);
         let attached = attach(subject, plan.probes, plan.scope.scope(), &mut meta)?;
         // Attaching takes a while; the case begins with the first moment that can be recorded.
         meta.clock.start_ns = monotonic_ns();
@@ -192,6 +196,7 @@ impl Recording {
                 }
             }
             self.reap(dir);
+            self.note_levels(&dir.raw());
             let alone = self.child.is_none();
             if self.ended.is_some() || (alone && (interruptions > 0 || watched.have_ended())) {
                 break;
@@ -213,6 +218,18 @@ impl Recording {
             }
         }
         progress.clear();
+    }
+
+    /// Notes in the case which part of typical operations is kept from now on.
+    fn note_levels(&mut self, raw: &Path) {
+        let (Some(probes), Some(sampling)) = (&self.probes, &mut self.meta.sampling) else {
+            return;
+        };
+        for level in probes.take_levels() {
+            let (subject, detail) = sampling::told(&level);
+            note_event(raw, level.time_ns, EVENT_SAMPLING, subject, &detail);
+            sampling::add(sampling, &level, self.meta.clock.start_ns);
+        }
     }
 
     fn announce(&self, dir: &CaseDir) {
@@ -293,6 +310,7 @@ impl Recording {
     /// Stops the probes and completes `case.json` and `system.json`. Only a recording without trouble
     /// becomes `recorded`; any other stays what a kill would have left.
     fn close(&mut self, case: &Path, engine_well: bool) -> Result<(), Failure> {
+        self.note_levels(&case.join("raw"));
         let trouble = self.stop_probes();
         // Only now: everything that was recorded lies within.
         self.meta.duration_ns = Some((monotonic_ns() - self.meta.clock.start_ns) as i64);
@@ -316,6 +334,12 @@ impl Recording {
     fn stop_probes(&mut self) -> Option<String> {
         let stopped = self.probes.take()?.stop();
         self.meta.probes = stopped.probes;
+        if let Some(sampling) = &mut self.meta.sampling {
+            let devices = self.system.devices.values();
+            let names = devices.map(|device| (device.dev, device.name.as_str())).collect();
+            sampling::finish(sampling, &stopped.left_out, stopped.calls_left_out, &names);
+            self.meta.not_observed.extend(sampling::unseen(sampling));
+        }
         stopped.failure
     }
 
@@ -342,6 +366,10 @@ impl Recording {
             let (received, lost) = (grouped(probe.received), grouped(probe.lost));
             text.push_str(&format!(": {received} block requests, {lost} lost"));
         }
+        let left_out = self.meta.sampling.as_ref().map_or(0, sampling::requests_left_out);
+        if left_out > 0 {
+            text.push_str(&format!(", {} left out of the sample", grouped(left_out)));
+        }
         if let Some(status) = &self.meta.command_status {
             text.push_str(&format!("; the command ended with {status}"));
         }
@@ -366,7 +394,8 @@ fn attach(
         meta.not_observed.splice(0..0, record::all_unseen(because));
         return Ok(None);
     }
-    match Attached::attach(probes, meta.command_pid, subject.is_engine(), scope) {
+    let budget = meta.sampling.as_ref().map(|sampling| sampling.cpu_budget);
+    match Attached::attach(probes, meta.command_pid, subject.is_engine(), scope, budget) {
         Ok(attached) => {
             meta.not_observed.splice(0..0, attached.unseen().iter().cloned());
             Ok(Some(attached))
@@ -403,11 +432,17 @@ fn with_advice(failure: &Failure, case: &Path) -> Failure {
 
 /// Notes in the case what became of the observed process.
 fn note(dir: &CaseDir, pid: i32, kind: &str, detail: &str) {
-    note_event(dir, monotonic_ns(), kind, &format!("process {pid}"), detail);
+    note_event(
+        &dir.raw(),
+        monotonic_ns(),
+        kind,
+        &format!("process {pid}"),
+        detail,
+    );
 }
 
-/// Appends an event to a case that is not sealed yet.
-pub fn note_event(dir: &CaseDir, time_ns: u64, kind: &str, subject: &str, detail: &str) {
+/// Appends an event to the raw events of a case that is not sealed yet.
+pub fn note_event(raw: &Path, time_ns: u64, kind: &str, subject: &str, detail: &str) {
     let row = EventRow {
         time_ns: time_ns as i64,
         kind: kind.into(),
@@ -418,7 +453,7 @@ pub fn note_event(dir: &CaseDir, time_ns: u64, kind: &str, subject: &str, detail
         return;
     };
     line.push('\n');
-    let path = dir.raw().join("events.jsonl");
+    let path = raw.join("events.jsonl");
     let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
     if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
         say(&format!("{}: cannot append: {error}", path.display()));
@@ -485,6 +520,7 @@ pub fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseM
         command,
         command_pid: None,
         scope: None,
+        sampling: None,
         command_status: None,
         start_utc: Utc::now().rfc3339(),
         clock: Clock {

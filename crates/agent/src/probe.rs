@@ -1,7 +1,8 @@
 //! The recorder as a recording of ours sees it.
 use case::meta::{ProbeMeta, Unseen};
 use record::{
-    shortened, Config, FlightConfig, FlightCounts, RecordError, Recorder, Running, Scope, Snapshot,
+    shortened, Config, FlightConfig, FlightCounts, LeftOut, Level, RecordError, Recorder, Running, Scope,
+    Snapshot,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,12 +19,14 @@ pub struct Attached(Recorder);
 impl Attached {
     /// Loads and attaches the probes named, or all. `command_pid` is the process that is about to be observed;
     /// `own_engine`: it is our own engine, whose operation ids are read. `scope`: what is recorded.
+    /// `cpu_budget`: CPU time that the recorder may take, of one CPU, before it samples.
     /// Error: why this host does not let us, in one line.
     pub fn attach(
         probes: Option<Vec<String>>,
         command_pid: Option<i32>,
         own_engine: bool,
         scope: Scope,
+        cpu_budget: Option<f64>,
     ) -> Result<Attached, String> {
         let command_pid = command_pid.and_then(|pid| u32::try_from(pid).ok());
         Recorder::attach(Config {
@@ -31,6 +34,7 @@ impl Attached {
             command_pid,
             join_tgid: command_pid.filter(|_| own_engine),
             scope,
+            cpu_budget,
             ..Config::default()
         })
         .map(Attached)
@@ -63,6 +67,10 @@ pub struct Stopped {
     pub probes: BTreeMap<String, ProbeMeta>,
     /// Why their events are not all on disk.
     pub failure: Option<String>,
+    /// Block requests left out for the CPU budget, by device.
+    pub left_out: BTreeMap<u32, LeftOut>,
+    /// Operations of programs likewise.
+    pub calls_left_out: u64,
 }
 
 impl Probes {
@@ -76,6 +84,11 @@ impl Probes {
         self.running.flight_counts()
     }
 
+    /// Changes of what is kept since the last call.
+    pub fn take_levels(&self) -> Vec<Level> {
+        self.running.take_levels()
+    }
+
     /// Detaches and closes the streams.
     pub fn stop(self) -> Stopped {
         match self.running.stop() {
@@ -86,10 +99,14 @@ impl Probes {
                     .iter()
                     .map(|(name, probe)| (name.clone(), probe.meta()))
                     .collect(),
+                left_out: summary.left_out,
+                calls_left_out: summary.calls_left_out,
             },
             Err(error) => Stopped {
                 probes: BTreeMap::new(),
                 failure: Some(error.to_string()),
+                left_out: BTreeMap::new(),
+                calls_left_out: 0,
             },
         }
     }

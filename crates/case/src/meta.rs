@@ -90,6 +90,39 @@ pub struct ProbeMeta {
     pub counts: BTreeMap<String, u64>,
 }
 
+/// A change of what a recording with a CPU budget kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SamplingLevel {
+    /// From when on, since the case's start.
+    pub start_ns: i64,
+    /// One typical operation in so many was kept; a power of two, 1 = all.
+    pub one_in: u32,
+    /// CPU time that the recorder had taken in the second before, as a part of one CPU.
+    pub cpu_share: f64,
+}
+
+/// What was left out of a device's requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOutMeta {
+    /// Requests.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// How a recording kept to its CPU budget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SamplingMeta {
+    /// CPU time that the recorder was to take at most, as a part of one CPU.
+    pub cpu_budget: f64,
+    /// Changes in order of time. Before the first, everything was kept.
+    pub levels: Vec<SamplingLevel>,
+    /// Block requests that were left out, by device.
+    pub left_out: BTreeMap<String, LeftOutMeta>,
+    /// Operations of programs that were left out.
+    pub calls_left_out: u64,
+}
+
 /// What a recording was limited to: processes (any of those), and places (any of those); both where both are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopeMeta {
@@ -146,6 +179,9 @@ pub struct CaseMeta {
     /// What the recording was limited to; None: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeMeta>,
+    /// How it kept to a CPU budget; None: it had none, and kept everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<SamplingMeta>,
     /// Its pid and exit status in words (`exit 0`, `signal 9`), when it ended.
     pub command_pid: Option<i32>,
     /// See `command_pid`.

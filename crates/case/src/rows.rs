@@ -119,6 +119,55 @@ pub mod block_flags {
     pub const NAMES: [(&str, u32); 2] = [("throttled", THROTTLED), ("interrupt_unseen", INTERRUPT_UNSEEN)];
 }
 
+/// Bits of [`BlockRow::flags`] and [`SyscallRow::flags`] in a recording with a CPU budget. Where nothing was left out they are 0.
+pub mod sampled {
+    /// Something may have been left out beside this row: its queue depth is given.
+    pub const COUNTED: u32 = 1 << 10;
+    /// Only requests: its thread had had nothing in flight for a while. Without it (and with [`COUNTED`]) it had had.
+    pub const SILENT_BEFORE: u32 = 1 << 11;
+    /// Four bits: the row stands for 2 to the power of this many.
+    pub const LEVEL_SHIFT: u32 = 12;
+    /// Sixteen bits: operations in flight at its start, itself included, those left out that took longer than [`LONG_NS`].
+    pub const DEPTH_SHIFT: u32 = 16;
+    /// In place of a depth: it is not known.
+    pub const DEPTH_UNKNOWN: u32 = 0xffff;
+    /// What takes longer was always kept, ns.
+    pub const LONG_NS: u64 = 250_000_000;
+
+    /// Queue depth of a row.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Depth {
+        /// Nothing was left out: count the rows.
+        OfRows,
+        /// So many, and those that took longer than [`LONG_NS`].
+        Counted(usize),
+        /// It had begun too long ago.
+        Unknown,
+    }
+
+    /// The bits of a row. `level` at most 15; `depth`: `None` if not known, beyond 65,534 told as that.
+    pub fn mark(level: u32, depth: Option<usize>, silent_before: bool) -> u32 {
+        assert!(level < 16);
+        let silent = if silent_before { SILENT_BEFORE } else { 0 };
+        let depth = depth.map_or(DEPTH_UNKNOWN, |depth| depth.min(0xfffe) as u32);
+        COUNTED | silent | level << LEVEL_SHIFT | depth << DEPTH_SHIFT
+    }
+
+    /// The weight of a row.
+    pub fn weight(flags: u32) -> u32 {
+        1 << (flags >> LEVEL_SHIFT & 0xf)
+    }
+
+    /// Its queue depth.
+    pub fn depth(flags: u32) -> Depth {
+        match (flags & COUNTED, flags >> DEPTH_SHIFT) {
+            (0, _) => Depth::OfRows,
+            (_, DEPTH_UNKNOWN) => Depth::Unknown,
+            (_, counted) => Depth::Counted(counted as usize),
+        }
+    }
+}
+
 /// One bio beyond the first of a request, if it is known what is behind it (`raw/block_merge/block_merge.arrows`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockMergeRow {

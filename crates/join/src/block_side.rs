@@ -10,6 +10,7 @@ use crate::stages::{block_entry_ns, block_times, BlockTimes, Part};
 use crate::stream::Cursor;
 use crate::syscalls::SyscallSide;
 use crate::volumes::{self, Pending, Tie, VolumeSurvey, Volumes};
+use case::rows::sampled::{self, Depth};
 use case::rows::{block_flags, BlockMergeRow, BlockRow};
 use case::schema::{EventRow, GapRow, Layer, LinkKind, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
@@ -35,6 +36,21 @@ fn offset_bytes(row: &BlockRow, op: Op) -> Option<i64> {
     offset.filter(|_| !matches!(op, Op::Flush))
 }
 
+/// Requests in flight on a device, with the one that begins now, if any, which ends at `end_ns`.
+fn join_flight(
+    of_devices: &mut HashMap<u32, BinaryHeap<Reverse<u64>>>,
+    device: u32,
+    now_ns: u64,
+    end_ns: Option<u64>,
+) -> usize {
+    let ends = of_devices.entry(device).or_default();
+    while ends.peek().is_some_and(|Reverse(end_ns)| *end_ns <= now_ns) {
+        ends.pop();
+    }
+    ends.extend(end_ns.map(Reverse));
+    ends.len()
+}
+
 pub(crate) struct BlockSide<'a> {
     cursor: Option<Cursor<'a, BlockRow>>,
     watermark: Watermark,
@@ -51,6 +67,8 @@ pub(crate) struct BlockSide<'a> {
     comms: HashMap<[u8; 16], Option<NameId>>,
     /// Ends of the requests in flight, by device.
     in_flight: HashMap<u32, BinaryHeap<Reverse<u64>>>,
+    /// The same, of those alone that a sampled recording always keeps, and does not count in the depth of others.
+    long_in_flight: HashMap<u32, BinaryHeap<Reverse<u64>>>,
     /// Processes of our own engine.
     own_pids: BTreeSet<i32>,
     foreign: BTreeMap<i32, Foreign>,
@@ -79,6 +97,7 @@ impl<'a> BlockSide<'a> {
             volumes: Volumes::new(inputs.bios, inputs.bio_members, volumes)?,
             comms: HashMap::new(),
             in_flight: HashMap::new(),
+            long_in_flight: HashMap::new(),
             own_pids: inputs.workers.iter().filter_map(|(about, _)| about.pid).collect(),
             foreign: BTreeMap::new(),
             foreign_max: THREADS_MAX,
@@ -341,7 +360,7 @@ impl<'a> BlockSide<'a> {
             cgroup: out.cgroup(row.cgroup),
             offset_bytes: offset_bytes(row, op),
             size_bytes: Some(i64::from(row.size_bytes)),
-            queue_depth: Some(self.queue_depth(row, times)),
+            queue_depth: self.queue_depth(row, times),
             pid: submitter(row.pid),
             tid: submitter(row.tid),
             cpu: submitter(i32::from(row.cpu)),
@@ -349,7 +368,7 @@ impl<'a> BlockSide<'a> {
             hctx: (row.issue_ns != 0).then_some(i32::from(row.hctx)),
             vector: (row.vector >= 0).then_some(row.vector),
             error: row.error.saturating_abs(),
-            weight: 1.0,
+            weight: sampled::weight(row.flags) as f32,
             stages,
             foreign_handler_ns,
         })
@@ -367,20 +386,22 @@ impl<'a> BlockSide<'a> {
 
     /// Requests in flight on the device at this one's start, itself included. A request that ends at
     /// that very moment is gone; of several that start together, each counts those written before it.
-    fn queue_depth(&mut self, row: &BlockRow, times: &BlockTimes) -> i32 {
-        let ends = self.in_flight.entry(row.device).or_default();
-        while ends
-            .peek()
-            .is_some_and(|Reverse(end_ns)| *end_ns <= times.entry_ns)
-        {
-            ends.pop();
-        }
-        ends.push(Reverse(if row.complete_ns == 0 {
+    /// `None`: in a sample it may not be known.
+    fn queue_depth(&mut self, row: &BlockRow, times: &BlockTimes) -> Option<i32> {
+        let end_ns = if row.complete_ns == 0 {
             u64::MAX
         } else {
             times.end_ns
-        }));
-        i32::try_from(ends.len()).unwrap_or(i32::MAX)
+        };
+        let of_rows = join_flight(&mut self.in_flight, row.device, times.entry_ns, Some(end_ns));
+        let long_end_ns = (end_ns - times.entry_ns > sampled::LONG_NS).then_some(end_ns);
+        let long = join_flight(&mut self.long_in_flight, row.device, times.entry_ns, long_end_ns);
+        let depth = match sampled::depth(row.flags) {
+            Depth::OfRows => of_rows,
+            Depth::Counted(others) => (others + long).max(1),
+            Depth::Unknown => return None,
+        };
+        Some(i32::try_from(depth).unwrap_or(i32::MAX))
     }
 
     /// Tells the operations behind this request.
@@ -443,6 +464,12 @@ impl<'a> BlockSide<'a> {
             silences: Thread::new(Intent::Presumed),
         });
         thread.comm = comm;
+        if row.flags & (sampled::COUNTED | sampled::SILENT_BEFORE) == sampled::COUNTED {
+            let operations = u64::from(sampled::weight(row.flags));
+            return thread
+                .silences
+                .after_others(operations, times.entry_ns, times.end_ns);
+        }
         thread
             .silences
             .operation(times.entry_ns, times.entry_ns, times.end_ns);

@@ -16,12 +16,18 @@
 //! and explains no outlier that a person would notice. 20: far enough from the thread's own rhythm that
 //! ordinary variation (a 2 x or 5 x pause) never qualifies.
 //!
+//! In a sampled recording the rows on both sides of a silence were always kept, and the second one is marked; before
+//! any other row of it there was none.
+//!
 //! Nothing is said about the time before a thread's first operation and after its last.
 
 /// Shortest gap.
 pub const GAP_MIN_NS: u64 = 1_000_000;
 /// A gap is so many times longer than what is ordinary.
 const ORDINARY_TIMES: u64 = 20;
+/// In a sampled recording: the silence before an operation that is not marked as coming after one was shorter. What was ordinary
+/// is not known, so it counts as this long: then no gap is made up, and those of ten milliseconds are not missed.
+const SILENCE_MAX_NS: u64 = 1 << 19;
 /// Requests from which on a foreign thread has a rhythm.
 const REQUESTS_MIN: u64 = 100;
 /// Candidates kept per thread; where there are more, the shortest are dropped.
@@ -54,12 +60,16 @@ impl Histogram {
     }
 
     fn add(&mut self, value: u64) {
+        self.add_many(value, 1);
+    }
+
+    fn add_many(&mut self, value: u64, times: u64) {
         let bin = Self::bin(value);
         if self.bins.len() <= bin {
             self.bins.resize(bin + 1, 0);
         }
-        self.bins[bin] += 1;
-        self.count += 1;
+        self.bins[bin] += times;
+        self.count += times;
     }
 
     /// An upper bound of the value at or below which `per_mille` of all values lie; 0 if all of those are zero.
@@ -137,6 +147,14 @@ impl Thread {
             self.silence(silent_from_ns, submit_ns.saturating_sub(silent_from_ns));
         }
         self.operations += 1;
+        self.busy_until_ns = self.busy_until_ns.max(end_ns).max(submit_ns);
+    }
+
+    /// An operation of a sampled recording, before which its thread had something in flight that may have been left out, at most
+    /// [`SILENCE_MAX_NS`] before. It stands for several.
+    pub fn after_others(&mut self, operations: u64, submit_ns: u64, end_ns: u64) {
+        self.silences.add_many(SILENCE_MAX_NS, operations);
+        self.operations += operations;
         self.busy_until_ns = self.busy_until_ns.max(end_ns).max(submit_ns);
     }
 

@@ -6,7 +6,7 @@ use crate::stages::{app_times, block_entry_ns, block_times, join_parts, Below};
 use crate::stream::{Source, Stream};
 use crate::testing::{Kept, Rows};
 use case::raw::Truncation;
-use case::rows::{AppRow, BlockMergeRow, BlockRow};
+use case::rows::{sampled, AppRow, BlockMergeRow, BlockRow};
 use case::schema::{flags, EventRow, GapRow, Layer, LinkKind, LinkRow, Op, OpRow, Stage};
 use case::sealed::Names;
 use case::CaseError;
@@ -329,6 +329,64 @@ fn gaps_of_workers_and_of_other_programs() {
         [(Layer::App, 101, true, 79), (Layer::Block, 555, false, 79)]
     );
     assert_eq!((counts.gaps, counts.joined), (2, 300));
+}
+
+#[test]
+fn rows_of_a_sample_carry_their_weight_and_depth() {
+    let marked = |key, times, mark| BlockRow {
+        flags: mark,
+        ..block(key, 0, times)
+    };
+    let long_ns = sampled::LONG_NS + 100;
+    let rows = vec![
+        marked(1, [10, 11, 20, 20], sampled::mark(4, Some(7), false)),
+        // Always kept, and in no other row's bits: counted as long as it is in flight.
+        marked(2, [5, 6, long_ns, long_ns], sampled::mark(0, Some(3), false)),
+        marked(3, [30, 31, 40, 40], sampled::mark(4, Some(2), false)),
+        marked(4, [31, 32, 40, 40], sampled::mark(0, None, false)),
+        block(5, 0, [long_ns + 1, long_ns + 2, long_ns + 9, long_ns + 9]),
+    ];
+    let (requests, merges) = (Rows(rows), Rows(vec![]));
+    let (kept, _, _) = run(&inputs(&[], Some(&requests), &merges));
+    let told: Vec<_> = kept
+        .block
+        .iter()
+        .map(|row| (row.weight, row.queue_depth))
+        .collect();
+    let expected = [
+        (1.0, Some(4)),
+        (16.0, Some(8)),
+        (16.0, Some(3)),
+        (1.0, None),
+        (1.0, Some(1)),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn no_gap_is_made_up_between_rows_of_a_sample_and_none_is_lost() {
+    let foreign = |key: u64, start_ns: u64, mark: u32| BlockRow {
+        pid: 555,
+        tid: 555,
+        flags: mark,
+        ..block(
+            key,
+            0,
+            [start_ns, start_ns + 1, start_ns + 90_000, start_ns + 90_000],
+        )
+    };
+    // One of 32 is kept, which is every 3.2 ms; once there is a silence of 40 ms, the rows around which were kept.
+    let mut rows: Vec<_> = (0..100)
+        .map(|i| foreign(i, i * 3_200_000, sampled::mark(5, Some(1), false)))
+        .collect();
+    let begin_ns = 100 * 3_200_000;
+    rows.push(foreign(100, begin_ns, sampled::mark(0, Some(1), false)));
+    rows.push(foreign(101, begin_ns + 40 * MS, sampled::mark(0, Some(1), true)));
+    rows.push(foreign(102, begin_ns + 50 * MS, sampled::mark(5, Some(1), false)));
+    let (requests, merges) = (Rows(rows), Rows(vec![]));
+    let (kept, _, _) = run(&inputs(&[], Some(&requests), &merges));
+    let gaps: Vec<_> = kept.gaps.iter().map(|gap| (gap.tid, gap.duration_ns)).collect();
+    assert_eq!(gaps, [(555, 40 * MS as i64 - 90_000)]);
 }
 
 #[test]

@@ -80,6 +80,18 @@ impl Recording {
                 hint: format!("whodisk seal {what}"),
             });
         }
+        let sampled = meta
+            .sampling
+            .as_ref()
+            .filter(|sampling| !sampling.levels.is_empty());
+        if sampled.is_some() {
+            return Err(LabError::Recording {
+                what,
+                expected: "every operation of a workload".into(),
+                found: "a sample of them".into(),
+                hint: "record it without --cpu-budget, or with a larger one".into(),
+            });
+        }
         let rows = |layer: Layer| meta.layers.get(layer.name()).map_or(0, |layer| layer.rows);
         let wanted = match layer {
             Some(layer) => vec![layer],

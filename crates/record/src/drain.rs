@@ -4,6 +4,7 @@ use crate::error::RecordError;
 use crate::flight::SharedFlight;
 use crate::probe::{Counts, Probe, SharedFilter};
 use crate::recorder::Config;
+use crate::sampling::Budget;
 use crate::scope::{Change, InFlight, Processes};
 use crate::summary::{ProbeSummary, Summary};
 use crate::sys;
@@ -77,6 +78,8 @@ pub struct Drain {
     /// `None`: rows go to files.
     flight: Option<SharedFlight>,
     flight_seen: Instant,
+    /// `None`: every operation is kept.
+    budget: Option<Budget>,
     summary: Summary,
 }
 
@@ -115,8 +118,14 @@ impl Drain {
             filter,
             flight,
             flight_seen: Instant::now(),
+            budget: None,
             summary: Summary::default(),
         }
+    }
+
+    /// From now on what is kept follows a CPU budget.
+    pub fn hold_budget(&mut self, budget: Budget) {
+        self.budget = Some(budget);
     }
 
     /// Begins to record.
@@ -162,6 +171,9 @@ impl Drain {
             self.drain();
             self.look_at_scope()?;
             self.look_at_flight()?;
+            if let Some(budget) = &mut self.budget {
+                budget.look();
+            }
             if self.counted_at.elapsed() >= COUNT_PAUSE {
                 self.look_after()?;
                 self.count()?;

@@ -27,6 +27,7 @@ mod registry;
 mod ring_probe;
 mod rings;
 mod sampler;
+mod sampling;
 mod sched;
 mod scope;
 mod stack;
@@ -48,5 +49,6 @@ pub use flight::{
 };
 pub use recorder::{Config, Recorder, Running};
 pub use registry::{all_unseen, names as probe_names};
+pub use sampling::{LeftOut, Level};
 pub use scope::Scope;
 pub use summary::{ProbeSummary, Summary};

@@ -45,7 +45,8 @@ fn shared() -> &'static Shared {
     })
 }
 
-fn random() -> u64 {
+/// 64 random bits.
+pub fn random() -> u64 {
     let mut bytes = [0u8; 8];
     // SAFETY: eight bytes are there to be written. Eight bytes always come at once.
     unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };

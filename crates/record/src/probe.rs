@@ -5,6 +5,7 @@
 //! was emptied into rows ([`Log`]), since writing may wait for the very disk that is observed.
 use crate::error::RecordError;
 use crate::flight::SharedFlight;
+use crate::sampling::SharedSampler;
 use crate::scope::{Change, Filter, InFlight};
 use crate::streams::Stream;
 use crate::sys::ProgramCounts;
@@ -51,6 +52,8 @@ pub struct Target {
     pub raw_dir: PathBuf,
     /// Which rows; `None`: all.
     pub filter: Option<SharedFilter>,
+    /// Leaves out typical ones above a CPU budget; `None`: keeps all.
+    pub sampler: Option<SharedSampler>,
     /// Keeps the rows instead, of which then no files are made.
     pub flight: Option<SharedFlight>,
 }

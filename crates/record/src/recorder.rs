@@ -3,13 +3,16 @@ use crate::drain::{drain_pause, Drain};
 use crate::error::RecordError;
 use crate::flight::{Flight, FlightConfig, FlightCounts, SharedFlight, Snapshot};
 use crate::load::Context;
+use crate::owner::random;
 use crate::probe::Target;
 use crate::registry::{self, Attached};
+use crate::sampling::{Budget, LeftOut, Level, Sampler, SharedSampler};
 use crate::scope::{self, Filter, Processes, Scope};
 use crate::summary::Summary;
 use crate::thread::Thread;
 use crate::writer::Writer;
 use case::meta::Unseen;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver};
@@ -39,6 +42,9 @@ pub struct Config {
     pub join_tgid: Option<u32>,
     /// Take a request's start from block_getrq even where block_io_start exists: what kernels before 6.5 need.
     pub start_at_getrq: bool,
+    /// CPU time that the recorder may take, of one CPU; above, typical operations are sampled. `None`: every one is kept. Neither
+    /// with a scope beyond the command nor with a flight recorder.
+    pub cpu_budget: Option<f64>,
     /// Look who is behind the block requests of any program: operation, file and control group.
     pub owners: bool,
 }
@@ -53,6 +59,7 @@ impl Default for Config {
             scope: Scope::default(),
             join_tgid: None,
             start_at_getrq: false,
+            cpu_budget: None,
             owners: true,
         }
     }
@@ -90,6 +97,8 @@ pub struct Running {
     received: Arc<[AtomicU64]>,
     unseen: Vec<Unseen>,
     flight: Option<SharedFlight>,
+    sampler: Option<SharedSampler>,
+    levels: Arc<Mutex<Vec<Level>>>,
     thread: Option<Thread<Result<Summary, RecordError>>>,
 }
 
@@ -140,7 +149,10 @@ impl Recorder {
     fn start_to(self, raw_dir: &Path, flight: Option<SharedFlight>) -> Result<Running, RecordError> {
         let Attached { probes, unseen } = self.attached;
         let names: Vec<&str> = probes.iter().map(|(name, _)| *name).collect();
+        let new_sampler = |_| Arc::new(Mutex::new(Sampler::new(random())));
+        let sampler = self.config.cpu_budget.map(new_sampler);
         let target = Target {
+            sampler: sampler.clone(),
             raw_dir: raw_dir.to_owned(),
             filter: self.filter.map(Mutex::new).map(Arc::new),
             flight: flight.clone(),
@@ -162,6 +174,10 @@ impl Recorder {
             target.filter,
             flight.clone(),
         );
+        let levels: Arc<Mutex<Vec<Level>>> = Arc::default();
+        if let (Some(share), Some(sampler)) = (self.config.cpu_budget, sampler.clone()) {
+            drain.hold_budget(Budget::new(share, sampler, levels.clone()));
+        }
         drain.begin()?;
         let stop_seen = stop.clone();
         let thread = Thread::start(THREAD, move || drain.run(&stop_seen))?;
@@ -171,6 +187,8 @@ impl Recorder {
             received,
             unseen,
             flight,
+            sampler,
+            levels,
             thread: Some(thread),
         })
     }
@@ -189,12 +207,30 @@ impl Running {
         self.flight.as_ref().map(lock).unwrap_or_default()
     }
 
+    /// Changes of what is kept since the last call; none without a budget.
+    pub fn take_levels(&self) -> Vec<Level> {
+        std::mem::take(&mut *self.levels.lock().expect("no thread panics with the lock"))
+    }
+
     /// Ends the recording, writes what is left and gives the account. A disk error on the way is in
     /// [`Summary::write_error`]; what was written before it is safe.
     pub fn stop(mut self) -> Result<Summary, RecordError> {
         let ended = self.end().expect("the thread is joined only here and on drop");
         let unseen = std::mem::take(&mut self.unseen);
-        ended.map(|summary| Summary { unseen, ..summary })
+        let (left_out, calls_left_out) = self.left_out();
+        ended.map(|summary| Summary {
+            unseen,
+            left_out,
+            calls_left_out,
+            ..summary
+        })
+    }
+
+    fn left_out(&self) -> (BTreeMap<u32, LeftOut>, u64) {
+        self.sampler.as_ref().map_or_else(Default::default, |sampler| {
+            let sampler = sampler.lock().expect("no thread panics with the lock");
+            (sampler.left_out().clone(), sampler.calls_left_out())
+        })
     }
 
     fn end(&mut self) -> Option<Result<Summary, RecordError>> {

@@ -1,4 +1,5 @@
 //! The account of a recording.
+use crate::sampling::LeftOut;
 use case::meta::{ProbeMeta, Unseen};
 use case::CaseError;
 use std::collections::BTreeMap;
@@ -64,4 +65,8 @@ pub struct Summary {
     pub write_error: Option<CaseError>,
     /// Runs and time in ns by `probe/program`; zero unless kernel.bpf_stats_enabled is 1.
     pub program_runs: BTreeMap<String, (u64, u64)>,
+    /// Block requests that were left out for the CPU budget, by device.
+    pub left_out: BTreeMap<u32, LeftOut>,
+    /// Operations of programs likewise.
+    pub calls_left_out: u64,
 }

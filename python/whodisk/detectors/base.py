@@ -163,12 +163,16 @@ class Detector:
     null_model: str
     smallest_effect: str
     run: Callable[[Context], Result]
+    #: Whether it looks at the order, the places or the absence of operations, of which a sample tells nothing.
+    needs_all: bool = False
 
     def missing(self, context: Context) -> str | None:
         """Why it declines, naming the columns; None if it can run."""
         absent = [need for need in self.needs if not _has(context, need)]
         if absent:
             return f"{self.name} declined: the case has no {', '.join(absent)}"
+        if self.needs_all and context.case.copied:
+            return f"{self.name} declined: typical operations were sampled, and it needs every one"
         observed = context.survey.stages_observed
         if self.needs_stages and not observed.intersection(self.needs_stages):
             names = ", ".join(f"{stage}_ns" for stage in self.needs_stages)

@@ -145,4 +145,5 @@ DETECTOR = Detector(
     smallest_effect="5 % of the time of all operations, where at least a fifth of what is read again is found in the cache, or each "
     "piece is fetched again three times",
     run=run,
+    needs_all=True,
 )

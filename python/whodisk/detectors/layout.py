@@ -338,4 +338,5 @@ DETECTOR = Detector(
     smallest_effect="5 % of the time of a rotating disk, or 0.2 % and a 99th percentile that is 10 % above that without the jumps; over at "
     "least 50 pairs of neighbours",
     run=run,
+    needs_all=True,
 )

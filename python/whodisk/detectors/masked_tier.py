@@ -109,4 +109,5 @@ DETECTOR = Detector(
     null_model="none: it tests no hypothesis",
     smallest_effect="99 % of the bytes that missed a tier were served by one faster tier",
     run=run,
+    needs_all=True,
 )

@@ -290,4 +290,5 @@ DETECTOR = Detector(
     smallest_effect="20 % of the time in sequential reads waits, while 80 % of readahead requests end at a window below the default; or 5 % "
     "of the time of all operations is waiting for fetches under way, while readers and devices are idle half of the time",
     run=run,
+    needs_all=True,
 )

@@ -377,4 +377,5 @@ DETECTOR = Detector(
     "all times between two completions); and long times without a completion are the natural tail of the others",
     smallest_effect="5 pauses, and 5 % of all latency or a 99th percentile 20 % above that of the operations apart from them",
     run=run,
+    needs_all=True,
 )

@@ -111,4 +111,5 @@ DETECTOR = Detector(
     null_model="none: it tests no hypothesis",
     smallest_effect="the fifths of the window differ by 20 % of their mean, or drift by 10 %",
     run=run,
+    needs_all=True,
 )

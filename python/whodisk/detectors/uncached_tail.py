@@ -266,4 +266,5 @@ DETECTOR = Detector(
     null_model="a read waits for pieces at any page of its request with the same probability",
     smallest_effect="80 % of the reads of a size wait for the same part, at 5 % of all time in reads and of all latency",
     run=run,
+    needs_all=True,
 )

@@ -151,7 +151,10 @@ fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meta::{Clock, DeviceMeta, LayerMeta, Phase, ProbeMeta, TableMeta, Unseen};
+    use crate::meta::{
+        Clock, DeviceMeta, LayerMeta, LeftOutMeta, Phase, ProbeMeta, SamplingLevel, SamplingMeta, TableMeta,
+        Unseen,
+    };
     use std::collections::BTreeMap;
 
     fn one<T>(key: &str, value: T) -> BTreeMap<String, T> {
@@ -228,6 +231,12 @@ mod tests {
                 start_ns: 1,
                 resolution_ns: 1,
             },
+            sampling: Some(SamplingMeta {
+                cpu_budget: 0.1,
+                levels: vec![SamplingLevel::default()],
+                left_out: one("sda", LeftOutMeta::default()),
+                calls_left_out: 1,
+            }),
             duration_ns: Some(1),
             state: State::Sealed,
             simulated: false,

@@ -1,5 +1,6 @@
 //! Operations in flight, and how to find the one that a request or wait belongs to.
 use crate::children::Child;
+use case::rows::sampled::{self, Depth};
 use case::rows::{syscall_flags, CacheWaitRow, SyscallRow, Via};
 use case::schema::Op;
 use std::cmp::Reverse;
@@ -43,11 +44,16 @@ pub struct Active {
     pub runnable: Vec<(u64, u64)>,
     /// Its thread was made to pause because of dirty pages.
     pub throttled: Vec<(u64, u64)>,
-    /// Operations of its thread in flight, this one included.
-    pub queue_depth: usize,
+    /// Operations of its thread in flight, this one included; `None`: not known.
+    pub queue_depth: Option<usize>,
 }
 
 impl Active {
+    /// A sampled recording keeps it whatever is drawn, and does not count it in the depth of others.
+    fn is_long(&self) -> bool {
+        self.end_ns - self.start_ns > sampled::LONG_NS
+    }
+
     /// Direct I/O.
     pub fn direct(&self) -> bool {
         self.row.flags & syscall_flags::DIRECT != 0
@@ -119,7 +125,16 @@ impl Actives {
     pub fn begin(&mut self, number: u64, mut op: Active) {
         let of_thread = self.by_tid.entry(op.row.tid).or_default();
         of_thread.push(number);
-        op.queue_depth = of_thread.len();
+        op.queue_depth = match sampled::depth(op.row.flags) {
+            Depth::OfRows => Some(of_thread.len()),
+            Depth::Unknown => None,
+            Depth::Counted(counted) => {
+                let numbers = of_thread.iter();
+                let others = numbers.filter_map(|number| self.by_number.get(number));
+                let long = others.filter(|other| other.is_long()).count() + usize::from(op.is_long());
+                Some((counted + long).max(1))
+            }
+        };
         if op.row.owner_key != 0 {
             self.by_owner.insert(op.row.owner_key, number);
         }

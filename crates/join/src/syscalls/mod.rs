@@ -396,7 +396,7 @@ impl<'a> SyscallSide<'a> {
             waits: Vec::new(),
             runnable: Vec::new(),
             throttled: Vec::new(),
-            queue_depth: 1,
+            queue_depth: None,
         };
         self.give_remembered(&mut op);
         if Op::from_raw(row.op) == Some(Op::Write) && !op.direct() && !op.durable() {

@@ -5,7 +5,7 @@ use super::{Share, Watched};
 use crate::beside::{text, Surveys, PAGE_BYTES};
 use crate::pipeline::{Out, Row};
 use crate::stages::Part;
-use case::rows::{syscall_flags, CacheWait, CacheWaitRow};
+use case::rows::{sampled, syscall_flags, CacheWait, CacheWaitRow};
 use case::schema::{flags, CacheRow, Layer, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
 
@@ -252,7 +252,9 @@ fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], 
         size_bytes: i64::try_from(raw.size_bytes)
             .ok()
             .filter(|_| raw.flags & syscall_flags::SIZE_UNSEEN == 0),
-        queue_depth: Some(i32::try_from(op.queue_depth).unwrap_or(i32::MAX)),
+        queue_depth: op
+            .queue_depth
+            .map(|depth| i32::try_from(depth).unwrap_or(i32::MAX)),
         pid: Some(raw.pid),
         tid: Some(raw.tid),
         cpu: Some(i32::from(raw.cpu)),
@@ -260,7 +262,7 @@ fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], 
         hctx: None,
         vector: None,
         error: i32::try_from(-raw.result.min(0)).unwrap_or(0),
-        weight: 1.0,
+        weight: sampled::weight(raw.flags) as f32,
         stages,
         foreign_handler_ns: None,
     }

@@ -4,6 +4,7 @@ use super::scoped::Scoped;
 use crate::drain::HANDOVER_RECORDS;
 use crate::pool::Pool;
 use crate::probe::{Batch, Log, Target};
+use crate::sampling::SampledRequests;
 use crate::streams::{Out, Stream};
 use case::raw::BLOCK_ROWS;
 use case::rows::{BlockMergeRow, BlockRow};
@@ -53,6 +54,8 @@ pub struct BlockLog {
     joined: u64,
     /// `None`: every request is wanted.
     scoped: Option<Scoped>,
+    /// `None`: every request is kept.
+    sampled: Option<SampledRequests>,
     used: Pool<Drained>,
 }
 
@@ -66,8 +69,37 @@ impl BlockLog {
             requests: 0,
             joined: 0,
             scoped: target.filter.clone().map(Scoped::new),
+            sampled: target.sampler.clone().map(SampledRequests::new),
             used,
         })
+    }
+
+    /// Writes what is kept of the requests that have waited long enough, or of all.
+    fn write_sampled(&mut self, all: bool) {
+        let Some(mut sampled) = self.sampled.take() else {
+            return;
+        };
+        loop {
+            self.rows.clear();
+            let (rows, requests) = (&mut self.rows, &mut self.requests);
+            let judged = sampled.judge(all, |record, mark| {
+                *requests += 1;
+                let row = record.row(*requests);
+                rows.push(BlockRow {
+                    flags: row.flags | mark,
+                    ..row
+                });
+            });
+            let Some(buffer) = judged else { break };
+            self.used.give(Drained {
+                requests: buffer,
+                merges: Vec::new(),
+            });
+            self.rows
+                .chunks(BLOCK_ROWS)
+                .for_each(|rows| self.blocks.push_many(rows));
+        }
+        self.sampled = Some(sampled);
     }
 
     fn write_all(&mut self, records: &Drained) {
@@ -90,6 +122,13 @@ impl BlockLog {
 impl Log for BlockLog {
     fn write(&mut self, batch: Batch) {
         let mut records: Box<Drained> = batch.data.downcast().expect("the block probe's own records");
+        if let Some(sampled) = &mut self.sampled {
+            // Requests with merged bios are always kept, and come later.
+            sampled.take_in(std::mem::take(&mut records.requests));
+            self.write_all(&records);
+            self.write_sampled(false);
+            return;
+        }
         match &mut self.scoped {
             None => self.write_all(&records),
             Some(scoped) => {
@@ -102,6 +141,7 @@ impl Log for BlockLog {
     }
 
     fn end(&mut self) {
+        self.write_sampled(true);
         if let Some(judged) = self.scoped.as_mut().map(|scoped| scoped.judge_until(u64::MAX)) {
             self.write_all(&judged);
         }

@@ -4,6 +4,7 @@ use crate::drain::HANDOVER_RECORDS;
 use crate::pool::Pool;
 use crate::probe::{Batch, Log, SharedFilter, Target};
 use crate::ring_probe::Records;
+use crate::sampling::SampledCalls;
 use crate::streams::{Out, Stream};
 use case::raw::BLOCK_ROWS;
 use case::rows::{FileRow, SyscallRow};
@@ -53,6 +54,8 @@ pub struct SyscallLog {
     filter: Option<SharedFilter>,
     /// A hash of the last name written of each file.
     named: HashMap<(u32, u64), u64>,
+    /// `None`: every call is kept.
+    sampled: Option<SampledCalls>,
     used: Pool<Drained>,
 }
 
@@ -66,8 +69,18 @@ impl SyscallLog {
             count: 0,
             filter: target.filter.clone(),
             named: HashMap::new(),
+            sampled: target.sampler.clone().map(SampledCalls::new),
             used,
         })
+    }
+
+    /// Writes what is kept of the calls that have waited long enough, or of all.
+    fn write_sampled(&mut self, all: bool) {
+        let Some(sampled) = &mut self.sampled else { return };
+        while let Some(rows) = sampled.give(all) {
+            rows.chunks(BLOCK_ROWS)
+                .for_each(|rows| self.calls.push_many(rows));
+        }
     }
 
     fn write_name(&mut self, name: &Name) {
@@ -95,6 +108,13 @@ impl Log for SyscallLog {
         let mut records: Box<Drained> = batch.data.downcast().expect("the syscall probe's own records");
         let names: Vec<Name> = records.names.iter().filter_map(Name::read).collect();
         names.iter().for_each(|name| self.write_name(name));
+        if let Some(sampled) = &mut self.sampled {
+            let first = self.count + 1;
+            self.count += records.calls.len() as u64;
+            sampled.take_in((first..).zip(&records.calls).map(|(key, record)| record.row(key)));
+            records.calls.clear();
+            self.write_sampled(false);
+        }
         for block in records.calls.chunks(BLOCK_ROWS) {
             self.rows.clear();
             for record in block {
@@ -105,6 +125,10 @@ impl Log for SyscallLog {
         }
         records.clear();
         self.used.give(*records);
+    }
+
+    fn end(&mut self) {
+        self.write_sampled(true);
     }
 
     /// Names first: an operation in the file then has its file's name in the file, even after a kill.

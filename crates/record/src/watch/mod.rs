@@ -4,7 +4,7 @@
 //! its own time stamp, not to the one in which it was found.
 mod fold;
 mod frame;
-mod histogram;
+pub(crate) mod histogram;
 mod names;
 
 use crate::drain::drain_pause;
