@@ -6,6 +6,7 @@
 //! * `syscalls`: operations of programs, their requests and stages;
 //! * `beside`: tables beside the operations; `files`: names of files;
 //! * `stages`: where the time of one operation went; pure arithmetic;
+//! * `cpu_waits`: when an engine worker had no CPU;
 //! * `gaps`: when a thread had nothing in flight;
 //! * `kernel`: the kernel's flag bits;
 //! * `reorder`, `sorted`, `merges`, `children`, `stream`: bounded memory.
@@ -13,6 +14,9 @@ mod app_side;
 mod beside;
 mod block_side;
 mod children;
+mod cpu_waits;
+#[cfg(test)]
+mod cpu_waits_tests;
 mod files;
 mod gaps;
 mod kernel;
