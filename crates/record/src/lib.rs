@@ -35,6 +35,7 @@ mod sys;
 mod syscall;
 mod thread;
 mod told;
+mod tracefs;
 pub mod watch;
 mod writeback;
 mod writer;

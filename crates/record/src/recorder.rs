@@ -39,6 +39,8 @@ pub struct Config {
     pub join_tgid: Option<u32>,
     /// Take a request's start from block_getrq even where block_io_start exists: what kernels before 6.5 need.
     pub start_at_getrq: bool,
+    /// Take journals from the kernel's event tracing even where programs can see them: what file systems that are modules need.
+    pub journals_by_tracing: bool,
     /// Look who is behind the block requests of any program: operation, file and control group.
     pub owners: bool,
 }
@@ -53,6 +55,7 @@ impl Default for Config {
             scope: Scope::default(),
             join_tgid: None,
             start_at_getrq: false,
+            journals_by_tracing: false,
             owners: true,
         }
     }
