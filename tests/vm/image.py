@@ -3,7 +3,7 @@
     python -m tests.vm.image        builds it (if anything changed) and prints where it is
 
 No root, no disk image, nothing installed: packages are downloaded by `apt-get download` and unpacked below `build/vm`.
-They are downloaded again only when the folder is gone.
+They are downloaded again when the folder is gone, or their list has changed.
 """
 
 from __future__ import annotations
@@ -34,6 +34,16 @@ GUEST_PACKAGES = (
     "libdevmapper1.02.1",
     "libselinux1",
     "libpcre2-8-0",
+    # mkfs of three file systems, and what it needs.
+    "e2fsprogs",
+    "libext2fs2",
+    "libcom-err2",
+    "xfsprogs",
+    "libinih1",
+    "liburcu8",
+    "btrfs-progs",
+    "libblkid1",
+    "libuuid1",
 )
 GUEST_FILES = (
     "bin/busybox",
@@ -46,6 +56,16 @@ GUEST_FILES = (
     "lib/x86_64-linux-gnu/libdevmapper.so.1.02.1",
     "lib/x86_64-linux-gnu/libselinux.so.1",
     "usr/lib/x86_64-linux-gnu/libpcre2-8.so.0",
+    "sbin/mke2fs",
+    "sbin/mkfs.xfs",
+    "sbin/mkfs.btrfs",
+    "lib/x86_64-linux-gnu/libext2fs.so.2",
+    "lib/x86_64-linux-gnu/libe2p.so.2",
+    "lib/x86_64-linux-gnu/libcom_err.so.2",
+    "usr/lib/x86_64-linux-gnu/libblkid.so.1",
+    "usr/lib/x86_64-linux-gnu/libuuid.so.1",
+    "usr/lib/x86_64-linux-gnu/libinih.so.1",
+    "usr/lib/x86_64-linux-gnu/liburcu.so.8",
 )
 #: Groups of modules, each loaded in this order, a module after those that it depends on. The first ones are asked for by
 #: others only at run time; `slowisr` comes before the drives, because handlers that share a line are called in the
@@ -62,6 +82,9 @@ MODULES = {
         "nvme",
     ),
     "stacked": ("raid0", "raid456", "dm-mod"),
+    "ext4": ("ext4",),
+    "xfs": ("xfs",),
+    "btrfs": ("btrfs",),
 }
 
 
@@ -130,9 +153,10 @@ def kernel_release() -> str:
 
 
 def unpacked() -> Path:
-    """The packages, downloaded and unpacked; the file `release` beside them says that all is there."""
-    root, release_file = CACHE / "root", CACHE / "release"
-    if release_file.is_file():
+    """The packages, downloaded and unpacked; the files `release` and `unpacked` beside them say that all is there."""
+    root, release_file, list_file = CACHE / "root", CACHE / "release", CACHE / "unpacked"
+    listed = "\n".join(GUEST_PACKAGES)
+    if release_file.is_file() and list_file.is_file() and list_file.read_text(encoding="utf-8") == listed:
         return root
     release = kernel_release()
     downloads = CACHE / "packages"
@@ -151,6 +175,7 @@ def unpacked() -> Path:
         _run(["dpkg-deb", "--extract", str(package), str(root)])
     shutil.rmtree(downloads)
     _run(["depmod", "-b", str(root), release])
+    list_file.write_text(listed, encoding="utf-8")
     release_file.write_text(release, encoding="utf-8")
     return root
 
@@ -178,10 +203,10 @@ def _fill(tree: Path, root: Path, release: str) -> None:
     built = {"slowisr": _build_module(root, release)}
     order: dict[str, Path] = {}
     for group, names in MODULES.items():
-        before = set(order)
-        _add_modules(order, names, root / "lib" / "modules" / release, built)
-        added = [name for name in order if name not in before]
-        (modules / group).write_text("".join(f"{name}\n" for name in added), encoding="utf-8")
+        needed: dict[str, Path] = {}
+        _add_modules(needed, names, root / "lib" / "modules" / release, built)
+        (modules / group).write_text("".join(f"{name}\n" for name in needed), encoding="utf-8")
+        order |= needed
     for name, path in order.items():
         shutil.copy(path, modules / f"{name}.ko")
     load = ["cc", "-O2", "-static", "-pthread", "-Wall", "-Werror"]

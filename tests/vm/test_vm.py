@@ -6,6 +6,7 @@ Time in an emulated machine means nothing by itself: phases of one boot and driv
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -39,6 +40,11 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def stored(work: Path) -> dict[str, Run]:
     return boot(RAID, work / "stored", "kernel", "raid", "cpu")
+
+
+@pytest.fixture(scope="module")
+def journals(work: Path) -> dict[str, Run]:
+    return boot(RAID, work / "journals", "journals", "logs")
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +174,67 @@ def test_written_bytes_and_flush_are_seen(stored: dict[str, Run]) -> None:
     device = run.device("nvme2")
     query = f"SELECT op, sum(size_bytes) FROM ops WHERE layer = 'block' AND device = '{device}' GROUP BY ALL"
     assert dict(rows(run.case("writeback"), query)) == {"write": 31 * 65536, "flush": 0}
+
+
+#: fsyncs of a file that grew, and what not_observed says where nobody sees what they wait for.
+SYNCS = 17
+JOURNALS = {
+    "ext4": "commits of jbd2 journals (ext4)",
+    "xfs": "waits for the log of xfs",
+    "btrfs": "commits of btrfs",
+}
+
+
+def intervals(case: Path, kind: str) -> list[tuple[int, int]]:
+    """Begin and end of the events of a kind that say who it was."""
+    found = rows(
+        case,
+        f"SELECT time_ns, detail FROM '{case}/events/*.parquet' WHERE kind = '{kind}' AND detail LIKE '%by %' ORDER BY 1",
+    )
+    lasted = [int(re.search(r"duration_ns (\d+)|$", detail)[1] or 0) for _, detail in found]  # type: ignore[index]
+    return [(time_ns, time_ns + ns) for (time_ns, _), ns in zip(found, lasted, strict=True)]
+
+
+@pytest.mark.parametrize("name", ["late", "ext4", "xfs", "btrfs"])
+def test_journals_of_modules(journals: dict[str, Run], name: str) -> None:
+    """On this kernel the file systems are modules; in `late` ext4 and jbd2 are loaded while it is recorded."""
+    scenario = "logs" if name in ("xfs", "btrfs") else "journals"
+    case, kind = journals[scenario].case(name), "ext4" if name == "late" else name
+    check_whole(case)
+    meta = json.loads((case / "case.json").read_text(encoding="utf-8"))
+    assert JOURNALS[kind] not in [fact["what"] for fact in meta["not_observed"]]
+    assert meta["probes"]["writeback"]["counts"]["modules_late"] == (2 if name == "late" else 0)
+    syncs = rows(
+        case, f"SELECT detail FROM '{case}/events/*.parquet' WHERE kind = 'fsync' AND detail LIKE '%by dd%'"
+    )
+    assert len(syncs) == SYNCS
+    if kind == "xfs":
+        assert len(intervals(case, "log_force")) >= SYNCS
+    if kind == "btrfs":
+        assert rows(
+            case, f"SELECT count(*) > 0 FROM '{case}/events/*.parquet' WHERE kind = 'tree_commit'"
+        ) == [(True,)]
+    if kind != "ext4":
+        return
+    commits = intervals(case, "journal_commit")
+    assert SYNCS <= len(commits) <= SYNCS + 3
+    for begin, end in intervals(case, "fsync"):
+        assert any(begin <= commit[0] and commit[1] <= end for commit in commits)
+    for part in ("locking", "flushing", "logging"):
+        assert len(intervals(case, f"journal_commit_{part}")) == len(commits)
+    logged = rows(
+        case,
+        f"SELECT count(*) FROM '{case}/events/*.parquet' WHERE kind = 'journal_commit' AND detail LIKE '% bytes %transaction %'",
+    )
+    assert logged[0][0] >= SYNCS
+    # A sync waits for the requests of the journal's thread.
+    linked = rows(
+        case,
+        f"""SELECT count(DISTINCT parent.op_id) FROM '{case}/links/*.parquet' AS l
+        JOIN ops AS parent ON parent.op_id = l.parent_id JOIN ops AS child ON child.op_id = l.child_id
+        WHERE parent.layer = 'syscall' AND parent.op = 'sync' AND child.comm LIKE 'jbd2/%'""",
+    )
+    assert linked == [(SYNCS,)]
 
 
 @pytest.mark.parametrize("level", ["raid0", "raid5"])

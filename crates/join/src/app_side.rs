@@ -1,5 +1,7 @@
 //! The second pass over app operations: join, order, silences of our own workers.
+use crate::beside::Surveys;
 use crate::children::{Child, Children};
+use crate::cpu_waits::{above_requests, CpuWaits};
 use crate::gaps::{Intent, Thread};
 use crate::pipeline::{app_span_ns, Inputs, Out, Silent, Worker};
 use crate::reorder::{Plan, Reorder, Watermark};
@@ -23,6 +25,24 @@ struct Ready {
     overhang: bool,
     /// Its first request; further ones are in [`AppSide::further`].
     first: Option<Child>,
+    /// Its `fs` stage, where the scheduler was watched.
+    fs: FsTime,
+}
+
+/// The stretches of an `fs` stage.
+#[derive(Clone, Copy, Debug, Default)]
+struct FsTime {
+    last: (u64, u64),
+    /// Key of all others in [`AppSide::further_fs`]; 0 = there are none.
+    further: u64,
+}
+
+/// What an operation's thread waited for a CPU in each stage.
+#[derive(Clone, Copy, Debug, Default)]
+struct Runnable {
+    app_ns: u64,
+    fs_ns: u64,
+    reap_ns: u64,
 }
 
 struct WorkerState<'a> {
@@ -47,9 +67,14 @@ pub(crate) struct AppSide<'a> {
     further: HashMap<u64, Vec<Child>>,
     /// Sealed ids of stragglers whose rows were written before their requests were all known, by their raw ids.
     stragglers: HashMap<u64, u64>,
+    /// `None`: the scheduler was not watched.
+    cpu_waits: Option<CpuWaits<'a>>,
+    further_fs: HashMap<u64, Vec<(u64, u64)>>,
+    further_fs_next: u64,
     /// Kept for their memory.
     children: Vec<Child>,
     parts: Vec<Part>,
+    stretches: Vec<(u64, u64)>,
 }
 
 impl<'a> AppSide<'a> {
@@ -57,9 +82,21 @@ impl<'a> AppSide<'a> {
         inputs: &Inputs<'a>,
         plans: Vec<Plan<AppRow>>,
         mut straggler_children: HashMap<u64, Vec<Child>>,
+        surveys: &Surveys,
         out: &mut Out,
         children: &mut Children,
     ) -> Result<AppSide<'a>, CaseError> {
+        let cpu_waits = match inputs.beside.sched.filter(|_| !inputs.workers.is_empty()) {
+            None => None,
+            Some(stream) => {
+                let tids = inputs.workers.iter().filter_map(|(about, _)| about.tid);
+                Some(CpuWaits::new(
+                    surveys.sched(Some(stream))?,
+                    tids,
+                    out.counts.end_ns,
+                ))
+            }
+        };
         let mut side = AppSide {
             workers: Vec::new(),
             next: BinaryHeap::new(),
@@ -69,8 +106,12 @@ impl<'a> AppSide<'a> {
             interrupts_watched: out.counts.interrupts_watched,
             further: HashMap::new(),
             stragglers: HashMap::new(),
+            cpu_waits,
+            further_fs: HashMap::new(),
+            further_fs_next: 1,
             children: Vec::new(),
             parts: Vec::new(),
+            stretches: Vec::new(),
         };
         for ((about, stream), mut plan) in inputs.workers.iter().zip(plans) {
             side.add_worker(about, *stream, &mut plan, out, children)?;
@@ -184,6 +225,7 @@ impl<'a> AppSide<'a> {
             (true, true) => (Below::Unknown, false),
             (true, false) => join_parts(&app_times(row), &mut self.parts),
         };
+        let fs = self.fs_time(row, &below);
         let mut devices = self.children.iter().filter(|child| !child.below_volume());
         let first = devices.next().map(|child| child.device);
         let device = first.filter(|device| devices.all(|child| child.device == *device));
@@ -194,9 +236,52 @@ impl<'a> AppSide<'a> {
             device,
             overhang,
             first: self.children.first().copied().filter(|child| child.id != 0),
+            fs,
         };
         self.held.push(row.intended_ns, (row.op_id, row.reap_ns), ready);
         self.rows_held_max = self.rows_held_max.max(self.held.rows());
+    }
+
+    /// The stretches of a row's `fs` stage.
+    fn fs_time(&mut self, row: &AppRow, below: &Below) -> FsTime {
+        let (Below::Joined { end_ns, .. }, true) = (below, self.cpu_waits.is_some()) else {
+            return FsTime::default();
+        };
+        let submit_ns = app_times(row).submit_ns;
+        above_requests(submit_ns, *end_ns, &mut self.parts, &mut self.stretches);
+        let Some((last, others)) = self.stretches.split_first() else {
+            return FsTime::default();
+        };
+        let mut fs = FsTime {
+            last: *last,
+            further: 0,
+        };
+        if !others.is_empty() {
+            fs.further = self.further_fs_next;
+            self.further_fs_next += 1;
+            self.further_fs.insert(fs.further, others.to_vec());
+        }
+        fs
+    }
+
+    /// In `app`, `fs` and `reap` the thread of the operation had to do something, and could not while it had no CPU.
+    /// Where the requests of an operation are not known, the devices may have been at work meanwhile.
+    fn runnable(&mut self, ready: &Ready, times: &AppTimes) -> Result<Option<Runnable>, CaseError> {
+        let tid = self.workers[ready.worker as usize].about.tid;
+        let (Some(waits), Some(tid)) = (self.cpu_waits.as_mut(), tid) else {
+            return Ok(None);
+        };
+        waits.advance(tid, times.start_ns, times.reap_ns)?;
+        let mut runnable = Runnable {
+            app_ns: waits.within(tid, times.start_ns, times.submit_ns),
+            reap_ns: waits.within(tid, taken_from_ns(times, &ready.below), times.reap_ns),
+            fs_ns: waits.within(tid, ready.fs.last.0, ready.fs.last.1),
+        };
+        let further = self.further_fs.remove(&ready.fs.further);
+        for (from_ns, to_ns) in further.iter().flatten() {
+            runnable.fs_ns += waits.within(tid, *from_ns, *to_ns);
+        }
+        Ok(Some(runnable))
     }
 
     fn emit(&mut self, out: &mut Out) -> Result<(), CaseError> {
@@ -216,6 +301,7 @@ impl<'a> AppSide<'a> {
         let row = &ready.row;
         let times = app_times(row);
         let op = Op::from_raw(row.op).unwrap_or(Op::Other);
+        let runnable = self.runnable(ready, &times)?;
         let worker = &mut self.workers[ready.worker as usize];
         let op_id = Layer::App.op_id_base() + out.counts.app_rows;
         out.counts.app_rows += 1;
@@ -229,10 +315,7 @@ impl<'a> AppSide<'a> {
         if times.clamped || ready.overhang {
             out.clamped(times.start_ns);
         }
-        let kernel_end_ns = match ready.below {
-            Below::Joined { end_ns, .. } => end_ns,
-            Below::Unknown | Below::Unobserved => times.complete_ns,
-        };
+        let kernel_end_ns = taken_from_ns(&times, &ready.below);
         worker
             .silences
             .operation(times.start_ns, times.submit_ns, kernel_end_ns);
@@ -268,7 +351,7 @@ impl<'a> AppSide<'a> {
             vector: None,
             error: row.error.saturating_abs(),
             weight: 1.0,
-            stages: app_stages(&times, &ready.below, self.interrupts_watched),
+            stages: app_stages(&times, &ready.below, runnable, self.interrupts_watched),
             foreign_handler_ns: None,
         };
         if row.error != 0 {
@@ -323,13 +406,34 @@ fn link(op_id: u64, row: &AppRow, child: &Child, out: &mut Out) -> Result<(), Ca
     })
 }
 
-fn app_stages(times: &AppTimes, below: &Below, interrupts_watched: bool) -> [Option<i64>; 9] {
+/// From when on an operation only had to be taken.
+fn taken_from_ns(times: &AppTimes, below: &Below) -> u64 {
+    match below {
+        Below::Joined { end_ns, .. } => *end_ns,
+        Below::Unknown | Below::Unobserved => times.complete_ns,
+    }
+}
+
+fn app_stages(
+    times: &AppTimes,
+    below: &Below,
+    runnable: Option<Runnable>,
+    interrupts_watched: bool,
+) -> [Option<i64>; 9] {
     let mut stages = [None; 9];
     let mut set = |stage: Stage, ns: u64| stages[stage as usize] = Some(ns as i64);
-    set(Stage::App, times.submit_ns - times.start_ns);
+    let waited = runnable.unwrap_or_default();
+    set(Stage::App, times.submit_ns - times.start_ns - waited.app_ns);
+    set(
+        Stage::Reap,
+        times.reap_ns - taken_from_ns(times, below) - waited.reap_ns,
+    );
+    if runnable.is_some() {
+        set(Stage::Runqueue, waited.app_ns + waited.fs_ns + waited.reap_ns);
+    }
     match below {
-        Below::Joined { kernel, end_ns } => {
-            set(Stage::Fs, kernel.fs_ns);
+        Below::Joined { kernel, .. } => {
+            set(Stage::Fs, kernel.fs_ns - waited.fs_ns);
             set(Stage::Throttle, kernel.throttle_ns);
             set(Stage::Queue, kernel.queue_ns);
             if interrupts_watched {
@@ -338,16 +442,11 @@ fn app_stages(times: &AppTimes, below: &Below, interrupts_watched: bool) -> [Opt
             } else {
                 set(Stage::Device, kernel.device_ns + kernel.interrupt_ns);
             }
-            set(Stage::Reap, times.reap_ns - end_ns);
             set(Stage::Unknown, 0);
         }
-        Below::Unknown => {
-            set(Stage::Reap, times.reap_ns - times.complete_ns);
-            set(Stage::Unknown, times.complete_ns - times.submit_ns);
-        }
+        Below::Unknown => set(Stage::Unknown, times.complete_ns - times.submit_ns),
         Below::Unobserved => {
             set(Stage::Fs, times.complete_ns - times.submit_ns);
-            set(Stage::Reap, times.reap_ns - times.complete_ns);
             set(Stage::Unknown, 0);
         }
     }

@@ -7,6 +7,7 @@
 //! * `beside`: tables beside the operations; `files`: names of files;
 //! * `volumes`: bios of stacked devices, and the requests below them;
 //! * `stages`: where the time of one operation went; pure arithmetic;
+//! * `cpu_waits`: when an engine worker had no CPU;
 //! * `gaps`: when a thread had nothing in flight;
 //! * `kernel`: the kernel's flag bits;
 //! * `reorder`, `sorted`, `merges`, `children`, `stream`: bounded memory.
@@ -14,6 +15,9 @@ mod app_side;
 mod beside;
 mod block_side;
 mod children;
+mod cpu_waits;
+#[cfg(test)]
+mod cpu_waits_tests;
 mod files;
 mod foreign;
 mod gaps;

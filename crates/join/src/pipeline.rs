@@ -582,7 +582,14 @@ fn second_pass(
     let mut children = Children::new(inputs.workers.iter().map(|(about, _)| about.number));
     let handlers = ForeignHandlers::new(&inputs.beside, &plans.beside)?;
     let mut block = BlockSide::new(inputs, &mut plans.block, handlers, &plans.volumes, &out.counts)?;
-    let mut app = AppSide::new(inputs, plans.workers, plans.children, &mut out, &mut children)?;
+    let mut app = AppSide::new(
+        inputs,
+        plans.workers,
+        plans.children,
+        &plans.beside,
+        &mut out,
+        &mut children,
+    )?;
     let watched = Watched {
         block: inputs.block.is_some(),
         interrupts: out.counts.interrupts_watched,

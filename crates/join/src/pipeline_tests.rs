@@ -13,10 +13,10 @@ use case::CaseError;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const START_NS: u64 = 1_000_000_000_000;
+pub(crate) const START_NS: u64 = 1_000_000_000_000;
 const MS: u64 = 1_000_000;
 
-fn inputs<'a>(
+pub(crate) fn inputs<'a>(
     workers: &'a [Rows<AppRow>],
     block: Option<&'a Rows<BlockRow>>,
     merges: &'a Rows<BlockMergeRow>,
@@ -55,17 +55,17 @@ fn inputs<'a>(
     }
 }
 
-fn run(inputs: &Inputs) -> (Kept, Counts, Names) {
+pub(crate) fn run(inputs: &Inputs) -> (Kept, Counts, Names) {
     let (mut kept, mut names) = (Kept::default(), Names::default());
     let counts = join(inputs, &mut names, &mut kept, &mut |_| ()).unwrap();
     (kept, counts, names)
 }
 
-fn op_id(worker: u64, sequence: u64) -> u64 {
+pub(crate) fn op_id(worker: u64, sequence: u64) -> u64 {
     Layer::App.op_id_base() | worker << 40 | sequence
 }
 
-fn app(op_id: u64, submit: u64, complete: u64, reap: u64) -> AppRow {
+pub(crate) fn app(op_id: u64, submit: u64, complete: u64, reap: u64) -> AppRow {
     AppRow {
         op_id,
         intended_ns: START_NS + submit,
@@ -79,7 +79,7 @@ fn app(op_id: u64, submit: u64, complete: u64, reap: u64) -> AppRow {
     }
 }
 
-fn block(request_key: u64, op_id: u64, times: [u64; 4]) -> BlockRow {
+pub(crate) fn block(request_key: u64, op_id: u64, times: [u64; 4]) -> BlockRow {
     let [queue_ns, issue_ns, irq_ns, complete_ns] = times.map(|ns| START_NS + ns);
     BlockRow {
         request_key,
@@ -100,7 +100,7 @@ fn block(request_key: u64, op_id: u64, times: [u64; 4]) -> BlockRow {
     }
 }
 
-fn stage(row: &OpRow, stage: Stage) -> Option<i64> {
+pub(crate) fn stage(row: &OpRow, stage: Stage) -> Option<i64> {
     row.stages[stage as usize]
 }
 
@@ -419,7 +419,7 @@ fn errors_and_requeues_become_events() {
 
 /// Random recordings: operations of several workers with zero to three requests each, merges, foreign
 /// requests, stragglers of many seconds, open requests.
-fn recording() -> impl Strategy<Value = (Vec<Rows<AppRow>>, Rows<BlockRow>, Rows<BlockMergeRow>)> {
+pub(crate) fn recording() -> impl Strategy<Value = (Vec<Rows<AppRow>>, Rows<BlockRow>, Rows<BlockMergeRow>)> {
     let latency = prop_oneof![8 => 1_000u64..2_000_000, 1 => 0u64..6_000_000_000];
     let operation = (0usize..3, 0u64..3_000_000, latency, 0usize..4, any::<u64>());
     prop::collection::vec(operation, 1..250).prop_map(|operations| {
@@ -479,7 +479,11 @@ fn recording() -> impl Strategy<Value = (Vec<Rows<AppRow>>, Rows<BlockRow>, Rows
 }
 
 /// The links of a recording by brute force: (operation, request key).
-fn expected_links(apps: &[Rows<AppRow>], blocks: &[BlockRow], merges: &[BlockMergeRow]) -> Vec<(u64, u64)> {
+pub(crate) fn expected_links(
+    apps: &[Rows<AppRow>],
+    blocks: &[BlockRow],
+    merges: &[BlockMergeRow],
+) -> Vec<(u64, u64)> {
     let mut links = Vec::new();
     for row in blocks {
         let merged = merges

@@ -589,6 +589,9 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             ]);
             stages.extend(device_and_interrupt);
         }
+        if raw.beside.contains_key(SchedRow::PROBE) {
+            stages.push((Stage::Runqueue, "runqueue"));
+        }
         let join = if counts.joined > 0 {
             "exact (user_data)"
         } else {

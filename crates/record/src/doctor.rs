@@ -2,7 +2,7 @@
 use crate::load::has_tracepoint;
 use crate::probe::Need;
 use crate::registry::{Entry, REGISTRY};
-use crate::{block, host, stack};
+use crate::{block, host, stack, writeback};
 use aya::Btf;
 use std::collections::BTreeSet;
 
@@ -100,6 +100,12 @@ fn tracepoint(btf: &Btf, entry: &Entry, name: &str, need: Need) -> Check {
     let what = format!("tracepoint {name}");
     if has_tracepoint(btf, name) {
         return check(&what, Verdict::Yes, "exists");
+    }
+    if writeback::is_of_module(btf, name) {
+        return match writeback::visible(name) {
+            Ok(detail) => check(&what, Verdict::Yes, &detail),
+            Err(detail) => check(&what, Verdict::Partly, &detail),
+        };
     }
     match need {
         Need::Must if entry.vital => {

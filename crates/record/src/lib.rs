@@ -37,6 +37,7 @@ mod sys;
 mod syscall;
 mod thread;
 mod told;
+mod tracefs;
 pub mod watch;
 mod writeback;
 mod writer;

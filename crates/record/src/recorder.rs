@@ -45,6 +45,8 @@ pub struct Config {
     /// CPU time that the recorder may take, of one CPU; above, typical operations are sampled. `None`: every one is kept. Neither
     /// with a scope beyond the command nor with a flight recorder.
     pub cpu_budget: Option<f64>,
+    /// Take journals from the kernel's event tracing even where programs can see them: what file systems that are modules need.
+    pub journals_by_tracing: bool,
     /// Look who is behind the block requests of any program: operation, file and control group.
     pub owners: bool,
 }
@@ -60,6 +62,7 @@ impl Default for Config {
             join_tgid: None,
             start_at_getrq: false,
             cpu_budget: None,
+            journals_by_tracing: false,
             owners: true,
         }
     }

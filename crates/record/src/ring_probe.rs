@@ -72,6 +72,24 @@ pub trait Design: Send + 'static {
         true
     }
 
+    /// Attaches what it listens to beside its tracepoints.
+    fn attach(&mut self, _context: &Context<'_>, _kernel: &mut Kernel) -> Result<(), RecordError> {
+        Ok(())
+    }
+
+    /// Begins or ends to listen to that.
+    fn set_recording(&mut self, _on: bool) -> Result<(), RecordError> {
+        Ok(())
+    }
+
+    /// Adds what it has heard there; called as often as [`Probe::drain`].
+    fn drain(&mut self, _records: &mut Records) {}
+
+    /// What was lost there, by reason; always the same reasons.
+    fn lost(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// Creates the streams.
     fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError>;
 
@@ -177,7 +195,7 @@ pub struct RingProbe<D: Design> {
 
 impl<D: Design> RingProbe<D> {
     /// Loads and attaches.
-    pub fn attach(design: D, context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
+    pub fn attach(mut design: D, context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         let btf = context.btf()?;
         let settings = design.settings(context);
         let mut loader = EbpfLoader::new();
@@ -197,6 +215,7 @@ impl<D: Design> RingProbe<D> {
         kernel.attach(btf, D::HOOKS, |tracepoint, need| {
             design.wanted(btf, tracepoint, need)
         })?;
+        design.attach(context, &mut kernel)?;
         Ok(Box::new(RingProbe {
             design,
             kernel,
@@ -235,6 +254,7 @@ impl<D: Design> Probe for RingProbe<D> {
     }
 
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {
+        self.design.set_recording(on)?;
         self.kernel.set_recording(on)
     }
 
@@ -243,6 +263,7 @@ impl<D: Design> Probe for RingProbe<D> {
         while let Some(item) = self.ring.next() {
             self.records.push(&item);
         }
+        self.design.drain(&mut self.records);
         self.records.count - before
     }
 
@@ -271,6 +292,7 @@ impl<D: Design> Probe for RingProbe<D> {
     fn counts(&mut self) -> Result<Counts, RecordError> {
         let mut counts = read_counts(&self.kernel, D::COUNTERS)?;
         counts.notes.extend(self.design.notes());
+        counts.lost.extend(self.design.lost());
         Ok(counts)
     }
 

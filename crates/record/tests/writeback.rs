@@ -3,6 +3,7 @@ mod common;
 mod pages;
 use case::rows::{Writeback, WritebackRow, WRITEBACK_CAUSES};
 use pages::*;
+use record::Config;
 use std::collections::BTreeSet;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -143,17 +144,30 @@ fn who_dirtied_what_a_flusher_writes_is_named() {
     }
 }
 
+/// Journals by BPF programs, and as where file systems are modules: by the kernel's event tracing.
+fn both_ways() -> [Config; 2] {
+    [false, true].map(|journals_by_tracing| Config {
+        journals_by_tracing,
+        ..Config::only(&["writeback"])
+    })
+}
+
 /// Each fsync of a file that grew needs a commit of its own, and ends after it.
 #[test]
 fn every_fsync_waits_for_a_commit_of_the_journal() {
     require_kernel!();
+    both_ways().into_iter().for_each(fsyncs_of_ext4);
+}
+
+fn fsyncs_of_ext4(config: Config) {
+    let by_tracing = config.journals_by_tracing;
     let system = FileSystem::new("ext4");
     let file = create(&system.file("data"));
     sync_file_system(&system);
     let count = 17;
     let filter = format!("dev=={}", system.device);
     let mut traced = None;
-    let recorded = record_with("writeback", || {
+    let recorded = record_as(config, "writeback", || {
         let events = Events::start("jbd2/jbd2_end_commit", &filter);
         for _ in 0..count {
             append_page(&file);
@@ -170,10 +184,12 @@ fn every_fsync_waits_for_a_commit_of_the_journal() {
     assert!(traced.is_none_or(|traced| traced == count), "{traced:?}");
     for sync in &syncs {
         assert_eq!((sync.tid, sync.pid), (thread(), std::process::id() as i32));
-        let commit = commits
-            .iter()
-            .find(|row| row.transaction == sync.transaction)
-            .unwrap();
+        // Event tracing does not tell which one.
+        let is_its = |row: &&WritebackRow| match by_tracing {
+            false => row.transaction == sync.transaction,
+            true => sync.start_ns <= row.start_ns && row.end_ns <= sync.end_ns,
+        };
+        let commit = commits.iter().find(is_its).unwrap();
         assert!(
             sync.start_ns <= commit.start_ns && commit.end_ns <= sync.end_ns,
             "{sync:?} {commit:?}"
@@ -183,7 +199,8 @@ fn every_fsync_waits_for_a_commit_of_the_journal() {
             "{commit:?}"
         );
     }
-    let transactions: BTreeSet<u64> = syncs.iter().map(|row| row.transaction).collect();
+    let told = if by_tracing { &commits } else { &syncs };
+    let transactions: BTreeSet<u64> = told.iter().map(|row| row.transaction).collect();
     assert_eq!(transactions.len(), count);
     // The parts of a commit follow each other within it.
     let parts = [
@@ -211,11 +228,17 @@ fn every_fsync_waits_for_a_commit_of_the_journal() {
 #[test]
 fn syncs_of_xfs_and_btrfs_are_told() {
     require_kernel!();
+    for config in both_ways() {
+        syncs_of_others(&config);
+    }
+}
+
+fn syncs_of_others(config: &Config) {
     for kind in kinds().into_iter().filter(|kind| *kind != "ext4") {
         let system = FileSystem::new(kind);
         let file = create(&system.file("data"));
         let count = 13;
-        let recorded = record_with("writeback", || {
+        let recorded = record_as(config.clone(), "writeback", || {
             for _ in 0..count {
                 append_page(&file);
                 file.sync_all().unwrap();

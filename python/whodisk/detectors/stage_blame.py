@@ -141,12 +141,13 @@ def _tell_ordinary(context: Context, result: Result) -> None:
         f"{words.things(float(chosen.sum()) * slow.thinning, 'operation')} took about {typical_wait} because of waits in "
         f"{words.listed(stages)}, as long as another thread's turn on a CPU: {words.percent(share)} of all latency."
     )
-    result.caveats.append(
-        (
-            "a lack of CPU",
-            "waits of a time slice's length were seen in stages that need a CPU; no scheduler was recorded",
-        )
-    )
+    if "runqueue" not in context.survey.stages_observed:
+        because = "in stages that need a CPU; no scheduler was recorded"
+    elif others := [stage for stage in stages if stage != context.stage("runqueue")]:
+        because = f"in {words.listed(others)}; only the submitters' own waits for a CPU are told apart"
+    else:
+        return
+    result.caveats.append(("a lack of CPU", f"waits of a time slice's length were seen {because}"))
 
 
 def _candidate(context: Context, suspect: Suspect) -> Candidate:

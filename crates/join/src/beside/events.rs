@@ -73,8 +73,10 @@ fn detail(row: &WritebackRow, kind: Writeback) -> String {
         }
         _ => {}
     }
-    if let (Some(comm), true) = (text(&row.comm), row.pid > 0) {
-        parts.push(format!("by {comm} (pid {})", row.pid));
+    match text(&row.comm) {
+        Some(comm) if row.pid > 0 => parts.push(format!("by {comm} (pid {})", row.pid)),
+        Some(comm) => parts.push(format!("by {comm}")),
+        None => {}
     }
     parts.join(" ")
 }

@@ -8,7 +8,7 @@ mod dirty;
 mod sealed;
 #[cfg(test)]
 mod tests;
-mod timeline;
+pub(crate) mod timeline;
 
 pub(crate) use sealed::observed;
 pub use sealed::CLASSES;

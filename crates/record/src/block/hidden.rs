@@ -8,7 +8,7 @@
 //! What is found has the completion's time, CPU and error as the kernel's event says; which interrupt led to it is
 //! not known (`INTERRUPT_UNSEEN`). What is not found stays lost.
 use super::layout::{BlockRecord, Unfinished, VECTOR_UNSEEN};
-use super::tracefs::{follow, Field, Instance, Pages};
+use crate::tracefs::{follow, Field, Instance, Pages};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, Read};

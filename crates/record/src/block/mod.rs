@@ -30,7 +30,6 @@ mod layout;
 mod log;
 mod object;
 mod scoped;
-mod tracefs;
 
 use crate::load::{has_tracepoint, refused, Context, Kernel, SCOPE_CHANGE};
 use crate::plain::read;

@@ -4,7 +4,12 @@
 //!
 //! Throttled threads and waits for pages are those of the scope. Whatever flushers, journals and other callers of fsync
 //! do is recorded whoever asked for it, and so is who dirtied a file: a neighbour on the same file system may be to blame.
+mod journals;
 mod layout;
+mod modules;
+mod names;
+
+pub use modules::{is_of_module, visible};
 
 use crate::error::RecordError;
 use crate::load::{refused, Context, Kernel};
@@ -19,6 +24,7 @@ use aya::Btf;
 use case::rows::WritebackRow;
 use case::CaseError;
 use layout::{Dirtied, InodeKey, Record};
+use modules::Modules;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -71,6 +77,8 @@ const SCOPE_HOOK: &str = "sched_process_fork";
 pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     let design = WritebackProbe {
         limited: context.config.follows_processes(),
+        by_tracing: context.config.journals_by_tracing,
+        modules: None,
         seen: HashMap::new(),
     };
     RingProbe::attach(design, context)
@@ -80,6 +88,10 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
 struct WritebackProbe {
     /// Whether only pauses of a command and its descendants are recorded.
     limited: bool,
+    /// No program looks at journals.
+    by_tracing: bool,
+    /// Journals of file systems that are modules.
+    modules: Option<Modules>,
     /// When inodes had been dirtied last, at the last look.
     seen: HashMap<InodeKey, u64>,
 }
@@ -106,8 +118,40 @@ impl Design for WritebackProbe {
             .global("scope_limited", [u8::from(self.limited)])
     }
 
-    fn wanted(&self, _btf: &Btf, tracepoint: &str, _need: Need) -> bool {
-        tracepoint != SCOPE_HOOK || self.limited
+    fn wanted(&self, btf: &Btf, tracepoint: &str, _need: Need) -> bool {
+        let by_tracing = is_of_module(btf, tracepoint) || self.by_tracing && modules::is_known(tracepoint);
+        !by_tracing && (tracepoint != SCOPE_HOOK || self.limited)
+    }
+
+    fn attach(&mut self, context: &Context<'_>, kernel: &mut Kernel) -> Result<(), RecordError> {
+        self.modules = Modules::start(context.btf()?, self.by_tracing, host::cpus_possible(), kernel);
+        Ok(())
+    }
+
+    fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {
+        let Some(modules) = &mut self.modules else {
+            return Ok(());
+        };
+        modules
+            .set_recording(on)
+            .map_err(|error| refused("event tracing", &error))
+    }
+
+    fn drain(&mut self, records: &mut Records) {
+        if let Some(modules) = &mut self.modules {
+            modules.drain(records);
+        }
+    }
+
+    fn lost(&self) -> Vec<(&'static str, u64)> {
+        vec![(
+            "events_overwritten",
+            self.modules.as_ref().map_or(0, Modules::lost),
+        )]
+    }
+
+    fn notes(&self) -> Vec<(&'static str, u64)> {
+        vec![("modules_late", self.modules.as_ref().map_or(0, Modules::late))]
     }
 
     fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
@@ -118,6 +162,9 @@ impl Design for WritebackProbe {
 
     /// Inodes that an fsync wrote back, or nobody yet, are told of once nobody dirties them any more.
     fn look_after(&mut self, kernel: &mut Kernel, records: &mut Records) -> Result<(), RecordError> {
+        if let Some(modules) = &mut self.modules {
+            modules.fetch(records);
+        }
         let mut idle = Vec::new();
         let mut seen = HashMap::new();
         each_inode(kernel, |key, dirtied| {

@@ -22,8 +22,10 @@ const PAGES_PER_READ: usize = 1024;
 
 /// Before the events of a page: its time, and how many bytes of events follow.
 const PAGE_HEADER_BYTES: usize = 16;
-/// The rest of that number is flags (events were lost before this page).
+/// The rest of that number is flags: events were lost before this page, and their number stands behind its events.
 const PAGE_LENGTH_MASK: u64 = (1 << 27) - 1;
+const PAGE_MISSED: u64 = 1 << 31;
+const PAGE_MISSED_STORED: u64 = 1 << 30;
 
 /// Removed when dropped; an instance whose process was killed is removed by the next recorder.
 pub struct Instance {
@@ -67,6 +69,23 @@ impl Instance {
         Format::parse(&std::fs::read_to_string(file)?)
     }
 
+    /// Whether the kernel has events of a system now: those of a module come and go with it.
+    pub fn has_system(&self, system: &str) -> bool {
+        self.folder.join("events").join(system).is_dir()
+    }
+
+    /// Where the kernel keeps the names of threads that logged something lately: a number and a name a line.
+    pub fn saved_names(&self) -> PathBuf {
+        // The folder is instances/OURS below the root.
+        let root = self.folder.ancestors().nth(2).unwrap_or(&self.folder);
+        root.join("saved_cmdlines")
+    }
+
+    /// Logs an event from now on.
+    pub fn enable(&self, system: &str, event: &str) -> io::Result<()> {
+        self.set(&format!("events/{system}/{event}/enable"), "1")
+    }
+
     /// All events as text, opened for reading without waiting; it can be polled.
     pub fn open_text(&self) -> io::Result<File> {
         OpenOptions::new()
@@ -92,7 +111,7 @@ impl Instance {
             files.push((cpu, file));
         }
         let page = vec![0; PAGE_BYTES_MAX];
-        Ok(Pages { files, page })
+        Ok(Pages { files, page, lost: 0 })
     }
 }
 
@@ -150,6 +169,11 @@ impl Field {
             _ => None,
         }
     }
+
+    /// Its bytes; `None` if the event is too short, or the field has another size.
+    pub fn bytes<const SIZE: usize>(self, event: &[u8]) -> Option<[u8; SIZE]> {
+        event.get(self.offset..self.offset + self.size)?.try_into().ok()
+    }
 }
 
 /// An event's `format` file.
@@ -191,7 +215,9 @@ fn unexpected(what: &str) -> io::Error {
 /// A line such as `field:sector_t sector; offset:16; size:8; signed:0;`.
 fn parse_field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
-    let name = parts.next()?.split_whitespace().last()?;
+    let declared = parts.next()?.split_whitespace().last()?;
+    // Of an array without its length.
+    let name = declared.split('[').next()?;
     let offset = parts.next()?.strip_prefix("offset:")?.parse().ok()?;
     let size = parts.next()?.strip_prefix("size:")?.parse().ok()?;
     Some((name.to_string(), Field { offset, size }))
@@ -201,15 +227,22 @@ fn parse_field(line: &str) -> Option<(String, Field)> {
 pub struct Pages {
     files: Vec<(u16, File)>,
     page: Vec<u8>,
+    lost: u64,
 }
 
 impl Pages {
+    /// Events that were overwritten before they were read, so far.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
     /// Gives every event that waits to `each(cpu, time_ns, event)`.
     pub fn read(&mut self, mut each: impl FnMut(u16, u64, &[u8])) {
         for (cpu, file) in &mut self.files {
             for _ in 0..PAGES_PER_READ {
                 match file.read(&mut self.page) {
                     Ok(length) if length > PAGE_HEADER_BYTES => {
+                        self.lost += missed(&self.page[..length]);
                         events(&self.page[..length], |time_ns, event| each(*cpu, time_ns, event));
                     }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -218,6 +251,18 @@ impl Pages {
             }
         }
     }
+}
+
+/// Events that were overwritten before this page was read; at least one where the kernel had no room to say how many.
+fn missed(page: &[u8]) -> u64 {
+    let long = |at: usize| Some(u64::from_ne_bytes(page.get(at..at + 8)?.try_into().ok()?));
+    let commit = long(8).unwrap_or(0);
+    if commit & PAGE_MISSED == 0 {
+        return 0;
+    }
+    let end = PAGE_HEADER_BYTES + (commit & PAGE_LENGTH_MASK) as usize;
+    let stored = long(end).filter(|_| commit & PAGE_MISSED_STORED != 0);
+    stored.unwrap_or(1)
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
@@ -290,6 +335,12 @@ mod tests {
         let field = format.field("sector").unwrap();
         assert_eq!(field, Field { offset: 16, size: 8 });
         assert!(format.field("nr_sector").is_err());
+        let rwbs = format.field("rwbs").unwrap();
+        assert_eq!(rwbs.bytes::<10>(&[7; 44]), Some([7; 10]));
+        assert_eq!(
+            (rwbs.bytes::<10>(&[7; 43]), rwbs.bytes::<8>(&[7; 44])),
+            (None, None)
+        );
         let mut event = [0u8; 24];
         event[16..].copy_from_slice(&99u64.to_ne_bytes());
         assert_eq!(field.read(&event), Some(99));
@@ -299,8 +350,7 @@ mod tests {
 
     fn page(words: &[u32]) -> Vec<u8> {
         let mut page = 1000u64.to_ne_bytes().to_vec();
-        let lost = 1u64 << 31;
-        page.extend((lost | (4 * words.len() as u64)).to_ne_bytes());
+        page.extend((PAGE_MISSED | (4 * words.len() as u64)).to_ne_bytes());
         page.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
         page
     }
@@ -337,6 +387,17 @@ mod tests {
         assert_eq!(values, [1005, extended, absolute]);
         let bytes: Vec<u8> = seen.iter().map(|one| one.1[0]).collect();
         assert_eq!(bytes, [0xa, 0xb, 0xc]);
+    }
+
+    #[test]
+    fn overwritten_events_are_counted() {
+        assert_eq!(missed(&page(&[])), 1);
+        let mut stored = page(&[0, 0]);
+        stored[11] |= 1 << 6;
+        stored.extend(77u64.to_ne_bytes());
+        assert_eq!(missed(&stored), 77);
+        stored[11] = 0;
+        assert_eq!((missed(&stored), missed(&[0; 9])), (0, 0));
     }
 
     #[test]
