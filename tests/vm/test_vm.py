@@ -146,6 +146,12 @@ def test_reads_of_a_stacked_device_are_tied_to_its_member(stored: dict[str, Run]
     assert rows(case, "SELECT sum(unknown_ns) FROM ops WHERE layer = 'syscall' AND comm = 'load'") == [(0,)]
 
 
+def test_doctor_tells_of_volumes(stored: dict[str, Run]) -> None:
+    text = (stored["kernel"].folder / "kernel" / "doctor.json").read_text(encoding="utf-8")
+    assert "volumes (dm, md)" in text
+    assert "tracepoint block_bio_remap" in text
+
+
 def test_buffered_reads_and_writes_of_a_stacked_device(stored: dict[str, Run]) -> None:
     run = stored["kernel"]
     case, member = run.case("stacked-buffered"), run.device("nvme1")

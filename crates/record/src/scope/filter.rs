@@ -1,15 +1,11 @@
 //! Which records of a limited recording become rows.
 use super::places::{File, Places};
+use super::recent::{Recent, ENTRIES_MAX};
 use crate::block::{BlockRecord, SLOT_SCOPED};
 use crate::flight::Operation;
 use case::rows::{BioRow, SyscallRow, Via, Writeback, WritebackRow};
 use case::schema::Op;
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::Hash;
-
-/// Most entries of each table below.
-const ENTRIES_MAX: usize = 1 << 18;
+use std::collections::{HashSet, VecDeque};
 
 /// How long calls are remembered after newer ones of the same key: longer than a request waits to be judged.
 const MEMORY_NS: u64 = 2_000_000_000;
@@ -175,11 +171,7 @@ impl Filter {
             }
             return Verdict::Within;
         }
-        if self.disks.contains(&facts.device) {
-            Verdict::Competing
-        } else {
-            Verdict::Outside
-        }
+        self.verdict_outside(facts.device)
     }
 
     /// What becomes of a bio that a volume got; to be asked once the calls that may be behind it have ended.
@@ -188,7 +180,12 @@ impl Filter {
             self.disks.insert(bio.device);
             return Verdict::Within;
         }
-        if self.disks.contains(&bio.device) {
+        self.verdict_outside(bio.device)
+    }
+
+    /// What becomes of what is not in the scope itself.
+    fn verdict_outside(&self, device: u32) -> Verdict {
+        if self.disks.contains(&device) {
             Verdict::Competing
         } else {
             Verdict::Outside
@@ -298,50 +295,6 @@ impl Spans {
     }
 }
 
-/// A table that forgets what was not entered lately.
-struct Recent<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
-}
-
-impl<K, V> Default for Recent<K, V> {
-    fn default() -> Recent<K, V> {
-        Recent {
-            young: HashMap::new(),
-            old: HashMap::new(),
-        }
-    }
-}
-
-impl<K: Hash + Eq, V> Recent<K, V> {
-    fn make_room(&mut self) {
-        if self.young.len() >= ENTRIES_MAX / 2 {
-            self.old = std::mem::take(&mut self.young);
-        }
-    }
-
-    fn insert(&mut self, key: K, value: V) {
-        self.make_room();
-        self.young.insert(key, value);
-    }
-
-    fn entry(&mut self, key: K, new: fn() -> V) -> &mut V {
-        self.make_room();
-        let old = &mut self.old;
-        match self.young.entry(key) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => {
-                let value = old.remove(entry.key()).unwrap_or_else(new);
-                entry.insert(value)
-            }
-        }
-    }
-
-    fn get(&self, key: &K) -> Option<&V> {
-        self.young.get(key).or_else(|| self.old.get(key))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -362,16 +315,21 @@ mod tests {
         request
     }
 
+    /// A call from 10 to 100.
+    fn call_of(owner_key: u64) -> SyscallRow {
+        SyscallRow {
+            owner_key,
+            start_ns: 10,
+            end_ns: 100,
+            ..SyscallRow::default()
+        }
+    }
+
     #[test]
     fn a_request_that_a_worker_queued_is_its_calls() {
         let mut filter = Filter::new(true, Places::default());
         assert_eq!(filter.judge(&request(0, 9, 50)), Verdict::Outside);
-        let call = SyscallRow {
-            owner_key: 9,
-            start_ns: 10,
-            end_ns: 100,
-            ..SyscallRow::default()
-        };
+        let call = call_of(9);
         assert!(filter.admits_call(&call));
         assert_eq!(filter.judge(&request(0, 9, 50)), Verdict::Within);
         assert_eq!(
@@ -411,12 +369,7 @@ mod tests {
             ..BioRow::default()
         };
         assert_eq!(filter.judge_bio(&bio(9, DISK, 50)), Verdict::Outside);
-        let call = SyscallRow {
-            owner_key: 9,
-            start_ns: 10,
-            end_ns: 100,
-            ..SyscallRow::default()
-        };
+        let call = call_of(9);
         assert!(filter.admits_call(&call));
         assert_eq!(filter.judge_bio(&bio(9, DISK, 50)), Verdict::Within);
         assert_eq!(filter.judge_bio(&bio(8, DISK, 50)), Verdict::Competing);
@@ -495,15 +448,5 @@ mod tests {
             .map(|operation| operation.tid)
             .collect();
         assert_eq!(tids, [1, 3]);
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut recent = Recent::default();
-        for key in 0..3 * ENTRIES_MAX {
-            recent.insert(key, ());
-        }
-        assert!(recent.young.len() + recent.old.len() <= ENTRIES_MAX);
-        assert!(recent.get(&(3 * ENTRIES_MAX - 1)).is_some());
     }
 }

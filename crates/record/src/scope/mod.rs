@@ -6,6 +6,7 @@
 mod filter;
 mod places;
 mod processes;
+mod recent;
 
 use crate::error::RecordError;
 use crate::recorder::Config;
