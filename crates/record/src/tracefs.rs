@@ -36,11 +36,7 @@ impl Instance {
     /// Makes one, after removing what killed recorders left.
     pub fn create() -> io::Result<Instance> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let instances = ROOTS
-            .iter()
-            .map(|root| Path::new(root).join("instances"))
-            .find(|folder| folder.is_dir())
-            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let instances = root()?.join("instances");
         remove_leftovers(&instances);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = instances.join(format!("{PREFIX}{}-{number}", std::process::id()));
@@ -113,6 +109,21 @@ impl Instance {
         let page = vec![0; PAGE_BYTES_MAX];
         Ok(Pages { files, page, lost: 0 })
     }
+}
+
+/// Whether this host can make instances; if so, whether the kernel has events of a system now, and this one among them.
+pub fn has_event(system: &str, event: &str) -> io::Result<Option<bool>> {
+    let root = root()?;
+    let system = root.join("events").join(system);
+    Ok(system.is_dir().then(|| system.join(event).is_dir()))
+}
+
+/// Where instances are made.
+fn root() -> io::Result<&'static Path> {
+    let mut roots = ROOTS.iter().map(Path::new);
+    roots
+        .find(|root| root.join("instances").is_dir())
+        .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }
 
 /// Adds threads to those in whose time events are logged. The kernel waits until nobody uses its old list any more: that

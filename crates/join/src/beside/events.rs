@@ -75,7 +75,8 @@ fn detail(row: &WritebackRow, kind: Writeback) -> String {
     }
     match text(&row.comm) {
         Some(comm) if row.pid > 0 => parts.push(format!("by {comm} (pid {})", row.pid)),
-        Some(comm) => parts.push(format!("by {comm}")),
+        // In the same form: what is redacted is found by it.
+        Some(comm) => parts.push(format!("by {comm} (pid not known)")),
         None => {}
     }
     parts.join(" ")

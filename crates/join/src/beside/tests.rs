@@ -87,6 +87,17 @@ fn waits_of_scheduler_and_writeback() {
             comm: padded("jbd2/sda-8"),
             ..WritebackRow::default()
         },
+        // Of a thread that had ended when its event was read.
+        WritebackRow {
+            start_ns: START_NS + 60 * MS,
+            end_ns: START_NS + 61 * MS,
+            device: 8 << 20,
+            pid: -1,
+            kind: Writeback::LogForce as u8,
+            cause: NO_CAUSE,
+            comm: padded("dd"),
+            ..WritebackRow::default()
+        },
     ]);
     let (kept, counts, names) = sealed(Streams {
         sched: Some(&sched),
@@ -118,7 +129,7 @@ fn waits_of_scheduler_and_writeback() {
             (8, 50, 4950, WaitState::Stopped, Some("io"), None),
         ]
     );
-    let [commit] = &kept.events[..] else {
+    let [commit, forced] = &kept.events[..] else {
         panic!("{:?}", kept.events)
     };
     assert_eq!(
@@ -129,6 +140,7 @@ fn waits_of_scheduler_and_writeback() {
         commit.detail,
         "duration_ns 4000000 bytes 8192 transaction 4 by jbd2/sda-8 (pid 300)"
     );
+    assert_eq!(forced.detail, "duration_ns 1000000 by dd (pid not known)");
     assert_eq!(counts.beside_ends["sched"].last_ns, START_NS + 50 * MS);
 }
 

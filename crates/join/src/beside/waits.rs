@@ -116,7 +116,7 @@ fn of_scheduler(row: &SchedRow, end_ns: u64, out: &mut Out) -> Result<(), CaseEr
 fn of_writeback(row: &WritebackRow, cause: &str, out: &mut Out) -> Result<(), CaseError> {
     let sealed = WaitRow {
         tid: row.tid,
-        pid: Some(row.pid),
+        pid: (row.pid > 0).then_some(row.pid),
         comm: text(&row.comm).map(|comm| out.names.id(&comm)),
         cpu: None,
         start_ns: out.case_ns(row.start_ns),

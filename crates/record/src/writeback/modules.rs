@@ -10,7 +10,7 @@ use crate::load::{has_tracepoint, whole, Kernel};
 use crate::probe::Need;
 use crate::ring_probe::Records;
 use crate::sys;
-use crate::tracefs::{Field, Format, Instance, Pages};
+use crate::tracefs::{has_event, Field, Format, Instance, Pages};
 use aya::Btf;
 use case::rows::Writeback;
 use std::collections::HashMap;
@@ -142,15 +142,12 @@ pub fn is_of_module(btf: &Btf, tracepoint: &str) -> bool {
 /// How this host would show a tracepoint of a module; the error says in words why it cannot.
 pub fn visible(tracepoint: &str) -> Result<String, String> {
     let system = system_of(tracepoint).ok_or("missing")?;
-    let instance = Instance::create().map_err(|error| no_tracing(system, &error))?;
-    if !instance.has_system(system) {
-        return Ok(format!(
+    match has_event(system, tracepoint).map_err(|error| no_tracing(system, &error))? {
+        None => Ok(format!(
             "no module {system} is loaded; looked for while recording"
-        ));
-    }
-    match instance.format(system, tracepoint) {
-        Ok(_) => Ok("exists, in a module: read from the kernel's event tracing".into()),
-        Err(_) => Err("missing".into()),
+        )),
+        Some(true) => Ok("exists, in a module: read from the kernel's event tracing".into()),
+        Some(false) => Err("missing".into()),
     }
 }
 
