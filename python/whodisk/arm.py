@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from whodisk.detectors.base import Context
 from whodisk.programs import own_sql
-from whodisk.stats import Bools, Floats, Ints
+from whodisk.stats import Bools, Floats, Ints, overlap
 from whodisk.views import quoted
 
 #: Requests looked at, the first ones of each disk.
@@ -37,6 +37,11 @@ class Served:
         """Where these requests stand here."""
         order = np.argsort(self.op_id)
         return np.asarray(order[np.searchsorted(self.op_id, op_ids, sorter=order)], np.int64)
+
+    def guests_ns(self, start_ns: Ints, end_ns: Ints) -> Floats:
+        """How long, in each of these times, the disk served requests that the judged program did not make."""
+        guest = ~self.own
+        return overlap(start_ns, end_ns, (self.end_ns - self.service_ns)[guest], self.end_ns[guest])
 
 
 def requests_sql(context: Context, device: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +12,16 @@ from whodisk.below import LEVELS
 from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.late import late_in
-from whodisk.stats import SEED, Bools, Floats, bootstrap_ratio, episodes, placed
+from whodisk.stats import SEED, Bools, Floats, bootstrap_ratio, episodes, placed, upper_quantile
 from whodisk.survey import Survey
 
 #: The unit of evidence: a block of time.
 TIME_BLOCKS = 200
 ROUNDS = 1999
+#: A percentile is told from the largest values: to so many standard errors beyond its rank; ...
+TAIL_ERRORS = 6.0
+#: ... if these are more, the rank is certain enough by itself.
+TAIL_MAX = 100_000
 
 
 @dataclass(frozen=True)
@@ -122,14 +127,23 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
     without = "greatest(0, m.latency_ns - coalesce(e.lost_ns, 0))"
     source = f"FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"
     row = context.case.rows(
-        f"{each} SELECT quantile_cont(m.latency_ns, 0.99) AS p99_ns, sum(m.latency_ns) AS all_ns, sum({without}) AS without_ns {source}"
+        f"{each} SELECT count(*) AS n, sum(m.latency_ns) AS all_ns, sum({without}) AS without_ns {source}"
     )[0]
-    p99_ns, all_ns, without_ns = (float(row[name] or 0) for name in ("p99_ns", "all_ns", "without_ns"))
+    count, all_ns, without_ns = (float(row[name] or 0) for name in ("n", "all_ns", "without_ns"))
     more = 1.0 if context.case.offered_per_s else all_ns / max(1.0, without_ns)
-    rest = context.case.rows(
-        f"{each} SELECT quantile_cont({without}, {max(0.0, 1 - 0.01 * more)!r}) AS p99_ns {source}"
-    )[0]
-    return p99_ns / max(1.0, float(rest["p99_ns"] or 0))
+
+    def p99_ns(value: str, part: float) -> float:
+        part = min(1.0, part)
+        most = math.ceil(count * part + TAIL_ERRORS * (math.sqrt(count * part) + 1))
+        if most > TAIL_MAX:
+            [found] = context.case.rows(
+                f"{each} SELECT quantile_cont({value}, {1 - part!r}) AS p99_ns {source}"
+            )
+            return float(found["p99_ns"] or 0)
+        tail = context.case.arrays(f"{each} SELECT {value} AS ns {source} ORDER BY 1 DESC LIMIT {most}")["ns"]
+        return upper_quantile(tail.astype(np.float64), int(count), part)
+
+    return p99_ns("m.latency_ns", 0.01) / max(1.0, p99_ns(without, 0.01 * more))
 
 
 def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats, float] | None:

@@ -32,6 +32,11 @@ def beta_quantile(probability: float, a: float, b: float) -> float:
     return float(special.betaincinv(a, b, probability))
 
 
+def beta_at_most(values: npt.NDArray[np.float64], a: float, b: float) -> npt.NDArray[np.float64]:
+    """Probability that a beta variable with the shapes `a` and `b` (0: always below) stays below each value (0 to 1)."""
+    return np.asarray(special.betainc(a, b, np.clip(values, 0.0, 1.0)), np.float64)
+
+
 def student_above(value: float, degrees: float) -> float:
     """Probability that Student's t with so many `degrees` of freedom exceeds `value`."""
     return float(special.stdtr(degrees, -value))

@@ -375,6 +375,21 @@ def quantile_from_bins(values: Floats, counts: Ints, quantile: float) -> float:
     return float(values[min(position, len(values) - 1)])
 
 
+def upper_quantile(largest: Floats, count: int, part: float) -> float:
+    """The value that `part` of `count` values exceed, from the largest of them in descending order; 0 for no values.
+
+    Each value counts by the chance that it is the one, were as many drawn anew (Harrell and Davis, Biometrika 69, 1982): where a few
+    values more or fewer decide between two levels, a single rank would be either.
+    """
+    if not len(largest):
+        return 0.0
+    if part >= 1:
+        return float(largest[-1])
+    above, below = (count + 1) * part, (count + 1) * (1 - part)
+    weights = np.diff(probability.beta_at_most(np.arange(len(largest) + 1) / max(1, count), above, below))
+    return float((weights * largest).sum() / max(1e-12, float(weights.sum())))
+
+
 def quantile_needs(quantile: float) -> int:
     """Operations that are needed before a quantile means anything: three beyond it are expected."""
     return math.ceil(round(3.0 / max(1e-12, 1.0 - quantile), 3))

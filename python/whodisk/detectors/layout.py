@@ -174,7 +174,7 @@ def _layout(data: dict[str, np.ndarray], served: Served) -> Layout | None:
     broken, place, times = np.unique(
         data["op_id"].astype(np.int64)[gap_at], return_inverse=True, return_counts=True
     )
-    late = _late(end - start, gap_at)
+    late = _late((end - start) - served.guests_ns(start, end), gap_at)
     passed_over_ns = float(np.median(late))
     if passed_over_ns <= jump_ns:
         late, passed_over_ns = np.full(len(gap_at), jump_ns), 0.0
@@ -235,7 +235,7 @@ def _breaks(data: dict[str, np.ndarray], file: Ints, begin: Ints, size: Ints) ->
     return int(apart.sum()), int((neighbours & ~apart).sum()), two[apart]
 
 
-def _late(latency: Ints, gap_at: Ints) -> Floats:
+def _late(latency: Floats, gap_at: Ints) -> Floats:
     """How much longer each request behind a break took than is usual for the others, ns.
 
     A disk that orders its commands serves what lies near first: one that lies apart may be passed over many times.

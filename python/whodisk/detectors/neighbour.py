@@ -7,7 +7,7 @@ device is meanwhile; how long it is served is not. So only the begin of its requ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -108,6 +108,8 @@ def run(context: Context) -> Result:
         begun = context.case.arrays(_begun_sql(shared, comm))["start_ns"].astype(np.int64)
         near = _near(operations, comm, begun, typical_ns)
         if near is not None:
+            # At a fixed rate what a request delays delays others: they are compared at equal queue depth, so that is left out.
+            near = replace(near, is_least=near.is_least or context.case.offered_per_s is not None)
             result.candidates.append(_candidate(context, near, shared))
     return result
 
@@ -268,4 +270,5 @@ DETECTOR = Detector(
     null_model="in a block of time, operations that begin soon after a request of the other program take as long as others of their kind",
     smallest_effect="5 % of all latency, or 0.2 % and a 99th percentile 10 % above that of operations that begin later",
     run=run,
+    needs_all=True,
 )

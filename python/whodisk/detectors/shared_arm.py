@@ -193,4 +193,5 @@ DETECTOR = Detector(
     "test over blocks of time), and in all blocks together (resampled)",
     smallest_effect="5 % of all latency, or 0.2 % and a 99th percentile 10 % above that without it; over at least 10 requests",
     run=run,
+    needs_all=True,
 )
