@@ -64,10 +64,10 @@ def test_operations_lose_what_their_requests_lost(tmp_path: Path) -> None:
 
 def test_in_a_closed_loop_the_rest_hits_a_smaller_part(tmp_path: Path) -> None:
     """13 of 1,000 operations are late for another reason. Without what is asked about 1,000 take 3 % less time: then they would be
-    13 of 1,035, and still more than 1 %; the 99th percentile is theirs with it and without it."""
+    13 of 1,035, and still more than 1 %; the 99th percentile is theirs with it and without it, as far as 13 can tell."""
     for rate in (None, 1000):
         with Case(one_by_one(tmp_path / f"case{rate}", rate)) as case:
-            assert p99_ratio(context_of(case), LOST_SQL) == pytest.approx(1.0)
+            assert p99_ratio(context_of(case), LOST_SQL) == pytest.approx(1.0, abs=0.1)
     # Over 40 % of all time lost: then they would be 13 of 1,750.
     much = f"SELECT op_id, start_ns, {USUAL_NS // 2} AS lost_ns FROM measured WHERE layer = 'block'"
     with Case(tmp_path / "caseNone") as case:
