@@ -26,7 +26,10 @@ def merge(accepted: list[tuple[Candidate, Finding]], keeps_rate: bool = False) -
         if told_by[number] is not None:
             continue
         told = [n for n in range(len(accepted)) if n != number and _root(n, told_by) == number]
-        harm = max(_harm(c, keeps_rate) for c in [candidate, *(accepted[n][0] for n in told)])
+        whole = [candidate, *(accepted[n][0] for n in told)]
+        known = [c for c in whole if c.p99_ratio is not None]
+        # Where only the 99th percentile counts, who knows it decides.
+        harm = max(_harm(c, keeps_rate) for c in (known if keeps_rate and known else whole))
         merged.append((harm, _with(cause, [accepted[n][1] for n in told])))
     merged.sort(key=lambda pair: (-pair[0], -pair[1].share_of_latency))
     return [finding for _, finding in merged]

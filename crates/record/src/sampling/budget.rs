@@ -10,6 +10,13 @@ const LOOK_NS: u64 = 1_000_000_000;
 /// Below this part of the budget a look counts as calm: twice as many rows will hardly take more than the budget.
 const CALM: f64 = 0.4;
 
+/// A smaller sample has helped if it left less than this part; else the rest of the cost is not that of rows, and a still smaller one
+/// would only cost precision ...
+const HELPED: f64 = 0.9;
+
+/// ... until there is so many times as much to do.
+const MORE: f64 = 1.25;
+
 /// After so many calm looks in a row twice as many are kept.
 const CALM_LOOKS: u32 = 3;
 
@@ -30,6 +37,8 @@ struct Governor {
     budget: f64,
     level: u32,
     calm: u32,
+    /// What was taken when the level was last raised; 0 = it was not, or has fallen since.
+    raised_at: f64,
 }
 
 impl Governor {
@@ -37,6 +46,10 @@ impl Governor {
     fn after(&mut self, share: f64) -> u32 {
         if share > self.budget {
             self.calm = 0;
+            if share > HELPED * self.raised_at && share < MORE * self.raised_at {
+                return self.level;
+            }
+            self.raised_at = share;
             // Each step halves what typical rows cost: as many as are missing.
             let steps = (share / self.budget).log2().ceil().max(1.0) as u32;
             self.level = (self.level + steps).min(LEVEL_MAX);
@@ -44,6 +57,7 @@ impl Governor {
             self.calm += 1;
             if self.calm >= CALM_LOOKS {
                 self.calm = 0;
+                self.raised_at = 0.0;
                 self.level = self.level.saturating_sub(1);
             }
         } else {
@@ -70,6 +84,7 @@ impl Budget {
                 budget: share,
                 level: 0,
                 calm: 0,
+                raised_at: 0.0,
             },
             sampler,
             looked_ns: sys::monotonic_ns(),
@@ -114,6 +129,7 @@ mod tests {
             budget: 0.03,
             level: 0,
             calm: 0,
+            raised_at: 0.0,
         };
         assert_eq!(governor.after(0.029), 0);
         assert_eq!(governor.after(0.1), 2, "3.3 times too much");
@@ -126,5 +142,16 @@ mod tests {
         let calm: Vec<u32> = (0..9).map(|_| governor.after(0.001)).collect();
         assert_eq!(calm, [3, 3, 2, 2, 2, 1, 1, 1, 0]);
         assert_eq!((governor.after(9.0), governor.after(9.0)), (LEVEL_MAX, LEVEL_MAX));
+    }
+    #[test]
+    fn a_sample_that_does_not_help_is_made_no_smaller() {
+        let mut governor = Governor {
+            budget: 0.03,
+            level: 0,
+            calm: 0,
+            raised_at: 0.0,
+        };
+        assert_eq!([0.08, 0.078, 0.077].map(|share| governor.after(share)), [2, 2, 2]);
+        assert_eq!(governor.after(0.11), 4, "there is more to do");
     }
 }
