@@ -119,7 +119,7 @@ def test_own_operations_are_joined_exactly(whodisk: Run, work: Path, place: str)
     stages = (
         "app_ns + coalesce(fs_ns,0) + coalesce(queue_ns,0) + coalesce(device_ns,0) + coalesce(interrupt_ns,0)"
     )
-    stages += " + coalesce(reap_ns,0) + coalesce(unknown_ns,0)"
+    stages += " + coalesce(reap_ns,0) + coalesce(runqueue_ns,0) + coalesce(unknown_ns,0)"
     assert query(case, f"SELECT count(*) FROM {{app}} WHERE {stages} <> latency_ns") == [(0,)]
     assert meta(case)["probes"]["block"]["lost"] == 0
     whodisk("verify", case)
