@@ -47,7 +47,7 @@ pub const CONTROLLERS: Fact = Fact {
 /// Time held back on purpose in favour of reads.
 pub const WRITEBACK_THROTTLING: Fact = Fact {
     what: "writeback throttling (wbt)",
-    consequence: "time in which it held a writer back counts as fs time",
+    consequence: "time in which it held a writer back counts as queue time",
 };
 /// Handlers on the vector or CPU of a completion.
 pub const HANDLERS: Fact = Fact {
