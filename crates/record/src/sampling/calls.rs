@@ -1,5 +1,4 @@
 //! Calls of a recording with a CPU budget. Their fate is known when they end; how many were in flight beside them, a while later.
-use super::draw::epoch;
 use super::slow::octave;
 use super::{sampled, Fate, Sampler, SharedSampler, LONG_NS, NO_PANIC, PATIENCE_NS};
 use crate::sys;
@@ -54,8 +53,8 @@ impl Sampler {
         } else {
             self.draw.fate(key, call.start_ns)
         };
-        // Requests that began in another draw than their call, and those of a call that is kept anyway.
-        if owned && (fate == Fate::Always || epoch(call.start_ns) != epoch(call.end_ns)) {
+        // Requests that may draw another fate than their call, and those of a call that is kept anyway.
+        if owned && (fate == Fate::Always || !self.draw.same_fate(key, call.start_ns, call.end_ns)) {
             self.calls.add(key, (call.start_ns, call.end_ns), fate);
         }
         fate

@@ -2,9 +2,9 @@
 use super::Fate;
 use case::rows::sampled::LONG_NS;
 
-/// Time between two draws of one owner, as a power of two of ns: 2.1 ms, so that no draw decides about many operations. What one
-/// that begins in one and ends in another was made of is told by its call.
-const EPOCH_LOG2: u32 = 21;
+/// Time between two draws of one owner, as a power of two of ns: 131 us, so that hardly a draw decides about several operations: a
+/// sum's error grows with how many share one.
+const EPOCH_LOG2: u32 = 17;
 
 /// Largest level: 1 of 64 is kept. What typical rows cost is then less than what slow ones do, and fewer would only be less exact.
 pub const LEVEL_MAX: u32 = 6;
@@ -27,7 +27,7 @@ fn mix(mut x: u64) -> u64 {
 }
 
 /// The draw that a moment belongs to.
-pub fn epoch(time_ns: u64) -> u64 {
+fn epoch(time_ns: u64) -> u64 {
     time_ns >> EPOCH_LOG2
 }
 
@@ -74,6 +74,13 @@ impl Draw {
         }
     }
 
+    /// Whether all that this owner begins from `start_ns` to `end_ns` draws one fate.
+    pub fn same_fate(&self, owner: u64, start_ns: u64, end_ns: u64) -> bool {
+        let first = self.fate(owner, start_ns);
+        let mut later = epoch(start_ns) + 1..=epoch(end_ns);
+        later.all(|epoch| self.fate(owner, epoch << EPOCH_LOG2) == first)
+    }
+
     /// The fate of a typical operation of this owner that began then.
     pub fn fate(&self, owner: u64, start_ns: u64) -> Fate {
         let level = self.level_at(start_ns);
@@ -103,10 +110,23 @@ mod tests {
     }
 
     #[test]
+    fn operations_across_draws_are_known_to_differ() {
+        let mut draw = Draw::new(7);
+        draw.set_level(0, 2);
+        let step_ns = 1 << EPOCH_LOG2;
+        for (start_ns, end_ns) in (1..500).map(|n| (n * step_ns + 9, (n + n % 5) * step_ns + 3)) {
+            let inside = (start_ns..=end_ns.max(start_ns)).step_by(step_ns as usize / 7);
+            let fates: Vec<Fate> = inside.chain([end_ns]).map(|ns| draw.fate(3, ns)).collect();
+            let same = fates.iter().all(|fate| *fate == fates[0]);
+            assert_eq!(draw.same_fate(3, start_ns, end_ns), same, "{start_ns} {end_ns}");
+        }
+    }
+
+    #[test]
     fn a_new_level_holds_from_the_next_draw_on() {
         let mut draw = Draw::new(7);
         let begin_ns = draw.set_level(1_000_000_000, 5);
-        assert!(begin_ns > 1_000_000_000 && begin_ns < 1_003_000_000);
+        assert!(begin_ns > 1_000_000_000 && begin_ns <= 1_000_000_000 + (1 << EPOCH_LOG2));
         assert_eq!((draw.level_at(begin_ns - 1), draw.level_at(begin_ns)), (0, 5));
         assert_eq!(draw.fate(1, begin_ns - 1), Fate::Drawn(0));
         assert!(!draw.may_lack(begin_ns - 1) && draw.may_lack(begin_ns));

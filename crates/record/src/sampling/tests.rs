@@ -127,8 +127,8 @@ fn what_is_slow_is_kept_and_the_others_are_estimated() {
             .map(|(_, mark)| u64::from(sampled::weight(*mark)))
             .sum();
         let error = estimate as f64 / all.len() as f64 - 1.0;
-        // Some 8,000 draws about twenty operations each, of which one in sixteen is kept.
-        assert!(error.abs() < 0.12, "seed {seed}: {error}");
+        // Some 150,000 draws about hardly more than one operation each, of which one in sixteen is kept.
+        assert!(error.abs() < 0.05, "seed {seed}: {error}");
     }
 }
 
@@ -150,10 +150,12 @@ fn a_call_and_its_request_share_their_fate() {
             )
         })
         .collect();
-    let with_request = of_calls
-        .iter()
-        .filter(|(key, weight)| of_requests.get(key) == Some(weight));
-    assert_eq!(with_request.count(), of_calls.len());
+    // A thread's last request is followed by silence, and so kept whatever its call drew.
+    let last = |key: &(i32, u64)| key.1 > 4 * SECOND_NS - 1_000_000;
+    let differ = of_calls
+        .keys()
+        .filter(|key| of_requests.get(key) != of_calls.get(key));
+    assert_eq!(differ.filter(|key| !last(key)).count(), 0);
     // The other way round there are a few more: a request by the side of a silence is kept without its call.
     assert!(of_requests.len() - of_calls.len() < of_calls.len() / 50);
 }
