@@ -1,6 +1,7 @@
 //! Facts about this host that decide what can be observed.
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::LazyLock;
 
 /// Bit numbers of capabilities (linux/capability.h).
 const CAP_SYS_ADMIN: u32 = 21;
@@ -57,27 +58,7 @@ pub fn page_shift() -> u32 {
 /// Addresses of kernel functions by name, as far as /proc/kallsyms shows them to us.
 /// A name that several functions share is left out: it would be a guess.
 pub fn kernel_symbols(names: &[&str]) -> BTreeMap<String, u64> {
-    symbols_in(&fs::read_to_string("/proc/kallsyms").unwrap_or_default(), names)
-}
-
-fn symbols_in(kallsyms: &str, names: &[&str]) -> BTreeMap<String, u64> {
-    let mut found: BTreeMap<String, u64> = BTreeMap::new();
-    for line in kallsyms.lines() {
-        let mut fields = line.split_ascii_whitespace();
-        let (Some(address), Some(_kind), Some(name)) = (fields.next(), fields.next(), fields.next()) else {
-            continue;
-        };
-        if !names.contains(&name) {
-            continue;
-        }
-        let address = u64::from_str_radix(address, 16).unwrap_or(0);
-        let known = found.entry(name.to_string()).or_insert(address);
-        if *known != address {
-            *known = 0;
-        }
-    }
-    found.retain(|_, address| *address != 0);
-    found
+    Functions::of_kernel().addresses(names)
 }
 
 /// Kernel functions by address, as far as /proc/kallsyms shows them to us.
@@ -89,9 +70,26 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Reads them; takes about 0.1 s and some megabytes.
-    pub fn read() -> Functions {
-        Functions::of(&fs::read_to_string("/proc/kallsyms").unwrap_or_default())
+    /// Those of the running kernel, and of the modules loaded when they were asked for first: reading them takes 0.1 s.
+    pub fn of_kernel() -> &'static Functions {
+        static READ: LazyLock<Functions> =
+            LazyLock::new(|| Functions::of(&fs::read_to_string("/proc/kallsyms").unwrap_or_default()));
+        &READ
+    }
+
+    fn addresses(&self, names: &[&str]) -> BTreeMap<String, u64> {
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        for (address, begin, end) in &self.functions {
+            let name = &self.names[*begin as usize..*end as usize];
+            if names.contains(&name) {
+                let known = found.entry(name.to_string()).or_insert(*address);
+                if known != address {
+                    *known = 0;
+                }
+            }
+        }
+        found.retain(|_, address| *address != 0);
+        found
     }
 
     fn of(kallsyms: &str) -> Functions {
@@ -150,10 +148,8 @@ mod tests {
                     ffffffff81000040 t twice\n\
                     0000000000000000 T blanked\n\
                     ffffffffc0000050 t in_module\t[ext4]\n";
-        let found = symbols_in(
-            text,
-            &["io_complete_rw", "twice", "blanked", "in_module", "absent"],
-        );
+        let wanted = ["io_complete_rw", "twice", "blanked", "in_module", "absent"];
+        let found = Functions::of(text).addresses(&wanted);
         let expected = [
             ("in_module", 0xffffffffc0000050),
             ("io_complete_rw", 0xffffffff81000020),

@@ -353,7 +353,7 @@ static __always_inline void count_own(struct slot *slot)
 }
 
 // Ends a slot whose request completed unseen, before `now`. Whoever finds that out first does it.
-static __noinline int slot_unfinished(struct slot *slot, u64 active, u64 now)
+__noinline int slot_unfinished(struct slot *slot, u64 active, u64 now)
 {
 	if (!slot)
 		return 0;
@@ -452,9 +452,12 @@ static __always_inline void take_queueing(struct slot *slot, struct request *rq,
 		slot->facts.flags |= SLOT_THROTTLED;
 }
 
-// Tells who is behind a bio that is not its request's first. Not static, as all that loops call: see find_owner().
-__noinline int send_merge(u64 address, u64 merge_key)
+// Tells who is behind bio number `further` behind its request's first, if there is a key and it is not `known` already. Not
+// static, as all that loops call: see find_owner().
+__noinline int send_merge(u64 address, u64 merge_key, u32 further, u32 known)
 {
+	if (!merge_key || further < known)
+		return 0;
 	struct bio *bio = (void *)address;
 	struct merge_record record = { .owner.size_bytes = BPF_CORE_READ(bio, bi_iter.bi_size) };
 
@@ -467,19 +470,22 @@ __noinline int send_merge(u64 address, u64 merge_key)
 	return 0;
 }
 
-// The same for all bios of a request, unless they are known already.
-__noinline int send_merges(u64 first, u64 merge_key, u32 known)
+// How many bios a request has behind its first; tells of them, see send_merge(). Nothing is decided in the loop: the verifier
+// would follow both ways of every turn to its end.
+__noinline int walk_bios(u64 first, u64 merge_key, u32 known)
 {
 	struct bio *bio = (void *)first;
+	u32 further = 0;
 
-	for (u32 further = 0; further < MERGED_BIOS_MAX; further++) {
+	for (; further < MERGED_BIOS_MAX; further++) {
 		bio = BPF_CORE_READ(bio, bi_next);
 		if (!bio)
 			break;
-		if (further >= known)
-			send_merge((u64)bio, merge_key);
+		send_merge((u64)bio, merge_key, further, known);
 	}
-	return 0;
+	if (further == MERGED_BIOS_MAX)
+		count(WALK_CUT, 1);
+	return further;
 }
 
 // Finds who is behind a request that is about to be issued: all its bios are there, none has ended. After a requeue
@@ -491,7 +497,6 @@ static __always_inline void set_owner(struct slot *slot, struct request *rq)
 	struct owner *kept = slot_owner(slot);
 	struct owner here = {};
 	struct owner *owner = kept ? kept : &here;
-	u32 known = slot->facts.merges;
 
 	if (kept) {
 		kept->stack_key = slot->facts.device >> 20 == LOOP_MAJOR ? loop_stack_key(*(volatile u64 *)&slot->request) : 0;
@@ -504,28 +509,21 @@ static __always_inline void set_owner(struct slot *slot, struct request *rq)
 	owner->size_bytes = bio->bi_iter.bi_size;
 	find_owner(address, as_number(bio->bi_end_io, 0), as_number(bio->bi_private, 1), owners, owner);
 	slot->facts.op_id = owner->op_id;
-	if (bio == rq->biotail)
-		return;
-	if (!slot->facts.merge_key) {
-		u32 cpu = bpf_get_smp_processor_id();
-		slot->facts.merge_key = (u64)(cpu + 1) << 40 | ++cpus[cpu & (CPUS_MAX - 1)].merge_keys;
-	}
-	send_merges(address, slot->facts.merge_key, known);
 }
 
-static __always_inline void count_merges(struct slot *slot, struct request *rq)
+// Counts the bios behind a request's first; `with_owners`: tells who is behind them.
+static __always_inline void set_merges(struct slot *slot, struct request *rq, bool with_owners)
 {
-	struct bio *bio = rq->bio;
-	u32 further = 0;
+	u64 merge_key = 0;
 
-	for (; further < MERGED_BIOS_MAX; further++) {
-		bio = bio->bi_next;
-		if (!bio)
-			break;
+	if (with_owners) {
+		if (!slot->facts.merge_key) {
+			u32 cpu = bpf_get_smp_processor_id();
+			slot->facts.merge_key = (u64)(cpu + 1) << 40 | ++cpus[cpu & (CPUS_MAX - 1)].merge_keys;
+		}
+		merge_key = slot->facts.merge_key;
 	}
-	if (further == MERGED_BIOS_MAX)
-		count(WALK_CUT, 1);
-	slot->facts.merges = further;
+	slot->facts.merges = walk_bios(as_number(rq->bio, 0), merge_key, slot->facts.merges);
 }
 
 static __always_inline u32 disk_dev(struct request *rq)
@@ -688,10 +686,11 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 	set_place(slot, rq);
 	if (slot->facts.flags & SLOT_OWN)
 		return 0;
-	if (owners || (join_tgid && (slot->facts.pid == join_tgid || slot->facts.flags & SLOT_THROTTLED)))
+	bool with_owners = owners || (join_tgid && (slot->facts.pid == join_tgid || slot->facts.flags & SLOT_THROTTLED));
+	if (with_owners)
 		set_owner(slot, rq);
 	if (rq->bio != rq->biotail)
-		count_merges(slot, rq);
+		set_merges(slot, rq, with_owners);
 	return 0;
 }
 

@@ -199,15 +199,11 @@ impl BlockProbe {
 
     /// Requests that are still open at `end_ns`, the recorder's own left out; and those that had completed unseen.
     fn open_requests(&mut self, end_ns: u64) -> Result<Vec<BlockRecord>, RecordError> {
-        let table: Array<_, [u8; SLOT_BYTES]> =
-            Array::try_from(self.kernel.map("slots")?).map_err(|error| refused("slots", &error))?;
         let overflow: HashMap<_, u64, [u8; SLOT_BYTES]> =
             HashMap::try_from(self.kernel.map("overflow")?).map_err(|error| refused("overflow", &error))?;
-        let in_table = table.iter().filter_map(Result::ok);
-        let in_overflow = overflow.iter().filter_map(|entry| Some(entry.ok()?.1));
-        let slots = in_table
-            .chain(in_overflow)
-            .filter_map(|bytes| read::<Slot>(&bytes));
+        let in_table = self.slots.copies_with(offset_of!(Slot, active));
+        let in_overflow = overflow.iter().filter_map(|entry| read::<Slot>(&entry.ok()?.1));
+        let slots = in_table.chain(in_overflow);
         let open = slots.filter(|slot| slot.active != 0 && slot.facts.flags & SLOT_OWN == 0);
         let owners = self.owners()?;
         let unfinished = |slot: Slot| Unfinished {
