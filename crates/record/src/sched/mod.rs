@@ -27,7 +27,7 @@ use crate::ring_probe::{Counter, Design, Records, RingProbe, Settings};
 use crate::streams::{Out, Stream};
 use aya::include_bytes_aligned;
 use aya::maps::HashMap;
-use case::rows::{SchedRow, SchedState};
+use case::rows::{SchedRow, SchedState, NAME_BYTES};
 use case::CaseError;
 
 static OBJECT: &[u8] = include_bytes_aligned!("sched.bpf.o");
@@ -94,7 +94,7 @@ impl Design for Sched {
     fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
         Ok(Box::new(SchedLog {
             waits: Out::create(target, &[])?,
-            functions: Functions::read(),
+            functions: Functions::of_kernel(),
         }))
     }
 
@@ -181,16 +181,22 @@ fn run_delay_ns(pid: i32, tid: i32) -> Option<u64> {
 
 impl Wait {
     fn row(&self, functions: &Functions) -> SchedRow {
-        let by = match functions.name(self.place) {
-            Some(function) if self.place != 0 => padded(function.as_bytes()),
-            _ => padded(&self.by_comm),
+        let wanted_cpu = matches!(
+            SchedState::from_raw(self.state),
+            Some(SchedState::Woken | SchedState::Preempted | SchedState::Throttled)
+        );
+        // A sleep whose end was not shown to us lasts until the thread runs. Who ran meanwhile was not in its way.
+        let (by_pid, by) = match functions.name(self.place) {
+            Some(function) if self.place != 0 => (self.by_pid, padded(function.as_bytes())),
+            _ if wanted_cpu => (self.by_pid, padded(&self.by_comm)),
+            _ => (0, [0; NAME_BYTES]),
         };
         SchedRow {
             start_ns: self.start_ns,
             end_ns: self.end_ns,
             tid: self.tid,
             pid: self.pid,
-            by_pid: self.by_pid,
+            by_pid,
             cpu: self.cpu,
             state: self.state,
             reason: self.reason,
@@ -203,14 +209,14 @@ impl Wait {
 /// The stream `sched`.
 struct SchedLog {
     waits: Out<SchedRow>,
-    functions: Functions,
+    functions: &'static Functions,
 }
 
 impl Log for SchedLog {
     fn write(&mut self, batch: Batch) {
         for record in Records::of(batch).iter() {
             if let Some(wait) = read::<Wait>(record) {
-                self.waits.push(&wait.row(&self.functions));
+                self.waits.push(&wait.row(self.functions));
             }
         }
     }
@@ -223,6 +229,21 @@ impl Log for SchedLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_is_in_the_way_of_one_that_sleeps() {
+        let functions = Functions::default();
+        let mut wait = Wait {
+            by_pid: 7,
+            by_comm: padded(b"hog"),
+            state: SchedState::Woken as u8,
+            ..Wait::default()
+        };
+        assert_eq!(wait.row(&functions).by, padded::<NAME_BYTES>(b"hog"));
+        wait.state = SchedState::Uninterruptible as u8;
+        let row = wait.row(&functions);
+        assert_eq!((row.by_pid, row.by), (0, [0; NAME_BYTES]));
+    }
 
     #[test]
     fn an_end_that_was_not_shown_comes_from_the_kernels_account() {
