@@ -41,6 +41,7 @@ class Fault:
 IRQ = Hardware(shared_line=True)
 RAID = Hardware(stored_drives=True)
 PLAIN = Hardware()
+BAD = Hardware(stored_drives=True, bad_drive=True)
 FAULTS: dict[str, Fault] = {
     "slow_handler": Fault("irq", IRQ, "sick", "healthy", "vector", "slowisr"),
     "throttled_raid0": Fault("raid", RAID, "raid0-sick", "raid0-healthy", "device", None, "nvme2"),

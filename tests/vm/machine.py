@@ -21,7 +21,9 @@ OUTPUT_BYTES = 1 << 30
 DRIVE_BYTES = 256 << 20
 NVME_COUNT = 4
 #: PCI slots 4 to 7 lie on four interrupt lines of their own, slot 8 on that of slot 4; the others elsewhere.
-NVME_SLOT, SLOW_HANDLER_SLOT, OUTPUT_SLOT, SCSI_SLOT = 4, 8, 0x1A, 0x1B
+NVME_SLOT, SLOW_HANDLER_SLOT, BAD_SLOT, OUTPUT_SLOT, SCSI_SLOT = 4, 8, 9, 0x1A, 0x1B
+#: Of the bad drive, in sectors of 512 bytes: the first read of the one fails, every read of the other.
+BAD_ONCE_512, BAD_512 = 8192, 16384
 #: One CPU whose clock counts instructions. With clocks of its own a kernel calibrates them against each other while
 #: the host runs somebody else, and then lives in a wrong time, or hangs. With the plain CPU model `max` the kernel
 #: takes the CPU for one with an old AMD erratum, and idles accordingly.
@@ -51,12 +53,15 @@ class Hardware:
     shared_line: bool = False
     #: A disk with one arm.
     hdd: bool = False
+    #: A drive with bad places.
+    bad_drive: bool = False
     seed: int = 1
 
     @property
     def serials(self) -> list[str]:
         """Serial numbers of the drives; they are the same on every boot, kernel names are not."""
-        return [f"nvme{number}" for number in range(NVME_COUNT)] + (["hdd"] if self.hdd else [])
+        others = [name for name, there in (("hdd", self.hdd), ("bad", self.bad_drive)) if there]
+        return [f"nvme{number}" for number in range(NVME_COUNT)] + others
 
 
 @dataclass(frozen=True)
@@ -148,6 +153,8 @@ class Machine:
             command += self._drive(number)
         if self.hardware.shared_line:
             command += ["-device", f"edu,addr={SLOW_HANDLER_SLOT:x}"]
+        if self.hardware.bad_drive:
+            command += self._bad_drive()
         if self.hardware.hdd:
             server = f"server.type=inet,server.host=127.0.0.1,server.port={port}"
             command += ["-blockdev", f"driver=nbd,node-name=hdd,{server}"]
@@ -169,8 +176,17 @@ class Machine:
                 f"driver=throttle,node-name={name},throttle-group=limit-{name},file=file-{name}",
             ]
         else:
-            command += ["-blockdev", f"driver=null-co,node-name={name},size={DRIVE_BYTES},read-zeroes=on"]
+            command += _zeros(name)
         return [*command, "-device", f"nvme,drive={name},serial={name},addr={NVME_SLOT + number:x},romfile="]
+
+    def _bad_drive(self) -> list[str]:
+        rules = ",".join(
+            f"inject-error.{rule}.{setting}"
+            for rule, (sector, once) in enumerate(((BAD_ONCE_512, "on"), (BAD_512, "off")))
+            for setting in ("event=none", "iotype=read", "errno=5", f"sector={sector}", f"once={once}")
+        )
+        command = [*_zeros("bad-zeros"), "-blockdev", f"driver=blkdebug,node-name=bad,image=bad-zeros,{rules}"]
+        return [*command, "-device", f"nvme,drive=bad,serial=bad,addr={BAD_SLOT:x},romfile="]
 
     def _unpack(self, output: Path) -> Path:
         folder = self.work / "out"
@@ -195,6 +211,10 @@ class Machine:
             if path.is_file():
                 texts.append(path.read_text(encoding="utf-8", errors="replace")[-12000:])
         return "\n".join(texts)
+
+
+def _zeros(name: str) -> list[str]:
+    return ["-blockdev", f"driver=null-co,node-name={name},size={DRIVE_BYTES},read-zeroes=on"]
 
 
 def agent_path() -> Path | None:

@@ -18,7 +18,7 @@ import duckdb
 import pytest
 
 from tests.vm import image
-from tests.vm.faults import FAULTS, IRQ, RAID, Run, boot
+from tests.vm.faults import BAD, FAULTS, IRQ, RAID, Run, boot
 from tests.vm.machine import agent_path
 from whodisk.solve import solve
 
@@ -39,7 +39,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def stored(work: Path) -> dict[str, Run]:
-    return boot(RAID, work / "stored", "kernel", "raid", "cpu")
+    return boot(BAD, work / "stored", "kernel", "errors", "raid", "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +180,38 @@ def test_written_bytes_and_flush_are_seen(stored: dict[str, Run]) -> None:
     device = run.device("nvme2")
     query = f"SELECT op, sum(size_bytes) FROM ops WHERE layer = 'block' AND device = '{device}' GROUP BY ALL"
     assert dict(rows(run.case("writeback"), query)) == {"write": 31 * 65536, "flush": 0}
+
+
+def events(case: Path, kind: str) -> list[tuple[str, str]]:
+    """Subject and detail of the events of a kind, in the order of their times."""
+    return rows(
+        case, f"SELECT subject, detail FROM '{case}/events/*.parquet' WHERE kind = '{kind}' ORDER BY time_ns"
+    )
+
+
+def test_failed_commands_and_a_reset_controller(stored: dict[str, Run]) -> None:
+    """The driver tries again up to five times. Requests tell of the last failure only, commands of all."""
+    run = stored["errors"]
+    case, drive = run.case("errors"), run.device("bad")
+    check_whole(case)
+    failed = events(case, "failed_command")
+    assert {subject for subject, _ in failed} == {drive}
+    assert all("0x281 unrecovered read error" in detail for _, detail in failed), failed
+    retries = [int(detail.split("retry ")[1].split()[0]) for _, detail in failed]
+    assert retries == [0, *range(6)]
+    requests = f"SELECT sum(error != 0)::INT, count(*) FROM ops WHERE device = '{drive}' AND comm = 'dd'"
+    assert rows(case, requests) == [(1, 2 * 101 + 2)]
+    assert [subject for subject, _ in events(case, "error")] == [drive]
+    # The controller's queues are made anew; whoever asked for that did not give the commands itself.
+    controller = drive.split("n1")[0]
+    assert [subject for subject, _ in events(case, "reset")] == [drive]
+    admin = events(case, "admin_command")
+    assert {subject for subject, _ in admin} == {controller}
+    names = [detail.split()[4] for _, detail in admin if detail.startswith("duration_ns")]
+    for name in ("identify", "create_completion_queue", "create_submission_queue"):
+        assert name in names, admin
+    meta = json.loads((case / "case.json").read_text(encoding="utf-8"))
+    assert meta["probes"]["nvme"]["lost"] == 0
 
 
 #: fsyncs of a file that grew, and what not_observed says where nobody sees what they wait for.

@@ -2,6 +2,7 @@
 mod bios;
 mod cache;
 mod host;
+mod nvme;
 
 pub use bios::{BioMemberRow, BioRow};
 pub use cache::{
@@ -9,6 +10,7 @@ pub use cache::{
     NO_CAUSE, WRITEBACK_CAUSES,
 };
 pub use host::{IrqRow, IrqTotalRow, SampleRow, SchedReason, SchedRow, SchedState, NAME_BYTES};
+pub use nvme::{Nvme, NvmeRow};
 
 /// One operation of our own workload engine (`raw/app/worker-NNN.arrows`), appended when reaped.
 ///

@@ -1,7 +1,7 @@
 //! docs/case-format.md must list what the code writes: columns, types, NULL rules, stages, flags, keys.
 use case::raw::RawRow;
 use case::rows::{block_flags, syscall_flags, AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow};
-use case::rows::{BioMemberRow, BioRow, IrqRow, IrqTotalRow, SampleRow, SchedRow};
+use case::rows::{BioMemberRow, BioRow, IrqRow, IrqTotalRow, NvmeRow, SampleRow, SchedRow};
 use case::rows::{CacheReadRow, CacheWaitRow, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow};
 use case::schema::{flags, LinkKind, Op, Stage};
 use case::tables;
@@ -79,6 +79,7 @@ fn raw_streams_are_as_documented() {
     raw_is_documented::<IrqRow>();
     raw_is_documented::<IrqTotalRow>();
     raw_is_documented::<SampleRow>();
+    raw_is_documented::<NvmeRow>();
 }
 
 #[test]

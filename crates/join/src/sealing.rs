@@ -9,8 +9,8 @@ use case::meta::{CaseMeta, LayerMeta, Phase, State, SystemMeta, Unseen};
 use case::raw::{RawReader, RawRow};
 use case::rows::{AppRow, BioMemberRow, BioRow, BlockMergeRow, BlockRow};
 use case::rows::{
-    CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow, ReadaheadRow, ReadaheadUseRow, SampleRow,
-    SchedRow, SyscallRow, WritebackRow,
+    CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow, NvmeRow, ReadaheadRow, ReadaheadUseRow,
+    SampleRow, SchedRow, SyscallRow, WritebackRow,
 };
 use case::schema::{EventRow, Layer, LossRow, Stage};
 use case::sealed::{Names, SealWriter};
@@ -28,7 +28,7 @@ const INTERRUPT_HOOK: &str = "irq_handler_entry";
 const PAGES_HOOK: &str = "mm_filemap_get_pages";
 
 /// Streams of system calls and of the tables beside the operations.
-const BESIDE: [&str; 13] = [
+const BESIDE: [&str; 14] = [
     BioRow::PROBE,
     BioMemberRow::PROBE,
     SyscallRow::PROBE,
@@ -37,6 +37,7 @@ const BESIDE: [&str; 13] = [
     IrqRow::PROBE,
     IrqTotalRow::PROBE,
     SampleRow::PROBE,
+    NvmeRow::PROBE,
     CacheReadRow::PROBE,
     CacheWaitRow::PROBE,
     ReadaheadRow::PROBE,
@@ -307,6 +308,7 @@ impl Raw {
                 irq: self.beside(),
                 irq_total: self.beside(),
                 sample: self.beside(),
+                nvme: self.beside(),
                 cache_read: self.beside(),
                 cache_wait: self
                     .beside()

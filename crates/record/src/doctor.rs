@@ -2,7 +2,7 @@
 use crate::load::has_tracepoint;
 use crate::probe::Need;
 use crate::registry::{Entry, REGISTRY};
-use crate::{block, host, stack, writeback};
+use crate::{block, host, nvme, stack, writeback};
 use aya::Btf;
 use std::collections::BTreeSet;
 
@@ -48,6 +48,7 @@ pub fn doctor() -> Vec<Check> {
     }
     checks.push(exact_join());
     checks.push(volumes());
+    checks.push(nvme_commands());
     checks
 }
 
@@ -119,6 +120,14 @@ fn tracepoint(btf: &Btf, entry: &Entry, name: &str, need: Need) -> Check {
         Need::Fact(fact) => check(&what, Verdict::Partly, &format!("missing: no {fact}")),
         Need::Alternative => check(&what, Verdict::Yes, "missing; another one takes its place"),
     }
+}
+
+fn nvme_commands() -> Check {
+    let (verdict, detail) = match nvme::visible() {
+        Ok(detail) => (Verdict::Yes, detail),
+        Err(detail) => (Verdict::Partly, detail),
+    };
+    check("commands to NVMe controllers", verdict, &detail)
 }
 
 fn volumes() -> Check {

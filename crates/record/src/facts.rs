@@ -59,6 +59,11 @@ pub const STACKED_BIOS: Fact = Fact {
     what: "bios on stacked devices (dm, md)",
     consequence: "only requests at the devices below are seen",
 };
+/// Retries, aborts, resets and administration.
+pub const NVME_COMMANDS: Fact = Fact {
+    what: "commands to NVMe controllers, and those that failed",
+    consequence: "what a drive was asked beside reads and writes, and the status that it gave, are not known",
+};
 /// What the drive itself does.
 pub const DEVICE_INSIDE: Fact = Fact {
     what: "inside of the drive (layer device)",
@@ -66,7 +71,7 @@ pub const DEVICE_INSIDE: Fact = Fact {
 };
 
 /// All of them, from the top of the stack to its bottom.
-pub const ALL: [&Fact; 11] = [
+pub const ALL: [&Fact; 12] = [
     &SYSCALLS,
     &RUN_QUEUE,
     &STEAL,
@@ -77,5 +82,6 @@ pub const ALL: [&Fact; 11] = [
     &STACKED_BIOS,
     &BLOCK_REQUESTS,
     &HANDLERS,
+    &NVME_COMMANDS,
     &DEVICE_INSIDE,
 ];

@@ -3,7 +3,7 @@ use crate::error::RecordError;
 use crate::facts::{self, Fact};
 use crate::load::Context;
 use crate::probe::{Hooks, Probe};
-use crate::{block, cache, doctor, irq, sampler, sched, stack, syscall, writeback};
+use crate::{block, cache, doctor, irq, nvme, sampler, sched, stack, syscall, writeback};
 use case::meta::Unseen;
 
 /// A probe that may be attached.
@@ -71,6 +71,13 @@ pub const REGISTRY: &[Entry] = &[
         vital: false,
         hooks: irq::HOOKS,
         attach: irq::attach,
+    },
+    Entry {
+        name: "nvme",
+        provides: &[&facts::NVME_COMMANDS],
+        vital: false,
+        hooks: &[],
+        attach: nvme::attach,
     },
     Entry {
         name: "sampler",

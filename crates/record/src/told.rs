@@ -4,7 +4,7 @@ use crate::scope::Filter;
 use case::raw::RawRow;
 use case::rows::{
     BioMemberRow, BioRow, BlockMergeRow, BlockRow, CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow,
-    ReadaheadRow, ReadaheadUseRow, SampleRow, SchedRow, SyscallRow, Via, WritebackRow,
+    NvmeRow, ReadaheadRow, ReadaheadUseRow, SampleRow, SchedRow, SyscallRow, Via, WritebackRow,
 };
 use case::schema::Op;
 
@@ -107,6 +107,7 @@ impl Told for FileRow {}
 impl Told for IrqRow {}
 impl Told for IrqTotalRow {}
 impl Told for SampleRow {}
+impl Told for NvmeRow {}
 
 impl Told for SyscallRow {
     fn is_within(&self, filter: &mut Filter) -> bool {

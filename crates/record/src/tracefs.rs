@@ -82,6 +82,12 @@ impl Instance {
         self.set(&format!("events/{system}/{event}/enable"), "1")
     }
 
+    /// Logs an event from now on, if what its fields say is so (Documentation/trace/events.rst, "Event filtering").
+    pub fn enable_if(&self, system: &str, event: &str, filter: &str) -> io::Result<()> {
+        self.set(&format!("events/{system}/{event}/filter"), filter)?;
+        self.enable(system, event)
+    }
+
     /// All events as text, opened for reading without waiting; it can be polled.
     pub fn open_text(&self) -> io::Result<File> {
         OpenOptions::new()

@@ -12,7 +12,8 @@ from whodisk.survey import Survey
 from whodisk.views import quoted
 
 #: Kinds of events that tell of trouble in a device or on the way to it. A `requeue` does not: a full queue makes them, too.
-KINDS = "'error', 'timeout', 'reset'"
+#: A `failed_command` may have been tried again, with success: then its request has no `error`.
+KINDS = "'error', 'timeout', 'reset', 'failed_command'"
 #: Operations are looked at from this many times the median of their device on.
 SLOW_RATIO = 4.0
 #: An operation is blamed on an event inside it, or so shortly after its end: events are told when they are noticed.
@@ -33,7 +34,7 @@ def run(context: Context) -> Result:
     result = Result()
     counts: dict[str, list[str]] = {}
     for row in context.case.rows(events_sql()):
-        number = words.things(float(row["events"] or 0), str(row["kind"]))
+        number = words.things(float(row["events"] or 0), str(row["kind"]).replace("_", " "))
         counts.setdefault(str(row["subject"]), []).append(number)
     survey = context.surveys.get("block") or context.survey
     for device, told in counts.items():

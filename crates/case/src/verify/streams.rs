@@ -4,7 +4,7 @@ use crate::meta::{CaseMeta, State};
 use crate::raw::{RawReader, RawRow};
 use crate::rows::{AppRow, BioMemberRow, BioRow, BlockMergeRow, BlockRow, FileRow, SyscallRow, Via};
 use crate::rows::{CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow};
-use crate::rows::{IrqRow, IrqTotalRow, SampleRow, SchedReason, SchedRow, SchedState};
+use crate::rows::{IrqRow, IrqTotalRow, Nvme, NvmeRow, SampleRow, SchedReason, SchedRow, SchedState};
 use crate::rows::{Writeback, WritebackRow};
 use crate::schema::{EventRow, IrqKind, Layer, LossRow, Op, SubjectKind};
 use crate::CaseError;
@@ -55,6 +55,7 @@ pub(super) fn check_unsealed(case_dir: &Path, meta: &CaseMeta, report: &mut Repo
             Some(IrqTotalRow::PROBE) => {
                 check_stream::<IrqTotalRow>(case_dir, &relative, report, irq_total_row)
             }
+            Some(NvmeRow::PROBE) => check_stream::<NvmeRow>(case_dir, &relative, report, nvme_row),
             Some(SampleRow::PROBE) => check_stream::<SampleRow>(case_dir, &relative, report, sample_row),
             _ => report
                 .missing
@@ -192,6 +193,11 @@ fn irq_row(row: &IrqRow) -> Option<Contradiction> {
 fn irq_total_row(row: &IrqTotalRow) -> Option<Contradiction> {
     within("end_ns", row.end_ns, row.start_ns..=u64::MAX)
         .or_else(|| known("kind", row.kind, IrqKind::ALL.len()))
+}
+
+fn nvme_row(row: &NvmeRow) -> Option<Contradiction> {
+    let end_ns = if row.end_ns == 0 { u64::MAX } else { row.end_ns };
+    within("end_ns", end_ns, row.start_ns..=u64::MAX).or_else(|| known("kind", row.kind, Nvme::ALL.len()))
 }
 
 fn sample_row(row: &SampleRow) -> Option<Contradiction> {

@@ -4,6 +4,7 @@
 //! bounded and the rows of a table do not depend on the order in which CPUs delivered them.
 mod events;
 mod irqs;
+mod nvme;
 mod prefetch;
 mod series;
 mod states;
@@ -20,8 +21,8 @@ use crate::sorted::{Sorted, Surveyed};
 use crate::stream::Stream;
 use case::raw::RawRow;
 use case::rows::{
-    CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow, ReadaheadRow, ReadaheadUseRow, SampleRow,
-    SchedRow, WritebackRow,
+    CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow, NvmeRow, ReadaheadRow, ReadaheadUseRow,
+    SampleRow, SchedRow, WritebackRow,
 };
 use case::schema::{GapRow, NameId};
 use case::CaseError;
@@ -43,6 +44,8 @@ pub struct Streams<'a> {
     pub irq_total: Option<&'a dyn Stream<IrqTotalRow>>,
     /// Sampled counters.
     pub sample: Option<&'a dyn Stream<SampleRow>>,
+    /// Commands to NVMe controllers, and those that failed.
+    pub nvme: Option<&'a dyn Stream<NvmeRow>>,
     /// Buffered reads, counted.
     pub cache_read: Option<&'a dyn Stream<CacheReadRow>>,
     /// Waits for pages.
@@ -62,6 +65,7 @@ pub struct Surveys {
     pub(crate) irq: Surveyed<IrqRow>,
     irq_total: Surveyed<IrqTotalRow>,
     sample: Surveyed<SampleRow>,
+    nvme: Surveyed<NvmeRow>,
     cache_read: Surveyed<CacheReadRow>,
     cache_wait: Surveyed<CacheWaitRow>,
     readahead: Surveyed<ReadaheadRow>,
@@ -80,6 +84,7 @@ impl Surveys {
             irq: Surveyed::of(streams.irq, |_| ())?,
             irq_total: Surveyed::of(streams.irq_total, |_| ())?,
             sample: Surveyed::of(streams.sample, |_| ())?,
+            nvme: Surveyed::of(streams.nvme, |_| ())?,
             cache_read: Surveyed::of(streams.cache_read, |_| ())?,
             cache_wait: Surveyed::of(streams.cache_wait, |_| ())?,
             readahead: Surveyed::of(streams.readahead, |_| ())?,
@@ -103,6 +108,7 @@ impl Surveys {
             (IrqRow::PROBE, self.irq.end.clone()),
             (IrqTotalRow::PROBE, self.irq_total.end.clone()),
             (SampleRow::PROBE, self.sample.end.clone()),
+            (NvmeRow::PROBE, self.nvme.end.clone()),
             (CacheReadRow::PROBE, self.cache_read.end.clone()),
             (CacheWaitRow::PROBE, self.cache_wait.end.clone()),
             (ReadaheadRow::PROBE, self.readahead.end.clone()),
@@ -148,7 +154,8 @@ impl Surveys {
         irqs::write(self, streams, out)?;
         series::write(self, streams, out)?;
         prefetch::write(self, streams, out)?;
-        events::write(self, streams, out)
+        events::write(self, streams, out)?;
+        nvme::write(self, streams, out)
     }
 
     /// Path of a file, or `inode:N`; of a block device without a path its name.

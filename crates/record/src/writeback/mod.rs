@@ -9,7 +9,11 @@ mod layout;
 mod modules;
 mod names;
 
+pub use journals::Names;
+#[cfg(test)]
+pub use journals::Who;
 pub use modules::{is_of_module, visible};
+pub use names::HostNames;
 
 use crate::error::RecordError;
 use crate::load::{refused, Context, Kernel};

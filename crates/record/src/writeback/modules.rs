@@ -6,30 +6,18 @@
 use super::journals::{Journals, Seen, Step};
 use super::names::HostNames;
 use super::HOOKS;
+use crate::listener::Listener;
 use crate::load::{has_tracepoint, whole, Kernel};
 use crate::probe::Need;
 use crate::ring_probe::Records;
-use crate::sys;
-use crate::tracefs::{has_event, Field, Format, Instance, Pages};
+use crate::tracefs::{has_event, Field, Format};
 use aya::Btf;
 use case::rows::Writeback;
 use std::collections::HashMap;
 use std::io;
-use std::time::{Duration, Instant};
-
-/// Memory for events: over all CPUs, and for one.
-const BUFFER_BYTES: usize = 8 << 20;
-const BUFFER_CPU_BYTES: (usize, usize) = (64 << 10, 1 << 20);
-
-/// How often events are fetched, and modules looked for.
-const FETCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// The kernel shows the events of a module that is being loaded one after the other.
 const TRIES_MAX: u32 = 20;
-
-/// CPUs are read one after the other. What came less than this before the reading began may stand before something that
-/// was not read yet.
-const SETTLING_NS: u64 = 1_000_000;
 
 /// An event, and what of it is of interest.
 struct Event {
@@ -210,17 +198,11 @@ struct System {
 
 /// The instance, and what it has shown.
 pub struct Modules {
-    /// Before the instance: the kernel removes none that somebody still reads.
-    pages: Pages,
-    instance: Instance,
+    listener: Listener<Seen>,
     systems: Vec<System>,
     layouts: HashMap<u64, Layout>,
-    /// Read, but perhaps not yet in order.
-    pending: Vec<Seen>,
     journals: Journals,
     names: HostNames,
-    fetched: Instant,
-    recording: bool,
     /// Systems that came while it was recorded.
     late: u64,
 }
@@ -259,15 +241,10 @@ impl Modules {
     }
 
     fn create(systems: &[&'static str], cpus: u32) -> io::Result<Modules> {
-        let instance = Instance::create()?;
-        let (least, most) = BUFFER_CPU_BYTES;
-        instance.set("tracing_on", "0")?;
-        instance.set_buffer_bytes((BUFFER_BYTES / cpus.max(1) as usize).clamp(least, most))?;
-        instance.set("trace_clock", "mono")?;
-        let (pages, names) = (instance.open_pages()?, HostNames::new(instance.saved_names()));
+        let listener = Listener::create(cpus)?;
+        let names = HostNames::new(listener.instance().saved_names());
         Ok(Modules {
-            pages,
-            instance,
+            listener,
             systems: systems
                 .iter()
                 .map(|name| System {
@@ -277,18 +254,15 @@ impl Modules {
                 })
                 .collect(),
             layouts: HashMap::new(),
-            pending: Vec::new(),
             journals: Journals::default(),
             names,
-            fetched: Instant::now(),
-            recording: false,
             late: 0,
         })
     }
 
     /// Modules come and go. `told` hears of every event that is logged from now on, or of why it cannot be.
     fn look(&mut self, mut told: impl FnMut(&Event, Option<io::Error>)) {
-        let (instance, layouts) = (&self.instance, &mut self.layouts);
+        let (instance, layouts) = (self.listener.instance(), &mut self.layouts);
         for system in &mut self.systems {
             if !instance.has_system(system.name) {
                 (system.logged, system.tries) = (Vec::new(), 0);
@@ -323,46 +297,37 @@ impl Modules {
 
     /// Begins or ends the recording.
     pub fn set_recording(&mut self, on: bool) -> io::Result<()> {
-        self.recording = on;
-        self.instance.set("tracing_on", if on { "1" } else { "0" })
+        self.listener.set_recording(on)
     }
 
     /// To be called every few milliseconds.
     pub fn drain(&mut self, records: &mut Records) {
-        if !self.recording || self.fetched.elapsed() >= FETCH_PAUSE {
+        if self.listener.is_due() {
             self.fetch(records);
         }
     }
 
     /// Reads what waits, and adds what has ended to `records`.
     pub fn fetch(&mut self, records: &mut Records) {
-        self.fetched = Instant::now();
-        if self.recording {
+        if self.listener.is_recording() {
             self.look(|_, _| ());
         }
-        let settled_ns = match self.recording {
-            true => sys::monotonic_ns().saturating_sub(SETTLING_NS),
-            false => u64::MAX,
-        };
-        let (layouts, names, pending) = (&self.layouts, &mut self.names, &mut self.pending);
-        self.pages.read(|_, time_ns, event| {
-            let id = event.first_chunk().map(|id| u64::from(u16::from_ne_bytes(*id)));
-            let layout = id.and_then(|id| layouts.get(&id));
-            pending.extend(layout.and_then(|layout| layout.seen(time_ns, event, names)));
+        let (layouts, names) = (&self.layouts, &mut self.names);
+        let seen = self.listener.fetch(|id, time_ns, event| {
+            let layout = layouts.get(&id)?;
+            layout.seen(time_ns, event, names)
         });
-        self.pending.sort_by_key(|seen| seen.time_ns);
-        let settled = self.pending.partition_point(|seen| seen.time_ns < settled_ns);
-        for seen in self.pending.drain(..settled) {
-            self.journals.take(&seen, &mut self.names, |record| {
+        for (_, seen) in seen {
+            self.journals.take(&seen, names, |record| {
                 records.push_plain(&record);
             });
         }
-        self.names.forget_threads();
+        names.forget_threads();
     }
 
     /// Events that were overwritten before they were read.
     pub fn lost(&self) -> u64 {
-        self.pages.lost()
+        self.listener.lost()
     }
 
     /// File systems whose modules were loaded during the recording: their events were seen from then on, a tenth of a second late.
