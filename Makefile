@@ -56,8 +56,9 @@ test: packages-test build-all ## all tests; prints what was skipped and why
 	cargo test --release --workspace --no-fail-fast || failed=1; \
 	$(PYTHON) -m pytest -n auto --dist loadgroup -m 'not (root or alone or vm)' || failed=1; \
 	$(PYTHON) -m pytest -m '(root or alone) and not vm' || failed=1; \
+	$(PYTHON) -m pytest -m vm tests/vm/test_faults.py || failed=1; \
 	exit $$failed
-	@echo "left out, because they take minutes: tests in the emulated machine (make test-vm)"
+	@echo "left out, because they take minutes: most tests in the emulated machine (make test-vm)"
 
 .PHONY: test-vm
 test-vm: packages-test-vm build ## the recorder on Linux 6.1 with NVMe drives, RAID and real faults, under emulation

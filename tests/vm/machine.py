@@ -185,7 +185,11 @@ class Machine:
             for rule, (sector, once) in enumerate(((BAD_ONCE_512, "on"), (BAD_512, "off")))
             for setting in ("event=none", "iotype=read", "errno=5", f"sector={sector}", f"once={once}")
         )
-        command = [*_zeros("bad-zeros"), "-blockdev", f"driver=blkdebug,node-name=bad,image=bad-zeros,{rules}"]
+        command = [
+            *_zeros("bad-zeros"),
+            "-blockdev",
+            f"driver=blkdebug,node-name=bad,image=bad-zeros,{rules}",
+        ]
         return [*command, "-device", f"nvme,drive=bad,serial=bad,addr={BAD_SLOT:x},romfile="]
 
     def _unpack(self, output: Path) -> Path:

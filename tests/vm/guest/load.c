@@ -2,8 +2,9 @@
 //
 //     load [-s BYTES] [-a ALIGN] [-t SECONDS | -n READS] [-p PAUSE_US] [-c BURN_US] [-b] [-r SEED] PATH...
 //
-// A path given twice has two readers. -b reads through the page cache (else O_DIRECT); -p sleeps between reads,
-// -c keeps the CPU busy between reads. Prints one JSON object: by path, reads and latencies in ns.
+// A path given twice has two readers. -b reads through the page cache (else O_DIRECT); -p sleeps between reads, half
+// to one and a half times as long, -c keeps the CPU busy between reads. Prints one JSON object: by path, reads and latencies
+// in ns.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -70,8 +71,9 @@ static void *read_along(void *argument)
 		if (pread(reader->fd, buffer, size_bytes, offset) != (ssize_t)size_bytes)
 			fail("read", reader->path);
 		reader->latency_ns[reader->reads++] = now_ns() - begin_ns;
+		// Readers that march in step would always queue up for the one CPU in the same order.
 		if (pause_us)
-			usleep(pause_us);
+			usleep(pause_us / 2 + next_random(&reader->random) % pause_us);
 		for (uint64_t until_ns = now_ns() + burn_us * 1000ull; now_ns() < until_ns;)
 			;
 	}
