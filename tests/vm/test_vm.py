@@ -97,7 +97,7 @@ def test_failed_commands_and_a_reset_controller(stored: dict[str, Run]) -> None:
     assert all("0x281 unrecovered read error" in detail for _, detail in failed), failed
     retries = [int(detail.split("retry ")[1].split()[0]) for _, detail in failed]
     assert retries == [0, *range(6)]
-    requests = f"SELECT sum(error != 0)::INT, count(*) FROM ops WHERE device = '{drive}' AND comm = 'dd'"
+    requests = f"SELECT sum(error != 0)::INT, count(*) FROM ops WHERE layer = 'block' AND device = '{drive}' AND comm = 'dd'"
     assert rows(case, requests) == [(1, 2 * 101 + 2)]
     assert [subject for subject, _ in events(case, "error")] == [drive]
     # The controller's queues are made anew; whoever asked for that did not give the commands itself.
