@@ -24,7 +24,7 @@ FOLLOWED_MIN = 0.5
 #: ... in requests that mostly reach the limit set for them.
 CAPPED_MIN = 0.8
 #: Prefetching is too late if so many reads waited for what was being fetched already, ...
-LATE_READS_MIN = 30
+LATE_READS_MIN = 5
 #: ... while both readers and devices did nothing in this part of the time at least: it could have begun earlier, ...
 IDLE_MIN = 0.5
 #: ... and nine in ten of them for no longer than so many times what one fetch usually takes: nothing was stuck.
