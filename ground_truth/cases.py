@@ -591,6 +591,9 @@ TRUTHS: dict[str, Truth] = {
     "cpu_limit": Truth(
         "throttle", True, held.cpu_limit, status="slow", kind="config", because_of="stage:runqueue"
     ),
+    "cpu_limit_and_turns": Truth(
+        "throttle", True, held.cpu_limit_and_turns, status="slow", kind="config", because_of="stage:runqueue"
+    ),
     "cpu_limit_late": Truth(
         "throttle", True, held.cpu_limit_late, status="slow", kind="config", because_of="stage:runqueue"
     ),

@@ -258,6 +258,29 @@ def cpu_limit(seed: int, path: Path) -> Path:
     return _with_waits(_runqueue(seed, 0.02, 8000), path, "throttled", None, None)
 
 
+def cpu_limit_and_turns(seed: int, path: Path) -> Path:
+    """The same; each time it goes on after another program's turn, which once was a long one."""
+    simulation = _runqueue(seed, 0.02, 40_000)
+    app, block, links = simulation.lay_out()
+    held = np.flatnonzero(app["runqueue_ns"] > 1_000_000)
+    longest = held[np.argmax(app["runqueue_ns"][held])]
+    waits = []
+    for number in held:
+        turn_ns = 11_000_000 if number == longest else 500_000
+        begin_ns, whole_ns = int(app["start_ns"][number]), int(app["runqueue_ns"][number])
+        who = {"tid": int(app["tid"][number]), "pid": 4200, "comm": app["comm"][number], "cpu": 0}
+        waits += [
+            who
+            | {"start_ns": begin_ns, "duration_ns": whole_ns - turn_ns, "state": "throttled"}
+            | {"cause": None, "cause_pid": None},
+            who
+            | {"start_ns": begin_ns + whole_ns - turn_ns, "duration_ns": turn_ns, "state": "runnable"}
+            | {"cause": "logger", "cause_pid": 77},
+        ]
+    meta = {"duration_ns": int(simulation.seconds * 1e9), "workload": simulation.workload()}
+    return write_case(path, app=app, block=block, links=links, tables={"waits": waits}, meta=meta)
+
+
 def seldom_limit(seed: int, path: Path) -> Path:
     """One operation in thirty is held back for as long again: 3 % of the time, and the 99th percentile."""
     simulation = _small(seed)

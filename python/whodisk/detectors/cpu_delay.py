@@ -22,7 +22,16 @@ from whodisk.detectors.base import (
     evidence,
 )
 from whodisk.findings import Culprit
-from whodisk.held import Held, candidate, in_stage, in_waits, late_in_waits, submitters, waits_where
+from whodisk.held import (
+    Held,
+    candidate,
+    in_blocks,
+    in_stage,
+    in_waits,
+    late_in_waits,
+    submitters,
+    waits_where,
+)
 from whodisk.programs import KERNEL_WORKER, serving_pids
 from whodisk.slow import ORDINARY_WAIT_NS
 from whodisk.stats import bootstrap_sum
@@ -95,7 +104,7 @@ def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
     crowd = in_waits(context, tids, "runnable")
     if crowd is not None and crowd.share >= CROWD_MIN:
         return _candidate(context, crowd, hog, tids, "the submitting threads' time")
-    often = in_stage(context, "runqueue", CROWD_WAIT_NS)
+    often = _in_operations(context, tids, CROWD_WAIT_NS)
     if often is not None and often.share >= CROWD_MIN and often.count >= OFTEN * context.survey.operations:
         return _candidate(context, often, hog, tids)
     return _slower_tail(context, hog, tids)
@@ -132,7 +141,27 @@ def _slower_tail(context: Context, hog: Hog, tids: list[int]) -> Candidate | Non
 
 
 def _held(context: Context, tids: list[int], least_ns: int) -> Held | None:
-    return in_stage(context, "runqueue", least_ns) or in_waits(context, tids, "runnable", least_ns)
+    return _in_operations(context, tids, least_ns) or in_waits(context, tids, "runnable", least_ns)
+
+
+def _in_operations(context: Context, tids: list[int], least_ns: int) -> Held | None:
+    """What waiting for a CPU costs operations, apart from waits in which a controller kept their thread from it: those are in the same stage."""
+    if "waits" not in context.case.columns:
+        return in_stage(context, "runqueue", least_ns)
+    stopped = waits_where(context, tids, "throttled")
+    if not context.case.rows(f"SELECT 1 FROM waits WHERE {stopped} LIMIT 1"):
+        return in_stage(context, "runqueue", least_ns)
+    return in_blocks(context, _apart_sql(context, stopped, least_ns), "wait_ns")
+
+
+def _apart_sql(context: Context, stopped: str, least_ns: int) -> str:
+    return f"""WITH stopped AS (SELECT tid, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits WHERE {stopped}),
+waiting AS (SELECT op_id, tid, start_ns, start_ns + latency_ns AS until_ns, runqueue_ns FROM measured
+  WHERE layer = '{context.layer}' AND runqueue_ns >= {least_ns}),
+inside AS (SELECT op_id, sum(least(end_ns, until_ns) - greatest(begin_ns, start_ns)) AS stopped_ns FROM waiting
+  JOIN stopped ON stopped.tid = waiting.tid AND begin_ns < until_ns AND end_ns > start_ns GROUP BY 1)
+SELECT start_ns, runqueue_ns - coalesce(stopped_ns, 0) AS wait_ns FROM waiting LEFT JOIN inside USING (op_id)
+WHERE runqueue_ns - coalesce(stopped_ns, 0) >= {least_ns}"""
 
 
 def _hog(context: Context, tids: list[int], least_ns: int = 1) -> Hog | None:
