@@ -45,6 +45,7 @@ pub fn attach(_context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         recording: false,
         rows: Vec::new(),
         late: 0,
+        not_listened: 0,
     };
     match is_there() {
         Ok(true) => probe.listen().map_err(|error| refused("NVMe events", &error))?,
@@ -260,6 +261,8 @@ struct NvmeProbe {
     rows: Vec<NvmeRow>,
     /// Times that the driver was there before we were.
     late: u64,
+    /// Times that its events could not be switched on.
+    not_listened: u64,
 }
 
 impl NvmeProbe {
@@ -294,13 +297,14 @@ impl Probe for NvmeProbe {
         }))
     }
 
+    /// Where it fails there is no stream of commands, which is no reason to record nothing at all.
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {
         self.recording = on;
-        let listener = self.listening.iter_mut().map(|listening| &mut listening.listener);
-        for listener in listener {
-            listener
-                .set_recording(on)
-                .map_err(|error| refused("NVMe events", &error))?;
+        let switched = self.listening.as_mut().map(|l| l.listener.set_recording(on));
+        // What was heard is still to be read if they cannot be switched off.
+        if on && matches!(switched, Some(Err(_))) {
+            self.listening = None;
+            self.not_listened += 1;
         }
         Ok(())
     }
@@ -330,7 +334,7 @@ impl Probe for NvmeProbe {
     }
 
     fn look_after(&mut self) -> Result<(), RecordError> {
-        if self.listening.is_none() && self.late == 0 && is_there().unwrap_or(false) {
+        if self.listening.is_none() && self.late + self.not_listened == 0 && is_there().unwrap_or(false) {
             self.late += 1;
             // Where that fails the loss says that something was not seen.
             let _ = self.listen();
@@ -342,7 +346,11 @@ impl Probe for NvmeProbe {
         let overwritten = self.listening.as_ref().map_or(0, |l| l.listener.lost());
         let unmatched = self.listening.as_ref().map_or(0, |l| l.commands.unmatched());
         Ok(Counts {
-            lost: vec![("driver_late", self.late), ("events_overwritten", overwritten)],
+            lost: vec![
+                ("driver_late", self.late),
+                ("not_listened", self.not_listened),
+                ("events_overwritten", overwritten),
+            ],
             notes: vec![("begin_unseen", unmatched)],
             ..Counts::default()
         })
