@@ -69,6 +69,8 @@ pub(crate) struct AppSide<'a> {
     stragglers: HashMap<u64, u64>,
     /// `None`: the scheduler was not watched.
     cpu_waits: Option<CpuWaits<'a>>,
+    /// See `Inputs`.
+    wait_step_ns: u64,
     further_fs: HashMap<u64, Vec<(u64, u64)>>,
     further_fs_next: u64,
     /// Kept for their memory.
@@ -107,6 +109,7 @@ impl<'a> AppSide<'a> {
             further: HashMap::new(),
             stragglers: HashMap::new(),
             cpu_waits,
+            wait_step_ns: inputs.wait_step_ns,
             further_fs: HashMap::new(),
             further_fs_next: 1,
             children: Vec::new(),
@@ -280,6 +283,10 @@ impl<'a> AppSide<'a> {
         let further = self.further_fs.remove(&ready.fs.further);
         for (from_ns, to_ns) in further.iter().flatten() {
             runnable.fs_ns += waits.within(tid, *from_ns, *to_ns);
+        }
+        // What is beyond the last step stays in the stage that it was in.
+        for waited_ns in [&mut runnable.app_ns, &mut runnable.fs_ns, &mut runnable.reap_ns] {
+            *waited_ns -= *waited_ns % self.wait_step_ns;
         }
         Ok(Some(runnable))
     }

@@ -59,6 +59,28 @@ fn waits_are_taken_out_of_app_fs_and_reap() {
 }
 
 #[test]
+fn waits_are_told_in_steps() {
+    let late = AppRow {
+        intended_ns: START_NS,
+        ..app(op_id(0, 0), 100, 500, 600)
+    };
+    let request = block(7, op_id(0, 0), [200, 250, 390, 400]);
+    let (workers, merges) = ([Rows(vec![late])], Rows(vec![]));
+    let (blocks, waits) = (
+        Rows(vec![request]),
+        Rows(vec![wait(0, 50, 120), wait(0, 380, 590)]),
+    );
+    let mut inputs = inputs(&workers, Some(&blocks), &merges);
+    inputs.beside.sched = Some(&waits);
+    inputs.wait_step_ns = 32;
+    // 50 before the submit, 20 after it, 190 after the request: 32, 0, 160.
+    assert_eq!(
+        above(&run(&inputs).0.app[0]),
+        [Some(68), Some(100), Some(40), Some(192), Some(0)]
+    );
+}
+
+#[test]
 fn nothing_is_taken_from_what_is_not_known() {
     let rows = |blocks| {
         let op = app(op_id(0, 0), 100, 500, 600);

@@ -149,6 +149,8 @@ pub struct Inputs<'a> {
     pub beside: Streams<'a>,
     /// How names of interrupt handlers begin, and the device that they serve.
     pub handlers: Vec<(String, String)>,
+    /// The engine's waits for a CPU are told in such steps, rounded down.
+    pub wait_step_ns: u64,
 }
 
 /// What the join counted.

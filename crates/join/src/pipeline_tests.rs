@@ -32,6 +32,7 @@ pub(crate) fn inputs<'a>(
         rate: false,
     };
     Inputs {
+        wait_step_ns: 1,
         workers: workers
             .iter()
             .enumerate()

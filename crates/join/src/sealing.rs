@@ -45,6 +45,10 @@ const BESIDE: [&str; 14] = [
     WritebackRow::PROBE,
 ];
 
+/// Operations of one batch wait for a CPU together, each for another part of its time. Told to the nanosecond that took two of
+/// the 19 bytes that a row may have (DESIGN 10).
+const WAIT_STEP_NS: u64 = 1024;
+
 /// Whether a probe had a hook; `None` if nobody wrote that down (a killed recorder).
 fn attached(meta: &CaseMeta, probe: &str, hook: &str) -> Option<bool> {
     let probe = meta.probes.get(probe)?;
@@ -277,6 +281,7 @@ impl Raw {
             &system.host
         };
         Inputs {
+            wait_step_ns: WAIT_STEP_NS,
             workers: self
                 .workers
                 .iter()

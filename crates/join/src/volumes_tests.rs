@@ -30,6 +30,7 @@ impl Recording {
         let (blocks, merges) = (Rows(self.blocks.clone()), Rows::<BlockMergeRow>(Vec::new()));
         let names = [(DISK, "sda"), (DISK + 1, "sdb"), (VOLUME, "md0"), (UPPER, "dm-0")];
         let inputs = Inputs {
+            wait_step_ns: 1,
             workers: Vec::new(),
             block: Some(&blocks),
             merges: Some(&merges),

@@ -20,6 +20,7 @@ fn padded<const N: usize>(text: &str) -> [u8; N] {
 
 fn sealed(beside: Streams) -> (Kept, Counts, Names) {
     let inputs = Inputs {
+        wait_step_ns: 1,
         workers: Vec::new(),
         block: None,
         merges: None,

@@ -34,6 +34,7 @@ impl Recording {
         let (merges, sched) = (Rows(self.merges.clone()), Rows(self.sched.clone()));
         let (waits, writeback) = (Rows(self.waits.clone()), Rows(self.writeback.clone()));
         let inputs = Inputs {
+            wait_step_ns: 1,
             workers: Vec::new(),
             block: Some(&blocks as &dyn Stream<BlockRow>),
             merges: Some(&merges),
