@@ -41,6 +41,15 @@ STAGES = (
     "unknown",
 )
 
+#: Flag of operations that writeback throttling held back, or requests of theirs.
+WBT = 512
+#: Its time counts as waiting in the queue: it lets a request go as the device ends earlier ones, so nobody set a limit.
+_WBT_IS_QUEUE = {
+    "throttle_ns": f"CASE WHEN coalesce(flags, 0) & {WBT} > 0 THEN 0 ELSE throttle_ns END AS throttle_ns",
+    "queue_ns": f"CASE WHEN coalesce(flags, 0) & {WBT} > 0 THEN coalesce(queue_ns, 0) + coalesce(throttle_ns, 0) "
+    "ELSE queue_ns END AS queue_ns",
+}
+
 #: Most that queries may put on disk when they do not fit into memory.
 SPILL_LIMIT = "16GiB"
 
@@ -159,7 +168,7 @@ class Case:
     """A sealed case, open for reading.
 
     Views: ``app_ops syscall_ops block_ops device_ops`` (one layer each), ``ops`` (all layers),
-    ``judged`` (`ops` without ramp phases), ``measured`` (those of them that ended), ``open_ops``,
+    ``judged`` (`ops` without ramp phases; what writeback throttling held back waits in the queue there), ``measured`` (those of them that ended), ``open_ops``,
     ``links gaps irqs cache prefetch waits series losses events``, ``latency_histogram`` (layer, device, op, bin, n, low_ns),
     ``stage_totals`` (layer, device, op, n, latency_ns, <stage>_ns as sums), ``timeline`` (operations
     and latency per layer, op and 1/200 of the recording).
@@ -192,6 +201,10 @@ class Case:
         self.copied = self._sampled_layers()
         if self.copied:
             self._copy_rows()
+        #: Whether writeback throttling held anything back.
+        self.wbt = bool(self.rows(f"SELECT 1 FROM ops WHERE throttle_ns > 0 AND flags & {WBT} > 0 LIMIT 1"))
+        if self.wbt:
+            self.views["judged"] = self._judged({})
 
     def __enter__(self) -> Case:
         return self
@@ -205,18 +218,13 @@ class Case:
         For runs that cannot keep up: every operation waits for the ones before it, and only what those spent
         below says why.
         """
-        moved = {
-            "start_ns": "start_ns + coalesce(app_ns, 0) AS start_ns",
-            "latency_ns": "latency_ns - coalesce(app_ns, 0) AS latency_ns",
-            "app_ns": "CAST(0 AS BIGINT) AS app_ns",
-        }
-        columns = ", ".join(["layer", *(moved.get(name, name) for name in OP_COLUMNS)])
-        parts = [
-            f"SELECT {columns} FROM app_ops" if layer == "app" else f"SELECT * FROM {layer}_ops"
-            for layer in self.layers
-        ]
-        # Nested, so that the window is applied to the moment an operation was due.
-        self.views["judged"] = "\nUNION ALL\n".join(f"{part} WHERE {self._counts()}" for part in parts)
+        self.views["judged"] = self._judged(
+            {
+                "start_ns": "start_ns + coalesce(app_ns, 0) AS start_ns",
+                "latency_ns": "latency_ns - coalesce(app_ns, 0) AS latency_ns",
+                "app_ns": "CAST(0 AS BIGINT) AS app_ns",
+            }
+        )
 
     def close(self) -> None:
         """Ends the connection."""
@@ -338,6 +346,15 @@ class Case:
         views["stage_totals"] = _stage_totals()
         views["timeline"] = _timeline(self.duration_ns)
         return views
+
+    def _judged(self, of_app: dict[str, str]) -> str:
+        """`judged` with other columns, for layer app also `of_app`. Each layer is windowed by the moment an operation was due."""
+        parts = []
+        for layer in self.layers:
+            moved = (_WBT_IS_QUEUE if self.wbt else {}) | (of_app if layer == "app" else {})
+            columns = ", ".join(["layer", *(moved.get(name, name) for name in OP_COLUMNS)]) if moved else "*"
+            parts.append(f"SELECT {columns} FROM {layer}_ops WHERE {self._counts()}")
+        return "\nUNION ALL\n".join(parts)
 
     def _sampled_layers(self) -> frozenset[str]:
         """Layers with weights that are whole numbers, not all of them 1, in a case whose recorder had a CPU budget."""

@@ -9,7 +9,7 @@ pub use cache::{
     CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow,
     NO_CAUSE, WRITEBACK_CAUSES,
 };
-pub use host::{IrqRow, IrqTotalRow, SampleRow, SchedReason, SchedRow, SchedState, NAME_BYTES};
+pub use host::{sched_by, IrqRow, IrqTotalRow, SampleRow, SchedReason, SchedRow, SchedState, NAME_BYTES};
 pub use nvme::{Nvme, NvmeRow};
 
 /// One operation of our own workload engine (`raw/app/worker-NNN.arrows`), appended when reaped.

@@ -115,8 +115,10 @@ pub mod flags {
     pub const PREFLUSH: u32 = 1 << 7;
     /// Direct I/O (no page cache).
     pub const DIRECT: u32 = 1 << 8;
+    /// Held back by writeback throttling (or io.latency, which uses the same function) before it got a request, or a request of it was.
+    pub const WBT: u32 = 1 << 9;
     /// Names, bit by bit; the format document is checked against it.
-    pub const NAMES: [(&str, u32); 9] = [
+    pub const NAMES: [(&str, u32); 10] = [
         ("sync", SYNC),
         ("meta", META),
         ("readahead", READAHEAD),
@@ -126,6 +128,7 @@ pub mod flags {
         ("merged", MERGED),
         ("preflush", PREFLUSH),
         ("direct", DIRECT),
+        ("wbt", WBT),
     ];
 }
 

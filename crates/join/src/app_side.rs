@@ -316,7 +316,9 @@ impl<'a> AppSide<'a> {
         if further.is_none() && app_span_ns(row) > worker.straggler_ns {
             self.stragglers.insert(row.op_id, op_id);
         }
+        let mut held_back = false;
         for child in ready.first.iter().chain(further.iter().flatten()) {
+            held_back |= child.part.wbt;
             link(op_id, row, child, out)?;
         }
         if times.clamped || ready.overhang {
@@ -341,7 +343,8 @@ impl<'a> AppSide<'a> {
             latency_ns: (times.reap_ns - times.start_ns) as i64,
             open: false,
             op,
-            flags: if worker.about.direct { flags::DIRECT } else { 0 },
+            flags: if worker.about.direct { flags::DIRECT } else { 0 }
+                | if held_back { flags::WBT } else { 0 },
             host: out.host,
             device: ready.device.map(|device| out.device(device)),
             file: worker.files.get(usize::from(row.file)).copied(),

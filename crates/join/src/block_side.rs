@@ -2,17 +2,18 @@
 use crate::children::{Child, Children};
 use crate::foreign::ForeignHandlers;
 use crate::gaps::{Intent, Thread};
+use crate::held_back::{HeldBack, Passed};
 use crate::kernel::{self, CmdFlags};
 use crate::merges::Merges;
 use crate::pipeline::{block_span_ns, Counts, Inputs, Out, Silent};
 use crate::reorder::{Plan, Reorder, Watermark};
-use crate::stages::{block_entry_ns, block_times, BlockTimes, Part};
+use crate::stages::{block_entry_ns, block_times, BlockTimes};
 use crate::stream::Cursor;
 use crate::syscalls::SyscallSide;
 use crate::volumes::{self, Pending, Tie, VolumeSurvey, Volumes};
 use case::rows::sampled::{self, Depth};
 use case::rows::{block_flags, BlockMergeRow, BlockRow};
-use case::schema::{EventRow, GapRow, Layer, LinkKind, LinkRow, NameId, Op, OpRow, Stage};
+use case::schema::{flags, EventRow, GapRow, Layer, LinkKind, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
@@ -62,6 +63,8 @@ pub(crate) struct BlockSide<'a> {
     merges: Merges<'a>,
     /// None: not recorded.
     handlers: Option<ForeignHandlers<'a>>,
+    /// None: threads were not watched.
+    held_back: Option<HeldBack<'a>>,
     merge_rows: Vec<BlockMergeRow>,
     volumes: Volumes<'a>,
     comms: HashMap<[u8; 16], Option<NameId>>,
@@ -80,6 +83,7 @@ impl<'a> BlockSide<'a> {
         inputs: &Inputs<'a>,
         plan: &mut Plan<BlockRow>,
         handlers: Option<ForeignHandlers<'a>>,
+        held_back: Option<HeldBack<'a>>,
         volumes: &VolumeSurvey,
         counts: &Counts,
     ) -> Result<BlockSide<'a>, CaseError> {
@@ -93,6 +97,7 @@ impl<'a> BlockSide<'a> {
             held: Reorder::new(),
             merges: Merges::new(inputs.merges)?,
             handlers,
+            held_back,
             merge_rows: Vec::new(),
             volumes: Volumes::new(inputs.bios, inputs.bio_members, volumes)?,
             comms: HashMap::new(),
@@ -123,7 +128,8 @@ impl<'a> BlockSide<'a> {
         let in_flight: usize = self.in_flight.values().map(|ends| ends.len()).sum();
         let handlers = self.handlers.as_ref().map_or(0, ForeignHandlers::rows_held);
         let volumes = self.volumes.rows_held();
-        self.held.rows() + self.merges.held_rows() + volumes + in_flight + handlers
+        let held_back = self.held_back.as_ref().map_or(0, HeldBack::rows_held);
+        self.held.rows() + self.merges.held_rows() + volumes + in_flight + handlers + held_back
     }
 
     /// Reads one row; false at the end.
@@ -262,7 +268,11 @@ impl<'a> BlockSide<'a> {
         children: &mut Children,
         syscalls: &mut SyscallSide,
     ) -> Result<(), CaseError> {
-        let times = block_times(row, self.end_ns);
+        let passed = match &mut self.held_back {
+            Some(held_back) => held_back.passed(row)?,
+            None => Passed::default(),
+        };
+        let times = block_times(row, self.end_ns).held_back_until(passed);
         let op_id = Layer::Block.op_id_base() + out.counts.block_rows;
         out.counts.block_rows += 1;
         if times.clamped {
@@ -274,8 +284,8 @@ impl<'a> BlockSide<'a> {
             self.merge_rows.clear();
         }
         if !self.is_below_volume(row, &times, op_id, out, children, syscalls)? {
-            self.give_to_parents(row, op_id, children);
-            syscalls.request(row, op_id, &self.merge_rows, out)?;
+            self.give_to_parents(row, passed, op_id, children);
+            syscalls.request(row, passed, op_id, &self.merge_rows, out)?;
         }
         let sealed = self.sealed(row, &times, op_id, out)?;
         self.follow_thread(row, &times, sealed.comm);
@@ -293,13 +303,7 @@ impl<'a> BlockSide<'a> {
         children: &mut Children,
         syscalls: &mut SyscallSide,
     ) -> Result<bool, CaseError> {
-        let part = Part {
-            entry_ns: times.entry_ns,
-            issue_ns: times.issue_ns,
-            irq_ns: times.irq_ns,
-            end_ns: times.end_ns,
-            throttled: row.flags & block_flags::THROTTLED != 0,
-        };
+        let part = times.part(row.flags & block_flags::THROTTLED != 0);
         let Some(request) = self.volumes.of_request(row, op_id, part)? else {
             return Ok(false);
         };
@@ -327,7 +331,10 @@ impl<'a> BlockSide<'a> {
         let mut set = |stage: Stage, from_ns: u64, to_ns: u64| {
             stages[stage as usize] = Some((to_ns - from_ns) as i64);
         };
-        set(Stage::Queue, times.entry_ns, times.issue_ns);
+        if self.held_back.is_some() {
+            set(Stage::Throttle, times.entry_ns, times.passed_ns);
+        }
+        set(Stage::Queue, times.passed_ns, times.issue_ns);
         if self.interrupts_watched {
             set(Stage::Device, times.issue_ns, times.irq_ns);
             set(Stage::Interrupt, times.irq_ns, times.end_ns);
@@ -352,7 +359,7 @@ impl<'a> BlockSide<'a> {
             latency_ns: (times.end_ns - times.entry_ns) as i64,
             open: times.open,
             op,
-            flags: self.cmd_flags.flags(row.cmd_flags, row.merges),
+            flags: self.cmd_flags.flags(row.cmd_flags, row.merges) | if times.wbt { flags::WBT } else { 0 },
             host: out.host,
             device: Some(device),
             file: None,
@@ -405,13 +412,13 @@ impl<'a> BlockSide<'a> {
     }
 
     /// Tells the operations behind this request.
-    fn give_to_parents(&mut self, row: &BlockRow, op_id: u64, children: &mut Children) {
+    fn give_to_parents(&mut self, row: &BlockRow, passed: Passed, op_id: u64, children: &mut Children) {
         if row.op_id == 0 && self.merge_rows.is_empty() {
             return;
         }
         let child = Child {
             id: op_id,
-            ..Child::timed(row)
+            ..Child::held_back_until(row, passed)
         };
         let others: u64 = self
             .merge_rows

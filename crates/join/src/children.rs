@@ -1,4 +1,5 @@
 //! Requests that wait for the app operation they belong to.
+use crate::held_back::Passed;
 use crate::stages::{block_times, Part};
 use case::rows::{block_flags, BlockRow};
 use case::schema::{Layer, LinkKind};
@@ -26,10 +27,12 @@ impl Child {
         Child {
             part: Part {
                 entry_ns: end_ns,
+                passed_ns: end_ns,
                 issue_ns: end_ns,
                 irq_ns: end_ns,
                 end_ns,
                 throttled: false,
+                wbt: false,
             },
             id,
             bytes: u64::from(row.size_bytes),
@@ -46,15 +49,14 @@ impl Child {
     /// Times and device only. They do not depend on the end of the recording: an open request ends
     /// after everything.
     pub fn timed(row: &BlockRow) -> Child {
-        let times = block_times(row, u64::MAX);
+        Child::held_back_until(row, Passed::default())
+    }
+
+    /// The same of a request that a controller of its queue may have held back.
+    pub fn held_back_until(row: &BlockRow, passed: Passed) -> Child {
+        let times = block_times(row, u64::MAX).held_back_until(passed);
         Child {
-            part: Part {
-                entry_ns: times.entry_ns,
-                issue_ns: times.issue_ns,
-                irq_ns: times.irq_ns,
-                end_ns: times.end_ns,
-                throttled: row.flags & block_flags::THROTTLED != 0,
-            },
+            part: times.part(row.flags & block_flags::THROTTLED != 0),
             id: 0,
             bytes: 0,
             device: row.device,

@@ -21,6 +21,7 @@ mod cpu_waits_tests;
 mod files;
 mod foreign;
 mod gaps;
+mod held_back;
 mod kernel;
 mod merges;
 mod pipeline;

@@ -12,6 +12,7 @@ use crate::block_side::BlockSide;
 use crate::children::{Child, Children};
 use crate::foreign::ForeignHandlers;
 use crate::gaps::{Silence, Thread};
+use crate::held_back::HeldBack;
 use crate::kernel::CmdFlags;
 use crate::reorder::{Plan, Scan, STRAGGLERS_MAX};
 use crate::sorted::Surveyed;
@@ -583,7 +584,21 @@ fn second_pass(
     let mut out = Out::new(inputs, &mut plans, names, sink);
     let mut children = Children::new(inputs.workers.iter().map(|(about, _)| about.number));
     let handlers = ForeignHandlers::new(&inputs.beside, &plans.beside)?;
-    let mut block = BlockSide::new(inputs, &mut plans.block, handlers, &plans.volumes, &out.counts)?;
+    let held_back = match inputs.beside.sched {
+        Some(_) => Some(HeldBack::new(
+            plans.beside.sched(inputs.beside.sched)?,
+            out.counts.end_ns,
+        )),
+        None => None,
+    };
+    let mut block = BlockSide::new(
+        inputs,
+        &mut plans.block,
+        handlers,
+        held_back,
+        &plans.volumes,
+        &out.counts,
+    )?;
     let mut app = AppSide::new(
         inputs,
         plans.workers,

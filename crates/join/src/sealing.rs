@@ -570,6 +570,9 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
     }
     if raw.block.is_some() {
         let mut stages = [&[(Stage::Queue, "queue")], device_and_interrupt].concat();
+        if raw.beside.contains_key(SchedRow::PROBE) {
+            stages.push((Stage::Throttle, "throttle"));
+        }
         if counts.volume_rows > 0 {
             stages.extend([(Stage::Fs, VOLUME), (Stage::Unknown, "unknown")]);
         }

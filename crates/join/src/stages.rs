@@ -3,13 +3,16 @@
 //! Everything here keeps two promises for any input: no stage is negative, and the stages sum exactly
 //! to the latency. Times that contradict each other (two CPUs' clocks, a lost stamp) are clamped into
 //! order, and the caller is told so that it can count them.
+use crate::held_back::Passed;
 use case::rows::{AppRow, BlockRow};
 
-/// A block request's boundaries in order: `entry <= issue <= irq <= end`.
+/// A block request's boundaries in order: `entry <= passed <= issue <= irq <= end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockTimes {
     /// First bio queued, or the earliest moment known.
     pub entry_ns: u64,
+    /// When the queue's own controllers let its submitter go on; equals `entry_ns` if they did not hold it back.
+    pub passed_ns: u64,
     /// Last issue to the driver; equals `end_ns` if it was never issued.
     pub issue_ns: u64,
     /// Begin of the completing interrupt run; equals `end_ns` where there was none or nobody watched.
@@ -20,6 +23,8 @@ pub struct BlockTimes {
     pub open: bool,
     /// The stamps contradicted each other and were put in order.
     pub clamped: bool,
+    /// It was writeback throttling (or io.latency) that held it back.
+    pub wbt: bool,
 }
 
 /// The earliest moment known of a request; 0 if none is.
@@ -58,6 +63,7 @@ pub fn block_times(row: &BlockRow, end_ns: u64) -> BlockTimes {
     let disordered_entry = row.queue_ns != 0 && row.start_ns != 0 && row.queue_ns > row.start_ns;
     BlockTimes {
         entry_ns,
+        passed_ns: entry_ns,
         issue_ns,
         irq_ns,
         end_ns,
@@ -66,6 +72,29 @@ pub fn block_times(row: &BlockRow, end_ns: u64) -> BlockTimes {
             || end_ns != stamped_end_ns
             || issue_ns != wanted_issue_ns
             || irq_ns != wanted_irq_ns,
+        wbt: false,
+    }
+}
+
+impl BlockTimes {
+    /// The same request, held back.
+    pub fn held_back_until(mut self, passed: Passed) -> BlockTimes {
+        self.passed_ns = passed.passed_ns.clamp(self.entry_ns, self.issue_ns);
+        self.wbt = passed.wbt && self.passed_ns > self.entry_ns;
+        self
+    }
+
+    /// As the operation above sees it.
+    pub fn part(&self, throttled: bool) -> Part {
+        Part {
+            entry_ns: self.entry_ns,
+            passed_ns: self.passed_ns,
+            issue_ns: self.issue_ns,
+            irq_ns: self.irq_ns,
+            end_ns: self.end_ns,
+            throttled,
+            wbt: self.wbt,
+        }
     }
 }
 
@@ -75,6 +104,8 @@ pub struct Part {
     /// See [`BlockTimes`].
     pub entry_ns: u64,
     /// See [`BlockTimes`].
+    pub passed_ns: u64,
+    /// See [`BlockTimes`].
     pub issue_ns: u64,
     /// See [`BlockTimes`].
     pub irq_ns: u64,
@@ -82,15 +113,18 @@ pub struct Part {
     pub end_ns: u64,
     /// It was held back on purpose before its entry.
     pub throttled: bool,
+    /// See [`BlockTimes`].
+    pub wbt: bool,
 }
 
 impl Part {
     /// The order of ownership: the later end wins, among equals the one that entered earlier, and so on.
     /// Parts that are equal in all of this give the same stages, so that no identity is needed.
-    fn rank(&self) -> (u64, u64, u64, u64) {
+    fn rank(&self) -> (u64, u64, u64, u64, u64) {
         (
             self.end_ns,
             u64::MAX - self.entry_ns,
+            u64::MAX - self.passed_ns,
             u64::MAX - self.issue_ns,
             u64::MAX - self.irq_ns,
         )
@@ -102,7 +136,7 @@ impl Part {
 pub struct Kernel {
     /// Nothing of the operation in flight below.
     pub fs_ns: u64,
-    /// Likewise, before a request that the I/O controller held back.
+    /// Likewise, before a request that the I/O controller held back; and owned by a request that a controller of its queue held back.
     pub throttle_ns: u64,
     /// Owned by a request that waited for its issue.
     pub queue_ns: u64,
@@ -115,7 +149,8 @@ pub struct Kernel {
 impl Kernel {
     fn own(&mut self, part: &Part, from_ns: u64, to_ns: u64) {
         let overlap = |low: u64, high: u64| high.min(to_ns).saturating_sub(low.max(from_ns));
-        self.queue_ns += overlap(part.entry_ns, part.issue_ns);
+        self.throttle_ns += overlap(part.entry_ns, part.passed_ns);
+        self.queue_ns += overlap(part.passed_ns, part.issue_ns);
         self.device_ns += overlap(part.issue_ns, part.irq_ns);
         self.interrupt_ns += overlap(part.irq_ns, part.end_ns);
     }
@@ -238,10 +273,12 @@ mod tests {
     fn part(entry_ns: u64, issue_ns: u64, irq_ns: u64, end_ns: u64) -> Part {
         Part {
             entry_ns,
+            passed_ns: entry_ns,
             issue_ns,
             irq_ns,
             end_ns,
             throttled: false,
+            wbt: false,
         }
     }
 

@@ -416,7 +416,8 @@ impl<'a> Volumes<'a> {
 /// The volume's own time is that in which no request of a member was in flight.
 fn stages(volume: &mut Volume, interrupts_watched: bool) -> [Option<i64>; 9] {
     let below = split_kernel(volume.row.queue_ns, volume.end_ns, &mut volume.parts);
-    let own_ns = below.fs_ns + below.throttle_ns;
+    let throttle_seen = volume.sealed.stages[Stage::Throttle as usize].is_some();
+    let own_ns = below.fs_ns + if throttle_seen { 0 } else { below.throttle_ns };
     let (fs_ns, unknown_ns) = if volume.ambiguous {
         (0, own_ns)
     } else {
@@ -425,6 +426,9 @@ fn stages(volume: &mut Volume, interrupts_watched: bool) -> [Option<i64>; 9] {
     let mut stages = [None; 9];
     let mut set = |stage: Stage, ns: u64| stages[stage as usize] = Some(ns as i64);
     set(Stage::Fs, fs_ns);
+    if throttle_seen {
+        set(Stage::Throttle, below.throttle_ns);
+    }
     set(Stage::Queue, below.queue_ns);
     if interrupts_watched {
         set(Stage::Device, below.device_ns);

@@ -112,6 +112,17 @@ impl Functions {
         known
     }
 
+    /// Where a function begins and the next one does; (0, 0) if it is not there, or several share the name.
+    pub fn range(&self, name: &str) -> (u64, u64) {
+        let Some(begin) = self.addresses(&[name]).remove(name) else {
+            return (0, 0);
+        };
+        let after = self
+            .functions
+            .partition_point(|(address, _, _)| *address <= begin);
+        (begin, self.functions.get(after).map_or(begin, |(end, _, _)| *end))
+    }
+
     /// The function that holds an address.
     pub fn name(&self, address: u64) -> Option<&str> {
         let after = self.functions.partition_point(|(begin, _, _)| *begin <= address);
@@ -138,6 +149,11 @@ mod tests {
         assert_eq!(functions.name(0xffff10), Some("first"));
         assert_eq!(functions.name(0xffff1f), Some("first"));
         assert_eq!(functions.name(0xffff21), Some("second"));
+        assert_eq!(functions.range("first"), (0xffff10, 0xffff20));
+        assert_eq!(
+            (functions.range("second"), functions.range("none")),
+            ((0xffff20, 0xffff20), (0, 0))
+        );
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub const REGISTRY: &[Entry] = &[
     },
     Entry {
         name: "sched",
-        provides: &[&facts::RUN_QUEUE],
+        provides: &[&facts::RUN_QUEUE, &facts::WRITEBACK_THROTTLING],
         vital: false,
         hooks: sched::HOOKS,
         attach: sched::attach,

@@ -31,7 +31,7 @@ from whodisk.held import (
 )
 from whodisk.programs import own_sql
 from whodisk.stats import Bools
-from whodisk.views import STAGES
+from whodisk.views import STAGES, WBT
 
 THROTTLE = STAGES.index("throttle")
 #: Flag of operations that bypass the page cache.
@@ -58,11 +58,33 @@ def run(context: Context) -> Result:
         context.explained |= _blamed(context)
     elif held is not None:
         result.candidates.append(_io(context, held))
+    if context.case.wbt:
+        _tell_wbt(context, result)
     tids = submitters(context)
     stopped = in_waits(context, tids, "throttled")
     if stopped is not None:
         result.candidates.append(_cpu(context, stopped, tids))
     return result
+
+
+def _tell_wbt(context: Context, result: Result) -> None:
+    found = context.case.rows(
+        f"""SELECT count(*) FILTER (flags & {WBT} > 0) AS held, sum(throttle_ns) FILTER (flags & {WBT} > 0) AS held_ns,
+  sum(latency_ns) AS all_ns FROM {context.layer}_ops WHERE NOT open"""
+    )[0]
+    held_ns, all_ns = float(found["held_ns"] or 0), float(found["all_ns"] or 0)
+    if held_ns < SHARE_OF_LATENCY_FLOOR * all_ns or not found["held"]:
+        return
+    devices = context.case.rows(
+        f"SELECT device FROM block_ops WHERE flags & {WBT} > 0 GROUP BY 1 ORDER BY sum(throttle_ns) DESC, 1 LIMIT 1"
+    )
+    device = str(devices[0]["device"]) if devices else "DEVICE"
+    held = int(found["held"])
+    result.observed.append(
+        f"Writeback throttling (wbt) held {words.things(held, 'operation')} back for {words.duration(held_ns / held)}{' each' * (held > 1)}: "
+        f"{words.percent(held_ns / all_ns)} of all operations' time, counted as queue here. It lets writes pass as the device ends earlier ones, "
+        f"so that reads need not wait behind them; `echo 0 > /sys/block/{device}/queue/wbt_lat_usec` for a minute shows what it costs."
+    )
 
 
 def _above_block(context: Context) -> bool:

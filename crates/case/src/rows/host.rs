@@ -63,6 +63,14 @@ pub enum SchedReason {
     RtMutex,
 }
 
+/// Values of [`SchedRow::by`] with a meaning: functions in which a queue's own controllers hold back who submits a bio.
+pub mod sched_by {
+    /// Writeback throttling (block/blk-wbt.c), and io.latency (block/blk-iolatency.c).
+    pub const WBT: &str = "rq_qos_wait";
+    /// io.cost (block/blk-iocost.c).
+    pub const IO_COST: &str = "ioc_rqos_throttle";
+}
+
 impl SchedReason {
     /// Names by raw value; empty where nothing is known.
     pub const NAMES: [&str; 6] = ["", "io", "mutex", "read lock", "write lock", "rt mutex"];

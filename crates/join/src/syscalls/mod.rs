@@ -15,6 +15,7 @@ pub use sealed::CLASSES;
 
 use crate::beside::{Streams, Surveys};
 use crate::children::Child;
+use crate::held_back::Passed;
 use crate::pipeline::Out;
 use crate::sorted::{Sorted, Surveyed, Timed};
 use crate::stages::block_entry_ns;
@@ -149,6 +150,7 @@ impl<'a> SyscallSide<'a> {
     pub(crate) fn request(
         &mut self,
         row: &BlockRow,
+        passed: Passed,
         id: u64,
         merges: &[BlockMergeRow],
         out: &mut Out,
@@ -156,7 +158,7 @@ impl<'a> SyscallSide<'a> {
         if self.is_idle() {
             return Ok(());
         }
-        let mut child = Child::timed(row);
+        let mut child = Child::held_back_until(row, passed);
         if row.complete_ns == 0 {
             child.part.end_ns = out.counts.end_ns.max(child.part.entry_ns);
         }

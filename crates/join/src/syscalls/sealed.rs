@@ -242,7 +242,12 @@ fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], 
         latency_ns: (op.end_ns - op.start_ns) as i64,
         open: !seen_to_end || raw.start_ns == 0 || raw.flags & syscall_flags::BEGIN_UNSEEN != 0,
         op: kind,
-        flags: bit(op.direct(), flags::DIRECT) | bit(raw.flags & syscall_flags::SYNC != 0, flags::SYNC),
+        flags: bit(op.direct(), flags::DIRECT)
+            | bit(raw.flags & syscall_flags::SYNC != 0, flags::SYNC)
+            | bit(
+                op.requests.iter().any(|request| request.child.part.wbt),
+                flags::WBT,
+            ),
         host: out.host,
         device: device.map(|device| out.device(device)),
         file,

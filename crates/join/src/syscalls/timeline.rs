@@ -44,9 +44,11 @@ impl Timeline {
                 );
             }
             Owner::Part(part) => {
-                let issue_ns = part.issue_ns.clamp(from_ns, to_ns);
+                let passed_ns = part.passed_ns.clamp(from_ns, to_ns);
+                let issue_ns = part.issue_ns.clamp(passed_ns, to_ns);
                 let irq_ns = part.irq_ns.clamp(issue_ns, to_ns);
-                self.add(from_ns, issue_ns, Stage::Queue);
+                self.add(from_ns, passed_ns, Stage::Throttle);
+                self.add(passed_ns, issue_ns, Stage::Queue);
                 self.add(issue_ns, irq_ns, Stage::Device);
                 self.add(irq_ns, to_ns, Stage::Interrupt);
             }
@@ -86,14 +88,16 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_part() -> impl Strategy<Value = Part> {
-        (prop::collection::vec(0u64..120, 4), any::<bool>()).prop_map(|(mut t, throttled)| {
+        (prop::collection::vec(0u64..120, 5), any::<bool>()).prop_map(|(mut t, throttled)| {
             t.sort_unstable();
             Part {
                 entry_ns: t[0],
-                issue_ns: t[1],
-                irq_ns: t[2],
-                end_ns: t[3],
+                passed_ns: t[1],
+                issue_ns: t[2],
+                irq_ns: t[3],
+                end_ns: t[4],
                 throttled,
+                wbt: false,
             }
         })
     }
@@ -131,15 +135,20 @@ mod tests {
     fn time_before_a_request_that_was_held_back_is_throttling() {
         let mut parts = [Part {
             entry_ns: 40,
+            passed_ns: 44,
             issue_ns: 50,
             irq_ns: 90,
             end_ns: 95,
             throttled: true,
+            wbt: true,
         }];
         let mut timeline = Timeline::default();
         timeline.add_requests(10, 100, &mut parts);
         let sums = timeline.sums();
-        assert_eq!(sums[Stage::Throttle as usize], 30);
+        assert_eq!(
+            (sums[Stage::Throttle as usize], sums[Stage::Queue as usize]),
+            (30 + 4, 6)
+        );
         assert_eq!((sums[Stage::Queue as usize], sums[Stage::Fs as usize]), (10, 5));
     }
 }

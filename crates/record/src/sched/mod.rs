@@ -17,8 +17,11 @@
 //! the wait is a loss, `end_unseen`.
 //!
 //! The kernel function in which a thread sleeps takes a look at its stack, which costs about a microsecond: it is done once
-//! per millisecond and thread, so every sleep that begins a millisecond after the last look has one.
+//! per millisecond and thread, so every sleep that begins a millisecond after the last look has one. Of a thread that the last look
+//! found held back by a queue's controller (writeback throttling, io.latency, io.cost) every sleep has one. Kernel threads are
+//! looked at only where they sleep for I/O, and such a sleep is told if they were held back: writeback is mostly theirs.
 use crate::error::RecordError;
+use crate::facts;
 use crate::host::{self, Functions};
 use crate::load::{refused, Context, Kernel};
 use crate::plain::{padded, read, Plain};
@@ -27,7 +30,7 @@ use crate::ring_probe::{Counter, Design, Records, RingProbe, Settings};
 use crate::streams::{Out, Stream};
 use aya::include_bytes_aligned;
 use aya::maps::HashMap;
-use case::rows::{SchedRow, SchedState, NAME_BYTES};
+use case::rows::{sched_by, SchedRow, SchedState, NAME_BYTES};
 use case::CaseError;
 
 static OBJECT: &[u8] = include_bytes_aligned!("sched.bpf.o");
@@ -82,6 +85,8 @@ impl Design for Sched {
     fn settings(&self, context: &Context<'_>) -> Settings {
         let found = host::kernel_symbols(&["__sched_text_start", "__sched_text_end"]);
         let symbol = |name: &str| found.get(name).copied().unwrap_or(0);
+        let functions = Functions::of_kernel();
+        let (wbt, cost) = (functions.range(sched_by::WBT), functions.range(sched_by::IO_COST));
         Settings::default()
             .global("min_ns", MIN_NS.to_ne_bytes())
             .global("stack_pause_ns", STACK_PAUSE_NS.to_ne_bytes())
@@ -89,6 +94,28 @@ impl Design for Sched {
             .global("scope_only", [u8::from(context.config.only_processes())])
             .global("sched_text_start", symbol("__sched_text_start").to_ne_bytes())
             .global("sched_text_end", symbol("__sched_text_end").to_ne_bytes())
+            .global("wbt_start", wbt.0.to_ne_bytes())
+            .global("wbt_end", wbt.1.to_ne_bytes())
+            .global("cost_start", cost.0.to_ne_bytes())
+            .global("cost_end", cost.1.to_ne_bytes())
+    }
+
+    /// Without the addresses nobody is seen to be held back; in a scope of processes those who write back are not looked at.
+    fn attach(&mut self, context: &Context<'_>, kernel: &mut Kernel) -> Result<(), RecordError> {
+        let what = facts::WRITEBACK_THROTTLING.what;
+        let known = host::kernel_symbols(&["__sched_text_start", sched_by::WBT]).len() == 2;
+        if !known {
+            kernel.miss(
+                what,
+                "/proc/kallsyms does not show the functions in which it lets submitters wait",
+            );
+        } else if context.config.only_processes() {
+            kernel.miss(
+                what,
+                "the kernel's writeback threads are not in this scope; time in which it held them back counts as queue time",
+            );
+        }
+        Ok(())
     }
 
     fn open_log(&self, target: &Target) -> Result<Box<dyn Log>, CaseError> {
@@ -105,7 +132,8 @@ impl Design for Sched {
         let threads = threads.iter().filter_map(|entry| read::<Thread>(&entry.ok()?.1));
         for thread in threads.filter(|thread| thread.wait.start_ns != 0) {
             let for_a_cpu = thread.wait.state <= SchedState::Throttled as u8;
-            if !for_a_cpu && thread.kernel != 0 {
+            let held_back = thread.held_back != 0 && thread.wait.place != 0;
+            if !for_a_cpu && thread.kernel != 0 && !held_back {
                 continue;
             }
             let mut wait = thread.wait;
@@ -150,7 +178,8 @@ struct Thread {
     contention: u32,
     of_command: u8,
     kernel: u8,
-    pad: u16,
+    held_back: u8,
+    pad: u8,
 }
 
 const THREAD_BYTES: usize = size_of::<Thread>();

@@ -28,6 +28,10 @@ const volatile u64 stack_pause_ns = 1000000; // looks at one thread's stack are 
 const volatile bool scope_only = 0;	     // threads of other processes are not looked at
 const volatile u64 sched_text_start = 0;     // functions that only wait (linker section .sched.text)
 const volatile u64 sched_text_end = 0;
+const volatile u64 wbt_start = 0; // rq_qos_wait: a submitter that writeback throttling or io.latency holds back
+const volatile u64 wbt_end = 0;
+const volatile u64 cost_start = 0; // ioc_rqos_throttle: the same by io.cost
+const volatile u64 cost_end = 0;
 
 #define THREADS_MAX 32768
 #define FRAMES 16
@@ -109,7 +113,8 @@ struct thread {
 	u32 contention;	 // flags of the lock it is about to wait for
 	u8 of_command;
 	u8 kernel;
-	u16 pad;
+	u8 held_back; // at the last look, by a queue's controller
+	u8 pad;
 };
 
 struct {
@@ -261,6 +266,11 @@ static __noinline u64 waiting_place(void *ctx)
 	return 0;
 }
 
+static __always_inline bool holds_back(u64 place)
+{
+	return (place >= wbt_start && place < wbt_end) || (place >= cost_start && place < cost_end);
+}
+
 static __always_inline void begin(struct thread *thread, task_t *task, u8 state, u64 now)
 {
 	struct wait *wait = &thread->wait;
@@ -286,11 +296,11 @@ static __always_inline void end(struct thread *thread, u64 now)
 	struct wait *wait = &thread->wait;
 	u64 duration_ns = now - wait->start_ns;
 
-	// What a kernel thread sleeps for is nobody's operation.
+	// What a kernel thread sleeps for is nobody's operation, except that it cannot submit.
 	if (duration_ns < min_ns) {
 		count(SHORT, 1);
 		count(SHORT_NS, duration_ns);
-	} else if (!(thread->kernel && wait->state >= SLEEPING)) {
+	} else if (!(thread->kernel && wait->state >= SLEEPING && !(wait->place && thread->held_back))) {
 		wait->end_ns = now;
 		send_event(wait, sizeof(*wait));
 	}
@@ -401,9 +411,12 @@ static __always_inline void leave(void *ctx, task_t *task, task_t *next, u32 sta
 	}
 	begin(thread, task, blocked_state(task, state), now);
 	thread->wait.reason = blocked_reason(thread, task);
-	if (sched_text_start && !thread->kernel && now - thread->stack_ns >= stack_pause_ns) {
+	// Who was held back is likely to be so again, for less than the pause.
+	bool look = now - thread->stack_ns >= stack_pause_ns || thread->held_back;
+	if (sched_text_start && look && (!thread->kernel || thread->wait.reason == IO)) {
 		thread->stack_ns = now;
 		thread->wait.place = waiting_place(ctx);
+		thread->held_back = holds_back(thread->wait.place);
 	}
 }
 
