@@ -644,6 +644,9 @@ TRUTHS: dict[str, Truth] = {
     "pausing_drive": Truth(
         "member_tail", True, others.pausing_drive, status="slow", kind="device", name="nvme3n1"
     ),
+    "slow_now_and_then": Truth(
+        "member_tail", True, others.slow_now_and_then, status="slow", kind="device", name="nvme2n1"
+    ),
     "pausing_kind": Truth("member_tail", False, others.pausing_kind),
     "short_pauses": Truth(
         "silent_device", True, silences.short_pauses, status="slow", kind="device", name="nvme0n1"

@@ -88,6 +88,19 @@ def pausing_drive(seed: int, path: Path) -> Path:
     return _pausing(seed, path, (3,), 0.08)
 
 
+def slow_now_and_then(seed: int, path: Path) -> Path:
+    """One of four drives takes 1.6 times as long in a fifth of the time, ten times: its slow requests overlap in few episodes."""
+    devices = tuple(f"nvme{number}n1" for number in range(4))
+    simulation = Simulation(
+        seed=seed, depth=16, seconds=0.07, typical_us=160.0, sigma=0.05, devices=devices
+    )
+    # All slots take their turns at about the same time.
+    turn = np.arange(simulation.count)
+    slow = turn * 50 // simulation.count % 5 == 2
+    simulation.stages["device"][(simulation.device_index == 2) & slow] *= 1.6
+    return simulation.write(path)
+
+
 def pausing_kind(seed: int, path: Path) -> Path:
     """All five do, a little: that is how they are."""
     return _pausing(seed, path, (0, 1, 2, 3, 4), 0.02)

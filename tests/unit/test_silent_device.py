@@ -11,9 +11,15 @@ from whodisk.detectors.silent_device import Requests, find_pauses
 
 
 def served(
-    seed: int, parallel: int, depth: int, sigma: float, pauses: int = 0, count: int = 12_000
+    seed: int,
+    parallel: int,
+    depth: int,
+    sigma: float,
+    pauses: int = 0,
+    count: int = 12_000,
+    pause_ns: float = 150e3,
 ) -> Requests:
-    """A closed loop of `depth` requests at a device that serves `parallel` at once, 100 us each; a pause adds 150 us to all."""
+    """A closed loop of `depth` requests at a device that serves `parallel` at once, 100 us each; a pause adds `pause_ns` to all."""
     generator = np.random.default_rng([seed, 82])
     took = 100e3 * generator.lognormal(0, sigma, count)
     length = count * 100e3 / parallel
@@ -27,7 +33,7 @@ def served(
         heapq.heappush(free, end[number])
         heapq.heappush(slots, end[number] + 2e3)
     # Time stands still in a pause.
-    late = 150e3 * np.searchsorted(moments, np.column_stack((begin, end)))
+    late = pause_ns * np.searchsorted(moments, np.column_stack((begin, end)))
     begin_ns, end_ns = (np.stack((begin, end)) + late.T).astype(np.int64)
     return Requests(begin_ns, end_ns, np.zeros(count, np.int64))
 
@@ -39,6 +45,14 @@ def test_pauses_are_counted(parallel: int, depth: int, sigma: float) -> None:
     for seed in range(3):
         found = find_pauses(served(seed, parallel, depth, sigma, pauses=23))
         assert 18 <= len(found) <= 23, f"seed {seed}"
+
+
+@pytest.mark.parametrize(("depth", "pause_ns"), [(8, 50e3), (16, 45e3)])
+def test_pauses_of_half_a_requests_time_show_by_their_chance(depth: int, pause_ns: float) -> None:
+    """Of lengths and of logarithms of chances some are everywhere; so unlikely are only pauses."""
+    for seed in range(3):
+        found = find_pauses(served(seed, 2 * depth, depth, 0.05, 25, 17_000, pause_ns))
+        assert 15 <= len(found) <= 26, f"seed {seed}"
 
 
 @pytest.mark.parametrize("parallel", [1, 8, 32])

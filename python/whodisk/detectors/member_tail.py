@@ -31,7 +31,7 @@ from whodisk.views import quoted
 #: A request is slow beyond this quantile of what is usual in its stratum (median over the devices).
 QUANTILE = 0.98
 #: ... and this many times its median: several distances are tried.
-DISTANCES = (1.0, 2.0, 4.0)
+DISTANCES = (1.0, 1.25, 1.5, 2.0, 4.0)
 #: A device's quantile in a stratum counts from so many requests on.
 OPERATIONS_MIN = 100
 #: Slow episodes of a device per request, against those of its peers: so many times as often accuses.

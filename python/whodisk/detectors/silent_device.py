@@ -58,7 +58,13 @@ UNDER_WAY_MIN = 2
 PAUSE_P = 0.01
 #: ... and if it is this many times as long as the one in which a request usually finds itself: a device may complete in batches, and
 #: then what is under way ends together.
-LONGER = 3.0
+LONGER = 2.0
+#: Stretches of chances between which a group of pauses stands out, in octaves (of the chance, which halves): pauses differ in what is under way.
+CHANCE_OCTAVES = (4.0, 8.0)
+#: ... and it has to be this unlikely: where one request is served after the other, a single long one makes many unlikely at once.
+APART_P = 1e-4
+#: What is less likely than exp of minus this is so alike.
+UNLIKELIEST = 300.0
 #: Logarithms of chances above this (with the sign changed) are as good as certain.
 LIKELY = 0.1
 #: Fewer pauses accuse nobody, ...
@@ -201,11 +207,18 @@ def find_pauses(requests: Requests) -> Pauses:
         others = others[:: max(1, len(others) // SILENCES_MAX)]
         each = max(1, round((int(several.sum()) - len(worst)) / max(1, len(others))))
         unlikely = np.concatenate((-chance, np.repeat(-log_chance(others), each))).clip(LIKELY)
-        split = find_split(*_histogram(unlikely))
+        ranked = -chance
+        split, least_p = find_split(*_histogram(unlikely)), 1.0
+        if split is None:
+            # Chances themselves: of independent ends as many are twice as unlikely as half as many.
+            ranked, unlikely = (np.exp(values.clip(max=UNLIKELIEST)) for values in (ranked, unlikely))
+            split, least_p = find_split(*_histogram(unlikely), widths=CHANCE_OCTAVES), APART_P
         if split is None:
             return _none()
-        is_pause &= -chance >= split.limit
-        apart_p = tail_p(split, -chance[is_pause])
+        is_pause &= ranked >= split.limit
+        apart_p = tail_p(split, ranked[is_pause])
+        if apart_p > least_p:
+            return _none()
     chosen = worst[is_pause]
     return Pauses(
         # Before, fewer were under way, or none.
