@@ -301,6 +301,37 @@ def touched(start_ns: Ints, latency_ns: Ints, low_ns: Ints, high_ns: Ints) -> Bo
     return np.asarray(overlap(start_ns, start_ns + latency_ns, low_ns, 2 * high_ns - low_ns) > 0, np.bool_)
 
 
+#: An operation so long that a smaller part of all moments would have spared it stands for no more others than this.
+SPARED_MIN = 0.02
+
+
+def spared_quantile(
+    start_ns: Ints, latency_ns: Ints, low_ns: Ints, high_ns: Ints, quantile: float
+) -> float:
+    """Quantile of the latencies that operations have by themselves: of those not `touched`, ns; NaN if all are.
+
+    A long operation is seldom spared, whatever made it long: each counts as often as one of its length is spared at a random moment
+    seldom (Horvitz and Thompson 1952). Times may overlap.
+    """
+    spared = ~touched(start_ns, latency_ns, low_ns, high_ns)
+    if not spared.any():
+        return math.nan
+    order = np.argsort(low_ns, kind="stable")
+    low, until = low_ns[order], np.maximum.accumulate((2 * high_ns - low_ns)[order])
+    edges_low = np.append(low, max(int((start_ns + latency_ns).max()), int(until[-1])))
+    edges_until = np.concatenate(([int(start_ns.min())], until))
+    free = np.sort((edges_low - edges_until).clip(0).astype(np.float64))
+    # Moments at which one of length L may begin and touches nothing: of each free stretch what is longer than L.
+    after = np.append(np.cumsum(free[::-1])[::-1], 0.0)
+    length = latency_ns[spared].astype(np.float64)
+    place = np.searchsorted(free, length)
+    chance = (after[place] - length * (len(free) - place)) / max(1.0, float(edges_low[-1] - edges_until[0]))
+    weight = 1.0 / np.maximum(chance, SPARED_MIN)
+    ranks = np.argsort(length, kind="stable")
+    passed = np.cumsum(weight[ranks])
+    return float(length[ranks][np.searchsorted(passed, quantile * passed[-1]).clip(max=len(ranks) - 1)])
+
+
 # -- intervals and corrections ----------------------------------------------------------------
 
 

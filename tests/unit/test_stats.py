@@ -180,3 +180,24 @@ def test_splits_survive_anything(values: list[float]) -> None:
         assert 0 <= split.beyond <= len(values)
         assert math.isfinite(split.limit)
         assert 0.0 <= stats.tail_p(split, np.array(values)) <= 1.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_long_operations_are_not_forgotten_because_they_are_seldom_spared(seed: int) -> None:
+    """A fiftieth takes 200 ms by itself; stops every 370 ms touch most of these, and a quarter of the others."""
+    generator = np.random.default_rng([seed, 91])
+    start = np.sort(generator.uniform(0, 60e9, 60_000)).astype(np.int64)
+    latency = np.where(generator.random(60_000) < 0.02, 200e6, 1e6 * generator.lognormal(0, 0.3, 60_000)).astype(np.int64)
+    low = np.arange(0, 60e9, 370e6).astype(np.int64) + generator.integers(0, 20_000_000, 163)
+    high = low + 40_000_000
+    spared = ~stats.touched(start, latency, low, high)
+    assert np.quantile(latency[spared], 0.99) < 10e6, "which a plain quantile does"
+    for quantile in (0.5, 0.97, 0.99):
+        expected = float(np.quantile(latency, quantile))
+        assert stats.spared_quantile(start, latency, low, high, quantile) == pytest.approx(expected, rel=0.1)
+
+
+def test_where_everything_is_touched_nothing_is_known() -> None:
+    one = np.array([5], np.int64)
+    assert math.isnan(stats.spared_quantile(one, one, np.array([0]), np.array([100]), 0.99))
+    assert stats.spared_quantile(one, one, np.array([50]), np.array([60]), 0.99) == 5.0

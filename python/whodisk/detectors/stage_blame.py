@@ -42,6 +42,7 @@ from whodisk.stats import (
     extents,
     find_split,
     quantile_from_bins,
+    spared_quantile,
     tail_p,
     touched,
 )
@@ -244,7 +245,7 @@ def _p99_ratio(context: Context, suspect: Suspect) -> tuple[float, float]:
     if untouched.mean() < UNTOUCHED_MIN:
         return p99_of_typical(context, suspect, largest)
     others = ~touched(start, latency, first[[largest]], last[[largest]])
-    without = max(1.0, float(np.quantile(latency[untouched], 0.99)))
+    without = max(1.0, spared_quantile(start, latency, first, last, 0.99))
     return float(np.quantile(latency, 0.99)) / without, float(np.quantile(latency[others], 0.99)) / without
 
 
