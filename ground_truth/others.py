@@ -91,9 +91,7 @@ def pausing_drive(seed: int, path: Path) -> Path:
 def slow_now_and_then(seed: int, path: Path) -> Path:
     """One of four drives takes 1.6 times as long in a fifth of the time, ten times: its slow requests overlap in few episodes."""
     devices = tuple(f"nvme{number}n1" for number in range(4))
-    simulation = Simulation(
-        seed=seed, depth=16, seconds=0.07, typical_us=160.0, sigma=0.05, devices=devices
-    )
+    simulation = Simulation(seed=seed, depth=16, seconds=0.07, typical_us=160.0, sigma=0.05, devices=devices)
     # All slots take their turns at about the same time.
     turn = np.arange(simulation.count)
     slow = turn * 50 // simulation.count % 5 == 2

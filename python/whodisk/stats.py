@@ -305,9 +305,7 @@ def touched(start_ns: Ints, latency_ns: Ints, low_ns: Ints, high_ns: Ints) -> Bo
 SPARED_MIN = 0.02
 
 
-def spared_quantile(
-    start_ns: Ints, latency_ns: Ints, low_ns: Ints, high_ns: Ints, quantile: float
-) -> float:
+def spared_quantile(start_ns: Ints, latency_ns: Ints, low_ns: Ints, high_ns: Ints, quantile: float) -> float:
     """Quantile of the latencies that operations have by themselves: of those not `touched`, ns; NaN if all are.
 
     A long operation is seldom spared, whatever made it long: each counts as often as one of its length is spared at a random moment

@@ -16,7 +16,10 @@ from whodisk.views import WBT, Case
 def test_a_writer_that_is_held_back_is_told(whodisk: Run, work: Path, latency_us: int) -> None:
     path = work / "a.case"
     try:
-        with slowdisk("write throttle 40MiB/s", seed=1) as device, file_system(device, work / "mnt") as folder:
+        with (
+            slowdisk("write throttle 40MiB/s", seed=1) as device,
+            file_system(device, work / "mnt") as folder,
+        ):
             queue = Path(f"/sys/block/{device.name}/queue")
             # Far more requests than may be in flight.
             with value(queue / "wbt_lat_usec", str(latency_us)), value(queue / "max_sectors_kb", "64"):

@@ -187,7 +187,9 @@ def test_long_operations_are_not_forgotten_because_they_are_seldom_spared(seed: 
     """A fiftieth takes 200 ms by itself; stops every 370 ms touch most of these, and a quarter of the others."""
     generator = np.random.default_rng([seed, 91])
     start = np.sort(generator.uniform(0, 60e9, 60_000)).astype(np.int64)
-    latency = np.where(generator.random(60_000) < 0.02, 200e6, 1e6 * generator.lognormal(0, 0.3, 60_000)).astype(np.int64)
+    latency = np.where(
+        generator.random(60_000) < 0.02, 200e6, 1e6 * generator.lognormal(0, 0.3, 60_000)
+    ).astype(np.int64)
     low = np.arange(0, 60e9, 370e6).astype(np.int64) + generator.integers(0, 20_000_000, 163)
     high = low + 40_000_000
     spared = ~stats.touched(start, latency, low, high)

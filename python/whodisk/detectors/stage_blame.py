@@ -245,8 +245,10 @@ def _p99_ratio(context: Context, suspect: Suspect) -> tuple[float, float]:
     if untouched.mean() < UNTOUCHED_MIN:
         return p99_of_typical(context, suspect, largest)
     others = ~touched(start, latency, first[[largest]], last[[largest]])
-    without = max(1.0, spared_quantile(start, latency, first, last, 0.99))
-    return float(np.quantile(latency, 0.99)) / without, float(np.quantile(latency[others], 0.99)) / without
+    whole = float(np.quantile(latency, 0.99))
+    # Few long operations that were spared stand for many: nothing gets slower without a trouble.
+    without = min(max(1.0, spared_quantile(start, latency, first, last, 0.99)), max(1.0, whole))
+    return whole / without, float(np.quantile(latency[others], 0.99)) / without
 
 
 def p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[float, float]:
