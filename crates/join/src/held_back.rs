@@ -3,7 +3,7 @@
 //! They do it between the queueing of a bio and its request, where the submitter sleeps in a function of theirs; a
 //! submitter that waits for a tag sleeps in another one. A thread submits one bio at a time, so a sleep between
 //! the two belongs to that request.
-use crate::beside::{end_of, text};
+use crate::beside::end_of;
 use crate::sorted::Sorted;
 use case::rows::{sched_by, BlockRow, SchedRow};
 use case::CaseError;
@@ -77,9 +77,8 @@ impl<'a> HeldBack<'a> {
     }
 
     fn add(&mut self, wait: &SchedRow, now_ns: u64) {
-        let by = text(&wait.by).unwrap_or_default();
-        let wbt = by == sched_by::WBT;
-        if !wbt && by != sched_by::IO_COST {
+        let wbt = is_named(&wait.by, sched_by::WBT);
+        if !wbt && !is_named(&wait.by, sched_by::IO_COST) {
             return;
         }
         if self.by_tid.len() >= self.threads_max {
@@ -95,6 +94,13 @@ impl<'a> HeldBack<'a> {
             wbt,
         });
     }
+}
+
+/// Whether a field that is padded with NUL holds this name.
+fn is_named(field: &[u8], name: &str) -> bool {
+    field
+        .strip_prefix(name.as_bytes())
+        .is_some_and(|rest| rest.first().is_none_or(|byte| *byte == 0))
 }
 
 #[cfg(test)]
