@@ -273,17 +273,23 @@ def overlap(
     """How much of each interval [begin, end] lies in the union of the intervals [low, high], ns."""
     if len(low_ns) == 0:
         return np.zeros(len(begin_ns))
-    order = np.argsort(low_ns, kind="stable")
-    lows = np.asarray(low_ns, np.float64)[order]
-    highs = np.maximum.accumulate(np.asarray(high_ns, np.float64)[order])
-    # Where an interval begins inside the earlier ones, only what it adds counts.
-    lows[1:] = np.maximum(lows[1:], np.minimum(highs[:-1], highs[1:]))
+    lows, highs = _disjoint(low_ns, high_ns)
     points = np.column_stack((lows, highs)).ravel()
     steps = np.diff(points) * (np.arange(len(points) - 1) % 2 == 0)
     covered = np.concatenate(([0.0], np.cumsum(steps)))
     upto_end = np.interp(np.asarray(end_ns, np.float64), points, covered)
     upto_begin = np.interp(np.asarray(begin_ns, np.float64), points, covered)
     return np.asarray(upto_end - upto_begin, np.float64)
+
+
+def _disjoint(low_ns: Ints | Floats, high_ns: Ints | Floats) -> tuple[Floats, Floats]:
+    """The same union as intervals that do not overlap, in order; some may be empty."""
+    order = np.argsort(low_ns, kind="stable")
+    lows = np.asarray(low_ns, np.float64)[order]
+    highs = np.maximum.accumulate(np.asarray(high_ns, np.float64)[order])
+    # Where an interval begins inside the earlier ones, only what it adds counts.
+    lows[1:] = np.maximum(lows[1:], highs[:-1])
+    return lows, highs
 
 
 def extents(number: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints]:
@@ -305,25 +311,24 @@ def touched(start_ns: Ints, latency_ns: Ints, low_ns: Ints, high_ns: Ints) -> Bo
 SPARED_MIN = 0.02
 
 
-def spared_quantile(start_ns: Ints, latency_ns: Ints, low_ns: Ints, high_ns: Ints, quantile: float) -> float:
-    """Quantile of the latencies that operations have by themselves: of those not `touched`, ns; NaN if all are.
+def spared_quantile(
+    start_ns: Ints, latency_ns: Ints, spared: Bools, low_ns: Ints, high_ns: Ints, quantile: float
+) -> float:
+    """Quantile of the latencies that operations have by themselves: of those `spared` (not `touched`), ns; NaN if none is.
 
-    A long operation is seldom spared, whatever made it long: each counts as often as one of its length is spared at a random moment
-    seldom (Horvitz and Thompson 1952). Times may overlap.
+    A long operation is seldom spared, whatever made it long: each counts for those of its length that were not, by the chance of one
+    that begins at a random moment (Horvitz and Thompson 1952). Times may overlap.
     """
-    spared = ~touched(start_ns, latency_ns, low_ns, high_ns)
     if not spared.any():
         return math.nan
-    order = np.argsort(low_ns, kind="stable")
-    low, until = low_ns[order], np.maximum.accumulate((2 * high_ns - low_ns)[order])
-    edges_low = np.append(low, max(int((start_ns + latency_ns).max()), int(until[-1])))
-    edges_until = np.concatenate(([int(start_ns.min())], until))
-    free = np.sort((edges_low - edges_until).clip(0).astype(np.float64))
+    lows, highs = _disjoint(low_ns, 2 * high_ns - low_ns)
+    begin_ns, end_ns = float(start_ns.min()), max(float((start_ns + latency_ns).max()), highs[-1])
+    free = np.sort((np.append(lows, end_ns) - np.append(begin_ns, highs)).clip(0))
     # Moments at which one of length L may begin and touches nothing: of each free stretch what is longer than L.
     after = np.append(np.cumsum(free[::-1])[::-1], 0.0)
     length = latency_ns[spared].astype(np.float64)
     place = np.searchsorted(free, length)
-    chance = (after[place] - length * (len(free) - place)) / max(1.0, float(edges_low[-1] - edges_until[0]))
+    chance = (after[place] - length * (len(free) - place)) / max(1.0, end_ns - begin_ns)
     weight = 1.0 / np.maximum(chance, SPARED_MIN)
     ranks = np.argsort(length, kind="stable")
     passed = np.cumsum(weight[ranks])

@@ -196,10 +196,18 @@ def test_long_operations_are_not_forgotten_because_they_are_seldom_spared(seed: 
     assert np.quantile(latency[spared], 0.99) < 10e6, "which a plain quantile does"
     for quantile in (0.5, 0.97, 0.99):
         expected = float(np.quantile(latency, quantile))
-        assert stats.spared_quantile(start, latency, low, high, quantile) == pytest.approx(expected, rel=0.1)
+        assert stats.spared_quantile(start, latency, spared, low, high, quantile) == pytest.approx(
+            expected, rel=0.1
+        )
 
 
 def test_where_everything_is_touched_nothing_is_known() -> None:
     one = np.array([5], np.int64)
-    assert math.isnan(stats.spared_quantile(one, one, np.array([0]), np.array([100]), 0.99))
-    assert stats.spared_quantile(one, one, np.array([50]), np.array([60]), 0.99) == 5.0
+
+    def of_one(low: int, high: int) -> float:
+        begin, end = np.array([low]), np.array([high])
+        spared = ~stats.touched(one, one, begin, end)
+        return stats.spared_quantile(one, one, spared, begin, end, 0.99)
+
+    assert math.isnan(of_one(0, 100))
+    assert of_one(50, 60) == 5.0

@@ -112,15 +112,18 @@ impl Functions {
         known
     }
 
-    /// Where a function begins and the next one does; (0, 0) if it is not there, or several share the name.
-    pub fn range(&self, name: &str) -> (u64, u64) {
-        let Some(begin) = self.addresses(&[name]).remove(name) else {
-            return (0, 0);
-        };
+    /// Where the function that begins at an address ends: the next one's begin; the address itself where there is no function.
+    pub fn end(&self, begin: u64) -> u64 {
         let after = self
             .functions
             .partition_point(|(address, _, _)| *address <= begin);
-        (begin, self.functions.get(after).map_or(begin, |(end, _, _)| *end))
+        let known = after
+            .checked_sub(1)
+            .is_some_and(|at| self.functions[at].0 == begin);
+        self.functions
+            .get(after)
+            .filter(|_| known)
+            .map_or(begin, |(end, _, _)| *end)
     }
 
     /// The function that holds an address.
@@ -149,11 +152,8 @@ mod tests {
         assert_eq!(functions.name(0xffff10), Some("first"));
         assert_eq!(functions.name(0xffff1f), Some("first"));
         assert_eq!(functions.name(0xffff21), Some("second"));
-        assert_eq!(functions.range("first"), (0xffff10, 0xffff20));
-        assert_eq!(
-            (functions.range("second"), functions.range("none")),
-            ((0xffff20, 0xffff20), (0, 0))
-        );
+        assert_eq!(functions.end(0xffff10), 0xffff20);
+        assert_eq!((functions.end(0xffff20), functions.end(0)), (0xffff20, 0));
     }
 
     #[test]

@@ -247,7 +247,7 @@ def _p99_ratio(context: Context, suspect: Suspect) -> tuple[float, float]:
     others = ~touched(start, latency, first[[largest]], last[[largest]])
     whole = float(np.quantile(latency, 0.99))
     # Few long operations that were spared stand for many: nothing gets slower without a trouble.
-    without = min(max(1.0, spared_quantile(start, latency, first, last, 0.99)), max(1.0, whole))
+    without = min(max(1.0, spared_quantile(start, latency, untouched, first, last, 0.99)), max(1.0, whole))
     return whole / without, float(np.quantile(latency[others], 0.99)) / without
 
 

@@ -32,6 +32,7 @@ use aya::include_bytes_aligned;
 use aya::maps::HashMap;
 use case::rows::{sched_by, SchedRow, SchedState, NAME_BYTES};
 use case::CaseError;
+use std::collections::BTreeMap;
 
 static OBJECT: &[u8] = include_bytes_aligned!("sched.bpf.o");
 
@@ -60,10 +61,20 @@ pub const HOOKS: Hooks = &[
 
 /// Loads and attaches the probe.
 pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
-    RingProbe::attach(Sched, context)
+    let names = [
+        "__sched_text_start",
+        "__sched_text_end",
+        sched_by::WBT,
+        sched_by::IO_COST,
+    ];
+    let symbols = host::kernel_symbols(&names);
+    RingProbe::attach(Sched { symbols }, context)
 }
 
-struct Sched;
+struct Sched {
+    /// Addresses of the functions that a look at a stack knows, as far as they are shown.
+    symbols: BTreeMap<String, u64>,
+}
 
 impl Design for Sched {
     const NAME: &'static str = "sched";
@@ -83,10 +94,9 @@ impl Design for Sched {
     }
 
     fn settings(&self, context: &Context<'_>) -> Settings {
-        let found = host::kernel_symbols(&["__sched_text_start", "__sched_text_end"]);
-        let symbol = |name: &str| found.get(name).copied().unwrap_or(0);
-        let functions = Functions::of_kernel();
-        let (wbt, cost) = (functions.range(sched_by::WBT), functions.range(sched_by::IO_COST));
+        let symbol = |name: &str| self.symbols.get(name).copied().unwrap_or(0);
+        let end = |begin: u64| Functions::of_kernel().end(begin);
+        let (wbt, cost) = (symbol(sched_by::WBT), symbol(sched_by::IO_COST));
         Settings::default()
             .global("min_ns", MIN_NS.to_ne_bytes())
             .global("stack_pause_ns", STACK_PAUSE_NS.to_ne_bytes())
@@ -94,17 +104,17 @@ impl Design for Sched {
             .global("scope_only", [u8::from(context.config.only_processes())])
             .global("sched_text_start", symbol("__sched_text_start").to_ne_bytes())
             .global("sched_text_end", symbol("__sched_text_end").to_ne_bytes())
-            .global("wbt_start", wbt.0.to_ne_bytes())
-            .global("wbt_end", wbt.1.to_ne_bytes())
-            .global("cost_start", cost.0.to_ne_bytes())
-            .global("cost_end", cost.1.to_ne_bytes())
+            .global("wbt_start", wbt.to_ne_bytes())
+            .global("wbt_end", end(wbt).to_ne_bytes())
+            .global("cost_start", cost.to_ne_bytes())
+            .global("cost_end", end(cost).to_ne_bytes())
     }
 
     /// Without the addresses nobody is seen to be held back; in a scope of processes those who write back are not looked at.
     fn attach(&mut self, context: &Context<'_>, kernel: &mut Kernel) -> Result<(), RecordError> {
         let what = facts::WRITEBACK_THROTTLING.what;
-        let known = host::kernel_symbols(&["__sched_text_start", sched_by::WBT]).len() == 2;
-        if !known {
+        let known = |name| self.symbols.contains_key(name);
+        if !(known("__sched_text_start") && known(sched_by::WBT)) {
             kernel.miss(
                 what,
                 "/proc/kallsyms does not show the functions in which it lets submitters wait",
