@@ -1,13 +1,14 @@
 """Members of a group that ought to be alike: which of them is slower than the others, since when, how much.
 
 Input are matrices of log latencies, time blocks by members (`PeerGroup`); where they come from (single
-operations or sampled series) does not matter here. Two ways to be slow are told apart:
+operations or sampled series) does not matter here. Three ways to be slow are told apart:
 
 * always: the member's mean lies above what its peers do (its *level*);
 * at times: its slow third lies further above its better half than its peers' does (its *swing*), and its
-  level is raised too.
+  level is raised too;
+* daily: at the same time of the day it is slower than at others, compared with what its peers do then.
 
-Both are compared with how much healthy members differ (robust spread over all groups of the case). The
+All are compared with how much healthy members differ (robust spread over all groups of the case). The
 evidence are chunks of neighbouring blocks: a member is exchanged with its peers within each chunk, and of
 every round the largest statistic of any member is kept (max-T).
 """
@@ -16,11 +17,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from whodisk import probability
+from whodisk.daily import TimesOfDay, times_of_day
 from whodisk.stats import SEED, Bools, Floats, Ints
 
 #: Chunks a recording is divided into: neighbouring blocks are not independent, chunks nearly are.
@@ -34,6 +36,8 @@ AT_TIMES_Z_MIN = 6.5
 #: (the same, where it swings more than its peers in most parts of the recording: then it was no single bad hour)
 AGAIN_Z_MIN = 5.0
 PARTS, PARTS_MIN, PART_Z_MIN = 4, 3, 1.0
+#: (what a member is slower at one time of the day than at others)
+DAILY_Z_MIN = 4.5
 #: ... and be slower by at least this (log): on average, or in its slow third.
 EFFECT_MIN = math.log(1.10)
 #: Identical members are never taken to be more alike than this (log); with few of them, than this.
@@ -91,6 +95,9 @@ class SlowMember:
     slow_share: float
     #: When it became slow, ns; None if it was so from the begin.
     onset_ns: int | None
+    #: Slow at this time of the day, and its mean log ratios to the peers then and otherwise.
+    daily: TimesOfDay | None = None
+    daily_levels: tuple[float, float] = (math.nan, math.nan)
 
 
 @dataclass
@@ -123,12 +130,13 @@ class _Prepared:
     swings: Floats
     #: Of blocks, per part of the recording and member.
     part_swings: Floats
+    daily: list[TimesOfDay]
 
 
-def compare(groups: list[PeerGroup], effect_min: float = EFFECT_MIN) -> Comparison:
+def compare(groups: list[PeerGroup], effect_min: float = EFFECT_MIN, *, daily: bool = True) -> Comparison:
     """Finds the slow members of all groups, with one spread for all of them.
 
-    `effect_min` is the smallest log ratio that counts.
+    `effect_min` is the smallest log ratio that counts; `daily` says that members ought to be alike at every time of the day.
     """
     result = Comparison()
     prepared = []
@@ -140,7 +148,7 @@ def compare(groups: list[PeerGroup], effect_min: float = EFFECT_MIN) -> Comparis
             if trouble:
                 result.skipped.append((group.name, trouble))
             else:
-                prepared.append(_prepare(group))
+                prepared.append(_prepare(group, daily))
         if prepared:
             _judge(prepared, result, effect_min)
     return result
@@ -162,6 +170,7 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> 
     natural = [_spread(scale, scale) for scale in swings]
     parts = np.concatenate([p.part_swings for p in prepared], axis=1)
     natural_parts = [_spread(part, part) for part in parts]
+    natural_daily = _natural_daily(prepared)
     for item, by_chance in zip(prepared, _exchange(prepared), strict=True):
         usual = [_usual_swing(own, *fleet) for own, fleet in zip(item.swings, natural, strict=True)]
         result.common[item.group.name] = item.common
@@ -183,6 +192,11 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> 
             ):
                 p = max(by_chance[number], _natural_p(at_times_z, result.judged))
                 result.slow.append(_member(item, int(number), at_times_z, False, p))
+            elif daily := _daily(item, int(number), natural_daily, effect_min):
+                z, when = daily
+                then = float(when.level[number])
+                p = _natural_p(z, result.judged * len(natural_daily))
+                result.slow.append(replace(_member(item, int(number), z, False, p), daily=when, daily_levels=(then, then - float(when.rise[number]))))
             elif level_z >= LEVEL_Z_MIN - 1 and item.level[number] >= effect_min / 2:
                 ratio = math.exp(float(item.level[number]))
                 result.near.append((item.group.name, item.group.members[number], ratio, level_z))
@@ -199,10 +213,42 @@ def _again(item: _Prepared, number: int, natural: list[tuple[float, float]]) -> 
     return above >= PARTS_MIN
 
 
+def _natural_daily(prepared: list[_Prepared]) -> dict[tuple[int, int], tuple[float, float]]:
+    """How much healthy members are slower at each time of the day: middle and spread; none where few members tell it."""
+    rises: dict[tuple[int, int], list[Floats]] = {}
+    for item in prepared:
+        for when in item.daily:
+            rises.setdefault((when.begin_hour, when.hours), []).append(when.rise)
+    found = {}
+    for when_key, parts in rises.items():
+        values = np.concatenate(parts)
+        if np.isfinite(values).sum() >= FLEET_MIN:
+            found[when_key] = _spread(values, values)
+    return found
+
+
+def _daily(
+    item: _Prepared, number: int, natural: dict[tuple[int, int], tuple[float, float]], effect_min: float
+) -> tuple[float, TimesOfDay] | None:
+    """The time of the day at which a member stands out most of its peers, and by how much; None: at none."""
+    best: tuple[float, TimesOfDay] | None = None
+    for when in item.daily:
+        fleet = natural.get((when.begin_hour, when.hours))
+        rise = float(when.rise[number])
+        # Slower then than its peers, and mostly because of the time.
+        if fleet is None or not when.mostly[number] or not rise >= effect_min / 2 or when.level[number] < effect_min:
+            continue
+        middle, spread = _usual_swing(when.rise, *fleet)
+        z = (rise - max(0.0, middle)) / max(spread, float(when.error[number]))
+        if z >= DAILY_Z_MIN and (best is None or z > best[0]):
+            best = z, when
+    return best
+
+
 # -- one group ----------------------------------------------------------------------------------
 
 
-def _prepare(group: PeerGroup) -> _Prepared:
+def _prepare(group: PeerGroup, daily: bool) -> _Prepared:
     latency = explained_by_load(group.latency, group.load)
     reference = _reference(latency, group.load)
     common = np.nanmedian(latency[:, reference], axis=1)
@@ -219,6 +265,7 @@ def _prepare(group: PeerGroup) -> _Prepared:
         level=np.nanmean(chunks, axis=0),
         swings=np.stack([_swing(chunks), _swing(clipped)]),
         part_swings=np.stack([_swing(part) for part in np.array_split(clipped, PARTS)]),
+        daily=times_of_day(clipped, group.begin_ns) if daily else [],
     )
 
 

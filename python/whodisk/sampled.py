@@ -100,6 +100,18 @@ FROM samples AS s JOIN fast_third AS f ON s.host = f.host AND s.time_ns = f.time
 WHERE {chosen} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
+def hours_sql(latency: str, device: tuple[str, str], hour_ns: int) -> str:
+    """A device (host, name) against the fast third of its host at the same moments, by hour of the day, which begins with the recording."""
+    host, name = (quoted(part) for part in device)
+    return f"""WITH samples AS (
+  SELECT time_ns, subject, value FROM series WHERE {_chosen(latency)} AND coalesce(host, '') = {host}),
+fast_third AS (SELECT time_ns, quantile_disc(value, 0.33) AS peer_ns FROM samples GROUP BY 1)
+SELECT CAST(floor(s.time_ns / {hour_ns}) AS INTEGER) % 24 AS hour, count(*) AS samples,
+  median(s.value) AS latency_ns, median(f.peer_ns) AS peers_ns, median(s.value / f.peer_ns) AS ratio
+FROM samples AS s JOIN fast_third AS f ON s.time_ns = f.time_ns
+WHERE s.subject = {name} GROUP BY 1 ORDER BY 1"""
+
+
 def hosts_sql(latency: str, host: str, part_ns: int) -> str:
     """A host's median latency against the median of all other hosts, part by part."""
     return f"""SELECT CAST(floor(time_ns / {part_ns}) AS INTEGER) AS part,

@@ -321,18 +321,30 @@ def spared_quantile(
     """
     if not spared.any():
         return math.nan
+    span = float(start_ns.min()), float((start_ns + latency_ns).max())
+    length = latency_ns[spared].astype(np.float64)
+    return weighted_quantile(length, 1.0 / spared_chance(length, low_ns, high_ns, span), quantile)
+
+
+def spared_chance(
+    length_ns: Floats, low_ns: Ints, high_ns: Ints, span: tuple[float, float]
+) -> Floats:
+    """How often an operation of each length that begins at a random moment of `span` is not `touched`."""
     lows, highs = _disjoint(low_ns, 2 * high_ns - low_ns)
-    begin_ns, end_ns = float(start_ns.min()), max(float((start_ns + latency_ns).max()), highs[-1])
+    begin_ns, end_ns = span[0], max(span[1], float(highs[-1]))
     free = np.sort((np.append(lows, end_ns) - np.append(begin_ns, highs)).clip(0))
     # Moments at which one of length L may begin and touches nothing: of each free stretch what is longer than L.
     after = np.append(np.cumsum(free[::-1])[::-1], 0.0)
-    length = latency_ns[spared].astype(np.float64)
-    place = np.searchsorted(free, length)
-    chance = (after[place] - length * (len(free) - place)) / max(1.0, end_ns - begin_ns)
-    weight = 1.0 / np.maximum(chance, SPARED_MIN)
-    ranks = np.argsort(length, kind="stable")
-    passed = np.cumsum(weight[ranks])
-    return float(length[ranks][np.searchsorted(passed, quantile * passed[-1]).clip(max=len(ranks) - 1)])
+    place = np.searchsorted(free, length_ns)
+    chance = (after[place] - length_ns * (len(free) - place)) / max(1.0, end_ns - begin_ns)
+    return np.maximum(chance, SPARED_MIN)
+
+
+def weighted_quantile(values: Floats, weights: Floats, quantile: float) -> float:
+    """The smallest value that has this part of all weight at or below it."""
+    ranks = np.argsort(values, kind="stable")
+    passed = np.cumsum(weights[ranks])
+    return float(values[ranks][np.searchsorted(passed, quantile * passed[-1]).clip(max=len(ranks) - 1)])
 
 
 # -- intervals and corrections ----------------------------------------------------------------

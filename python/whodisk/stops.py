@@ -12,7 +12,17 @@ import numpy as np
 
 from whodisk.detectors.base import Context
 from whodisk.held import submitters, waits_sql
-from whodisk.stats import SEED, Bools, Floats, Ints, episodes, extents, overlap
+from whodisk.stats import (
+    SEED,
+    Bools,
+    Floats,
+    Ints,
+    episodes,
+    extents,
+    overlap,
+    spared_chance,
+    weighted_quantile,
+)
 from whodisk.survey import thinned
 
 #: A stop is felt by operations that end up to this part of its length after it: those that were due meanwhile.
@@ -65,10 +75,12 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     latency = ops["latency_ns"].astype(np.int64)
     if not len(latency):
         return None
-    per_stop, inside, touched = overlaps((tid, start, length), (op_tid, op_start, latency))
+    per_stop, inside, touched, chance = overlaps((tid, start, length), (op_tid, op_start, latency))
     if touched.all():
         return None
-    without = float(np.quantile(latency[~touched], 0.99))
+    whole, apart = float(np.quantile(latency, 0.99)), latency[~touched].astype(np.float64)
+    # Each stands for those like it that a stop touched; nothing gets slower without a stop.
+    without = min(whole, weighted_quantile(apart, 1.0 / chance[~touched], 0.99))
     if (~touched).mean() < APART_MIN:
         without = max(without, float(np.quantile(latency - inside, 0.99)))
     late = latency > without
@@ -81,7 +93,7 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
         share_of_time=float(length.sum()) / (len(submitters(context)) * survey.span_ns),
         share_of_latency=float(per_stop.sum()) / max(1.0, float(latency.sum())),
         per_stop=per_stop,
-        p99_ns=float(np.quantile(latency, 0.99)),
+        p99_ns=whole,
         p99_without_ns=without,
         p_value=scattered_p(
             start, length, op_start[late], (op_start + latency)[late], (survey.begin_ns, survey.end_ns)
@@ -91,12 +103,16 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     )
 
 
-def overlaps(stops: tuple[Ints, Ints, Ints], ops: tuple[Ints, Ints, Ints]) -> tuple[Floats, Floats, Bools]:
-    """Time of operations inside each stop of their thread, by stop and by operation, and the operations that one touched."""
+def overlaps(
+    stops: tuple[Ints, Ints, Ints], ops: tuple[Ints, Ints, Ints]
+) -> tuple[Floats, Floats, Bools, Floats]:
+    """Time of operations inside each stop of their thread, by stop and by operation, the operations that one touched, and how often
+    one of their length that begins at any moment is touched by none (1: it would not have been, wherever it began)."""
     tid, start, length = stops
     op_tid, op_start, latency = ops
     per_stop, per_op = np.zeros(len(tid)), np.zeros(len(op_tid))
-    touched = np.zeros(len(op_tid), np.bool_)
+    touched, chance = np.zeros(len(op_tid), np.bool_), np.ones(len(op_tid))
+    span = float(op_start.min()), float((op_start + latency).max())
     typical = float(np.median(latency))
     for thread in np.unique(tid):
         mine, theirs = np.flatnonzero(tid == thread), np.flatnonzero(op_tid == thread)
@@ -113,8 +129,11 @@ def overlaps(stops: tuple[Ints, Ints, Ints], ops: tuple[Ints, Ints, Ints]) -> tu
         # Long operations are in flight during some stop whatever made them long: it touched them if it could have.
         stopped = _stopped_until(begin, end, op_end) - _stopped_until(begin, end, op_begin)
         most = OWES_MAX * np.maximum(stopped, length[mine][near])
-        touched[theirs] = known & (op_begin < after) & (latency[theirs] - most <= typical)
-    return per_stop, per_op, touched
+        could = latency[theirs] - most <= typical
+        touched[theirs] = known & (op_begin < after) & could
+        by_place = spared_chance(latency[theirs].astype(np.float64), begin, end, span)
+        chance[theirs] = np.where(could, by_place, 1.0)
+    return per_stop, per_op, touched, chance
 
 
 def _stopped_until(begin: Ints, end: Ints, moments: Ints) -> Floats:

@@ -46,12 +46,30 @@ def untouched(_pick: random.Random, _healthy: list[Drive]) -> Change:
     return Change()
 
 
-def third_of_the_time(pick: random.Random, healthy: list[Drive]) -> Change:
-    """a healthy drive 15 % slower in a third of the hours"""
-    host, disk = pick.choice(healthy)
+def one_hour_of_three(pick: random.Random, healthy: list[Drive]) -> Change:
+    """a healthy drive 15 % slower in one of the three hours of every day"""
     # Three hours were logged each day.
-    hours = f"ts // 3600 % 3 = {pick.randrange(3)}"
-    return Change(_times(f"host = {host} AND disk_id = '{disk}' AND {hours}", 1.15), guilty={(host, disk)})
+    return _slower(pick, healthy, f"ts // 3600 % 3 = {pick.randrange(3)}")
+
+
+def third_of_the_days(pick: random.Random, healthy: list[Drive]) -> Change:
+    """a healthy drive 15 % slower for a third of the days, one after the other"""
+    first = pick.randrange(10)
+    return _slower(
+        pick,
+        healthy,
+        f"(ts - (SELECT min(ts) FROM base)) // {DAY_S} BETWEEN {first} AND {first + 4}",
+    )
+
+
+def third_of_the_hours(pick: random.Random, healthy: list[Drive]) -> Change:
+    """a healthy drive 15 % slower in a third of the hours, at random"""
+    return _slower(pick, healthy, f"hash(ts // 3600, {pick.randrange(10**6)}) % 3 = 0")
+
+
+def _slower(pick: random.Random, healthy: list[Drive], when: str) -> Change:
+    host, disk = pick.choice(healthy)
+    return Change(_times(f"host = {host} AND disk_id = '{disk}' AND {when}", 1.15), guilty={(host, disk)})
 
 
 def two_of_three(pick: random.Random, healthy: list[Drive]) -> Change:
@@ -91,7 +109,16 @@ def missing(pick: random.Random, _healthy: list[Drive]) -> Change:
     )
 
 
-CHANGES = (untouched, third_of_the_time, two_of_three, whole_host, half_load, missing)
+CHANGES = (
+    untouched,
+    one_hour_of_three,
+    third_of_the_days,
+    third_of_the_hours,
+    two_of_three,
+    whole_host,
+    half_load,
+    missing,
+)
 
 
 def _times(condition: str, factor: float) -> str:

@@ -167,7 +167,7 @@ def test_a_long_operation_is_not_late_because_of_each_stop_that_fell_into_it() -
     stops = (np.full(10, 1), begin, np.full(10, 2_000_000))
     start = np.array([5_000_000, 19_500_000, *(np.arange(50) * 4_000_000 + 2_500_000)])
     latency = np.array([100_000_000, 2_600_000, *np.full(50, 100_000)])
-    _, inside, touched = overlaps(stops, (np.full(52, 1), start, latency))
+    _, inside, touched, _ = overlaps(stops, (np.full(52, 1), start, latency))
     assert not touched[0]
     assert touched[1]
     assert inside[1] == 2_000_000

@@ -479,6 +479,21 @@ pub struct SeriesRow {
     pub value: f64,
 }
 
+/// Rows of `series/`: samples of several counters of one subject at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// Moment of the samples, since the start of the case.
+    pub time_ns: i64,
+    /// Host name.
+    pub host: Option<NameId>,
+    /// What the subject is.
+    pub kind: SubjectKind,
+    /// The subject.
+    pub subject: NameId,
+    /// Metrics and their values.
+    pub values: &'a [(NameId, f64)],
+}
+
 /// What a sampled subject is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SubjectKind {

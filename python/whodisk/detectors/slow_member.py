@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta
 
 import numpy as np
 
 from whodisk import words
 from whodisk.alike import Kind, busier, kinds, rotates
+from whodisk.daily import HOUR_NS, TimesOfDay
 from whodisk.detectors.base import (
     SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
@@ -21,8 +23,8 @@ from whodisk.detectors.base import (
 )
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.held import lost_above
-from whodisk.peers import Comparison, PeerGroup, SlowMember, compare
-from whodisk.sampled import Sampled, hosts_sql, latency_metrics, parts_sql, sampled_devices
+from whodisk.peers import SLOW_BLOCK, Comparison, PeerGroup, SlowMember, compare
+from whodisk.sampled import Sampled, hosts_sql, hours_sql, latency_metrics, parts_sql, sampled_devices
 from whodisk.stats import Floats
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 from whodisk.views import quoted
@@ -80,7 +82,7 @@ def _from_series(context: Context, metric: str, result: Result) -> None:
     for member, proof in zip(told, parts, strict=True):
         own = excess.get((member.group, member.member), 0.0)
         result.candidates.append(
-            _series_candidate(context, member, proof, own / (sum(excess.values()) or 1.0), own / total)
+            _series_candidate(context, metric, member, proof, own / (sum(excess.values()) or 1.0), own / total)
         )
     for group, device, ratio, z in found.near[:5]:
         result.observed.append(
@@ -134,10 +136,19 @@ def _parts(context: Context, sampled: Sampled, members: list[SlowMember]) -> lis
 
 
 def _series_candidate(
-    context: Context, member: SlowMember, proof: Evidence, share_of_excess: float, share_of_latency: float
+    context: Context,
+    metric: str,
+    member: SlowMember,
+    proof: Evidence,
+    share_of_excess: float,
+    share_of_latency: float,
 ) -> Candidate:
     name = _name(member.group, member.member)
-    claim = f"{name} is {_how_slow(member)} its {member.peers} peers under the same load; {_since(member)}."
+    claim = f"{name} is {_how_slow(member, context)} its {member.peers} peers under the same load; {_since(member)}."
+    proofs = [proof]
+    if member.daily:
+        sql = hours_sql(metric, (member.group, member.member), HOUR_NS)
+        proofs.insert(0, evidence(context.case, "the device against the fast third of its host, per hour of the day", sql))
     return Candidate(
         culprit=Culprit("device", name),
         claim=claim,
@@ -147,7 +158,7 @@ def _series_candidate(
         share_of_latency=share_of_latency,
         p_value=member.p_value,
         episodes=member.episodes,
-        evidence=[proof],
+        evidence=proofs,
         refute=REFUTE,
         remedy=f"Take {name} out of service and look at its error log; `whodisk locate` on its host shows where it is.",
         otherwise=claim,
@@ -172,15 +183,16 @@ def _hosts(context: Context, sampled: Sampled, found: Comparison, result: Result
     # Hosts do different work: each is compared with its own best times, and only changes count.
     change -= np.nanquantile(change, 0.1, axis=0)
     names = [group.name for group in groups]
+    # What a host does at a time of the day is its work.
     members = compare(
-        [PeerGroup("hosts", names, change, np.full_like(change, np.nan), moments)], HOST_EFFECT_MIN
+        [PeerGroup("hosts", names, change, np.full_like(change, np.nan), moments)], HOST_EFFECT_MIN, daily=False
     )
     total = float(np.nansum(np.exp(latency)))
     for member in members.slow:
         number = names.index(member.member)
         lost = np.exp(latency[:, number]) * (1 - np.exp(-np.maximum(members.ratios["hosts"][:, number], 0.0)))
         claim = (
-            f"All devices of host {member.member} together became {_how_slow(member)} those of {member.peers} other hosts, each against its best times; "
+            f"All devices of host {member.member} together became {_how_slow(member, context)} those of {member.peers} other hosts, each against its best times; "
             f"{_since(member)}. None of its devices stands out: the host, its path or its load is the cause."
         )
         share = float(np.nansum(lost)) / max(total, 1e-300)
@@ -241,14 +253,31 @@ def _part_ns(context: Context) -> int:
     return DAY_NS if span_ns > 2 * DAY_NS else max(1, span_ns // 10)
 
 
-def _how_slow(member: SlowMember) -> str:
+def _how_slow(member: SlowMember, context: Context) -> str:
     if member.always:
         interval = f"(95 %: {words.significant(member.low)} to {words.significant(member.high)})"
         return f"{words.significant(member.ratio)} {interval} times as slow as"
+    if when := member.daily:
+        then, otherwise = (words.significant(math.exp(float(v))) for v in member.daily_levels)
+        return (
+            f"slower than its peers at the same time of every day ({then} times {_clock(context, when)}, {otherwise} times "
+            f"otherwise), compared with"
+        )
     return (
         f"at times slower than its peers ({words.significant(member.slow_ratio)} times in its slow third, "
         f"{words.significant(member.ratio)} times on average), compared with"
     )
+
+
+def _clock(context: Context, when: TimesOfDay) -> str:
+    """``from 13:00 to 14:00 UTC``; from the begin of the recording, if that is not known."""
+    hours = f"from hour {when.begin_hour} to {when.begin_hour + when.hours} of each day of the recording"
+    try:
+        start = datetime.fromisoformat(str(context.case.meta.get("start_utc")))
+    except ValueError:
+        return hours
+    begin, end = (start + timedelta(hours=hour) for hour in (when.begin_hour, when.begin_hour + when.hours))
+    return f"from {begin:%H:%M} to {end:%H:%M} UTC"
 
 
 def _since(member: SlowMember) -> str:
@@ -284,7 +313,7 @@ def _from_operations(context: Context, result: Result) -> None:
                     f"{member.member} is at times slower than its peers, but it has more to do than they have."
                 )
                 continue
-            result.candidates.append(_operations_candidate(context, survey, member))
+            result.candidates.append(_operations_candidate(context, survey, member, found, group))
 
 
 def operations_sql(survey: Survey, limits: list[tuple[Stratum, float]], blocks: int) -> str:
@@ -330,18 +359,34 @@ def _operations_group(context: Context, survey: Survey, kind: Kind) -> PeerGroup
     return PeerGroup(kind.name, list(kind.devices), latency, np.full_like(latency, np.nan), begins)
 
 
-def _operations_candidate(context: Context, survey: Survey, member: SlowMember) -> Candidate:
+def _lost_sql(survey: Survey, member: SlowMember, ratios: Floats) -> str:
+    """What each of the member's operations lost against its peers: always the same part, or what it was slower in that block of time."""
+    condition = f"layer = '{survey.layer}' AND device = {quoted(member.member)} AND latency_ns IS NOT NULL"
+    if member.always:
+        return f"SELECT op_id, {1.0 - 1.0 / member.ratio!r} * latency_ns AS lost_ns FROM measured WHERE {condition}"
+    slow = [
+        f"({block}, CAST({-math.expm1(-ratio)!r} AS DOUBLE))"
+        for block, ratio in enumerate(ratios.tolist())
+        if ratio >= SLOW_BLOCK
+    ]
+    return f"""SELECT op_id, part * latency_ns AS lost_ns
+FROM (SELECT op_id, latency_ns, {survey.time_bin_sql(len(ratios))} AS block FROM measured WHERE {condition})
+JOIN (VALUES {", ".join(slow) or "(-1, 0.0)"}) AS slow(block, part) USING (block)"""
+
+
+def _operations_candidate(
+    context: Context, survey: Survey, member: SlowMember, found: Comparison, group: PeerGroup
+) -> Candidate:
     strata = survey.select(member.member)
     own = sum(s.latency_ns for s in strata) * (1.0 - 1.0 / member.ratio)
     share, worse = own / max(1.0, survey.latency_ns), None
     # What operations lost counts, where it is known which requests they waited for.
-    requests = f"""SELECT op_id, {1.0 - 1.0 / member.ratio!r} * latency_ns AS lost_ns FROM measured
-WHERE layer = '{survey.layer}' AND device = {quoted(member.member)} AND latency_ns IS NOT NULL"""
-    if above := lost_above(context, survey, requests):
+    ratios = found.ratios[group.name][:, group.members.index(member.member)]
+    if above := lost_above(context, survey, _lost_sql(survey, member, ratios)):
         lost, worse = above
         share = float(lost.sum()) / max(1.0, context.survey.latency_ns)
     claim = (
-        f"{member.member} is {_how_slow(member)} its {member.peers} peers for operations of the same kind, size and "
+        f"{member.member} is {_how_slow(member, context)} its {member.peers} peers for operations of the same kind, size and "
         f"queue depth; {_since(member)}."
     )
     return Candidate(
@@ -382,7 +427,7 @@ DETECTOR = Detector(
     needs_stages=(),
     null_model="A device changes places with its peers in any chunk of time; healthy devices differ by a robust "
     "spread with tails as heavy as Student's t; the largest of all devices is compared (max-T).",
-    smallest_effect="10 % slower than its peers on average, or in the slow third of the time, and 4.5 (6.5) times the "
+    smallest_effect="10 % slower than its peers on average, in the slow third of the time, or at the same time of every day, and 4.5 (6.5, 4.5) times the "
     "spread of healthy peers; of operations, 5 % of the latency of those that waited for it, or a 99th percentile 10 % above that without "
     "(1 % of all latency where these are not known)",
     run=run,

@@ -6,7 +6,7 @@
 use super::file::{zstd_level, PAGE_ROWS, ZSTD_LEVEL};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, StringArray};
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
@@ -26,6 +26,12 @@ const BOUND_BYTES_MAX: usize = 64;
 
 /// A run of equal values that is shorter is packed.
 const RUN_MIN: usize = 8;
+
+/// Keys that are looked up together.
+const KEYS: usize = 1024;
+
+/// A string of the batch that was not looked at yet. No file has so many.
+const NO_CODE: u32 = u32::MAX;
 
 /// Values that are packed together.
 const GROUP: usize = 8;
@@ -67,30 +73,35 @@ impl Dictionary {
         let array = array.as_dictionary::<Int32Type>();
         let values = array.values().as_string::<i32>();
         // Keys are those of this batch; few of them may be used.
-        let mut codes: Vec<Option<u32>> = vec![None; values.len()];
-        let mut code = |key: i32| match codes[key as usize] {
-            Some(code) => code,
-            None => {
-                let code = self.strings.len() as u32;
-                let text = values.value(key as usize);
-                let code = *self.codes_of.entry(text.to_owned()).or_insert(code);
-                if code as usize == self.strings.len() {
-                    self.strings.push(text.to_owned());
-                }
-                codes[key as usize] = Some(code);
-                code
-            }
-        };
+        let mut codes = vec![NO_CODE; values.len()];
         let keys = array.keys();
         if keys.null_count() == 0 {
-            self.codes.extend(keys.values().iter().map(|key| code(*key)));
+            for keys in keys.values().chunks(KEYS) {
+                let (before, mut known) = (self.codes.len(), true);
+                self.codes.extend(keys.iter().map(|key| {
+                    let code = codes[*key as usize];
+                    known &= code != NO_CODE;
+                    code
+                }));
+                if !known {
+                    // Seldom: a string is here for the first time in this batch.
+                    self.codes.truncate(before);
+                    for key in keys {
+                        let code = self.code(values, *key, &mut codes);
+                        self.codes.push(code);
+                    }
+                }
+            }
             if self.nullable {
                 self.present.resize(self.present.len() + keys.len(), 1);
             }
         } else {
             for key in keys {
                 self.present.push(u32::from(key.is_some()));
-                self.codes.extend(key.map(&mut code));
+                if let Some(key) = key {
+                    let code = self.code(values, key, &mut codes);
+                    self.codes.push(code);
+                }
             }
             self.nulls += keys.null_count() as u64;
         }
@@ -99,6 +110,24 @@ impl Dictionary {
             self.end_page()?;
         }
         Ok(())
+    }
+
+    /// The code of a key of this batch, new if its string was never seen.
+    fn code(&mut self, values: &StringArray, key: i32, codes: &mut [u32]) -> u32 {
+        let known = &mut codes[key as usize];
+        if *known == NO_CODE {
+            let text = values.value(key as usize);
+            *known = match self.codes_of.get(text) {
+                Some(code) => *code,
+                None => {
+                    let code = self.strings.len() as u32;
+                    self.codes_of.insert(text.to_owned(), code);
+                    self.strings.push(text.to_owned());
+                    code
+                }
+            };
+        }
+        *known
     }
 
     fn page_rows(&self) -> usize {

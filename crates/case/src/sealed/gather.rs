@@ -1,7 +1,7 @@
 //! Rows of the tables beside `ops` and `links`, gathered column by column.
 use super::file::TableFile;
 use super::{name_array, Names};
-use crate::schema::{CacheRow, EventRow, GapRow, IrqRow, LossRow, NameId, PrefetchRow, SeriesRow, WaitRow};
+use crate::schema::{CacheRow, EventRow, GapRow, IrqRow, LossRow, NameId, PrefetchRow, Sample, SeriesRow, WaitRow};
 use crate::tables::{self, Kind, Table};
 use crate::CaseError;
 use arrow_array::builder::BooleanBuilder;
@@ -23,10 +23,15 @@ pub(super) const TABLES: [Table; 8] = [
     tables::EVENTS,
 ];
 
-/// A row of one of these tables.
+/// A row of one of these tables, or several that differ in few columns.
 pub trait TableRow {
     /// The place of its table among them.
     const PLACE: usize;
+
+    /// How many rows it is.
+    fn rows(&self) -> usize {
+        1
+    }
 
     /// Gives the values in the order of the table's columns.
     fn put(&self, out: &mut Cells, names: &Names);
@@ -61,29 +66,35 @@ impl<T: ArrowPrimitiveType> Values<T> {
     #[inline]
     fn append(&mut self, value: Option<T::Native>) {
         match value {
-            Some(value) if self.present.is_empty() => self.push(value),
+            Some(value) if self.present.is_empty() => self.values.push(value),
             Some(value) => {
-                self.push(value);
+                self.values.push(value);
                 self.present.push(true);
             }
             None => {
                 self.present.resize(self.values.len(), true);
                 self.present.push(false);
-                self.push(T::Native::default());
+                self.values.push(T::Native::default());
             }
         }
     }
 
+    /// The same value so many times.
     #[inline]
-    fn push(&mut self, value: T::Native) {
-        if self.values.capacity() == 0 {
-            self.values.reserve_exact(super::BATCH_ROWS);
+    fn repeat(&mut self, value: Option<T::Native>, times: usize) {
+        match value {
+            Some(value) if self.present.is_empty() => self.values.extend(std::iter::repeat_n(value, times)),
+            _ => (0..times).for_each(|_| self.append(value)),
         }
-        self.values.push(value);
     }
 
     fn take(&mut self) -> PrimitiveArray<T> {
-        let all = std::mem::take(self);
+        // The next batch has as many rows as this one.
+        let next = Values {
+            values: Vec::with_capacity(self.values.len()),
+            present: Vec::new(),
+        };
+        let all = std::mem::replace(self, next);
         let nulls = (!all.present.is_empty()).then(|| NullBuffer::from(all.present));
         PrimitiveArray::new(all.values.into(), nulls)
     }
@@ -101,8 +112,13 @@ struct Texts {
 
 impl Texts {
     fn append(&mut self, text: Option<&str>) {
+        self.repeat(text, 1);
+    }
+
+    /// The same text so many times.
+    fn repeat(&mut self, text: Option<&str>, times: usize) {
         let Some(text) = text else {
-            self.keys.append(None);
+            self.keys.repeat(None, times);
             return;
         };
         if self.texts.get(self.last).is_none_or(|last| last != text) {
@@ -115,7 +131,7 @@ impl Texts {
                 }
             };
         }
-        self.keys.append(Some(self.last as i32));
+        self.keys.repeat(Some(self.last as i32), times);
     }
 
     fn take(&mut self) -> ArrayRef {
@@ -251,8 +267,8 @@ impl Gathered {
             "a row of {}",
             self.table.name
         );
-        self.cells.rows += 1;
-        self.cells.rows == super::BATCH_ROWS
+        self.cells.rows += row.rows();
+        self.cells.rows >= super::BATCH_ROWS
     }
 
     pub(super) fn write(&mut self, names: &ArrayRef) -> Result<(), CaseError> {
@@ -356,5 +372,31 @@ impl TableRow for SeriesRow {
     fn put(&self, out: &mut Cells, _names: &Names) {
         out.int64(self.time_ns).name(self.host).text(self.kind.name());
         out.name(self.subject).name(self.metric).float64(self.value);
+    }
+}
+
+impl TableRow for Sample<'_> {
+    const PLACE: usize = SeriesRow::PLACE;
+
+    fn rows(&self) -> usize {
+        self.values.len()
+    }
+
+    fn put(&self, out: &mut Cells, _names: &Names) {
+        let times = self.rows();
+        out.at = out.cells.len();
+        let [Cell::Int64(time), Cell::Name(host), Cell::Text(kind), Cell::Name(subject), Cell::Name(metric), Cell::Float64(value)] =
+            out.cells.as_mut_slice()
+        else {
+            unreachable!("columns of another type")
+        };
+        time.repeat(Some(self.time_ns), times);
+        host.repeat(super::key_of(self.host), times);
+        kind.repeat(Some(self.kind.name()), times);
+        subject.repeat(super::key_of(Some(self.subject)), times);
+        for (id, sample) in self.values {
+            metric.append(super::key_of(Some(*id)));
+            value.append(Some(*sample));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Records become rows of the table `series`.
 use super::map::Mapping;
 use crate::ImportError;
-use case::schema::{NameId, SeriesRow, SubjectKind};
+use case::schema::{NameId, Sample, SubjectKind};
 use case::sealed::{Names, SealWriter};
 
 /// Where records go.
@@ -10,6 +10,8 @@ pub struct Sink<'a> {
     names: &'a mut Names,
     kind: SubjectKind,
     metrics: Vec<(NameId, f64)>,
+    /// Metrics and values of the record at hand.
+    values: Vec<(NameId, f64)>,
     hosts: Cache,
     subjects: Cache,
     /// Records seen.
@@ -40,6 +42,7 @@ impl<'a> Sink<'a> {
             kind: mapping.kind,
             missing: vec![0; metrics.len()],
             metrics,
+            values: Vec::new(),
             hosts: Cache::new(),
             subjects: Cache::new(),
             records: 0,
@@ -76,23 +79,22 @@ impl<'a> Sink<'a> {
         let time_ns = unix_ns.saturating_sub(*self.start_unix_ns.get_or_insert(unix_ns));
         self.end_ns = self.end_ns.max(time_ns);
         let subject = subject.unwrap_or_else(|| self.subject(""));
-        for (number, value) in values.iter().enumerate() {
-            let Some(value) = value else {
-                self.missing[number] += 1;
-                continue;
-            };
-            let (metric, factor) = self.metrics[number];
-            let row = SeriesRow {
-                time_ns,
-                host,
-                kind: self.kind,
-                subject,
-                metric,
-                value: value * factor,
-            };
-            self.writer.row(&row, self.names)?;
-            self.rows += 1;
+        self.values.clear();
+        for ((value, missing), (metric, factor)) in values.iter().zip(&mut self.missing).zip(&self.metrics) {
+            match value {
+                Some(value) => self.values.push((*metric, value * factor)),
+                None => *missing += 1,
+            }
         }
+        let sample = Sample {
+            time_ns,
+            host,
+            kind: self.kind,
+            subject,
+            values: &self.values,
+        };
+        self.writer.row(&sample, self.names)?;
+        self.rows += self.values.len() as u64;
         Ok(())
     }
 }
