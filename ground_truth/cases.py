@@ -444,6 +444,10 @@ TRUTHS: dict[str, Truth] = {
     "slow_at_times": Truth(
         "slow_member", True, members.slow_at_times, status="slow", kind="device", name="host2/disk3"
     ),
+    "slow_every_night": Truth(
+        "slow_member", True, members.slow_every_night, status="slow", kind="device", name="host2/disk3"
+    ),
+    "busy_every_night": Truth("slow_member", False, members.busy_every_night, status="healthy"),
     "slow_host": Truth("slow_member", True, members.slow_host, status="slow", kind="host", name="host4"),
     "slow_member_operations": Truth(
         "slow_member", True, members.slow_member_operations, status="slow", kind="device", name="nvme4n1"

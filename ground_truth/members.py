@@ -29,6 +29,7 @@ class Fleet:
     drives: int = 8
     samples: int = 600
     noise: float = 0.15
+    period_ns: int = PERIOD_NS
     latency: Floats = field(init=False)
     load: Floats = field(init=False)
 
@@ -52,7 +53,7 @@ class Fleet:
             ("throughput_bytes_per_s", np.exp(self.load)),
         ):
             known = np.isfinite(values.ravel())
-            columns["time_ns"].append(moments[known].astype(np.int64) * PERIOD_NS)
+            columns["time_ns"].append(moments[known].astype(np.int64) * self.period_ns)
             columns["host"].append(np.char.add("host", hosts[known].astype(str)))
             columns["subject"].append(np.char.add("disk", drives[known].astype(str)))
             columns["metric"].append(np.full(int(known.sum()), metric))
@@ -69,7 +70,7 @@ class Fleet:
                 "value": joined["value"][order],
             }
         )
-        meta = {"duration_ns": self.samples * PERIOD_NS, "observer": "import"}
+        meta = {"duration_ns": self.samples * self.period_ns, "observer": "import"}
         return write_case(path, tables={"series": table}, meta=meta)
 
     def some_drive(self) -> tuple[int, int]:
@@ -90,6 +91,29 @@ def slow_at_times(seed: int, path: Path) -> Path:
     hours = np.arange(fleet.samples) // 60
     slow = np.isin(hours, fleet.rng.permutation(hours.max() + 1)[: (hours.max() + 1) // 3])
     fleet.latency[slow, 2, 3] += np.log(1.4)
+    return fleet.write(path)
+
+
+def _nightly(seed: int) -> tuple[Fleet, npt.NDArray[np.bool_]]:
+    """A sample every four minutes for ten days, and which of them are from 02:00 to 04:00."""
+    fleet = Fleet(seed, samples=3600, period_ns=240_000_000_000)
+    return fleet, np.arange(fleet.samples) // 15 % 24 // 2 == 1
+
+
+def slow_every_night(seed: int, path: Path) -> Path:
+    """One drive is 25 % slower for two hours of every night: a twelfth of the time."""
+    fleet, night = _nightly(seed)
+    fleet.latency[night, 2, 3] += np.log(1.25)
+    return fleet.write(path)
+
+
+def busy_every_night(seed: int, path: Path) -> Path:
+    """One host works for two hours of every night, and one drive of another one has half as much again to do then: each as slow as
+    any would be."""
+    fleet, night = _nightly(seed)
+    fleet.latency[night, 1, :] += np.log(1.3)
+    fleet.load[night, 2, 3] += np.log(1.5)
+    fleet.latency[night, 2, 3] += 0.3 * np.log(1.5)
     return fleet.write(path)
 
 

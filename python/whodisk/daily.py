@@ -7,7 +7,6 @@ a member does from day to day cancels, and so does what all members do at that t
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,23 +14,24 @@ import numpy as np
 from whodisk.stats import Bools, Floats, Ints
 
 DAY_NS = 86_400_000_000_000
-#: Times of the day, counted from the begin of the recording.
-HOURS = 24
-HOUR_NS = DAY_NS // HOURS
-#: Hours that belong together ...
+#: The day, which begins with the recording, is divided into parts of an hour, or of a block where blocks are longer. Parts that belong
+#: together ...
+PART_NS = 3_600_000_000_000
 WIDTHS = (1, 2, 4, 8)
-#: ... on so many days at least, ...
+#: ... are seen on so many days at least, ...
 DAYS_MIN = 7
-#: ... and the member is slower than at other times of the same day on such a part of them.
+#: ... and the member is slower then than at other times of the same day on such a share of them.
 DAYS_SLOW_MIN = 0.75
 
 
 @dataclass(frozen=True)
-class TimesOfDay:
+class TimeOfDay:
     """What members do at one time of the day, against their other times."""
 
-    begin_hour: int
-    hours: int
+    #: Since the begin of a day, and the length of the parts that days are divided into.
+    begin_ns: int
+    end_ns: int
+    part_ns: int
     #: Per member: mean over days of the log ratio to the peers at that time less that at other times of the same day (NaN: on
     #: too few days), its standard error, and whether it was slower on most days.
     rise: Floats
@@ -41,29 +41,35 @@ class TimesOfDay:
     level: Floats
 
 
-def times_of_day(ratios: Floats, begin_ns: Ints) -> list[TimesOfDay]:
+def times_of_day(ratios: Floats, begin_ns: Ints) -> list[TimeOfDay]:
     """Every time of the day in `ratios` (log ratios to the peers, blocks by members); none if there are too few days."""
+    if len(begin_ns) < 2:
+        return []
+    parts_of_day = DAY_NS // max(PART_NS, int(np.diff(begin_ns).min()))
+    if parts_of_day < 2:
+        return []
+    part_ns = DAY_NS // parts_of_day
     days, day = np.unique(begin_ns // DAY_NS, return_inverse=True)
-    hours, hour = np.unique(begin_ns // HOUR_NS % HOURS, return_inverse=True)
-    if len(days) < DAYS_MIN or len(hours) < 2:
+    parts, part = np.unique(begin_ns // part_ns % parts_of_day, return_inverse=True)
+    if len(days) < DAYS_MIN or len(parts) < 2:
         return []
     known = np.isfinite(ratios)
-    total = np.zeros((len(days), len(hours), ratios.shape[1]))
+    total = np.zeros((len(days), len(parts), ratios.shape[1]))
     count = np.zeros_like(total)
-    np.add.at(total, (day, hour), np.where(known, ratios, 0.0))
-    np.add.at(count, (day, hour), known)
-    # An hour of which a few minutes were seen says less about it than about the recording's edge.
+    np.add.at(total, (day, part), np.where(known, ratios, 0.0))
+    np.add.at(count, (day, part), known)
+    # A part of which a few minutes were seen says less about it than about the recording's edge.
     seen = count.sum(axis=(0, 2)) >= 0.5 * count.sum(axis=(0, 2)).max()
     found = []
     for width in WIDTHS:
-        for first in range(HOURS - width + 1):
-            inside = (hours >= first) & (hours < first + width)
+        for first in range(parts_of_day - width + 1):
+            inside = (parts >= first) & (parts < first + width)
             if (inside & seen).sum() == width <= seen.sum() // 2:
-                found.append(_time_of_day(first, width, total, count, inside))
+                found.append(_time_of_day((first, width, part_ns), total, count, inside))
     return found
 
 
-def _time_of_day(first: int, width: int, total: Floats, count: Floats, inside: Bools) -> TimesOfDay:
+def _time_of_day(when: tuple[int, int, int], total: Floats, count: Floats, inside: Bools) -> TimeOfDay:
     def means(chosen: Bools) -> Floats:
         n = count[:, chosen].sum(axis=1)
         return np.where(n > 0, total[:, chosen].sum(axis=1) / np.maximum(n, 1), np.nan)
@@ -71,12 +77,12 @@ def _time_of_day(first: int, width: int, total: Floats, count: Floats, inside: B
     at_that_time = means(inside)
     rises = at_that_time - means(~inside)
     days = np.isfinite(rises).sum(axis=0)
-    rise = np.nanmean(rises, axis=0)
-    rise[days < DAYS_MIN] = np.nan
-    return TimesOfDay(
-        begin_hour=first,
-        hours=width,
-        rise=rise,
+    first, width, part_ns = when
+    return TimeOfDay(
+        begin_ns=first * part_ns,
+        end_ns=(first + width) * part_ns,
+        part_ns=part_ns,
+        rise=np.where(days < DAYS_MIN, np.nan, np.nanmean(rises, axis=0)),
         error=np.nanstd(rises, axis=0, ddof=1) / np.sqrt(np.maximum(days, 1)),
         mostly=(rises > 0).sum(axis=0) >= DAYS_SLOW_MIN * days,
         level=np.nanmean(at_that_time, axis=0),

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from whodisk import probability
-from whodisk.daily import TimesOfDay, times_of_day
+from whodisk.daily import TimeOfDay, times_of_day
 from whodisk.stats import SEED, Bools, Floats, Ints
 
 #: Chunks a recording is divided into: neighbouring blocks are not independent, chunks nearly are.
@@ -96,7 +96,7 @@ class SlowMember:
     #: When it became slow, ns; None if it was so from the begin.
     onset_ns: int | None
     #: Slow at this time of the day, and its mean log ratios to the peers then and otherwise.
-    daily: TimesOfDay | None = None
+    daily: TimeOfDay | None = None
     daily_levels: tuple[float, float] = (math.nan, math.nan)
 
 
@@ -130,7 +130,7 @@ class _Prepared:
     swings: Floats
     #: Of blocks, per part of the recording and member.
     part_swings: Floats
-    daily: list[TimesOfDay]
+    daily: list[TimeOfDay]
 
 
 def compare(groups: list[PeerGroup], effect_min: float = EFFECT_MIN, *, daily: bool = True) -> Comparison:
@@ -196,7 +196,13 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> 
                 z, when = daily
                 then = float(when.level[number])
                 p = _natural_p(z, result.judged * len(natural_daily))
-                result.slow.append(replace(_member(item, int(number), z, False, p), daily=when, daily_levels=(then, then - float(when.rise[number]))))
+                result.slow.append(
+                    replace(
+                        _member(item, int(number), z, False, p),
+                        daily=when,
+                        daily_levels=(then, then - float(when.rise[number])),
+                    )
+                )
             elif level_z >= LEVEL_Z_MIN - 1 and item.level[number] >= effect_min / 2:
                 ratio = math.exp(float(item.level[number]))
                 result.near.append((item.group.name, item.group.members[number], ratio, level_z))
@@ -218,7 +224,7 @@ def _natural_daily(prepared: list[_Prepared]) -> dict[tuple[int, int], tuple[flo
     rises: dict[tuple[int, int], list[Floats]] = {}
     for item in prepared:
         for when in item.daily:
-            rises.setdefault((when.begin_hour, when.hours), []).append(when.rise)
+            rises.setdefault((when.begin_ns, when.end_ns), []).append(when.rise)
     found = {}
     for when_key, parts in rises.items():
         values = np.concatenate(parts)
@@ -229,20 +235,34 @@ def _natural_daily(prepared: list[_Prepared]) -> dict[tuple[int, int], tuple[flo
 
 def _daily(
     item: _Prepared, number: int, natural: dict[tuple[int, int], tuple[float, float]], effect_min: float
-) -> tuple[float, TimesOfDay] | None:
+) -> tuple[float, TimeOfDay] | None:
     """The time of the day at which a member stands out most of its peers, and by how much; None: at none."""
-    best: tuple[float, TimesOfDay] | None = None
+    best: tuple[float, TimeOfDay] | None = None
     for when in item.daily:
-        fleet = natural.get((when.begin_hour, when.hours))
+        fleet = natural.get((when.begin_ns, when.end_ns))
         rise = float(when.rise[number])
         # Slower then than its peers, and mostly because of the time.
-        if fleet is None or not when.mostly[number] or not rise >= effect_min / 2 or when.level[number] < effect_min:
+        if (
+            fleet is None
+            or not when.mostly[number]
+            or not rise >= effect_min / 2
+            or when.level[number] < effect_min
+        ):
             continue
-        middle, spread = _usual_swing(when.rise, *fleet)
+        middle, spread = _usual_rise(when.rise, *fleet)
         z = (rise - max(0.0, middle)) / max(spread, float(when.error[number]))
         if z >= DAILY_Z_MIN and (best is None or z > best[0]):
             best = z, when
     return best
+
+
+def _usual_rise(own: Floats, middle: float, spread: float) -> tuple[float, float]:
+    """As all members do, or as those of a restless group: that spread of few is uncertain, so its lower bound counts."""
+    known = int(np.isfinite(own).sum())
+    if known < FLEET_MIN:
+        return middle, spread
+    _, own_spread = _spread(own, own)
+    return middle, max(spread, own_spread / (1.0 + 2.0 / math.sqrt(known)))
 
 
 # -- one group ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from whodisk.daily import DAY_NS
 from whodisk.peers import BLOCKS_MIN, PeerGroup
 from whodisk.stats import Floats, Ints
 from whodisk.views import Case, quoted
@@ -100,14 +101,15 @@ FROM samples AS s JOIN fast_third AS f ON s.host = f.host AND s.time_ns = f.time
 WHERE {chosen} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
-def hours_sql(latency: str, device: tuple[str, str], hour_ns: int) -> str:
-    """A device (host, name) against the fast third of its host at the same moments, by hour of the day, which begins with the recording."""
+def times_of_day_sql(latency: str, device: tuple[str, str], part_ns: int) -> str:
+    """A device (host, name) against the fast third of its host at the same moments, by part of the day, which begins with the recording."""
     host, name = (quoted(part) for part in device)
+    parts = DAY_NS // part_ns
     return f"""WITH samples AS (
   SELECT time_ns, subject, value FROM series WHERE {_chosen(latency)} AND coalesce(host, '') = {host}),
 fast_third AS (SELECT time_ns, quantile_disc(value, 0.33) AS peer_ns FROM samples GROUP BY 1)
-SELECT CAST(floor(s.time_ns / {hour_ns}) AS INTEGER) % 24 AS hour, count(*) AS samples,
-  median(s.value) AS latency_ns, median(f.peer_ns) AS peers_ns, median(s.value / f.peer_ns) AS ratio
+SELECT (CAST(floor(s.time_ns / {part_ns}) AS BIGINT) % {parts} + {parts}) % {parts} * {part_ns} AS since_begin_of_day_ns,
+  count(*) AS samples, median(s.value) AS latency_ns, median(f.peer_ns) AS peers_ns, median(s.value / f.peer_ns) AS ratio
 FROM samples AS s JOIN fast_third AS f ON s.time_ns = f.time_ns
 WHERE s.subject = {name} GROUP BY 1 ORDER BY 1"""
 

@@ -326,9 +326,7 @@ def spared_quantile(
     return weighted_quantile(length, 1.0 / spared_chance(length, low_ns, high_ns, span), quantile)
 
 
-def spared_chance(
-    length_ns: Floats, low_ns: Ints, high_ns: Ints, span: tuple[float, float]
-) -> Floats:
+def spared_chance(length_ns: Floats, low_ns: Ints, high_ns: Ints, span: tuple[float, float]) -> Floats:
     """How often an operation of each length that begins at a random moment of `span` is not `touched`."""
     lows, highs = _disjoint(low_ns, 2 * high_ns - low_ns)
     begin_ns, end_ns = span[0], max(span[1], float(highs[-1]))

@@ -161,6 +161,21 @@ def test_where_hardly_an_operation_is_apart_slow_ones_are_taken_to_be_typical() 
     assert still == pytest.approx(1.0)
 
 
+def test_operations_that_no_stop_touched_stand_for_those_like_them() -> None:
+    """Stops hold 10 of every 100 ms; an operation takes 1 ms, or 300 ms for another reason, and then no stop made it so long."""
+    begin = np.arange(20) * 100_000_000
+    stops = (np.full(20, 1), begin, np.full(20, 10_000_000))
+    start = np.arange(2_000) * 1_000_000 + 500_000
+    latency = np.full(2_000, 1_000_000)
+    latency[::200] = 300_000_000
+    _, _, touched, chance = overlaps(stops, (np.full(2_000, 1), start, latency))
+    long = latency > 1_000_000
+    assert not touched[long].any() and (chance[long] == 1).all()
+    # In a stop, for its length after it, or within their own length before it: 21 of 100 ms.
+    assert touched[~long].mean() == pytest.approx(0.21, abs=0.01)
+    assert chance[~long] == pytest.approx(0.79, abs=0.04)
+
+
 def test_a_long_operation_is_not_late_because_of_each_stop_that_fell_into_it() -> None:
     """Stops of 2 ms every 20 ms. One operation of 100 ms sees five of them, and one of 3 ms ends with one."""
     begin = np.arange(10) * 20_000_000

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from ground_truth.members import Fleet
+from ground_truth.members import Fleet, slow_every_night
 from whodisk.peers import PeerGroup, compare
 from whodisk.solve import solve
 
@@ -75,6 +75,28 @@ def test_few_samples_accuse_nobody(tmp_path: Path, samples: int) -> None:
     fleet = Fleet(1, hosts=2, drives=4, samples=samples)
     verdict = solve(fleet.write(tmp_path / "case"))
     assert verdict.status in ("insufficient", "healthy")
+
+
+def test_the_time_of_the_day_is_told(tmp_path: Path) -> None:
+    finding = solve(slow_every_night(7, tmp_path / "case")).findings[0]
+    # Samples come every four minutes: a block of 20 takes 80.
+    assert "from 01:20 to 04:00 UTC" in finding.claim, finding.claim
+    rows = finding.evidence[0].rows
+    ratios = {int(row["since_begin_of_day_ns"] or 0) // 60_000_000_000: row["ratio"] for row in rows}
+    assert max(ratios, key=lambda minute: float(ratios[minute] or 0)) == 160
+
+
+def test_restless_members_are_not_slow_at_a_time_of_the_day() -> None:
+    """Noise that lasts for hours, no two days alike: at most one of 40 fleets is accused of what it does at some hour."""
+    alarms = 0
+    begin_ns = np.arange(10 * 24 * 6) * 600_000_000_000
+    for trial in range(40):
+        rng = np.random.default_rng([trial, 11])
+        hours = np.repeat(rng.normal(0, 0.1, (240, 16)), 6, axis=0)
+        latency = hours + rng.normal(0, 0.1, (len(begin_ns), 16))
+        group = PeerGroup("host", [str(n) for n in range(16)], latency, latency * np.nan, begin_ns)
+        alarms += any(member.daily and member.p_value < Q_MAX for member in compare([group]).slow)
+    assert alarms <= 1
 
 
 def test_a_lone_device_has_no_peers(tmp_path: Path) -> None:

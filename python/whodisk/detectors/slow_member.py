@@ -9,7 +9,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.alike import Kind, busier, kinds, rotates
-from whodisk.daily import HOUR_NS, TimesOfDay
+from whodisk.daily import TimeOfDay
 from whodisk.detectors.base import (
     SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
@@ -24,7 +24,7 @@ from whodisk.detectors.base import (
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.held import lost_above
 from whodisk.peers import SLOW_BLOCK, Comparison, PeerGroup, SlowMember, compare
-from whodisk.sampled import Sampled, hosts_sql, hours_sql, latency_metrics, parts_sql, sampled_devices
+from whodisk.sampled import Sampled, hosts_sql, latency_metrics, parts_sql, sampled_devices, times_of_day_sql
 from whodisk.stats import Floats
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 from whodisk.views import quoted
@@ -82,7 +82,9 @@ def _from_series(context: Context, metric: str, result: Result) -> None:
     for member, proof in zip(told, parts, strict=True):
         own = excess.get((member.group, member.member), 0.0)
         result.candidates.append(
-            _series_candidate(context, metric, member, proof, own / (sum(excess.values()) or 1.0), own / total)
+            _series_candidate(
+                context, metric, member, proof, own / (sum(excess.values()) or 1.0), own / total
+            )
         )
     for group, device, ratio, z in found.near[:5]:
         result.observed.append(
@@ -147,8 +149,11 @@ def _series_candidate(
     claim = f"{name} is {_how_slow(member, context)} its {member.peers} peers under the same load; {_since(member)}."
     proofs = [proof]
     if member.daily:
-        sql = hours_sql(metric, (member.group, member.member), HOUR_NS)
-        proofs.insert(0, evidence(context.case, "the device against the fast third of its host, per hour of the day", sql))
+        sql = times_of_day_sql(metric, (member.group, member.member), member.daily.part_ns)
+        proofs.insert(
+            0,
+            evidence(context.case, "the device against the fast third of its host, by time of the day", sql),
+        )
     return Candidate(
         culprit=Culprit("device", name),
         claim=claim,
@@ -185,7 +190,9 @@ def _hosts(context: Context, sampled: Sampled, found: Comparison, result: Result
     names = [group.name for group in groups]
     # What a host does at a time of the day is its work.
     members = compare(
-        [PeerGroup("hosts", names, change, np.full_like(change, np.nan), moments)], HOST_EFFECT_MIN, daily=False
+        [PeerGroup("hosts", names, change, np.full_like(change, np.nan), moments)],
+        HOST_EFFECT_MIN,
+        daily=False,
     )
     total = float(np.nansum(np.exp(latency)))
     for member in members.slow:
@@ -269,15 +276,14 @@ def _how_slow(member: SlowMember, context: Context) -> str:
     )
 
 
-def _clock(context: Context, when: TimesOfDay) -> str:
+def _clock(context: Context, when: TimeOfDay) -> str:
     """``from 13:00 to 14:00 UTC``; from the begin of the recording, if that is not known."""
-    hours = f"from hour {when.begin_hour} to {when.begin_hour + when.hours} of each day of the recording"
+    begin, end = (timedelta(microseconds=ns // 1000) for ns in (when.begin_ns, when.end_ns))
     try:
         start = datetime.fromisoformat(str(context.case.meta.get("start_utc")))
     except ValueError:
-        return hours
-    begin, end = (start + timedelta(hours=hour) for hour in (when.begin_hour, when.begin_hour + when.hours))
-    return f"from {begin:%H:%M} to {end:%H:%M} UTC"
+        return f"from {begin} to {end} of each day of the recording"
+    return f"from {start + begin:%H:%M} to {start + end:%H:%M} UTC"
 
 
 def _since(member: SlowMember) -> str:
