@@ -1,7 +1,9 @@
 //! Rows of the tables beside `ops` and `links`, gathered column by column.
 use super::file::TableFile;
 use super::{name_array, Names};
-use crate::schema::{CacheRow, EventRow, GapRow, IrqRow, LossRow, NameId, PrefetchRow, Sample, SeriesRow, WaitRow};
+use crate::schema::{
+    CacheRow, EventRow, GapRow, IrqRow, LossRow, NameId, PrefetchRow, Sample, SeriesRow, WaitRow,
+};
 use crate::tables::{self, Kind, Table};
 use crate::CaseError;
 use arrow_array::builder::BooleanBuilder;
