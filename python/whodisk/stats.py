@@ -323,12 +323,12 @@ def spared_quantile(
         return math.nan
     span = float(start_ns.min()), float((start_ns + latency_ns).max())
     length = latency_ns[spared].astype(np.float64)
-    return weighted_quantile(length, 1.0 / spared_chance(length, low_ns, high_ns, span), quantile)
+    return weighted_quantile(length, 1.0 / spared_chance(length, low_ns, 2 * high_ns - low_ns, span), quantile)
 
 
 def spared_chance(length_ns: Floats, low_ns: Ints, high_ns: Ints, span: tuple[float, float]) -> Floats:
-    """How often an operation of each length that begins at a random moment of `span` is not `touched`."""
-    lows, highs = _disjoint(low_ns, 2 * high_ns - low_ns)
+    """How often an operation of each length that begins at a random moment of `span` is in flight in none of the times [low, high]."""
+    lows, highs = _disjoint(low_ns, high_ns)
     begin_ns, end_ns = span[0], max(span[1], float(highs[-1]))
     free = np.sort((np.append(lows, end_ns) - np.append(begin_ns, highs)).clip(0))
     # Moments at which one of length L may begin and touches nothing: of each free stretch what is longer than L.

@@ -25,8 +25,9 @@ from whodisk.stats import (
 )
 from whodisk.survey import thinned
 
-#: A stop is felt by operations that end up to this part of its length after it: those that were due meanwhile.
-AFTER = 1.0
+#: A stop is felt by operations that begin up to this part of its length after it: those that were due meanwhile. And by those that begin
+#: until one is as quick as is typical again, up to so many times its length after it: what had piled up takes its time where there is much to do.
+AFTER, AFTER_MAX = 1.0, 8.0
 #: What an operation owes to stops is at most so many times their length: itself, and what waited in front of it.
 OWES_MAX = 2.0
 #: Fewer operations that no stop touched are a choice: where most are touched, the others may be those that anything else spared, too.
@@ -125,15 +126,25 @@ def overlaps(
         inside = np.where(known, np.maximum(inside, 0), 0)
         np.add.at(per_stop, mine[near], inside.astype(np.float64))
         per_op[theirs] = inside
-        after = end[near] + (AFTER * length[mine][near]).astype(np.int64)
+        until = _felt_until(end, length[mine], op_begin, latency[theirs] <= typical)
+        after = until[near]
         # Long operations are in flight during some stop whatever made them long: it touched them if it could have.
         stopped = _stopped_until(begin, end, op_end) - _stopped_until(begin, end, op_begin)
         most = OWES_MAX * np.maximum(stopped, length[mine][near])
         could = latency[theirs] - most <= typical
         touched[theirs] = known & (op_begin < after) & could
-        by_place = spared_chance(latency[theirs].astype(np.float64), begin, end, span)
+        by_place = spared_chance(latency[theirs].astype(np.float64), begin, until, span)
         chance[theirs] = np.where(could, by_place, 1.0)
     return per_stop, per_op, touched, chance
+
+
+def _felt_until(end: Ints, length: Ints, op_begin: Ints, quick: Bools) -> Ints:
+    """Until when operations of the thread may owe something to each stop; they are in order."""
+    places = np.append(np.where(quick, np.arange(len(quick)), len(quick)), len(quick))
+    next_quick = np.minimum.accumulate(places[::-1])[::-1]
+    begins = np.append(op_begin, np.iinfo(np.int64).max)
+    least, most = (end + (part * length).astype(np.int64) for part in (AFTER, AFTER_MAX))
+    return np.clip(begins[next_quick[np.searchsorted(op_begin, least)]], least, most)
 
 
 def _stopped_until(begin: Ints, end: Ints, moments: Ints) -> Floats:

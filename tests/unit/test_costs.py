@@ -176,6 +176,17 @@ def test_operations_that_no_stop_touched_stand_for_those_like_them() -> None:
     assert chance[~long] == pytest.approx(0.79, abs=0.04)
 
 
+@pytest.mark.parametrize(("backlog", "felt"), [(5, 10), (30, 30), (300, 80)])
+def test_a_stop_is_felt_until_what_piled_up_is_gone(backlog: int, felt: int) -> None:
+    """A stop of 10 ms, and operations each ms that take 10 ms for so many ms afterwards: eight times the stop at most."""
+    start = np.arange(1_000) * 1_000_000
+    latency = np.full(1_000, 500_000)
+    latency[110 : 110 + backlog] = 10_000_000
+    stops = (np.array([1]), np.array([100_000_000]), np.array([10_000_000]))
+    _, _, touched, _ = overlaps(stops, (np.full(1_000, 1), start, latency))
+    assert np.flatnonzero(touched).tolist() == list(range(100, 110 + felt))
+
+
 def test_a_long_operation_is_not_late_because_of_each_stop_that_fell_into_it() -> None:
     """Stops of 2 ms every 20 ms. One operation of 100 ms sees five of them, and one of 3 ms ends with one."""
     begin = np.arange(10) * 20_000_000

@@ -103,7 +103,12 @@ def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
     """Many short waits while another process had the CPU."""
     crowd = in_waits(context, tids, "runnable")
     if crowd is not None and crowd.share >= CROWD_MIN:
-        return _candidate(context, crowd, hog, tids, "the submitting threads' time")
+        found = _candidate(context, crowd, hog, tids, "the submitting threads' time")
+        # Operations wait with their thread, and those that are due meanwhile behind them.
+        waits = find_stops(context, "runnable", SHORT_WAIT_NS)
+        if waits is not None:
+            found.share_of_latency = max(found.share_of_latency, min(1.0, waits.share_of_latency))
+        return found
     often = _in_operations(context, tids, CROWD_WAIT_NS)
     if often is not None and often.share >= CROWD_MIN and often.count >= OFTEN * context.survey.operations:
         return _candidate(context, often, hog, tids)
