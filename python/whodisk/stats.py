@@ -323,7 +323,9 @@ def spared_quantile(
         return math.nan
     span = float(start_ns.min()), float((start_ns + latency_ns).max())
     length = latency_ns[spared].astype(np.float64)
-    return weighted_quantile(length, 1.0 / spared_chance(length, low_ns, 2 * high_ns - low_ns, span), quantile)
+    return weighted_quantile(
+        length, 1.0 / spared_chance(length, low_ns, 2 * high_ns - low_ns, span), quantile
+    )
 
 
 def spared_chance(length_ns: Floats, low_ns: Ints, high_ns: Ints, span: tuple[float, float]) -> Floats:
