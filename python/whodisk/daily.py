@@ -41,6 +41,17 @@ class TimeOfDay:
     level: Floats
 
 
+@dataclass(frozen=True)
+class Daily:
+    """One member that is slow at a time of the day: from when to when, and its mean log ratios to the peers then and otherwise."""
+
+    begin_ns: int
+    end_ns: int
+    part_ns: int
+    then: float
+    otherwise: float
+
+
 def times_of_day(ratios: Floats, begin_ns: Ints) -> list[TimeOfDay]:
     """Every time of the day in `ratios` (log ratios to the peers, blocks by members); none if there are too few days."""
     if len(begin_ns) < 2:

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from whodisk import probability
-from whodisk.daily import TimeOfDay, times_of_day
+from whodisk.daily import Daily, TimeOfDay, times_of_day
 from whodisk.stats import SEED, Bools, Floats, Ints
 
 #: Chunks a recording is divided into: neighbouring blocks are not independent, chunks nearly are.
@@ -38,7 +38,7 @@ AGAIN_Z_MIN = 5.0
 PARTS, PARTS_MIN, PART_Z_MIN = 4, 3, 1.0
 #: (what a member is slower at one time of the day than at others)
 DAILY_Z_MIN = 4.5
-#: ... and be slower by at least this (log): on average, or in its slow third.
+#: ... and be slower by at least this (log): on average, in its slow third, or at that time of the day.
 EFFECT_MIN = math.log(1.10)
 #: Identical members are never taken to be more alike than this (log); with few of them, than this.
 SPREAD_FLOOR = 0.006
@@ -95,9 +95,8 @@ class SlowMember:
     slow_share: float
     #: When it became slow, ns; None if it was so from the begin.
     onset_ns: int | None
-    #: Slow at this time of the day, and its mean log ratios to the peers then and otherwise.
-    daily: TimeOfDay | None = None
-    daily_levels: tuple[float, float] = (math.nan, math.nan)
+    #: Slow at this time of the day.
+    daily: Daily | None
 
 
 @dataclass
@@ -194,15 +193,8 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> 
                 result.slow.append(_member(item, int(number), at_times_z, False, p))
             elif daily := _daily(item, int(number), natural_daily, effect_min):
                 z, when = daily
-                then = float(when.level[number])
                 p = _natural_p(z, result.judged * len(natural_daily))
-                result.slow.append(
-                    replace(
-                        _member(item, int(number), z, False, p),
-                        daily=when,
-                        daily_levels=(then, then - float(when.rise[number])),
-                    )
-                )
+                result.slow.append(_member(item, int(number), z, False, p, when))
             elif level_z >= LEVEL_Z_MIN - 1 and item.level[number] >= effect_min / 2:
                 ratio = math.exp(float(item.level[number]))
                 result.near.append((item.group.name, item.group.members[number], ratio, level_z))
@@ -235,9 +227,9 @@ def _natural_daily(prepared: list[_Prepared]) -> dict[tuple[int, int], tuple[flo
 
 def _daily(
     item: _Prepared, number: int, natural: dict[tuple[int, int], tuple[float, float]], effect_min: float
-) -> tuple[float, TimeOfDay] | None:
+) -> tuple[float, Daily] | None:
     """The time of the day at which a member stands out most of its peers, and by how much; None: at none."""
-    best: tuple[float, TimeOfDay] | None = None
+    best: tuple[float, Daily] | None = None
     for when in item.daily:
         fleet = natural.get((when.begin_ns, when.end_ns))
         rise = float(when.rise[number])
@@ -252,7 +244,8 @@ def _daily(
         middle, spread = _usual_rise(when.rise, *fleet)
         z = (rise - max(0.0, middle)) / max(spread, float(when.error[number]))
         if z >= DAILY_Z_MIN and (best is None or z > best[0]):
-            best = z, when
+            then = float(when.level[number])
+            best = z, Daily(when.begin_ns, when.end_ns, when.part_ns, then, then - rise)
     return best
 
 
@@ -423,7 +416,9 @@ def _exchanged(pool: Floats, largest: Floats, generator: np.random.Generator) ->
     return float((pool[:, 0] - middle).sum()) / spread
 
 
-def _member(item: _Prepared, number: int, z: float, always: bool, p_value: float) -> SlowMember:
+def _member(
+    item: _Prepared, number: int, z: float, always: bool, p_value: float, daily: Daily | None = None
+) -> SlowMember:
     ratios = item.ratios[:, number]
     known = np.isfinite(ratios)
     series = ratios[known]
@@ -446,6 +441,7 @@ def _member(item: _Prepared, number: int, z: float, always: bool, p_value: float
         episodes=max(1, runs),
         slow_share=float(slow.mean()),
         onset_ns=_onset(series, begins),
+        daily=daily,
     )
 
 

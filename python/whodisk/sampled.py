@@ -85,8 +85,14 @@ def load_sql(load: str, low_ns: int, block_ns: int) -> str:
 FROM series WHERE {_chosen(load)} AND value > 0 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
-def parts_sql(latency: str, devices: Sequence[tuple[str, str]], part_ns: int) -> str:
-    """Devices (host, name) against the fast third of their host at the same moments, part by part."""
+def parts_sql(latency: str, devices: Sequence[tuple[str, str]], part_ns: int, *, of_day: bool = False) -> str:
+    """Devices (host, name) against the fast third of their host at the same moments, part by part; with `of_day` all days (they
+    begin with the recording) are laid over each other."""
+    part = f"CAST(floor(s.time_ns / {part_ns}) AS BIGINT)"
+    label = "part"
+    if of_day:
+        parts = DAY_NS // part_ns
+        part, label = f"({part} % {parts} + {parts}) % {parts} * {part_ns}", "since_begin_of_day_ns"
     hosts = ", ".join(sorted({quoted(host) for host, _ in devices}))
     chosen = " OR ".join(
         f"(s.host = {quoted(host)} AND s.subject = {quoted(device)})" for host, device in devices
@@ -95,23 +101,10 @@ def parts_sql(latency: str, devices: Sequence[tuple[str, str]], part_ns: int) ->
   SELECT coalesce(host, '') AS host, time_ns, subject, value FROM series
   WHERE {_chosen(latency)} AND coalesce(host, '') IN ({hosts})),
 fast_third AS (SELECT host, time_ns, quantile_disc(value, 0.33) AS peer_ns FROM samples GROUP BY 1, 2)
-SELECT s.host, s.subject, CAST(floor(s.time_ns / {part_ns}) AS INTEGER) AS part, count(*) AS samples,
+SELECT s.host, s.subject, {part} AS {label}, count(*) AS samples,
   median(s.value) AS latency_ns, median(f.peer_ns) AS peers_ns, median(s.value / f.peer_ns) AS ratio
 FROM samples AS s JOIN fast_third AS f ON s.host = f.host AND s.time_ns = f.time_ns
 WHERE {chosen} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
-
-
-def times_of_day_sql(latency: str, device: tuple[str, str], part_ns: int) -> str:
-    """A device (host, name) against the fast third of its host at the same moments, by part of the day, which begins with the recording."""
-    host, name = (quoted(part) for part in device)
-    parts = DAY_NS // part_ns
-    return f"""WITH samples AS (
-  SELECT time_ns, subject, value FROM series WHERE {_chosen(latency)} AND coalesce(host, '') = {host}),
-fast_third AS (SELECT time_ns, quantile_disc(value, 0.33) AS peer_ns FROM samples GROUP BY 1)
-SELECT (CAST(floor(s.time_ns / {part_ns}) AS BIGINT) % {parts} + {parts}) % {parts} * {part_ns} AS since_begin_of_day_ns,
-  count(*) AS samples, median(s.value) AS latency_ns, median(f.peer_ns) AS peers_ns, median(s.value / f.peer_ns) AS ratio
-FROM samples AS s JOIN fast_third AS f ON s.time_ns = f.time_ns
-WHERE s.subject = {name} GROUP BY 1 ORDER BY 1"""
 
 
 def hosts_sql(latency: str, host: str, part_ns: int) -> str:

@@ -7,6 +7,7 @@ by subtraction: the 99th percentile of the operations that no stop touched, agai
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -54,8 +55,18 @@ class Stops:
     #: time inside stops), ns.
     p99_ns: float
     p99_without_ns: float
-    #: Slow operations (the tail, or those longer by half a stop) have nothing to do with the stops (`scattered_p`).
-    p_value: float
+    #: Begins and ends of the tail's operations, and of those longer by half a stop, and the measured window: what the test looks at.
+    late: tuple[tuple[Ints, Ints], ...]
+    window: tuple[int, int]
+
+    @cached_property
+    def p_value(self) -> float:
+        """That neither kind of slow operations has to do with the stops (`scattered_p`). Takes a second: only where it decides."""
+        least = 1.0
+        for begin, end in self.late:
+            if least > 1 / (1 + ROUNDS):
+                least = min(least, scattered_p(self.start_ns, self.duration_ns, begin, end, self.window))
+        return min(1.0, 2 * least)
 
 
 def stops_sql(context: Context, state: str = "stopped", least_ns: int = 1) -> str:
@@ -89,12 +100,7 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     survey = context.survey
     # Those of the tail, and those that are longer than usual by half a stop: either may tell that it is stops that hold them.
     held_up = latency > np.median(latency) + 0.5 * np.median(length)
-    window = (survey.begin_ns, survey.end_ns)
-    p_value = 1.0
-    for late in map(_some, (latency > without, held_up)):
-        if p_value > 1 / (1 + ROUNDS):
-            ends = (op_start + latency)[late]
-            p_value = min(p_value, scattered_p(start, length, op_start[late], ends, window))
+    late = map(_some, (latency > without, held_up))
     return Stops(
         tid=tid,
         comm=next((str(name) for name in found["comm"] if name), "the submitter"),
@@ -105,7 +111,8 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
         per_stop=per_stop,
         p99_ns=whole,
         p99_without_ns=without,
-        p_value=min(1.0, 2 * p_value),
+        late=tuple((op_start[places], (op_start + latency)[places]) for places in late),
+        window=(survey.begin_ns, survey.end_ns),
     )
 
 

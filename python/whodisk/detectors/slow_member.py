@@ -9,7 +9,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.alike import Kind, busier, kinds, rotates
-from whodisk.daily import TimeOfDay
+from whodisk.daily import Daily
 from whodisk.detectors.base import (
     SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
@@ -24,7 +24,7 @@ from whodisk.detectors.base import (
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.held import lost_above
 from whodisk.peers import SLOW_BLOCK, Comparison, PeerGroup, SlowMember, compare
-from whodisk.sampled import Sampled, hosts_sql, latency_metrics, parts_sql, sampled_devices, times_of_day_sql
+from whodisk.sampled import Sampled, hosts_sql, latency_metrics, parts_sql, sampled_devices
 from whodisk.stats import Floats
 from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 from whodisk.views import quoted
@@ -149,7 +149,7 @@ def _series_candidate(
     claim = f"{name} is {_how_slow(member, context)} its {member.peers} peers under the same load; {_since(member)}."
     proofs = [proof]
     if member.daily:
-        sql = times_of_day_sql(metric, (member.group, member.member), member.daily.part_ns)
+        sql = parts_sql(metric, [(member.group, member.member)], member.daily.part_ns, of_day=True)
         proofs.insert(
             0,
             evidence(context.case, "the device against the fast third of its host, by time of the day", sql),
@@ -265,7 +265,7 @@ def _how_slow(member: SlowMember, context: Context) -> str:
         interval = f"(95 %: {words.significant(member.low)} to {words.significant(member.high)})"
         return f"{words.significant(member.ratio)} {interval} times as slow as"
     if when := member.daily:
-        then, otherwise = (words.significant(math.exp(float(v))) for v in member.daily_levels)
+        then, otherwise = (words.significant(math.exp(level)) for level in (when.then, when.otherwise))
         return (
             f"slower than its peers at the same time of every day ({then} times {_clock(context, when)}, {otherwise} times "
             f"otherwise), compared with"
@@ -276,7 +276,7 @@ def _how_slow(member: SlowMember, context: Context) -> str:
     )
 
 
-def _clock(context: Context, when: TimeOfDay) -> str:
+def _clock(context: Context, when: Daily) -> str:
     """``from 13:00 to 14:00 UTC``; from the begin of the recording, if that is not known."""
     begin, end = (timedelta(microseconds=ns // 1000) for ns in (when.begin_ns, when.end_ns))
     try:
