@@ -11,8 +11,16 @@ import duckdb
 from tests.accuracy.faults.base import Finding
 from tests.accuracy.scenarios import Row, Solved
 
-#: Nothing completes for this long though requests are in flight: a real stall of the device.
+#: Nothing completes for this long though requests are in flight: a real stall of the device, ...
 STALL_NS = 20_000_000
+#: ... or many short ones: what takes so many times the median ...
+SLOW_RATIO = 10
+#: ... spends this part of its time in silences of the whole device, ...
+SILENT_SHARE = 0.75
+#: ... each so many medians long, ...
+SILENCE_RATIO = 5
+#: ... and there are so many of them.
+SILENCES_MIN = 10
 #: So many requests must wait together; a single one may be the tail of its own.
 STALL_REQUESTS = 2
 #: If others have so much of a CPU, a finding that accuses the CPUs is true.
@@ -36,6 +44,37 @@ WHERE s.until_ns - s.from_ns > {STALL_NS}
 GROUP BY ALL HAVING count(*) >= {STALL_REQUESTS} ORDER BY s.from_ns
 """
 
+#: Who is slow because a device completed nothing at all for a while: one row per device.
+SHORT_STALLS = f"""
+WITH requests AS (
+    SELECT device, start_ns, start_ns + latency_ns AS end_ns,
+      median(latency_ns) OVER (PARTITION BY device) AS median_ns
+    FROM '{{case}}/ops/layer=block/*.parquet'
+), completions AS (
+    SELECT device, median_ns, end_ns AS until_ns, greatest(
+      lag(end_ns, 1, 0) OVER (PARTITION BY device ORDER BY end_ns),
+      -- the oldest that is in flight: before, there was nothing to complete
+      min(start_ns) OVER (PARTITION BY device ORDER BY end_ns ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+    ) AS from_ns
+    FROM requests
+), silences AS (
+    SELECT s.device, s.from_ns, s.until_ns
+    FROM completions s JOIN requests r ON r.device = s.device AND r.start_ns < s.until_ns AND r.end_ns >= s.until_ns
+    WHERE s.until_ns - s.from_ns >= {SILENCE_RATIO} * s.median_ns
+    GROUP BY ALL HAVING count(*) >= {STALL_REQUESTS}
+), slow AS (
+    SELECT device, start_ns, end_ns FROM requests WHERE end_ns - start_ns >= {SLOW_RATIO} * median_ns
+), inside AS (
+    SELECT w.device, sum(least(w.end_ns, s.until_ns) - greatest(w.start_ns, s.from_ns)) AS silent_ns
+    FROM slow w JOIN silences s ON s.device = w.device AND s.from_ns < w.end_ns AND s.until_ns > w.start_ns
+    GROUP BY 1
+)
+SELECT i.device, CAST(median(s.until_ns - s.from_ns) AS BIGINT) AS silent_ns, count(*) AS silences
+FROM inside i JOIN silences s USING (device)
+WHERE i.silent_ns >= {SILENT_SHARE} * (SELECT sum(end_ns - start_ns) FROM slow WHERE slow.device = i.device)
+GROUP BY i.device HAVING count(*) >= {SILENCES_MIN} ORDER BY 1
+"""
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -56,9 +95,11 @@ def judge(row: Row, run: Solved) -> Judgement:
     same.
     """
     stalls = device_stalls(run.case)
+    short = short_stalls(run.case)
+    paused = {device for device, _, _ in (*stalls, *short)}
     findings = [f for f in run.verdict["findings"] if f["culprit"]["kind"] != "saturation"]
     named = row.fault.named or _nothing
-    unexplained = [f for f in findings if named(f, run.about.device) or not _elsewhere(f, row, run, stalls)]
+    unexplained = [f for f in findings if named(f, run.about.device) or not _elsewhere(f, row, run, paused)]
     if row.fault.named is None:
         right = not unexplained and (row.fault.limit or "") in (run.verdict["limit"] or "")
     else:
@@ -70,36 +111,46 @@ def judge(row: Row, run: Solved) -> Judgement:
     ):
         if cpus >= SAID_CPUS_MIN:
             said += f"; {who} used {cpus:.2f} CPUs"
-    return Judgement(right, said, [f"{d}: {ns / 1e6:.0f} ms, {n} waiting" for d, ns, n in stalls])
+    seen = [f"{d}: {ns / 1e6:.0f} ms, {n} waiting" for d, ns, n in stalls]
+    seen += [f"{d}: {n} times, typically {ns / 1e6:.1f} ms, all that is slow" for d, ns, n in short]
+    return Judgement(right, said, seen)
 
 
 def device_stalls(case: Path) -> list[tuple[str, int, int]]:
     """Device, length in ns and number of waiting requests of every stall in `case`."""
+    return [(device, silent_ns, waiting) for device, _, silent_ns, waiting in _rows(STALLS, case)]
+
+
+def short_stalls(case: Path) -> list[tuple[str, int, int]]:
+    """Device, typical length in ns and number of short stalls, of each device whose slow requests are due to them."""
+    return [(device, silent_ns, silences) for device, silent_ns, silences in _rows(SHORT_STALLS, case)]
+
+
+def _rows(query: str, case: Path) -> list[tuple[Any, ...]]:
     if not (case / "ops" / "layer=block").is_dir():
         return []
-    rows = duckdb.connect().execute(STALLS.format(case=case)).fetchall()
-    return [(device, silent_ns, waiting) for device, _, silent_ns, waiting in rows]
+    return duckdb.connect().execute(query.format(case=case)).fetchall()
 
 
 def _nothing(_finding: Finding, _device: str | None) -> bool:
     return False
 
 
-def _elsewhere(finding: Finding, row: Row, run: Solved, stalls: list[tuple[str, int, int]]) -> bool:
+def _elsewhere(finding: Finding, row: Row, run: Solved, paused: set[str]) -> bool:
     """Whether a finding tells of something that really happened beside the fault."""
-    if row.place == "disk" and stalls and _accuses_system_disk(finding, run, stalls):
+    if row.place == "disk" and _accuses_system_disk(finding, run, paused):
         return True
     if finding["culprit"]["kind"] == "host":
         return run.about.stolen_cpus >= STOLEN_CPUS_MIN and finding["culprit"]["name"] == "hypervisor"
     return run.about.others_cpus + run.about.stolen_cpus >= OTHERS_CPUS_MIN and _accuses_cpu(finding)
 
 
-def _accuses_system_disk(finding: Finding, run: Solved, stalls: list[tuple[str, int, int]]) -> bool:
+def _accuses_system_disk(finding: Finding, run: Solved, paused: set[str]) -> bool:
     """Whether the finding accuses the device stage of a device that did stall and is not the faulty one."""
     culprit = finding["culprit"]
     device = (culprit["because_of"] or "").removeprefix("device:")
     blames_device = culprit["kind"] == "stage" and "device" in culprit["name"].split("+")
-    return blames_device and device != run.about.device and any(name == device for name, _, _ in stalls)
+    return blames_device and device != run.about.device and device in paused
 
 
 def _accuses_cpu(finding: Finding) -> bool:
