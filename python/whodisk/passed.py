@@ -1,7 +1,7 @@
-"""Requests that a rotating disk passed over: it chooses the order in which it serves what it holds.
+"""Whom a device served while a request waited: others, or nobody.
 
-A disk that is stuck serves nobody. So a long wait during which it went on completing others is the price of their order, and no
-sign that anything is broken.
+A disk that is stuck serves nobody. So a long wait during which a rotating disk, which chooses its order, went on completing others is the
+price of their order, and no sign that anything is broken.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from whodisk.alike import rotates
 from whodisk.below import below_sql
 from whodisk.detectors.base import Context, none_of
-from whodisk.stats import Bools, Ints
+from whodisk.stats import Bools, Floats, Ints
 from whodisk.views import STAGES, quoted
 
 DEVICE = STAGES.index("device")
@@ -21,6 +21,12 @@ SILENCE_MAX = 0.5
 OTHERS_MIN = 2
 #: More slow operations are not looked at one by one.
 OPERATIONS_MAX = 20_000
+#: Of a device with more requests than this the completions are not looked at.
+REQUESTS_MAX = 2_000_000
+#: So many of the slow operations are looked at to see whether the device stood still ...
+SAMPLE_MAX = 1000
+#: ... of which so many have to tell something: there were others that it could have served.
+TELLING_MIN = 5
 
 
 def passed_over(context: Context) -> Bools:
@@ -46,15 +52,45 @@ def passed_over(context: Context) -> Bools:
 
 def went_on(begin_ns: Ints, end_ns: Ints, completed_ns: Ints) -> Bools:
     """Whether others completed throughout each wait; `completed_ns` are all completions of the disk, in order."""
+    others, silence = _silences(begin_ns, end_ns, completed_ns)
+    return (others >= OTHERS_MIN) & (silence < SILENCE_MAX)
+
+
+def _silences(begin_ns: Ints, end_ns: Ints, completed_ns: Ints) -> tuple[Ints, Floats]:
+    """Of each wait: how many others completed in it, and which part of it was the longest time without a completion."""
     first = np.searchsorted(completed_ns, begin_ns, side="right")
     last = np.searchsorted(completed_ns, end_ns, side="left")
-    result = np.zeros(len(begin_ns), np.bool_)
-    for number in np.flatnonzero(last - first >= OTHERS_MIN):
+    longest = np.ones(len(begin_ns))
+    for number in np.flatnonzero(last > first):
         inside = completed_ns[first[number] : last[number]]
         moments = np.concatenate(([begin_ns[number]], inside, [end_ns[number]]))
-        wait_ns = end_ns[number] - begin_ns[number]
-        result[number] = float(np.diff(moments).max()) < SILENCE_MAX * float(wait_ns)
-    return result
+        longest[number] = float(np.diff(moments).max()) / float(end_ns[number] - begin_ns[number])
+    return last - first, longest
+
+
+def stood_still(context: Context, device: str, chosen: Bools) -> float | None:
+    """Of slow operations in whose wait the device had others to serve, the part in which it served nobody for half of the wait or longer.
+
+    None: the requests below were not recorded, or too few of the operations tell.
+    """
+    block = context.surveys.get("block")
+    if block is None or sum(s.operations for s in block.select(device)) > REQUESTS_MAX:
+        return None
+    ids = context.slow.op_id[chosen]
+    ids = ids[:: -(-len(ids) // SAMPLE_MAX)]
+    data = context.case.arrays(requests_sql(context, ids, [device]))
+    begin, end = (data[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
+    requests = context.case.arrays(
+        f"SELECT start_ns + coalesce(queue_ns, 0) AS begin_ns, start_ns + latency_ns AS end_ns FROM block_ops WHERE NOT open AND device = {quoted(device)}"
+    )
+    begun, ended = (np.sort(requests[name].astype(np.int64)) for name in ("begin_ns", "end_ns"))
+    middle = begin + (end - begin) // 2
+    under_way = np.searchsorted(begun, middle, side="right") - np.searchsorted(ended, middle, side="right")
+    telling = under_way > 1
+    if telling.sum() < TELLING_MIN:
+        return None
+    _, silence = _silences(begin[telling], end[telling], ended)
+    return float((silence >= SILENCE_MAX).mean())
 
 
 def requests_sql(context: Context, op_ids: Ints, devices: list[str]) -> str:

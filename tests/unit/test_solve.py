@@ -40,6 +40,22 @@ def app_columns(latency_ns: list[int] | npt.NDArray[np.int64], **changes: Any) -
     }
 
 
+# -- words ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_claim_tells_a_paused_device_from_late_requests(tmp_path: Path, paused: bool) -> None:
+    simulation = small(depth=8, seconds=4.0)
+    if paused:
+        simulation.stall("device", [0.3 + 0.37 * number for number in range(9)], 20.0)
+    else:
+        simulation.tail("device", 0.001, 20.0)
+    (finding,) = solve(simulation.write(tmp_path / "case")).findings
+    assert finding.culprit.because_of == "device:nvme0n1"
+    assert ("nvme0n1 completed nothing else: it paused" in finding.claim) == paused
+    assert ("nvme0n1 went on completing others" in finding.claim) != paused
+
+
 # -- edges ------------------------------------------------------------------------------------
 
 

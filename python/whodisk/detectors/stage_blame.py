@@ -30,7 +30,7 @@ from whodisk.detectors.base import (
     large_enough,
 )
 from whodisk.findings import Culprit, Effect, Evidence
-from whodisk.passed import passed_over
+from whodisk.passed import passed_over, stood_still
 from whodisk.slow import APP, SlowSet
 from whodisk.stats import (
     Bools,
@@ -408,8 +408,20 @@ def _claim(context: Context, suspect: Suspect, device: str | None, share_of_late
     return (
         f"1 in {words.significant(every)} {kind} took {words.duration(float(np.median(slow.latency_ns[chosen])))} "
         f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical, and the time was lost in the "
-        f"stage {name}{place}: {lost}."
+        f"stage {name}{place}: {lost}.{_meanwhile(context, suspect, device)}"
     )
+
+
+def _meanwhile(context: Context, suspect: Suspect, device: str | None) -> str:
+    """Whether single requests were late, or all that the device had."""
+    if not device or STAGES[suspect.stage] != "device":
+        return ""
+    still = stood_still(context, device, suspect.chosen)
+    if still is None:
+        return ""
+    if still >= MOSTLY:
+        return f" Meanwhile {device} completed nothing else: it paused as a whole."
+    return f" Meanwhile {device} went on completing others." if still <= 1 - MOSTLY else ""
 
 
 def _evidence(context: Context, suspect: Suspect) -> list[Evidence]:
