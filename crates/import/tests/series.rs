@@ -1,8 +1,10 @@
 //! CSV files become sealed tables; what is wrong with them is said with line and column.
 use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
 use case::sealed::{Names, SealWriter};
 use import::{format, ImportError, Request, Summary};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use proptest::prelude::*;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -88,6 +90,129 @@ fn lines_that_begin_alike_are_told_apart() {
         "h d1", "h d1", "h d10", "h d1", "h d1", "h d1", "- d1", "- d1", "hh d1",
     ];
     assert_eq!(names(dir.path()), expected);
+}
+
+/// All of each row.
+fn rows(dir: &Path) -> Vec<String> {
+    let file = File::open(dir.join("series/part-0.parquet")).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+        .unwrap()
+        .build()
+        .unwrap();
+    let mut rows = Vec::new();
+    for batch in reader.map(Result::unwrap) {
+        let column = |name: &str| batch.column_by_name(name).unwrap();
+        let time = column("time_ns").as_primitive::<Int64Type>();
+        let value = column("value").as_primitive::<Float64Type>();
+        let metric = column("metric").as_string::<i32>();
+        rows.extend((0..batch.num_rows()).map(|row| {
+            let (time, metric, value) = (time.value(row), metric.value(row), value.value(row));
+            format!("{time} {metric} {value:?}")
+        }));
+    }
+    let names = names(dir);
+    rows.iter()
+        .zip(names)
+        .map(|(row, name)| format!("{name} {row}"))
+        .collect()
+}
+
+/// Columns in this order, each field as it is or in quotes; `end` after each line.
+fn table(columns: &[&str], records: &[[String; 6]], quoted: bool, end: &str) -> String {
+    let all = ["host", "disk", "ts", "lat", "tp", "other"];
+    let mut text = columns.join(",") + end;
+    for record in records {
+        let field = |name: &&str| {
+            let value = &record[all.iter().position(|other| other == name).unwrap()];
+            if quoted {
+                format!("\"{value}\"")
+            } else {
+                value.clone()
+            }
+        };
+        text += &(columns.iter().map(field).collect::<Vec<_>>().join(",") + end);
+    }
+    text
+}
+
+fn same_with_quotes(
+    columns: &[&str],
+    records: &[[String; 6]],
+    end: &str,
+) -> (Vec<String>, Vec<String>, [String; 2]) {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let said = [false, true].map(|quoted| {
+        let text = table(columns, records, quoted, end);
+        let summary = import(dirs[usize::from(quoted)].path(), &text, Some(MAP));
+        summary.map_or_else(
+            |e| e.to_string(),
+            |s| format!("{} {} {}", s.records, s.rows, s.end_ns),
+        )
+    });
+    (rows(dirs[0].path()), rows(dirs[1].path()), said)
+}
+
+fn name() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["", "h", "h1", "host-number-1", "host-number-12", "a b"])
+        .prop_map(str::to_owned)
+}
+
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => (0_u64..100_000_000, 0_u32..1000).prop_map(|(whole, part)| format!("{whole}.{part}")),
+        1 => (0_u64..u64::MAX).prop_map(|whole| whole.to_string()),
+        1 => prop::sample::select(vec!["", "NA", "-3.5", "1e3", ".5", "7."]).prop_map(str::to_owned),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Fields in quotes are read one by one, the others at a run: both give the same.
+    #[test]
+    fn fields_in_quotes_are_the_same_fields(
+        columns in Just(vec!["host", "disk", "ts", "lat", "tp", "other"]).prop_shuffle(),
+        records in prop::collection::vec(
+            (name(), name(), 0_u32..4_000_000_000, value(), value(), value(), 1_usize..4), 1..20
+        ),
+        end in prop::sample::select(vec!["\n", "\r\n"]),
+    ) {
+        let records: Vec<[String; 6]> = records
+            .into_iter()
+            .flat_map(|(host, disk, ts, lat, tp, other, times)| {
+                std::iter::repeat_n([host, disk, ts.to_string(), lat, tp, other], times)
+            })
+            .collect();
+        let (plain, quoted, said) = same_with_quotes(&columns, &records, end);
+        prop_assert_eq!(&said[0], &said[1]);
+        prop_assert_eq!(plain, quoted);
+    }
+}
+
+#[test]
+fn a_file_of_many_blocks() {
+    let record = |number: u64| {
+        let disk = format!("disk{}", number / 1000 % 7);
+        let value = format!("{}.{}", number * 7919 % 100_000, number % 97);
+        [
+            "h".into(),
+            disk,
+            (number * 15).to_string(),
+            value.clone(),
+            value,
+            "x".into(),
+        ]
+    };
+    let records: Vec<[String; 6]> = (0..30_000).map(record).collect();
+    for columns in [
+        ["host", "disk", "ts", "lat", "tp", "other"],
+        ["ts", "lat", "other", "host", "disk", "tp"],
+    ] {
+        let (plain, quoted, said) = same_with_quotes(&columns, &records, "\n");
+        assert_eq!(said[0], "30000 60000 449985000000000");
+        assert_eq!(said[0], said[1]);
+        assert!(plain == quoted);
+    }
 }
 
 #[test]

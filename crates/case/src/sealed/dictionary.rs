@@ -249,6 +249,11 @@ fn pack(codes: &[u32], width: u8, to: &mut Vec<u8>) {
     let (mut packed, mut at) = (0, 0);
     while at < codes.len() {
         let code = codes[at];
+        // Mostly there is no run: what follows need not be counted then.
+        if codes.get(at + RUN_MIN - 1) != Some(&code) {
+            at += 1;
+            continue;
+        }
         let run = codes[at..].iter().take_while(|next| **next == code).count();
         // Only whole groups may stand before a run.
         let aligned = run - ((at - packed).next_multiple_of(GROUP) - (at - packed)).min(run);

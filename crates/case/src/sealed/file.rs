@@ -90,6 +90,10 @@ fn writer_properties(table: &Table) -> WriterProperties {
         .set_offset_index_disabled(true);
     for column in table.columns {
         let path = ColumnPath::from(column.name);
+        if matches!(column.kind, Kind::Float32 | Kind::Float64) {
+            // Nobody looks for a value: rows are found by time, name and number.
+            properties = properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::None);
+        }
         let encoding = match column.encoding {
             Encoding::Delta => parquet::basic::Encoding::DELTA_BINARY_PACKED,
             Encoding::Split => parquet::basic::Encoding::BYTE_STREAM_SPLIT,

@@ -110,6 +110,8 @@ struct Texts {
     texts: Vec<String>,
     /// The key of the last one: often the next one is the same.
     last: usize,
+    /// The last one, if it was one of our own words.
+    word: Option<&'static str>,
 }
 
 impl Texts {
@@ -124,16 +126,31 @@ impl Texts {
             return;
         };
         if self.texts.get(self.last).is_none_or(|last| last != text) {
-            self.last = match self.known.get(text) {
-                Some(key) => *key as usize,
-                None => {
-                    self.known.insert(text.to_owned(), self.texts.len() as i32);
-                    self.texts.push(text.to_owned());
-                    self.texts.len() - 1
-                }
-            };
+            self.find(text);
         }
         self.keys.repeat(Some(self.last as i32), times);
+    }
+
+    /// The same word of ours so many times. Whether it is the last one is told by its place, without a look at it.
+    #[inline]
+    fn repeat_word(&mut self, word: &'static str, times: usize) {
+        if !self.word.is_some_and(|last| std::ptr::eq(last, word)) {
+            self.find(word);
+            self.word = Some(word);
+        }
+        self.keys.repeat(Some(self.last as i32), times);
+    }
+
+    fn find(&mut self, text: &str) {
+        self.word = None;
+        self.last = match self.known.get(text) {
+            Some(key) => *key as usize,
+            None => {
+                self.known.insert(text.to_owned(), self.texts.len() as i32);
+                self.texts.push(text.to_owned());
+                self.texts.len() - 1
+            }
+        };
     }
 
     fn take(&mut self) -> ArrayRef {
@@ -394,7 +411,7 @@ impl TableRow for Sample<'_> {
         };
         time.repeat(Some(self.time_ns), times);
         host.repeat(super::key_of(self.host), times);
-        kind.repeat(Some(self.kind.name()), times);
+        kind.repeat_word(self.kind.name(), times);
         subject.repeat(super::key_of(Some(self.subject)), times);
         for (id, sample) in self.values {
             metric.append(super::key_of(Some(*id)));

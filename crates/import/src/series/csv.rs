@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// Bytes read at a time.
-const BLOCK_BYTES: usize = 1 << 20;
+const BLOCK_BYTES: usize = 1 << 18;
 /// A longer line is no table.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -31,7 +31,7 @@ pub fn read(
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), ImportError> {
     let mut lines = Lines::open(path)?;
-    let Some((header, _)) = lines.next_line()? else {
+    let Some(header) = lines.next_line()? else {
         return Err(ImportError::content(
             path,
             "line 1",
@@ -41,16 +41,20 @@ pub fn read(
         ));
     };
     let mut reader = RecordReader::new(path, header, mapping)?;
+    let mut told = 0;
     loop {
+        let (records, used) = reader.plain_lines(lines.whole(), sink)?;
+        lines.pass(records, used);
         let number = lines.number + 1;
-        let Some((line, quoted)) = lines.next_line()? else {
+        let Some(line) = lines.next_line()? else {
             break;
         };
         if !line.is_empty() {
-            reader.record(line, quoted, number, sink)?;
+            reader.record(line, number, sink)?;
         }
-        if lines.number.is_multiple_of(1 << 16) {
-            progress(lines.bytes);
+        if lines.bytes != told {
+            told = lines.bytes;
+            progress(told);
         }
     }
     Ok(())
@@ -63,8 +67,8 @@ struct Lines<'a> {
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
-    /// There is a quote somewhere in the buffer: looking once is cheaper than in each line.
-    quotes: bool,
+    /// The end of the last line that is there as a whole.
+    whole_end: usize,
     ended: bool,
     number: u64,
     bytes: u64,
@@ -78,15 +82,26 @@ impl<'a> Lines<'a> {
             buffer: vec![0; BLOCK_BYTES + LINE_BYTES_MAX],
             begin: 0,
             end: 0,
-            quotes: false,
+            whole_end: 0,
             ended: false,
             number: 0,
             bytes: 0,
         })
     }
 
-    /// The next line without its end, and whether there may be quotes in it; None after the last.
-    fn next_line(&mut self) -> Result<Option<(&[u8], bool)>, ImportError> {
+    /// All lines that are there as a whole.
+    fn whole(&self) -> &[u8] {
+        &self.buffer[self.begin..self.whole_end.max(self.begin)]
+    }
+
+    /// Goes on after so many lines and bytes.
+    fn pass(&mut self, lines: u64, bytes: usize) {
+        self.number += lines;
+        self.begin += bytes;
+    }
+
+    /// The next line without its end; None after the last.
+    fn next_line(&mut self) -> Result<Option<&[u8]>, ImportError> {
         let mut searched = 0;
         loop {
             let rest = &self.buffer[self.begin + searched..self.end];
@@ -94,7 +109,7 @@ impl<'a> Lines<'a> {
                 let line = self.begin..self.begin + searched + at;
                 self.begin = line.end + 1;
                 self.number += 1;
-                return Ok(Some((without_return(&self.buffer[line]), self.quotes)));
+                return Ok(Some(without_return(&self.buffer[line])));
             }
             searched = self.end - self.begin;
             if self.ended {
@@ -104,7 +119,7 @@ impl<'a> Lines<'a> {
                 let line = self.begin..self.end;
                 self.begin = self.end;
                 self.number += 1;
-                return Ok(Some((without_return(&self.buffer[line]), self.quotes)));
+                return Ok(Some(without_return(&self.buffer[line])));
             }
             self.fill(searched)?;
         }
@@ -129,7 +144,11 @@ impl<'a> Lines<'a> {
             .read(&mut self.buffer[kept..kept + BLOCK_BYTES])
             .map_err(|e| ImportError::io(self.path, "read", e))?;
         self.end += read;
-        self.quotes = self.buffer[..self.end].contains(&b'"');
+        let held = &self.buffer[..self.end];
+        self.whole_end = held
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |at| at + 1);
         self.bytes += read as u64;
         self.ended = read == 0;
         Ok(())
@@ -206,6 +225,11 @@ impl LastName {
         }
     }
 
+    /// The length of the name, if `text` begins with it.
+    fn begins(&self, text: &[u8]) -> Option<usize> {
+        (self.id.is_some() && begins_with(text, &self.field)).then_some(self.field.len())
+    }
+
     fn is(&self, field: &[u8]) -> bool {
         self.id.is_some() && self.field == field
     }
@@ -269,14 +293,70 @@ impl<'a> RecordReader<'a> {
         })
     }
 
-    fn record(
-        &mut self,
-        line: &[u8],
-        quoted: bool,
-        number_of_line: u64,
-        sink: &mut Sink,
-    ) -> Result<(), ImportError> {
-        if quoted && line.contains(&b'"') {
+    /// Reads records from the begin of `text`, which ends with a line, up to the first that has to be looked at more closely (another name, a value
+    /// that is missing or no plain number); how many they were, and their bytes. Most lines are such: their end is found by reading them.
+    fn plain_lines(&mut self, text: &[u8], sink: &mut Sink) -> Result<(u64, usize), ImportError> {
+        let (mut records, mut used) = (0, 0);
+        while let Some((time, length)) = self.plain_line(&text[used..]) {
+            sink.record(Some(time), self.host.id, self.subject.id, &self.values)?;
+            records += 1;
+            used += length;
+        }
+        Ok((records, used))
+    }
+
+    /// The moment of such a record, whose values are left in `values`, and its bytes with the end of its line.
+    #[inline]
+    fn plain_line(&mut self, text: &[u8]) -> Option<(i64, usize)> {
+        if self.begin.is_empty() && self.names > 0 || !begins_with(text, &self.begin) {
+            return None;
+        }
+        let (mut at, mut time) = (self.begin.len(), None);
+        for column in self.names..=self.last {
+            let rest = &text[at..];
+            at += match self.roles[column] {
+                Role::Metric(metric) => {
+                    let (value, used) = leading_number(rest)?;
+                    self.values[metric] = Some(value);
+                    used
+                }
+                Role::Time => {
+                    let (value, used) = self.leading_moment(rest)?;
+                    time = Some(value);
+                    used
+                }
+                Role::Host => self.host.begins(rest)?,
+                Role::Subject => self.subject.begins(rest)?,
+                Role::Ignored => {
+                    let (used, byte) = (0..).zip(rest).find(|(_, &byte)| self.is_special(byte))?;
+                    if *byte == b'"' {
+                        return None;
+                    }
+                    used
+                }
+            };
+            if column < self.last {
+                if *text.get(at)? != self.delimiter {
+                    return None;
+                }
+                at += 1;
+            }
+        }
+        let end = match *text.get(at)? {
+            b'\n' => at + 1,
+            b'\r' if text.get(at + 1) == Some(&b'\n') => at + 2,
+            byte if byte == self.delimiter => at + find(&text[at..], b'\n')? + 1,
+            _ => return None,
+        };
+        Some((time?, end))
+    }
+
+    fn is_special(&self, byte: u8) -> bool {
+        byte == self.delimiter || byte == b'\n' || byte == b'"'
+    }
+
+    fn record(&mut self, line: &[u8], number_of_line: u64, sink: &mut Sink) -> Result<(), ImportError> {
+        if line.contains(&b'"') {
             // Rare: quotes are taken away, and delimiters inside them become another byte.
             let mut plain = std::mem::take(&mut self.unquoted);
             unquote(line, self.delimiter, &mut plain);
