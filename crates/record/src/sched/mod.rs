@@ -12,9 +12,9 @@
 //! # Limits
 //!
 //! Some kernels do not run BPF programs while certain tasks are current (see [`crate::block`]). When such a task is
-//! switched out, the arrival of the next one passes unseen. It is noticed when that thread leaves again; how long it
-//! waited for a CPU then comes from the kernel's own account (`sched_info.run_delay`). Where that is not possible
-//! the wait is a loss, `end_unseen`.
+//! switched out, the arrival of the next one passes unseen, and what an interrupt woke while it ran. It is noticed when that
+//! thread leaves again; how long it ran and waited for a CPU before then comes from the kernel's own accounts
+//! (`se.sum_exec_runtime`, `sched_info.run_delay`). Where they contradict the clock the wait is a loss, `end_unseen`.
 //!
 //! The kernel function in which a thread sleeps takes a look at its stack, which costs about a microsecond: it is done once
 //! per millisecond and thread, so every sleep that begins a millisecond after the last look has one. Of a thread that the last look
@@ -184,6 +184,7 @@ struct Thread {
     wait: Wait,
     run_delay: u64,
     throttled_ns: u64,
+    ran_ns: u64,
     stack_ns: u64,
     contention: u32,
     of_command: u8,
@@ -193,7 +194,7 @@ struct Thread {
 }
 
 const THREAD_BYTES: usize = size_of::<Thread>();
-const _: () = assert!(size_of::<Wait>() == 72 && THREAD_BYTES == 104);
+const _: () = assert!(size_of::<Wait>() == 72 && THREAD_BYTES == 112);
 
 // SAFETY: integers and bytes without padding between them.
 unsafe impl Plain for Wait {}

@@ -70,6 +70,7 @@ struct cfs_rq {
 
 struct sched_entity {
 	struct cfs_rq *cfs_rq;
+	u64 sum_exec_runtime;
 };
 
 struct sched_info {
@@ -109,6 +110,7 @@ struct thread {
 	struct wait wait;
 	u64 run_delay;	 // the kernel's own account when the wait began
 	u64 throttled_ns; // of its run queue, likewise
+	u64 ran_ns;	 // CPU time, likewise
 	u64 stack_ns;	 // last look at its stack
 	u32 contention;	 // flags of the lock it is about to wait for
 	u8 of_command;
@@ -288,6 +290,7 @@ static __always_inline void begin(struct thread *thread, task_t *task, u8 state,
 	set_comm(wait->comm, task);
 	thread->run_delay = run_delay(task);
 	thread->throttled_ns = throttled_ns(task);
+	thread->ran_ns = task->se.sum_exec_runtime;
 	wait->start_ns = now;
 }
 
@@ -371,19 +374,33 @@ static __always_inline void arrive(task_t *task, u64 now)
 	end(thread, now);
 }
 
-// A thread in scope was found to run although its last wait has not ended: its arrival was not shown to us. The
-// kernel's own account tells how long it waited for a CPU.
+// A thread in scope leaves its CPU although its last wait has not ended: its arrival was not shown to us, nor perhaps that it was
+// woken. The kernel's own accounts tell how long it ran since, and how long it waited for a CPU before. They are kept by another
+// clock: what they are off by less than is told of a wait is no contradiction.
 static __always_inline void end_unseen(struct thread *thread, task_t *task, u64 now)
 {
-	u64 waited_ns = run_delay(task) - thread->run_delay;
 	u64 start_ns = thread->wait.start_ns;
+	u64 waited_ns = run_delay(task) - thread->run_delay;
+	u64 arrived_ns = now - (task->se.sum_exec_runtime - thread->ran_ns);
+	bool slept = thread->wait.state >= SLEEPING;
 
-	if (thread->wait.state <= THROTTLED && waited_ns && start_ns + waited_ns <= now) {
-		end(thread, start_ns + waited_ns);
+	// One that was woken while it ran already had nothing to wait for: it ran before, too.
+	if (!slept)
+		arrived_ns = waited_ns ? start_ns + waited_ns : arrived_ns < start_ns ? start_ns : arrived_ns;
+	else if (arrived_ns < start_ns + waited_ns && arrived_ns + min_ns >= start_ns + waited_ns)
+		arrived_ns = start_ns + waited_ns;
+	if (arrived_ns > now + min_ns || arrived_ns < start_ns + waited_ns) {
+		count(END_UNSEEN, 1);
+		thread->wait.start_ns = 0;
 		return;
 	}
-	count(END_UNSEEN, 1);
-	thread->wait.start_ns = 0;
+	if (arrived_ns > now)
+		arrived_ns = now;
+	if (slept) {
+		end(thread, arrived_ns - waited_ns);
+		begin(thread, task, WOKEN, arrived_ns - waited_ns);
+	}
+	end(thread, arrived_ns);
 }
 
 // A thread leaves its CPU to `next`.
