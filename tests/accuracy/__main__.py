@@ -308,7 +308,8 @@ def _real(results: list[dict[str, Any]], options: argparse.Namespace, old: str) 
         "",
     ]
     judged = [r for r in results if not r.get("disturbed")]
-    table, kept = [], False
+    table: list[str] = []
+    kept: list[str] = []
     for row in ROWS:
         begin = f"| {row.fault.words} | {PLACE[row.place]} |"
         of_row = [r for r in judged if r["row"] == row.name]
@@ -319,10 +320,12 @@ def _real(results: list[dict[str, Any]], options: argparse.Namespace, old: str) 
         else:
             earlier = [line for line in old.splitlines() if line.startswith(begin)]
             table += earlier[:1]
-            kept |= bool(earlier)
+            kept += earlier[:1]
     here = f"- {_machine()}"
     machines = [line for line in old.splitlines() if kept and line.startswith("- ") and " CPUs (" in line]
-    machines = [line for line in machines if not (judged and line.startswith(here))]
+    if judged and not any(line.endswith(f"| {_cpu_model()} |") for line in kept):
+        # Nothing is left of what was run here before.
+        machines = [line for line in machines if not line.startswith(here)]
     machines += [f"{here}: {_span(judged)}."] if judged else []
     lines += [*machines, "", *TABLE_HEAD, *table]
     ours = {r["row"] for r in judged}
