@@ -1,6 +1,7 @@
 //! CSV files become sealed tables; what is wrong with them is said with line and column.
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::RecordBatch;
 use case::sealed::{Names, SealWriter};
 use import::{format, ImportError, Request, Summary};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -57,15 +58,20 @@ fn delimiters_quotes_and_order_of_columns() {
     assert_eq!(summary.start_unix_ns, Some(1_658_149_215_000_000_000));
 }
 
-/// Host and subject of each row; `-` = none.
-fn names(dir: &Path) -> Vec<String> {
+/// What became of the file.
+fn batches(dir: &Path) -> impl Iterator<Item = RecordBatch> {
     let file = File::open(dir.join("series/part-0.parquet")).unwrap();
     let reader = ParquetRecordBatchReaderBuilder::try_new(file)
         .unwrap()
         .build()
         .unwrap();
+    reader.map(Result::unwrap)
+}
+
+/// Host and subject of each row; `-` = none.
+fn names(dir: &Path) -> Vec<String> {
     let mut rows = Vec::new();
-    for batch in reader.map(Result::unwrap) {
+    for batch in batches(dir) {
         let column = |name: &str| {
             let column = batch.column_by_name(name).unwrap().as_string::<i32>();
             column.iter().map(|text| text.unwrap_or("-")).collect::<Vec<_>>()
@@ -94,13 +100,8 @@ fn lines_that_begin_alike_are_told_apart() {
 
 /// All of each row.
 fn rows(dir: &Path) -> Vec<String> {
-    let file = File::open(dir.join("series/part-0.parquet")).unwrap();
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
-        .unwrap()
-        .build()
-        .unwrap();
     let mut rows = Vec::new();
-    for batch in reader.map(Result::unwrap) {
+    for batch in batches(dir) {
         let column = |name: &str| batch.column_by_name(name).unwrap();
         let time = column("time_ns").as_primitive::<Int64Type>();
         let value = column("value").as_primitive::<Float64Type>();
