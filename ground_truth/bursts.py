@@ -13,8 +13,12 @@ SECONDS = 4.0
 BURST_S = 0.06
 
 
-def _slowed(seed: int, path: Path, moments: Any, factor: float, comm: str | None = None) -> Path:
-    """Operations that begin in a burst take `factor` times as long; `comm` writes in the bursts."""
+#: The judged program, as the simulation has it.
+OWN_PID = 4200
+
+
+def _slowed(seed: int, path: Path, moments: Any, factor: float, *writers: tuple[str, int, int]) -> Path:
+    """Operations that begin in a burst take `factor` times as long; `writers` (name, process, bytes of a request) write in the bursts."""
     simulation = Simulation(seed=seed, depth=4, seconds=SECONDS, typical_us=300.0)
     device = simulation.stages["device"]
     for slot in range(simulation.slots):
@@ -24,7 +28,7 @@ def _slowed(seed: int, path: Path, moments: Any, factor: float, comm: str | None
                 device[slot, number] *= factor
             now += (device[slot, number] + 12_000) / 1e9
     app, block, links = simulation.lay_out()
-    if comm is not None:
+    for comm, pid, size_bytes in writers:
         start = np.concatenate([np.arange(begin, begin + BURST_S, 0.001) for begin in moments])
         start = (start[start < SECONDS] * 1e9).astype(np.int64)
         count = len(start)
@@ -33,23 +37,28 @@ def _slowed(seed: int, path: Path, moments: Any, factor: float, comm: str | None
             "start_ns": start,
             "latency_ns": np.full(count, 700_000),
             "op": ["write"] * count,
-            "offset_bytes": np.arange(count) * 131_072,
-            "size_bytes": np.full(count, 131_072),
+            "offset_bytes": np.arange(count) * size_bytes,
+            "size_bytes": np.full(count, size_bytes),
             "device": ["nvme0n1"] * count,
-            "pid": np.full(count, 5002),
-            "tid": np.full(count, 5002),
+            "pid": np.full(count, pid),
+            "tid": np.full(count, pid),
             "comm": [comm] * count,
             "queue_ns": np.full(count, 2_000),
             "device_ns": np.full(count, 695_000),
             "interrupt_ns": np.full(count, 3_000),
             "queue_depth": np.full(count, 4),
         }
+        before = len(block["op_id"])
         for name, values in extra.items():
-            own = np.broadcast_to(np.asarray(block[name], dtype=object), (len(app["op_id"]),))
+            own = np.broadcast_to(np.asarray(block[name], dtype=object), (before,))
             block[name] = [*own, *values]
         block.update(flags=1, vector=40, complete_cpu=0)
     meta = {"duration_ns": int(SECONDS * 1e9), "workload": simulation.workload()}
     return write_case(path, app=app, block=block, links=links, meta=meta)
+
+
+def _other(comm: str) -> tuple[str, int, int]:
+    return comm, 5002, 131_072
 
 
 def _regular(seed: int) -> Any:
@@ -58,7 +67,13 @@ def _regular(seed: int) -> Any:
 
 def periodic_job(seed: int, path: Path) -> Path:
     """Every 400 ms another program writes for 60 ms, and everything takes three times as long."""
-    return _slowed(seed, path, _regular(seed), 3.0, "rotate-logs")
+    return _slowed(seed, path, _regular(seed), 3.0, _other("rotate-logs"))
+
+
+def own_workers(seed: int, path: Path) -> Path:
+    """The same, and the judged program has its requests done by workers while it waits."""
+    own = ("iou-wrk-4300", OWN_PID, 524_288)
+    return _slowed(seed, path, _regular(seed), 3.0, _other("rotate-logs"), own)
 
 
 def periodic_nobody(seed: int, path: Path) -> Path:
@@ -68,7 +83,7 @@ def periodic_nobody(seed: int, path: Path) -> Path:
 
 def weak_period(seed: int, path: Path) -> Path:
     """A period that costs almost nothing."""
-    return _slowed(seed, path, _regular(seed), 1.15, "rotate-logs")
+    return _slowed(seed, path, _regular(seed), 1.15, _other("rotate-logs"))
 
 
 def no_bursts(seed: int, path: Path) -> Path:
@@ -78,7 +93,7 @@ def no_bursts(seed: int, path: Path) -> Path:
 
 def even_writer(seed: int, path: Path) -> Path:
     """A program that writes at a period, and slows nobody."""
-    return _slowed(seed, path, _regular(seed), 1.0, "logger")
+    return _slowed(seed, path, _regular(seed), 1.0, _other("logger"))
 
 
 def brief_waits(seed: int, path: Path) -> Path:

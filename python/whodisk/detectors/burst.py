@@ -9,7 +9,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, large_enough, none_of
 from whodisk.findings import Culprit, Effect
-from whodisk.programs import programs_sql
+from whodisk.programs import KERNEL_WORKER, programs_sql
 from whodisk.slow import ORDINARY_WAIT_NS
 from whodisk.stats import SEED, Bools, Floats, Ints, bootstrap_sum, overlap, runs, spread_out, sum_of_runs
 from whodisk.survey import thinned
@@ -176,7 +176,8 @@ def _companion(context: Context, bursts: Bursts) -> tuple[str, float, float] | N
     wide[:-1] |= bursts.inside[1:]
     everybody = float(data["bytes"].astype(np.float64)[wide[data["bin"].astype(np.int64)]].sum())
     best: tuple[str, float, float] | None = None
-    for comm in sorted({str(name) for name in data["comm"][~data["own"].astype(np.bool_)]}):
+    others = {str(name) for name in data["comm"][~data["own"].astype(np.bool_)]}
+    for comm in sorted(name for name in others if not KERNEL_WORKER.fullmatch(name)):
         mine = data["comm"] == comm
         size = data["bytes"][mine].astype(np.float64)
         within = float(size[wide[data["bin"][mine].astype(np.int64)]].sum())
