@@ -58,6 +58,9 @@ pub trait Design: Send + 'static {
     const COUNTERS: &'static [Counter];
     /// Bytes of its ring, a power of two times the page size.
     const RING_BYTES: u32 = 8 << 20;
+    /// Those of its tracepoints at which it looks at threads only. The kernel skips a program on a CPU where it runs already, which is then in an
+    /// interrupt: nothing of a thread is lost.
+    const THREADS_ONLY: &'static [&'static str] = &[];
 
     /// The compiled object: `include_bytes_aligned!("<name>.bpf.o")`.
     fn object() -> &'static [u8];
@@ -297,7 +300,13 @@ impl<D: Design> Probe for RingProbe<D> {
     }
 
     fn program_counts(&self) -> BTreeMap<String, ProgramCounts> {
-        self.kernel.program_counts()
+        let mut counts = self.kernel.program_counts();
+        for (tracepoint, program) in &mut counts {
+            if D::THREADS_ONLY.contains(&tracepoint.as_str()) {
+                program.recursion_misses = 0;
+            }
+        }
+        counts
     }
 
     fn detach(&mut self) {

@@ -79,6 +79,8 @@ struct Sched {
 impl Design for Sched {
     const NAME: &'static str = "sched";
     const HOOKS: Hooks = HOOKS;
+    // In an interrupt locks are spun for, never slept for.
+    const THREADS_ONLY: &'static [&'static str] = &["contention_begin", "contention_end"];
     const COUNTERS: &'static [Counter] = &[
         Counter::Lost("ring_full"),
         Counter::Lost("map_full"),
@@ -283,6 +285,13 @@ mod tests {
         wait.state = SchedState::Uninterruptible as u8;
         let row = wait.row(&functions);
         assert_eq!((row.by_pid, row.by), (0, [0; NAME_BYTES]));
+    }
+
+    #[test]
+    fn what_looks_at_threads_only_is_a_tracepoint_of_its_own() {
+        let hooks: Vec<&str> = HOOKS.iter().map(|(tracepoint, _)| *tracepoint).collect();
+        let unknown = Sched::THREADS_ONLY.iter().find(|name| !hooks.contains(name));
+        assert_eq!(unknown, None);
     }
 
     #[test]
