@@ -10,6 +10,7 @@ import argparse
 import math
 import os
 import random
+import statistics
 import subprocess
 import tempfile
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import duckdb
 
+from whodisk.probability import student_above
 from whodisk.solve import solve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +41,8 @@ class Change:
     where: str = "TRUE"
     guilty: set[Drive] = field(default_factory=set)
     host: str | None = None
+    #: When the guilty drive is slow, SQL; None: always, or there is none.
+    when: str | None = None
 
 
 def untouched(_pick: random.Random, _healthy: list[Drive]) -> Change:
@@ -69,7 +73,8 @@ def third_of_the_hours(pick: random.Random, healthy: list[Drive]) -> Change:
 
 def _slower(pick: random.Random, healthy: list[Drive], when: str) -> Change:
     host, disk = pick.choice(healthy)
-    return Change(_times(f"host = {host} AND disk_id = '{disk}' AND {when}", 1.15), guilty={(host, disk)})
+    slow = _times(f"host = {host} AND disk_id = '{disk}' AND {when}", 1.15)
+    return Change(slow, guilty={(host, disk)}, when=when)
 
 
 def two_of_three(pick: random.Random, healthy: list[Drive]) -> Change:
@@ -136,6 +141,8 @@ class Counts:
     left_alone: int = 0
     #: Runs in which what was changed was named (None = nothing was to be named).
     named: int | None = None
+    #: Runs in which a test that is told the hours would be sure (None = that is not asked).
+    tellable: int | None = None
     seconds: float = 0.0
     #: Drives without a label that were accused, and how often.
     unlabelled: Counter[Drive] = field(default_factory=Counter)
@@ -147,9 +154,11 @@ class Counts:
         mcc = f"{(tp * tn - fp * fn) / scale:.3f}" if scale else "-"
         precision = f"{tp / (tp + fp):.3f}" if tp + fp else "-"
         recall = f"{tp / (tp + fn):.3f}" if tp + fn else "-"
-        named = "-" if self.named is None else f"{self.named} of {self.runs}"
+        named, tellable = (
+            "-" if times is None else f"{times} of {self.runs}" for times in (self.named, self.tellable)
+        )
         return (
-            f"| {cluster.upper()} | {span} | {what} | {self.runs} | {precision} | {recall} | {mcc} | {named} | "
+            f"| {cluster.upper()} | {span} | {what} | {self.runs} | {precision} | {recall} | {mcc} | {named} | {tellable} | "
             f"{self.seconds / max(1, self.runs):.1f} |"
         )
 
@@ -159,9 +168,11 @@ HEAD = """# Fail-slow drives
 Written by `python -m tests.accuracy.failslow` from the labelled PERSEUS data (drives of two clusters, a sample of latency and throughput every
 15 s, three hours a day for two weeks). One setting for all rows. Each run imports the file with `whodisk import series` and
 solves the case; precision, recall and MCC count drives. "Named" counts runs in which the changed drive (or drives, or host) was accused.
+"Tellable" counts runs in which a test that is told the hours in question would be sure of the drive: how much slower it is in them than
+in its other hours is beyond what chance makes of any of the healthy drives (p < 0.01). whodisk has to find the hours, too.
 
-| cluster | data | change | runs | precision | recall | MCC | named | seconds per run (import and solve) |
-|---|---|---|---|---|---|---|---|---|
+| cluster | data | change | runs | precision | recall | MCC | named | tellable | seconds per run (import and solve) |
+|---|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -181,6 +192,25 @@ drives AS (SELECT host, disk_id, stddev(v) AS spread FROM hours GROUP BY 1, 2)
 SELECT median(spread) FROM drives"""
     ).fetchone()
     return math.expm1(float(row[0])) if row else math.nan
+
+
+def is_tellable(connection: duckdb.DuckDBPyConnection, cluster: str, change: Change) -> bool:
+    """Whether the changed drive stands out of all healthy ones by how much slower it is in the hours in question than in its others (the
+    mean of the hours' median log latency over that of its host); tails as heavy as Student's t with 30 degrees of freedom."""
+    listed = ", ".join(f"('{host}', '{disk}')" for host, disk in sorted(labelled(cluster)))
+    rows = connection.execute(
+        f"""WITH samples AS (
+  SELECT CAST(host AS VARCHAR) AS host, disk_id, ts, ln({change.latency}) AS v, {change.when} AS asked FROM base WHERE latency > 0),
+common AS (SELECT host, ts, median(v) AS v FROM samples GROUP BY 1, 2),
+hours AS (SELECT host, disk_id, ts // 3600 AS hour, avg(CAST(asked AS INTEGER)) > 0.5 AS asked, median(s.v - c.v) AS v
+  FROM samples AS s JOIN common AS c USING (host, ts) WHERE (host, disk_id) NOT IN ({listed}) GROUP BY 1, 2, 3)
+SELECT host, disk_id, avg(v) FILTER (asked) - avg(v) FILTER (NOT asked) AS rise FROM hours GROUP BY 1, 2 HAVING rise IS NOT NULL"""
+    ).fetchall()
+    rises = {(host, disk): float(rise) for host, disk, rise in rows}
+    (changed,) = (rises.pop(drive) for drive in change.guilty)
+    middle = statistics.median(rises.values())
+    spread = 1.4826 * statistics.median(abs(rise - middle) for rise in rises.values())
+    return (1 + len(rises)) * student_above((changed - middle) / spread, 30) < 0.01
 
 
 def labelled(cluster: str) -> set[Drive]:
@@ -211,6 +241,8 @@ FROM base WHERE {change.where}) TO '{file}' (FORMAT parquet, COMPRESSION zstd)""
                 f"SELECT DISTINCT host, disk_id FROM base WHERE {change.where}"
             ).fetchall()
         }
+        if change.when:
+            counts.tellable = (counts.tellable or 0) + is_tellable(connection, cluster, change)
         connection.close()
         started = time.perf_counter()
         command = [AGENT, "import", "series", str(file), "--map", MAP, "-o", str(case)]
