@@ -268,3 +268,22 @@ def test_requests_have_the_control_group_that_they_are_accounted_to(whodisk: Run
         pytest.skip(f"no I/O controller of version 1: {lack}")
     groups = query(work / "a.case", "SELECT DISTINCT cgroup FROM {block} WHERE comm = 'dd'")
     assert groups == [(expected,)]
+
+
+@pytest.mark.root
+def test_tracefs_is_mounted_where_nobody_has(work: Path) -> None:
+    if shutil.which("unshare") is None:
+        pytest.skip("needs unshare")
+    # In a mount namespace of its own: the machine's stays.
+    script = """
+        while umount /sys/kernel/tracing 2>/dev/null; do :; done
+        test ! -e /sys/kernel/tracing/instances || exit 7
+        "$1" record --duration 1s --no-seal -o tracefs.case && test -e /sys/kernel/tracing/instances
+    """
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(AGENT)]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode == 7:
+        pytest.skip("tracefs cannot be unmounted here, not even for one process")
+    assert done.returncode == 0, done.stderr
+    told = json.dumps(meta(work / "tracefs.case"))
+    assert "event tracing cannot be used" not in told and "event tracing for modules cannot" not in told

@@ -2,6 +2,7 @@
 //!
 //! Sources: Documentation/trace/ftrace.rst (instances, set_event_pid), Documentation/trace/ring-buffer-design.rst and
 //! `events/header_page`, `events/header_event` for the pages of `trace_pipe_raw`.
+use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,6 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where it is mounted.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// Where it is mounted if it is not.
+const MOUNT_POINT: &CStr = c"/sys/kernel/tracing";
 
 /// Begin of our instances' names; the recorder's pid and a number follow.
 const PREFIX: &str = "whodisk-";
@@ -124,12 +127,35 @@ pub fn has_event(system: &str, event: &str) -> io::Result<Option<bool>> {
     Ok(system.is_dir().then(|| system.join(event).is_dir()))
 }
 
-/// Where instances are made.
+/// Where instances are made. Where nobody has mounted tracefs yet (a machine without systemd), it is mounted where it
+/// belongs, as perf and trace-cmd do, and stays.
 fn root() -> io::Result<&'static Path> {
-    let mut roots = ROOTS.iter().map(Path::new);
-    roots
-        .find(|root| root.join("instances").is_dir())
-        .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+    let mounted = || {
+        let mut roots = ROOTS.iter().map(Path::new);
+        roots.find(|root| root.join("instances").is_dir())
+    };
+    if let Some(root) = mounted() {
+        return Ok(root);
+    }
+    mount_at(MOUNT_POINT)?;
+    mounted().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+}
+
+fn mount_at(folder: &CStr) -> io::Result<()> {
+    // SAFETY: three strings that end with a NUL; tracefs takes no data.
+    let refused = unsafe {
+        libc::mount(
+            c"nodev".as_ptr(),
+            folder.as_ptr(),
+            c"tracefs".as_ptr(),
+            0,
+            std::ptr::null(),
+        )
+    };
+    match refused {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Adds threads to those in whose time events are logged. The kernel waits until nobody uses its old list any more: that
