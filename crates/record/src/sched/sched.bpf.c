@@ -206,7 +206,7 @@ static __always_inline u64 throttled_ns(task_t *task)
 {
 	if (!bpf_core_field_exists(task->se.cfs_rq->throttled_clock_pelt_time))
 		return 0;
-	return BPF_CORE_READ(task, se.cfs_rq, throttled_clock_pelt_time);
+	return task->se.cfs_rq->throttled_clock_pelt_time;
 }
 
 static __always_inline bool is_throttled(task_t *task)
@@ -214,7 +214,7 @@ static __always_inline bool is_throttled(task_t *task)
 	if (bpf_core_field_exists(task->throttled))
 		return task->throttled;
 	if (bpf_core_field_exists(task->se.cfs_rq->throttle_count))
-		return BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
+		return task->se.cfs_rq->throttle_count > 0;
 	return 0;
 }
 
@@ -240,7 +240,7 @@ static __always_inline u8 blocked_reason(struct thread *thread, task_t *task)
 {
 	u32 lock = thread->contention;
 
-	if (BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait))
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		return IO;
 	if (lock & LCB_F_MUTEX)
 		return MUTEX;
@@ -412,7 +412,7 @@ static __always_inline void leave(void *ctx, task_t *task, task_t *next, u32 sta
 		if (state & (TASK_DEAD | EXIT_DEAD | EXIT_ZOMBIE))
 			return;
 		bool of_command = scope_limited && scope_has(task->tgid);
-		if (!of_command && (scope_only || !(state && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait))))
+		if (!of_command && (scope_only || !(state && BPF_CORE_READ_BITFIELD(task, in_iowait))))
 			return;
 		learn(task, of_command);
 		thread = find(task->pid);

@@ -81,8 +81,11 @@ struct fdtable {
 	struct file **fd;
 };
 
+#define DESCRIPTORS_INSIDE 64 // NR_OPEN_DEFAULT on 64 bits: the table that every files_struct begins with
+
 struct files_struct {
 	struct fdtable *fdt;
+	struct file *fd_array[DESCRIPTORS_INSIDE];
 };
 
 // fs/aio.c
@@ -130,7 +133,7 @@ struct io_cqe___files {
 struct io_kiocb___files {
 	struct file *file;
 	u8 opcode;
-	u64 flags; // 32 bits before 6.8
+	u32 flags; // 64 bits since 6.8, of which these are the lower
 	struct io_cqe___files cqe;
 };
 
@@ -148,13 +151,6 @@ struct io_sync {
 };
 
 #pragma clang attribute pop
-
-// What a struct io_rw ends with, read at once: in this order since 5.19.
-struct rw_end {
-	u64 addr;
-	u32 len;
-	u32 flags;
-};
 
 static __always_inline struct task_struct___files *more(struct task_struct *task)
 {

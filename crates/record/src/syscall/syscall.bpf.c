@@ -87,53 +87,100 @@ static __always_inline bool in_scope(struct task_struct *task)
 	return 0;
 }
 
-static __always_inline u64 file_of(struct task_struct *task, u32 fd)
+// An element by a constant place keeps its type; the argument of `asm` makes each unlike the others, or the compiler would
+// read them all at one place that it computes.
+#define INSIDE(n)                                                                                                     \
+	case (n):                                                                                                      \
+		file = files->fd_array[n];                                                                             \
+		asm volatile("" : "+r"(file) : "i"(n));                                                                \
+		return file
+#define INSIDE_8(n)                                                                                                   \
+	INSIDE(n);                                                                                                     \
+	INSIDE(n + 1);                                                                                                 \
+	INSIDE(n + 2);                                                                                                 \
+	INSIDE(n + 3);                                                                                                 \
+	INSIDE(n + 4);                                                                                                 \
+	INSIDE(n + 5);                                                                                                 \
+	INSIDE(n + 6);                                                                                                 \
+	INSIDE(n + 7)
+
+// The file of one of a program's first descriptors, as long as it never had more: then it is read as it is, and so is all
+// that it points to. A helper costs more than all of that, and it takes five to nine to look at a file.
+static __always_inline struct file *file_inside(struct files_struct *files, u32 fd)
 {
-	struct files_struct *files = more(task)->files; // read as they are: each helper would cost more than all of them
-	u64 file = 0;
+	struct file *file;
+
+	switch (fd) {
+		INSIDE_8(0);
+		INSIDE_8(8);
+		INSIDE_8(16);
+		INSIDE_8(24);
+		INSIDE_8(32);
+		INSIDE_8(40);
+		INSIDE_8(48);
+		INSIDE_8(56);
+	}
+	return NULL;
+}
+
+// Reads a field as it is where the verifier knows the pointer's type, or else by a helper.
+#define GET(pointer, field) (typed ? (pointer)->field : BPF_CORE_READ(pointer, field))
+
+// Whether a file is one that storage is behind; fills in the facts if so.
+static __always_inline bool facts_of(struct file *file, struct file_facts *facts, const bool typed)
+{
+	struct inode *inode = GET(file, f_inode);
+	u32 kind = GET(inode, i_mode) & S_IFMT;
+
+	facts->flags = 0;
+	facts->file = (u64)file;
+	facts->node = (u64)inode;
+	if (kind == S_IFREG) {
+		struct super_block *super = GET(inode, i_sb);
+		struct backing_dev_info *bdi = GET(super, s_bdi);
+		// Memory file systems share a backing device that is none. So does overlayfs, which passes everything on to
+		// another one.
+		if (!GET(bdi, dev) && GET(super, s_magic) != OVERLAYFS_SUPER_MAGIC) {
+			count(SKIPPED_MEMORY, 1);
+			return 0;
+		}
+		facts->inode = GET(inode, i_ino);
+		facts->device = GET(super, s_dev);
+	} else if (kind == S_IFBLK) {
+		facts->inode = 0;
+		facts->device = GET(inode, i_rdev);
+		facts->flags |= FLAG_BLOCK_DEVICE;
+	} else {
+		count(SKIPPED_KINDS, 1);
+		return 0;
+	}
+	facts->opened = GET(file, f_flags);
+	return 1;
+}
+
+static __noinline int look_at_file(u64 address, struct file_facts *facts)
+{
+	return facts && facts_of((void *)address, facts, 0);
+}
+
+// Whether a descriptor is that of a file that storage is behind; fills in the facts if so.
+static __always_inline bool look_at_descriptor(struct task_struct *task, u32 fd, struct file_facts *facts)
+{
+	struct files_struct *files = more(task)->files;
+	u64 address = 0;
 
 	if (!files)
 		return 0;
 	struct fdtable *table = files->fdt;
 	if (!table || fd >= table->max_fds)
 		return 0;
-	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
-	return file;
-}
-
-// Whether a file is one that storage is behind; fills in the facts if so.
-static __noinline int look_at_file(u64 address, struct file_facts *facts)
-{
-	struct file *file = (void *)address;
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
-	u32 kind = BPF_CORE_READ(inode, i_mode) & S_IFMT;
-	struct super_block *super;
-
-	if (!facts)
-		return 0;
-	facts->flags = 0;
-	facts->file = address;
-	facts->node = (u64)inode;
-	if (kind == S_IFREG) {
-		super = BPF_CORE_READ(inode, i_sb);
-		// Memory file systems share a backing device that is none. So does overlayfs, which passes everything on to
-		// another one.
-		if (!BPF_CORE_READ(super, s_bdi, dev) && BPF_CORE_READ(super, s_magic) != OVERLAYFS_SUPER_MAGIC) {
-			count(SKIPPED_MEMORY, 1);
-			return 0;
-		}
-		facts->inode = BPF_CORE_READ(inode, i_ino);
-		facts->device = BPF_CORE_READ(super, s_dev);
-	} else if (kind == S_IFBLK) {
-		facts->inode = 0;
-		facts->device = BPF_CORE_READ(inode, i_rdev);
-		facts->flags |= FLAG_BLOCK_DEVICE;
-	} else {
-		count(SKIPPED_KINDS, 1);
-		return 0;
+	// A table that had to grow is larger.
+	if (table->max_fds == DESCRIPTORS_INSIDE) {
+		struct file *file = file_inside(files, fd);
+		return file && facts_of(file, facts, 1);
 	}
-	facts->opened = BPF_CORE_READ(file, f_flags);
-	return 1;
+	bpf_probe_read_kernel(&address, sizeof(address), table->fd + fd);
+	return address && look_at_file(address, facts);
 }
 
 static __always_inline void set_file(struct call *call, struct file_facts *facts)
@@ -311,8 +358,7 @@ __noinline int aio_begin(u64 context, u64 address, u64 now)
 	u32 command = block.aio_lio_opcode;
 	if (command >= COMMANDS_MAX || known_commands[command].shape == SHAPE_NONE)
 		return 0;
-	u64 file = file_of(task, block.aio_fildes);
-	if (!file || !look_at_file(file, &facts))
+	if (!look_at_descriptor(task, block.aio_fildes, &facts))
 		return 0;
 	u64 key = owner_aio(context, address);
 	struct call *call = call_take(&requests, key, task, now);
@@ -421,6 +467,12 @@ static __always_inline s64 descriptor(u32 shape, struct pt_regs *regs)
 	return (u32)regs->di;
 }
 
+// Of io_uring_enter: one that asks for no completion returns with what is there, and has waited for nothing.
+static __always_inline bool waits_for_completions(struct pt_regs *regs)
+{
+	return regs->dx && regs->r10 & IORING_ENTER_GETEVENTS;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 {
@@ -429,7 +481,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 	if (number >= CALLS_MAX)
 		return 0;
 	u32 shape = known_calls[number].shape;
-	if (shape == SHAPE_NONE)
+	if (shape == SHAPE_NONE || (shape == SHAPE_URING && !waits_for_completions(regs)))
 		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!in_scope(task))
@@ -438,15 +490,10 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 		count(SKIPPED_COMPAT, 1);
 		return 0;
 	}
-	if (shape == SHAPE_URING && !(regs->r10 & IORING_ENTER_GETEVENTS))
-		return 0;
 	struct file_facts facts = {};
 	s64 fd = descriptor(shape, regs);
-	if (fd >= 0) {
-		u64 file = file_of(task, fd);
-		if (!file || !look_at_file(file, &facts))
-			return 0;
-	}
+	if (fd >= 0 && !look_at_descriptor(task, fd, &facts))
+		return 0;
 	u64 now = bpf_ktime_get_ns();
 	struct call *call = call_take(&threads, task->pid, task, now);
 	if (!call)
@@ -488,8 +535,7 @@ static __always_inline bool set_opened(struct call *call, struct task_struct *ta
 
 	if (result < 0)
 		return 1;
-	u64 file = file_of(task, result);
-	if (!file || !look_at_file(file, &facts))
+	if (!look_at_descriptor(task, result, &facts))
 		return 0;
 	call->inode = facts.inode;
 	call->device = facts.device;
@@ -505,7 +551,10 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 {
 	u64 number = regs->orig_ax;
 
-	if (number >= CALLS_MAX || known_calls[number].shape == SHAPE_NONE || recording == OVER)
+	if (number >= CALLS_MAX || recording == OVER)
+		return 0;
+	u32 shape = known_calls[number].shape;
+	if (shape == SHAPE_NONE || (shape == SHAPE_URING && !waits_for_completions(regs)))
 		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct call *call = call_find(&threads, task->pid);
@@ -547,13 +596,10 @@ static __always_inline int uring_begin(struct io_kiocb *req)
 	u32 shape = known_opcodes[opcode].shape;
 	struct io_kiocb___files *request = (void *)req;
 	struct file_facts facts = {};
-	u32 flags = 0;
 	bool has_file = 0;
-	bpf_probe_read_kernel(&flags, sizeof(flags), &request->flags);
 	// A registered file is looked at when the request completes.
-	if (shape != SHAPE_OPEN && !(flags & REQ_F_FIXED_FILE)) {
-		u64 file = file_of(task, request->cqe.fd);
-		if (!file || !look_at_file(file, &facts))
+	if (shape != SHAPE_OPEN && !(request->flags & REQ_F_FIXED_FILE)) {
+		if (!look_at_descriptor(task, request->cqe.fd, &facts))
 			return 0;
 		has_file = 1;
 	}
@@ -570,25 +616,23 @@ static __always_inline int uring_begin(struct io_kiocb *req)
 	call->has_file = has_file;
 	struct io_rw *rw = (void *)req;
 	struct io_sync *range = (void *)req;
-	struct rw_end end = {};
 	switch (shape) {
 	case SHAPE_DATA_AT:
 	case SHAPE_VECTOR_AT:
-		call->offset = BPF_CORE_READ(rw, kiocb.ki_pos);
+		call->offset = rw->kiocb.ki_pos;
 		if (call->offset == ~0ull && has_file)
 			call->offset = position(&facts);
-		bpf_probe_read_kernel(&end, sizeof(end), &rw->addr);
-		set_rwf(call, end.flags);
-		call->size = end.len;
+		set_rwf(call, rw->flags);
+		call->size = rw->len;
 		if (shape == SHAPE_VECTOR_AT)
-			set_size(call, vector_bytes(end.addr, call->size));
+			set_size(call, vector_bytes(rw->addr, call->size));
 		if (has_file)
 			set_append_offset(call, &facts);
 		break;
 	case SHAPE_RANGE:
 	case SHAPE_ALLOCATE:
-		call->offset = BPF_CORE_READ(range, off);
-		call->size = BPF_CORE_READ(range, len);
+		call->offset = range->off;
+		call->size = range->len;
 		break;
 	}
 	// Stored and read back, the address is a number to the verifier.
