@@ -8,22 +8,30 @@ use aya::maps::{Map, MapData, RingBuf};
 use aya::programs::{tp_btf::BtfTracePointLink, BtfTracePoint, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
 use case::meta::Unseen;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// What a probe may use to attach itself.
 pub struct Context<'a> {
     /// What was asked for.
     pub config: &'a Config,
     btf: OnceCell<Btf>,
+    chains: Chains,
 }
+
+/// Where the next program at a tracepoint is put: the program array of the last one that can go on (`bpf/chain.h`).
+#[derive(Default)]
+struct Chains(RefCell<BTreeMap<String, OwnedFd>>);
 
 impl<'a> Context<'a> {
     /// Nothing is looked at before a probe asks.
     pub fn new(config: &'a Config) -> Context<'a> {
-        let btf = OnceCell::new();
-        Context { config, btf }
+        Context {
+            config,
+            btf: OnceCell::new(),
+            chains: Chains::default(),
+        }
     }
 
     /// The kernel's type information, read once for all probes (it takes about 0.15 s). Error: this host does not
@@ -46,12 +54,32 @@ impl<'a> Context<'a> {
 /// The program of `bpf/scope.h` that user space runs.
 pub const SCOPE_CHANGE: &str = "scope_change";
 
+/// How a program is attached; no longer when dropped.
+enum Link {
+    Tracepoint {
+        _link: BtfTracePointLink,
+    },
+    /// Behind another probe's program.
+    Chained {
+        array: OwnedFd,
+    },
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Link::Chained { array } = self {
+            // Refused only if it is not there any more.
+            let _ = sys::clear_single(array.as_fd());
+        }
+    }
+}
+
 /// A loaded object and what it is attached to.
 pub struct Kernel {
     /// The object.
     pub ebpf: Ebpf,
     object: &'static str,
-    links: Vec<BtfTracePointLink>,
+    links: Vec<Link>,
     /// Tracepoints it is attached to.
     pub attached: Vec<String>,
     /// Facts that this host does not let us see.
@@ -78,20 +106,26 @@ impl Kernel {
     /// Attaches those of the hooks that are wanted.
     pub fn attach(
         &mut self,
-        btf: &Btf,
+        context: &Context<'_>,
         hooks: Hooks,
         wanted: impl Fn(&str, Need) -> bool,
     ) -> Result<(), RecordError> {
         for (tracepoint, need) in hooks {
             if wanted(tracepoint, *need) {
-                self.attach_hook(btf, tracepoint, *need)?;
+                self.attach_hook(context, tracepoint, *need)?;
             }
         }
         Ok(())
     }
 
-    fn attach_hook(&mut self, btf: &Btf, tracepoint: &str, need: Need) -> Result<(), RecordError> {
-        let cause = match try_attach(&mut self.ebpf, btf, tracepoint) {
+    fn attach_hook(
+        &mut self,
+        context: &Context<'_>,
+        tracepoint: &str,
+        need: Need,
+    ) -> Result<(), RecordError> {
+        let btf = context.btf()?;
+        let cause = match try_attach(&mut self.ebpf, btf, tracepoint, &context.chains) {
             Ok(link) => {
                 self.links.push(link);
                 self.attached.push(tracepoint.to_string());
@@ -182,13 +216,13 @@ impl Kernel {
     /// Sets `recording`, the variable that all programs look at first.
     pub fn set_recording(&self, on: bool) -> Result<(), RecordError> {
         let value = u32::from(on).to_ne_bytes();
-        sys::write_global(self.array(".data.control")?.fd().as_fd(), &value)
+        sys::write_single(self.array(".data.control")?.fd().as_fd(), &value)
             .map_err(|error| refused("control variable", &error))
     }
 
     /// Reads the section `.bss.counters` into `values`, which must have its length.
     pub fn read_counters(&self, values: &mut [u8]) -> Result<(), RecordError> {
-        sys::read_global(self.array(".bss.counters")?.fd().as_fd(), values)
+        sys::read_single(self.array(".bss.counters")?.fd().as_fd(), values)
             .map_err(|error| refused("counters", &error))
     }
 
@@ -242,14 +276,33 @@ pub fn has_tracepoint(btf: &Btf, name: &str) -> bool {
         .is_ok()
 }
 
-fn try_attach(ebpf: &mut Ebpf, btf: &Btf, tracepoint: &str) -> Result<BtfTracePointLink, String> {
+fn try_attach(ebpf: &mut Ebpf, btf: &Btf, tracepoint: &str, chains: &Chains) -> Result<Link, String> {
+    let end = match ebpf.map(&format!("next_{tracepoint}")) {
+        Some(Map::ProgramArray(array)) => {
+            let fd = array.fd().as_fd().try_clone_to_owned();
+            Some(fd.map_err(|error| whole(&error))?)
+        }
+        _ => None,
+    };
     let program = ebpf
         .program_mut(tracepoint)
         .ok_or("the object has no such program")?;
     let program: &mut BtfTracePoint = program.try_into().map_err(|error| whole(&error))?;
     program.load(tracepoint, btf).map_err(|error| whole(&error))?;
-    let id = program.attach().map_err(|error| whole(&error))?;
-    let link = program.take_link(id).map_err(|error| whole(&error))?;
+    let mut ends = chains.0.borrow_mut();
+    let link = match ends.remove(tracepoint) {
+        Some(array) => {
+            let fd = program.fd().map_err(|error| whole(&error))?.as_fd().as_raw_fd();
+            sys::write_single(array.as_fd(), &fd.to_ne_bytes()).map_err(|error| whole(&error))?;
+            Link::Chained { array }
+        }
+        None => {
+            let id = program.attach().map_err(|error| whole(&error))?;
+            let link = program.take_link(id).map_err(|error| whole(&error))?;
+            Link::Tracepoint { _link: link }
+        }
+    };
+    ends.extend(end.map(|end| (tracepoint.to_string(), end)));
     Ok(link)
 }
 

@@ -215,7 +215,7 @@ impl<D: Design> RingProbe<D> {
         if scoped {
             kernel.load_runnable(SCOPE_CHANGE)?;
         }
-        kernel.attach(btf, D::HOOKS, |tracepoint, need| {
+        kernel.attach(context, D::HOOKS, |tracepoint, need| {
             design.wanted(btf, tracepoint, need)
         })?;
         design.attach(context, &mut kernel)?;

@@ -4,6 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
 const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_int = 21;
 const BPF_MAP_LOOKUP_BATCH: libc::c_int = 24;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
@@ -72,17 +73,22 @@ fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the only element of a global-variable section into `value`, whose length must be the section's.
-pub fn read_global(map: BorrowedFd<'_>, value: &mut [u8]) -> io::Result<()> {
-    access_global(BPF_MAP_LOOKUP_ELEM, map, value.as_mut_ptr() as u64)
+/// Reads the only element of an array (a section of global variables) into `value`, which must have its length.
+pub fn read_single(map: BorrowedFd<'_>, value: &mut [u8]) -> io::Result<()> {
+    access_single(BPF_MAP_LOOKUP_ELEM, map, value.as_mut_ptr() as u64)
 }
 
-/// Replaces the only element of a global-variable section.
-pub fn write_global(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
-    access_global(BPF_MAP_UPDATE_ELEM, map, value.as_ptr() as u64)
+/// Replaces it. That of a program array is a program's descriptor.
+pub fn write_single(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
+    access_single(BPF_MAP_UPDATE_ELEM, map, value.as_ptr() as u64)
 }
 
-fn access_global(command: libc::c_int, map: BorrowedFd<'_>, value: u64) -> io::Result<()> {
+/// Takes it out of a program array.
+pub fn clear_single(map: BorrowedFd<'_>) -> io::Result<()> {
+    access_single(BPF_MAP_DELETE_ELEM, map, 0)
+}
+
+fn access_single(command: libc::c_int, map: BorrowedFd<'_>, value: u64) -> io::Result<()> {
     let key = 0u32;
     let map_fd = map.as_raw_fd() as u32;
     let key_address = &key as *const u32 as u64;

@@ -19,9 +19,14 @@ struct Seen {
 }
 
 fn record(probe: &str, command: Option<&Child>, workload: impl FnOnce()) -> Seen {
+    record_behind(&[], probe, command, workload)
+}
+
+/// The same with other probes, which come before it where they have the same tracepoints.
+fn record_behind(others: &[&str], probe: &str, command: Option<&Child>, workload: impl FnOnce()) -> Seen {
     let config = Config {
         command_pid: command.map(Child::id),
-        ..Config::only(&[probe])
+        ..Config::only(&[others, &[probe]].concat())
     };
     let folder = folder_on_disk();
     let running = Recorder::attach(config).unwrap().start(folder.path()).unwrap();
@@ -162,12 +167,23 @@ fn every_stop_is_seen_with_its_length() {
 #[test]
 fn every_sleep_is_seen_with_its_place() {
     require_kernel!();
+    check_sleeps(&[]);
+}
+
+#[test]
+fn the_last_of_several_programs_at_a_tracepoint_sees_all() {
+    require_kernel!();
+    check_sleeps(&["block", "cache", "writeback"]);
+    check_totals(&["block"]);
+}
+
+fn check_sleeps(others: &[&str]) {
     let child = Guarded::spawn(
         "sh",
         &["-c", "read go; for i in $(seq 11); do sleep 0.02; done; read go"],
     );
     let mut sleeps = 0;
-    let seen = record("sched", Some(&child.0), || {
+    let seen = record_behind(others, "sched", Some(&child.0), || {
         use std::io::Write;
         child.0.stdin.as_ref().unwrap().write_all(b"go\n").unwrap();
         std::thread::sleep(Duration::from_millis(200));
@@ -328,12 +344,16 @@ fn interrupts() -> std::collections::BTreeMap<i32, u64> {
 #[test]
 fn totals_of_handlers_agree_with_proc_interrupts() {
     require_kernel!();
+    check_totals(&[]);
+}
+
+fn check_totals(others: &[&str]) {
     let folder = folder_on_disk();
     let file = folder.path().join("data");
     std::fs::write(&file, vec![3u8; 16 << 20]).unwrap();
     run("sync", &[file.to_str().unwrap()]);
     let (mut within, mut around) = (Default::default(), interrupts());
-    let seen = record("irq", None, || {
+    let seen = record_behind(others, "irq", None, || {
         let before = interrupts();
         fio(
             file.to_str().unwrap(),

@@ -270,6 +270,27 @@ fn other_programs_are_out_of_scope_and_children_within() {
     assert!(calls.rows.iter().all(|row| row.pid != stranger));
 }
 
+#[test]
+fn programs_with_many_descriptors_are_seen_alike() {
+    require_kernel!();
+    let folder = folder_on_disk();
+    let (few, many) = (folder.path().join("few"), folder.path().join("many"));
+    let (_few, _many) = (new_file(&few), new_file(&many));
+    let read = "for i in $(seq 103); do head -c 4096 >/dev/null; done";
+    let calls = record_calls(only_us(), || {
+        run("bash", &["-c", &format!("({read}) <{}", few.display())]);
+        // A descriptor above 64: the kernel makes a larger table, which those that are started begin with.
+        run(
+            "bash",
+            &["-c", &format!("exec 200<{}; ({read}) <&200", many.display())],
+        );
+    });
+    for file in [&few, &many] {
+        assert_eq!(calls.count_on(file, libc::SYS_read), 103, "{}", file.display());
+        assert!(calls.on(file).iter().all(|row| row.flags & flags::DIRECT == 0));
+    }
+}
+
 /// Stops all writes to a file system until dropped.
 struct Frozen(File);
 

@@ -9,6 +9,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "bio.h"
+#include "../bpf/chain.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -605,8 +606,7 @@ static __always_inline struct slot *slot_adopt(struct request *rq, u64 now)
 	return slot;
 }
 
-SEC("tp_btf/block_bio_queue")
-int BPF_PROG(block_bio_queue, struct bio *bio)
+static __always_inline void queue_bio(struct bio *bio)
 {
 	struct queued_bio *queued = &bios[hash((u64)bio, BIOS_LOG2)];
 	u64 now = bpf_ktime_get_ns();
@@ -615,8 +615,9 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 		now |= QUEUED_THROTTLED;
 	queued->queue_ns = now;
 	queued->bio = (u64)bio;
-	return 0;
 }
+
+CHAINED_PROGRAM(block_bio_queue, queue_bio(bio), struct bio *bio)
 
 SEC("tp_btf/block_io_start")
 int BPF_PROG(block_io_start, struct request *rq)
@@ -808,8 +809,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, u8 status, u32 bytes)
 	return 0;
 }
 
-SEC("tp_btf/irq_handler_entry")
-int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
+static __always_inline void begin_handler(int irq, struct irqaction *action)
 {
 	struct cpu_state *cpu = this_cpu();
 	struct irqaction *before = (void *)cpu->action;
@@ -820,15 +820,16 @@ int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 	cpu->action = (u64)action;
 	cpu->handler_vector = irq;
 	cpu->in_handler = 1;
-	return 0;
 }
 
-SEC("tp_btf/irq_handler_exit")
-int BPF_PROG(irq_handler_exit)
+CHAINED_PROGRAM(irq_handler_entry, begin_handler(irq, action), int irq, struct irqaction *action)
+
+static __always_inline void end_handler(void)
 {
 	this_cpu()->in_handler = 0;
-	return 0;
 }
+
+CHAINED_PROGRAM(irq_handler_exit, end_handler())
 
 SEC("tp_btf/softirq_raise")
 int BPF_PROG(softirq_raise, u32 number)
@@ -845,13 +846,12 @@ int BPF_PROG(softirq_raise, u32 number)
 	return 0;
 }
 
-SEC("tp_btf/softirq_entry")
-int BPF_PROG(softirq_entry, u32 number)
+static __always_inline void begin_softirq(u32 number)
 {
 	struct cpu_state *cpu = this_cpu();
 
 	if (number >= SOFTIRQS_MAX)
-		return 0;
+		return;
 	struct raised *raised = &cpu->raised[number];
 	if (raised->run_ns) {
 		cpu->softirq_run_ns = raised->run_ns;
@@ -862,15 +862,16 @@ int BPF_PROG(softirq_entry, u32 number)
 	}
 	raised->run_ns = 0;
 	cpu->in_softirq = 1;
-	return 0;
 }
 
-SEC("tp_btf/softirq_exit")
-int BPF_PROG(softirq_exit)
+CHAINED_PROGRAM(softirq_entry, begin_softirq(number), u32 number)
+
+static __always_inline void end_softirq(void)
 {
 	this_cpu()->in_softirq = 0;
-	return 0;
 }
+
+CHAINED_PROGRAM(softirq_exit, end_softirq())
 
 #define SLOTS_PER_RUN 1024
 

@@ -138,7 +138,7 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     let mut probe = BlockProbe::new(kernel, config.ring_bytes)?;
     probe
         .kernel
-        .attach(btf, HOOKS, |tracepoint, need| match tracepoint {
+        .attach(context, HOOKS, |tracepoint, need| match tracepoint {
             "block_io_start" => start_exists,
             "block_getrq" => !start_exists,
             "sched_process_fork" => config.only_processes(),

@@ -29,7 +29,13 @@ typedef u32 __wsum;
 
 // Values of the stable user interface (uapi/linux/bpf.h).
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LRU_HASH = 9, BPF_MAP_TYPE_RINGBUF = 27 };
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PROG_ARRAY = 3,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
 enum { BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 

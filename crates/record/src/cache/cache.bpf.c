@@ -21,6 +21,7 @@ enum counter {
 };
 
 #include "../bpf/probe.h"
+#include "../bpf/chain.h"
 #include "../bpf/pages.h"
 #include "../bpf/scope.h"
 
@@ -811,14 +812,15 @@ static __always_inline void sleep_end(struct task_struct *task)
 }
 
 // A thread waits for I/O from when it leaves its CPU, marked so, until it is on one again, still marked.
-SEC("tp_btf/sched_switch")
-int BPF_PROG(sched_switch, bool preempted, struct task_struct *prev, struct task_struct *next)
+static __always_inline void switch_threads(bool preempted, struct task_struct *prev, struct task_struct *next)
 {
 	if (!recording)
-		return 0;
+		return;
 	if (in_iowait(prev) && !preempted)
 		sleep_begin(prev);
 	if (in_iowait(next))
 		sleep_end(next);
-	return 0;
 }
+
+CHAINED_PROGRAM(sched_switch, switch_threads(preempted, prev, next), bool preempted, struct task_struct *prev,
+		struct task_struct *next)

@@ -132,7 +132,7 @@ impl Design for Cache {
             }
         }
         let section = kernel.array(".data.deleted")?;
-        sys::write_global(section.fd().as_fd(), &self.deleted.to_ne_bytes())
+        sys::write_single(section.fd().as_fd(), &self.deleted.to_ne_bytes())
             .map_err(|error| refused("count of deleted readers", &error))
     }
 

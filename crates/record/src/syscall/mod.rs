@@ -110,7 +110,7 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     kernel.load_runnable(SCOPE_CHANGE)?;
     let mut probe = SyscallProbe::new(kernel, cpus, length)?;
     let wanted = |name: &str, need: Need| need != Need::Alternative || has_tracepoint(btf, name);
-    probe.kernel.attach(btf, HOOKS, wanted)?;
+    probe.kernel.attach(context, HOOKS, wanted)?;
     let submits = |name: &String| SUBMIT_NAMES.contains(&name.as_str());
     if !probe.kernel.attached.iter().any(submits) {
         let because = "this kernel has no tracepoint io_uring_submit_req or io_uring_submit_sqe";
@@ -176,7 +176,7 @@ impl Probe for SyscallProbe {
 
     fn set_recording(&mut self, on: bool) -> Result<(), RecordError> {
         let value = if on { DURING } else { OVER }.to_ne_bytes();
-        sys::write_global(self.kernel.array(".data.control")?.fd().as_fd(), &value)
+        sys::write_single(self.kernel.array(".data.control")?.fd().as_fd(), &value)
             .map_err(|error| refused("control variable", &error))
     }
 
