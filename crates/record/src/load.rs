@@ -10,7 +10,9 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use case::meta::Unseen;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Weak};
 
 /// What a probe may use to attach itself.
 pub struct Context<'a> {
@@ -20,9 +22,24 @@ pub struct Context<'a> {
     chains: Chains,
 }
 
-/// Where the next program at a tracepoint is put: the program array of the last one that can go on (`bpf/chain.h`).
+/// Where the next program at a tracepoint is put.
 #[derive(Default)]
-struct Chains(RefCell<BTreeMap<String, OwnedFd>>);
+struct Chains(RefCell<BTreeMap<String, ChainEnd>>);
+
+/// The program array of the last program at a tracepoint that can go on (`bpf/chain.h`).
+struct ChainEnd {
+    array: OwnedFd,
+    /// A probe that could not be attached as a whole has taken its programs with it.
+    attached: Weak<()>,
+}
+
+impl ChainEnd {
+    /// Puts a program there. A kernel that refuses that can still call both.
+    fn takes(&self, program: RawFd) -> bool {
+        self.attached.strong_count() > 0
+            && sys::write_single(self.array.as_fd(), &program.to_ne_bytes()).is_ok()
+    }
+}
 
 impl<'a> Context<'a> {
     /// Nothing is looked at before a probe asks.
@@ -80,6 +97,8 @@ pub struct Kernel {
     pub ebpf: Ebpf,
     object: &'static str,
     links: Vec<Link>,
+    /// There as long as the programs are.
+    alive: Arc<()>,
     /// Tracepoints it is attached to.
     pub attached: Vec<String>,
     /// Facts that this host does not let us see.
@@ -98,6 +117,7 @@ impl Kernel {
             ebpf,
             object,
             links: Vec::new(),
+            alive: Arc::default(),
             attached: Vec::new(),
             unseen: Vec::new(),
         })
@@ -125,7 +145,7 @@ impl Kernel {
         need: Need,
     ) -> Result<(), RecordError> {
         let btf = context.btf()?;
-        let cause = match try_attach(&mut self.ebpf, btf, tracepoint, &context.chains) {
+        let cause = match self.try_attach(btf, tracepoint, &context.chains) {
             Ok(link) => {
                 self.links.push(link);
                 self.attached.push(tracepoint.to_string());
@@ -149,6 +169,39 @@ impl Kernel {
             }
         }
         Ok(())
+    }
+
+    fn try_attach(&mut self, btf: &Btf, tracepoint: &str, chains: &Chains) -> Result<Link, String> {
+        let end = self.chain_end(tracepoint).map_err(|error| whole(&error))?;
+        let program = self
+            .ebpf
+            .program_mut(tracepoint)
+            .ok_or("the object has no such program")?;
+        let program: &mut BtfTracePoint = program.try_into().map_err(|error| whole(&error))?;
+        program.load(tracepoint, btf).map_err(|error| whole(&error))?;
+        let fd = program.fd().map_err(|error| whole(&error))?.as_fd().as_raw_fd();
+        let mut ends = chains.0.borrow_mut();
+        let link = match ends.remove(tracepoint).filter(|end| end.takes(fd)) {
+            Some(ChainEnd { array, .. }) => Link::Chained { array },
+            None => {
+                let id = program.attach().map_err(|error| whole(&error))?;
+                let link = program.take_link(id).map_err(|error| whole(&error))?;
+                Link::Tracepoint { _link: link }
+            }
+        };
+        ends.extend(end.map(|end| (tracepoint.to_string(), end)));
+        Ok(link)
+    }
+
+    /// Where a program of this object goes on; `None` if it does not.
+    fn chain_end(&self, tracepoint: &str) -> io::Result<Option<ChainEnd>> {
+        let Some(Map::ProgramArray(array)) = self.ebpf.map(&format!("next_{tracepoint}")) else {
+            return Ok(None);
+        };
+        Ok(Some(ChainEnd {
+            array: array.fd().as_fd().try_clone_to_owned()?,
+            attached: Arc::downgrade(&self.alive),
+        }))
     }
 
     /// Notes a fact that this host does not let us see.
@@ -274,36 +327,6 @@ pub fn has_tracepoint(btf: &Btf, name: &str) -> bool {
     let kind = aya_obj::btf::BtfKind::Typedef;
     btf.id_by_type_name_kind(&format!("btf_trace_{name}"), kind)
         .is_ok()
-}
-
-fn try_attach(ebpf: &mut Ebpf, btf: &Btf, tracepoint: &str, chains: &Chains) -> Result<Link, String> {
-    let end = match ebpf.map(&format!("next_{tracepoint}")) {
-        Some(Map::ProgramArray(array)) => {
-            let fd = array.fd().as_fd().try_clone_to_owned();
-            Some(fd.map_err(|error| whole(&error))?)
-        }
-        _ => None,
-    };
-    let program = ebpf
-        .program_mut(tracepoint)
-        .ok_or("the object has no such program")?;
-    let program: &mut BtfTracePoint = program.try_into().map_err(|error| whole(&error))?;
-    program.load(tracepoint, btf).map_err(|error| whole(&error))?;
-    let mut ends = chains.0.borrow_mut();
-    let link = match ends.remove(tracepoint) {
-        Some(array) => {
-            let fd = program.fd().map_err(|error| whole(&error))?.as_fd().as_raw_fd();
-            sys::write_single(array.as_fd(), &fd.to_ne_bytes()).map_err(|error| whole(&error))?;
-            Link::Chained { array }
-        }
-        None => {
-            let id = program.attach().map_err(|error| whole(&error))?;
-            let link = program.take_link(id).map_err(|error| whole(&error))?;
-            Link::Tracepoint { _link: link }
-        }
-    };
-    ends.extend(end.map(|end| (tracepoint.to_string(), end)));
-    Ok(link)
 }
 
 /// An error with its causes, on one line.
