@@ -678,6 +678,22 @@ TRUTHS: dict[str, Truth] = {
         "stolen_cpu", False, steal.load_that_wants_more, says="times as many operations"
     ),
     "hardly_stolen": Truth("stolen_cpu", False, steal.hardly_stolen, says_not="hypervisor"),
+    "cpu_that_stood_still": Truth(
+        "stolen_cpu", False, steal.cpu_that_stood_still, nobody=True, says="CPU 1 stood still"
+    ),
+    "cpu_that_stands_still": Truth(
+        "cpu_delay", True, steal.cpu_that_stands_still, status="slow", kind="host", name="hypervisor"
+    ),
+    "late_wakeups": Truth("stolen_cpu", False, steal.late_wakeups, says_not="stood still"),
+    "cpu_that_was_busy": Truth(
+        "cpu_delay",
+        True,
+        steal.cpu_that_was_busy,
+        status="slow",
+        kind="process",
+        name="backup",
+        says_not="stood still",
+    ),
     "harmless_backup": Truth("background_work", False, others.harmless_backup),
     "cache_too_small": Truth(
         "cache_misses", True, others.cache_too_small, status="slow", kind="cache_tier", name="ram"

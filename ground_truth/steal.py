@@ -72,3 +72,84 @@ def hardly_stolen(seed: int, path: Path) -> Path:
 def load_that_wants_more(seed: int, path: Path) -> Path:
     """Twice as many operations at a time: they are slower for their number, and the machine wants more CPU than it gets."""
     return _stolen(seed, path, 0.3, 1.5, busier=2.0)
+
+
+def _still(seed: int, path: Path, length_ms: float, times: int, ran: str | None = None) -> Path:
+    """Three threads work at a fixed rate. Now and then CPU 1 does nothing for two of them: one sleeps there and should have been woken up, the
+    other is ready to run all the time. Or another program ran there, and only the latter waits."""
+    rng = np.random.default_rng([seed, 62])
+    count = 1000 * SECONDS
+    start = np.sort(rng.integers(0, SECONDS * 10**9, count))
+    tid = rng.choice([101, 102, 103], count)
+    fs, device, reap = (mean * 1e3 * rng.lognormal(0, 0.3, count) for mean in (5, 100, 20))
+    app, runqueue = np.zeros(count), np.zeros(count)
+    waits: list[tuple[int, int, int, str, str]] = []
+    for begin in (np.arange(times) + rng.uniform(0.05, 0.95, times)) * SECONDS * 1e9 / times:
+        since, until = int(begin), int(begin + length_ms * 1e6 * rng.uniform(1.0, 1.5))
+        waits.append((103, since, until, "runnable", ran or "swapper/1"))
+        due = (start >= since) & (start < until)
+        if ran is None:
+            waits.append((102, since - 300_000, until, "blocked", "io"))
+            app += np.where(due & (tid == 102), until - start, 0)
+        runqueue += np.where(due & (tid == 103), until - start, 0)
+    for moment in rng.integers(0, SECONDS * 10**9, 400):
+        waits.append((101, int(moment), int(moment) + 20_000, "runnable", "swapper/0"))
+    waits.sort(key=lambda wait: wait[1])
+    of, since_ns, until_ns, states, causes = zip(*waits, strict=True)
+    stages = {"app_ns": app, "fs_ns": fs, "device_ns": device, "reap_ns": reap, "runqueue_ns": runqueue}
+    table = {
+        "op_id": APP_ID_BASE + np.arange(count),
+        "start_ns": start,
+        "latency_ns": sum(stage.astype(np.int64) for stage in stages.values()),
+        **{name: stage.astype(np.int64) for name, stage in stages.items()},
+        "size_bytes": [4096] * count,
+        "queue_depth": [1] * count,
+        "tid": tid,
+        "device": ["vda"] * count,
+    }
+    waited = {
+        "tid": pa.array(of, pa.int32()),
+        "pid": pa.array([100] * len(of), pa.int32()),
+        "comm": ["worker"] * len(of),
+        "cpu": pa.array([int(thread != 101) for thread in of], pa.int32()),
+        "start_ns": pa.array(since_ns, pa.int64()),
+        "duration_ns": pa.array(np.subtract(until_ns, since_ns), pa.int64()),
+        "state": states,
+        "cause": causes,
+        "cause_pid": pa.array([None] * len(of), pa.int32()),
+    }
+    series = {
+        "time_ns": np.tile((np.arange(SAMPLES) + 1) * SAMPLE_NS, 2),
+        "host": ["vm"] * 2 * SAMPLES,
+        "kind": ["cpu"] * 2 * SAMPLES,
+        "subject": ["all"] * 2 * SAMPLES,
+        "metric": ["wanted_ratio"] * SAMPLES + ["steal_ratio"] * SAMPLES,
+        "value": np.concatenate((np.full(SAMPLES, 0.2), np.zeros(SAMPLES))),
+    }
+    return write_case(
+        path,
+        app=table,
+        tables={"series": pa.table(series), "waits": pa.table(waited)},
+        meta={"duration_ns": SECONDS * 10**9},
+        devices=("vda",),
+    )
+
+
+def cpu_that_stood_still(seed: int, path: Path) -> Path:
+    """Once, for 30 to 45 ms, and no steal was counted: nobody of this machine is to blame."""
+    return _still(seed, path, 30, 1)
+
+
+def cpu_that_stands_still(seed: int, path: Path) -> Path:
+    """The same a dozen times: then somebody is to blame, but nobody of this machine."""
+    return _still(seed, path, 30, 12)
+
+
+def late_wakeups(seed: int, path: Path) -> Path:
+    """40 times for 1 to 1.5 ms: an idle CPU may take that long to wake up."""
+    return _still(seed, path, 1, 40)
+
+
+def cpu_that_was_busy(seed: int, path: Path) -> Path:
+    """Eight times for 30 to 45 ms, and another program had the CPU."""
+    return _still(seed, path, 30, 8, "backup")

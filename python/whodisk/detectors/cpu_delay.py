@@ -34,6 +34,7 @@ from whodisk.held import (
 )
 from whodisk.programs import KERNEL_WORKER, serving_pids
 from whodisk.slow import ORDINARY_WAIT_NS
+from whodisk.standstill import STILL_MIN_NS
 from whodisk.stats import bootstrap_sum
 from whodisk.stops import find_stops
 from whodisk.views import STAGES
@@ -50,6 +51,10 @@ CROWD_WAIT_NS = 100_000
 #: ... or for the sake of the 99th percentile, if one other program had the CPU in this part of the waits of this length and more.
 ONE_HOG_MIN = 0.5
 SHORT_WAIT_NS = 20_000
+#: Name of the kernel's idle tasks; the CPU's number follows.
+IDLE = "swapper/"
+STILL_REFUTE = "Run hwlatdetect, or cyclictest at real-time priority, on the idle machine: if no CPU is ever away for so long, this is wrong."
+STILL_REMEDY = "Pin the CPUs of the virtual machine or move it to a quieter host; on bare metal look for what the firmware does (SMIs)."
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,11 @@ class Hog:
     own: bool
     #: Serves what they ask for, in the kernel or (FUSE, nbd) as a program: the CPU that it takes is a part of the operations.
     serves: bool
+
+    @property
+    def idle(self) -> bool:
+        """Nobody: the CPU did nothing, though a thread was ready to run there (`whodisk.standstill`)."""
+        return self.comm.startswith(IDLE)
 
 
 def run(context: Context) -> Result:
@@ -202,16 +212,32 @@ def _candidate(
     ]
     return candidate(
         held,
-        culprit=Culprit("process", hog.comm, "stage:runqueue") if hog else Culprit("stage", "runqueue"),
+        culprit=_culprit(held, hog),
         claim=claim,
         baseline="the same operations without the time in which their thread had no CPU",
         metric="part of the operations' time",
         evidence=proof,
-        refute="Give the submitters CPUs of their own (taskset, cpuset) or a real-time priority (chrt -f 50) and repeat: if "
+        refute=STILL_REFUTE
+        if _stood_still(held, hog)
+        else "Give the submitters CPUs of their own (taskset, cpuset) or a real-time priority (chrt -f 50) and repeat: if "
         "operations take as long, the CPU is innocent.",
-        remedy=_remedy(hog),
+        remedy=STILL_REMEDY if _stood_still(held, hog) else _remedy(hog),
         explains=explains,
         causes=(("stage", "runqueue"), ("process", "silence of the submitter, state runnable")),
+    )
+
+
+def _stood_still(held: Held, hog: Hog | None) -> bool:
+    return hog is not None and hog.idle and held.each_ns >= STILL_MIN_NS
+
+
+def _culprit(held: Held, hog: Hog | None) -> Culprit:
+    if _stood_still(held, hog):
+        return Culprit("host", "hypervisor", "standstill")
+    return (
+        Culprit("process", hog.comm, "stage:runqueue")
+        if hog and not hog.idle
+        else Culprit("stage", "runqueue")
     )
 
 
@@ -220,6 +246,13 @@ def _claim(held: Held, hog: Hog | None, of: str = "the time of their operations"
         f"Submitters were ready to run but had no CPU in {words.percent(held.share)} of {of} "
         f"({words.count(held.count)} times, typically {words.duration(held.each_ns)})"
     )
+    if hog and hog.idle:
+        why = (
+            "the CPU itself stood still. Its hypervisor, or its firmware, had it elsewhere and did not count that as steal."
+            if _stood_still(held, hog)
+            else "the CPU was idle, and took that long to wake up."
+        )
+        return f"{claim}; in {words.percent(hog.share)} of that time nobody else had it: {why}"
     return claim + (
         f"; {hog.comm} ran in {words.percent(hog.share)} of that time."
         if hog
@@ -228,7 +261,7 @@ def _claim(held: Held, hog: Hog | None, of: str = "the time of their operations"
 
 
 def _remedy(hog: Hog | None) -> str:
-    if hog is None:
+    if hog is None or hog.idle:
         return "See who uses the CPUs (top, `perf sched timehist`); on a virtual machine look at steal time, too."
     return f"Move {hog.comm} to other CPUs (taskset -cp CPUS PID), lower its weight (cpu.weight of its group, nice), or stop it."
 

@@ -12,6 +12,7 @@ from whodisk.detectors.base import Context, Detector, Result, evidence
 from whodisk.findings import Culprit
 from whodisk.presence import SMALLEST_EFFECT, bins_of, candidate, compare, load_of
 from whodisk.slow import CPU_STAGES
+from whodisk.standstill import standstills
 from whodisk.stats import Bools
 from whodisk.steal import EXPLAINED_PART, SAMPLES, Steal, steal_of
 from whodisk.views import STAGES
@@ -36,6 +37,7 @@ NEEDS_CPU = (*CPU_STAGES, STAGES.index("interrupt"))
 def run(context: Context) -> Result:
     """A candidate if operations are slower while CPUs are stolen; otherwise what was stolen is told."""
     result = Result()
+    _explain_standstills(context, result)
     steal = steal_of(context)
     if steal is None:
         return result
@@ -79,6 +81,27 @@ def run(context: Context) -> Result:
     found.causes = (("stage", "runqueue"), ("process", "silence of the submitter, state runnable"))
     result.candidates.append(found)
     return result
+
+
+def _explain_standstills(context: Context, result: Result) -> None:
+    """The same where a CPU stood still and no steal was counted."""
+    slow = context.slow
+    needy = ~context.explained & np.isin(slow.blamed, NEEDS_CPU)
+    found = [still for still in standstills(context) if (still.held & needy).any()]
+    if not found:
+        return
+    chosen = np.logical_or.reduce([still.held for still in found]) & needy
+    context.explained |= chosen
+    lengths = [still.end_ns - still.start_ns for still in found]
+    stages = sorted({context.stage(STAGES[number]) for number in np.unique(slow.blamed[chosen])})
+    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    who = words.listed([f"CPU {cpu}" for cpu in sorted({still.cpu for still in found})])
+    result.observed.append(
+        f"{who} stood still {words.things(len(found), 'time')}, for up to {words.duration(max(lengths))}, while a thread was ready to run and "
+        "nothing else ran there: the hypervisor, or the firmware, had it elsewhere and did not count that as steal. "
+        f"{words.things(float(chosen.sum()) * slow.thinning, 'operation')} waited {words.duration(float(np.median(slow.latency_ns[chosen])))} in "
+        f"{words.listed(stages)} for that: {words.percent(share)} of all latency."
+    )
 
 
 def _explain(context: Context, steal: Steal, result: Result) -> None:
