@@ -10,7 +10,7 @@ from whodisk.views import quoted
 #: Threads of the kernel that work for whoever caused it: their requests belong to the judged program, too.
 KERNEL_WORKER = re.compile(
     r"(kworker|jbd2|xfsaild|xfs-|btrfs|kswapd|ksoftirqd|swapper|loop[0-9]|flush|iou-|io_wq|md[0-9]*_raid|dmcrypt|kcryptd|"
-    r"whodisk|rcu|migration).*"
+    r"whodisk|rcu|migration|khugepaged|kcompactd|ksmd|kdamond|kthreadd|khungtaskd|oom_reaper|cpuhp).*"
 )
 
 
