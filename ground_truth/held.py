@@ -119,7 +119,8 @@ def _served_by(case: Path, servers: dict[str, list[str]]) -> Path:
 
 def crowded_by_kernel(seed: int, path: Path) -> Path:
     """The same, but it is a thread of the kernel that had the CPU: it works for whoever asked it to."""
-    return _with_waits(_runqueue(seed, 0.25, 1000), path, "runnable", "kworker/u8:3", 777)
+    thread = ("kworker/u8:3", "khugepaged")[seed % 2]
+    return _with_waits(_runqueue(seed, 0.25, 1000), path, "runnable", thread, 777)
 
 
 def crowded_by_server(seed: int, path: Path) -> Path:
