@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tests.synth import APP_ID_BASE, write_case
@@ -12,6 +14,27 @@ from tests.synth import APP_ID_BASE, write_case
 SECONDS = 8
 SAMPLE_NS = 100_000_000
 SAMPLES = SECONDS * 10
+
+
+def _write(
+    path: Path,
+    app: dict[str, Any],
+    wanted: npt.NDArray[np.float64],
+    stolen: npt.NDArray[np.float64],
+    tables: dict[str, pa.Table] | None = None,
+) -> Path:
+    """A case of these operations, with the sampler's counters: parts of all CPUs, one element a sample."""
+    series = {
+        "time_ns": np.tile((np.arange(SAMPLES) + 1) * SAMPLE_NS, 2),
+        "host": ["vm"] * 2 * SAMPLES,
+        "kind": ["cpu"] * 2 * SAMPLES,
+        "subject": ["all"] * 2 * SAMPLES,
+        "metric": ["wanted_ratio"] * SAMPLES + ["steal_ratio"] * SAMPLES,
+        "value": np.concatenate((wanted, stolen)),
+    }
+    meta = {"duration_ns": SECONDS * 10**9}
+    everything = {"series": pa.table(series), **(tables or {})}
+    return write_case(path, app=app, tables=everything, meta=meta, devices=("vda",))
 
 
 def _stolen(seed: int, path: Path, part: float, factor: float, busier: float = 1.0) -> Path:
@@ -41,17 +64,7 @@ def _stolen(seed: int, path: Path, part: float, factor: float, busier: float = 1
         "device": ["vda"] * count,
     }
     wanted = rng.uniform(0.5, 0.7, SAMPLES)
-    values = np.concatenate((wanted, np.where(away, part, 0.0) * wanted))
-    series = {
-        "time_ns": np.tile((np.arange(SAMPLES) + 1) * SAMPLE_NS, 2),
-        "host": ["vm"] * 2 * SAMPLES,
-        "kind": ["cpu"] * 2 * SAMPLES,
-        "subject": ["all"] * 2 * SAMPLES,
-        "metric": ["wanted_ratio"] * SAMPLES + ["steal_ratio"] * SAMPLES,
-        "value": values,
-    }
-    meta = {"duration_ns": SECONDS * 10**9}
-    return write_case(path, app=app, tables={"series": pa.table(series)}, meta=meta, devices=("vda",))
+    return _write(path, app, wanted, np.where(away, part, 0.0) * wanted)
 
 
 def stolen_cpus(seed: int, path: Path) -> Path:
@@ -118,21 +131,7 @@ def _still(seed: int, path: Path, length_ms: float, times: int, ran: str | None 
         "cause": causes,
         "cause_pid": pa.array([None] * len(of), pa.int32()),
     }
-    series = {
-        "time_ns": np.tile((np.arange(SAMPLES) + 1) * SAMPLE_NS, 2),
-        "host": ["vm"] * 2 * SAMPLES,
-        "kind": ["cpu"] * 2 * SAMPLES,
-        "subject": ["all"] * 2 * SAMPLES,
-        "metric": ["wanted_ratio"] * SAMPLES + ["steal_ratio"] * SAMPLES,
-        "value": np.concatenate((np.full(SAMPLES, 0.2), np.zeros(SAMPLES))),
-    }
-    return write_case(
-        path,
-        app=table,
-        tables={"series": pa.table(series), "waits": pa.table(waited)},
-        meta={"duration_ns": SECONDS * 10**9},
-        devices=("vda",),
-    )
+    return _write(path, table, np.full(SAMPLES, 0.2), np.zeros(SAMPLES), {"waits": pa.table(waited)})
 
 
 def cpu_that_stood_still(seed: int, path: Path) -> Path:

@@ -12,16 +12,17 @@ import numpy as np
 
 from whodisk.detectors.base import Context
 from whodisk.stats import Bools, Ints
+from whodisk.steal import EXPLAINED_PART
 
 #: A CPU that leaves a ready thread alone for so long stands still.
 STILL_MIN_NS = 5_000_000
 #: A thread was on that CPU if it waited there for this part of the time, ready or asleep: what would have woken it up stood still, too.
 THERE_PART = 0.9
-#: What was late is explained if this part of it was lost in such a time.
-EXPLAINED_PART = 0.5
+#: Name of the kernel's idle tasks; the CPU's number follows.
+IDLE = "swapper/"
 
 #: Waits of threads in which a CPU may have stood still; `idle`: the idle task had it for longest of what the recorder keeps of a wait.
-WAITS = f"""SELECT tid, cpu, start_ns, start_ns + duration_ns AS end_ns, state = 'runnable' AND cause LIKE 'swapper/%' AS idle
+WAITS = f"""SELECT tid, cpu, start_ns, start_ns + duration_ns AS end_ns, state = 'runnable' AND starts_with(cause, '{IDLE}') AS idle
 FROM waits WHERE cpu IS NOT NULL AND duration_ns >= {THERE_PART * STILL_MIN_NS} ORDER BY cpu, start_ns, tid"""
 
 

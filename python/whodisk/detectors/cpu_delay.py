@@ -34,7 +34,7 @@ from whodisk.held import (
 )
 from whodisk.programs import KERNEL_WORKER, serving_pids
 from whodisk.slow import ORDINARY_WAIT_NS
-from whodisk.standstill import STILL_MIN_NS
+from whodisk.standstill import IDLE, STILL_MIN_NS
 from whodisk.stats import bootstrap_sum
 from whodisk.stops import find_stops
 from whodisk.views import STAGES
@@ -51,8 +51,6 @@ CROWD_WAIT_NS = 100_000
 #: ... or for the sake of the 99th percentile, if one other program had the CPU in this part of the waits of this length and more.
 ONE_HOG_MIN = 0.5
 SHORT_WAIT_NS = 20_000
-#: Name of the kernel's idle tasks; the CPU's number follows.
-IDLE = "swapper/"
 STILL_REFUTE = "Run hwlatdetect, or cyclictest at real-time priority, on the idle machine: if no CPU is ever away for so long, this is wrong."
 STILL_REMEDY = "Pin the CPUs of the virtual machine or move it to a quieter host; on bare metal look for what the firmware does (SMIs)."
 

@@ -93,14 +93,12 @@ def _explain_standstills(context: Context, result: Result) -> None:
     chosen = np.logical_or.reduce([still.held for still in found]) & needy
     context.explained |= chosen
     lengths = [still.end_ns - still.start_ns for still in found]
-    stages = sorted({context.stage(STAGES[number]) for number in np.unique(slow.blamed[chosen])})
-    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    waited, share = _waited(context, chosen)
     who = words.listed([f"CPU {cpu}" for cpu in sorted({still.cpu for still in found})])
     result.observed.append(
         f"{who} stood still {words.things(len(found), 'time')}, for up to {words.duration(max(lengths))}, while a thread was ready to run and "
         "nothing else ran there: the hypervisor, or the firmware, had it elsewhere and did not count that as steal. "
-        f"{words.things(float(chosen.sum()) * slow.thinning, 'operation')} waited {words.duration(float(np.median(slow.latency_ns[chosen])))} in "
-        f"{words.listed(stages)} for that: {words.percent(share)} of all latency."
+        f"{waited} for that: {words.percent(share)} of all latency."
     )
 
 
@@ -109,14 +107,21 @@ def _explain(context: Context, steal: Steal, result: Result) -> None:
     chosen = _stolen_from(context, steal)
     if not chosen.any():
         return
-    slow = context.slow
     context.explained |= chosen
-    stages = sorted({context.stage(STAGES[number]) for number in np.unique(slow.blamed[chosen])})
-    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    waited, share = _waited(context, chosen)
     result.observed.append(
-        f"{words.things(float(chosen.sum()) * slow.thinning, 'operation')} waited {words.duration(float(np.median(slow.latency_ns[chosen])))} "
-        f"in {words.listed(stages)} while the hypervisor had the CPUs (steal): {words.percent(share)} of all latency."
+        f"{waited} while the hypervisor had the CPUs (steal): {words.percent(share)} of all latency."
     )
+
+
+def _waited(context: Context, chosen: Bools) -> tuple[str, float]:
+    """How many slow operations waited how long and in which stages, as words; and what they lost, of all latency."""
+    slow = context.slow
+    stages = sorted({context.stage(STAGES[number]) for number in np.unique(slow.blamed[chosen])})
+    number = words.things(float(chosen.sum()) * slow.thinning, "operation")
+    typical = words.duration(float(np.median(slow.latency_ns[chosen])))
+    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    return f"{number} waited {typical} in {words.listed(stages)}", share
 
 
 def _stolen_from(context: Context, steal: Steal) -> Bools:
