@@ -46,13 +46,14 @@ KERNEL = "kernel blk tracer"
 BIOSNOOP = "bpftrace biosnoop"
 #: Where tracers differ. The disk has its own limit, and hardly shows which of them runs.
 BOUND_BY_CPU = "loop over memory"
-BARS = {
-    "system disk": {OURS: 0.97, DEFAULT: 0.95},
-    BOUND_BY_CPU: {OURS: 0.86, DEFAULT: 0.65},
+#: Least ratios of IOPS (DESIGN 10): ours over another arm. On the disk all default probes meet theirs if the interval reaches it.
+BARS: dict[str, list[tuple[str, str, float]]] = {
+    "system disk": [(OURS, KERNEL, 0.98), (DEFAULT, UNTRACED, 0.95)],
+    BOUND_BY_CPU: [(OURS, KERNEL, 1.10), (OURS, BIOSNOOP, 2.5), (DEFAULT, UNTRACED, 0.75)],
 }
 #: What each of our arms adds to the command.
 PROBES: dict[str, list[str]] = {OURS: ["--probe", "block"], DEFAULT: []}
-CPU_BAR = 0.03
+CPU_BAR = 0.02
 RATED_IOPS = 20_000
 
 TRACEFS = Path("/sys/kernel/tracing")
@@ -109,15 +110,15 @@ def main() -> int:
             for name, values in samples.items():
                 lost = f"; lost {sum(losses[name]):,} in {options.rounds} rounds" if name in losses else ""
                 print(summary_line(name, values, "IOPS") + lost)
-            for name, bar in BARS[target].items():
-                met &= print_verdict(ratio(samples, name, UNTRACED), "IOPS", bar)
-            for peer in (KERNEL, BIOSNOOP):
-                print(ratio(samples, peer, UNTRACED).text("IOPS"))
-                beside = ratio(samples, OURS, peer)
-                if target == BOUND_BY_CPU:
-                    met &= print_verdict(beside, "IOPS", 1.0)
-                else:
-                    print(beside.text("IOPS"))
+            for name, other, bar in BARS[target]:
+                reaches = (name, target) == (DEFAULT, "system disk")
+                met &= print_verdict(ratio(samples, name, other), "IOPS", bar, reaches=reaches)
+            for name in (OURS, KERNEL, BIOSNOOP):
+                print(ratio(samples, name, UNTRACED).text("IOPS"))
+            nothing_lost = not any(losses[OURS] + losses[DEFAULT])
+            met &= nothing_lost
+            lost = sum(losses[OURS]) + sum(losses[DEFAULT])
+            print(f"events that whodisk lost: {lost:,}   bar <= 0: {'met' if nothing_lost else 'NOT MET'}")
             kept[target] = {"iops": samples, "lost": losses}
         print()
         for name in PROBES:

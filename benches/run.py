@@ -14,6 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+import readme
+
 HERE = Path(__file__).resolve().parent
 DOCUMENT = HERE.parent / "docs" / "benchmarks.md"
 
@@ -54,6 +56,11 @@ def main() -> int:
         outputs[name] = f"{time.strftime('%Y-%m-%d', time.gmtime())}, commit {_commit()}\n\n{text}"
         missed += [name] if code else []
         DOCUMENT.write_text(_document(outputs), encoding="utf-8")
+        # A document that lacks a line still says which benchmark to run.
+        try:
+            readme.write()
+        except readme.NotFoundError as error:
+            print(f"README keeps its table: {error}", file=sys.stderr)
     print(f"written: {DOCUMENT}" + (f"; bars missed in: {', '.join(missed)}" if missed else ""))
     if failed:
         print(f"could not be run, their last output is kept: {', '.join(failed)}", file=sys.stderr)

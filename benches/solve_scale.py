@@ -27,7 +27,8 @@ from engine import WORK  # noqa: E402
 
 from tests.synth import APP_ID_BASE, OPS_SCHEMA, ops_table, write_case  # noqa: E402
 
-BAR_ROWS, BAR_SECONDS, BAR_BYTES = 100_000_000, 60.0, 4 << 30
+BAR_ROWS, BAR_SECONDS, BAR_BYTES = 100_000_000, 30.0, 1 << 30
+SMALL_ROWS, SMALL_SECONDS = 1_000_000, 1.5
 #: Linear: an operation of the largest case costs at most so many times what one of a tenth of it does.
 LINEAR_MAX = 1.5
 PANDAS_ROWS_MAX = 30_000_000
@@ -44,7 +45,7 @@ def peak_bytes():
 """
 
 SOLVE = """
-from whodisk.solve import solve
+from whodisk.verdict.solve import solve
 begin = time.monotonic()
 verdict = solve(Path(sys.argv[1]))
 seconds = time.monotonic() - begin
@@ -190,6 +191,8 @@ def main() -> int:
                     f"whodisk / it = {ours['seconds'] / peer['seconds']:.2f} of the time, "
                     f"{ours['peak_bytes'] / peer['peak_bytes']:.2f} of the memory"
                 )
+            if rows == SMALL_ROWS:
+                met &= _told("seconds for a million", ours["seconds"], SMALL_SECONDS)
             if rows == BAR_ROWS:
                 met &= _told("seconds", ours["seconds"], BAR_SECONDS)
                 met &= _told("GiB", ours["peak_bytes"] / 2**30, BAR_BYTES / 2**30)

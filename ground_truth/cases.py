@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from ground_truth import (
+    apart,
     bursts,
     crowds,
     guests,
     held,
     interrupts,
+    limits,
     members,
     others,
     reads,
@@ -53,6 +55,8 @@ class Truth:
     cleared: str | None = None
     #: What the limit must mention.
     limit: str | None = None
+    #: Name of the culprit of what is read off single operations that stand apart, where a look-alike has such.
+    measured: str | None = None
     #: What the verdict must say among `observed` or `cannot_exclude`, and what it must not say there.
     says: str | None = None
     says_not: str | None = None
@@ -419,10 +423,43 @@ TRUTHS: dict[str, Truth] = {
         "stage_blame", True, large_even_hiccups, status="slow", kind="stage", name="device", nobody=True
     ),
     "stall_at_fixed_rate": Truth("stage_blame", True, stall_at_fixed_rate, **_DEVICE),
+    "stops_between_reads": Truth(
+        "outliers",
+        True,
+        apart.stops_between_reads,
+        status="slow",
+        kind="process",
+        because_of="silence of the submitter, state stopped",
+    ),
+    "once_in_the_queue": Truth(
+        "outliers",
+        True,
+        apart.once_in_the_queue,
+        status="outliers",
+        kind="stage",
+        name="queue",
+        cleared="device:nvme0n1",
+    ),
+    "fired_on_one_of_many": Truth(
+        "outliers", True, apart.fired_on_one_of_many, status="outliers", kind="stage", name="queue"
+    ),
+    "fired_among_few": Truth(
+        "outliers", True, apart.fired_among_few, status="outliers", kind="stage", name="queue"
+    ),
+    "fired_on_what_nobody_waited_for": Truth(
+        "outliers",
+        True,
+        apart.fired_on_what_nobody_waited_for,
+        status="outliers",
+        kind="stage",
+        name="device",
+        because_of="device:nvme0n1",
+    ),
+    "heavy_tail": Truth("outliers", False, apart.heavy_tail),
     "lognormal_tail": Truth("stage_blame", False, lognormal_tail),
     "pareto_tail": Truth("stage_blame", False, pareto_tail),
     "jitter": Truth("stage_blame", False, jitter),
-    "tiny_hiccup": Truth("stage_blame", False, tiny_hiccup),
+    "tiny_hiccup": Truth("stage_blame", False, tiny_hiccup, measured="device"),
     "two_sizes": Truth("stage_blame", False, two_sizes),
     "slow_ramp": Truth("stage_blame", False, slow_ramp),
     "heavy_load": Truth("stage_blame", False, heavy_load),
@@ -437,24 +474,80 @@ TRUTHS: dict[str, Truth] = {
         "saturation", True, depth_limited_block_only, status="limited", limit="queue depth 8"
     ),
     "sync_bound": Truth("saturation", True, sync_bound, status="limited", limit="sync"),
+    "syncs_before_depth": Truth(
+        "saturation", True, limits.syncs_before_depth, status="limited", limit="syncs"
+    ),
+    "depth_of_reads": Truth(
+        "saturation", True, limits.depth_of_reads, status="limited", limit="queue depth 8"
+    ),
+    "durable_writes": Truth(
+        "saturation", True, limits.durable_writes, status="limited", limit="5 requests to the device"
+    ),
+    "computes": Truth("saturation", True, limits.computes, status="limited", limit="itself"),
+    "idles": Truth("saturation", False, limits.idles, status="healthy"),
+    "own_threads_crowd": Truth(
+        "saturation",
+        True,
+        limits.own_threads_crowd,
+        status="limited",
+        limit="more to compute than there are CPUs",
+    ),
+    "another_crowds": Truth(
+        "cpu_delay", True, limits.another_crowds, status="slow", kind="process", name="backup"
+    ),
     "rate_achieved": Truth("saturation", False, rate_achieved, status="healthy"),
     "slow_drive": Truth(
-        "slow_member", True, members.slow_drive, status="slow", kind="device", name="host2/disk3"
+        "slow_member_sampled", True, members.slow_drive, status="slow", kind="device", name="host2/disk3"
     ),
     "slow_at_times": Truth(
-        "slow_member", True, members.slow_at_times, status="slow", kind="device", name="host2/disk3"
+        "slow_member_sampled", True, members.slow_at_times, status="slow", kind="device", name="host2/disk3"
     ),
     "slow_every_night": Truth(
-        "slow_member", True, members.slow_every_night, status="slow", kind="device", name="host2/disk3"
+        "slow_member_sampled",
+        True,
+        members.slow_every_night,
+        status="slow",
+        kind="device",
+        name="host2/disk3",
     ),
-    "busy_every_night": Truth("slow_member", False, members.busy_every_night, status="healthy"),
-    "slow_host": Truth("slow_member", True, members.slow_host, status="slow", kind="host", name="host4"),
+    "busy_every_night": Truth("slow_member_sampled", False, members.busy_every_night, status="healthy"),
+    "slow_host": Truth("slow_host", True, members.slow_host, status="slow", kind="host", name="host4"),
+    "slow_hosts_of_clusters": Truth(
+        "slow_host", True, members.slow_hosts_of_clusters, status="slow", kind="host", name="host5"
+    ),
+    "three_clusters": Truth("slow_host", False, members.three_clusters, status="healthy"),
+    "few_of_each": Truth("slow_host", False, members.few_of_each, says="are needed to compare with"),
+    "slow_roles": Truth("slow_member_sampled", False, members.slow_roles, status="healthy"),
+    "hardly_slow": Truth(
+        "slow_member_sampled", False, members.hardly_slow, status="healthy", says="is to be watched"
+    ),
+    "watched_every_night": Truth(
+        "slow_member_sampled", False, members.watched_every_night, status="healthy", says="is to be watched"
+    ),
+    "busy_host": Truth("slow_host", False, members.busy_host, status="healthy"),
     "slow_member_operations": Truth(
         "slow_member", True, members.slow_member_operations, status="slow", kind="device", name="nvme4n1"
     ),
-    "half_load": Truth("slow_member", False, members.half_load, status="healthy"),
-    "double_load": Truth("slow_member", False, members.double_load, status="healthy"),
-    "healthy_fleet": Truth("slow_member", False, members.healthy_fleet, status="healthy"),
+    "slow_disk_by_letters": Truth(
+        "slow_member", True, members.slow_disk_by_letters, status="slow", kind="device", name="sdc"
+    ),
+    "slow_virtual_disk": Truth(
+        "slow_member", True, members.slow_virtual_disk, status="slow", kind="device", name="vdc"
+    ),
+    "slow_other_model": Truth("slow_member", False, members.slow_other_model, nobody=True),
+    "slow_other_size": Truth("slow_member", False, members.slow_other_size, nobody=True),
+    "slow_other_medium": Truth("slow_member", False, members.slow_other_medium, nobody=True),
+    "slow_other_role": Truth("slow_member", False, members.slow_other_role, nobody=True),
+    "slow_unknown_disks": Truth(
+        "slow_member",
+        False,
+        members.slow_unknown_disks,
+        nobody=True,
+        says="neither model nor size of sda, sdb, sdc and sdd",
+    ),
+    "half_load": Truth("slow_member_sampled", False, members.half_load, status="healthy"),
+    "double_load": Truth("slow_member_sampled", False, members.double_load, status="healthy"),
+    "healthy_fleet": Truth("slow_member_sampled", False, members.healthy_fleet, status="healthy"),
     "busier_member": Truth("slow_member", False, members.busier_member),
     "slow_size": Truth(
         "over_represented", True, traits.slow_size, status="slow", kind="request_shape", name="size 64 KiB"
@@ -463,6 +556,12 @@ TRUTHS: dict[str, Truth] = {
         "over_represented", True, traits.slow_thread, status="slow", kind="process", name="thread 4303"
     ),
     "any_operation": Truth("over_represented", False, traits.any_operation, status="slow", kind="stage"),
+    "paused_mixed_sizes": Truth(
+        "over_represented", False, traits.paused_mixed_sizes, status="slow", kind="stage", name="device"
+    ),
+    "slow_flushes": Truth(
+        "over_represented", False, traits.slow_flushes, status="slow", kind="stage", name="device"
+    ),
     "outrun": Truth(
         "uncached_tail",
         True,
@@ -548,6 +647,9 @@ TRUTHS: dict[str, Truth] = {
         name="stress-ng",
         because_of="stage:runqueue",
     ),
+    "cpu_of_the_recorder": Truth(
+        "cpu_delay", False, held.cpu_of_the_recorder, says="how fast this is without the recorder"
+    ),
     "cpu_hog_beside_turns": Truth(
         "cpu_delay",
         True,
@@ -573,7 +675,7 @@ TRUTHS: dict[str, Truth] = {
     ),
     "many_turns": Truth("cpu_delay", False, held.many_turns),
     "kernel_turns": Truth("cpu_delay", False, held.kernel_turns, says="waits of a time slice and less"),
-    "one_wait": Truth("cpu_delay", False, held.one_wait),
+    "one_wait": Truth("cpu_delay", False, held.one_wait, measured="stress-ng"),
     "io_limit": Truth(
         "throttle",
         True,
@@ -613,8 +715,19 @@ TRUTHS: dict[str, Truth] = {
         name="I/O limit of nvme0n1",
         because_of="stage:throttle",
     ),
+    "one_window": Truth(
+        "throttle",
+        True,
+        held.one_window,
+        status="slow",
+        kind="config",
+        name="I/O limit of nvme0n1",
+        because_of="stage:throttle",
+    ),
     "loose_limit": Truth("throttle", False, held.loose_limit),
-    "no_room": Truth("throttle", False, held.no_room, says="until what was written before is on disk"),
+    "no_room": Truth(
+        "throttle", False, held.no_room, measured="throttle", says="until what was written before is on disk"
+    ),
     "periodic_job": Truth(
         "burst",
         True,
@@ -637,7 +750,7 @@ TRUTHS: dict[str, Truth] = {
     "weak_period": Truth("burst", False, bursts.weak_period),
     "no_bursts": Truth("burst", False, bursts.no_bursts),
     "even_writer": Truth("burst", False, bursts.even_writer),
-    "brief_waits": Truth("burst", False, bursts.brief_waits),
+    "brief_waits": Truth("burst", False, bursts.brief_waits, measured="reap"),
     "timeouts": Truth(
         "device_errors",
         True,
@@ -653,7 +766,12 @@ TRUTHS: dict[str, Truth] = {
     ),
     "busier_device": Truth("over_represented", False, traits.busier_device, status="slow", kind="stage"),
     "pieces": Truth("layout", True, others.pieces, status="slow", kind="layout", because_of="device:sda"),
+    "all_apart": Truth(
+        "layout", True, others.all_apart, status="slow", kind="layout", because_of="device:sda"
+    ),
     "jumping_reader": Truth("layout", False, others.jumping_reader),
+    "random_on_pieces": Truth("layout", False, others.random_on_pieces),
+    "in_order_on_a_flat_disk": Truth("layout", False, others.in_order_on_a_flat_disk),
     "pausing_drive": Truth(
         "member_tail", True, others.pausing_drive, status="slow", kind="device", name="nvme3n1"
     ),
@@ -679,7 +797,7 @@ TRUTHS: dict[str, Truth] = {
     ),
     "hardly_stolen": Truth("stolen_cpu", False, steal.hardly_stolen, says_not="hypervisor"),
     "cpu_that_stood_still": Truth(
-        "stolen_cpu", False, steal.cpu_that_stood_still, nobody=True, says="CPU 1 stood still"
+        "stolen_cpu", False, steal.cpu_that_stood_still, measured="hypervisor", says="CPU 1 stood still"
     ),
     "cpu_that_stands_still": Truth(
         "cpu_delay", True, steal.cpu_that_stands_still, status="slow", kind="host", name="hypervisor"
@@ -732,7 +850,9 @@ TRUTHS: dict[str, Truth] = {
     ),
     "guest_in_the_cache": Truth("shared_arm", False, guests.guest_in_the_cache),
     "stuck_disk": Truth("stage_blame", True, crowds.stuck_disk, status="slow", kind="stage", name="device"),
-    "passed_over": Truth("stage_blame", False, crowds.passed_over, says="while the disk served others"),
+    "passed_over": Truth(
+        "stage_blame", False, crowds.passed_over, measured="device", says="while the disk served others"
+    ),
     "stuck_member": Truth(
         "stage_blame",
         True,

@@ -78,6 +78,11 @@ def cpu_hog(seed: int, path: Path) -> Path:
     return _with_waits(_runqueue(seed, 0.02, 20_000), path, "runnable", "stress-ng", 777)
 
 
+def cpu_of_the_recorder(seed: int, path: Path) -> Path:
+    """The same on a machine so slow that it is the recorder that runs."""
+    return _with_waits(_runqueue(seed, 0.02, 20_000), path, "runnable", "whodisk-write", 778)
+
+
 def cpu_hog_beside_turns(seed: int, path: Path) -> Path:
     """The same, and the submitters wait for each other more than for the program, but never long."""
     return _with_waits(_runqueue(seed, 0.02, 20_000), path, "runnable", "stress-ng", 777, 1_000_000)
@@ -298,3 +303,13 @@ def loose_limit(seed: int, path: Path) -> Path:
     held = simulation.rng.exponential(1_500.0, shape) + 200_000.0 * (simulation.rng.random(shape) < 0.01)
     _stage(simulation, "throttle", held)
     return simulation.write(path)
+
+
+def one_window(seed: int, path: Path) -> Path:
+    """A controller holds every operation back during one window, a twelfth of the time; never before, and never after."""
+    simulation = _small(seed, workers=1, depth=8)
+    begin = simulation.count // 3
+    held = np.zeros((simulation.slots, simulation.count))
+    held[:, begin : begin + max(4, simulation.count // 90)] = 3e6
+    _stage(simulation, "throttle", held)
+    return _held_below(simulation, path)

@@ -6,6 +6,7 @@ identical drives differ by 1.5 %, and every sample has its own noise.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ class Fleet:
     samples: int = 600
     noise: float = 0.15
     period_ns: int = PERIOD_NS
+    #: How much hosts differ by themselves, and how far their load moves them (standard deviation, times).
+    host_spread: float = 0.1
+    moved: float = 1.0
     latency: Floats = field(init=False)
     load: Floats = field(init=False)
 
@@ -39,9 +43,10 @@ class Fleet:
         shape = (self.samples, self.hosts, self.drives)
         steps = rng.normal(0, 0.05, (self.samples, self.hosts, 1))
         common = np.cumsum(steps, axis=0) * 0.2 + 0.3 * np.sin(np.linspace(0, 9, self.samples))[:, None, None]
+        common = common * self.moved
         self.load = np.log(2e7) + common + rng.normal(0, 0.2, shape)
         natural = rng.normal(0, 0.015, (1, self.hosts, self.drives))
-        host = rng.normal(0, 0.1, (1, self.hosts, 1))
+        host = rng.normal(0, self.host_spread, (1, self.hosts, 1))
         self.latency = np.log(80.0) + 0.35 * common + natural + host + rng.normal(0, self.noise, shape)
 
     def write(self, path: Path) -> Path:
@@ -86,11 +91,11 @@ def slow_drive(seed: int, path: Path) -> Path:
 
 
 def slow_at_times(seed: int, path: Path) -> Path:
-    """One drive is 40 % slower for a third of the time."""
+    """One drive takes half as long again for a third of the time."""
     fleet = Fleet(seed)
     hours = np.arange(fleet.samples) // 60
     slow = np.isin(hours, fleet.rng.permutation(hours.max() + 1)[: (hours.max() + 1) // 3])
-    fleet.latency[slow, 2, 3] += np.log(1.4)
+    fleet.latency[slow, 2, 3] += np.log(1.5)
     return fleet.write(path)
 
 
@@ -101,7 +106,14 @@ def _nightly(seed: int) -> tuple[Fleet, npt.NDArray[np.bool_]]:
 
 
 def slow_every_night(seed: int, path: Path) -> Path:
-    """One drive is 25 % slower for two hours of every night: a twelfth of the time."""
+    """One drive is four times as slow for two hours of every night: a twelfth of the time."""
+    fleet, night = _nightly(seed)
+    fleet.latency[night, 2, 3] += np.log(4)
+    return fleet.write(path)
+
+
+def watched_every_night(seed: int, path: Path) -> Path:
+    """One drive is 25 % slower then, which costs it 2 % of its time."""
     fleet, night = _nightly(seed)
     fleet.latency[night, 2, 3] += np.log(1.25)
     return fleet.write(path)
@@ -121,6 +133,62 @@ def slow_host(seed: int, path: Path) -> Path:
     """All drives of a host become slow together: no drive is to blame."""
     fleet = Fleet(seed, hosts=10)
     fleet.latency[fleet.samples // 3 :, 4, :] += np.log(2.2)
+    return fleet.write(path)
+
+
+def busy_host(seed: int, path: Path) -> Path:
+    """All drives of a host get three times as much to do, and are slower as those of any host would be."""
+    fleet = Fleet(seed, hosts=10)
+    fleet.load[fleet.samples // 3 :, 4, :] += np.log(3)
+    fleet.latency[fleet.samples // 3 :, 4, :] += 0.35 * np.log(3)
+    return fleet.write(path)
+
+
+def _clusters(seed: int, hosts: tuple[int, int, int] = (16, 13, 11)) -> Fleet:
+    """Three clusters of different drives and work: their levels of latency and load, and how far the load moves them."""
+    parts = [
+        Fleet(seed * 3 + number, hosts=count, samples=400, host_spread=0.03, moved=moved)
+        for number, (count, moved) in enumerate(zip(hosts, (0.6, 1.0, 2.5), strict=True))
+    ]
+    for part, latency, load in zip(parts, (0.0, 0.9, 0.35), (0.0, 0.4, 1.2), strict=True):
+        part.latency += latency
+        part.load += load
+    whole = Fleet(seed, hosts=sum(hosts), samples=400)
+    whole.latency = np.concatenate([part.latency for part in parts], axis=1)
+    whole.load = np.concatenate([part.load for part in parts], axis=1)
+    return whole
+
+
+def slow_hosts_of_clusters(seed: int, path: Path) -> Path:
+    """All drives of a host of the first cluster are 1.4 times as slow, always: no faster than those of the second cluster are."""
+    fleet = _clusters(seed)
+    fleet.latency[:, 5, :] += np.log(1.4)
+    return fleet.write(path)
+
+
+def three_clusters(seed: int, path: Path) -> Path:
+    """Hosts of three clusters, and nothing wrong with any."""
+    return _clusters(seed).write(path)
+
+
+def few_of_each(seed: int, path: Path) -> Path:
+    """The same with four to six hosts of each: nobody has peers enough."""
+    return _clusters(seed, (6, 4, 5)).write(path)
+
+
+def slow_roles(seed: int, path: Path) -> Path:
+    """The drives in one slot are 20 % slower, and those in another 8 %, on half of all hosts: they have other work there."""
+    fleet = Fleet(seed, hosts=18)
+    fleet.latency[:, ::2, 0] += np.log(1.2)
+    fleet.latency[:, 1::2, 1] += np.log(1.08)
+    return fleet.write(path)
+
+
+def hardly_slow(seed: int, path: Path) -> Path:
+    """One drive is 8 % slower on average and 14 % in its slow third: it is watched."""
+    fleet = Fleet(seed, hosts=8, drives=12, samples=3000, noise=0.08)
+    slow = (np.arange(fleet.samples) // 120) % 3 == 0
+    fleet.latency[:, 2, 3] += np.where(slow, np.log(1.14), np.log(1.05))
     return fleet.write(path)
 
 
@@ -163,3 +231,69 @@ def busier_member(seed: int, path: Path) -> Path:
     moved = simulation.rng.random(simulation.device_index.shape) < 0.25
     simulation.device_index[moved] = 4
     return simulation.write(path)
+
+
+def slow_disk_by_letters(seed: int, path: Path) -> Path:
+    """The same with disks that have letters, no numbers: what they are makes them peers, not how they are called."""
+    return _four_disks(seed, path, {})
+
+
+def slow_virtual_disk(seed: int, path: Path) -> Path:
+    """The same with virtual disks, which have no model."""
+    return _four_disks(seed, path, {}, prefix="vd", driver="virtio_blk", model="")
+
+
+def slow_other_model(seed: int, path: Path) -> Path:
+    """The slow one of four disks is another model: nobody knows what it ought to take."""
+    return _four_disks(seed, path, {"facts": {"driver": "sd", "vendor": "ATA", "model": "ST4000DM004"}})
+
+
+def slow_other_size(seed: int, path: Path) -> Path:
+    """The slow one of four disks is twice as large."""
+    return _four_disks(seed, path, {"size_bytes": 2 << 40})
+
+
+def slow_other_medium(seed: int, path: Path) -> Path:
+    """The slow one of four disks rotates, and is called as the others."""
+    return _four_disks(seed, path, {"queue": {"rotational": "1"}})
+
+
+def slow_other_role(seed: int, path: Path) -> Path:
+    """The slow one of four disks is in no volume; the others are."""
+    volume = {"name": "md0", "dev": 9 << 20, "size_bytes": 3 << 40, "queue": {}}
+    members = {"facts": {"driver": "md", "members": "sda1 sdb1 sdd1"}}
+    return _four_disks(seed, path, {}, more={"md0": volume | members})
+
+
+def slow_unknown_disks(seed: int, path: Path) -> Path:
+    """Nothing is known of the disks but their names."""
+    return _four_disks(seed, path, {}, facts_known=False)
+
+
+def _four_disks(
+    seed: int,
+    path: Path,
+    of_the_slow: dict[str, Any],
+    *,
+    prefix: str = "sd",
+    driver: str = "sd",
+    model: str = "ST8000NM0055",
+    more: dict[str, Any] | None = None,
+    facts_known: bool = True,
+) -> Path:
+    """Four disks of which the third takes 1.6 times as long; what `system.json` says of that one is changed."""
+    devices = tuple(f"{prefix}{letter}" for letter in "abcd")
+    simulation = Simulation(seed=seed, depth=12, seconds=1.5, typical_us=400.0, devices=devices)
+    simulation.stages["device"][simulation.device_index == 2] *= 1.6
+    case = simulation.write(path)
+    system = json.loads((case / "system.json").read_text(encoding="utf-8"))
+    for device in devices:
+        facts = {"driver": driver, "vendor": "ATA", "model": model, "partitions": f"{device}1"}
+        if not model:
+            facts = {"driver": driver}
+        known = {"queue": {"rotational": "0"}, "facts": facts}
+        system["devices"][device] |= known if facts_known else {"size_bytes": 0}
+    system["devices"][devices[2]] |= of_the_slow
+    system["devices"] |= more or {}
+    (case / "system.json").write_text(json.dumps(system), encoding="utf-8")
+    return case

@@ -14,12 +14,20 @@ PIECE = 512 * 1024
 DRIVES = ("nvme0n1", "nvme1n1", "nvme2n1", "nvme3n1", "nvme4n1")
 
 
-def _disk(seed: int, path: Path, disk_offset: Any, file_offset: Any) -> Path:
-    """One reader of a rotating disk, one request at a time; a request that jumps takes 8 ms longer."""
+def _disk(
+    seed: int, path: Path, disk_offset: Any, file_offset: Any, size: int = PIECE, flat: bool = False
+) -> Path:
+    """One reader of a rotating disk, one request at a time; a request that jumps takes 4 to 12 ms longer, the further the more. `flat`: the
+    disk takes as long wherever a request lies, one slow hour and one fast one."""
     rng = np.random.default_rng([seed, 41])
     count = len(disk_offset)
-    jumps = np.concatenate(([True], disk_offset[1:] != disk_offset[:-1] + PIECE))
-    device = (2.6e6 + jumps * rng.uniform(4e6, 12e6, count)).astype(np.int64)
+    distance = np.abs(np.diff(disk_offset, prepend=-size) - size)
+    jumps = distance > 0
+    far = 6e6 * np.sqrt(distance / max(1, int(distance.max())))
+    device = 2.6e6 + jumps * (rng.uniform(4e6, 8e6, count) + far)
+    if flat:
+        device = 4e6 * np.exp(rng.normal(0, 0.4, count) + 0.5 * np.sin(np.arange(count) / 90))
+    device = device.astype(np.int64)
     start = np.concatenate(([0], np.cumsum(device + 30_000)[:-1])).astype(np.int64)
     app = {
         "op_id": APP_ID_BASE + np.arange(count),
@@ -30,7 +38,7 @@ def _disk(seed: int, path: Path, disk_offset: Any, file_offset: Any) -> Path:
         "device_ns": device,
         "reap_ns": np.full(count, 10_000),
         "offset_bytes": file_offset,
-        "size_bytes": [PIECE] * count,
+        "size_bytes": [size] * count,
         "queue_depth": [1] * count,
         "tid": [101] * count,
         "file": ["/data/a.vhd"] * count,
@@ -43,7 +51,7 @@ def _disk(seed: int, path: Path, disk_offset: Any, file_offset: Any) -> Path:
         "latency_ns": device,
         "device_ns": device,
         "offset_bytes": disk_offset,
-        "size_bytes": [PIECE] * count,
+        "size_bytes": [size] * count,
         "queue_depth": [1] * count,
         "tid": [101] * count,
         "device": ["sda"] * count,
@@ -63,6 +71,30 @@ def pieces(seed: int, path: Path) -> Path:
     order = np.arange(1200, dtype=np.int64)
     where = rng.permutation(300).repeat(4) * 4 + order % 4
     return _disk(seed, path, where * 8 * PIECE // 8, order * PIECE)
+
+
+def all_apart(seed: int, path: Path) -> Path:
+    """A file read in order of which no two pieces lie together: nothing says what a request without a jump takes, but further jumps take longer."""
+    rng = np.random.default_rng([seed, 47])
+    order = np.arange(1200, dtype=np.int64)
+    return _disk(seed, path, rng.permutation(1200) * 2 * PIECE, order * PIECE)
+
+
+def random_on_pieces(seed: int, path: Path) -> Path:
+    """Random reads of 4 KiB over a small file in pieces, on a disk whose service time does not depend on place."""
+    rng = np.random.default_rng([seed, 48])
+    where = rng.integers(0, 3000, 8000).astype(np.int64)
+    extent = rng.permutation(750)
+    return _disk(seed, path, (extent[where // 4] * 8 + where % 4) * 4096, where * 4096, 4096, flat=True)
+
+
+def in_order_on_a_flat_disk(seed: int, path: Path) -> Path:
+    """A file in pieces, read in order, on such a disk: its layout costs nothing. Every other time no two pieces lie together."""
+    rng = np.random.default_rng([seed, 49])
+    order = np.arange(2400, dtype=np.int64)
+    together = 1 if seed % 2 else 4
+    where = rng.permutation(2400 // together).repeat(together) * 2 * together + order % together
+    return _disk(seed, path, where * PIECE, order * PIECE, flat=True)
 
 
 def jumping_reader(seed: int, path: Path) -> Path:

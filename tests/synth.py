@@ -188,6 +188,7 @@ def write_case(
     *,
     app: Mapping[str, Any] | None = None,
     block: Mapping[str, Any] | None = None,
+    syscall: Mapping[str, Any] | None = None,
     links: Mapping[str, Any] | None = None,
     gaps: Sequence[Mapping[str, Any]] = (),
     losses: Sequence[Mapping[str, Any]] = (),
@@ -198,12 +199,12 @@ def write_case(
 ) -> Path:
     """Writes a sealed case and returns its path.
 
-    `app` and `block` are columns of `ops` (see `ops_table`); `None` = the layer was not observed.
+    `app`, `block` and `syscall` are columns of `ops` (see `ops_table`); `None` = the layer was not observed.
     `tables` are rows of further tables (`irqs`, `cache`, ...), `meta` overrides keys of case.json.
     """
     path.mkdir(parents=True, exist_ok=True)
     layers: dict[str, Any] = {}
-    for layer, columns in (("app", app), ("block", block)):
+    for layer, columns in (("app", app), ("block", block), ("syscall", syscall)):
         if columns is None:
             continue
         table = ops_table(columns) if columns else OPS_SCHEMA.empty_table()

@@ -15,10 +15,20 @@ from typing import Any
 from whodisk.types import Cell
 
 #: Version of the JSON that `Verdict.to_json` writes.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 #: Every status a verdict can have.
-STATUSES = ("healthy", "slow", "limited", "insufficient")
+STATUSES = ("healthy", "slow", "outliers", "limited", "insufficient")
+
+#: What a claim rests on (DESIGN 8): read off the record of these operations; a difference to peers or to an earlier case, with an
+#: interval; or what a test says of operations like them.
+BASES = ("measured", "estimated", "inferred")
+
+#: What is said where the record holds nothing that could have held an operation.
+NOTHING_OBSERVED = "nothing that was observed"
+
+#: What a claim may answer: a flight recorder's trigger (DESIGN 6), an expectation that was given, or nothing but what the case shows.
+QUESTIONS = ("trigger", "expectation", "")
 
 #: Every kind of culprit (DESIGN 7).
 CULPRIT_KINDS = (
@@ -82,8 +92,8 @@ class Finding:
     effect: Effect
     #: Part of the slow operations' excess latency that this culprit explains, 0..1.
     share_of_excess: float
-    #: After Benjamini-Hochberg over every test of the run.
-    q_value: float
+    #: After Benjamini-Hochberg over every test of the run; None where the claim is measured: no test decides.
+    q_value: float | None
     #: Independent pieces of evidence.
     episodes: int
     evidence: list[Evidence]
@@ -95,13 +105,43 @@ class Finding:
     #: 95 % interval of ``share_of_excess``.
     share_low: float | None = None
     share_high: float | None = None
+    #: One of `BASES`.
+    basis: str = "inferred"
+    #: One of `QUESTIONS`.
+    answers: str = ""
+    #: Metric -> `with` and `without` the culprit: p50 to p99.99 and max of the kinds of operations that it holds up (ns), throughput
+    #: (operations per second). Where it cannot be told, a metric is absent.
+    worse: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Slowest:
+    """One of the slowest episodes: when, how long, how many, where, and what was going on there."""
+
+    start_ns: int
+    latency_ns: int
+    #: Operations that shared it; 0 for a silence in which nothing was in flight.
+    operations: int
+    op: str
+    #: Printed name of the stage that held the longest of them, ns of `latency_ns` in it.
+    stage: str
+    stage_ns: int
+    #: In words; `NOTHING_OBSERVED` where the record has none.
+    what: str
+    #: Whether `what` held it; else it was there at the same time, as it often is.
+    certain: bool
+    #: Whether it stands apart from the rest of its kind.
+    apart: bool
+    device: str
+    #: Some of them, the longest first.
+    op_ids: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Cleared:
     """Something shown innocent, as far as the numbers reach.
 
-    With confidence ``confidence`` at least the part ``quantile`` of its operations stays within
+    With confidence ``confidence`` at least the part ``quantile`` of blocks of time has all of its operations within
     ``bound``; ``resolution`` is the finest step the instrument could have seen.
     """
 
@@ -110,6 +150,9 @@ class Cleared:
     quantile: float
     confidence: float
     resolution: str
+    #: Blocks of time with an operation in them, and their length, ns.
+    blocks: int = 0
+    block_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -144,7 +187,14 @@ class Verdict:
     operations: int
     limit: str | None = None
     findings: list[Finding] = field(default_factory=list)
-    observed: list[str] = field(default_factory=list)
+    #: Of a flight recorder's case what triggered, in words: when, how long, where, and what held it.
+    fired: list[str] = field(default_factory=list)
+    #: The slowest episodes: those that stand apart first, then the longest. In every status.
+    slowest: list[Slowest] = field(default_factory=list)
+    #: Causes that suggest themselves and cannot have produced the loss, rejected in words.
+    too_small: list[str] = field(default_factory=list)
+    #: Effects below what a finding needs.
+    minor: list[str] = field(default_factory=list)
     cleared: list[Cleared] = field(default_factory=list)
     cannot_exclude: list[Caveat] = field(default_factory=list)
     expectations: list[Expectation] = field(default_factory=list)
@@ -186,6 +236,7 @@ def verdict_from_dict(data: dict[str, Any]) -> Verdict:
         )
     fields = {key: value for key, value in data.items() if key != "schema"}
     fields["findings"] = [_finding(item) for item in data["findings"]]
+    fields["slowest"] = [Slowest(**item) for item in data["slowest"]]
     fields["cleared"] = [Cleared(**item) for item in data["cleared"]]
     fields["cannot_exclude"] = [Caveat(**item) for item in data["cannot_exclude"]]
     fields["expectations"] = [Expectation(**item) for item in data["expectations"]]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.vm.faults import FAULTS, boot
-from tests.vm.image import obstacle
-from whodisk.solve import solve
+from tests.vm.image import KERNEL, obstacle
+from whodisk.verdict.solve import solve
 
 #: Scenario of a boot -> its faults.
 ROWS: dict[str, list[str]] = {}
@@ -28,7 +28,7 @@ class Judgement:
 
 def missing() -> str | None:
     """Why the machine cannot run here; None if it can."""
-    return obstacle()
+    return obstacle(KERNEL)
 
 
 def run_once(row: str, folder: Path) -> Judgement:

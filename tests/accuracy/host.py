@@ -31,9 +31,14 @@ def said(*command: str | Path) -> str:
 
 @contextmanager
 def slowdisk(
-    *faults: str, seed: int, size: str = "256MiB", latency: str = "", backing: Path | None = None
+    *faults: str,
+    seed: int,
+    size: str = "256MiB",
+    latency: str = "",
+    backing: Path | None = None,
+    log: Path | None = None,
 ) -> Iterator[Path]:
-    """A `whodisk slowdisk` with faults; gives the path of its device."""
+    """A `whodisk slowdisk` with faults, which are told in the file `log`; gives the path of its device."""
     command = [str(WHODISK), "slowdisk", "--size", size, "--seed", str(seed)]
     for fault in faults:
         command += ["--fault", fault]
@@ -41,7 +46,12 @@ def slowdisk(
         command += ["--latency", latency]
     if backing is not None:
         command += ["--backing", str(backing)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    if log is not None:
+        command += ["--log", str(log)]
+    # In a session of its own: Ctrl-C must not take the disk from under a mounted file system.
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         line = process.stdout.readline() if process.stdout else ""
         if not line:
             _, errors = process.communicate()

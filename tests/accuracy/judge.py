@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
 from tests.accuracy.faults.base import Finding
-from tests.accuracy.scenarios import Row, Solved
+from tests.accuracy.referee.excuses import Records, excuse
+from tests.accuracy.referee.judge import words as culprit_in_words
+from tests.accuracy.referee.machine import Machine
+from tests.accuracy.referee.tracer import Request
+from tests.accuracy.referee.truth import Own, natural_statuses
+from tests.accuracy.scenarios import RECORDS, Row, Solved
 
 #: Nothing completes for this long though requests are in flight: a real stall of the device, ...
 STALL_NS = 20_000_000
@@ -84,10 +91,17 @@ class Judgement:
     named: str
     #: Stalls of a device that the block layer shows by itself, without any detector.
     stalls: list[str]
+    #: Whether the culprit stands first, or nobody is accused, if the recording itself is believed where it shows a stall.
+    first_right: bool = True
+    status_right: bool = True
+    #: Findings that are wrong, in words.
+    wrong: list[str] = field(default_factory=list)
+    #: Findings about what was not injected, and the independent record that shows it.
+    excuses: list[str] = field(default_factory=list)
 
 
 def judge(row: Row, run: Solved) -> Judgement:
-    """Compares the verdict with what was injected.
+    """Compares the verdict with what was injected: right is (DESIGN 11) status, culprit, and no finding that is wrong.
 
     A fault must be the first finding. On the system's disk real stalls happen: there, a stage of the device may
     stand before it, or be accused in a healthy run, if the recording shows the stall by a query that shares
@@ -99,11 +113,20 @@ def judge(row: Row, run: Solved) -> Judgement:
     paused = {device for device, _, _ in (*stalls, *short)}
     findings = [f for f in run.verdict["findings"] if f["culprit"]["kind"] != "saturation"]
     named = row.fault.named or _nothing
-    unexplained = [f for f in findings if named(f, run.about.device) or not _elsewhere(f, row, run, paused)]
-    if row.fault.named is None:
-        right = not unexplained and (row.fault.limit or "") in (run.verdict["limit"] or "")
-    else:
-        right = bool(unexplained) and named(unexplained[0], run.about.device)
+    records = records_of(run)
+    unexcused, excuses = [], []
+    for finding in findings:
+        reason = excuse(finding, records) if records and not named(finding, run.about.device) else None
+        if reason is None:
+            unexcused.append(finding)
+        else:
+            excuses.append(f"{culprit_in_words(finding)}: {reason}")
+    wrong = [culprit_in_words(f) for f in unexcused if not named(f, run.about.device)]
+    status_right = run.verdict["status"] in _statuses(row, records, bool(excuses))
+    right = status_right and not wrong and _first_right(row, run, unexcused)
+    # What `make test` asks: the recording itself may show that a stall was real.
+    believed = [f for f in findings if named(f, run.about.device) or not _elsewhere(f, row, run, paused)]
+    first_right = _first_right(row, run, believed)
     said = _words(run.verdict)
     for who, cpus in (
         ("other programs", run.about.others_cpus),
@@ -113,7 +136,46 @@ def judge(row: Row, run: Solved) -> Judgement:
             said += f"; {who} used {cpus:.2f} CPUs"
     seen = [f"{d}: {ns / 1e6:.0f} ms, {n} waiting" for d, ns, n in stalls]
     seen += [f"{d}: {n} times, typically {ns / 1e6:.1f} ms, all that is slow" for d, ns, n in short]
-    return Judgement(right, said, seen)
+    return Judgement(right, said, seen, first_right, status_right, wrong, excuses)
+
+
+def _first_right(row: Row, run: Solved, findings: list[Finding]) -> bool:
+    """Whether the culprit is the first of these findings; without a fault, whether there is none."""
+    if row.fault.named is None:
+        return not findings and (row.fault.limit or "") in (run.verdict["limit"] or "")
+    return bool(findings) and row.fault.named(findings[0], run.about.device)
+
+
+def records_of(run: Solved) -> Records | None:
+    """What a second tracer, the kernel's account of steal and the program's own log say; None if they were not kept."""
+    kept = run.case.parent / RECORDS
+    layer = run.case / "ops" / "layer=app"
+    if not kept.exists() or not layer.is_dir():
+        return None
+    facts = json.loads(kept.read_text(encoding="utf-8"))
+    zero = json.loads((run.case / "case.json").read_text(encoding="utf-8"))["clock"]["start_ns"]
+    query = f"SELECT start_ns, latency_ns, CAST(op AS VARCHAR) AS op FROM '{layer}/*.parquet' WHERE NOT open"
+    columns = duckdb.connect().execute(query).fetchnumpy()
+    own = Own(
+        columns["start_ns"].astype(np.int64) + zero,
+        columns["latency_ns"].astype(np.int64),
+        columns["op"].astype(str),
+    )
+    requests = [Request(*values) for values in facts["requests"]]
+    stolen = Machine(**facts["machine"]).stolen_windows()
+    return Records(own, requests, stolen, run.case, zero, run.about.device)
+
+
+def _statuses(row: Row, records: Records | None, excused: bool) -> tuple[str, ...]:
+    """Statuses that are right. How much a fault of these rows costs is not measured: it is told, or it is not."""
+    if row.fault.named is not None:
+        return "slow", "outliers"
+    if excused:
+        # Something real was there beside it, of a size that an independent record confirms.
+        return "slow", "outliers"
+    if records is None:
+        return "healthy", "limited", "outliers"
+    return tuple(natural_statuses(records.own))
 
 
 def device_stalls(case: Path) -> list[tuple[str, int, int]]:
@@ -159,8 +221,5 @@ def _accuses_cpu(finding: Finding) -> bool:
 
 
 def _words(verdict: dict[str, Any]) -> str:
-    findings = [
-        f"{f['culprit']['kind']} {f['culprit']['name']} ({f['culprit']['because_of'] or '-'})"
-        for f in verdict["findings"]
-    ]
+    findings = [culprit_in_words(f) for f in verdict["findings"]]
     return "; ".join([verdict["status"], *findings, *([verdict["limit"]] if verdict["limit"] else [])])

@@ -9,8 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from whodisk.aliases import named_by
-from whodisk.solve import solve
+from whodisk.scoring.aliases import named_by
+from whodisk.verdict.solve import solve
 
 AGENT = Path(os.environ.get("WHODISK_AGENT", Path(sys.executable).parent / "whodisk-agent"))
 #: Mystery 3 at an eighth of file, memory and time: as many overwrites of each block (docs/lab-mysteries.md).

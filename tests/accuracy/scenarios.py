@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import subprocess
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.accuracy.faults import FAULTS
 from tests.accuracy.faults.base import Fault, Load, Running, Setting
 from tests.accuracy.host import WHODISK
+from tests.accuracy.referee.machine import DISTURBED_CPUS, watched
+from tests.accuracy.referee.tracer import traced
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Process id of the parent of all kernel threads.
-KTHREADD = 2
-#: A run in which others had so many CPUs on average is made again, whatever its verdict.
-DISTURBED_CPUS = 0.3
 #: The case of a run, and what the case does not hold, in the directory of the run.
 CASE, ABOUT = "run.case", "run.json"
+#: What independent records say of it.
+RECORDS = "records.json"
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,12 @@ def record(row: Row, seed: int, seconds: float, work: Path) -> About:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     setting = Setting(row.place, seed, seconds, work, random.Random(f"{row.name} {seed}"))
-    began, others = time.monotonic(), _cpu_of_others()
-    with row.fault.prepare(setting) as load:
-        before, stolen = time.monotonic(), _cpu_stolen()
+    with watched() as machine, row.fault.prepare(setting) as load, traced() as requests:
         times = _record(load, work / CASE)
-        stolen_cpus = (_cpu_stolen() - stolen) / (time.monotonic() - before)
-    # Programs of the fault itself have ended now, and count as ours.
-    others_cpus = (_cpu_of_others() - others) / (time.monotonic() - began)
-    about = About(load.device, times, others_cpus, stolen_cpus, commit(), utc())
+    # Programs of the fault itself have ended before the machine was no longer watched: they count as ours.
+    about = About(load.device, times, machine.others_cpus, machine.stolen_cpus, commit(), utc())
+    kept = {"machine": machine.to_json(), "requests": [astuple(request) for request in requests]}
+    (work / RECORDS).write_text(json.dumps(kept), encoding="utf-8")
     (work / ABOUT).write_text(json.dumps(asdict(about)), encoding="utf-8")
     return about
 
@@ -141,25 +138,3 @@ def _record(load: Load, case: Path) -> int:
     if code != 0:
         raise subprocess.CalledProcessError(code, command, stderr="".join(said))
     return times
-
-
-def _cpu_of_others() -> float:
-    """CPU seconds since the boot of all programs but this one, the children that it waited for, and kernel threads."""
-    tick = os.sysconf("SC_CLK_TCK")
-    user, nice, system = Path("/proc/stat").read_text(encoding="ascii").split()[1:4]
-    kernel = 0
-    for process in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = process.read_text(encoding="utf-8").rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended
-        if KTHREADD in (int(process.parent.name), int(fields[1])):
-            kernel += int(fields[11]) + int(fields[12])
-    ours = os.times()
-    mine = ours.user + ours.system + ours.children_user + ours.children_system
-    return (int(user) + int(nice) + int(system) - kernel) / tick - mine
-
-
-def _cpu_stolen() -> float:
-    """Seconds since the boot in which a CPU had work and the hypervisor did not run it, over all CPUs."""
-    return int(Path("/proc/stat").read_text(encoding="ascii").split()[8]) / os.sysconf("SC_CLK_TCK")

@@ -12,7 +12,7 @@ import pytest
 
 from ground_truth.cases import TRUTHS
 from whodisk.report import html
-from whodisk.solve import solve
+from whodisk.verdict.solve import solve
 
 # One browser for all of them.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,6 +73,53 @@ def test_missing_table(whodisk: Run, case: Path) -> None:
     shutil.rmtree(case / "ops")
     whodisk("verify", case, code=1)
     complaint(whodisk("solve", case, code=2), "ops")
+
+
+def tables(case: Path) -> dict[Path, bytes]:
+    return {path.relative_to(case): path.read_bytes() for path in case.rglob("*.parquet")}
+
+
+def test_the_advice_for_damaged_tables_works(whodisk: Run, case: Path) -> None:
+    """Every command that stumbles over damage says the same, and following it makes the case whole."""
+    good = tables(case)
+    table = case / "ops" / "layer=app" / "part-0.parquet"
+    advice = f"`whodisk seal {case}`"
+
+    def cut() -> None:
+        table.write_bytes(table.read_bytes()[:-100])
+
+    for damage in (
+        cut,
+        table.unlink,
+        lambda: shutil.rmtree(case / "ops"),
+        lambda: shutil.rmtree(case / "links"),
+    ):
+        damage()
+        for command in ("solve", "report"):
+            assert advice in whodisk(command, case, code=2).stderr
+        found = whodisk("verify", case, code=1).stdout
+        assert found.count("problem: ") == 1, found
+        assert advice in found
+        done = whodisk("seal", case)
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+        assert "built again from raw/: " in done.stderr, done.stderr
+        assert tables(case) == good
+        whodisk("verify", case)
+    whodisk("solve", case)
+    assert "whole: nothing to do" in whodisk("seal", case).stderr
+
+    shutil.rmtree(case / "raw")
+    cut()
+    assert "restore it from a copy" in whodisk("verify", case, code=1).stdout
+    complaint(
+        whodisk("seal", case, code=2),
+        "part-0.parquet",
+        "expected",
+        "found",
+        "no raw events",
+        "restore it from a copy",
+    )
+    assert advice in whodisk("solve", case, code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -163,6 +211,37 @@ def test_full_disk(whodisk: Run, work: Path, size_kib: int) -> None:
             whodisk("verify", work / "rescued.case")
     finally:
         subprocess.run(["umount", small], check=True)
+
+
+@pytest.mark.root
+def test_a_disk_that_runs_full_leaves_a_case_that_is_not_sound(whodisk: Run, work: Path) -> None:
+    """What is lost is said by the recording, the seal, verify and the verdict; nothing is advised that cannot be done."""
+    small = work / "small"
+    small.mkdir()
+    (work / "data").write_bytes(os.urandom(1 << 22))
+    read = "import os; f = os.open('data', os.O_RDONLY)\nfor n in range(400000): os.pread(f, 4096, n % 1024 * 4096)"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", small], check=True)
+    try:
+        done = whodisk("record", "-o", small / "a.case", "--", sys.executable, "-c", read, code=2)
+        last = done.stderr.splitlines()[-1]
+        assert "NOT SOUND: " in last and "of layer syscall" in last and "(write_failed)" in last, done.stderr
+        # There is no room for the tables either, and `seal` has no -o.
+        done = whodisk("seal", small / "a.case", code=2)
+        assert "No space left" in done.stderr and "-o" not in done.stderr, done.stderr
+        shutil.copytree(small / "a.case", work / "rescued.case")
+    finally:
+        subprocess.run(["umount", small], check=True)
+    assert "NOT SOUND: " in whodisk("verify", work / "rescued.case", code=1).stdout
+    assert "NOT SOUND: " in whodisk("seal", work / "rescued.case").stderr
+    report = json.loads(whodisk("verify", work / "rescued.case", "--json", code=1).stdout)
+    assert report["problems"] == []
+    lost = {of["layer"]: of["lost"] for of in report["layers_missing"]}
+    assert lost["syscall"] > 100_000, lost
+    verdict = json.loads(whodisk("solve", work / "rescued.case", "--json", "--no-report").stdout)
+    assert "layer syscall" in verdict["cannot_exclude"][0]["what"]
+    if verdict["status"] != "insufficient":
+        # The requests are whole and many enough: then they alone are judged.
+        assert verdict["operations"] == meta(work / "rescued.case")["layers"]["block"]["rows"]
 
 
 def test_panic_is_called_our_bug(work: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,38 @@ def test_cases_are_scored_side_by_side(whodisk: Run, work: Path) -> None:
     told = json.loads(whodisk("score", str(work / "cases"), "--jobs", "2", "--json").stdout)
     assert told["simulated"]["errors"] == 0, told
     assert told["simulated"]["cases"] == 3, told
+
+
+def test_a_check_fails_whoever_reads(whodisk: Run, work: Path) -> None:
+    """`whodisk solve CASE --expect CHECK | head -1`: the reader leaves, the exit code stays."""
+    whodisk("lab", "run", "healthy-nvme", "--set", "workload.duration=200ms", "-o", "a.case")
+    good, bad = ["solve", "a.case", "--expect", "p50<10s"], ["solve", "a.case", "--expect", "p50<1ns"]
+    for command, code in ((good, 0), (bad, 1), ([*bad, "--json"], 1), (["verify", "a.case"], 0)):
+        assert _code_without_reader(work, command) == code, command
+    next((work / "a.case").glob("ops/layer=block/*.parquet")).write_bytes(b"")
+    assert _code_without_reader(work, ["verify", "a.case"]) == 1
+    assert _code_without_reader(work, ["verify", "a.case", "--json"]) == 1
+
+
+def _code_without_reader(work: Path, command: list[str]) -> int:
+    """Exit code where nobody reads stdout from the begin."""
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([WHODISK, *command], cwd=work, **pipes) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+        assert "Traceback" not in said and "Broken" not in said, said
+    return process.returncode
+
+
+def test_names_that_are_almost_right_are_told(whodisk: Run, work: Path) -> None:
+    for command, meant in (
+        (["lab", "run", "slow-membr"], "slow-member"),
+        (["lab", "show", "slow_member"], "slow-member"),
+        (["lab", "run", "slow-member", "--set", "fault.slwo.factor=2"], "fault.slow"),
+        (["import", "serise", "a.csv"], "series"),
+    ):
+        assert f"did you mean {meant}?" in whodisk(*command, code=2).stderr
 
 
 def test_starts_quickly() -> None:

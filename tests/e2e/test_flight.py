@@ -50,7 +50,14 @@ def test_a_slow_read_makes_one_sealed_case(whodisk: Run, work: Path) -> None:
         SELECT count(*) FILTER (WHERE latency_ns > 400e6), count(*) FILTER (WHERE latency_ns < 400e6)
         FROM '{case}/ops/layer=syscall/*.parquet' WHERE op = 'read' AND size_bytes = 4096""").fetchall()[0]
     assert slow == 1 and before > 700
-    whodisk("solve", case)
+    fired = meta(case)["fired"][0]
+    assert (fired["op"], fired["device"], fired["limit_ns"]) == ("read", device.name, 400_000_000)
+    assert fired["time_ns"] > 400e6
+    # The verdict begins with the operation that fired.
+    verdict = json.loads(whodisk("solve", case, "--json").stdout)
+    assert verdict["findings"][0]["answers"] == "trigger", verdict["summary"]
+    assert verdict["status"] in ("slow", "outliers")
+    assert len(verdict["fired"]) >= 1 and device.name in verdict["fired"][0]
 
 
 @pytest.mark.root

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whodisk.solve import solve
+from whodisk.verdict.solve import solve
 
 MAP = "host=host,device=disk,t=ts:s,latency=lat:us,throughput=tp:MB/s"
 

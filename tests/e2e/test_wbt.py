@@ -8,7 +8,7 @@ import pytest
 
 from tests.accuracy.host import Unavailable, file_system, slowdisk, value
 from tests.e2e.conftest import Run
-from whodisk.views import WBT, Case
+from whodisk.reading.views import WBT, Case
 
 
 @pytest.mark.root

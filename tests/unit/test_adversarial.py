@@ -11,7 +11,7 @@ import pytest
 
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
 from whodisk.findings import STATUSES
-from whodisk.solve import solve
+from whodisk.verdict.solve import solve
 
 Columns = dict[str, Any]
 COUNT = 600
@@ -237,5 +237,5 @@ def test_a_sentence_and_no_traceback(build: Callable[[Path], Path], tmp_path: Pa
     verdict = solve(build(tmp_path / "case"))
     assert verdict.status in STATUSES
     assert verdict.summary
-    assert all(line and "nan" not in line.split() for line in [*verdict.summary, *verdict.observed])
+    assert all(line and "nan" not in line.split() for line in [*verdict.summary, *verdict.minor])
     assert verdict.to_json()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -15,18 +17,30 @@ ALLOWED_CRATES: dict[str, set[str]] = {
     "workload": {"case"},
     "join": {"case"},
     "slowdisk": set(),
+    "testing": set(),
     "import": {"case"},
     "lab": {"case", "workload"},
     "agent": {"case", "record", "workload", "join", "slowdisk", "lab", "import"},
 }
 
-# package below whodisk -> packages below whodisk it must not import
-FORBIDDEN_IMPORTS: dict[str, set[str]] = {
-    "detectors": {"cli", "report", "solve"},
-    "report": {"cli", "detectors"},
-    "views": {"cli", "report", "detectors", "solve", "findings"},
-    "findings": {"cli", "report", "detectors", "solve", "views"},
-}
+# The strata of the Python package, the lowest first: a folder imports only from itself and from those before it.
+STRATA = (
+    "reading",
+    "statistics",
+    "evidence",
+    "machine",
+    "detectors",
+    "verdict",
+    "scoring",
+    "report",
+    "cli",
+)
+
+# What everybody may import, and what imports nothing of ours but each other: errors, sentences, and what a verdict is made of.
+VOCABULARY = ("errors", "findings", "types", "words")
+
+# Further arrows that must not be: the report shows what is in a verdict and in the case, and judges nothing.
+FORBIDDEN_IMPORTS: dict[str, set[str]] = {"report": {"machine", "detectors", "verdict", "scoring"}}
 
 
 def crate_dependencies(manifest: Path) -> set[str]:
@@ -57,15 +71,44 @@ def test_crates_depend_downwards_only() -> None:
         assert actual <= allowed, f"crates/{crate} depends on {sorted(actual - allowed)}"
 
 
-def test_python_imports_do_not_reverse() -> None:
-    checked = 0
-    for package, forbidden in FORBIDDEN_IMPORTS.items():
-        base = ROOT / "python" / "whodisk" / package
-        for path in sorted(base.rglob("*.py")) if base.is_dir() else [base.with_suffix(".py")]:
-            bad = imported_modules(path) & forbidden
+def wrong_arrows(path: Path, folder: str) -> set[str]:
+    """What a file of a folder of `STRATA` imports that it must not know."""
+    known = {*STRATA[: STRATA.index(folder) + 1], *VOCABULARY, "__version__"} - FORBIDDEN_IMPORTS.get(
+        folder, set()
+    )
+    return imported_modules(path) - known
+
+
+def test_every_python_file_lies_in_a_stratum() -> None:
+    base = ROOT / "python" / "whodisk"
+    folders = {path.parent.name for path in base.glob("*/__init__.py")}
+    assert folders == set(STRATA), "a new folder needs a place in STRATA: say what it may know"
+    assert {path.stem for path in base.glob("*.py")} == {"__init__", *VOCABULARY}, "move it into a folder"
+
+
+def test_strata_import_only_from_those_below() -> None:
+    for folder in STRATA:
+        for path in sorted((ROOT / "python" / "whodisk" / folder).rglob("*.py")):
+            bad = wrong_arrows(path, folder)
             assert not bad, f"{path.relative_to(ROOT)} imports whodisk.{sorted(bad)}"
-            checked += 1
-    assert checked >= len(FORBIDDEN_IMPORTS)
+
+
+def test_the_vocabulary_knows_nothing_else() -> None:
+    for name in VOCABULARY:
+        path = ROOT / "python" / "whodisk" / f"{name}.py"
+        bad = imported_modules(path) - set(VOCABULARY)
+        assert not bad, f"{path.relative_to(ROOT)} imports whodisk.{sorted(bad)}"
+
+
+def test_a_wrong_arrow_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "steal.py"
+    file.write_text(
+        "from whodisk import words\nfrom whodisk.reading.views import Case\n\n\n"
+        "def late() -> None:\n    from whodisk.detectors import base\n    import whodisk.machine.peers\n"
+    )
+    assert wrong_arrows(file, "evidence") == {"detectors", "machine"}
+    assert wrong_arrows(file, "detectors") == set()
+    assert wrong_arrows(file, "report") == {"detectors", "machine"}
 
 
 def test_python_reads_only_the_case() -> None:
@@ -85,3 +128,40 @@ def test_what_is_slow_to_import_is_imported_where_it_is_used() -> None:
             imported = [f"{module}.{name}" for name in names] if module else names
             slow = [name for name in imported if name.startswith(("scipy.stats", "plotly"))]
             assert not slow, f"{path.relative_to(ROOT)} imports {slow} at its top"
+
+
+def test_no_test_prints_that_it_was_skipped_and_passes() -> None:
+    """Rust's harness has no skip at run time; `testing::skip` has, and is counted."""
+    for path in sorted(ROOT.glob("crates/**/*.rs")):
+        said = re.search(r"print(ln)?!\(\s*\"SKIP", path.read_text())
+        assert not said, f"{path.relative_to(ROOT)}: end the test with testing::skip(reason)"
+
+
+def test_every_test_that_may_be_skipped_has_the_harness_that_counts_it() -> None:
+    """Without `harness = false` a skip would be a failure, and without `testing::main` nothing would run at all."""
+    with_harness = 0
+    for manifest in sorted(ROOT.glob("crates/*/Cargo.toml")):
+        targets = tomllib.loads(manifest.read_text()).get("test", [])
+        own = {target["name"] for target in targets if target.get("harness") is False}
+        for path in sorted(manifest.parent.glob("tests/*.rs")):
+            runs = re.search(r"testing::(main!|run)\(", path.read_text()) is not None
+            assert runs == (path.stem in own), (
+                f"{path.relative_to(ROOT)} and {manifest.relative_to(ROOT)} disagree"
+            )
+            with_harness += runs
+    assert with_harness > 10
+
+
+def test_the_end_of_make_test_counts_what_was_skipped(tmp_path: Path) -> None:
+    skips = tmp_path / "skips.tsv"
+    script = [ROOT / "scripts" / "skipped.sh", skips]
+    assert (
+        subprocess.run(script, capture_output=True, text=True, check=True).stdout == "no test was skipped\n"
+    )
+    skips.write_text("a::one\tneeds root\ntests/x.py::two\tno disk\na::three\tneeds root\n")
+    said = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == [
+        "tests that were skipped: 3",
+        "      2 skipped: needs root",
+        "      1 skipped: no disk",
+    ]

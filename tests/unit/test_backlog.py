@@ -9,11 +9,11 @@ import pytest
 
 from ground_truth.cases import fixed_rate
 from tests.synth import Simulation
-from whodisk.backlog import waits_behind
-from whodisk.slow import find_slow
-from whodisk.solve import solve
-from whodisk.survey import survey_layer
-from whodisk.views import Case
+from whodisk.evidence.backlog import waits_behind
+from whodisk.evidence.slow_operations import find_slow
+from whodisk.evidence.survey import survey_layer
+from whodisk.reading.views import Case
+from whodisk.verdict.solve import solve
 
 
 def total_latency_ns(path: Path) -> float:

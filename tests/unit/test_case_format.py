@@ -7,13 +7,28 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from whodisk.reading.views import Case
+
 GOLDEN = Path(__file__).resolve().parents[2] / "crates/case/tests/golden"
+#: The same as the first version of the format wrote it.
+GOLDEN_1 = GOLDEN.with_name("golden_1")
 OPERATIONS = 23
 
 
-def rows(sql: str) -> list[tuple[object, ...]]:
-    ops = f"read_parquet('{GOLDEN}/ops/*/*.parquet', hive_partitioning = true)"
-    return duckdb.connect().execute(sql.replace("OPS", ops).replace("GOLDEN", str(GOLDEN))).fetchall()
+def rows(sql: str, golden: Path = GOLDEN) -> list[tuple[object, ...]]:
+    ops = f"read_parquet('{golden}/ops/*/*.parquet', hive_partitioning = true)"
+    return duckdb.connect().execute(sql.replace("OPS", ops).replace("GOLDEN", str(golden))).fetchall()
+
+
+def test_a_case_of_version_1_reads_as_it_did() -> None:
+    """All but what version 2 added is in it, value by value, and it opens as any case does."""
+    columns = "layer, op_id, start_ns, latency_ns, op, offset_bytes, device_ns, queue_ns"
+    assert rows(f"SELECT {columns} FROM OPS ORDER BY ALL", GOLDEN_1) == rows(
+        f"SELECT {columns} FROM OPS ORDER BY ALL"
+    )
+    for golden in (GOLDEN_1, GOLDEN):
+        with Case(golden) as case:
+            assert case.rows("SELECT count(*) AS n FROM ops") == [{"n": 2 * OPERATIONS}]
 
 
 def test_counts_and_sums() -> None:

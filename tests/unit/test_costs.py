@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
-from whodisk.causes import merge
-from whodisk.detectors.base import Candidate, Context
+from whodisk.detectors.base import Candidate
+from whodisk.detectors.blamed_device import Suspect
 from whodisk.detectors.stage_blame import p99_of_typical
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import empty_slow_set
+from whodisk.evidence.survey import survey_layer
+from whodisk.evidence.thread_stops import overlaps
+from whodisk.evidence.time_lost import lost_per_episode, p99_ratio
 from whodisk.findings import Culprit, Effect, Finding
-from whodisk.held import lost_per_episode, p99_ratio
-from whodisk.slow import empty_slow_set
-from whodisk.stats import Floats, Ints
-from whodisk.stops import overlaps
-from whodisk.survey import survey_layer
-from whodisk.views import Case
-from whodisk.whose import Suspect
+from whodisk.reading.views import Case
+from whodisk.statistics.stats import Floats, Ints
+from whodisk.verdict.causes import merge
 
 COUNT = 1000
 #: A request takes 100 us, one in 50 takes 300 us, one in 80 another 1 ms that has nothing to do with it.
@@ -142,7 +143,7 @@ class Late:
 class Operations:
     """As much of a context: all operations, or a sample, and the slow ones."""
 
-    operations: tuple[Ints, Ints]
+    sorted_latency_ns: Ints
     slow: Late
     survey: SimpleNamespace
 
@@ -152,7 +153,7 @@ def test_where_hardly_an_operation_is_apart_slow_ones_are_taken_to_be_typical() 
     latency = np.full(1_000, 1_000_000)
     latency[:25], latency[25:30] = 200_000_000, 5_000_000
     late = Late(np.full(250, 200e6), np.full(250, 1e6))
-    context = Operations((np.arange(1_000), latency), late, SimpleNamespace(operations=10_000))
+    context = Operations(np.sort(latency), late, SimpleNamespace(operations=10_000))
     chosen = np.ones(250, np.bool_)
     numbers = np.repeat([0, 1], [200, 50])
     worse, still = p99_of_typical(cast(Any, context), Suspect(0, chosen, numbers), 0)

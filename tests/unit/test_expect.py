@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.synth import Simulation
 from whodisk.errors import ExpectationError
-from whodisk.expect import parse
-from whodisk.solve import solve
+from whodisk.evidence.expectations import parse
+from whodisk.verdict.solve import solve
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.synth import write_case
 from whodisk.detectors import DETECTORS
 from whodisk.detectors.base import Detector
 from whodisk.findings import Verdict
-from whodisk.solve import solve
+from whodisk.verdict.solve import solve
 
 ROOT = Path(__file__).resolve().parents[2]
 POSITIVES = sorted(name for name, truth in TRUTHS.items() if truth.positive)
@@ -29,10 +29,21 @@ def complaints(truth: Truth, verdict: Verdict) -> list[str]:
     findings = [f for f in verdict.findings if not beside or f.detector == truth.detector]
     first = findings[0] if findings else None
     wrong = []
-    if truth.status is None and verdict.status == "slow":
+    measured = [f for f in findings if f.basis == "measured"]
+    if not truth.positive and truth.measured is not None:
+        wrong += [
+            f"reads off {f.culprit.name!r}, expected {truth.measured!r}"
+            for f in measured
+            if f.culprit.name != truth.measured
+        ]
+        if not measured:
+            wrong.append("does not tell the operations that stand apart")
+        findings = [f for f in findings if f not in measured]
+        first = findings[0] if findings else None
+    if truth.status is None and findings:
         wrong.append(f"accuses: {first.claim if first else ''}")
     if truth.status is not None and verdict.status != truth.status:
-        wrong.append(f"status {verdict.status}, expected {truth.status}; observed {verdict.observed}")
+        wrong.append(f"status {verdict.status}, expected {truth.status}; observed {verdict.minor}")
     for field in ("kind", "name", "because_of"):
         expected = getattr(truth, field)
         found = getattr(first.culprit, field) if first else None
@@ -44,9 +55,12 @@ def complaints(truth: Truth, verdict: Verdict) -> list[str]:
         wrong.append(f"{len(findings)} causes: {[f.claim for f in findings]}")
     if truth.cleared is not None and truth.cleared not in [item.what for item in verdict.cleared]:
         wrong.append(f"{truth.cleared} not among the cleared: {[item.what for item in verdict.cleared]}")
+    named = {f"device:{f.culprit.name}" for f in findings if f.culprit.kind == "device"}
+    named |= {f"stage:{f.culprit.name}" for f in findings if f.culprit.kind == "stage"}
+    wrong += [f"clears {item.what} and accuses it" for item in verdict.cleared if item.what in named]
     if truth.limit is not None and truth.limit not in (verdict.limit or ""):
         wrong.append(f"limit {verdict.limit!r} does not mention {truth.limit!r}")
-    said = "\n".join(verdict.observed + [f"{c.what}: {c.because}" for c in verdict.cannot_exclude])
+    said = "\n".join(verdict.minor + [f"{c.what}: {c.because}" for c in verdict.cannot_exclude])
     if truth.says is not None and truth.says not in said:
         wrong.append(f"does not say {truth.says!r}: {said}")
     if truth.says_not is not None and truth.says_not in said:
@@ -63,7 +77,8 @@ def test_positives_are_named(name: str, tmp_path: Path) -> None:
         named = [finding for finding in verdict.findings if finding.detector == truth.detector]
         if verdict.findings:
             assert truth.detector in (verdict.findings[0].detector, "over_represented")
-            assert named[0].q_value < 0.01
+            q_value = named[0].q_value
+            assert named[0].basis == "measured" if q_value is None else q_value < 0.01
 
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)
@@ -102,15 +117,26 @@ def test_detectors_decline_by_name(detector: Detector, tmp_path: Path) -> None:
     context = SimpleNamespace(
         layer="app", case=SimpleNamespace(columns={}), survey=SimpleNamespace(stages_observed=frozenset())
     )
-    said = detector.missing(context)  # type: ignore[arg-type]
-    assert said is not None
-    assert said.startswith(f"{detector.name} declined")
+    declined = detector.declines(context)  # type: ignore[arg-type]
+    assert declined is not None
+    assert declined.columns == detector.needs
+    assert declined.sentence.startswith(f"{detector.name} declined")
     for need in detector.needs:
-        assert need in said
+        assert need in declined.sentence
 
 
 def test_every_detector_file_is_registered() -> None:
-    shared = {"__init__", "base", "reference"}
+    shared = {
+        "__init__",
+        "against_peers",
+        "base",
+        "blamed_device",
+        "candidates",
+        "reference",
+        "served_others",
+        "thread_limit",
+        "thresholds",
+    }
     files = {path.stem for path in (ROOT / "python/whodisk/detectors").glob("*.py")} - shared
     assert files == {detector.name for detector in DETECTORS}
 
@@ -134,7 +160,7 @@ def test_missing_tables_are_declined_in_the_verdict(tmp_path: Path) -> None:
     case = TRUTHS["depth_limited"].build(1, tmp_path / "case")
     (case / "gaps/part-0.parquet").unlink()
     verdict = solve(case)
-    assert any(line.startswith("submitter_gap declined") and "gaps.tid" in line for line in verdict.observed)
+    assert any(line.startswith("submitter_gap declined") and "gaps.tid" in line for line in verdict.minor)
 
 
 def test_empty_case_is_no_false_alarm(tmp_path: Path) -> None:

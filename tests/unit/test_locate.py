@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from whodisk.drive import find, light
 from whodisk.errors import WhodiskError
+from whodisk.machine.drive import find, light
 
 SCSI = "sys/devices/pci0000:00/0000:00:1c.0/0000:3b:00.0/host2/port-2:0/end_device-2:0:7/target2:0:7/2:0:7:0"
 

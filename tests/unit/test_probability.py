@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as peers
 
-from whodisk import probability
+from whodisk.statistics import probability
 
 COUNTS = st.integers(0, 100_000)
 CHANCES = st.floats(1e-9, 1.0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ground_truth import reads
 from tests.synth import APP_ID_BASE, write_case
 from whodisk.detectors import steady_state
-from whodisk.solve import solve
+from whodisk.verdict.solve import solve
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -71,7 +71,7 @@ def test_prefetching_is_accounted_for(tmp_path: Path) -> None:
     }
     case = write_case(tmp_path / "other", app={**app, "fs_ns": [900] * 200}, tables={"prefetch": [prefetch]})
     verdict = solve(case)
-    line = next(line for line in verdict.observed if line.startswith("prefetching for"))
+    line = next(line for line in verdict.minor if line.startswith("prefetching for"))
     assert "accuracy 100 %" in line and "coverage 97 %" in line
 
 
@@ -98,6 +98,6 @@ def test_warm_up_and_idle_seconds_are_told(tmp_path: Path) -> None:
     }
     app["device_ns"] = app["latency_ns"]
     verdict = solve(write_case(tmp_path / "case", app=app, meta={"duration_ns": 60 * 10**9}))
-    text = "\n".join(verdict.observed)
+    text = "\n".join(verdict.minor)
     assert "Not a steady state: the rate fell from 2,000" in text
     assert "10 seconds of 60 were idle" in text

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from whodisk import findings
 from whodisk.errors import WhodiskError
-from whodisk.report import html, material
+from whodisk.reading.views import Case
+from whodisk.report import html, material, queries
 from whodisk.report import verdict as said
 from whodisk.report.markup import script_json, tag
 from whodisk.report.units import quantity, share
-from whodisk.views import Case
 
 ASSETS = Path(html.__file__).parent / "assets"
 
@@ -45,6 +45,22 @@ def case_dir(synth: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 VERDICT = findings.Verdict("case", "healthy", ["All is well."], {"read": {"device": 1.0}}, 10)
+
+
+def test_a_file_that_is_not_there_is_no_failed_operation(synth: ModuleType, tmp_path: Path) -> None:
+    """A program looks for its files in vain: 2 (ENOENT). What storage failed at is 5 (EIO), also of an open."""
+    columns = {
+        "op_id": list(range(40)),
+        "start_ns": list(range(40)),
+        "latency_ns": 900,
+        "op": ["other"] * 27 + ["read"] * 13,
+        "error": [2] * 26 + [5] + [5] * 3 + [0] * 10,
+    }
+    synth.write_case(tmp_path / "case", syscall=columns)
+    with Case(tmp_path / "case") as case:
+        extent = case.rows(queries.extent())
+        assert [row["errors"] for row in extent] == [4]
+        assert "I/O errors" in str(said.facts(case, extent, [], []))
 
 
 def test_same_case_same_bytes(case_dir: Path, tmp_path: Path) -> None:
@@ -134,9 +150,30 @@ def test_a_silence_nobody_vouches_for_is_presumed(synth: ModuleType, tmp_path: P
     assert "presumed where it is not known whether it meant to be busy (1)" in text
 
 
+def test_the_slowest_are_on_the_page() -> None:
+    slowest = [
+        findings.Slowest(
+            1_234_000_000, 71_500_000, 7, "write", "fs", 71_300_000, "a <stop>", True, True, "sda"
+        ),
+        findings.Slowest(
+            2_000_000_000, 5_000_000, 0, "write", "app", 5_000_000, "its thread slept", False, False, ""
+        ),
+    ]
+    fired = ["What fired the trigger 'latency > 50ms', a write at 1.234 s, took 71.5 ms."]
+    page = said.slowest_episodes(
+        findings.Verdict("case", "outliers", ["."], {}, 10, slowest=slowest, fired=fired)
+    )
+    for text in ("1.234 s", "71.5 ms", "7 writes", "fs 71.3 ms", "a &lt;stop&gt;", "stands apart"):
+        assert text in page
+    assert "silence" in page and "perhaps: its thread slept" in page
+    assert page.index("What fired") < page.index("1.234 s</td>")
+
+
 def test_bounds_are_rounded_down() -> None:
     """99.99816 % must not become 99.9982 %."""
-    cleared = findings.Cleared("stage:queue", "no wait over 1 ms", 0.9999816, 0.95, "1 ns")
+    cleared = findings.Cleared(
+        "stage:queue", "no wait over 1 ms", 0.9999816, 0.95, "1 ns", 170_000, 10_000_000
+    )
     verdict = findings.Verdict("case", "healthy", ["All is well."], {}, 10, cleared=[cleared])
     assert "99.9981 %" in said.cleared(verdict)
 

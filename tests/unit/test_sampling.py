@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.synth import Simulation, write_case
-from whodisk.copies import FIRST_COPY
 from whodisk.findings import Verdict
-from whodisk.solve import solve
-from whodisk.views import Case
+from whodisk.reading.views import Case
+from whodisk.reading.weighted_rows import FIRST_COPY
+from whodisk.verdict.solve import solve
 
 Columns = dict[str, Any]
 

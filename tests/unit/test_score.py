@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from ground_truth.cases import TRUTHS
-from whodisk import score as scoring
-from whodisk.aliases import ALIASES, named_by
 from whodisk.cli.app import application
 from whodisk.errors import WhodiskError
-from whodisk.score import Named, Outcome, same, score_all, to_dict, total
-from whodisk.score_table import markdown
+from whodisk.scoring import score as scoring
+from whodisk.scoring.aliases import ALIASES, named_by
+from whodisk.scoring.score import Named, Outcome, same, score_all, to_dict, total
+from whodisk.scoring.table import markdown
 
 DEVICE = {"kind": "stage", "name": "device", "because_of": "device:nvme0n1"}
 

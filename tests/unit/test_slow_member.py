@@ -9,9 +9,12 @@ import duckdb
 import numpy as np
 import pytest
 
-from ground_truth.members import Fleet, slow_every_night
-from whodisk.peers import PeerGroup, compare
-from whodisk.solve import solve
+from ground_truth.members import Fleet, watched_every_night
+from whodisk.evidence.host_kinds import HostFacts, host_kinds
+from whodisk.evidence.peer_comparison import PeerGroup, compare
+from whodisk.evidence.sampled_series import parts_sql
+from whodisk.reading.views import Case
+from whodisk.verdict.solve import solve
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("WHODISK_DATA", ROOT.parent / "shared/data"))
@@ -29,12 +32,51 @@ def test_two_slow_drives_among_three(tmp_path: Path, seed: int) -> None:
     assert accused(fleet.write(tmp_path / "case")) == {"device host0/disk0", "device host0/disk1"}
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_fifteen_percent_for_a_third_of_the_time(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(2))
+def test_fifteen_percent_for_a_third_of_the_time_is_watched(tmp_path: Path, seed: int) -> None:
+    """It costs 5 % of the drive's own time: seen, and told, but nobody is accused for less than 10 %."""
     fleet = Fleet(seed, hosts=8, drives=12, samples=3000, noise=0.08)
     slow = (np.arange(fleet.samples) // 120) % 3 == seed % 3
     fleet.latency[slow, 5, 7] += np.log(1.15)
+    verdict = solve(fleet.write(tmp_path / "case"))
+    assert verdict.status == "healthy" and not verdict.findings
+    assert any(line.startswith("host5/disk7 is to be watched") for line in verdict.minor)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_half_as_long_again_for_a_third_of_the_time(tmp_path: Path, seed: int) -> None:
+    fleet = Fleet(seed, hosts=8, drives=12, samples=3000, noise=0.08)
+    slow = (np.arange(fleet.samples) // 120) % 3 == seed % 3
+    fleet.latency[slow, 5, 7] += np.log(1.5)
     assert accused(fleet.write(tmp_path / "case")) == {"device host5/disk7"}
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_a_slot_is_a_role_where_many_hosts_have_it_slow(share: float) -> None:
+    rng = np.random.default_rng(12)
+    groups = []
+    for host in range(20):
+        latency = rng.normal(0, 0.02, (84, 8)) + rng.normal(0, 0.01, (1, 8))
+        latency[:, 0] += np.log(1.3) if host < share * 20 else 0.0
+        groups.append(
+            PeerGroup(f"host{host}", [f"disk{n}" for n in range(8)], latency, latency * np.nan, np.arange(84))
+        )
+    slow = {member.group for member in compare(groups).slow}
+    assert slow == (set() if share == 0.5 else {"host0", "host1"})
+
+
+def test_kinds_of_hosts() -> None:
+    """Thirty alike, two of them slow; eight that behave otherwise; two with another load; four of twelve that are neither many nor few."""
+    level = np.concatenate((np.full(28, 4.0), np.full(2, 4.34), np.full(8, 4.6), np.full(2, 4.0)))
+    load = np.concatenate((np.full(38, 16.0), np.full(2, 17.0)))
+    zeros = np.zeros(40)
+    kinds, lonely = host_kinds(HostFacts(zeros, load, zeros, level, zeros))
+    assert [(len(kind.usual), kind.others.tolist()) for kind in kinds] == [(28, [28, 29]), (8, [])]
+    assert lonely.tolist() == [38, 39]
+    level = np.concatenate((np.full(8, 4.0), np.full(4, 4.3)))
+    facts = HostFacts(np.zeros(12), np.zeros(12), np.zeros(12), level, np.zeros(12))
+    kinds, lonely = host_kinds(facts)
+    assert [len(kind.hosts) for kind in kinds] == [8] and lonely.tolist() == [8, 9, 10, 11]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -78,12 +120,15 @@ def test_few_samples_accuse_nobody(tmp_path: Path, samples: int) -> None:
 
 
 def test_the_time_of_the_day_is_told(tmp_path: Path) -> None:
-    finding = solve(slow_every_night(7, tmp_path / "case")).findings[0]
+    case = watched_every_night(7, tmp_path / "case")
+    [line] = [line for line in solve(case).minor if line.startswith("host2/disk3 is to be watched")]
     # Samples come every four minutes: a block of 20 takes 80.
-    assert "from 01:20 to 04:00 UTC" in finding.claim, finding.claim
-    rows = finding.evidence[0].rows
-    ratios = {int(row["since_begin_of_day_ns"] or 0) // 60_000_000_000: row["ratio"] for row in rows}
-    assert max(ratios, key=lambda minute: float(ratios[minute] or 0)) == 160
+    assert "from 01:20 to 04:00 UTC" in line, line
+    hour_ns = 3_600_000_000_000
+    with Case(case) as opened:
+        rows = opened.rows(parts_sql("latency_ns", [("host2", "disk3")], hour_ns, of_day=True))
+    ratios = {int(row["since_begin_of_day_ns"] or 0) // hour_ns: float(row["ratio"] or 0) for row in rows}
+    assert sorted(ratios, key=lambda hour: ratios[hour])[-2:] in ([2, 3], [3, 2])
 
 
 def test_restless_members_are_not_slow_at_a_time_of_the_day() -> None:

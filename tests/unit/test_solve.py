@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.synth import APP_ID_BASE, Simulation, write_case
 from whodisk.errors import CaseError, NotSealedError
 from whodisk.findings import Verdict
+from whodisk.reading.views import STAGES, Case
 from whodisk.report.terminal import render
-from whodisk.solve import solve
-from whodisk.views import STAGES, Case
+from whodisk.verdict.solve import solve
 
 
 def small(seed: int = 1, **changes: Any) -> Simulation:
@@ -68,6 +68,46 @@ def test_too_few_operations(tmp_path: Path, rows: int) -> None:
     assert verdict.expectations[0].met is None
 
 
+@pytest.mark.parametrize(
+    ("pid", "told"),
+    [
+        (1, "The command did no storage I/O: 5 reads, all from memory."),
+        (
+            7,
+            "The command did next to no storage I/O: 5 reads, and 30 requests to disks; a verdict needs 100 operations.",
+        ),
+    ],
+)
+def test_a_command_that_did_nothing_is_told_so(tmp_path: Path, pid: int, told: str) -> None:
+    """`record -- sleep 1`: counters were sampled, and there is nothing that they hide."""
+    calls = {
+        "op_id": list(range(34)),
+        "start_ns": list(range(34)),
+        "latency_ns": 900,
+        "op": ["read"] * 5 + ["other"] * 29,
+        "error": [0] * 21 + [2] * 13,
+        "pid": 7,
+    }
+    requests = {
+        "op_id": list(range(1000, 1030)),
+        "start_ns": 5,
+        "latency_ns": 9000,
+        "pid": pid,
+    }
+    sample = {"time_ns": 1, "host": "h", "subject": "vda", "metric": "in_flight", "value": 0.0}
+    case = write_case(
+        tmp_path / "case",
+        syscall=calls,
+        block=requests,
+        tables={"series": [sample]},
+        meta={"command": ["sleep", "1"], "observer": "record"},
+    )
+    verdict = solve(case)
+    assert verdict.status == "insufficient"
+    assert verdict.summary[0] == f"No verdict. {told}"
+    assert not any("sampled counters" in step for step in verdict.next_steps)
+
+
 def test_no_layer_at_all(tmp_path: Path) -> None:
     unseen = [{"what": "block requests", "because": "no privileges"}]
     case = write_case(tmp_path / "case", meta={"not_observed": unseen})
@@ -87,7 +127,7 @@ def test_equal_and_huge_latencies(tmp_path: Path, value: int) -> None:
 def test_everything_null(tmp_path: Path) -> None:
     columns = app_columns([1000] * 500, fs_ns=None, tid=None, queue_depth=None, op="other")
     verdict = solve(write_case(tmp_path / "case", app=columns))
-    assert any("stage_blame declined" in line and "device_ns" in line for line in verdict.observed)
+    assert any("stage_blame declined" in line and "device_ns" in line for line in verdict.minor)
     assert verdict.where_time_goes["other"] == {"unknown": 1.0}
 
 
@@ -136,7 +176,7 @@ def test_corrupt_parquet_is_refused_in_words(tmp_path: Path) -> None:
     case = small().write(tmp_path / "case")
     path = case / "ops/layer=app/part-0.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(CaseError, match="whodisk verify"):
+    with pytest.raises(CaseError, match="whodisk seal"):
         solve(case)
 
 
@@ -155,11 +195,11 @@ def test_losses_and_open_operations_reach_the_verdict(tmp_path: Path) -> None:
     app, block, links = simulation.lay_out()
     app["open"] = np.arange(len(app["op_id"])) == 5
     losses = [
-        {"probe": "block", "start_ns": 12 * 10**9, "end_ns": 13 * 10**9, "lost": 412, "reason": "ring_full"}
+        {"probe": "block", "start_ns": 12 * 10**9, "end_ns": 13 * 10**9, "lost": 42, "reason": "ring_full"}
     ]
     case = write_case(tmp_path / "case", app=app, block=block, links=links, losses=losses)
     reasons = [caveat.because for caveat in solve(case).cannot_exclude]
-    assert any("412 events of block were lost between 12.0 s and 13.0 s" in text for text in reasons)
+    assert any("42 events of block were lost between 12.0 s and 13.0 s" in text for text in reasons)
     assert any("1 operation had not ended" in text for text in reasons)
 
 

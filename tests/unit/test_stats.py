@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whodisk import stats
+from whodisk.statistics import stats
 
 
 def histogram(values: stats.Floats) -> tuple[stats.Floats, stats.Ints]:
@@ -110,20 +110,26 @@ def test_episodes_do_not_depend_on_order(intervals: list[tuple[int, int]]) -> No
 def test_operations_that_wait_together_do_not_do_so_by_chance() -> None:
     together = np.full(16, 5_000_000, np.int64) + np.arange(16)
     latency = np.full(16, 100_000, np.int64)
+    every = np.concatenate((np.linspace(0, 1e9, 20_000).astype(np.int64), together))
     numbers = stats.episodes(together, together + latency)
-    assert stats.concentration_p(numbers, together, latency, 10**9) < 1e-20
+    assert stats.concentration_p(numbers, together, latency, every) < 1e-20
     spread = np.linspace(0, 9e8, 16).astype(np.int64)
     numbers = stats.episodes(spread, spread + latency)
-    assert stats.concentration_p(numbers, spread, latency, 10**9) == 1.0
+    assert stats.concentration_p(numbers, spread, latency, every) == 1.0
 
 
-def test_circular_shift_knows_coincidence_from_chance() -> None:
-    gaps = np.array([10, 40, 77], np.int64) * 10**6
-    length = np.full(3, 10**6, np.int64)
-    window = (0, 10**8)
-    assert stats.circular_shift_p(gaps, length, gaps, gaps + length, window) < 0.01
-    elsewhere = gaps + 15 * 10**6
-    assert stats.circular_shift_p(gaps, length, elsewhere, elsewhere + length, window) == 1.0
+def test_a_burst_of_the_load_is_no_common_event() -> None:
+    """One operation in fifty is slow by itself; the load comes in bursts, so these overlap."""
+    low = 0
+    for seed in range(100):
+        rng = np.random.default_rng([seed, 5])
+        begin = np.sort((np.arange(20)[:, None] * 5 * 10**8 + rng.uniform(0, 2e6, (20, 200))).ravel())
+        every = begin.astype(np.int64)
+        slow = np.sort(rng.choice(every, 80, replace=False))
+        latency = rng.uniform(8e6, 12e6, 80).astype(np.int64)
+        numbers = stats.episodes(slow, slow + latency)
+        low += stats.concentration_p(numbers, slow, latency, every) < 0.01
+    assert low <= 3
 
 
 def test_benjamini_hochberg_by_hand() -> None:
@@ -211,3 +217,22 @@ def test_where_everything_is_touched_nothing_is_known() -> None:
 
     assert math.isnan(of_one(0, 100))
     assert of_one(50, 60) == 5.0
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=60),
+    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), max_size=20),
+    st.sampled_from([0.5, 1.0, 3.0]),
+    st.sampled_from([0.5, 0.9, 0.99]),
+)
+def test_a_moved_quantile_is_that_of_all_steps_one_by_one(
+    values: list[int], moves: list[tuple[int, int]], weight: float, quantile: float
+) -> None:
+    late = np.array([max(pair) for pair in moves], np.float64)
+    typical = np.array([min(pair) for pair in moves], np.float64)
+    everything = np.concatenate([np.array(values, np.float64), late, typical])
+    counts = np.concatenate([np.ones(len(values)), -weight * np.ones(len(late)), weight * np.ones(len(late))])
+    order = np.argsort(everything, kind="stable")
+    passed = np.maximum.accumulate(np.cumsum(counts[order]))
+    expected = everything[order][np.searchsorted(passed, quantile * len(values))]
+    assert stats.moved_quantile(np.sort(np.array(values)), late, typical, weight, quantile) == expected

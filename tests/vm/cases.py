@@ -12,7 +12,7 @@ import duckdb
 
 from tests.vm.faults import FAULTS, Run
 from tests.vm.machine import agent_path
-from whodisk.solve import solve
+from whodisk.verdict.solve import solve
 
 
 def rows(case: Path, query: str) -> list[tuple[Any, ...]]:
@@ -43,8 +43,11 @@ def to_peers(values: dict[str, float], device: str) -> float:
     return values[device] / median(value for name, value in values.items() if name != device)
 
 
-def check_whole(case: Path) -> None:
-    """The case is whole, nothing was lost, and this kernel took every program."""
+def check_whole(case: Path, start: str = "block_getrq") -> None:
+    """The case is whole, nothing was lost, and this kernel took every program.
+
+    `start` is the tracepoint that tells of a request's start: 6.1 has no block_io_start.
+    """
     agent = agent_path()
     assert agent is not None
     verified = subprocess.run([str(agent), "verify", str(case)], check=False, capture_output=True, text=True)
@@ -54,9 +57,48 @@ def check_whole(case: Path) -> None:
     assert refused == [], "this kernel's verifier refuses a program"
     probes = meta["probes"]
     assert {name: probe["lost"] for name, probe in probes.items() if probe["lost"]} == {}
-    assert "block_getrq" in probes["block"]["attached"], (
-        "6.1 tells the start of a request only by block_getrq"
+    assert start in probes["block"]["attached"], f"the start of a request is told by {start} here"
+
+
+#: What scenario/schedulers.sh asks of each drive.
+READS, SYNC_WRITES, WRITTEN_BYTES = 211, 31, 7 * 65536
+#: Of /sys/block/*/stat (Documentation/block/stat.rst): requests that ended, by kind.
+STAT_READS, STAT_WRITES, STAT_FLUSHES = 0, 4, 15
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def check_schedulers(run: Run, left_with: str, start: str = "block_io_start") -> None:
+    """Scenario `schedulers`: on every drive exactly what was asked for was recorded, and as many flushes as the kernel counts.
+
+    `left_with` is the scheduler of the drive that was left as the kernel had it.
+    """
+    case, folder = run.case("schedulers"), run.folder / run.scenario
+    check_whole(case, start)
+    used = {line["serial"]: line["scheduler"] for line in json_lines(folder / "schedulers.jsonl")}
+    wanted = dict(
+        zip(("nvme0", "nvme1", "nvme2", "nvme3"), ("none", "mq-deadline", "bfq", left_with), strict=True)
     )
+    wanted |= dict(zip(("virtio0", "virtio1", "virtio2"), ("none", "mq-deadline", "bfq"), strict=True))
+    assert used == wanted
+    counted: dict[str, dict[str, list[int]]] = {}
+    for line in json_lines(folder / "stat.jsonl"):
+        counted.setdefault(line["device"], {})[line["at"]] = [int(word) for word in line["fields"].split()]
+    query = "SELECT device, op, count(*), sum(size_bytes)::BIGINT FROM ops WHERE layer = 'block' GROUP BY ALL"
+    found = {(device, op): (number, size) for device, op, number, size in rows(case, query)}
+    for serial, scheduler in used.items():
+        device = run.device(serial)
+        what = f"{serial} with {scheduler}"
+        before, after = counted[device]["before"], counted[device]["after"]
+        assert found[device, "read"] == (READS, READS * 4096), what
+        assert after[STAT_READS] - before[STAT_READS] == READS, what
+        assert found[device, "write"][0] == after[STAT_WRITES] - before[STAT_WRITES], what
+        assert found[device, "write"][1] == SYNC_WRITES * 4096 + WRITTEN_BYTES, what
+        assert found[device, "flush"][0] == after[STAT_FLUSHES] - before[STAT_FLUSHES] > 0, what
+    unended = "SELECT count(*) FROM ops WHERE layer = 'block' AND open"
+    assert rows(case, unended) == [(0,)]
 
 
 def events(case: Path, kind: str) -> list[tuple[str, str]]:
@@ -90,6 +132,6 @@ def check_named(name: str, run: Run) -> None:
     """The fault is the first finding, and nobody is accused without it."""
     fault = FAULTS[name]
     sick, healthy = solve(run.case(fault.case)), solve(run.case(fault.control))
-    assert sick.findings, sick.observed
+    assert sick.findings, sick.minor
     assert fault.is_named(run, sick.findings[0].culprit), [f.claim for f in sick.findings]
     assert healthy.findings == [], [f.claim for f in healthy.findings]

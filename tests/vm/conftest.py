@@ -20,6 +20,9 @@ BOOTS: dict[str, tuple[Hardware, tuple[str, ...]]] = {
     "arrays": (RAID, ("raid",)),
     "hdd": (FAULTS["short_readahead"].hardware, ("readahead",)),
     "shared_line": (IRQ, ("irq",)),
+    "schedulers_6_12": (Hardware(kernel="6.12", virtio_drives=3), ("schedulers",)),
+    "schedulers_6_1": (Hardware(virtio_drives=3), ("schedulers",)),
+    "parallel": (Hardware(kernel="6.12", cpus=2, virtio_drives=4), ("parallel",)),
 }
 
 Boots = dict[str, Future[dict[str, Run]]]
@@ -28,14 +31,16 @@ Boots = dict[str, Future[dict[str, Run]]]
 @pytest.fixture(scope="session")
 def boots(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Boots]:
     """All that the selected tests need; skips where the machine cannot run."""
-    because = image.obstacle()
+    wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    kernels = sorted({hardware.kernel for name, (hardware, _) in BOOTS.items() if name in wanted})
+    because = image.obstacle(*kernels)
     if because is None and agent_path() is None:
         because = "no static whodisk-agent: run make agent, or set WHODISK_AGENT"
     if because is not None:
         pytest.skip(because)
-    image.build()
+    for kernel in kernels:
+        image.build(kernel)
     folder: Path = tmp_path_factory.mktemp("vm")
-    wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
     with ThreadPoolExecutor(2) as pool:
         yield {
             name: pool.submit(boot, hardware, folder / name, *scenarios)
@@ -68,3 +73,18 @@ def hdd(boots: Boots) -> Run:
 @pytest.fixture(scope="session")
 def shared_line(boots: Boots) -> Run:
     return boots["shared_line"].result()["irq"]
+
+
+@pytest.fixture(scope="session")
+def schedulers_6_1(boots: Boots) -> Run:
+    return boots["schedulers_6_1"].result()["schedulers"]
+
+
+@pytest.fixture(scope="session")
+def schedulers_6_12(boots: Boots) -> Run:
+    return boots["schedulers_6_12"].result()["schedulers"]
+
+
+@pytest.fixture(scope="session")
+def parallel(boots: Boots) -> Run:
+    return boots["parallel"].result()["parallel"]

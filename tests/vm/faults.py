@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.vm.image import BuildError, build, obstacle
+from tests.vm.image import KERNEL, BuildError, build, obstacle
 from tests.vm.machine import Hardware, Machine, MachineError, agent_path
 from whodisk.findings import Culprit
 
@@ -89,7 +89,7 @@ def boot(hardware: Hardware, work: Path, *scenarios: str) -> dict[str, Run]:
     agent = agent_path()
     if agent is None:
         raise BuildError("no static whodisk-agent: run make agent, or set WHODISK_AGENT")
-    folder = Machine(hardware, build(), agent, work).run(*scenarios)
+    folder = Machine(hardware, build(hardware.kernel), agent, work).run(*scenarios)
     return {scenario: Run(folder, scenario) for scenario in scenarios}
 
 
@@ -105,7 +105,7 @@ def main() -> int:
     if len(sys.argv) != 3 or sys.argv[1] not in FAULTS:
         print(f"usage: python -m tests.vm.faults {{{','.join(FAULTS)}}} FOLDER", file=sys.stderr)
         return 2
-    because = obstacle()
+    because = obstacle(KERNEL)
     try:
         if because is not None:
             raise BuildError(because)

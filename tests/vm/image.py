@@ -1,6 +1,6 @@
-"""Builds what the machine boots: Debian 12's kernel, and an initramfs made of Debian packages and of our sources.
+"""Builds what the machine boots: one of Debian 12's kernels, and an initramfs made of Debian packages and of our sources.
 
-    python -m tests.vm.image        builds it (if anything changed) and prints where it is
+    python -m tests.vm.image        builds all (what has changed) and prints where they are
 
 No root, no disk image, nothing installed: packages are downloaded by `apt-get download` and unpacked below `build/vm`.
 They are downloaded again when the folder is gone, or their list has changed.
@@ -9,6 +9,7 @@ They are downloaded again when the folder is gone, or their list has changed.
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import re
 import shutil
@@ -21,9 +22,10 @@ HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[1] / "build" / "vm"
 #: Programs of this host that the build and the machine need.
 PROGRAMS = ("qemu-system-x86_64", "apt-get", "dpkg-deb", "depmod", "cpio", "make", "cc")
-#: The kernel comes through the package that always names the newest build of Debian 12's kernel.
-KERNEL_META_PACKAGE = "linux-image-amd64"
-KERNEL_SERIES = "6.1"
+#: Series of Debian 12's kernels -> the package that always names its newest build.
+KERNELS = {"6.1": "linux-image-amd64", "6.12": "linux-image-6.12-amd64"}
+#: The series that is booted unless another one is asked for.
+KERNEL = "6.1"
 #: What runs inside besides our own: a shell, and the tools that set up arrays and stacked devices, with their libraries.
 GUEST_PACKAGES = (
     "busybox-static",
@@ -85,6 +87,7 @@ MODULES = {
     "ext4": ("ext4",),
     "xfs": ("xfs",),
     "btrfs": ("btrfs",),
+    "schedulers": ("mq-deadline", "bfq"),
 }
 
 
@@ -99,84 +102,88 @@ class Image:
     kernel: Path
     #: Everything but the agent and the scenarios; those are added as a second archive for each run.
     initramfs: Path
-    #: `6.1.0-56-amd64`.
+    #: `6.1.0-56-amd64`, `6.12.117+deb12-amd64`.
     release: str
 
 
-def obstacle() -> str | None:
-    """Why the machine cannot be built or run here; None if it can."""
+def obstacle(*series: str) -> str | None:
+    """Why the machine cannot be built or run here with these kernels (all of KERNELS if none is named); None if it can."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     missing = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
     if missing:
         return f"not installed: {', '.join(missing)} (scripts/packages.sh test-vm installs what is missing)"
-    if not (CACHE / "release").is_file():
+    for one in series or KERNELS:
         try:
-            kernel_release()
+            kernel_release(one)
         except BuildError as error:
             return str(error)
     return None
 
 
-def build() -> Image:
-    """The image, built if it is not there or if its sources changed.
+def build(series: str = KERNEL) -> Image:
+    """The image with this kernel, built if it is not there or if its sources changed.
 
     Raises BuildError.
     """
-    CACHE.mkdir(parents=True, exist_ok=True)
-    root = unpacked()
-    release = (CACHE / "release").read_text(encoding="utf-8")
+    release = kernel_release(series)
+    place = CACHE / f"kernel-{series}"
+    kernel = unpacked(place / "root", kernel_packages(release))
+    (place / "release").write_text(release, encoding="utf-8")
+    programs = unpacked(CACHE / "programs", GUEST_PACKAGES)
     sources = [HERE / "image.py", HERE / "guest" / "load.c", *sorted((HERE / "slowisr").iterdir())]
-    key = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    image = Image(root / "boot" / f"vmlinuz-{release}", CACHE / f"base-{key}.cpio", release)
+    parts = [path.read_bytes() for path in sources] + [release.encode()]
+    key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    image = Image(kernel / "boot" / f"vmlinuz-{release}", place / f"base-{key}.cpio", release)
     if not image.initramfs.is_file():
-        tree = CACHE / "tree"
+        tree = place / "tree"
         shutil.rmtree(tree, ignore_errors=True)
-        _fill(tree, root, release)
+        _fill(tree, place, programs, release)
         pack(tree, image.initramfs)
-        for old in CACHE.glob("base-*.cpio"):
+        for old in place.glob("base-*.cpio"):
             if old != image.initramfs:
                 old.unlink()
     return image
 
 
-def kernel_release() -> str:
-    """Release of the kernel that this host's package lists offer; raises BuildError if it is none of 6.1."""
-    said = _run(["apt-cache", "depends", KERNEL_META_PACKAGE])
+def kernel_release(series: str) -> str:
+    """Release of this kernel: the one in the cache, else what this host's package lists offer; raises BuildError."""
+    kept = CACHE / f"kernel-{series}" / "release"
+    if kept.is_file():
+        return kept.read_text(encoding="utf-8")
+    package = KERNELS[series]
+    said = _run(["apt-cache", "depends", package])
     found = re.search(r"linux-image-(\S+)", said.split("Depends:", 1)[-1])
     release = found.group(1) if found else "none"
-    if not release.startswith(KERNEL_SERIES + "."):
+    if not release.startswith(series + "."):
         raise BuildError(
-            f"apt-cache: expected {KERNEL_META_PACKAGE} of Debian 12 (kernel {KERNEL_SERIES}), found {release}; "
-            "add Debian 12 to the package sources and run apt-get update"
+            f"apt-cache: expected {package} of Debian 12 (kernel {series}), found {release}; "
+            "add Debian 12 and its security updates to the package sources and run apt-get update"
         )
     return release
 
 
-def unpacked() -> Path:
-    """The packages, downloaded and unpacked; the files `release` and `unpacked` beside them say that all is there."""
-    root, release_file, list_file = CACHE / "root", CACHE / "release", CACHE / "unpacked"
-    listed = "\n".join(GUEST_PACKAGES)
-    if release_file.is_file() and list_file.is_file() and list_file.read_text(encoding="utf-8") == listed:
+def kernel_packages(release: str) -> tuple[str, ...]:
+    """The kernel, and the headers and tools that a module of ours is built with."""
+    headers = f"linux-headers-{release}"
+    needs = _run(["apt-cache", "depends", headers])
+    tools = re.findall(r"Depends: (linux-(?:headers|kbuild)-\S+)", needs)
+    return (f"linux-image-{release}", headers, *tools)
+
+
+def unpacked(root: Path, packages: Iterable[str]) -> Path:
+    """The packages, downloaded and unpacked in `root`; a file beside it, written last, says which ones are there."""
+    listed, list_file = "\n".join(packages), root.with_suffix(".list")
+    if list_file.is_file() and list_file.read_text(encoding="utf-8") == listed:
         return root
-    release = kernel_release()
-    downloads = CACHE / "packages"
+    downloads = root.with_suffix(".packages")
     for folder in (root, downloads):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-    headers = f"linux-headers-{release}"
-    kernel = [
-        f"linux-image-{release}",
-        headers,
-        headers.replace("amd64", "common"),
-        f"linux-kbuild-{KERNEL_SERIES}",
-    ]
-    _run(["apt-get", "download", *kernel, *GUEST_PACKAGES], downloads)
+    _run(["apt-get", "download", *listed.split()], downloads)
     for package in sorted(downloads.glob("*.deb")):
         _run(["dpkg-deb", "--extract", str(package), str(root)])
     shutil.rmtree(downloads)
-    _run(["depmod", "-b", str(root), release])
     list_file.write_text(listed, encoding="utf-8")
-    release_file.write_text(release, encoding="utf-8")
     return root
 
 
@@ -192,15 +199,17 @@ def pack(tree: Path, archive: Path) -> None:
     partial.replace(archive)
 
 
-def _fill(tree: Path, root: Path, release: str) -> None:
+def _fill(tree: Path, place: Path, programs: Path, release: str) -> None:
     for name in GUEST_FILES:
         target = tree / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(root / name, target)
+        shutil.copy(programs / name, target)
     (tree / "bin" / "sh").symlink_to("busybox")
     modules = tree / "modules"
     modules.mkdir()
-    built = {"slowisr": _build_module(root, release)}
+    root = place / "root"
+    _run(["depmod", "-b", str(root), release])
+    built = {"slowisr": _build_module(place, release)}
     order: dict[str, Path] = {}
     for group, names in MODULES.items():
         needed: dict[str, Path] = {}
@@ -208,36 +217,45 @@ def _fill(tree: Path, root: Path, release: str) -> None:
         (modules / group).write_text("".join(f"{name}\n" for name in needed), encoding="utf-8")
         order |= needed
     for name, path in order.items():
-        shutil.copy(path, modules / f"{name}.ko")
+        # Some of Debian's kernels have their modules compressed, which the shell's insmod does not understand.
+        found = path.read_bytes()
+        (modules / f"{name}.ko").write_bytes(lzma.decompress(found) if path.suffix == ".xz" else found)
     load = ["cc", "-O2", "-static", "-pthread", "-Wall", "-Werror"]
     _run([*load, "-o", str(tree / "bin" / "load"), str(HERE / "guest" / "load.c")])
 
 
-def _build_module(root: Path, release: str) -> Path:
+def _build_module(place: Path, release: str) -> Path:
     """Builds slowisr.ko against the kernel's headers, which expect to lie in /usr/src."""
-    source = root / "usr" / "src"
+    source = place / "root" / "usr" / "src"
     headers = source / f"linux-headers-{release}"
     common = source / f"linux-headers-{release.replace('amd64', 'common')}"
     (headers / "Makefile").write_text(f"include {common}/Makefile\n", encoding="utf-8")
-    place = CACHE / "slowisr"
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(HERE / "slowisr", place)
-    _run(["make", "-s", "-C", str(headers), f"M={place}", "modules"])
-    return place / "slowisr.ko"
+    work = place / "slowisr"
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(HERE / "slowisr", work)
+    # Type information of its own would take one more tool, and nobody reads it.
+    _run(["make", "-s", "-C", str(headers), f"M={work}", "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"])
+    return work / "slowisr.ko"
 
 
 def _add_modules(order: dict[str, Path], names: Iterable[str], folder: Path, built: dict[str, Path]) -> None:
-    """Adds modules and what they depend on to `order`, name -> file, so that they can be loaded in that order."""
+    """Adds modules and what they depend on to `order`, name -> file, so that they can be loaded in that order.
+
+    What is built into this kernel is left out.
+    """
     needs: dict[str, list[str]] = {}
     files = dict(built)
     for line in (folder / "modules.dep").read_text(encoding="utf-8").splitlines():
         path, _, rest = line.partition(":")
-        name = Path(path).stem
+        name = _module_name(path)
         files[name] = folder / path
-        needs[name] = [Path(word).stem for word in rest.split()]
+        needs[name] = [_module_name(word) for word in rest.split()]
+    builtin = {
+        _module_name(line) for line in (folder / "modules.builtin").read_text(encoding="utf-8").splitlines()
+    }
 
     def add(name: str) -> None:
-        if name in order:
+        if name in order or name in builtin:
             return
         if name not in files:
             raise BuildError(
@@ -251,6 +269,11 @@ def _add_modules(order: dict[str, Path], names: Iterable[str], folder: Path, bui
         add(name)
 
 
+def _module_name(path: str) -> str:
+    """`kernel/drivers/nvme/host/nvme.ko.xz` is `nvme`."""
+    return Path(path).name.split(".", 1)[0]
+
+
 def _run(command: list[str], cwd: Path | None = None) -> str:
     """Standard output of a command that must succeed."""
     environment = {**os.environ, "LC_ALL": "C", "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
@@ -261,5 +284,6 @@ def _run(command: list[str], cwd: Path | None = None) -> str:
 
 
 if __name__ == "__main__":
-    found = build()
-    print(f"{found.release}: {found.kernel} {found.initramfs}")
+    for name in KERNELS:
+        found = build(name)
+        print(f"{found.release}: {found.kernel} {found.initramfs}")

@@ -21,22 +21,14 @@ OUTPUT_BYTES = 1 << 30
 DRIVE_BYTES = 256 << 20
 NVME_COUNT = 4
 #: PCI slots 4 to 7 lie on four interrupt lines of their own, slot 8 on that of slot 4; the others elsewhere.
-NVME_SLOT, SLOW_HANDLER_SLOT, BAD_SLOT, OUTPUT_SLOT, SCSI_SLOT = 4, 8, 9, 0x1A, 0x1B
+NVME_SLOT, SLOW_HANDLER_SLOT, BAD_SLOT, VIRTIO_SLOT, OUTPUT_SLOT, SCSI_SLOT = 4, 8, 9, 0x10, 0x1A, 0x1B
 #: Of the bad drive, in sectors of 512 bytes: the first read of the one fails, every read of the other.
 BAD_ONCE_512, BAD_512 = 8192, 16384
 #: One CPU whose clock counts instructions. With clocks of its own a kernel calibrates them against each other while
 #: the host runs somebody else, and then lives in a wrong time, or hangs. With the plain CPU model `max` the kernel
 #: takes the CPU for one with an old AMD erratum, and idles accordingly.
-PROCESSOR = [
-    "-accel",
-    "tcg,thread=single",
-    "-smp",
-    "1",
-    "-icount",
-    "shift=1,sleep=on",
-    "-cpu",
-    "max,vendor=GenuineIntel",
-]
+ONE_CPU = ["-accel", "tcg,thread=single", "-smp", "1", "-icount", "shift=1,sleep=on"]
+CPU_MODEL = "max,vendor=GenuineIntel"
 
 
 class MachineError(Exception):
@@ -47,6 +39,12 @@ class MachineError(Exception):
 class Hardware:
     """What differs between machines."""
 
+    #: One of image.KERNELS.
+    kernel: str = image.KERNEL
+    #: More than one have clocks of their own (see ONE_CPU): good for counts, not for times.
+    cpus: int = 1
+    #: Drives behind virtio-blk, beside those behind NVMe.
+    virtio_drives: int = 0
     #: Drives hold data in a file and can be throttled; otherwise every read gives zeros at once.
     stored_drives: bool = False
     #: PCI interrupt lines instead of messages, and a device with a slow handler on the first drive's line.
@@ -61,7 +59,14 @@ class Hardware:
     def serials(self) -> list[str]:
         """Serial numbers of the drives; they are the same on every boot, kernel names are not."""
         others = [name for name, there in (("hdd", self.hdd), ("bad", self.bad_drive)) if there]
-        return [f"nvme{number}" for number in range(NVME_COUNT)] + others
+        virtio = [f"virtio{number}" for number in range(self.virtio_drives)]
+        return [f"nvme{number}" for number in range(NVME_COUNT)] + virtio + others
+
+    def processor(self) -> list[str]:
+        """What QEMU is told of CPUs."""
+        # In turns: emulated CPUs that really run at once execute, in QEMU before 8.1, what is being patched (decisions/0123).
+        several = ["-accel", "tcg,thread=single", "-smp", str(self.cpus)]
+        return [*(ONE_CPU if self.cpus == 1 else several), "-cpu", CPU_MODEL]
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,8 @@ class Machine:
     work: Path
     #: For each scenario. A quiet host needs a tenth of it.
     scenario_timeout_s: float = 300.0
+    #: Variables of the scenarios, `NAME=VALUE`.
+    variables: tuple[str, ...] = ()
 
     def run(self, *scenarios: str) -> Path:
         """Boots, runs guest/scenario/SCENARIO.sh one after the other, and gives the folder with what it left in /out.
@@ -135,22 +142,28 @@ class Machine:
         self, scenarios: tuple[str, ...], initramfs: Path, output: Path, port: int, fds: tuple[int, int]
     ) -> list[str]:
         lines = ["pci=nomsi"] if self.hardware.shared_line else []
+        if self.hardware.cpus > 1:
+            # On a busy host the timer's interrupts come too late for the kernel's check of their wiring, and it panics.
+            lines.append("no_timer_check")
         disks = ",".join(["out", *self.hardware.serials])
         words = [
             "console=ttyS0 loglevel=5 panic=-1 rdinit=/init",
             *lines,
             f"SCENARIOS={','.join(scenarios)} DISKS={disks}",
+            *self.variables,
         ]
         command = ["qemu-system-x86_64", "-machine", "q35", "-m", "1024", "-nodefaults", "-display", "none"]
         command += ["-no-reboot", "-kernel", str(self.image.kernel), "-initrd", str(initramfs)]
-        command += ["-append", " ".join(words), *PROCESSOR]
+        command += ["-append", " ".join(words), *self.hardware.processor()]
         command += ["-serial", f"file:{self.work / 'console.log'}"]
         command += ["-chardev", f"socket,id=monitor,fd={fds[0]}", "-mon", "chardev=monitor,mode=control"]
         command += ["-chardev", f"socket,id=talk,fd={fds[1]}", "-serial", "chardev:talk"]
         command += ["-blockdev", f"driver=file,node-name=output,filename={output}"]
         command += ["-device", f"virtio-blk-pci,drive=output,serial=out,addr={OUTPUT_SLOT:x},romfile="]
         for number in range(NVME_COUNT):
-            command += self._drive(number)
+            command += self._drive("nvme", f"nvme{number}", NVME_SLOT + number)
+        for number in range(self.hardware.virtio_drives):
+            command += self._drive("virtio-blk-pci", f"virtio{number}", VIRTIO_SLOT + number)
         if self.hardware.shared_line:
             command += ["-device", f"edu,addr={SLOW_HANDLER_SLOT:x}"]
         if self.hardware.bad_drive:
@@ -162,8 +175,7 @@ class Machine:
             command += ["-device", "scsi-hd,bus=scsi.0,drive=hdd,serial=hdd,rotation_rate=7200"]
         return command
 
-    def _drive(self, number: int) -> list[str]:
-        name = self.hardware.serials[number]
+    def _drive(self, driver: str, name: str, slot: int) -> list[str]:
         command = []
         if self.hardware.stored_drives:
             file = self.work / f"{name}.img"
@@ -177,7 +189,7 @@ class Machine:
             ]
         else:
             command += _zeros(name)
-        return [*command, "-device", f"nvme,drive={name},serial={name},addr={NVME_SLOT + number:x},romfile="]
+        return [*command, "-device", f"{driver},drive={name},serial={name},addr={slot:x},romfile="]
 
     def _bad_drive(self) -> list[str]:
         rules = ",".join(

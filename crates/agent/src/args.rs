@@ -1,6 +1,7 @@
 //! The command line of `whodisk-agent`: every flag has its one definition here.
 use crate::flight::FlightArgs;
 use crate::scope::ScopeArgs;
+use crate::sharing::SharingArgs;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -144,7 +145,10 @@ Times are since 1970 (s, ms, us, ns) or ISO 8601 (iso). Missing values stay miss
 
 const SEAL_EXAMPLES: &str = "Examples:
   whodisk seal slow.case
-  whodisk seal slow.case --drop-raw                 keep only the Parquet tables";
+  whodisk seal slow.case --drop-raw                 keep only the Parquet tables
+  whodisk seal slow.case --mode 0644                let everybody read a case that exists
+
+A sealed case is left alone if it is whole. What is damaged or missing of it is built again from the raw events.";
 
 const REDACT_EXAMPLES: &str = "Examples:
   whodisk redact slow.case -o for-the-vendor.case
@@ -158,7 +162,8 @@ const VERIFY_EXAMPLES: &str = "Examples:
   whodisk verify slow.case
   whodisk verify slow.case --json | jq .problems
 
-Exit code 1: the case contradicts its format. Declared losses alone are no failure.";
+Exit code 1: the case contradicts its format, or more than 1 % of a layer's operations were lost. Smaller losses are told, \
+and are no failure.";
 
 /// Where a case goes and what happens to it when the recording ends.
 #[derive(Debug, Args)]
@@ -175,6 +180,8 @@ pub struct CaseArgs {
     pub drop_raw: bool,
     #[command(flatten)]
     pub redaction: RedactionArgs,
+    #[command(flatten)]
+    pub sharing: SharingArgs,
     /// Print a summary as JSON on stdout at the end.
     #[arg(long)]
     pub json: bool,
@@ -333,6 +340,8 @@ pub struct LabRunArgs {
     /// Threads that run whole runs side by side [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    #[command(flatten)]
+    pub sharing: SharingArgs,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
@@ -356,6 +365,8 @@ pub struct LabGenerateArgs {
     /// Cases made side by side [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    #[command(flatten)]
+    pub sharing: SharingArgs,
     /// Print one JSON list of the cases.
     #[arg(long)]
     pub json: bool,
@@ -445,6 +456,8 @@ pub struct ImportArgs {
     /// List the formats, and what each cannot carry over.
     #[arg(long)]
     pub list: bool,
+    #[command(flatten)]
+    pub sharing: SharingArgs,
     /// Print a summary as JSON.
     #[arg(long)]
     pub json: bool,
@@ -458,6 +471,8 @@ pub struct SealArgs {
     /// Remove the raw events once the tables are written.
     #[arg(long)]
     pub drop_raw: bool,
+    #[command(flatten)]
+    pub sharing: SharingArgs,
     /// Print a summary as JSON.
     #[arg(long)]
     pub json: bool,
@@ -474,6 +489,8 @@ pub struct RedactArgs {
     /// File with the key of the tokens, made if it does not exist: the same key gives the same tokens.
     #[arg(long = "redact-key", value_name = "FILE")]
     pub key: Option<PathBuf>,
+    #[command(flatten)]
+    pub sharing: SharingArgs,
     /// Print a summary as JSON.
     #[arg(long)]
     pub json: bool,

@@ -86,6 +86,8 @@ impl Gated {
         pointers.push(std::ptr::null());
         let (gate_out, gate_in) = pipe()?;
         let (report_out, report_in) = pipe()?;
+        // Our own engine writes into the case.
+        let umask = crate::sharing::given_umask().filter(|_| !die_with_parent);
         // SAFETY: single-threaded caller; the child only makes system calls on memory prepared above.
         let parent = unsafe { libc::getpid() };
         let pid = unsafe { libc::fork() };
@@ -109,6 +111,9 @@ impl Gated {
                 }
                 // Rust ignores SIGPIPE; the command must meet it as its author meant.
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+                if let Some(umask) = umask {
+                    libc::umask(umask);
+                }
                 libc::sigprocmask(libc::SIG_SETMASK, signal_mask, std::ptr::null_mut());
                 libc::execvp(program.as_ptr(), pointers.as_ptr());
                 let errno = *libc::__errno_location();

@@ -1,11 +1,12 @@
-//! `whodisk doctor`: what this host lets whodisk observe. Limits are facts, not failures.
+//! `whodisk doctor`: what this host lets whodisk observe. Limits are facts, not failures; a kernel that cannot be recorded is.
 use crate::args::DoctorArgs;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::time::monotonic_resolution_ns;
+use record::memory::{RECORDING_BYTES, RECORDING_BYTES_MIN};
 use serde::Serialize;
 use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsRawFd;
 
 /// One fact about this host.
 #[derive(Debug, Serialize)]
@@ -22,9 +23,14 @@ struct Check {
 /// Prints the checks.
 pub fn main(args: &DoctorArgs) -> Result<(), Failure> {
     let mut checks = block_layer();
-    checks.extend([io_uring(), direct_io(), fuse(), loop_devices(), clock()]);
+    checks.extend([memory(), io_uring(), direct_io(), fuse(), loop_devices(), clock()]);
+    let unsupported = checks
+        .iter()
+        .find(|check| check.name == record::KERNEL && !check.ok);
+    let ended = unsupported.map_or(Ok(()), |_| Err(Failure::check()));
     if args.json {
-        return print_json(&serde_json::json!({ "checks": checks }));
+        print_json(&serde_json::json!({ "checks": checks }))?;
+        return ended;
     }
     for check in &checks {
         let mark = if check.ok { "ok" } else { "--" };
@@ -35,6 +41,10 @@ pub fn main(args: &DoctorArgs) -> Result<(), Failure> {
         if !check.ok && !check.to_do.is_empty() {
             print(&format!("                     {}", check.to_do))?;
         }
+    }
+    if let Some(check) = unsupported {
+        print(&format!("{}; recording is refused.", check.found))?;
+        return ended;
     }
     let missing = checks.iter().filter(|c| !c.ok).count();
     print(&match missing {
@@ -85,6 +95,33 @@ fn block_layer() -> Vec<Check> {
     record::doctor().into_iter().map(convert).collect()
 }
 
+/// Whether a recording has room, with rings of the usual size or with small ones.
+fn memory() -> Check {
+    let needed = format!(
+        "a recording takes {} MiB, and {} MiB where less is there",
+        RECORDING_BYTES >> 20,
+        RECORDING_BYTES_MIN >> 20
+    );
+    let result = match record::memory::available() {
+        None => Ok(format!("{needed}; /proc/meminfo does not say what is there")),
+        Some(here) => {
+            let found = format!(
+                "{needed}; {} MiB are available ({})",
+                here.bytes >> 20,
+                here.source.display()
+            );
+            match here.bytes < RECORDING_BYTES_MIN {
+                true => Err((
+                    found,
+                    "end other programs, or raise the limit: the kernel may kill the recorder",
+                )),
+                false => Ok(found),
+            }
+        }
+    };
+    check("memory", "whodisk record", result)
+}
+
 fn io_uring() -> Check {
     let mut parameters = [0u8; 256];
     // SAFETY: io_uring_params is 120 bytes; the buffer is longer and zeroed.
@@ -107,21 +144,24 @@ fn io_uring() -> Check {
 
 fn direct_io() -> Check {
     let path = format!(".whodisk-doctor-{}", std::process::id());
-    let opened = fs::OpenOptions::new()
-        .create_new(true)
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_DIRECT)
-        .open(&path);
-    let result = match &opened {
-        Ok(_) => Ok("works in this directory".to_string()),
+    // Made first and switched over then: opening with O_DIRECT may fail after it made the file, and what is there
+    // already, is not ours to remove.
+    let made = fs::OpenOptions::new().create_new(true).write(true).open(&path);
+    let switched = made.and_then(|file| {
+        let _ = fs::remove_file(&path);
+        // SAFETY: a plain call on an open descriptor.
+        match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_DIRECT) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    });
+    let result = match switched {
+        Ok(()) => Ok("works in this directory".to_string()),
         Err(error) => Err((
             format!("not in this directory: {error}"),
             "work in a directory on a real disk that you may write",
         )),
     };
-    // The file may exist even if opening it with O_DIRECT failed.
-    let _ = fs::remove_file(&path);
     check("direct I/O", "whodisk run on files here", result)
 }
 

@@ -9,7 +9,7 @@ pub const ERROR: u8 = 2;
 /// What the binary says before it ends with an exit code other than 0.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// [`CHECK_FAILED`] or [`ERROR`].
+    /// [`CHECK_FAILED`] or [`ERROR`]; 0 where the rest of the output is not wanted any more.
     pub code: u8,
     /// Printed after `whodisk: `; empty if everything was said already.
     pub message: String,
@@ -21,6 +21,14 @@ impl Failure {
         Failure {
             code: ERROR,
             message: message.to_string(),
+        }
+    }
+
+    /// Whoever read stdout had enough: nothing more to do, and nothing wrong.
+    pub fn nobody_reads() -> Failure {
+        Failure {
+            code: 0,
+            message: String::new(),
         }
     }
 
@@ -48,8 +56,8 @@ impl From<case::CaseError> for Failure {
 /// Builds the failure of a system call on a path, with what to do where that is known.
 pub fn io_failure(path: &std::path::Path, action: &str, error: &std::io::Error) -> Failure {
     let hint = match error.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => "; free space there, or choose another place with -o",
-        Some(libc::EROFS | libc::EACCES | libc::EPERM) => "; choose a writable place with -o",
+        Some(libc::ENOSPC | libc::EDQUOT) => "; free space there, or use another place",
+        Some(libc::EROFS | libc::EACCES | libc::EPERM) => "; use a writable place",
         Some(libc::ENOENT) => "; check the path",
         _ => "",
     };

@@ -3,6 +3,7 @@ use crate::args::RecordArgs;
 use crate::case_dir::CaseDir;
 use crate::child::{look_up, status_words, Change, Gated, Running as Child};
 use crate::failure::Failure;
+use crate::losses;
 use crate::observe::{cannot_execute, new_meta, note_event, restore, Subject, GRACE, TICK};
 use crate::output::{grouped, print_json, say, Progress};
 use crate::probe::{Attached, Probes};
@@ -10,9 +11,9 @@ use crate::scope::Watched;
 use crate::seal;
 use crate::signals::Signals;
 use crate::time::{monotonic_ns, Utc};
-use case::meta::{CaseMeta, ProbeMeta, State, SystemMeta};
+use case::meta::{CaseMeta, FiredMeta, ProbeMeta, State, SystemMeta};
 use clap::Args;
-use record::{spoken, Fired, FlightConfig, Measure, Snapshot, Trigger};
+use record::{spoken, Fired, FlightConfig, Measure, Operation, Snapshot, Trigger};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
@@ -98,6 +99,9 @@ pub fn record(args: &RecordArgs, ring: Duration) -> Result<(), Failure> {
     template
         .not_observed
         .splice(0..0, attached.unseen().iter().cloned());
+    if let Some(detail) = &attached.little_memory {
+        crate::output::say(detail);
+    }
     let (probes, snapshots) = attached
         .start_flight(args.flight.config(ring))
         .map_err(Failure::error)?;
@@ -337,6 +341,12 @@ fn write_case(
             &reason_words(fired, more),
         );
     }
+    let start_ns = snapshot.start_ns;
+    meta.fired = snapshot
+        .fired
+        .iter()
+        .map(|fired| fired_meta(fired, start_ns))
+        .collect();
     meta.duration_ns = Some((snapshot.end_ns - snapshot.start_ns) as i64);
     for (probe, attached) in &snapshot.attached {
         let lost = snapshot
@@ -360,10 +370,14 @@ fn write_case(
     // The rows' memory is free for the next case from here on.
     drop(snapshot);
     drop(dir);
-    if !no_seal {
-        seal::seal_case(&path, drop_raw)?;
-    }
-    say(&format!("case {}: {}", path.display(), first.unwrap_or_default()));
+    let sealed = (!no_seal).then(|| seal::seal_case(&path, drop_raw)).transpose()?;
+    let lost = sealed.and_then(|sealed| losses::words(&sealed.layers_missing));
+    let lost = lost.map_or(String::new(), |words| format!(". {words}"));
+    say(&format!(
+        "case {}: {}{lost}",
+        path.display(),
+        first.unwrap_or_default()
+    ));
     Ok(path)
 }
 
@@ -382,11 +396,33 @@ fn wall_seconds(mono_ns: u64) -> i64 {
     (now_ns - ago_ns) / 1_000_000_000
 }
 
+/// What triggered, for those who explain it; `start_ns` is the begin of the case.
+fn fired_meta(fired: &Fired, start_ns: u64) -> FiredMeta {
+    let operation = &fired.operation;
+    FiredMeta {
+        trigger: fired.trigger.clone(),
+        measure: fired.measure.name().into(),
+        limit_ns: fired.limit_ns,
+        time_ns: operation.time_ns,
+        start_ns: operation.start_ns as i64 - start_ns as i64,
+        layer: operation.layer.name().into(),
+        op: operation.op.to_string(),
+        device: fired.device.clone(),
+        pid: operation.pid,
+        tid: operation.tid,
+        comm: comm_of(operation),
+    }
+}
+
+fn comm_of(operation: &Operation) -> String {
+    let name = operation.comm.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
 /// Who did what where: `block read of fio (process 12) on sda`.
 fn subject_words(fired: &Fired) -> String {
     let operation = &fired.operation;
-    let name = operation.comm.split(|byte| *byte == 0).next().unwrap_or_default();
-    let name = String::from_utf8_lossy(name);
+    let name = comm_of(operation);
     let who = match operation.pid {
         -1 => String::new(),
         pid => format!(" of {name} (process {pid})"),

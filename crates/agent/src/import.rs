@@ -30,6 +30,7 @@ pub fn main(args: &ImportArgs) -> Result<(), Failure> {
     if args.list {
         return list(args.json);
     }
+    args.sharing.take();
     let format = import::format(args.format.as_deref().unwrap_or_default())?;
     let request = Request {
         files: args.files.clone(),

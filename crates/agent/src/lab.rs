@@ -3,6 +3,7 @@ use crate::args::{LabCommand, LabFitArgs, LabGenerateArgs, LabListArgs, LabRunAr
 use crate::failure::{io_failure, Failure};
 use crate::output::{grouped, print, print_json, Progress};
 use lab::run::{Outcome, Report};
+use std::io::Write;
 use std::path::Path;
 
 /// Runs a subcommand of `lab`.
@@ -63,6 +64,7 @@ fn argv(args: &LabRunArgs) -> Vec<String> {
 }
 
 fn run(args: &LabRunArgs) -> Result<(), Failure> {
+    args.sharing.take();
     if let Some(sweep) = &args.sweep {
         return run_sweep(args, sweep);
     }
@@ -145,6 +147,7 @@ fn run_sweep(args: &LabRunArgs, sweep: &str) -> Result<(), Failure> {
 }
 
 fn generate(args: &LabGenerateArgs) -> Result<(), Failure> {
+    args.sharing.take();
     let progress = std::sync::Mutex::new((0u64, Progress::new()));
     let tell = |_: &lab::generate::Line| {
         if let Ok(mut progress) = progress.lock() {
@@ -183,14 +186,22 @@ fn generate(args: &LabGenerateArgs) -> Result<(), Failure> {
 }
 
 fn fit(args: &LabFitArgs) -> Result<(), Failure> {
-    if args.stack.exists() {
-        return Err(Failure::error(format!(
+    let is_there = || {
+        Failure::error(format!(
             "{}: expected a new file, found one; choose another name with -o",
             args.stack.display()
-        )));
+        ))
+    };
+    if args.stack.is_symlink() || args.stack.exists() {
+        return Err(is_there());
     }
     let fit = lab::fit::fit(&args.cases, args.device.as_deref()).map_err(Failure::error)?;
-    std::fs::write(&args.stack, &fit.stack).map_err(|error| io_failure(&args.stack, "write", &error))?;
+    let written = std::fs::File::create_new(&args.stack);
+    let written = written.and_then(|mut file| file.write_all(fit.stack.as_bytes()));
+    written.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => is_there(),
+        _ => io_failure(&args.stack, "write", &error),
+    })?;
     if args.json {
         return print_json(&fit);
     }

@@ -3,6 +3,7 @@ use crate::args::{CaseArgs, RecordArgs, RunArgs};
 use crate::case_dir::CaseDir;
 use crate::child::{look_up, status_words, Change, Gated, Running};
 use crate::failure::Failure;
+use crate::losses;
 use crate::output::{grouped, print_json, say, Progress};
 use crate::probe::{Attached, Probes};
 use crate::sampling::{self, EVENT_SAMPLING};
@@ -10,9 +11,11 @@ use crate::scope::{ScopeArgs, Watched};
 use crate::seal;
 use crate::signals::{Arrived, Signals};
 use crate::time::{monotonic_ns, monotonic_resolution_ns, Utc};
+use case::completeness::{self, Account, Missing};
 use case::meta::{CaseMeta, Clock, DeviceMeta, State, SystemMeta, Unseen};
-use case::schema::{EventRow, EVENT_CONTINUED, EVENT_STOPPED, FORMAT_VERSION};
-use std::collections::BTreeSet;
+use case::raw::read_lines;
+use case::schema::{EventRow, LossRow, EVENT_CONTINUED, EVENT_STOPPED, FORMAT_VERSION};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,6 +25,8 @@ use std::time::{Duration, Instant};
 pub const GRACE: Duration = Duration::from_secs(5);
 /// How often the loop looks around when nothing happens.
 pub const TICK: Duration = Duration::from_millis(100);
+/// Event: a recording takes less memory than usual.
+const EVENT_LITTLE_MEMORY: &str = "little_memory";
 
 /// What is observed.
 pub enum Subject {
@@ -44,6 +49,7 @@ struct Plan {
 
 /// `whodisk record`.
 pub fn record(args: RecordArgs) -> Result<(), Failure> {
+    args.case.sharing.take();
     if let Some(ring) = args.flight.ring {
         return crate::flight::record(&args, ring);
     }
@@ -65,6 +71,7 @@ pub fn record(args: RecordArgs) -> Result<(), Failure> {
 
 /// `whodisk run`.
 pub fn run(args: RunArgs) -> Result<(), Failure> {
+    args.case.sharing.take();
     crate::workload::check(&args.spec)?;
     let case = case_path(&args.case);
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
@@ -136,6 +143,8 @@ struct Recording {
     meta: CaseMeta,
     system: SystemMeta,
     probes: Option<Probes>,
+    /// Rows on disk by stream, when the probes have stopped.
+    rows: BTreeMap<String, u64>,
     child: Option<Running>,
     own_engine: bool,
     ended: Option<i32>,
@@ -163,8 +172,21 @@ impl Recording {
         let attached = attach(subject, plan.probes, plan.scope.scope(), &mut meta)?;
         // Attaching takes a while; the case begins with the first moment that can be recorded.
         meta.clock.start_ns = monotonic_ns();
+        let little_memory = attached
+            .as_ref()
+            .and_then(|attached| attached.little_memory.clone());
         let start = |attached: Attached| attached.start(&dir.raw()).map_err(Failure::error);
         let probes = attached.map(start).transpose()?;
+        if let Some(detail) = little_memory {
+            say(&detail);
+            note_event(
+                &dir.raw(),
+                meta.clock.start_ns,
+                EVENT_LITTLE_MEMORY,
+                "recorder",
+                &detail,
+            );
+        }
         meta.write(&dir.path)?;
         let open = |gated: Gated| {
             gated
@@ -176,6 +198,7 @@ impl Recording {
             meta,
             system,
             probes,
+            rows: BTreeMap::new(),
             own_engine: subject.is_engine(),
             ended: None,
         })
@@ -281,30 +304,31 @@ impl Recording {
             dir.remove();
             return Err(failure.clone());
         }
-        closed.map_err(|failure| with_advice(&failure, &path))?;
+        let missing = self.missing(&path);
+        closed.map_err(|failure| with_advice(&failure, &path, &missing))?;
         self.summarize();
         drop(dir);
         // From here on Ctrl-C ends the sealing, which leaves the raw events as they are.
         restore(signals);
-        let seal = || seal::seal_case(&path, args.drop_raw).map_err(|failure| with_advice(&failure, &path));
+        let seal = || {
+            seal::seal_case(&path, args.drop_raw).map_err(|failure| with_advice(&failure, &path, &missing))
+        };
         let sealed = (!args.no_seal).then(seal).transpose()?;
         if args.redaction.redact {
             crate::redact::in_place(&path, &args.redaction)?;
         }
-        say(&format!(
-            "case {}{}",
-            path.display(),
-            if args.no_seal { " (not sealed)" } else { "" }
-        ));
-        if args.json {
+        say(&case_words(&path, args.no_seal, &missing));
+        let summary = || {
             print_json(&serde_json::json!({
                 "case": path,
                 "command_status": self.meta.command_status,
                 "duration_ns": self.meta.duration_ns,
+                "layers_missing": missing,
                 "sealed": sealed,
-            }))?;
-        }
-        engine_failure.map_or(Ok(()), Err)
+            }))
+        };
+        let printed = if args.json { summary() } else { Ok(()) };
+        engine_failure.map_or(printed, Err)
     }
 
     /// Stops the probes and completes `case.json` and `system.json`. Only a recording without trouble
@@ -321,19 +345,34 @@ impl Recording {
         self.meta.write(case)?;
         let now = SystemMeta::collect();
         let changes = system_changes(&self.system, &now);
-        let groups = self.system.cgroups.len();
+        let known = self.system.cgroups.len() + self.system.kernel_threads.len();
         // Those that are gone keep their names.
         self.system.cgroups.extend(now.cgroups);
-        if !changes.is_empty() || self.system.cgroups.len() > groups {
+        self.system.kernel_threads.extend(now.kernel_threads);
+        if !changes.is_empty() || self.system.cgroups.len() + self.system.kernel_threads.len() > known {
             self.system.changes = changes;
             self.system.write(case)?;
         }
         trouble.map_or(Ok(()), |error| Err(Failure::error(error)))
     }
 
+    /// Layers of which operations were lost, as far as this was written down.
+    fn missing(&self, case: &Path) -> Vec<Missing> {
+        let Ok(losses) = read_lines::<LossRow>(&case.join("raw/losses.jsonl")) else {
+            return Vec::new();
+        };
+        let is_of = |stream: &str, layer| completeness::LAYER_OF.contains(&(stream, layer));
+        let there = |layer| {
+            let rows = self.rows.iter().filter(|(stream, _)| is_of(stream, layer));
+            rows.map(|(_, rows)| rows).sum::<u64>() + completeness::left_out(&self.meta, layer)
+        };
+        Account::of(&losses.0).missing(there)
+    }
+
     fn stop_probes(&mut self) -> Option<String> {
         let stopped = self.probes.take()?.stop();
         self.meta.probes = stopped.probes;
+        self.rows = stopped.rows;
         if let Some(sampling) = &mut self.meta.sampling {
             let devices = self.system.devices.values();
             let names = devices.map(|device| (device.dev, device.name.as_str())).collect();
@@ -422,12 +461,20 @@ fn has_app_rows(dir: &CaseDir) -> bool {
 }
 
 /// Adds what is left of the case and what to do with it.
-fn with_advice(failure: &Failure, case: &Path) -> Failure {
+fn with_advice(failure: &Failure, case: &Path, missing: &[Missing]) -> Failure {
     let path = case.display();
+    let lost = losses::words(missing).map_or(String::new(), |words| format!(". {words}"));
     Failure::error(format!(
         "{failure}\nwhodisk: {path}: what was recorded until then is in raw/; \
-         `whodisk seal {path}` turns it into tables"
+         `whodisk seal {path}` turns it into tables, for which it needs about as much room again{lost}"
     ))
+}
+
+/// The last line of a recording: where the case is, and whether it can be relied on.
+fn case_words(case: &Path, unsealed: bool, missing: &[Missing]) -> String {
+    let state = if unsealed { " (not sealed)" } else { "" };
+    let lost = losses::words(missing).map_or(String::new(), |words| format!(": {words}"));
+    format!("case {}{state}{lost}", case.display())
 }
 
 /// Notes in the case what became of the observed process.
@@ -529,6 +576,7 @@ pub fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseM
             resolution_ns: monotonic_resolution_ns(),
             start_ns: monotonic_ns(),
         },
+        fired: Vec::new(),
         duration_ns: None,
         state: State::Recording,
         simulated: false,

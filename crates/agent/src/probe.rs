@@ -1,8 +1,8 @@
 //! The recorder as a recording of ours sees it.
 use case::meta::{ProbeMeta, Unseen};
 use record::{
-    shortened, Config, FlightConfig, FlightCounts, LeftOut, Level, RecordError, Recorder, Running, Scope,
-    Snapshot,
+    memory, shortened, Config, FlightConfig, FlightCounts, LeftOut, Level, RecordError, Recorder, Running,
+    Scope, Snapshot,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,11 @@ pub struct Probes {
 }
 
 /// The probes in the kernel, not recording yet.
-pub struct Attached(Recorder);
+pub struct Attached {
+    recorder: Recorder,
+    /// Why the rings between kernel and recorder are smaller than usual, if they are.
+    pub little_memory: Option<String>,
+}
 
 impl Attached {
     /// Loads and attaches the probes named, or all. `command_pid` is the process that is about to be observed;
@@ -29,26 +33,40 @@ impl Attached {
         cpu_budget: Option<f64>,
     ) -> Result<Attached, String> {
         let command_pid = command_pid.and_then(|pid| u32::try_from(pid).ok());
-        Recorder::attach(Config {
+        let available = memory::available();
+        let config = Config {
             probes,
             command_pid,
             join_tgid: command_pid.filter(|_| own_engine),
             scope,
             cpu_budget,
             ..Config::default()
+        }
+        .fit(available.as_ref());
+        let small = available.filter(|_| config.ring_halvings > 0).map(|available| {
+            format!(
+                "{} MiB of memory are available ({}): the rings between kernel and recorder have 1/{} of their usual \
+                 size, and a burst that fills them is counted as lost",
+                available.bytes >> 20,
+                available.source.display(),
+                1 << config.ring_halvings
+            )
+        });
+        let recorder = Recorder::attach(config).map_err(|error| shortened(&error.to_string()))?;
+        Ok(Attached {
+            recorder,
+            little_memory: small,
         })
-        .map(Attached)
-        .map_err(|error| shortened(&error.to_string()))
     }
 
     /// What will be missing.
     pub fn unseen(&self) -> &[Unseen] {
-        self.0.unseen()
+        self.recorder.unseen()
     }
 
     /// Creates the streams and begins to record.
     pub fn start(self, raw: &Path) -> Result<Probes, RecordError> {
-        let running = self.0.start(raw)?;
+        let running = self.recorder.start(raw)?;
         Ok(Probes { running })
     }
 }
@@ -56,7 +74,7 @@ impl Attached {
 impl Attached {
     /// Begins to record into memory; see [`Recorder::start_flight`].
     pub fn start_flight(self, config: FlightConfig) -> Result<(Probes, Receiver<Snapshot>), RecordError> {
-        let (running, snapshots) = self.0.start_flight(config)?;
+        let (running, snapshots) = self.recorder.start_flight(config)?;
         Ok((Probes { running }, snapshots))
     }
 }
@@ -65,6 +83,8 @@ impl Attached {
 pub struct Stopped {
     /// The account of each.
     pub probes: BTreeMap<String, ProbeMeta>,
+    /// Rows on disk, by stream.
+    pub rows: BTreeMap<String, u64>,
     /// Why their events are not all on disk.
     pub failure: Option<String>,
     /// Block requests left out for the CPU budget, by device.
@@ -99,11 +119,17 @@ impl Probes {
                     .iter()
                     .map(|(name, probe)| (name.clone(), probe.meta()))
                     .collect(),
+                rows: summary
+                    .probes
+                    .into_values()
+                    .flat_map(|probe| probe.rows)
+                    .collect(),
                 left_out: summary.left_out,
                 calls_left_out: summary.calls_left_out,
             },
             Err(error) => Stopped {
                 probes: BTreeMap::new(),
+                rows: BTreeMap::new(),
                 failure: Some(error.to_string()),
                 left_out: BTreeMap::new(),
                 calls_left_out: 0,

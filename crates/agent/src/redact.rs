@@ -4,6 +4,7 @@ use crate::failure::{io_failure, Failure};
 use crate::observe::require_case;
 use crate::output::{grouped, print_json, say};
 use crate::seal::seal_case;
+use crate::sharing::Mode;
 use case::meta::{CaseMeta, State};
 use case::redact::{redact, Key, Summary};
 use std::fs;
@@ -16,8 +17,10 @@ pub fn main(args: &RedactArgs) -> Result<(), Failure> {
     require_case(&args.case)?;
     if CaseMeta::read(&args.case)?.state != State::Sealed {
         say(&format!("{}: sealing", args.case.display()));
+        Mode::of(&args.case).take();
         seal_case(&args.case, false)?;
     }
+    args.sharing.take();
     let key = key(args.key.as_deref())?;
     let summary = into_new(&args.case, &args.output, key)?;
     say(&format!(
@@ -34,10 +37,9 @@ pub fn main(args: &RedactArgs) -> Result<(), Failure> {
 
 /// Puts the redacted copy of a sealed case in its place; the raw events go, too.
 pub fn in_place(case: &Path, args: &RedactionArgs) -> Result<(), Failure> {
-    let mut name = case.file_name().unwrap_or_default().to_owned();
-    name.push(".redacting");
-    let copy = case.with_file_name(name);
-    let _ = fs::remove_dir_all(&copy);
+    // A name of its own: what stands beside the case is not ours.
+    let name = case.file_name().unwrap_or_default().to_string_lossy();
+    let copy = case.with_file_name(format!(".{name}.redacting-{}", std::process::id()));
     let summary = into_new(case, &copy, key(args.redact_key.as_deref())?)?;
     fs::remove_dir_all(case).map_err(|error| io_failure(case, "remove", &error))?;
     fs::rename(&copy, case).map_err(|error| io_failure(&copy, "rename", &error))?;

@@ -16,7 +16,7 @@ pub struct ScopeArgs {
     /// Only processes in this control group and below, e.g. /sys/fs/cgroup/system.slice/db.service.
     #[arg(long = "cgroup", value_name = "FOLDER")]
     pub cgroups: Vec<PathBuf>,
-    /// Only this block device: its requests, and operations on it and on files that live there.
+    /// Only this block device, as vda or /dev/vda: its requests, and operations on it and on files that live there.
     #[arg(long = "device", value_name = "DEVICE")]
     pub devices: Vec<PathBuf>,
     /// Only this file, or all files below this folder.

@@ -1,22 +1,24 @@
 //! `whodisk verify`.
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
+use crate::losses;
 use crate::observe::require_case;
 use crate::output::{grouped, print, print_json};
 use std::fmt::Write;
 
-/// Checks a case. Exit code 1 if it contradicts its format.
+/// Checks a case. Exit code 1 if it contradicts its format, or lacks too much of a layer.
 pub fn main(args: &VerifyArgs) -> Result<(), Failure> {
     require_case(&args.case)?;
     let report = case::verify::verify(&args.case)?;
-    if args.json {
-        print_json(&report)?;
+    let printed = if args.json {
+        print_json(&report)
     } else {
         let unseen = case::meta::CaseMeta::read(&args.case).map_or(0, |meta| meta.not_observed.len());
-        print(text(&args.case.display().to_string(), &report, unseen).trim_end())?;
-    }
-    if report.problems.is_empty() {
-        Ok(())
+        print(text(&args.case.display().to_string(), &report, unseen).trim_end())
+    };
+    // What was found does not depend on who reads it.
+    if report.problems.is_empty() && report.unsound().next().is_none() {
+        printed
     } else {
         Err(Failure::check())
     }
@@ -42,10 +44,13 @@ fn text(case: &str, report: &case::verify::Report, unseen: usize) -> String {
             p.path, p.at, p.expected, p.found, p.hint
         );
     }
-    let verdict = match (report.problems.len(), report.missing.len() - unseen) {
-        (0, 0) => "whole".to_string(),
-        (0, n) => format!("sound, but not whole: {n} thing(s) missing"),
-        (n, _) => format!("damaged: {n} problem(s)"),
+    let lost = losses::words(&report.layers_missing);
+    let verdict = match (report.problems.len(), lost, report.missing.len() - unseen) {
+        (0, None, 0) => "whole".to_string(),
+        (0, None, n) => format!("sound, but not whole: {n} thing(s) missing"),
+        (0, Some(lost), _) => lost,
+        (n, None, _) => format!("damaged: {n} problem(s)"),
+        (n, Some(lost), _) => format!("damaged: {n} problem(s). {lost}"),
     };
     let _ = writeln!(text, "{case}: {verdict}");
     text
@@ -54,6 +59,7 @@ fn text(case: &str, report: &case::verify::Report, unseen: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::text;
+    use case::completeness::Missing;
     use case::verify::{Problem, Report};
 
     #[test]
@@ -77,5 +83,23 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("damaged: 1"));
+    }
+
+    #[test]
+    fn a_case_that_lost_most_of_a_layer_is_not_sound() {
+        let report = Report {
+            layers_missing: vec![Missing {
+                layer: "block",
+                lost: 90,
+                there: 10,
+                reasons: [("ring_full".to_string(), 90)].into(),
+            }],
+            ..Report::default()
+        };
+        let text = text("a.case", &report, 0);
+        assert!(
+            text.contains("a.case: NOT SOUND: 90 of 100 operations of layer block (90.0 %)"),
+            "{text}"
+        );
     }
 }

@@ -77,18 +77,14 @@ impl CaseError {
 /// What a person can do about an errno; begins with "; ", or is empty where the message says it all.
 fn hint_of(source: &std::io::Error) -> String {
     let hint = match source.raw_os_error() {
-        Some(libc::ENOSPC) => "free space on that file system, or choose another one with -o",
-        Some(libc::EDQUOT) => "raise the disk quota of this user, or choose another file system with -o",
+        Some(libc::ENOSPC) => "free space on that file system, or use another one",
+        Some(libc::EDQUOT) => "raise the disk quota of this user, or use another file system",
         Some(libc::EIO) => {
-            "the medium below reports an I/O error: see the kernel log, and write to another device with -o"
+            "the medium below reports an I/O error: see the kernel log, and use another device"
         }
-        Some(libc::EROFS) => "that file system is read-only: choose another directory with -o",
-        Some(libc::EACCES | libc::EPERM) => {
-            "check the owner and mode of that path, or choose another directory"
-        }
-        Some(libc::EEXIST) => {
-            "a case is never overwritten: choose a new directory with -o, or remove the old one"
-        }
+        Some(libc::EROFS) => "that file system is read-only: use another one",
+        Some(libc::EACCES | libc::EPERM) => "check the owner and mode of that path, or use another directory",
+        Some(libc::EEXIST) => "a case is never overwritten: use a new directory, or remove the old one",
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n)",
         _ => return String::new(),
     };

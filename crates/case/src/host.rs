@@ -25,10 +25,57 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
             .collect(),
         irqs: irqs(root),
         servers: crate::servers::servers(root),
+        kernel_threads: kernel_threads(&proc),
         cgroups: crate::groups::io_groups(root, &mounts),
         mounts,
         changes: Vec::new(),
     }
+}
+
+/// Of include/linux/sched.h: a thread of the kernel itself. The same since Linux 2.6.
+const PF_KTHREAD: u64 = 0x0020_0000;
+/// Bytes of a thread's name, as probes see it.
+const COMM_BYTES: usize = 15;
+
+/// Names of the threads of which the kernel says that they are its own, with `#` for each number.
+fn kernel_threads(proc: &Path) -> BTreeSet<String> {
+    let is_number = |name: &String| name.bytes().all(|b| b.is_ascii_digit());
+    let processes = names_in(proc).into_iter().filter(is_number);
+    let stats = processes.filter_map(|pid| text(&proc.join(pid).join("stat")));
+    stats.filter_map(|stat| kernel_thread(&stat)).collect()
+}
+
+/// The name in `PID (NAME) S PPID PGRP SESSION TTY TPGID FLAGS ...` of a kernel thread, proc_pid_stat(5).
+fn kernel_thread(stat: &str) -> Option<String> {
+    let (before, after) = stat.rsplit_once(") ")?;
+    let (_, name) = before.split_once(" (")?;
+    let flags: u64 = after.split(' ').nth(6)?.parse().ok()?;
+    (flags & PF_KTHREAD != 0).then(|| without_numbers(own_name(name)))
+}
+
+/// The name that a thread has by itself: of a worker /proc tells what it works at, too (`kworker/u8:3-events_unbound`).
+fn own_name(name: &str) -> &str {
+    let own = match name.strip_prefix("kworker/") {
+        Some(_) => name.split(['-', '+']).next().unwrap_or(name),
+        None => name,
+    };
+    let end = (0..=COMM_BYTES.min(own.len()))
+        .rev()
+        .find(|at| own.is_char_boundary(*at));
+    &own[..end.unwrap_or(0)]
+}
+
+/// `#` for each number, so that a worker of the same kind is known that was not there when somebody looked.
+fn without_numbers(name: &str) -> String {
+    let mut stem = String::with_capacity(name.len());
+    for character in name.chars() {
+        match character {
+            '0'..='9' if stem.ends_with('#') => {}
+            '0'..='9' => stem.push('#'),
+            other => stem.push(other),
+        }
+    }
+    stem
 }
 
 pub(crate) fn text(path: &Path) -> Option<String> {
@@ -207,11 +254,7 @@ fn facts(root: &Path, folder: &Path) -> BTreeMap<String, String> {
     add("members", Some(names_in(&folder.join("slaves")).join(" ")));
     add("partitions", Some(partitions(folder).join(" ")));
     add("irq_prefixes", Some(irq_prefixes(folder).join(" ")));
-    let driver = std::fs::canonicalize(folder.join("device/driver")).ok();
-    add(
-        "driver",
-        driver.and_then(|d| Some(d.file_name()?.to_str()?.to_owned())),
-    );
+    add("driver", driver(root, folder));
     if let Some(pci) = pci_ancestor(folder) {
         let address = pci
             .file_name()
@@ -225,6 +268,30 @@ fn facts(root: &Path, folder: &Path) -> BTreeMap<String, String> {
         add("pcie_link_max", link_of(&pci, "max"));
     }
     facts
+}
+
+/// Driver that a disk hangs on: its device's (`sd`, `virtio_blk`), or that device's own (`nvme`, whose disks hang on a controller
+/// of the class). A disk that hangs on nothing is its driver's alone: the kernel's name of its major number (`loop`, `md`).
+fn driver(root: &Path, folder: &Path) -> Option<String> {
+    let name = |link: &str| {
+        let path = std::fs::canonicalize(folder.join(link)).ok()?;
+        Some(path.file_name()?.to_str()?.to_owned())
+    };
+    let of_major = || {
+        let dev = attribute(&folder.join("dev"))?;
+        let major = dev.split(':').next()?;
+        let numbers = text(&root.join("proc/devices"))?;
+        let blocks = numbers.split("Block devices:").nth(1)?;
+        let known = blocks.lines().filter_map(|line| line.trim().split_once(' '));
+        known
+            .filter(|(number, _)| *number == major)
+            .map(|(_, name)| name.trim().to_owned())
+            .next()
+    };
+    let hangs = ["device/driver", "device/device/driver"]
+        .into_iter()
+        .find_map(name);
+    hangs.or_else(|| (!folder.join("device").exists()).then(of_major).flatten())
 }
 
 fn partitions(folder: &Path) -> Vec<String> {
@@ -349,6 +416,36 @@ mod tests {
     use super::test_tree::{link, put};
     use super::*;
 
+    /// The parts of proc_pid_stat(5) up to the flags.
+    fn stat(name: &str, flags: u64) -> String {
+        format!("7 ({name}) S 2 0 0 0 -1 {flags} 0 0\n")
+    }
+
+    #[test]
+    fn kernel_threads_are_those_that_the_kernel_says_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let proc = folder.path().join("proc");
+        let threads = [
+            ("kworker/u8:3-events_unbound", PF_KTHREAD | 0x40),
+            ("kworker/0:1H-kblockd", PF_KTHREAD),
+            ("jbd2/nvme10n1p12-8", PF_KTHREAD),
+            ("md0_raid5", PF_KTHREAD),
+            ("btrfs-backup", 0x0040_0000),
+            ("a) S 2 (b", 0x0040_0000),
+        ];
+        for (pid, (name, flags)) in threads.iter().enumerate() {
+            put(
+                folder.path(),
+                &format!("proc/{}/stat", pid + 2),
+                &stat(name, *flags),
+            );
+        }
+        put(folder.path(), "proc/self/stat", &stat("self", PF_KTHREAD));
+        let expected = ["jbd#/nvme#n#p#", "kworker/#:#H", "kworker/u#:#", "md#_raid#"];
+        let found = kernel_threads(&proc);
+        assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+    }
+
     /// A host with an NVMe drive in a slot, a virtio disk without PCI, and two loop devices.
     fn host() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -367,6 +464,8 @@ mod tests {
                  NMI: 0 0 Non-maskable interrupts\n",
             ),
             ("proc/irq/41/smp_affinity_list", "0\n"),
+            ("proc/devices", "Character devices:\n  7 vcs\n\nBlock devices:\n  7 loop\n259 blkext\n"),
+            ("sys/bus/pci/drivers/nvme/new_id", ""),
             ("proc/irq/50/smp_affinity_list", "0-1\n"),
             ("sys/devices/system/cpu/online", "0-2,7\n"),
             ("sys/class/dmi/id/sys_vendor", "Acme\n"),
@@ -406,6 +505,12 @@ mod tests {
             root,
             "sys/block/nvme0n1",
             "../devices/pci0/0000:03:00.0/nvme/nvme0/nvme0n1",
+        );
+        link(root, "sys/devices/pci0/0000:03:00.0/nvme/nvme0/device", "../..");
+        link(
+            root,
+            "sys/devices/pci0/0000:03:00.0/driver",
+            "../../../bus/pci/drivers/nvme",
         );
         link(root, "sys/block/vda", "../devices/platform/virtio3/block/vda");
         link(root, "sys/block/loop0", "../devices/virtual/block/loop0");
@@ -452,11 +557,13 @@ mod tests {
             ("pcie_link", "16.0 GT/s PCIe x4"),
             ("partitions", "nvme0n1p1"),
             ("irq_prefixes", "nvme0q"),
+            ("driver", "nvme"),
         ] {
             assert_eq!(nvme.facts.get(fact).map(String::as_str), Some(value), "{fact}");
         }
         assert_eq!(devices["vda"].facts["serial"], "vol-17");
         assert_eq!(devices["loop0"].facts["loop_backing_file"], "/mnt/slow/disk.img");
+        assert_eq!(devices["loop0"].facts["driver"], "loop");
         assert!(devices["loop1"].facts.is_empty() && devices["loop1"].dev == 7 << 20 | 1);
     }
 

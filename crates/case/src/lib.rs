@@ -6,12 +6,15 @@
 //! * [`sealed`]: tuned Parquet at rest.
 //! * [`tables`]: the sealed tables, column by column.
 //! * [`meta`]: `case.json` and `system.json`.
+//! * [`completeness`]: how much of a layer is missing.
 //! * [`redact`]: a copy without names.
 //! * [`verify`]: integrity of a case.
+pub mod completeness;
 pub mod error;
 mod groups;
 mod host;
 pub mod meta;
+mod nearest;
 pub mod raw;
 pub mod redact;
 pub mod rows;
@@ -22,3 +25,4 @@ pub mod tables;
 pub mod verify;
 
 pub use error::CaseError;
+pub use nearest::nearest;

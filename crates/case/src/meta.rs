@@ -7,7 +7,7 @@ use crate::schema::FORMAT_VERSION;
 use crate::CaseError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -161,6 +161,33 @@ pub struct TableMeta {
     pub xxh64: String,
 }
 
+/// An operation that made a flight recorder write this case.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FiredMeta {
+    /// The trigger, as it was given.
+    pub trigger: String,
+    /// What of it was too long: `latency`, or `age` of what had not ended.
+    pub measure: String,
+    /// What it had to exceed, ns.
+    pub limit_ns: u64,
+    /// How long it took, or how old it was, ns.
+    pub time_ns: u64,
+    /// Its begin, since the case's start; a request's is when it came to the device's queue.
+    pub start_ns: i64,
+    /// Layer: `block` or `syscall`.
+    pub layer: String,
+    /// Kind, as in the tables.
+    pub op: String,
+    /// Its device; empty if not known.
+    pub device: String,
+    /// Submitting process; -1 if not known.
+    pub pid: i32,
+    /// Submitting thread.
+    pub tid: i32,
+    /// Its command name.
+    pub comm: String,
+}
+
 /// `case.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CaseMeta {
@@ -190,6 +217,9 @@ pub struct CaseMeta {
     pub start_utc: String,
     /// Clock domain.
     pub clock: Clock,
+    /// Of a flight recorder's case the operations that triggered, the first one first; at most sixteen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fired: Vec<FiredMeta>,
     /// Length of the recording; None until known.
     pub duration_ns: Option<i64>,
     /// Life.
@@ -398,10 +428,14 @@ pub struct SystemMeta {
     pub mounts: BTreeMap<String, [String; 3]>,
     /// Interrupts of block devices: Linux irq number -> [handler names, smp_affinity_list].
     pub irqs: BTreeMap<String, [String; 2]>,
-    /// Programs that serve storage from user space (FUSE, nbd): process id -> block devices and mount points. Absent in
+    /// Programs that serve storage from user space (FUSE, ublk, and nbd and iSCSI on this host): process id -> block devices and mount points. Absent in
     /// cases of earlier versions.
     #[serde(default)]
     pub servers: BTreeMap<String, Vec<String>>,
+    /// Names of the kernel's own threads, at the begin or the end of the recording, with `#` for each number: `kworker/u#:#`. Absent in
+    /// cases of earlier versions.
+    #[serde(default)]
+    pub kernel_threads: BTreeSet<String>,
     /// Control groups of the I/O controller's hierarchy, at the begin or the end of the recording: inode number of the folder
     /// (what the kernel calls its id) -> path of the folder. Absent in cases of earlier versions.
     #[serde(default)]

@@ -809,3 +809,21 @@ fn decompress(from: &[u8], bytes: usize, to: &mut Vec<u8>) -> Result<(), String>
     }
     Ok(())
 }
+
+/// Reads a file of JSON lines; absent = empty. A line that is not whole ends the reading, as a killed
+/// writer leaves it: then the second value is true.
+pub fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<(Vec<T>, bool), CaseError> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((Vec::new(), false)),
+        Err(error) => return Err(CaseError::io(path, "read", error)),
+    };
+    let mut rows = Vec::new();
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(row) => rows.push(row),
+            Err(_) => return Ok((rows, true)),
+        }
+    }
+    Ok((rows, false))
+}

@@ -46,7 +46,7 @@ pub struct AppRow {
 /// One block request (`raw/block/block.arrows`), appended when it completes, or at detach if still open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockRow {
-    /// Unique for each request instance of this recording; `BlockMergeRow` refers to it.
+    /// Unique for each request instance of this recording; `BlockMergeRow` and `BlockCarrierRow` refer to it.
     pub request_key: u64,
     /// Operation id found in `user_data` of our own io_uring request behind the *first* bio; 0 = none.
     pub op_id: u64,
@@ -117,8 +117,14 @@ pub mod block_flags {
     pub const THROTTLED: u32 = 1;
     /// No program was run when it completed; the kernel's event tracing told when it did, but not by which interrupt.
     pub const INTERRUPT_UNSEEN: u32 = 2;
+    /// A thread of the kernel submitted it (PF_KTHREAD): no program of its own.
+    pub const KERNEL: u32 = 4;
     /// Names of the bits.
-    pub const NAMES: [(&str, u32); 2] = [("throttled", THROTTLED), ("interrupt_unseen", INTERRUPT_UNSEEN)];
+    pub const NAMES: [(&str, u32); 3] = [
+        ("throttled", THROTTLED),
+        ("interrupt_unseen", INTERRUPT_UNSEEN),
+        ("kernel", KERNEL),
+    ];
 }
 
 /// Bits of [`BlockRow::flags`] and [`SyscallRow::flags`] in a recording with a CPU budget. Where nothing was left out they are 0.
@@ -187,6 +193,23 @@ pub struct BlockMergeRow {
     pub file_device: u32,
     /// Bytes of this bio.
     pub size_bytes: u32,
+}
+
+/// What one carrier waited for in the kernel's flush machinery (`raw/block_carrier/block_carrier.arrows`): its own data, or a
+/// flush command that served it. A carrier is a request with REQ_PREFLUSH, or with REQ_FUA on a device that has none; it
+/// has up to three such rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockCarrierRow {
+    /// `BlockRow::request_key` of the carrier.
+    pub carrier_key: u64,
+    /// The same of the flush command; 0 = its data.
+    pub flush_key: u64,
+    /// When that was issued to the driver, last; 0 = not observed.
+    pub issue_ns: u64,
+    /// Begin of the interrupt run that completed it, as in [`BlockRow::irq_ns`].
+    pub irq_ns: u64,
+    /// When it was complete.
+    pub done_ns: u64,
 }
 
 /// How a program asked for a storage operation ([`SyscallRow::via`]).
@@ -387,6 +410,14 @@ raw_row!(BlockMergeRow, "block_merge", {
     file_offset_bytes: u64,
     file_device: u32,
     size_bytes: u32,
+});
+
+raw_row!(BlockCarrierRow, "block_carrier", {
+    carrier_key: u64,
+    flush_key: u64,
+    issue_ns: u64,
+    irq_ns: u64,
+    done_ns: u64,
 });
 
 raw_row!(SyscallRow, "syscall", {

@@ -4,7 +4,7 @@
 //! holds nanoseconds since the start of the case. `None` means *not observed*; zero means zero.
 
 /// Version of the case format that this code writes. A reader refuses newer ones by name.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// One layer of the storage stack, as a partition of `ops/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,6 +43,10 @@ impl Layer {
         }
     }
 }
+
+/// What an open and the like fail with only where storage does (EIO, ENOSPC, ENOLINK, EBADMSG, ETIMEDOUT, EUCLEAN, EREMOTEIO,
+/// EDQUOT); with others, as ENOENT, the kernel answers a question. Numbers of Linux on x86_64 and arm64 (asm-generic/errno.h).
+pub const STORAGE_ERRNOS: [i32; 8] = [5, 28, 67, 74, 110, 117, 121, 122];
 
 /// Kind of an operation. The discriminant is what raw rows carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,8 +121,13 @@ pub mod flags {
     pub const DIRECT: u32 = 1 << 8;
     /// Held back by writeback throttling (or io.latency, which uses the same function) before it got a request, or a request of it was.
     pub const WBT: u32 = 1 << 9;
+    /// A flush command was part of it: time at the device is that of its data, if it has any, and of the flush commands
+    /// that served it, which have rows of their own.
+    pub const FLUSH: u32 = 1 << 10;
+    /// A thread of the kernel submitted it.
+    pub const KERNEL: u32 = 1 << 11;
     /// Names, bit by bit; the format document is checked against it.
-    pub const NAMES: [(&str, u32); 10] = [
+    pub const NAMES: [(&str, u32); 12] = [
         ("sync", SYNC),
         ("meta", META),
         ("readahead", READAHEAD),
@@ -129,6 +138,8 @@ pub mod flags {
         ("preflush", PREFLUSH),
         ("direct", DIRECT),
         ("wbt", WBT),
+        ("flush", FLUSH),
+        ("kernel", KERNEL),
     ];
 }
 
@@ -271,15 +282,18 @@ pub enum LinkKind {
     Stacked,
     /// The parent was merged into a request that another one began.
     Merged,
+    /// The parent waited in the queue until the child, a flush command that did not serve it, was done.
+    QueuedBehind,
 }
 
 impl LinkKind {
     /// Every kind, in the order of the discriminants.
-    pub const ALL: [LinkKind; 4] = [
+    pub const ALL: [LinkKind; 5] = [
         LinkKind::WaitsFor,
         LinkKind::Carries,
         LinkKind::Stacked,
         LinkKind::Merged,
+        LinkKind::QueuedBehind,
     ];
 
     /// Name as stored.
@@ -289,6 +303,7 @@ impl LinkKind {
             LinkKind::Carries => "carries",
             LinkKind::Stacked => "stacked",
             LinkKind::Merged => "merged",
+            LinkKind::QueuedBehind => "queued_behind",
         }
     }
 }

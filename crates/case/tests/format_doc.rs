@@ -1,6 +1,8 @@
 //! docs/case-format.md must list what the code writes: columns, types, NULL rules, stages, flags, keys.
 use case::raw::RawRow;
-use case::rows::{block_flags, syscall_flags, AppRow, BlockMergeRow, BlockRow, FileRow, SyscallRow};
+use case::rows::{
+    block_flags, syscall_flags, AppRow, BlockCarrierRow, BlockMergeRow, BlockRow, FileRow, SyscallRow,
+};
 use case::rows::{BioMemberRow, BioRow, IrqRow, IrqTotalRow, NvmeRow, SampleRow, SchedRow};
 use case::rows::{CacheReadRow, CacheWaitRow, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow};
 use case::schema::{flags, LinkKind, Op, Stage};
@@ -66,6 +68,7 @@ fn raw_streams_are_as_documented() {
     raw_is_documented::<AppRow>();
     raw_is_documented::<BlockRow>();
     raw_is_documented::<BlockMergeRow>();
+    raw_is_documented::<BlockCarrierRow>();
     raw_is_documented::<BioRow>();
     raw_is_documented::<BioMemberRow>();
     raw_is_documented::<SyscallRow>();
@@ -154,4 +157,24 @@ fn json_keys_are_as_documented() {
     );
     let system_keys = section("## system.json", "## Operations");
     listed(&system_keys, serde_json::to_value(common::system_meta()).unwrap());
+}
+
+#[test]
+fn losses_of_layers_are_as_documented() {
+    let doc = doc();
+    let layers: Vec<Vec<String>> = case::completeness::LAYER_OF
+        .iter()
+        .map(|(probe, layer)| vec![probe.to_string(), layer.name().to_string()])
+        .collect();
+    assert_eq!(first(&cells(&doc, "<!-- losses: layers -->"), 2), layers);
+    let reasons: Vec<Vec<String>> = case::completeness::ROW_IS_THERE
+        .iter()
+        .map(|reason| vec![reason.to_string()])
+        .collect();
+    assert_eq!(first(&cells(&doc, "<!-- losses: row is there -->"), 1), reasons);
+    assert!(
+        doc.contains("more than 1 % of a layer"),
+        "the share beyond which verify fails"
+    );
+    assert_eq!(case::completeness::MISSING_SHARE_MAX, 0.01);
 }

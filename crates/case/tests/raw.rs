@@ -5,6 +5,9 @@ use case::rows::{AppRow, BlockMergeRow, BlockRow};
 use case::CaseError;
 use proptest::prelude::*;
 use std::path::Path;
+use testing::test;
+
+testing::main!();
 
 fn app_row(n: u64) -> AppRow {
     AppRow {
@@ -241,8 +244,7 @@ fn a_full_disk_leaves_the_whole_batches() {
             .is_ok_and(|o| o.status.success())
     };
     if !mount(&["-t", "tmpfs", "-o", "size=256k", "none"]) {
-        println!("SKIP a_full_disk_leaves_the_whole_batches: mounting a tmpfs needs root");
-        return;
+        testing::skip("mounting a tmpfs needs root");
     }
     let path = folder.path().join("a.arrows");
     let mut writer = RawWriter::create(&path, &[]).unwrap();

@@ -1,7 +1,7 @@
 //! verify: a good case passes, every kind of damage is named.
 mod common;
 use case::meta::{CaseMeta, State};
-use case::schema::{Layer, Op, OpRow, Stage};
+use case::schema::{Layer, Op, OpRow, Stage, FORMAT_VERSION};
 use case::sealed::{Names, SealWriter};
 use case::verify::{verify, Report};
 use case::CaseError;
@@ -62,7 +62,7 @@ fn a_newer_version_is_refused_before_other_keys() {
         verify(folder.path()).unwrap_err(),
         CaseError::TooNew {
             found: 99,
-            supported: 1,
+            supported: FORMAT_VERSION,
             ..
         }
     ));
@@ -234,6 +234,7 @@ fn links_to_nothing_and_gaps_beyond_the_end_are_named() {
     meta.duration_ns = Some(350_000_000);
     meta.layers.remove("app");
     meta.write(folder.path()).unwrap();
+    std::fs::remove_dir_all(folder.path().join("ops/layer=app")).unwrap();
     let found = problems(&verify(folder.path()).unwrap());
     assert!(
         found.contains("gaps/part-0.parquet: row 0, column duration_ns"),
@@ -243,15 +244,110 @@ fn links_to_nothing_and_gaps_beyond_the_end_are_named() {
         found.contains("links/part-0.parquet: row 0, column parent_id: the op_id of an operation"),
         "{found}"
     );
+}
+
+/// Links, cache and further tables refer to operations: that those cannot be read is one problem, not one per reference.
+#[test]
+fn a_damaged_file_is_told_once_and_with_what_to_do() {
+    let (folder, mut meta) = case();
+    let app = folder.path().join("ops/layer=app/part-0.parquet");
+    let bytes = std::fs::read(&app).unwrap();
+    let hint = format!(
+        "`whodisk seal {}` builds it again from raw/",
+        folder.path().display()
+    );
+    for damage in ["cut", "gone", "flipped"] {
+        match damage {
+            "cut" => std::fs::write(&app, &bytes[..bytes.len() / 2]).unwrap(),
+            "gone" => std::fs::remove_file(&app).unwrap(),
+            _ => {
+                let mut flipped = bytes.clone();
+                flipped[bytes.len() / 2] ^= 4;
+                std::fs::write(&app, &flipped).unwrap();
+            }
+        }
+        let report = verify(folder.path()).unwrap();
+        assert_eq!(report.problems.len(), 1, "{damage}: {}", problems(&report));
+        let problem = &report.problems[0];
+        assert_eq!(problem.path, "ops/layer=app/part-0.parquet", "{damage}");
+        assert_eq!(problem.hint, hint, "{damage}");
+        let told = case::verify::damage(folder.path(), &meta);
+        assert_eq!(told.len(), 1, "{damage}");
+        assert_eq!(
+            (&told[0].path, &told[0].at),
+            (&problem.path, &problem.at),
+            "{damage}"
+        );
+    }
+    std::fs::write(&app, &bytes).unwrap();
+
+    // A description that lacks a layer: what refers to that layer is no problem of its own either.
+    let layers = meta.layers.clone();
+    meta.layers.remove("app");
+    meta.write(folder.path()).unwrap();
+    let found = problems(&verify(folder.path()).unwrap());
+    assert_eq!(
+        found,
+        "case.json: key layers.app: a description of ops/layer=app/part-0.parquet, no such key\n"
+    );
+
+    // Without raw events another advice is given.
+    meta.layers = layers;
+    meta.write(folder.path()).unwrap();
+    std::fs::remove_dir_all(folder.path().join("raw")).unwrap();
+    std::fs::remove_file(&app).unwrap();
+    let report = verify(folder.path()).unwrap();
+    assert_eq!(report.problems.len(), 1, "{}", problems(&report));
     assert!(
-        found.contains("case.json: key layers.app: a description of ops/layer=app"),
-        "{found}"
+        report.problems[0].hint.contains("restore it from a copy"),
+        "{}",
+        report.problems[0].hint
     );
 }
 
 #[test]
+fn more_than_a_hundredth_of_a_layer_lost_is_not_sound() {
+    let (folder, mut meta) = case();
+    let report = verify(folder.path()).unwrap();
+    let unsound: Vec<_> = report.unsound().map(|m| (m.layer, m.lost, m.there)).collect();
+    assert_eq!(unsound, [("block", 412, common::OPS)]);
+    assert_eq!(problems(&report), "");
+
+    // What a CPU budget left out was not lost, and is there as far as losses go.
+    let left_out = case::meta::LeftOutMeta {
+        requests: 412 * 100,
+        bytes: 0,
+    };
+    meta.sampling = Some(case::meta::SamplingMeta {
+        left_out: [("vda".to_string(), left_out)].into(),
+        ..Default::default()
+    });
+    meta.write(folder.path()).unwrap();
+    let report = verify(folder.path()).unwrap();
+    assert_eq!(report.unsound().count(), 0);
+    assert_eq!(report.layers_missing[0].there, 412 * 100 + common::OPS);
+
+    // The same before sealing.
+    meta.sampling = None;
+    unseal(folder.path(), &mut meta, State::Recorded);
+    let losses = folder.path().join("raw/losses.jsonl");
+    let line = |lost: u64| {
+        format!(
+            "{{\"probe\":\"block\",\"start_ns\":1,\"end_ns\":2,\"lost\":{lost},\"reason\":\"map_full\"}}\n"
+        )
+    };
+    std::fs::write(&losses, line(5) + &line(8)).unwrap();
+    let report = verify(folder.path()).unwrap();
+    let unsound: Vec<_> = report.unsound().map(|m| (m.layer, m.lost, m.there)).collect();
+    assert_eq!(unsound, [("block", 13, common::OPS)]);
+}
+
+#[test]
 fn a_table_with_another_schema_is_named_column_by_column() {
-    let (folder, _) = case();
+    let (folder, mut meta) = case();
+    // Of a foreign writer, who lists no checksums: else it is damaged, and that is all there is to say.
+    meta.tables.clear();
+    meta.write(folder.path()).unwrap();
     std::fs::copy(
         folder.path().join("gaps/part-0.parquet"),
         folder.path().join("links/part-0.parquet"),

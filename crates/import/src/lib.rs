@@ -56,11 +56,14 @@ pub const FORMATS: &[Format] = &[series::FORMAT];
 
 /// The format of this name. Error: there is none; the message lists those there are.
 pub fn format(name: &str) -> Result<&'static Format, ImportError> {
-    let known = || FORMATS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
+    let names = || FORMATS.iter().map(|format| format.name);
+    let meant =
+        || case::nearest(name, names()).map_or(String::new(), |near| format!("did you mean {near}? "));
     FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
         ImportError::Use(format!(
-            "format: expected one of {}, found '{name}'; see whodisk import --list",
-            known()
+            "format: expected one of {}, found '{name}'; {}see whodisk import --list",
+            names().collect::<Vec<_>>().join(", "),
+            meant()
         ))
     })
 }
@@ -80,5 +83,7 @@ mod tests {
             message.contains("series") && message.contains("blkparse9"),
             "{message}"
         );
+        let message = format("serise").err().unwrap().to_string();
+        assert!(message.contains("did you mean series?"), "{message}");
     }
 }

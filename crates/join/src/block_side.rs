@@ -1,10 +1,11 @@
 //! The second pass over block requests: order, queue depth, numbers, silences of other programs.
+use crate::carriers::Carriers;
 use crate::children::{Child, Children};
 use crate::foreign::ForeignHandlers;
 use crate::gaps::{Intent, Thread};
 use crate::held_back::{HeldBack, Passed};
 use crate::kernel::{self, CmdFlags};
-use crate::merges::Merges;
+use crate::merges::Ahead;
 use crate::pipeline::{block_span_ns, Counts, Inputs, Out, Silent};
 use crate::reorder::{Plan, Reorder, Watermark};
 use crate::stages::{block_entry_ns, block_times, BlockTimes};
@@ -60,7 +61,8 @@ pub(crate) struct BlockSide<'a> {
     cmd_flags: CmdFlags,
     interrupts_watched: bool,
     held: Reorder<BlockRow>,
-    merges: Merges<'a>,
+    merges: Ahead<'a, BlockMergeRow>,
+    carriers: Carriers<'a>,
     /// None: not recorded.
     handlers: Option<ForeignHandlers<'a>>,
     /// None: threads were not watched.
@@ -95,7 +97,8 @@ impl<'a> BlockSide<'a> {
             cmd_flags: inputs.cmd_flags,
             interrupts_watched: counts.interrupts_watched,
             held: Reorder::new(),
-            merges: Merges::new(inputs.merges)?,
+            merges: Ahead::new(inputs.merges)?,
+            carriers: Carriers::new(inputs.carriers)?,
             handlers,
             held_back,
             merge_rows: Vec::new(),
@@ -129,7 +132,8 @@ impl<'a> BlockSide<'a> {
         let handlers = self.handlers.as_ref().map_or(0, ForeignHandlers::rows_held);
         let volumes = self.volumes.rows_held();
         let held_back = self.held_back.as_ref().map_or(0, HeldBack::rows_held);
-        self.held.rows() + self.merges.held_rows() + volumes + in_flight + handlers + held_back
+        let beside = self.merges.held_rows() + self.carriers.rows_held();
+        self.held.rows() + beside + volumes + in_flight + handlers + held_back
     }
 
     /// Reads one row; false at the end.
@@ -272,7 +276,8 @@ impl<'a> BlockSide<'a> {
             Some(held_back) => held_back.passed(row)?,
             None => Passed::default(),
         };
-        let times = block_times(row, self.end_ns).held_back_until(passed);
+        let times = self.carriers.staged(row, block_times(row, self.end_ns))?;
+        let times = times.held_back_until(passed);
         let op_id = Layer::Block.op_id_base() + out.counts.block_rows;
         out.counts.block_rows += 1;
         if times.clamped {
@@ -283,9 +288,10 @@ impl<'a> BlockSide<'a> {
         } else {
             self.merge_rows.clear();
         }
-        if !self.is_below_volume(row, &times, op_id, out, children, syscalls)? {
-            self.give_to_parents(row, passed, op_id, children);
-            syscalls.request(row, passed, op_id, &self.merge_rows, out)?;
+        let served = self.carriers.link(row, &times, op_id, out)?;
+        if !served && !self.is_below_volume(row, &times, op_id, out, children, syscalls)? {
+            self.give_to_parents(row, &times, op_id, children);
+            syscalls.request(row, &times, op_id, &self.merge_rows, out)?;
         }
         let sealed = self.sealed(row, &times, op_id, out)?;
         self.follow_thread(row, &times, sealed.comm);
@@ -328,23 +334,29 @@ impl<'a> BlockSide<'a> {
         let seen = row.start_ns != 0 || row.queue_ns != 0;
         let submitter = |value: i32| (value >= 0 && (seen || value != 0)).then_some(value);
         let mut stages = [None; 9];
-        let mut set = |stage: Stage, from_ns: u64, to_ns: u64| {
-            stages[stage as usize] = Some((to_ns - from_ns) as i64);
-        };
-        if self.held_back.is_some() {
-            set(Stage::Throttle, times.entry_ns, times.passed_ns);
+        let seen = [
+            (Stage::Throttle, self.held_back.is_some()),
+            (Stage::Queue, true),
+            (Stage::Device, true),
+            (Stage::Interrupt, self.interrupts_watched),
+            (Stage::Fs, self.volumes.any),
+            (Stage::Unknown, self.volumes.any),
+        ];
+        for (stage, _) in seen.into_iter().filter(|(_, seen)| *seen) {
+            stages[stage as usize] = Some(0);
         }
-        set(Stage::Queue, times.passed_ns, times.issue_ns);
-        if self.interrupts_watched {
-            set(Stage::Device, times.issue_ns, times.irq_ns);
-            set(Stage::Interrupt, times.irq_ns, times.end_ns);
-        } else {
-            set(Stage::Device, times.issue_ns, times.end_ns);
-        }
-        if self.volumes.any {
-            set(Stage::Fs, 0, 0);
-            set(Stage::Unknown, 0, 0);
-        }
+        times
+            .part(false)
+            .each_stage(0, u64::MAX, |from_ns, to_ns, stage| {
+                // What nobody watched counts to the stage before it.
+                let stage = match stage {
+                    Stage::Interrupt if !self.interrupts_watched => Stage::Device,
+                    Stage::Throttle if self.held_back.is_none() => Stage::Queue,
+                    stage => stage,
+                };
+                *stages[stage as usize].get_or_insert(0) += (to_ns - from_ns) as i64;
+            });
+        let bit = |set: bool, flag: u32| if set { flag } else { 0 };
         let device = out.device(row.device);
         let foreign_handler_ns = match &mut self.handlers {
             Some(handlers) if self.interrupts_watched && !unfinished => {
@@ -359,7 +371,10 @@ impl<'a> BlockSide<'a> {
             latency_ns: (times.end_ns - times.entry_ns) as i64,
             open: times.open,
             op,
-            flags: self.cmd_flags.flags(row.cmd_flags, row.merges) | if times.wbt { flags::WBT } else { 0 },
+            flags: self.cmd_flags.flags(row.cmd_flags, row.merges)
+                | bit(times.wbt, flags::WBT)
+                | bit(times.flush, flags::FLUSH)
+                | bit(row.flags & block_flags::KERNEL != 0, flags::KERNEL),
             host: out.host,
             device: Some(device),
             file: None,
@@ -412,13 +427,13 @@ impl<'a> BlockSide<'a> {
     }
 
     /// Tells the operations behind this request.
-    fn give_to_parents(&mut self, row: &BlockRow, passed: Passed, op_id: u64, children: &mut Children) {
+    fn give_to_parents(&mut self, row: &BlockRow, times: &BlockTimes, op_id: u64, children: &mut Children) {
         if row.op_id == 0 && self.merge_rows.is_empty() {
             return;
         }
         let child = Child {
             id: op_id,
-            ..Child::held_back_until(row, passed)
+            ..Child::of(row, times)
         };
         let others: u64 = self
             .merge_rows
@@ -528,6 +543,7 @@ impl<'a> BlockSide<'a> {
         out.counts.members_ambiguous = self.volumes.ambiguous;
         out.counts.members_lost = self.volumes.lost;
         out.counts.orphan_merges = self.merges.finish()?;
+        out.counts.orphan_carriers = self.carriers.finish()?;
         let mut gaps = Vec::new();
         for (tid, thread) in &self.foreign {
             let silent = Silent {

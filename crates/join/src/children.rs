@@ -1,6 +1,5 @@
 //! Requests that wait for the app operation they belong to.
-use crate::held_back::Passed;
-use crate::stages::{block_times, Part};
+use crate::stages::{block_times, BlockTimes, Part};
 use case::rows::{block_flags, BlockRow};
 use case::schema::{Layer, LinkKind};
 use std::collections::HashMap;
@@ -31,8 +30,7 @@ impl Child {
                 issue_ns: end_ns,
                 irq_ns: end_ns,
                 end_ns,
-                throttled: false,
-                wbt: false,
+                ..Part::default()
             },
             id,
             bytes: u64::from(row.size_bytes),
@@ -49,12 +47,11 @@ impl Child {
     /// Times and device only. They do not depend on the end of the recording: an open request ends
     /// after everything.
     pub fn timed(row: &BlockRow) -> Child {
-        Child::held_back_until(row, Passed::default())
+        Child::of(row, &block_times(row, u64::MAX))
     }
 
-    /// The same of a request that a controller of its queue may have held back.
-    pub fn held_back_until(row: &BlockRow, passed: Passed) -> Child {
-        let times = block_times(row, u64::MAX).held_back_until(passed);
+    /// The same of a request with these times.
+    pub fn of(row: &BlockRow, times: &BlockTimes) -> Child {
         Child {
             part: times.part(row.flags & block_flags::THROTTLED != 0),
             id: 0,

@@ -155,7 +155,7 @@ mod tests {
             length_ns in 0u64..80,
         ) {
             let part = |(entry_ns, length_ns, throttled)| Part {
-                entry_ns, passed_ns: entry_ns, issue_ns: entry_ns, irq_ns: entry_ns + length_ns, end_ns: entry_ns + length_ns, throttled, wbt: false,
+                entry_ns, passed_ns: entry_ns, issue_ns: entry_ns, irq_ns: entry_ns + length_ns, end_ns: entry_ns + length_ns, throttled, ..Part::default()
             };
             let mut parts: Vec<Part> = parts.into_iter().map(part).collect();
             let end_ns = submit_ns + length_ns;

@@ -14,6 +14,9 @@
 mod app_side;
 mod beside;
 mod block_side;
+mod carriers;
+#[cfg(test)]
+mod carriers_tests;
 mod children;
 mod cpu_waits;
 #[cfg(test)]
@@ -41,4 +44,4 @@ mod volumes;
 mod volumes_tests;
 
 pub use pipeline::{Counts, Progress, StreamEnd};
-pub use sealing::{seal, JoinError, SealSummary};
+pub use sealing::{seal, JoinError, Rebuilt, SealSummary};

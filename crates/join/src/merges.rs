@@ -1,22 +1,41 @@
-//! Which of our operations were merged into a request: a bounded look-ahead into the merge stream.
+//! Rows that belong to a request, of a stream beside that of the requests: a bounded look-ahead into it.
 //!
-//! A bio is merged while its request waits, so its row comes before the request completes, and the
-//! stream of merges can be read ahead of the stream of requests. At most [`AHEAD_MAX`] rows are held,
+//! A bio is merged while its request waits, and a carrier ends after all it waited for, so such a row comes before its
+//! request completes, and its stream can be read ahead of the stream of requests. At most [`AHEAD_MAX`] rows are held,
 //! several times what all queues of a machine can hold at once. Rows whose request never comes (it was
 //! lost) are dropped once the requests of much later rows have come.
 use crate::stream::{Cursor, Stream};
-use case::rows::BlockMergeRow;
+use case::raw::RawRow;
+use case::rows::{BlockCarrierRow, BlockMergeRow};
 use case::CaseError;
 use std::collections::{HashMap, VecDeque};
 
 /// Rows held at most.
 pub const AHEAD_MAX: usize = 1 << 18;
 
-/// The merges of requests to come.
-pub struct Merges<'a> {
-    cursor: Option<Cursor<'a, BlockMergeRow>>,
+/// A row that belongs to a request.
+pub trait OfRequest: RawRow {
+    /// [`case::rows::BlockRow::request_key`] of the request.
+    fn request_key(&self) -> u64;
+}
+
+impl OfRequest for BlockMergeRow {
+    fn request_key(&self) -> u64 {
+        self.request_key
+    }
+}
+
+impl OfRequest for BlockCarrierRow {
+    fn request_key(&self) -> u64 {
+        self.carrier_key
+    }
+}
+
+/// The rows of requests to come.
+pub struct Ahead<'a, R: OfRequest> {
+    cursor: Option<Cursor<'a, R>>,
     /// By request, with the row's number in the stream.
-    held: HashMap<u64, Vec<(u64, BlockMergeRow)>>,
+    held: HashMap<u64, Vec<(u64, R)>>,
     /// Request of each row, in the order read; some were taken since.
     order: VecDeque<(u64, u64)>,
     held_rows: usize,
@@ -27,17 +46,17 @@ pub struct Merges<'a> {
     pub orphans: u64,
 }
 
-impl<'a> Merges<'a> {
-    /// Before the first row; `None` where merges were not recorded.
-    pub fn new(stream: Option<&'a dyn Stream<BlockMergeRow>>) -> Result<Merges<'a>, CaseError> {
-        Merges::with_ahead_max(stream, AHEAD_MAX)
+impl<'a, R: OfRequest> Ahead<'a, R> {
+    /// Before the first row; `None` where they were not recorded.
+    pub fn new(stream: Option<&'a dyn Stream<R>>) -> Result<Ahead<'a, R>, CaseError> {
+        Ahead::with_ahead_max(stream, AHEAD_MAX)
     }
 
     fn with_ahead_max(
-        stream: Option<&'a dyn Stream<BlockMergeRow>>,
+        stream: Option<&'a dyn Stream<R>>,
         ahead_max: usize,
-    ) -> Result<Merges<'a>, CaseError> {
-        Ok(Merges {
+    ) -> Result<Ahead<'a, R>, CaseError> {
+        Ok(Ahead {
             cursor: stream.map(Cursor::new).transpose()?,
             held: HashMap::new(),
             order: VecDeque::new(),
@@ -55,7 +74,7 @@ impl<'a> Merges<'a> {
     }
 
     /// The rows of one request, in the order of the stream. A request is asked for once.
-    pub fn take(&mut self, request_key: u64, into: &mut Vec<BlockMergeRow>) -> Result<(), CaseError> {
+    pub fn take(&mut self, request_key: u64, into: &mut Vec<R>) -> Result<(), CaseError> {
         into.clear();
         self.read_ahead()?;
         let Some(rows) = self.held.remove(&request_key) else {
@@ -85,10 +104,10 @@ impl<'a> Merges<'a> {
             };
             cursor.advance()?;
             self.held
-                .entry(row.request_key)
+                .entry(row.request_key())
                 .or_default()
                 .push((self.rows_read, row));
-            self.order.push_back((self.rows_read, row.request_key));
+            self.order.push_back((self.rows_read, row.request_key()));
             self.held_rows += 1;
             self.rows_read += 1;
         }
@@ -143,7 +162,7 @@ mod tests {
     #[test]
     fn each_request_gets_its_own() {
         let stream = Rows(vec![merge(1, 10), merge(2, 20), merge(1, 11), merge(3, 30)]);
-        let mut merges = Merges::new(Some(&stream)).unwrap();
+        let mut merges = Ahead::new(Some(&stream)).unwrap();
         let mut rows = Vec::new();
         merges.take(1, &mut rows).unwrap();
         assert_eq!(rows, [merge(1, 10), merge(1, 11)]);
@@ -158,7 +177,7 @@ mod tests {
     fn lost_requests_do_not_block_the_look_ahead() {
         // Every third request is lost; requests complete a little out of order.
         let stream = Rows((0..30_000u64).map(|i| merge(i, i)).collect());
-        let mut merges = Merges::with_ahead_max(Some(&stream), 256).unwrap();
+        let mut merges = Ahead::with_ahead_max(Some(&stream), 256).unwrap();
         let (mut rows, mut found, mut held_max) = (Vec::new(), 0, 0);
         for i in (0..30_000u64).map(|i| i ^ 7).filter(|i| i % 3 != 0) {
             merges.take(i, &mut rows).unwrap();

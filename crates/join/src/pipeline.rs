@@ -22,7 +22,7 @@ use crate::stream::Stream;
 use crate::syscalls::{Share, SyscallSide, Watched, CLASSES};
 use crate::volumes::VolumeSurvey;
 use case::raw::{RawRow, Truncation};
-use case::rows::{AppRow, BioMemberRow, BioRow, BlockMergeRow, BlockRow, SyscallRow};
+use case::rows::{AppRow, BioMemberRow, BioRow, BlockCarrierRow, BlockMergeRow, BlockRow, SyscallRow};
 use case::schema::{
     CacheRow, EventRow, GapRow, IrqRow, Layer, LinkRow, NameId, OpRow, PrefetchRow, SeriesRow, WaitRow,
 };
@@ -123,6 +123,8 @@ pub struct Inputs<'a> {
     pub block: Option<&'a dyn Stream<BlockRow>>,
     /// Merged bios of own operations.
     pub merges: Option<&'a dyn Stream<BlockMergeRow>>,
+    /// What carriers of flushes waited for.
+    pub carriers: Option<&'a dyn Stream<BlockCarrierRow>>,
     /// Bios of volumes.
     pub bios: Option<&'a dyn Stream<BioRow>>,
     /// Which requests of members come from which place of a volume.
@@ -195,6 +197,8 @@ pub struct Counts {
     pub unclaimed_requests: u64,
     /// Merge rows whose request is not in the block stream.
     pub orphan_merges: u64,
+    /// Rows of what a carrier waited for, whose request is not in the block stream.
+    pub orphan_carriers: u64,
     /// Operations and requests whose stamps contradicted each other.
     pub clamped: u64,
     /// First and last of those, CLOCK_MONOTONIC.
@@ -270,6 +274,7 @@ struct Plans {
     worker_ends: Vec<StreamEnd>,
     block_end: StreamEnd,
     merges_end: StreamEnd,
+    carriers_end: StreamEnd,
     interrupts_watched: bool,
     beside: Surveys,
     syscall: Surveyed<SyscallRow>,
@@ -352,6 +357,13 @@ fn first_pass(inputs: &Inputs, meter: &mut Meter) -> Result<Plans, CaseError> {
     }
     let interrupts_watched = inputs.interrupts_watched.unwrap_or(interrupt_seen);
     let block = scan.finish();
+    let mut carriers_end = StreamEnd::default();
+    if let Some(stream) = inputs.carriers {
+        let mut last_ns = 0;
+        carriers_end.truncation =
+            each_row(stream, |row: &BlockCarrierRow| last_ns = row.done_ns.max(last_ns))?;
+        carriers_end.last_ns = last_ns;
+    }
     let beside = Surveys::of(&inputs.beside)?;
     let syscall = Surveyed::of(inputs.syscall, |_| ())?;
     let volumes = VolumeSurvey::of(inputs.bios, inputs.bio_members)?;
@@ -363,6 +375,7 @@ fn first_pass(inputs: &Inputs, meter: &mut Meter) -> Result<Plans, CaseError> {
         worker_ends,
         block_end,
         merges_end,
+        carriers_end,
         interrupts_watched,
         beside,
         syscall,
@@ -449,6 +462,7 @@ pub(crate) struct Silent {
 impl<'o> Out<'o> {
     fn new(inputs: &'o Inputs, plans: &mut Plans, names: &'o mut Names, sink: &'o mut dyn Sink) -> Out<'o> {
         let mut beside_ends = plans.beside.ends();
+        beside_ends.insert(BlockCarrierRow::PROBE, plans.carriers_end.clone());
         beside_ends.insert(BioRow::PROBE, plans.volumes.bios.end.clone());
         beside_ends.insert(BioMemberRow::PROBE, plans.volumes.members.end.clone());
         let ends = plans.worker_ends.iter().chain([&plans.block_end]);

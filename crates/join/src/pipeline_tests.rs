@@ -40,6 +40,7 @@ pub(crate) fn inputs<'a>(
             .collect(),
         block: block.map(|rows| rows as &dyn Stream<BlockRow>),
         merges: Some(merges),
+        carriers: None,
         bios: None,
         bio_members: None,
         start_ns: START_NS,

@@ -5,15 +5,17 @@ use crate::pipeline::{self, Counts, Inputs, Progress, StreamEnd, Worker};
 use crate::stops::Stops;
 use crate::stream::{FileStream, Stream};
 use crate::syscalls::{observed, Watched, CLASSES};
+use case::completeness::{self, Account, Missing};
 use case::meta::{CaseMeta, LayerMeta, Phase, State, SystemMeta, Unseen};
-use case::raw::{RawReader, RawRow};
-use case::rows::{AppRow, BioMemberRow, BioRow, BlockMergeRow, BlockRow};
+use case::raw::{read_lines, RawReader, RawRow};
+use case::rows::{AppRow, BioMemberRow, BioRow, BlockCarrierRow, BlockMergeRow, BlockRow};
 use case::rows::{
     CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow, NvmeRow, ReadaheadRow, ReadaheadUseRow,
     SampleRow, SchedRow, SyscallRow, WritebackRow,
 };
-use case::schema::{EventRow, Layer, LossRow, Stage};
-use case::sealed::{Names, SealWriter};
+use case::schema::{EventRow, Layer, LossRow, Stage, FORMAT_VERSION};
+use case::sealed::{ClosedTables, Names, SealWriter};
+use case::verify::{self, Problem};
 use case::CaseError;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,7 +30,8 @@ const INTERRUPT_HOOK: &str = "irq_handler_entry";
 const PAGES_HOOK: &str = "mm_filemap_get_pages";
 
 /// Streams of system calls and of the tables beside the operations.
-const BESIDE: [&str; 14] = [
+const BESIDE: [&str; 15] = [
+    BlockCarrierRow::PROBE,
     BioRow::PROBE,
     BioMemberRow::PROBE,
     SyscallRow::PROBE,
@@ -67,42 +70,75 @@ pub enum JoinError {
         /// The folder of raw streams.
         path: PathBuf,
     },
+    /// A sealed case is damaged, and its raw streams cannot make it whole.
+    #[error("{path}: {at}: expected {expected}, found {found}; it cannot be built again, because {because}; restore it from a copy of the case")]
+    Beyond {
+        /// The first damaged file.
+        path: PathBuf,
+        /// Place in it.
+        at: String,
+        /// What should be there.
+        expected: String,
+        /// What is there, and how many other files are damaged.
+        found: String,
+        /// What the raw streams lack.
+        because: String,
+    },
+}
+
+/// A file of a sealed case that was damaged and is whole again.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Rebuilt {
+    /// Inside the case.
+    pub path: String,
+    /// What was wrong with it.
+    pub found: String,
+    /// Rows now; `None` for `case.json`.
+    pub rows: Option<u64>,
+    /// Rows that it had had, if `case.json` says so.
+    pub rows_before: Option<u64>,
 }
 
 /// What a seal did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SealSummary {
-    /// The case was sealed before: nothing was done, and `counts` is `None`.
+    /// The case was sealed before and is whole: nothing was done, and `counts` is `None`.
     pub already_sealed: bool,
+    /// The case was sealed before and was damaged: what was built again from the raw streams.
+    pub rebuilt: Vec<Rebuilt>,
     /// Rows by layer.
     pub rows: BTreeMap<String, u64>,
     /// Raw streams that were cut, relative to the case.
     pub truncated: Vec<String>,
+    /// Layers of which operations were lost. Empty where nothing was done.
+    pub missing: Vec<Missing>,
     /// What the join counted.
     pub counts: Option<Counts>,
 }
 
 /// Seals a recorded or crashed case: raw streams to Parquet, `case.json` to state `sealed`.
 ///
-/// Does nothing to a sealed case. The same raw streams give the same bytes. A seal that is killed leaves
-/// the raw streams and no half tables. Reads every stream twice. Memory is bounded by what the machine
+/// Does nothing to a sealed case that is whole; what is damaged or missing of one is built again. The same raw streams
+/// give the same bytes. A seal that is killed leaves the raw streams and no half tables. Reads every stream twice. Memory is bounded by what the machine
 /// has in flight within about a second, not by the length of the recording.
 /// The caller makes sure that nobody writes to or seals the case at the same time.
 pub fn seal(case_dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<SealSummary, JoinError> {
     let mut meta = CaseMeta::read(case_dir)?;
-    if meta.state == State::Sealed {
-        let rows = meta
-            .layers
-            .iter()
-            .map(|(name, layer)| (name.clone(), layer.rows))
-            .collect();
+    let damage = verify::damage(case_dir, &meta);
+    if meta.state == State::Sealed && damage.is_empty() {
         return Ok(SealSummary {
             already_sealed: true,
-            rows,
+            rows: rows_by_layer(&meta),
             ..SealSummary::default()
         });
     }
-    let raw = Raw::find(case_dir, meta.clock.start_ns)?;
+    let repair = Repair {
+        case_dir,
+        before: meta.clone(),
+        damage,
+    };
+    let raw = Raw::find(case_dir, meta.clock.start_ns).map_err(|error| repair.without_raw(error))?;
+    repair.check_layers(&raw)?;
     let system = read_system(case_dir)?;
     let clock_start_ns = meta.clock.start_ns;
     let (losses, losses_cut) = read_lines::<LossRow>(&raw.dir.join("losses.jsonl"))?;
@@ -145,20 +181,108 @@ pub fn seal(case_dir: &Path, progress: &mut dyn FnMut(Progress)) -> Result<SealS
     if let Some(event) = clock_order(&counts, clock_start_ns) {
         writer.event(&event)?;
     }
-    meta.tables = writer.finish()?;
+    let closed = writer.close()?;
+    if let Err(refused) = repair.check_rows(&closed) {
+        closed.discard()?;
+        return Err(refused);
+    }
+    meta.tables = closed.publish()?;
     describe(&mut meta, &raw, &counts);
     meta.write(case_dir)?;
-    let rows = meta
-        .layers
-        .iter()
-        .map(|(name, layer)| (name.clone(), layer.rows))
-        .collect();
+    let there = |layer: Layer| meta.layers.get(layer.name()).map_or(0, |layer| layer.rows);
+    let missing = Account::of(&losses).missing(|layer| there(layer) + completeness::left_out(&meta, layer));
     Ok(SealSummary {
         already_sealed: false,
-        rows,
+        rebuilt: repair.done(&meta),
+        rows: rows_by_layer(&meta),
         truncated,
+        missing,
         counts: Some(counts),
     })
+}
+
+fn rows_by_layer(meta: &CaseMeta) -> BTreeMap<String, u64> {
+    let rows = |(name, layer): (&String, &LayerMeta)| (name.clone(), layer.rows);
+    meta.layers.iter().map(rows).collect()
+}
+
+/// What is to be made whole again; nothing, if the case was not sealed.
+struct Repair<'a> {
+    case_dir: &'a Path,
+    before: CaseMeta,
+    damage: Vec<Problem>,
+}
+
+impl Repair<'_> {
+    /// Why it cannot be, with the first of the damaged files.
+    fn beyond(&self, first: &Problem, because: String) -> JoinError {
+        let found = match self.damage.len() {
+            1 => first.found.clone(),
+            files => format!("{} (and {} more damaged files)", first.found, files - 1),
+        };
+        JoinError::Beyond {
+            path: self.case_dir.join(&first.path),
+            at: first.at.clone(),
+            expected: first.expected.clone(),
+            found,
+            because,
+        }
+    }
+
+    /// The streams were dropped after sealing, or never were there.
+    fn without_raw(&self, error: JoinError) -> JoinError {
+        match (&error, self.damage.first()) {
+            (JoinError::NoRaw { path }, Some(first)) => {
+                self.beyond(first, format!("there are no raw events in {}", path.display()))
+            }
+            _ => error,
+        }
+    }
+
+    /// A layer whose stream is gone since cannot be built again, and must not vanish.
+    fn check_layers(&self, raw: &Raw) -> Result<(), JoinError> {
+        let Some(first) = self.damage.first() else {
+            return Ok(());
+        };
+        let layers = raw.layers();
+        let is_there = |name: &String| layers.iter().any(|layer| layer.name() == name);
+        match self.before.layers.keys().find(|name| !is_there(name)) {
+            None => Ok(()),
+            Some(name) => Err(self.beyond(
+                first,
+                format!("{} has no stream of layer {name}", raw.dir.display()),
+            )),
+        }
+    }
+
+    /// Streams that were damaged since may not take the place of a table that is whole.
+    fn check_rows(&self, tables: &ClosedTables) -> Result<(), JoinError> {
+        let Some(first) = self.damage.first() else {
+            return Ok(());
+        };
+        let is_whole = |path: &String| self.damage.iter().all(|problem| problem.path != *path);
+        for (path, listed) in self.before.tables.iter().filter(|(path, _)| is_whole(path)) {
+            let rows = tables.rows(path).unwrap_or(0);
+            if rows < listed.rows {
+                let because = format!(
+                    "the raw events are damaged, too: they give {rows} rows of {path}, which is whole and has {}",
+                    listed.rows
+                );
+                return Err(self.beyond(first, because));
+            }
+        }
+        Ok(())
+    }
+
+    fn done(self, now: &CaseMeta) -> Vec<Rebuilt> {
+        let rebuilt = |problem: Problem| Rebuilt {
+            rows: now.tables.get(&problem.path).map(|table| table.rows),
+            rows_before: self.before.tables.get(&problem.path).map(|table| table.rows),
+            path: problem.path,
+            found: problem.found,
+        };
+        self.damage.into_iter().map(rebuilt).collect()
+    }
 }
 
 fn to_case_ns(mono_ns: i64, clock_start_ns: u64) -> i64 {
@@ -172,24 +296,6 @@ fn read_system(case_dir: &Path) -> Result<SystemMeta, CaseError> {
     } else {
         Ok(SystemMeta::default())
     }
-}
-
-/// Reads a file of JSON lines; absent = empty. A line that is not whole ends the reading, as a killed
-/// writer leaves it: then the second value is true.
-fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<(Vec<T>, bool), CaseError> {
-    let text = match std::fs::read(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((Vec::new(), false)),
-        Err(error) => return Err(CaseError::io(path, "read", error)),
-    };
-    let mut rows = Vec::new();
-    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        match serde_json::from_slice(line) {
-            Ok(row) => rows.push(row),
-            Err(_) => return Ok((rows, true)),
-        }
-    }
-    Ok((rows, false))
 }
 
 fn cut_line(name: &str, end_ns: u64, clock_start_ns: u64) -> LossRow {
@@ -292,6 +398,7 @@ impl Raw {
                 .merges
                 .as_ref()
                 .map(|stream| stream as &dyn Stream<BlockMergeRow>),
+            carriers: self.beside(),
             bios: self.beside(),
             bio_members: self.beside(),
             start_ns,
@@ -531,6 +638,7 @@ fn describe(meta: &mut CaseMeta, raw: &Raw, counts: &Counts) {
     // Nothing may lie outside of the recording, whatever its end was taken to be.
     let last_ns = to_case_ns(counts.end_ns as i64, clock_start_ns);
     meta.duration_ns = Some(meta.duration_ns.unwrap_or(0).max(last_ns));
+    meta.version = FORMAT_VERSION;
     meta.layers = layers(raw, counts);
     if let Some(workload) = &raw.workload {
         meta.phases = raw.phases.clone();
@@ -697,6 +805,10 @@ fn open_questions(counts: &Counts) -> Vec<String> {
         (counts.orphan_merges, format!(
             "{} merged bios belong to requests that are not in the block stream",
             counts.orphan_merges
+        )),
+        (counts.orphan_carriers, format!(
+            "{} records of what a write waited for in the flush machinery belong to requests that are not in the block stream",
+            counts.orphan_carriers
         )),
         (counts.members_ambiguous, format!(
             "{} bios at members of volumes fitted several operations of their volume, and were tied to none; what those waited for is not known",

@@ -5,15 +5,32 @@
 //! order, and the caller is told so that it can count them.
 use crate::held_back::Passed;
 use case::rows::{AppRow, BlockRow};
+use case::schema::Stage;
 
-/// A block request's boundaries in order: `entry <= passed <= issue <= irq <= end`.
+/// A carrier's stay at the device before its last: its data, or a flush command that served it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn {
+    /// Issue to the driver.
+    pub issue_ns: u64,
+    /// Begin of the completing interrupt run; equals `done_ns` where there was none or nobody watched.
+    pub irq_ns: u64,
+    /// Completion; 0 = there was no such stay.
+    pub done_ns: u64,
+}
+
+/// Stays at the device of a carrier before its last: of flush, data and flush.
+pub type Turns = [Turn; 2];
+
+/// A block request's boundaries in order: `entry <= passed <= issue <= irq <= end`, and before `issue` the turns, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockTimes {
     /// First bio queued, or the earliest moment known.
     pub entry_ns: u64,
     /// When the queue's own controllers let its submitter go on; equals `entry_ns` if they did not hold it back.
     pub passed_ns: u64,
-    /// Last issue to the driver; equals `end_ns` if it was never issued.
+    /// Turns of a carrier before its last.
+    pub turns: Turns,
+    /// Last issue to the driver; equals `end_ns` if it was never issued. Of a carrier: of its last turn.
     pub issue_ns: u64,
     /// Begin of the completing interrupt run; equals `end_ns` where there was none or nobody watched.
     pub irq_ns: u64,
@@ -25,6 +42,8 @@ pub struct BlockTimes {
     pub clamped: bool,
     /// It was writeback throttling (or io.latency) that held it back.
     pub wbt: bool,
+    /// A flush command was part of it.
+    pub flush: bool,
 }
 
 /// The earliest moment known of a request; 0 if none is.
@@ -64,6 +83,7 @@ pub fn block_times(row: &BlockRow, end_ns: u64) -> BlockTimes {
     BlockTimes {
         entry_ns,
         passed_ns: entry_ns,
+        turns: Turns::default(),
         issue_ns,
         irq_ns,
         end_ns,
@@ -73,13 +93,20 @@ pub fn block_times(row: &BlockRow, end_ns: u64) -> BlockTimes {
             || issue_ns != wanted_issue_ns
             || irq_ns != wanted_irq_ns,
         wbt: false,
+        flush: false,
     }
 }
 
 impl BlockTimes {
     /// The same request, held back.
     pub fn held_back_until(mut self, passed: Passed) -> BlockTimes {
-        self.passed_ns = passed.passed_ns.clamp(self.entry_ns, self.issue_ns);
+        let first = self.turns[0];
+        let issue_ns = if first.done_ns == 0 {
+            self.issue_ns
+        } else {
+            first.issue_ns
+        };
+        self.passed_ns = passed.passed_ns.clamp(self.entry_ns, issue_ns);
         self.wbt = passed.wbt && self.passed_ns > self.entry_ns;
         self
     }
@@ -89,17 +116,19 @@ impl BlockTimes {
         Part {
             entry_ns: self.entry_ns,
             passed_ns: self.passed_ns,
+            turns: self.turns,
             issue_ns: self.issue_ns,
             irq_ns: self.irq_ns,
             end_ns: self.end_ns,
             throttled,
             wbt: self.wbt,
+            flush: self.flush,
         }
     }
 }
 
 /// One request as the operation above it sees it: ordered boundaries and an identity to break ties.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     /// See [`BlockTimes`].
     pub entry_ns: u64,
@@ -115,18 +144,47 @@ pub struct Part {
     pub throttled: bool,
     /// See [`BlockTimes`].
     pub wbt: bool,
+    /// See [`BlockTimes`].
+    pub flush: bool,
+    /// See [`BlockTimes`].
+    pub turns: Turns,
 }
 
 impl Part {
+    /// The stages of its time within `[from_ns, to_ns]`, in order; some may be empty.
+    pub fn each_stage(&self, from_ns: u64, to_ns: u64, mut see: impl FnMut(u64, u64, Stage)) {
+        let mut see = |low_ns: u64, high_ns: u64, stage| {
+            let (low_ns, high_ns) = (low_ns.max(from_ns), high_ns.min(to_ns));
+            if low_ns < high_ns {
+                see(low_ns, high_ns, stage);
+            }
+        };
+        see(self.entry_ns, self.passed_ns, Stage::Throttle);
+        let mut free_ns = self.passed_ns;
+        let last = Turn {
+            issue_ns: self.issue_ns,
+            irq_ns: self.irq_ns,
+            done_ns: self.end_ns,
+        };
+        let before = self.turns.iter().filter(|turn| turn.done_ns != 0);
+        for turn in before.chain([&last]) {
+            see(free_ns, turn.issue_ns, Stage::Queue);
+            see(turn.issue_ns, turn.irq_ns, Stage::Device);
+            see(turn.irq_ns, turn.done_ns, Stage::Interrupt);
+            free_ns = turn.done_ns;
+        }
+    }
+
     /// The order of ownership: the later end wins, among equals the one that entered earlier, and so on.
     /// Parts that are equal in all of this give the same stages, so that no identity is needed.
-    fn rank(&self) -> (u64, u64, u64, u64, u64) {
+    fn rank(&self) -> (u64, u64, u64, u64, u64, Turns) {
         (
             self.end_ns,
             u64::MAX - self.entry_ns,
             u64::MAX - self.passed_ns,
             u64::MAX - self.issue_ns,
             u64::MAX - self.irq_ns,
+            self.turns,
         )
     }
 }
@@ -148,11 +206,14 @@ pub struct Kernel {
 
 impl Kernel {
     fn own(&mut self, part: &Part, from_ns: u64, to_ns: u64) {
-        let overlap = |low: u64, high: u64| high.min(to_ns).saturating_sub(low.max(from_ns));
-        self.throttle_ns += overlap(part.entry_ns, part.passed_ns);
-        self.queue_ns += overlap(part.passed_ns, part.issue_ns);
-        self.device_ns += overlap(part.issue_ns, part.irq_ns);
-        self.interrupt_ns += overlap(part.irq_ns, part.end_ns);
+        part.each_stage(from_ns, to_ns, |from_ns, to_ns, stage| {
+            *match stage {
+                Stage::Throttle => &mut self.throttle_ns,
+                Stage::Device => &mut self.device_ns,
+                Stage::Interrupt => &mut self.interrupt_ns,
+                _ => &mut self.queue_ns,
+            } += to_ns - from_ns;
+        });
     }
 }
 
@@ -277,8 +338,7 @@ mod tests {
             issue_ns,
             irq_ns,
             end_ns,
-            throttled: false,
-            wbt: false,
+            ..Part::default()
         }
     }
 

@@ -34,6 +34,7 @@ impl Recording {
             workers: Vec::new(),
             block: Some(&blocks),
             merges: Some(&merges),
+            carriers: None,
             bios: Some(&bios),
             bio_members: Some(&members),
             start_ns: START_NS,

@@ -120,19 +120,27 @@ pub const SCENARIOS: &[(&str, &str)] = &[
 
 /// Reads a scenario by the path of a file, or by the name of an embedded one.
 pub fn open(name: &str, edits: &[String]) -> Result<Scenario, LabError> {
-    let embedded = SCENARIOS.iter().find(|(own, _)| *own == name);
-    match embedded {
-        Some((own, text)) if !Path::new(name).is_file() => Scenario::parse(own, text, edits),
-        _ => Scenario::read(Path::new(name), edits),
-    }
+    Scenario::parse(name, &text(name)?, edits)
 }
 
-/// The text of a scenario: of a file, or of an embedded one by its name.
+/// The text of a scenario: of a file, or of an embedded one by its name. Errors name what may have been meant.
 pub fn text(name: &str) -> Result<String, LabError> {
     let embedded = SCENARIOS.iter().find(|(own, _)| *own == name);
-    match embedded {
-        Some((_, text)) if !Path::new(name).is_file() => Ok((*text).to_owned()),
-        _ => std::fs::read_to_string(name).map_err(|source| LabError::Read {
+    match (std::fs::read_to_string(name), embedded) {
+        (Ok(text), _) => Ok(text),
+        (Err(_), Some((_, text))) if !Path::new(name).is_file() => Ok((*text).to_owned()),
+        (Err(error), None) if error.kind() == std::io::ErrorKind::NotFound => {
+            let names = SCENARIOS.iter().map(|(own, _)| *own);
+            let hint = match case::nearest(name, names) {
+                Some(near) => format!("did you mean {near}?"),
+                None => "check the path, or take one of the list".into(),
+            };
+            Err(LabError::NoScenario {
+                name: name.into(),
+                hint,
+            })
+        }
+        (Err(source), _) => Err(LabError::Read {
             file: name.into(),
             source,
         }),
@@ -142,6 +150,27 @@ pub fn text(name: &str) -> Result<String, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_almost_right_is_told() {
+        let error = |name| open(name, &[]).expect_err(name).to_string();
+        assert!(error("slow-membr").contains("did you mean slow-member?"));
+        let far = error("my/own.toml");
+        assert!(
+            far.contains("my/own.toml") && !far.contains("did you mean"),
+            "{far}"
+        );
+        let edited = |edit: &str| open("slow-member", &[edit.into()]).expect_err(edit).to_string();
+        for (edit, meant) in [
+            ("devcie.count=4", "device"),
+            ("device.cuont=4", "count"),
+            ("workload.queue_dpeth=4", "queue_depth"),
+            ("fault.slwo.factor=4", "fault.slow"),
+        ] {
+            let said = edited(edit);
+            assert!(said.contains(&format!("did you mean {meant}?")), "{said}");
+        }
+    }
 
     #[test]
     fn every_file_of_the_folder_is_embedded_and_correct() {

@@ -27,6 +27,14 @@ pub enum LabError {
         /// Cause.
         source: std::io::Error,
     },
+    /// Neither a file nor one of the scenarios that come with whodisk.
+    #[error("{name}: expected a scenario (a TOML file, or a name of `whodisk lab list`), found no such file and no such name; {hint}")]
+    NoScenario {
+        /// As it was given.
+        name: String,
+        /// What to do.
+        hint: String,
+    },
     /// A file or directory beside the scenario cannot be used.
     #[error("{path}: cannot {doing}: {source}; check the path and its permissions")]
     Io {

@@ -201,12 +201,7 @@ fn describe(value: &Toml) -> String {
 
 /// The nearest of `known`, as a hint.
 pub fn hint_for(name: &str, known: &[&str]) -> String {
-    let shared = |candidate: &str| candidate.chars().filter(|c| name.contains(*c)).count();
-    let close = known.iter().filter(|candidate| {
-        let longest = candidate.len().max(name.len());
-        shared(candidate) * 4 >= longest * 3 && candidate.len().abs_diff(name.len()) <= 2
-    });
-    match close.max_by_key(|candidate| shared(candidate)) {
+    match case::nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean {near}? (all: {})", known.join(", ")),
         None => format!("choose one of {}", known.join(", ")),
     }

@@ -150,7 +150,9 @@ impl Scenario {
             .into_iter()
             .map(|(name, own)| Section::parse(file, &format!("load.{name}"), &load::KEYS, &own));
         let loads = loads.collect::<Result<Vec<_>, _>>()?;
-        let faults = named_tables(file, &mut table, "fault")?
+        let faults = named_tables(file, &mut table, "fault")?;
+        check_fault_names(file, &faults)?;
+        let faults = faults
             .into_iter()
             .map(|(name, own)| Fault::parse(file, &name, own));
         let faults = faults.collect::<Result<Vec<_>, _>>()?;
@@ -343,6 +345,24 @@ fn named_tables(
     }
     found.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(found)
+}
+
+/// A fault without a kind, beside others: an edit that missed the name of one of them.
+fn check_fault_names(file: &str, faults: &[(String, toml::Table)]) -> Result<(), LabError> {
+    let whole = |(_, own): &&(String, toml::Table)| own.contains_key("kind");
+    let names = faults.iter().filter(whole).map(|(name, _)| name.as_str());
+    for (name, _) in faults.iter().filter(|fault| !whole(fault)) {
+        if let Some(near) = case::nearest(name, names.clone()) {
+            return Err(LabError::key(
+                file,
+                format!("fault.{name}"),
+                "a fault of the scenario, or a kind",
+                "another name and no kind",
+                format!("did you mean fault.{near}?"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn check_root_tables(file: &str, table: &toml::Table) -> Result<(), LabError> {

@@ -74,6 +74,9 @@ pub struct WhatIf {
     pub stack_as_it_is: Option<Numbers>,
     /// On the stack with `--set`.
     pub after: Numbers,
+    /// What `after` differs from it by is the answer: with `--set` the stack as it is, so that the model's own error does
+    /// not count as part of the change; else the recording.
+    pub change_against: &'static str,
     /// What the comparison does not cover.
     pub remarks: Vec<String>,
 }
@@ -117,6 +120,10 @@ pub fn whatif(question: &Question) -> Result<WhatIf, LabError> {
             "closed"
         },
         before: prepared.before,
+        change_against: match stack_as_it_is {
+            Some(_) => "stack_as_it_is",
+            None => "before",
+        },
         stack_as_it_is,
         after,
         remarks,

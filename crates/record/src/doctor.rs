@@ -2,9 +2,12 @@
 use crate::load::has_tracepoint;
 use crate::probe::Need;
 use crate::registry::{Entry, REGISTRY};
-use crate::{block, host, nvme, stack, writeback};
+use crate::{block, host, kernel, nvme, stack, writeback};
 use aya::Btf;
 use std::collections::BTreeSet;
+
+/// Name of the check whether this kernel is supported at all.
+pub const KERNEL: &str = "kernel";
 
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -31,7 +34,7 @@ pub struct Check {
 
 /// Looks at everything that recording block requests needs; attaches nothing.
 pub fn doctor() -> Vec<Check> {
-    let mut checks = vec![privileges(), lockdown()];
+    let mut checks = vec![kernel_supported(), privileges(), lockdown()];
     match Btf::from_sys_fs() {
         Ok(btf) => {
             checks.push(check(
@@ -40,6 +43,7 @@ pub fn doctor() -> Vec<Check> {
                 "/sys/kernel/btf/vmlinux",
             ));
             checks.extend(tracepoints(&btf));
+            checks.extend(REGISTRY.iter().filter_map(numbers));
         }
         Err(error) => {
             let detail = format!("{error}; use a kernel built with CONFIG_DEBUG_INFO_BTF");
@@ -58,6 +62,26 @@ fn check(what: &str, verdict: Verdict, detail: &str) -> Check {
         verdict,
         detail: detail.into(),
     }
+}
+
+fn kernel_supported() -> Check {
+    let release = kernel::release();
+    match kernel::unsupported(&release) {
+        Some(because) => check(KERNEL, Verdict::No, &because),
+        None => check(KERNEL, Verdict::Yes, &format!("Linux {release}")),
+    }
+}
+
+/// Only where some are not known.
+fn numbers(entry: &Entry) -> Option<Check> {
+    let found = entry.numbers_known().err()?;
+    let what = format!("numbers of the kernel for probe {}", entry.name);
+    let verdict = if entry.vital { Verdict::No } else { Verdict::Partly };
+    Some(check(
+        &what,
+        verdict,
+        &format!("probe {} cannot be used: {found}", entry.name),
+    ))
 }
 
 fn privileges() -> Check {

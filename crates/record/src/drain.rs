@@ -46,7 +46,7 @@ const NO_PANIC: &str = "no thread panics with the lock";
 /// The pause that the rings of this recording allow.
 pub fn drain_pause(config: &Config) -> Duration {
     let (least, most) = DRAIN_PAUSES;
-    let requests = f64::from(block::ring_records(config.ring_bytes));
+    let requests = f64::from(block::ring_records(config.ring(config.ring_bytes)));
     Duration::from_secs_f64(requests / CPU_REQUESTS_PER_S).clamp(least, most)
 }
 

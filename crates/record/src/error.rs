@@ -9,6 +9,17 @@ pub enum RecordError {
         /// What this process has.
         found: String,
     },
+    /// A kernel that is too old.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The kernel's numbers are not those that our programs were written for.
+    #[error("probe {probe} does not know this kernel's numbers: {found}; tell us of this kernel, or use one that is known")]
+    Numbers {
+        /// Its name.
+        probe: &'static str,
+        /// Which, and what was found.
+        found: String,
+    },
     /// The kernel does not describe its types.
     #[error("/sys/kernel/btf/vmlinux: expected the kernel's type information, found {found}; use a kernel built with CONFIG_DEBUG_INFO_BTF")]
     NoBtf {

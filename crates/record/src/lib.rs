@@ -16,8 +16,10 @@ mod facts;
 mod flight;
 mod host;
 mod irq;
+mod kernel;
 mod listener;
 mod load;
+pub mod memory;
 mod nvme;
 mod owner;
 mod plain;
@@ -44,7 +46,7 @@ pub mod watch;
 mod writeback;
 mod writer;
 
-pub use doctor::{doctor, shortened, Check, Verdict};
+pub use doctor::{doctor, shortened, Check, Verdict, KERNEL};
 pub use error::RecordError;
 pub use flight::{
     spoken, Fired, FlightConfig, FlightCounts, Measure, OpLayer, Operation, Snapshot, Trigger, TriggerError,
@@ -54,4 +56,6 @@ pub use recorder::{Config, Recorder, Running};
 pub use registry::{all_unseen, names as probe_names};
 pub use sampling::{LeftOut, Level};
 pub use scope::Scope;
+#[doc(hidden)]
+pub use stack::{bios_of, SeenBio};
 pub use summary::{ProbeSummary, Summary};

@@ -2,7 +2,9 @@
 use crate::drain::{drain_pause, Drain};
 use crate::error::RecordError;
 use crate::flight::{Flight, FlightConfig, FlightCounts, SharedFlight, Snapshot};
+use crate::kernel;
 use crate::load::Context;
+use crate::memory::{self, Available};
 use crate::owner::random;
 use crate::probe::Target;
 use crate::registry::{self, Attached};
@@ -32,6 +34,8 @@ pub struct Config {
     /// Rings between kernel and recorder for block requests, all CPUs together, 64 KiB..1 GiB. A CPU's ring holds at
     /// least 1024 requests, however little this is. 64 MiB are 131,072 requests for each of two CPUs.
     pub ring_bytes: u32,
+    /// How often these and the rings of the other probes are halved: see [`Config::fit`].
+    pub ring_halvings: u32,
     /// Most bytes that may wait for being written; beyond, records are dropped and counted.
     pub waiting_bytes_max: usize,
     /// The observed command, which is about to begin; it and its descendants are always within the scope.
@@ -42,6 +46,8 @@ pub struct Config {
     pub join_tgid: Option<u32>,
     /// Take a request's start from block_getrq even where block_io_start exists: what kernels before 6.5 need.
     pub start_at_getrq: bool,
+    /// Begin with a full table of requests, so that every request takes the way of those that find no place in it.
+    pub table_taken: bool,
     /// CPU time that the recorder may take, of one CPU; above, typical operations are sampled. `None`: every one is kept. Neither
     /// with a scope beyond the command nor with a flight recorder.
     pub cpu_budget: Option<f64>,
@@ -56,11 +62,13 @@ impl Default for Config {
         Config {
             probes: None,
             ring_bytes: 64 << 20,
+            ring_halvings: 0,
             waiting_bytes_max: 256 << 20,
             command_pid: None,
             scope: Scope::default(),
             join_tgid: None,
             start_at_getrq: false,
+            table_taken: false,
             cpu_budget: None,
             journals_by_tracing: false,
             owners: true,
@@ -68,7 +76,25 @@ impl Default for Config {
     }
 }
 
+/// A ring is never made smaller than this.
+const RING_BYTES_MIN: u32 = 64 << 10;
+
 impl Config {
+    /// Takes less memory where little of it is there.
+    pub fn fit(self, available: Option<&Available>) -> Config {
+        let Some(available) = available else { return self };
+        Config {
+            ring_halvings: memory::halvings(available.bytes),
+            waiting_bytes_max: self.waiting_bytes_max.min((available.bytes / 4) as usize),
+            ..self
+        }
+    }
+
+    /// A ring of this full size, as this recording makes it.
+    pub fn ring(&self, full_bytes: u32) -> u32 {
+        (full_bytes >> self.ring_halvings).max(RING_BYTES_MIN.min(full_bytes))
+    }
+
     /// Only these probes.
     pub fn only(probes: &[&str]) -> Config {
         let probes = probes.iter().map(|name| name.to_string()).collect();
@@ -108,8 +134,14 @@ pub struct Running {
 impl Recorder {
     /// Loads the programs and attaches them (about 0.2 s). Nothing is recorded yet.
     pub fn attach(config: Config) -> Result<Recorder, RecordError> {
+        if let Some(because) = kernel::unsupported(&kernel::release()) {
+            return Err(RecordError::Unsupported(because));
+        }
         let (filter, mut processes) = scope::resolve(&config)?;
         let mut attached = registry::attach(&Context::new(&config))?;
+        // The kernel's type information is read no more, and the C library would keep its pages.
+        // SAFETY: no arguments that could be wrong.
+        unsafe { libc::malloc_trim(0) };
         if let Some(processes) = &mut processes {
             // Now, so that what is in flight when the recording begins is known.
             let probes = &mut attached.probes;

@@ -1,6 +1,7 @@
 //! The probes. A new one is a folder and a line here; what it provides is then no longer reported as unseen.
 use crate::error::RecordError;
 use crate::facts::{self, Fact};
+use crate::kernel::{Kernel, Numbers};
 use crate::load::Context;
 use crate::probe::{Hooks, Probe};
 use crate::{block, cache, doctor, irq, nvme, sampler, sched, stack, syscall, writeback};
@@ -16,8 +17,45 @@ pub struct Entry {
     pub vital: bool,
     /// Tracepoints that it uses.
     pub hooks: Hooks,
+    /// What it takes for granted of the kernel's numbers.
+    pub numbers: Numbers,
     /// Loads and attaches it.
     pub attach: fn(&Context<'_>) -> Result<Box<dyn Probe>, RecordError>,
+}
+
+impl Entry {
+    /// Whether the running kernel's numbers are those that it takes for granted; the error names what is not.
+    pub fn numbers_known(&self) -> Result<(), String> {
+        let Numbers {
+            enumerators,
+            macros,
+            fields,
+            ..
+        } = &self.numbers;
+        if enumerators.is_empty() && macros.is_empty() && fields.is_empty() {
+            return Ok(());
+        }
+        Kernel::running()?.checked(&self.numbers)
+    }
+
+    fn attached(&self, context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
+        self.numbers_known().map_err(|found| RecordError::Numbers {
+            probe: self.name,
+            found,
+        })?;
+        (self.attach)(context)
+    }
+
+    /// What it leaves out on this kernel.
+    fn left_out(&self) -> Vec<Unseen> {
+        let left_out = Kernel::running().map(|kernel| kernel.left_out(&self.numbers));
+        let told = left_out.unwrap_or_default().into_iter();
+        told.map(|(what, because)| Unseen {
+            what: what.into(),
+            because,
+        })
+        .collect()
+    }
 }
 
 /// All probes, in the order of attaching.
@@ -27,6 +65,7 @@ pub const REGISTRY: &[Entry] = &[
         provides: &[&facts::BLOCK_REQUESTS],
         vital: true,
         hooks: block::HOOKS,
+        numbers: Numbers::OF_REQUESTS,
         attach: block::attach,
     },
     Entry {
@@ -34,6 +73,7 @@ pub const REGISTRY: &[Entry] = &[
         provides: &[&facts::STACKED_BIOS],
         vital: false,
         hooks: stack::HOOKS,
+        numbers: Numbers::OF_BIOS,
         attach: stack::attach,
     },
     Entry {
@@ -42,6 +82,7 @@ pub const REGISTRY: &[Entry] = &[
         provides: &[&facts::SYSCALLS, &facts::CONTROLLERS],
         vital: false,
         hooks: syscall::HOOKS,
+        numbers: Numbers::OF_CALLS,
         attach: syscall::attach,
     },
     Entry {
@@ -49,6 +90,7 @@ pub const REGISTRY: &[Entry] = &[
         provides: &[&facts::PAGE_CACHE],
         vital: false,
         hooks: cache::HOOKS,
+        numbers: Numbers::OF_PAGES,
         attach: cache::attach,
     },
     Entry {
@@ -56,6 +98,7 @@ pub const REGISTRY: &[Entry] = &[
         provides: &[&facts::WRITEBACK],
         vital: false,
         hooks: writeback::HOOKS,
+        numbers: Numbers::OF_WRITEBACK,
         attach: writeback::attach,
     },
     Entry {
@@ -63,6 +106,7 @@ pub const REGISTRY: &[Entry] = &[
         provides: &[&facts::RUN_QUEUE, &facts::WRITEBACK_THROTTLING],
         vital: false,
         hooks: sched::HOOKS,
+        numbers: Numbers::OF_THREADS,
         attach: sched::attach,
     },
     Entry {
@@ -70,6 +114,7 @@ pub const REGISTRY: &[Entry] = &[
         provides: &[&facts::HANDLERS],
         vital: false,
         hooks: irq::HOOKS,
+        numbers: Numbers::OF_SOFTIRQS,
         attach: irq::attach,
     },
     Entry {
@@ -77,6 +122,7 @@ pub const REGISTRY: &[Entry] = &[
         provides: &[&facts::NVME_COMMANDS],
         vital: false,
         hooks: &[],
+        numbers: Numbers::NONE,
         attach: nvme::attach,
     },
     Entry {
@@ -84,6 +130,7 @@ pub const REGISTRY: &[Entry] = &[
         provides: &[&facts::STEAL],
         vital: false,
         hooks: &[],
+        numbers: Numbers::NONE,
         attach: sampler::attach,
     },
 ];
@@ -116,7 +163,7 @@ pub fn attach(context: &Context<'_>) -> Result<Attached, RecordError> {
             ));
             continue;
         }
-        match (entry.attach)(context) {
+        match entry.attached(context) {
             Ok(probe) => probes.push((entry.name, probe)),
             Err(error) if entry.vital => return Err(error),
             Err(error) => failures.push((entry, doctor::shortened(&error.to_string()))),
@@ -127,6 +174,8 @@ pub fn attach(context: &Context<'_>) -> Result<Attached, RecordError> {
         .flat_map(|(_, probe)| probe.unseen().iter().cloned())
         .collect();
     let attached: Vec<&str> = probes.iter().map(|(name, _)| *name).collect();
+    let entries = REGISTRY.iter().filter(|entry| attached.contains(&entry.name));
+    unseen.extend(entries.flat_map(Entry::left_out));
     unseen.extend(missing_facts(&attached, &failures));
     Ok(Attached { probes, unseen })
 }

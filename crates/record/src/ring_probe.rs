@@ -202,7 +202,9 @@ impl<D: Design> RingProbe<D> {
         let btf = context.btf()?;
         let settings = design.settings(context);
         let mut loader = EbpfLoader::new();
-        loader.btf(Some(btf)).map_max_entries("events", D::RING_BYTES);
+        loader
+            .btf(Some(btf))
+            .map_max_entries("events", context.config.ring(D::RING_BYTES));
         for (name, value) in &settings.globals {
             loader.override_global(name, value.as_slice(), true);
         }

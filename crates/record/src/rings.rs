@@ -71,6 +71,17 @@ impl<T: Plain> Shared<T> {
         })
     }
 
+    /// Sets the eight bytes at `offset` of a value.
+    pub fn set(&self, index: usize, offset: usize, bytes: u64) {
+        assert!(offset + size_of::<u64>() <= size_of::<T>());
+        assert!(index < self.bytes / size_of::<T>());
+        // SAFETY: within the mapping, which is writable.
+        unsafe {
+            let value = self.first.as_ptr().add(index).cast::<u8>();
+            value.add(offset).cast::<u64>().write_volatile(bytes);
+        }
+    }
+
     /// Copies of the values, one at a time. The kernel may change them meanwhile.
     pub fn copies(&self) -> impl Iterator<Item = T> + '_ {
         let count = self.bytes / size_of::<T>();

@@ -3,8 +3,9 @@ use crate::flight::{OpLayer, Operation};
 use crate::scope::Filter;
 use case::raw::RawRow;
 use case::rows::{
-    BioMemberRow, BioRow, BlockMergeRow, BlockRow, CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow,
-    NvmeRow, ReadaheadRow, ReadaheadUseRow, SampleRow, SchedRow, SyscallRow, Via, WritebackRow,
+    BioMemberRow, BioRow, BlockCarrierRow, BlockMergeRow, BlockRow, CacheReadRow, CacheWaitRow, FileRow,
+    IrqRow, IrqTotalRow, NvmeRow, ReadaheadRow, ReadaheadUseRow, SampleRow, SchedRow, SyscallRow, Via,
+    WritebackRow,
 };
 use case::schema::Op;
 
@@ -72,6 +73,8 @@ impl Told for BlockRow {
 }
 
 impl Told for BlockMergeRow {}
+
+impl Told for BlockCarrierRow {}
 
 impl Told for BioRow {
     fn end_ns(&self) -> u64 {

@@ -6,6 +6,9 @@ use pages::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
+use testing::test;
+
+testing::main!();
 
 /// Pages of the test file: a prime.
 const PAGES: u64 = 1009;
@@ -103,7 +106,7 @@ impl Told {
 #[test]
 fn a_cold_read_brings_every_page_once_and_a_second_one_finds_all() {
     require_kernel!();
-    for kind in kinds() {
+    on_each(&["ext4", "xfs", "btrfs"], |kind| {
         let system = FileSystem::new(kind);
         let file = system.cold_file(PAGES);
         let cold = record_file(&system, &file, || assert_eq!(read_all(&file, 16), PAGES));
@@ -140,13 +143,13 @@ fn a_cold_read_brings_every_page_once_and_a_second_one_finds_all() {
             warm.reads,
             warm.runs
         );
-    }
+    });
 }
 
 #[test]
 fn random_reads_without_readahead_bring_what_they_ask_for() {
     require_kernel!();
-    for kind in kinds() {
+    on_each(&["ext4", "xfs", "btrfs"], |kind| {
         let system = FileSystem::new(kind);
         let file = system.cold_file(PAGES);
         advise(&file, libc::POSIX_FADV_RANDOM);
@@ -184,7 +187,7 @@ fn random_reads_without_readahead_bring_what_they_ask_for() {
             missed.clone().all(|row| order.contains(&row.waited_index)),
             "{kind}"
         );
-    }
+    });
 }
 
 #[test]
@@ -224,9 +227,7 @@ fn what_a_program_has_read_ahead_is_prefetched_and_used() {
 #[test]
 fn readahead_that_comes_too_late_is_told_from_a_miss() {
     require_kernel!();
-    let Some(disk) = common::slow_disk(64 << 20, "read constant 10ms") else {
-        return;
-    };
+    let disk = common::slow_disk(64 << 20, "read constant 10ms");
     let system = FileSystem::on("ext4", disk.device().to_str().unwrap());
     let file = system.cold_file(PAGES);
     let mut took = Duration::ZERO;
@@ -303,8 +304,7 @@ fn pages_brought_are_those_that_the_kernel_traces() {
     let file = system.cold_file(PAGES);
     let filter = format!("i_ino=={} && s_dev=={}", inode(&file), system.device);
     let Some(events) = Events::start("filemap/mm_filemap_add_to_page_cache", &filter) else {
-        println!("SKIP: no tracefs instances here");
-        return;
+        testing::skip("no tracefs instances here");
     };
     let told = record_file(&system, &file, || assert_eq!(read_all(&file, 3), PAGES));
     let traced: u64 = events

@@ -4,6 +4,9 @@ use common::*;
 use record::Config;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use testing::test;
+
+testing::main!();
 
 const MIB: u64 = 1 << 20;
 
@@ -77,8 +80,7 @@ fn events(text: &str, device: u32, kind: &str) -> HashMap<u64, Vec<u64>> {
 fn issues_and_completions_agree_with_the_kernels_tracer() {
     require_kernel!();
     let Some(tracefs) = tracefs() else {
-        println!("SKIP: this kernel has no blk tracer in tracefs");
-        return;
+        testing::skip("this kernel has no blk tracer in tracefs");
     };
     let device = LoopDevice::new(512 * MIB);
     let options = ["--rw=randread", "--io_size=40988672"]; // 10,007 * 4 KiB

@@ -8,6 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use testing::test;
+
+testing::main!();
 
 /// Records while `workload` runs. `child` is in scope from the beginning, as an observed command is.
 struct Seen {
@@ -305,7 +308,7 @@ fn throttled_time_is_the_controllers() {
     require_kernel!();
     let group = match CpuGroup::new(10_000, 50_000) {
         Ok(group) => group,
-        Err(reason) => return println!("SKIP: {reason}"),
+        Err(reason) => testing::skip(reason),
     };
     let child = Guarded::spawn("sh", &["-c", "while :; do :; done"]);
     let mut periods = 0;

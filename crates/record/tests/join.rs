@@ -6,6 +6,9 @@ use common::*;
 use record::Config;
 use std::collections::HashMap;
 use std::path::Path;
+use testing::test;
+
+testing::main!();
 
 const MIB: u64 = 1 << 20;
 
@@ -64,16 +67,9 @@ fn check_all_sizes(path: &Path, file_bytes: u64) {
 }
 
 fn on_file_system(make: &str) {
+    require_program(make);
     let device = LoopDevice::new(512 * MIB);
-    if std::process::Command::new(make)
-        .arg("-q")
-        .arg(&device.path)
-        .status()
-        .is_err()
-    {
-        println!("SKIP: {make} is not installed");
-        return;
-    }
+    run(make, &["-q", &device.path]);
     let mount = Mount::new(&[&device.path]);
     let file = mount.path.join("data");
     std::fs::write(&file, vec![5u8; 64 << 20]).unwrap();

@@ -1,6 +1,9 @@
 //! The committed BPF objects are what their sources compile to.
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testing::test;
+
+testing::main!();
 
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
@@ -60,15 +63,11 @@ fn objects_are_rebuilt_byte_by_byte() {
     );
     let made_here = |probe: &String| {
         let noted = (Some(note(probe, "compiler")), Some(note(probe, "headers")));
-        if noted != (compiler.clone(), headers.clone()) {
-            println!("SKIP: {probe} was made by another compiler or with other libbpf headers: {noted:?}");
-            return false;
-        }
-        true
+        noted == (compiler.clone(), headers.clone())
     };
-    let probes: Vec<String> = probes().into_iter().filter(made_here).collect();
+    let (probes, others): (Vec<String>, Vec<String>) = probes().into_iter().partition(made_here);
     if probes.is_empty() {
-        return;
+        testing::skip("the objects were made by another compiler or with other libbpf headers");
     }
     let folder = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/build-bpf");
@@ -83,4 +82,36 @@ fn objects_are_rebuilt_byte_by_byte() {
             "{object} differs from what its source compiles to"
         );
     }
+    if !others.is_empty() {
+        testing::skip(format!(
+            "made by another compiler or with other libbpf headers: {}",
+            others.join(", ")
+        ));
+    }
+}
+
+/// For a tail call to a constant place the kernel patches the calling program whenever its program array changes, be it
+/// running or not (docs/decisions/0123).
+#[test]
+fn no_program_is_called_on_at_a_constant_place() {
+    const CALL_ON: [u8; 8] = [0x85, 0, 0, 0, 12, 0, 0, 0]; // bpf_tail_call
+    const LOAD_32: u8 = 0x61;
+    let mut calls = 0;
+    for probe in probes() {
+        let object = std::fs::read(sources().join(format!("{probe}.bpf.o"))).unwrap();
+        let (instructions, _) = object.as_chunks::<8>();
+        let found = instructions.iter().enumerate();
+        for (at, _) in found.filter(|(_, instruction)| **instruction == CALL_ON) {
+            calls += 1;
+            // The third argument is the place, in register 3; the low half of the second byte is the target.
+            let mut before = instructions[..at].iter().rev().take(8);
+            let set = before.find(|instruction| instruction[1] & 0xf == 3);
+            let set = set.unwrap_or_else(|| panic!("{probe}: nothing sets the place"));
+            assert_eq!(
+                set[0], LOAD_32,
+                "{probe}: the place is not read from memory: {set:02x?}"
+            );
+        }
+    }
+    assert!(calls >= 7, "{calls} calls: where are the chains of bpf/chain.h?");
 }

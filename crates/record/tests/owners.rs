@@ -6,6 +6,9 @@ use record::Config;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use testing::test;
+
+testing::main!();
 
 const MIB: u64 = 1 << 20;
 
@@ -16,10 +19,14 @@ fn device_number(number: u64) -> u32 {
 
 /// 1009 reads of 4 KiB each, by these options of fio; what the device saw.
 fn direct_reads(options: &[&str]) -> Vec<BlockRow> {
+    direct_reads_by(block_only(), options)
+}
+
+fn direct_reads_by(config: Config, options: &[&str]) -> Vec<BlockRow> {
     let device = LoopDevice::new(64 * MIB);
     let mut all = vec!["--rw=randread", "--io_size=4132864", "--thread"];
     all.extend(options);
-    let seen = record_whole(block_only(), || {
+    let seen = record_whole(config, || {
         fio(&device.path, &all);
     });
     let reads = seen.reads_of_fio(device.device);
@@ -37,6 +44,20 @@ fn block_only() -> Config {
 fn a_synchronous_call_has_one_owner_per_thread() {
     require_kernel!();
     let reads = direct_reads(&["--ioengine=psync", "--numjobs=4"]);
+    assert_eq!(operations(&reads), 4 * 1_009);
+    let by_thread: HashSet<(i32, u64)> = reads.iter().map(|row| (row.tid, row.owner_key)).collect();
+    let keys: HashSet<u64> = reads.iter().map(|row| row.owner_key).collect();
+    assert_eq!((by_thread.len(), keys.len()), (4, 4));
+}
+
+#[test]
+fn a_request_that_finds_no_place_in_the_table_keeps_its_owner() {
+    require_kernel!();
+    let config = Config {
+        table_taken: true,
+        ..block_only()
+    };
+    let reads = direct_reads_by(config, &["--ioengine=psync", "--numjobs=4"]);
     assert_eq!(operations(&reads), 4 * 1_009);
     let by_thread: HashSet<(i32, u64)> = reads.iter().map(|row| (row.tid, row.owner_key)).collect();
     let keys: HashSet<u64> = reads.iter().map(|row| row.owner_key).collect();
@@ -133,15 +154,9 @@ fn check_whole(places: &BTreeMap<u64, u64>, size_bytes: u64) {
 }
 
 fn cached_file_is_named(make: &str) {
+    require_program(make);
     let device = LoopDevice::new(512 * MIB);
-    let made = std::process::Command::new(make)
-        .arg("-q")
-        .arg(&device.path)
-        .status();
-    if made.is_err() {
-        println!("SKIP: {make} is not installed");
-        return;
-    }
+    run(make, &["-q", &device.path]);
     let mount = Mount::new(&[&device.path]);
     let file = mount.path.join("data");
     let write = || {
@@ -213,8 +228,7 @@ fn what_the_io_controller_held_back_keeps_its_owner() {
     require_kernel!();
     let device = LoopDevice::new(64 * MIB);
     let Some(group) = LimitedGroup::new(device.device, 200) else {
-        println!("SKIP: this host has no I/O controller of cgroup v1");
-        return;
+        testing::skip("this host has no I/O controller of cgroup v1");
     };
     let id = std::fs::metadata(&group.0).unwrap().ino();
     let config = Config {
@@ -265,8 +279,7 @@ fn requests_below_a_loop_device_name_the_one_above() {
     let device = LoopDevice::over(&options, folder);
     let dio = format!("/sys/block/{}/loop/dio", device.name());
     if std::fs::read_to_string(dio).unwrap().trim() != "1" {
-        println!("SKIP: the disk of the checkout allows no direct I/O of 512 bytes");
-        return;
+        testing::skip("the disk of the checkout allows no direct I/O of 512 bytes");
     }
     let options = ["--rw=randread", "--io_size=4132864", "--size=16m"];
     let seen = record_whole(block_only(), || {

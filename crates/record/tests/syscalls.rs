@@ -12,6 +12,9 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use testing::test;
+
+testing::main!();
 
 const MIB: u64 = 1 << 20;
 const SIZE: usize = 4096;

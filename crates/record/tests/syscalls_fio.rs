@@ -7,7 +7,9 @@ use common::calls::*;
 use common::*;
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::Command;
+use testing::test;
+
+testing::main!();
 
 const MIB: u64 = 1 << 20;
 const READS: u64 = 5003;
@@ -212,10 +214,7 @@ fn writes_and_syncs() {
 #[test]
 fn strace_counts_the_same() {
     require_kernel!();
-    if Command::new("strace").arg("-V").output().is_err() {
-        println!("SKIP: strace is not installed");
-        return;
-    }
+    require_program("strace");
     let folder = folder_on_disk();
     let file = file_on(folder.path());
     let arguments = [

@@ -10,6 +10,9 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use testing::test;
+
+testing::main!();
 
 const MIB: u64 = 1 << 20;
 
@@ -55,13 +58,10 @@ impl Drop for DirtyLimit {
 #[test]
 fn a_writer_beyond_the_dirty_limit_is_seen_to_pause() {
     require_kernel!();
-    let Some(disk) = common::slow_disk(64 << 20, "write throttle 20MiB/s") else {
-        return;
-    };
+    let disk = common::slow_disk(64 << 20, "write throttle 20MiB/s");
     let system = FileSystem::on("ext4", disk.device().to_str().unwrap());
     let Some(_limit) = DirtyLimit::set(system.device, 2 * MIB) else {
-        println!("SKIP: this kernel has no dirty limit for one device");
-        return;
+        testing::skip("this kernel has no dirty limit for one device");
     };
     let file = create(&system.file("data"));
     let block = vec![1; 64 << 10];
@@ -93,7 +93,7 @@ fn a_writer_beyond_the_dirty_limit_is_seen_to_pause() {
 #[test]
 fn who_dirtied_what_a_flusher_writes_is_named() {
     require_kernel!();
-    for kind in kinds() {
+    on_each(&["ext4", "xfs", "btrfs"], |kind| {
         let system = FileSystem::new(kind);
         let path = system.file("data");
         let mut pid = 0;
@@ -141,7 +141,7 @@ fn who_dirtied_what_a_flusher_writes_is_named() {
             written.iter().any(|row| cause(row) == Some("sync")),
             "{kind}: {written:?}"
         );
-    }
+    });
 }
 
 /// Journals by BPF programs, and as where file systems are modules: by the kernel's event tracing.
@@ -234,7 +234,7 @@ fn syncs_of_xfs_and_btrfs_are_told() {
 }
 
 fn syncs_of_others(config: &Config) {
-    for kind in kinds().into_iter().filter(|kind| *kind != "ext4") {
+    on_each(&["xfs", "btrfs"], |kind| {
         let system = FileSystem::new(kind);
         let file = create(&system.file("data"));
         let count = 13;
@@ -255,16 +255,14 @@ fn syncs_of_others(config: &Config) {
         assert!(kind != "xfs" || forced >= count, "{forced} of {count}");
         let commits = of_kind(&rows, Writeback::TreeCommit);
         assert!(kind != "btrfs" || !commits.is_empty());
-    }
+    });
 }
 
 /// An fsync of data in flight waits for pages under writeback, and its waits lie within it.
 #[test]
 fn waits_for_pages_under_writeback_lie_within_the_sync() {
     require_kernel!();
-    let Some(disk) = common::slow_disk(64 << 20, "write constant 20ms") else {
-        return;
-    };
+    let disk = common::slow_disk(64 << 20, "write constant 20ms");
     let system = FileSystem::on("ext4", disk.device().to_str().unwrap());
     let file = create(&system.file("data"));
     let recorded = record_with("writeback", || {

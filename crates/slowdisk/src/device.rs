@@ -281,7 +281,7 @@ fn open_log(path: PathBuf) -> Result<(PathBuf, Log), SlowdiskError> {
             path,
             action: "create the log",
             source,
-            hint: "give --log a file in a writable folder",
+            hint: "give --log a new file in a writable folder",
         }),
     }
 }

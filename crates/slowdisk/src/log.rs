@@ -49,9 +49,20 @@ pub struct Log {
 }
 
 impl Log {
-    /// Creates (or empties) the file and starts the thread.
+    /// Creates the file and starts the thread. One that holds something is somebody's, and refused.
     pub fn create(path: &Path) -> io::Result<Log> {
-        let file = File::create(path)?;
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        let found = file.metadata()?;
+        if found.is_file() && found.len() > 0 {
+            let bytes = found.len();
+            return Err(io::Error::other(format!(
+                "expected a new file, found one of {bytes} bytes"
+            )));
+        }
         let (sender, receiver) = mpsc::channel();
         let thread = Builder::new()
             .name("slowdisk-log".into())

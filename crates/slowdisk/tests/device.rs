@@ -1,11 +1,10 @@
 //! Slow disks for real: what is injected is what a reader sees. Needs root, /dev/fuse and loop devices; otherwise
-//! every test is skipped, counted and the reason printed. A harness of our own, because cargo's has no such skip.
+//! every test is skipped.
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -19,16 +18,11 @@ const MIB: u64 = 1 << 20;
 const SIZE_BYTES: u64 = 64 * MIB;
 const BLOCK_BYTES: usize = 4096;
 
-/// Why a test did not pass; what is plainly wrong panics instead.
-enum Trouble {
-    /// It cannot run here: the reason.
-    Skip(String),
-    /// Something took longer than it should, which a busy machine can cause too: another try may pass.
-    Late(String),
-}
+/// Something took longer than it should, which a busy machine can cause too: another try may pass. What is plainly wrong
+/// panics instead.
+struct Late(String);
 
-type Outcome = Result<(), Trouble>;
-type Test = fn() -> Outcome;
+type Outcome = Result<(), Late>;
 
 /// Tries of a test that is only late.
 const TRIES: usize = 8;
@@ -38,122 +32,79 @@ fn in_time(in_time: bool, what: impl FnOnce() -> String) -> Outcome {
     if in_time {
         Ok(())
     } else {
-        Err(Trouble::Late(what()))
+        Err(Late(what()))
     }
 }
 
-const TESTS: [(&str, Test); 19] = [
-    ("keeps_bytes_and_counts_exactly", keeps_bytes_and_counts_exactly),
-    ("large_requests_stay_whole", large_requests_stay_whole),
-    (
-        "queue_settings_are_ours_and_do_not_stay",
-        queue_settings_are_ours_and_do_not_stay,
-    ),
-    ("tail_does_not_touch_neighbours", tail_does_not_touch_neighbours),
-    (
-        "same_seed_hits_the_same_requests",
-        same_seed_hits_the_same_requests,
-    ),
-    (
-        "constant_delays_every_write_only",
-        constant_delays_every_write_only,
-    ),
-    (
-        "base_latency_is_there_without_faults",
-        base_latency_is_there_without_faults,
-    ),
-    ("stall_holds_requests_to_its_end", stall_holds_requests_to_its_end),
-    ("throttle_reaches_its_rates", throttle_reaches_its_rates),
-    ("errors_reach_the_reader_by_name", errors_reach_the_reader_by_name),
-    ("offset_and_time_window_select", offset_and_time_window_select),
-    ("flush_fault_delays_fsync", flush_fault_delays_fsync),
-    ("file_system_and_backing_file", file_system_and_backing_file),
-    (
-        "stop_answers_waiting_requests_at_once",
-        stop_answers_waiting_requests_at_once,
-    ),
-    ("stop_leaves_nothing_behind", stop_leaves_nothing_behind),
-    (
-        "killed_while_open_gives_errors_then_goes",
-        killed_while_open_gives_errors_then_goes,
-    ),
-    ("killed_with_dirty_pages_ends", killed_with_dirty_pages_ends),
-    ("serve_prints_the_device_first", serve_prints_the_device_first),
-    ("mistakes_are_said_in_words", mistakes_are_said_in_words),
-];
+/// Registers tests that make devices and may come late.
+macro_rules! tests {
+    ($($name:ident)*) => {
+        mod on_a_device {
+            $(
+                #[testing::test]
+                fn $name() {
+                    super::try_until_in_time(super::$name);
+                }
+            )*
+        }
+    };
+}
+
+tests! {
+    keeps_bytes_and_counts_exactly
+    large_requests_stay_whole
+    queue_settings_are_ours_and_do_not_stay
+    tail_does_not_touch_neighbours
+    same_seed_hits_the_same_requests
+    constant_delays_every_write_only
+    base_latency_is_there_without_faults
+    stall_holds_requests_to_its_end
+    throttle_reaches_its_rates
+    errors_reach_the_reader_by_name
+    offset_and_time_window_select
+    flush_fault_delays_fsync
+    file_system_and_backing_file
+    stop_answers_waiting_requests_at_once
+    stop_leaves_nothing_behind
+    killed_while_open_gives_errors_then_goes
+    killed_with_dirty_pages_ends
+    serve_prints_the_device_first
+    mistakes_are_said_in_words
+}
 
 fn main() -> ExitCode {
     if std::env::var_os("SLOWDISK_TEST_CHILD").is_some() {
         return child();
     }
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if args.iter().any(|arg| arg == "--list") {
-        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    let filters: Vec<_> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
-    let chosen =
-        |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));
-    let begin = Instant::now();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, test) in TESTS.iter().filter(|(name, _)| chosen(name)) {
-        let outcome = match missing() {
-            Some(reason) => Ok(Err(Trouble::Skip(reason))),
-            None => catch_unwind(AssertUnwindSafe(|| try_until_in_time(name, *test))),
-        };
-        let word = match outcome {
-            Ok(Ok(())) => {
-                passed += 1;
-                "ok".to_owned()
-            }
-            Ok(Err(Trouble::Skip(reason))) => {
-                skipped += 1;
-                format!("ignored, {reason}")
-            }
-            Ok(Err(Trouble::Late(_))) | Err(_) => {
-                failed += 1;
-                "FAILED".to_owned()
-            }
-        };
-        println!("test {name} ... {word}");
-    }
-    let (result, seconds) = (
-        if failed == 0 { "ok" } else { "FAILED" },
-        begin.elapsed().as_secs_f64(),
-    );
-    let out = TESTS.len() - passed - failed - skipped;
-    println!(
-        "\ntest result: {result}. {passed} passed; {failed} failed; {skipped} ignored; 0 measured; \
-         {out} filtered out; finished in {seconds:.2}s"
-    );
-    ExitCode::from(u8::from(failed > 0))
+    let mut arguments = testing::Arguments::from_args();
+    // They measure time: one after the other.
+    arguments.test_threads = Some(1);
+    testing::run(arguments)
 }
 
-fn try_until_in_time(name: &str, test: Test) -> Outcome {
-    let mut outcome = test();
-    for n in 2..=TRIES {
-        let Err(Trouble::Late(what)) = &outcome else {
-            return outcome;
-        };
-        println!("test {name}: {what}; try {n} of {TRIES}");
-        outcome = test();
+fn try_until_in_time(test: fn() -> Outcome) {
+    if let Some(reason) = missing() {
+        testing::skip(reason);
     }
-    if let Err(Trouble::Late(what)) = &outcome {
-        println!("test {name}: {what}");
+    for n in 1..=TRIES {
+        match test() {
+            Ok(()) => return,
+            Err(Late(what)) => println!("try {n} of {TRIES}: {what}"),
+        }
     }
-    outcome
+    panic!("late in each of {TRIES} tries");
 }
 
 /// Why no device can be made here, if so.
 fn missing() -> Option<String> {
     // SAFETY: cannot fail.
     if unsafe { libc::geteuid() } != 0 {
-        return Some("skipped: needs root".into());
+        return Some("needs root".into());
     }
     let absent = ["/dev/fuse", "/dev/loop-control"]
         .into_iter()
         .find(|path| !Path::new(path).exists());
-    absent.map(|path| format!("skipped: needs {path}"))
+    absent.map(|path| format!("needs {path}"))
 }
 
 fn config(faults: &[&str]) -> Config {
@@ -332,10 +283,7 @@ fn queue_settings_are_ours_and_do_not_stay() -> Outcome {
     assert_eq!(setting("max_sectors_kb"), setting("max_hw_sectors_kb"));
     let again = start(&[]);
     if again.device() != device {
-        return Err(Trouble::Skip(format!(
-            "skipped: {} was taken meanwhile",
-            device.display()
-        )));
+        testing::skip(format!("{} was taken meanwhile", device.display()));
     }
     assert!(setting("scheduler").starts_with("[none]"));
     assert_eq!(setting("nr_requests"), "128");
@@ -404,8 +352,8 @@ fn parallel_reads(disk: &Slowdisk, threads: u64, each: usize) -> Vec<Duration> {
 }
 
 fn same_seed_hits_the_same_requests() -> Outcome {
-    let dir = tempfile::tempdir().unwrap();
     let offsets_hit = |seed| {
+        let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("truth.jsonl");
         let mut config = config(&["write tail 0.1 100us"]);
         (config.seed, config.log) = (seed, Some(log.clone()));
@@ -596,7 +544,7 @@ fn file_system_and_backing_file() -> Outcome {
     let mkfs = ["/sbin/mkfs.ext4", "/usr/sbin/mkfs.ext4"]
         .into_iter()
         .find(|path| Path::new(path).exists());
-    let mkfs = mkfs.ok_or_else(|| Trouble::Skip("skipped: needs mkfs.ext4".into()))?;
+    let mkfs = mkfs.unwrap_or_else(|| testing::skip("needs mkfs.ext4"));
     let dir = tempfile::tempdir().unwrap();
     let mounted = dir.path().join("mounted");
     fs::create_dir(&mounted).unwrap();
@@ -839,6 +787,14 @@ fn mistakes_are_said_in_words() -> Outcome {
         ..config(&[])
     });
     assert!(log.contains("/proc/none/truth: cannot create the log"), "{log}");
+    let precious = tempfile::NamedTempFile::new().unwrap();
+    fs::write(precious.path(), "precious").unwrap();
+    let log = text(Config {
+        log: Some(precious.path().into()),
+        ..config(&[])
+    });
+    assert!(log.contains("expected a new file, found one of 8 bytes"), "{log}");
+    assert_eq!(fs::read_to_string(precious.path()).unwrap(), "precious");
     let bad = Options {
         size: "1G".into(),
         ..Options::default()

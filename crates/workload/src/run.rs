@@ -67,8 +67,9 @@ pub fn run(spec: &Spec, raw_dir: &Path, options: RunOptions) -> Result<Summary, 
         report(&options, "layout", done as f64 / all as f64, 0, 0);
         !options.stop.load(Ordering::Relaxed)
     })?;
-    let outcome = Run::new(spec, &targets, options.stop).go(raw_dir, &options)?;
-    let summary = summarize(spec, &targets, outcome);
+    let outcome = Run::new(spec, &targets, options.stop).go(raw_dir, &options);
+    target::mark_all(&targets);
+    let summary = summarize(spec, &targets, outcome?);
     summary.write(&app_dir.join("workload.json"))?;
     Ok(summary)
 }

@@ -3,13 +3,13 @@ use crate::rng::Rng;
 use crate::spec::{Spec, SyncKind, Targets};
 use crate::units::format_size;
 use crate::WorkloadError;
-use std::ffi::CStr;
-use std::fs::{File, OpenOptions};
+use std::ffi::{CStr, CString};
+use std::fs::{File, Metadata, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Marks files that whodisk created, so that a later run may write to them without being told.
+/// Extended attribute of files that whodisk created, so that a later run may write to them without being told.
 const MARK: &CStr = c"user.whodisk.created";
 
 /// Written in pieces of this size when a file is laid out.
@@ -28,6 +28,8 @@ pub(crate) struct Target {
     pub(crate) size_bytes: u64,
     /// Laid out (wholly or in part) by this run.
     pub(crate) laid_out_bytes: u64,
+    /// A file that whodisk created.
+    pub(crate) is_ours: bool,
     /// Doubts about what will be measured.
     pub(crate) warning: Option<String>,
 }
@@ -47,9 +49,45 @@ pub(crate) fn open_all(
                 .unwrap_or(NULL_BYTES)
                 .max(u64::from(spec.block_size_max())),
             laid_out_bytes: 0,
+            is_ours: false,
             warning: None,
         }]),
         Targets::Paths(paths) => paths.iter().map(|path| open(spec, path, progress)).collect(),
+    }
+}
+
+/// What stands at a path. Found once: whatever is put there later, the checks and the workload mean the same file.
+struct Place<'p> {
+    path: &'p Path,
+    /// Only a handle: neither reads nor writes, and opening it has no effect on what it names.
+    handle: File,
+    found: Metadata,
+}
+
+impl<'p> Place<'p> {
+    /// None where nothing is.
+    fn find(path: &'p Path) -> Result<Option<Place<'p>>, WorkloadError> {
+        let handle = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
+            .open(path);
+        match handle.and_then(|handle| Ok((handle.metadata()?, handle))) {
+            Ok((found, handle)) => Ok(Some(Place { path, handle, found })),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => {
+                let hint = "check the path and its permissions";
+                Err(io_error(path, "look at the target", error, hint))
+            }
+        }
+    }
+
+    /// Opens the same file for use.
+    fn open(&self, options: &OpenOptions) -> std::io::Result<File> {
+        options.open(format!("/proc/self/fd/{}", self.handle.as_raw_fd()))
+    }
+
+    fn is_device(&self) -> bool {
+        self.found.file_type().is_block_device()
     }
 }
 
@@ -58,24 +96,15 @@ fn open(
     path: &Path,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Target, WorkloadError> {
-    let found = match std::fs::metadata(path) {
-        Ok(found) => found,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return create(spec, path, progress),
-        Err(source) => {
-            return Err(io_error(
-                path,
-                "look at the target",
-                source,
-                "check the path and its permissions",
-            ))
-        }
+    let Some(place) = Place::find(path)? else {
+        return create(spec, path, progress);
     };
-    let kind = found.file_type();
-    if kind.is_block_device() {
-        return open_device(spec, path);
+    if place.is_device() {
+        return open_device(spec, &place);
     }
-    if !kind.is_file() {
-        let what = if kind.is_dir() {
+    let found = &place.found;
+    if !found.is_file() {
+        let what = if found.is_dir() {
             "a folder"
         } else {
             "something else"
@@ -83,28 +112,37 @@ fn open(
         let hint = "name a file in it, or \"null\"";
         return Err(refuse(path, "a file or a block device", what, hint));
     }
-    let ours = is_marked(path);
-    if spec.writes() && !ours && !spec.allow_overwrite {
+    let mark = Mark::read(&place);
+    let is_ours = mark == Some(Mark::of(found));
+    if spec.writes() && !is_ours && !spec.allow_overwrite {
+        let what = match mark {
+            None => "an existing file that it did not create",
+            Some(_) => {
+                "one that was copied or changed since, or that is in use by a run (or was, when that was killed)"
+            }
+        };
         return Err(refuse(
             path,
-            "a file that whodisk created, since this workload writes",
-            "an existing file that it did not create",
+            "a file that whodisk created and nobody else changed, since this workload writes",
+            what,
             "name a new file, or say allow_overwrite = true if its content may be destroyed",
         ));
     }
     let size_bytes = spec.file_size_bytes.unwrap_or(found.len());
-    let too_short = found.len() < size_bytes;
-    if too_short && !ours && !spec.allow_overwrite {
+    let is_short = found.len() < size_bytes;
+    if is_short && !is_ours && !spec.allow_overwrite {
         let hint = "lower file_size, name a new file, or say allow_overwrite = true to extend it";
         let expected = format!("at least file_size, {}", format_size(size_bytes));
         return Err(refuse(path, &expected, &format_size(found.len()), hint));
     }
-    if too_short {
-        lay_out(spec, path, found.len(), size_bytes, progress)?;
+    if is_short {
+        let file = place.open(OpenOptions::new().write(true));
+        let file = file.map_err(|error| open_error(path, spec, error))?;
+        lay_out(spec, path, &file, found.len(), size_bytes, progress)?;
     }
-    let mut target = finish(spec, path, size_bytes, 0)?;
-    target.laid_out_bytes = size_bytes.saturating_sub(found.len());
-    if !too_short && found.blocks() * 512 < size_bytes / 10 * 9 {
+    let mut target = finish(spec, &place, size_bytes, size_bytes.saturating_sub(found.len()))?;
+    target.is_ours = is_ours;
+    if !is_short && found.blocks() * 512 < size_bytes / 10 * 9 {
         target.warning = Some(format!(
             "{}: sparse ({} of {} are allocated): reads of holes do not reach the device",
             path.display(),
@@ -128,22 +166,29 @@ fn create(
             "add file_size = \"1GiB\" or correct the path",
         ));
     };
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    let file = file.map_err(|error| {
-        io_error(
-            path,
-            "create the target",
-            error,
-            "choose a folder that can be written",
-        )
-    })?;
-    mark(&file);
-    drop(file);
-    lay_out(spec, path, 0, size_bytes, progress)?;
-    finish(spec, path, size_bytes, size_bytes)
+    let hint = "choose a folder that can be written, and a name that nothing has, not even a link";
+    let fail = |error| io_error(path, "create the target", error, hint);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(fail)?;
+    let place = Place {
+        path,
+        found: file.metadata().map_err(fail)?,
+        handle: file,
+    };
+    let laid_out = lay_out(spec, path, &place.handle, 0, size_bytes, progress);
+    Mark::write(&place.handle);
+    laid_out?;
+    let mut target = finish(spec, &place, size_bytes, size_bytes)?;
+    target.is_ours = true;
+    Ok(target)
 }
 
-fn open_device(spec: &Spec, path: &Path) -> Result<Target, WorkloadError> {
+fn open_device(spec: &Spec, place: &Place) -> Result<Target, WorkloadError> {
+    let path = place.path;
     if spec.writes() && !spec.allow_overwrite {
         return Err(refuse(
             path,
@@ -152,7 +197,7 @@ fn open_device(spec: &Spec, path: &Path) -> Result<Target, WorkloadError> {
             "say allow_overwrite = true if nothing on it is needed, or read = \"100%\"",
         ));
     }
-    let size_bytes = device_size_bytes(path)?;
+    let size_bytes = device_size_bytes(place)?;
     let wanted_bytes = spec.file_size_bytes.unwrap_or(size_bytes);
     if wanted_bytes > size_bytes {
         let expected = format!("at least file_size, {}", format_size(wanted_bytes));
@@ -163,25 +208,22 @@ fn open_device(spec: &Spec, path: &Path) -> Result<Target, WorkloadError> {
             "lower or remove file_size",
         ));
     }
-    finish(spec, path, wanted_bytes, 0)
+    finish(spec, place, wanted_bytes, 0)
 }
 
-fn device_size_bytes(path: &Path) -> Result<u64, WorkloadError> {
+fn device_size_bytes(place: &Place) -> Result<u64, WorkloadError> {
     use std::io::Seek;
-    File::open(path)
-        .and_then(|mut file| file.seek(std::io::SeekFrom::End(0)))
+    let file = place.open(OpenOptions::new().read(true));
+    file.and_then(|mut file| file.seek(std::io::SeekFrom::End(0)))
         .map_err(|error| {
-            io_error(
-                path,
-                "open the device",
-                error,
-                "run as root or join the group that owns it",
-            )
+            let hint = "run as root or join the group that owns it";
+            io_error(place.path, "open the device", error, hint)
         })
 }
 
 /// Opens a target that is ready.
-fn finish(spec: &Spec, path: &Path, size_bytes: u64, laid_out_bytes: u64) -> Result<Target, WorkloadError> {
+fn finish(spec: &Spec, place: &Place, size_bytes: u64, laid_out_bytes: u64) -> Result<Target, WorkloadError> {
+    let path = place.path;
     let largest = u64::from(spec.block_size_max());
     if size_bytes < largest {
         let expected = format!("at least the largest block size, {}", format_size(largest));
@@ -201,21 +243,17 @@ fn finish(spec: &Spec, path: &Path, size_bytes: u64, laid_out_bytes: u64) -> Res
         SyncKind::OSync => libc::O_SYNC,
         SyncKind::Fsync | SyncKind::Fdatasync => 0,
     };
-    let is_device = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
-    if is_device && spec.writes() {
+    if place.is_device() && spec.writes() {
         // Exclusive: the kernel then refuses a device that is mounted or part of another.
         flags |= libc::O_EXCL;
     }
-    let options = |flags| {
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(spec.writes())
-            .custom_flags(flags)
-            .to_owned()
-    };
-    let file = options(flags)
-        .open(path)
+    let file = place
+        .open(
+            OpenOptions::new()
+                .read(true)
+                .write(spec.writes())
+                .custom_flags(flags),
+        )
         .map_err(|error| open_error(path, spec, error))?;
     check_alignment(spec, path, &file)?;
     let name = path.display().to_string();
@@ -224,6 +262,7 @@ fn finish(spec: &Spec, path: &Path, size_bytes: u64, laid_out_bytes: u64) -> Res
         file: Some(file),
         size_bytes,
         laid_out_bytes,
+        is_ours: false,
         warning: None,
     })
 }
@@ -290,15 +329,12 @@ fn direct_unit_bytes(file: &File) -> Option<u64> {
 fn lay_out(
     spec: &Spec,
     path: &Path,
+    file: &File,
     from_bytes: u64,
     to_bytes: u64,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<(), WorkloadError> {
     let no_room = |error| io_error(path, "lay the target out", error, "free space or lower file_size");
-    let file = OpenOptions::new()
-        .write(true)
-        .open(path)
-        .map_err(|error| open_error(path, spec, error))?;
     let mut rng = Rng::new(spec.seed, from_bytes | 1 << 63);
     let mut piece = vec![0; LAYOUT_BYTES];
     let mut at_bytes = from_bytes;
@@ -318,28 +354,64 @@ fn lay_out(
     Ok(())
 }
 
-/// Best effort: on a file system without extended attributes the next run must be told.
-fn mark(file: &File) {
-    let value = b"1";
-    // SAFETY: name and value are valid for their lengths.
-    unsafe {
-        libc::fsetxattr(
-            file.as_raw_fd(),
-            MARK.as_ptr(),
-            value.as_ptr().cast(),
-            value.len(),
-            0,
-        )
-    };
+/// What a file was when whodisk was done with it. A copy has another inode; what somebody else wrote, another time.
+#[derive(Debug, PartialEq, Eq)]
+struct Mark {
+    inode: u64,
+    size_bytes: u64,
+    modified_ns: i128,
 }
 
-fn is_marked(path: &Path) -> bool {
-    use std::os::unix::ffi::OsStrExt;
-    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else {
-        return false;
-    };
-    // SAFETY: both strings end in NUL; no buffer is given, only the length is asked for.
-    unsafe { libc::getxattr(path.as_ptr(), MARK.as_ptr(), std::ptr::null_mut(), 0) >= 0 }
+impl Mark {
+    fn of(found: &Metadata) -> Mark {
+        Mark {
+            inode: found.ino(),
+            size_bytes: found.len(),
+            modified_ns: i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec()),
+        }
+    }
+
+    /// Best effort: on a file system without extended attributes the next run must be told.
+    fn write(file: &File) {
+        let Ok(found) = file.metadata() else { return };
+        let mark = Mark::of(&found);
+        let text = format!("{} {} {}", mark.inode, mark.size_bytes, mark.modified_ns);
+        // SAFETY: name and value are valid for their lengths.
+        unsafe {
+            libc::fsetxattr(
+                file.as_raw_fd(),
+                MARK.as_ptr(),
+                text.as_ptr().cast(),
+                text.len(),
+                0,
+            )
+        };
+    }
+
+    /// None where there is none; one that cannot be read is nobody's.
+    fn read(place: &Place) -> Option<Mark> {
+        let path = CString::new(format!("/proc/self/fd/{}", place.handle.as_raw_fd())).ok()?;
+        let mut text = [0u8; 96];
+        // SAFETY: the strings end in NUL; the buffer is valid for its length.
+        let length =
+            unsafe { libc::getxattr(path.as_ptr(), MARK.as_ptr(), text.as_mut_ptr().cast(), text.len()) };
+        let text = text.get(..usize::try_from(length).ok()?)?;
+        let mut words = std::str::from_utf8(text).unwrap_or_default().split(' ');
+        let mut next = || words.next().and_then(|word| word.parse::<i128>().ok());
+        let (inode, size_bytes, modified_ns) = (next(), next(), next());
+        Some(Mark {
+            inode: inode.and_then(|n| n.try_into().ok()).unwrap_or(0),
+            size_bytes: size_bytes.and_then(|n| n.try_into().ok()).unwrap_or(0),
+            modified_ns: modified_ns.unwrap_or(-1),
+        })
+    }
+}
+
+/// Says in each file that whodisk created how this run left it, so that a later run knows it again.
+pub(crate) fn mark_all(targets: &[Target]) {
+    let ours = targets.iter().filter(|target| target.is_ours);
+    ours.filter_map(|target| target.file.as_ref())
+        .for_each(Mark::write);
 }
 
 fn refuse(path: &Path, expected: &str, found: &str, hint: &str) -> WorkloadError {

@@ -91,14 +91,9 @@ impl<'t> Table<'t> {
             return Ok(());
         };
         let name = key.get_ref().as_ref();
-        let nearest = known
-            .iter()
-            .min_by_key(|candidate| edit_distance(candidate, name))
-            .unwrap_or(&"");
-        let hint = if edit_distance(nearest, name) <= 2 + nearest.len() / 3 {
-            format!("did you mean {nearest}?")
-        } else {
-            format!("the keys are {}", known.join(", "))
+        let hint = match case::nearest(name, known.iter().copied()) {
+            Some(nearest) => format!("did you mean {nearest}?"),
+            None => format!("the keys are {}", known.join(", ")),
         };
         Err(Fault::new(
             Some(key.span()),
@@ -256,19 +251,4 @@ fn describe(value: &DeValue) -> String {
         DeValue::String(text) => format!("{text:?}"),
         other => format!("{} of another form", other.type_str()),
     }
-}
-
-/// Levenshtein distance of two short names.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.chars().enumerate() {
-            let substituted = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[row.len() - 1]
 }

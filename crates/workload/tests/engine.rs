@@ -7,7 +7,10 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
+use testing::test;
 use workload::{Progress, RunOptions, Spec, Summary, WorkloadError};
+
+testing::main!();
 
 /// A run in a folder of its own.
 struct Ran {
@@ -187,8 +190,7 @@ fn exactly_a_prime_number_of_operations_direct_on_disk() {
     let folder = disk_folder();
     let ran = match try_run(&folder, &body, None) {
         Err(WorkloadError::Io { source, .. }) if source.raw_os_error() == Some(libc::EINVAL) => {
-            eprintln!("SKIP: no direct I/O under {}", env!("CARGO_TARGET_TMPDIR"));
-            return;
+            testing::skip(concat!("no direct I/O under ", env!("CARGO_TARGET_TMPDIR")))
         }
         result => ran(folder, result.unwrap_or_else(|error| panic!("{error}"))),
     };
@@ -460,12 +462,85 @@ fn allowed_and_own_files_are_written() {
         match try_run(&folder, &body, None) {
             Ok(summary) => assert_eq!(summary.targets[0].laid_out_bytes, laid_out_bytes, "round {round}"),
             Err(error) if round > 0 && !has_xattrs(&folder.path().join("own")) => {
-                eprintln!("SKIP: no extended attributes here: {error}");
-                return;
+                testing::skip(format!("no extended attributes here: {error}"))
             }
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// What stands at the name of a file of ours need not be ours any more: `cp photos data.bin` keeps the mark.
+#[test]
+fn a_file_of_ours_that_somebody_changed_is_theirs() {
+    let folder = disk_folder();
+    let own = folder.path().join("own");
+    let body =
+        "targets = [\"DIR/own\"]\nio = \"buffered\"\nread = \"0%\"\noperations = 10\nfile_size = \"1MiB\"";
+    let again = || {
+        let _ = std::fs::remove_dir_all(folder.path().join("raw"));
+        try_run(&folder, body, None)
+    };
+    again().unwrap_or_else(|error| panic!("{error}"));
+    assert!(
+        has_xattrs(&own),
+        "needs extended attributes on the disk of the build"
+    );
+    again().unwrap_or_else(|error| panic!("{error}"));
+    let precious = vec![7; 1 << 20];
+    std::fs::write(&own, &precious).expect("somebody's content");
+    let error = again().expect_err("changed").to_string();
+    assert!(
+        error.contains("copied or changed") && error.contains("allow_overwrite"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(&own).expect("the file"), precious);
+    // A copy with its attributes is another file.
+    std::fs::remove_file(&own).expect("the file");
+    again().unwrap_or_else(|error| panic!("{error}"));
+    let kept = folder.path().join("kept");
+    let copied = std::process::Command::new("cp")
+        .args([std::ffi::OsStr::new("-a"), own.as_os_str(), kept.as_os_str()])
+        .status();
+    assert!(copied.expect("cp").success());
+    std::fs::rename(&kept, &own).expect("a rename");
+    let before = std::fs::read(&own).expect("the copy");
+    assert!(again().is_err());
+    assert_eq!(std::fs::read(&own).expect("the copy"), before);
+}
+
+#[test]
+fn a_link_to_nowhere_is_not_followed() {
+    let folder = memory_folder();
+    let elsewhere = folder.path().join("elsewhere");
+    std::os::unix::fs::symlink(&elsewhere, folder.path().join("link")).expect("a link");
+    let body = "targets = [\"DIR/link\"]\nio = \"buffered\"\nread = \"0%\"\noperations = 10\nfile_size = \"1MiB\"\nallow_overwrite = true";
+    let error = try_run(&folder, body, None).expect_err("a link").to_string();
+    assert!(error.contains("not even a link"), "{error}");
+    assert!(!elsewhere.exists());
+}
+
+/// What is checked is what is written, whoever moves names about meanwhile.
+#[test]
+fn a_link_put_there_after_the_check_is_not_followed() {
+    let folder = memory_folder();
+    let (target, precious) = (folder.path().join("new"), folder.path().join("precious"));
+    std::fs::write(&precious, vec![7; 2 << 20]).expect("a file");
+    let swap = |progress: &Progress| {
+        if progress.phase == "layout" && !target.is_symlink() {
+            std::fs::remove_file(&target).expect("the file that is laid out");
+            std::os::unix::fs::symlink(&precious, &target).expect("a link");
+        }
+    };
+    let body =
+        "targets = [\"DIR/new\"]\nio = \"buffered\"\nread = \"0%\"\noperations = 10\nfile_size = \"2MiB\"";
+    let ran = try_run(&folder, body, Some(&swap));
+    assert!(target.is_symlink());
+    assert_eq!(
+        std::fs::read(&precious).expect("the file"),
+        vec![7; 2 << 20],
+        "{ran:?}"
+    );
+    assert_eq!(ran.expect("a run on the file that was made").errors, 0);
 }
 
 fn has_xattrs(path: &Path) -> bool {
@@ -531,27 +606,19 @@ fn a_seed_repeats_a_run() {
 struct Loop(String);
 
 impl Loop {
-    /// None, with the reason printed, where this test may not make one.
-    fn new(file: &Path) -> Option<Loop> {
+    /// Skips the test where it may not make one.
+    fn new(file: &Path) -> Loop {
         let made = std::process::Command::new("losetup")
             .args(["--find", "--show"])
             .arg(file)
             .output();
         match made {
-            Ok(made) if made.status.success() => {
-                Some(Loop(String::from_utf8_lossy(&made.stdout).trim().into()))
-            }
-            Ok(made) => {
-                eprintln!(
-                    "SKIP: no loop device: {}",
-                    String::from_utf8_lossy(&made.stderr).trim()
-                );
-                None
-            }
-            Err(error) => {
-                eprintln!("SKIP: losetup: {error}");
-                None
-            }
+            Ok(made) if made.status.success() => Loop(String::from_utf8_lossy(&made.stdout).trim().into()),
+            Ok(made) => testing::skip(format!(
+                "no loop device: {}",
+                String::from_utf8_lossy(&made.stderr).trim()
+            )),
+            Err(error) => testing::skip(format!("losetup: {error}")),
         }
     }
 }
@@ -568,9 +635,7 @@ impl Drop for Loop {
 fn a_device_is_written_only_with_permission() {
     let folder = disk_folder();
     std::fs::write(folder.path().join("image"), vec![7; 4 << 20]).expect("an image");
-    let Some(device) = Loop::new(&folder.path().join("image")) else {
-        return;
-    };
+    let device = Loop::new(&folder.path().join("image"));
     let target = format!(
         "targets = [\"{}\"]\nqueue_depth = 8\noperations = 1009\n",
         device.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -74,9 +75,15 @@ def call(arguments: Sequence[str], *, capture: bool = False) -> str:
                 break
             except KeyboardInterrupt:
                 continue
+    if process.returncode < 0:
+        # It could not say so itself.
+        killed = signal.Signals(-process.returncode).name
+        raise WhodiskError(
+            f"whodisk-agent {arguments[0]} was ended by {killed} (SIGKILL without anybody's doing: the kernel had no "
+            "memory left; `whodisk doctor` says what is needed); what it had written of a case can be read"
+        )
     if process.returncode != 0:
-        code = process.returncode if process.returncode > 0 else 2
-        raise AgentError(code)
+        raise AgentError(process.returncode)
     return text or ""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from whodisk.cli import agent
 from whodisk.errors import CaseError, WhodiskError
+from whodisk.report.files import write_whole
 
 if TYPE_CHECKING:
     from whodisk.findings import Verdict
@@ -27,6 +28,11 @@ def ready(case: Path) -> Path:
         raise WhodiskError(
             f"{case}: expected a case (a directory with case.json), found none; check the path"
         ) from None
+    except PermissionError as error:
+        raise WhodiskError(
+            f"{error.filename}: expected a case that you may read, found one of user {_owner(case)}; "
+            "ask its owner for `whodisk seal --mode 0644`, or read it as that user"
+        ) from None
     except (ValueError, AttributeError):
         # Whoever reads the case says what is wrong with this file.
         return case
@@ -36,15 +42,22 @@ def ready(case: Path) -> Path:
         return case
     for table in content.get("tables", {}):
         if not (case / table).is_file():
-            hint = "seal the case again if its raw/ is still there, or copy it again from where it came from"
+            hint = f"`whodisk seal {case}` builds it again from raw/, or says why it cannot"
             raise CaseError(case / table, "", "the table that case.json names", "no such file", hint)
     return case
+
+
+def _owner(path: Path) -> str:
+    try:
+        return path.owner()
+    except (KeyError, OSError):
+        return "unknown"
 
 
 def save_verdict(case: Path, verdict: Verdict) -> Path:
     """Writes `findings.json` into the case. Raises OSError."""
     path = case / "findings.json"
-    _replace(path, verdict.to_json())
+    write_whole(path, verdict.to_json(), case)
     return path
 
 
@@ -55,14 +68,3 @@ def write_report(case: Path, verdict: Verdict, output: Path | None = None) -> Pa
     path = output or case / "report.html"
     html.write(case, verdict, path)
     return path
-
-
-def _replace(path: Path, text: str) -> None:
-    """Writes `path` so that a reader sees the old or the new content, never a part."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise

@@ -6,12 +6,12 @@ import json
 import os
 import random
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,16 +26,17 @@ HELP = """Show the whole walk on this machine in about a minute.
 
 A real workload on your own disk; the same with a submitter that is stopped for 100 ms now and then; the same on
 a disk in which 1 of 1,000 reads takes 30 ms. whodisk records each, solves it, and at the end what was injected
-stands beside what was named. Everything goes to ./whodisk-demo, which is replaced. The exit code is 1 if a
-culprit was not named.
+stands beside what was named. Cases go to a new directory, ./whodisk-demo (or -2, -3, ...); the data of the workload to
+a new one on a disk, which is removed at the end. Nothing that exists is opened, replaced or removed. The exit code
+is 1 if a culprit was not named.
 """
 
-MARKER = ".whodisk-demo"
+#: Directories of earlier demos that may stand beside a new one.
+DEMOS_MAX = 1000
 SPEC = """# The IOmeter "VM server" pattern, short and with fewer workers and a shallower queue.
 [workload]
-targets = ["{target}"]
-file_size = "256MiB"
-allow_overwrite = true      # the target is the demo's own
+targets = [{target}]
+file_size = "256MiB"{overwrite}
 block_sizes = "4KiB"
 read = "60%"
 random = "55%"
@@ -45,6 +46,10 @@ ramp = "500ms"
 duration = "{seconds}s"
 seed = 20
 """
+PREFIX = "whodisk-demo-data-"
+#: Acts on the own disk, and what each one's workload is given.
+OWN_DISK, STOPPED = "1-own-disk", "2-stopped"
+DATA_FILES = (f"{OWN_DISK}.bin", f"{STOPPED}.bin")
 STOP_SECONDS = 0.1
 TAIL_FAULT = "read tail 0.001 30ms"
 
@@ -64,17 +69,20 @@ class Act:
 def demo(
     seconds: Annotated[int, typer.Option(min=2, max=600, help="Length of each measurement.")] = 6,
     directory: Annotated[
-        Path,
-        typer.Option("-o", "--output", metavar="DIR", help="Where everything goes; replaced at each run."),
-    ] = Path("whodisk-demo"),
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Where the cases go; must not exist [default: ./whodisk-demo, or the first free -2, -3, ...]",
+        ),
+    ] = None,
 ) -> None:
     """Runs the three acts and compares."""
-    stage = Stage(directory, seconds)
-    stage.prepare()
-    try:
+    stage = Stage(_new_directory(directory), seconds)
+    with _place_for_data(stage.directory) as stage.data:
+        stage.prepare()
         acts = [stage.own_disk(), stage.stopped_submitter(), stage.slow_disk()]
-    finally:
-        stage.data.unlink(missing_ok=True)
     _summary(acts, stage)
     if any(act.right is False for act in acts):
         raise typer.Exit(1)
@@ -90,21 +98,11 @@ class Stage:
         self.unseen: dict[str, str] = {}
         #: Whether block requests can be recorded.
         self.sees_block = False
-        self.data = directory / "data.bin"
+        #: A folder of ours on a real disk, for what the workload reads and writes.
+        self.data = directory
 
     def prepare(self) -> None:
-        """Makes the directory, says what this host does not let us see, finds a real disk."""
-        directory = self.directory
-        if directory.exists():
-            if not (directory / MARKER).is_file():
-                raise WhodiskError(
-                    f"{directory}: expected a directory of an earlier demo, found one without {MARKER}; "
-                    "choose another with -o or remove it"
-                )
-            shutil.rmtree(directory)
-        directory.mkdir(parents=True)
-        (directory / MARKER).touch()
-        self.data = _real_disk(directory) / self.data.name
+        """Says what this host does not let us see."""
         self._say("First: what can be observed here?")
         checks = agent.call_json(["doctor", "--json"])["checks"]
         self._command(["doctor"])
@@ -114,20 +112,18 @@ class Stage:
 
     def own_disk(self) -> Act:
         """The workload as it is."""
-        self._say(f"1. A real workload on your own disk ({self.data.resolve().parent}).")
+        self._say(f"1. A real workload on your own disk ({self.data.resolve()}).")
         # What was written before (a build, say) would go to the same disk meanwhile.
         print("$ sync", flush=True)
         os.sync()
-        case = self._recorded("1-own-disk", str(self.data))
+        case = self._recorded(OWN_DISK)
         return Act("nothing", self._claims(case), None)
 
     def stopped_submitter(self) -> Act:
         """The same, and now and then somebody stops the process that submits."""
         self._say("2. The same, but its process is stopped for 100 ms now and then. The disk is innocent.")
         stops: list[float] = []
-        case = self._recorded(
-            "2-stopped", str(self.data), lambda case: stops.extend(_stop_now_and_then(case))
-        )
+        case = self._recorded(STOPPED, meddle=lambda case: stops.extend(_stop_now_and_then(case)))
         findings = self._findings(case)
         right = any(finding["detector"] == "submitter_gap" for finding in findings)
         injected = f"submitter stopped {len(stops)} times for {STOP_SECONDS * 1000:.0f} ms"
@@ -149,10 +145,17 @@ class Stage:
         findings = self._findings(case)
         return Act(injected, self._claims(case), any(_blames_device(finding, name) for finding in findings))
 
-    def _recorded(self, name: str, target: str, meddle: Callable[[Path], None] | None = None) -> Path:
-        """Runs the workload on `target`, meddles with it meanwhile, and solves the case."""
+    def _recorded(
+        self, name: str, device: str | None = None, meddle: Callable[[Path], None] | None = None
+    ) -> Path:
+        """Runs the workload on `device`, or on a new file; meddles with it meanwhile, and solves the case."""
         spec = self.directory / f"{name}.toml"
-        spec.write_text(SPEC.format(target=target, seconds=self.seconds), encoding="utf-8")
+        # The engine makes the file, and refuses one that is there: only for a device of ours it needs to be told.
+        target = json.dumps(device or str(self.data / f"{name}.bin"))
+        overwrite = "\nallow_overwrite = true      # the device is the demo's own" if device else ""
+        spec.write_text(
+            SPEC.format(target=target, seconds=self.seconds, overwrite=overwrite), encoding="utf-8"
+        )
         case = self.directory / f"{name}.case"
         run = [self.whodisk, "run", str(spec), "-o", str(case), "--drop-raw"]
         _show(run, " &" if meddle else "")
@@ -263,16 +266,66 @@ def _blames_device(finding: dict[str, Any], device: str) -> bool:
     return culprit["kind"] == "stage" and "device" in culprit["name"].split("+")
 
 
-def _real_disk(directory: Path) -> Path:
-    """`directory`, or a place of ours on a real disk if it is in memory."""
-    for place in (directory, Path.home(), Path("/var/tmp")):
-        if _file_system(place) not in ("tmpfs", "ramfs"):
-            return place
-    print(
-        f"whodisk: no disk found: {directory.resolve()}, your home and /var/tmp are in memory",
-        file=sys.stderr,
+def _new_directory(wanted: Path | None) -> Path:
+    """A directory that was not there before: the one asked for, else the first free name. Raises WhodiskError."""
+    names = [wanted] if wanted else [Path("whodisk-demo")]
+    names += [] if wanted else [Path(f"whodisk-demo-{number}") for number in range(2, DEMOS_MAX)]
+    for name in names:
+        try:
+            name.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return name
+    raise WhodiskError(
+        f"{names[0]}: expected the name of a new directory, found one that is there; "
+        "choose another with -o, or remove it"
     )
-    return directory
+
+
+@contextmanager
+def _place_for_data(directory: Path) -> Iterator[Path]:
+    """A new folder of ours on a real disk: below `directory`, else at home or in /var/tmp. Removed at the end with
+    the files that the engine made there, and left where somebody put something else there."""
+    folder = _private_folder(_places(directory)) or Path(tempfile.mkdtemp(prefix=PREFIX, dir=directory))
+    if _is_in_memory(folder):
+        print(
+            f"whodisk: no disk found: {directory.resolve()}, your home and /var/tmp are in memory, or nobody may write there",
+            file=sys.stderr,
+        )
+    try:
+        yield folder
+    finally:
+        for name in DATA_FILES:
+            (folder / name).unlink(missing_ok=True)
+        try:
+            folder.rmdir()
+        except OSError as error:
+            print(f"whodisk: {folder}: left: {error.strerror}", file=sys.stderr)
+
+
+def _places(directory: Path) -> list[Path]:
+    try:
+        home = [Path.home()]
+    except RuntimeError:
+        home = []
+    return [directory, *home, Path("/var/tmp")]
+
+
+def _private_folder(places: Sequence[Path]) -> Path | None:
+    """A folder that nobody else can enter, in the first of the places that is on a disk and may be written."""
+    for place in places:
+        if not place.is_dir() or _is_in_memory(place):
+            continue
+        try:
+            # A random name that is made, never followed or taken over, with mode 0700.
+            return Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+        except OSError:
+            continue
+    return None
+
+
+def _is_in_memory(place: Path) -> bool:
+    return _file_system(place) in ("tmpfs", "ramfs")
 
 
 def _file_system(place: Path) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from whodisk.drive import Drive
+    from whodisk.machine.drive import Drive
 
 HELP = """Show where a drive is, and light its LED.
 
@@ -32,7 +32,7 @@ def locate(
     json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
 ) -> None:
     """Prints the facts first: they help even if the LED cannot be lit."""
-    from whodisk.drive import find, light
+    from whodisk.machine.drive import find, light
 
     drive = find(device)
     if json:

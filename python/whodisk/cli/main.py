@@ -7,6 +7,7 @@ import sys
 from typing import NoReturn
 
 from whodisk.cli import agent
+from whodisk.cli.output import silence_stdout
 from whodisk.errors import WhodiskError
 
 
@@ -15,7 +16,7 @@ def run() -> NoReturn:
     try:
         sys.exit(_run(sys.argv[1:]))
     except BrokenPipeError:
-        _silence_stdout()
+        silence_stdout()
         sys.exit(0)
 
 
@@ -62,8 +63,3 @@ def _fail(message: str, error: BaseException | None = None) -> int:
         traceback.print_exception(error)
     print(f"whodisk: {message}", file=sys.stderr)
     return 2
-
-
-def _silence_stdout() -> None:
-    """Whoever read stdout had enough; the interpreter must not complain about it while it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from whodisk.cli.output import reader_may_leave
+
 HELP = """Solve cases with a known truth and count how often the verdict is right.
 
 Examples:
@@ -40,22 +42,23 @@ def score(
     ] = None,
 ) -> None:
     """Solves, counts, prints."""
-    from whodisk.score import RESULTS, score_all, to_dict, total
-    from whodisk.score_table import markdown
+    from whodisk.scoring.score import RESULTS, score_all, to_dict, total
+    from whodisk.scoring.table import markdown
 
     if fresh:
         (directory / RESULTS).unlink(missing_ok=True)
     outcomes = score_all(directory, jobs, _progress)
     whole = total(outcomes)
-    if json:
-        parts = {
-            "real": to_dict(total(o for o in outcomes if not o.simulated)),
-            "simulated": to_dict(total(o for o in outcomes if o.simulated)),
-            "all": to_dict(whole),
-        }
-        typer.echo(json_text.dumps(parts, indent=1))
-    else:
-        typer.echo(markdown(outcomes), nl=False)
+    with reader_may_leave():
+        if json:
+            parts = {
+                "real": to_dict(total(o for o in outcomes if not o.simulated)),
+                "simulated": to_dict(total(o for o in outcomes if o.simulated)),
+                "all": to_dict(whole),
+            }
+            typer.echo(json_text.dumps(parts, indent=1))
+        else:
+            typer.echo(markdown(outcomes), nl=False)
     failed = []
     if require_top1 is not None and whole.faulty and whole.top1 < require_top1 * whole.faulty:
         failed.append(f"{whole.top1} of {whole.faulty} right at once, {require_top1:.1%} required")

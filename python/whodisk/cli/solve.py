@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whodisk.cli import agent
+from whodisk.cli.output import reader_may_leave
 from whodisk.errors import WhodiskError
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def solve(
         bool,
         typer.Option("--redact", help="With -- CMD: replace names in the case by tokens, then solve it."),
     ] = False,
+    mode: Annotated[
+        str | None,
+        typer.Option(metavar="MODE", help="With -- CMD: who may read the case, e.g. 0640 [default: 0600]"),
+    ] = None,
     expect: Annotated[
         list[str] | None,
         typer.Option(metavar="CHECK", help="What should hold, e.g. 'p99<5ms'; may be given several times."),
@@ -58,7 +63,7 @@ def solve(
 ) -> None:
     """Records if asked to, seals if necessary, solves, saves and prints."""
     command: list[str] | None = context.obj.command
-    case = _case(case, output, command, duration, redact)
+    case = _case(case, output, command, duration, redact, mode)
     from whodisk.cli.cases import ready, save_verdict, write_report
 
     case = ready(case)
@@ -72,7 +77,8 @@ def solve(
     except OSError as error:
         # The verdict is worth more than its copy on disk: print it first.
         trouble = error
-    _print(verdict, report, json)
+    with reader_may_leave():
+        _print(verdict, report, json)
     if trouble is not None:
         raise WhodiskError(
             f"{trouble.filename or case}: cannot write: {trouble.strerror}; "
@@ -84,7 +90,7 @@ def solve(
 
 def find_verdict(case: Path, expect: list[str] | None = None, against: Path | None = None) -> Verdict:
     """Runs the detectors; long work shows its progress on a terminal."""
-    from whodisk.solve import solve as run_detectors
+    from whodisk.verdict.solve import solve as run_detectors
 
     if not sys.stderr.isatty():
         return run_detectors(case, expect=expect or [], against=against)
@@ -95,17 +101,22 @@ def find_verdict(case: Path, expect: list[str] | None = None, against: Path | No
 
 
 def _case(
-    case: Path | None, output: Path | None, command: list[str] | None, duration: str | None, redact: bool
+    case: Path | None,
+    output: Path | None,
+    command: list[str] | None,
+    duration: str | None,
+    redact: bool,
+    mode: str | None,
 ) -> Path:
     if command is None:
         if case is None:
             raise WhodiskError(
                 "expected a case, or a command after --, found neither; see whodisk solve --help"
             )
-        if output is not None or duration is not None or redact:
+        if output is not None or duration is not None or redact or mode is not None:
             raise WhodiskError(
-                "-o, --duration and --redact belong to a recording; expected -- CMD after them, found none "
-                "(whodisk redact copies a case)"
+                "-o, --duration, --redact and --mode belong to a recording; expected -- CMD after them, found none "
+                "(whodisk redact copies a case, whodisk seal --mode shares one)"
             )
         return case
     if case is not None or not command:
@@ -114,7 +125,8 @@ def _case(
     recorded = output or Path(time.strftime("whodisk-%Y%m%dT%H%M%SZ", time.gmtime()))
     limit = ["--duration", duration] if duration else []
     names = ["--redact"] if redact else []
-    agent.call(["record", "-o", str(recorded), *limit, *names, "--", *command])
+    access = ["--mode", mode] if mode else []
+    agent.call(["record", "-o", str(recorded), *limit, *names, *access, "--", *command])
     return recorded
 
 

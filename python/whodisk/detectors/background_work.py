@@ -10,15 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.candidates import PRESENCE_SMALLEST_EFFECT, of_presence
+from whodisk.detectors.thresholds import BACKGROUND_MOVED_MIN
+from whodisk.evidence.context import Context
+from whodisk.evidence.presence import Load, Presence, bins_of, compare, load_of
+from whodisk.evidence.programs import programs_sql
 from whodisk.findings import Culprit
-from whodisk.presence import SMALLEST_EFFECT, Load, Presence, bins_of, candidate, compare, load_of
-from whodisk.programs import KERNEL_WORKER, programs_sql
-from whodisk.stats import Bools, Floats
-from whodisk.views import STAGES
-
-#: It must move this part of all bytes, or make this part of the requests, while it is there: who writes a log line is no load.
-MOVED_MIN = 0.1
+from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.reading.views import STAGES
+from whodisk.statistics.stats import Bools, Floats
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def _work(
     context: Context, data: dict[str, np.ndarray], name: str, everybody: tuple[Floats, Floats], load: Load
 ) -> Work | None:
     mine = data["comm"] == name
-    if KERNEL_WORKER.fullmatch(name) or data["own"][mine].any():
+    if is_kernel_thread(context.case, name) or data["own"][mine].any():
         return None
     size, requests = own = _per_bin(data, mine, load.bins)
     present = np.asarray(requests > 0, np.bool_)
@@ -61,7 +62,7 @@ def _work(
     moved = max(
         float(its.sum() / max(1.0, all_[present].sum())) for its, all_ in zip(own, everybody, strict=True)
     )
-    presence = compare(context, load, present) if moved >= MOVED_MIN else None
+    presence = compare(context, load, present) if moved >= BACKGROUND_MOVED_MIN else None
     return Work(name, float(size.sum()), presence) if presence else None
 
 
@@ -76,7 +77,7 @@ def _per_bin(data: dict[str, np.ndarray], chosen: Bools, bins: int) -> tuple[Flo
 
 
 def _candidate(context: Context, bins: int, work: Work) -> Candidate:
-    found = candidate(
+    found = of_presence(
         context,
         work.presence,
         culprit=Culprit("process", work.comm, "background work"),
@@ -110,6 +111,6 @@ DETECTOR = Detector(
     needs=("judged.start_ns", "judged.comm"),
     needs_stages=(),
     null_model="the same times of presence in any order and at any distances meet operations as slow",
-    smallest_effect=SMALLEST_EFFECT,
+    smallest_effect=PRESENCE_SMALLEST_EFFECT,
     run=run,
 )

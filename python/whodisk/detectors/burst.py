@@ -7,41 +7,43 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, large_enough, none_of
+from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_enough
+from whodisk.detectors.thresholds import (
+    BURST_BINS_MAX,
+    BURST_BINS_MIN,
+    BURST_COVERED_MAX,
+    BURST_DEVIATIONS,
+    BURST_HARMONIC,
+    BURST_INSIDE_MIN,
+    BURST_MOVED_MIN,
+    BURST_OPERATIONS_PER_BIN,
+    BURST_P_MAX,
+    BURST_REGULARITY_MIN,
+    BURST_ROUNDS,
+    BURST_SLOWER,
+    BURST_STEPS,
+    BURSTS_MIN,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.programs import programs_sql
+from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.survey import thinned
+from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
 from whodisk.findings import Culprit, Effect
-from whodisk.programs import KERNEL_WORKER, programs_sql
-from whodisk.slow import ORDINARY_WAIT_NS
-from whodisk.stats import SEED, Bools, Floats, Ints, bootstrap_sum, overlap, runs, spread_out, sum_of_runs
-from whodisk.survey import thinned
-from whodisk.views import STAGES
-
-#: Operations per time bin on average, and the most bins.
-OPERATIONS_PER_BIN = 20
-BINS_MAX = 4096
-BINS_MIN = 64
-#: A bin is part of a burst if its operations take this much longer than usual, ...
-SLOWER = 0.5
-#: ... and so many robust standard deviations of the bins.
-DEVIATIONS = 6.0
-#: Bursts are something else than the rest: they cover at most this part of the time.
-COVERED_MAX = 0.4
-#: A period accuses if the bursts keep to it this well (the length of their mean direction, 1 = to the instant), ...
-REGULARITY_MIN = 0.7
-#: ... and if they are longer than another thread's turn on a CPU, which may recur by itself on a busy machine.
-BURST_NS_MIN = ORDINARY_WAIT_NS
-#: Fewer bursts have no period.
-BURSTS_MIN = 5
-#: A program belongs to the bursts if this part of its bytes falls into them.
-INSIDE_MIN = 0.6
-#: ... and if it moves this part of all bytes there: who writes a log line makes no burst.
-MOVED_MIN = 0.05
-#: Frequencies tested: so many per turn within the whole recording.
-STEPS = 4
-#: Rounds of the test of a period, and the p value from which on there is none.
-ROUNDS = 1999
-P_MAX = 0.01
-#: A harmonic is as regular as the period itself: the lowest frequency that reaches this part of the best one is meant.
-HARMONIC = 0.95
+from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.reading.views import STAGES
+from whodisk.statistics.draws import drawn_p
+from whodisk.statistics.stats import (
+    SEED,
+    Bools,
+    Floats,
+    Ints,
+    bootstrap_sum,
+    overlap,
+    runs,
+    spread_out,
+    sum_of_runs,
+)
 
 
 @dataclass(frozen=True)
@@ -68,19 +70,20 @@ def run(context: Context) -> Result:
     if bursts is None or len(bursts.begin) < BURSTS_MIN:
         return result
     period_bins, regularity, p_value = period(bursts.begin, bursts.length, len(bursts.inside))
-    if p_value >= P_MAX:
+    if p_value >= BURST_P_MAX:
+        result.tested.append(p_value)
         return result
     result.candidates.append(_candidate(context, bursts, period_bins * bursts.bin_ns, regularity, p_value))
     return result
 
 
 def _bins(context: Context) -> int:
-    return int(min(BINS_MAX, context.survey.operations // OPERATIONS_PER_BIN))
+    return int(min(BURST_BINS_MAX, context.survey.operations // BURST_OPERATIONS_PER_BIN))
 
 
 def _bursts(context: Context) -> Bursts | None:
     bins, survey = _bins(context), context.survey
-    if bins < BINS_MIN:
+    if bins < BURST_BINS_MIN:
         return None
     data = context.case.arrays(
         f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, op, sum(latency_ns) AS latency_ns, count(*) AS n
@@ -94,11 +97,11 @@ FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
     ratio = np.where(known, latency / np.maximum(usual, 1.0), np.nan)
     base = float(np.nanmedian(ratio))
     spread = 1.4826 * float(np.nanmedian(np.abs(ratio - base)))
-    inside = np.nan_to_num(ratio, nan=0.0) > base + max(SLOWER * base, DEVIATIONS * spread)
+    inside = np.nan_to_num(ratio, nan=0.0) > base + max(BURST_SLOWER * base, BURST_DEVIATIONS * spread)
     # One quiet bin inside a burst does not end it.
     joined = inside.copy()
     joined[1:-1] |= inside[:-2] & inside[2:]
-    if not joined.any() or joined.mean() > COVERED_MAX:
+    if not joined.any() or joined.mean() > BURST_COVERED_MAX:
         return None
     begin, end = runs(joined)
     excess = np.where(joined & known, np.maximum(0.0, latency - base * usual), 0.0)
@@ -118,7 +121,7 @@ def _slow_ns(context: Context, usual_of: dict[str, float], bins: int, begin: Int
     waited for a moment makes a whole bin slow."""
     survey = context.survey
     limits = " ".join(
-        f"WHEN '{op}' THEN {round((1 + SLOWER) * usual)}" for op, usual in sorted(usual_of.items())
+        f"WHEN '{op}' THEN {round((1 + BURST_SLOWER) * usual)}" for op, usual in sorted(usual_of.items())
     )
     data = context.case.arrays(
         f"""SELECT start_ns, latency_ns FROM measured
@@ -140,7 +143,7 @@ def period(begin: Floats, length: Floats, bins: int) -> tuple[float, float, floa
     shortest = max(2.0, 2.0 * float(np.median(length)))
     # Many bins and short bursts: more frequencies than anybody can test; bursts have to be that rare anyway.
     highest = min(1.0 / shortest, 2.0 * len(begin) / bins)
-    steps = np.arange(4 * STEPS, int(highest * bins * STEPS) + 1)
+    steps = np.arange(4 * BURST_STEPS, int(highest * bins * BURST_STEPS) + 1)
     if not len(steps):
         return 0.0, 0.0, 1.0
     observed = _regularity(begin, bins)[steps]
@@ -149,20 +152,22 @@ def period(begin: Floats, length: Floats, bins: int) -> tuple[float, float, floa
     count = len(begin)
     free = max(1.0, bins - float(length.sum()))
     at_least = done = 0
+    largest = np.zeros(BURST_ROUNDS)
     # It ends early once it cannot be significant any more (Besag and Clifford, Biometrika 1991).
-    while done < ROUNDS and 1 + at_least < P_MAX * (1 + ROUNDS):
-        done += 1
+    while done < BURST_ROUNDS and 1 + at_least < BURST_P_MAX * (1 + BURST_ROUNDS):
         cuts = np.sort(generator.uniform(0, free, count))
         order = generator.permutation(count)
         drawn = spread_out(cuts, length[order])
-        at_least += float(_regularity(drawn, bins)[steps].max()) >= best
-    chosen = steps[int(np.argmax(observed >= HARMONIC * best))] / (bins * STEPS)
-    return 1.0 / float(chosen), best, (1 + at_least) / (1 + done)
+        largest[done] = _regularity(drawn, bins)[steps].max()
+        at_least += bool(largest[done] >= best)
+        done += 1
+    chosen = steps[int(np.argmax(observed >= BURST_HARMONIC * best))] / (bins * BURST_STEPS)
+    return 1.0 / float(chosen), best, drawn_p(largest[:done], best)
 
 
 def _regularity(begin: Floats, bins: int) -> Floats:
-    """Length of the mean direction of the onsets on a circle, for the frequencies k / (STEPS * bins), k = 0, 1, ..."""
-    onsets = np.bincount(np.minimum(begin.astype(np.int64), bins - 1), minlength=STEPS * bins)
+    """Length of the mean direction of the onsets on a circle, for the frequencies k / (BURST_STEPS * bins), k = 0, 1, ..."""
+    onsets = np.bincount(np.minimum(begin.astype(np.int64), bins - 1), minlength=BURST_STEPS * bins)
     return np.asarray(np.abs(np.fft.rfft(onsets)) / len(begin), np.float64)
 
 
@@ -177,12 +182,12 @@ def _companion(context: Context, bursts: Bursts) -> tuple[str, float, float] | N
     everybody = float(data["bytes"].astype(np.float64)[wide[data["bin"].astype(np.int64)]].sum())
     best: tuple[str, float, float] | None = None
     others = {str(name) for name in data["comm"][~data["own"].astype(np.bool_)]}
-    for comm in sorted(name for name in others if not KERNEL_WORKER.fullmatch(name)):
+    for comm in sorted(name for name in others if not is_kernel_thread(context.case, name)):
         mine = data["comm"] == comm
         size = data["bytes"][mine].astype(np.float64)
         within = float(size[wide[data["bin"][mine].astype(np.int64)]].sum())
         total = float(size.sum())
-        if within >= max(INSIDE_MIN * total, MOVED_MIN * everybody, 1.0) and (
+        if within >= max(BURST_INSIDE_MIN * total, BURST_MOVED_MIN * everybody, 1.0) and (
             best is None or total > best[2]
         ):
             best = (comm, within / total, total)
@@ -230,9 +235,12 @@ def _candidate(
             *(("stage", stage) for stage in STAGES),
             *((kind, "*") for kind in ("process", "device", "vector", "config")),
         ),
+        unless=f"but with a regularity of {words.significant(regularity, 2)} of 1, and {words.duration(float(np.median(bursts.slow_ns)))} each, this is no period "
+        "that anybody could look for",
+        # A shorter one may be another thread's turn on a CPU, which may recur by itself on a busy machine.
         large=large_enough(share, 1.0, bursts.ratio, count)
-        and regularity >= REGULARITY_MIN
-        and float(np.median(bursts.slow_ns)) >= BURST_NS_MIN,
+        and regularity >= BURST_REGULARITY_MIN
+        and float(np.median(bursts.slow_ns)) >= ORDINARY_WAIT_NS,
     )
 
 

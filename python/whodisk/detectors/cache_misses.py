@@ -10,24 +10,23 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence
+from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
+from whodisk.detectors.candidates import of_time_lost
+from whodisk.detectors.thresholds import (
+    CACHE_AGAIN_MIN,
+    CACHE_EARLY_MIN,
+    CACHE_HITS_MIN,
+    CACHE_MISSES_MIN,
+    CACHE_MISSES_TOLD_MIN,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.thresholds import TAIL_BEGIN
+from whodisk.evidence.time_lost import TimeLost, lost_in_blocks, p99_ratio
 from whodisk.findings import Culprit
-from whodisk.held import Held, candidate, in_blocks, p99_ratio
-from whodisk.slow import TAIL_BEGIN
-from whodisk.stats import Bools
+from whodisk.statistics.stats import Bools
 
 #: Tiers that are the cache itself.
 HIT = "('ram', 'readahead')"
-#: Reads of which fewer are misses say nothing.
-MISSES_MIN = 20
-#: Misses that are told: part of the time of all operations.
-TOLD_MIN = 0.05
-#: A cache warms up if this part of what was read for the first time was so in the first half: later there is less that is new.
-EARLY_MIN = 0.8
-#: Something read again at least so often, of which this part was found in the cache: reading again is what is done here.
-HITS_MIN = 0.2
-#: ... or each piece was fetched again so many times.
-AGAIN_MIN = 3
 
 
 def touches_sql(context: Context) -> str:
@@ -42,8 +41,7 @@ WHERE start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}"""
 
 def run(context: Context) -> Result:
     """A candidate for what had to be fetched again; a sentence for what was fetched once."""
-    result = Result()
-    _explain(context)
+    result = Result(excuses=_only_missed(context))
     counts = context.case.rows(
         f"""SELECT count(*) FILTER (missed AND nth = 1) AS cold, count(*) FILTER (missed AND nth > 1) AS again,
   count(*) FILTER (missed AND nth = 1 AND start_ns < {context.survey.begin_ns + context.survey.span_ns // 2}) AS early,
@@ -52,29 +50,29 @@ FROM ({touches_sql(context)}) AS t"""
     )[0]
     cold, again, kept, early = (int(counts[name] or 0) for name in ("cold", "again", "kept", "early"))
     cold_share = float(counts["cold_ns"] or 0) / max(1.0, context.survey.latency_ns)
-    warming = early >= EARLY_MIN * cold and kept >= HITS_MIN * (kept + again + cold)
-    if cold >= MISSES_MIN and cold_share >= TOLD_MIN and warming:
+    warming = early >= CACHE_EARLY_MIN * cold and kept >= CACHE_HITS_MIN * (kept + again + cold)
+    if cold >= CACHE_MISSES_MIN and cold_share >= CACHE_MISSES_TOLD_MIN and warming:
         result.observed.append(
             f"The cache was warming up: {words.things(cold, 'piece')} of reads {'was' if cold == 1 else 'were'} read for the first "
             f"time and had to be fetched, {words.percent(min(1.0, cold_share))} of the time of all operations. That is no fault "
             "of the device; measure after a ramp."
         )
-    often = kept >= HITS_MIN * (kept + again) or again >= AGAIN_MIN * int(counts["pieces"] or 0)
-    if again >= MISSES_MIN and often:
+    often = kept >= CACHE_HITS_MIN * (kept + again) or again >= CACHE_AGAIN_MIN * int(counts["pieces"] or 0)
+    if again >= CACHE_MISSES_MIN and often:
         held = _held(context)
         if held is not None:
             result.candidates.append(_candidate(context, held, again, kept))
     return result
 
 
-def _explain(context: Context) -> None:
-    """Slow operations that took no longer than misses do are explained, whoever served them.
+def _only_missed(context: Context) -> list[Excuse]:
+    """Slow operations that took no longer than misses do are excused, whoever served them.
 
     A read that waits for readahead in flight waits for the same tier as a miss does.
     """
     slow = context.slow
     if not len(slow):
-        return
+        return []
     # The account of a cache belongs to the layer above it; the judged operations may be one layer further up.
     misses = "SELECT op_id FROM cache WHERE wait_ns > 0"
     missed = f"(op_id IN ({misses}) OR op_id IN (SELECT parent_id FROM links WHERE child_id IN ({misses})))"
@@ -84,31 +82,33 @@ def _explain(context: Context) -> None:
 FROM ops WHERE NOT open AND layer = '{context.layer}' AND {missed}"""
     )[0]
     hits = context.survey.operations - int(typical["measured"] or 0)
-    if int(typical["n"] or 0) < MISSES_MIN or hits < int(typical["measured"] or 0):
-        return
+    if int(typical["n"] or 0) < CACHE_MISSES_MIN or hits < int(typical["measured"] or 0):
+        return []
     ids = context.case.arrays(
         f"""SELECT op_id FROM measured WHERE layer = '{context.layer}' AND {missed}
 AND latency_ns >= {int(slow.latency_ns.min())} AND latency_ns <= {int(TAIL_BEGIN * float(typical["ns"] or 0))}"""
     )
     only_missed: Bools = np.isin(slow.op_id, ids["op_id"].astype(np.int64))
-    context.explained |= only_missed
+    return [Excuse("took no longer than a miss", only_missed)]
 
 
-def _held(context: Context) -> Held | None:
+def _held(context: Context) -> TimeLost | None:
     """What fetching again cost."""
-    return in_blocks(
-        context, f"SELECT * FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1", "wait_ns"
+    return lost_in_blocks(
+        context,
+        f"SELECT * FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1",
+        "wait_ns",
     )
 
 
-def _candidate(context: Context, held: Held, again: int, kept: int) -> Candidate:
+def _candidate(context: Context, held: TimeLost, again: int, kept: int) -> Candidate:
     part = words.percent(again / (again + kept))
     claim = (
         f"The cache is too small for what is read again and again: {part} of {words.count(again + kept)} pieces that had been "
         f"read before had to be fetched again, {words.duration(held.each_ns)} each, {words.percent(held.share)} of the time of all "
         "operations."
     )
-    found = candidate(
+    found = of_time_lost(
         held,
         culprit=Culprit("cache_tier", "ram", "read again, but no longer there"),
         claim=claim,
@@ -140,8 +140,7 @@ DETECTOR = Detector(
     name="cache_misses",
     needs=("cache.tier", "judged.latency_ns"),
     needs_stages=(),
-    null_model="in moments in which something has to be fetched again it costs less than the smallest effect as often as more "
-    "(a sign test over blocks of time)",
+    null_model="none: what had been read before, and how long it took to fetch it again, stands in the record",
     smallest_effect="5 % of the time of all operations, where at least a fifth of what is read again is found in the cache, or each "
     "piece is fetched again three times",
     run=run,

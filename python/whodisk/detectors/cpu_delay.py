@@ -11,46 +11,42 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import (
+from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
+from whodisk.detectors.candidates import of_time_lost
+from whodisk.detectors.thresholds import (
+    CROWD_MIN,
+    CROWD_OFTEN,
+    CROWD_WAIT_NS,
+    HOG_SHARE_MIN,
+    ONE_HOG_MIN,
     P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
-    Candidate,
-    Context,
-    Detector,
-    Result,
-    evidence,
+    SHORT_WAIT_NS,
 )
-from whodisk.findings import Culprit
-from whodisk.held import (
-    Held,
-    candidate,
-    in_blocks,
-    in_stage,
-    in_waits,
+from whodisk.evidence.context import Context
+from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.surroundings import IDLE
+from whodisk.evidence.thread_stops import find_stops
+from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, STILL_MIN_NS
+from whodisk.evidence.time_lost import (
+    TimeLost,
     late_in_waits,
+    lost_in_blocks,
+    lost_in_stage,
+    lost_in_waits,
     submitters,
     waits_where,
 )
-from whodisk.programs import KERNEL_WORKER, serving_pids
-from whodisk.slow import ORDINARY_WAIT_NS
-from whodisk.standstill import IDLE, STILL_MIN_NS
-from whodisk.stats import bootstrap_sum
-from whodisk.stops import find_stops
-from whodisk.views import STAGES
+from whodisk.findings import Culprit
+from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.machine.servers import serving_pids
+from whodisk.reading.views import STAGES
+from whodisk.statistics.stats import Bools, bootstrap_sum, episodes
 
 RUNQUEUE = STAGES.index("runqueue")
-#: Who ran meanwhile is named from this part of the waiting on.
-HOG_SHARE_MIN = 0.3
-#: Waits of a time slice and less accuse from this part of the submitting threads' time on, if another process was seen to
-#: have the CPU.
-CROWD_MIN = 0.2
-#: ... or of their operations' time, if so many of these waited, each for so long: shorter waits are the cost of any switch.
-OFTEN = 0.02
-CROWD_WAIT_NS = 100_000
-#: ... or for the sake of the 99th percentile, if one other program had the CPU in this part of the waits of this length and more.
-ONE_HOG_MIN = 0.5
-SHORT_WAIT_NS = 20_000
+#: How every thread of the recorder is called (decision 0001).
+RECORDER = "whodisk-"
 STILL_REFUTE = "Run hwlatdetect, or cyclictest at real-time priority, on the idle machine: if no CPU is ever away for so long, this is wrong."
 STILL_REMEDY = "Pin the CPUs of the virtual machine or move it to a quieter host; on bare metal look for what the firmware does (SMIs)."
 
@@ -61,14 +57,19 @@ class Hog:
 
     comm: str
     share: float
-    #: One of the submitting processes themselves.
+    #: One of the submitting processes themselves, or others of the same program.
     own: bool
     #: Serves what they ask for, in the kernel or (FUSE, nbd) as a program: the CPU that it takes is a part of the operations.
     serves: bool
 
     @property
+    def recorder(self) -> bool:
+        """The recorder itself, on a machine that has no CPU to spare for it."""
+        return self.comm.startswith(RECORDER)
+
+    @property
     def idle(self) -> bool:
-        """Nobody: the CPU did nothing, though a thread was ready to run there (`whodisk.standstill`)."""
+        """Nobody: the CPU did nothing, though a thread was ready to run there (`whodisk.evidence.standstill`)."""
         return self.comm.startswith(IDLE)
 
 
@@ -97,7 +98,9 @@ def run(context: Context) -> Result:
         # Who has the CPU in many short waits may not be who has it in the long ones.
         hog = _hog(context, tids, ORDINARY_WAIT_NS)
         own = hog is not None and hog.own
-    if own and held.share >= SHARE_OF_LATENCY_MIN:
+    if hog is not None and hog.recorder:
+        _recorder(context, held, hog, tids, result)
+    elif own and held.share >= SHARE_OF_LATENCY_MIN:
         result.observed.append(
             f"The submitting threads wait for each other's CPU: {words.percent(held.share)} of their time. More CPUs, or "
             "fewer threads, and no fault of the storage."
@@ -107,9 +110,30 @@ def run(context: Context) -> Result:
     return result
 
 
+def _recorder(context: Context, held: TimeLost, hog: Hog, tids: list[int], result: Result) -> None:
+    """What the recorder costs accuses nobody: without it, it would not be."""
+    result.observed.append(
+        f"{_claim(held, hog)} That is the recorder itself: without it this time is not lost."
+    )
+    result.caveats.append(
+        (
+            "how fast this is without the recorder",
+            f"it had the CPU in {words.percent(hog.share)} of the time in which submitters waited for one, {words.percent(held.share)} of their time "
+            "(--cpu-budget, fewer probes, or a CPU of its own make that less)",
+        )
+    )
+    result.excuses.append(Excuse("the recorder had the CPU", _explained(context, tids)))
+
+
+def _explained(context: Context, tids: list[int]) -> Bools:
+    """Slow operations that waited for a CPU, or whose thread did."""
+    waited = np.asarray(context.slow.blamed == RUNQUEUE, np.bool_)
+    return np.asarray(waited | late_in_waits(context, tids, "runnable"), np.bool_)
+
+
 def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
     """Many short waits while another process had the CPU."""
-    crowd = in_waits(context, tids, "runnable")
+    crowd = lost_in_waits(context, tids, "runnable")
     if crowd is not None and crowd.share >= CROWD_MIN:
         found = _candidate(context, crowd, hog, tids, "the submitting threads' time")
         # Operations wait with their thread, and those that are due meanwhile behind them.
@@ -118,7 +142,11 @@ def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
             found.share_of_latency = max(found.share_of_latency, min(1.0, waits.share_of_latency))
         return found
     often = _in_operations(context, tids, CROWD_WAIT_NS)
-    if often is not None and often.share >= CROWD_MIN and often.count >= OFTEN * context.survey.operations:
+    if (
+        often is not None
+        and often.share >= CROWD_MIN
+        and often.count >= CROWD_OFTEN * context.survey.operations
+    ):
         return _candidate(context, often, hog, tids)
     return _slower_tail(context, hog, tids)
 
@@ -133,17 +161,20 @@ def _slower_tail(context: Context, hog: Hog, tids: list[int]) -> Candidate | Non
     if waits.p99_ns < P99_RATIO_MIN * waits.p99_without_ns:
         return None
     low, high = bootstrap_sum(waits.per_stop * waits.share_of_latency / max(1.0, float(waits.per_stop.sum())))
-    held = Held(
+    happened = int(episodes(waits.start_ns, waits.start_ns + waits.duration_ns).max()) + 1
+    held = TimeLost(
         share=min(1.0, waits.share_of_latency),
         low=low,
         high=min(1.0, high),
-        p_value=waits.p_value,
-        together_p=waits.p_value,
-        blocks=len(waits.tid),
+        windows=happened,
+        windows_ns=float(waits.duration_ns.sum()),
+        part=waits.share_of_time,
         count=len(waits.tid),
         each_ns=float(np.median(waits.duration_ns)),
     )
     found = _candidate(context, held, hog, tids)
+    # Operations that only overlap with such waits are looked at, too: whether these made them slow is inferred.
+    found.basis, found.summed, found.p_value = "inferred", False, waits.p_value
     found.p99_ratio = waits.p99_ns / max(1.0, waits.p99_without_ns)
     found.large = True
     found.claim += (
@@ -153,18 +184,18 @@ def _slower_tail(context: Context, hog: Hog, tids: list[int]) -> Candidate | Non
     return found
 
 
-def _held(context: Context, tids: list[int], least_ns: int) -> Held | None:
-    return _in_operations(context, tids, least_ns) or in_waits(context, tids, "runnable", least_ns)
+def _held(context: Context, tids: list[int], least_ns: int) -> TimeLost | None:
+    return _in_operations(context, tids, least_ns) or lost_in_waits(context, tids, "runnable", least_ns)
 
 
-def _in_operations(context: Context, tids: list[int], least_ns: int) -> Held | None:
+def _in_operations(context: Context, tids: list[int], least_ns: int) -> TimeLost | None:
     """What waiting for a CPU costs operations, apart from waits in which a controller kept their thread from it: those are in the same stage."""
     if "waits" not in context.case.columns:
-        return in_stage(context, "runqueue", least_ns)
+        return lost_in_stage(context, "runqueue", least_ns)
     stopped = waits_where(context, tids, "throttled")
     if not context.case.rows(f"SELECT 1 FROM waits WHERE {stopped} LIMIT 1"):
-        return in_stage(context, "runqueue", least_ns)
-    return in_blocks(context, _apart_sql(context, stopped, least_ns), "wait_ns")
+        return lost_in_stage(context, "runqueue", least_ns)
+    return lost_in_blocks(context, _apart_sql(context, stopped, least_ns), "wait_ns")
 
 
 def _apart_sql(context: Context, stopped: str, least_ns: int) -> str:
@@ -188,27 +219,30 @@ def _hog(context: Context, tids: list[int], least_ns: int = 1) -> Hog | None:
         comm=comm,
         share=float(named[0]["waited_ns"] or 0) / total,
         own=bool(named[0]["own"]),
-        serves=KERNEL_WORKER.fullmatch(comm) is not None or named[0]["cause_pid"] in serving_pids(context),
+        serves=is_kernel_thread(context.case, comm) or named[0]["cause_pid"] in serving_pids(context),
     )
 
 
 def _hogs_sql(context: Context, tids: list[int], least_ns: int = 1) -> str:
-    return f"""SELECT cause, bool_and(coalesce(cause_pid = pid, FALSE)) AS own, count(*) AS waits, sum(duration_ns) AS waited_ns,
+    return f"""SELECT cause, bool_and({own_sql(context.layer)}) AS own, count(*) AS waits, sum(duration_ns) AS waited_ns,
   max(duration_ns) AS longest_ns, min(cause_pid) AS cause_pid
 FROM waits WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {least_ns} GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 10"""
 
 
 def _candidate(
-    context: Context, held: Held, hog: Hog | None, tids: list[int], of: str = "the time of their operations"
+    context: Context,
+    held: TimeLost,
+    hog: Hog | None,
+    tids: list[int],
+    of: str = "the time of their operations",
 ) -> Candidate:
     claim = _claim(held, hog, of)
-    slow = context.slow
-    explains = np.asarray(slow.blamed == RUNQUEUE, np.bool_) | late_in_waits(context, tids, "runnable")
+    explains = _explained(context, tids)
     proof = [
         evidence(context.case, "operations that waited longest for a CPU", _operations_sql(context)),
         evidence(context.case, "who ran while submitters were ready to run", _hogs_sql(context, tids)),
     ]
-    return candidate(
+    return of_time_lost(
         held,
         culprit=_culprit(held, hog),
         claim=claim,
@@ -225,11 +259,11 @@ def _candidate(
     )
 
 
-def _stood_still(held: Held, hog: Hog | None) -> bool:
+def _stood_still(held: TimeLost, hog: Hog | None) -> bool:
     return hog is not None and hog.idle and held.each_ns >= STILL_MIN_NS
 
 
-def _culprit(held: Held, hog: Hog | None) -> Culprit:
+def _culprit(held: TimeLost, hog: Hog | None) -> Culprit:
     if _stood_still(held, hog):
         return Culprit("host", "hypervisor", "standstill")
     return (
@@ -239,7 +273,7 @@ def _culprit(held: Held, hog: Hog | None) -> Culprit:
     )
 
 
-def _claim(held: Held, hog: Hog | None, of: str = "the time of their operations") -> str:
+def _claim(held: TimeLost, hog: Hog | None, of: str = "the time of their operations") -> str:
     claim = (
         f"Submitters were ready to run but had no CPU in {words.percent(held.share)} of {of} "
         f"({words.count(held.count)} times, typically {words.duration(held.each_ns)})"
@@ -273,8 +307,8 @@ DETECTOR = Detector(
     name="cpu_delay",
     needs=("judged.runqueue_ns or waits.state",),
     needs_stages=(),
-    null_model="in moments with waits for a CPU they cost less than the smallest effect as often as more: a sign test over "
-    "blocks of time",
+    null_model="none where operations, or their threads, were seen waiting for a CPU; where short waits make the slowest operations: each wait "
+    "could have begun with any operation near it",
     smallest_effect="5 % of the time of all operations (of the submitting threads, where only waits are known)",
     run=run,
 )

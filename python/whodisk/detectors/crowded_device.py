@@ -11,15 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, none_of
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.candidates import of_time_lost
+from whodisk.detectors.thresholds import CROWDED_REQUESTS_MIN
+from whodisk.evidence.context import Context
+from whodisk.evidence.programs import own_sql
+from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.thresholds import LOSS_BLOCKS
+from whodisk.evidence.time_lost import TimeLost, weigh
 from whodisk.findings import Culprit
-from whodisk.held import TIME_BLOCKS, Held, candidate, weigh
-from whodisk.programs import KERNEL_WORKER, own_sql
-from whodisk.stats import Floats, placed
-from whodisk.views import STAGES
-
-#: Fewer requests of a program hold no slots worth speaking of.
-REQUESTS_MIN = 100
+from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.reading.views import STAGES
+from whodisk.statistics.stats import Floats, placed
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Crowd:
     requests: int
     #: Of the time of all requests inside the devices, where the judged program's requests go, too.
     share: float
-    held: Held
+    held: TimeLost
 
 
 def run(context: Context) -> Result:
@@ -42,13 +45,15 @@ def run(context: Context) -> Result:
     waited, whole = _waited(context)
     names, place = rows["comm"].astype(str), rows["block"].astype(np.int64)
     busy, count = rows["device_ns"].astype(np.float64), rows["n"].astype(np.int64)
-    every = np.bincount(place, busy, TIME_BLOCKS)
+    every = np.bincount(place, busy, LOSS_BLOCKS)
     for name in sorted({str(name) for name in names[~rows["own"].astype(np.bool_)]}):
         mine = names == name
-        if KERNEL_WORKER.fullmatch(name) or count[mine].sum() < REQUESTS_MIN:
+        if is_kernel_thread(context.case, name) or count[mine].sum() < CROWDED_REQUESTS_MIN:
             continue
-        part = np.bincount(place[mine], busy[mine], TIME_BLOCKS) / np.maximum(every, 1.0)
-        held = weigh(waited * part, whole, int(count[mine].sum()), np.full(TIME_BLOCKS, np.nan))
+        part = np.bincount(place[mine], busy[mine], LOSS_BLOCKS) / np.maximum(every, 1.0)
+        held = weigh(
+            waited * part, whole, int(count[mine].sum()), np.full(LOSS_BLOCKS, np.nan), context.survey.span_ns
+        )
         if held is not None:
             share = float(busy[mine].sum() / max(1.0, every.sum()))
             result.candidates.append(_candidate(context, Crowd(name, held.count, share, held)))
@@ -58,7 +63,7 @@ def run(context: Context) -> Result:
 def slots_sql(context: Context) -> str:
     """Time of requests inside the devices that the judged program uses, per program and block of time."""
     own = own_sql(context)
-    return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, sum(device_ns) AS device_ns,
+    return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(LOSS_BLOCKS)} AS block, sum(device_ns) AS device_ns,
   count(*) AS n
 FROM measured WHERE layer = 'block' AND comm IS NOT NULL AND device_ns > 0
   AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) AND queue_ns > 0 GROUP BY 1)
@@ -68,11 +73,11 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 def _waited(context: Context) -> tuple[Floats, Floats]:
     """Time of the judged operations in the stage `queue`, and in all stages, per block of time, ns."""
     data = context.case.arrays(
-        f"""SELECT {context.survey.time_bin_sql(TIME_BLOCKS)} AS block, coalesce(sum(queue_ns), 0) AS queue_ns, sum(latency_ns) AS latency_ns
+        f"""SELECT {context.survey.time_bin_sql(LOSS_BLOCKS)} AS block, coalesce(sum(queue_ns), 0) AS queue_ns, sum(latency_ns) AS latency_ns
 FROM measured WHERE layer = 'app' GROUP BY 1 ORDER BY 1"""
     )
     waited, whole = (
-        placed(data["block"], data[column], TIME_BLOCKS) for column in ("queue_ns", "latency_ns")
+        placed(data["block"], data[column], LOSS_BLOCKS) for column in ("queue_ns", "latency_ns")
     )
     return waited, whole
 
@@ -85,7 +90,7 @@ def _candidate(context: Context, crowd: Crowd) -> Candidate:
         f"{words.things(crowd.requests, 'request')}, {words.percent(crowd.share)} of the time that the device worked for anybody. "
         f"Waiting for these is {words.percent(crowd.held.share)} of all latency."
     )
-    found = candidate(
+    found = of_time_lost(
         crowd.held,
         culprit=Culprit("process", crowd.comm, "stage:queue"),
         claim=claim,
@@ -104,7 +109,6 @@ def _candidate(context: Context, crowd: Crowd) -> Candidate:
     )
     # Where it comes and goes, `background_work` and `burst` tell of it, too.
     found.consequence = True
-    found.p_value = crowd.held.either_p
     return found
 
 
@@ -117,8 +121,7 @@ DETECTOR = Detector(
     name="crowded_device",
     needs=("judged.queue_ns", "judged.comm"),
     needs_stages=("queue",),
-    null_model="in moments in which operations wait behind another program's requests this costs less than the smallest effect as "
-    "often as more (a sign test over blocks of time), and in all blocks together (resampled)",
+    null_model="none: how long operations waited in the queue stands in the record, and how long whose requests held the slots meanwhile",
     smallest_effect="5 % of the time of all operations",
     run=run,
 )

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from whodisk import probability, words
-from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, large_enough, none_of
+from whodisk import words
+from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_enough
+from whodisk.detectors.thresholds import ERROR_NOTICED_NS, ERROR_OPERATIONS_MAX, ERROR_SLOW_RATIO
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.survey import Survey, thinned
 from whodisk.findings import Culprit, Effect
-from whodisk.stats import Ints, bootstrap_sum, episodes, overlap
-from whodisk.survey import Survey
-from whodisk.views import quoted
+from whodisk.reading.views import quoted
+from whodisk.statistics import probability
+from whodisk.statistics.stats import Bools, Ints, bootstrap_sum, episodes, overlap
 
 #: Kinds of events that tell of trouble in a device or on the way to it. A `requeue` does not: a full queue makes them, too.
 #: A `failed_command` may have been tried again, with success: then its request has no `error`.
 KINDS = "'error', 'timeout', 'reset', 'failed_command'"
-#: Operations are looked at from this many times the median of their device on.
-SLOW_RATIO = 4.0
-#: An operation is blamed on an event inside it, or so shortly after its end: events are told when they are noticed.
-NOTICED_NS = 1_000_000
-#: The slowest operations that are looked at.
-OPERATIONS_MAX = 300_000
 
 
 def events_sql(device: str | None = None) -> str:
@@ -50,8 +48,8 @@ def run(context: Context) -> Result:
 
 def _slow_sql(survey: Survey, device: str, typical_ns: float) -> str:
     return f"""SELECT op_id, start_ns, latency_ns, error FROM measured
-WHERE layer = '{survey.layer}' AND device = {quoted(device)} AND latency_ns >= {SLOW_RATIO * typical_ns!r}
-ORDER BY latency_ns DESC, op_id LIMIT {OPERATIONS_MAX}"""
+WHERE layer = '{survey.layer}' AND device = {quoted(device)} AND latency_ns >= {ERROR_SLOW_RATIO * typical_ns!r}
+ORDER BY latency_ns DESC, op_id LIMIT {ERROR_OPERATIONS_MAX}"""
 
 
 def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -> Candidate | None:
@@ -65,7 +63,7 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
     )["time_ns"].astype(np.int64)
     begin = slow["start_ns"].astype(np.int64)
     latency = slow["latency_ns"].astype(np.int64)
-    end: Ints = begin + latency + NOTICED_NS
+    end: Ints = begin + latency + ERROR_NOTICED_NS
     hit = np.searchsorted(times, end, side="right") > np.searchsorted(times, begin, side="left")
     if not hit.any():
         return None
@@ -74,7 +72,11 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
     per_episode = np.bincount(numbers, excess).astype(np.float64) / max(1.0, survey.latency_ns)
     low, high = bootstrap_sum(per_episode)
     share = min(1.0, float(per_episode.sum()))
-    p_value = _p_value(times, begin, end, survey)
+    starts = context.case.arrays(
+        f"""SELECT start_ns FROM measured WHERE layer = '{survey.layer}' AND device = {quoted(device)}
+  AND {thinned(survey.operations)} ORDER BY 1"""
+    )["start_ns"].astype(np.int64)
+    p_value = error_p(times, begin, end, starts, (survey.begin_ns, survey.end_ns))
     claim = (
         f"{device} had {words.listed(told)}. {words.things(int(hit.sum()), 'operation')} in which one of them fell took "
         f"{words.duration(float(np.median(latency[hit])))} where {words.duration(typical_ns)} is typical: {words.percent(share)} of all latency."
@@ -93,7 +95,7 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
             evidence(
                 context.case,
                 "the slowest operations",
-                _slow_sql(survey, device, typical_ns).replace(str(OPERATIONS_MAX), "10"),
+                _slow_sql(survey, device, typical_ns).replace(str(ERROR_OPERATIONS_MAX), "10"),
             ),
         ],
         refute="Exchange the cable or slot first, the device after that: errors that stay with the place are not the device's.",
@@ -108,27 +110,35 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
     )
 
 
-def _p_value(times: Ints, begin: Ints, end: Ints, survey: Survey) -> float:
-    """Probability that errors which come at any time fall into slow operations this often.
+def error_p(times: Ints, begin: Ints, end: Ints, starts: Ints, span: tuple[int, int]) -> float:
+    """Probability that errors fall into slow operations (from `begin` to `end`) this often, if these have nothing to do with each other.
 
-    Errors that are closer to each other than a typical slow operation is long count once.
+    Errors come at any time of the `span`, or with any operation (`starts`, in order), whichever explains more: load comes in bursts, and errors and
+    slow operations both come with it. Errors that are closer to each other than a typical slow operation is long count once.
     """
     apart = np.diff(times) > float(np.median(end - begin))
     first = times[np.concatenate(([True], apart))]
-    span = np.array([survey.begin_ns]), np.array([survey.end_ns])
-    covered = float(overlap(*span, begin, end)[0]) / survey.span_ns
+    window = np.array([span[0]]), np.array([span[1]])
+    by_time = float(overlap(*window, begin, end)[0]) / max(1, span[1] - span[0])
+    by_load = float(_inside(starts, begin, end).mean()) if len(starts) else 0.0
+    inside = int(_inside(first, begin, end).sum())
+    return probability.at_least(inside, len(first), min(1.0, max(by_time, by_load)))
+
+
+def _inside(moments: Ints, begin: Ints, end: Ints) -> Bools:
+    """Whether each moment lies in one of the intervals."""
     order = np.argsort(begin)
     reach = np.maximum.accumulate(end[order])
-    last = np.searchsorted(begin[order], first, side="right") - 1
-    inside = int(((last >= 0) & (reach[np.maximum(last, 0)] >= first)).sum())
-    return probability.at_least(inside, len(first), min(1.0, covered))
+    last = np.searchsorted(begin[order], moments, side="right") - 1
+    return np.asarray((last >= 0) & (reach[np.maximum(last, 0)] >= moments), np.bool_)
 
 
 DETECTOR = Detector(
     name="device_errors",
     needs=("events.kind", "judged.latency_ns"),
     needs_stages=(),
-    null_model="errors have nothing to do with slow operations: they fall into them as often as slow operations cover the time",
+    null_model="errors have nothing to do with slow operations: they fall into them as often as slow operations cover the time, or the begins of all "
+    "operations",
     smallest_effect="5 % of all latency; or 1 % in at least 3 episodes of 10 x typical",
     run=run,
 )

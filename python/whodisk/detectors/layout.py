@@ -12,42 +12,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.alike import rotates
-from whodisk.arm import Served, served_by
-from whodisk.below import placed_sql
-from whodisk.detectors.base import (
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.thresholds import (
+    FOLLOWING_MIN,
+    LAYOUT_BLOCKS,
+    LAYOUT_FASTEST,
+    LAYOUT_OPERATIONS_MAX,
+    LAYOUT_REQUESTS_MAX,
+    LAYOUT_SCORE_MIN,
+    LAYOUT_USUAL_RATE,
+    NEIGHBOURS_MIN,
+    READ_ON_MAX,
     SEEN_P99_RATIO_MIN,
     SHARE_FOR_P99_MIN,
     SHARE_OF_LATENCY_MIN,
-    Candidate,
-    Context,
-    Detector,
-    Result,
-    evidence,
-    none_of,
+    SLOPE_ERRORS_MIN,
 )
+from whodisk.evidence.context import Context
+from whodisk.evidence.links import placed_sql
+from whodisk.evidence.service_times import Served, served_by
+from whodisk.evidence.slow_operations import SlowSet, none_of
+from whodisk.evidence.time_lost import p99_ratio
 from whodisk.findings import Culprit, Effect
-from whodisk.held import p99_ratio
-from whodisk.slow import SlowSet
-from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, extents, overlap
-from whodisk.views import Case, quoted
-
-#: Operations and requests looked at, the first ones: a layout does not change while it is read.
-OPERATIONS_MAX = 50_000
-REQUESTS_MAX = 500_000
-#: Fewer neighbours in a file say nothing about its layout.
-NEIGHBOURS_MIN = 50
-#: So many requests that follow each other on disk tell what one costs without a jump; ...
-FOLLOWING_MIN = 20
-#: ... without them, how their time grows with their size, if it does so by this many standard errors; ...
-SLOPE_ERRORS_MIN = 5.0
-#: ... and else the fastest ones (quantile): still a jump each, so the cost told is the least.
-FASTEST = 0.05
-#: What a rotating disk usually reads in order, over all of its surface, bytes per second: data sheets of 7,200 rpm disks since 2012.
-USUAL_RATE = 150e6
-BLOCKS = 100
-#: An array that measures its own layout asks for reallocation from here on (`reallocate measure` of ONTAP; 1 = all blocks together).
-SCORE_MIN = 4.0
+from whodisk.machine.peers import rotates
+from whodisk.reading.views import Case, quoted
+from whodisk.statistics.ranks import stratified_correlation_p, stratified_rank_p
+from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum, extents, overlap
 
 
 @dataclass(frozen=True)
@@ -90,14 +80,14 @@ def requests_sql(context: Context) -> str:
     Only operations that one disk served whole: of a stripe, or with readahead, the order in a file cannot be told.
     """
     names = ", ".join(quoted(device) for device in _rotating(context))
-    return f"""{placed_sql(context.layer, OPERATIONS_MAX)},
+    return f"""{placed_sql(context.layer, LAYOUT_OPERATIONS_MAX)},
   pieces AS (SELECT a.op_id, a.file, a.offset_bytes AS file_offset, a.size_bytes AS file_bytes, b.device,
     b.offset_bytes AS disk_offset, b.size_bytes AS disk_bytes, b.start_ns, b.latency_ns, b.op_id AS request,
     sum(b.size_bytes) OVER (PARTITION BY a.op_id, b.device) AS op_bytes
   FROM below JOIN top AS a ON a.op_id = below.top_id JOIN block_ops AS b ON b.op_id = below.child_id
   WHERE b.device IN ({names}) AND b.op = a.op AND b.offset_bytes IS NOT NULL AND NOT b.open AND b.latency_ns IS NOT NULL)
 SELECT op_id, request, file, file_offset, file_bytes, device, disk_offset, disk_bytes, start_ns, latency_ns
-FROM pieces WHERE op_bytes = file_bytes ORDER BY start_ns, request LIMIT {REQUESTS_MAX}"""
+FROM pieces WHERE op_bytes = file_bytes ORDER BY start_ns, request LIMIT {LAYOUT_REQUESTS_MAX}"""
 
 
 def score(case: Case) -> float | None:
@@ -117,11 +107,11 @@ def run(context: Context) -> Result:
     """A candidate for each disk whose files lie in pieces."""
     result = Result()
     measured = score(context.case)
-    if measured is not None and measured >= SCORE_MIN and context.against is None:
+    if measured is not None and measured >= LAYOUT_SCORE_MIN and context.against is None:
         result.caveats.append(
             (
                 "fragmentation of the array",
-                f"it measures its layout at {measured:g} ({SCORE_MIN:g} is where it asks for reallocation), and what that costs, only a "
+                f"it measures its layout at {measured:g} ({LAYOUT_SCORE_MIN:g} is where it asks for reallocation), and what that costs, only a "
                 "run on a reallocated volume can tell (--against)",
             )
         )
@@ -145,12 +135,15 @@ def _layout(data: dict[str, np.ndarray], served: Served) -> Layout | None:
         return None
     names, file = np.unique(data["file"].astype(str), return_inverse=True)
     begin, size = data["disk_offset"].astype(np.int64), data["disk_bytes"].astype(np.int64)
-    apart, joined, gap_at = _breaks(data, file.astype(np.int64), begin, size)
-    if apart + joined < NEIGHBOURS_MIN or not apart:
+    place = served.places(data["request"].astype(np.int64))
+    one, two = _read_on(data, file.astype(np.int64))
+    is_break = begin[one] + size[one] != begin[two]
+    apart, joined = int(is_break.sum()), int((~is_break).sum())
+    gap_at = two[is_break & _directly(data["op_id"].astype(np.int64), place, one, two)]
+    if apart + joined < NEIGHBOURS_MIN or not len(gap_at):
         return None
     start = data["start_ns"].astype(np.int64)
     end = start + data["latency_ns"].astype(np.int64)
-    place = served.places(data["request"].astype(np.int64))
     follows, service = served.follows[place], served.service_ns[place]
     jumps = ~follows
     measured = int(follows.sum()) >= FOLLOWING_MIN
@@ -161,30 +154,32 @@ def _layout(data: dict[str, np.ndarray], served: Served) -> Layout | None:
     elif transfer_ns is not None:
         alone_ns, baseline = transfer_ns, "what the size of its requests explains of their time"
     else:
-        alone_ns = float(np.quantile(service, FASTEST))
+        alone_ns = float(np.quantile(service, LAYOUT_FASTEST))
         baseline = "the fastest requests of the same disk, although they jump, too"
     jump_ns = (float(np.mean(service[jumps])) if jumps.any() else 0.0) - alone_ns
     if jump_ns <= 0:
         return None
     is_least = not measured and transfer_ns is None
-    usual_ns = float(size[jumps].mean()) / USUAL_RATE * 1e9
-    p = _p_value(service, jumps, apart, measured)
-    # No more breaks can cost than jumps were made.
-    counted = min(1.0, float(jumps.sum()) / max(1, apart))
-    broken, place, times = np.unique(
+    usual_ns = float(size[jumps].mean()) / LAYOUT_USUAL_RATE * 1e9
+    block = np.minimum(
+        LAYOUT_BLOCKS - 1, (start - start.min()) * LAYOUT_BLOCKS // max(1, int(np.ptp(start)) + 1)
+    )
+    behind = np.zeros(len(start), np.bool_)
+    behind[gap_at] = True
+    p = _p_value(service, size, behind, follows if measured else None, served.distance_bytes[place], block)
+    broken, broken_at, times = np.unique(
         data["op_id"].astype(np.int64)[gap_at], return_inverse=True, return_counts=True
     )
     late = _late((end - start) - served.guests_ns(start, end), gap_at)
     passed_over_ns = float(np.median(late))
     if passed_over_ns <= jump_ns:
         late, passed_over_ns = np.full(len(gap_at), jump_ns), 0.0
-    broken_ns = np.bincount(place, late, len(broken)).astype(np.float64)
+    broken_ns = np.bincount(broken_at, late, len(broken)).astype(np.float64)
     began = (end - service)[gap_at].astype(np.float64)
     jumping = (service[gap_at] - alone_ns).clip(0.0)
     waiting, waiting_ns = _in_flight(data["op_id"].astype(np.int64), start, end, began, began + jumping)
     own = np.searchsorted(waiting, broken)
     waiting_ns[own] = np.maximum(waiting_ns[own], broken_ns)
-    block = np.minimum(BLOCKS - 1, (start[gap_at] - start[0]) * BLOCKS // max(1, int(np.ptp(start)) + 1))
     return Layout(
         device=served.device,
         neighbours=apart + joined,
@@ -193,7 +188,7 @@ def _layout(data: dict[str, np.ndarray], served: Served) -> Layout | None:
         jump_ns=jump_ns,
         likely_jump_ns=max(jump_ns, jump_ns + alone_ns - usual_ns) if is_least else jump_ns,
         busy_ns=float(service.sum()),
-        lost_ns=np.asarray(np.bincount(block, minlength=BLOCKS) * jump_ns * counted, np.float64),
+        lost_ns=np.asarray(np.bincount(block[gap_at], minlength=LAYOUT_BLOCKS) * jump_ns, np.float64),
         p_value=p,
         baseline=baseline,
         is_least=is_least,
@@ -219,20 +214,45 @@ def _transfer_ns(service: Floats, size: Ints) -> float | None:
     return float(line.slope) * float(size.mean())
 
 
-def _breaks(data: dict[str, np.ndarray], file: Ints, begin: Ints, size: Ints) -> tuple[int, int, Ints]:
-    """Neighbours in a file that lie apart, those that lie together, and the requests behind a break.
+def _read_on(data: dict[str, np.ndarray], file: Ints) -> tuple[Ints, Ints]:
+    """Pairs of requests that were read one after the other and are neighbours in a file.
 
-    The requests of one operation are the pieces of its range; their order in the file is the order in which they were
-    submitted. The first piece of an operation follows the last one of the operation before it in the file.
+    The requests of one operation are the pieces of its range, in the order in which they were submitted. The first piece of an operation
+    follows the last one of the operation that ended there, if that was one of the few before it in this file: who reads here and there comes
+    by all neighbours in the end, and jumps whether these lie together or not.
     """
-    at = data["file_offset"].astype(np.int64)
-    order = np.lexsort((np.arange(len(at)), at, file))
+    op_id = data["op_id"].astype(np.int64)
+    at, length = data["file_offset"].astype(np.int64), data["file_bytes"].astype(np.int64)
+    # Operations in the order of their first request, each with its requests.
+    _, first, of_op = np.unique(op_id, return_index=True, return_inverse=True)
+    order = np.lexsort((np.arange(len(op_id)), first[of_op]))
     one, two = order[:-1], order[1:]
-    same_op = data["op_id"][one] == data["op_id"][two]
-    next_op = (file[one] == file[two]) & (at[one] + data["file_bytes"].astype(np.int64)[one] == at[two])
-    neighbours = same_op | (next_op & ~same_op)
-    apart = neighbours & (begin[one] + size[one] != begin[two])
-    return int(apart.sum()), int((neighbours & ~apart).sum()), two[apart]
+    inside = op_id[one] == op_id[two]
+    pairs = [np.stack((one[inside], two[inside]))]
+    last: dict[tuple[int, int], tuple[int, int]] = {}
+    begins = order[np.concatenate(([True], ~inside))]
+    ends = order[np.concatenate((~inside, [True]))]
+    count: dict[int, int] = {}
+    across = []
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        name, number = int(file[begin]), count.get(int(file[begin]), 0)
+        before = last.get((name, int(at[begin])))
+        if before is not None and number - before[0] <= READ_ON_MAX:
+            across.append((before[1], begin))
+        last[name, int(at[begin] + length[begin])] = number, end
+        count[name] = number + 1
+    pairs.append(np.array(across, np.int64).reshape(-1, 2).T)
+    joined = np.concatenate(pairs, axis=1)
+    return joined[0], joined[1]
+
+
+def _directly(op_id: Ints, place: Ints, one: Ints, two: Ints) -> Bools:
+    """Pairs of which the disk came to the second from the same operation, or from the first one's: what came from elsewhere would have been a
+    jump anyway."""
+    served_op = np.full(int(place.max()) + 2, -1, np.int64)
+    served_op[place + 1] = op_id
+    before = served_op[place[two]]
+    return np.asarray((before == op_id[two]) | (before == op_id[one]), np.bool_)
 
 
 def _late(latency: Floats, gap_at: Ints) -> Floats:
@@ -252,16 +272,21 @@ def _in_flight(op_id: Ints, start: Ints, end: Ints, low: Floats, high: Floats) -
     return ops, overlap(*extents(place, start, end), low, high)
 
 
-def _p_value(service: Floats, jumps: Bools, apart: int, measured: bool) -> float:
-    """Null model: a jump costs as much as none (Mann-Whitney); where every request jumps: a pair in a file lies together
-    or apart by the toss of a coin."""
-    if measured and jumps.any():
-        from scipy import stats as distributions  # slow to import, and seldom needed
+def _p_value(
+    service: Floats, size: Ints, behind: Bools, follows: Bools | None, distance: Ints, block: Ints
+) -> float:
+    """Null model: where a request lies has nothing to do with how long it takes the disk, in a block of time.
 
-        return float(
-            distributions.mannwhitneyu(service[jumps], service[~jumps], alternative="greater").pvalue
-        )
-    return float(0.5 ** min(apart, 200))
+    Requests behind a break against those that follow the one before them, of the same size class (van Elteren's rank test); where none
+    does: the further they jump, the longer they take (ranks of both, correlated).
+    """
+    octave = np.floor(np.log2(np.maximum(size, 1))).astype(np.int64)
+    if follows is not None:
+        _, stratum = np.unique(block * 64 + octave, return_inverse=True)
+        chosen = behind | follows
+        return stratified_rank_p(service[chosen], behind[chosen], stratum[chosen])
+    _, stratum = np.unique(block, return_inverse=True)
+    return stratified_correlation_p(distance.astype(np.float64), service, stratum)
 
 
 def _candidate(context: Context, layout: Layout) -> Candidate:
@@ -333,8 +358,8 @@ DETECTOR = Detector(
     name="layout",
     needs=("links.child_id", "judged.offset_bytes"),
     needs_stages=(),
-    null_model="a jump costs a disk as much as none; without requests that follow each other: neighbours in a file lie "
-    "together or apart by the toss of a coin",
+    null_model="within a block of time a request's place has nothing to do with how long it takes the disk: those behind a break against those that "
+    "follow the one served before them (van Elteren); without these: further jumps take no longer (ranks)",
     smallest_effect="5 % of the time of a rotating disk, or 0.2 % and a 99th percentile that is 10 % above that without the jumps; over at "
     "least 50 pairs of neighbours",
     run=run,

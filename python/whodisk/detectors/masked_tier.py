@@ -8,12 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from whodisk import words
-from whodisk.detectors.base import Context, Detector, Result
-
-#: A tier that serves this part of all bytes hides the ones below it.
-MASKS = 0.99
-#: From fewer bytes nothing is concluded.
-BYTES_MIN = 1 << 20
+from whodisk.detectors.base import Detector, Result
+from whodisk.detectors.thresholds import MASKED_BYTES_MIN, MASKING_PART
+from whodisk.evidence.context import Context
 
 #: Tiers from fast to slow, and what they are called.
 TIERS = {
@@ -35,7 +32,7 @@ def run(context: Context) -> Result:
     """Caveats about what was never reached."""
     result = Result()
     served = {str(row["tier"]): float(row["bytes"] or 0) for row in context.case.rows(tiers_sql())}
-    if sum(served.values()) >= BYTES_MIN:
+    if sum(served.values()) >= MASKED_BYTES_MIN:
         _tiers(context, result, served)
     elif not served:
         _memory(context, result)
@@ -46,7 +43,7 @@ def _tiers(context: Context, result: Result, served: dict[str, float]) -> None:
     total = sum(served.values())
     below_ram = {tier: n for tier, n in served.items() if tier not in ("ram", "readahead")}
     missed = sum(below_ram.values())
-    if served.get("ram", 0.0) >= MASKS * total:
+    if served.get("ram", 0.0) >= MASKING_PART * total:
         part = words.percent(served["ram"] / total)
         result.caveats.append(
             (
@@ -56,7 +53,7 @@ def _tiers(context: Context, result: Result, served: dict[str, float]) -> None:
             )
         )
     slower = _slower_devices(context)
-    if missed <= 0 or not slower or below_ram.get("ssd", 0.0) < MASKS * missed:
+    if missed <= 0 or not slower or below_ram.get("ssd", 0.0) < MASKING_PART * missed:
         return
     part = words.percent(below_ram["ssd"] / missed)
     result.observed.append(f"{part} of cache misses were served by the SSD tier.")
@@ -92,7 +89,7 @@ def _memory(context: Context, result: Result) -> None:
             f"SELECT sum(size_bytes) AS bytes FROM measured WHERE layer = '{layer}' AND op = 'read'"
         )
     )
-    if asked >= BYTES_MIN and read <= (1 - MASKS) * asked:
+    if asked >= MASKED_BYTES_MIN and read <= (1 - MASKING_PART) * asked:
         result.caveats.append(
             (
                 "how the device behaves under reads",

@@ -9,34 +9,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whodisk import probability, words
-from whodisk.alike import Kind, busier, kinds, rotates
-from whodisk.detectors.base import (
+from whodisk import words
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.thresholds import (
+    MEMBER_TAIL_DISTANCES,
+    MEMBER_TAIL_EPISODES_MIN,
+    MEMBER_TAIL_OPERATIONS_MIN,
+    MEMBER_TAIL_QUANTILE,
+    MEMBER_TAIL_RATE_RATIO_MIN,
     P99_RATIO_MIN,
     SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_MIN,
-    Candidate,
-    Context,
-    Detector,
-    Result,
-    evidence,
-    none_of,
 )
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
+from whodisk.evidence.time_lost import lost_above
 from whodisk.findings import Culprit, Effect
-from whodisk.held import lost_above
-from whodisk.stats import Bools, Floats, Ints, bootstrap_sum, episodes
-from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
-from whodisk.views import quoted
-
-#: A request is slow beyond this quantile of what is usual in its stratum (median over the devices).
-QUANTILE = 0.98
-#: ... and this many times its median: several distances are tried.
-DISTANCES = (1.0, 1.25, 1.5, 2.0, 4.0)
-#: A device's quantile in a stratum counts from so many requests on.
-OPERATIONS_MIN = 100
-#: Slow episodes of a device per request, against those of its peers: so many times as often accuses.
-RATE_RATIO_MIN = 2.0
-EPISODES_MIN = 5
+from whodisk.machine.peers import Kind, busier, kinds, rotates
+from whodisk.reading.views import quoted
+from whodisk.statistics import probability
+from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum, episodes
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,7 @@ def run(context: Context) -> Result:
             continue
         found: dict[str, Candidate] = {}
         # Pauses that are short but frequent; and rarer ones, out of the natural tail, far out.
-        for least in DISTANCES:
+        for least in MEMBER_TAIL_DISTANCES:
             limits = _limits(survey, kind, least)
             for tail in _tails(context, survey, kind, limits) if limits else []:
                 candidate = _candidate(context, survey, kind, tail, limits)
@@ -82,6 +75,7 @@ def run(context: Context) -> Result:
         busy = busier(survey, kind)
         for device, candidate in found.items():
             if device in busy:
+                result.tested.append(candidate.p_value)
                 result.observed.append(f"{candidate.claim} But it has more to do than they have.")
             else:
                 result.candidates.append(candidate)
@@ -102,13 +96,18 @@ def _limits(survey: Survey, kind: Kind, least: float) -> list[Limit]:
     """Slow is what is beyond the usual quantile, and `least` times the median."""
     shared: dict[tuple[str, int, int], list[Stratum]] = {}
     for stratum in survey.strata:
-        if stratum.device in kind.devices and stratum.operations >= OPERATIONS_MIN:
+        if stratum.device in kind.devices and stratum.operations >= MEMBER_TAIL_OPERATIONS_MIN:
             shared.setdefault((stratum.op, stratum.size_class, stratum.depth_class), []).append(stratum)
     return [
         Limit(
             strata[0],
             float(
-                np.median([max(survey.quantile_ns([s], QUANTILE), least * s.own_median_ns) for s in strata])
+                np.median(
+                    [
+                        max(survey.quantile_ns([s], MEMBER_TAIL_QUANTILE), least * s.own_median_ns)
+                        for s in strata
+                    ]
+                )
             ),
             float(np.median([s.own_median_ns for s in strata])),
         )
@@ -154,7 +153,7 @@ def _tails(context: Context, survey: Survey, kind: Kind, limits: list[Limit]) ->
     for number, name in enumerate(kind.devices):
         others = np.arange(len(kind.devices)) != number
         usual = float(np.median(rates[others & (requests > 0)])) if (others & (requests > 0)).any() else 0.0
-        if found[number] < EPISODES_MIN or rates[number] < RATE_RATIO_MIN * usual:
+        if found[number] < MEMBER_TAIL_EPISODES_MIN or rates[number] < MEMBER_TAIL_RATE_RATIO_MIN * usual:
             continue
         tails.append(_tail(survey, kind, number, name, requests, found, excess, usual))
     return tails
@@ -171,8 +170,7 @@ def _tail(
     usual: float,
 ) -> Tail:
     peers = [device for device in kind.devices if device != name]
-    chance = float(requests[number] / max(1.0, requests.sum()))
-    p = probability.at_least(int(found[number]), int(found.sum()), chance) * len(kind.devices)
+    p = stuck_p(found, requests, np.array([_time_ns(survey, device) for device in kind.devices]), number)
     theirs = [excess[n].sum() / max(1.0, requests[n]) for n in range(len(excess)) if n != number]
     natural = float(np.median(theirs)) * float(requests[number])
     own = excess[number]
@@ -191,8 +189,27 @@ def _tail(
         own_part=max(0.0, 1.0 - natural / max(1.0, float(own.sum()))),
         p99_ns=p99s[0],
         p99_without_ns=p99s[1],
-        p_value=min(1.0, len(DISTANCES) * p),
+        p_value=min(1.0, len(MEMBER_TAIL_DISTANCES) * p),
     )
+
+
+def stuck_p(found: Floats, requests: Floats, time_ns: Floats, number: int) -> float:
+    """Probability that so many of all slow episodes (`found` per device) fall on the one with this number; Bonferroni over the devices.
+
+    Null model: a tail hits each of its `requests` alike, what pauses hits whatever is under way (`time_ns`), or comes at any moment, to each device as often: the
+    largest of the three chances. A device that has little to do is not stuck more often for having fewer requests.
+    """
+    chance = max(
+        float(requests[number] / max(1.0, requests.sum())),
+        float(time_ns[number] / max(1.0, time_ns.sum())),
+        1.0 / len(found),
+    )
+    return min(1.0, probability.at_least(int(found[number]), int(found.sum()), chance) * len(found))
+
+
+def _time_ns(survey: Survey, device: str) -> float:
+    """What a device's requests usually take together, ns: what slow ones lost is not counted."""
+    return sum(s.operations * s.own_median_ns for s in survey.select(device))
 
 
 def _candidate(context: Context, survey: Survey, kind: Kind, tail: Tail, limits: list[Limit]) -> Candidate:
@@ -222,7 +239,7 @@ def _candidate(context: Context, survey: Survey, kind: Kind, tail: Tail, limits:
     return Candidate(
         culprit=Culprit("device", tail.device),
         claim=claim,
-        baseline=f"{tail.peers} devices of the same kind, strata of operation, size and queue depth",
+        baseline=f"{tail.peers} devices of the same kind ({kind.name}), strata of operation, size and queue depth",
         effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
         share_of_excess=min(1.0, share),
         share_of_latency=share,
@@ -251,8 +268,8 @@ DETECTOR = Detector(
     name="member_tail",
     needs=("judged.device", "judged.latency_ns"),
     needs_stages=(),
-    null_model="slow episodes fall on the devices of a kind in proportion to their requests (binomial, Bonferroni over the "
-    "devices); a slow request is one beyond the 98 % quantile of its stratum, median over the devices",
+    null_model="slow episodes fall on the devices of a kind in proportion to their requests, to the time of these, or to each as often (binomial, the largest "
+    "chance; Bonferroni over the devices); a slow request is one beyond the 98 % quantile of its stratum, median over the devices",
     smallest_effect="twice as often stuck as its peers, in at least 5 episodes, and 5 % of all latency or a 99th percentile "
     "10 % above what it would be without, of the operations that waited for it; where these are not known, 20 %, of all devices together",
     run=run,

@@ -12,42 +12,32 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from whodisk import words
-from whodisk.alike import rotates
-from whodisk.detectors.base import (
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.thresholds import (
+    NEIGHBOUR_BLOCKS,
+    NEIGHBOUR_BLOCKS_MIN,
+    NEIGHBOUR_KIND_LATER_MIN,
+    NEIGHBOUR_LATER_MIN,
+    NEIGHBOUR_LEFT_OUT_MAX,
+    NEIGHBOUR_OPERATIONS_MAX,
+    NEIGHBOUR_PROGRAMS_MAX,
+    NEIGHBOUR_REQUESTS_MAX,
+    NEIGHBOUR_REQUESTS_MIN,
+    NEIGHBOUR_SOON,
     SEEN_P99_RATIO_MIN,
     SHARE_FOR_P99_MIN,
     SHARE_OF_LATENCY_MIN,
-    Candidate,
-    Context,
-    Detector,
-    Result,
-    evidence,
-    none_of,
 )
+from whodisk.evidence.context import Context
+from whodisk.evidence.programs import own_sql
+from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, thinned
 from whodisk.findings import Culprit, Effect
-from whodisk.probability import mean_above_zero
-from whodisk.programs import KERNEL_WORKER, own_sql
-from whodisk.stats import Bools, Floats, Ints, bootstrap_ratio
-from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, thinned
-from whodisk.views import quoted
-
-#: Operations looked at, and requests of a program: the first ones.
-OPERATIONS_MAX = 200_000
-REQUESTS_MAX = 2_000_000
-#: Programs looked at, those with most requests; one with fewer requests is no load.
-PROGRAMS_MAX = 8
-REQUESTS_MIN = 10
-#: Soon: within this multiple of a typical request of these devices. Where hardly an operation is later than that, half of it, and so on.
-SOON = (2.0, 1.0, 0.5)
-#: This part of the operations must begin later, ...
-LATER_MIN = 0.02
-#: ... so many in each kind of operation (same size class and queue depth class), ...
-KIND_LATER_MIN = 10
-#: ... and kinds without them may be no more than this part.
-LEFT_OUT_MAX = 0.5
-#: The unit of evidence: a block of time in which some operations begin soon after a request, and some do not.
-TIME_BLOCKS = 200
-BLOCKS_MIN = 5
+from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.machine.peers import rotates
+from whodisk.reading.views import quoted
+from whodisk.statistics.probability import mean_above_zero
+from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_ratio
 
 
 @dataclass(frozen=True)
@@ -97,7 +87,9 @@ def run(context: Context) -> Result:
     devices = [row["device"] for row in context.case.rows(_devices_sql(context))]
     shared = [str(device) for device in devices if device and not rotates(context, str(device))]
     programs = context.case.rows(programs_sql(context, shared))
-    programs = [row for row in programs if not KERNEL_WORKER.fullmatch(str(row["comm"]))][:PROGRAMS_MAX]
+    programs = [row for row in programs if not is_kernel_thread(context.case, str(row["comm"]))][
+        :NEIGHBOUR_PROGRAMS_MAX
+    ]
     if not programs:
         return result
     block = context.surveys["block"]
@@ -123,19 +115,19 @@ def programs_sql(context: Context, devices: list[str]) -> str:
     names = ", ".join(quoted(device) for device in devices) or "NULL"
     return f"""SELECT comm, count(*) AS requests, sum(size_bytes) AS bytes, CAST(avg(latency_ns) AS BIGINT) AS mean_latency_ns
 FROM measured WHERE layer = 'block' AND comm IS NOT NULL AND device IN ({names}) AND comm NOT IN ({own_sql(context)})
-GROUP BY 1 HAVING count(*) >= {REQUESTS_MIN} ORDER BY 2 DESC, 1"""
+GROUP BY 1 HAVING count(*) >= {NEIGHBOUR_REQUESTS_MIN} ORDER BY 2 DESC, 1"""
 
 
 def _begun_sql(devices: list[str], comm: str) -> str:
     names = ", ".join(quoted(device) for device in devices)
     return f"""SELECT start_ns FROM measured WHERE layer = 'block' AND comm = {quoted(comm)} AND device IN ({names})
-ORDER BY start_ns LIMIT {REQUESTS_MAX}"""
+ORDER BY start_ns LIMIT {NEIGHBOUR_REQUESTS_MAX}"""
 
 
 def _operations(context: Context) -> Operations:
     data = context.case.arrays(
-        f"""SELECT start_ns, latency_ns, hash(op, {SIZE_CLASS}, {DEPTH_CLASS}) AS kind, {context.survey.time_bin_sql(TIME_BLOCKS)} AS block
-FROM measured WHERE layer = '{context.layer}' AND {thinned(context.survey.operations, OPERATIONS_MAX)} ORDER BY start_ns, op_id"""
+        f"""SELECT start_ns, latency_ns, hash(op, {SIZE_CLASS}, {DEPTH_CLASS}) AS kind, {context.survey.time_bin_sql(NEIGHBOUR_BLOCKS)} AS block
+FROM measured WHERE layer = '{context.layer}' AND {thinned(context.survey.operations, NEIGHBOUR_OPERATIONS_MAX)} ORDER BY start_ns, op_id"""
     )
     return Operations(
         start_ns=data["start_ns"].astype(np.int64),
@@ -151,14 +143,14 @@ def _near(operations: Operations, comm: str, begun: Ints, typical_ns: float) -> 
         return None
     last = np.searchsorted(begun, operations.start_ns, side="right") - 1
     since = np.where(last >= 0, operations.start_ns - begun[last.clip(0)], np.iinfo(np.int64).max)
-    if len(begun) == REQUESTS_MAX:
+    if len(begun) == NEIGHBOUR_REQUESTS_MAX:
         since = np.where(operations.start_ns <= begun[-1], since, np.iinfo(np.int64).max)
     kinds = int(operations.kind.max()) + 1
-    for multiple in SOON:
+    for multiple in NEIGHBOUR_SOON:
         soon = np.asarray(since < multiple * typical_ns, np.bool_)
         later = np.bincount(operations.kind[~soon], minlength=kinds)
-        kept = (later >= KIND_LATER_MIN)[operations.kind]
-        if (~soon).mean() >= LATER_MIN and kept.mean() >= 1 - LEFT_OUT_MAX:
+        kept = (later >= NEIGHBOUR_KIND_LATER_MIN)[operations.kind]
+        if (~soon).mean() >= NEIGHBOUR_LATER_MIN and kept.mean() >= 1 - NEIGHBOUR_LEFT_OUT_MAX:
             break
     else:
         return None
@@ -167,7 +159,9 @@ def _near(operations: Operations, comm: str, begun: Ints, typical_ns: float) -> 
     chosen = Operations(
         operations.start_ns[kept], operations.latency_ns[kept], operations.kind[kept], operations.block[kept]
     )
-    return _compare(chosen, soon[kept], comm, len(begun), multiple * typical_ns, multiple < SOON[0], kinds)
+    return _compare(
+        chosen, soon[kept], comm, len(begun), multiple * typical_ns, multiple < NEIGHBOUR_SOON[0], kinds
+    )
 
 
 def _compare(
@@ -180,14 +174,15 @@ def _compare(
     weight = (np.bincount(kind, minlength=kinds) / np.maximum(1, later))[kind]
     p99_later_ns = _quantile(latency[~soon], weight[~soon], 0.99)
     beyond, whole = (
-        np.bincount(block, values, TIME_BLOCKS).astype(np.float64) for values in (latency - usual, latency)
+        np.bincount(block, values, NEIGHBOUR_BLOCKS).astype(np.float64)
+        for values in (latency - usual, latency)
     )
     share = float(beyond.sum() / max(1.0, whole.sum()))
     if share <= 0:
         return None
     mean_p, blocks = _differ(np.log(np.maximum(latency, 1.0) / np.maximum(usual, 1.0)), soon, block)
     tail_p, _ = _differ((latency > p99_later_ns).astype(np.float64), soon, block)
-    if blocks < BLOCKS_MIN:
+    if blocks < NEIGHBOUR_BLOCKS_MIN:
         return None
     low, high = bootstrap_ratio(beyond, whole)
     return Near(
@@ -212,11 +207,11 @@ def _compare(
 def _differ(values: Floats, soon: Bools, block: Ints) -> tuple[float, int]:
     """That the mean of values soon after a request is not above that of the others of the same block of time (Student's t over
     blocks), and how many blocks have both."""
-    soon_count = np.bincount(block[soon], minlength=TIME_BLOCKS)
-    later_count = np.bincount(block[~soon], minlength=TIME_BLOCKS)
+    soon_count = np.bincount(block[soon], minlength=NEIGHBOUR_BLOCKS)
+    later_count = np.bincount(block[~soon], minlength=NEIGHBOUR_BLOCKS)
     both = (soon_count > 0) & (later_count > 0)
-    soon_mean = np.bincount(block[soon], values[soon], TIME_BLOCKS)[both] / soon_count[both]
-    later_mean = np.bincount(block[~soon], values[~soon], TIME_BLOCKS)[both] / later_count[both]
+    soon_mean = np.bincount(block[soon], values[soon], NEIGHBOUR_BLOCKS)[both] / soon_count[both]
+    later_mean = np.bincount(block[~soon], values[~soon], NEIGHBOUR_BLOCKS)[both] / later_count[both]
     return mean_above_zero(soon_mean - later_mean), int(both.sum())
 
 

@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
+import math
 
 import numpy as np
 import numpy.typing as npt
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, large_enough, none_of
+from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_enough
+from whodisk.detectors.thresholds import (
+    TRAIT_ATTRIBUTABLE_MIN,
+    TRAIT_COUNT_MIN,
+    TRAIT_EPISODES_MAX,
+    TRAIT_EPISODES_MIN,
+    TRAIT_NEARLY_WORST,
+    TRAIT_P_MAX,
+    TRAIT_ROUNDS,
+    TRAIT_SAME,
+    TRAIT_SAMPLE,
+    TRAIT_STAGE_MIN,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import SlowSet, none_of
+from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Survey
 from whodisk.findings import Culprit, Effect
-from whodisk.slow import SlowSet
-from whodisk.stats import SEED, Bools, Floats, Ints, bootstrap_ratio, episodes
-from whodisk.survey import Survey
-from whodisk.views import STAGES, quoted
-
-#: Operations drawn from all to learn what is usual, and episodes looked at, at most.
-SAMPLE = 20_000
-EPISODES_MAX = 400
-EPISODES_MIN = 5
-ROUNDS = 1999
-#: A trait is told if this part of the slow episodes has it, beyond what chance gives ((share - chance) / (1 - chance)).
-ATTRIBUTABLE_MIN = 0.5
-#: Values that fewer slow episodes have are not looked at.
-COUNT_MIN = 4
-#: A trait accuses if it is this unlikely: every case that is slow for another reason is a trial.
-P_MAX = 0.002
-#: Two traits mean the same operations if they agree in this part of the episodes.
-SAME = 0.9
-
-#: An operation stands for its episode if it lost this part of what the worst one lost.
-NEARLY = 0.8
+from whodisk.reading.views import STAGES, quoted
+from whodisk.statistics.stats import SEED, Bools, Floats, Ints, bootstrap_ratio, episodes
+from whodisk.statistics.traits import Items, Rules, Shared, strongest
 
 #: A trait that can be a cause only in the stages that begin when the device has completed.
 COMPLETING_CPU = "completing cpu"
 AFTER_COMPLETION = [STAGES.index("interrupt"), STAGES.index("reap")]
+#: Flags of operations that somebody waits for on disk: sync, FUA, preflush. They wait for flushes, which others do not.
+SYNCED = 1 | 8 | 128
+DIRECT = 256
 
 #: Trait -> SQL over an operation `m` and the request below it `b`, kind of culprit (None: only told, others name it).
 TRAITS: dict[str, tuple[str, str | None]] = {
     "device": ("coalesce(b.device, m.device)", None),
-    "kind": ("m.op", None),
     "size": ("m.size_bytes", "request_shape"),
+    # What goes through the page cache is not aligned to anything that a device sees; what has no place has no alignment.
     "alignment": (
-        "CASE WHEN m.offset_bytes % 1048576 = 0 THEN 1048576 WHEN m.offset_bytes % 65536 = 0 THEN 65536 "
+        f"CASE WHEN m.offset_bytes IS NULL OR (m.layer <> 'block' AND coalesce(m.flags, 0) & {DIRECT} = 0) THEN NULL "
+        "WHEN m.offset_bytes % 1048576 = 0 THEN 1048576 WHEN m.offset_bytes % 65536 = 0 THEN 65536 "
         "WHEN m.offset_bytes % 4096 = 0 THEN 4096 ELSE 512 END",
         "request_shape",
     ),
@@ -57,30 +57,6 @@ TRAITS: dict[str, tuple[str, str | None]] = {
     "hardware queue": ("coalesce(b.hctx, m.hctx)", "config"),
     "time": ("CAST(floor((m.start_ns - {begin}) * 10.0 / {span}) AS INTEGER)", None),
 }
-#: Of traits that mean the same operations, the earlier one is named.
-ORDER = list(TRAITS)
-
-
-@dataclass(frozen=True)
-class Shared:
-    """A trait (or two together) that slow episodes have in common."""
-
-    traits: tuple[str, ...]
-    values: tuple[str, ...]
-    #: Part of the slow episodes, and of all operations, that have it.
-    share: float
-    chance: float
-    z: float
-    p_value: float
-    #: Which slow episodes have it.
-    has: Bools
-
-    @property
-    def text(self) -> str:
-        """``size 1 MiB and alignment 4096``."""
-        return " and ".join(
-            f"{trait} {_shown(trait, v)}" for trait, v in zip(self.traits, self.values, strict=True)
-        )
 
 
 def run(context: Context) -> Result:
@@ -89,23 +65,24 @@ def run(context: Context) -> Result:
     slow = context.slow
     chosen = ~context.explained & ~slow.ordinary
     worst = _one_of_episodes(slow, chosen)
-    if len(worst) < EPISODES_MIN:
+    if len(worst) < TRAIT_EPISODES_MIN:
         return result
-    usual, seen = _traits(context, slow.op_id[worst])
-    if len(seen["kind"]) != len(worst) or len(usual["kind"]) < EPISODES_MIN:
+    table = _table(context, slow.op_id[worst])
+    stage = int(np.bincount(slow.blamed[worst], minlength=len(STAGES)).argmax())
+    seen, usual = _seen(context, table, worst, stage), _usual(context, table, stage)
+    if len(seen) != len(worst) or len(usual) < TRAIT_EPISODES_MIN:
         return result
-    if not np.isin(slow.blamed[worst], AFTER_COMPLETION).mean() > 0.5:
-        # Whatever ends a long wait also says where it ends: there the CPU is a consequence.
-        seen, usual = ({t: v for t, v in table.items() if t != COMPLETING_CPU} for table in (seen, usual))
-    shared = strongest(seen, usual)
+    rules = Rules(TRAIT_ROUNDS, TRAIT_ATTRIBUTABLE_MIN, TRAIT_COUNT_MIN, TRAIT_SAME)
+    shared = strongest(seen, usual, _exposures(context, table, stage), rules)
     if shared is None:
         return result
     sentence = (
-        f"{words.percent(shared.share)} of {words.things(len(worst), 'slow episode')} have {shared.text}; "
-        f"{words.percent(shared.chance)} of all operations do."
+        f"{words.percent(shared.share)} of {words.things(len(worst), 'slow episode')} have {_text(shared)}; "
+        f"{words.percent(shared.chance)} would by chance."
     )
     kind = TRAITS[shared.traits[0]][1]
-    if kind is None or shared.p_value >= P_MAX:
+    if kind is None or shared.p_value >= TRAIT_P_MAX:
+        result.tested.append(shared.p_value)
         if shared.p_value < 0.01:
             result.observed.append(sentence)
         return result
@@ -113,78 +90,11 @@ def run(context: Context) -> Result:
     return result
 
 
-def strongest(seen: dict[str, npt.NDArray[np.str_]], usual: dict[str, npt.NDArray[np.str_]]) -> Shared | None:
-    """The trait of the slow episodes (`seen`) that is least like the operations' (`usual`); None if none is.
-
-    Null model: each episode could have hit any operation. 1,999 draws of as many operations; all traits of an
-    operation stay together, and the largest standardized excess over all values and pairs counts (max-T).
-    """
-    candidates = _candidates(seen, usual)
-    if not candidates:
-        return None
-    count = len(next(iter(seen.values())))
-    population = len(next(iter(usual.values())))
-    draws = np.random.default_rng(SEED).integers(0, population, (ROUNDS, count))
-    largest = np.full(ROUNDS, -np.inf)
-    for candidate in candidates:
-        chance = max(candidate.chance, 0.5 / population)
-        spread = np.sqrt(count * chance * (1 - chance))
-        hits = _has(usual, candidate.traits, candidate.values)[draws].sum(axis=1)
-        np.maximum(largest, (hits - count * chance) / spread, out=largest)
-    likely = [c for c in candidates if (c.share - c.chance) / max(1e-9, 1 - c.chance) >= ATTRIBUTABLE_MIN]
-    if not likely:
-        return None
-    best = max(likely, key=lambda c: (c.z, -len(c.traits)))
-    # Several names for the same operations: the one that stands first, single traits before pairs.
-    alike = [
-        c
-        for c in likely
-        if (c.has == best.has).mean() >= SAME and (c.z >= SAME * best.z or len(c.traits) < 2)
-    ]
-    alike = [c for c in alike if c.z >= 0.7 * best.z]
-    chosen = min(alike, key=lambda c: (len(c.traits), ORDER.index(c.traits[0])))
-    p_value = float((1 + (largest >= chosen.z - 1e-9).sum()) / (1 + ROUNDS))
-    return Shared(chosen.traits, chosen.values, chosen.share, chosen.chance, chosen.z, p_value, chosen.has)
-
-
-def _candidates(
-    seen: dict[str, npt.NDArray[np.str_]], usual: dict[str, npt.NDArray[np.str_]]
-) -> list[Shared]:
-    singles = []
-    for trait in [name for name in ORDER if name in seen]:
-        values, counts = np.unique(seen[trait], return_counts=True)
-        for value, number in zip(values, counts, strict=True):
-            if value and number >= COUNT_MIN:
-                singles.append(_shared(seen, usual, (trait,), (str(value),)))
-    varied = [s for s in singles if s.chance < 0.95]
-    pairs = []
-    for first, second in itertools.combinations(varied, 2):
-        # What two traits share must say more than either alone.
-        if first.traits != second.traits and min(first.share, second.share) >= ATTRIBUTABLE_MIN:
-            pair = _shared(seen, usual, first.traits + second.traits, first.values + second.values)
-            if pair.z > 1.3 * max(first.z, second.z):
-                pairs.append(pair)
-    return varied + pairs
-
-
-def _shared(
-    seen: dict[str, npt.NDArray[np.str_]],
-    usual: dict[str, npt.NDArray[np.str_]],
-    traits: tuple[str, ...],
-    values: tuple[str, ...],
-) -> Shared:
-    has = _has(seen, traits, values)
-    share, chance = float(has.mean()), float(_has(usual, traits, values).mean())
-    floor = max(chance, 0.5 / len(usual[traits[0]]))
-    z = (share - floor) * np.sqrt(len(has)) / np.sqrt(floor * (1 - floor)) if floor < 1 else 0.0
-    return Shared(traits, values, share, chance, float(z), 1.0, has)
-
-
-def _has(table: dict[str, npt.NDArray[np.str_]], traits: tuple[str, ...], values: tuple[str, ...]) -> Bools:
-    has = np.ones(len(table[traits[0]]), np.bool_)
-    for trait, value in zip(traits, values, strict=True):
-        has &= table[trait] == value
-    return has
+def _text(shared: Shared) -> str:
+    """``size 1 MiB and alignment 4096``."""
+    return " and ".join(
+        f"{trait} {_shown(trait, value)}" for trait, value in zip(shared.traits, shared.values, strict=True)
+    )
 
 
 def _one_of_episodes(slow: SlowSet, chosen: Bools) -> Ints:
@@ -199,17 +109,18 @@ def _one_of_episodes(slow: SlowSet, chosen: Bools) -> Ints:
     numbers = episodes(slow.start_ns[index], slow.end_ns[index])
     most = np.zeros(int(numbers.max()) + 1)
     np.maximum.at(most, numbers, slow.excess_ns[index])
-    near = slow.excess_ns[index] >= NEARLY * most[numbers]
+    near = slow.excess_ns[index] >= TRAIT_NEARLY_WORST * most[numbers]
     index, numbers = index[near], numbers[near]
     lot = np.random.default_rng(SEED).random(len(index))
     order = np.lexsort((lot, numbers))
     first = np.concatenate(([True], numbers[order][1:] != numbers[order][:-1]))
     drawn = np.sort(index[order[first]])
-    return drawn[:: max(1, len(drawn) // EPISODES_MAX)][:EPISODES_MAX]
+    return drawn[:: max(1, len(drawn) // TRAIT_EPISODES_MAX)][:TRAIT_EPISODES_MAX]
 
 
 def traits_sql(survey: Survey, where: str, linked: bool, reach: float) -> str:
-    """Traits of operations as text (empty = not observed), each with the request below it where links tell."""
+    """Traits of operations as text (empty = not observed), each with the request below it where links tell; and what tells how exposed they
+    were: their stratum, and their time in each stage."""
     fill = {"reach": repr(max(reach, 1.0)), "begin": survey.begin_ns, "span": survey.span_ns}
     columns = ", ".join(
         f"coalesce(CAST({sql.format(**fill)} AS VARCHAR), '') AS {name.replace(' ', '_')}"
@@ -228,15 +139,19 @@ def traits_sql(survey: Survey, where: str, linked: bool, reach: float) -> str:
         if linked
         else "LEFT JOIN chosen AS b ON FALSE"
     )
+    stages = ", ".join(f"coalesce(m.{stage}_ns, 0) AS {stage}_ns" for stage in STAGES)
     return f"""WITH chosen AS (SELECT * FROM judged WHERE layer = '{survey.layer}' AND {where})
-SELECT m.op_id, {columns}
-FROM chosen AS m {join} ORDER BY m.op_id"""
+SELECT m.op_id, {columns}, m.op, coalesce(m.device, '') AS at_device, m.size_class, m.depth_class, m.latency_ns,
+  greatest(coalesce(m.queue_depth, 1), 1) AS depth, {stages},
+  m.op || CASE WHEN (coalesce(m.flags, 0) | coalesce(b.flags, 0)) & {SYNCED} > 0 THEN ' synced' ELSE '' END AS stratum
+FROM (SELECT *, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class FROM chosen) AS m {join} ORDER BY m.op_id"""
 
 
-def _traits(
-    context: Context, slow_ids: Ints
-) -> tuple[dict[str, npt.NDArray[np.str_]], dict[str, npt.NDArray[np.str_]]]:
-    """Traits of a seeded sample of all operations, and of the given ones."""
+Table = dict[str, npt.NDArray[np.generic]]
+
+
+def _table(context: Context, slow_ids: Ints) -> Table:
+    """A seeded sample of all operations, and the given ones."""
     survey = context.survey
     linked = context.layer != "block" and "block" in context.surveys and "links" in context.case.columns
     reach = float(
@@ -245,17 +160,86 @@ def _traits(
         ]
         or 0
     )
-    part = max(1, round(1_000_003 * min(1.0, SAMPLE / max(1, survey.operations))))
+    part = max(1, round(1_000_003 * min(1.0, TRAIT_SAMPLE / max(1, survey.operations))))
     sample = f"(op_id % 1000003) * 7919 % 1000003 < {part}"
     ids = ", ".join(str(int(number)) for number in slow_ids)
-    tables = [
-        context.case.arrays(traits_sql(survey, where, linked, reach + 1))
-        for where in (sample, f"op_id IN ({ids})")
+    where = f"({sample} OR op_id IN ({ids}))"
+    table = context.case.arrays(traits_sql(survey, where, linked, reach + 1))
+    op_id = table["op_id"].astype(np.int64)
+    table["sampled"] = (op_id % 1_000_003) * 7919 % 1_000_003 < part
+    return table
+
+
+def _items(table: Table, chosen: Ints | Bools, excess: Floats, stage: int) -> Items:
+    traits = {name: table[name.replace(" ", "_")][chosen].astype(str) for name in TRAITS}
+    if stage not in AFTER_COMPLETION:
+        # Whatever ends a long wait also says where it ends: there the CPU is a consequence.
+        del traits[COMPLETING_CPU]
+    return Items(traits, table["stratum"][chosen].astype(str), excess)
+
+
+def _seen(context: Context, table: Table, worst: Ints, stage: int) -> Items:
+    """The operations that stand for the slow episodes, with what each lost, ns."""
+    slow = context.slow
+    op_id = table["op_id"].astype(np.int64)
+    place = np.searchsorted(op_id, slow.op_id[worst]).clip(max=len(op_id) - 1)
+    known = op_id[place] == slow.op_id[worst]
+    lost = (slow.latency_ns - slow.typical_ns)[worst]
+    return _items(table, place[known], np.asarray(lost[known], np.float64), stage)
+
+
+def _usual(context: Context, table: Table, stage: int) -> Items:
+    """The sample of all operations, with what each would have had to lose to be slow, ns.
+
+    A large operation takes so long that a short stall does not make it an outlier: whoever is not seen among the slow ones for that reason
+    is no proof against those that are.
+    """
+    chosen = np.asarray(table["sampled"], np.bool_)
+    need = _needs(context)
+    keys = zip(
+        *(table[name][chosen] for name in ("at_device", "op", "size_class", "depth_class")), strict=True
+    )
+    rarely = math.inf
+    found = [
+        need.get((str(device), str(op), int(size), int(depth)), rarely) for device, op, size, depth in keys
     ]
-    position = {int(number): place for place, number in enumerate(tables[1]["op_id"])}
-    order = [position[int(number)] for number in slow_ids if int(number) in position]
-    usual, seen = ({t: table[t.replace(" ", "_")].astype(str) for t in TRAITS} for table in tables)
-    return usual, {trait: values[order] for trait, values in seen.items()}
+    return _items(table, chosen, np.array(found, np.float64), stage)
+
+
+def _needs(context: Context) -> dict[tuple[str, str, int, int], float]:
+    """Per stratum what an operation must lose to be slow, ns; where nothing was slow: what it would be elsewhere."""
+    families = context.slow.families
+    ratio = min((f.split.limit for f in families if f.typical_ns is None), default=None)
+    fixed = min(
+        (f.split.limit * f.typical_ns for f in families if f.typical_ns is not None), default=math.inf
+    )
+    found = {}
+    for s in context.survey.strata:
+        mine = [f for f in families if (f.device, f.op) == (s.device, s.op)]
+        limits = [f.split.limit * (f.typical_ns or s.typical_ns) for f in mine]
+        limit = min(limits) if limits else ratio * s.typical_ns if ratio is not None else fixed
+        found[s.device, s.op, s.size_class, s.depth_class] = max(0.0, limit - s.typical_ns)
+    return found
+
+
+def _exposures(context: Context, table: Table, stage: int) -> list[Floats]:
+    """How likely each operation of the sample is to be hit, by what may hit it: any operation that passes the stage, alike; what is there at
+    some moment, by how long it is there; and one of what is there then. What slow operations lost is none of their own."""
+    slow = context.slow
+    chosen = np.asarray(table["sampled"], np.bool_)
+    op_id = table["op_id"][chosen].astype(np.int64)
+    order = np.argsort(slow.op_id)
+    place = order[np.searchsorted(slow.op_id, op_id, sorter=order).clip(max=len(slow) - 1)]
+    late = slow.op_id[place] == op_id
+    latency = table["latency_ns"][chosen].astype(np.float64)
+    there = table[f"{STAGES[stage]}_ns"][chosen].astype(np.float64)
+    latency = np.where(late, np.minimum(latency, slow.typical_ns[place]), latency)
+    there = np.where(late, (there - slow.stage_excess_ns[place, stage]).clip(0), there)
+    if there.sum() < TRAIT_STAGE_MIN * latency.sum():
+        # Usually nothing is in that stage: whatever is under way may come into it.
+        there = latency
+    depth = table["depth"][chosen].astype(np.float64)
+    return [(there > 0).astype(np.float64), there, there / depth]
 
 
 def _shown(trait: str, value: str) -> str:
@@ -282,9 +266,9 @@ def _candidate(
     lift = shared.share / max(shared.chance, 1e-9)
     error = 1.96 * np.sqrt(shared.share * (1 - shared.share) / count)
     return Candidate(
-        culprit=Culprit(kind, shared.values[0] if kind == "vector" else shared.text),
+        culprit=Culprit(kind, shared.values[0] if kind == "vector" else _text(shared)),
         claim=claim,
-        baseline="all operations of the layer, drawn at random",
+        baseline="operations of the same kind that could have been hit, in proportion to their number or to their time in that stage",
         effect=Effect(
             "share of slow episodes over share of all operations",
             lift,
@@ -303,9 +287,9 @@ def _candidate(
                 _slowest_sql(context, slow.op_id[worst][shared.has][:20]),
             )
         ],
-        refute=f"Repeat without operations of {shared.text} (or with them moved elsewhere): if episodes come as often, this "
+        refute=f"Repeat without operations of {_text(shared)} (or with them moved elsewhere): if episodes come as often, this "
         "is a coincidence.",
-        remedy=f"Find out what is special about {shared.text}.",
+        remedy=f"Find out what is special about {_text(shared)}.",
         otherwise=sentence,
         explains=none_of(slow),
         share_low=low,
@@ -324,8 +308,9 @@ DETECTOR = Detector(
     name="over_represented",
     needs=("judged.start_ns", "judged.latency_ns"),
     needs_stages=(),
-    null_model="Each slow episode could have hit any operation: as many operations are drawn at random 1,999 times, and the "
-    "largest excess over all values and pairs of traits is compared (max-T).",
+    null_model="Each slow episode could have hit any operation of the same kind that would have been slow, too, had it lost as much: drawn evenly, in "
+    "proportion to its time in the stage that held it, or one of those there at a moment, whichever is least favourable; the largest excess over "
+    "all values and pairs of traits is compared (max-T, 1,999 draws and their fitted tail).",
     smallest_effect="5 % of all latency, or outliers (ten times typical) that hold 20 % of the excess and 1 % of all latency; and half "
     "of the episodes beyond chance.",
     run=run,

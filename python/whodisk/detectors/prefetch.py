@@ -7,28 +7,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.candidates import of_time_lost
+from whodisk.detectors.thresholds import (
+    PREFETCH_BYTES_MIN,
+    PREFETCH_CAPPED_MIN,
+    PREFETCH_FETCHES_MAX,
+    PREFETCH_FOLLOWED_MIN,
+    PREFETCH_IDLE_MIN,
+    PREFETCH_LATE_MIN,
+    PREFETCH_LATE_READS_MIN,
+    PREFETCH_WAITING_MIN,
+    PREFETCH_WASTE_TOLD,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.time_lost import TimeLost, lost_in_blocks, p99_ratio
 from whodisk.findings import Culprit, Effect
-from whodisk.held import Held, candidate, in_blocks, p99_ratio
-from whodisk.stats import Ints, bootstrap_sum, episodes
-from whodisk.views import quoted
+from whodisk.reading.views import quoted
+from whodisk.statistics.stats import Ints, bootstrap_sum, episodes
 
-#: From fewer prefetched bytes of a file nothing is said: that much is the start of a program, and its libraries.
-BYTES_MIN = 16 << 20
-#: A part of prefetched bytes that was evicted unread, from which on it is told as waste.
-WASTE_TOLD = 0.2
-#: Readahead is too small if this part of the time in reads of a file is spent waiting for it, ...
-WAITING_MIN = 0.2
-#: ... although this part of what was read had been fetched ahead, or was being fetched: it was right, but too late or too little ...
-FOLLOWED_MIN = 0.5
-#: ... in requests that mostly reach the limit set for them.
-CAPPED_MIN = 0.8
-#: Prefetching is too late if so many reads waited for what was being fetched already, ...
-LATE_READS_MIN = 5
-#: ... while both readers and devices did nothing in this part of the time at least: it could have begun earlier, ...
-IDLE_MIN = 0.5
-#: ... and nine in ten of them for no longer than so many times what one fetch usually takes: nothing was stuck.
-FETCHES_MAX = 1.5
 #: Linux' own default; a window at or above it is nobody's mistake.
 DEFAULT_READ_AHEAD_KB = 128
 
@@ -74,10 +71,10 @@ def run(context: Context) -> Result:
             late=None if row["late"] is None else float(row["late"]),
             missed=None if row["missed"] is None else float(row["missed"]),
         )
-        if account.issued < BYTES_MIN:
+        if account.issued < PREFETCH_BYTES_MIN:
             continue
         result.observed.append(account.sentence())
-        if account.wasted >= WASTE_TOLD * account.issued:
+        if account.wasted >= PREFETCH_WASTE_TOLD * account.issued:
             result.observed.append(
                 f"{words.size(account.wasted)} prefetched for {account.file} were evicted unread: the readers do not read "
                 "on where prefetching expects them to, or memory is short."
@@ -101,7 +98,7 @@ def _too_small(context: Context, device: str) -> Candidate | None:
     if window_kb >= DEFAULT_READ_AHEAD_KB:
         return None
     requests, full, size_bytes = _requests(context, device, window_kb)
-    if requests == 0 or full < CAPPED_MIN * requests:
+    if requests == 0 or full < PREFETCH_CAPPED_MIN * requests:
         return None
     waits = context.case.arrays(_waits_sql(device))
     if not len(waits["wait_ns"]):
@@ -110,7 +107,11 @@ def _too_small(context: Context, device: str) -> Candidate | None:
     total_ns, all_bytes = float(totals["latency_ns"] or 0), float(totals["bytes"] or 0)
     wait_ns = float(waits["wait_ns"].sum())
     sequential = float(totals["sequential"] or 0)
-    if total_ns <= 0 or wait_ns < WAITING_MIN * total_ns or sequential < FOLLOWED_MIN * max(1.0, all_bytes):
+    if (
+        total_ns <= 0
+        or wait_ns < PREFETCH_WAITING_MIN * total_ns
+        or sequential < PREFETCH_FOLLOWED_MIN * max(1.0, all_bytes)
+    ):
         return None
     numbers = episodes(waits["start_ns"].astype(np.int64), waits["end_ns"].astype(np.int64))
     per_episode = np.bincount(numbers, waits["wait_ns"].astype(np.float64)) / total_ns
@@ -128,9 +129,10 @@ def _too_small(context: Context, device: str) -> Candidate | None:
         effect=Effect("part of the time in reads", share, "1", low, min(1.0, high)),
         share_of_excess=share,
         share_of_latency=share,
-        # Whether the window ends the requests is read from the requests, not inferred; what is left to chance is
-        # whether so many of them would end at exactly that size.
-        p_value=_p_value(full),
+        # Whether the window ends the requests, and who waited for them, is read off the record.
+        p_value=0.0,
+        basis="measured",
+        summed=True,
         episodes=len(per_episode),
         evidence=[
             evidence(context.case, "sizes of readahead requests", _sizes_sql(device)),
@@ -165,16 +167,14 @@ def _late(context: Context) -> Candidate | None:
     reads, longest_ns = int(waits["reads"] or 0), float(waits["longest_ns"] or 0)
     reading, span_ns = _reading(context)
     busy = float(fetch["busy_ns"] or 0) / span_ns
-    if reads < LATE_READS_MIN or longest_ns > FETCHES_MAX * float(fetch["usual_ns"] or 0):
+    if reads < PREFETCH_LATE_READS_MIN or longest_ns > PREFETCH_FETCHES_MAX * float(fetch["usual_ns"] or 0):
         return None
-    if max(busy, reading) > 1.0 - IDLE_MIN:
+    if max(busy, reading) > 1.0 - PREFETCH_IDLE_MIN:
         return None
-    held = in_blocks(context, late_sql(context), "wait_ns")
-    return (
-        None
-        if held is None
-        else _late_candidate(context, held, reads, busy, int(waits["size"] or 0), str(waits["file"]))
-    )
+    held = lost_in_blocks(context, late_sql(context), "wait_ns")
+    if held is None or held.each_ns < PREFETCH_LATE_MIN * float(fetch["usual_ns"] or 0):
+        return None
+    return _late_candidate(context, held, reads, busy, int(waits["size"] or 0), str(waits["file"]))
 
 
 def _late_operations(context: Context) -> Ints:
@@ -203,13 +203,15 @@ def _reading(context: Context) -> tuple[float, float]:
     return float(row["latency_ns"] or 0) / (max(1, int(row["threads"] or 0)) * span_ns), span_ns
 
 
-def _late_candidate(context: Context, held: Held, reads: int, busy: float, size: int, file: str) -> Candidate:
+def _late_candidate(
+    context: Context, held: TimeLost, reads: int, busy: float, size: int, file: str
+) -> Candidate:
     claim = (
         f"Prefetching for {file} begins too late: {words.things(reads, 'read')} waited for what was being fetched already, "
         f"typically {words.duration(held.each_ns)} each, {words.percent(held.share)} of the time of all operations, while the devices "
         f"were idle {words.percent(1.0 - busy)} of the time."
     )
-    found = candidate(
+    found = of_time_lost(
         held,
         culprit=Culprit("request_shape", f"read of {size} bytes", f"prefetch of {file}, too late"),
         claim=claim,
@@ -276,17 +278,11 @@ WHERE op = 'read' AND device = {quoted(device)} AND op_id IN (SELECT op_id FROM 
     )
 
 
-def _p_value(full: int) -> float:
-    """Probability that this many requests would be of one size if each had any number of pages up to a MiB."""
-    return float(max(1e-300, (1 / 256) ** min(full, 100)))
-
-
 DETECTOR = Detector(
     name="prefetch",
     needs=("prefetch.issued_bytes",),
     needs_stages=(),
-    null_model="readahead requests end at any page; readers are served from memory; in moments in which they are not, it costs less "
-    "than the smallest effect as often as more (a sign test over blocks of time)",
+    null_model="none: which requests end at the window, and who waited for them, stands in the record",
     smallest_effect="20 % of the time in sequential reads waits, while 80 % of readahead requests end at a window below the default; or 5 % "
     "of the time of all operations is waiting for fetches under way, while readers and devices are idle half of the time",
     run=run,

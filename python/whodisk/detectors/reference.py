@@ -9,19 +9,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whodisk import probability, words
-from whodisk.detectors.base import SHARE_OF_LATENCY_MIN, Candidate, Context, evidence, none_of
-from whodisk.detectors.layout import SCORE_MIN, score
-from whodisk.expect import Limit
+from whodisk import words
+from whodisk.detectors.base import Candidate, evidence
+from whodisk.detectors.layout import score
+from whodisk.detectors.thresholds import (
+    BEYOND_PART_MAX,
+    EXPLAINED_QUANTILE_MIN,
+    LAYOUT_SCORE_MIN,
+    REFERENCE_SCORE_RATIO_MIN,
+    REFERENCE_SEGMENTS,
+    SHARE_OF_LATENCY_MIN,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.expectations import Limit
+from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
+from whodisk.evidence.thresholds import LONGEST_MAX
 from whodisk.findings import Culprit, Effect, Evidence
-from whodisk.stats import SEED, Floats, permutation_p
-from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
-from whodisk.views import STAGES, Case
-
-#: The array's own measure of its layout is another one if it is so many times that of the other case.
-SCORE_RATIO_MIN = 2.0
-#: A run is cut into this many segments; how much they differ stands for how much runs differ.
-SEGMENTS = 8
+from whodisk.reading.views import STAGES, Case
+from whodisk.statistics import probability
+from whodisk.statistics.stats import SEED, Floats, permutation_p
 
 #: (op, size class, depth class): devices may have other names in another case.
 Key = tuple[str, int, int]
@@ -89,13 +96,15 @@ def compared(context: Context) -> list[Candidate]:
             share_of_excess=share,
             share_of_latency=share_of_latency,
             p_value=permutation_p(here, there),
-            episodes=SEGMENTS,
+            episodes=REFERENCE_SEGMENTS,
             evidence=[_stage_evidence(context)],
             refute=refute,
             remedy=remedy,
             otherwise=claim,
             explains=none_of(context.slow),
-            large=share_of_latency >= SHARE_OF_LATENCY_MIN,
+            # A difference whose interval reaches 1 is none.
+            large=share_of_latency >= SHARE_OF_LATENCY_MIN and (low is None or low > 1.0),
+            basis="estimated",
         )
     ]
 
@@ -107,7 +116,7 @@ def _rate(survey: Survey) -> float:
 def _scores(here: Case, there: Case) -> tuple[float, float] | None:
     """What the array measured of its layout here and there, if it is to be reallocated here and was in another state there."""
     ours, theirs = score(here), score(there)
-    if ours is None or theirs is None or ours < max(SCORE_MIN, SCORE_RATIO_MIN * theirs):
+    if ours is None or theirs is None or ours < max(LAYOUT_SCORE_MIN, REFERENCE_SCORE_RATIO_MIN * theirs):
         return None
     return ours, theirs
 
@@ -145,12 +154,12 @@ def _by_key(survey: Survey) -> dict[Key, tuple[float, float, Floats]]:
 def _segments(case: Case, survey: Survey, match: Match) -> Floats:
     """Mean log latency over the baseline's typical, per segment of the run, strata weighted alike."""
     rows = case.arrays(
-        f"""SELECT {survey.time_bin_sql(SEGMENTS)} AS segment, op, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class,
+        f"""SELECT {survey.time_bin_sql(REFERENCE_SEGMENTS)} AS segment, op, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class,
   avg(ln(greatest(latency_ns, 1))) AS log_latency
 FROM measured WHERE layer = '{survey.layer}' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
     )
     index = {key: number for number, key in enumerate(match.keys)}
-    sums, weights = np.zeros(SEGMENTS), np.zeros(SEGMENTS)
+    sums, weights = np.zeros(REFERENCE_SEGMENTS), np.zeros(REFERENCE_SEGMENTS)
     columns = (rows["segment"], rows["op"], rows["size_class"], rows["depth_class"], rows["log_latency"])
     for segment, op, size_class, depth_class, log_latency in zip(*columns, strict=True):
         number = index.get((str(op), int(size_class), int(depth_class)))
@@ -200,7 +209,8 @@ def expected(context: Context) -> list[Candidate]:
 
 def _beyond(context: Context, limit: Limit) -> Candidate | None:
     quantile = limit.quantile
-    if quantile is None:
+    # A limit of the longest operation is explained by what held each of those beyond it (detector `outliers`).
+    if quantile is None or explained_singly(context, limit):
         return None
     where = f" AND op = '{limit.op}'" if limit.op else ""
     stages = [s for s in STAGES if s in context.survey.stages_observed]
@@ -233,7 +243,7 @@ FROM measured WHERE layer = '{context.layer}'{where} GROUP BY 1 ORDER BY 1""",
     )
     share_of_latency = excess_ns / max(1.0, context.survey.latency_ns)
     allowed = max(1.0 - quantile, 1e-12)
-    p_value = probability.at_least(over, operations, allowed) if quantile < 1 else 0.0
+    p_value = probability.at_least(over, operations, allowed)
     return Candidate(
         culprit=Culprit("stage", name, _only_device(context.survey)),
         claim=claim,
@@ -251,6 +261,18 @@ FROM measured WHERE layer = '{context.layer}'{where} GROUP BY 1 ORDER BY 1""",
         explains=none_of(context.slow),
         large=True,
     )
+
+
+def explained_singly(context: Context, limit: Limit) -> bool:
+    """Whether the operations beyond a limit are exceptions, so that each is explained by what held it (detector `outliers`)."""
+    if limit.quantile == 1.0:
+        return True
+    if (limit.quantile or 0.0) < EXPLAINED_QUANTILE_MIN:
+        return False
+    strata = context.survey.select(op=limit.op)
+    values, counts = context.survey.histogram(strata)
+    beyond = float(counts[values > limit.bound].sum())
+    return beyond <= min(float(LONGEST_MAX), BEYOND_PART_MAX * sum(s.operations for s in strata))
 
 
 def _explained_already(context: Context, bound_ns: int, over: int) -> bool:

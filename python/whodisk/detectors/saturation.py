@@ -8,31 +8,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Context, Detector, Result
-from whodisk.stats import Ints
-from whodisk.survey import Stratum
+from whodisk.detectors.base import Detector, Result
+from whodisk.detectors.thread_limit import FEWER_SYNCS, limit_of
+from whodisk.detectors.thresholds import (
+    COMMAND_SHARE,
+    FOREIGN_FILLED,
+    LITTLE_TOLERANCE,
+    ROBBED_MAX,
+    SATURATED_SLOPE,
+    SATURATION_REQUESTS_MIN,
+    SATURATION_SAMPLE_REQUESTS,
+    SATURATION_SYNC_SHARE,
+    SERIAL_SHARE,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.survey import Stratum
+from whodisk.evidence.thread_time import thread_time
+from whodisk.reading.views import quoted
+from whodisk.statistics.stats import Ints
 from whodisk.types import Cell
-from whodisk.views import quoted
 
-#: Little's law counts as fulfilled when throughput x latency is this close to the depth.
-LITTLE_TOLERANCE = 0.10
-#: Latency that grows at least with this power of the depth means that more depth brings nothing.
-SATURATED_SLOPE = 0.75
-#: Sync or flush operations that take this part of the time make the workload bound by them.
-SYNC_SHARE = 0.5
-
-
-#: Another program's slots stand empty at the block layer while it handles its completions. If it never
-#: goes beyond a depth that it often reaches, and fills this part of it, the depth binds.
-FOREIGN_FILLED = 0.5
-#: From this part of the time on a serial program is said to wait for its requests.
-SERIAL_SHARE = 0.5
-#: The recorded command is looked at if it caused this part of what was in flight.
-COMMAND_SHARE = 0.05
-#: Fewer requests of a program say nothing about what it keeps in flight.
-REQUESTS_MIN = 100
-#: Requests from which its depth is taken.
-SAMPLE_REQUESTS = 100_000
+#: Of a limit that is a queue depth.
+DEEPER = "Run the same with twice the queue depth: if throughput does not grow, the device is the limit."
 
 
 @dataclass
@@ -65,6 +62,8 @@ def run(context: Context) -> Result:
         _closed_loop(context, result, load)
     else:
         _foreign(context, result, load)
+    if result.limited and result.limit_refute is None:
+        result.limit_refute = DEEPER
     return result
 
 
@@ -123,6 +122,7 @@ def _closed_loop(context: Context, result: Result, load: Load) -> None:
     sync = _sync_limit(context, load)
     if sync:
         result.limit, result.limited = sync, True
+        result.limit_refute = FEWER_SYNCS
         return
     filled = load.in_flight / load.depth
     if filled >= 1 - LITTLE_TOLERANCE:
@@ -140,6 +140,15 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     """Other programs: what the one that waited most kept in flight, by its own requests."""
     program = _main_program(context)
     if program is None:
+        return
+    # What its threads do comes before what they have in flight: who waits for syncs, or computes, is no faster with more of it.
+    time = thread_time(context, program.comm)
+    if time is not None and time.robbed > ROBBED_MAX:
+        # What sets its speed is who has its CPU: that is no limit of its own.
+        return
+    held = limit_of(context, program.comm, time) if time is not None else None
+    if held is not None:
+        result.limit, result.limited, result.limit_refute = held.said, True, held.refute
         return
     own = _own_load(context, program)
     if own is None or not own.depth:
@@ -200,17 +209,17 @@ def _own_load(context: Context, program: Program) -> Load | None:
   sum(size_bytes) AS size_bytes FROM measured WHERE {where}"""
     )[0]
     count, low_ns, high_ns = (_int(whole[name]) for name in ("n", "low_ns", "high_ns"))
-    if count < REQUESTS_MIN or high_ns <= low_ns:
+    if count < SATURATION_REQUESTS_MIN or high_ns <= low_ns:
         return None
     # Requests of the middle, as many as are needed for a depth and few enough to sort.
-    half_ns = (high_ns - low_ns) * min(1.0, SAMPLE_REQUESTS / count) / 2
+    half_ns = (high_ns - low_ns) * min(1.0, SATURATION_SAMPLE_REQUESTS / count) / 2
     middle_ns = (low_ns + high_ns) / 2
     sample = context.case.arrays(
         f"""SELECT start_ns, latency_ns FROM measured WHERE {where}
   AND start_ns >= {int(middle_ns - half_ns)} AND start_ns <= {int(middle_ns + half_ns)} ORDER BY start_ns, op_id"""
     )
     start_ns, latency_ns = (sample[name].astype(np.int64) for name in ("start_ns", "latency_ns"))
-    if len(start_ns) < REQUESTS_MIN:
+    if len(start_ns) < SATURATION_REQUESTS_MIN:
         return None
     # The stretch itself, without a program's start and end, is what its rate is judged by.
     span_ns = max(1, int(start_ns[-1] - start_ns[0]))
@@ -249,7 +258,7 @@ def _sync_limit(context: Context, load: Load) -> str | None:
     spec = context.case.spec
     workers = _number(spec.get("workers")) or 1.0
     busy = sum(s.latency_ns for s in strata) / (workers * context.survey.span_ns)
-    if busy < SYNC_SHARE:
+    if busy < SATURATION_SYNC_SHARE:
         return None
     number = sum(s.weight for s in strata)
     mean_ns = sum(s.latency_ns for s in strata) / number

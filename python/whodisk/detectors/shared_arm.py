@@ -11,27 +11,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.alike import rotates
-from whodisk.arm import Served, requests_sql, served_by
-from whodisk.below import LEVELS
-from whodisk.detectors.base import (
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.thresholds import (
+    ARM_REQUESTS_MIN,
     SEEN_P99_RATIO_MIN,
     SHARE_FOR_P99_MIN,
     SHARE_OF_LATENCY_MIN,
-    Candidate,
-    Context,
-    Detector,
-    Result,
-    evidence,
-    none_of,
 )
+from whodisk.evidence.context import Context
+from whodisk.evidence.service_times import Served, requests_sql, served_by
+from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.thresholds import LINK_LEVELS, LOSS_BLOCKS
+from whodisk.evidence.time_lost import TimeLost, lost_per_episode, p99_ratio, weigh
 from whodisk.findings import Culprit, Effect
-from whodisk.held import TIME_BLOCKS, Held, lost_per_episode, p99_ratio, weigh
-from whodisk.programs import KERNEL_WORKER
-from whodisk.stats import Floats, Ints, bootstrap_sum, overlap
-
-#: A program with fewer requests is no load.
-REQUESTS_MIN = 10
+from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.machine.peers import rotates
+from whodisk.reading.views import Case
+from whodisk.statistics.stats import Floats, Ints, bootstrap_sum, overlap
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class Guest:
     service_ns: float
     return_ns: float
     #: Of the time of the judged program's requests.
-    held: Held
+    held: TimeLost
     #: Requests of the judged program that lost something, and what, ns.
     op_id: Ints
     lost_ns: Floats
@@ -60,7 +56,7 @@ def run(context: Context) -> Result:
         if not device or not rotates(context, device):
             continue
         served = served_by(context, device)
-        for comm in _guests(served):
+        for comm in _guests(context.case, served):
             guest = _guest(served, comm)
             found = _candidate(context, guest) if guest else None
             if found is not None:
@@ -68,13 +64,13 @@ def run(context: Context) -> Result:
     return result
 
 
-def _guests(served: Served) -> list[str]:
+def _guests(case: Case, served: Served) -> list[str]:
     """Programs with enough requests, if the judged one has, too."""
     names, counts = np.unique(served.comm[~served.own], return_counts=True)
-    if served.own.sum() < REQUESTS_MIN:
+    if served.own.sum() < ARM_REQUESTS_MIN:
         return []
-    chosen = names[counts >= REQUESTS_MIN].tolist()
-    return [name for name in chosen if name and not KERNEL_WORKER.fullmatch(name)]
+    chosen = names[counts >= ARM_REQUESTS_MIN].tolist()
+    return [name for name in chosen if name and not is_kernel_thread(case, name)]
 
 
 def _guest(served: Served, comm: str) -> Guest | None:
@@ -97,11 +93,11 @@ def _guest(served: Served, comm: str) -> Guest | None:
     start, end = served.start_ns[served.own], served.end_ns[served.own]
     lost = overlap(start, end, low, high)
     span = max(1, int(end.max() - start.min()) + 1)
-    block = np.minimum(TIME_BLOCKS - 1, (start - start.min()) * TIME_BLOCKS // span)
+    block = np.minimum(LOSS_BLOCKS - 1, (start - start.min()) * LOSS_BLOCKS // span)
     gone, whole = (
-        np.bincount(block, values, TIME_BLOCKS).astype(np.float64) for values in (lost, end - start)
+        np.bincount(block, values, LOSS_BLOCKS).astype(np.float64) for values in (lost, end - start)
     )
-    held = weigh(gone, whole, int(its.sum()), np.full(TIME_BLOCKS, np.nan))
+    held = weigh(gone, whole, int(its.sum()), np.full(LOSS_BLOCKS, np.nan), span)
     if held is None:
         return None
     return Guest(
@@ -139,8 +135,10 @@ def _candidate(context: Context, guest: Guest) -> Candidate | None:
         effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
         share_of_excess=share,
         share_of_latency=share,
-        p_value=guest.held.either_p,
-        episodes=guest.held.blocks,
+        p_value=0.0,
+        episodes=len(lost),
+        basis="measured",
+        summed=True,
         evidence=[evidence(context.case, "whose requests the disk served", _programs_sql(context, guest))],
         refute=f"Stop {guest.comm} for a while: if operations take as long, its requests cost nothing.",
         remedy=f"Let {guest.comm} use another disk, or work at another time: a request now and then costs a disk with an arm two jumps "
@@ -161,15 +159,15 @@ def _lost_sql(context: Context, guest: Guest) -> str:
     )
     up = ["up_0 AS (SELECT op_id FROM guest)"]
     down = [f"down_0 AS (SELECT op_id AS top_id, op_id FROM judged WHERE layer = '{context.layer}')"]
-    for level in range(1, LEVELS + 1):
+    for level in range(1, LINK_LEVELS + 1):
         up.append(
             f"up_{level} AS (SELECT DISTINCT l.parent_id AS op_id FROM up_{level - 1} AS u JOIN waited AS l ON l.child_id = u.op_id)"
         )
         down.append(
             f"down_{level} AS (SELECT DISTINCT d.top_id, l.child_id AS op_id FROM down_{level - 1} AS d JOIN waited AS l ON l.parent_id = d.op_id)"
         )
-    above = " UNION ".join(f"SELECT op_id FROM up_{level}" for level in range(1, LEVELS + 1))
-    below = " UNION ".join(f"SELECT * FROM down_{level}" for level in range(1, LEVELS + 1))
+    above = " UNION ".join(f"SELECT op_id FROM up_{level}" for level in range(1, LINK_LEVELS + 1))
+    below = " UNION ".join(f"SELECT * FROM down_{level}" for level in range(1, LINK_LEVELS + 1))
     return f"""WITH guest(op_id, lost_ns) AS (VALUES {lost}),
   waited AS (SELECT parent_id, child_id, kind FROM links WHERE kind <> 'carries'),
   {", ".join(up)},
@@ -189,8 +187,7 @@ DETECTOR = Detector(
     name="shared_arm",
     needs=("judged.start_ns", "judged.comm", "links.child_id"),
     needs_stages=(),
-    null_model="in moments in which the disk serves the other program this costs less than the smallest effect as often as more (a sign "
-    "test over blocks of time), and in all blocks together (resampled)",
+    null_model="none: when the disk served whom, and who waited meanwhile, stands in the record",
     smallest_effect="5 % of all latency, or 0.2 % and a 99th percentile 10 % above that without it; over at least 10 requests",
     run=run,
     needs_all=True,

@@ -8,32 +8,25 @@ from typing import Any
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import (
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.thresholds import (
     SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
-    Candidate,
-    Context,
-    Detector,
-    Result,
-    evidence,
-    none_of,
+    VECTOR_BLOCKS,
+    VECTOR_ONE_CPU,
+    VECTOR_OPERATIONS_MIN,
+    VECTOR_SUFFERS,
 )
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.survey import LATENCY_BIN, Survey, bin_middle_ns
+from whodisk.evidence.time_lost import lost_in_blocks, p99_ratio
 from whodisk.findings import Culprit, Effect, Evidence
-from whodisk.held import in_blocks, p99_ratio
-from whodisk.stats import SEED, Floats, quantile_from_bins
-from whodisk.survey import LATENCY_BIN, Survey, bin_middle_ns
+from whodisk.reading.views import quoted
+from whodisk.statistics.stats import SEED, Floats, quantile_from_bins
 from whodisk.types import Cell
-from whodisk.views import quoted
 
-#: The unit of evidence: a block of time.
-TIME_BLOCKS = 32
-#: Fewer operations on the affected CPUs say nothing.
-OPERATIONS_MIN = 100
-#: A device suffers if the handler costs its operations this part of what it costs the worst one's.
-SUFFERS = 0.2
-#: Interrupts "all go to one CPU" if it completes this part of all requests.
-ONE_CPU = 0.8
 #: Softirqs that complete block requests themselves: no foreign work.
 OWN_SOFTIRQS = "'BLOCK', 'IRQ_POLL'"
 
@@ -87,7 +80,7 @@ GROUP BY 1, 2, 3, 4 ORDER BY 6 DESC, 1, 2, 3, 4 LIMIT {limit}"""
 
 def loads_sql(survey: Survey) -> str:
     """Time between interrupt and completion, and other handlers' part of it, per device, vector, CPU and time block."""
-    return f"""SELECT device, vector, complete_cpu, {survey.time_bin_sql(TIME_BLOCKS)} AS block, count(*) AS operations,
+    return f"""SELECT device, vector, complete_cpu, {survey.time_bin_sql(VECTOR_BLOCKS)} AS block, count(*) AS operations,
   sum(interrupt_ns) AS interrupt_ns, sum(foreign_handler_ns) AS foreign_ns
 FROM measured WHERE layer = 'block' AND complete_cpu IS NOT NULL AND foreign_handler_ns IS NOT NULL
   AND device IN (SELECT device FROM irqs WHERE device IS NOT NULL)
@@ -102,7 +95,7 @@ def run(context: Context) -> Result:
         return result
     handlers = [_handler(row) for row in context.case.rows(handlers_sql(survey))]
     loads = [_load(row) for row in context.case.rows(loads_sql(survey))]
-    if sum(load.operations for load in loads) < OPERATIONS_MIN:
+    if sum(load.operations for load in loads) < VECTOR_OPERATIONS_MIN:
         return result
     for name in sorted({h.name for h in handlers if _is_foreign(h, handlers)}):
         own = [h for h in handlers if h.name == name]
@@ -165,8 +158,8 @@ def _cost(accused: list[Handler], handlers: list[Handler], loads: list[Load]) ->
     names = {h.name for h in accused}
     cpus = frozenset(h.cpu for h in accused)
     per_device: dict[str, tuple[float, int]] = {}
-    here, there = np.zeros((TIME_BLOCKS, 2)), np.zeros((TIME_BLOCKS, 2))
-    blamed, foreign_ns = np.zeros(TIME_BLOCKS), 0.0
+    here, there = np.zeros((VECTOR_BLOCKS, 2)), np.zeros((VECTOR_BLOCKS, 2))
+    blamed, foreign_ns = np.zeros(VECTOR_BLOCKS), 0.0
     for load in loads:
         if load.cpu not in cpus:
             there[load.block] += (load.interrupt_ns, load.operations)
@@ -179,7 +172,7 @@ def _cost(accused: list[Handler], handlers: list[Handler], loads: list[Load]) ->
         foreign_ns += load.foreign_ns
         cost, operations = per_device.get(load.device, (0.0, 0))
         per_device[load.device] = (cost + part * load.foreign_ns, operations + load.operations)
-    if here[:, 1].sum() < OPERATIONS_MIN:
+    if here[:, 1].sum() < VECTOR_OPERATIONS_MIN:
         return None
     own = here[:, 0] - blamed
     elsewhere = np.where(
@@ -308,7 +301,7 @@ def _victims(cost: Cost) -> list[str]:
     """Devices that the handler really slows, the worst first."""
     means = {device: ns / max(1, n) for device, (ns, n) in cost.per_device.items()}
     worst = max(means.values(), default=0.0)
-    chosen = [device for device, mean in means.items() if mean > 0 and mean >= SUFFERS * worst]
+    chosen = [device for device, mean in means.items() if mean > 0 and mean >= VECTOR_SUFFERS * worst]
     return sorted(chosen, key=lambda device: (-means[device], device))
 
 
@@ -337,11 +330,11 @@ def _p99_ratio(context: Context, survey: Survey, victim: str, peers: list[str]) 
         return float("nan"), float("nan"), float("nan")
     listed = ", ".join(quoted(device) for device in (victim, *peers))
     data = context.case.arrays(
-        f"""SELECT {survey.time_bin_sql(TIME_BLOCKS)} AS block, device = {quoted(victim)} AS mine, {LATENCY_BIN} AS bin, count(*) AS n
+        f"""SELECT {survey.time_bin_sql(VECTOR_BLOCKS)} AS block, device = {quoted(victim)} AS mine, {LATENCY_BIN} AS bin, count(*) AS n
 FROM measured WHERE layer = 'block' AND device IN ({listed}) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
     )
     bins, place = np.unique(data["bin"].astype(np.int64), return_inverse=True)
-    counts = np.zeros((2, TIME_BLOCKS, len(bins)))
+    counts = np.zeros((2, VECTOR_BLOCKS, len(bins)))
     counts[data["mine"].astype(int), data["block"].astype(int), place] = data["n"]
     values = bin_middle_ns(bins)
 
@@ -350,9 +343,9 @@ FROM measured WHERE layer = 'block' AND device IN ({listed}) GROUP BY 1, 2, 3 OR
         return both[0] / max(1.0, both[1])
 
     generator = np.random.default_rng(SEED)
-    draws = generator.multinomial(TIME_BLOCKS, np.full(TIME_BLOCKS, 1 / TIME_BLOCKS), 200)
+    draws = generator.multinomial(VECTOR_BLOCKS, np.full(VECTOR_BLOCKS, 1 / VECTOR_BLOCKS), 200)
     low, high = np.percentile([ratio(draw.astype(np.float64)) for draw in draws], [2.5, 97.5])
-    return ratio(np.ones(TIME_BLOCKS)), float(low), float(high)
+    return ratio(np.ones(VECTOR_BLOCKS)), float(low), float(high)
 
 
 # -- all interrupts on one CPU ----------------------------------------------------------------
@@ -370,13 +363,13 @@ def _crowded_candidate(
     own = [h for h in handlers if h.cpu == cpu and h.device]
     vectors = {h.vector for h in own}
     submitting = _submitting(context)
-    if per_cpu[cpu] < ONE_CPU * total or len(vectors) < 2:
+    if per_cpu[cpu] < VECTOR_ONE_CPU * total or len(vectors) < 2:
         return None
     cost = _cost(own, handlers, [load for load in loads if load.cpu == cpu])
     if cost is None:
         return None
     share = cost.total_ns / _leaf_latency(survey, loads)
-    held = in_blocks(context, _lost_sql(cost), "lost_ns")
+    held = lost_in_blocks(context, _lost_sql(cost), "lost_ns")
     if held is None:
         return None
     low, high = _interval(cost, loads, cpu, survey)
@@ -396,9 +389,10 @@ def _crowded_candidate(
         effect=Effect("part of latency", share, "1", low, high),
         share_of_excess=1.0,
         share_of_latency=share,
-        # That there is a cost was seen; that it is as large as that is the question.
-        p_value=held.either_p,
-        episodes=held.blocks,
+        p_value=0.0,
+        episodes=held.windows,
+        basis="measured",
+        summed=True,
         evidence=_evidence(context, survey),
         refute="Spread the vectors over the CPUs that submit and repeat: if requests take as long, the crowd is innocent.",
         remedy=f"Spread them: echo CPU > /proc/irq/N/smp_affinity_list for the vectors {_first(vectors)} ..., one CPU "
@@ -426,13 +420,13 @@ def _submitting(context: Context) -> int:
 
 def _interval(cost: Cost, loads: list[Load], cpu: int, survey: Survey) -> tuple[float, float]:
     """95 % interval of the share, time blocks resampled."""
-    per_block = np.zeros(TIME_BLOCKS)
+    per_block = np.zeros(VECTOR_BLOCKS)
     for load in loads:
         if load.cpu == cpu:
             per_block[load.block] += load.foreign_ns
     factor = cost.total_ns / max(1.0, float(per_block.sum())) / _leaf_latency(survey, loads)
     generator = np.random.default_rng(SEED)
-    picks: Any = generator.integers(0, TIME_BLOCKS, (1000, TIME_BLOCKS))
+    picks: Any = generator.integers(0, VECTOR_BLOCKS, (1000, VECTOR_BLOCKS))
     low, high = np.percentile(per_block[picks].sum(axis=1) * factor, [2.5, 97.5])
     return float(low), float(min(1.0, high))
 

@@ -12,22 +12,36 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whodisk import probability, words
-from whodisk.alike import kinds, rotates
-from whodisk.below import volumes_of
-from whodisk.detectors.base import (
+from whodisk import words
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.thresholds import (
     P99_RATIO_MIN,
+    PAUSES_MIN,
     SHARE_OF_LATENCY_MIN,
-    Candidate,
-    Context,
-    Detector,
-    Result,
-    evidence,
-    none_of,
+    SILENCES_MAX,
+    SILENT_APART_P,
+    SILENT_CHANCE_OCTAVES,
+    SILENT_DEPTH_SHARE_MIN,
+    SILENT_KIND_MIN,
+    SILENT_LIKELY,
+    SILENT_LONGER,
+    SILENT_PAUSE_P,
+    SILENT_REQUESTS_MAX,
+    SILENT_SHARE_MIN,
+    SILENT_UNDER_WAY_MIN,
+    SILENT_UNLIKELIEST,
 )
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import SOFTWARE_DEVICES, none_of
+from whodisk.evidence.steal import mostly_stolen, steal_of
+from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Survey
+from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
 from whodisk.findings import Culprit, Effect
-from whodisk.slow import ORDINARY_WAIT_NS, SOFTWARE_DEVICES
-from whodisk.stats import (
+from whodisk.machine.peers import kinds, rotates
+from whodisk.machine.volumes import volumes_of
+from whodisk.reading.views import BINS_PER_OCTAVE, quoted
+from whodisk.statistics import probability
+from whodisk.statistics.stats import (
     NARROW,
     Bools,
     Floats,
@@ -38,39 +52,9 @@ from whodisk.stats import (
     tail_p,
     touched,
 )
-from whodisk.steal import mostly_stolen, steal_of
-from whodisk.survey import DEPTH_CLASS, SIZE_CLASS, Survey
-from whodisk.views import BINS_PER_OCTAVE, quoted
 
-#: Requests of a device that are looked at, from the begin of the recording on.
-REQUESTS_MAX = 2_000_000
-#: Requests of one kind, size and depth tell how long they take from so many on; of rarer ones nothing is expected.
-KIND_MIN = 100
-#: A depth that a smaller part of a kind and size had is that of a few moments, pauses perhaps: all depths together tell what is usual.
-DEPTH_SHARE_MIN = 0.1
 #: Depth classes are numbers below this.
 DEPTHS = 100
-#: Silences looked at one by one: those in which most requests waited longest.
-SILENCES_MAX = 2000
-#: So many requests have to be under way.
-UNDER_WAY_MIN = 2
-#: A silence is a pause if this is the chance that any of so many is as unlikely, ...
-PAUSE_P = 0.01
-#: ... and if it is this many times as long as the one in which a request usually finds itself: a device may complete in batches, and
-#: then what is under way ends together.
-LONGER = 2.0
-#: Stretches of chances between which a group of pauses stands out, in octaves (of the chance, which halves): pauses differ in what is under way.
-CHANCE_OCTAVES = (4.0, 8.0)
-#: ... and it has to be this unlikely: where one request is served after the other, a single long one makes many unlikely at once.
-APART_P = 1e-4
-#: What is less likely than exp of minus this is so alike.
-UNLIKELIEST = 300.0
-#: Logarithms of chances above this (with the sign changed) are as good as certain.
-LIKELY = 0.1
-#: Fewer pauses accuse nobody, ...
-PAUSES_MIN = 5
-#: ... nor do pauses that are a smaller part of all latency, whatever the 99th percentile.
-SHARE_MIN = 0.002
 
 
 @dataclass(frozen=True)
@@ -137,13 +121,15 @@ def run(context: Context) -> Result:
             pauses = pauses.pick(~stolen)
         if len(pauses) >= PAUSES_MIN:
             result.candidates.append(_candidate(context, survey, device, pauses))
+        else:
+            result.tested.append(pauses.p_value)
     return result
 
 
 def _alone(context: Context, survey: Survey) -> list[str]:
     """Devices at the bottom that have no peers: where there are some, `member_tail` compares with them."""
     peers = {device for kind in kinds(context, survey) for device in kind.devices}
-    names = {device for device, count in survey.by_device().items() if device and count >= KIND_MIN}
+    names = {device for device, count in survey.by_device().items() if device and count >= SILENT_KIND_MIN}
     names -= volumes_of(context.case) | peers
     return sorted(name for name in names if not rotates(context, name))
 
@@ -154,7 +140,7 @@ _ISSUED = "start_ns + coalesce(throttle_ns, 0) + coalesce(queue_ns, 0)"
 def requests_sql(survey: Survey, device: str) -> str:
     """When the device got each request and when it was done with it, and what is like it."""
     operations = sum(s.operations for s in survey.select(device))
-    part = min(1.0, REQUESTS_MAX / max(1, operations))
+    part = min(1.0, SILENT_REQUESTS_MAX / max(1, operations))
     until = "" if part >= 1 else f" AND start_ns < {survey.begin_ns + int(part * survey.span_ns)}"
     return f"""SELECT {_ISSUED} AS begin_ns, {_ISSUED} + device_ns AS end_ns,
   (hash(op) % 1000003 * 1000003 + ({SIZE_CLASS} + 1)) * {DEPTHS} + ({DEPTH_CLASS} + 1) AS kind
@@ -175,18 +161,18 @@ def find_pauses(requests: Requests) -> Pauses:
     all silences with two requests under way. A device that completes in batches, or serves one request after the other, is none
     of which that holds: so pauses are also longer than usual, and a group of their own, not the tail of its silences. Both tests have to reject.
     """
-    if len(requests) < KIND_MIN:
+    if len(requests) < SILENT_KIND_MIN:
         return _none()
     done = np.sort(requests.end_ns)
     since, until = done[:-1], done[1:]
     under_way = np.searchsorted(requests.begin_ns, until, side="left") - np.arange(1, len(done))
     # Between each completion and the next.
     lost = np.diff(_time_under_way(requests.begin_ns, done, done))
-    several = under_way >= UNDER_WAY_MIN
+    several = under_way >= SILENT_UNDER_WAY_MIN
     length = np.where(several, lost / np.maximum(under_way, 1), 0.0)
     usual_ns = _usual(length[several])
     split = _split(length[several] / max(usual_ns, 1.0))
-    least_ns = max(LONGER, split.limit if split else 0.0) * usual_ns
+    least_ns = max(SILENT_LONGER, split.limit if split else 0.0) * usual_ns
     worst = np.flatnonzero(several & (length >= least_ns))
     worst = np.sort(worst[np.argsort(-lost[worst], kind="stable")[:SILENCES_MAX]])
     lasting = _Lasting(requests)
@@ -197,7 +183,7 @@ def find_pauses(requests: Requests) -> Pauses:
         )
 
     chance = log_chance(worst)
-    rare = PAUSE_P / max(1, int(several.sum()))
+    rare = SILENT_PAUSE_P / max(1, int(several.sum()))
     is_pause = chance <= np.log(rare)
     if split is not None:
         apart_p = tail_p(split, length[worst[is_pause]] / max(usual_ns, 1.0))
@@ -206,13 +192,13 @@ def find_pauses(requests: Requests) -> Pauses:
         others = np.flatnonzero(several & ~np.isin(np.arange(len(several)), worst))
         others = others[:: max(1, len(others) // SILENCES_MAX)]
         each = max(1, round((int(several.sum()) - len(worst)) / max(1, len(others))))
-        unlikely = np.concatenate((-chance, np.repeat(-log_chance(others), each))).clip(LIKELY)
+        unlikely = np.concatenate((-chance, np.repeat(-log_chance(others), each))).clip(SILENT_LIKELY)
         ranked = -chance
         split, least_p = find_split(*_histogram(unlikely)), 1.0
         if split is None:
             # Chances themselves: of independent ends as many are twice as unlikely as half as many.
-            ranked, unlikely = (np.exp(values.clip(max=UNLIKELIEST)) for values in (ranked, unlikely))
-            split, least_p = find_split(*_histogram(unlikely), widths=CHANCE_OCTAVES), APART_P
+            ranked, unlikely = (np.exp(values.clip(max=SILENT_UNLIKELIEST)) for values in (ranked, unlikely))
+            split, least_p = find_split(*_histogram(unlikely), widths=SILENT_CHANCE_OCTAVES), SILENT_APART_P
         if split is None:
             return _none()
         is_pause &= ranked >= split.limit
@@ -276,7 +262,7 @@ def _kinds(kind: Ints) -> Ints:
     """The same with depths that were rare put together."""
     whole, place, number = np.unique(kind // DEPTHS, return_inverse=True, return_counts=True)
     names, which, count = np.unique(kind, return_inverse=True, return_counts=True)
-    rare = count[which] < DEPTH_SHARE_MIN * number[place]
+    rare = count[which] < SILENT_DEPTH_SHARE_MIN * number[place]
     return np.where(rare, whole[place] * DEPTHS, names[which]).astype(np.int64)
 
 
@@ -295,7 +281,7 @@ class _Lasting:
         begin, kind = self.requests.begin_ns[chosen], self.kind[chosen]
         chance = 0.0
         for number in np.unique(kind):
-            if len(self.took[number]) < KIND_MIN:
+            if len(self.took[number]) < SILENT_KIND_MIN:
                 continue
             mine = begin[kind == number]
             chance += float(
@@ -370,7 +356,7 @@ def _candidate(context: Context, survey: Survey, device: str, pauses: Pauses) ->
         explains=none_of(context.slow),
         causes=(("stage", "device"),),
         consequence=True,
-        large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_MIN and worse >= P99_RATIO_MIN),
+        large=share >= SHARE_OF_LATENCY_MIN or (share >= SILENT_SHARE_MIN and worse >= P99_RATIO_MIN),
         p99_ratio=worse,
     )
 

@@ -11,9 +11,19 @@ import math
 import numpy as np
 
 from whodisk import words
-from whodisk.alike import kinds
 from whodisk.detectors import reference
-from whodisk.detectors.base import (
+from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence, large_enough
+from whodisk.detectors.blamed_device import Suspect, device_of
+from whodisk.detectors.served_others import passed_over, stood_still
+from whodisk.detectors.thresholds import (
+    ASLEEP_TOLD_MIN,
+    BUSY_TOLD_MIN,
+    DEVICE_SHARE_ALONE,
+    EVENT_NEAR,
+    FLUSH_OPERATIONS_SHOWN,
+    FLUSH_PART_TOLD,
+    ONE_KIND_MOSTLY,
+    ORDINARY_SHARE_TOLD,
     OUTLIER_EPISODES_MIN,
     OUTLIER_RATIO_MIN,
     P99_RATIO_MIN,
@@ -22,17 +32,17 @@ from whodisk.detectors.base import (
     SHARE_OF_EXCESS_MIN,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
-    Candidate,
-    Context,
-    Detector,
-    Result,
-    evidence,
-    large_enough,
+    UNTOUCHED_MIN,
 )
+from whodisk.evidence.asleep import busy_meanwhile, slept_in
+from whodisk.evidence.behind_flushes import flushes_sql, in_flushes_ns
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import APP, SlowSet
+from whodisk.evidence.survey import bin_middle_ns, bin_sql
 from whodisk.findings import Culprit, Effect, Evidence
-from whodisk.passed import passed_over, stood_still
-from whodisk.slow import APP, SlowSet
-from whodisk.stats import (
+from whodisk.machine.peers import kinds
+from whodisk.reading.views import STAGES
+from whodisk.statistics.stats import (
     Bools,
     Ints,
     bootstrap_ratio,
@@ -41,25 +51,15 @@ from whodisk.stats import (
     episodes,
     extents,
     find_split,
+    moved_quantile,
     quantile_from_bins,
     spared_quantile,
     tail_p,
     touched,
 )
-from whodisk.survey import bin_middle_ns, bin_sql
-from whodisk.views import STAGES
-from whodisk.whose import DEVICE_SHARE_ALONE, Suspect, device_of
 
-#: Waits of a time slice's length are mentioned from this part of all latency on.
-ORDINARY_SHARE_TOLD = 0.01
-#: Operations ended (began) together if it was within this part of their typical length.
-EVENT_NEAR = 0.02
-#: From this part of the operations on, those apart from all slow episodes say what operations take without.
-UNTOUCHED_MIN = 0.1
 #: Histogram bin of the time of an operation without its wait for its turn.
 SERVED_BIN = bin_sql("latency_ns - coalesce(app_ns, 0)")
-#: If this part of the slow operations is of one kind, the claim speaks of that kind.
-MOSTLY = 0.9
 
 REMEDIES = {
     "device": "Look at the device and what is below it (firmware, media, path, host of a virtual disk); the host "
@@ -94,15 +94,16 @@ def run(context: Context) -> Result:
     by_order = passed_over(context)
     if by_order.any():
         result.observed.append(_passed_over(context, by_order))
-        context.explained |= by_order
-    remaining = ~context.explained & ~slow.ordinary
+        result.excuses.append(Excuse("passed over by a disk that chooses its order", by_order))
+    explained = context.explained | by_order
+    remaining = ~explained & ~slow.ordinary
     suspects = [
         Suspect(stage, part, episodes(slow.start_ns[part], slow.end_ns[part]))
         for stage in range(len(STAGES))
         for part in _by_device(slow, remaining & (slow.blamed == stage))
     ]
     result.candidates += [_candidate(context, suspect) for suspect in suspects]
-    _tell_ordinary(context, result)
+    _tell_ordinary(context, slow.ordinary & ~explained, result)
     result.candidates += reference.compared(context)
     result.candidates += reference.expected(context)
     return result
@@ -129,10 +130,9 @@ def _by_device(slow: SlowSet, chosen: Bools) -> list[Bools]:
     return [part for part in parts if part.any()]
 
 
-def _tell_ordinary(context: Context, result: Result) -> None:
+def _tell_ordinary(context: Context, chosen: Bools, result: Result) -> None:
     """Waits of a time slice's length are told with their cost, and with what would explain them."""
     slow = context.slow
-    chosen = slow.ordinary & ~context.explained
     share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
     if share < ORDINARY_SHARE_TOLD:
         return
@@ -253,7 +253,7 @@ def _p99_ratio(context: Context, suspect: Suspect) -> tuple[float, float]:
 
 def p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[float, float]:
     """The same, if the slow operations had been as long as is typical for them, and no others had changed."""
-    _, latency = context.operations
+    latency = context.sorted_latency_ns
     slow = context.slow
     # Of many operations only a sample is at hand; the slow ones may be another.
     each = slow.thinning * len(latency) / max(1.0, context.survey.operations)
@@ -261,17 +261,7 @@ def p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[fl
     typical = np.minimum(late, slow.typical_ns[suspect.chosen])
 
     def p99(chosen: Bools) -> float:
-        values = np.concatenate([latency, late[chosen], typical[chosen]]).astype(np.float64)
-        # One that was slow leaves the distribution where it was, and comes back where it would be.
-        counts = np.concatenate(
-            [
-                np.ones(len(latency)),
-                *(np.full(int(chosen.sum()), sign * each) for sign in (-1.0, 1.0)),
-            ]
-        )
-        order = np.argsort(values, kind="stable")
-        cumulated = np.maximum.accumulate(np.cumsum(counts[order]))
-        return float(values[order][np.searchsorted(cumulated, 0.99 * len(latency))])
+        return moved_quantile(latency, late[chosen], typical[chosen], each, 0.99)
 
     everything = np.ones(len(late), np.bool_)
     without = max(1.0, p99(everything))
@@ -310,7 +300,7 @@ def _p_value(context: Context, suspect: Suspect, bunched_p: float) -> float:
     """The smallest of several tests, times their number.
 
     Tail: episodes of a family lie farther out than its natural tail could put them. Bunching: the
-    slow operations share events, while natural ones would be spread over time. Families are
+    slow operations share events, while natural ones would be spread over all operations. Families are
     Bonferroni-corrected. Served: as tail, of the time without the wait for a turn, where those that waited behind slow ones lost more than
     these: they fill what sets these apart.
     """
@@ -350,9 +340,8 @@ def _served_p(context: Context, suspect: Suspect) -> float:
 
 def _bunched_p(context: Context, suspect: Suspect) -> float:
     slow, chosen = context.slow, suspect.chosen
-    return concentration_p(
-        suspect.numbers, slow.start_ns[chosen], slow.latency_ns[chosen], context.survey.span_ns
-    )
+    start, _ = context.operations
+    return concentration_p(suspect.numbers, slow.start_ns[chosen], slow.latency_ns[chosen], start)
 
 
 def _family_p(slow: SlowSet, members: Bools, number: int) -> float:
@@ -391,7 +380,7 @@ def _claim(context: Context, suspect: Suspect, device: str | None, share_of_late
     typical_stage_ns = stage_ns - slow.stage_excess_ns[chosen, suspect.stage]
     kinds, sizes = np.unique(slow.op[chosen].astype(str), return_counts=True)
     main = str(kinds[np.argmax(sizes)])
-    kind = words.plural_op(main) if sizes.max() >= MOSTLY * chosen.sum() else "operations"
+    kind = words.plural_op(main) if sizes.max() >= ONE_KIND_MOSTLY * chosen.sum() else "operations"
     place = f" of {device}" if device and STAGES[suspect.stage] in ("device", "queue", "interrupt") else ""
     counted = [main] if kind != "operations" else list(kinds)
     total = sum(s.operations for s in context.survey.strata if s.op in counted)
@@ -408,20 +397,56 @@ def _claim(context: Context, suspect: Suspect, device: str | None, share_of_late
     return (
         f"1 in {words.significant(every)} {kind} took {words.duration(float(np.median(slow.latency_ns[chosen])))} "
         f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical, and the time was lost in the "
-        f"stage {name}{place}: {lost}.{_meanwhile(context, suspect, device)}"
+        f"stage {name}{place}: {lost}.{_in_flushes(context, suspect)}{_meanwhile(context, suspect, device)}"
     )
 
 
+def _in_flushes(context: Context, suspect: Suspect) -> str:
+    """Whether the device worked on flush commands meanwhile."""
+    if not context.case.carriers or STAGES[suspect.stage] not in ("device", "queue"):
+        return ""
+    chosen = _held(context, suspect)
+    flush_ns = in_flushes_ns(context.case, context.slow.op_id[chosen])
+    there_ns = context.slow.stage_ns[chosen, suspect.stage].astype(np.float64)[~np.isnan(flush_ns)]
+    flush_ns = np.minimum(flush_ns[~np.isnan(flush_ns)], there_ns)
+    part = float(flush_ns.sum()) / max(1.0, float(there_ns.sum()))
+    if part < FLUSH_PART_TOLD:
+        return ""
+    return f" {words.percent(part)} of that it spent on flush commands, which make written data durable."
+
+
+def _held(context: Context, suspect: Suspect) -> Ints:
+    """Places of those of its operations that lost most of their time in the stage itself, the ones that lost most first."""
+    slow, places = context.slow, np.flatnonzero(suspect.chosen)
+    lost_ns = slow.stage_excess_ns[places]
+    held = places[np.argmax(lost_ns, axis=1) == suspect.stage]
+    return np.asarray(held[np.argsort(-slow.stage_excess_ns[held, suspect.stage], kind="stable")], np.int64)
+
+
 def _meanwhile(context: Context, suspect: Suspect, device: str | None) -> str:
-    """Whether single requests were late, or all that the device had."""
+    """Whether single requests were late, or all that the device had; of time above the block layer, what threads slept in."""
+    if STAGES[suspect.stage] == "fs":
+        return _slept(context, suspect)
     if not device or STAGES[suspect.stage] != "device":
         return ""
     still = stood_still(context, device, suspect.chosen)
     if still is None:
         return ""
-    if still >= MOSTLY:
+    if still >= ONE_KIND_MOSTLY:
         return f" Meanwhile {device} completed nothing else: it paused as a whole."
-    return f" Meanwhile {device} went on completing others." if still <= 1 - MOSTLY else ""
+    return f" Meanwhile {device} went on completing others." if still <= 1 - ONE_KIND_MOSTLY else ""
+
+
+def _slept(context: Context, suspect: Suspect) -> str:
+    """What held operations above the block layer, as far as their threads and the devices tell."""
+    sleep = slept_in(context, suspect.chosen)
+    if sleep is None or sleep.share < ASLEEP_TOLD_MIN:
+        return ""
+    said = f" Their threads slept in {sleep.cause} in {words.percent(min(1.0, sleep.share))} of that time"
+    busy = busy_meanwhile(context, suspect.chosen)
+    if busy is None or busy.in_flight < BUSY_TOLD_MIN:
+        return said + "."
+    return f"{said}, while {busy.device} had {words.significant(busy.in_flight, 2)} requests in flight, {words.duration(busy.mean_ns)} each."
 
 
 def _evidence(context: Context, suspect: Suspect) -> list[Evidence]:
@@ -444,6 +469,14 @@ FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2""",
 FROM measured WHERE layer = '{context.layer}' AND latency_ns > {limit_ns}
 ORDER BY {column} DESC, op_id LIMIT 10""",
     )
+    if context.case.carriers and STAGES[suspect.stage] in ("device", "queue"):
+        behind = evidence(
+            context.case,
+            "time at the device of the flush commands that the slowest waited for",
+            flushes_sql(context.slow.op_id[_held(context, suspect)[:FLUSH_OPERATIONS_SHOWN]]),
+        )
+        if behind.rows:
+            return [split, worst, behind]
     return [split, worst]
 
 
@@ -460,7 +493,7 @@ DETECTOR = Detector(
     needs=("judged.start_ns", "judged.latency_ns"),
     needs_stages=("queue", "device", "interrupt", "reap", "fs", "app"),
     null_model="slow episodes are the natural tail of the body, which per octave only gets thinner on its way out "
-    "(tail index as measured in the body, at most 2), spread at random over time",
+    "(tail index as measured in the body, at most 2), and each could have been any other operation",
     smallest_effect="5 % of all latency; or 20 % of the slow operations' excess and 1 % of all latency, in at least 3 "
     "episodes of 10 x typical",
     run=run,

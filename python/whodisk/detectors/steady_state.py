@@ -12,19 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Context, Detector, Result
-from whodisk.stats import Bools, Floats
-
-#: The specification's five rounds.
-ROUNDS = 5
-RANGE_MAX = 0.20
-EXCURSION_MAX = 0.10
-#: Shorter runs are not judged: a fraction of a second of noise would be called drift.
-SECONDS_MIN = 30.0
-#: A second is idle with less than this part of the median second's operations.
-IDLE_PART = 0.01
-#: Idle seconds are told from this part of the run on.
-IDLE_TOLD = 0.02
+from whodisk.detectors.base import Detector, Result
+from whodisk.detectors.thresholds import (
+    STEADY_EXCURSION_MAX,
+    STEADY_IDLE_PART,
+    STEADY_IDLE_TOLD,
+    STEADY_RANGE_MAX,
+    STEADY_ROUNDS,
+    STEADY_SECONDS_MIN,
+)
+from whodisk.evidence.context import Context
+from whodisk.statistics.stats import Bools, Floats
 
 
 @dataclass(frozen=True)
@@ -40,17 +38,17 @@ class Steadiness:
     @property
     def steady(self) -> bool:
         """Within the specification's limits."""
-        return self.range <= RANGE_MAX and abs(self.excursion) <= EXCURSION_MAX
+        return self.range <= STEADY_RANGE_MAX and abs(self.excursion) <= STEADY_EXCURSION_MAX
 
 
 def judge(per_second: Floats) -> Steadiness:
     """Five equal rounds of a series of at least five values."""
-    rounds = np.array([part.mean() for part in np.array_split(per_second, ROUNDS)])
+    rounds = np.array([part.mean() for part in np.array_split(per_second, STEADY_ROUNDS)])
     mean = float(rounds.mean())
     if mean <= 0:
         return Steadiness(mean, 0.0, 0.0)
-    slope = float(np.polyfit(np.arange(ROUNDS), rounds, 1)[0])
-    return Steadiness(mean, float(np.ptp(rounds)) / mean, slope * (ROUNDS - 1) / mean)
+    slope = float(np.polyfit(np.arange(STEADY_ROUNDS), rounds, 1)[0])
+    return Steadiness(mean, float(np.ptp(rounds)) / mean, slope * (STEADY_ROUNDS - 1) / mean)
 
 
 def seconds_sql(context: Context) -> str:
@@ -64,18 +62,18 @@ def run(context: Context) -> Result:
     """Sentences about drift and idle seconds."""
     result = Result()
     seconds = int(context.survey.span_ns / 1e9)
-    if seconds < SECONDS_MIN:
+    if seconds < STEADY_SECONDS_MIN:
         return result
     data = context.case.arrays(seconds_sql(context))
     per_second = np.zeros(seconds)
     inside = (data["second"] >= 0) & (data["second"] < seconds)
     per_second[data["second"][inside].astype(np.int64)] = data["operations"][inside].astype(np.float64)
-    busy = per_second > IDLE_PART * float(np.median(per_second[per_second > 0]))
+    busy = per_second > STEADY_IDLE_PART * float(np.median(per_second[per_second > 0]))
     _idle(result, per_second, busy)
-    found = judge(per_second[busy]) if busy.sum() >= ROUNDS else None
+    found = judge(per_second[busy]) if busy.sum() >= STEADY_ROUNDS else None
     if found is None or found.steady:
         return result
-    fifths = np.array_split(per_second[busy], ROUNDS)
+    fifths = np.array_split(per_second[busy], STEADY_ROUNDS)
     first, last = float(fifths[0].mean()), float(fifths[-1].mean())
     direction = "fell" if found.excursion < 0 else "rose"
     result.observed.append(
@@ -95,7 +93,7 @@ def run(context: Context) -> Result:
 
 def _idle(result: Result, per_second: Floats, busy: Bools) -> None:
     idle = int((~busy).sum())
-    if idle < IDLE_TOLD * len(per_second):
+    if idle < STEADY_IDLE_TOLD * len(per_second):
         return
     with_idle, without = float(per_second.mean()), float(per_second[busy].mean())
     result.observed.append(

@@ -8,51 +8,50 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Context, Detector, Result, evidence
+from whodisk.detectors.base import Detector, Excuse, Result, evidence
+from whodisk.detectors.candidates import PRESENCE_SMALLEST_EFFECT, of_presence
+from whodisk.detectors.thresholds import (
+    STOLEN_ACCUSED_MIN,
+    STOLEN_BUSIER,
+    STOLEN_EXPLAINED_NS,
+    STOLEN_PART,
+    STOLEN_PRESENT_MIN,
+    STOLEN_TOLD_MIN,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.presence import bins_of, compare, load_of
+from whodisk.evidence.slow_operations import CPU_STAGES, none_of
+from whodisk.evidence.standstill import standstills
+from whodisk.evidence.steal import SAMPLES, Steal, steal_of
+from whodisk.evidence.thresholds import EXPLAINED_PART
 from whodisk.findings import Culprit
-from whodisk.presence import SMALLEST_EFFECT, bins_of, candidate, compare, load_of
-from whodisk.slow import CPU_STAGES
-from whodisk.standstill import standstills
-from whodisk.stats import Bools
-from whodisk.steal import EXPLAINED_PART, SAMPLES, Steal, steal_of
-from whodisk.views import STAGES
+from whodisk.reading.views import STAGES
+from whodisk.statistics.stats import Bools
 
-#: From this part of the wanted CPU time on it is mentioned.
-TOLD_MIN = 0.02
-#: ... and from this part on it accuses: less is a few steps of the kernel's counter.
-ACCUSED_MIN = 0.05
-#: A time bin in which this part of the wanted CPU time was stolen counts as one with steal.
-PRESENT_MIN = 0.1
-#: Where so many times as many operations begin while CPUs are stolen, their own load may be what makes them slower, and what makes
-#: the machine want CPUs that it does not get.
-BUSIER = 1.2
-
-#: An operation that lost time in a stage that needs a CPU is explained by steal around it (`whodisk.steal.EXPLAINED_PART`) if it lost so
-#: much (two steps of the kernel's counter), or if this part of the wanted time was stolen there.
-EXPLAINED_NS = 20_000_000
-STOLEN_PART = 0.3
 NEEDS_CPU = (*CPU_STAGES, STAGES.index("interrupt"))
 
 
 def run(context: Context) -> Result:
     """A candidate if operations are slower while CPUs are stolen; otherwise what was stolen is told."""
     result = Result()
-    _explain_standstills(context, result)
+    explained = context.explained | _excuse_standstills(context, result)
     steal = steal_of(context)
     if steal is None:
         return result
-    _explain(context, steal, result)
-    if steal.part < TOLD_MIN:
+    _excuse_stolen(context, steal, explained, result)
+    if steal.part < STOLEN_TOLD_MIN:
         return result
     survey = context.survey
     # Finer bins than samples would invent detail.
-    bins = bins_of(context, len(steal.time_ns)) if steal.part >= ACCUSED_MIN else None
+    bins = bins_of(context, len(steal.time_ns)) if steal.part >= STOLEN_ACCUSED_MIN else None
     presence = None
     if bins is not None:
         stolen, wanted = steal.per_bin(survey.begin_ns, survey.end_ns, bins)
-        presence = compare(context, load_of(context, bins), stolen >= PRESENT_MIN * np.maximum(wanted, 1.0))
+        presence = compare(
+            context, load_of(context, bins), stolen >= STOLEN_PRESENT_MIN * np.maximum(wanted, 1.0)
+        )
     said = f"The hypervisor had this machine's CPUs elsewhere in {words.percent(steal.part)} of the time in which they were wanted (steal)"
-    if presence is not None and presence.rate_ratio > BUSIER:
+    if presence is not None and presence.rate_ratio > STOLEN_BUSIER:
         said += (
             f", and {words.significant(presence.rate_ratio)} times as many operations began then as otherwise"
         )
@@ -67,7 +66,7 @@ def run(context: Context) -> Result:
             )
         )
         return result
-    found = candidate(
+    found = of_presence(
         context,
         presence,
         culprit=Culprit("host", "hypervisor", "steal"),
@@ -83,15 +82,15 @@ def run(context: Context) -> Result:
     return result
 
 
-def _explain_standstills(context: Context, result: Result) -> None:
-    """The same where a CPU stood still and no steal was counted."""
+def _excuse_standstills(context: Context, result: Result) -> Bools:
+    """The slow operations of which the same is true where a CPU stood still and no steal was counted."""
     slow = context.slow
     needy = ~context.explained & np.isin(slow.blamed, NEEDS_CPU)
     found = [still for still in standstills(context) if (still.held & needy).any()]
     if not found:
-        return
+        return none_of(slow)
     chosen = np.logical_or.reduce([still.held for still in found]) & needy
-    context.explained |= chosen
+    result.excuses.append(Excuse("a CPU stood still", chosen))
     lengths = [still.end_ns - still.start_ns for still in found]
     waited, share = _waited(context, chosen)
     who = words.listed([f"CPU {cpu}" for cpu in sorted({still.cpu for still in found})])
@@ -100,14 +99,15 @@ def _explain_standstills(context: Context, result: Result) -> None:
         "nothing else ran there: the hypervisor, or the firmware, had it elsewhere and did not count that as steal. "
         f"{waited} for that: {words.percent(share)} of all latency."
     )
+    return np.asarray(chosen, np.bool_)
 
 
-def _explain(context: Context, steal: Steal, result: Result) -> None:
+def _excuse_stolen(context: Context, steal: Steal, explained: Bools, result: Result) -> None:
     """Long waits for a CPU in moments in which the hypervisor had it are nobody else's fault."""
-    chosen = _stolen_from(context, steal)
+    chosen = _stolen_from(context, steal, ~explained)
     if not chosen.any():
         return
-    context.explained |= chosen
+    result.excuses.append(Excuse("the hypervisor had the CPUs", chosen))
     waited, share = _waited(context, chosen)
     result.observed.append(
         f"{waited} while the hypervisor had the CPUs (steal): {words.percent(share)} of all latency."
@@ -124,14 +124,14 @@ def _waited(context: Context, chosen: Bools) -> tuple[str, float]:
     return f"{number} waited {typical} in {words.listed(stages)}", share
 
 
-def _stolen_from(context: Context, steal: Steal) -> Bools:
+def _stolen_from(context: Context, steal: Steal, remaining: Bools) -> Bools:
     slow = context.slow
     late_ns = slow.latency_ns - slow.typical_ns
-    chosen: Bools = ~context.explained & np.isin(slow.blamed, NEEDS_CPU)
+    chosen: Bools = remaining & np.isin(slow.blamed, NEEDS_CPU)
     if not chosen.any():
         return chosen
     stolen_ns, wanted_ns = steal.around(context.case, slow.start_ns, slow.end_ns)
-    clear = (late_ns >= EXPLAINED_NS) | (stolen_ns >= STOLEN_PART * np.maximum(1.0, wanted_ns))
+    clear = (late_ns >= STOLEN_EXPLAINED_NS) | (stolen_ns >= STOLEN_PART * np.maximum(1.0, wanted_ns))
     return np.asarray(chosen & clear & (stolen_ns >= EXPLAINED_PART * late_ns), np.bool_)
 
 
@@ -140,6 +140,6 @@ DETECTOR = Detector(
     needs=("series.value", "judged.start_ns"),
     needs_stages=(),
     null_model="the same times of steal in any order and at any distances meet operations as slow",
-    smallest_effect=SMALLEST_EFFECT,
+    smallest_effect=PRESENCE_SMALLEST_EFFECT,
     run=run,
 )

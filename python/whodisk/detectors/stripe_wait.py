@@ -7,31 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from whodisk import probability, words
-from whodisk.detectors.base import (
+from whodisk import words
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.thresholds import (
     SHARE_OF_LATENCY_MIN,
-    Candidate,
-    Context,
-    Detector,
-    Result,
-    evidence,
-    none_of,
+    STRIPE_HOLDS_UP_MIN,
+    STRIPE_LINKS_SAMPLE,
+    STRIPE_SLOW_MAX,
+    STRIPE_SLOW_RATIO,
+    STRIPES_MIN,
 )
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.survey import SIZE_CLASS, Survey, bin_middle_ns
 from whodisk.findings import Culprit, Effect
-from whodisk.stats import Floats, Ints, bootstrap_sum, episodes
-from whodisk.survey import SIZE_CLASS, Survey, bin_middle_ns
-from whodisk.views import Row
-
-#: A stripe is slow from this many times the median of its kind on.
-SLOW_RATIO = 2.0
-#: Fewer slow stripes say nothing.
-STRIPES_MIN = 30
-#: A member must hold up so many times as many slow stripes as its part in all of them.
-HOLDS_UP_MIN = 2.0
-#: Links that are looked at to learn which devices are stacked, and what they are made of.
-LINKS_SAMPLE = 300_000
-#: With more slow stripes than this, they are thinned out by a hash of their id.
-SLOW_MAX = 300_000
+from whodisk.reading.views import Row
+from whodisk.statistics import probability
+from whodisk.statistics.stats import Floats, Ints, bootstrap_sum, episodes
 
 
 @dataclass(frozen=True)
@@ -71,7 +63,7 @@ def slow_sql(typical: list[tuple[str, str, int, float]], thinning: int) -> str:
   FROM (SELECT op_id, start_ns, latency_ns, device, op, {SIZE_CLASS} AS size_class FROM measured WHERE layer = 'block') AS p
   JOIN (VALUES {values}) AS t(device, op, size_class, typical_ns)
     ON p.device = t.device AND p.op = t.op AND p.size_class = t.size_class
-  WHERE p.latency_ns >= {SLOW_RATIO} * t.typical_ns{thinned}),
+  WHERE p.latency_ns >= {STRIPE_SLOW_RATIO} * t.typical_ns{thinned}),
 members AS (SELECT l.parent_id, c.device, c.start_ns + c.latency_ns AS end_ns,
     row_number() OVER (PARTITION BY l.parent_id ORDER BY c.start_ns + c.latency_ns DESC, c.op_id) AS place
   FROM slow JOIN links AS l ON l.parent_id = slow.op_id JOIN block_ops AS c ON c.op_id = l.child_id
@@ -94,14 +86,14 @@ def run(context: Context) -> Result:
     stacked = sorted({str(row["parent"]) for row in sample})
     typical = _typical(survey, stacked)
     beyond = sum(
-        int(s.counts[bin_middle_ns(s.bins) >= SLOW_RATIO * ns].sum())
+        int(s.counts[bin_middle_ns(s.bins) >= STRIPE_SLOW_RATIO * ns].sum())
         for device, op, size_class, ns in typical
         for s in survey.strata
         if (s.device, s.op, s.size_class) == (device, op, size_class)
     )
     if beyond < STRIPES_MIN:
         return result
-    thinning = -(-beyond // SLOW_MAX)
+    thinning = -(-beyond // STRIPE_SLOW_MAX)
     sql = slow_sql(typical, thinning)
     data = context.case.arrays(f"{sql} SELECT * FROM slow_stripes ORDER BY start_ns, device, end_ns")
     waits = Waits(
@@ -124,7 +116,7 @@ def _sample(context: Context) -> list[Row]:
     """Stacked devices and their members, with the number of links among some of the case."""
     return context.case.rows(
         f"""SELECT p.device AS parent, c.device AS member, count(*) AS n
-FROM (SELECT parent_id, child_id FROM links WHERE kind = 'stacked' ORDER BY parent_id, child_id LIMIT {LINKS_SAMPLE}) AS l
+FROM (SELECT parent_id, child_id FROM links WHERE kind = 'stacked' ORDER BY parent_id, child_id LIMIT {STRIPE_LINKS_SAMPLE}) AS l
 JOIN block_ops AS p ON p.op_id = l.parent_id JOIN block_ops AS c ON c.op_id = l.child_id
 WHERE p.device IS NOT NULL AND c.device IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"""
     )
@@ -151,7 +143,7 @@ def _candidate(
     others = [lost[device] / parts[device] for device in parts if device != worst]
     # What a member costs that is no slower than the others is not its fault.
     excess_ns = max(0.0, lost[worst] - part * float(np.median(others)))
-    if share < min(HOLDS_UP_MIN * part, (1 + part) / 2):
+    if share < min(STRIPE_HOLDS_UP_MIN * part, (1 + part) / 2):
         return None
     numbers = episodes(waits.start_ns, waits.end_ns)
     chosen = np.bincount(numbers, mine.astype(np.float64)) > np.bincount(numbers) / 2

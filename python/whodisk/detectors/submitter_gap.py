@@ -8,38 +8,36 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whodisk import probability, words
-from whodisk.detectors.base import (
+from whodisk import words
+from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_enough
+from whodisk.detectors.thresholds import (
+    GAP_STATE_MIN,
     SEEN_P99_RATIO_MIN,
-    Candidate,
-    Context,
-    Detector,
-    Result,
-    evidence,
-    large_enough,
+    SILENCE_RATIO_MIN,
+    SILENCE_ROUNDS,
+    STOPS_MIN,
 )
+from whodisk.evidence.context import Context
+from whodisk.evidence.late_threads import LateOperations, late_while_held
+from whodisk.evidence.survey import thinned
+from whodisk.evidence.thread_stops import Stops, find_stops, stops_sql
+from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
 from whodisk.findings import Culprit, Effect, Evidence
-from whodisk.late import Late, late_in
-from whodisk.slow import ORDINARY_WAIT_NS
-from whodisk.stats import (
+from whodisk.statistics import probability
+from whodisk.statistics.coincidence import Intervals, coincidence_p
+from whodisk.statistics.stats import (
     Bools,
     Floats,
     Ints,
     bootstrap_ratio,
     bootstrap_sum,
-    circular_shift_p,
     episodes,
     overlap,
 )
-from whodisk.stops import Stops, find_stops, stops_sql
 
 #: A silence shorter than the case keeps in its table is not seen at all (DESIGN 5).
 SHORTEST_GAP_NS = 1_000_000
 
-#: So many stops that were seen accuse for the sake of the 99th percentile.
-STOPS_MIN = 3
-#: A state of silences that hold less of the silent time is not named.
-STATE_MIN = 0.2
 #: State of a silence during which the process was seen stopped.
 STOPPED = "stopped"
 #: A process that was seen stopped could not do what it meant, whatever that was.
@@ -94,7 +92,8 @@ def run(context: Context) -> Result:
         return result
     typical_ns = context.survey.quantile_ns(context.survey.strata, 0.5)
     every = _gaps(context, meant_busy=True)
-    long = every.duration_ns >= max(ORDINARY_WAIT_NS, 4 * typical_ns)
+    limit_ns = max(ORDINARY_WAIT_NS, SILENCE_RATIO_MIN * typical_ns)
+    long = every.duration_ns >= limit_ns
     # Where the stop itself was seen, nothing is left to infer: those silences are judged by themselves, also short ones.
     stopped = np.asarray(every.state == STOPPED, np.bool_)
     stops = find_stops(context) if "waits" in context.case.columns else None
@@ -103,7 +102,9 @@ def run(context: Context) -> Result:
         long &= ~_during(every, stops)
     for chosen in (stopped if stops is None else stopped & False, long & ~stopped):
         if chosen.any():
-            result.candidates.append(_candidate(context, every.pick(chosen), int((~long).sum()), typical_ns))
+            result.candidates.append(
+                _candidate(context, every.pick(chosen), len(every), limit_ns, typical_ns)
+            )
     _presumed(context, result, typical_ns)
     return result
 
@@ -130,12 +131,13 @@ def _presumed(context: Context, result: Result, typical_ns: float) -> None:
     )
 
 
-def _waits(context: Context, gaps: Gaps) -> Late:
-    return late_in(context, gaps.tid, gaps.start_ns, gaps.duration_ns)
+def _waits(context: Context, gaps: Gaps) -> LateOperations:
+    return late_while_held(context, gaps.tid, gaps.start_ns, gaps.duration_ns)
 
 
-def _candidate(context: Context, gaps: Gaps, shorter: int, typical_ns: float) -> Candidate:
+def _candidate(context: Context, gaps: Gaps, total: int, limit_ns: float, typical_ns: float) -> Candidate:
     waits = _waits(context, gaps)
+    seen = set(gaps.state) == {STOPPED}
     numbers = episodes(gaps.start_ns, gaps.start_ns + gaps.duration_ns)
     silent_ns = int(gaps.duration_ns.sum())
     submitters = _submitters(context)
@@ -150,7 +152,10 @@ def _candidate(context: Context, gaps: Gaps, shorter: int, typical_ns: float) ->
         effect=Effect("silent part of the submitters' time", share_of_time, "1", low, min(1.0, high)),
         share_of_excess=shares.excess,
         share_of_latency=shares.latency,
-        p_value=_p_value(context, gaps, waits, shorter),
+        # That a process was stopped is read off the record.
+        p_value=0.0 if seen else _p_value(context, gaps, waits, limit_ns, total),
+        basis="measured" if seen else "inferred",
+        summed=seen,
         episodes=int(numbers.max()) + 1,
         evidence=_evidence(context),
         refute="Run the same workload under a real-time priority (`chrt -f 50`) on a CPU of its own: silences that "
@@ -269,46 +274,39 @@ def _main_threads(context: Context) -> list[int]:
     return [int(row["tid"] or 0) for row in rows if int(row["n"] or 0) >= 0.1 * total]
 
 
-def _p_value(context: Context, gaps: Gaps, waits: Late, shorter: int) -> float:
+def _p_value(context: Context, gaps: Gaps, waits: LateOperations, limit_ns: float, total: int) -> float:
     """Silences must not be natural, and where operations waited, they must have waited in silences.
 
-    Natural holes between operations: a tail of index 1 from the shortest silence that the table keeps
-    (`shorter` ones were left aside). Both tests have to reject, so the larger p counts. Silences in which
-    the process was seen stopped: each stop lies in a silence by chance as often as silences cover the time.
+    Natural holes between operations: a tail of index 1 from the shortest silence that the table keeps, of which there are `total`;
+    those from `limit_ns` on are the ones that are judged, and twice as long, and so on. Both tests have to reject, so the larger p
+    counts.
     """
-    if set(gaps.state) == {STOPPED}:
-        return _covered(context, gaps) ** (
-            int(episodes(gaps.start_ns, gaps.start_ns + gaps.duration_ns).max()) + 1
-        )
-    total = len(gaps) + shorter
-    times = gaps.duration_ns / SHORTEST_GAP_NS
-    gap = max(1.0, float(times.min()))
-    natural = [probability.at_least(len(gaps), total, 1.0 / gap)]
-    half = max(1.0, float(np.median(times)))
-    natural.append(probability.at_least((len(gaps) + 1) // 2, total, 1.0 / half))
-    p_natural = min(1.0, 2 * min(natural))
+    octaves = 1 + int(np.log2(max(1.0, float(gaps.duration_ns.max()) / limit_ns)))
+    # Silences of several threads at once are one.
+    count = int(episodes(gaps.start_ns, gaps.start_ns + gaps.duration_ns).max()) + 1
+    together = count / len(gaps)
+    natural = 1.0
+    for octave in range(octaves):
+        least = limit_ns * 2**octave
+        longer = int((gaps.duration_ns >= least).sum() * together)
+        natural = min(natural, probability.at_least(longer, total, min(1.0, SHORTEST_GAP_NS / least)))
+    p_natural = min(1.0, octaves * natural)
     if not waits.explained.any():
         return p_natural
-    survey = context.survey
-    window = (survey.begin_ns, survey.end_ns)
-    return max(
-        p_natural,
-        circular_shift_p(gaps.start_ns, gaps.duration_ns, waits.begin_ns, waits.end_ns, window),
-    )
+    held = Intervals(gaps.tid, gaps.start_ns, gaps.start_ns + gaps.duration_ns)
+    return max(p_natural, coincidence_p(held, waits.every, _begins(context, gaps), SILENCE_ROUNDS))
 
 
-def _covered(context: Context, gaps: Gaps) -> float:
-    """Part of the judged time that silences cover; overlapping ones count once."""
-    numbers = episodes(gaps.start_ns, gaps.start_ns + gaps.duration_ns)
-    covered_ns = 0
-    for number in range(int(numbers.max()) + 1):
-        mine = numbers == number
-        ends = gaps.start_ns[mine] + gaps.duration_ns[mine]
-        covered_ns += int(ends.max()) - int(gaps.start_ns[mine].min())
-    return min(1.0, covered_ns / max(1, context.survey.span_ns))
+def _begins(context: Context, gaps: Gaps) -> Ints:
+    """When operations of these threads began, in order; of very many an even part."""
+    tids = ", ".join(str(tid) for tid in np.unique(gaps.tid))
+    return context.case.arrays(
+        f"""SELECT start_ns FROM measured WHERE layer = '{context.layer}' AND tid IN ({tids})
+  AND {thinned(context.survey.operations)} ORDER BY 1"""
+    )["start_ns"].astype(np.int64)
 
 
-def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: Late, context: Context) -> str:
+def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: LateOperations, context: Context) -> str:
     times = int(numbers.max()) + 1
     each = words.duration(float(np.median(gaps.duration_ns)))
     text = (
@@ -344,7 +342,7 @@ def _states(gaps: Gaps) -> str:
     """What the threads were seen to be, in a part of the silent time that counts."""
     states, index = np.unique(gaps.state.astype(str), return_inverse=True)
     silent = np.bincount(index, gaps.duration_ns)
-    return words.listed([str(state) for state in states[silent >= STATE_MIN * silent.sum()]])
+    return words.listed([str(state) for state in states[silent >= GAP_STATE_MIN * silent.sum()]])
 
 
 def _remedy(gaps: Gaps) -> str:
@@ -389,7 +387,7 @@ DETECTOR = Detector(
     needs=("gaps.tid", "gaps.start_ns", "gaps.duration_ns", "gaps.meant_busy", "judged.latency_ns"),
     needs_stages=(),
     null_model="silences are the natural tail (index 1) of the holes between operations, or late operations have "
-    "nothing to do with them (circular shift); where the process was seen stopped: stops fall into silences by chance",
+    "nothing to do with them: each silence could have begun with any operation near it; none where the process was seen stopped",
     smallest_effect="5 % of the submitters' time or of all latency; or 20 % of the slow operations' excess and 1 %, in at "
     "least 3 silences of 10 x the typical latency",
     run=run,

@@ -8,46 +8,40 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import (
+from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
+from whodisk.detectors.candidates import of_time_lost
+from whodisk.detectors.thresholds import (
     SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
-    SHARE_OF_LATENCY_MIN,
-    Candidate,
-    Context,
-    Detector,
-    Result,
-    evidence,
+    THROTTLE_MEANWHILE_MIN,
+    THROTTLE_MOMENTS,
 )
-from whodisk.findings import Culprit
-from whodisk.held import (
-    Held,
-    candidate,
-    in_stage,
-    in_waits,
+from whodisk.evidence.context import Context
+from whodisk.evidence.programs import own_sql
+from whodisk.evidence.time_lost import (
+    TimeLost,
     late_in_waits,
+    lost_in_stage,
+    lost_in_waits,
     p99_ratio,
     submitters,
     waits_where,
 )
-from whodisk.programs import own_sql
-from whodisk.stats import Bools
-from whodisk.views import STAGES, WBT
+from whodisk.findings import Culprit
+from whodisk.reading.views import STAGES, WBT
+from whodisk.statistics.stats import Bools
 
 THROTTLE = STAGES.index("throttle")
 #: Flag of operations that bypass the page cache.
 DIRECT = 256
 #: Flag of requests that nobody waits for by themselves.
 BACKGROUND = 16
-#: Writes that are held back while such requests are in flight in this part of the time wait for those, ...
-MEANWHILE_MIN = 0.99
-#: ... looked at in so many moments.
-MOMENTS = 256
 
 
 def run(context: Context) -> Result:
     """One candidate for the I/O controllers, one for the CPU controller."""
     result = Result()
-    held = in_stage(context, "throttle")
+    held = lost_in_stage(context, "throttle")
     if held is not None and _above_block(context):
         result.candidates.append(_dirty(context, held))
     elif held is not None and _behind_earlier_writes(context):
@@ -55,13 +49,13 @@ def run(context: Context) -> Result:
             f"Writes are held back until what was written before is on disk: {words.percent(held.share)} of all operations' time, "
             f"{words.duration(held.each_ns)} each. That follows from the disks' load."
         )
-        context.explained |= _blamed(context)
+        result.excuses.append(Excuse("waited for earlier writes", _blamed(context)))
     elif held is not None:
         result.candidates.append(_io(context, held))
     if context.case.wbt:
         _tell_wbt(context, result)
     tids = submitters(context)
-    stopped = in_waits(context, tids, "throttled")
+    stopped = lost_in_waits(context, tids, "throttled")
     if stopped is not None:
         result.candidates.append(_cpu(context, stopped, tids))
     return result
@@ -116,23 +110,23 @@ def _behind_earlier_writes(context: Context) -> bool:
     found = context.case.rows(
         f"""WITH held AS (SELECT op_id, layer, op, start_ns + coalesce(app_ns, 0) + throttle_ns // 2 AS moment_ns FROM measured
   WHERE throttle_ns > 0 AND layer IN ('block', '{context.layer}')),
-moments AS (SELECT DISTINCT moment_ns FROM held WHERE layer <> 'block' ORDER BY hash(moment_ns) LIMIT {MOMENTS}),
+moments AS (SELECT DISTINCT moment_ns FROM held WHERE layer <> 'block' ORDER BY hash(moment_ns) LIMIT {THROTTLE_MOMENTS}),
 on_its_way AS (SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM block_ops WHERE flags & {BACKGROUND} > 0)
 SELECT (SELECT count(*) FROM held WHERE layer = 'block' OR op <> 'write') AS others, (SELECT count(*) FROM moments) AS looked_at,
   count(DISTINCT moment_ns) AS meanwhile
 FROM on_its_way JOIN moments ON begin_ns <= moment_ns AND end_ns > moment_ns"""
     )[0]
-    return not found["others"] and float(found["meanwhile"] or 0) >= MEANWHILE_MIN * float(
+    return not found["others"] and float(found["meanwhile"] or 0) >= THROTTLE_MEANWHILE_MIN * float(
         found["looked_at"] or 1
     )
 
 
-def _dirty(context: Context, held: Held) -> Candidate:
+def _dirty(context: Context, held: TimeLost) -> Candidate:
     claim = (
         f"Writers are held back until dirty pages are written: {words.percent(held.share)} of the time of all operations, "
         f"{words.duration(held.each_ns)} each. They write faster than the devices below take it."
     )
-    return candidate(
+    return of_time_lost(
         held,
         culprit=Culprit("config", "limit of dirty pages", "stage:throttle"),
         claim=claim,
@@ -154,10 +148,8 @@ def _held_sql(context: Context) -> str:
 FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2, 3 ORDER BY 7 DESC NULLS LAST, 1, 2, 3 LIMIT 10"""
 
 
-def _io(context: Context, held: Held) -> Candidate:
+def _io(context: Context, held: TimeLost) -> Candidate:
     worse = p99_ratio(context, _LOST_SQL.format(layer=context.layer))
-    if held.share < SHARE_OF_LATENCY_MIN and worse >= SEEN_P99_RATIO_MIN:
-        held = in_stage(context, "throttle", least_share=SHARE_OF_LATENCY_FLOOR) or held
     group, device = _group(context), _device(context)
     of_device = f" of {device}" if device else ""
     claim = (
@@ -165,7 +157,7 @@ def _io(context: Context, held: Held) -> Candidate:
         f"each; {_passing(context)} pass{of_device and f' to {device}'}"
         f"{f', group {group}' if group else ''}. The device does not limit them."
     )
-    found = candidate(
+    found = of_time_lost(
         held,
         culprit=Culprit(
             "config", f"I/O limit of {group}" if group else f"I/O limit{of_device}", "stage:throttle"
@@ -238,7 +230,7 @@ WHERE layer = '{layer}' AND device IS NOT NULL GROUP BY 1 ORDER BY 2 DESC NULLS 
     return ""
 
 
-def _cpu(context: Context, held: Held, tids: list[int]) -> Candidate:
+def _cpu(context: Context, held: TimeLost, tids: list[int]) -> Candidate:
     sql = f"""SELECT tid, comm, count(*) AS waits, sum(duration_ns) AS waited_ns, max(duration_ns) AS longest_ns
 FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER BY 4 DESC, 1 LIMIT 10"""
     comm = str(context.case.rows(sql)[0]["comm"] or "the submitter")
@@ -246,7 +238,7 @@ FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER B
         f"{comm} had used up the CPU time of its control group {words.things(held.count, 'time')} and was stopped for "
         f"{words.percent(held.share)} of its time (typically {words.duration(held.each_ns)}): no I/O was submitted then."
     )
-    return candidate(
+    return of_time_lost(
         held,
         culprit=Culprit("config", f"CPU limit of {comm}", "stage:runqueue"),
         claim=claim,
@@ -265,8 +257,7 @@ DETECTOR = Detector(
     name="throttle",
     needs=("judged.throttle_ns or waits.state",),
     needs_stages=(),
-    null_model="in moments in which something is held back it costs less than the smallest effect as often as more: a sign "
-    "test over blocks of time",
+    null_model="none: how long operations, or their threads, were held back stands in the record",
     smallest_effect="5 % of the time of all operations, or 1 % and a 99th percentile 10 % above that without it (5 % of the submitting threads for the CPU controller)",
     run=run,
 )

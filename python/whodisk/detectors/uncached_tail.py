@@ -11,22 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from whodisk import probability, words
-from whodisk.detectors.base import Candidate, Context, Detector, Result, evidence, none_of
+from whodisk import words
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.thresholds import TAIL_EACH_TIME, TAIL_PART_MAX, TAIL_READS_MIN, TAIL_SHARE_MIN
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.time_lost import p99_ratio
 from whodisk.findings import Culprit, Effect
-from whodisk.held import p99_ratio
-from whodisk.stats import Bools, bootstrap_sum, episodes
+from whodisk.statistics import probability
+from whodisk.statistics.stats import Bools, bootstrap_sum, episodes
 
 #: Positions at which a miss could begin are this far apart: a page.
 PAGE_BYTES = 4096
-#: A part counts as "each time" if at least this part of the reads of that size wait for it.
-EACH_TIME = 0.8
-#: Fewer reads of a size say nothing.
-READS_MIN = 30
-#: A tail is at most this part of its request: something was fetched ahead.
-TAIL_PART_MAX = 0.9
-#: Smallest effect: part of the time in reads, and of the operations that they belong to.
-SHARE_MIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,7 @@ def _worst(sizes: dict[str, Any], found: dict[str, Any]) -> Tail | None:
             tiers=str(found["tiers"][row]),
         )
         is_tail = tail.at_bytes > 0 and tail.size_bytes <= TAIL_PART_MAX * size
-        each_time = tail.reads >= READS_MIN and tail.waited >= EACH_TIME * tail.reads
+        each_time = tail.reads >= TAIL_READS_MIN and tail.waited >= TAIL_EACH_TIME * tail.reads
         if is_tail and each_time:
             first_of[size] = min(tail.at_bytes, first_of.get(size, tail.at_bytes))
             best = tail if best is None or tail.wait_ns > best.wait_ns else best
@@ -146,7 +142,7 @@ def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
         remedy=_remedy(context, tail),
         otherwise=claim.strip(),
         explains=_explains(context, tail),
-        large=of_all >= SHARE_MIN,
+        large=of_all >= TAIL_SHARE_MIN,
         p99_ratio=p99_ratio(context, _uncached_sql(tail)),
     )
 

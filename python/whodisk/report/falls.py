@@ -6,10 +6,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from whodisk import views, words
+from whodisk import words
+from whodisk.reading import views
+from whodisk.reading.views import Case, Row
 from whodisk.report import queries, units
 from whodisk.report.material import Bins, Key, floor_ns, whole
-from whodisk.views import Case, Row
 
 #: Worst operations per layer; only one of those that overlap in time, since they share a cause.
 PER_LAYER = 8

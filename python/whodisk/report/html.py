@@ -10,16 +10,18 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from whodisk import __version__, views, words
+from whodisk import __version__, words
 from whodisk.errors import WhodiskError
 from whodisk.findings import Finding, Verdict
+from whodisk.reading import views
+from whodisk.reading.views import Case, Row
 from whodisk.report import falls, material, operations, pictures, queries, sections, units
 from whodisk.report import verdict as said
 from whodisk.report.elements import listing, section
+from whodisk.report.files import write_whole
 from whodisk.report.markup import Child, Markup, join, script_json, tag
 from whodisk.report.material import Threshold, whole
 from whodisk.report.pictures.base import Drawn, Look, Picture
-from whodisk.views import Case, Row
 
 SCRIPTS = ("base.js", "rows.js", "figure.js", "heatmap.js", "nines.js", "waterfall.js", "start.js")
 #: Rows of each kind that are listed or marked at most; the text says how many there are.
@@ -41,24 +43,18 @@ def write(case_dir: Path | str, verdict: Verdict, out_path: Path | str) -> None:
     """
     with Case(case_dir) as case:
         text = render(case, verdict)
-    _replace(Path(out_path), text)
+    path = Path(out_path)
+    try:
+        write_whole(path, text, Path(case_dir))
+    except OSError as error:
+        raise WhodiskError(
+            f"{path}: the report could not be written: {error.strerror}; name another place with room"
+        ) from None
 
 
 def render(case: Case, verdict: Verdict) -> str:
     """The report as text."""
     return _page(case, verdict, gather(case, verdict.findings))
-
-
-def _replace(path: Path, text: str) -> None:
-    draft = path.with_name(path.name + ".part")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise WhodiskError(
-            f"{path}: the report could not be written: {error.strerror}; name another place with room"
-        ) from None
 
 
 # -- what the page shows ------------------------------------------------------------------------
@@ -282,9 +278,16 @@ def _findings(verdict: Verdict, rows: Material) -> Markup:
         index: [said.picture(number, one.title, drawn.lead, drawn.table) for number, one, drawn in drawn_ones]
         for index, drawn_ones in rows.figures.items()
     }
-    children: list[Child] = [said.findings(verdict, places), tag("h3", "Cleared"), said.cleared(verdict)]
-    if verdict.observed:
-        below = listing(((text, None) for text in verdict.observed), "")
+    children: list[Child] = [said.findings(verdict, places)]
+    children += [tag("h3", "The slowest"), said.slowest_episodes(verdict)]
+    if verdict.too_small:
+        children += [
+            tag("h3", "Too small to be the cause"),
+            listing(((text, None) for text in verdict.too_small), ""),
+        ]
+    children += [tag("h3", "Cleared"), said.cleared(verdict)]
+    if verdict.minor:
+        below = listing(((text, None) for text in verdict.minor), "")
         children += [tag("h3", "Also observed, too small to blame"), below]
     return section("findings", "Findings", None, *children)
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whodisk import views
+from whodisk.reading import views
+from whodisk.reading.views import Case, Row
 from whodisk.report import queries
-from whodisk.stats import find_split
-from whodisk.views import Case, Row
+from whodisk.statistics.stats import find_split
 
 #: Time bins of the heat map before they are merged to stay below `CELLS_MAX`.
 TIME_BINS = 1200

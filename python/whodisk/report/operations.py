@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from whodisk.reading.views import STAGES, Case, Row
 from whodisk.report.material import Cells
-from whodisk.views import STAGES, Case, Row
 
 #: Rows that the heat map's cells choose, and rows in all: a row takes about 170 bytes of the report.
 CHOSEN_MAX = 5_000

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whodisk.views import STAGES, quoted
+from whodisk.reading.views import IO_ERROR, STAGES, quoted
 
 
 def extent() -> str:
-    """One row per layer: operations, unfinished ones, errors, bytes, first start, last end."""
-    return """SELECT layer, count(*) AS n, count_if(open) AS open, count_if(error <> 0) AS errors,
+    """One row per layer: operations, unfinished ones, I/O errors, bytes, first start, last end."""
+    return f"""SELECT layer, count(*) AS n, count_if(open) AS open, count_if({IO_ERROR}) AS errors,
   sum(size_bytes) AS size_bytes, min(start_ns) AS start_ns, max(start_ns + latency_ns) AS end_ns
 FROM ops GROUP BY 1 ORDER BY 1"""
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from whodisk import words
 from whodisk.findings import Verdict
+from whodisk.reading.views import STAGES, Case, Row
 from whodisk.report import units
 from whodisk.report.elements import listing, pairs, table
 from whodisk.report.falls import Pick, silence, thread, what, where
 from whodisk.report.markup import Child, Markup, join, tag
 from whodisk.report.material import Threshold, whole
-from whodisk.views import STAGES, Case, Row
 
 #: Devices listed in the table of the system.
 DEVICES_LISTED = 24

@@ -10,11 +10,13 @@ from rich.text import Text
 
 from whodisk import words
 from whodisk.findings import Caveat, Evidence, Finding, Verdict
+from whodisk.report import slowest
 from whodisk.types import Cell
 
 STYLES = {
     "healthy": "bold green",
     "slow": "bold red",
+    "outliers": "bold yellow",
     "limited": "bold yellow",
     "insufficient": "bold magenta",
 }
@@ -33,10 +35,12 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
     _time(verdict, out)
     for number, finding in enumerate(verdict.findings, 1):
         _finding(number, finding, out)
-    _lines("Observed, too small or too rare to accuse", verdict.observed, out)
+    _slowest(verdict, out)
+    _lines("Too small to be the cause", verdict.too_small, out)
+    _lines("Too small or too rare to accuse", verdict.minor, out)
     cleared = [
-        f"{c.what}: {c.bound}; so {words.percent(c.quantile)} stay within, at {words.percent(c.confidence)} confidence "
-        f"(clock step {c.resolution})"
+        f"{c.what}: {c.bound}; so all stay within in {words.percent(c.quantile)} of blocks of {words.duration(c.block_ns)}, at "
+        f"{words.percent(c.confidence)} confidence (clock step {c.resolution})"
         for c in verdict.cleared
     ]
     _lines("Cleared", cleared, out)
@@ -75,11 +79,39 @@ def _finding(number: int, finding: Finding, out: Console) -> None:
     out.print(Text(f"Finding {number}: {finding.culprit.kind} {finding.culprit.name}{because}", "bold"))
     _say(out, f"{finding.claim}", 2)
     _say(out, f"Against: {finding.baseline}.", 2)
-    _say(out, f"Effect: {_effect(finding)}; q = {finding.q_value:.1e}; by {finding.detector}.", 2)
+    strength = "measured" if finding.q_value is None else f"{finding.basis}, q = {finding.q_value:.1e}"
+    _say(out, f"Effect: {_effect(finding)}; {strength}; by {finding.detector}.", 2)
+    worse = [
+        f"{name} {_metric(name, pair['with'])} with it, {_metric(name, pair['without'])} without"
+        for name, pair in finding.worse.items()
+        if pair["with"] != pair["without"]
+    ]
+    if worse:
+        _say(out, f"Worse by it: {'; '.join(worse)}.", 2)
     for evidence in finding.evidence:
         _evidence(evidence, out)
     _say(out, f"What would refute it: {finding.refute}", 2)
     _say(out, f"What to do: {finding.remedy}", 2)
+
+
+def _metric(name: str, value: float) -> str:
+    return f"{words.rate(value)}/s" if name == "throughput" else words.duration(value)
+
+
+def _slowest(verdict: Verdict, out: Console) -> None:
+    """The slowest episodes as a table."""
+    if not verdict.slowest:
+        return
+    out.print()
+    out.print(Text("The slowest", "bold"))
+    lines = [slowest.HEAD, *(slowest.row(item) for item in verdict.slowest)]
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    for row, line in enumerate(lines):
+        cells = [
+            cell.rjust(width) if at < 2 else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(line, widths, strict=False))
+        ]
+        out.print(Text("  " + "  ".join([*cells, line[4]]), "dim" if row == 0 else ""), soft_wrap=True)
 
 
 def _effect(finding: Finding) -> str:

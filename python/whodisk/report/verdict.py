@@ -8,15 +8,16 @@ from typing import Any
 
 from whodisk import words
 from whodisk.findings import CULPRIT_KINDS, Effect, Evidence, Expectation, Finding, Verdict
-from whodisk.report import units
+from whodisk.reading.views import Case, Row
+from whodisk.report import slowest, units
 from whodisk.report.elements import pairs, table
 from whodisk.report.markup import Child, Markup, join, tag
 from whodisk.report.material import whole
-from whodisk.views import Case, Row
 
 STATUS_WORDS = {
     "healthy": "healthy",
     "slow": "slow",
+    "outliers": "nearly all is well, but a few operations took far longer",
     "limited": "limited, not broken",
     "insufficient": "not enough to tell",
 }
@@ -81,7 +82,7 @@ def facts(
     for name in ("open", "errors"):
         total = sum(whole(row[name]) for row in extent)
         if total:
-            items.append(({"open": "unfinished", "errors": "failed"}[name], words.count(total), ""))
+            items.append(({"open": "unfinished", "errors": "I/O errors"}[name], words.count(total), ""))
     boxes = [tag("div", tag("dt", a), tag("dd", b, c and tag("small", c))) for a, b, c in items]
     return tag("dl", *boxes, class_="facts")
 
@@ -175,7 +176,8 @@ def _share_bar(finding: Finding) -> Markup:
 
 def _strength(finding: Finding) -> str:
     episodes = words.things(finding.episodes, "independent episode")
-    return f"{episodes}, q = {finding.q_value:.2g}, detector {finding.detector}"
+    strength = "measured" if finding.q_value is None else f"{finding.basis}, q = {finding.q_value:.2g}"
+    return f"{episodes}, {strength}, detector {finding.detector}"
 
 
 def _evidence(item: Evidence) -> Markup:
@@ -221,19 +223,28 @@ def _cell(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
+def slowest_episodes(verdict: Verdict) -> Markup:
+    """The slowest episodes, those that stand apart first; what fired a flight recorder's trigger above them."""
+    fired = [tag("p", said) for said in verdict.fired]
+    rows = [(*slowest.row(item), "stands apart" if item.apart else "") for item in verdict.slowest]
+    if not rows:
+        return join([*fired, tag("p", "No operation was recorded.", class_="none")])
+    return join([*fired, table((*slowest.HEAD, ""), rows, numbers=(0, 1))])
+
+
 def cleared(verdict: Verdict) -> Markup:
     """What is innocent, and how well that is known."""
     rows = [
         (
             _spoken(item.what),
             item.bound,
-            words.percent(item.quantile),
+            f"{words.percent(item.quantile)} of blocks of {words.duration(item.block_ns)}",
             f"{item.confidence * 100:.4g} %",
             item.resolution,
         )
         for item in verdict.cleared
     ]
-    head = ("cleared", "bound", "of its operations", "confidence", "finest step")
+    head = ("cleared", "bound", "all stay within in", "confidence", "finest step")
     return (
         table(head, rows, numbers=(2, 3, 4)) if rows else tag("p", "Nothing could be cleared.", class_="none")
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.accuracy.faults.base import PLACES, Fault, Load, Setting
+from tests.accuracy.faults.base import Fault, Load, Setting
 from tests.accuracy.faults.places import target
 
 
@@ -33,13 +33,13 @@ FAULTS = (
         words="nothing broken, but a queue depth of 4 limits",
         prepare=depth,
         limit="depth",
-        short_seconds=5,
+        short_places=(),
     ),
     Fault(
         name="healthy",
         words="nothing (closed loop and 3,000/s by turns)",
         prepare=prepare,
-        short_places=PLACES,
+        short_places=("disk",),
         short_seconds=5,
     ),
 )

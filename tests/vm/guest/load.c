@@ -1,8 +1,9 @@
 // A load that counts exactly: one thread per reader, one read in flight each, at random aligned places.
 //
-//     load [-s BYTES] [-a ALIGN] [-t SECONDS | -n READS] [-p PAUSE_US] [-c BURN_US] [-b] [-r SEED] PATH...
+//     load [-s BYTES] [-a ALIGN] [-t SECONDS | -n READS] [-p PAUSE_US] [-c BURN_US] [-b] [-w] [-r SEED] PATH...
 //
-// A path given twice has two readers. -b reads through the page cache (else O_DIRECT); -p sleeps between reads, half
+// A path given twice has two readers. -b reads through the page cache (else O_DIRECT); -w writes instead, each time until
+// the data are safe (O_DSYNC), and counts that as reads; -p sleeps between reads, half
 // to one and a half times as long, -c keeps the CPU busy between reads. Prints one JSON object: by path, reads and latencies
 // in ns.
 #define _GNU_SOURCE
@@ -32,6 +33,7 @@ static size_t size_bytes = 4096, align_bytes = 4096;
 static double seconds = 1;
 static unsigned long reads_max = LATENCIES_MAX;
 static unsigned pause_us, burn_us;
+static int writes;
 
 static uint64_t now_ns(void)
 {
@@ -64,12 +66,15 @@ static void *read_along(void *argument)
 
 	if (posix_memalign(&buffer, 4096, size_bytes))
 		fail("out of memory", reader->path);
+	memset(buffer, 0, size_bytes);
 	while (reader->reads < reads_max && now_ns() < end_ns) {
 		off_t offset = next_random(&reader->random) % reader->places * align_bytes;
 		uint64_t begin_ns = now_ns();
 
-		if (pread(reader->fd, buffer, size_bytes, offset) != (ssize_t)size_bytes)
-			fail("read", reader->path);
+		ssize_t done = writes ? pwrite(reader->fd, buffer, size_bytes, offset) :
+					pread(reader->fd, buffer, size_bytes, offset);
+		if (done != (ssize_t)size_bytes)
+			fail(writes ? "write" : "read", reader->path);
 		reader->latency_ns[reader->reads++] = now_ns() - begin_ns;
 		// Readers that march in step would always queue up for the one CPU in the same order.
 		if (pause_us)
@@ -92,7 +97,7 @@ static void open_reader(struct reader *reader, const char *path, int flags, uint
 	uint64_t bytes;
 
 	reader->path = path;
-	reader->fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+	reader->fd = open(path, (writes ? O_WRONLY | O_DSYNC : O_RDONLY) | O_CLOEXEC | flags);
 	if (reader->fd < 0 || ioctl(reader->fd, BLKGETSIZE64, &bytes))
 		fail("open", path);
 	if (bytes < size_bytes + align_bytes)
@@ -121,7 +126,7 @@ int main(int argc, char **argv)
 	int option, count = 0, flags = O_DIRECT;
 	uint64_t seed = 1;
 
-	while ((option = getopt(argc, argv, "s:a:t:n:p:c:br:")) != -1) {
+	while ((option = getopt(argc, argv, "s:a:t:n:p:c:bwr:")) != -1) {
 		switch (option) {
 		case 's': size_bytes = strtoul(optarg, NULL, 10); break;
 		case 'a': align_bytes = strtoul(optarg, NULL, 10); break;
@@ -130,6 +135,7 @@ int main(int argc, char **argv)
 		case 'p': pause_us = strtoul(optarg, NULL, 10); break;
 		case 'c': burn_us = strtoul(optarg, NULL, 10); break;
 		case 'b': flags = 0; break;
+		case 'w': writes = 1; break;
 		case 'r': seed = strtoul(optarg, NULL, 10); break;
 		default: return 2;
 		}

@@ -67,7 +67,7 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) {
 fn family(text: &mut String, layer: &str, what: &str, all: &[Labelled]) {
     let counters: [(&str, &str, Value); 2] = [
         ("bytes", "bytes of", |counters| counters.bytes),
-        ("errors", "failed", |counters| counters.errors),
+        ("errors", "I/O errors of", |counters| counters.errors),
     ];
     for (quantity, of, value) in counters {
         let name = format!("whodisk_{layer}_{quantity}_total");

@@ -66,8 +66,11 @@ fn rendered(frame: &Frame, json: bool, terminal: bool) -> Result<String, Failure
     if json {
         return serde_json::to_string(frame).map_err(Failure::error);
     }
-    let text = text::frame(frame);
-    Ok(if terminal { text::on_screen(&text) } else { text })
+    let size = terminal.then(text::terminal_size).flatten();
+    Ok(match size {
+        Some((rows, columns)) => text::on_screen(&text::frame(frame, columns), rows, columns),
+        None => text::frame(frame, usize::MAX),
+    })
 }
 
 /// The kernel name behind `vda` or `/dev/vda`.

@@ -237,6 +237,15 @@ mod tests {
                 left_out: one("sda", LeftOutMeta::default()),
                 calls_left_out: 1,
             }),
+            fired: vec![crate::meta::FiredMeta {
+                trigger: "a".into(),
+                measure: "a".into(),
+                layer: "a".into(),
+                op: "a".into(),
+                device: "a".into(),
+                comm: "a".into(),
+                ..Default::default()
+            }],
             duration_ns: Some(1),
             state: State::Sealed,
             simulated: false,
@@ -303,6 +312,7 @@ mod tests {
             mounts: one("/mnt/acme", ["a".into(), "b".into(), "c".into()]),
             irqs: one("24", ["a".into(), "b".into()]),
             servers: one("77", vec!["sda".into(), "/mnt/acme".into()]),
+            kernel_threads: ["kworker/u#:#".into()].into(),
             cgroups: BTreeMap::from([(9, "/sys/fs/cgroup/acme".into())]),
             changes: vec!["/mnt/acme was unmounted".into()],
         };

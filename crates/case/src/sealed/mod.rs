@@ -322,7 +322,12 @@ impl SealWriter {
     ///
     /// Returns rows, bytes and checksum of every file by its path inside the case, for
     /// `CaseMeta::tables`.
-    pub fn finish(mut self) -> Result<BTreeMap<String, TableMeta>, CaseError> {
+    pub fn finish(self) -> Result<BTreeMap<String, TableMeta>, CaseError> {
+        self.close()?.publish()
+    }
+
+    /// The first half of [`SealWriter::finish`]: the tables are whole, but still under their temporary names.
+    pub fn close(mut self) -> Result<ClosedTables, CaseError> {
         for layer in std::mem::take(&mut self.declared) {
             ops_table(&mut self.ops, &self.case_dir, layer)?;
         }
@@ -343,7 +348,34 @@ impl SealWriter {
             table.write(&names)?;
             closed.push(table.into_file().close()?);
         }
-        publish(&self.case_dir, closed)
+        Ok(ClosedTables {
+            case_dir: self.case_dir,
+            tables: closed,
+        })
+    }
+}
+
+/// Tables that are written, and not in their places yet.
+pub struct ClosedTables {
+    case_dir: PathBuf,
+    tables: Vec<ClosedTable>,
+}
+
+impl ClosedTables {
+    /// Rows of a table; `None` if there is no such table.
+    pub fn rows(&self, relative: &str) -> Option<u64> {
+        let table = self.tables.iter().find(|table| table.relative == relative);
+        table.map(|table| table.meta.rows)
+    }
+
+    /// The second half of [`SealWriter::finish`].
+    pub fn publish(self) -> Result<BTreeMap<String, TableMeta>, CaseError> {
+        publish(&self.case_dir, self.tables)
+    }
+
+    /// Removes them; what is in their places stays.
+    pub fn discard(self) -> Result<(), CaseError> {
+        remove_leftovers(&self.case_dir)
     }
 }
 
@@ -411,7 +443,7 @@ pub fn column_bytes(path: &Path) -> Result<Vec<(String, u64)>, CaseError> {
                 "footer",
                 "a Parquet file",
                 e.to_string(),
-                "seal the case again",
+                "`whodisk seal` builds it again if raw/ is still there",
             )
         })?;
     let names = metadata

@@ -27,7 +27,8 @@ pub fn rewrite(
 ) -> Result<TableMeta, CaseError> {
     let path = case_dir.join(relative);
     let damaged = |found: String| {
-        let hint = "whodisk verify says what is damaged; seal the case again if its raw/ is still there";
+        let hint =
+            "`whodisk verify` says what is damaged; `whodisk seal` builds it again if raw/ is still there";
         CaseError::format(&path, "table", "a table of the case format", found, hint)
     };
     let file = File::open(&path).map_err(|error| CaseError::io(&path, "read", error))?;

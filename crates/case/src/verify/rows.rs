@@ -4,6 +4,7 @@
 //! forbid them were reported before, and count as zero here.
 use super::ids::IdSet;
 use super::Findings;
+use crate::completeness::Account;
 use crate::meta::LayerMeta;
 use crate::schema::{flags, IrqKind, Layer, LinkKind, Op, Stage, SubjectKind, WaitState};
 use crate::tables::{self, Kind, Table};
@@ -205,7 +206,8 @@ impl RowChecks for Ops<'_> {
 
 /// Checks of `links/`: both ends are operations of this case.
 pub(super) struct Links<'a> {
-    pub(super) ids: &'a IdSet,
+    /// Operations of the case; `None` if not all could be read.
+    pub(super) ids: Option<&'a IdSet>,
 }
 
 impl RowChecks for Links<'_> {
@@ -215,7 +217,7 @@ impl RowChecks for Links<'_> {
         let bytes = (batch, &tables::LINKS, "bytes");
         check_values::<Int64Type>(bytes, first_row, findings, "0 or more", |v| v >= 0);
         for name in ["parent_id", "child_id"] {
-            let known = |id| self.ids.contains(id as u64);
+            let known = |id| self.ids.is_none_or(|ids| ids.contains(id as u64));
             let column = (batch, &tables::LINKS, name);
             check_values::<Int64Type>(column, first_row, findings, "the op_id of an operation", known);
         }
@@ -255,8 +257,8 @@ impl RowChecks for Gaps {
 /// Checks of a table whose columns are checked one by one: `irqs/`, `cache/`, `prefetch/`, `waits/`, `series/`.
 pub(super) struct Columns<'a> {
     pub(super) table: &'a Table,
-    /// Operations of the case, for a column `op_id`.
-    pub(super) ids: &'a IdSet,
+    /// Operations of the case, for a column `op_id`; `None` if not all could be read.
+    pub(super) ids: Option<&'a IdSet>,
 }
 
 impl Columns<'_> {
@@ -279,7 +281,7 @@ impl RowChecks for Columns<'_> {
                 check_names(at, first_row, findings, &words);
             }
             if column.name == "op_id" {
-                let known = |id| self.ids.contains(id as u64);
+                let known = |id| self.ids.is_none_or(|ids| ids.contains(id as u64));
                 check_values::<Int64Type>(at, first_row, findings, "the op_id of an operation", known);
             } else if column.name.ends_with("_bytes")
                 || column.name == "wait_ns"
@@ -296,15 +298,17 @@ impl RowChecks for Columns<'_> {
 /// Losses that are told one by one; further ones are counted.
 const LOSSES_TOLD: usize = 100;
 
-/// `losses/`: nothing to check, but to tell.
+/// `losses/`: nothing to check, but to tell and to add up.
 #[derive(Default)]
 pub(super) struct Losses {
     told: Vec<String>,
     more: u64,
+    account: Account,
 }
 
 impl Losses {
-    pub(super) fn into_missing(mut self) -> Vec<String> {
+    /// The losses in words, and what they come to.
+    pub(super) fn into_told(mut self) -> (Vec<String>, Account) {
         if self.more > 0 {
             self.told.push(format!(
                 "and {} more losses: see {}",
@@ -312,7 +316,7 @@ impl Losses {
                 tables::path(&tables::LOSSES)
             ));
         }
-        self.told
+        (self.told, self.account)
     }
 }
 
@@ -324,11 +328,14 @@ impl RowChecks for Losses {
         let end = numbers::<Int64Type>(batch, &tables::LOSSES, "end_ns");
         let lost = numbers::<Int64Type>(batch, &tables::LOSSES, "lost");
         for row in 0..batch.num_rows() {
+            let known = value(lost, row);
+            let number = known.and_then(|lost| u64::try_from(lost).ok());
+            self.account.add(probe.value(row), reason.value(row), number);
             if self.told.len() == LOSSES_TOLD {
-                self.more += (batch.num_rows() - row) as u64;
-                break;
+                self.more += 1;
+                continue;
             }
-            let count = value(lost, row).map_or("an unknown number of".into(), |lost| lost.to_string());
+            let count = known.map_or("an unknown number of".into(), |lost| lost.to_string());
             self.told.push(format!(
                 "{}: {count} events lost between {} ns and {} ns ({})",
                 probe.value(row),

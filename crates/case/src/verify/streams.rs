@@ -1,14 +1,18 @@
 //! Raw streams of a case that is not sealed: what is readable, what is lost.
 use super::{Findings, Report};
+use crate::completeness::{self, Account};
 use crate::meta::{CaseMeta, State};
 use crate::raw::{RawReader, RawRow};
-use crate::rows::{AppRow, BioMemberRow, BioRow, BlockMergeRow, BlockRow, FileRow, SyscallRow, Via};
+use crate::rows::{
+    AppRow, BioMemberRow, BioRow, BlockCarrierRow, BlockMergeRow, BlockRow, FileRow, SyscallRow, Via,
+};
 use crate::rows::{CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow};
 use crate::rows::{IrqRow, IrqTotalRow, Nvme, NvmeRow, SampleRow, SchedReason, SchedRow, SchedState};
 use crate::rows::{Writeback, WritebackRow};
 use crate::schema::{EventRow, IrqKind, Layer, LossRow, Op, SubjectKind};
 use crate::CaseError;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
@@ -30,6 +34,9 @@ pub(super) fn check_unsealed(case_dir: &Path, meta: &CaseMeta, report: &mut Repo
             Some(BlockRow::PROBE) => check_stream::<BlockRow>(case_dir, &relative, report, |_| None),
             Some(BlockMergeRow::PROBE) => {
                 check_stream::<BlockMergeRow>(case_dir, &relative, report, |_| None)
+            }
+            Some(BlockCarrierRow::PROBE) => {
+                check_stream::<BlockCarrierRow>(case_dir, &relative, report, |_| None)
             }
             Some(BioRow::PROBE) => check_stream::<BioRow>(case_dir, &relative, report, |_| None),
             Some(BioMemberRow::PROBE) => check_stream::<BioMemberRow>(case_dir, &relative, report, |_| None),
@@ -62,15 +69,31 @@ pub(super) fn check_unsealed(case_dir: &Path, meta: &CaseMeta, report: &mut Repo
                 .push(format!("{relative}: not checked, the probe is unknown")),
         }
     }
+    let mut account = Account::default();
     check_lines::<LossRow>(case_dir, "raw/losses.jsonl", report, |loss| {
+        account.add(&loss.probe, &loss.reason, loss.lost);
         Some(loss_text(&loss))
     });
     check_lines::<EventRow>(case_dir, "raw/events.jsonl", report, |_| None);
+    let rows = |layer| rows_of_layer(layer, &report.rows);
+    report.layers_missing = account.missing(|layer| rows(layer) + completeness::left_out(meta, layer));
     Ok(())
 }
 
+/// Rows of the streams that hold a layer's operations.
+fn rows_of_layer(layer: Layer, rows: &BTreeMap<String, u64>) -> u64 {
+    let is_of = |path: &str| {
+        let stream = path.split('/').nth(1).unwrap_or_default();
+        completeness::LAYER_OF.contains(&(stream, layer))
+    };
+    rows.iter()
+        .filter(|(path, _)| is_of(path))
+        .map(|(_, rows)| rows)
+        .sum()
+}
+
 /// Paths of all streams inside the case, sorted.
-fn raw_files(case_dir: &Path) -> Result<Vec<String>, CaseError> {
+pub(super) fn raw_files(case_dir: &Path) -> Result<Vec<String>, CaseError> {
     let raw = case_dir.join("raw");
     let mut files = Vec::new();
     for probe in names_in(&raw)? {
@@ -269,7 +292,7 @@ fn check_lines<T: DeserializeOwned>(
     case_dir: &Path,
     relative: &str,
     report: &mut Report,
-    tell: fn(T) -> Option<String>,
+    mut tell: impl FnMut(T) -> Option<String>,
 ) {
     let mut findings = Findings::new(relative, HINT);
     let Ok(file) = std::fs::File::open(case_dir.join(relative)) else {

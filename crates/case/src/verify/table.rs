@@ -22,8 +22,7 @@ use twox_hash::XxHash64;
 /// Rows read at a time.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// Compares length and checksum with case.json. False if the file cannot be read at all; a file with
-/// another checksum is still looked into, to name the place of the damage.
+/// Compares length and checksum with case.json. False if the file cannot be read at all.
 pub(super) fn check_bytes(
     case_dir: &Path,
     relative: &str,
@@ -70,6 +69,14 @@ fn hash_file(path: &Path) -> std::io::Result<(u64, String)> {
         }
         hash.write(&chunk[..read]);
         bytes += read as u64;
+    }
+}
+
+/// Checks that a file is a Parquet file.
+pub(super) fn check_footer(case_dir: &Path, relative: &str, findings: &mut Findings) {
+    let opened = File::open(case_dir.join(relative)).map_err(|error| error.to_string());
+    if let Err(error) = opened.and_then(|file| metadata_of(&file)) {
+        findings.add("footer", "a Parquet file", error);
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // Each test uses its part.
 use case::meta::{CaseMeta, Clock, DeviceMeta, LayerMeta, Phase, ProbeMeta, State, SystemMeta, Unseen};
 use case::raw::RawWriter;
-use case::rows::{AppRow, BlockMergeRow, BlockRow};
+use case::rows::{AppRow, BlockCarrierRow, BlockMergeRow, BlockRow};
 use case::schema::*;
 use case::sealed::{Names, SealWriter};
 use std::path::Path;
@@ -94,6 +94,17 @@ pub fn write_raw(dir: &Path) {
             ..BlockMergeRow::default()
         })
         .unwrap();
+    let mut carrier = RawWriter::create(&dir.join("raw/block_carrier/block_carrier.arrows"), &[]).unwrap();
+    carrier
+        .push(&BlockCarrierRow {
+            carrier_key: 3,
+            flush_key: 4,
+            issue_ns: CLOCK_START_NS + 1,
+            irq_ns: 0,
+            done_ns: CLOCK_START_NS + 9,
+        })
+        .unwrap();
+    assert_eq!(carrier.finish().unwrap(), 1);
     assert_eq!(app.finish().unwrap(), OPS);
     assert_eq!(block.finish().unwrap(), OPS);
     assert_eq!(merge.finish().unwrap(), 1);
@@ -160,7 +171,7 @@ pub fn seal(dir: &Path, meta: &mut CaseMeta) {
         }
     }
     for n in 0..OPS {
-        let kind = LinkKind::ALL[n as usize % 4];
+        let kind = LinkKind::ALL[n as usize % LinkKind::ALL.len()];
         let parent_id = app_row(n).op_id;
         let child_id = Layer::Block.op_id_base() | n;
         seal.link(&LinkRow {

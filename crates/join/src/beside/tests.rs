@@ -24,6 +24,7 @@ fn sealed(beside: Streams) -> (Kept, Counts, Names) {
         workers: Vec::new(),
         block: None,
         merges: None,
+        carriers: None,
         bios: None,
         bio_members: None,
         start_ns: START_NS,

@@ -15,10 +15,9 @@ pub use sealed::CLASSES;
 
 use crate::beside::{Streams, Surveys};
 use crate::children::Child;
-use crate::held_back::Passed;
 use crate::pipeline::Out;
 use crate::sorted::{Sorted, Surveyed, Timed};
-use crate::stages::block_entry_ns;
+use crate::stages::{block_entry_ns, BlockTimes};
 use crate::stream::Stream;
 use active::{Active, Actives, FileKey, Request};
 use case::rows::{
@@ -71,6 +70,18 @@ pub struct Share {
     pub unknown_ns: u64,
 }
 
+/// A write of a journal in flight.
+#[derive(Clone, Copy, Debug)]
+struct JournalWrite {
+    request: Request,
+    /// Disk.
+    device: u32,
+    /// Block device whose cache it comes from; 0 = none.
+    file_device: u32,
+    /// A durable write of nobody in particular: of any file system on its disk.
+    of_worker: bool,
+}
+
 /// The operations of programs on their way through a seal.
 pub struct SyscallSide<'a> {
     rows: Sorted<'a, SyscallRow>,
@@ -93,6 +104,8 @@ pub struct SyscallSide<'a> {
     dirty: Dirty,
     /// Disk on which data of a file system were seen to go.
     disk_of: HashMap<u32, u32>,
+    /// Writes of journals that have not ended: who asks for durable data meanwhile joins the commit that runs.
+    journal: Vec<JournalWrite>,
 }
 
 /// What was recorded.
@@ -138,19 +151,20 @@ impl<'a> SyscallSide<'a> {
             forget_at: REMEMBERED_MAX,
             dirty: Dirty::default(),
             disk_of: HashMap::new(),
+            journal: Vec::new(),
         })
     }
 
     /// Rows held now.
     pub fn rows_held(&self) -> usize {
-        self.actives.len() + self.held.len() + self.remembered + self.dirty.len()
+        self.actives.len() + self.held.len() + self.remembered + self.dirty.len() + self.journal.len()
     }
 
     /// A request with its number; requests come in order of their entry.
     pub(crate) fn request(
         &mut self,
         row: &BlockRow,
-        passed: Passed,
+        times: &BlockTimes,
         id: u64,
         merges: &[BlockMergeRow],
         out: &mut Out,
@@ -158,11 +172,10 @@ impl<'a> SyscallSide<'a> {
         if self.is_idle() {
             return Ok(());
         }
-        let mut child = Child::held_back_until(row, passed);
-        if row.complete_ns == 0 {
-            child.part.end_ns = out.counts.end_ns.max(child.part.entry_ns);
-        }
-        child.id = id;
+        let child = Child {
+            id,
+            ..Child::of(row, times)
+        };
         self.advance(child.part.entry_ns, out)?;
         self.place(row, child, merges, out)
     }
@@ -308,14 +321,29 @@ impl<'a> SyscallSide<'a> {
         if !of_journal {
             return;
         }
+        let write = JournalWrite {
+            request,
+            device: row.device,
+            file_device: row.file_device,
+            of_worker: row.file_device == 0 && row.owner_key == 0 && row.cmd_flags & DURABLE_FLAGS != 0,
+        };
         for device in self.actives.durable_devices() {
-            let its_blocks = row.file_device == device;
-            let its_disk = row.device == device || self.disk_of.get(&device) == Some(&row.device);
-            let of_worker = row.file_device == 0 && row.owner_key == 0 && row.cmd_flags & DURABLE_FLAGS != 0;
-            if its_blocks || its_disk && of_worker {
+            if self.may_be_of(&write, device) {
                 self.actives.durable_of(device, |op| op.give(request));
             }
         }
+        if write.of_worker || write.file_device != 0 {
+            let now_ns = request.child.part.entry_ns;
+            self.journal
+                .retain(|other| other.request.child.part.end_ns > now_ns);
+            self.journal.push(write);
+        }
+    }
+
+    /// Whether the journal of this file system may have written it.
+    fn may_be_of(&self, write: &JournalWrite, device: u32) -> bool {
+        let its_disk = write.device == device || self.disk_of.get(&device) == Some(&write.device);
+        write.file_device == device || its_disk && write.of_worker
     }
 
     fn remember(&mut self, owner_key: Option<u64>, request: Request, now_ns: u64) {
@@ -421,6 +449,14 @@ impl<'a> SyscallSide<'a> {
         for request in of_owner.into_iter().flatten() {
             if request.child.kind == LinkKind::Merged && request.child.part.end_ns > start_ns {
                 op.give(*request);
+            }
+        }
+        if op.durable() {
+            let running = |write: &&JournalWrite| write.request.child.part.end_ns > start_ns;
+            for write in self.journal.iter().filter(running) {
+                if self.may_be_of(write, op.row.device) {
+                    op.give(write.request);
+                }
             }
         }
         if !op.buffered_read() {

@@ -76,7 +76,16 @@ fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
     let mut timeline = Timeline::default();
     if !op.buffered_read() {
         let meanwhile = |part: &Part| part.entry_ns <= end_ns && part.end_ns >= start_ns;
-        op.requests.retain(|request| meanwhile(&request.child.part));
+        // Who returns when data are durable has waited for nothing that was still going on then.
+        let outlived = |part: &Part| op.durable() && op.row.end_ns != 0 && part.end_ns > end_ns;
+        let waited_for = |part: &Part| meanwhile(part) && !outlived(part);
+        let kept: Vec<Request> = op
+            .requests
+            .iter()
+            .filter(|request| waited_for(&request.child.part))
+            .copied()
+            .collect();
+        op.requests = kept;
     }
     if !watched.block {
         timeline.add(start_ns, end_ns, Stage::Fs);
@@ -247,6 +256,10 @@ fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], 
             | bit(
                 op.requests.iter().any(|request| request.child.part.wbt),
                 flags::WBT,
+            )
+            | bit(
+                op.requests.iter().any(|request| request.child.part.flush),
+                flags::FLUSH,
             ),
         host: out.host,
         device: device.map(|device| out.device(device)),

@@ -38,6 +38,7 @@ impl Recording {
             workers: Vec::new(),
             block: Some(&blocks as &dyn Stream<BlockRow>),
             merges: Some(&merges),
+            carriers: None,
             bios: None,
             bio_members: None,
             start_ns: START_NS,

@@ -44,13 +44,9 @@ impl Timeline {
                 );
             }
             Owner::Part(part) => {
-                let passed_ns = part.passed_ns.clamp(from_ns, to_ns);
-                let issue_ns = part.issue_ns.clamp(passed_ns, to_ns);
-                let irq_ns = part.irq_ns.clamp(issue_ns, to_ns);
-                self.add(from_ns, passed_ns, Stage::Throttle);
-                self.add(passed_ns, issue_ns, Stage::Queue);
-                self.add(issue_ns, irq_ns, Stage::Device);
-                self.add(irq_ns, to_ns, Stage::Interrupt);
+                part.each_stage(from_ns, to_ns, |from_ns, to_ns, stage| {
+                    self.add(from_ns, to_ns, stage)
+                });
             }
         });
     }
@@ -97,7 +93,7 @@ mod tests {
                 irq_ns: t[3],
                 end_ns: t[4],
                 throttled,
-                wbt: false,
+                ..Part::default()
             }
         })
     }
@@ -141,6 +137,7 @@ mod tests {
             end_ns: 95,
             throttled: true,
             wbt: true,
+            ..Part::default()
         }];
         let mut timeline = Timeline::default();
         timeline.add_requests(10, 100, &mut parts);

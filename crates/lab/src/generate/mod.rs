@@ -14,6 +14,7 @@ use crate::run::{self, in_parallel};
 use crate::scenario::Scenario;
 use crate::writer::TRUTH_JSON;
 use serde::Serialize;
+use std::io::Write;
 use std::path::Path;
 
 /// What to make.
@@ -75,7 +76,14 @@ fn one(dir: &Path, seed: u64, number: u64) -> Result<Line, LabError> {
     if case.exists() {
         return kept(&file, &case, &stem, &drawn);
     }
-    std::fs::write(&file, &drawn.text).map_err(|source| io(&file, "write", source))?;
+    match std::fs::File::create_new(&file) {
+        Ok(mut new) => new
+            .write_all(drawn.text.as_bytes())
+            .map_err(|source| io(&file, "write", source))?,
+        // Of a run that was stopped before its case was whole; anything else is somebody's.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => check_drawn(&file, &drawn)?,
+        Err(source) => return Err(io(&file, "create", source)),
+    }
     let partial = dir.join(format!(".{stem}.partial"));
     if partial.exists() {
         std::fs::remove_dir_all(&partial).map_err(|source| io(&partial, "remove", source))?;
@@ -100,8 +108,8 @@ fn one(dir: &Path, seed: u64, number: u64) -> Result<Line, LabError> {
     })
 }
 
-/// The line of a case that is there already.
-fn kept(file: &Path, case: &Path, stem: &str, drawn: &Drawn) -> Result<Line, LabError> {
+/// Whether a scenario that is there is the one that was drawn.
+fn check_drawn(file: &Path, drawn: &Drawn) -> Result<(), LabError> {
     let found = std::fs::read_to_string(file).map_err(|source| io(file, "read", source))?;
     if found != drawn.text {
         return Err(LabError::key(
@@ -112,6 +120,12 @@ fn kept(file: &Path, case: &Path, stem: &str, drawn: &Drawn) -> Result<Line, Lab
             "choose another directory with -o",
         ));
     }
+    Ok(())
+}
+
+/// The line of a case that is there already.
+fn kept(file: &Path, case: &Path, stem: &str, drawn: &Drawn) -> Result<Line, LabError> {
+    check_drawn(file, drawn)?;
     let path = case.join(TRUTH_JSON);
     let text = std::fs::read(&path).map_err(|source| io(&path, "read", source))?;
     let truth: serde_json::Value = serde_json::from_slice(&text)

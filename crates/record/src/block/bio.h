@@ -15,12 +15,13 @@ const volatile u64 sym_bio_wait_end_io = 0;
 const volatile u64 sym_io_complete_rw = 0;
 const volatile u64 sym_io_complete_rw_iopoll = 0;
 const volatile u64 sym_blk_throtl_dispatch_work_fn = 0;
+const volatile u64 pf_kthread = 0;       // flag of the kernel's threads; 0 = not known
+const volatile u64 pf_wq_worker = 0;     // flag of the kernel's workers; 0 = not known
+const volatile u64 mapping_flags = ~0ull; // of folio.mapping: not a file's; all = not known
 
-#define PF_WQ_WORKER 0x20
 #define S_IFMT 0170000
 #define S_IFBLK 0060000
 #define LOOP_MAJOR 7
-#define MAPPING_FLAGS 3ull // of folio.mapping: not a file's
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -81,6 +82,7 @@ struct bvec_iter___bio {
 };
 
 struct bio___bio {
+	u32 bi_opf;
 	struct bvec_iter___bio bi_iter;
 	struct blkcg_gq *bi_blkg;
 	struct bio_vec *bi_io_vec;
@@ -218,7 +220,7 @@ static __always_inline void look_at_folio(struct bio___bio *bio, struct owner *o
 	u64 head = BPF_CORE_READ(page, compound_head);
 	struct folio___bio *folio = head & 1 ? (void *)(head - 1) : (void *)page;
 	u64 mapping = (u64)BPF_CORE_READ(folio, mapping);
-	if (!mapping || mapping & MAPPING_FLAGS)
+	if (!mapping || mapping & mapping_flags)
 		return;
 	struct inode___bio *host = BPF_CORE_READ((struct address_space___bio *)mapping, host);
 	if (!host)
@@ -288,7 +290,7 @@ static __always_inline bool releases_throttled(struct task_struct *current)
 {
 	struct task_struct___bio *task = (void *)current;
 
-	if (!(task->flags & PF_WQ_WORKER) || !sym_blk_throtl_dispatch_work_fn)
+	if (!(task->flags & pf_wq_worker) || !sym_blk_throtl_dispatch_work_fn)
 		return 0;
 	if (!bpf_core_field_exists(task->worker_private))
 		return 0;

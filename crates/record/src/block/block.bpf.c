@@ -26,6 +26,8 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile bool owners = 0; // also look who is behind requests that are not our own
 const volatile u32 ring_records = 1; // length of a CPU's ring, a power of two
 const volatile bool weakly_ordered = 1; // this CPU may reorder stores
+const volatile u32 rqf_flush_seq = 0; // RQF_FLUSH_SEQ of this kernel
+const volatile u32 req_durable = 0; // REQ_PREFLUSH and REQ_FUA
 const volatile bool start_at_getrq = 0; // this kernel has no block_io_start (before 6.5)
 
 // Written by the loader: 1 from the moment every program is attached until the end of the recording. So
@@ -47,6 +49,8 @@ enum counter {
 	OVERFLOW,        // requests that lived in the overflow map
 	QUEUE_UNSEEN,    // starts whose queueing was not found
 	SCOPE_FULL,      // a process that found no room in `scope`
+	CARRIER_RING_FULL, // what a carrier waited for, and no room to say so
+	CARRIERS_CUT,    // a flush command with more carriers than are followed
 	COUNTERS,
 };
 u64 counters[COUNTERS] SEC(".bss.counters");
@@ -54,6 +58,7 @@ u64 counters[COUNTERS] SEC(".bss.counters");
 #define SLOT_OWN 1       // the recorder's own request: never sent
 #define SLOT_THROTTLED 2 // its bio was held back by the I/O controller before it was queued
 #define SLOT_SCOPED 4    // a process in the scope submitted it
+#define SLOT_KERNEL 8    // a thread of the kernel submitted it
 #define NO_INDEX 0xffff
 
 // What is known of a request; meaning of the fields: case::rows::BlockRow.
@@ -78,7 +83,7 @@ struct facts {
 	u16 index; // of its slot; NO_INDEX: in the overflow map
 	u64 comm[2];
 	u64 op_id;
-	u64 merge_key; // 0, or what merge records of this request carry
+	u64 merge_key; // 0, or what records of its merged bios, or of what a carrier waited for, refer to
 };
 
 // A request in flight. Two cache lines, because a request often completes on another CPU than it was issued on, and
@@ -207,11 +212,17 @@ struct {
 	__type(value, struct kept_owner);
 } slot_owners SEC(".maps");
 
+// A request that has no slot in the table, by its address.
+struct overflow_slot {
+	struct slot slot;
+	struct owner owner;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, u64);
-	__type(value, struct slot);
+	__type(value, struct overflow_slot);
 } overflow SEC(".maps");
 
 // Where block_io_start does not exist: who got a request for a bio, until the request is first seen.
@@ -222,6 +233,8 @@ struct submitter {
 	s32 tid;
 	u32 cpu;
 	u32 flags;
+	u32 opf; // before the flush machinery takes away what it does itself
+	u32 pad;
 };
 
 struct {
@@ -279,7 +292,8 @@ static __always_inline struct slot *slot_find(struct request *rq)
 	slot = slot_place(key, 1);
 	if (slot && slot->request == key)
 		return slot->active ? slot : NULL;
-	return bpf_map_lookup_elem(&overflow, &key);
+	struct overflow_slot *further = bpf_map_lookup_elem(&overflow, &key);
+	return further ? &further->slot : NULL;
 }
 
 // The slot that belongs to a request, or one that from now on does. A locked instruction only the first time: it would
@@ -298,22 +312,22 @@ static __always_inline bool slot_belongs(struct slot *slot, u64 key, u32 way)
 
 static __always_inline struct slot *slot_overflow(u64 key)
 {
-	struct slot *slot = bpf_map_lookup_elem(&overflow, &key);
-	static const struct slot empty;
+	struct overflow_slot *further = bpf_map_lookup_elem(&overflow, &key);
+	static const struct overflow_slot empty;
 
-	if (slot)
-		return slot;
+	if (further)
+		return &further->slot;
 	if (bpf_map_update_elem(&overflow, &key, &empty, BPF_ANY)) {
 		count(MAP_FULL, 1);
 		return NULL;
 	}
 	count(OVERFLOW, 1);
-	slot = bpf_map_lookup_elem(&overflow, &key);
-	if (slot) {
-		slot->request = key;
-		slot->facts.index = NO_INDEX;
-	}
-	return slot;
+	further = bpf_map_lookup_elem(&overflow, &key);
+	if (!further)
+		return NULL;
+	further->slot.request = key;
+	further->slot.facts.index = NO_INDEX;
+	return &further->slot;
 }
 
 // Where the owner of a request is kept; NULL if that is not asked for.
@@ -322,8 +336,14 @@ static __always_inline struct owner *slot_owner(struct slot *slot)
 	u32 index = slot->facts.index;
 	struct kept_owner *kept;
 
-	if (!owners || index == NO_INDEX)
+	if (!owners)
 		return NULL;
+	if (index == NO_INDEX) {
+		u64 key = slot->request;
+		struct overflow_slot *further = bpf_map_lookup_elem(&overflow, &key);
+
+		return further ? &further->owner : NULL;
+	}
 	kept = bpf_map_lookup_elem(&slot_owners, &index);
 	return kept ? &kept->owner : NULL;
 }
@@ -424,14 +444,11 @@ static __always_inline void slot_release(struct slot *slot, struct request *rq)
 
 // When the bio behind a new request was queued. A bio too large for the device is split: all pieces but the
 // last are clones chained to the original, and only the original passes block_bio_queue.
-static __always_inline void take_queueing(struct slot *slot, struct request *rq, u64 now)
+static __always_inline void take_queueing(struct slot *slot, struct bio *bio, u64 end_io, u64 now)
 {
-	struct bio *bio = rq->bio;
 	struct bio *origin = bio;
 
-	if (!bio)
-		return;
-	if (sym_bio_chain_endio && (u64)bio->bi_end_io == sym_bio_chain_endio) {
+	if (sym_bio_chain_endio && end_io == sym_bio_chain_endio) {
 		for (int depth = 0; depth < 4; depth++) {
 			origin = BPF_CORE_READ(origin, bi_private);
 			if ((u64)BPF_CORE_READ(origin, bi_end_io) != sym_bio_chain_endio)
@@ -512,18 +529,24 @@ static __always_inline void set_owner(struct slot *slot, struct request *rq)
 	slot->facts.op_id = owner->op_id;
 }
 
+// What other records refer to a request by; see facts.merge_key.
+static __always_inline u64 give_key(struct slot *slot)
+{
+	if (!slot->facts.merge_key) {
+		u32 cpu = bpf_get_smp_processor_id();
+
+		slot->facts.merge_key = (u64)(cpu + 1) << 40 | ++cpus[cpu & (CPUS_MAX - 1)].merge_keys;
+	}
+	return slot->facts.merge_key;
+}
+
 // Counts the bios behind a request's first; `with_owners`: tells who is behind them.
 static __always_inline void set_merges(struct slot *slot, struct request *rq, bool with_owners)
 {
 	u64 merge_key = 0;
 
-	if (with_owners) {
-		if (!slot->facts.merge_key) {
-			u32 cpu = bpf_get_smp_processor_id();
-			slot->facts.merge_key = (u64)(cpu + 1) << 40 | ++cpus[cpu & (CPUS_MAX - 1)].merge_keys;
-		}
-		merge_key = slot->facts.merge_key;
-	}
+	if (with_owners)
+		merge_key = give_key(slot);
 	slot->facts.merges = walk_bios(as_number(rq->bio, 0), merge_key, slot->facts.merges);
 }
 
@@ -547,9 +570,10 @@ static __always_inline bool is_own(u64 comm_start)
 	return comm_start == 0x2d6b7369646f6877ull; // "whodisk-"
 }
 
-static __always_inline u8 flags_of(u64 comm_start, s32 tgid)
+static __always_inline u8 flags_of(struct task_struct *task, u64 comm_start)
 {
-	return (is_own(comm_start) ? SLOT_OWN : 0) | (scope_limited && scope_has(tgid) ? SLOT_SCOPED : 0);
+	return (is_own(comm_start) ? SLOT_OWN : 0) | (scope_limited && scope_has(task->tgid) ? SLOT_SCOPED : 0) |
+	       (((struct task_struct___bio *)task)->flags & pf_kthread ? SLOT_KERNEL : 0);
 }
 
 static __always_inline void set_submitter(struct slot *slot)
@@ -560,7 +584,7 @@ static __always_inline void set_submitter(struct slot *slot)
 	slot->facts.tid = task->pid;
 	slot->facts.comm[0] = *(u64 *)&task->comm[0];
 	slot->facts.comm[1] = *(u64 *)&task->comm[8];
-	slot->facts.flags |= flags_of(slot->facts.comm[0], slot->facts.pid);
+	slot->facts.flags |= flags_of(task, slot->facts.comm[0]);
 }
 
 static __always_inline void set_no_submitter(struct slot *slot)
@@ -573,22 +597,23 @@ static __always_inline void set_no_submitter(struct slot *slot)
 	slot->facts.comm[1] = 0;
 }
 
-static __always_inline void take_submitter(struct slot *slot, struct request *rq)
+static __always_inline void take_submitter(struct slot *slot, struct bio *bio, u64 end_io)
 {
-	u64 bio = (u64)rq->bio;
-	struct submitter *submitter = bpf_map_lookup_elem(&submitters, &bio);
+	u64 key = (u64)bio;
+	struct submitter *submitter = bpf_map_lookup_elem(&submitters, &key);
 
 	if (!submitter)
 		return;
 	slot->facts.start_ns = submitter->start_ns;
-	take_queueing(slot, rq, submitter->start_ns);
+	take_queueing(slot, bio, end_io, submitter->start_ns);
 	slot->facts.comm[0] = submitter->comm[0];
 	slot->facts.comm[1] = submitter->comm[1];
 	slot->facts.pid = submitter->pid;
 	slot->facts.tid = submitter->tid;
 	slot->facts.cpu = submitter->cpu;
 	slot->facts.flags |= submitter->flags;
-	bpf_map_delete_elem(&submitters, &bio);
+	slot->facts.cmd_flags |= submitter->opf & req_durable;
+	bpf_map_delete_elem(&submitters, &key);
 }
 
 // A request first seen after its start: flush machinery, begun before the recording, or a kernel that does not
@@ -602,7 +627,7 @@ static __always_inline struct slot *slot_adopt(struct request *rq, u64 now)
 	slot->facts.cmd_flags = rq->cmd_flags;
 	set_no_submitter(slot);
 	if (start_at_getrq && rq->bio)
-		take_submitter(slot, rq);
+		take_submitter(slot, rq->bio, (u64)rq->bio->bi_end_io);
 	return slot;
 }
 
@@ -629,7 +654,9 @@ int BPF_PROG(block_io_start, struct request *rq)
 	if (!slot)
 		return 0;
 	slot->facts.start_ns = now;
-	take_queueing(slot, rq, now);
+	struct bio *bio = rq->bio;
+	if (bio)
+		take_queueing(slot, bio, (u64)bio->bi_end_io, now);
 	slot->facts.cmd_flags = rq->cmd_flags;
 	slot->facts.cpu = bpf_get_smp_processor_id();
 	set_submitter(slot);
@@ -651,7 +678,8 @@ int BPF_PROG(block_getrq, struct bio *bio)
 		.cpu = bpf_get_smp_processor_id(),
 	};
 
-	submitter.flags = flags_of(submitter.comm[0], submitter.pid);
+	submitter.flags = flags_of(task, submitter.comm[0]);
+	submitter.opf = ((struct bio___bio *)bio)->bi_opf;
 	if (bpf_map_update_elem(&submitters, &key, &submitter, BPF_ANY))
 		count(MAP_FULL, 1);
 	return 0;
@@ -718,19 +746,9 @@ int BPF_PROG(block_rq_merge, struct request *rq)
 	return 0;
 }
 
-// A write with a flush before or after it completes twice: once its data, then the sequence, after which its
-// bio ends. While the sequence runs the request carries RQF_FLUSH_SEQ (as does the flush itself, always).
-static __always_inline bool is_inner_completion(struct request *rq)
-{
-	u32 bit = 4;
-
-	if (bpf_core_enum_value_exists(enum rqf_flags, __RQF_FLUSH_SEQ))
-		bit = bpf_core_enum_value(enum rqf_flags, __RQF_FLUSH_SEQ);
-	return (rq->rq_flags & (1u << bit)) && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH;
-}
-
-// Which interrupt completes what completes now on this CPU; the rule is told in mod.rs.
-static __always_inline void set_interrupt(struct block_record *record)
+// Which interrupt completes what was issued at that time and completes now on this CPU, and when it began; the rule is told
+// in mod.rs.
+static __always_inline u64 interrupt_begin(u64 issue_ns, s32 *of_vector)
 {
 	struct cpu_state *cpu = this_cpu();
 	u64 run_ns = 0;
@@ -743,9 +761,11 @@ static __always_inline void set_interrupt(struct block_record *record)
 		run_ns = cpu->softirq_run_ns;
 		vector = cpu->softirq_vector;
 	}
-	record->irq_ns = run_ns && run_ns < record->facts.issue_ns ? record->facts.issue_ns : run_ns;
-	record->vector = vector;
+	*of_vector = vector;
+	return run_ns && run_ns < issue_ns ? issue_ns : run_ns;
 }
+
+#include "flush.h"
 
 static __always_inline void send(struct slot *slot, u64 now)
 {
@@ -768,7 +788,9 @@ static __always_inline void send(struct slot *slot, u64 now)
 	record->complete_cpu = cpu;
 	record->facts = slot->facts;
 	record->error = 0;
-	set_interrupt(record);
+	// An empty carrier is never issued.
+	u64 begun_ns = record->facts.issue_ns ? record->facts.issue_ns : record->facts.start_ns;
+	record->irq_ns = interrupt_begin(begun_ns, &record->vector);
 	if (owners)
 		copy_owner(&record->owner, slot);
 	// Not before the record is there. x86 keeps the order of stores by itself; a locked instruction would wait
@@ -797,7 +819,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, u8 status, u32 bytes)
 		count(PARTIAL, 1);
 		return 0;
 	}
-	if (is_inner_completion(rq))
+	if ((rq->rq_flags & rqf_flush_seq) && flush_step(slot, rq, now))
 		return 0;
 	if (!slot->facts.issue_ns)
 		set_place(slot, rq);

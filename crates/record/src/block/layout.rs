@@ -1,8 +1,10 @@
 //! Twins of the structs in `block.bpf.c`, byte for byte, and what becomes of them.
 use crate::flight::{OpLayer, Operation};
+use crate::kernel;
 use crate::plain::Plain;
 use crate::told::request_op;
-use case::rows::{block_flags, BlockMergeRow, BlockRow};
+use case::rows::{block_flags, BlockCarrierRow, BlockMergeRow, BlockRow};
+use std::sync::LazyLock;
 
 /// What is known of a request.
 #[repr(C)]
@@ -40,6 +42,14 @@ pub struct Slot {
     pub facts: Facts,
 }
 
+/// A request that has no slot in the table, and who is behind it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OverflowSlot {
+    pub slot: Slot,
+    pub owner: Owner,
+}
+
 /// In [`BlockRecord::vector`]: nobody saw how it completed.
 pub const VECTOR_UNSEEN: i32 = -2;
 
@@ -49,6 +59,8 @@ pub const SLOT_OWN: u8 = 1;
 pub const SLOT_THROTTLED: u8 = 2;
 /// `SLOT_SCOPED`: a process in the scope submitted it.
 pub const SLOT_SCOPED: u8 = 4;
+/// `SLOT_KERNEL`: a thread of the kernel submitted it.
+pub const SLOT_KERNEL: u8 = 8;
 
 /// What is behind a bio.
 #[repr(C)]
@@ -95,10 +107,22 @@ pub struct MergeRecord {
     pub owner: Owner,
 }
 
+/// What a carrier waited for in the flush machinery: its data, or a flush command.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CarrierRecord {
+    pub carrier_key: u64,
+    pub flush_key: u64,
+    pub issue_ns: u64,
+    pub irq_ns: u64,
+    pub done_ns: u64,
+}
+
 const _: () = assert!(size_of::<BlockRecord>() == 192);
 const _: () = assert!(size_of::<Unfinished>() == 192);
 const _: () = assert!(size_of::<MergeRecord>() == 64);
 const _: () = assert!(size_of::<Slot>() == 128);
+const _: () = assert!(size_of::<OverflowSlot>() == 184);
 
 /// `enum counter`, in its order.
 #[repr(C)]
@@ -117,13 +141,19 @@ pub struct Counters {
     pub overflow: u64,
     pub queue_unseen: u64,
     pub scope_full: u64,
+    pub carrier_ring_full: u64,
+    pub carriers_cut: u64,
 }
 
 // SAFETY: integers and bytes without padding between them.
 unsafe impl Plain for BlockRecord {}
 unsafe impl Plain for MergeRecord {}
 // SAFETY: as above.
+unsafe impl Plain for CarrierRecord {}
+// SAFETY: as above.
 unsafe impl Plain for Slot {}
+// SAFETY: as above.
+unsafe impl Plain for OverflowSlot {}
 // SAFETY: as above.
 unsafe impl Plain for Owner {}
 // SAFETY: as above.
@@ -131,17 +161,24 @@ unsafe impl Plain for Unfinished {}
 // SAFETY: as above.
 unsafe impl Plain for Counters {}
 
-/// Merge keys have this bit once they are request keys, so they never equal a counted key.
-const MERGED_KEY: u64 = 1 << 63;
+/// Keys that the kernel programs gave have this bit once they are request keys, so they never equal a counted key.
+const GIVEN_KEY: u64 = 1 << 63;
+
+/// The request key for a key that the kernel programs gave; 0 stays 0.
+fn given(key: u64) -> u64 {
+    match key {
+        0 => 0,
+        key => GIVEN_KEY | key,
+    }
+}
 
 impl BlockRecord {
-    /// The row; `sequence` makes its key unique unless merge records refer to it.
+    /// The row; `sequence` makes its key unique unless other records refer to it.
     pub fn row(&self, sequence: u64) -> BlockRow {
         let facts = &self.facts;
-        let request_key = if facts.merge_key == 0 {
-            sequence
-        } else {
-            MERGED_KEY | facts.merge_key
+        let request_key = match facts.merge_key {
+            0 => sequence,
+            key => given(key),
         };
         BlockRow {
             request_key,
@@ -191,7 +228,11 @@ impl BlockRecord {
             VECTOR_UNSEEN => block_flags::INTERRUPT_UNSEEN,
             _ => 0,
         };
-        throttled | unseen
+        let kernel = match self.facts.flags & SLOT_KERNEL {
+            0 => 0,
+            _ => block_flags::KERNEL,
+        };
+        throttled | unseen | kernel
     }
 }
 
@@ -199,13 +240,26 @@ impl MergeRecord {
     /// The row.
     pub fn row(&self) -> BlockMergeRow {
         BlockMergeRow {
-            request_key: MERGED_KEY | self.merge_key,
+            request_key: given(self.merge_key),
             op_id: self.owner.op_id,
             owner_key: self.owner.owner_key,
             inode: self.owner.inode,
             file_offset_bytes: self.owner.file_offset_bytes,
             file_device: self.owner.file_device,
             size_bytes: self.owner.size_bytes,
+        }
+    }
+}
+
+impl CarrierRecord {
+    /// The row.
+    pub fn row(&self) -> BlockCarrierRow {
+        BlockCarrierRow {
+            carrier_key: given(self.carrier_key),
+            flush_key: given(self.flush_key),
+            issue_ns: self.issue_ns,
+            irq_ns: self.irq_ns,
+            done_ns: self.done_ns,
         }
     }
 }
@@ -237,10 +291,13 @@ impl Slot {
 }
 
 /// Errno behind a `blk_status_t` (`blk_errors[]` of block/blk-core.c). Numbers up to 13 have been the same
-/// since 4.13; later ones moved between kernels and, like unknown ones, become EIO.
+/// since 4.13; later ones moved between kernels and, like unknown ones, become EIO. So do all on a kernel that is not among
+/// [`kernel::STATUSES`], which is told once.
 pub fn errno(status: u8) -> i32 {
+    static KNOWN: LazyLock<bool> = LazyLock::new(|| kernel::known(&kernel::STATUSES).is_ok());
     match status {
         0 => 0,
+        _ if !*KNOWN => libc::EIO,
         1 => libc::EOPNOTSUPP,
         2 => libc::ETIMEDOUT,
         3 => libc::ENOSPC,

@@ -1,5 +1,5 @@
 //! Turns drained block records into rows.
-use super::layout::{BlockRecord, MergeRecord};
+use super::layout::{BlockRecord, CarrierRecord, MergeRecord};
 use super::scoped::Scoped;
 use crate::drain::HANDOVER_RECORDS;
 use crate::pool::Pool;
@@ -7,7 +7,7 @@ use crate::probe::{Batch, Log, Target};
 use crate::sampling::SampledRequests;
 use crate::streams::{Out, Stream};
 use case::raw::BLOCK_ROWS;
-use case::rows::{BlockMergeRow, BlockRow};
+use case::rows::{BlockCarrierRow, BlockMergeRow, BlockRow};
 use case::CaseError;
 
 /// What came out of the rings since the last drain.
@@ -17,6 +17,8 @@ pub struct Drained {
     pub requests: Vec<BlockRecord>,
     /// Bios beyond the first.
     pub merges: Vec<MergeRecord>,
+    /// What carriers waited for.
+    pub carriers: Vec<CarrierRecord>,
 }
 
 impl Drained {
@@ -25,6 +27,7 @@ impl Drained {
         Drained {
             requests: Vec::with_capacity(2 * HANDOVER_RECORDS),
             merges: Vec::new(),
+            carriers: Vec::new(),
         }
     }
 
@@ -32,23 +35,25 @@ impl Drained {
     pub fn clear(&mut self) {
         self.requests.clear();
         self.merges.clear();
+        self.carriers.clear();
     }
 
     /// Memory that the records take.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.requests[..]) + size_of_val(&self.merges[..])
+        size_of_val(&self.requests[..]) + size_of_val(&self.merges[..]) + size_of_val(&self.carriers[..])
     }
 
-    /// Requests and bios.
+    /// Requests, bios, and what carriers waited for.
     pub fn len(&self) -> usize {
-        self.requests.len() + self.merges.len()
+        self.requests.len() + self.merges.len() + self.carriers.len()
     }
 }
 
-/// The streams `block` and `block_merge`.
+/// The streams `block`, `block_merge` and `block_carrier`.
 pub struct BlockLog {
     blocks: Out<BlockRow>,
     merges: Out<BlockMergeRow>,
+    carriers: Out<BlockCarrierRow>,
     rows: Vec<BlockRow>,
     requests: u64,
     joined: u64,
@@ -60,11 +65,12 @@ pub struct BlockLog {
 }
 
 impl BlockLog {
-    /// Creates both streams.
+    /// Creates the streams.
     pub fn create(target: &Target, used: Pool<Drained>) -> Result<BlockLog, CaseError> {
         Ok(BlockLog {
             blocks: Out::create(target, &[])?,
             merges: Out::create(target, &[])?,
+            carriers: Out::create(target, &[])?,
             rows: Vec::new(),
             requests: 0,
             joined: 0,
@@ -93,7 +99,7 @@ impl BlockLog {
             let Some(buffer) = judged else { break };
             self.used.give(Drained {
                 requests: buffer,
-                merges: Vec::new(),
+                ..Drained::default()
             });
             self.rows
                 .chunks(BLOCK_ROWS)
@@ -106,6 +112,9 @@ impl BlockLog {
         for record in &records.merges {
             self.joined += u64::from(record.owner.op_id != 0);
             self.merges.push(&record.row());
+        }
+        for record in &records.carriers {
+            self.carriers.push(&record.row());
         }
         for block in records.requests.chunks(BLOCK_ROWS) {
             self.rows.clear();
@@ -151,9 +160,9 @@ impl Log for BlockLog {
         self.scoped.as_ref().map_or(0, |scoped| scoped.outside)
     }
 
-    /// Merges first: a request in the file then has its merged bios in the file, even after a kill.
+    /// Requests last: one in the file then has its merged bios and what it waited for in the file, even after a kill.
     fn streams(&mut self) -> Vec<&mut dyn Stream> {
-        vec![&mut self.merges, &mut self.blocks]
+        vec![&mut self.merges, &mut self.carriers, &mut self.blocks]
     }
 
     fn notes(&self) -> Vec<(&'static str, u64)> {

@@ -44,7 +44,7 @@ use case::rows::BlockRow;
 use case::CaseError;
 use hidden::Hidden;
 pub use layout::{errno, BlockRecord, Owner, SLOT_SCOPED, SLOT_THROTTLED};
-use layout::{Counters, MergeRecord, Slot, Unfinished, SLOT_OWN};
+use layout::{CarrierRecord, Counters, MergeRecord, OverflowSlot, Slot, Unfinished, SLOT_OWN};
 use log::{BlockLog, Drained};
 pub use object::{bio_globals, join_obstacle, join_symbols, join_tgid};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ const SLOTS_PER_RUN: usize = 1024;
 /// The program that is run, not attached.
 const RELEASE_STALE: &str = "release_stale";
 
-const SLOT_BYTES: usize = size_of::<Slot>();
+const OVERFLOW_SLOT_BYTES: usize = size_of::<OverflowSlot>();
 /// An [`Owner`] in a cache line of its own (`struct kept_owner`).
 const OWNER_BYTES: usize = 64;
 
@@ -101,6 +101,7 @@ struct BlockProbe {
     kernel: Kernel,
     rings: Rings<BlockRecord>,
     merges: RingBuf<MapData>,
+    carriers: RingBuf<MapData>,
     unfinished: RingBuf<MapData>,
     /// `None` where the kernel's event tracing cannot be used.
     hidden: Option<Hidden>,
@@ -135,7 +136,7 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     let mut kernel = object::load(btf, config, !start_exists)?;
     kernel.load_runnable(RELEASE_STALE)?;
     kernel.load_runnable(SCOPE_CHANGE)?;
-    let mut probe = BlockProbe::new(kernel, config.ring_bytes)?;
+    let mut probe = BlockProbe::new(kernel, config.ring(config.ring_bytes), config.table_taken)?;
     probe
         .kernel
         .attach(context, HOOKS, |tracepoint, need| match tracepoint {
@@ -158,19 +159,25 @@ pub fn rows(batch: Batch) -> impl Iterator<Item = BlockRow> {
 }
 
 impl BlockProbe {
-    fn new(mut kernel: Kernel, ring_bytes: u32) -> Result<BlockProbe, RecordError> {
+    fn new(mut kernel: Kernel, ring_bytes: u32, table_taken: bool) -> Result<BlockProbe, RecordError> {
         let cpus = host::cpus_possible();
         let length = ring_records(ring_bytes);
         let (ends, records) = (kernel.array("ring_ends")?, kernel.array("ring")?);
         let rings = Rings::map(ends, records, cpus, length).map_err(|error| refused("ring", &error))?;
         let slots = Shared::map(kernel.array("slots")?, SLOTS as usize);
         let slots = slots.map_err(|error| refused("slots", &error))?;
+        if table_taken {
+            // No request has this address.
+            (0..SLOTS as usize).for_each(|index| slots.set(index, offset_of!(Slot, request), u64::MAX));
+        }
         let merges = kernel.take_ring("merges")?;
+        let carriers = kernel.take_ring("carriers")?;
         let unfinished = kernel.take_ring("unfinished")?;
         Ok(BlockProbe {
             kernel,
             rings,
             merges,
+            carriers,
             unfinished,
             hidden: Hidden::start(cpus).ok(),
             never_completed: 0,
@@ -197,21 +204,36 @@ impl BlockProbe {
         Array::try_from(self.kernel.map("slot_owners")?).map_err(|error| refused("slot_owners", &error))
     }
 
+    /// Requests in flight that are `wanted` and not the recorder's own, with their owners as far as they are known.
+    fn taken(&self, wanted: impl Fn(&Slot) -> bool) -> Result<Vec<(Slot, Owner)>, RecordError> {
+        let wanted = |slot: &Slot| slot.active != 0 && slot.facts.flags & SLOT_OWN == 0 && wanted(slot);
+        let owners = self.owners()?;
+        let in_table = self.slots.copies_with(offset_of!(Slot, active));
+        let in_table = in_table.filter(|slot| wanted(slot));
+        let mut taken: Vec<_> = in_table
+            .map(|slot| (slot, owner_of(&owners, &slot).unwrap_or_default()))
+            .collect();
+        let overflow: HashMap<_, u64, [u8; OVERFLOW_SLOT_BYTES]> =
+            HashMap::try_from(self.kernel.map("overflow")?).map_err(|error| refused("overflow", &error))?;
+        let in_overflow = overflow
+            .iter()
+            .filter_map(|entry| read::<OverflowSlot>(&entry.ok()?.1));
+        let in_overflow = in_overflow.filter(|further| wanted(&further.slot));
+        taken.extend(in_overflow.map(|further| match further.slot.facts.issue_ns {
+            0 => (further.slot, Owner::default()),
+            _ => (further.slot, further.owner),
+        }));
+        Ok(taken)
+    }
+
     /// Requests that are still open at `end_ns`, the recorder's own left out; and those that had completed unseen.
     fn open_requests(&mut self, end_ns: u64) -> Result<Vec<BlockRecord>, RecordError> {
-        let overflow: HashMap<_, u64, [u8; SLOT_BYTES]> =
-            HashMap::try_from(self.kernel.map("overflow")?).map_err(|error| refused("overflow", &error))?;
-        let in_table = self.slots.copies_with(offset_of!(Slot, active));
-        let in_overflow = overflow.iter().filter_map(|entry| read::<Slot>(&entry.ok()?.1));
-        let slots = in_table.chain(in_overflow);
-        let open = slots.filter(|slot| slot.active != 0 && slot.facts.flags & SLOT_OWN == 0);
-        let owners = self.owners()?;
-        let unfinished = |slot: Slot| Unfinished {
+        let unfinished = |(slot, owner)| Unfinished {
             slot,
             before_ns: end_ns,
-            owner: owner_of(&owners, &slot).unwrap_or_default(),
+            owner,
         };
-        let mut open: Vec<Unfinished> = open.map(unfinished).collect();
+        let mut open: Vec<Unfinished> = self.taken(|_| true)?.into_iter().map(unfinished).collect();
         let mut rows = Vec::new();
         if let Some(hidden) = &mut self.hidden {
             hidden.resolve(&mut open, &mut rows);
@@ -253,6 +275,9 @@ impl Probe for BlockProbe {
         while let Some(item) = self.merges.next() {
             self.drained.merges.extend(read::<MergeRecord>(&item));
         }
+        while let Some(item) = self.carriers.next() {
+            self.drained.carriers.extend(read::<CarrierRecord>(&item));
+        }
         self.drain_unfinished();
         (self.drained.requests.len() - before) as u64
     }
@@ -292,11 +317,13 @@ impl Probe for BlockProbe {
             lost: vec![
                 ("no_state", counters.no_state - in_flight),
                 ("ring_full", counters.ring_full),
-                ("ring_full", counters.merge_ring_full),
+                ("merge_ring_full", counters.merge_ring_full),
                 ("map_full", counters.map_full),
                 ("no_complete", counters.no_complete + self.never_completed),
                 ("merge_walk_cut", counters.walk_cut),
                 ("scope_full", counters.scope_full),
+                ("carrier_ring_full", counters.carrier_ring_full),
+                ("carriers_cut", counters.carriers_cut),
             ],
             out_of_scope: 0,
             own_excluded: counters.own_requests,
@@ -320,19 +347,12 @@ impl Probe for BlockProbe {
     }
 
     fn in_flight(&self, begin_ns: u64, now_ns: u64) -> Vec<InFlight> {
-        let wanted = |slot: &Slot| slot.active < begin_ns && slot.facts.flags & SLOT_OWN == 0;
-        let active = self.slots.copies_with(offset_of!(Slot, active));
-        let old: Vec<Slot> = active.filter(wanted).collect();
-        if old.is_empty() {
-            return Vec::new();
-        }
-        // Without owners a request is known by its device and its thread.
-        let owners = self.owners().ok();
-        let owner = |slot: &Slot| owners.as_ref().and_then(|owners| owner_of(owners, slot));
-        old.into_iter()
-            .map(|slot| InFlight {
+        let taken = self.taken(|slot| slot.active < begin_ns).unwrap_or_default();
+        taken
+            .into_iter()
+            .map(|(slot, owner)| InFlight {
                 operation: slot.operation(now_ns),
-                whose: Whose::Request(slot.open_record(owner(&slot).unwrap_or_default())),
+                whose: Whose::Request(slot.open_record(owner)),
             })
             .collect()
     }
@@ -340,7 +360,7 @@ impl Probe for BlockProbe {
     fn open_now(&mut self, now_ns: u64) -> Result<Option<Batch>, RecordError> {
         let open = Drained {
             requests: self.open_requests(now_ns)?,
-            merges: Vec::new(),
+            ..Drained::default()
         };
         Ok(Some(Batch {
             records: open.len() as u64,

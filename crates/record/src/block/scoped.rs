@@ -2,7 +2,7 @@
 //!
 //! A request may be submitted by a worker of the kernel for an operation in the scope, and completes before that
 //! operation does. So requests wait, in their order, for as long as it usually takes until the operation has ended.
-use super::layout::{BlockRecord, MergeRecord, Owner, SLOT_THROTTLED};
+use super::layout::{BlockRecord, CarrierRecord, MergeRecord, Owner, SLOT_KERNEL, SLOT_THROTTLED};
 use super::log::Drained;
 use crate::probe::SharedFilter;
 use crate::scope::Verdict;
@@ -15,7 +15,7 @@ const PATIENCE_NS: u64 = 500_000_000;
 /// Requests that may wait (57 MB); more are judged at once.
 const WAITING_MAX: usize = 1 << 18;
 
-/// Bios that may wait for their request. More are those of requests whose end was lost.
+/// Bios, and what carriers waited for, that may wait for their request. More are those of requests whose end was lost.
 const MERGES_MAX: usize = 1 << 17;
 
 /// Requests that wait to be judged.
@@ -24,6 +24,8 @@ pub struct Scoped {
     waiting: VecDeque<BlockRecord>,
     merges: HashMap<u64, Vec<MergeRecord>>,
     merges_waiting: usize,
+    carriers: HashMap<u64, Vec<CarrierRecord>>,
+    carriers_waiting: usize,
     /// Requests that were left out.
     pub outside: u64,
     /// Requests of others that were kept without what tells whose they are.
@@ -38,6 +40,8 @@ impl Scoped {
             waiting: VecDeque::new(),
             merges: HashMap::new(),
             merges_waiting: 0,
+            carriers: HashMap::new(),
+            carriers_waiting: 0,
             outside: 0,
             competing: 0,
         }
@@ -54,6 +58,17 @@ impl Scoped {
         if self.merges_waiting > MERGES_MAX {
             self.merges.clear();
             self.merges_waiting = 0;
+        }
+        for carrier in &came.carriers {
+            self.carriers
+                .entry(carrier.carrier_key)
+                .or_default()
+                .push(*carrier);
+            self.carriers_waiting += 1;
+        }
+        if self.carriers_waiting > MERGES_MAX {
+            self.carriers.clear();
+            self.carriers_waiting = 0;
         }
         came.requests.iter().for_each(|request| filter.note(request));
         self.waiting.extend(&came.requests);
@@ -76,14 +91,21 @@ impl Scoped {
                 key => self.merges.remove(&key).unwrap_or_default(),
             };
             self.merges_waiting -= merges.len();
+            let carriers = match request.facts.merge_key {
+                0 => Vec::new(),
+                key => self.carriers.remove(&key).unwrap_or_default(),
+            };
+            self.carriers_waiting -= carriers.len();
             match filter.judge(&request) {
                 Verdict::Within => {
                     judged.requests.push(request);
                     judged.merges.extend(merges);
+                    judged.carriers.extend(carriers);
                 }
                 Verdict::Competing => {
                     self.competing += 1;
                     judged.requests.push(anonymous(request));
+                    judged.carriers.extend(carriers);
                 }
                 Verdict::Outside => self.outside += 1,
             }
@@ -92,14 +114,19 @@ impl Scoped {
     }
 }
 
-/// The request without what tells whose it is.
+/// The request without what tells whose it is. A thread of the kernel is no program: it keeps its name.
 fn anonymous(mut request: BlockRecord) -> BlockRecord {
     request.owner = Owner::default();
     let facts = &mut request.facts;
-    (facts.pid, facts.tid) = (-1, -1);
-    facts.comm = *b"other\0\0\0\0\0\0\0\0\0\0\0";
+    if facts.flags & SLOT_KERNEL == 0 {
+        (facts.pid, facts.tid) = (-1, -1);
+        facts.comm = *b"other\0\0\0\0\0\0\0\0\0\0\0";
+    }
     facts.op_id = 0;
-    facts.merge_key = 0;
-    facts.flags &= SLOT_THROTTLED;
+    if facts.merges > 0 {
+        // Its bios would tell.
+        facts.merge_key = 0;
+    }
+    facts.flags &= SLOT_THROTTLED | SLOT_KERNEL;
     request
 }

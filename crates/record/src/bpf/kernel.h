@@ -139,6 +139,3 @@ struct io_kiocb {
 };
 
 #pragma clang attribute pop
-
-// Since 6.11 or so the flags are an enum; before, the flag had the same place as a #define.
-enum rqf_flags { __RQF_FLUSH_SEQ = 1 };

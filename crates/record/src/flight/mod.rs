@@ -53,6 +53,8 @@ pub struct Fired {
     pub measure: Measure,
     /// The trigger.
     pub trigger: String,
+    /// What it must exceed, ns.
+    pub limit_ns: u64,
     /// Name of its device; empty if not known.
     pub device: String,
     /// When that was seen, `CLOCK_MONOTONIC`.
@@ -265,6 +267,7 @@ impl Flight {
             operation: operation.clone(),
             measure,
             trigger: trigger.text.clone(),
+            limit_ns: trigger.limit_ns,
             device: names.first().cloned().unwrap_or_default(),
             time_ns,
         };

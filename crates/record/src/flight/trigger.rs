@@ -23,6 +23,16 @@ pub enum Measure {
     Age,
 }
 
+impl Measure {
+    /// As a trigger names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Latency => "latency",
+            Measure::Age => "age",
+        }
+    }
+}
+
 /// Kind of an operation, as in the tables of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpLayer {

@@ -12,6 +12,7 @@ const MEMORY_NS: u64 = 2_000_000_000;
 
 const REQ_OP_MASK: u32 = 0xff;
 const REQ_OP_WRITE: u32 = 1;
+const REQ_OP_FLUSH: u32 = 2;
 
 /// What becomes of a block request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +164,13 @@ impl Filter {
     /// What becomes of a request; to be asked once the calls that may be behind it have ended.
     pub fn judge(&mut self, request: &BlockRecord) -> Verdict {
         let (facts, owner) = (&request.facts, &request.owner);
+        if facts.cmd_flags & REQ_OP_MASK == REQ_OP_FLUSH {
+            // It is no program's, and serves all that wait for it then.
+            return match self.disks.contains(&facts.device) {
+                true => Verdict::Within,
+                false => Verdict::Outside,
+            };
+        }
         if self.is_within(request) {
             self.disks.insert(facts.device);
             self.threads.insert(facts.tid, ());
@@ -338,6 +346,16 @@ mod tests {
             "after its end"
         );
         assert_eq!(filter.judge(&request(SLOT_SCOPED, 0, 200)), Verdict::Within);
+    }
+
+    #[test]
+    fn flush_commands_of_the_disks_in_use_are_nobodys_and_stay() {
+        let mut filter = Filter::new(true, Places::default());
+        let mut flush = request(0, 0, 0);
+        flush.facts.cmd_flags = REQ_OP_FLUSH;
+        assert_eq!(filter.judge(&flush), Verdict::Outside);
+        filter.note(&request(SLOT_SCOPED, 0, 10));
+        assert_eq!(filter.judge(&flush), Verdict::Within);
     }
 
     #[test]

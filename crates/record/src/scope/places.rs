@@ -6,7 +6,7 @@ use std::fs;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Inode and kernel dev_t (`major << 20 | minor`) of its file system; a block device has inode 0.
 pub type File = (u32, u64);
@@ -29,7 +29,8 @@ impl Places {
     pub fn resolve(scope: &Scope) -> Result<Places, RecordError> {
         let mut places = Places::default();
         for device in &scope.devices {
-            let found = |found: String| wrong("device", "a block device, as /dev/sda", found);
+            let found = |found: String| wrong("device", "a block device, as sda or /dev/sda", found);
+            let device = &path_of(device);
             let facts = fs::metadata(device).map_err(|error| found(not_there(device, &error)))?;
             if !facts.file_type().is_block_device() {
                 return Err(found(format!("{}: something else", device.display())));
@@ -142,6 +143,14 @@ impl Places {
     }
 }
 
+/// `vda` is short for `/dev/vda`, as everywhere else; a file of that name here is `./vda`.
+fn path_of(device: &Path) -> PathBuf {
+    match device.components().collect::<Vec<_>>()[..] {
+        [Component::Normal(name)] => Path::new("/dev").join(name),
+        _ => device.to_owned(),
+    }
+}
+
 /// The kernel's own form of a dev_t.
 fn kernel_dev(device: u64) -> u32 {
     libc::major(device) << 20 | libc::minor(device)
@@ -203,12 +212,29 @@ mod tests {
             error.contains("/dev/null") && error.contains("a block device"),
             "{error}"
         );
+        let bare = Scope {
+            devices: vec!["null".into()],
+            ..Scope::default()
+        };
+        assert_eq!(Places::resolve(&bare).unwrap_err().to_string(), error);
         let path = Scope {
             paths: vec!["/no/such/path".into()],
             ..Scope::default()
         };
         let error = Places::resolve(&path).unwrap_err().to_string();
         assert!(error.contains("/no/such/path"), "{error}");
+    }
+
+    #[test]
+    fn a_bare_name_is_that_of_a_device() {
+        for (given, path) in [
+            ("vda", "/dev/vda"),
+            ("/dev/vda", "/dev/vda"),
+            ("./vda", "./vda"),
+            ("mapper/root", "mapper/root"),
+        ] {
+            assert_eq!(path_of(Path::new(given)), Path::new(path));
+        }
     }
 
     #[test]

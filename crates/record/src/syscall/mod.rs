@@ -93,7 +93,7 @@ struct SyscallProbe {
 pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     let btf = context.btf()?;
     let cpus = host::cpus_possible();
-    let length = records_per_cpu::<CallRecord>(RING_BYTES, cpus);
+    let length = records_per_cpu::<CallRecord>(context.config.ring(RING_BYTES), cpus);
     let weakly_ordered = u8::from(!cfg!(target_arch = "x86_64"));
     let limited = u8::from(context.config.follows_processes());
     let mut loader = EbpfLoader::new();
@@ -102,7 +102,7 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         .btf(Some(btf))
         .map_max_entries("ring_ends", cpus)
         .map_max_entries("ring", cpus * length)
-        .map_max_entries("events", NAMES_BYTES)
+        .map_max_entries("events", context.config.ring(NAMES_BYTES))
         .override_global("ring_records", &length, true)
         .override_global("weakly_ordered", &weakly_ordered, true)
         .override_global("scope_limited", &limited, true);

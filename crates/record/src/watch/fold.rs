@@ -211,7 +211,7 @@ impl Fold {
             begin_ns: row.start_ns,
             end_ns: row.end_ns,
             bytes: u64::try_from(row.result).ok().filter(|_| moves_data).unwrap_or(0),
-            failed: row.result < 0,
+            failed: is_io_error(op, row.result),
             stages: Stages::default(),
         };
         self.totals.calls.entry(op.name()).or_default().add(&ended);
@@ -333,6 +333,16 @@ fn request_op(row: &BlockRow) -> Op {
     }
 }
 
+/// Whether a call failed at I/O. A program that looks for its files opens many that are not there: that is an answer.
+/// An open fails with the others only where storage does.
+fn is_io_error(op: Op, result: i64) -> bool {
+    let errno = i32::try_from(-result).unwrap_or(0);
+    match op {
+        Op::Other => case::schema::STORAGE_ERRNOS.contains(&errno),
+        _ => result < 0,
+    }
+}
+
 /// Text of a NUL-padded field. A program chooses its name: nothing in it may move a terminal's cursor.
 fn text(field: &[u8]) -> String {
     let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
@@ -419,6 +429,24 @@ mod tests {
         assert_eq!(fold.totals, Totals::default());
         fold.call(&SyscallRow { via: 0, ..wait });
         assert_eq!(fold.totals.calls["read"].count, 1);
+    }
+
+    #[test]
+    fn an_open_of_a_file_that_is_not_there_is_no_failure() {
+        let mut fold = Fold::new(0, None);
+        let call = |op: Op, errno: i32| SyscallRow {
+            op: op as u8,
+            result: -i64::from(errno),
+            start_ns: 3,
+            end_ns: 9,
+            ..SyscallRow::default()
+        };
+        fold.call(&call(Op::Other, libc::ENOENT));
+        fold.call(&call(Op::Other, libc::EIO));
+        fold.call(&call(Op::Read, libc::EIO));
+        assert_eq!(fold.totals.calls["other"].count, 2);
+        assert_eq!(fold.totals.calls["other"].errors, 1);
+        assert_eq!(fold.totals.calls["read"].errors, 1);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub struct OpFrame {
     pub count: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Those that failed.
+    /// Those that failed at I/O (an open of a file that is not there does not count).
     pub errors: u64,
     /// Operations per second.
     pub iops: f64,

@@ -10,6 +10,7 @@ mod names;
 use crate::drain::drain_pause;
 use crate::error::RecordError;
 use crate::load::Context;
+use crate::memory;
 use crate::probe::Probe;
 use crate::recorder::{Config, THREAD};
 use crate::registry::{self, Attached};
@@ -53,7 +54,8 @@ impl Watch {
         let config = Config {
             owners: false,
             ..Config::only(&PROBES)
-        };
+        }
+        .fit(memory::available().as_ref());
         let Attached { probes, unseen } = registry::attach(&Context::new(&config))?;
         let (sender, frames) = sync_channel(FRAMES_MAX);
         let (totals, stop) = (SharedTotals::default(), Arc::new(AtomicBool::new(false)));

@@ -46,8 +46,7 @@ pub fn obstacle() -> Option<String> {
 macro_rules! require_kernel {
     () => {
         if let Some(reason) = common::obstacle() {
-            println!("SKIP: {reason}");
-            return;
+            testing::skip(reason);
         }
         let _alone = common::alone();
     };
@@ -67,6 +66,18 @@ pub fn folder_on_disk() -> TempDir {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp");
     std::fs::create_dir_all(&target).unwrap();
     tempfile::tempdir_in(target).unwrap()
+}
+
+/// Skips the calling test where a program is not installed.
+pub fn require_program(name: &str) {
+    if let Err(error) = Command::new(name)
+        .arg("-V")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+    {
+        testing::skip(format!("{name}: {error}"));
+    }
 }
 
 pub fn run(program: &str, arguments: &[&str]) -> String {
@@ -120,11 +131,10 @@ impl Drop for LoopDevice {
     }
 }
 
-/// A disk with a fault; where none can be made, `None`, and the reason is said.
-pub fn slow_disk(size_bytes: u64, fault: &str) -> Option<Slowdisk> {
+/// A disk with a fault; where none can be made the test is skipped.
+pub fn slow_disk(size_bytes: u64, fault: &str) -> Slowdisk {
     if let Err(error) = std::fs::metadata("/dev/fuse") {
-        println!("SKIP: /dev/fuse: {error}");
-        return None;
+        testing::skip(format!("/dev/fuse: {error}"));
     }
     let config = slowdisk::Config {
         size_bytes,
@@ -134,7 +144,7 @@ pub fn slow_disk(size_bytes: u64, fault: &str) -> Option<Slowdisk> {
         backing: None,
         log: None,
     };
-    Some(Slowdisk::start(config).unwrap())
+    Slowdisk::start(config).unwrap()
 }
 
 /// A file system mounted until dropped.

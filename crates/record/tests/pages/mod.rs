@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 pub const PAGE: u64 = 4096;
@@ -64,19 +65,31 @@ pub struct FileSystem {
     _device: Option<Loop>,
 }
 
-/// Kinds of file systems that this host can make; the others are skipped, and said to be.
-pub fn kinds() -> Vec<&'static str> {
-    let (here, missing): (Vec<_>, Vec<_>) = ["ext4", "xfs", "btrfs"].into_iter().partition(|kind| {
-        std::process::Command::new(format!("mkfs.{kind}"))
-            .arg("-V")
-            .output()
-            .is_ok()
-            && std::fs::read_to_string("/proc/filesystems").is_ok_and(|known| known.contains(kind))
-    });
+/// Runs a test on file systems of these kinds. Where this host cannot make some of them the test runs on the others, and
+/// is then skipped.
+pub fn on_each(kinds: &[&str], test: impl Fn(&str)) {
+    let makes = |kind: &str| Command::new(format!("mkfs.{kind}")).arg("-V").output().is_ok();
+    let knows = |kind: &str| {
+        // A module that nobody has loaded yet; where there is none, the list says so.
+        let _ = Command::new("modprobe").args(["-q", kind]).status();
+        let known = std::fs::read_to_string("/proc/filesystems").unwrap();
+        known
+            .lines()
+            .any(|line| line.split_whitespace().last() == Some(kind))
+    };
+    let (here, missing): (Vec<&str>, Vec<&str>) = kinds.iter().partition(|kind| makes(kind) && knows(kind));
+    here.iter().for_each(|kind| test(kind));
     if !missing.is_empty() {
-        println!("SKIP: no file system of kind {missing:?} here");
+        testing::skip(format!(
+            "no mkfs or no module for {}; passed on {}",
+            missing.join(", "),
+            if here.is_empty() {
+                "none".to_owned()
+            } else {
+                here.join(", ")
+            }
+        ));
     }
-    here
 }
 
 impl FileSystem {

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from whodisk.findings import Finding
+from whodisk.reading.views import STAGES, Case, Row
 from whodisk.report.markup import Markup
-from whodisk.stats import Floats
-from whodisk.views import STAGES, Case, Row
+from whodisk.statistics.stats import Floats
 
 #: Time bins of a timeline.
 MOMENTS = 240

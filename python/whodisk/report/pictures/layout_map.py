@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 from whodisk import words
-from whodisk.below import placed_sql
+from whodisk.evidence.links import placed_sql
 from whodisk.findings import Finding
+from whodisk.reading.views import Row, quoted
 from whodisk.report import units
 from whodisk.report.material import whole
 from whodisk.report.pictures.base import Drawn, Look, Picture, Trace, behind, colour, figure, hover, plain
-from whodisk.views import Row, quoted
 
 #: Operations looked at, the first ones, and pieces drawn, evenly chosen.
 OPERATIONS_MAX = 50_000

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from whodisk import words
+from whodisk.evidence.sampled_series import latency_metrics
 from whodisk.findings import Finding
+from whodisk.reading.views import quoted
 from whodisk.report import units
 from whodisk.report.material import whole
 from whodisk.report.pictures.base import (
@@ -34,9 +36,7 @@ from whodisk.report.pictures.base import (
     panels,
     plain,
 )
-from whodisk.sampled import latency_metrics
-from whodisk.stats import Floats, quantile_from_bins
-from whodisk.views import quoted
+from whodisk.statistics.stats import Floats, quantile_from_bins
 
 #: Panels at most: the accused ones and the first of their peers.
 PANELS_MAX = 12

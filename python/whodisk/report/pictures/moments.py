@@ -11,6 +11,7 @@ from typing import Any
 
 from whodisk import words
 from whodisk.findings import Finding
+from whodisk.reading.views import STAGES, Row
 from whodisk.report import units
 from whodisk.report.material import whole
 from whodisk.report.pictures.base import (
@@ -28,7 +29,6 @@ from whodisk.report.pictures.base import (
     log_time_axis,
     plain,
 )
-from whodisk.views import STAGES, Row
 
 #: A stage with less of all time cannot be seen: it is drawn, but not in the legend.
 SEEN_MIN = 0.005

@@ -32,7 +32,7 @@ from whodisk.report.pictures.base import (
     hover,
     plain,
 )
-from whodisk.stats import Floats
+from whodisk.statistics.stats import Floats
 
 #: Places in a request, and time bins.
 PLACES = 66

@@ -12,6 +12,7 @@ from typing import Any
 
 from whodisk import words
 from whodisk.findings import Finding
+from whodisk.reading.views import Row
 from whodisk.report import units
 from whodisk.report.falls import thread
 from whodisk.report.material import whole
@@ -27,7 +28,6 @@ from whodisk.report.pictures.base import (
     figure,
     hover,
 )
-from whodisk.views import Row
 
 #: Threads with a line of their own, those that were silent longest; silences drawn in all.
 THREADS_MAX = 8

@@ -27,7 +27,7 @@ from whodisk.report.pictures.base import (
     hover,
     log_time_axis,
 )
-from whodisk.stats import SEED, Floats, quantile_from_bins
+from whodisk.statistics.stats import SEED, Floats, quantile_from_bins
 
 #: Time blocks that are resampled, and how often.
 BLOCKS = 32

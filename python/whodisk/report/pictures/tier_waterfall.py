@@ -12,12 +12,12 @@ from typing import Any
 
 from whodisk import words
 from whodisk.findings import Finding
+from whodisk.reading.views import Row
 from whodisk.report import queries
 from whodisk.report.falls import what
 from whodisk.report.material import whole
 from whodisk.report.pictures.base import Drawn, Look, Picture, Trace, behind, colour, figure, hover, plain
 from whodisk.report.pictures.request_map import accused_size, ordered_tiers, tier_colour
-from whodisk.views import Row
 
 #: Pieces and requests drawn at most.
 PIECES_MAX = 24

@@ -12,6 +12,7 @@ from typing import Any
 
 from whodisk import words
 from whodisk.findings import Finding
+from whodisk.reading.views import Row
 from whodisk.report import units
 from whodisk.report.material import whole
 from whodisk.report.pictures.base import (
@@ -26,7 +27,6 @@ from whodisk.report.pictures.base import (
     heat_scale,
     hover,
 )
-from whodisk.views import Row
 
 #: Columns, handlers and devices drawn at most: the busiest, and what the finding speaks of.
 COLUMNS_MAX = 20

@@ -1,0 +1,161 @@
+"""Sealed cases in which single operations take far longer than the rest, or only seem to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+
+TID, COMM = 4300, "fio"
+
+
+def _reads(seed: int, count: int) -> tuple[np.random.Generator, dict[str, Any]]:
+    """One thread that reads one block after the other, 66 us each as a system call; nothing is wrong."""
+    rng = np.random.default_rng([seed, 91])
+    device = (60_000 * np.exp(rng.normal(0, 0.15, count))).astype(np.int64)
+    return rng, {
+        "op_id": APP_ID_BASE | np.arange(count),
+        "device": "nvme0n1",
+        "size_bytes": 4096,
+        "queue_depth": 1,
+        "tid": TID,
+        "comm": COMM,
+        "app_ns": np.zeros(count, np.int64),
+        "fs_ns": np.full(count, 3_000),
+        "queue_ns": np.full(count, 2_000),
+        "device_ns": device,
+        "interrupt_ns": np.full(count, 1_000),
+        "reap_ns": np.zeros(count, np.int64),
+    }
+
+
+def _laid_out(app: dict[str, Any], before_ns: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """One after the other, with pauses before each."""
+    latency = sum(app[f"{stage}_ns"] for stage in ("app", "fs", "queue", "device", "interrupt", "reap"))
+    app["latency_ns"] = latency
+    app["start_ns"] = np.cumsum(latency + before_ns + 500) - latency
+    return app
+
+
+def stops_between_reads(seed: int, path: Path) -> Path:
+    """The thread is stopped seven times for 70 ms, each time between two reads: no read knows of it."""
+    rng, app = _reads(seed, 40_000)
+    before = np.zeros(40_000, np.int64)
+    where = np.sort(rng.choice(np.arange(2_000, 38_000, 500), 7, replace=False))
+    before[where] = rng.integers(68_000_000, 72_000_000, 7)
+    app = _laid_out(app, before)
+    end = int((app["start_ns"] + app["latency_ns"]).max())
+    waits = [
+        {
+            "tid": TID,
+            "pid": TID,
+            "comm": COMM,
+            "cpu": 0,
+            "start_ns": int(app["start_ns"][place] - before[place]),
+            "duration_ns": int(before[place]),
+            "state": "stopped",
+            "cause": "SIGSTOP",
+            "cause_pid": None,
+        }
+        for place in where
+    ]
+    return write_case(path, app=app, meta={"duration_ns": end}, tables={"waits": waits})
+
+
+def once_in_the_queue(seed: int, path: Path) -> Path:
+    """One or two reads wait 18 to 113 ms in the queue, far from each other; their time in the device is ordinary."""
+    rng, app = _reads(seed, 40_000)
+    number = int(rng.integers(1, 3))
+    app["queue_ns"][rng.choice(40_000, number, replace=False)] += rng.integers(
+        18_000_000, 113_000_000, number
+    )
+    app = _laid_out(app, np.zeros(40_000, np.int64))
+    end = int((app["start_ns"] + app["latency_ns"]).max())
+    below = ("queue_ns", "device_ns", "interrupt_ns")
+    block = {name: app[name] for name in (*below, "device", "size_bytes", "queue_depth", "tid", "comm")}
+    block |= {
+        "op_id": BLOCK_ID_BASE | np.arange(40_000),
+        "start_ns": app["start_ns"] + app["fs_ns"],
+        "latency_ns": sum(app[name] for name in below),
+    }
+    links = {"parent_id": app["op_id"], "child_id": block["op_id"]}
+    return write_case(path, app=app, block=block, links=links, meta={"duration_ns": end})
+
+
+def heavy_tail(seed: int, path: Path) -> Path:
+    """The device's own times have a tail as heavy as 1 / x^2: its longest is often twice the next, and belongs to the rest."""
+    rng, app = _reads(seed, 40_000)
+    app["device_ns"] = (app["device_ns"] * rng.random(40_000) ** -0.5).astype(np.int64)
+    app = _laid_out(app, np.zeros(40_000, np.int64))
+    return write_case(path, app=app, meta={"duration_ns": int((app["start_ns"] + app["latency_ns"]).max())})
+
+
+def _fired(app: dict[str, Any], place: int, limit_ms: float) -> dict[str, Any]:
+    """What a flight recorder notes of an operation that triggered."""
+    return {
+        "trigger": f"latency > {limit_ms:g}ms",
+        "measure": "latency",
+        "limit_ns": int(limit_ms * 1e6),
+        "time_ns": int(app["latency_ns"][place]),
+        "start_ns": int(app["start_ns"][place]),
+        "layer": "syscall",
+        "op": "read",
+        "device": "nvme0n1",
+        "pid": TID,
+        "tid": TID,
+        "comm": COMM,
+    }
+
+
+def fired_on_one_of_many(seed: int, path: Path) -> Path:
+    """A flight recorder wrote the case when a read took 2 ms: the tail is heavy, and there are longer ones, which nobody asked for."""
+    rng, app = _reads(seed, 40_000)
+    app["device_ns"] = (app["device_ns"] * rng.random(40_000) ** -0.5).astype(np.int64)
+    place = 30_000
+    app["device_ns"][place] = 70_000
+    app["queue_ns"][place] = 2_100_000
+    app = _laid_out(app, np.zeros(40_000, np.int64))
+    end = int((app["start_ns"] + app["latency_ns"]).max())
+    return write_case(path, syscall=app, meta={"duration_ns": end, "fired": [_fired(app, place, 2.0)]})
+
+
+def fired_on_what_nobody_waited_for(seed: int, path: Path) -> Path:
+    """What triggered is a write of the page cache to the disk, which no call waited for: it is told by the layer of requests."""
+    rng, app = _reads(seed, 20_000)
+    app = _laid_out(app, np.zeros(20_000, np.int64))
+    end = int((app["start_ns"] + app["latency_ns"]).max())
+    start = np.sort(rng.integers(0, end - 100_000_000, 2_000))
+    device = (80_000 * np.exp(rng.normal(0, 0.15, 2_000))).astype(np.int64)
+    device[1_500] = 61_000_000
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(2_000),
+        "start_ns": start,
+        "latency_ns": device + 2_000,
+        "queue_ns": np.full(2_000, 2_000),
+        "device_ns": device,
+        "op": "write",
+        "comm": "kworker/u8:1",
+        "tid": 77,
+        "device": "nvme0n1",
+        "size_bytes": 4096,
+    }
+    fired = _fired(block, 1_500, 50.0) | {
+        "layer": "block",
+        "op": "write",
+        "pid": 77,
+        "tid": 77,
+        "comm": "kworker/u8:1",
+    }
+    return write_case(path, syscall=app, block=block, meta={"duration_ns": end, "fired": [fired]})
+
+
+def fired_among_few(seed: int, path: Path) -> Path:
+    """A flight recorder wrote a case of 60 reads, one of which waited 60 ms in the queue: too few for anything but to tell this one."""
+    _, app = _reads(seed, 60)
+    app["queue_ns"][40] += 60_000_000
+    app = _laid_out(app, np.full(60, 50_000_000))
+    end = int((app["start_ns"] + app["latency_ns"]).max())
+    return write_case(path, syscall=app, meta={"duration_ns": end, "fired": [_fired(app, 40, 50.0)]})

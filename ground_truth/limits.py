@@ -1,0 +1,218 @@
+"""Sealed cases of programs with which nothing is wrong: each is held by a limit of its own, and what it has in flight may not be it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+
+COMM, TID = "server", 501
+#: Process -> another one of the same program.
+_OTHER = {TID: TID + 10, TID + 10: TID, TID + 20: TID, TID + 30: TID}
+#: Flag of a write that returns only when its data are durable.
+DURABLE = 1
+
+
+class _Thread:
+    """One thread's calls, operations and waits, laid out one after the other."""
+
+    def __init__(self, tid: int = TID, begin_ns: int = 1_000_000) -> None:
+        self.tid, self.now = tid, begin_ns
+        self.rows: list[dict[str, Any]] = []
+        self.waits: list[dict[str, Any]] = []
+
+    def operation(self, op: str, begin_ns: int, end_ns: int, flags: int = 0, **stages: int) -> None:
+        """An operation with these stages, ns; the rest is `fs`."""
+        latency = end_ns - begin_ns
+        spent = {
+            f"{stage}_ns": 0
+            for stage in ("app", "throttle", "queue", "device", "interrupt", "reap", "runqueue")
+        }
+        spent.update({f"{stage}_ns": ns for stage, ns in stages.items()})
+        self.rows.append(
+            {
+                "start_ns": begin_ns,
+                "latency_ns": latency,
+                "op": op,
+                "flags": flags,
+                "tid": self.tid,
+                "fs_ns": latency - sum(spent.values()),
+                **spent,
+            }
+        )
+
+    def call(self, op: str, length_ns: int, flags: int = 0, **stages: int) -> None:
+        """A call that holds the thread."""
+        self.operation(op, self.now, self.now + length_ns, flags, **stages)
+        self.now += length_ns
+
+    def wait(self, state: str, begin_ns: int, end_ns: int, cause: str | None = None) -> None:
+        self.waits.append(
+            {
+                "tid": self.tid,
+                "pid": self.tid,
+                "comm": COMM,
+                "cpu": self.tid % 2,
+                "start_ns": begin_ns,
+                "duration_ns": end_ns - begin_ns,
+                "state": state,
+                "cause": cause,
+                "cause_pid": (_OTHER[self.tid] if cause == COMM else 9) if state == "runnable" else None,
+            }
+        )
+
+    def goes_on(self, length_ns: int, state: str | None = None, cause: str | None = None) -> None:
+        """Time between calls, in which it runs or waits."""
+        if state is not None:
+            self.wait(state, self.now, self.now + length_ns, cause)
+        self.now += length_ns
+
+
+def _written(path: Path, threads: list[_Thread], links: dict[str, Any] | None = None) -> Path:
+    rows = sorted((row for thread in threads for row in thread.rows), key=lambda row: row["start_ns"])
+    columns: dict[str, Any] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    columns |= {
+        "op_id": APP_ID_BASE + np.arange(len(rows)),
+        "comm": COMM,
+        "pid": columns["tid"],
+        "device": "nvme0n1",
+        "size_bytes": 4096,
+        "queue_depth": 1,
+    }
+    waits = sorted((w for thread in threads for w in thread.waits), key=lambda w: w["start_ns"])
+    end = max(thread.now for thread in threads)
+    block = None
+    if links is not None:
+        # Requests of the writes that they are linked to: their times do not matter here.
+        number = len(links["child_id"])
+        block = {
+            "op_id": links["child_id"],
+            "start_ns": np.linspace(1_000_000, end - 1_000_000, number).astype(np.int64),
+            "latency_ns": np.full(number, 50_000),
+            "device_ns": np.full(number, 50_000),
+            "op": "write",
+            "comm": COMM,
+            "device": "nvme0n1",
+            "size_bytes": 4096,
+        }
+    return write_case(
+        path,
+        syscall=columns,
+        block=block,
+        links=links,
+        tables={"waits": waits},
+        meta={"duration_ns": end + 1_000_000},
+    )
+
+
+def syncs_before_depth(seed: int, path: Path) -> Path:
+    """Eight writes in flight, as a library for asynchronous I/O keeps them, and a sync after every 32: their thread sits in syncs three
+    quarters of its time, and the writes, ended long ago, wait there to be taken."""
+    rng = np.random.default_rng([seed, 17])
+    thread = _Thread()
+    begun: list[int] = []
+    for _ in range(150):
+        for _ in range(32):
+            begun.append(thread.now)
+            thread.goes_on(int(rng.integers(8_000, 10_000)))
+            if len(begun) == 8:
+                thread.operation("write", begun.pop(0), thread.now)
+        length = int(rng.integers(800_000, 900_000))
+        thread.wait("blocked", thread.now + 20_000, thread.now + length, "page under writeback")
+        thread.call("sync", length, device=length // 2)
+    for begin in begun:
+        thread.operation("write", begin, thread.now)
+    return _written(path, [thread])
+
+
+def depth_of_reads(seed: int, path: Path) -> Path:
+    """Eight reads in flight, whose thread sleeps until the next one ends: the depth binds."""
+    rng = np.random.default_rng([seed, 18])
+    thread = _Thread()
+    begun: list[int] = []
+    for _ in range(6_000):
+        begun.append(thread.now)
+        thread.goes_on(2_000)
+        if len(begun) == 8:
+            thread.goes_on(int(rng.integers(20_000, 30_000)), "blocked", "read_events")
+            begin = begun.pop(0)
+            thread.operation("read", begin, thread.now, device=thread.now - begin - 3_000)
+    return _written(path, [thread])
+
+
+def durable_writes(seed: int, path: Path) -> Path:
+    """Each write returns when its data are durable, five requests later; nearly half of that it waits for its page under writeback."""
+    rng = np.random.default_rng([seed, 19])
+    thread = _Thread()
+    for _ in range(1_000):
+        length = int(rng.integers(800_000, 900_000))
+        thread.wait(
+            "blocked", thread.now + 10_000, thread.now + 10_000 + int(0.45 * length), "page under writeback"
+        )
+        thread.call("write", length, DURABLE, device=int(0.5 * length))
+        thread.goes_on(3_000)
+    children = BLOCK_ID_BASE + np.arange(5_000)
+    links = {
+        "parent_id": np.repeat(APP_ID_BASE + np.arange(1_000), 5),
+        "child_id": children,
+        "bytes": np.full(5_000, 4096),
+        "kind": np.full(5_000, "waits_for"),
+    }
+    return _written(path, [thread], links)
+
+
+def computes(seed: int, path: Path) -> Path:
+    """Between two reads of 100 us it computes for 300 us."""
+    rng = np.random.default_rng([seed, 20])
+    thread = _Thread()
+    for _ in range(3_000):
+        length = int(rng.integers(90_000, 110_000))
+        thread.wait("blocked", thread.now + 5_000, thread.now + length, "io")
+        thread.call("read", length, device=length - 10_000)
+        thread.goes_on(int(rng.integers(290_000, 310_000)))
+    return _written(path, [thread])
+
+
+def idles(seed: int, path: Path) -> Path:
+    """Between two reads of 100 us it sleeps for 300 us: there is nothing to do."""
+    rng = np.random.default_rng([seed, 21])
+    thread = _Thread()
+    for _ in range(3_000):
+        length = int(rng.integers(90_000, 110_000))
+        thread.wait("blocked", thread.now + 5_000, thread.now + length, "io")
+        thread.call("read", length, device=length - 10_000)
+        thread.goes_on(int(rng.integers(290_000, 310_000)), "blocked", "do_epoll_wait")
+    return _written(path, [thread])
+
+
+def _crowd(seed: int, path: Path, who: str) -> Path:
+    """Four processes on two CPUs: each computes, and stands in line for a CPU, also within its reads."""
+    rng = np.random.default_rng([seed, 22])
+    threads = []
+    for number in range(4):
+        thread = _Thread(TID + 10 * number, 1_000_000 + 100_000 * number)
+        for turn in range(1_500):
+            length = int(rng.integers(90_000, 110_000))
+            queued = int(rng.integers(3_000_000, 4_000_000)) if turn % 5 == 0 else 0
+            begin = thread.now + length - 5_000
+            if queued:
+                thread.wait("runnable", begin, begin + queued, who)
+            thread.call("read", length + queued, device=length - 20_000, runqueue=queued)
+            thread.goes_on(int(rng.integers(290_000, 310_000)))
+            if turn % 5 == 2:
+                thread.goes_on(int(rng.integers(3_000_000, 4_000_000)), "runnable", who)
+        threads.append(thread)
+    return _written(path, threads)
+
+
+def own_threads_crowd(seed: int, path: Path) -> Path:
+    """Who has the CPU meanwhile is another process of the same program: it wants more CPUs than there are, and nobody is to blame."""
+    return _crowd(seed, path, COMM)
+
+
+def another_crowds(seed: int, path: Path) -> Path:
+    """Who has the CPU meanwhile is another program."""
+    return _crowd(seed, path, "backup")

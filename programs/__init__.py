@@ -1,0 +1,15 @@
+"""Real programs that people run on storage: one file each. Needs nothing but Python itself, so that a load starts quickly.
+
+A program is set up on a file system, runs for some seconds, and tells the latencies that it saw itself.
+"""
+
+from __future__ import annotations
+
+from programs import db_bench, fio, postgresql, sqlite, tar
+from programs.base import Program
+
+PROGRAMS: dict[str, Program] = {
+    program.name: program
+    for program in (fio.PROGRAM, postgresql.PROGRAM, db_bench.PROGRAM, tar.PROGRAM, sqlite.PROGRAM)
+}
+"""By name: the registry. A program is one file and one word here, at the end: places decide which cells a test set keeps for itself."""

@@ -1,0 +1,127 @@
+"""Which device the slow operations of a stage are of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk.detectors.thresholds import (
+    BLAMED_DEVICE_LINKED_MAX,
+    BLAMED_DEVICE_MOSTLY,
+    DEVICE_P_MAX,
+    DEVICE_SHARE_ALONE,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.links import below_sql
+from whodisk.machine.volumes import volumes_of
+from whodisk.reading.views import STAGES
+from whodisk.statistics import probability
+from whodisk.statistics.stats import Bools, Floats, Ints
+
+#: Stages in which an operation is in the hands of its program: no device is behind them.
+SUBMITTER_STAGES = ("app", "reap", "runqueue")
+
+
+@dataclass
+class Suspect:
+    """Slow operations blamed on one stage."""
+
+    stage: int
+    chosen: Bools
+    #: Episode of each chosen operation.
+    numbers: Ints
+
+    @property
+    def episodes(self) -> int:
+        return int(self.numbers.max()) + 1 if len(self.numbers) else 0
+
+
+def device_of(context: Context, suspect: Suspect) -> str | None:
+    """The device whose episodes these are: the only one there is, or one with more than its share; None in a stage of the submitter.
+
+    A slow operation that names no device counts against each of them.
+
+    Null model: each episode falls on a device in proportion to its operations, or to their time: a pause of all hits what is there. Bonferroni over
+    devices.
+    """
+    if STAGES[suspect.stage] in SUBMITTER_STAGES:
+        return None
+    names = context.slow.device[suspect.chosen]
+    operations = context.survey.by_device()
+    if len(operations) == 1:
+        return next(iter(operations)) or _device_below(context, suspect)
+    index = {name: number for number, name in enumerate(sorted(operations))}
+    held = np.zeros((suspect.episodes, len(index)))
+    np.add.at(
+        held,
+        (suspect.numbers, np.array([index[name] for name in names])),
+        context.slow.excess_ns[suspect.chosen],
+    )
+    # What names no device never went to one (it ended in the cache): no device could have held it.
+    named = {name: number for name, number in operations.items() if name}
+    busy = {name: sum(s.operations * s.typical_ns for s in context.survey.select(name)) for name in named}
+    return _owner(held, sorted(operations), named, busy)
+
+
+def _owner(held: Floats, names: list[str], operations: dict[str, int], busy: dict[str, float]) -> str | None:
+    """The device that holds most of nearly every episode, where it has nearly all operations anyway; else one that holds more episodes than chance
+    would give it.
+
+    `held`: what each device (column, in the order of `names`) lost in each episode (row), in ns. `busy`: what decides beside the number of
+    operations where a pause of all would fall; may be empty.
+    """
+    owned = np.bincount(np.argmax(held, axis=1), minlength=len(names))
+    top = names[int(np.argmax(owned))]
+    share = operations.get(top, 0) / max(1, sum(operations.values()))
+    mostly = bool(owned.max() >= BLAMED_DEVICE_MOSTLY * owned.sum())
+    if share >= DEVICE_SHARE_ALONE and mostly:
+        return top or None
+    chance = max(share, busy.get(top, 0.0) / max(1.0, sum(busy.values())))
+    p = probability.at_least(int(owned.max()), len(held), chance) * len(operations)
+    return (top or None) if p < DEVICE_P_MAX else None
+
+
+def _device_below(context: Context, suspect: Suspect) -> str | None:
+    """The device that served the requests of these operations, where only links say it; or the only one there is.
+
+    Of several, the one whose request was the longest of its operation in nearly all episodes; the null model is `device_of`'s.
+    """
+    if "block" not in context.surveys or STAGES[suspect.stage] not in ("device", "queue", "interrupt"):
+        return None
+    operations = context.surveys["block"].by_device()
+    if len(operations) == 1:
+        return next(iter(operations)) or None
+    if "links" not in context.case.columns:
+        return None
+    # Those that only waited behind others (for a free slot) went anywhere afterwards.
+    slow, places = context.slow, np.flatnonzero(suspect.chosen)
+    stuck = np.flatnonzero(np.argmax(slow.stage_excess_ns[places], axis=1) == suspect.stage)[
+        :BLAMED_DEVICE_LINKED_MAX
+    ]
+    ids = slow.op_id[places[stuck]]
+    longest = context.case.arrays(longest_sql(ids)) if len(ids) else {"op_id": ids}
+    if not len(longest["op_id"]):
+        return None
+    episode = dict(zip(ids.tolist(), suspect.numbers[stuck].tolist(), strict=True))
+    names, index = np.unique(longest["device"].astype(str), return_inverse=True)
+    held = np.zeros((suspect.episodes, len(names)))
+    numbers = np.array([episode[int(number)] for number in longest["op_id"]])
+    np.add.at(held, (numbers, index), longest["latency_ns"].astype(np.float64))
+    held = held[held.sum(axis=1) > 0]
+    volumes = volumes_of(context.case)
+    if len(names) == 1 and not volumes:
+        return str(names[0]) or None
+    # What a volume did, those below it did.
+    leaves = {device: number for device, number in operations.items() if device not in volumes}
+    top = _owner(held, names.tolist(), leaves, {})
+    owned = np.bincount(np.argmax(held, axis=1), minlength=len(names))
+    return top if owned.max() >= BLAMED_DEVICE_MOSTLY * len(held) else None
+
+
+def longest_sql(op_ids: Ints) -> str:
+    """The longest request of each operation to a device at the bottom: not to a volume made of others."""
+    return f"""SELECT op_id, device, latency_ns FROM (SELECT p.op_id, b.device, b.latency_ns,
+  row_number() OVER (PARTITION BY p.op_id ORDER BY b.latency_ns DESC, b.op_id) AS place
+FROM ({below_sql(op_ids)}) AS p JOIN block_ops AS b ON b.op_id = p.child_id
+WHERE b.op_id NOT IN (SELECT parent_id FROM links WHERE kind = 'stacked')) AS requests WHERE place = 1 ORDER BY op_id"""

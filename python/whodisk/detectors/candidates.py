@@ -1,0 +1,100 @@
+"""Claims that several detectors make in the same way: of time lost in one way, and of something that comes and goes."""
+
+from __future__ import annotations
+
+from whodisk import words
+from whodisk.detectors.base import Candidate
+from whodisk.detectors.thresholds import P99_RATIO_MIN, SHARE_OF_LATENCY_MIN
+from whodisk.evidence.context import Context
+from whodisk.evidence.presence import Presence
+from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.time_lost import TimeLost
+from whodisk.findings import Culprit, Effect, Evidence
+from whodisk.statistics.stats import Bools, bootstrap_sum
+
+#: Of something that comes and goes.
+PRESENCE_SMALLEST_EFFECT = (
+    "5 % of all latency, or a 99th percentile 20 % above that without it; present at least three times, and "
+    "absent at least 15 % of the time"
+)
+
+
+def of_time_lost(
+    held: TimeLost,
+    *,
+    culprit: Culprit,
+    claim: str,
+    baseline: str,
+    metric: str,
+    evidence: list[Evidence],
+    refute: str,
+    remedy: str,
+    explains: Bools,
+    causes: tuple[tuple[str, str], ...],
+) -> Candidate:
+    """What is said of time lost in one way: its part is the effect, and what a blameless storage would not have taken.
+
+    It is read off the record, and so no test decides.
+    """
+    claim += held.said
+    return Candidate(
+        culprit=culprit,
+        claim=claim,
+        baseline=baseline,
+        effect=Effect(metric, held.share, "1", held.low, held.high),
+        share_of_excess=held.share,
+        share_of_latency=held.share,
+        p_value=0.0,
+        episodes=held.windows,
+        evidence=evidence,
+        refute=refute,
+        remedy=remedy,
+        otherwise=claim,
+        explains=explains,
+        causes=causes,
+        basis="measured",
+        summed=True,
+        large=held.share >= SHARE_OF_LATENCY_MIN,
+    )
+
+
+def of_presence(
+    context: Context,
+    presence: Presence,
+    *,
+    culprit: Culprit,
+    what: str,
+    baseline: str,
+    evidence: list[Evidence],
+    refute: str,
+    remedy: str,
+) -> Candidate:
+    """What is said of something that comes and goes; `what` is the beginning of the sentence."""
+    total = max(1.0, context.survey.latency_ns)
+    share = min(1.0, float(presence.excess_ns.sum()) / total)
+    low, high = bootstrap_sum(presence.excess_ns / total)
+    worse = presence.p99_with_ns / max(1.0, presence.p99_without_ns)
+    claim = (
+        f"{what}, and operations take {words.duration(presence.with_ns)} on average then, "
+        f"{words.duration(presence.without_ns)} otherwise: {words.percent(share)} of all latency. The 99th percentile is "
+        f"{words.duration(presence.p99_with_ns)}, without these times {words.duration(presence.p99_without_ns)}."
+    )
+    return Candidate(
+        culprit=culprit,
+        claim=claim,
+        baseline=baseline,
+        effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
+        share_of_excess=share,
+        share_of_latency=share,
+        p_value=presence.p_value,
+        episodes=presence.times,
+        evidence=evidence,
+        refute=refute,
+        remedy=remedy,
+        otherwise=claim,
+        explains=none_of(context.slow),
+        p99_ratio=worse,
+        unless="but it differs so much from time to time that there may be no cost at all",
+        # Where the times differ so much that there may be no cost at all, nobody is accused.
+        large=low > 0 and (share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN),
+    )

@@ -1,0 +1,277 @@
+"""Single operations that took far longer than the rest, or longer than was asked for: where each was, and what was going on there.
+
+No test decides: that these operations stand apart is a rule about the tail (`whodisk.statistics.standing_apart`), where they were is read
+off their stages, and what held them is read off what their thread and their device did at that time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.reference import explained_singly
+from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
+from whodisk.evidence.context import Context
+from whodisk.evidence.fired import Found
+from whodisk.evidence.slowest import Episode, find_beyond
+from whodisk.evidence.surroundings import Cause, causes_of
+from whodisk.evidence.worse import worse
+from whodisk.findings import Culprit, Effect
+from whodisk.reading.views import STAGES
+from whodisk.statistics.stats import Bools
+
+#: Stages below the system call: what happens there is a device's.
+BELOW = ("queue", "device", "interrupt")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Episodes that stand apart and were held by the same cause in the same stage of the same device."""
+
+    stage: str
+    device: str
+    cause: Cause
+    episodes: list[Episode]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Who asked for operations of that length: a trigger or an expectation."""
+
+    #: One of `findings.QUESTIONS`.
+    kind: str
+    text: str
+
+    @property
+    def said(self) -> str:
+        return f"the trigger was '{self.text}'" if self.kind == "trigger" else f"'{self.text}' was expected"
+
+
+def run(context: Context) -> Result:
+    """One measured candidate for each stage and cause: of what fired a trigger, of what is beyond an expectation, of what stands apart.
+
+    An operation is told once, by the first of these.
+    """
+    result = Result()
+    told: set[int] = set()
+    for layer in dict.fromkeys(found.layer for found, _, _ in context.fired):
+        # A request that nobody waited for is told by the layer of requests.
+        there = context if layer == context.layer else replace(context, layer=layer)
+        fired = [(found, episode, cause) for found, episode, cause in context.fired if found.layer == layer]
+        for group in _in_order(fired):
+            asked = Asked("trigger", fired[0][0].fired.trigger)
+            candidate = _candidate(there, group, asked)
+            if layer != context.layer:
+                # It costs the judged operations nothing that is known.
+                candidate.share_of_latency, candidate.worse = 0.0, {}
+            result.candidates.append(candidate)
+            told.update(_ids(group))
+    for limit in context.broken_limits:
+        if explained_singly(context, limit):
+            beyond = find_beyond(context.case, context.survey, limit.op, limit.bound)
+            beyond = [episode for episode in beyond if told.isdisjoint(episode.op_ids)]
+            causes = causes_of(context.case, context.survey, beyond)
+            for group in grouped(list(zip(beyond, causes, strict=True)))[:BEYOND_GROUPS_MAX]:
+                result.candidates.append(_candidate(context, group, Asked("expectation", limit.text)))
+                told.update(_ids(group))
+    apart = [(e, cause) for e, cause in context.longest if e.apart and told.isdisjoint(e.op_ids)]
+    result.candidates += [_candidate(context, group, None) for group in grouped(apart)]
+    return result
+
+
+def _in_order(fired: list[tuple[Found, Episode, Cause]]) -> list[Group]:
+    """What fired by cause, the cause of what fired first in front."""
+    every = list({id(episode): (episode, cause) for _, episode, cause in fired}.values())
+    first = fired[0][1]
+    return sorted(grouped(every), key=lambda group: first not in group.episodes)
+
+
+def _ids(group: Group) -> set[int]:
+    return {op_id for episode in group.episodes for op_id in episode.op_ids}
+
+
+def grouped(chosen: list[tuple[Episode, Cause]]) -> list[Group]:
+    """Episodes by stage, device and cause; what cost most first."""
+    found: dict[tuple[str, str, str, str, bool], list[tuple[Episode, Cause]]] = {}
+    for episode, cause in chosen:
+        stage = episode.stage
+        device = episode.device if stage in BELOW else ""
+        found.setdefault((stage, device, cause.state, cause.who, cause.own), []).append((episode, cause))
+    groups = [
+        Group(stage, device, members[0][1], [episode for episode, _ in members])
+        for (stage, device, *_), members in found.items()
+    ]
+    return sorted(groups, key=lambda g: -sum(e.stage_excess_ns for e in g.episodes))
+
+
+def _candidate(context: Context, group: Group, asked: Asked | None) -> Candidate:
+    """`asked` is the question that these operations answer; None: they stand apart."""
+    longest = max(group.episodes, key=lambda e: e.latency_ns)
+    # All operations of these episodes, each of which waited for the same thing; their longest tell where.
+    held = np.array([ns for e in group.episodes for ns in e.each_ns])
+    lost_ns = float((held - longest.typical_ns).sum())
+    in_stage = sum(e.stage_excess_ns for e in group.episodes) / max(
+        1.0, sum(e.latency_ns - e.typical_ns for e in group.episodes)
+    )
+    claim = claim_of(context, group, asked)
+    ids = [op_id for e in group.episodes for op_id in e.op_ids[:1]][:20]
+    stages = ", ".join(f"{stage}_ns" for stage in _stages(context))
+    ran = []
+    if ids:
+        ran.append(
+            evidence(
+                context.case,
+                "these operations and their stages",
+                f"""SELECT op_id, start_ns, op, device, latency_ns, {stages}
+FROM judged WHERE layer = '{context.layer}' AND op_id IN ({", ".join(map(str, ids))}) ORDER BY latency_ns DESC, op_id""",
+            )
+        )
+    return Candidate(
+        culprit=culprit_of(context, group),
+        claim=claim,
+        baseline=_baseline(longest, asked),
+        effect=Effect("longest over typical", longest.latency_ns / max(1.0, longest.typical_ns), "x"),
+        share_of_excess=min(1.0, in_stage),
+        share_of_latency=min(1.0, lost_ns / max(1.0, context.survey.latency_ns)),
+        p_value=0.0,
+        episodes=len(group.episodes),
+        evidence=ran,
+        refute=_refute(context, group),
+        remedy=_remedy(group),
+        otherwise=claim,
+        explains=_explains(context, group),
+        basis="measured",
+        answers=asked.kind if asked is not None else "",
+        worse=worse(
+            context.survey,
+            sorted({e.op for e in group.episodes}),
+            held,
+            np.full(len(held), longest.typical_ns),
+            1.0,
+            context.keeps_rate,
+        ),
+    )
+
+
+def culprit_of(context: Context, group: Group) -> Culprit:
+    """Who: the stage, and the device or cause in it; a thread that was stopped or had no CPU is the culprit itself."""
+    first = group.episodes[0]
+    if group.cause.certain and group.cause.state == "stopped":
+        return Culprit("process", _threads(group), "silence of the submitter, state stopped")
+    # Threads of one program that crowd each other out want more CPUs than there are.
+    if group.cause.certain and group.cause.state == "runnable" and group.cause.who and not group.cause.own:
+        return Culprit("process", group.cause.who, "stage:runqueue")
+    if group.cause.certain and group.cause.state == "throttled":
+        return Culprit("config", f"CPU limit of {first.comm}", "stage:runqueue")
+    if group.cause.state == "standstill":
+        return Culprit("host", "hypervisor", "standstill")
+    because = f"device:{group.device}" if group.device else None
+    return Culprit("stage", context.stage(group.stage), because)
+
+
+def _baseline(longest: Episode, asked: Asked | None) -> str:
+    typical = f"the median, {words.duration(longest.kind.median_ns)}"
+    if asked is not None:
+        return f"the {asked.kind} '{asked.text}', and {typical}"
+    apart = longest.kind.apart
+    others = (
+        ""
+        if apart is None
+        else f"the longest other {longest.op} of its size, {words.duration(apart.next_value)}, and "
+    )
+    return f"{others}{typical}"
+
+
+def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
+    """One sentence: how many, how long, against what, where, why."""
+    latencies = sorted(e.latency_ns for e in group.episodes)
+    longest = max(group.episodes, key=lambda e: e.latency_ns)
+    silent = sum(e.silence for e in group.episodes)
+    kinds = Counter(e.op for e in group.episodes)
+    noun = longest.op if len(kinds) == 1 else "operation"
+    plural = words.plural_op(longest.op) if len(kinds) == 1 else "operations"
+    took = words.duration(latencies[-1])
+    if latencies[0] < 0.9 * latencies[-1]:
+        took = f"{words.duration(latencies[0])} to {took}"
+    others = f"where {words.duration(longest.kind.median_ns)} is typical"
+    if asked is not None:
+        others += f" and {asked.said}"
+    elif longest.kind.apart is not None:
+        others += f" and no other {longest.op} of this size took over {words.duration(longest.kind.apart.next_value)}"
+    name = context.stage(group.stage)
+    place = f" of {group.device}" if group.device else ""
+    if silent == len(group.episodes):
+        what = f"{_threads(group)} submitted nothing for {took}, {words.things(silent, 'time')}, {others}"
+        return f"{what}: {group.cause.said}."
+    lost = sum(e.stage_excess_ns for e in group.episodes)
+    whole = max(1.0, sum(float(e.latency_ns) for e in group.episodes))
+    number = words.things(len(group.episodes), noun, plural)
+    where = f"{words.percent(min(1.0, lost / whole))} of that in the stage {name}{place}"
+    why = f": {group.cause.said}" if group.cause.certain else f"; at the same time {group.cause.said}"
+    if group.cause.state == "none":
+        why = (
+            "; what held it there was not observed"
+            if len(group.episodes) == 1
+            else "; what held them there was not observed"
+        )
+    return f"{number} took {took} {others}, {where}{why}."
+
+
+def _threads(group: Group) -> str:
+    pairs = sorted({(e.tid, e.comm) for e in group.episodes})
+    if len(pairs) > 3:
+        return f"{len(pairs)} submitting threads ({pairs[0][1]} to {pairs[-1][1]})"
+    return words.listed([f"{comm or 'thread'} (thread {tid})" for tid, comm in pairs])
+
+
+def _stages(context: Context) -> list[str]:
+    return [stage for stage in STAGES if stage in context.survey.stages_observed]
+
+
+def _explains(context: Context, group: Group) -> Bools:
+    """Which slow operations belong to these episodes."""
+    ids = np.array(sorted({op_id for e in group.episodes for op_id in e.op_ids}), np.int64)
+    return np.asarray(np.isin(context.slow.op_id, ids), np.bool_)
+
+
+def _refute(context: Context, group: Group) -> str:
+    state = group.cause.state
+    if state == "stopped":
+        return "Look who sends SIGSTOP, and repeat without: operations that stay slow are not its."
+    if state == "runnable":
+        return "Run the same under a real-time priority (`chrt -f 50`) on a CPU of its own: if it comes again there, it was not the CPU."
+    if state == "throttled":
+        return "Lift the CPU limit of the control group and repeat: if it comes again, it was not the limit."
+    name = context.stage(group.stage)
+    return (
+        f"Record again until it comes back (`whodisk record --ring 30s --trigger 'latency > "
+        f"{round(0.5e-6 * min(e.latency_ns for e in group.episodes), 1):g}ms'`): if the time is then not in the stage {name}, this was a coincidence."
+    )
+
+
+def _remedy(group: Group) -> str:
+    state = group.cause.state
+    if state == "stopped":
+        return "Find out who stops the process (SIGSTOP, a debugger, job control, a freezer); the storage below only waited for it."
+    if state == "runnable":
+        return f"Give the program a CPU of its own, or {group.cause.who or 'the other one'} a lower priority."
+    if state == "throttled":
+        return "Raise the CPU quota, or its period."
+    if state == "trouble":
+        return "Read the device's log (smartctl -x, nvme error-log, dmesg)."
+    return "One operation is an answer to where it was, not yet to why: keep a flight recorder on for the next one."
+
+
+DETECTOR = Detector(
+    name="outliers",
+    needs=("judged.start_ns", "judged.latency_ns"),
+    needs_stages=(),
+    null_model="the largest values belong to a tail whose spacings are those of the tail behind them, as in any Pareto tail; lighter ones "
+    "have smaller ones (`whodisk.statistics.standing_apart`)",
+    smallest_effect="one operation of 10 x the median of its kind, and twice the longest other one",
+    run=run,
+)

@@ -1,0 +1,210 @@
+"""The limit that a program's own threads run into: syncs, durable writes, calls that make and remove files, or their CPU.
+
+What a thread does comes before what it has in flight: a thread that waits for its syncs, or computes, is no faster with more in flight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors.thresholds import (
+    BEHIND_SYNC_TOLD,
+    HELD_BELOW_MIN,
+    OWN_CPU_MIN,
+    SATURATION_SYNC_SHARE,
+    THREAD_BINDS_MIN,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.survey import Stratum
+from whodisk.evidence.thread_time import (
+    ASLEEP,
+    DURABLE,
+    IN_FLIGHT,
+    NO_CPU,
+    OTHERS,
+    READS,
+    RUNNING,
+    SYNC,
+    SYNCS,
+    WRITES,
+    ThreadTime,
+)
+from whodisk.reading.views import STAGES, quoted
+
+#: Stages in which an operation is with the devices, or on its way there.
+BELOW = ("throttle", "queue", "device", "interrupt")
+#: Kinds of operations that are neither data nor syncs.
+_DATA = ("read", "write")
+_SYNCS = ("sync", "flush")
+
+
+FEWER_SYNCS = "Run the same with half as many syncs: if it does not get faster, syncs are not what limits it."
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What binds, in words, and the experiment that would show that it does not."""
+
+    said: str
+    refute: str
+
+
+def limit_of(context: Context, comm: str, time: ThreadTime) -> Limit | None:
+    """What a program's threads do most of their time, where that is not to wait for reads and writes; None: these come next."""
+    # Time in which other programs had the CPU is theirs, and no limit of this one.
+    left = 1.0 - time.robbed
+    if left <= 0:
+        return None
+    groups = {
+        SYNCS: time.share[SYNCS] / left,
+        DURABLE: time.share[DURABLE] / left,
+        READS: (time.share[READS] + time.share[WRITES]) / left,
+        OTHERS: time.share[OTHERS] / left,
+        IN_FLIGHT: time.share[IN_FLIGHT] / left,
+        RUNNING: (time.share[RUNNING] + time.share[NO_CPU] * time.own_cpu) / left,
+        ASLEEP: time.share[ASLEEP] / left,
+    }
+    most = max(groups, key=lambda what: groups[what])
+    if most == ASLEEP and time.any_sync >= SATURATION_SYNC_SHARE:
+        # Others of its threads wait for those that sync: for a lock, or to be told.
+        most = SYNCS if groups[SYNCS] >= groups[DURABLE] else DURABLE
+    elif groups[most] < THREAD_BINDS_MIN:
+        return None
+    if most == SYNCS:
+        return _syncs(context, comm, time)
+    if most == DURABLE:
+        return _durable(context, comm, time)
+    if most == OTHERS:
+        return _others(context, comm, time)
+    if most == RUNNING and time.waits_known and not (time.flies and _held_below(context) >= HELD_BELOW_MIN):
+        return _computes(context, comm, time)
+    return None
+
+
+def _syncs(context: Context, comm: str, time: ThreadTime) -> Limit:
+    calls = time.calls[SYNCS]
+    said = (
+        f"syncs: {_waits(comm, time, time.share[SYNCS])} for a sync, {words.duration(calls.held_ns / calls.count)} each, "
+        f"{words.rate(calls.count / (time.span_ns / 1e9))} per second{_mostly(context, _SYNCS)}"
+    )
+    if time.share[SYNCS] < SATURATION_SYNC_SHARE <= time.any_sync:
+        said += f"; in {words.percent(time.any_sync)} of the time one of its threads is in one"
+    if time.behind_sync >= BEHIND_SYNC_TOLD:
+        said += (
+            f". What it keeps in flight passes {words.percent(time.behind_sync)} of its time while its own thread sits in a sync, "
+            "so a deeper queue brings nothing"
+        )
+    return Limit(said, FEWER_SYNCS)
+
+
+def _durable(context: Context, comm: str, time: ThreadTime) -> Limit:
+    calls = time.calls[DURABLE]
+    requests = _requests_each(context, comm)
+    each = (
+        f", {words.things(requests, 'request')} to the device for each" if requests and requests >= 1 else ""
+    )
+    where = _waited_in(context, comm)
+    return Limit(
+        f"durable writes (O_SYNC or O_DSYNC): {_waits(comm, time, time.share[DURABLE])} for writes that return only when their data "
+        f"are durable, {words.duration(calls.held_ns / calls.count)} each{each}{_mostly(context, ('write',))}{where}",
+        "Run the same without O_SYNC and O_DSYNC, or with fewer and larger writes: if it does not get faster, their durability is not "
+        "what limits it.",
+    )
+
+
+def _others(context: Context, comm: str, time: ThreadTime) -> Limit:
+    calls = time.calls[OTHERS]
+    kinds = sorted({s.op for s in context.survey.strata} - {*_DATA, *_SYNCS})
+    return Limit(
+        f"files, not data: {_waits(comm, time, time.share[OTHERS])} in calls that open, make, rename or remove files, "
+        f"{words.duration(calls.held_ns / calls.count)} each{_mostly(context, tuple(kinds))}",
+        "Run the same with the same bytes in fewer files: if it does not get faster, these calls are not what limits it.",
+    )
+
+
+def _computes(context: Context, comm: str, time: ThreadTime) -> Limit:
+    without = time.share[NO_CPU]
+    crowded = without * time.own_cpu
+    runs = (
+        f"{_threads(comm, time)} between calls {words.percent(time.share[RUNNING])} of the time, and nothing of storage "
+        "holds it up then"
+    )
+    if time.own_cpu >= OWN_CPU_MIN and crowded >= THREAD_BINDS_MIN * (crowded + time.share[RUNNING]):
+        return Limit(
+            f"the CPUs: {comm} has more to compute than there are CPUs. Its threads had none in {words.percent(without)} of their time, "
+            f"{words.percent(time.own_cpu)} of that because other threads of {comm} had them",
+            f"Give {comm} more CPUs, or run fewer of it at once: if each of them does not get faster, the CPUs are not what limits it.",
+        )
+    rest = f"; it had no CPU in another {words.percent(without)}" if without >= BEHIND_SYNC_TOLD else ""
+    return Limit(
+        f"{comm} itself: {runs}{rest}",
+        f"Run the same on files in memory (tmpfs): if {comm} gets much faster there, storage limits it after all.",
+    )
+
+
+def _threads(comm: str, time: ThreadTime) -> str:
+    return "its thread runs" if time.threads == 1 else f"its {words.count(time.threads)} threads run"
+
+
+def _waits(comm: str, time: ThreadTime, share: float) -> str:
+    """``fio waits 74 % of its thread's time``."""
+    whose = (
+        "its thread's time" if time.threads == 1 else f"the time of its {words.count(time.threads)} threads"
+    )
+    return f"{comm} waits {words.percent(share)} of {whose}"
+
+
+def _mostly(context: Context, ops: tuple[str, ...]) -> str:
+    """In which stage these operations spend most."""
+    strata = [s for s in context.survey.strata if s.op in ops]
+    whole = sum(s.latency_ns for s in strata)
+    if whole <= 0:
+        return ""
+    shares = np.sum([s.stage_ns for s in strata], axis=0) / whole
+    most = int(np.argmax(shares))
+    return f", {words.percent(float(shares[most]))} of it in the stage {context.stage(STAGES[most])}"
+
+
+def _held_below(context: Context) -> float:
+    """Part of the time of reads and writes that they are with the devices."""
+    strata: list[Stratum] = [s for s in context.survey.strata if s.op in _DATA]
+    whole = sum(s.latency_ns for s in strata)
+    below = sum(float(s.stage_ns[STAGES.index(stage)]) for s in strata for stage in BELOW)
+    return below / whole if whole > 0 else 0.0
+
+
+def _durable_sql(context: Context, comm: str) -> str:
+    return f"layer = '{context.layer}' AND comm = {quoted(comm)} AND op = 'write' AND coalesce(flags, 0) & {SYNC} > 0"
+
+
+def _requests_each(context: Context, comm: str) -> float | None:
+    """Requests that a durable write waits for, on average."""
+    if "links" not in context.case.columns:
+        return None
+    row = context.case.rows(
+        f"""WITH durable AS (SELECT op_id FROM measured WHERE {_durable_sql(context, comm)})
+SELECT (SELECT count(*) FROM durable) AS writes,
+  (SELECT count(*) FROM links JOIN durable ON durable.op_id = links.parent_id WHERE links.kind = 'waits_for') AS requests"""
+    )[0]
+    writes, requests = float(row["writes"] or 0), float(row["requests"] or 0)
+    return requests / writes if writes and requests else None
+
+
+def _waited_in(context: Context, comm: str) -> str:
+    """For what threads slept most while they wrote, where the kernel tells: a page under writeback, a journal."""
+    if "waits" not in context.case.columns:
+        return ""
+    row = context.case.rows(
+        f"""WITH durable AS (SELECT tid, min(start_ns) AS low_ns, max(start_ns + latency_ns) AS high_ns, sum(latency_ns) AS whole_ns
+  FROM measured WHERE {_durable_sql(context, comm)} GROUP BY 1)
+SELECT cause, sum(duration_ns) AS slept_ns, (SELECT sum(whole_ns) FROM durable) AS whole_ns
+FROM waits JOIN durable ON durable.tid = waits.tid AND start_ns >= low_ns AND start_ns < high_ns
+WHERE state = 'blocked' AND cause <> 'io' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1"""
+    )
+    if not row or not row[0]["whole_ns"]:
+        return ""
+    share = float(row[0]["slept_ns"] or 0) / float(row[0]["whole_ns"])
+    return f"; {words.percent(min(1.0, share))} of it asleep in: {row[0]['cause']}"

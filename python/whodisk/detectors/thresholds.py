@@ -1,0 +1,1115 @@
+"""Every threshold of detectors and of the verdict; `TABLE` holds those of evidence and of the machine, too.
+
+What a row is, and how one is changed for a while, stands in `whodisk.evidence.thresholds`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from whodisk.evidence.thresholds import CHOSEN, DESIGN_8, DESIGN_9, TABLE, Threshold, row, scaled
+
+__all__ = ["TABLE", "Threshold", "scaled"]
+
+
+# shared by all
+Q_VALUE_MAX = row(
+    "Q_VALUE_MAX",
+    0.01,
+    "probability",
+    DESIGN_8,
+    "A finding must be this unlikely under its null model, after Benjamini-Hochberg.",
+)
+SHARE_OF_LATENCY_MIN = row(
+    "SHARE_OF_LATENCY_MIN",
+    0.05,
+    "share of all latency",
+    DESIGN_8,
+    "The smallest effect that becomes a finding.",
+)
+SHARE_OF_EXCESS_MIN = row(
+    "SHARE_OF_EXCESS_MIN",
+    0.20,
+    "share of the excess",
+    CHOSEN,
+    "Outliers become a finding from this part of what slow operations lost on, beyond what chance gives ...",
+)
+SHARE_OF_LATENCY_FLOOR = row(
+    "SHARE_OF_LATENCY_FLOOR",
+    0.01,
+    "share of all latency",
+    CHOSEN,
+    "... if they are worth mentioning at all ...",
+)
+OUTLIER_RATIO_MIN = row(
+    "OUTLIER_RATIO_MIN",
+    10.0,
+    "times typical",
+    CHOSEN,
+    "... if they are an order of magnitude beyond typical ...",
+)
+OUTLIER_EPISODES_MIN = row("OUTLIER_EPISODES_MIN", 3, "episodes", CHOSEN, "... and not just once or twice.")
+P99_RATIO_MIN = row(
+    "P99_RATIO_MIN",
+    1.2,
+    "ratio",
+    DESIGN_8,
+    "Where the cause itself was seen, and its effect is told by subtraction: the 99th percentile with it, over without.",
+)
+SEEN_P99_RATIO_MIN = row(
+    "SEEN_P99_RATIO_MIN",
+    1.1,
+    "ratio",
+    DESIGN_9,
+    "The same where each time it struck was seen, and what it cost by itself: from here on a fault counts.",
+)
+SHARE_FOR_P99_MIN = row(
+    "SHARE_FOR_P99_MIN",
+    0.002,
+    "share of all latency",
+    CHOSEN,
+    "Outliers that are a smaller part accuse if the 99th percentile is so many times what it is apart from them, from this part on: short operations among long ones can be late by any factor for little time.",
+)
+
+# background_work
+BACKGROUND_MOVED_MIN = row(
+    "BACKGROUND_MOVED_MIN",
+    0.1,
+    "share",
+    CHOSEN,
+    "A program must move this part of all bytes, or make this part of the requests, while it is there: who writes a log line is no load.",
+)
+
+# blamed_device
+DEVICE_P_MAX = row(
+    "DEVICE_P_MAX",
+    0.01,
+    "probability",
+    CHOSEN,
+    "A device is named when its slow episodes are this unlikely to fall on it by chance.",
+)
+DEVICE_SHARE_ALONE = row(
+    "DEVICE_SHARE_ALONE",
+    0.8,
+    "share",
+    CHOSEN,
+    "A device that holds this part of a stage's excess is judged by itself; one that also served this part of all operations is named without a test: there was hardly another.",
+)
+BLAMED_DEVICE_MOSTLY = row(
+    "BLAMED_DEVICE_MOSTLY",
+    0.9,
+    "share",
+    CHOSEN,
+    "A device is named only if this part of the episodes is its own.",
+)
+BLAMED_DEVICE_LINKED_MAX = row(
+    "BLAMED_DEVICE_LINKED_MAX", 1000, "operations", CHOSEN, "Slow operations whose requests are looked up."
+)
+
+# burst
+BURST_OPERATIONS_PER_BIN = row(
+    "BURST_OPERATIONS_PER_BIN", 20, "operations", CHOSEN, "Operations per time bin on average."
+)
+BURST_BINS_MAX = row("BURST_BINS_MAX", 4096, "bins", CHOSEN, "The most time bins.")
+BURST_BINS_MIN = row("BURST_BINS_MIN", 64, "bins", CHOSEN, "The fewest time bins.")
+BURST_SLOWER = row(
+    "BURST_SLOWER",
+    0.5,
+    "share",
+    CHOSEN,
+    "A bin is part of a burst if its operations take this much longer than usual ...",
+)
+BURST_DEVIATIONS = row(
+    "BURST_DEVIATIONS", 6.0, "robust standard deviations", CHOSEN, "... and so many of the bins."
+)
+BURST_COVERED_MAX = row(
+    "BURST_COVERED_MAX",
+    0.4,
+    "share",
+    CHOSEN,
+    "Bursts are something else than the rest: they cover at most this part of the time.",
+)
+BURST_REGULARITY_MIN = row(
+    "BURST_REGULARITY_MIN",
+    0.7,
+    "mean direction",
+    CHOSEN,
+    "A period accuses if the bursts keep to it this well (1 = to the instant).",
+)
+BURSTS_MIN = row("BURSTS_MIN", 5, "bursts", DESIGN_8, "Fewer bursts have no period.")
+BURST_INSIDE_MIN = row(
+    "BURST_INSIDE_MIN",
+    0.6,
+    "share",
+    CHOSEN,
+    "A program belongs to the bursts if this part of its bytes falls into them ...",
+)
+BURST_MOVED_MIN = row(
+    "BURST_MOVED_MIN",
+    0.05,
+    "share",
+    CHOSEN,
+    "... and if it moves this part of all bytes there: who writes a log line makes no burst.",
+)
+BURST_STEPS = row(
+    "BURST_STEPS", 4, "frequencies", CHOSEN, "Frequencies tested per turn within the whole recording."
+)
+BURST_ROUNDS = row("BURST_ROUNDS", 1999, "rounds", CHOSEN, "Rounds of the test of a period.")
+BURST_P_MAX = row("BURST_P_MAX", 0.01, "probability", CHOSEN, "From here on there is no period.")
+BURST_HARMONIC = row(
+    "BURST_HARMONIC",
+    0.95,
+    "share",
+    CHOSEN,
+    "A harmonic is as regular as the period itself: the lowest frequency that reaches this part of the best one is meant.",
+)
+
+# cache_misses
+CACHE_MISSES_MIN = row("CACHE_MISSES_MIN", 20, "reads", CHOSEN, "Fewer reads that are misses say nothing.")
+CACHE_MISSES_TOLD_MIN = row(
+    "CACHE_MISSES_TOLD_MIN",
+    0.05,
+    "share",
+    CHOSEN,
+    "Misses that are told: part of the time of all operations.",
+)
+CACHE_EARLY_MIN = row(
+    "CACHE_EARLY_MIN",
+    0.8,
+    "share",
+    CHOSEN,
+    "A cache warms up if this part of what was read for the first time was so in the first half: later there is less that is new.",
+)
+CACHE_HITS_MIN = row(
+    "CACHE_HITS_MIN",
+    0.2,
+    "share",
+    CHOSEN,
+    "Reading again is what is done here if this part of what is read again was found in the cache ...",
+)
+CACHE_AGAIN_MIN = row(
+    "CACHE_AGAIN_MIN", 3, "times", CHOSEN, "... or each piece was fetched again so many times."
+)
+
+# cpu_delay
+HOG_SHARE_MIN = row(
+    "HOG_SHARE_MIN", 0.3, "share", CHOSEN, "Who ran meanwhile is named from this part of the waiting on."
+)
+CROWD_MIN = row(
+    "CROWD_MIN",
+    0.2,
+    "share",
+    CHOSEN,
+    "Waits of a time slice and less accuse from this part of the submitting threads' time on, if another process was seen to have the CPU ...",
+)
+CROWD_OFTEN = row(
+    "CROWD_OFTEN", 0.02, "share", CHOSEN, "... or of their operations' time, if so many of these waited ..."
+)
+CROWD_WAIT_NS = row(
+    "CROWD_WAIT_NS",
+    100_000,
+    "ns",
+    CHOSEN,
+    "... each for so long: shorter waits are the cost of any switch ...",
+)
+ONE_HOG_MIN = row(
+    "ONE_HOG_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "... or for the sake of the 99th percentile, if one other program had the CPU in this part of the waits ...",
+)
+SHORT_WAIT_NS = row("SHORT_WAIT_NS", 20_000, "ns", CHOSEN, "... of this length and more.")
+
+# crowded_device
+CROWDED_REQUESTS_MIN = row(
+    "CROWDED_REQUESTS_MIN",
+    100,
+    "requests",
+    CHOSEN,
+    "Fewer requests of a program hold no slots worth speaking of.",
+)
+
+# device_errors
+ERROR_SLOW_RATIO = row(
+    "ERROR_SLOW_RATIO", 4.0, "times the median", CHOSEN, "Operations of a device are looked at from here on."
+)
+ERROR_NOTICED_NS = row(
+    "ERROR_NOTICED_NS",
+    1_000_000,
+    "ns",
+    CHOSEN,
+    "An operation is blamed on an event inside it, or so shortly after its end: events are told when they are noticed.",
+)
+ERROR_OPERATIONS_MAX = row(
+    "ERROR_OPERATIONS_MAX", 300_000, "operations", CHOSEN, "The slowest operations that are looked at."
+)
+
+# layout
+LAYOUT_OPERATIONS_MAX = row(
+    "LAYOUT_OPERATIONS_MAX",
+    50_000,
+    "operations",
+    CHOSEN,
+    "Operations looked at, the first ones: a layout does not change while it is read.",
+)
+LAYOUT_REQUESTS_MAX = row(
+    "LAYOUT_REQUESTS_MAX", 500_000, "requests", CHOSEN, "Requests looked at, the first ones."
+)
+NEIGHBOURS_MIN = row(
+    "NEIGHBOURS_MIN", 50, "neighbours", CHOSEN, "Fewer neighbours in a file say nothing about its layout."
+)
+READ_ON_MAX = row(
+    "READ_ON_MAX",
+    16,
+    "operations",
+    CHOSEN,
+    "An operation reads on where one of so many before it in the same file ended: several readers, or several requests in flight.",
+)
+FOLLOWING_MIN = row(
+    "FOLLOWING_MIN",
+    20,
+    "requests",
+    CHOSEN,
+    "So many requests that follow each other on disk tell what one costs without a jump; ...",
+)
+SLOPE_ERRORS_MIN = row(
+    "SLOPE_ERRORS_MIN",
+    5.0,
+    "standard errors",
+    CHOSEN,
+    "... without them, how their time grows with their size, if it does so by this many; ...",
+)
+LAYOUT_FASTEST = row(
+    "LAYOUT_FASTEST",
+    0.05,
+    "quantile",
+    CHOSEN,
+    "... and else the fastest ones: still a jump each, so the cost told is the least.",
+)
+LAYOUT_USUAL_RATE = row(
+    "LAYOUT_USUAL_RATE",
+    150e6,
+    "bytes per second",
+    "data sheets of 7,200 rpm disks since 2012",
+    "What a rotating disk usually reads in order, over all of its surface.",
+)
+LAYOUT_BLOCKS = row(
+    "LAYOUT_BLOCKS", 100, "blocks", CHOSEN, "Blocks of time over which the interval is drawn."
+)
+LAYOUT_SCORE_MIN = row(
+    "LAYOUT_SCORE_MIN",
+    4.0,
+    "score",
+    "`reallocate measure` of ONTAP",
+    "An array that measures its own layout asks for reallocation from here on (1 = all blocks together).",
+)
+
+# masked_tier
+MASKING_PART = row(
+    "MASKING_PART",
+    0.99,
+    "share",
+    CHOSEN,
+    "A tier that serves this part of all bytes hides the ones below it.",
+)
+MASKED_BYTES_MIN = row("MASKED_BYTES_MIN", 1 << 20, "bytes", CHOSEN, "From fewer bytes nothing is concluded.")
+
+# member_tail
+MEMBER_TAIL_QUANTILE = row(
+    "MEMBER_TAIL_QUANTILE",
+    0.98,
+    "quantile",
+    CHOSEN,
+    "A request is slow beyond this quantile of what is usual in its stratum (median over the devices) ...",
+)
+MEMBER_TAIL_DISTANCES = row(
+    "MEMBER_TAIL_DISTANCES",
+    (1.0, 1.25, 1.5, 2.0, 4.0),
+    "times the median",
+    CHOSEN,
+    "... and this many times its median: several distances are tried.",
+)
+MEMBER_TAIL_OPERATIONS_MIN = row(
+    "MEMBER_TAIL_OPERATIONS_MIN",
+    100,
+    "requests",
+    CHOSEN,
+    "A device's quantile in a stratum counts from so many requests on.",
+)
+MEMBER_TAIL_RATE_RATIO_MIN = row(
+    "MEMBER_TAIL_RATE_RATIO_MIN",
+    2.0,
+    "ratio",
+    CHOSEN,
+    "Slow episodes of a device per request, against those of its peers: so many times as often accuses.",
+)
+MEMBER_TAIL_EPISODES_MIN = row("MEMBER_TAIL_EPISODES_MIN", 5, "episodes", DESIGN_8, "Fewer accuse nobody.")
+
+# neighbour
+NEIGHBOUR_OPERATIONS_MAX = row(
+    "NEIGHBOUR_OPERATIONS_MAX", 200_000, "operations", CHOSEN, "Operations looked at, the first ones."
+)
+NEIGHBOUR_REQUESTS_MAX = row(
+    "NEIGHBOUR_REQUESTS_MAX",
+    2_000_000,
+    "requests",
+    CHOSEN,
+    "Requests of a program looked at, the first ones.",
+)
+NEIGHBOUR_PROGRAMS_MAX = row(
+    "NEIGHBOUR_PROGRAMS_MAX", 8, "programs", CHOSEN, "Programs looked at, those with most requests."
+)
+NEIGHBOUR_REQUESTS_MIN = row(
+    "NEIGHBOUR_REQUESTS_MIN", 10, "requests", CHOSEN, "A program with fewer is no load."
+)
+NEIGHBOUR_SOON = row(
+    "NEIGHBOUR_SOON",
+    (2.0, 1.0, 0.5),
+    "times a typical request",
+    CHOSEN,
+    "An operation begins soon after a request within this. Where hardly one is later than that, half of it, and so on.",
+)
+NEIGHBOUR_LATER_MIN = row(
+    "NEIGHBOUR_LATER_MIN", 0.02, "share", CHOSEN, "This part of the operations must begin later ..."
+)
+NEIGHBOUR_KIND_LATER_MIN = row(
+    "NEIGHBOUR_KIND_LATER_MIN",
+    10,
+    "operations",
+    CHOSEN,
+    "... so many in each kind of operation (same size class and queue depth class) ...",
+)
+NEIGHBOUR_LEFT_OUT_MAX = row(
+    "NEIGHBOUR_LEFT_OUT_MAX",
+    0.5,
+    "share",
+    CHOSEN,
+    "... and kinds without them may be no more than this part.",
+)
+NEIGHBOUR_BLOCKS = row(
+    "NEIGHBOUR_BLOCKS",
+    200,
+    "blocks",
+    CHOSEN,
+    "The unit of evidence: a block of time in which some operations begin soon after a request, and some do not.",
+)
+NEIGHBOUR_BLOCKS_MIN = row("NEIGHBOUR_BLOCKS_MIN", 5, "blocks", DESIGN_8, "Fewer such blocks accuse nobody.")
+
+# over_represented
+TRAIT_SAMPLE = row(
+    "TRAIT_SAMPLE", 20_000, "operations", CHOSEN, "Drawn from all to learn what is usual, at most."
+)
+TRAIT_EPISODES_MAX = row("TRAIT_EPISODES_MAX", 400, "episodes", CHOSEN, "Looked at, at most.")
+TRAIT_EPISODES_MIN = row("TRAIT_EPISODES_MIN", 5, "episodes", DESIGN_8, "Fewer accuse nothing.")
+TRAIT_ROUNDS = row("TRAIT_ROUNDS", 1999, "rounds", CHOSEN, "Rounds of the test.")
+TRAIT_ATTRIBUTABLE_MIN = row(
+    "TRAIT_ATTRIBUTABLE_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "A trait is told if this part of the slow episodes has it, beyond what chance gives ((share - chance) / (1 - chance)).",
+)
+TRAIT_COUNT_MIN = row(
+    "TRAIT_COUNT_MIN", 4, "episodes", CHOSEN, "Values that fewer slow episodes have are not looked at."
+)
+TRAIT_P_MAX = row(
+    "TRAIT_P_MAX",
+    0.002,
+    "probability",
+    CHOSEN,
+    "A trait accuses if it is this unlikely: every case that is slow for another reason is a trial.",
+)
+TRAIT_SAME = row(
+    "TRAIT_SAME",
+    0.9,
+    "share",
+    CHOSEN,
+    "Two traits mean the same operations if they agree in this part of the episodes.",
+)
+TRAIT_STAGE_MIN = row(
+    "TRAIT_STAGE_MIN",
+    0.001,
+    "share of all latency",
+    CHOSEN,
+    "A stage in which operations usually spend less than this part of their time says nothing about which of them would be hit there.",
+)
+TRAIT_NEARLY_WORST = row(
+    "TRAIT_NEARLY_WORST",
+    0.8,
+    "share",
+    CHOSEN,
+    "An operation stands for its episode if it lost this part of what the worst one lost.",
+)
+
+# prefetch
+PREFETCH_BYTES_MIN = row(
+    "PREFETCH_BYTES_MIN",
+    16 << 20,
+    "bytes",
+    CHOSEN,
+    "From fewer prefetched bytes of a file nothing is said: that much is the start of a program, and its libraries.",
+)
+PREFETCH_WASTE_TOLD = row(
+    "PREFETCH_WASTE_TOLD",
+    0.2,
+    "share",
+    CHOSEN,
+    "From this part of prefetched bytes on that was evicted unread it is told as waste.",
+)
+PREFETCH_WAITING_MIN = row(
+    "PREFETCH_WAITING_MIN",
+    0.2,
+    "share",
+    CHOSEN,
+    "Readahead is too small if this part of the time in reads of a file is spent waiting for it ...",
+)
+PREFETCH_FOLLOWED_MIN = row(
+    "PREFETCH_FOLLOWED_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "... although this part of what was read had been fetched ahead, or was being fetched: it was right, but too late or too little ...",
+)
+PREFETCH_CAPPED_MIN = row(
+    "PREFETCH_CAPPED_MIN",
+    0.8,
+    "share",
+    CHOSEN,
+    "... in requests of which this part reaches the limit set for them.",
+)
+PREFETCH_LATE_MIN = row(
+    "PREFETCH_LATE_MIN",
+    0.05,
+    "times a usual fetch",
+    CHOSEN,
+    "A fetch begins too late if reads typically wait for this part of it: what is left of one that began in time is the kernel's own work.",
+)
+PREFETCH_LATE_READS_MIN = row(
+    "PREFETCH_LATE_READS_MIN",
+    5,
+    "reads",
+    CHOSEN,
+    "Prefetching is too late if so many reads waited for what was being fetched already ...",
+)
+PREFETCH_IDLE_MIN = row(
+    "PREFETCH_IDLE_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "... while both readers and devices did nothing in this part of the time at least: it could have begun earlier ...",
+)
+PREFETCH_FETCHES_MAX = row(
+    "PREFETCH_FETCHES_MAX",
+    1.5,
+    "times a usual fetch",
+    CHOSEN,
+    "... and nine in ten of them waited for no longer than this: nothing was stuck.",
+)
+
+# reference
+REFERENCE_SCORE_RATIO_MIN = row(
+    "REFERENCE_SCORE_RATIO_MIN",
+    2.0,
+    "ratio",
+    CHOSEN,
+    "The array's own measure of its layout is another one if it is so many times that of the other case.",
+)
+REFERENCE_SEGMENTS = row(
+    "REFERENCE_SEGMENTS",
+    8,
+    "segments",
+    CHOSEN,
+    "A run is cut into so many; how much they differ stands for how much runs differ.",
+)
+
+# saturation
+LITTLE_TOLERANCE = row(
+    "LITTLE_TOLERANCE",
+    0.10,
+    "share",
+    CHOSEN,
+    "Little's law counts as fulfilled when throughput x latency is this close to the depth.",
+)
+SATURATED_SLOPE = row(
+    "SATURATED_SLOPE",
+    0.75,
+    "power",
+    CHOSEN,
+    "Latency that grows at least with this power of the depth means that more depth brings nothing.",
+)
+SATURATION_SYNC_SHARE = row(
+    "SATURATION_SYNC_SHARE",
+    0.5,
+    "share",
+    CHOSEN,
+    "Sync or flush operations that take this part of the time make the workload bound by them.",
+)
+FOREIGN_FILLED = row(
+    "FOREIGN_FILLED",
+    0.5,
+    "share",
+    CHOSEN,
+    "Another program's slots stand empty at the block layer while it handles its completions. If it never goes beyond a depth that it often reaches, and fills this part of it, the depth binds.",
+)
+SERIAL_SHARE = row(
+    "SERIAL_SHARE",
+    0.5,
+    "share",
+    CHOSEN,
+    "From this part of the time on a serial program is said to wait for its requests.",
+)
+COMMAND_SHARE = row(
+    "COMMAND_SHARE",
+    0.05,
+    "share",
+    CHOSEN,
+    "The recorded command is looked at if it caused this part of what was in flight.",
+)
+SATURATION_REQUESTS_MIN = row(
+    "SATURATION_REQUESTS_MIN",
+    100,
+    "requests",
+    CHOSEN,
+    "Fewer requests of a program say nothing about what it keeps in flight.",
+)
+SATURATION_SAMPLE_REQUESTS = row(
+    "SATURATION_SAMPLE_REQUESTS", 100_000, "requests", CHOSEN, "Requests from which its depth is taken."
+)
+
+# stage_blame: what went on above the block layer
+ASLEEP_TOLD_MIN = row(
+    "ASLEEP_TOLD_MIN",
+    0.2,
+    "share",
+    CHOSEN,
+    "What threads slept in is told from this part of slow operations' time on.",
+)
+BUSY_TOLD_MIN = row(
+    "BUSY_TOLD_MIN",
+    1.0,
+    "requests",
+    CHOSEN,
+    "A device is said to have been busy meanwhile if it had so many in flight on average.",
+)
+
+# thread_limit
+THREAD_BINDS_MIN = row(
+    "THREAD_BINDS_MIN",
+    1 / 3,
+    "share",
+    CHOSEN,
+    "What a program's threads spend most of their time on binds if it is this part: without it they would be half as fast again.",
+)
+ROBBED_MAX = row(
+    "ROBBED_MAX",
+    0.5,
+    "share",
+    CHOSEN,
+    "A program that other programs keep from the CPU for more of its time runs into no limit of its own.",
+)
+HELD_BELOW_MIN = row(
+    "HELD_BELOW_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "A thread that runs while its operations spend this part of their time with the devices only looks for their completion: what is in flight binds.",
+)
+OWN_CPU_MIN = row(
+    "OWN_CPU_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "Threads crowd each other out if they have this part of the CPU time that the others of their program wait for.",
+)
+BEHIND_SYNC_TOLD = row("BEHIND_SYNC_TOLD", 0.1, "share", CHOSEN, "Smaller parts of the time are not told.")
+
+# served_others
+SERVED_SILENCE_MAX = row(
+    "SERVED_SILENCE_MAX",
+    0.5,
+    "share",
+    CHOSEN,
+    "A request was passed over if the disk was never silent for this part of its wait ...",
+)
+SERVED_OTHERS_MIN = row(
+    "SERVED_OTHERS_MIN", 2, "requests", CHOSEN, "... in which it completed at least so many others."
+)
+SERVED_OPERATIONS_MAX = row(
+    "SERVED_OPERATIONS_MAX",
+    20_000,
+    "operations",
+    CHOSEN,
+    "More slow operations are not looked at one by one.",
+)
+SERVED_REQUESTS_MAX = row(
+    "SERVED_REQUESTS_MAX",
+    2_000_000,
+    "requests",
+    CHOSEN,
+    "Of a device with more the completions are not looked at.",
+)
+SERVED_SAMPLE_MAX = row(
+    "SERVED_SAMPLE_MAX",
+    1000,
+    "operations",
+    CHOSEN,
+    "So many of the slow operations are looked at to see whether the device stood still ...",
+)
+SERVED_TELLING_MIN = row(
+    "SERVED_TELLING_MIN",
+    5,
+    "operations",
+    CHOSEN,
+    "... of which so many have to tell something: there were others that it could have served.",
+)
+
+# shared_arm
+ARM_REQUESTS_MIN = row("ARM_REQUESTS_MIN", 10, "requests", CHOSEN, "A program with fewer is no load.")
+
+# shared_vector
+VECTOR_BLOCKS = row("VECTOR_BLOCKS", 32, "blocks", CHOSEN, "The unit of evidence: a block of time.")
+VECTOR_OPERATIONS_MIN = row(
+    "VECTOR_OPERATIONS_MIN", 100, "operations", CHOSEN, "Fewer on the affected CPUs say nothing."
+)
+VECTOR_SUFFERS = row(
+    "VECTOR_SUFFERS",
+    0.2,
+    "share",
+    CHOSEN,
+    "A device suffers if the handler costs its operations this part of what it costs the worst one's.",
+)
+VECTOR_ONE_CPU = row(
+    "VECTOR_ONE_CPU",
+    0.8,
+    "share",
+    CHOSEN,
+    'Interrupts "all go to one CPU" if it completes this part of all requests.',
+)
+
+# silent_device
+SILENT_REQUESTS_MAX = row(
+    "SILENT_REQUESTS_MAX",
+    2_000_000,
+    "requests",
+    CHOSEN,
+    "Requests of a device that are looked at, from the begin of the recording on.",
+)
+SILENT_KIND_MIN = row(
+    "SILENT_KIND_MIN",
+    100,
+    "requests",
+    CHOSEN,
+    "Requests of one kind, size and depth tell how long they take from so many on; of rarer ones nothing is expected.",
+)
+SILENT_DEPTH_SHARE_MIN = row(
+    "SILENT_DEPTH_SHARE_MIN",
+    0.1,
+    "share",
+    CHOSEN,
+    "A depth that a smaller part of a kind and size had is that of a few moments, pauses perhaps: all depths together tell what is usual.",
+)
+SILENCES_MAX = row(
+    "SILENCES_MAX",
+    2000,
+    "silences",
+    CHOSEN,
+    "Looked at one by one: those in which most requests waited longest.",
+)
+SILENT_UNDER_WAY_MIN = row("SILENT_UNDER_WAY_MIN", 2, "requests", CHOSEN, "So many have to be under way.")
+SILENT_PAUSE_P = row(
+    "SILENT_PAUSE_P",
+    0.01,
+    "probability",
+    CHOSEN,
+    "A silence is a pause if this is the chance that any of so many is as unlikely ...",
+)
+SILENT_LONGER = row(
+    "SILENT_LONGER",
+    2.0,
+    "ratio",
+    CHOSEN,
+    "... and if it is this many times as long as the one in which a request usually finds itself: a device may complete in batches, and then what is under way ends together.",
+)
+SILENT_CHANCE_OCTAVES = row(
+    "SILENT_CHANCE_OCTAVES",
+    (4.0, 8.0),
+    "octaves",
+    CHOSEN,
+    "Stretches of chances between which a group of pauses stands out, in octaves (of the chance, which halves): pauses differ in what is under way.",
+)
+SILENT_APART_P = row(
+    "SILENT_APART_P",
+    1e-4,
+    "probability",
+    CHOSEN,
+    "And it has to be this unlikely: where one request is served after the other, a single long one makes many unlikely at once.",
+)
+SILENT_UNLIKELIEST = row(
+    "SILENT_UNLIKELIEST", 300.0, "-ln of a chance", CHOSEN, "What is less likely is so alike."
+)
+SILENT_LIKELY = row(
+    "SILENT_LIKELY", 0.1, "-ln of a chance", CHOSEN, "What is likelier is as good as certain."
+)
+PAUSES_MIN = row("PAUSES_MIN", 5, "pauses", DESIGN_8, "Fewer accuse nobody ...")
+SILENT_SHARE_MIN = row(
+    "SILENT_SHARE_MIN",
+    0.002,
+    "share of all latency",
+    CHOSEN,
+    "... nor do pauses that are a smaller part, whatever the 99th percentile.",
+)
+
+# slow_host
+HOST_EFFECT_MIN = row(
+    "HOST_EFFECT_MIN",
+    math.log(1.2),
+    "log ratio",
+    CHOSEN,
+    "Hosts do different work; one is accused only if it is slower than the others by this.",
+)
+HOSTS_MIN = row("HOSTS_MIN", 8, "hosts", CHOSEN, "Fewer are no peers of each other.")
+
+# slow_member
+MEMBER_BLOCKS = row("MEMBER_BLOCKS", 168, "blocks", CHOSEN, "Time blocks of single operations, at most.")
+MEMBER_OPERATIONS_PER_BLOCK = row(
+    "MEMBER_OPERATIONS_PER_BLOCK",
+    5,
+    "operations",
+    CHOSEN,
+    "A device must have so many in every block on average.",
+)
+MEMBER_OPERATIONS_TYPICAL = row(
+    "MEMBER_OPERATIONS_TYPICAL",
+    20,
+    "operations",
+    CHOSEN,
+    "A device tells what is typical of a stratum from so many there on.",
+)
+MEMBER_DEVICES_TYPICAL = row(
+    "MEMBER_DEVICES_TYPICAL",
+    3,
+    "devices",
+    CHOSEN,
+    "A stratum compares devices if so many tell it: the middle of two is pulled by either.",
+)
+MEMBER_CLIP = row(
+    "MEMBER_CLIP",
+    8.0,
+    "times typical",
+    CHOSEN,
+    "Beyond this an operation is an outlier and counts no more (stage_blame looks at those).",
+)
+
+# slow_member_sampled
+WATCHED_COST_MAX = row(
+    "WATCHED_COST_MAX",
+    0.1,
+    "share of its own mean latency",
+    DESIGN_8,
+    "A drive that costs less than this is watched, not accused.",
+)
+SAMPLED_TOLD_MAX = row(
+    "SAMPLED_TOLD_MAX", 100, "candidates", CHOSEN, "So many are told in full; the others are counted."
+)
+
+# stage_blame
+ORDINARY_SHARE_TOLD = row(
+    "ORDINARY_SHARE_TOLD",
+    0.01,
+    "share of all latency",
+    CHOSEN,
+    "Waits of a time slice's length are mentioned from here on.",
+)
+EVENT_NEAR = row(
+    "EVENT_NEAR",
+    0.02,
+    "share",
+    CHOSEN,
+    "Operations ended (began) together if it was within this part of their typical length.",
+)
+FLUSH_PART_TOLD = row(
+    "FLUSH_PART_TOLD",
+    0.5,
+    "share",
+    CHOSEN,
+    "Flush commands are named where they are this part of what slow operations spent in the stage.",
+)
+FLUSH_OPERATIONS_SHOWN = row(
+    "FLUSH_OPERATIONS_SHOWN", 10, "operations", CHOSEN, "Slow operations whose flush commands are shown."
+)
+UNTOUCHED_MIN = row(
+    "UNTOUCHED_MIN",
+    0.1,
+    "share",
+    CHOSEN,
+    "From this part of the operations on, those apart from all slow episodes say what operations take without.",
+)
+ONE_KIND_MOSTLY = row(
+    "ONE_KIND_MOSTLY",
+    0.9,
+    "share",
+    CHOSEN,
+    "If this part of the slow operations is of one kind, the claim speaks of that kind.",
+)
+
+# steady_state
+STEADY_ROUNDS = row("STEADY_ROUNDS", 5, "rounds", "SNIA PTS", "Rounds of the measured window.")
+STEADY_RANGE_MAX = row(
+    "STEADY_RANGE_MAX", 0.20, "share of the mean", "SNIA PTS", "The range of the rounds is at most this."
+)
+STEADY_EXCURSION_MAX = row(
+    "STEADY_EXCURSION_MAX",
+    0.10,
+    "share of the mean",
+    "SNIA PTS",
+    "The fitted line rises or falls by at most this.",
+)
+STEADY_SECONDS_MIN = row(
+    "STEADY_SECONDS_MIN",
+    30.0,
+    "s",
+    CHOSEN,
+    "Shorter runs are not judged: a fraction of a second of noise would be called drift.",
+)
+STEADY_IDLE_PART = row(
+    "STEADY_IDLE_PART",
+    0.01,
+    "share",
+    CHOSEN,
+    "A second is idle with less than this part of the median second's operations.",
+)
+STEADY_IDLE_TOLD = row(
+    "STEADY_IDLE_TOLD", 0.02, "share", CHOSEN, "Idle seconds are told from this part of the run on."
+)
+
+# stolen_cpu
+STOLEN_TOLD_MIN = row(
+    "STOLEN_TOLD_MIN", 0.02, "share", CHOSEN, "From this part of the wanted CPU time on steal is mentioned."
+)
+STOLEN_ACCUSED_MIN = row(
+    "STOLEN_ACCUSED_MIN",
+    0.05,
+    "share",
+    CHOSEN,
+    "And from this part on it accuses: less is a few steps of the kernel's counter.",
+)
+STOLEN_PRESENT_MIN = row(
+    "STOLEN_PRESENT_MIN",
+    0.1,
+    "share",
+    CHOSEN,
+    "A time bin in which this part of the wanted CPU time was stolen counts as one with steal.",
+)
+STOLEN_BUSIER = row(
+    "STOLEN_BUSIER",
+    1.2,
+    "ratio",
+    CHOSEN,
+    "Where so many times as many operations begin while CPUs are stolen, their own load may be what makes them slower, and what makes the machine want CPUs that it does not get.",
+)
+STOLEN_EXPLAINED_NS = row(
+    "STOLEN_EXPLAINED_NS",
+    20_000_000,
+    "ns",
+    CHOSEN,
+    "An operation that lost time in a stage that needs a CPU is explained by steal around it (EXPLAINED_PART) if it lost so much (two steps of the kernel's counter) ...",
+)
+STOLEN_PART = row(
+    "STOLEN_PART", 0.3, "share", CHOSEN, "... or if this part of the wanted time was stolen there."
+)
+
+# stripe_wait
+STRIPE_SLOW_RATIO = row(
+    "STRIPE_SLOW_RATIO", 2.0, "times the median", CHOSEN, "A stripe is slow from here on."
+)
+STRIPES_MIN = row("STRIPES_MIN", 30, "stripes", CHOSEN, "Fewer slow ones say nothing.")
+STRIPE_HOLDS_UP_MIN = row(
+    "STRIPE_HOLDS_UP_MIN",
+    2.0,
+    "ratio",
+    CHOSEN,
+    "A member must hold up so many times as many slow stripes as its part in all of them.",
+)
+STRIPE_LINKS_SAMPLE = row(
+    "STRIPE_LINKS_SAMPLE",
+    300_000,
+    "links",
+    CHOSEN,
+    "Looked at to learn which devices are stacked, and what they are made of.",
+)
+STRIPE_SLOW_MAX = row(
+    "STRIPE_SLOW_MAX", 300_000, "stripes", CHOSEN, "More slow ones are thinned out by a hash of their id."
+)
+
+# submitter_gap
+SILENCE_RATIO_MIN = row(
+    "SILENCE_RATIO_MIN",
+    4.0,
+    "times typical",
+    CHOSEN,
+    "Silences this many times as long as an operation, and longer than another thread's turn, are judged.",
+)
+SILENCE_ROUNDS = row(
+    "SILENCE_ROUNDS", 1999, "rounds", CHOSEN, "Rounds in which silences are put elsewhere nearby."
+)
+STOPS_MIN = row(
+    "STOPS_MIN", 3, "stops", CHOSEN, "So many that were seen accuse for the sake of the 99th percentile."
+)
+GAP_STATE_MIN = row(
+    "GAP_STATE_MIN",
+    0.2,
+    "share",
+    CHOSEN,
+    "A state of silences that hold less of the silent time is not named.",
+)
+
+# throttle
+THROTTLE_MEANWHILE_MIN = row(
+    "THROTTLE_MEANWHILE_MIN",
+    0.99,
+    "share",
+    CHOSEN,
+    "Writes that are held back while requests that nobody waits for are in flight in this part of the time wait for those ...",
+)
+THROTTLE_MOMENTS = row("THROTTLE_MOMENTS", 256, "moments", CHOSEN, "... looked at in so many.")
+
+# uncached_tail
+TAIL_EACH_TIME = row(
+    "TAIL_EACH_TIME",
+    0.8,
+    "share",
+    CHOSEN,
+    'A part counts as "each time" if at least this part of the reads of that size wait for it.',
+)
+TAIL_READS_MIN = row("TAIL_READS_MIN", 30, "reads", CHOSEN, "Fewer of a size say nothing.")
+TAIL_PART_MAX = row(
+    "TAIL_PART_MAX",
+    0.9,
+    "share",
+    CHOSEN,
+    "A tail is at most this part of its request: something was fetched ahead.",
+)
+TAIL_SHARE_MIN = row(
+    "TAIL_SHARE_MIN",
+    0.05,
+    "share",
+    DESIGN_8,
+    "Smallest effect: part of the time in reads, and of the operations that they belong to.",
+)
+
+# outliers
+EXPLAINED_QUANTILE_MIN = row(
+    "EXPLAINED_QUANTILE_MIN",
+    0.99,
+    "quantile",
+    CHOSEN,
+    "Operations beyond a broken expectation are explained one by one from this quantile on: below, they are no exceptions ...",
+)
+BEYOND_PART_MAX = row(
+    "BEYOND_PART_MAX",
+    0.05,
+    "share",
+    CHOSEN,
+    "... and up to this part of all operations: where more are beyond it, the body is, and what it spends its time on is asked for.",
+)
+BEYOND_GROUPS_MAX = row(
+    "BEYOND_GROUPS_MAX",
+    3,
+    "causes",
+    CHOSEN,
+    "Of the operations beyond an expectation the causes that cost most are told.",
+)
+
+# verdict: causes, caveats, clearing, solve, slowest
+MEASURED_TOLD_MIN = row(
+    "MEASURED_TOLD_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "A measured claim is left out if findings explain this part of its operations.",
+)
+SLOWEST_TOLD = row("SLOWEST_TOLD", 5, "episodes", "DESIGN 7", "So many of the slowest are told.")
+SLOWEST_OP_IDS_MAX = row(
+    "SLOWEST_OP_IDS_MAX", 20, "operations", CHOSEN, "So many operations of each of them are named."
+)
+WORSE_MIN = row(
+    "WORSE_MIN",
+    0.2,
+    "share",
+    DESIGN_8,
+    "Outliers make a case slow if they make the 99th percentile or the throughput so much worse.",
+)
+MERGED_SHARE_MAX = row(
+    "MERGED_SHARE_MAX",
+    0.999,
+    "share of all latency",
+    CHOSEN,
+    "No share is taken to be more: what is left without it would be nothing.",
+)
+CAVEAT_UNKNOWN_MIN = row(
+    "CAVEAT_UNKNOWN_MIN", 0.01, "share of all latency", CHOSEN, "Unattributed latency that is worth a caveat."
+)
+CAVEAT_LEVELS_TOLD = row(
+    "CAVEAT_LEVELS_TOLD", 4, "changes", CHOSEN, "Changes of a sample's size that are listed."
+)
+CLEARED_CONFIDENCE = row("CLEARED_CONFIDENCE", 0.95, "probability", CHOSEN, "Confidence of what clears.")
+CLEARED_OPERATIONS_MIN = row("CLEARED_OPERATIONS_MIN", 300, "operations", CHOSEN, "Fewer clear nothing.")
+CLEARED_FEW = row(
+    "CLEARED_FEW",
+    0.05,
+    "share",
+    CHOSEN,
+    "Something may be cleared although some of its operations were slow, if they are this few compared with the slow operations that are to be explained.",
+)
+CLEARED_QUANTILE_MIN = row(
+    "CLEARED_QUANTILE_MIN",
+    0.99,
+    "quantile",
+    CHOSEN,
+    "With exceptions, clearing means at least this part of the blocks of time.",
+)
+CLEARED_BLOCK_NS_MIN = row(
+    "CLEARED_BLOCK_NS_MIN",
+    1_000_000,
+    "ns",
+    CHOSEN,
+    "What happens within a block of time is one piece of evidence. So long is one at least ...",
+)
+CLEARED_BLOCK_TIMES = row(
+    "CLEARED_BLOCK_TIMES",
+    10,
+    "times the bound",
+    CHOSEN,
+    "... and so many times as long as what is bounded: whatever was in flight together lies in one, or in two.",
+)
+LOSS_MIN = row(
+    "LOSS_MIN",
+    0.2,
+    "share",
+    DESIGN_8,
+    "From this loss on it is asked whether a cause is large enough for it ...",
+)
+TOO_SMALL_MAX = row(
+    "TOO_SMALL_MAX",
+    0.5,
+    "share",
+    CHOSEN,
+    "... and one that explains less than this part of it, at the very most, is rejected in words.",
+)
+VERDICT_OPERATIONS_MIN = row(
+    "VERDICT_OPERATIONS_MIN", 100, "operations", CHOSEN, "With fewer there is no verdict."
+)
+OBSERVED_MIN = row(
+    "OBSERVED_MIN", 0.001, "share of all latency", CHOSEN, "Smaller effects are not even mentioned."
+)
+BACKLOG_SHARE_MIN = row(
+    "BACKLOG_SHARE_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "Operations are counted from their submit on if they waited this part of their time for a free slot ...",
+)
+BACKLOG_FULL_MIN = row(
+    "BACKLOG_FULL_MIN", 0.5, "share", CHOSEN, "... while this part of all slots was taken."
+)

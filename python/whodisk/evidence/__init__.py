@@ -1,0 +1,1 @@
+"""What happened: operations and how long they usually take, the slow ones, waits, links. It accuses nobody."""

@@ -1,0 +1,91 @@
+"""What threads slept in while operations were slow above the block layer, and what devices did meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk.evidence.context import Context
+from whodisk.evidence.thresholds import ASLEEP_OPERATIONS_MAX, ASLEEP_REQUESTS_MAX
+from whodisk.statistics.stats import Bools, Floats, overlap
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """Where slow operations' threads slept most."""
+
+    #: Kernel function, or what a thread waited for: `page under writeback`.
+    cause: str
+    #: Part of the slow operations' time.
+    share: float
+
+
+@dataclass(frozen=True)
+class Busy:
+    """The device that had most in flight meanwhile."""
+
+    device: str
+    #: Requests in flight on average, and how long each took, ns.
+    in_flight: float
+    mean_ns: float
+
+
+def _sample(context: Context, chosen: Bools) -> tuple[Floats, Floats, Floats]:
+    """Thread, begin and end of some of the slow operations, ns."""
+    slow = context.slow
+    at = np.flatnonzero(chosen)
+    at = at[:: -(-len(at) // ASLEEP_OPERATIONS_MAX)]
+    return (
+        slow.tid[at].astype(np.float64),
+        slow.start_ns[at].astype(np.float64),
+        slow.end_ns[at].astype(np.float64),
+    )
+
+
+def slept_in(context: Context, chosen: Bools) -> Sleep | None:
+    """What threads slept in most during these slow operations; None where that was not recorded, or they did not."""
+    if "waits" not in context.case.columns or not chosen.any():
+        return None
+    tid, begin, end = _sample(context, chosen)
+    listed = ", ".join(str(int(number)) for number in np.unique(tid))
+    data = context.case.arrays(
+        f"""SELECT tid, cause, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
+WHERE state = 'blocked' AND cause IS NOT NULL AND tid IN ({listed})
+  AND start_ns < {int(end.max())} AND start_ns + duration_ns > {int(begin.min())} ORDER BY start_ns"""
+    )
+    slept: dict[str, float] = {}
+    for thread in np.unique(tid):
+        mine = tid == thread
+        for cause in np.unique(data["cause"][data["tid"] == thread].astype(str)):
+            its = (data["tid"] == thread) & (data["cause"].astype(str) == cause)
+            low, high = data["begin_ns"][its].astype(np.float64), data["end_ns"][its].astype(np.float64)
+            slept[cause] = slept.get(cause, 0.0) + float(overlap(begin[mine], end[mine], low, high).sum())
+    if not slept:
+        return None
+    most = max(sorted(slept), key=lambda cause: slept[cause])
+    return Sleep(most, slept[most] / float((end - begin).sum()))
+
+
+def busy_meanwhile(context: Context, chosen: Bools) -> Busy | None:
+    """The device that had most in flight during these slow operations; None if requests were not recorded, or are too many."""
+    block = context.surveys.get("block")
+    if block is None or not chosen.any() or block.operations > ASLEEP_REQUESTS_MAX:
+        return None
+    _, begin, end = _sample(context, chosen)
+    order = np.argsort(begin)
+    lows = begin[order]
+    highs = np.maximum.accumulate(end[order])
+    data = context.case.arrays(
+        "SELECT device, start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM block_ops WHERE NOT open AND device IS NOT NULL"
+    )
+    first, last = data["begin_ns"].astype(np.float64), data["end_ns"].astype(np.float64)
+    whole = float(overlap(np.array([lows[0]]), np.array([highs[-1]]), lows, highs)[0])
+    inside = overlap(first, last, lows, highs)
+    best: Busy | None = None
+    for device in np.unique(data["device"].astype(str)):
+        its = (data["device"].astype(str) == device) & (inside > 0)
+        in_flight = float(inside[its].sum()) / max(1.0, whole)
+        if its.any() and (best is None or in_flight > best.in_flight):
+            best = Busy(str(device), in_flight, float((last[its] - first[its]).mean()))
+    return best

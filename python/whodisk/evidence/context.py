@@ -1,0 +1,135 @@
+"""What a detector may look at: the case, its surveys, and the slow operations of the layer that is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from whodisk.evidence.backlog import Behind, waits_behind
+from whodisk.evidence.expectations import Limit
+from whodisk.evidence.fired import Found, find_fired
+from whodisk.evidence.peer_comparison import Comparison
+from whodisk.evidence.sampled_series import Sampled, compare_series
+from whodisk.evidence.slow_operations import SlowSet
+from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
+from whodisk.evidence.surroundings import Cause, causes_of
+from whodisk.evidence.survey import Survey, thinned
+from whodisk.reading.views import Case
+from whodisk.statistics.stats import Bools, Ints
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a detector may look at, and cannot change."""
+
+    case: Case
+    #: Survey of each observed layer.
+    surveys: Mapping[str, Survey]
+    #: Layer whose operations are judged: `app` where its stages are known, else `block`.
+    layer: str
+    #: Slow operations of that layer.
+    slow: SlowSet
+    #: Slow operations that detectors before this one explained; read-only.
+    explained: Bools
+    #: Latency limits that were asked for and broken.
+    broken_limits: tuple[Limit, ...] = ()
+    #: A case to compare with, and its survey of the same layer.
+    against: Case | None = None
+    against_survey: Survey | None = None
+
+    def __post_init__(self) -> None:
+        self.explained.flags.writeable = False
+
+    def after(self, explained: Bools) -> Context:
+        """The context of the detectors after those that explained these slow operations; what was measured is not measured again."""
+        later = replace(self, explained=explained)
+        later.__dict__.update(
+            {name: value for name, value in self.__dict__.items() if name not in later.__dict__}
+        )
+        return later
+
+    @property
+    def survey(self) -> Survey:
+        """Survey of the judged layer."""
+        return self.surveys[self.layer]
+
+    @cached_property
+    def keeps_rate(self) -> bool:
+        """Whether operations are due at times of their own, and are done as often: then nothing that delays them costs
+        throughput."""
+        return self.survey.keeps(self.case.offered_per_s)
+
+    @cached_property
+    def operations(self) -> tuple[Ints, Ints]:
+        """Start and latency of the judged operations, ns; of many a sample."""
+        found = self.case.arrays(
+            f"""SELECT start_ns, latency_ns FROM measured
+WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
+        )
+        return found["start_ns"].astype(np.int64), found["latency_ns"].astype(np.int64)
+
+    @cached_property
+    def sorted_latency_ns(self) -> Ints:
+        """The latencies of `operations`, in ascending order: sorting millions once is enough."""
+        return np.sort(self.operations[1])
+
+    @cached_property
+    def behind(self) -> Behind:
+        """What waiting behind the slow operations cost others."""
+        return waits_behind(self.case, self.survey, self.slow)
+
+    @cached_property
+    def compared_series(self) -> list[tuple[str, tuple[Sampled, Comparison] | None]]:
+        """Devices against their peers by each sampled latency (`compare_series`): detectors share it, it takes minutes for a large fleet."""
+        return compare_series(self.case)
+
+    @cached_property
+    def longest(self) -> list[tuple[Episode, Cause]]:
+        """The longest episodes of the judged layer, those that stand apart first, and what held each."""
+        episodes = find_longest(self.case, self.survey, self._silences())
+        return list(zip(episodes, causes_of(self.case, self.survey, episodes), strict=True))
+
+    @cached_property
+    def fired(self) -> list[tuple[Found, Episode, Cause]]:
+        """The operations that made a flight recorder write this case, the first one first, and what held each."""
+        found = [of for of in find_fired(self.case, self.layer) if of.layer in self.surveys]
+        held: dict[tuple[str, int], tuple[Episode, Cause]] = {}
+        for layer in sorted({of.layer for of in found}):
+            survey = self.surveys[layer]
+            episodes = find_these(self.case, survey, [of.op_id for of in found if of.layer == layer])
+            for episode, cause in zip(episodes, causes_of(self.case, survey, episodes), strict=True):
+                held.update({(layer, op_id): (episode, cause) for op_id in episode.op_ids})
+        # Of those that overlapped the longest stands for all.
+        return [(of, *held[of.layer, of.op_id]) for of in found if (of.layer, of.op_id) in held]
+
+    def _silences(self) -> list[Silence]:
+        """When threads of the judged operations were seen stopped."""
+        survey = self.survey
+        # The table of waits knows every stop; where there is none, silences from a millisecond on say why.
+        table = "waits" if "waits" in self.case.columns else "gaps"
+        if table not in self.case.columns or "tid" not in self.case.columns.get(
+            f"ops/{self.layer}", frozenset()
+        ):
+            return []
+        rows = self.case.rows(
+            f"""SELECT tid, any_value(comm) AS comm, start_ns, max(duration_ns) AS duration_ns FROM {table}
+WHERE state = 'stopped' AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}
+  AND tid IN (SELECT DISTINCT tid FROM judged WHERE layer = '{self.layer}')
+GROUP BY tid, start_ns ORDER BY tid, start_ns"""
+        )
+        return [
+            Silence(
+                int(row["tid"] or 0),
+                str(row["comm"] or ""),
+                int(row["start_ns"] or 0),
+                int(row["duration_ns"] or 0),
+            )
+            for row in rows
+        ]
+
+    def stage(self, stage: str) -> str:
+        """Printed name of a stage of the judged layer."""
+        return self.case.stage_name(self.layer, stage)

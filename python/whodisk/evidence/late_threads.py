@@ -1,0 +1,53 @@
+"""Slow operations that were late because their thread was: not submitted, or not taken, while it was held up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk.evidence.context import Context
+from whodisk.evidence.thresholds import LATE_INSIDE_MIN
+from whodisk.reading.views import STAGES
+from whodisk.statistics.coincidence import Intervals
+from whodisk.statistics.stats import Bools, Ints
+
+REAP = STAGES.index("reap")
+APP = STAGES.index("app")
+
+
+@dataclass
+class LateOperations:
+    """Slow operations that waited for their submitter, and when they did."""
+
+    explained: Bools
+    begin_ns: Ints
+    end_ns: Ints
+    #: The same of all slow operations of these threads that waited for their submitter, whether it was held up then or not.
+    every: Intervals
+
+
+def late_while_held(context: Context, tid: Ints, start_ns: Ints, duration_ns: Ints) -> LateOperations:
+    """Slow operations whose wait (to be taken, or to be submitted) lies in one of these times of their thread.
+
+    Times of one thread do not overlap, and rise with their begin.
+    """
+    slow = context.slow
+    explained = np.zeros(len(slow), np.bool_)
+    late = np.isin(slow.blamed, (REAP, APP))
+    # The wait to be taken is at the end of an operation, the wait to be submitted at its begin.
+    reaping = slow.stage_ns[:, REAP] >= slow.stage_ns[:, APP] if len(slow) else explained
+    begin = np.where(reaping, slow.end_ns - slow.stage_ns[:, REAP], slow.start_ns).astype(np.int64)
+    end = np.where(reaping, slow.end_ns, slow.start_ns + slow.stage_ns[:, APP]).astype(np.int64)
+    for number in np.unique(tid):
+        held = tid == number
+        mine = np.flatnonzero(late & (slow.tid == number))
+        low, high = start_ns[held], (start_ns + duration_ns)[held]
+        # The last one that began before the wait ended.
+        nearest = np.clip(np.searchsorted(low, end[mine]) - 1, 0, None)
+        inside = np.minimum(end[mine], high[nearest]) - np.maximum(begin[mine], low[nearest])
+        explained[mine] = inside >= LATE_INSIDE_MIN * (end[mine] - begin[mine])
+    every = late & np.isin(slow.tid, tid)
+    return LateOperations(
+        explained, begin[explained], end[explained], Intervals(slow.tid[every], begin[every], end[every])
+    )

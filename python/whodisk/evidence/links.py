@@ -1,0 +1,32 @@
+"""The requests that an operation caused, however many layers down: file system, volume, drive."""
+
+from __future__ import annotations
+
+from whodisk.evidence.thresholds import LINK_LEVELS
+from whodisk.statistics.stats import Ints
+
+
+def placed_sql(layer: str, operations_max: int) -> str:
+    """The begin of a query: `top`, the first reads and writes of known places in files, and `below` (top_id, child_id), what they
+    waited for one and two levels down."""
+    return f"""WITH top AS (SELECT op_id, op, file, offset_bytes, size_bytes FROM measured
+    WHERE layer = '{layer}' AND op IN ('read', 'write') AND file IS NOT NULL AND offset_bytes IS NOT NULL
+    ORDER BY start_ns, op_id LIMIT {operations_max}),
+  waited AS (SELECT parent_id, child_id FROM links WHERE kind = 'waits_for'),
+  first AS (SELECT t.op_id AS top_id, l.child_id FROM top AS t JOIN waited AS l ON l.parent_id = t.op_id),
+  second AS (SELECT f.top_id, l.child_id FROM first AS f JOIN waited AS l ON l.parent_id = f.child_id),
+  below AS (SELECT * FROM first UNION SELECT * FROM second)"""
+
+
+def below_sql(op_ids: Ints) -> str:
+    """(op_id, child_id) of everything linked below these operations."""
+    ids = ", ".join(str(int(number)) for number in op_ids) or "NULL"
+    steps = [f"level_1 AS (SELECT parent_id AS op_id, child_id FROM links WHERE parent_id IN ({ids}))"]
+    for level in range(2, LINK_LEVELS + 1):
+        steps.append(
+            f"level_{level} AS (SELECT u.op_id, l.child_id FROM level_{level - 1} AS u JOIN links AS l ON l.parent_id = u.child_id)"
+        )
+    every = " UNION ALL ".join(
+        f"SELECT op_id, child_id FROM level_{level + 1}" for level in range(LINK_LEVELS)
+    )
+    return f"WITH {', '.join(steps)} {every}"

@@ -1,0 +1,159 @@
+"""What operations cost while something is there, against those while it is not, in the same recording.
+
+What is always there has no baseline, and accuses nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk.evidence.context import Context
+from whodisk.evidence.survey import thinned
+from whodisk.evidence.thresholds import (
+    PRESENCE_BINS,
+    PRESENCE_BINS_MIN,
+    PRESENCE_OPERATIONS_PER_BIN,
+    PRESENCE_PART_MAX,
+    PRESENCE_PART_MIN,
+    PRESENCE_ROUNDS,
+    PRESENCE_TIMES_MIN,
+)
+from whodisk.statistics.draws import drawn_p
+from whodisk.statistics.stats import (
+    SEED,
+    Bools,
+    Floats,
+    Ints,
+    placed,
+    runs,
+    spread_out,
+    sum_of_runs,
+)
+
+
+@dataclass(frozen=True)
+class Load:
+    """The judged operations that begin in each time bin."""
+
+    #: Sum of their latencies, ns.
+    latency_ns: Floats
+    operations: Floats
+
+    @property
+    def bins(self) -> int:
+        return len(self.latency_ns)
+
+    def mean_ns(self, chosen: Bools) -> float:
+        """Mean latency in the chosen bins."""
+        return float(self.latency_ns[chosen].sum() / max(1.0, self.operations[chosen].sum()))
+
+
+@dataclass(frozen=True)
+class Presence:
+    """When something was there, and what operations cost then."""
+
+    times: int
+    #: Part of the time.
+    part: float
+    #: Operations per second while it is there, over those while it is not; moments without any do not count.
+    rate_ratio: float
+    #: Mean latency while it is there and while it is not, ns.
+    with_ns: float
+    without_ns: float
+    #: 99th percentile of all operations, and of those that began in its absence, ns.
+    p99_with_ns: float
+    p99_without_ns: float
+    #: Latency beyond that of its absence, per time it came, ns.
+    excess_ns: Floats
+    p_value: float
+
+
+def bins_of(context: Context, most: int | None = None) -> int | None:
+    """How many time bins there are operations for, at most `most`; None if too few."""
+    bins = int(
+        min(
+            PRESENCE_BINS if most is None else most,
+            PRESENCE_BINS,
+            context.survey.operations // PRESENCE_OPERATIONS_PER_BIN,
+        )
+    )
+    return bins if bins >= PRESENCE_BINS_MIN else None
+
+
+def load_of(context: Context, bins: int) -> Load:
+    """The judged operations per time bin."""
+    data = context.case.arrays(
+        f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, sum(latency_ns) AS latency_ns, count(*) AS n
+FROM measured WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
+    )
+    return Load(placed(data["bin"], data["latency_ns"], bins), placed(data["bin"], data["n"], bins))
+
+
+def compare(context: Context, load: Load, present: Bools) -> Presence | None:
+    """Operations in the bins in which something is present, against all others; None if they are no slower, or it was hardly ever (or
+    nearly always) there."""
+    begin, end = runs(present)
+    part = float(present.mean())
+    if not PRESENCE_PART_MIN <= part <= PRESENCE_PART_MAX or len(begin) < PRESENCE_TIMES_MIN:
+        return None
+    with_ns, without_ns = load.mean_ns(present), load.mean_ns(~present)
+    if without_ns <= 0 or with_ns <= without_ns:
+        return None
+    beyond = np.where(present, load.latency_ns - load.operations * without_ns, 0.0)
+    p99_with_ns, p99_without_ns = _p99s(context, present)
+    return Presence(
+        times=len(begin),
+        part=part,
+        rate_ratio=_rate(load, present) / max(1e-9, _rate(load, ~present)),
+        with_ns=with_ns,
+        without_ns=without_ns,
+        p99_with_ns=p99_with_ns,
+        p99_without_ns=p99_without_ns,
+        excess_ns=np.maximum(0.0, sum_of_runs(beyond, begin, end)),
+        p_value=_p_value(load, begin, end - begin),
+    )
+
+
+def _rate(load: Load, chosen: Bools) -> float:
+    """Operations per bin, of the chosen bins that have any."""
+    some = load.operations[chosen & (load.operations > 0)]
+    return float(some.mean()) if len(some) else 0.0
+
+
+def _p99s(context: Context, present: Bools) -> tuple[float, float]:
+    ops = context.case.arrays(
+        f"""SELECT {context.survey.time_bin_sql(len(present))} AS bin, latency_ns FROM measured
+WHERE layer = '{context.layer}' AND {thinned(context.survey.operations)} ORDER BY op_id"""
+    )
+    latency = ops["latency_ns"].astype(np.float64)
+    away = ~present[ops["bin"].astype(np.int64)]
+    if not away.any():
+        return 0.0, 0.0
+    return float(np.quantile(latency, 0.99)), float(np.quantile(latency[away], 0.99))
+
+
+def _p_value(load: Load, begin: Ints, length: Ints) -> float:
+    """Probability that the same times in any order, at any distances, would meet operations as slow.
+
+    Mean latency inside against outside; the free time between them is divided at random.
+    """
+
+    def slower(at: Ints, lasting: Ints) -> float:
+        inside = np.zeros(load.bins + 1)
+        np.add.at(inside, at, 1.0)
+        np.add.at(inside, np.minimum(load.bins, at + lasting), -1.0)
+        chosen: Bools = np.cumsum(inside)[: load.bins] > 0
+        return load.mean_ns(chosen) - load.mean_ns(~chosen)
+
+    observed = slower(begin, length)
+    generator = np.random.default_rng(SEED)
+    free = load.bins - int(length.sum())
+    differences = np.zeros(PRESENCE_ROUNDS)
+    for number in range(PRESENCE_ROUNDS):
+        order = generator.permutation(len(begin))
+        cuts = np.sort(generator.integers(0, free + 1, len(begin)))
+        drawn = spread_out(cuts, length[order])
+        differences[number] = slower(drawn, length[order])
+    return drawn_p(differences, observed)

@@ -1,0 +1,367 @@
+"""The slow operations of a layer: which they are, what they lost where, and which belong together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram, thinned
+from whodisk.evidence.thresholds import (
+    FAMILY_OPERATIONS,
+    KNOCK_ON_SHARE,
+    ORDINARY_SHARE,
+    ORDINARY_WAIT_NS,
+    SLOW_OPERATIONS_MAX,
+    TAIL_BEGIN,
+)
+from whodisk.reading.views import BINS_PER_OCTAVE, STAGES, Case, quoted
+from whodisk.statistics.stats import (
+    NARROW,
+    Body,
+    Bools,
+    Floats,
+    Ints,
+    TailSplit,
+    body_of,
+    find_split,
+    overlap,
+)
+
+APP = STAGES.index("app")
+
+#: Stages that hold the slots others wait for, the ones further down last: they decide.
+HOLDERS = tuple(STAGES.index(name) for name in ("queue", "device", "interrupt"))
+#: Stages in which an operation waits for a slot.
+WAITERS = tuple(STAGES.index(name) for name in ("fs", "throttle", "queue"))
+
+#: Stages in which the submitter itself works, or waits for its CPU.
+CPU_STAGES = tuple(STAGES.index(name) for name in ("app", "fs", "reap", "runqueue"))
+#: Stages in which a software device works; its worker threads need a CPU too.
+SOFTWARE_STAGES = tuple(STAGES.index(name) for name in ("queue", "device"))
+SOFTWARE_DEVICES = ("loop", "nbd", "zram", "ram", "ublk")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Operations of one kind on one device that lost their time in one stage, as a slow group of its own."""
+
+    device: str
+    op: str
+    #: Index into `STAGES`: where each of these operations spent most.
+    stage: int
+    operations: int
+    split: TailSplit
+    #: What the split's ratios are to, ns; None: to what is typical in each operation's stratum. A cause that always takes the same
+    #: time does so whatever is typical.
+    typical_ns: float | None = None
+
+
+@dataclass
+class SlowSet:
+    """Slow operations, one array element each, in order of their start."""
+
+    op_id: Ints
+    start_ns: Ints
+    latency_ns: Ints
+    open: Bools
+    op: npt.NDArray[Any]
+    device: npt.NDArray[Any]
+    comm: npt.NDArray[Any]
+    tid: Ints
+    weight: Floats
+    #: Index into `families`.
+    family: Ints
+    #: What is typical in the operation's stratum, ns.
+    typical_ns: Floats
+    #: Latency beyond typical per stage of `STAGES`; rows are operations, ns.
+    stage_excess_ns: Floats
+    #: Stage in which each operation waited, ns.
+    stage_ns: Floats
+    families: list[Family]
+    #: 1, or the inverse part of slow operations that was kept.
+    thinning: float = 1.0
+    #: Stage that is to blame for each operation: index into `STAGES`.
+    blamed: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: Waits of a time slice's length in stages that need a CPU: told, never accused.
+    ordinary: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.op_id)
+
+    @property
+    def end_ns(self) -> Ints:
+        return self.start_ns + self.latency_ns
+
+    @property
+    def excess_ns(self) -> Floats:
+        """Latency beyond typical, weighted, ns."""
+        excess: Floats = np.maximum(self.latency_ns - self.typical_ns, 0.0) * self.weight * self.thinning
+        return excess
+
+    @property
+    def ratio(self) -> Floats:
+        """Latency over typical."""
+        return np.asarray(self.latency_ns / self.typical_ns, np.float64)
+
+    def ratio_in(self, family: Family) -> Floats:
+        """Latency in the unit of a family's split."""
+        return np.asarray(self.latency_ns / (family.typical_ns or self.typical_ns), np.float64)
+
+
+def find_families(case: Case, survey: Survey) -> list[Family]:
+    """Every (device, op, stage) of the layer with a slow group that is separate from the body.
+
+    Tails are looked at stage by stage: waits for a CPU that spread over every latency must not hide
+    requests that were stuck in the device.
+    """
+    kinds = [
+        key
+        for key in survey.families()
+        if sum(s.operations for s in survey.select(*key)) >= FAMILY_OPERATIONS
+    ]
+    if not kinds:
+        return []
+    data = case.arrays(tails_sql(survey, kinds))
+    found = []
+    for number, (device, op) in enumerate(kinds):
+        strata = survey.select(device, op)
+        body = body_of(*ratio_histogram(strata))
+        for stage in range(len(STAGES)):
+            rows = (data["kind"] == number) & (data["stage"] == stage)
+            if not rows.any():
+                continue
+            split = find_split(*_tail(data, rows, "ratio"), body, max(TAIL_BEGIN, body.quartile))
+            if split is not None:
+                found.append(Family(device, op, stage, body.operations, split))
+                continue
+            unit_ns = _unit_ns(strata)
+            split = find_split(*_tail(data, rows, "time"), body, max(TAIL_BEGIN, body.quartile), NARROW)
+            if split is not None:
+                found.append(Family(device, op, stage, body.operations, split, unit_ns))
+    return found
+
+
+def _unit_ns(strata: list[Stratum]) -> float:
+    """Unit of the scale `time`: what is typical in the slowest stratum of a kind."""
+    return max(stratum.typical_ns for stratum in strata)
+
+
+def _tail(data: dict[str, npt.NDArray[Any]], rows: Bools, scale: str) -> tuple[Floats, Ints]:
+    """One of the two histograms of a tail: its ratios, and the operations at each."""
+    rows = rows & (data["scale"] == scale)
+    return np.exp2((data["bin"][rows] + 0.5) / BINS_PER_OCTAVE), data["n"][rows].astype(np.int64)
+
+
+def tails_sql(survey: Survey, kinds: list[tuple[str, str]]) -> str:
+    """Operations far from typical, counted per kind, per stage that took most, and per ratio to what is typical in their stratum (scale
+    `ratio`), or in the kind's slowest stratum (scale `time`: the same time is at the same place whatever the stratum)."""
+    rows, lowest_ns = [], math.inf
+    for number, key in enumerate(kinds):
+        strata = survey.select(*key)
+        unit_ns = _unit_ns(strata)
+        for stratum in strata:
+            limit_ns = int(TAIL_BEGIN * stratum.typical_ns)
+            rows.append(_limit_row(number, -1, stratum, limit_ns, unit_ns))
+            lowest_ns = min(lowest_ns, limit_ns)
+    place = f"CAST(floor(log2(latency_ns / CAST({{}} AS DOUBLE)) * {BINS_PER_OCTAVE}) AS INTEGER)"
+    return f"""WITH tail AS (SELECT l.family AS kind, m.stage, m.latency_ns, l.typical_ns, l.unit_ns
+  FROM {_classified(survey, int(lowest_ns), "")}
+  JOIN {_limits(rows)}
+    ON m.d = l.device AND m.op = l.op AND m.size_class = l.size_class AND m.depth_class = l.depth_class
+  WHERE m.latency_ns > l.limit_ns)
+SELECT 'ratio' AS scale, kind, stage, {place.format("typical_ns")} AS bin, count(*) AS n FROM tail GROUP BY 2, 3, 4
+UNION ALL
+SELECT 'time', kind, stage, {place.format("unit_ns")}, count(*) FROM tail GROUP BY 2, 3, 4
+ORDER BY 1, 2, 3, 4"""
+
+
+def slow_sql(survey: Survey, families: list[Family], thinning: float) -> str:
+    """The query for the slow operations: one limit per stratum and stage."""
+    rows, lowest_ns = [], math.inf
+    for number, family in enumerate(families):
+        for stratum in survey.select(family.device, family.op):
+            limit_ns = int((family.typical_ns or stratum.typical_ns) * family.split.limit)
+            rows.append(_limit_row(number, family.stage, stratum, limit_ns))
+            lowest_ns = min(lowest_ns, limit_ns)
+    stages = ", ".join(f"m.{stage}_ns" for stage in STAGES)
+    keep = "" if thinning <= 1 else f"\n  AND {thinned(thinning, 1)}"
+    return f"""SELECT m.op_id, m.start_ns, m.latency_ns, m.open, m.op, m.device, m.comm, m.tid, m.weight,
+  l.family, l.typical_ns, l.stratum, {stages}
+FROM {_classified(survey, int(lowest_ns), keep)}
+JOIN {_limits(rows)}
+  ON m.d = l.device AND m.op = l.op AND m.size_class = l.size_class AND m.depth_class = l.depth_class
+    AND m.stage = l.stage
+WHERE m.latency_ns > l.limit_ns
+ORDER BY m.start_ns, m.op_id"""
+
+
+def _classified(survey: Survey, lowest_ns: int, keep: str) -> str:
+    """Operations over a latency with their stratum and the stage that took most of it."""
+    observed = [stage for stage in STAGES if stage in survey.stages_observed]
+    most = "greatest(" + ", ".join(f"coalesce({stage}_ns, 0)" for stage in observed) + ")"
+    cases = " ".join(f"WHEN coalesce({s}_ns, 0) = {most} THEN {STAGES.index(s)}" for s in observed)
+    return f"""(SELECT *, coalesce(device, '') AS d, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class,
+    CASE {cases} END AS stage
+  FROM judged WHERE layer = '{survey.layer}' AND latency_ns > {lowest_ns}{keep}) AS m"""
+
+
+def _limits(rows: list[str]) -> str:
+    text = ",\n    ".join(rows)
+    columns = "family, stage, stratum, device, op, size_class, depth_class, typical_ns, limit_ns, unit_ns"
+    return f"(VALUES\n    {text}) AS l({columns})"
+
+
+def _limit_row(family: int, stage: int, stratum: Stratum, limit_ns: int, unit_ns: float = 1.0) -> str:
+    return (
+        f"({family}, {stage}, {stratum.number}, {quoted(stratum.device)}, '{stratum.op}', {stratum.size_class}, "
+        f"{stratum.depth_class}, {round(stratum.typical_ns)}, {limit_ns}, {round(unit_ns)})"
+    )
+
+
+def find_slow(case: Case, survey: Survey) -> SlowSet:
+    """Fetches the slow operations of a layer with their excess per stage."""
+    families = find_families(case, survey)
+    if not families:
+        return empty_slow_set()
+    expected = sum(family.split.beyond for family in families)
+    thinning = max(1.0, expected / SLOW_OPERATIONS_MAX)
+    data = case.arrays(slow_sql(survey, families, thinning))
+    slow = _slow_set(data, survey, families)
+    slow.thinning = thinning
+    slow.blamed = blame(slow)
+    slow.ordinary = ordinary_waits(slow)
+    return slow
+
+
+def ordinary_waits(slow: SlowSet) -> Bools:
+    """Slow operations that may just have waited for a CPU.
+
+    Where such waits make a good part of a family's slow group, longer operations have to be a hump of
+    their own beyond them, or they are the end of the same tail; the family's split moves there.
+    """
+    software = np.array([str(name).startswith(SOFTWARE_DEVICES) for name in slow.device], np.bool_)
+    needs_cpu = np.isin(slow.blamed, CPU_STAGES) | (software & np.isin(slow.blamed, SOFTWARE_STAGES))
+    wait_ns = slow.latency_ns - slow.typical_ns
+    ordinary: Bools = needs_cpu & (wait_ns < ORDINARY_WAIT_NS)
+    for number, family in enumerate(slow.families):
+        members = slow.family == number
+        if ordinary[members].sum() < max(1.0, ORDINARY_SHARE * members.sum()):
+            continue
+        ratio = slow.ratio_in(family)
+        values, counts = np.unique(ratio[members], return_counts=True)
+        body = Body(family.operations, family.split.valley)
+        further = find_split(values, counts.astype(np.int64), body, float(values[0]) * 1.001)
+        if further is None:
+            ordinary |= members & needs_cpu
+        else:
+            ordinary |= members & needs_cpu & (ratio < further.limit)
+            slow.families[number] = replace(family, split=further)
+    return ordinary
+
+
+def _slow_set(data: dict[str, npt.NDArray[Any]], survey: Survey, families: list[Family]) -> SlowSet:
+    typical = np.array([stratum.typical_stages for stratum in survey.strata])
+    stage_ns = np.column_stack([_zero_for_null(data[f"{stage}_ns"]) for stage in STAGES])
+    excess = stage_ns - typical[data["stratum"].astype(np.int64)] if len(stage_ns) else stage_ns
+    return SlowSet(
+        op_id=data["op_id"].astype(np.int64),
+        start_ns=data["start_ns"].astype(np.int64),
+        latency_ns=data["latency_ns"].astype(np.int64),
+        open=data["open"].astype(np.bool_),
+        op=data["op"],
+        device=np.array(["" if name is None else str(name) for name in data["device"]], dtype=object),
+        comm=np.array(["" if name is None else str(name) for name in data["comm"]], dtype=object),
+        tid=_zero_for_null(data["tid"]).astype(np.int64),
+        weight=data["weight"].astype(np.float64),
+        family=data["family"].astype(np.int64),
+        typical_ns=data["typical_ns"].astype(np.float64),
+        stage_excess_ns=excess,
+        stage_ns=stage_ns,
+        families=families,
+    )
+
+
+def empty_slow_set() -> SlowSet:
+    """No slow operation at all."""
+    ints, floats, names = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, object)
+    stages = np.zeros((0, len(STAGES)))
+    bools = np.zeros(0, np.bool_)
+    return SlowSet(
+        ints, ints, ints, bools, names, names, names, ints, floats, ints, floats, stages, stages, []
+    )
+
+
+def none_of(slow: SlowSet) -> Bools:
+    """A mask that chooses no slow operation."""
+    return np.zeros(len(slow), np.bool_)
+
+
+def _zero_for_null(values: npt.NDArray[Any]) -> Floats:
+    if values.dtype == object:
+        return np.array([0.0 if value is None else float(value) for value in values])
+    return np.nan_to_num(values.astype(np.float64), nan=0.0)
+
+
+def blame(slow: SlowSet) -> Ints:
+    """The stage to blame for each slow operation: where most of its excess is, knock-on waits aside.
+
+    Whoever waits for a slot (a tag, a request, the submitter's own queue depth) waits in a stage above
+    the one that holds the slots. So an operation that waited in `fs`, `throttle` or `queue` while
+    operations of the same device were stuck further down is blamed on where those were stuck; one
+    that waited in `app` on what held the operations of its thread. Without anything stuck further
+    down at that time, the stage itself is to blame.
+    """
+    if len(slow) == 0:
+        return np.zeros(0, np.int64)
+    blamed: Ints = np.argmax(slow.stage_excess_ns, axis=1).astype(np.int64)
+    own = blamed.copy()
+    for device in np.unique(slow.device.astype(str)):
+        mine = np.flatnonzero(slow.device.astype(str) == device)
+        for holder in HOLDERS:
+            stuck = mine[own[mine] == holder]
+            waiting = mine[np.isin(own[mine], WAITERS) & (own[mine] < holder)]
+            if len(stuck) and len(waiting):
+                behind = _covered_share(slow, waiting, stuck, holder) >= KNOCK_ON_SHARE
+                blamed[waiting[behind]] = holder
+    return _blame_backlog(slow, own, blamed)
+
+
+def _covered_share(slow: SlowSet, waiting: Ints, stuck: Ints, holder: int) -> Floats:
+    """Part of each wait during which something was stuck in the stage `holder`."""
+    rows = np.arange(len(waiting))
+    before = np.cumsum(slow.stage_ns, axis=1) - slow.stage_ns
+    stage = np.argmax(slow.stage_excess_ns[waiting], axis=1)
+    wait_ns = slow.stage_ns[waiting][rows, stage]
+    from_ns = slow.start_ns[waiting] + before[waiting][rows, stage]
+    low = slow.start_ns[stuck] + before[stuck, holder]
+    high = low + slow.stage_ns[stuck, holder]
+    covered: Floats = overlap(from_ns, from_ns + wait_ns, low, high) / np.maximum(wait_ns, 1.0)
+    return covered
+
+
+def _blame_backlog(slow: SlowSet, own: Ints, blamed: Ints) -> Ints:
+    """Operations that were due while all slots of their thread were taken, and the backlog after that."""
+    waiting = own == APP
+    if not waiting.any() or waiting.all():
+        return blamed
+    for tid in np.unique(slow.tid[waiting]):
+        mine = np.flatnonzero(slow.tid == tid)
+        chain = chains(slow.start_ns[mine], slow.end_ns[mine])
+        held = np.zeros((int(chain.max()) + 1, len(STAGES)))
+        causes = ~waiting[mine]
+        np.add.at(held, (chain[causes], blamed[mine[causes]]), slow.excess_ns[mine[causes]])
+        caused = np.bincount(chain[causes], minlength=len(held)) > 0
+        inherits = waiting[mine] & caused[chain]
+        blamed[mine[inherits]] = np.argmax(held, axis=1)[chain[inherits]]
+    return blamed
+
+
+def chains(start_ns: Ints, end_ns: Ints) -> Ints:
+    """Number of the chain of overlapping intervals, not cut, that each belongs to (intervals in order of their start)."""
+    reach = np.maximum.accumulate(end_ns)
+    begins = np.concatenate(([True], start_ns[1:] > reach[:-1]))
+    return np.cumsum(begins, dtype=np.int64) - 1

@@ -1,0 +1,300 @@
+"""The longest operations of the judged layer, one per episode, and which of them stand apart from the rest of their kind.
+
+Operations that overlap in time are no independent evidence: the longest of them stands for its episode. A silence in which a thread was
+seen stopped is what its next operation would have taken, had it been submitted when it was meant: it counts as one of the thread's
+operations, since none is there to hold it.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
+from whodisk.evidence.thresholds import EPISODES_KEPT_MIN, LIKE_LONGEST, LONGEST_MAX
+from whodisk.reading.views import BINS_PER_OCTAVE, STAGES, Case, quoted
+from whodisk.statistics.standing_apart import MAXIMA_MAX, Apart, standing_apart
+from whodisk.statistics.stats import Floats, Ints, quantile_from_bins
+
+APP = STAGES.index("app")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Operations that are compared with each other: one kind, one size class (an octave; -1: no data)."""
+
+    op: str
+    size_class: int
+    operations: int
+    median_ns: float
+    apart: Apart | None
+    #: Number of episodes that were compared.
+    episodes: int
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A time in which a submitting thread was seen stopped."""
+
+    tid: int
+    comm: str
+    start_ns: int
+    duration_ns: int
+
+
+@dataclass(frozen=True)
+class Episode:
+    """The longest operation of an episode, and how many shared it."""
+
+    #: The operations of the episode, the longest first; empty for a silence.
+    op_ids: tuple[int, ...]
+    #: How long each of them took; of a silence how long it was.
+    each_ns: tuple[float, ...]
+    start_ns: int
+    latency_ns: int
+    op: str
+    device: str
+    comm: str
+    tid: int
+    #: Time in each stage of `STAGES`, ns. All of a silence is `app`.
+    stage_ns: tuple[float, ...]
+    #: The same beyond what is typical of operations like it.
+    excess_ns: tuple[float, ...]
+    typical_ns: float
+    flags: int
+    foreign_handler_ns: float
+    #: No operation was in flight: the thread was stopped.
+    silence: bool
+    #: Stands apart from the rest of its kind.
+    apart: bool
+    kind: Kind
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + self.latency_ns
+
+    @property
+    def stage(self) -> str:
+        """The stage in which it lost most."""
+        return STAGES[int(np.argmax(self.excess_ns))]
+
+    @property
+    def stage_excess_ns(self) -> float:
+        """What it lost there."""
+        return max(self.excess_ns)
+
+
+def longest_sql(survey: Survey) -> str:
+    """The longest operations of each kind and size class: about `LONGEST_MAX` each, by a limit from the survey's histogram."""
+    limits = [(op, size_class, _limit_ns(strata)) for (op, size_class), strata in kinds_of(survey)]
+    chosen = " OR ".join(
+        f"(op = {quoted(op)} AND {SIZE_CLASS} = {size_class} AND latency_ns >= {limit})"
+        for op, size_class, limit in limits
+    )
+    return f"{_COLUMNS}\nFROM judged WHERE layer = '{survey.layer}' AND latency_ns >= {min(limit for *_, limit in limits)} AND ({chosen})\n{_ORDER}"
+
+
+def beyond_sql(survey: Survey, op: str | None, bound_ns: float) -> str:
+    """The operations that take longer than a bound, `LONGEST_MAX` of the longest."""
+    which = "" if op is None else f" AND op = {quoted(op)}"
+    return f"{_COLUMNS}\nFROM judged WHERE layer = '{survey.layer}' AND latency_ns > {int(bound_ns)}{which}\n{_ORDER} LIMIT {LONGEST_MAX}"
+
+
+def these_sql(survey: Survey, op_ids: list[int]) -> str:
+    """These operations."""
+    listed = ", ".join(str(op_id) for op_id in op_ids) or "NULL"
+    return f"{_COLUMNS}\nFROM judged WHERE layer = '{survey.layer}' AND op_id IN ({listed})\n{_ORDER}"
+
+
+_COLUMNS = f"""SELECT op_id, start_ns, latency_ns, op, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class, coalesce(device, '') AS device,
+  coalesce(comm, '') AS comm, coalesce(tid, -1) AS tid, coalesce(flags, 0) AS flags, coalesce(foreign_handler_ns, 0) AS foreign_handler_ns,
+  {", ".join(f"coalesce({stage}_ns, 0) AS {stage}_ns" for stage in STAGES)}"""
+_ORDER = "ORDER BY latency_ns DESC, start_ns, op_id"
+
+
+def kinds_of(survey: Survey) -> list[tuple[tuple[str, int], list[Stratum]]]:
+    """(op, size class) -> its strata, in order."""
+    found: dict[tuple[str, int], list[Stratum]] = {}
+    for stratum in survey.strata:
+        found.setdefault((stratum.op, stratum.size_class), []).append(stratum)
+    return sorted(found.items())
+
+
+def _limit_ns(strata: list[Stratum]) -> int:
+    """A latency that about `LONGEST_MAX` operations reach; 0 if there are no more."""
+    bins = np.concatenate([s.bins for s in strata])
+    counts = np.concatenate([s.counts for s in strata])
+    order = np.argsort(-bins, kind="stable")
+    beyond = np.cumsum(counts[order])
+    if beyond[-1] <= LONGEST_MAX:
+        return 0
+    return int(np.exp2(bins[order][np.searchsorted(beyond, LONGEST_MAX)] / BINS_PER_OCTAVE))
+
+
+def find_longest(case: Case, survey: Survey, silences: list[Silence]) -> list[Episode]:
+    """The longest episodes: all that stand apart, and some more; those that stand apart first, then the longest."""
+    if not survey.strata:
+        return []
+    rows = case.arrays(longest_sql(survey))
+    kinds = kinds_of(survey)
+    home = _kind_of_threads(rows)
+    found: list[Episode] = []
+    for (op, size_class), strata in kinds:
+        mine = np.flatnonzero((rows["op"] == op) & (rows["size_class"] == size_class))
+        theirs = [s for s in silences if home.get(s.tid, kinds[0][0]) == (op, size_class)]
+        values, counts = survey.histogram(strata)
+        median = quantile_from_bins(values, counts, 0.5)
+        maxima = _maxima(rows, mine, theirs)
+        lengths = np.array([latency for _, latency, _ in maxima], np.float64)
+        operations = sum(s.operations for s in strata)
+        apart = standing_apart(lengths, operations, median, len(kinds))
+        kind = Kind(op, size_class, operations, median, apart, len(maxima))
+        count = apart.count if apart else 0
+        for rank, place in enumerate(maxima[: max(EPISODES_KEPT_MIN, count)]):
+            found.append(_episode(survey, rows, mine, theirs, place, kind, rank < count))
+    return ranked(found)
+
+
+def ranked(episodes: list[Episode]) -> list[Episode]:
+    """Those that stand apart first, then the longest."""
+    return sorted(episodes, key=lambda e: (not e.apart, -e.latency_ns, e.start_ns))
+
+
+def find_beyond(case: Case, survey: Survey, op: str | None, bound_ns: float) -> list[Episode]:
+    """The episodes of operations beyond a bound, the longest first."""
+    return _episodes_of(case.arrays(beyond_sql(survey, op, bound_ns)), survey)
+
+
+def find_these(case: Case, survey: Survey, op_ids: list[int]) -> list[Episode]:
+    """The episodes of these operations, the longest first."""
+    return _episodes_of(case.arrays(these_sql(survey, op_ids)), survey)
+
+
+def _episodes_of(rows: dict[str, npt.NDArray[Any]], survey: Survey) -> list[Episode]:
+    found = []
+    for (name, size_class), strata in kinds_of(survey):
+        mine = np.flatnonzero((rows["op"] == name) & (rows["size_class"] == size_class))
+        maxima = _maxima(rows, mine, [])
+        values, counts = survey.histogram(strata)
+        median = quantile_from_bins(values, counts, 0.5)
+        kind = Kind(name, size_class, sum(s.operations for s in strata), median, None, len(maxima))
+        found += [_episode(survey, rows, mine, [], place, kind, False) for place in maxima]
+    return ranked(found)
+
+
+def _kind_of_threads(rows: dict[str, npt.NDArray[Any]]) -> dict[int, tuple[str, int]]:
+    """Thread -> kind and size class of most of its long operations."""
+    counted: dict[int, dict[tuple[str, int], int]] = {}
+    for tid, op, size_class in zip(
+        rows["tid"].tolist(), rows["op"].tolist(), rows["size_class"].tolist(), strict=True
+    ):
+        mine = counted.setdefault(int(tid), {})
+        mine[(str(op), int(size_class))] = mine.get((str(op), int(size_class)), 0) + 1
+    return {tid: max(sorted(mine), key=lambda key: mine[key]) for tid, mine in counted.items()}
+
+
+#: Start, latency, and place among the rows of a kind; of a silence -1 - its place.
+_Place = tuple[int, int, int]
+
+
+def _maxima(rows: dict[str, npt.NDArray[Any]], mine: Ints, silences: list[Silence]) -> list[_Place]:
+    """The longest operation or silence of each episode, descending: each that overlaps with no longer one before it in this list."""
+    places: list[_Place] = [
+        (int(start), int(latency), number)
+        for number, (start, latency) in enumerate(
+            zip(rows["start_ns"][mine].tolist(), rows["latency_ns"][mine].tolist(), strict=True)
+        )
+    ]
+    places += [(s.start_ns, s.duration_ns, -1 - number) for number, s in enumerate(silences)]
+    places.sort(key=lambda place: (-place[1], place[0], place[2]))
+    begins: list[int] = []
+    ends: list[int] = []
+    found = []
+    for place in places:
+        start, end = place[0], place[0] + place[1]
+        at = bisect.bisect_right(begins, start)
+        # The chosen ones do not overlap, so only the neighbours can.
+        if (at and ends[at - 1] > start) or (at < len(begins) and begins[at] < end):
+            continue
+        begins.insert(at, start)
+        ends.insert(at, end)
+        found.append(place)
+        if len(found) >= MAXIMA_MAX:
+            break
+    return found
+
+
+def _episode(
+    survey: Survey,
+    rows: dict[str, npt.NDArray[Any]],
+    mine: Ints,
+    silences: list[Silence],
+    place: _Place,
+    kind: Kind,
+    apart: bool,
+) -> Episode:
+    start, latency, number = place
+    begin, length = rows["start_ns"][mine], rows["latency_ns"][mine]
+    with_it = (begin < start + latency) & (begin + length > start) & (length >= LIKE_LONGEST * latency)
+    members = mine[with_it]
+    members = members[np.argsort(-rows["latency_ns"][members], kind="stable")]
+    op_ids = tuple(int(op_id) for op_id in rows["op_id"][members])
+    if number < 0:
+        silence = silences[-1 - number]
+        alone = tuple(float(latency) if stage == APP else 0.0 for stage in range(len(STAGES)))
+        each = tuple(float(v) for v in rows["latency_ns"][members]) or (float(latency),)
+        return Episode(
+            op_ids,
+            each,
+            start,
+            latency,
+            kind.op,
+            "",
+            silence.comm,
+            silence.tid,
+            alone,
+            alone,
+            kind.median_ns,
+            0,
+            0.0,
+            True,
+            apart,
+            kind,
+        )
+    row = mine[number]
+    stage_ns = np.array([float(rows[f"{stage}_ns"][row]) for stage in STAGES])
+    typical_ns, typical = _typical(survey, rows, int(row))
+    op_id = int(rows["op_id"][row])
+    return Episode(
+        op_ids=(op_id, *(other for other in op_ids if other != op_id)),
+        each_ns=tuple(float(v) for v in rows["latency_ns"][members]),
+        start_ns=start,
+        latency_ns=latency,
+        op=kind.op,
+        device=str(rows["device"][row]),
+        comm=str(rows["comm"][row]),
+        tid=int(rows["tid"][row]),
+        stage_ns=tuple(float(v) for v in stage_ns),
+        excess_ns=tuple(float(v) for v in stage_ns - typical),
+        typical_ns=typical_ns,
+        flags=int(rows["flags"][row]),
+        foreign_handler_ns=float(rows["foreign_handler_ns"][row]),
+        silence=False,
+        apart=apart,
+        kind=kind,
+    )
+
+
+def _typical(survey: Survey, rows: dict[str, npt.NDArray[Any]], row: int) -> tuple[float, Floats]:
+    """What is typical of operations like this one: latency and stages, ns."""
+    for stratum in survey.select(str(rows["device"][row]), str(rows["op"][row])):
+        if (stratum.size_class, stratum.depth_class) == (
+            int(rows["size_class"][row]),
+            int(rows["depth_class"][row]),
+        ):
+            return stratum.typical_ns, stratum.typical_stages
+    return 1.0, np.zeros(len(STAGES))

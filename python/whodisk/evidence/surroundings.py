@@ -1,0 +1,285 @@
+"""What was going on while a single operation was slow: read off the record, without a test.
+
+A cause is attached to a stage only if it can hold that stage (`HOLDS`), covers nearly all of the time there, and rarely covers as much of
+other, equally long times of the same thread or device. What covers the time but is there most of the time anyway is only told as being
+there *at the same time* (DESIGN 8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk.evidence.behind_flushes import in_flushes_ns
+from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.slowest import Episode
+from whodisk.evidence.survey import Survey
+from whodisk.evidence.thresholds import (
+    COVERS_MIN,
+    ELSEWHERE_MAX,
+    NOTICED_NS,
+    STILL_MIN_NS,
+    WINDOWS,
+    WINDOWS_MIN,
+)
+from whodisk.findings import NOTHING_OBSERVED
+from whodisk.reading.views import STAGES, Case
+from whodisk.statistics.stats import SEED, Ints, overlap
+
+#: The stages in which the submitting thread itself is what an operation waits for.
+_THREAD = frozenset({"app", "fs", "reap", "runqueue"})
+#: state of a wait -> the stages that it can hold.
+HOLDS: dict[str, frozenset[str]] = {
+    "stopped": _THREAD,
+    "throttled": _THREAD,
+    "runnable": _THREAD,
+    "blocked": frozenset({"app", "fs", "throttle", "reap"}),
+    "trouble": frozenset({"queue", "device"}),
+}
+#: Kinds of events that tell of trouble in a device or on the way to it, as in detectors/device_errors.
+TROUBLE = ("error", "timeout", "reset", "failed_command")
+
+#: Flag of operations that asked for a flush of the device's cache; all that is known where no carriers were recorded (case-format, Flags).
+PREFLUSH = 128
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What held an operation in its stage."""
+
+    #: `stopped`, `throttled`, `runnable`, `standstill`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, or `none`: nothing was observed.
+    state: str
+    #: Who or what: the program that had the CPU, what it slept in, the kind of event.
+    who: str
+    #: In words, ready for a sentence: "stopped by a signal".
+    said: str
+    #: Whether it is what held the operation; else it was there at the same time, as it often is.
+    certain: bool
+    #: Of a thread without a CPU: threads of the same program had it.
+    own: bool = False
+
+
+#: Name of the kernel's idle tasks; the CPU's number follows.
+IDLE = "swapper/"
+#: Stages in which a CPU that stands still holds an operation, whether or not its thread was seen ready there.
+NEEDS_CPU = frozenset({"app", "fs", "interrupt", "reap", "runqueue"})
+
+#: Stages in which an operation may only wait for its thread to take it; of buffered libaio the end of an operation is not recorded.
+TAKES = frozenset({"fs", "reap"})
+
+NOTHING = Cause("none", "", NOTHING_OBSERVED, False)
+
+
+def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause]:
+    """What held each episode's longest operation, in the stage in which it lost most."""
+    tids = sorted({e.tid for e in episodes if e.tid >= 0})
+    waits = _waits(case, survey, tids) if "waits" in case.columns and tids else {}
+    troubles = _troubles(case) if "events" in case.columns else {}
+    still = _standstills(case) if "waits" in case.columns else []
+    syncs = _syncs(case, survey, tids) if any(e.stage in TAKES for e in episodes) else {}
+    flush_ns = in_flushes_ns(case, np.array([e.op_ids[0] if e.op_ids else -1 for e in episodes], np.int64))
+    return [
+        _still(e, still, waits.get(e.tid, []))
+        or _own_sync(e, syncs.get(e.tid))
+        or _cause(
+            e, survey, waits.get(e.tid, []), troubles.get(e.device), float(flush_ns[number]), case.carriers
+        )
+        for number, e in enumerate(episodes)
+    ]
+
+
+@dataclass(frozen=True)
+class _Times:
+    """All times in which a thread was in one state for one reason."""
+
+    state: str
+    who: str
+    begin_ns: Ints
+    end_ns: Ints
+    #: CPU that the thread waited for; -1 where that is not known.
+    cpu: Ints
+    #: Whether it was another thread of the same program: of the process, or of one of the same name that submits, too.
+    own: bool
+
+
+def _waits(case: Case, survey: Survey, tids: list[int]) -> dict[int, list[_Times]]:
+    """Thread -> its waits by state and cause."""
+    listed = ", ".join(str(tid) for tid in tids)
+    data = case.arrays(
+        f"""SELECT tid, state, coalesce(cause, '') AS cause, start_ns, start_ns + duration_ns AS end_ns,
+  coalesce(cpu, -1) AS cpu, {own_sql(survey.layer)} AS own
+FROM waits WHERE tid IN ({listed}) ORDER BY tid, state, cause, own, start_ns"""
+    )
+    found: dict[int, list[_Times]] = {}
+    columns = ("tid", "state", "cause", "own")
+    keys = list(zip(*(data[name].tolist() for name in columns), strict=True))
+    begin, end, cpu = (data[name].astype(np.int64) for name in ("start_ns", "end_ns", "cpu"))
+    first = 0
+    for place in range(1, len(keys) + 1):
+        if place == len(keys) or keys[place] != keys[first]:
+            tid, state, cause, own = keys[first]
+            part = slice(first, place)
+            times = _Times(str(state), str(cause), begin[part], end[part], cpu[part], bool(own))
+            found.setdefault(int(tid), []).append(times)
+            first = place
+    return found
+
+
+def _standstills(case: Case) -> list[tuple[int, int, int]]:
+    """CPU, begin and end of each time in which a thread was ready and only the idle task had its CPU."""
+    rows = case.rows(
+        f"""SELECT cpu, start_ns, start_ns + duration_ns AS end_ns FROM waits
+WHERE cpu IS NOT NULL AND state = 'runnable' AND starts_with(cause, '{IDLE}') AND duration_ns >= {STILL_MIN_NS} ORDER BY 1, 2, 3"""
+    )
+    return [(int(r["cpu"] or 0), int(r["start_ns"] or 0), int(r["end_ns"] or 0)) for r in rows]
+
+
+def _still(episode: Episode, stills: list[tuple[int, int, int]], waits: list[_Times]) -> Cause | None:
+    """A CPU that stood still while the thread of the operation waited there, ready or asleep: what would have woken it stood still, too."""
+    if episode.silence or episode.stage not in NEEDS_CPU:
+        return None
+    for cpu, begin, end in stills:
+        inside = min(episode.end_ns, end) - max(episode.start_ns, begin)
+        if inside < COVERS_MIN * episode.stage_excess_ns:
+            continue
+        there = any(
+            bool(((times.cpu == cpu) & (times.begin_ns < end) & (times.end_ns > begin)).any())
+            for times in waits
+        )
+        if there:
+            return Cause(
+                "standstill",
+                f"cpu{cpu}",
+                f"CPU {cpu} stood still: its hypervisor, or its firmware, had it elsewhere",
+                True,
+            )
+    return None
+
+
+def _syncs(case: Case, survey: Survey, tids: list[int]) -> dict[int, tuple[Ints, Ints]]:
+    """Thread -> begin and end of its syncs."""
+    if not tids or not survey.select(op="sync"):
+        return {}
+    listed = ", ".join(str(tid) for tid in tids)
+    data = case.arrays(
+        f"""SELECT tid, start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM judged
+WHERE layer = '{survey.layer}' AND op = 'sync' AND tid IN ({listed}) ORDER BY tid, start_ns"""
+    )
+    found = {}
+    for tid in np.unique(data["tid"]):
+        mine = data["tid"] == tid
+        found[int(tid)] = data["begin_ns"][mine].astype(np.int64), data["end_ns"][mine].astype(np.int64)
+    return found
+
+
+def _own_sync(episode: Episode, syncs: tuple[Ints, Ints] | None) -> Cause | None:
+    """An asynchronous operation that nobody could take, because its own thread sat in a sync: a thread does one thing at a time."""
+    if syncs is None or episode.silence or episode.op in ("sync", "flush") or episode.stage not in TAKES:
+        return None
+    window = np.array([episode.start_ns]), np.array([episode.end_ns])
+    if float(overlap(*window, *syncs)[0]) < COVERS_MIN * episode.stage_excess_ns:
+        return None
+    return Cause("call", "sync", "its own thread sat in a sync, and took nothing that had ended", True)
+
+
+def _troubles(case: Case) -> dict[str, tuple[Ints, list[str]]]:
+    """Device -> moments and kinds of its errors, timeouts and resets."""
+    kinds = ", ".join(f"'{kind}'" for kind in TROUBLE)
+    data = case.arrays(f"SELECT subject, time_ns, kind FROM events WHERE kind IN ({kinds}) ORDER BY 1, 2, 3")
+    found: dict[str, tuple[Ints, list[str]]] = {}
+    for device in sorted({str(name) for name in data["subject"]}):
+        mine = data["subject"] == device
+        found[device] = (data["time_ns"][mine].astype(np.int64), [str(kind) for kind in data["kind"][mine]])
+    return found
+
+
+def _cause(
+    episode: Episode,
+    survey: Survey,
+    waits: list[_Times],
+    trouble: tuple[Ints, list[str]] | None,
+    flush_ns: float,
+    carriers: bool,
+) -> Cause:
+    if episode.silence:
+        return Cause("stopped", "", _said("stopped", ""), True)
+    stage, lost_ns = episode.stage, episode.stage_excess_ns
+    window = np.array([episode.start_ns]), np.array([episode.end_ns])
+    best: tuple[float, Cause] | None = None
+    for times in waits:
+        if stage not in HOLDS.get(times.state, frozenset()):
+            continue
+        covered = float(overlap(*window, times.begin_ns, times.end_ns)[0])
+        if covered < COVERS_MIN * lost_ns or (best is not None and covered <= best[0]):
+            continue
+        certain = _elsewhere(times, episode, survey) <= ELSEWHERE_MAX
+        best = covered, Cause(times.state, times.who, _said(times.state, times.who), certain, times.own)
+    if trouble is not None and stage in HOLDS["trouble"]:
+        moments, kinds = trouble
+        first, last = np.searchsorted(moments, [episode.start_ns, episode.end_ns + NOTICED_NS])
+        if last > first:
+            kind = kinds[int(first)].replace("_", " ")
+            return Cause(
+                "trouble", kind, f"the device had {_article(kind)} meanwhile", _rare(moments, episode, survey)
+            )
+    if stage == "interrupt" and episode.foreign_handler_ns >= COVERS_MIN * lost_ns:
+        return Cause("handler", "", "handlers of other devices ran on its vector or CPU", True)
+    if best is not None:
+        return best[1]
+    if waits and stage in ("app", "fs", "reap") and _ran(episode, waits):
+        return Cause("ran", "", "its thread ran all that time, in its program or in the kernel for it", True)
+    asked = not carriers and bool(episode.flags & PREFLUSH)
+    if stage == "throttle":
+        return Cause("throttle", "", "held back on purpose", True)
+    if stage == "device" and (episode.op == "flush" or flush_ns >= COVERS_MIN * lost_ns or asked):
+        return Cause("flush", "", "the device flushed its cache", True)
+    return NOTHING
+
+
+def _ran(episode: Episode, waits: list[_Times]) -> bool:
+    """Whether the thread waited for nothing in nearly all of the time; it is one whose waits were recorded."""
+    window = np.array([episode.start_ns]), np.array([episode.end_ns])
+    begin = np.concatenate([times.begin_ns for times in waits])
+    end = np.concatenate([times.end_ns for times in waits])
+    waited = float(overlap(*window, begin, end)[0])
+    # In its other stages it may have waited for the devices.
+    elsewhere = episode.latency_ns - episode.stage_ns[STAGES.index(episode.stage)]
+    return waited - elsewhere <= (1.0 - COVERS_MIN) * episode.stage_excess_ns
+
+
+def _elsewhere(times: _Times, episode: Episode, survey: Survey) -> float:
+    """Part of the windows as long as the episode, at random moments, of which the same cause covers as much."""
+    length = episode.latency_ns
+    last = max(survey.begin_ns + 1, survey.end_ns - length)
+    begin = np.random.default_rng(SEED).integers(survey.begin_ns, last, WINDOWS)
+    # Windows that touch the episode itself say nothing about other times.
+    begin = begin[np.abs(begin - episode.start_ns) >= length]
+    if len(begin) < WINDOWS_MIN:
+        return 0.0
+    covered = overlap(begin, begin + length, times.begin_ns, times.end_ns)
+    return float(np.mean(covered >= COVERS_MIN * episode.stage_excess_ns))
+
+
+def _rare(moments: Ints, episode: Episode, survey: Survey) -> bool:
+    """Whether such events seldom fall into a window of this length."""
+    length = episode.latency_ns + NOTICED_NS
+    begin = np.random.default_rng(SEED).integers(
+        survey.begin_ns, max(survey.begin_ns + 1, survey.end_ns), WINDOWS
+    )
+    hit = np.searchsorted(moments, begin + length) > np.searchsorted(moments, begin)
+    return bool(hit.mean() <= ELSEWHERE_MAX)
+
+
+def _said(state: str, who: str) -> str:
+    if state == "stopped":
+        return "its thread was stopped by a signal"
+    if state == "throttled":
+        return "the CPU quota of its control group was used up"
+    if state == "runnable":
+        return f"its thread was ready to run while {who or 'another program'} had the CPU"
+    return f"its thread slept in {who}" if who else "its thread slept"
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[:1] in "aeio" else f"a {kind}"

@@ -1,0 +1,302 @@
+"""What the threads of a program did with their time: which calls held them, and what they did between calls.
+
+A thread does one thing at a time, so the parts of its time sum to it; what a program has in flight says much less of it. A thread that keeps
+eight writes in flight and sits in fsync three quarters of its time is no faster with sixteen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk.evidence.context import Context
+from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.thresholds import (
+    CALL_HOLDS_MIN,
+    THREAD_BUSY_MIN,
+    THREAD_OPERATIONS_MAX,
+    THREAD_OPERATIONS_MIN,
+    THREADS_MAX,
+)
+from whodisk.reading.views import quoted
+from whodisk.statistics.stats import Bools, Floats, Ints, overlap
+from whodisk.types import Cell
+
+#: Flag of operations that somebody waits for; of a system call: it returns only when its data are durable (case-format, Flags).
+SYNC = 1
+
+#: What a thread may do; the calls first.
+SYNCS, DURABLE, READS, WRITES, OTHERS = "syncs", "durable writes", "reads", "writes", "other calls"
+#: No call held it: it slept while something of it was in flight, it slept while nothing was, it ran, or it had no CPU.
+IN_FLIGHT, ASLEEP, RUNNING, NO_CPU = "in flight", "asleep", "running", "no CPU"
+CALLS = (SYNCS, DURABLE, READS, WRITES, OTHERS)
+_CALL_OF = {"read": READS, "write": WRITES, "copy": WRITES, "sync": SYNCS, "flush": SYNCS}
+
+
+@dataclass(frozen=True)
+class Calls:
+    """One kind of call that holds its thread."""
+
+    count: int
+    #: Of all of them together, ns.
+    held_ns: float
+
+
+@dataclass(frozen=True)
+class ThreadTime:
+    """The time of a program's busy threads, from the first to the last operation of each."""
+
+    #: Threads that were looked at, and all their time, ns.
+    threads: int
+    whole_ns: float
+    #: From the first operation to the last, ns.
+    span_ns: float
+    #: Part of the threads' time, by what they did; sums to 1.
+    share: dict[str, float]
+    calls: dict[str, Calls]
+    #: Part of the span in which at least one thread was in a sync or a durable write.
+    any_sync: float
+    #: Whether anything was in flight beside calls, and which part of their time such operations passed while their own thread was in a sync.
+    flies: bool
+    behind_sync: float
+    #: Whether it is known what threads did when no call held them.
+    waits_known: bool
+    #: Part of the time without a CPU in which a thread of the same program had it.
+    own_cpu: float
+
+    @property
+    def robbed(self) -> float:
+        """Part of the time in which other programs had the CPU."""
+        return self.share[NO_CPU] * (1.0 - self.own_cpu)
+
+
+@dataclass(frozen=True)
+class _Operations:
+    """Operations of a program, by thread and then by start."""
+
+    tid: Ints
+    begin_ns: Floats
+    end_ns: Floats
+    #: Place in `CALLS`.
+    kind: Ints
+
+
+def thread_time(context: Context, comm: str) -> ThreadTime | None:
+    """How the busy threads of a program spent their time, in a stretch around the middle; None where that cannot be told.
+
+    `comm` is the program's name in the judged layer, which has to be the system calls, with nothing left out of it.
+    """
+    if context.layer != "syscall" or context.case.copied:
+        return None
+    operations = _operations(context, comm)
+    if operations is None:
+        return None
+    threads = _busy(operations)
+    known = "waits" in context.case.columns
+    waits = _waits(context, [tid for tid, _ in threads]) if known else {}
+    sums = _Sums(known)
+    for tid, mine in threads:
+        begin, end, kind = operations.begin_ns[mine], operations.end_ns[mine], operations.kind[mine]
+        sums.add(begin, end, kind, waits.get(tid, _Waits.none()))
+    if sums.whole_ns <= 0:
+        return None
+    low = min(float(operations.begin_ns[mine].min()) for _, mine in threads)
+    high = max(float(operations.end_ns[mine].max()) for _, mine in threads)
+    synced = (
+        np.concatenate([begin for begin, _ in sums.synced]),
+        np.concatenate([end for _, end in sums.synced]),
+    )
+    return ThreadTime(
+        threads=len(threads),
+        whole_ns=sums.whole_ns,
+        span_ns=high - low,
+        share={name: max(0.0, value) / sums.whole_ns for name, value in sums.parts.items()},
+        calls=sums.calls,
+        any_sync=float(overlap(np.array([low]), np.array([high]), *synced)[0]) / (high - low),
+        flies=sums.flown_ns > 0,
+        behind_sync=sums.behind_ns / sums.flown_ns if sums.flown_ns > 0 else 0.0,
+        waits_known=known,
+        own_cpu=sums.own_ns / sums.parts[NO_CPU] if sums.parts[NO_CPU] > 0 else 0.0,
+    )
+
+
+#: Begins and ends, ns.
+_Times = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True)
+class _Waits:
+    """When a thread slept, when it had no CPU, and when of that a thread of its own program had it."""
+
+    asleep: _Times
+    ready: _Times
+    by_own: _Times
+
+    @staticmethod
+    def none() -> _Waits:
+        nothing = np.zeros(0), np.zeros(0)
+        return _Waits(nothing, nothing, nothing)
+
+
+class _Sums:
+    """What threads did, added up; ns."""
+
+    def __init__(self, waits_known: bool) -> None:
+        self.waits_known = waits_known
+        self.parts: dict[str, float] = dict.fromkeys((*CALLS, IN_FLIGHT, ASLEEP, RUNNING, NO_CPU), 0.0)
+        self.calls = {name: Calls(0, 0.0) for name in CALLS}
+        self.whole_ns = self.flown_ns = self.behind_ns = self.own_ns = 0.0
+        #: Syncs and durable writes of each thread.
+        self.synced: list[_Times] = []
+
+    def add(self, begin: Floats, end: Floats, kind: Ints, waits: _Waits) -> None:
+        """One thread's operations, in order of their begin."""
+        holds = _holds(begin, end, kind)
+        low, high = float(begin.min()), float(end.max())
+        self.whole_ns += high - low
+        for number, name in enumerate(CALLS):
+            these = holds & (kind == number)
+            took = _length((begin[these], end[these]))
+            self.calls[name] = Calls(
+                self.calls[name].count + int(these.sum()), self.calls[name].held_ns + took
+            )
+            # A call in which a thread had no CPU did not hold it then.
+            lost = float(overlap(begin[these], end[these], *waits.ready).sum())
+            self.parts[name] += took - lost
+            self.parts[NO_CPU] += lost
+        durable = holds & (kind <= CALLS.index(DURABLE))
+        self.synced.append((begin[durable], end[durable]))
+        flown = begin[~holds], end[~holds]
+        self.flown_ns += _length(flown)
+        self.behind_ns += float(overlap(*flown, *self.synced[-1]).sum())
+        self.own_ns += float(overlap(np.array([low]), np.array([high]), *waits.by_own)[0])
+        self._between(_free(begin[holds], end[holds], low, high), flown, waits)
+
+    def _between(self, free: _Times, flown: _Times, waits: _Waits) -> None:
+        """What a thread did between calls; where its waits are not known, it waited for what was in flight."""
+        if not self.waits_known:
+            flying = float(overlap(*free, *flown).sum())
+            self.parts[IN_FLIGHT] += flying
+            self.parts[ASLEEP] += _length(free) - flying
+            return
+        sleeps = _common(free, waits.asleep)
+        slept, without = _length(sleeps), float(overlap(*free, *waits.ready).sum())
+        slept_flying = float(overlap(*sleeps, *flown).sum())
+        self.parts[IN_FLIGHT] += slept_flying
+        self.parts[ASLEEP] += slept - slept_flying
+        self.parts[NO_CPU] += without
+        self.parts[RUNNING] += max(0.0, _length(free) - slept - without)
+
+
+def _length(times: _Times) -> float:
+    return float((times[1] - times[0]).sum())
+
+
+def _operations(context: Context, comm: str) -> _Operations | None:
+    where = f"layer = '{context.layer}' AND comm = {quoted(comm)} AND tid IS NOT NULL"
+    row = context.case.rows(
+        f"SELECT count(*) AS n, min(start_ns) AS low_ns, max(start_ns) AS high_ns FROM measured WHERE {where}"
+    )[0]
+    count, low_ns, high_ns = (_int(row[name]) for name in ("n", "low_ns", "high_ns"))
+    if count < THREAD_OPERATIONS_MIN or high_ns <= low_ns:
+        return None
+    half_ns = (high_ns - low_ns) * min(1.0, THREAD_OPERATIONS_MAX / count) / 2
+    middle_ns = (low_ns + high_ns) / 2
+    data = context.case.arrays(
+        f"""SELECT tid, start_ns, start_ns + latency_ns AS end_ns, op, coalesce(flags, 0) & {SYNC} AS durable FROM measured
+WHERE {where} AND start_ns >= {int(middle_ns - half_ns)} AND start_ns <= {int(middle_ns + half_ns) + 1}
+ORDER BY tid, start_ns, op_id"""
+    )
+    if len(data["tid"]) < THREAD_OPERATIONS_MIN:
+        return None
+    kind = np.array([CALLS.index(_CALL_OF.get(str(op), OTHERS)) for op in data["op"]], np.int64)
+    kind[(kind == CALLS.index(WRITES)) & (data["durable"].astype(np.int64) > 0)] = CALLS.index(DURABLE)
+    return _Operations(
+        data["tid"].astype(np.int64),
+        data["start_ns"].astype(np.float64),
+        data["end_ns"].astype(np.float64),
+        kind,
+    )
+
+
+def _busy(operations: _Operations) -> list[tuple[int, slice]]:
+    """Threads that were in operations for a tenth of the time of the busiest one, and which operations are theirs; some of the busiest."""
+    tids, first = np.unique(operations.tid, return_index=True)
+    last = np.append(first[1:], len(operations.tid))
+    threads = []
+    for tid, low, high in zip(tids.tolist(), first.tolist(), last.tolist(), strict=True):
+        begin, end = operations.begin_ns[low:high], operations.end_ns[low:high]
+        # In order of their begin: each adds what is beyond the latest end before it.
+        latest = np.maximum.accumulate(np.append(begin[0], end))[:-1]
+        busy_ns = float(np.maximum(0.0, end - np.maximum(begin, latest)).sum())
+        threads.append((busy_ns, int(tid), slice(low, high)))
+    threads.sort(key=lambda thread: (-thread[0], thread[1]))
+    least = THREAD_BUSY_MIN * threads[0][0]
+    return [(tid, mine) for busy_ns, tid, mine in threads[:THREADS_MAX] if busy_ns >= least]
+
+
+def _holds(begin: Floats, end: Floats, kind: Ints) -> Bools:
+    """Which operations held their thread: it began no other before they ended. Decided by kind, for one that ends before the next begins
+    may be any."""
+    following = np.append(begin[1:], np.inf)
+    alone = following >= end
+    holds = np.zeros(len(begin), np.bool_)
+    for number in np.unique(kind):
+        mine = kind == number
+        holds[mine] = alone[mine].mean() >= CALL_HOLDS_MIN
+    return holds
+
+
+def _free(begin: Floats, end: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+    """The times between calls, which are in order of their begin."""
+    ends = np.maximum.accumulate(np.append(low, end))
+    begins = np.append(begin, high)
+    keep = begins > ends
+    return ends[keep], begins[keep]
+
+
+def _common(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """The times that lie in an interval of each of the two."""
+    points = np.concatenate([*first, *second])
+    order = np.argsort(points, kind="stable")
+    inside = np.ones(max(0, len(points) - 1), np.bool_)
+    for mine in (True, False):
+        steps = np.concatenate(
+            [
+                np.full(len(low), sign) * (its == mine)
+                for low, its in ((first[0], True), (second[0], False))
+                for sign in (1, -1)
+            ]
+        )
+        inside &= np.cumsum(steps[order])[:-1] > 0
+    points = points[order]
+    return points[:-1][inside], points[1:][inside]
+
+
+def _waits(context: Context, tids: list[int]) -> dict[int, _Waits]:
+    """Thread -> its waits."""
+    listed = ", ".join(str(tid) for tid in tids)
+    data = context.case.arrays(
+        f"""SELECT tid, state, start_ns AS begin_ns, start_ns + duration_ns AS end_ns, {own_sql(context.layer)} AS own FROM waits
+WHERE tid IN ({listed}) ORDER BY tid, start_ns"""
+    )
+    tid, begin, end = (
+        data["tid"].astype(np.int64),
+        data["begin_ns"].astype(np.float64),
+        data["end_ns"].astype(np.float64),
+    )
+    asleep = np.asarray(np.isin(data["state"].astype(str), ("blocked", "stopped")), np.bool_)
+    own = data["own"].astype(np.bool_)
+    found = {}
+    for number in tids:
+        part = slice(int(np.searchsorted(tid, number)), int(np.searchsorted(tid, number, side="right")))
+        low, high, slept, its = begin[part], end[part], asleep[part], own[part]
+        found[number] = _Waits(
+            (low[slept], high[slept]), (low[~slept], high[~slept]), (low[~slept & its], high[~slept & its])
+        )
+    return found
+
+
+def _int(value: Cell) -> int:
+    return int(value) if isinstance(value, (int, float)) else 0

@@ -1,0 +1,575 @@
+"""Every threshold of what happened and of what the host is (`evidence`, `machine`), and what a row of such a table is.
+
+`whodisk.detectors.thresholds` goes on with those of detectors and of the verdict, and has the whole table. A threshold's name occurs once in all
+of whodisk. Whoever uses one imports it by that name, and reads it when it is used: `scaled` changes it everywhere for as long as it is asked to.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TypeVar
+
+Value = float | tuple[float, ...]
+_Value = TypeVar("_Value", int, float, tuple[float, ...], tuple[int, ...])
+
+#: Somebody chose it: there is no better reason.
+CHOSEN = "chosen"
+#: The design fixes it, in this section.
+DESIGN_8 = "DESIGN 8"
+DESIGN_9 = "DESIGN 9"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A row of the table."""
+
+    name: str
+    value: Value
+    unit: str
+    #: The design's section, a paper or a data sheet, how it was measured with which command, or `CHOSEN`.
+    source: str
+    #: What it does, in words.
+    what: str
+
+
+#: All rows by name, in the order in which they are written down.
+TABLE: dict[str, Threshold] = {}
+
+
+def row(name: str, value: _Value, unit: str, source: str, what: str) -> _Value:
+    """Writes a row down and returns its value. Raises ValueError if the name is taken: `scaled` would change both."""
+    if name in TABLE:
+        raise ValueError(f"threshold {name} is there twice: a name stands for one")
+    TABLE[name] = Threshold(name, value, unit, source, what)
+    return value
+
+
+@contextmanager
+def scaled(name: str, factor: float) -> Iterator[Value]:
+    """One threshold times `factor` wherever it is read, as long as this lasts: what would half or twice the value do?
+
+    Whole numbers stay whole, and at least 1. Raises KeyError if there is no such threshold. For one thread: modules are changed.
+    """
+    value = TABLE[name].value
+    changed = (
+        tuple(_times(one, factor) for one in value) if isinstance(value, tuple) else _times(value, factor)
+    )
+    readers = [module for module in _modules() if name in vars(module)]
+    for module in readers:
+        setattr(module, name, changed)
+    try:
+        yield changed
+    finally:
+        for module in readers:
+            setattr(module, name, value)
+
+
+def _times(value: float, factor: float) -> float:
+    return max(1, round(value * factor)) if isinstance(value, int) else value * factor
+
+
+def _modules() -> list[ModuleType]:
+    return [module for name, module in list(sys.modules.items()) if name.split(".")[0] == "whodisk"]
+
+
+# backlog
+BACKLOG_APART_MIN = row(
+    "BACKLOG_APART_MIN",
+    100,
+    "operations",
+    CHOSEN,
+    "Fewer operations apart from all backlogs do not tell how long one takes without.",
+)
+
+# host_kinds
+KIND_DEVICES = row(
+    "KIND_DEVICES",
+    math.log(1.3),
+    "log ratio",
+    CHOSEN,
+    "Hosts whose numbers of devices differ by more are no peers ...",
+)
+KIND_LOAD = row(
+    "KIND_LOAD",
+    math.log(1.3),
+    "log ratio",
+    CHOSEN,
+    "... nor those whose load, or its swing, does, without a host between them.",
+)
+KIND_APART = row(
+    "KIND_APART",
+    math.log(1.15),
+    "log ratio",
+    "hosts of the labelled clusters differ by 0.07 from their neighbour at most, and their two behaviours by 0.22",
+    "Under one load, hosts whose latency, or its swing, differs by more behave otherwise, without a host between them.",
+)
+KIND_HOSTS_MIN = row("KIND_HOSTS_MIN", 5, "hosts", CHOSEN, "So many that behave alike are a way to be ...")
+KIND_HOSTS_PART = row(
+    "KIND_HOSTS_PART", 0.15, "share", CHOSEN, "... if they are this part of the hosts with their load."
+)
+KIND_FEW_PART = row(
+    "KIND_FEW_PART",
+    0.25,
+    "share",
+    CHOSEN,
+    "Up to this part of them, those that behave otherwise are a few odd ones; more may be of another kind, and nobody knows.",
+)
+
+# late_threads
+LATE_INSIDE_MIN = row(
+    "LATE_INSIDE_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "This part of an operation's lateness must lie in one time in which its thread was held up.",
+)
+
+# links
+FLUSH_LOOKED_UP_MAX = row(
+    "FLUSH_LOOKED_UP_MAX",
+    20_000,
+    "operations",
+    CHOSEN,
+    "Operations whose flush commands are looked up; of more, the first ones.",
+)
+LINK_LEVELS = row(
+    "LINK_LEVELS",
+    4,
+    "levels",
+    CHOSEN,
+    "Links from an operation to the bottom: to its system call, to the volume, to the drive, and one more.",
+)
+
+# peer_comparison
+PEER_CHUNKS = row(
+    "PEER_CHUNKS",
+    84,
+    "chunks",
+    CHOSEN,
+    "A recording is divided into so many: neighbouring blocks are not independent, chunks nearly are.",
+)
+PEER_BLOCKS_MIN = row("PEER_BLOCKS_MIN", 8, "blocks", CHOSEN, "Fewer time blocks than this say nothing.")
+LEVEL_Z_MIN = row(
+    "LEVEL_Z_MIN",
+    4.5,
+    "robust standard deviations",
+    CHOSEN,
+    "A member whose mean stands so far out of the spread of its peers is slow always.",
+)
+AT_TIMES_Z_MIN = row(
+    "AT_TIMES_Z_MIN",
+    6.5,
+    "robust standard deviations",
+    CHOSEN,
+    "A member whose mean and slow third together (half of the variance each) stand so far out is slow at times.",
+)
+AGAIN_Z_MIN = row(
+    "AGAIN_Z_MIN",
+    5.0,
+    "robust standard deviations",
+    CHOSEN,
+    "The same where it swings more than its peers in most parts of the recording: then it was no single bad hour.",
+)
+PEER_PARTS = row(
+    "PEER_PARTS",
+    4,
+    "parts",
+    CHOSEN,
+    "A recording has so many parts in which a member may swing more than its peers.",
+)
+PEER_PARTS_MIN = row("PEER_PARTS_MIN", 3, "parts", CHOSEN, "In so many of these it must.")
+PEER_PART_Z_MIN = row("PEER_PART_Z_MIN", 1.0, "robust standard deviations", CHOSEN, "By so much.")
+DAILY_Z_MIN = row(
+    "DAILY_Z_MIN",
+    4.5,
+    "robust standard deviations",
+    CHOSEN,
+    "What a member must be slower at one time of the day than at others.",
+)
+PEER_EFFECT_MIN = row(
+    "PEER_EFFECT_MIN",
+    math.log(1.10),
+    "log ratio",
+    CHOSEN,
+    "A member must be slower by this on average, in its slow third, or at that time of the day.",
+)
+SPREAD_FLOOR = row(
+    "SPREAD_FLOOR",
+    0.006,
+    "log ratio",
+    CHOSEN,
+    "Identical members are never taken to be more alike than this.",
+)
+SPREAD_FLOOR_FEW = row("SPREAD_FLOOR_FEW", 0.03, "log ratio", CHOSEN, "The same where there are few members.")
+FLEET_MIN = row("FLEET_MIN", 8, "members", CHOSEN, "From so many members on their own spread is believed.")
+REFERENCE_RANK = row(
+    "REFERENCE_RANK",
+    1 / 3,
+    "share",
+    CHOSEN,
+    "The fast part of a group shows what is possible: members up to PEER_EFFECT_MIN above the one at this rank.",
+)
+REFERENCE_LOAD_MIN = row(
+    "REFERENCE_LOAD_MIN",
+    math.log(0.7),
+    "log ratio",
+    CHOSEN,
+    "A member with less than this part of the usual load shows nothing.",
+)
+ROLE_HOSTS_MIN = row(
+    "ROLE_HOSTS_MIN", 8, "hosts", CHOSEN, "A member's name is a role if so many hosts have one of that name."
+)
+ROLE_PART_MIN = row(
+    "ROLE_PART_MIN",
+    0.35,
+    "share of the hosts",
+    CHOSEN,
+    "What members with one role reach on this part of the hosts is how the role is; of labelled clusters, up to 0.29 have a slow drive in one slot.",
+)
+BLOCK_CLIP = row(
+    "BLOCK_CLIP",
+    0.5,
+    "log ratio",
+    CHOSEN,
+    "One block counts for no more than this: a single bad moment is no slow member.",
+)
+SLOW_BLOCK = row(
+    "SLOW_BLOCK",
+    math.log(1.08),
+    "log ratio",
+    CHOSEN,
+    "Blocks so far above the peers count as slow when episodes are told.",
+)
+PEER_ROUNDS = row(
+    "PEER_ROUNDS", 999, "rounds", CHOSEN, "Rounds in which members are exchanged with their peers."
+)
+
+# presence
+PRESENCE_BINS = row(
+    "PRESENCE_BINS", 400, "bins", CHOSEN, "Time bins in which something is there or not, at most."
+)
+PRESENCE_OPERATIONS_PER_BIN = row(
+    "PRESENCE_OPERATIONS_PER_BIN", 10, "operations", CHOSEN, "Operations per bin on average."
+)
+PRESENCE_BINS_MIN = row("PRESENCE_BINS_MIN", 40, "bins", CHOSEN, "Fewer bins tell nothing.")
+PRESENCE_PART_MIN = row(
+    "PRESENCE_PART_MIN", 0.01, "share", CHOSEN, "Something must be there for this part of the time."
+)
+PRESENCE_PART_MAX = row(
+    "PRESENCE_PART_MAX",
+    0.85,
+    "share",
+    CHOSEN,
+    "Something must be there for no more than this part of the time: what is always there has no baseline.",
+)
+PRESENCE_TIMES_MIN = row("PRESENCE_TIMES_MIN", 3, "times", CHOSEN, "Something must come so many times.")
+PRESENCE_ROUNDS = row(
+    "PRESENCE_ROUNDS",
+    1999,
+    "rounds",
+    CHOSEN,
+    "Rounds in which the times of presence are put in another order, at other distances.",
+)
+
+# sampled_series
+SAMPLES_PER_BLOCK = row(
+    "SAMPLES_PER_BLOCK",
+    20,
+    "samples",
+    CHOSEN,
+    "Samples of one block: their median is robust, and a slow half hour still fills several blocks.",
+)
+SERIES_BLOCKS_MAX = row("SERIES_BLOCKS_MAX", 4000, "blocks", CHOSEN, "A longer recording has longer blocks.")
+
+# service_times
+SERVICE_REQUESTS_MAX = row(
+    "SERVICE_REQUESTS_MAX", 500_000, "requests", CHOSEN, "Requests looked at, the first ones of each disk."
+)
+
+# slow_operations
+FAMILY_OPERATIONS = row(
+    "FAMILY_OPERATIONS",
+    100,
+    "operations",
+    CHOSEN,
+    "Fewer operations of a kind say nothing about what is normal.",
+)
+SLOW_OPERATIONS_MAX = row(
+    "SLOW_OPERATIONS_MAX",
+    300_000,
+    "operations",
+    CHOSEN,
+    "More slow operations than this are thinned out (by operation id, so always the same ones).",
+)
+TAIL_BEGIN = row(
+    "TAIL_BEGIN", 4.0, "times typical", CHOSEN, "A tail is looked at from here on: less is no outlier."
+)
+KNOCK_ON_SHARE = row(
+    "KNOCK_ON_SHARE",
+    0.5,
+    "share",
+    CHOSEN,
+    "A wait is a knock-on if something was stuck further down for this part of it.",
+)
+ORDINARY_WAIT_NS = row(
+    "ORDINARY_WAIT_NS",
+    10_000_000,
+    "ns",
+    CHOSEN,
+    "A shorter wait, in a stage in which some thread needs a CPU, may just be another thread's turn on it (time slices are a few milliseconds).",
+)
+ORDINARY_SHARE = row(
+    "ORDINARY_SHARE",
+    0.25,
+    "share",
+    CHOSEN,
+    "From this part of a family's slow operations on, ordinary waits are taken for its hump.",
+)
+
+# standstill
+STILL_MIN_NS = row(
+    "STILL_MIN_NS",
+    5_000_000,
+    "ns",
+    CHOSEN,
+    "A CPU that leaves a ready thread alone for so long stands still.",
+)
+THERE_PART = row(
+    "THERE_PART",
+    0.9,
+    "share",
+    CHOSEN,
+    "A thread was on that CPU if it waited there for this part of the time, ready or asleep: what would have woken it up stood still, too.",
+)
+
+# steal
+EXPLAINED_PART = row(
+    "EXPLAINED_PART",
+    0.5,
+    "share",
+    CHOSEN,
+    "What was late is explained if this part of it was stolen in its time and the sample before and after.",
+)
+
+# survey
+SURVEY_BLOCKS = row(
+    "SURVEY_BLOCKS",
+    60,
+    "blocks",
+    CHOSEN,
+    "Time is divided into so many to see whether a stratum was there throughout.",
+)
+TRUSTED_OPERATIONS = row(
+    "TRUSTED_OPERATIONS", 100, "operations", CHOSEN, "A stratum is believed from so many on."
+)
+TRUSTED_BLOCKS = row(
+    "TRUSTED_BLOCKS",
+    0.15,
+    "share",
+    CHOSEN,
+    "A stratum is believed that occurs in this part of the blocks: one that only exists inside a few slow episodes says nothing about what is typical.",
+)
+RATE_ACHIEVED = row(
+    "RATE_ACHIEVED", 0.99, "share", CHOSEN, "A fixed rate counts as achieved from this part on."
+)
+THINNED_OPERATIONS_MAX = row(
+    "THINNED_OPERATIONS_MAX", 2_000_000, "operations", CHOSEN, "More are thinned out for a percentile."
+)
+
+# thread_stops
+STOP_FELT_AFTER = row(
+    "STOP_FELT_AFTER",
+    1.0,
+    "times its length",
+    CHOSEN,
+    "A stop is felt by operations that begin so soon after it: those that were due meanwhile.",
+)
+STOP_FELT_AFTER_MAX = row(
+    "STOP_FELT_AFTER_MAX",
+    8.0,
+    "times its length",
+    CHOSEN,
+    "And so long at most by those that begin until one is as quick as is typical again: what had piled up takes its time where there is much to do.",
+)
+STOP_OWES_MAX = row(
+    "STOP_OWES_MAX",
+    2.0,
+    "times its length",
+    CHOSEN,
+    "What an operation owes to stops is at most this: itself, and what waited in front of it.",
+)
+STOP_APART_MIN = row(
+    "STOP_APART_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "Fewer operations that no stop touched are a choice: where most are touched, the others may be those that anything else spared, too.",
+)
+STOP_ROUNDS = row("STOP_ROUNDS", 1999, "rounds", CHOSEN, "Rounds in which stops are put at random moments.")
+STOP_TESTED_MAX = row("STOP_TESTED_MAX", 2_000, "operations", CHOSEN, "Operations that the test looks at.")
+
+# time_lost
+LOSS_BLOCKS = row(
+    "LOSS_BLOCKS",
+    200,
+    "blocks",
+    CHOSEN,
+    "Blocks of time; neighbouring ones in which something was lost are one window, the unit of evidence.",
+)
+ONE_WINDOW_PART_MAX = row(
+    "ONE_WINDOW_PART_MAX",
+    0.85,
+    "share",
+    CHOSEN,
+    "One window of a condition is one event if it covers less than this part of the time: what is always there is how things are.",
+)
+TAIL_ERRORS = row(
+    "TAIL_ERRORS",
+    6.0,
+    "standard errors",
+    CHOSEN,
+    "A percentile is told from the largest values, to so many beyond its rank.",
+)
+TAIL_MAX = row(
+    "TAIL_MAX", 100_000, "operations", CHOSEN, "If these are more, the rank is certain enough by itself."
+)
+
+# times_of_day
+PART_OF_DAY_NS = row(
+    "PART_OF_DAY_NS",
+    3_600_000_000_000,
+    "ns",
+    CHOSEN,
+    "The day, which begins with the recording, is divided into parts of this length, or of a block where blocks are longer.",
+)
+DAILY_WIDTHS = row(
+    "DAILY_WIDTHS",
+    (1, 2, 4, 8),
+    "parts of a day",
+    CHOSEN,
+    "So many parts that follow each other are one time of the day.",
+)
+DAYS_MIN = row("DAYS_MIN", 7, "days", CHOSEN, "A time of the day is seen on so many at least.")
+DAYS_SLOW_MIN = row(
+    "DAYS_SLOW_MIN",
+    0.75,
+    "share",
+    CHOSEN,
+    "The member is slower then than at other times of the same day on such a share of them.",
+)
+
+# asleep
+ASLEEP_OPERATIONS_MAX = row(
+    "ASLEEP_OPERATIONS_MAX",
+    2_000,
+    "operations",
+    CHOSEN,
+    "So many slow operations tell what threads slept in.",
+)
+ASLEEP_REQUESTS_MAX = row(
+    "ASLEEP_REQUESTS_MAX",
+    5_000_000,
+    "requests",
+    CHOSEN,
+    "Of more requests it is not asked which were in flight.",
+)
+
+# fired
+FIRED_NEAR_NS = row(
+    "FIRED_NEAR_NS",
+    50_000,
+    "ns",
+    CHOSEN,
+    "A flight recorder and a sealed case see the begin and end of one operation at hooks that are so far apart at most.",
+)
+
+# thread_time
+THREAD_OPERATIONS_MAX = row(
+    "THREAD_OPERATIONS_MAX",
+    200_000,
+    "operations",
+    CHOSEN,
+    "So many operations around the middle tell what a program's threads do with their time.",
+)
+THREAD_OPERATIONS_MIN = row("THREAD_OPERATIONS_MIN", 100, "operations", CHOSEN, "Fewer do not.")
+THREAD_BUSY_MIN = row(
+    "THREAD_BUSY_MIN",
+    0.1,
+    "share",
+    CHOSEN,
+    "Threads count that are in operations for this part of the time of the busiest one: a program's main thread often only waits for them.",
+)
+THREADS_MAX = row("THREADS_MAX", 64, "threads", CHOSEN, "So many of the busiest threads are looked at.")
+CALL_HOLDS_MIN = row(
+    "CALL_HOLDS_MIN",
+    0.9,
+    "share",
+    CHOSEN,
+    "Operations hold their thread if it begins no other before they end, in this part of them: with several in flight hardly any do.",
+)
+
+# the slowest operations, and what went on around them
+LONGEST_MAX = row(
+    "LONGEST_MAX",
+    20_000,
+    "operations",
+    CHOSEN,
+    "So many of the longest of each kind and size class are looked at: one episode may hold thousands.",
+)
+LIKE_LONGEST = row(
+    "LIKE_LONGEST",
+    0.5,
+    "share",
+    CHOSEN,
+    "Operations belong to an episode if they overlap with its longest one and take this part of its time.",
+)
+EPISODES_KEPT_MIN = row(
+    "EPISODES_KEPT_MIN",
+    20,
+    "episodes",
+    CHOSEN,
+    "So many of each kind are kept, also where none stands apart.",
+)
+COVERS_MIN = row(
+    "COVERS_MIN", 0.9, "share", DESIGN_8, "A cause covers this part of the time in the stage that it held."
+)
+ELSEWHERE_MAX = row(
+    "ELSEWHERE_MAX",
+    0.05,
+    "share",
+    DESIGN_8,
+    "... and as much of this part of other windows of the same length at most.",
+)
+WINDOWS = row("WINDOWS", 400, "windows", CHOSEN, "Windows at random moments that are looked at.")
+WINDOWS_MIN = row(
+    "WINDOWS_MIN",
+    40,
+    "windows",
+    CHOSEN,
+    "With fewer windows apart from the episode nothing is known of other times.",
+)
+NOTICED_NS = row(
+    "NOTICED_NS",
+    1_000_000,
+    "ns",
+    CHOSEN,
+    "A device's trouble belongs to an operation that ended so shortly before: events are told when they are noticed.",
+)
+
+# machine: peers
+PEER_DEVICES_MIN = row(
+    "PEER_DEVICES_MIN",
+    3,
+    "devices",
+    CHOSEN,
+    "Devices seen operation by operation need so many of their kind: two disks of a machine may do different work.",
+)
+PEER_BUSIER = row(
+    "PEER_BUSIER", 1.3, "ratio", CHOSEN, "A device with so many times its peers' requests (median) is busier."
+)
+PEER_OPERATIONS_MIN = row("PEER_OPERATIONS_MIN", 100, "operations", CHOSEN, "And so many operations each.")

@@ -1,0 +1,216 @@
+"""What a stage in which operations are held up costs: a CPU that is busy, a controller that holds back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.evidence.context import Context
+from whodisk.evidence.late_threads import late_while_held
+from whodisk.evidence.survey import Survey
+from whodisk.evidence.thresholds import LINK_LEVELS, LOSS_BLOCKS, ONE_WINDOW_PART_MAX, TAIL_ERRORS, TAIL_MAX
+from whodisk.statistics.stats import (
+    Bools,
+    Floats,
+    bootstrap_sum,
+    episodes,
+    placed,
+    runs,
+    sum_of_runs,
+    upper_quantile,
+)
+
+
+@dataclass(frozen=True)
+class TimeLost:
+    """Time lost in one way, against all time in operations (or of submitting threads)."""
+
+    share: float
+    low: float
+    high: float
+    #: Contiguous windows of blocks in which something was lost, and how long they are together, ns. One window is one piece of evidence,
+    #: however many blocks it is cut into.
+    windows: int
+    windows_ns: float
+    #: Part of the time that they cover.
+    part: float
+    #: Operations (or waits) that were held up.
+    count: int
+    #: Typical time each of them lost, ns.
+    each_ns: float
+
+    @property
+    def said(self) -> str:
+        """A sentence where one event is all there is: it is true of this recording, and says nothing of others."""
+        if self.windows != 1 or self.part >= ONE_WINDOW_PART_MAX:
+            return ""
+        return f" All of that lies in one window of {words.duration(self.windows_ns)}: one event, within this run."
+
+
+def lost_in_stage(context: Context, stage: str, least_ns: int = 1) -> TimeLost | None:
+    """What a stage costs those of the judged operations that spent `least_ns` there; None if it costs nothing."""
+    chosen = f"{stage}_ns >= {least_ns}"
+    data = context.case.arrays(
+        f"""SELECT {context.survey.time_bin_sql(LOSS_BLOCKS)} AS block, coalesce(sum({stage}_ns) FILTER ({chosen}), 0) AS lost_ns, sum(latency_ns) AS all_ns,
+  count(*) FILTER ({chosen}) AS n, median({stage}_ns) FILTER ({chosen}) AS each_ns
+FROM measured WHERE layer = '{context.layer}' AND {stage}_ns IS NOT NULL GROUP BY 1 ORDER BY 1"""
+    )
+    lost, whole = (placed(data["block"], data[name], LOSS_BLOCKS) for name in ("lost_ns", "all_ns"))
+    each = data["each_ns"].astype(np.float64)
+    return weigh(lost, whole, int(data["n"].sum()), each, context.survey.span_ns)
+
+
+def submitters(context: Context) -> list[int]:
+    """Threads with at least a tenth of the operations, or of an even part of them."""
+    rows = context.case.rows(
+        f"SELECT tid, count(*) AS n FROM measured WHERE layer = '{context.layer}' AND tid IS NOT NULL GROUP BY 1 ORDER BY 1"
+    )
+    least = 0.1 * context.survey.operations / max(1, len(rows))
+    return [int(row["tid"] or 0) for row in rows if int(row["n"] or 0) >= least]
+
+
+def waits_where(context: Context, tids: list[int], state: str) -> str:
+    """Condition for waits of submitting threads inside the measured window."""
+    survey = context.survey
+    listed = ", ".join(str(tid) for tid in tids) or "NULL"
+    return f"state = '{state}' AND tid IN ({listed}) AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}"
+
+
+def waits_sql(context: Context, tids: list[int], state: str, least_ns: int = 1) -> str:
+    """The waits of submitting threads in that state inside the measured window, from that length on."""
+    return f"""SELECT tid, comm, start_ns, duration_ns FROM waits
+WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_ns} ORDER BY start_ns, tid"""
+
+
+def lost_in_waits(context: Context, tids: list[int], state: str, least_ns: int = 1) -> TimeLost | None:
+    """The same out of the waits of submitting threads that lasted `least_ns`, against their time; None if there are none."""
+    data = context.case.arrays(
+        f"""SELECT {context.survey.time_bin_sql(LOSS_BLOCKS)} AS block, sum(duration_ns) AS lost_ns, count(*) AS n, median(duration_ns) AS each_ns
+FROM waits WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_ns} GROUP BY 1 ORDER BY 1"""
+    )
+    lost = placed(data["block"], data["lost_ns"], LOSS_BLOCKS)
+    each = placed(data["block"], data["each_ns"], LOSS_BLOCKS, np.nan)
+    whole = np.full(LOSS_BLOCKS, max(1, len(tids)) * context.survey.span_ns / LOSS_BLOCKS)
+    return weigh(lost, whole, int(data["n"].sum()), each, context.survey.span_ns)
+
+
+def lost_in_blocks(context: Context, lost_sql: str, column: str) -> TimeLost | None:
+    """The same out of any query with `start_ns` and a time lost per row, against the time of all judged operations."""
+    block = context.survey.time_bin_sql(LOSS_BLOCKS)
+    lost_data = context.case.arrays(
+        f"""SELECT {block} AS block, sum({column}) AS lost_ns, count(*) AS n, median({column}) AS each_ns
+FROM ({lost_sql}) AS lost GROUP BY 1 ORDER BY 1"""
+    )
+    all_data = context.case.arrays(
+        f"""SELECT {block} AS block, sum(latency_ns) AS all_ns FROM measured
+WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
+    )
+    whole = placed(all_data["block"], all_data["all_ns"], LOSS_BLOCKS)
+    lost = placed(lost_data["block"], lost_data["lost_ns"], LOSS_BLOCKS)
+    each = placed(lost_data["block"], lost_data["each_ns"], LOSS_BLOCKS, np.nan)
+    return weigh(np.minimum(lost, whole), whole, int(lost_data["n"].sum()), each, context.survey.span_ns)
+
+
+def p99_ratio(context: Context, lost_sql: str) -> float:
+    """99th percentile of the judged operations over that without what they lost: the sum of `lost_ns` of any query with `op_id`.
+
+    What was lost may be of operations further down: of requests to a drive, say. In a closed loop more operations would be done in the
+    same time without the loss; what else strikes strikes at moments of its own, and would hit a smaller part of them.
+    """
+    each = _each_sql(context, lost_sql)
+    without = "greatest(0, m.latency_ns - coalesce(e.lost_ns, 0))"
+    source = f"FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"
+    row = context.case.rows(
+        f"{each} SELECT count(*) AS n, sum(m.latency_ns) AS all_ns, sum({without}) AS without_ns {source}"
+    )[0]
+    count, all_ns, without_ns = (float(row[name] or 0) for name in ("n", "all_ns", "without_ns"))
+    more = 1.0 if context.case.offered_per_s else all_ns / max(1.0, without_ns)
+
+    def p99_ns(value: str, part: float) -> float:
+        part = min(1.0, part)
+        most = math.ceil(count * part + TAIL_ERRORS * (math.sqrt(count * part) + 1))
+        if most > TAIL_MAX:
+            [found] = context.case.rows(
+                f"{each} SELECT quantile_cont({value}, {1 - part!r}) AS p99_ns {source}"
+            )
+            return float(found["p99_ns"] or 0)
+        tail = context.case.arrays(f"{each} SELECT {value} AS ns {source} ORDER BY 1 DESC LIMIT {most}")["ns"]
+        return upper_quantile(tail.astype(np.float64), int(count), part)
+
+    return p99_ns("m.latency_ns", 0.01) / max(1.0, p99_ns(without, 0.01 * more))
+
+
+def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats, float] | None:
+    """What the judged operations lost in requests of another layer (`lost_per_episode`, `p99_ratio`); None if they are of that layer
+    themselves, or if nobody is known to have waited for one."""
+    lost = lost_per_episode(context, lost_sql) if survey.layer != context.layer else np.zeros(0)
+    return (lost, p99_ratio(context, lost_sql)) if len(lost) else None
+
+
+def lost_per_episode(context: Context, lost_sql: str) -> Floats:
+    """What the judged operations lost, as in `p99_ratio`, at most all of their latency; one value per episode, ns."""
+    lost = context.case.arrays(
+        f"""{_each_sql(context, lost_sql)}
+SELECT m.start_ns, m.latency_ns, least(e.lost_ns, m.latency_ns) AS lost_ns
+FROM measured AS m JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}' ORDER BY m.start_ns, m.op_id"""
+    )
+    start = lost["start_ns"].astype(np.int64)
+    numbers = episodes(start, start + lost["latency_ns"].astype(np.int64))
+    return np.asarray(np.bincount(numbers, lost["lost_ns"].astype(np.float64)), np.float64)
+
+
+def _each_sql(context: Context, lost_sql: str) -> str:
+    """The begin of a query: `each` (op_id, lost_ns), what operations lost by themselves and by all that is linked below them."""
+    reached = "SELECT op_id, op_id AS source FROM lost"
+    levels = ""
+    if "links" in context.case.columns:
+        for level in range(1, LINK_LEVELS + 1):
+            below = "lost" if level == 1 else f"above_{level - 1}"
+            source = "op_id" if level == 1 else "source"
+            levels += (
+                f", above_{level} AS (SELECT DISTINCT l.parent_id AS op_id, s.{source} AS source FROM {below} AS s "
+                "JOIN links AS l ON l.child_id = s.op_id)"
+            )
+            reached += f" UNION SELECT op_id, source FROM above_{level}"
+    return f"""WITH lost AS (SELECT op_id, sum(lost_ns) AS lost_ns FROM ({lost_sql}) AS parts GROUP BY 1){levels},
+  each AS (SELECT r.op_id, sum(lost.lost_ns) AS lost_ns FROM ({reached}) AS r JOIN lost ON lost.op_id = r.source GROUP BY 1)"""
+
+
+def late_in_waits(context: Context, tids: list[int], state: str, least_ns: int = 1) -> Bools:
+    """Slow operations that were not submitted, or not taken, because of these waits of their thread."""
+    if "waits" not in context.case.columns or not len(context.slow):
+        return np.zeros(len(context.slow), np.bool_)
+    data = context.case.arrays(waits_sql(context, tids, state, least_ns))
+    tid, start, duration = (data[name].astype(np.int64) for name in ("tid", "start_ns", "duration_ns"))
+    return late_while_held(context, tid, start, duration).explained
+
+
+def weigh(lost: Floats, whole: Floats, count: int, each: Floats, span_ns: int) -> TimeLost | None:
+    """Time lost per block of time against all time per block, in `span_ns` together; None if nothing was lost.
+
+    What was lost is read off the record: there is no test. The interval is over windows, not blocks: neighbouring blocks of one condition are
+    no independent evidence.
+    """
+    total = float(whole.sum())
+    if lost.sum() <= 0 or total <= 0:
+        return None
+    begin, end = runs(np.asarray(lost > 0, np.bool_))
+    share = min(1.0, float(lost.sum()) / total)
+    if len(begin) > 1:
+        low, high = bootstrap_sum(sum_of_runs(lost, begin, end) / total)
+    else:
+        low = high = share
+    blocks = int((end - begin).sum())
+    return TimeLost(
+        share=share,
+        low=low,
+        high=min(1.0, high),
+        windows=len(begin),
+        windows_ns=blocks * span_ns / len(lost),
+        part=blocks / len(lost),
+        count=count,
+        each_ns=float(np.nanmedian(each)) if np.isfinite(each).any() else 0.0,
+    )

@@ -1,0 +1,33 @@
+"""Threads of the kernel, which are nobody's program."""
+
+from __future__ import annotations
+
+import re
+
+from whodisk.reading.views import Case
+
+#: The recorder's own threads, whose work is excluded and counted, and workers that the kernel begins for a program's io_uring: threads of that
+#: program, though it never asked for them by name.
+OWN = re.compile(r"whodisk.*|iou-(wrk|sqp)-[0-9]*")
+#: Where a case does not tell (before it had `kernel_threads`): what the kernel's threads are usually called.
+USUAL = re.compile(
+    r"(kworker|jbd2|xfsaild|xfs-|btrfs|kswapd|ksoftirqd|swapper|loop[0-9]|flush|io_wq|md[0-9]*_raid|dmcrypt|kcryptd|"
+    r"rcu|migration|khugepaged|kcompactd|ksmd|kdamond|kthreadd|khungtaskd|oom_reaper|cpuhp).*"
+)
+#: The idle tasks, which are in no list of processes.
+IDLE = re.compile(r"swapper(/[0-9]+)?")
+#: The kernel keeps 15 characters of a name.
+COMM_MAX = 15
+
+
+def is_kernel_thread(case: Case, comm: str) -> bool:
+    """Whether a thread of this name is one of the kernel's, which works for whoever caused it: its requests belong to the judged program, too.
+
+    The kernel says which threads are its own (`kernel_threads` in system.json, with `#` for each number); a program may be called as it likes.
+    """
+    if OWN.fullmatch(comm) or IDLE.fullmatch(comm):
+        return True
+    told = case.system.get("kernel_threads")
+    if not told:
+        return USUAL.fullmatch(comm) is not None
+    return re.sub("[0-9]+", "#", comm[:COMM_MAX]) in told

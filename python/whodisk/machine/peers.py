@@ -1,0 +1,128 @@
+"""Devices of a machine that ought to be alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whodisk import words
+from whodisk.evidence.context import Context
+from whodisk.evidence.survey import Survey
+from whodisk.evidence.thresholds import PEER_BUSIER, PEER_DEVICES_MIN, PEER_OPERATIONS_MIN
+from whodisk.machine.volumes import volumes_of
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Devices that ought to be alike. `name` says in what: the facts that all of them share."""
+
+    name: str
+    devices: tuple[str, ...]
+
+
+def kinds(context: Context, survey: Survey) -> list[Kind]:
+    """Devices alike in driver, model, kind of medium, size and role, with enough operations each.
+
+    Whatever their names: sda, sdb and sdc are a kind if they are the same drive in the same place of a stack. A device of
+    which the case knows neither model nor size is of no kind (`without_facts`).
+    """
+    alike: dict[Facts, list[str]] = {}
+    for device, facts in _compared(context, survey):
+        if facts is not None:
+            alike.setdefault(facts, []).append(device)
+    return [
+        Kind(facts.words(), tuple(members))
+        for facts, members in alike.items()
+        if len(members) >= PEER_DEVICES_MIN
+    ]
+
+
+def without_facts(context: Context, survey: Survey) -> list[str]:
+    """Devices that might have peers, but of which the case does not say what they are."""
+    return [device for device, facts in _compared(context, survey) if facts is None]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a device is, as `system.json` has it; None = not recorded."""
+
+    driver: str | None
+    model: str | None
+    rotates: bool | None
+    size_bytes: int | None
+    #: Volumes that it is a member of.
+    role: tuple[str, ...]
+
+    def words(self) -> str:
+        """The facts that are known, and which are not."""
+        medium = {True: "rotating", False: "not rotating", None: None}[self.rotates]
+        size = words.size(self.size_bytes) if self.size_bytes else None
+        known = {
+            "driver": self.driver and f"driver {self.driver}",
+            "model": self.model and f"model {self.model}",
+            "medium": medium,
+            "size": size,
+        }
+        parts = [text for text in known.values() if text]
+        parts.append(f"in {words.listed(list(self.role))}" if self.role else "in no volume")
+        unknown = [name for name, text in known.items() if not text]
+        lack = f"; {words.listed(unknown)} not known" if unknown else ""
+        return ", ".join(parts) + lack
+
+
+def _compared(context: Context, survey: Survey) -> list[tuple[str, Facts | None]]:
+    """Devices with enough operations, and their facts."""
+    # What volumes are made of, and how many members they have, differs.
+    volumes = volumes_of(context.case) if "links" in context.case.columns else set()
+    described = context.case.system.get("devices") or {}
+    roles = _roles(described)
+    return [
+        (device, _facts(described.get(device) or {}, roles.get(device, ())))
+        for device, operations in sorted(survey.by_device().items())
+        if device and device not in volumes and operations >= PEER_OPERATIONS_MIN
+    ]
+
+
+def _facts(described: dict[str, Any], role: tuple[str, ...]) -> Facts | None:
+    facts = described.get("facts") or {}
+    model = " ".join(str(facts[name]) for name in ("vendor", "model") if facts.get(name)) or None
+    size = int(described.get("size_bytes") or 0) or None
+    if model is None and size is None:
+        return None
+    rotational = (described.get("queue") or {}).get("rotational")
+    return Facts(
+        driver=facts.get("driver"),
+        model=model,
+        rotates=None if rotational is None else str(rotational) == "1",
+        size_bytes=size,
+        role=role,
+    )
+
+
+def _roles(described: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Volumes that each disk is a member of, itself or with a partition."""
+    disks = {
+        part: disk
+        for disk, about in described.items()
+        for part in str((about.get("facts") or {}).get("partitions") or "").split()
+    }
+    roles: dict[str, set[str]] = {}
+    for volume, about in described.items():
+        for member in str((about.get("facts") or {}).get("members") or "").split():
+            roles.setdefault(disks.get(member, member), set()).add(volume)
+    return {disk: tuple(sorted(volumes)) for disk, volumes in roles.items()}
+
+
+def busier(survey: Survey, kind: Kind) -> set[str]:
+    """Devices that serve so many more requests than their peers that waiting inside them needs no other reason."""
+    counts = {device: sum(s.operations for s in survey.select(device)) for device in kind.devices}
+    usual = float(np.median(list(counts.values())))
+    return {device for device, count in counts.items() if count > PEER_BUSIER * usual}
+
+
+def rotates(context: Context, device: str) -> bool:
+    """Whether it is a rotating disk: how long a request takes there depends on where the last one was."""
+    known = (context.case.system.get("devices") or {}).get(device) or {}
+    return str((known.get("queue") or {}).get("rotational")) == "1"

@@ -1,0 +1,1 @@
+"""The case as SQL: the lowest of the strata. It knows the case's format, and nothing of what is slow."""

@@ -1,0 +1,551 @@
+"""The named SQL views over a case, and the connection that runs queries on them.
+
+A view is a piece of SQL that names Parquet files relative to the case directory. `Case.expand`
+puts the views a query uses in front of it as common table expressions, so that the text which ran
+can be pasted into DuckDB started inside the case directory. The SQL stays within what other
+engines' dialects can be translated to: no macros, no list functions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from whodisk.errors import CaseError, NotSealedError
+from whodisk.reading.flush_waits import IS_ISSUED, NOBODY_BEHIND, QUEUE_BEHIND_IS_DEVICE, behind_sql
+from whodisk.reading.weighted_rows import copies_sql, links_sql, ops_sql, pieces_sql, weights_sql
+from whodisk.types import Cell
+
+#: Newest case format this code reads.
+FORMAT_VERSION = 2
+
+#: Bins per octave of every latency histogram: neighbouring bins differ by 1.09 %.
+BINS_PER_OCTAVE = 64
+
+#: Stages in the order an operation passes them; the last two cut across.
+STAGES = (
+    "app",
+    "fs",
+    "throttle",
+    "queue",
+    "device",
+    "interrupt",
+    "reap",
+    "runqueue",
+    "unknown",
+)
+
+#: Flag of operations that writeback throttling held back, or requests of theirs.
+WBT = 512
+#: Its time counts as waiting in the queue: it lets a request go as the device ends earlier ones, so nobody set a limit.
+_WBT_IS_QUEUE = {
+    "throttle_ns": f"CASE WHEN coalesce(flags, 0) & {WBT} > 0 THEN 0 ELSE throttle_ns END",
+    "queue_ns": f"CASE WHEN coalesce(flags, 0) & {WBT} > 0 THEN coalesce(queue_ns, 0) + coalesce(throttle_ns, 0) "
+    "ELSE queue_ns END",
+}
+
+#: Most that queries may put on disk when they do not fit into memory.
+SPILL_LIMIT = "16GiB"
+
+#: What an open and the like fail with only where storage does; crates/case/src/schema.rs, STORAGE_ERRNOS.
+STORAGE_ERRNOS = (5, 28, 67, 74, 110, 117, 121, 122)
+#: SQL: whether an operation failed at I/O. A program that looks for its files opens many that are not there.
+IO_ERROR = f"(error <> 0 AND (op <> 'other' OR layer = 'block' OR error IN {STORAGE_ERRNOS}))"
+
+LAYERS = ("app", "syscall", "block", "device")
+
+#: Columns of `ops` with the SQL type each view gives them.
+OP_COLUMNS: dict[str, str] = {
+    "op_id": "BIGINT",
+    "start_ns": "BIGINT",
+    "latency_ns": "BIGINT",
+    "open": "BOOLEAN",
+    "op": "VARCHAR",
+    "flags": "INTEGER",
+    "host": "VARCHAR",
+    "device": "VARCHAR",
+    "file": "VARCHAR",
+    "comm": "VARCHAR",
+    "cgroup": "VARCHAR",
+    "offset_bytes": "BIGINT",
+    "size_bytes": "BIGINT",
+    "queue_depth": "INTEGER",
+    "pid": "INTEGER",
+    "tid": "INTEGER",
+    "cpu": "INTEGER",
+    "complete_cpu": "INTEGER",
+    "hctx": "INTEGER",
+    "vector": "INTEGER",
+    "error": "INTEGER",
+    "weight": "DOUBLE",
+    **{f"{stage}_ns": "BIGINT" for stage in STAGES},
+    "foreign_handler_ns": "BIGINT",
+}
+
+TABLES: dict[str, dict[str, str]] = {
+    "links": {
+        "parent_id": "BIGINT",
+        "child_id": "BIGINT",
+        "bytes": "BIGINT",
+        "kind": "VARCHAR",
+    },
+    "gaps": {
+        "layer": "VARCHAR",
+        "tid": "INTEGER",
+        "comm": "VARCHAR",
+        "start_ns": "BIGINT",
+        "duration_ns": "BIGINT",
+        "state": "VARCHAR",
+        "meant_busy": "BOOLEAN",
+    },
+    "irqs": {
+        "host": "VARCHAR",
+        "cpu": "INTEGER",
+        "vector": "INTEGER",
+        "handler": "VARCHAR",
+        "kind": "VARCHAR",
+        "device": "VARCHAR",
+        "start_ns": "BIGINT",
+        "duration_ns": "BIGINT",
+    },
+    "cache": {
+        "op_id": "BIGINT",
+        "tier": "VARCHAR",
+        "file": "VARCHAR",
+        "offset_bytes": "BIGINT",
+        "size_bytes": "BIGINT",
+        "wait_ns": "BIGINT",
+    },
+    "prefetch": {
+        "file": "VARCHAR",
+        "start_ns": "BIGINT",
+        "duration_ns": "BIGINT",
+        "issued_bytes": "BIGINT",
+        "used_bytes": "BIGINT",
+        "wasted_bytes": "BIGINT",
+        "late_bytes": "BIGINT",
+        "missed_bytes": "BIGINT",
+    },
+    "waits": {
+        "tid": "INTEGER",
+        "pid": "INTEGER",
+        "comm": "VARCHAR",
+        "cpu": "INTEGER",
+        "start_ns": "BIGINT",
+        "duration_ns": "BIGINT",
+        "state": "VARCHAR",
+        "cause": "VARCHAR",
+        "cause_pid": "INTEGER",
+    },
+    "series": {
+        "time_ns": "BIGINT",
+        "host": "VARCHAR",
+        "kind": "VARCHAR",
+        "subject": "VARCHAR",
+        "metric": "VARCHAR",
+        "value": "DOUBLE",
+    },
+    "losses": {
+        "probe": "VARCHAR",
+        "start_ns": "BIGINT",
+        "end_ns": "BIGINT",
+        "lost": "BIGINT",
+        "reason": "VARCHAR",
+    },
+    "events": {
+        "time_ns": "BIGINT",
+        "kind": "VARCHAR",
+        "subject": "VARCHAR",
+        "detail": "VARCHAR",
+    },
+}
+
+Row = dict[str, Cell]
+
+
+class Case:
+    """A sealed case, open for reading.
+
+    Views: ``app_ops syscall_ops block_ops device_ops`` (one layer each), ``ops`` (all layers),
+    ``judged`` (`ops` without ramp phases; what writeback throttling held back waits in the queue there, what waited behind a
+    flush command was at the device, and carriers of flushes are left out, whose commands have rows of their own), ``measured`` (those
+    of them that ended), ``open_ops``, ``behind_flushes`` (op_id, behind_ns: who waited behind flush commands, flush_waits.py),
+    ``links gaps irqs cache prefetch waits series losses events``, ``latency_histogram`` (layer, device, op, bin, n, low_ns),
+    ``stage_totals`` (layer, device, op, n, latency_ns, <stage>_ns as sums), ``timeline`` (operations
+    and latency per layer, op and 1/200 of the recording).
+
+    In a sampled case an operation of weight 8 is in them eight times, each time with weight 1 and an id of its own, and so
+    are its links: whatever counts, adds up or takes a quantile then estimates the whole. `copied` names the layers, and
+    `copies.FIRST_COPY` chooses what was recorded.
+    """
+
+    def __init__(self, path: Path | str, *, memory_limit: str = "3GiB", threads: int = 2) -> None:
+        self.path = Path(path)
+        self.meta = _read_json(self.path / "case.json")
+        _check_meta(self.path / "case.json", self.meta)
+        system = self.path / "system.json"
+        self.system: dict[str, Any] = _read_json(system) if system.exists() else {}
+        self._connection = duckdb.connect()
+        search_path = str(self.path.resolve()).replace("'", "''")
+        self._connection.execute(f"SET file_search_path = '{search_path}'")
+        self._connection.execute(f"SET memory_limit = '{memory_limit}'")
+        self._connection.execute(f"SET threads = {threads}")
+        self._connection.execute("SET preserve_insertion_order = false")
+        # A query that runs away ends with an error, and not with a full disk.
+        self._connection.execute(f"SET max_temp_directory_size = '{SPILL_LIMIT}'")
+        # The command line shows progress of its own.
+        self._connection.execute("SET enable_progress_bar = false")
+        self.columns: dict[str, frozenset[str]] = {}
+        #: Layers of which an operation stands for several: it is there several times.
+        self.copied: frozenset[str] = frozenset()
+        self.views = self._views()
+        self.copied = self._sampled_layers()
+        if self.copied:
+            self._copy_rows()
+        #: Whether writeback throttling held anything back.
+        self.wbt = bool(self.rows(f"SELECT 1 FROM ops WHERE throttle_ns > 0 AND flags & {WBT} > 0 LIMIT 1"))
+        #: Whether the recorder told what carriers of flushes waited for, and somebody waited behind a flush command of others.
+        self.carriers, self.behind_flushes = self._carriers()
+        self._judge()
+
+    def __enter__(self) -> Case:
+        return self
+
+    def __exit__(self, *_unused: object) -> None:
+        self.close()
+
+    def count_from_submit(self) -> None:
+        """Lets `judged` count the operations of layer app from their submit on, not from the moment they were due.
+
+        For runs that cannot keep up: every operation waits for the ones before it, and only what those spent
+        below says why.
+        """
+        self.views["judged"] = self._judged(
+            {
+                "start_ns": "start_ns + coalesce(app_ns, 0)",
+                "latency_ns": "latency_ns - coalesce(app_ns, 0)",
+                "app_ns": "CAST(0 AS BIGINT)",
+            }
+        )
+
+    def leave_out(self, layers: Collection[str]) -> None:
+        """Lets the case look as if these layers had not been observed: no view has a row of them."""
+        for layer in layers:
+            self.columns.pop(f"ops/{layer}", None)
+            self.views[f"{layer}_ops"] = f"SELECT * FROM ({self.views[f'{layer}_ops']}) WHERE FALSE"
+        self.views["ops"] = self._ops()
+        if "block" in layers:
+            self.carriers = self.behind_flushes = False
+        self._judge()
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
+    # -- facts of case.json ---------------------------------------------------------------
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Layers that were observed, top of the stack first."""
+        return tuple(layer for layer in LAYERS if f"ops/{layer}" in self.columns)
+
+    @property
+    def duration_ns(self) -> int | None:
+        """Length of the recording, if known."""
+        value = self.meta.get("duration_ns")
+        return value if isinstance(value, int) and value > 0 else None
+
+    @property
+    def resolution_ns(self) -> int:
+        """Smallest clock step the recording could see, ns; 1 if it was not measured."""
+        value = (self.meta.get("clock") or {}).get("resolution_ns")
+        return value if isinstance(value, int) and value > 0 else 1
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What the workload was told to do, where that is known: keys of an access specification."""
+        workload = self.meta.get("workload")
+        if not isinstance(workload, dict):
+            return {}
+        # Our own engine writes the one, the lab the other.
+        spec = workload.get("spec", workload.get("specification"))
+        return spec if isinstance(spec, dict) else workload
+
+    @property
+    def offered_per_s(self) -> float | None:
+        """The fixed rate of the workload; None where it goes on as soon as it can."""
+        rate = self.spec.get("rate_per_s")
+        known = isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate > 0
+        return float(rate) if known and rate is not None else None
+
+    def stage_name(self, layer: str, stage: str) -> str:
+        """Printed name of a stage: ``device+interrupt`` where a boundary was not observed."""
+        names = ((self.meta.get("layers") or {}).get(layer) or {}).get("stages") or {}
+        name = names.get(f"{stage}_ns")
+        return name if isinstance(name, str) and name else stage
+
+    def phases(self) -> list[tuple[int, int]]:
+        """Time windows [start, end) that count, ns since the start; empty = everything counts."""
+        phases = [phase for phase in self.meta.get("phases") or [] if isinstance(phase, dict)]
+        return [
+            (int(phase["start_ns"]), int(phase["end_ns"]))
+            for phase in phases
+            if phase.get("name") == "measure" and "start_ns" in phase and "end_ns" in phase
+        ]
+
+    # -- queries ----------------------------------------------------------------------------
+
+    def expand(self, sql: str) -> str:
+        """`sql` with the views it uses in front, ready to be pasted into DuckDB."""
+        used: list[str] = []
+        self._collect(sql, used)
+        if not used:
+            return sql
+        tables = ",\n".join(f"{name} AS (\n{self.views[name]}\n)" for name in used)
+        body = sql.strip()
+        match = re.match(r"(?is)^with\s+", body)
+        if match:
+            return f"WITH {tables},\n{body[match.end() :]}"
+        return f"WITH {tables}\n{body}"
+
+    def rows(self, sql: str) -> list[Row]:
+        """Runs `sql` (views allowed); one dictionary per row, plain Python values."""
+        cursor = self._run(self.expand(sql))
+        names = [column[0] for column in cursor.description or []]
+        return [dict(zip(names, (_plain(value) for value in row), strict=True)) for row in cursor.fetchall()]
+
+    def arrays(self, sql: str) -> dict[str, npt.NDArray[Any]]:
+        """Runs `sql`; one NumPy array per column. NULL integers arrive as NaN in float arrays."""
+        fetched = self._run(self.expand(sql)).fetchnumpy()
+        return {name: _filled(values) for name, values in fetched.items()}
+
+    def _run(self, sql: str) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._connection.execute(sql)
+        except duckdb.Error as error:
+            first_line = str(error).splitlines()[0]
+            raise CaseError(
+                self.path,
+                "Parquet tables",
+                "tables as `whodisk seal` writes them",
+                first_line,
+                f"`whodisk seal {self.path}` builds damaged tables again from raw/, or says why it cannot",
+            ) from None
+
+    def _collect(self, sql: str, used: list[str]) -> None:
+        words = set(re.findall(r"[a-z_]+", _without_strings(sql)))
+        for name, text in self.views.items():
+            if name in words and name not in used:
+                self._collect(text, used)
+                if name not in used:
+                    used.append(name)
+
+    # -- views ------------------------------------------------------------------------------
+
+    def _views(self) -> dict[str, str]:
+        views: dict[str, str] = {}
+        for layer in LAYERS:
+            files = f"ops/layer={layer}"
+            views[f"{layer}_ops"] = self._table(files, f"ops/{layer}", OP_COLUMNS, layer)
+        views["ops"] = self._ops()
+        views["judged"] = _JUDGED.format(counts=self._counts())
+        views["measured"] = "SELECT * FROM judged WHERE NOT open"
+        views["behind_flushes"] = NOBODY_BEHIND
+        views["open_ops"] = "SELECT * FROM ops WHERE open"
+        for name, columns in TABLES.items():
+            views[name] = self._table(name, name, columns, None)
+        views["latency_histogram"] = _HISTOGRAM
+        views["stage_totals"] = _stage_totals()
+        views["timeline"] = _timeline(self.duration_ns)
+        return views
+
+    def _ops(self) -> str:
+        observed = self.layers or ("block",)
+        return "\nUNION ALL\n".join(f"SELECT * FROM {layer}_ops" for layer in observed)
+
+    def _judged(self, of_app: dict[str, str]) -> str:
+        """`judged` with other columns, for layer app also `of_app`. Each layer is windowed by the moment an operation was due."""
+        parts = []
+        for layer in self.layers:
+            moved = (_WBT_IS_QUEUE if self.wbt else {}) | (of_app if layer == "app" else {})
+            if self.behind_flushes and layer != "block":
+                queue_ns = moved.get("queue_ns", "queue_ns")
+                moved |= {name: sql.format(queue_ns=queue_ns) for name, sql in QUEUE_BEHIND_IS_DEVICE.items()}
+            named = [f"{moved[name]} AS {name}" if name in moved else name for name in OP_COLUMNS]
+            columns = ", ".join(["layer", *named]) if moved else "*"
+            issued = f" AND {IS_ISSUED}" if self.carriers and layer == "block" else ""
+            parts.append(f"SELECT {columns} FROM {layer}_ops WHERE {self._counts()}{issued}")
+        return "\nUNION ALL\n".join(parts)
+
+    def _judge(self) -> None:
+        """Sets the views that operations are judged by."""
+        above = tuple(layer for layer in self.layers if layer in ("app", "syscall"))
+        self.behind_flushes = self.behind_flushes and bool(above)
+        if self.behind_flushes:
+            self.views["behind_flushes"] = behind_sql(above)
+        plain = not (self.wbt or self.carriers or self.behind_flushes)
+        self.views["judged"] = _JUDGED.format(counts=self._counts()) if plain else self._judged({})
+
+    def _carriers(self) -> tuple[bool, bool]:
+        """Whether there are carriers, and whether one of them waited behind a flush command."""
+        if "block" not in self.layers or self.meta["version"] < 2:
+            return False, False
+        there = bool(self.rows(f"SELECT 1 FROM block_ops WHERE NOT ({IS_ISSUED}) LIMIT 1"))
+        waited = there and "links" in self.columns
+        return there, waited and bool(self.rows("SELECT 1 FROM links WHERE kind = 'queued_behind' LIMIT 1"))
+
+    def _sampled_layers(self) -> frozenset[str]:
+        """Layers with weights that are whole numbers, not all of them 1, in a case whose recorder had a CPU budget."""
+        if not self.meta.get("sampling"):
+            return frozenset()
+        return frozenset(layer for layer in self.layers if max(self._weights(layer), default=1.0) > 1)
+
+    def _weights(self, layer: str) -> list[float]:
+        rows = self.rows(f"SELECT DISTINCT weight FROM {layer}_ops WHERE weight IS NOT NULL ORDER BY 1")
+        weights = [float(row["weight"] or 1) for row in rows]
+        return weights if all(weight.is_integer() for weight in weights) else []
+
+    def _copy_rows(self) -> None:
+        """Makes the views of a sampled case count each operation as often as its weight says."""
+        sampled = sorted(self.copied)
+        copies = copies_sql(sorted({1.0}.union(*(self._weights(layer) for layer in sampled))))
+        kept = {layer: self.views[f"{layer}_ops"] for layer in sampled}
+        weights = weights_sql(kept)
+        for layer, sql in kept.items():
+            self.views[f"{layer}_ops"] = ops_sql(sql, list(OP_COLUMNS), copies)
+        self.views["links"] = links_sql(self.views["links"], weights, copies)
+        pieces = [name for name in TABLES["cache"] if name != "op_id"]
+        self.views["cache"] = pieces_sql(self.views["cache"], pieces, weights, copies)
+
+    def _counts(self) -> str:
+        windows = self.phases()
+        if not windows:
+            return "TRUE"
+        tests = [f"start_ns >= {start} AND start_ns < {end}" for start, end in windows]
+        return "(" + " OR ".join(tests) + ")"
+
+    def _table(self, files: str, key: str, columns: dict[str, str], layer: str | None) -> str:
+        """SQL of a table with exactly `columns`; absent columns are NULL, an absent table is empty."""
+        present = self._present(files)
+        if present is not None:
+            self.columns[key] = frozenset(present)
+        if present == list(columns):
+            # The usual case; short, because people paste it.
+            source = f"read_parquet('{files}/*.parquet', hive_partitioning = false)"
+            lead_text = f"'{layer}' AS layer, " if layer else ""
+            return f"SELECT {lead_text}* FROM {source}"
+        lead = [f"'{layer}' AS layer"] if layer else []
+        chosen = [_column(name, kind, present) for name, kind in columns.items()]
+        source = f"FROM read_parquet('{files}/*.parquet')" if present is not None else "WHERE FALSE"
+        return f"SELECT {', '.join(lead + chosen)}\n{source}"
+
+    def _present(self, files: str) -> list[str] | None:
+        if not any((self.path / files).glob("*.parquet")):
+            return None
+        sql = f"SELECT * FROM read_parquet('{files}/*.parquet', hive_partitioning = false) LIMIT 0"
+        return [column[0] for column in self._run(sql).description or []]
+
+
+_JUDGED = "SELECT * FROM ops WHERE {counts}"
+
+_HISTOGRAM = f"""SELECT layer, device, op,
+  CAST(floor(log2(greatest(latency_ns, 1)) * {BINS_PER_OCTAVE}) AS INTEGER) AS bin,
+  min(latency_ns) AS low_ns, max(latency_ns) AS high_ns, count(*) AS n
+FROM measured
+GROUP BY 1, 2, 3, 4"""
+
+
+def _stage_totals() -> str:
+    sums = ", ".join(f"sum({stage}_ns * CAST(weight AS DOUBLE)) AS {stage}_ns" for stage in STAGES)
+    return (
+        "SELECT layer, device, op, count(*) AS n, sum(CAST(weight AS DOUBLE)) AS n_weighted, "
+        f"sum(latency_ns * CAST(weight AS DOUBLE)) AS latency_ns, {sums}\nFROM measured\nGROUP BY 1, 2, 3"
+    )
+
+
+def _timeline(duration_ns: int | None) -> str:
+    step_ns = max(1, math.ceil((duration_ns or 1_000_000_000) / 200))
+    return (
+        f"SELECT layer, op, CAST(floor(start_ns / {step_ns}) AS BIGINT) * {step_ns} AS time_ns, "
+        "count(*) AS n, avg(latency_ns) AS mean_ns, max(latency_ns) AS max_ns\n"
+        "FROM ops\nGROUP BY 1, 2, 3"
+    )
+
+
+def _column(name: str, kind: str, present: list[str] | None) -> str:
+    if present is None or name not in present:
+        default = "1" if name == "weight" else "NULL"
+        return f"CAST({default} AS {kind}) AS {name}"
+    if name == "open":
+        return "coalesce(open, FALSE) AS open"
+    if name == "weight":
+        return "CAST(coalesce(weight, 1) AS DOUBLE) AS weight"
+    return f"CAST({name} AS {kind}) AS {name}"
+
+
+def _without_strings(sql: str) -> str:
+    return re.sub(r"'[^']*'", "''", sql.lower())
+
+
+def _plain(value: Any) -> Cell:
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return float(value) if hasattr(value, "__float__") else str(value)
+
+
+def _filled(values: Any) -> npt.NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):
+        if values.dtype.kind in "iu":
+            return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
+        if values.dtype.kind == "f":
+            return np.asarray(np.ma.filled(values, np.nan))
+        # Not np.ma.filled: it takes None for "the usual filler", which is '?' for objects.
+        objects = np.ma.getdata(values).astype(object)
+        objects[np.ma.getmaskarray(values)] = None
+        return objects
+    return np.asarray(values)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CaseError(
+            path, "", "a case directory with case.json", "no such file", "name a recorded case"
+        ) from None
+    except OSError as error:
+        hint = "check its permissions"
+        raise CaseError(path, "", "a readable file", str(error.strerror), hint) from None
+    except ValueError as error:
+        raise CaseError(path, "", "JSON", str(error), "restore it from a copy or record again") from None
+    if not isinstance(data, dict):
+        raise CaseError(path, "", "a JSON object", type(data).__name__, "record again")
+    return data
+
+
+def _check_meta(path: Path, meta: dict[str, Any]) -> None:
+    if meta.get("format") != "whodisk-case":
+        hint = "name a directory written by whodisk record, run or import"
+        raise CaseError(path, "key format", "whodisk-case", repr(meta.get("format")), hint)
+    version = meta.get("version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        hint = "use a newer whodisk"
+        raise CaseError(path, "key version", f"at most {FORMAT_VERSION}", repr(version), hint)
+    if meta.get("state") != "sealed":
+        hint = "seal it with `whodisk seal`"
+        raise NotSealedError(path, "key state", "sealed", repr(meta.get("state")), hint)
+
+
+def quoted(text: str) -> str:
+    """`text` as an SQL string."""
+    return "'" + text.replace("'", "''") + "'"

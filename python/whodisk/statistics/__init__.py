@@ -1,0 +1,1 @@
+"""Tests, intervals and quantiles over plain arrays: no files, no queries."""

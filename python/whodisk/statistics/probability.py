@@ -1,0 +1,59 @@
+"""Probabilities of the few distributions that detectors compare with, by special functions.
+
+scipy.stats has them all, but to import it takes longer than to solve a small case. scipy.special takes a fraction of that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+
+def at_least(count: float, trials: float, chance: float) -> float:
+    """Probability of `count` or more hits in so many independent `trials` of the same `chance` (0 to 1).
+
+    The binomial tail as a regularized incomplete beta function (Abramowitz and Stegun, 26.5.24).
+    """
+    if count <= 0:
+        return 1.0
+    if count > trials:
+        return 0.0
+    return float(special.betainc(count, trials - count + 1, chance))
+
+
+def chi_squared_quantile(probability: float, degrees: float) -> float:
+    """Value below which a chi-squared variable with so many `degrees` of freedom stays with `probability`; 0 for 0 degrees."""
+    return 2.0 * float(special.gammaincinv(degrees / 2, probability)) if degrees > 0 else 0.0
+
+
+def beta_quantile(probability: float, a: float, b: float) -> float:
+    """Value below which a beta variable with the shapes `a` and `b` (both over 0) stays with `probability`."""
+    return float(special.betaincinv(a, b, probability))
+
+
+def beta_at_most(values: npt.NDArray[np.float64], a: float, b: float) -> npt.NDArray[np.float64]:
+    """Probability that a beta variable with the shapes `a` and `b` (0: always below) stays below each value (0 to 1)."""
+    return np.asarray(special.betainc(a, b, np.clip(values, 0.0, 1.0)), np.float64)
+
+
+def normal_above(value: float) -> float:
+    """Probability that a standard normal variable exceeds `value`."""
+    return float(special.ndtr(-value))
+
+
+def student_above(value: float, degrees: float) -> float:
+    """Probability that Student's t with so many `degrees` of freedom exceeds `value`."""
+    return float(special.stdtr(degrees, -value))
+
+
+def mean_above_zero(values: npt.NDArray[np.float64]) -> float:
+    """Probability of so large a mean, were the true mean 0 (Student's t test, one-sided); 1 for fewer than two values."""
+    count = len(values)
+    if count < 2:
+        return 1.0
+    error = float(values.std(ddof=1)) / count**0.5
+    mean = float(values.mean())
+    if error == 0.0:
+        return 0.0 if mean > 0 else 1.0
+    return student_above(mean / error, count - 1)

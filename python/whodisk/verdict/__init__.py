@@ -1,0 +1,1 @@
+"""From what the detectors say to one verdict."""

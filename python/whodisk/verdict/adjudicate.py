@@ -1,0 +1,277 @@
+"""Who explains what: the only place that sets what detectors say against each other.
+
+Four passes, in this order. *Excuse*: detectors run one after the other on a context that nobody changes; each is given what those before it excused or accused, so that
+it does not blame that again. *Accuse*: their claims together. *Correct*: all tests are corrected together, and each claim becomes a finding or is only told.
+*Narrate*: consequences are told inside their cause, and everything else in the order of the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors import DETECTORS
+from whodisk.detectors.base import Candidate, Declined, Result
+from whodisk.detectors.thresholds import (
+    MEASURED_TOLD_MIN,
+    OBSERVED_MIN,
+    Q_VALUE_MAX,
+    SHARE_OF_LATENCY_FLOOR,
+    SHARE_OF_LATENCY_MIN,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.worse import worse
+from whodisk.findings import Caveat, Cleared, Finding
+from whodisk.statistics.stats import Bools, benjamini_hochberg
+from whodisk.verdict.causes import merge
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What all detectors together gave."""
+
+    findings: list[Finding]
+    #: The same before consequences were told inside their cause.
+    claims: list[Finding]
+    #: Detectors that could not run, and why.
+    declined: list[Declined]
+    #: What was seen and accuses nobody.
+    minor: list[str]
+    #: Of this, what was compared with what: without any of it, nobody looked.
+    compared: list[str]
+    cleared: list[Cleared]
+    caveats: list[Caveat]
+    limit: str | None
+    limited: bool
+    #: The experiment that would show that the limit does not bind.
+    limit_refute: str | None
+    #: Whether anything was accepted for what it makes of all operations, not only of those that stand apart.
+    slow: bool
+    #: Slow operations that findings explain.
+    explained: Bools
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What detectors said, in the order of the registry."""
+
+    #: (name of the detector, what it gave back)
+    results: list[tuple[str, Result]]
+    declined: list[Declined]
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """Claims after all tests were corrected together."""
+
+    accepted: list[tuple[Candidate, Finding]]
+    #: What was read off the record and is not told by one of them.
+    measured: list[Finding]
+    #: A sentence for each claim that is worth one and accuses nobody.
+    told: list[str]
+    explained: Bools
+    #: Claims that hold, large or not.
+    held: set[Key]
+
+
+#: A claim, whichever round of the detectors it is from: the detector's name, and whom it accuses of what.
+Key = tuple[str, str, str, str | None]
+
+
+def adjudicate(context: Context) -> Judged:
+    """Runs the registry and makes one verdict of what it says.
+
+    What a claim explains is hidden from the detectors after it, so that they do not blame it again. Whether a claim holds is known only when
+    all tests are corrected together; one that does not must hide nothing: then the detectors after it run again, without it.
+    """
+    failed: frozenset[Key] = frozenset()
+    heard = excuse(context)
+    while True:
+        corrected = correct(context, accuse(heard), tested_of(heard))
+        fell = {_key(name, c) for name, c in accuse(heard) if _hides(c)} - corrected.held - failed
+        if not fell:
+            return narrate(context, heard, corrected)
+        failed |= fell
+        heard = excuse(context, failed, heard)
+
+
+def _key(detector: str, candidate: Candidate) -> Key:
+    culprit = candidate.culprit
+    return detector, culprit.kind, culprit.name, culprit.because_of
+
+
+def _hides(candidate: Candidate) -> bool:
+    """Whether what it explains is its alone, if it holds."""
+    tested = candidate.basis != "measured" and candidate.p_value < Q_VALUE_MAX
+    return candidate.large and (tested or candidate.summed) and bool(candidate.explains.any())
+
+
+def excuse(context: Context, failed: frozenset[Key] = frozenset(), before: Heard | None = None) -> Heard:
+    """Runs every detector that can run, each after what those before it explained; claims that `failed` explain nothing.
+
+    `before` is what they said when fewer had failed: up to the first detector that made one of these nothing changes.
+    """
+    results: list[tuple[str, Result]] = []
+    declined: list[Declined] = []
+    known = dict(before.results) if before is not None else {}
+    makers = {detector for detector, *_ in failed}
+    for detector in DETECTORS:
+        reason = detector.declines(context)
+        if reason is not None:
+            declined.append(reason)
+            continue
+        result = known.get(detector.name) or detector.run(context)
+        results.append((detector.name, result))
+        if detector.name in makers:
+            known = {}
+        masks = [item.explains for item in result.excuses]
+        masks += [c.explains for c in result.candidates if _hides(c) and _key(detector.name, c) not in failed]
+        if masks:
+            context = context.after(np.logical_or.reduce([context.explained, *masks]))
+    return Heard(results, declined)
+
+
+def accuse(heard: Heard) -> list[tuple[str, Candidate]]:
+    """Every claim with the detector that makes it."""
+    return [(name, candidate) for name, result in heard.results for candidate in result.candidates]
+
+
+def tested_of(heard: Heard) -> list[float]:
+    """p values of tests that led to no claim."""
+    return [p_value for _, result in heard.results for p_value in result.tested]
+
+
+def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Sequence[float] = ()) -> Corrected:
+    """Corrects all tests together (Benjamini-Hochberg), those too whose claims were not worth making (`tested`); what is large and unlikely
+    enough then is accepted.
+
+    What was read off the record needs no test, and takes none from the others: of all operations it is accepted if it is large, of single
+    ones unless what was accepted tells it.
+    """
+    inferred = [(name, c) for name, c in claims if c.basis != "measured"]
+    singles = [(name, c) for name, c in claims if c.basis == "measured" and not c.summed]
+    corrected = iter(benjamini_hochberg([c.p_value for _, c in inferred] + list(tested)))
+    judged = [
+        (name, c, next(corrected) if c.basis != "measured" else None)
+        for name, c in claims
+        if c.basis != "measured" or c.summed
+    ]
+    accepted: list[tuple[Candidate, Finding]] = []
+    told: list[str] = []
+    explained = np.zeros(len(context.slow), np.bool_)
+    accused = {(c.culprit.kind, c.culprit.name) for _, c, q_value in judged if c.large and _likely(q_value)}
+    for name, candidate, q_value in judged:
+        # The seen cause of something that is accused is told with it, and so first, even if it is too small by itself; but not a trifle, and not
+        # where all that it costs was counted.
+        reason = (
+            not candidate.summed
+            and candidate.share_of_latency >= SHARE_OF_LATENCY_FLOOR
+            and not accused.isdisjoint(candidate.causes)
+        )
+        large = candidate.large or reason
+        if large and _likely(q_value):
+            accepted.append((candidate, _finding(context, name, candidate, q_value)))
+            explained |= candidate.explains
+        elif candidate.share_of_latency >= OBSERVED_MIN and not any(
+            _same_culprit(candidate, other) for _, other in singles
+        ):
+            told.append(_told(candidate, q_value))
+    untold = [(name, c) for name, c in singles if not _told_by(c, accepted)]
+    for _, candidate in untold:
+        explained |= candidate.explains
+    return Corrected(
+        accepted,
+        [_finding(context, name, c, None) for name, c in untold],
+        told,
+        explained,
+        {_key(name, c) for name, c, q_value in judged if _likely(q_value)},
+    )
+
+
+def _likely(q_value: float | None) -> bool:
+    """Whether a claim holds after correction, or needs none."""
+    return q_value is None or q_value < Q_VALUE_MAX
+
+
+def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
+    """Consequences inside their cause, and what else is to be said."""
+    results = [result for _, result in heard.results]
+    return Judged(
+        # What fired a trigger is what was asked: it is told first.
+        findings=sorted(
+            merge(corrected.accepted, context.keeps_rate) + corrected.measured,
+            key=lambda finding: finding.answers != "trigger",
+        ),
+        claims=[finding for _, finding in corrected.accepted] + corrected.measured,
+        declined=heard.declined,
+        minor=corrected.told + [line for result in results for line in [*result.observed, *result.compared]],
+        compared=[line for result in results for line in result.compared],
+        cleared=[item for result in results for item in result.cleared],
+        caveats=[Caveat(what, because) for result in results for what, because in result.caveats],
+        limit=next((result.limit for result in results if result.limit), None),
+        limited=any(result.limited for result in results),
+        limit_refute=next((result.limit_refute for result in results if result.limit), None),
+        slow=bool(corrected.accepted),
+        explained=corrected.explained,
+    )
+
+
+def _same_culprit(one: Candidate, other: Candidate) -> bool:
+    return (one.culprit.kind, one.culprit.name) == (other.culprit.kind, other.culprit.name)
+
+
+def _told_by(candidate: Candidate, accepted: list[tuple[Candidate, Finding]]) -> bool:
+    """Whether findings that tests accepted tell of these operations already: they accuse the same one, or explain most of them."""
+    if any(_same_culprit(candidate, other) for other, _ in accepted):
+        return True
+    if not candidate.explains.any():
+        return False
+    others = np.logical_or.reduce(
+        [other.explains for other, _ in accepted] or [np.zeros_like(candidate.explains)]
+    )
+    return bool(others[candidate.explains].mean() >= MEASURED_TOLD_MIN)
+
+
+def _told(candidate: Candidate, q_value: float | None) -> str:
+    """The line of something that does not become a finding, with the reason why not."""
+    cost = f"{candidate.otherwise} That is {words.percent(candidate.share_of_latency)} of all latency"
+    if candidate.large:
+        return f"{cost}, but that these have this in common may be chance (q = {q_value:.2g})."
+    if candidate.share_of_latency < SHARE_OF_LATENCY_MIN:
+        return f"{cost}, less than a finding needs."
+    return f"{cost}, {candidate.unless}."
+
+
+def _finding(context: Context, detector: str, candidate: Candidate, q_value: float | None) -> Finding:
+    return Finding(
+        detector=detector,
+        culprit=candidate.culprit,
+        claim=candidate.claim,
+        baseline=candidate.baseline,
+        effect=candidate.effect,
+        share_of_excess=candidate.share_of_excess,
+        q_value=q_value,
+        episodes=candidate.episodes,
+        evidence=candidate.evidence,
+        refute=candidate.refute,
+        remedy=candidate.remedy,
+        share_of_latency=candidate.share_of_latency,
+        share_low=candidate.share_low,
+        share_high=candidate.share_high,
+        basis=candidate.basis,
+        answers=candidate.answers,
+        worse=candidate.worse or _worse(context, candidate),
+    )
+
+
+def _worse(context: Context, candidate: Candidate) -> dict[str, dict[str, float]]:
+    """What the slow operations that a candidate explains make worse."""
+    slow, chosen = context.slow, candidate.explains
+    if not chosen.any():
+        return {}
+    ops = sorted({str(op) for op in slow.op[chosen]})
+    held, typical = slow.latency_ns[chosen].astype(np.float64), slow.typical_ns[chosen]
+    return worse(context.survey, ops, held, typical, slow.thinning, context.keeps_rate)

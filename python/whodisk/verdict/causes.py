@@ -1,0 +1,134 @@
+"""One verdict out of many findings: consequences are told inside their cause."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from whodisk.detectors.base import Candidate
+from whodisk.detectors.thresholds import MERGED_SHARE_MAX
+from whodisk.findings import Culprit, Evidence, Finding
+
+
+def merge(accepted: list[tuple[Candidate, Finding]], keeps_rate: bool = False) -> list[Finding]:
+    """The findings that are left when each consequence is told by its cause, what does most harm first (see `_harm`).
+
+    A finding is a consequence if another one lists its culprit (or why it is one) among what it is the reason of (`Candidate.causes`), or if
+    it only says what a culprit led to (`Candidate.consequence`) and another finding accuses the same one. Its claim joins
+    the cause's, and its evidence the cause's evidence. `keeps_rate`: nothing here costs throughput.
+    """
+    told_by: list[int | None] = [None] * len(accepted)
+    for number in range(len(accepted)):
+        told_by[number] = _cause_of(number, accepted, told_by)
+    merged: list[tuple[float, Finding]] = []
+    for number, (candidate, cause) in enumerate(accepted):
+        if told_by[number] is not None:
+            continue
+        told = [n for n in range(len(accepted)) if n != number and _root(n, told_by) == number]
+        whole = [candidate, *(accepted[n][0] for n in told)]
+        known = [c for c in whole if c.p99_ratio is not None]
+        # Where only the 99th percentile counts, who knows it decides.
+        harm = max(_harm(c, keeps_rate) for c in (known if keeps_rate and known else whole))
+        merged.append((harm, _with(cause, [accepted[n][1] for n in told])))
+    merged.sort(key=lambda pair: (-pair[0], -pair[1].share_of_latency))
+    return [finding for _, finding in merged]
+
+
+def _harm(candidate: Candidate, keeps_rate: bool) -> float:
+    """How many times worse it makes things: the 99th percentile, where that is known, or the mean, whichever suffers more.
+
+    The mean stands for throughput: in a closed loop it falls as the mean rises. Where the workload keeps its rate, only the 99th percentile
+    counts.
+    """
+    if keeps_rate and candidate.p99_ratio:
+        return candidate.p99_ratio
+    share = max(candidate.share_of_latency, candidate.likely_share or 0.0)
+    mean = 1.0 / (1.0 - min(share, MERGED_SHARE_MAX))
+    return max(candidate.p99_ratio or 1.0, mean)
+
+
+def _with(cause: Finding, consequences: list[Finding]) -> Finding:
+    claims = [cause.claim] + [f"Consequence: {finding.claim}" for finding in consequences]
+    told = [
+        Evidence(f"consequence: {item.what}", item.query, item.rows)
+        for finding in consequences
+        for item in finding.evidence
+    ]
+    # Each detector sees a part of what its culprit costs (slow writes, say, or pauses only): the most that one of them saw is told.
+    same = [f for f in consequences if f.effect.metric == cause.effect.metric and _accuse_one(f, cause)]
+    most = max([cause, *same], key=lambda finding: finding.effect.value)
+    return replace(
+        cause,
+        claim=" ".join(claims),
+        evidence=[*cause.evidence, *told],
+        effect=most.effect,
+        share_of_latency=most.share_of_latency,
+    )
+
+
+def _accuse_one(one: Finding, other: Finding) -> bool:
+    """Whether two findings accuse the same one, one of them perhaps as the reason of something."""
+
+    def names(finding: Finding) -> set[str | None]:
+        return {f"{finding.culprit.kind}:{finding.culprit.name}", finding.culprit.because_of} - {None}
+
+    return not names(one).isdisjoint(names(other))
+
+
+def _root(number: int, told_by: list[int | None]) -> int:
+    """Who tells a finding in the end."""
+    while (cause := told_by[number]) is not None:
+        number = cause
+    return number
+
+
+def _cause_of(
+    number: int, accepted: list[tuple[Candidate, Finding]], told_by: list[int | None]
+) -> int | None:
+    """The finding that tells this one, if any: the one that costs most, and that this one does not tell itself."""
+    candidate, finding = accepted[number]
+    found = [
+        other
+        for other, (reason, _) in enumerate(accepted)
+        if other != number
+        and (
+            _is_reason(reason, finding)
+            or _same(candidate, reason)
+            or _repeats(accepted[number], accepted[other])
+        )
+        and _root(other, told_by) != number
+    ]
+    return max(found, key=lambda other: accepted[other][1].share_of_latency, default=None)
+
+
+def _names(culprit: Culprit) -> list[str]:
+    """Where boundaries were not observed a stage has a merged name."""
+    return culprit.name.split("+") if culprit.kind == "stage" else [culprit.name]
+
+
+def _is_reason(reason: Candidate, finding: Finding) -> bool:
+    kind = finding.culprit.kind
+    if reason.consequence and finding.culprit.because_of == f"{reason.culprit.kind}:{reason.culprit.name}":
+        # It joins what accuses the same one, and does not take it over.
+        return False
+    return any(
+        (kind, name) in reason.causes for name in [*_names(finding.culprit), finding.culprit.because_of]
+    )
+
+
+def _repeats(one: tuple[Candidate, Finding], other: tuple[Candidate, Finding]) -> bool:
+    """Whether another detector accuses the same one of more."""
+    mine, theirs = one[0].culprit, other[0].culprit
+    same = (mine.kind, mine.name) == (theirs.kind, theirs.name) and one[0].consequence == other[0].consequence
+    return (
+        same and one[1].detector != other[1].detector and one[0].share_of_latency < other[0].share_of_latency
+    )
+
+
+def _same(candidate: Candidate, other: Candidate) -> bool:
+    if not candidate.consequence:
+        return False
+    mine, theirs = candidate.culprit, other.culprit
+    if any((theirs.kind, name) in candidate.joins for name in [*_names(theirs), "*"]):
+        return True
+    same = (mine.kind, mine.name) == (theirs.kind, theirs.name)
+    return not other.consequence and (same or theirs.because_of == f"{mine.kind}:{mine.name}")

@@ -1,0 +1,77 @@
+"""The slowest episodes of a verdict, and when outliers are more than that."""
+
+from __future__ import annotations
+
+from whodisk import words
+from whodisk.detectors.thresholds import SHARE_OF_LATENCY_MIN, SLOWEST_OP_IDS_MAX, SLOWEST_TOLD, WORSE_MIN
+from whodisk.evidence.context import Context
+from whodisk.evidence.fired import fired_of
+from whodisk.findings import Finding, Slowest
+from whodisk.reading.views import STAGES
+
+
+def slowest_of(context: Context) -> list[Slowest]:
+    """The slowest episodes of the judged layer: those that stand apart first, then the longest."""
+    return [
+        Slowest(
+            start_ns=episode.start_ns,
+            latency_ns=episode.latency_ns,
+            operations=len(episode.op_ids),
+            op=episode.op,
+            stage=context.stage(episode.stage),
+            stage_ns=round(episode.stage_ns[STAGES.index(episode.stage)]),
+            what=cause.said,
+            certain=cause.certain,
+            apart=episode.apart,
+            device=episode.device,
+            op_ids=list(episode.op_ids[:SLOWEST_OP_IDS_MAX]),
+        )
+        for episode, cause in context.longest[:SLOWEST_TOLD]
+    ]
+
+
+def fired_said(context: Context) -> list[str]:
+    """What made a flight recorder write this case, the first one first, each operation in a sentence."""
+    held = {
+        (found.fired.start_ns, found.fired.tid): (found, episode, cause)
+        for found, episode, cause in context.fired
+    }
+    said = []
+    for fired in fired_of(context.case)[:SLOWEST_TOLD]:
+        place = f" on {fired.device}" if fired.device else ""
+        who = f" of {fired.comm}" if fired.comm else ""
+        begin = f"What fired the trigger '{fired.trigger}', a {fired.op}{who}{place} at {fired.start_ns / 1e9:.3f} s, took {words.duration(fired.time_ns)}"
+        if (fired.start_ns, fired.tid) not in held:
+            # Operations that overlap are told by the longest of them.
+            same = [
+                f for f, episode, _ in context.fired if episode.start_ns <= fired.start_ns < episode.end_ns
+            ]
+            if not same:
+                said.append(
+                    f"{begin}. It is not among the recorded operations: nothing recorded explains it."
+                )
+            continue
+        found, episode, cause = held[fired.start_ns, fired.tid]
+        survey = context.surveys[found.layer]
+        stage = context.case.stage_name(survey.layer, episode.stage)
+        in_stage = words.duration(episode.stage_ns[STAGES.index(episode.stage)])
+        why = cause.said if cause.certain else f"at the same time {cause.said}"
+        if cause.state == "none":
+            why = "nothing recorded explains it"
+        above = (
+            ""
+            if found.layer == fired.layer
+            else f", the {episode.op} that waited for it {words.duration(episode.latency_ns)}"
+        )
+        said.append(f"{begin}{above}; {in_stage} of that in the stage {stage}: {why}.")
+    return said
+
+
+def is_slow(finding: Finding) -> bool:
+    """Whether a measured finding makes more than outliers."""
+    if finding.share_of_latency >= SHARE_OF_LATENCY_MIN:
+        return True
+    p99, throughput = finding.worse.get("p99"), finding.worse.get("throughput")
+    slower = p99 is not None and p99["with"] >= (1 + WORSE_MIN) * p99["without"]
+    fewer = throughput is not None and throughput["without"] >= (1 + WORSE_MIN) * throughput["with"]
+    return slower or fewer

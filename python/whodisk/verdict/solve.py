@@ -1,0 +1,466 @@
+"""From a sealed case to a verdict."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors import outliers
+from whodisk.detectors.thresholds import (
+    BACKLOG_FULL_MIN,
+    BACKLOG_SHARE_MIN,
+    VERDICT_OPERATIONS_MIN,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.expectations import Limit, check, parse
+from whodisk.evidence.fired import find_fired
+from whodisk.evidence.slow_operations import empty_slow_set, find_slow
+from whodisk.evidence.survey import Survey, survey_layer
+from whodisk.findings import Expectation, Finding, Verdict
+from whodisk.reading.losses import Missing, missing_layers
+from whodisk.reading.views import IO_ERROR, STAGES, Case
+from whodisk.verdict import clearing
+from whodisk.verdict.adjudicate import Heard, Judged, accuse, adjudicate, correct
+from whodisk.verdict.caveats import caveats_of, losses, too_much_lost, unseen
+from whodisk.verdict.slowest import fired_said, is_slow, slowest_of
+from whodisk.verdict.too_small import rejected
+
+
+def solve(case: Path, *, expect: list[str] | None = None, against: Path | None = None) -> Verdict:
+    """Runs every detector over a sealed case.
+
+    `expect` are expectations (`whodisk.evidence.expectations`), `against` another sealed case to compare with. Raises
+    WhodiskError (ExpectationError, CaseError; NotSealedError if the case has to be sealed first).
+    """
+    limits = [parse(text) for text in expect or []]
+    with Case(case) as opened:
+        if against is None:
+            return _solve(opened, limits, None)
+        with Case(against) as other:
+            return _solve(opened, limits, other)
+
+
+def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
+    missing = missing_layers(case)
+    if missing:
+        case.leave_out([of.layer for of in missing])
+    surveys = {layer: survey_layer(case, layer) for layer in case.layers}
+    surveys = {layer: survey for layer, survey in surveys.items() if survey.operations}
+    layer = _judged_layer(surveys)
+    operations = surveys[layer].operations if layer else 0
+    # Where operations spent their time is known from their requests.
+    if missing and (operations < VERDICT_OPERATIONS_MIN or any(of.layer == "block" for of in missing)):
+        return _too_much_lost(case, surveys.get(layer or ""), missing, limits)
+    if layer is None or operations < VERDICT_OPERATIONS_MIN:
+        # A recorder samples counters, too, but knows better: that nothing happened is no matter of sampling.
+        is_sampled = not case.layers and case.rows("SELECT 1 AS one FROM series LIMIT 1")
+        if is_sampled:
+            return _solve_series(case, limits)
+        if layer is not None and operations and find_fired(case, layer):
+            return _only_fired(case, surveys, layer, limits)
+        return _insufficient(case, surveys, operations, limits)
+    expectations = [check(limit, surveys[layer]) for limit in limits]
+    backlog = _backlog(case, surveys[layer])
+    if backlog:
+        case.count_from_submit()
+        surveys[layer] = survey_layer(case, layer)
+    context = _context(case, surveys, layer, against, _broken(limits, expectations))
+    # Before detectors, which read it too: it is a pass over the layer, made once.
+    slowest = slowest_of(context)
+    judged = adjudicate(context)
+    status = _status(judged, expectations)
+    slow_ns = clearing.median_excess_ns(context, judged.explained) if judged.findings else None
+    errors = _errors(context)
+    verdict = Verdict(
+        case=case.path.resolve().name,
+        status=status,
+        summary=[],
+        where_time_goes=_where_time_goes(context),
+        operations=operations,
+        limit=judged.limit,
+        findings=judged.findings,
+        fired=fired_said(context),
+        slowest=slowest,
+        too_small=rejected(context, judged.claims),
+        minor=errors + backlog + [f"{item.sentence}." for item in judged.declined] + judged.minor,
+        cleared=judged.cleared + clearing.clear(context, judged.claims, slow_ns),
+        cannot_exclude=too_much_lost(missing) + judged.caveats + caveats_of(context, bool(limits or against)),
+        expectations=expectations,
+        next_steps=_next_steps(judged, status),
+        simulated=bool(case.meta.get("simulated")),
+    )
+    verdict.summary.extend(_summary(verdict, context, errors))
+    return verdict
+
+
+def _only_fired(case: Case, surveys: dict[str, Survey], layer: str, limits: list[Limit]) -> Verdict:
+    """What fired a trigger, out of a case with too few operations for any other verdict: single operations need no others."""
+    context = _context(case, surveys, layer, None, [])
+    heard = Heard([(outliers.DETECTOR.name, outliers.run(context))], [])
+    findings = [f for f in correct(context, accuse(heard)).measured if f.answers == "trigger"]
+    operations = surveys[layer].operations
+    fired = fired_said(context)
+    expectations = [check(limit, surveys[layer]) for limit in limits]
+    return Verdict(
+        case=case.path.resolve().name,
+        status="outliers" if findings else "insufficient",
+        summary=[
+            *fired[:1],
+            f"The case holds {words.things(operations, 'operation')}: too few to say anything else.",
+            *(expectation.sentence for expectation in expectations),
+        ],
+        where_time_goes=_where_time_goes(context),
+        operations=operations,
+        findings=findings,
+        fired=fired,
+        slowest=slowest_of(context),
+        cannot_exclude=caveats_of(context, bool(limits)),
+        expectations=expectations,
+        next_steps=[finding.refute for finding in findings],
+        simulated=bool(case.meta.get("simulated")),
+    )
+
+
+def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
+    """The verdict where only sampled counters are known: whatever detectors can say without operations."""
+    nothing = Survey("app", [], 0, max(1, case.duration_ns or 1), frozenset())
+    slow = empty_slow_set()
+    judged = adjudicate(Context(case, {"app": nothing}, "app", slow, np.zeros(0, np.bool_)))
+    texts = [f"'{limit.text}' cannot be judged: the case has no single operations." for limit in limits]
+    verdict = Verdict(
+        case=case.path.resolve().name,
+        status="slow" if judged.findings else "healthy" if judged.compared else "insufficient",
+        summary=[],
+        where_time_goes={},
+        operations=0,
+        findings=judged.findings,
+        minor=judged.minor,
+        cannot_exclude=judged.caveats + unseen(case),
+        expectations=[Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)],
+        next_steps=_next_steps(judged, "slow")[:3]
+        or ["Record the operations of one host: sampled counters hide outliers."],
+        simulated=bool(case.meta.get("simulated")),
+    )
+    verdict.summary.append("No verdict." if verdict.status == "insufficient" else _headline(verdict))
+    verdict.summary.extend(finding.claim for finding in judged.findings[:3])
+    if len(judged.findings) > 3:
+        verdict.summary.append(f"{len(judged.findings) - 3} more findings follow.")
+    verdict.summary.extend(judged.compared[:1] + texts)
+    if verdict.cannot_exclude:
+        first = verdict.cannot_exclude[0]
+        verdict.summary.append(f"Not excluded: {first.what} ({first.because}).")
+    return verdict
+
+
+def _judged_layer(surveys: dict[str, Survey]) -> str | None:
+    """`app` where its stages tell something, else the block layer, else whatever there is."""
+    app, block = surveys.get("app"), surveys.get("block")
+    if app is not None and block is not None:
+        unknown = sum(float(s.stage_ns[STAGES.index("unknown")]) for s in app.strata)
+        joined = unknown <= 0.5 * app.latency_ns and app.stages_observed
+        return "app" if joined else "block"
+    return next(iter(surveys), None)
+
+
+def _context(
+    case: Case, surveys: dict[str, Survey], layer: str, against: Case | None, broken: list[Limit]
+) -> Context:
+    survey = surveys[layer]
+    slow = find_slow(case, survey) if survey.stages_observed else empty_slow_set()
+    return Context(
+        case,
+        surveys,
+        layer,
+        slow,
+        explained=np.zeros(len(slow), np.bool_),
+        broken_limits=tuple(broken),
+        against=against,
+        against_survey=survey_layer(against, layer)
+        if against is not None and layer in against.layers
+        else None,
+    )
+
+
+def _backlog(case: Case, survey: Survey) -> list[str]:
+    """A sentence if operations mostly waited for free slots because the ones before them took so long; else nothing.
+
+    Such a wait is a consequence: what filled the slots is what is asked for. Where the rate is kept, it passes: there it counts as what
+    its cause cost (`whodisk.evidence.backlog`).
+    """
+    if survey.layer != "app" or "app" not in survey.stages_observed or survey.keeps(case.offered_per_s):
+        return []
+    waited = sum(float(s.stage_ns[STAGES.index("app")]) for s in survey.strata)
+    if waited < BACKLOG_SHARE_MIN * survey.latency_ns:
+        return []
+    row = case.rows(
+        """SELECT count(DISTINCT tid) AS threads, max(queue_depth) AS deepest, sum(latency_ns - app_ns) AS inside_ns,
+  min(start_ns + app_ns) AS begin_ns, max(start_ns + latency_ns) AS end_ns
+FROM measured WHERE layer = 'app' AND app_ns IS NOT NULL"""
+    )[0]
+    threads, deepest, inside, begin, end = (float(value or 0) for value in row.values())
+    if end <= begin or inside < BACKLOG_FULL_MIN * threads * deepest * (end - begin):
+        return []
+    return [
+        f"The workload asks for more than it gets: {words.percent(waited / survey.latency_ns)} of the time of operations, "
+        "counted from when they were due, is waiting for the ones before them. So they are counted from their submit on here."
+    ]
+
+
+def _broken(limits: list[Limit], expectations: list[Expectation]) -> list[Limit]:
+    pairs = zip(limits, expectations, strict=True)
+    return [limit for limit, done in pairs if done.met is False and limit.is_latency]
+
+
+def _status(judged: Judged, expectations: list[Expectation]) -> str:
+    broken = any(expectation.met is False for expectation in expectations)
+    if judged.findings and broken:
+        return "slow"
+    if judged.slow or any(is_slow(finding) for finding in judged.findings):
+        return "slow"
+    if judged.findings:
+        return "outliers"
+    return "limited" if judged.limited else "healthy"
+
+
+# -- the rest of the verdict --------------------------------------------------------------------
+
+
+def _where_time_goes(context: Context) -> dict[str, dict[str, float]]:
+    survey = context.survey
+    result: dict[str, dict[str, float]] = {}
+    for op in sorted({s.op for s in survey.strata}):
+        strata = survey.select(op=op)
+        total = sum(s.latency_ns for s in strata)
+        if total <= 0:
+            continue
+        sums = np.sum([s.stage_ns for s in strata], axis=0)
+        shares = {
+            context.stage(stage): float(value) / total
+            for stage, value in zip(STAGES, sums, strict=True)
+            if stage in survey.stages_observed and value > 0
+        }
+        rest = 1.0 - sum(shares.values())
+        if rest > 1e-6:
+            shares["unknown"] = shares.get("unknown", 0.0) + rest
+        result[op] = shares
+    return result
+
+
+def _errors(context: Context) -> list[str]:
+    """Failed operations, one line per kind and error number.
+
+    Only I/O is told, not what a program asked for in vain.
+    """
+    rows = context.case.rows(
+        f"""SELECT op, coalesce(device, '') AS device, error, count(*) AS n FROM judged
+WHERE layer = '{context.layer}' AND {IO_ERROR} GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"""
+    )
+    lines = []
+    for row in rows[:10]:
+        number = int(row["error"] or 0)
+        name = errno.errorcode.get(number, f"errno {number}")
+        place = f" on {row['device']}" if row["device"] else ""
+        op = str(row["op"])
+        lines.append(
+            f"{words.things(float(row['n'] or 0), op, words.plural_op(op))}{place} failed with {name}."
+        )
+    return lines
+
+
+def _next_steps(judged: Judged, status: str) -> list[str]:
+    """What would refute each claim, the limit's last: where a culprit slows everything, the limit is no claim."""
+    steps = [finding.refute for finding in judged.findings]
+    if status != "slow" and judged.limited and judged.limit_refute:
+        steps.append(judged.limit_refute)
+    return steps
+
+
+def _too_much_lost(case: Case, survey: Survey | None, missing: list[Missing], limits: list[Limit]) -> Verdict:
+    """No verdict, since what it would hang on was lost. `survey` is of a layer that is whole: what was expected of its
+    operations can be judged all the same."""
+    caveats = too_much_lost(missing)
+    texts = [f"'{limit.text}' cannot be judged: too much was lost." for limit in limits]
+    expectations = [Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)]
+    if survey is not None:
+        expectations = [check(limit, survey) for limit in limits]
+    why = "; ".join(
+        f"layer {of.layer}: {caveat.because}" for of, caveat in zip(missing, caveats, strict=True)
+    )
+    step = "Record again, and less of it (--pid, --device, --cpu-budget)."
+    if missing[0].reasons[0] == "write_failed":
+        step = "Record again, to a file system with more room."
+    return Verdict(
+        case=case.path.resolve().name,
+        status="insufficient",
+        summary=[f"No verdict. Too much was lost: {why}.", *(e.sentence for e in expectations), step],
+        where_time_goes={},
+        operations=survey.operations if survey is not None else 0,
+        expectations=expectations,
+        cannot_exclude=caveats + losses(case) + unseen(case),
+        next_steps=[step],
+        simulated=bool(case.meta.get("simulated")),
+    )
+
+
+def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limits: list[Limit]) -> Verdict:
+    if not case.layers:
+        why = "The case holds no layer: nothing was observed."
+    elif operations == 0:
+        why = "The case holds no finished operation outside its ramp phase."
+    else:
+        why = f"The case holds {words.things(operations, 'operation')}; a verdict needs {VERDICT_OPERATIONS_MIN}."
+    step = "Record for longer, or while the workload is running; as root, so that the block layer is seen."
+    if idle := _idle_command(case):
+        why, step = (
+            idle,
+            "Record the program that is slow, or all of this machine: whodisk record --duration 30s.",
+        )
+    texts = [f"'{limit.text}' cannot be judged: too few operations." for limit in limits]
+    expectations = [Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)]
+    return Verdict(
+        case=case.path.resolve().name,
+        status="insufficient",
+        summary=[f"No verdict. {why}", *texts, step],
+        where_time_goes={},
+        operations=operations,
+        cannot_exclude=unseen(case),
+        expectations=expectations,
+        next_steps=[step],
+        simulated=bool(case.meta.get("simulated")),
+    )
+
+
+def _idle_command(case: Case) -> str | None:
+    """How little storage I/O a recorded command did; None where that was not recorded, or not all of it."""
+    if not case.meta.get("command") or not {"syscall", "block"} <= set(case.layers):
+        return None
+    if case.rows("SELECT 1 AS one FROM losses LIMIT 1"):
+        return None
+    # Opens and the like are no I/O; what came from memory is none of storage.
+    calls = case.rows(
+        "SELECT op, count(*) AS n FROM syscall_ops WHERE op <> 'other' GROUP BY 1 ORDER BY 2 DESC, 1"
+    )
+    # Also what its processes asked for without a call: the pages of the program itself.
+    requests = int(
+        case.rows(
+            """SELECT count(*) AS n FROM block_ops WHERE pid IN (SELECT pid FROM syscall_ops)
+  OR op_id IN (SELECT child_id FROM links JOIN syscall_ops ON syscall_ops.op_id = parent_id)"""
+        )[0]["n"]
+        or 0
+    )
+    told = [
+        words.things(float(row["n"] or 0), str(row["op"]), words.plural_op(str(row["op"]))) for row in calls
+    ]
+    if requests == 0 and all(row["op"] == "read" for row in calls):
+        return f"The command did no storage I/O{f': {told[0]}, all from memory' if told else ''}."
+    return (
+        f"The command did next to no storage I/O: {words.listed(told) or 'no call'}, and "
+        f"{words.things(requests, 'request')} to disks; a verdict needs {VERDICT_OPERATIONS_MIN} operations."
+    )
+
+
+def _summary(verdict: Verdict, context: Context, errors: list[str]) -> list[str]:
+    """The verdict in about five plain sentences."""
+    sentences = [_headline(verdict)]
+    # Where a finding does not begin with what fired, this does.
+    if verdict.fired and not (verdict.findings and verdict.findings[0].answers == "trigger"):
+        sentences.append(verdict.fired[0])
+    for finding in verdict.findings[:2]:
+        sentences.append(finding.claim)
+    if verdict.findings and verdict.findings[0].share_low is not None and verdict.status == "slow":
+        sentences.append(_weight(verdict.findings[0]))
+    if not verdict.findings:
+        sentences.append(_speed(context))
+        sentences.append(_main_stage(verdict, context))
+    if verdict.limit and verdict.status != "slow":
+        sentences.append(f"What sets its speed: {verdict.limit}.")
+    sentences += verdict.too_small[:1] + errors[:1]
+    if verdict.cleared:
+        sentences.append(_cleared_sentence(verdict))
+    sentences += [expectation.sentence for expectation in verdict.expectations]
+    if verdict.cannot_exclude:
+        first = verdict.cannot_exclude[0]
+        sentences.append(f"Not excluded: {first.what} ({first.because}).")
+    return sentences
+
+
+def _headline(verdict: Verdict) -> str:
+    if verdict.status == "outliers":
+        culprit = verdict.findings[0].culprit
+        said = words.accused(culprit.kind, culprit.name, culprit.because_of)
+        if verdict.findings[0].answers == "trigger":
+            return f"Nearly all is well, but for what made the recorder write this case: {said} held it."
+        return (
+            f"Nearly all is well, but some operations took far longer than the rest: {said} held the longest."
+        )
+    if verdict.status == "slow":
+        culprit = verdict.findings[0].culprit
+        said = words.accused(culprit.kind, culprit.name, culprit.because_of)
+        return f"Slow: {said} is to blame."
+    if verdict.status == "limited":
+        return "Nothing is broken; the workload runs into a limit."
+    return "Healthy: no operation stands out."
+
+
+def _weight(finding: Finding) -> str:
+    interval = ""
+    if finding.share_low is not None and finding.share_high is not None and finding.share_low < 0.9995:
+        interval = f" (95 %: {words.percent(finding.share_low)} to {words.percent(finding.share_high)})"
+    return (
+        f"That is {words.percent(finding.share_of_excess)}{interval} of what slow operations lost and "
+        f"{words.percent(finding.share_of_latency)} of all latency, in {words.things(finding.episodes, 'separate episode')}."
+    )
+
+
+def _speed(context: Context) -> str:
+    parts = []
+    for op in _main_kinds(context):
+        strata = context.survey.select(op=op)
+        number = sum(s.operations for s in strata)
+        quantiles = [
+            (q, n) for q, n in ((0.5, "half"), (0.99, "99 %"), (0.999, "99.9 %")) if number * (1 - q) >= 3
+        ]
+        if quantiles:
+            said = ", ".join(
+                f"{n} within {words.duration(context.survey.quantile_ns(strata, q))}" for q, n in quantiles
+            )
+            worst = words.duration(max(s.latency_max_ns for s in strata))
+            parts.append(f"{words.count(number)} {words.plural_op(op)}: {said}, the slowest {worst}")
+    return "; ".join(parts) + "." if parts else "Too few operations of each kind for percentiles."
+
+
+def _main_kinds(context: Context) -> list[str]:
+    """Operation kinds worth a sentence: a twentieth of all latency or of all operations."""
+    survey = context.survey
+    kinds = []
+    for op in sorted({s.op for s in survey.strata}):
+        strata = survey.select(op=op)
+        busy = sum(s.latency_ns for s in strata) >= 0.05 * survey.latency_ns
+        if busy or sum(s.operations for s in strata) >= 0.05 * survey.operations:
+            kinds.append(op)
+    return kinds
+
+
+def _main_stage(verdict: Verdict, context: Context) -> str:
+    parts = []
+    for op in _main_kinds(context):
+        shares = verdict.where_time_goes.get(op)
+        if shares:
+            stage = max(sorted(shares), key=lambda name: shares[name])
+            parts.append(
+                f"{words.plural_op(op)} spend {words.percent(shares[stage])} of their time in the stage {stage}"
+            )
+    text = words.listed(parts)
+    return text[:1].upper() + text[1:] + "." if text else "Where the time goes was not observed."
+
+
+def _cleared_sentence(verdict: Verdict) -> str:
+    parts = [
+        f"{item.what.split(':', 1)[1]} ({item.bound}; so in {words.percent(item.quantile)} of blocks of {words.duration(item.block_ns)}, "
+        f"at {words.percent(item.confidence)})"
+        for item in verdict.cleared[:3]
+    ]
+    return "Cleared: " + "; ".join(parts) + "."

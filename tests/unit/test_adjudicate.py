@@ -1,0 +1,144 @@
+"""Detectors change nothing; who explains what is decided in one place."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.synth import Simulation
+from whodisk.detectors.base import Candidate, Detector, Excuse, Result
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import find_slow, none_of
+from whodisk.evidence.survey import survey_layer
+from whodisk.findings import Culprit, Effect
+from whodisk.reading.views import Case
+from whodisk.verdict import adjudicate
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """Half a second of a drive with a tail."""
+    path = Simulation(seed=4, seconds=0.5).tail("device", 0.003, 20).write(tmp_path / "case")
+    case = Case(path)
+    surveys = {layer: survey_layer(case, layer) for layer in case.layers}
+    slow = find_slow(case, surveys["app"])
+    assert len(slow)
+    return Context(case, surveys, "app", slow, none_of(slow))
+
+
+def detector(name: str, run: object, needs: tuple[str, ...] = ()) -> Detector:
+    return Detector(name, needs, (), "", "", run)  # type: ignore[arg-type]
+
+
+def test_a_context_cannot_be_changed(context: Context) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        context.layer = "block"  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        context.explained[0] = True
+
+
+def test_what_was_measured_is_shared_by_later_contexts(context: Context) -> None:
+    measured = context.operations
+    later = context.after(~context.explained)
+    assert later.operations is measured
+    assert later.explained.all() and not context.explained.any()
+    with pytest.raises(ValueError, match="read-only"):
+        later.explained[0] = False
+
+
+def test_what_one_excuses_the_next_one_knows(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def first(given: Context) -> Result:
+        mask = none_of(given.slow)
+        mask[0] = True
+        return Result(excuses=[Excuse("the first one", mask)])
+
+    def second(given: Context) -> Result:
+        seen.append(int(given.explained.sum()))
+        return Result(observed=["seen"], compared=["compared"])
+
+    registry = (
+        detector("first", first),
+        detector("second", second),
+        detector("third", second, ("no.column",)),
+    )
+    monkeypatch.setattr(adjudicate, "DETECTORS", registry)
+    judged = adjudicate.adjudicate(context)
+    assert seen == [1]
+    assert judged.minor == ["seen", "compared"] and judged.compared == ["compared"]
+    assert [(item.detector, item.columns) for item in judged.declined] == [("third", ("no.column",))]
+    assert not judged.findings and not np.any(judged.explained)
+
+
+def candidate(context: Context, name: str, p_value: float, chosen: slice, **changes: object) -> Candidate:
+    mask = none_of(context.slow)
+    mask[chosen] = True
+    given: dict[str, object] = {
+        "culprit": Culprit("process", name),
+        "claim": f"{name}.",
+        "baseline": "",
+        "effect": Effect("part of all latency", 0.2, "1", 0.1, 0.3),
+        "share_of_excess": 0.5,
+        "share_of_latency": 0.2,
+        "p_value": p_value,
+        "episodes": 9,
+        "evidence": [],
+        "refute": "",
+        "remedy": "",
+        "otherwise": f"{name}.",
+        "explains": mask,
+        "large": True,
+    }
+    return Candidate(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_what_fails_correction_hides_nothing(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At raw p it did, and so a claim that fell took the operations of the one that would have held."""
+    seen: list[int] = []
+
+    def first(given: Context) -> Result:
+        return Result(candidates=[candidate(given, "falls", 0.005, slice(None))], tested=[0.9] * 8)
+
+    def second(given: Context) -> Result:
+        left = int((~given.explained).sum())
+        seen.append(left)
+        return Result(candidates=[candidate(given, "holds", 1e-9, slice(None))] if left else [])
+
+    registry = (detector("first", first), detector("second", second))
+    monkeypatch.setattr(adjudicate, "DETECTORS", registry)
+    judged = adjudicate.adjudicate(context)
+    assert seen == [0, len(context.slow)]
+    assert [finding.culprit.name for finding in judged.findings] == ["holds"]
+
+
+def test_tests_that_found_nothing_count(context: Context) -> None:
+    claims = [("first", candidate(context, "weak", 0.004, slice(0, 3)))]
+    assert len(adjudicate.correct(context, claims).accepted) == 1
+    assert not adjudicate.correct(context, claims, tested=[0.5, 0.6]).accepted
+
+
+def test_what_was_measured_of_all_operations_needs_no_test(context: Context) -> None:
+    measured = candidate(context, "seen", 0.0, slice(0, 3), basis="measured", summed=True)
+    corrected = adjudicate.correct(context, [("first", measured)], tested=[0.9] * 50)
+    [(_, finding)] = corrected.accepted
+    assert finding.q_value is None and finding.basis == "measured"
+    small = candidate(
+        context, "seen", 0.0, slice(0, 3), basis="measured", summed=True, large=False, share_of_latency=0.03
+    )
+    corrected = adjudicate.correct(context, [("first", small)])
+    assert not corrected.accepted and corrected.told == [
+        "seen. That is 3 % of all latency, less than a finding needs."
+    ]
+
+
+def test_sentences_do_not_contradict_themselves(context: Context) -> None:
+    """`88.1 % of all latency, less than a finding needs`; `67.6 % of all latency, but 200 episodes may be chance`."""
+    vague = candidate(context, "vague", 1e-9, slice(0, 3), large=False, share_of_latency=0.881)
+    chance = candidate(context, "chance", 1.0, slice(0, 3), share_of_latency=0.676, episodes=200)
+    told = " ".join(adjudicate.correct(context, [("a", vague), ("b", chance)]).told)
+    assert "less than a finding needs" not in told and "88.1 % of all latency, but" in told
+    assert "episodes may be chance" not in told

@@ -1,0 +1,37 @@
+"""What is innocent: each thing by its own time, over blocks of time, and never what a finding names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ground_truth.cases import TRUTHS
+from tests.synth import Simulation
+from whodisk.verdict.solve import solve
+
+
+def test_a_device_is_cleared_by_its_own_time(tmp_path: Path) -> None:
+    """Mystery 2: a read waits long in front of a device whose own time is as ever."""
+    case = TRUTHS["once_in_the_queue"].build(4, tmp_path / "case")
+    for expect in ([], ["max<5ms"]):
+        verdict = solve(case, expect=expect)
+        assert verdict.findings[0].culprit.name == "queue"
+        device = next(item for item in verdict.cleared if item.what == "device:nvme0n1")
+        assert device.bound.startswith("no request spent over 1")
+        assert " us in it in 40,000" in device.bound
+        assert device.block_ns < 2_000_000
+        assert "stage:queue" not in [item.what for item in verdict.cleared]
+        assert "nvme0n1 (no request spent over 1" in " ".join(verdict.summary)
+
+
+def test_operations_in_flight_together_are_one_piece_of_evidence(tmp_path: Path) -> None:
+    """64 at a time tell no more of a device than the blocks of time in which they were there."""
+    shallow = Simulation(seed=1, depth=4, seconds=1.5, typical_us=300.0).write(tmp_path / "shallow")
+    deep = Simulation(seed=1, depth=64, seconds=1.5, typical_us=300.0).write(tmp_path / "deep")
+    found = {
+        case.name: next(item for item in solve(case).cleared if item.what.startswith("device:"))
+        for case in (shallow, deep)
+    }
+    for item in found.values():
+        assert item.blocks <= 1.6e9 / item.block_ns
+        assert 1 - 3.1 / item.blocks < item.quantile < 1 - 2.8 / item.blocks
+    assert found["deep"].quantile < found["shallow"].quantile + 0.001

@@ -1,0 +1,49 @@
+"""The limit that is named is the one that binds, and the experiment that is proposed would refute it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ground_truth import limits
+from ground_truth.cases import TRUTHS
+from whodisk.verdict.solve import solve
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("syncs_before_depth", "half as many syncs"),
+        ("durable_writes", "without O_SYNC and O_DSYNC"),
+        ("computes", "in memory"),
+        ("own_threads_crowd", "more CPUs"),
+        ("depth_of_reads", "twice the queue depth"),
+        ("sync_bound", "half as many syncs"),
+        ("depth_limited", "twice the queue depth"),
+    ],
+)
+def test_experiments_change_what_is_said_to_bind(name: str, changes: str, tmp_path: Path) -> None:
+    verdict = solve(TRUTHS[name].build(3, tmp_path / "case"))
+    assert [changes in step for step in verdict.next_steps] == [True], verdict.next_steps
+
+
+def test_time_of_a_thread_adds_up(tmp_path: Path) -> None:
+    verdict = solve(limits.syncs_before_depth(5, tmp_path / "case"))
+    # 850 us in each sync, and 32 writes of 9 us between two of them.
+    assert verdict.limit is not None
+    assert "waits 74." in verdict.limit
+
+
+def test_who_has_the_cpu_decides_between_limit_and_culprit(tmp_path: Path) -> None:
+    own = solve(limits.own_threads_crowd(4, tmp_path / "own"))
+    assert (own.status, own.findings) == ("limited", [])
+    other = solve(limits.another_crowds(4, tmp_path / "other"))
+    assert (other.status, other.findings[0].culprit.name) == ("slow", "backup")
+
+
+def test_what_waits_behind_a_sync_of_its_own_thread_is_told_so(tmp_path: Path) -> None:
+    verdict = solve(limits.syncs_before_depth(6, tmp_path / "case"))
+    writes = [item for item in verdict.slowest if item.op == "write"]
+    assert writes
+    assert all(item.certain and "its own thread sat in a sync" in item.what for item in writes)

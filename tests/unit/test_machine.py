@@ -1,0 +1,73 @@
+"""What the host is: threads of the kernel, by what the kernel says of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from ground_truth import guests
+from tests.synth import Simulation
+from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.reading.views import Case
+from whodisk.verdict.solve import solve
+
+THREADS = ["btrfs-cleaner", "jbd#/vda#-#", "kworker/#:#", "kworker/u#:#", "md#_raid#"]
+
+
+def tell(case: Path, **facts: object) -> None:
+    """Facts of the host that a recorder would have written."""
+    path = case / "system.json"
+    system = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(system | facts), encoding="utf-8")
+
+
+def rename(case: Path, old: str, new: str) -> None:
+    """Another name of a program, in every layer."""
+    for path in sorted((case / "ops").glob("*/*.parquet")):
+        table = pq.read_table(path)
+        names = table["comm"].cast(pa.string())
+        at = table.schema.get_field_index("comm")
+        named = pc.if_else(pc.equal(names, old), new, names)
+        pq.write_table(table.set_column(at, "comm", named), path)
+
+
+@pytest.mark.parametrize(
+    ("comm", "told", "usual"),
+    [
+        ("kworker/u8:3", True, True),
+        ("kworker/12:1", True, True),
+        ("jbd2/vda1-8", True, True),
+        ("md0_raid5", True, True),
+        ("btrfs-cleaner", True, True),
+        ("btrfs-backup", False, True),
+        ("flusher", False, True),
+        ("swapper/1", True, True),
+        ("iou-wrk-4711", True, True),
+        ("iou-tracker", False, False),
+        ("postgres", False, False),
+    ],
+)
+def test_the_kernel_says_which_threads_are_its_own(
+    comm: str, told: bool, usual: bool, tmp_path: Path
+) -> None:
+    old = Simulation(seed=1, seconds=0.01).write(tmp_path / "case")
+    with Case(old) as case:
+        assert is_kernel_thread(case, comm) is usual
+    tell(old, kernel_threads=THREADS)
+    with Case(old) as case:
+        assert is_kernel_thread(case, comm) is told
+
+
+@pytest.mark.parametrize(("name", "accused"), [("btrfs-backup", True), ("btrfs-cleaner", False)])
+def test_a_program_is_accused_whatever_its_name(name: str, accused: bool, tmp_path: Path) -> None:
+    case = guests.steady_neighbour(2, tmp_path / "case")
+    with Case(case) as opened:
+        other = opened.rows("SELECT comm FROM block_ops WHERE comm <> 'reader' GROUP BY 1")
+    rename(case, str(other[0]["comm"]), name)
+    tell(case, kernel_threads=THREADS)
+    assert (name in [finding.culprit.name for finding in solve(case).findings]) is accused

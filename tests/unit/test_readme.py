@@ -1,0 +1,62 @@
+"""README says no more than what was measured last."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def readme() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("benches_readme", ROOT / "benches/readme.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["benches_readme"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_speed_in_readme_is_that_of_the_newest_runs(readme: ModuleType) -> None:
+    text = readme.README.read_text(encoding="utf-8")
+    shown = text.partition(readme.BEGIN)[2].partition(readme.END)[0].strip()
+    assert shown == readme.table(readme.DOCUMENT.read_text(encoding="utf-8")), "run benches/readme.py"
+
+
+DOCUMENT = """<!-- record_overhead -->
+```text
+2026-01-02, commit 1234567
+
+disk: fio --name=load
+IOPS: a / b = 0.9 [0.8, 1.0] (95 %, 10 interleaved rounds)   bar >= 0.98: NOT MET
+
+loop: fio --name=load
+IOPS: a / b = 1.234 [1.100, 1.400] (95 %, 10 interleaved rounds)   bar >= 1.1: met
+```
+"""
+
+
+def test_a_line_is_taken_from_its_part_with_its_run(
+    readme: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        readme, "ROWS", [("record_overhead", part, "IOPS: a / b", part) for part in ("disk", "loop")]
+    )
+    rows = readme.table(DOCUMENT).splitlines()[2:]
+    assert rows == [
+        "| disk | 0.9 [0.8, 1.0] | >= 0.98 | **missed** | 2026-01-02, commit 1234567 |",
+        "| loop | 1.234 [1.100, 1.400] | >= 1.1 | met | 2026-01-02, commit 1234567 |",
+    ]
+
+
+def test_a_figure_that_nobody_measured_is_refused(
+    readme: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readme, "ROWS", [("record_overhead", "", "IOPS: c / d", "c")])
+    with pytest.raises(readme.NotFoundError, match="run the benchmark"):
+        readme.table(DOCUMENT)

@@ -1,0 +1,66 @@
+"""The test of what chosen items share, and the fitted tail of its draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from whodisk.statistics.draws import drawn_p
+from whodisk.statistics.traits import Items, Rules, strongest
+
+RULES = Rules(rounds=499, attributable_min=0.5, count_min=4, same=0.9)
+
+
+def items(traits: dict[str, object], excess: float, stratum: str = "read") -> Items:
+    arrays = {name: np.asarray(values).astype(str) for name, values in traits.items()}
+    count = len(next(iter(arrays.values())))
+    return Items(arrays, np.full(count, stratum), np.full(count, excess))
+
+
+def test_draws_are_counted_where_they_reach() -> None:
+    drawn = np.arange(1999, dtype=np.float64)
+    assert drawn_p(drawn, 1000.0) == pytest.approx(1000 / 2000)
+    assert drawn_p(np.zeros(20), 5.0) == pytest.approx(1 / 21)
+
+
+@pytest.mark.parametrize("shape", ["normal", "exponential", "gumbel"])
+def test_a_fitted_tail_goes_on_and_is_not_too_thin(shape: str) -> None:
+    rng = np.random.default_rng(7)
+    # What is exceeded with a probability of 1e-5.
+    value = {"normal": 4.265, "exponential": 11.513, "gumbel": 11.513}[shape]
+    drawn = [drawn_p(getattr(rng, shape)(size=1999), value) for _ in range(50)]
+    assert 1e-5 < float(np.median(drawn)) < 1e-3
+    assert drawn_p(rng.normal(size=1999), 100.0) < 1e-5
+
+
+def test_large_items_are_hit_in_proportion_to_their_time() -> None:
+    rng = np.random.default_rng(8)
+    size = rng.choice(["4096", "1048576"], 5_000, p=[0.9, 0.1])
+    time = np.where(size == "4096", 1.0, 25.0)
+    hit = rng.choice(5_000, 60, p=time / time.sum())
+    usual, chosen = items({"size": size}, 1.0), items({"size": size[hit]}, 5.0)
+    for rules in (RULES, Rules(499, 0.2, 4, 0.9)):
+        evenly = strongest(chosen, usual, [np.ones(5_000)], rules)
+        fairly = strongest(chosen, usual, [np.ones(5_000), time], rules)
+        assert evenly is not None and evenly.p_value < 0.002
+        assert fairly is None or fairly.p_value > 0.05
+
+
+def test_what_could_not_have_been_noticed_is_no_proof() -> None:
+    rng = np.random.default_rng(9)
+    size = rng.choice(["4096", "1048576"], 5_000)
+    # A stall of 2 makes outliers of the small ones only.
+    usual = Items({"size": size}, np.full(5_000, "read"), np.where(size == "4096", 1.0, 30.0))
+    chosen = items({"size": ["4096"] * 40}, 2.0)
+    assert strongest(chosen, usual, [np.ones(5_000)], RULES) is None
+    far = items({"size": ["4096"] * 40}, 50.0)
+    found = strongest(far, usual, [np.ones(5_000)], RULES)
+    assert found is not None and found.values == ("4096",) and found.p_value < 0.001
+
+
+def test_items_are_compared_with_their_kind() -> None:
+    rng = np.random.default_rng(10)
+    kind = rng.choice(["read", "write synced"], 4_000, p=[0.8, 0.2])
+    usual = Items({"alignment": np.where(kind == "read", "4096", "512")}, kind, np.zeros(4_000))
+    chosen = items({"alignment": ["512"] * 50}, 5.0, stratum="write synced")
+    assert strongest(chosen, usual, [np.ones(4_000)], RULES) is None
