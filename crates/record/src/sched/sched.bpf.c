@@ -501,7 +501,11 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sched_process_exit, task_t *task)
 {
 	u32 tid = task->pid;
+	struct thread *thread = find(tid);
 
+	// It runs, so its last wait is over, whether that was shown to us or not.
+	if (recording && thread && thread->wait.start_ns)
+		end_unseen(thread, task, bpf_ktime_get_ns());
 	if (found[tid & (FOUND - 1)] == tid)
 		found[tid & (FOUND - 1)] = 0;
 	bpf_map_delete_elem(&threads, &tid);
