@@ -14,10 +14,17 @@ settings.load_profile("whodisk")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Adds the tests that were skipped to the file that `make test` sums up, one line `test<TAB>reason` each."""
-    if (path := os.environ.get("WHODISK_SKIPS")) is None:
-        return
-    with Path(path).open("a") as file:
-        for report in terminalreporter.stats.get("skipped", []):
-            reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
-            file.write(f"{report.nodeid}\t{' '.join(reason.removeprefix('Skipped: ').split())}\n")
+    """Adds the tests that were skipped, and those that passed only when run again, to the files that `make test` sums up."""
+    skipped, passed = terminalreporter.stats.get("skipped", []), terminalreporter.stats.get("passed", [])
+    if (path := os.environ.get("WHODISK_SKIPS")) is not None:
+        with Path(path).open("a") as file:
+            for report in skipped:
+                reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+                file.write(f"{report.nodeid}\t{' '.join(reason.removeprefix('Skipped: ').split())}\n")
+    # Written by pytest-rerunfailures, where it is asked for (decision 0193).
+    if (path := os.environ.get("WHODISK_RETRIES")) is not None:
+        good = {report.nodeid for report in passed}
+        with Path(path).open("a") as file:
+            for report in terminalreporter.stats.get("rerun", []):
+                if report.nodeid in good:
+                    file.write(f"{report.nodeid}\tfailed at first, passed when run again\n")

@@ -153,8 +153,8 @@ def test_every_test_that_may_be_skipped_has_the_harness_that_counts_it() -> None
 
 
 def test_the_end_of_make_test_counts_what_was_skipped(tmp_path: Path) -> None:
-    skips = tmp_path / "skips.tsv"
-    script = [ROOT / "scripts" / "skipped.sh", skips]
+    skips, retries = tmp_path / "skips.tsv", tmp_path / "retries.tsv"
+    script = [ROOT / "scripts" / "skipped.sh", skips, retries]
     assert (
         subprocess.run(script, capture_output=True, text=True, check=True).stdout == "no test was skipped\n"
     )
@@ -164,4 +164,10 @@ def test_the_end_of_make_test_counts_what_was_skipped(tmp_path: Path) -> None:
         "tests that were skipped: 3",
         "      2 skipped: needs root",
         "      1 skipped: no disk",
+    ]
+    retries.write_text("c::four\tfailed at first, passed when run again\n")
+    said = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    assert said.splitlines()[3:] == [
+        "tests that failed at first and passed when run again: 1",
+        "    c::four",
     ]

@@ -15,7 +15,8 @@
 //!
 //! Filters, `--list`, `--ignored`, `--test-threads` and the closing line are those of `cargo test` (libtest-mimic); output
 //! is not captured. Where `WHODISK_SKIPS` names a file, each test that was ignored adds a line `target::test<TAB>reason`:
-//! `make test` sums them up.
+//! `make test` sums them up. Where `WHODISK_RETRIES` names a file, a test that failed is run once more, and if it passes then
+//! adds such a line there (decision 0193).
 use libtest_mimic::{Completion, Failed, Trial};
 use std::any::Any;
 use std::fs::OpenOptions;
@@ -40,6 +41,9 @@ pub struct Test {
 }
 
 inventory::collect!(Test);
+
+/// Names the file of the tests that passed only when run again.
+const RETRIES: &str = "WHODISK_RETRIES";
 
 /// What unwinds from a test that cannot run here.
 struct Skip(String);
@@ -88,13 +92,13 @@ fn trial(test: &'static Test, asked: bool) -> Trial {
     let runner = move || {
         let outcome = match test.left_out {
             Some(reason) if !asked => Err(Box::new(Skip(reason.to_owned())) as Box<dyn Any + Send>),
-            _ => catch_unwind(test.run),
+            _ => tried(test.run, &whole_name),
         };
         match outcome {
             Ok(()) => Ok(Completion::Completed),
             Err(caught) => match caught.downcast::<Skip>() {
                 Ok(skip) => {
-                    note(&whole_name, &skip.0);
+                    note("WHODISK_SKIPS", &whole_name, &skip.0);
                     Ok(Completion::ignored_with(&skip.0))
                 }
                 // Its message was printed where it arose.
@@ -105,13 +109,27 @@ fn trial(test: &'static Test, asked: bool) -> Trial {
     Trial::ignorable_test(name, runner).with_ignored_flag(asked && test.left_out.is_some())
 }
 
-/// Adds a line to the file of the tests that were ignored, where one is named.
-fn note(test: &str, reason: &str) {
-    let Some(path) = std::env::var_os("WHODISK_SKIPS") else {
+/// Runs a test; once more if it failed and `make test` asks for that. It fails if it fails twice.
+fn tried(run: fn(), name: &str) -> Result<(), Box<dyn Any + Send>> {
+    let first = catch_unwind(run);
+    match first {
+        Err(failure) if std::env::var_os(RETRIES).is_some() && !is_skip(&*failure) => {
+            println!("test {name} failed, see above: once more");
+            catch_unwind(run)?;
+            note(RETRIES, name, "failed at first, passed when run again");
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+/// Adds a line to the file that this variable of the environment names, if it is set.
+fn note(variable: &str, test: &str, reason: &str) {
+    let Some(path) = std::env::var_os(variable) else {
         return;
     };
     let line = format!("{test}\t{}\n", reason.replace(['\n', '\t'], " "));
     let file = OpenOptions::new().create(true).append(true).open(&path);
     file.and_then(|mut file| file.write_all(line.as_bytes()))
-        .unwrap_or_else(|error| panic!("WHODISK_SKIPS={}: {error}", path.display()));
+        .unwrap_or_else(|error| panic!("{variable}={}: {error}", path.display()));
 }

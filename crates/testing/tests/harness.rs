@@ -41,20 +41,35 @@ mod played {
 
     #[test("takes minutes")]
     fn left_out() {}
+
+    /// Left out like the above, so that only the test that asks for it sees it fail.
+    #[test("fails the first time")]
+    fn passes_the_second_time() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        static SECOND: AtomicBool = AtomicBool::new(false);
+        assert!(SECOND.swap(true, Ordering::Relaxed), "on purpose");
+    }
 }
 
 fn play(arguments: &[&str]) -> (Output, String, String) {
+    play_with("WHODISK_SKIPS", arguments)
+}
+
+/// The last of what it gives is the file that this variable names.
+fn play_with(variable: &str, arguments: &[&str]) -> (Output, String, String) {
     let folder = tempfile::tempdir().unwrap();
-    let skips = folder.path().join("skips");
+    let notes = folder.path().join("notes");
     let output = Command::new(std::env::current_exe().unwrap())
         .args(arguments)
         .env(PLAY, "")
-        .env("WHODISK_SKIPS", &skips)
+        .env_remove("WHODISK_SKIPS")
+        .env_remove("WHODISK_RETRIES")
+        .env(variable, &notes)
         .output()
         .unwrap();
     let said = String::from_utf8(output.stdout.clone()).unwrap();
-    let skips = std::fs::read_to_string(skips).unwrap_or_default();
-    (output, said, skips)
+    let notes = std::fs::read_to_string(notes).unwrap_or_default();
+    (output, said, notes)
 }
 
 #[test]
@@ -62,17 +77,18 @@ fn what_did_not_run_is_ignored_and_counted() {
     let (output, said, skips) = play(&["played::"]);
     assert_eq!(output.status.code(), Some(101), "{said}");
     assert!(
-        said.contains("played::skips    ... ignored (no such disk here)"),
+        said.contains("played::skips                  ... ignored (no such disk here)"),
         "{said}"
     );
     assert!(
-        said.contains("1 passed; 1 failed; 2 ignored; 0 measured; 2 filtered out"),
+        said.contains("1 passed; 1 failed; 3 ignored; 0 measured; 3 filtered out"),
         "{said}"
     );
     let mut lines: Vec<_> = skips.lines().collect();
     lines.sort_unstable();
     let expected = [
         "harness::played::left_out\ttakes minutes",
+        "harness::played::passes_the_second_time\tfails the first time",
         "harness::played::skips\tno such disk here",
     ];
     assert_eq!(lines, expected);
@@ -80,8 +96,28 @@ fn what_did_not_run_is_ignored_and_counted() {
 
 #[test]
 fn what_is_left_out_runs_when_it_is_asked_for() {
-    let (output, said, skips) = play(&["played::", "--ignored"]);
+    let (output, said, skips) = play(&["played::left_out", "--ignored"]);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("1 passed; 0 failed; 0 ignored"), "{said}");
     assert_eq!(skips, "");
+}
+
+#[test]
+fn what_fails_runs_once_more_where_that_is_noted() {
+    let arguments = ["played::passes_the_second_time", "--ignored"];
+    let (output, said, notes) = play_with("WHODISK_RETRIES", &arguments);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let expected = "harness::played::passes_the_second_time\tfailed at first, passed when run again\n";
+    assert_eq!(notes, expected);
+
+    let (output, said, _) = play(&arguments);
+    assert_eq!(
+        output.status.code(),
+        Some(101),
+        "without a place to note it: {said}"
+    );
+
+    let (output, said, notes) = play_with("WHODISK_RETRIES", &["played::fails"]);
+    assert_eq!(output.status.code(), Some(101), "what fails twice fails: {said}");
+    assert_eq!(notes, "");
 }
