@@ -2,6 +2,7 @@
 
 Recording needs a quiet machine, solving does not: `--cases DIR --record-only` now, `--cases DIR --solve-again` whenever the
 solver has changed. `programs --help`: real programs against a frozen solver, a table of their own. `nulls --help`: worlds in which there is nothing to find.
+`experiments --help`: intervals between made runs whose ratio is known.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tests.accuracy import crashes, emulated, mysteries
+from tests.accuracy.experiments import main as experiments
 from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
 from tests.accuracy.nulls import main as null_worlds
@@ -59,6 +61,8 @@ def main() -> int:
         return real_programs(sys.argv[2:])
     if sys.argv[1:2] == ["nulls"]:
         return null_worlds(sys.argv[2:])
+    if sys.argv[1:2] == ["experiments"]:
+        return experiments(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="make accuracy", description=__doc__)
     names = [*(row.name for row in ROWS), *emulated.ROWS, *mysteries.ROWS, *crashes.ROWS]
     parser.add_argument(

@@ -31,6 +31,7 @@ STRATA = (
     "machine",
     "detectors",
     "verdict",
+    "experiment",
     "scoring",
     "report",
     "cli",

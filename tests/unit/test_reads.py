@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ground_truth import reads
 from tests.synth import APP_ID_BASE, write_case
-from whodisk.detectors import steady_state
+from whodisk.statistics import steadiness
 from whodisk.verdict.solve import solve
 
 
@@ -80,9 +80,9 @@ def test_prefetching_is_accounted_for(tmp_path: Path) -> None:
 def test_a_constant_rate_is_steady_and_a_falling_one_is_not(seconds: int, noise: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     constant = 1000 * (1 + noise * rng.uniform(-1, 1, seconds))
-    assert steady_state.judge(constant).steady
+    assert steadiness.judge(constant).within(0.2, 0.1)
     falling = constant * np.linspace(1.0, 0.5, seconds)
-    assert not steady_state.judge(falling).steady
+    assert not steadiness.judge(falling).within(0.2, 0.1)
 
 
 def test_warm_up_and_idle_seconds_are_told(tmp_path: Path) -> None:

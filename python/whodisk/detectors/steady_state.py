@@ -7,8 +7,6 @@ rounds is at most 20 % of their mean, and the fitted line rises or falls by at m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from whodisk import words
@@ -23,32 +21,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.statistics.stats import Bools, Floats
-
-
-@dataclass(frozen=True)
-class Steadiness:
-    """What five rounds say about a series."""
-
-    mean: float
-    #: (largest - smallest round) / mean.
-    range: float
-    #: Rise of the fitted line over the window / mean; negative = falls.
-    excursion: float
-
-    @property
-    def steady(self) -> bool:
-        """Within the specification's limits."""
-        return self.range <= STEADY_RANGE_MAX and abs(self.excursion) <= STEADY_EXCURSION_MAX
-
-
-def judge(per_second: Floats) -> Steadiness:
-    """Five equal rounds of a series of at least five values."""
-    rounds = np.array([part.mean() for part in np.array_split(per_second, STEADY_ROUNDS)])
-    mean = float(rounds.mean())
-    if mean <= 0:
-        return Steadiness(mean, 0.0, 0.0)
-    slope = float(np.polyfit(np.arange(STEADY_ROUNDS), rounds, 1)[0])
-    return Steadiness(mean, float(np.ptp(rounds)) / mean, slope * (STEADY_ROUNDS - 1) / mean)
+from whodisk.statistics.steadiness import judge
 
 
 def seconds_sql(context: Context) -> str:
@@ -70,8 +43,8 @@ def run(context: Context) -> Result:
     per_second[data["second"][inside].astype(np.int64)] = data["operations"][inside].astype(np.float64)
     busy = per_second > STEADY_IDLE_PART * float(np.median(per_second[per_second > 0]))
     _idle(result, per_second, busy)
-    found = judge(per_second[busy]) if busy.sum() >= STEADY_ROUNDS else None
-    if found is None or found.steady:
+    found = judge(per_second[busy], STEADY_ROUNDS) if busy.sum() >= STEADY_ROUNDS else None
+    if found is None or found.within(STEADY_RANGE_MAX, STEADY_EXCURSION_MAX):
         return result
     fifths = np.array_split(per_second[busy], STEADY_ROUNDS)
     first, last = float(fifths[0].mean()), float(fifths[-1].mean())

@@ -57,3 +57,8 @@ def mean_above_zero(values: npt.NDArray[np.float64]) -> float:
     if error == 0.0:
         return 0.0 if mean > 0 else 1.0
     return student_above(mean / error, count - 1)
+
+
+def student_quantile(probability: float, degrees: float) -> float:
+    """Value below which Student's t with so many `degrees` of freedom (over 0) stays with `probability`."""
+    return float(special.stdtrit(degrees, probability))

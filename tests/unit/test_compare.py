@@ -1,0 +1,227 @@
+"""compare and gate on synthetic cases whose difference is known."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.synth import APP_ID_BASE, Simulation, write_case
+from whodisk.errors import CaseError, WhodiskError
+from whodisk.experiment import gate as rules
+from whodisk.experiment import metrics
+from whodisk.experiment.comparison import (
+    Comparison,
+    Side,
+    cautions,
+    compared,
+    read_sides,
+    sentence,
+    sides_of,
+    to_json,
+)
+from whodisk.findings import Verdict
+from whodisk.report.comparison import lines
+
+
+def case(path: Path, seed: int, factor: float = 1.0, **changes: Any) -> Path:
+    """Reads in a closed loop; all stages take `factor` times as long."""
+    simulation = Simulation(seed=seed, seconds=1.0, depth=4, typical_us=400.0 * factor)
+    return simulation.write(path, **changes)
+
+
+def side(folder: Path, seeds: range, factor: float = 1.0) -> Path:
+    for seed in seeds:
+        case(folder / f"{seed}.case", seed, factor)
+    return folder
+
+
+def of(*paths: Path, wanted: tuple[str, ...] = (), layer: str | None = None) -> Comparison:
+    first, second = read_sides(sides_of(paths, lambda path: path), layer)
+    return compared(first, second, wanted)
+
+
+def test_a_slower_case_is_found_with_its_ratio(tmp_path: Path) -> None:
+    comparison = of(side(tmp_path / "base", range(3)), side(tmp_path / "slow", range(3, 6), 1.25))
+    ratio = comparison.primary
+    assert (ratio.metric.name, comparison.these_runs_only) == ("iops", False)
+    # Some parts of an operation do not depend on `typical_us`.
+    assert ratio.low < 1 / 1.22 and ratio.high > 1 / 1.25 and ratio.high < 1 and comparison.called[0]
+    assert "lower than of base" in sentence(comparison) and "in these runs" not in sentence(comparison)
+    by_name = {r.metric.name: r for r in comparison.ratios}
+    assert by_name["p50"].ratio == pytest.approx(1.24, abs=0.02)
+    assert by_name["p99.999"].missing.startswith("not estimable")
+    assert len(lines(comparison)) <= 12
+
+
+def test_the_same_is_no_difference_beyond_noise(tmp_path: Path) -> None:
+    comparison = of(case(tmp_path / "a", 1), case(tmp_path / "b", 2))
+    assert not any(comparison.called)
+    said = sentence(comparison)
+    assert said.startswith("No difference beyond noise in these runs") and "would have been seen" in said
+    assert any("fewer than three runs" in text for text in cautions(comparison))
+
+
+def test_the_json_holds_every_metric_and_what_stands_beside(tmp_path: Path) -> None:
+    data = json.loads(
+        to_json([of(case(tmp_path / "a", 1), case(tmp_path / "b", 2), wanted=("p99", "device"))])
+    )
+    (found,) = data["comparisons"]
+    names = [row["metric"] for row in found["metrics"]]
+    assert (
+        names[:2] == ["p99", "device"]
+        and {"iops", "bandwidth", "p50"} <= set(names)
+        and len(names) == len(set(names))
+    )
+    assert found["first"]["in_flight"] == pytest.approx(8, rel=0.6)
+    assert {"kernel", "seconds", "steady", "layer"} <= set(found["first"]["runs"][0])
+
+
+def test_at_a_fixed_rate_the_99th_percentile_is_asked_about(tmp_path: Path) -> None:
+    workload = {"spec": {"rate_per_s": 1000, "queue_depth": 4}}
+    comparison = of(case(tmp_path / "a", 1, workload=workload), case(tmp_path / "b", 2, workload=workload))
+    assert comparison.primary.metric.name == "p99"
+
+
+def test_sides_of_different_layers_are_refused_by_name(tmp_path: Path) -> None:
+    simulation = Simulation(seed=1, seconds=1.0)
+    app, block = (
+        simulation.write(tmp_path / "a", layers=("app",)),
+        simulation.write(tmp_path / "b", layers=("block",)),
+    )
+    with pytest.raises(WhodiskError, match=r"a layer that all cases observed.*a: app; .*b: block"):
+        of(app, block)
+    with pytest.raises(CaseError, match="expected operations of layer device"):
+        of(app, app, layer="device")
+    with pytest.raises(WhodiskError, match="nothing there"):
+        of(app, tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(WhodiskError, match="found neither"):
+        of(app, tmp_path / "empty")
+
+
+def test_metrics_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(WhodiskError, match="'latncy'"):
+        metrics.metric("latncy")
+    comparison = of(case(tmp_path / "a", 1), case(tmp_path / "b", 2), wanted=("prefetch accuracy",))
+    assert comparison.primary.missing == "not observed"
+
+
+# -- gate -------------------------------------------------------------------------------------
+
+
+@cache
+def read(path: Path) -> Side:
+    return read_sides(sides_of([path], lambda found: found))[0]
+
+
+def outcome(base: Path, new: Path, wanted: list[str], limit: str = "5%") -> list[rules.Check]:
+    return rules.check_metrics(read(base), read(new), wanted, rules.limit_of(limit))[0]
+
+
+def test_a_gate_passes_fails_and_does_not_know(tmp_path: Path) -> None:
+    base = side(tmp_path / "base", range(3))
+    same, slow = side(tmp_path / "same", range(4, 7)), side(tmp_path / "slow", range(8, 11), 1.3)
+    assert outcome(base, slow, ["iops", "p50"])[0].outcome == rules.FAIL
+    assert outcome(base, slow, ["p50"], "60%")[0].outcome == rules.PASS
+    assert outcome(base, same, ["iops"], "30%")[0].outcome == rules.PASS
+    assert outcome(slow, base, ["iops"], "1%")[0].outcome == rules.PASS, "better is never a regression"
+    doubtful = outcome(base, same, ["iops"], "0%")[0]
+    assert doubtful.outcome == rules.INCONCLUSIVE and "more runs would tell" in doubtful.sentence
+    assert rules.Gate(0.05, [doubtful, *outcome(base, slow, ["iops"])]).outcome == rules.FAIL
+    assert "in these runs" in outcome(base / "0.case", slow / "8.case", ["iops"])[0].sentence
+
+
+def reads_through_a_cache(path: Path, seed: int, tail: bool) -> Path:
+    """Reads of 1 MiB that wait for their last 256 KiB, or for nothing; a prefetcher that covers accordingly."""
+    generator = np.random.default_rng(seed)
+    count, mib = 400, 1 << 20
+    latency = generator.integers(900_000, 1_100_000, count) + (5_000_000 if tail else 0)
+    ids, start = APP_ID_BASE | np.arange(count), np.arange(count) * 10_000_000
+    app = {
+        "op_id": ids,
+        "start_ns": start,
+        "latency_ns": latency,
+        "fs_ns": latency,
+        "tid": 7,
+        "queue_depth": 1,
+    }
+    app |= {"offset_bytes": np.arange(count) * mib, "size_bytes": np.full(count, mib)}
+    cache, prefetch = [], []
+    for i in range(count):
+        head = 3 * mib // 4 if tail else mib
+        cache.append(
+            {
+                "op_id": int(ids[i]),
+                "tier": "ram",
+                "file": "f",
+                "offset_bytes": i * mib,
+                "size_bytes": head,
+                "wait_ns": 0,
+            }
+        )
+        if tail:
+            cache.append(
+                {
+                    "op_id": int(ids[i]),
+                    "tier": "disk",
+                    "file": "f",
+                    "offset_bytes": i * mib + head,
+                    "size_bytes": mib - head,
+                    "wait_ns": 5_000_000,
+                }
+            )
+        prefetch.append(
+            {
+                "file": "f",
+                "start_ns": int(start[i]),
+                "duration_ns": 1,
+                "issued_bytes": head,
+                "used_bytes": head,
+                "wasted_bytes": 0,
+                "late_bytes": 0,
+            }
+            | {"missed_bytes": mib - head}
+        )
+    return write_case(
+        path, app=app, tables={"cache": cache, "prefetch": prefetch}, meta={"duration_ns": count * 10_000_000}
+    )
+
+
+def test_the_gate_that_would_have_caught_uncached_tails(tmp_path: Path) -> None:
+    good, bad = (
+        reads_through_a_cache(tmp_path / "good", 1, False),
+        reads_through_a_cache(tmp_path / "bad", 2, True),
+    )
+    wanted = ["prefetch accuracy", "prefetch coverage", "tail misses", "tier ram"]
+    checks = {check.what: check for check in outcome(good, bad, wanted)}
+    assert {name: check.outcome for name, check in checks.items()} == {
+        "prefetch accuracy": rules.PASS,
+        "prefetch coverage": rules.FAIL,
+        "tail misses": rules.FAIL,
+        "tier ram": rules.FAIL,
+    }
+    assert "0 % -> 100 %" in checks["tail misses"].sentence
+    assert [check.outcome for check in outcome(good, good, wanted)] == [rules.PASS] * 4
+
+
+def test_a_finding_that_must_not_be_there(tmp_path: Path) -> None:
+    def verdict(status: str) -> Verdict:
+        return Verdict(case="x", status=status, summary=[], where_time_goes={}, operations=1)
+
+    assert rules.split_metrics(["p99", "no uncached_tail"]) == (["p99"], ["uncached_tail"])
+    (fine,) = rules.check_absent(["uncached_tail"], [tmp_path], lambda _path: verdict("healthy"))
+    (blind,) = rules.check_absent(["uncached_tail"], [tmp_path], lambda _path: verdict("insufficient"))
+    assert (fine.outcome, blind.outcome) == (rules.PASS, rules.INCONCLUSIVE)
+    with pytest.raises(WhodiskError, match="found none of this name"):
+        rules.check_absent(["uncached_tails"], [], lambda _path: verdict("healthy"))
+
+
+@pytest.mark.parametrize("text", ["5", "five", "-5%", ""])
+def test_a_limit_without_its_unit_is_refused(text: str) -> None:
+    with pytest.raises(WhodiskError, match="expected a part in percent"):
+        rules.limit_of(text)
