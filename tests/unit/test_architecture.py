@@ -34,6 +34,8 @@ STRATA = (
     "experiment",
     "scoring",
     "report",
+    "export",
+    "api",
     "cli",
 )
 
@@ -41,7 +43,11 @@ STRATA = (
 VOCABULARY = ("errors", "findings", "types", "words")
 
 # Further arrows that must not be: the report shows what is in a verdict and in the case, and judges nothing.
-FORBIDDEN_IMPORTS: dict[str, set[str]] = {"report": {"machine", "detectors", "verdict", "scoring"}}
+# An exporter writes down what was recorded, and knows of nothing that explains it.
+FORBIDDEN_IMPORTS: dict[str, set[str]] = {
+    "report": {"machine", "detectors", "verdict", "scoring"},
+    "export": set(STRATA) - {"reading", "export"},
+}
 
 
 def crate_dependencies(manifest: Path) -> set[str]:

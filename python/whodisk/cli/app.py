@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import whodisk
-from whodisk.cli import agent, compare, demo, gate, locate, report, score, solve
+from whodisk.cli import agent, compare, demo, export, gate, locate, report, score, solve
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ app.command("solve", help=solve.HELP)(solve.solve)
 app.command("compare", help=compare.HELP)(compare.compare)
 app.command("gate", help=gate.HELP)(gate.gate)
 app.command("report", help=report.HELP)(report.report)
+app.command("export", help=export.HELP)(export.export)
 app.command("locate", help=locate.HELP)(locate.locate)
 app.command("score", help=score.HELP)(score.score)
 

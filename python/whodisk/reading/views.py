@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
-from collections.abc import Collection
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +187,8 @@ class Case:
 
     In a sampled case an operation of weight 8 is in them eight times, each time with weight 1 and an id of its own, and so
     are its links: whatever counts, adds up or takes a quantile then estimates the whole. `copied` names the layers, and
-    `copies.FIRST_COPY` chooses what was recorded.
+    `weighted_rows.FIRST_COPY` chooses what was recorded. ``recorded_ops`` and ``recorded_links`` have each row once, with its
+    weight.
     """
 
     def __init__(self, path: Path | str, *, memory_limit: str = "3GiB", threads: int = 2) -> None:
@@ -327,18 +331,78 @@ class Case:
         fetched = self._run(self.expand(sql)).fetchnumpy()
         return {name: _filled(values) for name, values in fetched.items()}
 
+    def streamed(self, sql: str, rows: int = 10_000) -> Iterator[list[tuple[Any, ...]]]:
+        """Runs `sql` (views allowed) and hands out its rows in lists of at most `rows`; the next query ends it."""
+        cursor = self._run(self.expand(sql))
+        while batch := cursor.fetchmany(rows):
+            yield batch
+
+    def arrow(self, sql: str) -> Any:
+        """Runs `sql` (views allowed) and returns a `pyarrow.RecordBatchReader`; the next query ends it. Needs PyArrow."""
+        try:
+            return self._connection.sql(self.expand(sql)).to_arrow_reader(100_000)
+        except duckdb.Error as error:
+            raise self._damaged(error) from None
+
+    def copy(self, sql: str, path: Path, options: str, tell: Callable[[float], None]) -> int:
+        """Writes the rows of `sql` (views allowed) into the file `path`, which exists, and returns how many they are.
+
+        `options` are those of DuckDB's COPY. `tell` hears the share that is done, 0 to 1, a few times per second. Raises
+        OSError if the file cannot be written.
+        """
+        target = quoted(str(path.resolve()))
+        with self._told(tell):
+            try:
+                done = self._connection.execute(
+                    f"COPY (\n{self.expand(sql)}\n) TO {target} ({options}, USE_TMP_FILE false)"
+                ).fetchone()
+            except duckdb.IOException as error:
+                number = re.search(r'"errno":"([0-9]+)"', str(error))
+                if number is None:
+                    raise self._damaged(error) from None
+                raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
+            except duckdb.Error as error:
+                raise self._damaged(error) from None
+        return int(done[0]) if done else 0
+
+    def make_table(self, name: str, sql: str) -> None:
+        """Keeps the rows of `sql` (views allowed) as the temporary table `name`, on disk where they do not fit into memory."""
+        self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{self.expand(sql)}")
+
+    @contextmanager
+    def _told(self, tell: Callable[[float], None]) -> Iterator[None]:
+        """Tells how far the query inside is."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(0.3):
+                tell(max(0.0, self._connection.query_progress()) / 100)
+
+        watcher = threading.Thread(target=watch, name="whodisk-progress", daemon=True)
+        self._connection.execute("SET enable_progress_bar = true")
+        self._connection.execute("SET enable_progress_bar_print = false")
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+            self._connection.execute("SET enable_progress_bar = false")
+
     def _run(self, sql: str) -> duckdb.DuckDBPyConnection:
         try:
             return self._connection.execute(sql)
         except duckdb.Error as error:
-            first_line = str(error).splitlines()[0]
-            raise CaseError(
-                self.path,
-                "Parquet tables",
-                "tables as `whodisk seal` writes them",
-                first_line,
-                f"`whodisk seal {self.path}` builds damaged tables again from raw/, or says why it cannot",
-            ) from None
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: duckdb.Error) -> CaseError:
+        return CaseError(
+            self.path,
+            "Parquet tables",
+            "tables as `whodisk seal` writes them",
+            str(error).splitlines()[0],
+            f"`whodisk seal {self.path}` builds damaged tables again from raw/, or says why it cannot",
+        )
 
     def _collect(self, sql: str, used: list[str]) -> None:
         words = set(re.findall(r"[a-z_]+", _without_strings(sql)))
@@ -356,12 +420,14 @@ class Case:
             files = f"ops/layer={layer}"
             views[f"{layer}_ops"] = self._table(files, f"ops/{layer}", OP_COLUMNS, layer)
         views["ops"] = self._ops()
+        views["recorded_ops"] = "SELECT * FROM ops"
         views["judged"] = _JUDGED.format(counts=self._counts())
         views["measured"] = "SELECT * FROM judged WHERE NOT open"
         views["behind_flushes"] = NOBODY_BEHIND
         views["open_ops"] = "SELECT * FROM ops WHERE open"
         for name, columns in TABLES.items():
             views[name] = self._table(name, name, columns, None)
+        views["recorded_links"] = "SELECT * FROM links"
         views["latency_histogram"] = _HISTOGRAM
         views["stage_totals"] = _stage_totals()
         views["timeline"] = _timeline(self.duration_ns)
@@ -418,6 +484,8 @@ class Case:
         sampled = sorted(self.copied)
         copies = copies_sql(sorted({1.0}.union(*(self._weights(layer) for layer in sampled))))
         kept = {layer: self.views[f"{layer}_ops"] for layer in sampled}
+        self.views["recorded_ops"] = "\nUNION ALL\n".join(self.views[f"{layer}_ops"] for layer in self.layers)
+        self.views["recorded_links"] = self.views["links"]
         weights = weights_sql(kept)
         for layer, sql in kept.items():
             self.views[f"{layer}_ops"] = ops_sql(sql, list(OP_COLUMNS), copies)

@@ -1,0 +1,1 @@
+"""Cases for programs and notebooks: what `whodisk.open` returns."""
