@@ -159,3 +159,40 @@ def fired_among_few(seed: int, path: Path) -> Path:
     app = _laid_out(app, np.full(60, 50_000_000))
     end = int((app["start_ns"] + app["latency_ns"]).max())
     return write_case(path, syscall=app, meta={"duration_ns": end, "fired": [_fired(app, 40, 50.0)]})
+
+
+def stopped_server(seed: int, path: Path) -> Path:
+    """Four threads of a server wait for work, read 100 us, and wait again. All of them are stopped nine times for 90 ms: who is in a read then ends it
+    that much later, and who waits for work begins the next one so."""
+    rng = np.random.default_rng([seed, 92])
+    stops = np.sort(rng.choice(np.arange(500, 9_500, 200), 9, replace=False)) * 1_000_000
+    calls: list[dict[str, Any]] = []
+    waits: list[dict[str, Any]] = []
+    for number in range(4):
+        tid, now, left = TID + number, 1_000_000 + 50_000 * number, [int(at) for at in stops]
+        while now < 10_000_000_000:
+            length, idle = int(rng.integers(90_000, 110_000)), int(rng.exponential(700_000)) + 50_000
+            held = 0
+            if left and left[0] < now + length + idle:
+                at = left.pop(0)
+                held = 90_000_000 if at < now + length else 0
+                lasts = at + 90_000_000
+                common = {"tid": tid, "pid": TID, "comm": "server", "cpu": number % 2, "start_ns": at}
+                waits.append({**common, "duration_ns": 90_000_000, "state": "stopped", "cause": "SIGSTOP"})
+                idle = idle if held else max(idle, lasts - now - length)
+            calls.append(
+                {"start_ns": now, "latency_ns": length + held, "fs_ns": 5_000, "tid": tid, "reap_ns": held}
+            )
+            now += length + held + idle
+    calls.sort(key=lambda call: call["start_ns"])
+    columns: dict[str, Any] = {name: np.array([call[name] for call in calls]) for name in calls[0]}
+    columns["device_ns"] = columns["latency_ns"] - columns["fs_ns"] - columns["reap_ns"]
+    columns |= {
+        "op_id": APP_ID_BASE + np.arange(len(calls)),
+        "comm": "server",
+        "pid": TID,
+        "device": "nvme0n1",
+        "size_bytes": 8192,
+        "queue_depth": 1,
+    }
+    return write_case(path, syscall=columns, tables={"waits": waits}, meta={"duration_ns": 10_100_000_000})

@@ -18,6 +18,7 @@ from ground_truth import (
     apart,
     bursts,
     crowds,
+    flushes,
     guests,
     held,
     interrupts,
@@ -393,6 +394,7 @@ _DEVICE: dict[str, Any] = {
     "name": "device",
     "because_of": "device:nvme0n1",
 }
+_FLUSHED: dict[str, Any] = {"status": "slow", "kind": "stage", "name": "device", "because_of": "device:sda"}
 _PROCESS: dict[str, Any] = {"status": "slow", "kind": "process", "cleared": "device:nvme0n1"}
 
 TRUTHS: dict[str, Truth] = {
@@ -430,6 +432,28 @@ TRUTHS: dict[str, Truth] = {
         status="slow",
         kind="process",
         because_of="silence of the submitter, state stopped",
+    ),
+    "stopped_server": Truth(
+        "submitter_gap",
+        True,
+        apart.stopped_server,
+        status="slow",
+        kind="process",
+        because_of="silence of the submitter, state stopped",
+        cleared="stage:device",
+    ),
+    "slow_commits": Truth("stage_blame", True, flushes.slow_commits, **_FLUSHED),
+    "pausing_writes": Truth("stage_blame", True, flushes.pausing_writes, **_FLUSHED),
+    "commits_behind_flushes": Truth("stage_blame", True, flushes.commits_behind_flushes, **_FLUSHED),
+    "even_commits": Truth("stage_blame", False, flushes.even_commits, status="limited", limit="for a sync"),
+    "files_behind_a_commit": Truth(
+        "stage_blame",
+        True,
+        flushes.files_behind_a_commit,
+        status="slow",
+        kind="stage",
+        name="fs",
+        because_of="device:sda",
     ),
     "once_in_the_queue": Truth(
         "outliers",

@@ -92,6 +92,15 @@ def listed(names: list[str]) -> str:
     return ", ".join(names[:-1]) + " and " + names[-1]
 
 
+def threads(pairs: set[tuple[int, str]]) -> str:
+    """Threads, given as (tid, name): ``fio (thread 41) and fio (thread 42)``, ``4 submitting threads of fio``."""
+    if len(pairs) <= 3:
+        return listed([f"{comm or 'thread'} (thread {tid})" for tid, comm in sorted(pairs)])
+    names = sorted({comm for _, comm in pairs})
+    whose = f" of {names[0]}" if len(names) == 1 and names[0] else f" ({names[0]} to {names[-1]})"
+    return f"{len(pairs)} submitting threads{whose}"
+
+
 def plural_op(op: str) -> str:
     """``reads``, ``flushes``: the plural of an operation kind."""
     return {"flush": "flushes", "other": "other operations", "copy": "copies"}.get(op, op + "s")

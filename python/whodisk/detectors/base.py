@@ -75,6 +75,8 @@ class Candidate:
     answers: str = ""
     #: Measured over all operations, not of single ones: it is large or not, and stands beside what tests accept.
     summed: bool = False
+    #: Threads whose stops it tells: who tells those of more threads tells these, too.
+    stopped: frozenset[int] = frozenset()
     #: What it makes worse (`findings.Finding.worse`), where the slow operations that it explains do not tell.
     worse: dict[str, dict[str, float]] = field(default_factory=dict)
 

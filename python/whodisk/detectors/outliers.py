@@ -146,6 +146,7 @@ FROM judged WHERE layer = '{context.layer}' AND op_id IN ({", ".join(map(str, id
         explains=_explains(context, group),
         basis="measured",
         answers=asked.kind if asked is not None else "",
+        stopped=frozenset(e.tid for e in group.episodes if group.cause.state == "stopped"),
         worse=worse(
             context.survey,
             sorted({e.op for e in group.episodes}),
@@ -222,10 +223,7 @@ def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
 
 
 def _threads(group: Group) -> str:
-    pairs = sorted({(e.tid, e.comm) for e in group.episodes})
-    if len(pairs) > 3:
-        return f"{len(pairs)} submitting threads ({pairs[0][1]} to {pairs[-1][1]})"
-    return words.listed([f"{comm or 'thread'} (thread {tid})" for tid, comm in pairs])
+    return words.threads({(e.tid, e.comm) for e in group.episodes})
 
 
 def _stages(context: Context) -> list[str]:

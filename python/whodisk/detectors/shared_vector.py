@@ -186,6 +186,11 @@ def _cost(accused: list[Handler], handlers: list[Handler], loads: list[Load]) ->
     return Cost(total_ns, total_ns / max(1.0, foreign_ns), per_device, cpus, _signed_rank_p(more), rejected)
 
 
+def _of_all_waits(cost: Cost, loads: list[Load]) -> float:
+    """Part of what requests waited behind other devices' handlers, on any CPU, that waited for these."""
+    return min(1.0, cost.total_ns / max(1.0, sum(load.foreign_ns for load in loads)))
+
+
 def _lost_sql(cost: Cost) -> str:
     """What each request lost to the handlers."""
     cpus = ", ".join(str(cpu) for cpu in sorted(cost.cpus))
@@ -253,7 +258,7 @@ def _foreign_candidate(
         effect=Effect("p99 latency", ratio, "x peers", low, high)
         if np.isfinite(ratio)
         else Effect("part of latency", share, "1"),
-        share_of_excess=1.0,
+        share_of_excess=_of_all_waits(cost, loads),
         share_of_latency=share,
         p_value=cost.p_value,
         episodes=cost.blocks,
@@ -387,7 +392,7 @@ def _crowded_candidate(
         claim=claim,
         baseline="the same requests, each completed on a CPU where no other device's handler is in front of it",
         effect=Effect("part of latency", share, "1", low, high),
-        share_of_excess=1.0,
+        share_of_excess=_of_all_waits(cost, loads),
         share_of_latency=share,
         p_value=0.0,
         episodes=held.windows,

@@ -61,6 +61,8 @@ def _hosts(context: Context, sampled: Sampled, found: Comparison, result: Result
     kinds, lonely = host_kinds(_facts(groups, level, load))
     total = float(np.nansum(np.exp(latency)))
     declined = lonely.tolist()
+    # What each host lost against the others of its kind.
+    lost_ns: list[tuple[SlowMember, float, bool]] = []
     for kind in kinds:
         hosts = kind.hosts
         if len(hosts) < HOSTS_MIN:
@@ -80,8 +82,11 @@ def _hosts(context: Context, sampled: Sampled, found: Comparison, result: Result
         changed = {member.member for member in became.slow}
         for name, (member, ratios) in told.items():
             lost = np.exp(latency[:, hosts[names.index(name)]]) * (1 - np.exp(-np.maximum(ratios, 0.0)))
-            share = float(np.nansum(lost)) / max(total, 1e-300)
-            result.candidates.append(_candidate(context, sampled, member, share, name in changed))
+            lost_ns.append((member, float(np.nansum(lost)), name in changed))
+    whole = max(sum(lost for _, lost, _ in lost_ns), 1e-300)
+    for member, lost, has_changed in lost_ns:
+        shares = lost / whole, lost / max(total, 1e-300)
+        result.candidates.append(_candidate(context, sampled, member, shares, has_changed))
     if declined:
         who = words.listed([groups[number].name for number in sorted(declined)[:3]])
         more = f" and {len(declined) - 3} more" if len(declined) > 3 else ""
@@ -157,8 +162,9 @@ def _are_slow(names: list[str], level: Floats, usual: Bools) -> Comparison:
 
 
 def _candidate(
-    context: Context, sampled: Sampled, member: SlowMember, share: float, changed: bool
+    context: Context, sampled: Sampled, member: SlowMember, shares: tuple[float, float], changed: bool
 ) -> Candidate:
+    """`shares`: its part of what all slow hosts lost, and of all latency."""
     how = "became" if changed else "are"
     against = "each against its best times" if changed else "which do as much and behave alike"
     claim = (
@@ -170,8 +176,8 @@ def _candidate(
         claim=claim,
         baseline=f"{member.peers} other hosts with as many devices and as much to do, at the same time",
         effect=Effect("latency", member.ratio, "x peers", member.low, member.high),
-        share_of_excess=1.0,
-        share_of_latency=share,
+        share_of_excess=shares[0],
+        share_of_latency=shares[1],
         p_value=member.p_value,
         episodes=member.episodes,
         evidence=[

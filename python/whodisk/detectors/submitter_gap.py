@@ -163,6 +163,7 @@ def _candidate(context: Context, gaps: Gaps, total: int, limit_ns: float, typica
         remedy=_remedy(gaps),
         otherwise=claim,
         explains=waits.explained,
+        stopped=frozenset(gaps.tid[gaps.state == STOPPED].tolist()),
         share_low=shares.low,
         share_high=shares.high,
         large=large_enough(
@@ -221,6 +222,7 @@ def _stopped(context: Context, stops: Stops, typical_ns: float) -> Candidate:
         remedy=_remedy(gaps),
         otherwise=claim,
         explains=waits.explained,
+        stopped=frozenset(gaps.tid[gaps.state == STOPPED].tolist()),
         share_low=shares.low,
         share_high=shares.high,
         large=large_enough(
@@ -332,10 +334,7 @@ def _thread_count(gaps: Gaps) -> int:
 
 
 def _threads(gaps: Gaps) -> str:
-    pairs = sorted({(int(tid), str(comm)) for tid, comm in zip(gaps.tid, gaps.comm, strict=True)})
-    if len(pairs) > 3:
-        return f"{len(pairs)} submitting threads ({pairs[0][1]} to {pairs[-1][1]})"
-    return words.listed([f"{comm or 'thread'} (thread {tid})" for tid, comm in pairs])
+    return words.threads({(int(tid), str(comm)) for tid, comm in zip(gaps.tid, gaps.comm, strict=True)})
 
 
 def _states(gaps: Gaps) -> str:

@@ -224,8 +224,11 @@ def _same_culprit(one: Candidate, other: Candidate) -> bool:
 
 
 def _told_by(candidate: Candidate, accepted: list[tuple[Candidate, Finding]]) -> bool:
-    """Whether findings that tests accepted tell of these operations already: they accuse the same one, or explain most of them."""
+    """Whether findings that tests accepted tell of these operations already: they accuse the same one, tell of stops of the same threads, or
+    explain most of them."""
     if any(_same_culprit(candidate, other) for other, _ in accepted):
+        return True
+    if candidate.stopped and any(candidate.stopped <= other.stopped for other, _ in accepted):
         return True
     if not candidate.explains.any():
         return False

@@ -13,9 +13,10 @@ from whodisk.reading.views import STAGES, Case
 def caveats_of(context: Context, has_baseline: bool) -> list[Caveat]:
     """What cannot be excluded, what matters most for this case first."""
     not_seen = unseen(context.case)
-    missing_layers = [caveat for caveat in not_seen if "layer block" in caveat.what]
+    # Without requests hardly anything below the program can be told.
+    first = [] if "block" in context.case.layers else not_seen
     caveats = losses(context.case) + _unknown(context) + _open(context) + _engine(context)
-    caveats += _sampled(context) + _unseen_submitter(context) + missing_layers
+    caveats += _sampled(context) + _unseen_submitter(context) + first
     if not has_baseline:
         caveats.append(
             Caveat(
@@ -24,7 +25,7 @@ def caveats_of(context: Context, has_baseline: bool) -> list[Caveat]:
                 "(--expect)",
             )
         )
-    return caveats + [caveat for caveat in not_seen if caveat not in missing_layers]
+    return caveats if first else caveats + not_seen
 
 
 def unseen(case: Case) -> list[Caveat]:
