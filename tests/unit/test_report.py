@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from whodisk import findings
 from whodisk.errors import WhodiskError
 from whodisk.reading.views import Case
-from whodisk.report import html, material, queries
+from whodisk.report import document, html, material, queries
 from whodisk.report import verdict as said
 from whodisk.report.markup import script_json, tag
 from whodisk.report.units import quantity, share
@@ -216,7 +216,7 @@ def test_assets_do_not_end_their_element() -> None:
     for path in ASSETS.iterdir():
         text = path.read_text()
         assert "</script" not in text and "</style" not in text and "<!--" not in text, path.name
-    assert "</script" not in html._plotly()
+    assert "</script" not in document.plotly()
 
 
 # -- numbers ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import whodisk
-from whodisk.cli import agent, compare, demo, export, gate, locate, report, score, solve
+from whodisk.cli import agent, compare, demo, experiment, export, gate, locate, report, score, solve
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ def _root(
 app.command("demo", help=demo.HELP)(demo.demo)
 app.command("solve", help=solve.HELP)(solve.solve)
 app.command("compare", help=compare.HELP)(compare.compare)
+app.command("experiment", help=experiment.HELP)(experiment.experiment)
 app.command("gate", help=gate.HELP)(gate.gate)
 app.command("report", help=report.HELP)(report.report)
 app.command("export", help=export.HELP)(export.export)

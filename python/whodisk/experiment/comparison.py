@@ -226,29 +226,26 @@ def title(metric: Metric, comparison: Comparison) -> str:
 
 
 def cautions(comparison: Comparison) -> list[str]:
-    """What stands beside the numbers: runs that were not steady, models, different observers."""
+    """What stands beside the numbers: runs that were not steady, models, different kernels."""
+    return cautions_of([comparison.first, comparison.second], comparison.these_runs_only)
+
+
+def cautions_of(sides: Sequence[Side], these_runs_only: bool) -> list[str]:
+    """The same of any number of sides."""
     said = []
-    runs = [*comparison.first.runs, *comparison.second.runs]
-    unsteady = [run.path.name for run in runs if run.steady is False]
+    runs = [run for side in sides for run in side.runs]
+    unsteady = sum(run.steady is False for run in runs)
     if unsteady:
-        shown = words.listed(unsteady[:3]) + (f" and {len(unsteady) - 3} more" if len(unsteady) > 3 else "")
-        said.append(f"not in a steady state (SNIA): {shown}")
-    if any(run.simulated for run in runs):
-        said.append(
-            "from a model: "
-            + words.listed(sorted({s.name for s in _sides(comparison) if s.runs[0].simulated}))
-        )
-    if comparison.these_runs_only:
+        said.append(f"{unsteady} of {words.things(len(runs), 'run')} not in a steady state (SNIA)")
+    if modelled := [side.name for side in sides if side.runs and side.runs[0].simulated]:
+        said.append(f"from a model: {words.listed(modelled)}")
+    if these_runs_only:
         said.append(
             "fewer than three runs on a side: it speaks of these runs only, not of what another run would show"
         )
-    if (kernels := {str(run.about.get("kernel")) for run in runs}) and len(kernels) > 1:
+    if len(kernels := {str(run.about.get("kernel")) for run in runs}) > 1:
         said.append(f"different kernels: {', '.join(sorted(kernels))}")
     return said
-
-
-def _sides(comparison: Comparison) -> tuple[Side, Side]:
-    return comparison.first, comparison.second
 
 
 # -- JSON -------------------------------------------------------------------------------------

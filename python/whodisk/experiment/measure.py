@@ -18,9 +18,9 @@ from whodisk.statistics.stats import Floats, Ints
 
 #: Moments that a run is cut into.
 MOMENTS = 240
-#: Rows beyond this quantile of a run are kept, to count episodes; at most so many.
-KEPT_QUANTILE = 0.99
-KEPT_MAX = 1_000_000
+#: The slowest rows of a run are kept, to count episodes: this part of them, so many at least and at most.
+KEPT_PART = 0.01
+KEPT_MIN, KEPT_MAX = 20_000, 1_000_000
 #: A stage is compared if it holds this part of all latency in some run.
 STAGE_MIN = 0.002
 
@@ -30,10 +30,9 @@ class Kind:
     """Operations of one kind ("" = reads and writes) of a run."""
 
     run: Run
-    #: Begin and latency of those beyond the run's 99th percentile, and that limit, ns.
+    #: Begin and latency of the slowest, ns.
     slow_start_ns: Ints
     slow_latency_ns: Ints
-    slow_from_ns: float
 
 
 @dataclass(frozen=True)
@@ -194,17 +193,18 @@ def _run(
 
 
 def _with_slow(case: Case, run: Run, where: str, ops: tuple[str, ...]) -> Kind:
-    """Adds the operations beyond the 99th percentile."""
+    """Adds the slowest operations."""
     order = np.argsort(run.bin, kind="stable")
     passed = np.cumsum(run.number[order])
-    at = int(np.searchsorted(passed, KEPT_QUANTILE * passed[-1]))
+    kept = max(KEPT_MIN, KEPT_PART * passed[-1])
+    at = int(np.searchsorted(passed, max(0.0, passed[-1] - kept)))
     limit = float(low_edge(run.bin[order][[min(at, len(order) - 1)]])[0])
     named = ", ".join(f"'{op}'" for op in ops)
     rows = case.arrays(
         f"SELECT start_ns, latency_ns FROM measured WHERE {where} AND op IN ({named}) AND latency_ns >= {limit!r} "
         f"ORDER BY latency_ns DESC, start_ns LIMIT {KEPT_MAX}"
     )
-    return Kind(run, rows["start_ns"].astype(np.int64), rows["latency_ns"].astype(np.int64), limit)
+    return Kind(run, rows["start_ns"].astype(np.int64), rows["latency_ns"].astype(np.int64))
 
 
 def _extra(case: Case, begin_ns: int, step: float) -> dict[str, Floats]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +14,19 @@ from whodisk.reading import views
 from whodisk.reading.views import Case, Row
 from whodisk.report import falls, material, operations, pictures, queries, sections, units
 from whodisk.report import verdict as said
+from whodisk.report.document import document
 from whodisk.report.elements import listing, section
 from whodisk.report.files import write_whole
 from whodisk.report.markup import Child, Markup, join, script_json, tag
 from whodisk.report.material import Threshold, whole
 from whodisk.report.pictures.base import Drawn, Look, Picture
 
-SCRIPTS = ("base.js", "rows.js", "figure.js", "heatmap.js", "nines.js", "waterfall.js", "start.js")
 #: Rows of each kind that are listed or marked at most; the text says how many there are.
 MARKS_MAX = 400
 LISTED_MAX = 100
 #: Findings that get pictures, and what these may take of the report, bytes: they come in order of weight.
 PICTURED_MAX = 16
 FIGURES_MAX_BYTES = 1_500_000
-#: Sets the theme before anything is painted.
-EARLY = 'document.documentElement.dataset.theme=matchMedia("(prefers-color-scheme: dark)").matches?"dark":"light";'
 
 
 def write(case_dir: Path | str, verdict: Verdict, out_path: Path | str) -> None:
@@ -201,26 +196,9 @@ def _event(row: Row) -> list[Any]:
 
 
 def _page(case: Case, verdict: Verdict, rows: Material) -> str:
-    """The whole document. Scripts run only if their hash is in the policy, which also forbids any request."""
-    scripts = [_plotly(), "\n".join(_asset(name) for name in SCRIPTS)] if rows.pictures else [_quiet()]
-    hashes = " ".join(_hash(text) for text in [EARLY, *scripts])
-    policy = (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="generator", content=f"whodisk {__version__}"),
-        tag("title", f"{verdict.case}: {said.STATUS_WORDS[verdict.status]} (whodisk)"),
-        tag("style", Markup(_asset("report.css"))),
-        tag("script", Markup(EARLY)),
-    )
-    data = tag("script", Markup(script_json(rows.pictures)), type="application/json", id="report-data")
-    body = tag("body", _body(case, verdict, rows), data, [tag("script", Markup(text)) for text in scripts])
-    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+    """The whole document."""
+    title = f"{verdict.case}: {said.STATUS_WORDS[verdict.status]} (whodisk)"
+    return document(title, _body(case, verdict, rows), rows.pictures)
 
 
 def _body(case: Case, verdict: Verdict, rows: Material) -> Markup:
@@ -416,24 +394,3 @@ def _chart(name: str) -> Markup:
             tag("div", tag("div", class_="plot", id=name, role="figure"), said.no_script(), class_="chart"),
         ]
     )
-
-
-# -- assets -------------------------------------------------------------------------------------
-
-
-def _asset(name: str) -> str:
-    return resources.files("whodisk.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _plotly() -> str:
-    """Plotly's own bundle, as its Python package ships it."""
-    return resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
-
-
-def _quiet() -> str:
-    """Without pictures the page needs only its theme and its copy buttons."""
-    return _asset("base.js") + "\n" + _asset("start.js")
-
-
-def _hash(script: str) -> str:
-    return "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'"

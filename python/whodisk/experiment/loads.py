@@ -1,0 +1,102 @@
+"""What an arm runs, as a command line of the binary that leaves a case. A new kind of load is a function and a line of `BUILD`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from whodisk.errors import WhodiskError
+from whodisk.experiment.plan import Arm
+
+
+def command_line(arm: Arm, case: Path, scratch: Path, seed: int) -> list[str]:
+    """Arguments of the binary: observe this arm's load and write `case`. `scratch`: where a specification may be written.
+
+    Raises WhodiskError for a load that is not there or not understood.
+    """
+    kind, value = arm.load
+    return BUILD[kind](arm, value, case, scratch, seed)
+
+
+def check(arm: Arm) -> None:
+    """Raises WhodiskError for a load that could not be started."""
+    kind, value = arm.load
+    if kind in ("spec", "fio") and not Path(str(value)).is_file():
+        raise WhodiskError(
+            f"arm '{arm.name}': {kind}: expected a file, found none at {value}; check the path"
+        )
+    if kind == "workload" and not isinstance(value, dict):
+        raise WhodiskError(
+            f"arm '{arm.name}': workload: expected a table of an access specification, found {value!r}"
+        )
+    if kind == "command" and not isinstance(value, (str, list)):
+        raise WhodiskError(f"arm '{arm.name}': command: expected text or a list of words, found {value!r}")
+
+
+def _run(arm: Arm, spec: str, case: Path, *more: str) -> list[str]:
+    only = ["--app-only"] if arm.table.get("observe") == "app" else []
+    return ["run", spec, "-o", str(case), "--drop-raw", *only, *more]
+
+
+def _record(arm: Arm, case: Path, words: list[str]) -> list[str]:
+    duration = arm.table.get("duration")
+    limit = ["--duration", str(duration)] if duration else []
+    return ["record", "-o", str(case), "--drop-raw", *limit, "--", *words]
+
+
+def _workload(arm: Arm, value: dict[str, Any], case: Path, scratch: Path, _seed: int) -> list[str]:
+    path = scratch / f"{case.stem}.toml"
+    path.write_text(specification(value), encoding="utf-8")
+    return _run(arm, str(path), case)
+
+
+def _spec(arm: Arm, value: str, case: Path, _scratch: Path, _seed: int) -> list[str]:
+    return _run(arm, str(value), case)
+
+
+def _fio(arm: Arm, value: str, case: Path, _scratch: Path, _seed: int) -> list[str]:
+    engine = arm.table.get("engine", "fio")
+    if engine != "fio":
+        raise WhodiskError(f"arm '{arm.name}': engine: expected fio, found {engine!r}")
+    return _record(arm, case, ["fio", str(value)])
+
+
+def _program(arm: Arm, value: str, case: Path, _scratch: Path, _seed: int) -> list[str]:
+    return _run(arm, str(value), case, *(str(word) for word in arm.table.get("arguments", [])))
+
+
+def _command(arm: Arm, value: str | list[Any], case: Path, _scratch: Path, _seed: int) -> list[str]:
+    return _record(
+        arm, case, ["bash", "-c", value] if isinstance(value, str) else [str(word) for word in value]
+    )
+
+
+def _scenario(arm: Arm, value: str, case: Path, _scratch: Path, seed: int) -> list[str]:
+    sets = [part for word in arm.table.get("arguments", []) for part in ("--set", str(word))]
+    return ["lab", "run", str(value), "-o", str(case), "--seed", str(seed), *sets]
+
+
+BUILD: dict[str, Callable[[Arm, Any, Path, Path, int], list[str]]] = {
+    "workload": _workload,
+    "spec": _spec,
+    "fio": _fio,
+    "program": _program,
+    "command": _command,
+    "scenario": _scenario,
+}
+
+
+def specification(table: dict[str, Any]) -> str:
+    """An access specification as TOML."""
+    return "[workload]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
+
+
+def _toml(value: Any) -> str:
+    """Strings, numbers, truth values and lists are written in TOML as in JSON; tables are not."""
+    if isinstance(value, dict):
+        return (
+            "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml(item)}" for key, item in value.items()) + " }"
+        )
+    return json.dumps(value)
