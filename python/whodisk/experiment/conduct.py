@@ -26,8 +26,8 @@ from whodisk.statistics.stopping import enough
 
 #: An arm that failed so often in a row is not tried again.
 FAILURES_MAX = 2
-#: Time that a slow disk may take to appear, s.
-APPEARS_S = 20.0
+#: Joins a control group, then becomes the program.
+_JOIN = 'echo $$ > "$1" && shift && exec "$@"'
 
 
 @dataclass
@@ -92,6 +92,8 @@ class Conductor:
         for arm in self.plan.arms:
             loads.check(arm)
             kind, value = arm.load
+            if (table := loads.foreign_table(arm)) is not None:
+                kind, value = "workload", table
             targets += safety.targets_of_load(
                 arm.name, kind, value, reads_only=bool(arm.table.get("reads_only"))
             )
@@ -198,7 +200,7 @@ class Conductor:
             arm.table.get("prepare", []), f"arm '{arm.name}'", self._tools(journal)
         )
         words = loads.command_line(arm, case, case.parent, self.plan.seed + number)
-        self._call(words, journal, log=case.with_suffix(".log"))
+        self._call(words, journal, log=case.with_suffix(".log"), group=arm.table.get("cgroup"))
 
     def _measure(self, result: Result) -> None:
         """Reads the cases of the last runs, all in the same layer: the one asked for, or the topmost that all of the first round have."""
@@ -215,14 +217,21 @@ class Conductor:
     def _tools(self, journal: Journal) -> Tools:
         return Tools(journal, lambda words: self._call(words, journal), self.folder, self.plan.seed)
 
-    def _call(self, words: list[str], journal: Journal, log: Path | None = None) -> str:
-        """Runs the binary to its end; Ctrl-C reaches it, too, and it closes its case. Raises WhodiskError with its last words."""
+    def _call(
+        self, words: list[str], journal: Journal, log: Path | None = None, group: str | None = None
+    ) -> str:
+        """Runs the binary to its end, in a control group if one is given; Ctrl-C reaches it, too, and it closes its case.
+
+        Raises WhodiskError with its last words.
+        """
+        line, program = ["whodisk", *words], str(self.agent)
+        if group is not None:
+            line, program = (
+                ["bash", "-c", _JOIN, "whodisk", f"{group}/cgroup.procs", program, *words],
+                "/bin/bash",
+            )
         with subprocess.Popen(
-            ["whodisk", *words],
-            executable=self.agent,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            line, executable=program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             change = journal.add("process", str(process.pid), settings.start_of(process.pid), "")
             try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from whodisk.errors import WhodiskError
+from whodisk.experiment.foreign import access_specification, is_foreign
 from whodisk.experiment.plan import Arm
 
 
@@ -27,6 +28,15 @@ def check(arm: Arm) -> None:
         raise WhodiskError(
             f"arm '{arm.name}': {kind}: expected a file, found none at {value}; check the path"
         )
+    if kind == "fio" and arm.table.get("engine", "fio") not in ("fio", "whodisk"):
+        raise WhodiskError(
+            f"arm '{arm.name}': engine: expected fio or whodisk, found {arm.table['engine']!r}"
+        )
+    if kind == "fio" and arm.table.get("engine") == "whodisk" and not is_foreign(Path(str(value))):
+        raise WhodiskError(
+            f"arm '{arm.name}': fio: expected a file NAME.fio for engine = \"whodisk\", found {value}"
+        )
+    foreign_table(arm)
     if kind == "workload" and not isinstance(value, dict):
         raise WhodiskError(
             f"arm '{arm.name}': workload: expected a table of an access specification, found {value!r}"
@@ -52,15 +62,24 @@ def _workload(arm: Arm, value: dict[str, Any], case: Path, scratch: Path, _seed:
     return _run(arm, str(path), case)
 
 
-def _spec(arm: Arm, value: str, case: Path, _scratch: Path, _seed: int) -> list[str]:
-    return _run(arm, str(value), case)
+def _spec(arm: Arm, value: str, case: Path, scratch: Path, seed: int) -> list[str]:
+    table = foreign_table(arm)
+    return _run(arm, str(value), case) if table is None else _workload(arm, table, case, scratch, seed)
 
 
-def _fio(arm: Arm, value: str, case: Path, _scratch: Path, _seed: int) -> list[str]:
-    engine = arm.table.get("engine", "fio")
-    if engine != "fio":
-        raise WhodiskError(f"arm '{arm.name}': engine: expected fio, found {engine!r}")
-    return _record(arm, case, ["fio", str(value)])
+def foreign_table(arm: Arm) -> dict[str, Any] | None:
+    """The access specification of an arm whose load is a file of another tool; None if it is not, or if fio runs it itself."""
+    kind, value = arm.load
+    runs_it = kind == "spec" or (kind == "fio" and arm.table.get("engine", "fio") == "whodisk")
+    if not runs_it or not is_foreign(Path(str(value))):
+        return None
+    return access_specification(Path(str(value)), arm.table.get("part"), arm.table.get("override", {}))
+
+
+def _fio(arm: Arm, value: str, case: Path, scratch: Path, seed: int) -> list[str]:
+    if arm.table.get("engine", "fio") == "whodisk":
+        return _spec(arm, value, case, scratch, seed)
+    return _record(arm, case, ["fio", str(value), *(str(word) for word in arm.table.get("arguments", []))])
 
 
 def _program(arm: Arm, value: str, case: Path, _scratch: Path, _seed: int) -> list[str]:

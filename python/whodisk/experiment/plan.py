@@ -29,7 +29,7 @@ ARM_KEYS = {
     "reads_only",
     "slowdisk",
 }
-ARM_KEYS |= {"duration", "arguments"}
+ARM_KEYS |= {"duration", "arguments", "cgroup", "part", "override"}
 EXPERIMENT_KEYS = {
     "name",
     "about",
