@@ -50,6 +50,11 @@ demo: packages-demo build ## set everything up and watch whodisk find two culpri
 packages-demo packages-test packages-test-vm packages-bench packages-bpf packages-accuracy: packages-%:
 	@scripts/packages.sh $*
 
+# YCSB and RocksDB for Java, by name, through Maven.
+.PHONY: ycsb
+ycsb: packages-accuracy venv
+	@PYTHONPATH=python $(PYTHON) -m whodisk.programs.ycsb
+
 .PHONY: test
 test: ## all tests; prints what was skipped and why
 	@# Packages come over the network while the CPUs compile.
@@ -89,7 +94,7 @@ lint: prerequisites venv ## rustfmt, clippy, ruff, mypy: warnings are errors
 	$(VENV)/bin/mypy
 
 .PHONY: accuracy
-accuracy: packages-test packages-accuracy build ## the long tables (hours); resumes where it was stopped; ARGS='--help' for choices
+accuracy: packages-test packages-accuracy build ycsb ## the long tables (hours); resumes where it was stopped; ARGS='--help' for choices
 	$(PYTHON) -m tests.accuracy $(ARGS)
 
 .PHONY: fuzz

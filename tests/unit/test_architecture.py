@@ -36,6 +36,7 @@ STRATA = (
     "report",
     "export",
     "api",
+    "programs",
     "cli",
 )
 

@@ -36,6 +36,9 @@ pub enum Command {
     /// The engine process behind `run`.
     #[command(hide = true)]
     Workload(WorkloadArgs),
+    /// Puts a program's own log into the case of its recording, behind `run PROGRAM`.
+    #[command(hide = true)]
+    OwnLog(OwnLogArgs),
     /// A real block device whose every request may be delayed, until Ctrl-C.
     #[command(after_help = slowdisk_help())]
     Slowdisk(SlowdiskArgs),
@@ -229,6 +232,9 @@ pub struct RecordArgs {
     pub scope: ScopeArgs,
     #[command(flatten)]
     pub flight: FlightArgs,
+    /// `run PROGRAM` is the observer: what the program meant is told by its own log.
+    #[arg(long, hide = true)]
+    pub of_program: bool,
     /// The command to observe, with its arguments.
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,
@@ -276,6 +282,19 @@ pub struct WorkloadArgs {
     /// Folder for the raw streams.
     #[arg(long)]
     pub raw: PathBuf,
+}
+
+/// `own-log`.
+#[derive(Debug, Args)]
+pub struct OwnLogArgs {
+    /// Directory of the case, recorded and not sealed.
+    pub case: PathBuf,
+    /// Log of the program: a line per operation.
+    #[arg(long)]
+    pub log: Option<PathBuf>,
+    /// JSON object with what was run.
+    #[arg(long)]
+    pub about: PathBuf,
 }
 
 /// `slowdisk`.

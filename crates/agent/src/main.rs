@@ -10,6 +10,7 @@ mod lab;
 mod losses;
 mod observe;
 mod output;
+mod own_log;
 mod probe;
 mod redact;
 mod sampling;
@@ -51,6 +52,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Watch(args) => watch::main(&args),
         Command::Run(args) => observe::run(args),
         Command::Workload(args) => workload::main(&args),
+        Command::OwnLog(args) => own_log::main(&args),
         Command::Slowdisk(args) => slowdisk::main(&args),
         Command::Lab(command) => lab::main(&command),
         Command::Whatif(args) => whatif::main(&args),

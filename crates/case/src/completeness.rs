@@ -10,8 +10,9 @@ pub const MISSING_SHARE_MAX: f64 = 0.01;
 
 /// What stands before the first `/` in a loss's `probe`, and the layer whose operations it took away. Other probes tell
 /// about operations, but no operation is missing where they lost something.
-pub const LAYER_OF: [(&str, Layer); 5] = [
+pub const LAYER_OF: [(&str, Layer); 6] = [
     ("app", Layer::App),
+    ("own", Layer::App),
     ("syscall", Layer::Syscall),
     ("block", Layer::Block),
     // Bios of volumes are rows of the block layer.

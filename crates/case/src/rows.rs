@@ -3,6 +3,7 @@ mod bios;
 mod cache;
 mod host;
 mod nvme;
+mod own;
 
 pub use bios::{BioMemberRow, BioRow};
 pub use cache::{
@@ -11,6 +12,7 @@ pub use cache::{
 };
 pub use host::{sched_by, IrqRow, IrqTotalRow, SampleRow, SchedReason, SchedRow, SchedState, NAME_BYTES};
 pub use nvme::{Nvme, NvmeRow};
+pub use own::OwnRow;
 
 /// One operation of our own workload engine (`raw/app/worker-NNN.arrows`), appended when reaped.
 ///

@@ -66,11 +66,25 @@ pub enum Op {
     Copy = 5,
     /// Anything else.
     Other = 6,
+    /// Layer app of a program: a transaction, its reads, writes and commit.
+    Transaction = 7,
+    /// Layer app of a program: writes that are made durable together.
+    Commit = 8,
+    /// Layer app of a program: a new record.
+    Insert = 9,
+    /// Layer app of a program: a record changed.
+    Update = 10,
+    /// Layer app of a program: records read in order.
+    Scan = 11,
+    /// Layer app of a program: a record read, changed and written.
+    Modify = 12,
+    /// Layer app of a program: a whole file read, written, copied or removed.
+    File = 13,
 }
 
 impl Op {
     /// Every kind, in the order of the discriminants.
-    pub const ALL: [Op; 7] = [
+    pub const ALL: [Op; 14] = [
         Op::Read,
         Op::Write,
         Op::Flush,
@@ -78,6 +92,13 @@ impl Op {
         Op::Sync,
         Op::Copy,
         Op::Other,
+        Op::Transaction,
+        Op::Commit,
+        Op::Insert,
+        Op::Update,
+        Op::Scan,
+        Op::Modify,
+        Op::File,
     ];
 
     /// The name stored in column `op`.
@@ -90,7 +111,19 @@ impl Op {
             Op::Sync => "sync",
             Op::Copy => "copy",
             Op::Other => "other",
+            Op::Transaction => "transaction",
+            Op::Commit => "commit",
+            Op::Insert => "insert",
+            Op::Update => "update",
+            Op::Scan => "scan",
+            Op::Modify => "modify",
+            Op::File => "file",
         }
+    }
+
+    /// The kind of this name; `None` if there is none.
+    pub fn from_name(name: &str) -> Option<Op> {
+        Op::ALL.into_iter().find(|op| op.name() == name)
     }
 
     /// The kind behind a raw byte; `None` if the byte is no known kind.

@@ -14,6 +14,7 @@ use crate::foreign::ForeignHandlers;
 use crate::gaps::{Silence, Thread};
 use crate::held_back::HeldBack;
 use crate::kernel::CmdFlags;
+use crate::own_side::OwnSide;
 use crate::reorder::{Plan, Scan, STRAGGLERS_MAX};
 use crate::sorted::Surveyed;
 use crate::stages::block_entry_ns;
@@ -22,7 +23,9 @@ use crate::stream::Stream;
 use crate::syscalls::{Share, SyscallSide, Watched, CLASSES};
 use crate::volumes::VolumeSurvey;
 use case::raw::{RawRow, Truncation};
-use case::rows::{AppRow, BioMemberRow, BioRow, BlockCarrierRow, BlockMergeRow, BlockRow, SyscallRow};
+use case::rows::{
+    AppRow, BioMemberRow, BioRow, BlockCarrierRow, BlockMergeRow, BlockRow, OwnRow, SyscallRow,
+};
 use case::schema::{
     CacheRow, EventRow, GapRow, IrqRow, Layer, LinkRow, NameId, OpRow, PrefetchRow, SeriesRow, WaitRow,
 };
@@ -148,6 +151,8 @@ pub struct Inputs<'a> {
     pub stops: Stops,
     /// Operations of programs.
     pub syscall: Option<&'a dyn Stream<SyscallRow>>,
+    /// What a program says of its own operations.
+    pub own: Option<&'a dyn Stream<OwnRow>>,
     /// Everything else.
     pub beside: Streams<'a>,
     /// How names of interrupt handlers begin, and the device that they serve.
@@ -278,6 +283,7 @@ struct Plans {
     interrupts_watched: bool,
     beside: Surveys,
     syscall: Surveyed<SyscallRow>,
+    own: Surveyed<OwnRow>,
     volumes: VolumeSurvey,
 }
 
@@ -366,6 +372,7 @@ fn first_pass(inputs: &Inputs, meter: &mut Meter) -> Result<Plans, CaseError> {
     }
     let beside = Surveys::of(&inputs.beside)?;
     let syscall = Surveyed::of(inputs.syscall, |_| ())?;
+    let own = Surveyed::of(inputs.own, |_| ())?;
     let volumes = VolumeSurvey::of(inputs.bios, inputs.bio_members)?;
     Ok(Plans {
         volumes,
@@ -379,6 +386,7 @@ fn first_pass(inputs: &Inputs, meter: &mut Meter) -> Result<Plans, CaseError> {
         interrupts_watched,
         beside,
         syscall,
+        own,
     })
 }
 
@@ -463,6 +471,7 @@ impl<'o> Out<'o> {
     fn new(inputs: &'o Inputs, plans: &mut Plans, names: &'o mut Names, sink: &'o mut dyn Sink) -> Out<'o> {
         let mut beside_ends = plans.beside.ends();
         beside_ends.insert(BlockCarrierRow::PROBE, plans.carriers_end.clone());
+        beside_ends.insert(OwnRow::PROBE, plans.own.end.clone());
         beside_ends.insert(BioRow::PROBE, plans.volumes.bios.end.clone());
         beside_ends.insert(BioMemberRow::PROBE, plans.volumes.members.end.clone());
         let ends = plans.worker_ends.iter().chain([&plans.block_end]);
@@ -628,12 +637,20 @@ fn second_pass(
         cache: inputs.beside.cache_wait.is_some(),
         writeback: inputs.beside.writeback.is_some(),
     };
+    let own = OwnSide::new(
+        inputs.own,
+        &plans.own,
+        inputs.syscall.is_some(),
+        watched.sched,
+        watched.interrupts,
+    )?;
     let mut syscalls = SyscallSide::new(
         inputs.syscall,
         &plans.syscall,
         &inputs.beside,
         &plans.beside,
         watched,
+        own,
     )?;
     let mut taken_up_ns = None;
     let mut ended = false;

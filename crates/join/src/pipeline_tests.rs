@@ -52,6 +52,7 @@ pub(crate) fn inputs<'a>(
         interrupts_watched: Some(true),
         stops: Default::default(),
         syscall: None,
+        own: None,
         beside: Default::default(),
         handlers: Vec::new(),
     }

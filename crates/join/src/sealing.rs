@@ -10,7 +10,7 @@ use case::meta::{CaseMeta, LayerMeta, Phase, State, SystemMeta, Unseen};
 use case::raw::{read_lines, RawReader, RawRow};
 use case::rows::{AppRow, BioMemberRow, BioRow, BlockCarrierRow, BlockMergeRow, BlockRow};
 use case::rows::{
-    CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow, NvmeRow, ReadaheadRow, ReadaheadUseRow,
+    CacheReadRow, CacheWaitRow, FileRow, IrqRow, IrqTotalRow, NvmeRow, OwnRow, ReadaheadRow, ReadaheadUseRow,
     SampleRow, SchedRow, SyscallRow, WritebackRow,
 };
 use case::schema::{EventRow, Layer, LossRow, Stage, FORMAT_VERSION};
@@ -30,7 +30,8 @@ const INTERRUPT_HOOK: &str = "irq_handler_entry";
 const PAGES_HOOK: &str = "mm_filemap_get_pages";
 
 /// Streams of system calls and of the tables beside the operations.
-const BESIDE: [&str; 15] = [
+const BESIDE: [&str; 16] = [
+    OwnRow::PROBE,
     BlockCarrierRow::PROBE,
     BioRow::PROBE,
     BioMemberRow::PROBE,
@@ -339,7 +340,11 @@ struct Raw {
 impl Raw {
     fn find(case_dir: &Path, clock_start_ns: u64) -> Result<Raw, JoinError> {
         let dir = case_dir.join("raw");
-        let workload_path = dir.join("app/workload.json");
+        let engine_path = dir.join("app/workload.json");
+        let workload_path = match engine_path.is_file() {
+            true => engine_path,
+            false => dir.join("own/workload.json"),
+        };
         let workload = read_workload(&workload_path)?;
         let stream = |path: PathBuf| path.is_file().then_some(FileStream { path });
         let raw = Raw {
@@ -355,14 +360,16 @@ impl Raw {
             dir,
         };
         let nothing = raw.workers.is_empty() && raw.block.is_none();
-        if nothing && !raw.beside.contains_key(SyscallRow::PROBE) {
+        let has = |probe: &str| raw.beside.contains_key(probe);
+        if nothing && !has(SyscallRow::PROBE) && !has(OwnRow::PROBE) {
             return Err(JoinError::NoRaw { path: raw.dir });
         }
         Ok(raw)
     }
 
     fn layers(&self) -> Vec<Layer> {
-        let app = (!self.workers.is_empty()).then_some(Layer::App);
+        let own = self.beside.contains_key(OwnRow::PROBE);
+        let app = (own || !self.workers.is_empty()).then_some(Layer::App);
         let block = self.block.is_some().then_some(Layer::Block);
         let syscall = self
             .beside
@@ -414,6 +421,7 @@ impl Raw {
             interrupts_watched: attached(meta, BlockRow::PROBE, INTERRUPT_HOOK),
             stops: Stops::of(events, recorded_ns.or(noted_ns).unwrap_or(u64::MAX)),
             syscall: self.beside(),
+            own: self.beside(),
             beside: Streams {
                 file: self.beside(),
                 sched: self.beside(),
@@ -691,6 +699,9 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
         };
         layers.insert(Layer::Block.name().to_owned(), layer);
     }
+    if raw.beside.contains_key(OwnRow::PROBE) {
+        layers.insert(Layer::App.name().to_owned(), own_layer(raw, counts));
+    }
     if !raw.workers.is_empty() {
         let mut stages = vec![
             (Stage::App, "app"),
@@ -723,6 +734,28 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
         layers.insert(Layer::App.name().to_owned(), layer);
     }
     layers
+}
+
+/// What the stages of a program's own operations cover: those of its calls, and its own time.
+fn own_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
+    let mut stages = BTreeMap::new();
+    if raw.beside.contains_key(SyscallRow::PROBE) {
+        stages = syscall_layer(raw, counts).stages;
+    }
+    for stage in [Stage::App, Stage::Unknown] {
+        let name = stage.column().trim_end_matches("_ns");
+        stages.insert(stage.column().to_owned(), name.to_owned());
+    }
+    let join = if counts.joined > 0 {
+        "calls of the same thread at the same time"
+    } else {
+        "none"
+    };
+    LayerMeta {
+        rows: counts.app_rows,
+        stages,
+        join: join.into(),
+    }
 }
 
 /// What the stages of system calls cover.
@@ -768,6 +801,16 @@ fn unseen(raw: &Raw, counts: &Counts, killed: bool) -> Vec<Unseen> {
         add(
             "the end of the recording",
             "the recorder was killed; the last good batch of each stream is its end",
+        );
+    }
+    let is_program = raw
+        .workload
+        .as_ref()
+        .is_some_and(|workload| workload.get("program").is_some());
+    if is_program && !raw.beside.contains_key(OwnRow::PROBE) {
+        add(
+            "operations as the program saw them (layer app)",
+            "it has no log of them, or was ended before it wrote it",
         );
     }
     if !raw.workers.is_empty() && raw.workload.is_none() {

@@ -46,6 +46,7 @@ impl Recording {
             interrupts_watched: Some(true),
             stops: Default::default(),
             syscall: Some(&syscalls),
+            own: None,
             beside: Streams::default(),
             handlers: Vec::new(),
         };

@@ -17,7 +17,7 @@ from whodisk.errors import WhodiskError
 COMMANDS = {
     "record": "Record this machine's I/O, while a command runs or of what runs already.",
     "watch": "Live numbers of every block device: rates, latency quantiles, stages, the slowest operations.",
-    "run": "Run an access specification and log every operation.",
+    "run": "Run an access specification, or a real program by its name, and log every operation.",
     "slowdisk": "A real block device whose every request may be delayed, until Ctrl-C.",
     "lab": "A storage stack in virtual time: runs scenarios and writes cases whose culprit is known.",
     "whatif": "Replay a case through a modelled stack: latency and throughput before and after.",

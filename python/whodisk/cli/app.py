@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import whodisk
-from whodisk.cli import agent, compare, demo, experiment, export, gate, locate, report, score, solve
+from whodisk.cli import agent, compare, demo, experiment, export, gate, locate, report, run, score, solve
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ def _root(
 
 
 app.command("demo", help=demo.HELP)(demo.demo)
+app.command("run", help=run.HELP)(run.run)
 app.command("solve", help=solve.HELP)(solve.solve)
 app.command("compare", help=compare.HELP)(compare.compare)
 app.command("experiment", help=experiment.HELP)(experiment.experiment)
@@ -64,7 +65,8 @@ def _pass_through(name: str, text: str) -> None:
 
 
 for _name, _text in agent.COMMANDS.items():
-    _pass_through(_name, _text)
+    if _name != "run":
+        _pass_through(_name, _text)
 
 
 def application(arguments: list[str]) -> int:

@@ -22,7 +22,7 @@ def run() -> NoReturn:
 
 def _run(arguments: list[str]) -> int:
     try:
-        if arguments and arguments[0] in agent.COMMANDS:
+        if arguments and arguments[0] in agent.COMMANDS and not _is_program(arguments):
             # Nothing of Python is needed for these; do not even import it.
             agent.become(arguments)
         from whodisk.cli.app import application
@@ -54,6 +54,15 @@ def _run(arguments: list[str]) -> int:
             "under WHODISK_DEBUG=1",
             error,
         )
+
+
+def _is_program(arguments: list[str]) -> bool:
+    """`run` of a program by its name is Python's; of an access specification it is the binary's."""
+    if arguments[0] != "run":
+        return False
+    from whodisk.cli.run import is_program
+
+    return is_program(arguments[1:])
 
 
 def _fail(message: str, error: BaseException | None = None) -> int:

@@ -74,6 +74,13 @@ REMEDIES = {
     "unknown": "Record again with the block layer, so that this part can be divided.",
 }
 
+#: Stage app of a program that logs its operations itself: all that it does beside system calls on storage.
+OWN_REMEDY = (
+    "Look at the program itself: between its system calls on storage it computed, waited for another of its threads "
+    "or processes, or for a lock or a pause of its own."
+)
+OWN_REFUTE = "Sample where its threads are (a profiler, a stack every 10 ms) while it is slow: if they sit in calls on storage, this is wrong."
+
 REFUTES = {
     "device": "Repeat with the same load on another device, or with this device emptied of other users: if the slow "
     "operations stay, it is not this device.",
@@ -168,6 +175,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     certain = max(own_share, effect_low)
     name = STAGES[suspect.stage]
     printed = context.stage(name)
+    own = name == "app" and context.layer == "app" and context.case.program is not None
     return Candidate(
         culprit=Culprit("stage", printed, f"device:{device}" if device else None),
         claim=claim,
@@ -178,8 +186,8 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         p_value=_p_value(context, suspect, bunched_p),
         episodes=suspect.episodes,
         evidence=_evidence(context, suspect),
-        refute=_refute(printed, name),
-        remedy=_remedy(printed, name),
+        refute=_refute(printed, name, own),
+        remedy=_remedy(printed, name, own),
         otherwise=claim,
         explains=chosen,
         share_low=low,
@@ -268,16 +276,18 @@ def p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[fl
     return p99(~everything) / without, p99(suspect.numbers == largest) / without
 
 
-def _remedy(printed: str, name: str) -> str:
+def _remedy(printed: str, name: str, own: bool) -> str:
     if printed.count("+") >= 2:
         return f"Record again as root, with the block layer: it divides {printed} into its parts."
-    return REMEDIES[name]
+    return OWN_REMEDY if own else REMEDIES[name]
 
 
-def _refute(printed: str, name: str) -> str:
+def _refute(printed: str, name: str, own: bool) -> str:
     if printed.count("+") >= 2:
         return f"A recording with the block layer that shows no part of {printed} longer than usual."
-    return REFUTES.get(name, "Record the layers on both sides of this stage and repeat.")
+    return (
+        OWN_REFUTE if own else REFUTES.get(name, "Record the layers on both sides of this stage and repeat.")
+    )
 
 
 def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, float]:

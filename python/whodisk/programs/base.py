@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-PR_SET_NAME = 15
+from whodisk.errors import WhodiskError
+
+#: The folder that holds the package.
+SOURCES = Path(__file__).resolve().parents[2]
 
 
-class ProgramError(Exception):
+class ProgramError(WhodiskError):
     """A program cannot be run here, or ended badly; the text says which command, what it said, and what to do."""
 
 
@@ -31,30 +34,47 @@ class Place:
     scratch: Path
     #: Draws contents, keys and the order of operations.
     seed: int
+    #: How many do it at once; None: as many as the program does by itself.
+    clients: int | None = None
+    #: Operations per second, over all clients; None: each begins when the one before has ended.
+    rate: float | None = None
+    #: The data are so many times as large as by default.
+    scale: float = 1.0
 
 
 @dataclass
 class Log:
-    """The latencies that a program saw itself: three columns of equal length, in any order."""
+    """The latencies that a program saw itself: columns of equal length, in any order."""
 
     #: CLOCK_MONOTONIC.
     start_ns: list[int] = field(default_factory=list)
     latency_ns: list[int] = field(default_factory=list)
-    #: What it was, in the program's words: `commit`, `read`.
+    #: What it was: `read`, `write`, `sync`, `transaction`, `commit`, `insert`, `update`, `scan`, `modify` or `file` (docs/case-format.md).
     kind: list[str] = field(default_factory=list)
+    #: The thread whose system calls it is made of; 0 = not known.
+    tid: list[int] = field(default_factory=list)
+    #: How much later than it was due the program began with it; part of the latency.
+    late_ns: list[int] = field(default_factory=list)
 
-    def add(self, kind: str, start_ns: int, latency_ns: int) -> None:
+    def add(self, kind: str, start_ns: int, latency_ns: int, tid: int = 0, late_ns: int = 0) -> None:
         """One operation."""
         self.start_ns.append(start_ns)
         self.latency_ns.append(latency_ns)
         self.kind.append(kind)
+        self.tid.append(tid)
+        self.late_ns.append(late_ns)
 
     def write(self, path: Path) -> None:
-        """One line per operation: kind, start_ns, latency_ns."""
-        rows = zip(self.kind, self.start_ns, self.latency_ns, strict=True)
-        path.write_text(
-            "".join(f"{kind} {start} {latency}\n" for kind, start, latency in rows), encoding="utf-8"
-        )
+        """One line per operation: kind, start_ns, latency_ns, tid, late_ns; the file is whole or not there."""
+        part = path.with_suffix(".part")
+        with part.open("w", encoding="utf-8") as file:
+            file.writelines(
+                f"{kind} {start} {latency} {tid} {late}\n"
+                for kind, start, latency, tid, late in zip(
+                    self.kind, self.start_ns, self.latency_ns, self.tid, self.late_ns, strict=True
+                )
+            )
+        part.replace(path)
 
 
 def read_log(path: Path) -> Log:
@@ -64,9 +84,10 @@ def read_log(path: Path) -> Log:
             f"{path}: expected the program's own log, found none: it was ended before it wrote it"
         )
     log = Log()
-    for line in path.read_text(encoding="utf-8").splitlines():
-        kind, start, latency = line.split()
-        log.add(kind, int(start), int(latency))
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            kind, start, latency, tid, late = line.split()
+            log.add(kind, int(start), int(latency), int(tid), int(late))
     return log
 
 
@@ -97,19 +118,33 @@ class Program:
     set_up: Callable[[Place], None]
     #: Starts what must run before, gives the load of so many seconds, and ends what it started.
     ready: Callable[[Place, float], AbstractContextManager[Load]]
-    #: The latencies of the last run.
+    #: The latencies of the last run; empty where the program tells none.
     own_log: Callable[[Place], Log]
     #: Removes what `set_up` and runs left.
     tear_down: Callable[[Place], None]
+    #: Which of `clients`, `rate` and `scale` it obeys.
+    takes: tuple[str, ...] = ()
+    #: Whether its log becomes layer app of its case.
+    log_in_case: bool = True
+    #: Room that its data need at scale 1, what a run of a minute adds included.
+    room_bytes: int = 256 << 20
+    #: File with the lines of `Log.write`, where the program writes them itself; else they come from `own_log`.
+    own_file: Callable[[Place], Path] | None = None
+    #: What else is known of the last run: pauses of the program, its settings; goes into the case as it is.
+    about: Callable[[Place], dict[str, Any]] = lambda _: {}
 
     def missing(self) -> str | None:
         """Which package is not installed; None if nothing is missing."""
-        absent = [package for tool, package in self.needs.items() if find(tool) is None]
+        absent = sorted({package for tool, package in self.needs.items() if find(tool) is None})
         return (
-            f"{self.name} needs the Debian packages {', '.join(absent)}; `make packages-accuracy` installs them"
+            f"{self.name}: expected the programs of {_packages(absent)}, found none; install with: apt-get install {' '.join(absent)}"
             if absent
             else None
         )
+
+
+def _packages(names: list[str]) -> str:
+    return f"the Debian package{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def find(tool: str) -> str | None:
@@ -144,7 +179,7 @@ def emptied(place: Place) -> None:
 
 def self_command(module: str, **options: object) -> list[str]:
     """Command line that runs the `main` of one of these files."""
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from {module} import main; main()"
+    code = f"import sys; sys.path.insert(0, {str(SOURCES)!r}); from {module} import main; main()"
     # Options as one word of JSON: nothing is parsed twice.
     return [sys.executable, "-S", "-E", "-c", code, json.dumps(options, default=str)]
 
@@ -167,7 +202,7 @@ def lines_of_logs(place: Place, pattern: str, lacking: str) -> list[str]:
 
 def call_me(name: str) -> None:
     """The name by which the kernel shows this thread."""
-    ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
+    Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(name, encoding="ascii")
 
 
 def wall_minus_monotonic_ns() -> int:

@@ -10,7 +10,7 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from programs.base import (
+from whodisk.programs.base import (
     Load,
     Log,
     Place,
@@ -34,12 +34,16 @@ LOG = "db_bench.log"
 
 def set_up(place: Place) -> None:
     """A database with some keys."""
-    said([*_db_bench(place.data / "db", place.seed), "--benchmarks=fillrandom,flush", "--sync=0"])
+    said(
+        [*_db_bench(place.data / "db", place.seed, _keys(place)), "--benchmarks=fillrandom,flush", "--sync=0"]
+    )
 
 
 def ready(place: Place, seconds: float) -> AbstractContextManager[Load]:
     """Nothing runs before."""
-    return logging_itself("programs.db_bench", place, seconds, LOG, data=place.data / "db")
+    return logging_itself(
+        "whodisk.programs.db_bench", place, seconds, LOG, data=place.data / "db", keys=_keys(place)
+    )
 
 
 def own_log(place: Place) -> Log:
@@ -52,7 +56,7 @@ def main() -> None:
     call_me("db_bench-log")
     o = json.loads(sys.argv[1])
     command = [
-        *_db_bench(Path(o["data"]), o["seed"]),
+        *_db_bench(Path(o["data"]), o["seed"], o["keys"]),
         "--benchmarks=overwrite",
         "--use_existing_db=1",
         "--sync=1",
@@ -60,6 +64,7 @@ def main() -> None:
     # Operations of `slow_usecs` or more are told, where there is a histogram.
     command += [f"--duration={max(1, round(o['seconds']))}", "--histogram=1", "--slow_usecs=0"]
     latencies_us: list[int] = []
+    tid = 0
     begin_ns: int | None = None
     rest = b""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0) as process:
@@ -67,6 +72,7 @@ def main() -> None:
         total_us = 0
         while chunk := process.stderr.read(1 << 16):
             now_ns = time.monotonic_ns()
+            tid = tid or _worker(process.pid)
             *texts, rest = (rest + chunk).split(b"\r")
             for text in texts:
                 found = LONG.search(text)
@@ -83,16 +89,31 @@ def main() -> None:
     for number, latency_us in enumerate(latencies_us):
         # The first one holds the opening of the database.
         if number:
-            log.add("write", at_ns, latency_us * 1000)
+            log.add("write", at_ns, latency_us * 1000, tid)
         at_ns += latency_us * 1000
     log.write(Path(o["log"]))
 
 
-def _db_bench(data: Path, seed: int) -> list[str]:
+def _keys(place: Place) -> int:
+    return max(1000, round(KEYS * place.scale))
+
+
+def _worker(pid: int) -> int:
+    """The thread that does the operations; 0 while it is not known."""
+    tids = [task for task in Path(f"/proc/{pid}/task").glob("*") if task.name != str(pid)]
+    try:
+        # Those of RocksDB itself have names of their own.
+        workers = [int(task.name) for task in tids if (task / "comm").read_text() == "db_bench\n"]
+    except OSError:
+        return 0  # one has ended
+    return workers[0] if len(workers) == 1 else 0
+
+
+def _db_bench(data: Path, seed: int, keys: int) -> list[str]:
     tool = find("db_bench")
     if tool is None:
         raise ProgramError("db_bench is not installed; `make packages-accuracy` installs rocksdb-tools")
-    sizes = [f"--num={KEYS}", f"--value_size={VALUE_BYTES}", f"--write_buffer_size={WRITE_BUFFER_BYTES}"]
+    sizes = [f"--num={keys}", f"--value_size={VALUE_BYTES}", f"--write_buffer_size={WRITE_BUFFER_BYTES}"]
     return [
         tool,
         f"--db={data}",
@@ -113,4 +134,6 @@ PROGRAM = Program(
     ready=ready,
     own_log=own_log,
     tear_down=emptied,
+    takes=("scale",),
+    room_bytes=128 << 20,
 )

@@ -1,11 +1,12 @@
-"""fio: one job reads at random, one writes at random and has each write synced; both past the page cache."""
+"""fio: one job reads at random, one writes at random and has each write synced; by each of its engines."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from programs.base import (
+from whodisk.programs.base import (
     Load,
     Log,
     Place,
@@ -18,8 +19,15 @@ from programs.base import (
     wall_minus_monotonic_ns,
 )
 
-SIZE = "128m"
+SIZE_BYTES = 128 << 20
 KINDS = {"0": "read", "1": "write"}
+#: What each engine is asked for; pages of a mapped file are always in the page cache.
+ENGINES = {
+    "psync": ["--direct=1"],
+    "io_uring": ["--direct=1", "--iodepth=4"],
+    "libaio": ["--direct=1", "--iodepth=4"],
+    "mmap": ["--fsync=16"],
+}
 
 
 def set_up(place: Place) -> None:
@@ -40,7 +48,7 @@ def set_up(place: Place) -> None:
 
 
 @contextmanager
-def ready(place: Place, seconds: float) -> Iterator[Load]:
+def ready(place: Place, seconds: float, engine: str) -> Iterator[Load]:
     """Nothing runs before."""
     for old in place.scratch.glob("fio_*.log"):
         old.unlink()
@@ -50,7 +58,8 @@ def ready(place: Place, seconds: float) -> Iterator[Load]:
         f"--write_lat_log={place.scratch}/fio",
         "--log_unix_epoch=1",
     ]
-    small = ["--bs=4k", "--direct=1", "--ioengine=psync", f"--randseed={place.seed % 2**31}", *log]
+    small = ["--bs=4k", f"--ioengine={engine}", f"--randseed={place.seed % 2**31}", *log, *ENGINES[engine]]
+    small += [] if place.rate is None else [f"--rate_iops={max(1, round(place.rate / 2))}"]
     yield Load(
         [
             *_fio(place),
@@ -59,7 +68,7 @@ def ready(place: Place, seconds: float) -> Iterator[Load]:
             "--rw=randread",
             "--name=writes",
             "--rw=randwrite",
-            "--sync=dsync",
+            *([] if engine == "mmap" else ["--sync=dsync"]),
         ]
     )
 
@@ -80,17 +89,41 @@ def _fio(place: Place) -> list[str]:
     if tool is None:
         raise ProgramError("fio is not installed; `make packages-accuracy` installs it")
     # What stands before the first --name holds for all jobs.
-    return [tool, "--output=/dev/null", f"--directory={place.data}", f"--size={SIZE}"]
+    return [
+        tool,
+        "--output=/dev/null",
+        f"--directory={place.data}",
+        f"--size={round(SIZE_BYTES * place.scale)}",
+    ]
 
 
-PROGRAM = Program(
-    name="fio",
-    words="fio, psync, direct: random reads, and random writes with O_DSYNC; its log of latencies",
-    needs={"fio": "fio"},
-    comms=("fio",),
-    worker="fio",
-    set_up=set_up,
-    ready=ready,
-    own_log=own_log,
-    tear_down=emptied,
+def _program(name: str, engine: str, words: str) -> Program:
+    return Program(
+        name=name,
+        words=f"fio, {words}; its log of latencies",
+        needs={"fio": "fio"},
+        comms=("fio",),
+        worker="fio",
+        set_up=set_up,
+        ready=functools.partial(ready, engine=engine),
+        own_log=own_log,
+        tear_down=emptied,
+        takes=("rate", "scale"),
+        # It tells times to 1 ms: no system call can be tied to that. They are what it does, one by one.
+        log_in_case=False,
+        room_bytes=320 << 20,
+    )
+
+
+PROGRAM = _program("fio", "psync", "psync, direct: random reads, and random writes with O_DSYNC")
+PROGRAMS = (
+    _program(
+        "fio-io_uring",
+        "io_uring",
+        "io_uring, direct, 4 in flight: random reads, and random writes with O_DSYNC",
+    ),
+    _program(
+        "fio-libaio", "libaio", "libaio, direct, 4 in flight: random reads, and random writes with O_DSYNC"
+    ),
+    _program("fio-mmap", "mmap", "mmap: random reads, and random writes with a sync after 16"),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import shutil
 import signal
 import subprocess
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from programs.base import (
+from whodisk.programs.base import (
     Load,
     Log,
     Place,
@@ -35,7 +37,12 @@ SETTINGS = {
     "checkpoint_timeout": "30s",
     "max_wal_size": "96MB",
     "autovacuum_naptime": "5s",
+    # Which process serves which client, and when it made checkpoints.
+    "log_connections": "on",
+    "log_checkpoints": "on",
+    "log_line_prefix": "%p %n ",
 }
+CONNECTED = re.compile(r"^(\d+) .*connection authorized: .*application_name=pgbench", re.MULTILINE)
 
 
 def set_up(place: Place) -> None:
@@ -44,6 +51,11 @@ def set_up(place: Place) -> None:
     cluster.mkdir()
     for folder in (cluster, place.scratch):
         shutil.chown(folder, USER, USER)
+        if subprocess.run([*_as_user(), "test", "-w", str(folder)], check=False).returncode:
+            raise ProgramError(
+                f"{folder}: expected a folder that the user {USER} can reach, found one above it that is closed to others; "
+                "choose another place with --path"
+            )
     said(
         [*_as_user(), _tool("initdb"), "-D", cluster, "--auth=trust", "--no-sync", "--no-instructions"],
         cwd=place.scratch,
@@ -52,31 +64,53 @@ def set_up(place: Place) -> None:
         file.writelines(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
         file.write(f"unix_socket_directories = '{place.scratch}'\n")
     with _server(place):
-        said([*_pgbench(place), "-i", "-s", str(SCALE), "--quiet"], cwd=place.scratch)
+        scale = max(1, round(SCALE * place.scale))
+        said([*_pgbench(place), "-i", "-s", str(scale), "--quiet"], cwd=place.scratch)
 
 
 @contextmanager
-def ready(place: Place, seconds: float) -> Iterator[Load]:
+def ready(place: Place, seconds: float, script: str) -> Iterator[Load]:
     """The server runs before and after; whole seconds, rounded up."""
     for old in place.scratch.glob("pgbench_log.*"):
         old.unlink()
     with _server(place) as pid:
-        command = [*_pgbench(place), "-c", str(CLIENTS), "-T", str(max(1, -int(-seconds // 1))), "-n", "-l"]
+        command = [
+            *_pgbench(place),
+            "-b",
+            script,
+            "-c",
+            str(place.clients or CLIENTS),
+            "-T",
+            str(max(1, -int(-seconds // 1))),
+            "-n",
+            "-l",
+        ]
         command += [f"--log-prefix={place.scratch}/pgbench_log", f"--random-seed={place.seed % 2**31}"]
+        command += [] if place.rate is None else ["--rate", f"{place.rate:g}"]
         yield Load(command, pid)
 
 
-def own_log(place: Place) -> Log:
-    """Each transaction from its begin to the answer of its commit; resolution 1 us."""
-    log, offset_ns = Log(), wall_minus_monotonic_ns()
+def own_log(place: Place, kind: str) -> Log:
+    """Each transaction from its begin (with a rate: from when it was due) to the answer of its commit; resolution 1 us."""
+    log, offset_ns, servers = Log(), wall_minus_monotonic_ns(), _servers(place)
     lacking = "pgbench did not get as far as a transaction"
     for line in lines_of_logs(place, "pgbench_log.*", lacking):
-        # client, transaction, latency in us, script, end: seconds since the epoch, and microseconds
+        # client, transaction, latency in us, script, end: seconds since the epoch, and microseconds; with a rate also how late it began
         fields = line.split()
         latency_ns = int(fields[2]) * 1000
         end_ns = int(fields[4]) * 10**9 + int(fields[5]) * 1000 - offset_ns
-        log.add("transaction", end_ns - latency_ns, latency_ns)
+        late_ns = int(fields[6]) * 1000 if len(fields) > 6 else 0
+        log.add(kind, end_ns - latency_ns, latency_ns, servers.get(int(fields[0]), 0), late_ns)
     return log
+
+
+def _servers(place: Place) -> dict[int, int]:
+    """Client -> the process of the server that works for it. pgbench connects its clients one after the other, in order."""
+    told = (place.scratch / "server.log").read_text(encoding="utf-8", errors="replace")
+    pids = [int(pid) for pid in CONNECTED.findall(told)]
+    # Before them it looks at the tables, by a connection of its own.
+    clients = place.clients or CLIENTS
+    return dict(enumerate(pids[-clients:])) if len(pids) > clients else {}
 
 
 @contextmanager
@@ -121,14 +155,21 @@ def _tool(name: str) -> str:
     return path
 
 
-PROGRAM = Program(
-    name="postgresql",
-    words=f"PostgreSQL, pgbench with {CLIENTS} clients; its log of transactions",
-    needs={"pgbench": "postgresql", "initdb": "postgresql"},
-    comms=("postgres", "pgbench"),
-    worker="postgres",
-    set_up=set_up,
-    ready=ready,
-    own_log=own_log,
-    tear_down=emptied,
-)
+def _program(name: str, words: str, script: str, kind: str) -> Program:
+    return Program(
+        name=name,
+        words=f"PostgreSQL, pgbench {words} with {CLIENTS} clients; its log of transactions",
+        needs={"pgbench": "postgresql", "initdb": "postgresql", "setpriv": "util-linux"},
+        comms=("postgres", "pgbench"),
+        worker="postgres",
+        set_up=set_up,
+        ready=functools.partial(ready, script=script),
+        own_log=functools.partial(own_log, kind=kind),
+        tear_down=emptied,
+        takes=("clients", "rate", "scale"),
+        room_bytes=400 << 20,
+    )
+
+
+PROGRAM = _program("postgresql", "(TPC-B like)", "tpcb-like", "transaction")
+PROGRAMS = (_program("postgresql-select", "(select only)", "select-only", "read"),)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import random
 import shutil
-import subprocess
 import sys
 import tarfile
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
-from programs.base import Load, Log, Place, Program, call_me, emptied, logging_itself, read_log
+from whodisk.programs.base import Load, Log, Place, Program, call_me, emptied, logging_itself, read_log
+from whodisk.programs.trees import follow, sync
 
 FILES = 600
 #: Sizes are log-normal around 8 KiB.
@@ -27,7 +27,7 @@ def set_up(place: Place) -> None:
     """An archive, in memory: only what is written to the file system is looked at."""
     chance = random.Random(place.seed)
     with tarfile.open(place.scratch / "tree.tar", "w") as archive:
-        for number in range(FILES):
+        for number in range(max(1, round(FILES * place.scale))):
             data = chance.randbytes(min(SIZE_BYTES_MAX, int(SIZE_BYTES * chance.lognormvariate(0, SIGMA))))
             entry = tarfile.TarInfo(f"folder{number // 50}/file{number}")
             entry.size = len(data)
@@ -37,7 +37,7 @@ def set_up(place: Place) -> None:
 def ready(place: Place, seconds: float) -> AbstractContextManager[Load]:
     """Nothing runs before."""
     return logging_itself(
-        "programs.tar", place, seconds, LOG, data=place.data, archive=place.scratch / "tree.tar"
+        "whodisk.programs.tar", place, seconds, LOG, data=place.data, archive=place.scratch / "tree.tar"
     )
 
 
@@ -50,34 +50,24 @@ def main() -> None:
     """Unpacks until the time is over; the tree of the round before last is removed."""
     call_me("tar-log")
     o = json.loads(sys.argv[1])
-    log, data, end, number = Log(), Path(o["data"]), time.monotonic() + o["seconds"], 0
+    log, data = Log(), Path(o["data"])
+    try:
+        _load(o, data, log)
+    finally:
+        log.write(Path(o["log"]))
+
+
+def _load(o: dict[str, Any], data: Path, log: Log) -> None:
+    end, number = time.monotonic() + o["seconds"], 0
     while time.monotonic() < end:
         folder = data / f"tree{number}"
         folder.mkdir()
-        _unpack(["tar", "-xvf", o["archive"], "-C", str(folder)], log)
-        begin_ns = time.monotonic_ns()
-        subprocess.run(["sync", "-f", str(folder)], check=True)
-        log.add("sync", begin_ns, time.monotonic_ns() - begin_ns)
+        follow(["tar", "-xvf", o["archive"], "-C", str(folder)], log)
+        sync(folder, log)
         if number:
             shutil.rmtree(data / f"tree{number - 1}")
         number += 1
     shutil.rmtree(data / f"tree{number - 1}")
-    log.write(Path(o["log"]))
-
-
-def _unpack(command: list[str], log: Log) -> None:
-    """tar prints the name of a file when it begins with it, and does not hold its lines back."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        file, before_ns = process.stdout.fileno(), None
-        while chunk := os.read(file, 1 << 16):
-            now_ns = time.monotonic_ns()
-            # Several lines at once: this program was late, and what each of them took is not known.
-            if before_ns is not None and chunk.count(b"\n") == 1:
-                log.add("file", before_ns, now_ns - before_ns)
-            before_ns = now_ns
-    if process.returncode:
-        sys.exit(f"tar: exit code {process.returncode}")
 
 
 PROGRAM = Program(
@@ -90,4 +80,6 @@ PROGRAM = Program(
     ready=ready,
     own_log=own_log,
     tear_down=emptied,
+    takes=("scale",),
+    room_bytes=64 << 20,
 )

@@ -284,6 +284,12 @@ class Case:
         return spec if isinstance(spec, dict) else workload
 
     @property
+    def program(self) -> str | None:
+        """The real program that `whodisk run` started, and whose own log layer app is; None for any other case."""
+        name = (self.meta.get("workload") or {}).get("program")
+        return name if isinstance(name, str) and name else None
+
+    @property
     def offered_per_s(self) -> float | None:
         """The fixed rate of the workload; None where it goes on as soon as it can."""
         rate = self.spec.get("rate_per_s")

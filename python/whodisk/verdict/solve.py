@@ -49,7 +49,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         case.leave_out([of.layer for of in missing])
     surveys = {layer: survey_layer(case, layer) for layer in case.layers}
     surveys = {layer: survey for layer, survey in surveys.items() if survey.operations}
-    layer = _judged_layer(surveys)
+    layer = _judged_layer(surveys, case.program)
     operations = surveys[layer].operations if layer else 0
     # Where operations spent their time is known from their requests.
     if missing and (operations < VERDICT_OPERATIONS_MIN or any(of.layer == "block" for of in missing)):
@@ -155,13 +155,14 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
     return verdict
 
 
-def _judged_layer(surveys: dict[str, Survey]) -> str | None:
-    """`app` where its stages tell something, else the block layer, else whatever there is."""
-    app, block = surveys.get("app"), surveys.get("block")
+def _judged_layer(surveys: dict[str, Survey], program: str | None) -> str | None:
+    """`app` where its stages tell something, else the block layer, else whatever there is; of a program whose log could not be tied
+    to its system calls, these."""
+    app, block, calls = (surveys.get(layer) for layer in ("app", "block", "syscall"))
     if app is not None and block is not None:
         unknown = sum(float(s.stage_ns[STAGES.index("unknown")]) for s in app.strata)
         joined = unknown <= 0.5 * app.latency_ns and app.stages_observed
-        return "app" if joined else "block"
+        return "app" if joined else "syscall" if program and calls else "block"
     return next(iter(surveys), None)
 
 
@@ -191,6 +192,9 @@ def _backlog(case: Case, survey: Survey) -> list[str]:
     its cause cost (`whodisk.evidence.backlog`).
     """
     if survey.layer != "app" or "app" not in survey.stages_observed or survey.keeps(case.offered_per_s):
+        return []
+    if case.program is not None:
+        # Its stage app is also what it does itself.
         return []
     waited = sum(float(s.stage_ns[STAGES.index("app")]) for s in survey.strata)
     if waited < BACKLOG_SHARE_MIN * survey.latency_ns:

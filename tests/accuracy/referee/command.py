@@ -16,10 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from programs.base import ROOT, ProgramError
 from tests.accuracy.referee import runs
 from tests.accuracy.referee.excuses import excuse
-from tests.accuracy.referee.freeze import Freeze, FreezeError, checkout, freeze
+from tests.accuracy.referee.freeze import ROOT, Freeze, FreezeError, checkout, freeze
 from tests.accuracy.referee.judge import judge
 from tests.accuracy.referee.machine import words
 from tests.accuracy.referee.rows import ROWS, Run, refused
@@ -29,6 +28,7 @@ from tests.accuracy.referee.store import KEY, Line, Store, StoreError
 from tests.accuracy.referee.table import document
 from tests.accuracy.referee.tracer import TracerError
 from tests.accuracy.scenarios import utc
+from whodisk.programs.base import ProgramError
 
 STORE = ROOT / "docs" / "accuracy" / "programs.jsonl"
 OUTPUT = ROOT / "docs" / "accuracy-programs.md"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from programs.base import Program
+from whodisk.programs.base import Program
 
 Finding = dict[str, Any]
 Window = tuple[int, int]

@@ -8,8 +8,7 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from programs.base import ROOT
-
+ROOT = Path(__file__).resolve().parents[3]
 #: Part -> what of a commit belongs to it. A path that a commit does not have yet adds nothing.
 PARTS: dict[str, tuple[str, ...]] = {
     "recorder": (
@@ -28,7 +27,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 JUDGE = (
     "tests/accuracy/referee",
     "tests/accuracy/host.py",
-    "programs",
+    "python/whodisk/programs",
     "crates/slowdisk",
 )
 CHECKOUTS = ROOT / "build" / "freezes"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from programs.base import Program
 from tests.accuracy.referee.faults import Fault, Finding
 from tests.accuracy.referee.truth import LIMITED, SLOW, Truth
+from whodisk.programs.base import Program
 
 #: Says why a finding about something that was not injected is true nevertheless; None if no independent record shows it.
 Excuse = Callable[[Finding], str | None]

@@ -7,10 +7,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from programs import PROGRAMS
-from programs.base import Program
 from tests.accuracy.referee.faults import FAULTS, Fault
 from tests.accuracy.referee.seeds import DEVELOPMENT, TEST, digest, held_out, seed
+from whodisk.programs import PROGRAMS
+from whodisk.programs.base import Program
 
 FILE_SYSTEMS = {
     "ext4": "mkfs.ext4",

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from programs.base import Load, Place, find, said
 from tests.accuracy.host import slowdisk
 from tests.accuracy.referee import truth as truths
 from tests.accuracy.referee.excuses import Records
@@ -27,6 +26,7 @@ from tests.accuracy.referee.machine import Machine, watched
 from tests.accuracy.referee.rows import FILE_SYSTEMS, Row, Run
 from tests.accuracy.referee.tracer import Request, traced
 from tests.accuracy.referee.truth import Own, Truth
+from whodisk.programs.base import Load, Place, find, said
 
 SIZE_BYTES = 768 << 20
 #: Data and logs lie in memory: no disk but the one that is looked at takes part.

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from programs.base import Log
 from tests.accuracy.referee.apart import standing_apart
 from tests.accuracy.referee.faults import Injection, Window
 from tests.accuracy.referee.ranks import PAIRS_MIN, differs, worse_chance
+from whodisk.programs.base import Log
 
 #: DESIGN 8: a cause makes a run slow if it costs this part of all latency, ...
 COST_SHARE = 0.05

@@ -90,7 +90,7 @@ pub(super) struct Ops<'a> {
     /// Stages that case.json declares for this layer.
     declared: [bool; 9],
     ids: &'a mut IdSet,
-    op_names: [&'static str; 7],
+    op_names: [&'static str; Op::ALL.len()],
 }
 
 impl<'a> Ops<'a> {

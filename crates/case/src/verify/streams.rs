@@ -7,7 +7,7 @@ use crate::rows::{
     AppRow, BioMemberRow, BioRow, BlockCarrierRow, BlockMergeRow, BlockRow, FileRow, SyscallRow, Via,
 };
 use crate::rows::{CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow};
-use crate::rows::{IrqRow, IrqTotalRow, Nvme, NvmeRow, SampleRow, SchedReason, SchedRow, SchedState};
+use crate::rows::{IrqRow, IrqTotalRow, Nvme, NvmeRow, OwnRow, SampleRow, SchedReason, SchedRow, SchedState};
 use crate::rows::{Writeback, WritebackRow};
 use crate::schema::{EventRow, IrqKind, Layer, LossRow, Op, SubjectKind};
 use crate::CaseError;
@@ -57,6 +57,7 @@ pub(super) fn check_unsealed(case_dir: &Path, meta: &CaseMeta, report: &mut Repo
             Some(WritebackRow::PROBE) => {
                 check_stream::<WritebackRow>(case_dir, &relative, report, writeback_row)
             }
+            Some(OwnRow::PROBE) => check_stream::<OwnRow>(case_dir, &relative, report, own_row),
             Some(SchedRow::PROBE) => check_stream::<SchedRow>(case_dir, &relative, report, sched_row),
             Some(IrqRow::PROBE) => check_stream::<IrqRow>(case_dir, &relative, report, irq_row),
             Some(IrqTotalRow::PROBE) => {
@@ -139,6 +140,12 @@ fn app_row(row: &AppRow) -> Option<Contradiction> {
         return Some(("op", format!("0 to {}", Op::ALL.len() - 1), row.op.to_string()));
     }
     None
+}
+
+fn own_row(row: &OwnRow) -> Option<Contradiction> {
+    known("op", row.op, Op::ALL.len())
+        .or_else(|| within("submit_ns", row.submit_ns, row.start_ns..=u64::MAX))
+        .or_else(|| within("end_ns", row.end_ns, row.submit_ns..=u64::MAX))
 }
 
 fn syscall_row(row: &SyscallRow) -> Option<Contradiction> {

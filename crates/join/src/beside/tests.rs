@@ -36,6 +36,7 @@ fn sealed(beside: Streams) -> (Kept, Counts, Names) {
         interrupts_watched: Some(true),
         stops: Default::default(),
         syscall: None,
+        own: None,
         beside,
         handlers: vec![("nvme0q".into(), "nvme0n1".into())],
     };

@@ -165,6 +165,11 @@ impl Actives {
         Some((number, op))
     }
 
+    /// Start of the first operation in flight.
+    pub fn first_start_ns(&self) -> Option<u64> {
+        self.by_number.first_key_value().map(|(_, op)| op.start_ns)
+    }
+
     /// Operations in flight.
     pub fn len(&self) -> usize {
         self.by_number.len()

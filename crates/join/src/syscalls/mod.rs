@@ -15,6 +15,7 @@ pub use sealed::CLASSES;
 
 use crate::beside::{Streams, Surveys};
 use crate::children::Child;
+use crate::own_side::OwnSide;
 use crate::pipeline::Out;
 use crate::sorted::{Sorted, Surveyed, Timed};
 use crate::stages::{block_entry_ns, BlockTimes};
@@ -106,6 +107,8 @@ pub struct SyscallSide<'a> {
     disk_of: HashMap<u32, u32>,
     /// Writes of journals that have not ended: who asks for durable data meanwhile joins the commit that runs.
     journal: Vec<JournalWrite>,
+    /// What the programs say themselves.
+    own: OwnSide<'a>,
 }
 
 /// What was recorded.
@@ -131,6 +134,7 @@ impl<'a> SyscallSide<'a> {
         streams: &Streams<'a>,
         surveys: &'a Surveys,
         watched: Watched,
+        own: OwnSide<'a>,
     ) -> Result<SyscallSide<'a>, CaseError> {
         // Without operations nothing asks for the others.
         let some = stream.is_some();
@@ -152,12 +156,14 @@ impl<'a> SyscallSide<'a> {
             dirty: Dirty::default(),
             disk_of: HashMap::new(),
             journal: Vec::new(),
+            own,
         })
     }
 
     /// Rows held now.
     pub fn rows_held(&self) -> usize {
-        self.actives.len() + self.held.len() + self.remembered + self.dirty.len() + self.journal.len()
+        let own = self.own.rows_held();
+        self.actives.len() + self.held.len() + self.remembered + self.dirty.len() + self.journal.len() + own
     }
 
     /// A request with its number; requests come in order of their entry.
@@ -223,7 +229,8 @@ impl<'a> SyscallSide<'a> {
 
     /// Whether no operation is left that something may belong to.
     fn is_idle(&self) -> bool {
-        self.rows.peek().is_none() && self.actives.len() == 0 && self.dirty.len() == 0
+        let calls = self.rows.peek().is_some() || self.actives.len() > 0 || self.dirty.len() > 0;
+        !calls && self.own.is_idle()
     }
 
     /// Gives a request, or a volume's bio, to the operations that wait for it.
@@ -377,6 +384,7 @@ impl<'a> SyscallSide<'a> {
                 self.sched.peek().map(|row| row.start_ns),
                 self.waits.peek().map(|row| row.start_ns),
                 self.writeback.peek().map(|row| row.start_ns),
+                self.own.peek_ns(),
             ];
             let now_ns = next.iter().flatten().min().copied();
             let Some(now_ns) = now_ns.filter(|ns| *ns <= until_ns) else {
@@ -391,11 +399,12 @@ impl<'a> SyscallSide<'a> {
                         self.wait_for_page(&row);
                     }
                 }
-                _ => {
+                Some(3) => {
                     if let Some(row) = self.writeback.take()? {
                         self.throttle(&row);
                     }
                 }
+                _ => self.own.begin()?,
             }
         }
     }
@@ -483,6 +492,7 @@ impl<'a> SyscallSide<'a> {
         ) {
             let span = (row.start_ns, crate::beside::end_of(&row, out.counts.end_ns));
             self.actives.of_thread(row.tid, |op| op.runnable.push(span));
+            self.own.runnable(row.tid, span);
         }
         Ok(())
     }
@@ -529,10 +539,14 @@ impl<'a> SyscallSide<'a> {
                     op,
                     self.surveys,
                     self.watched,
+                    &mut self.own,
                     out,
                 )?;
             }
         }
-        Ok(())
+        // Every call that began before this has been written.
+        let of_held = self.held.first_key_value().map(|(_, op)| op.start_ns);
+        let unwritten_ns = of_held.into_iter().chain(self.actives.first_start_ns()).min();
+        self.own.settle(unwritten_ns.unwrap_or(u64::MAX).min(now_ns), out)
     }
 }

@@ -3,6 +3,7 @@ use super::active::{Active, Request};
 use super::timeline::Timeline;
 use super::{Share, Watched};
 use crate::beside::{text, Surveys, PAGE_BYTES};
+use crate::own_side::{Call, OwnSide};
 use crate::pipeline::{Out, Row};
 use crate::stages::Part;
 use case::rows::{sampled, syscall_flags, CacheWait, CacheWaitRow};
@@ -29,6 +30,7 @@ pub(super) fn write(
     mut op: Active,
     surveys: &Surveys,
     watched: Watched,
+    own: &mut OwnSide,
     out: &mut Out,
 ) -> Result<(), CaseError> {
     if op.buffered_read() && !watched.cache {
@@ -53,6 +55,15 @@ pub(super) fn write(
     let sealed = row(op_id, &op, file, stages(&sums, watched), out);
     out.counts.syscall_rows += 1;
     out.sink.op(Layer::Syscall, &sealed, out.names)?;
+    own.call(&op.row, out, || Call {
+        op_id,
+        start_ns: op.start_ns,
+        end_ns: op.end_ns,
+        stretches: timeline.into_stretches(),
+        device: device_of(&op),
+        bytes: op.row.size_bytes,
+        flags: sealed.flags,
+    });
     if (watched.cache || watched.block) && op.buffered_read() {
         pieces(op_id, &op, file, out)?;
     }
@@ -237,13 +248,7 @@ fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], 
     let kind = Op::from_raw(raw.op).unwrap_or(Op::Other);
     let has_place = matches!(kind, Op::Read | Op::Write | Op::Discard | Op::Copy);
     let bit = |set: bool, flag: u32| if set { flag } else { 0 };
-    let children = op.requests.iter().map(|request| &request.child);
-    let mut devices = children
-        .filter(|child| !child.below_volume())
-        .map(|child| child.device);
-    let first = devices.next();
-    let one = first.filter(|device| devices.all(|other| other == *device));
-    let device = one.or((raw.flags & syscall_flags::BLOCK_DEVICE != 0).then_some(raw.device));
+    let device = device_of(op);
     let seen_to_end = raw.end_ns != 0;
     OpRow {
         op_id,
@@ -284,6 +289,17 @@ fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], 
         stages,
         foreign_handler_ns: None,
     }
+}
+
+/// The device of all its requests, if it is one, or the block device that it works on.
+fn device_of(op: &Active) -> Option<u32> {
+    let children = op.requests.iter().map(|request| &request.child);
+    let mut devices = children
+        .filter(|child| !child.below_volume())
+        .map(|child| child.device);
+    let first = devices.next();
+    let one = first.filter(|device| devices.all(|other| other == *device));
+    one.or((op.row.flags & syscall_flags::BLOCK_DEVICE != 0).then_some(op.row.device))
 }
 
 /// Writes which tier served which bytes of a read. What it did not wait for was in memory.

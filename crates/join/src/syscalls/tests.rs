@@ -5,8 +5,8 @@ use crate::pipeline::{join, Counts, Inputs, Row};
 use crate::stream::Stream;
 use crate::testing::{Kept, Rows};
 use case::rows::{
-    block_flags, syscall_flags, BlockMergeRow, BlockRow, CacheWait, CacheWaitRow, SchedRow, SchedState,
-    SyscallRow, Via, Writeback, WritebackRow,
+    block_flags, syscall_flags, BlockMergeRow, BlockRow, CacheWait, CacheWaitRow, OwnRow, SchedRow,
+    SchedState, SyscallRow, Via, Writeback, WritebackRow,
 };
 use case::schema::{flags, Layer, LinkKind, Op, OpRow, Stage};
 use case::sealed::Names;
@@ -24,6 +24,7 @@ struct Recording {
     sched: Vec<SchedRow>,
     waits: Vec<CacheWaitRow>,
     writeback: Vec<WritebackRow>,
+    own: Vec<OwnRow>,
     /// The kernel does not tell what reads wait for.
     waits_unseen: bool,
 }
@@ -33,6 +34,7 @@ impl Recording {
         let (syscalls, blocks) = (Rows(self.syscalls.clone()), Rows(self.blocks.clone()));
         let (merges, sched) = (Rows(self.merges.clone()), Rows(self.sched.clone()));
         let (waits, writeback) = (Rows(self.waits.clone()), Rows(self.writeback.clone()));
+        let own = Rows(self.own.clone());
         let inputs = Inputs {
             wait_step_ns: 1,
             workers: Vec::new(),
@@ -50,6 +52,7 @@ impl Recording {
             interrupts_watched: Some(true),
             stops: Default::default(),
             syscall: Some(&syscalls),
+            own: (!self.own.is_empty()).then_some(&own as &dyn Stream<OwnRow>),
             beside: Streams {
                 sched: Some(&sched),
                 cache_wait: (!self.waits_unseen).then_some(&waits as &dyn Stream<CacheWaitRow>),
@@ -105,6 +108,109 @@ fn stages(op: &OpRow) -> Vec<(&'static str, i64)> {
     let all = Stage::ALL.iter().zip(op.stages);
     all.filter_map(|(stage, ns)| Some((stage.column(), ns.filter(|ns| *ns != 0)?)))
         .collect()
+}
+
+fn own(op: Op, tid: i32, [start, submit, end]: [u64; 3]) -> OwnRow {
+    OwnRow {
+        start_ns: START_NS + start,
+        submit_ns: START_NS + submit,
+        end_ns: START_NS + end,
+        tid,
+        op: op as u8,
+    }
+}
+
+/// A commit of thread 11 that was due at 50: a write of 100 ns, a sync of 500 ns of which 300 were its request's at the
+/// device, 20 ns without a CPU between them; and others whose thread made no call, or is not known.
+fn commit() -> Recording {
+    let plain = |key, op, times| SyscallRow {
+        result: 0,
+        ..call(key, op, 0, times)
+    };
+    Recording {
+        syscalls: vec![
+            plain(1, Op::Write, [200, 300]),
+            plain(2, Op::Sync, [400, 900]),
+            // Of the same thread, after it, and of another thread.
+            plain(3, Op::Write, [1000, 1100]),
+            SyscallRow {
+                tid: 12,
+                ..plain(4, Op::Write, [250, 2000])
+            },
+        ],
+        blocks: vec![request(1, 11, [450, 500, 800, 810])],
+        sched: vec![SchedRow {
+            start_ns: START_NS + 320,
+            end_ns: START_NS + 340,
+            tid: 11,
+            state: SchedState::Woken as u8,
+            ..SchedRow::default()
+        }],
+        own: vec![
+            own(Op::Commit, 11, [50, 150, 950]),
+            own(Op::Read, 13, [500, 500, 560]),
+            own(Op::Read, 0, [600, 610, 700]),
+        ],
+        ..Recording::default()
+    }
+}
+
+#[test]
+fn a_programs_operation_has_the_stages_of_its_threads_calls() {
+    let (kept, counts) = commit().seal();
+    let [commit, other, unknown] = &kept.app[..] else {
+        panic!("{:?}", kept.app)
+    };
+    let expected = [
+        ("app_ns", 100 + 50 + 80 + 50),
+        ("fs_ns", 100 + 50 + 90),
+        ("queue_ns", 50),
+        ("device_ns", 300),
+        ("interrupt_ns", 10),
+        ("runqueue_ns", 20),
+    ];
+    assert_eq!(stages(commit), expected);
+    assert_eq!(
+        (commit.start_ns, commit.latency_ns, commit.op, commit.pid),
+        (50, 900, Op::Commit, Some(10))
+    );
+    assert_eq!(stages(other), [("app_ns", 60)]);
+    assert_eq!(stages(unknown), [("app_ns", 10), ("unknown_ns", 90)]);
+    let links: Vec<u64> = kept
+        .links
+        .iter()
+        .filter(|link| link.parent_id == commit.op_id)
+        .map(|link| link.child_id)
+        .collect();
+    let calls: Vec<u64> = [0, 2].map(|number| Layer::Syscall.op_id_base() + number).to_vec();
+    assert_eq!((links, counts.app_rows, counts.joined), (calls, 3, 2));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_programs_operations_come_in_order_and_their_stages_sum(
+        spans in prop::collection::vec((0u64..900, 0u64..80, 0u64..300, 0i32..4), 0..60),
+        calls in prop::collection::vec((0u64..900, 0u64..200, 1i32..4), 0..60),
+    ) {
+        let recording = Recording {
+            syscalls: calls.iter().enumerate().map(|(key, (start, length, tid))| SyscallRow {
+                tid: *tid,
+                result: 0,
+                ..call(key as u64, Op::Write, 0, [*start, start + length])
+            }).collect(),
+            own: spans.iter().map(|(start, late, length, tid)| own(Op::File, *tid, [*start, start + late, start + late + length])).collect(),
+            ..Recording::default()
+        };
+        let (kept, counts) = recording.seal();
+        prop_assert_eq!((kept.app.len(), counts.app_rows), (spans.len(), spans.len() as u64));
+        prop_assert!(kept.app.is_sorted_by_key(|op| op.start_ns));
+        for (number, op) in kept.app.iter().enumerate() {
+            prop_assert_eq!(op.op_id, Layer::App.op_id_base() + number as u64);
+            prop_assert_eq!(op.stages.iter().flatten().sum::<i64>(), op.latency_ns);
+        }
+    }
 }
 
 #[test]

@@ -68,6 +68,11 @@ impl Timeline {
         }
     }
 
+    /// Its stretches, in no order.
+    pub fn into_stretches(self) -> Vec<Stretch> {
+        self.stretches
+    }
+
     /// Time of each stage, in the order of [`Stage`].
     pub fn sums(&self) -> [u64; 9] {
         let mut sums = [0; 9];

@@ -471,7 +471,7 @@ impl DriveModel for Hdd {
                     note: Note::Buffered,
                 }
             }
-            Op::Read | Op::Copy | Op::Other => self.read(now_ns, command),
+            _ => self.read(now_ns, command),
         }
     }
 }

@@ -343,7 +343,7 @@ impl DriveModel for Ssd {
             Op::Write => self.write(now_ns, command),
             Op::Flush | Op::Sync => self.flush(now_ns),
             Op::Discard => self.discard(now_ns, command),
-            Op::Read | Op::Copy | Op::Other => self.read(now_ns, command),
+            _ => self.read(now_ns, command),
         }
     }
 }

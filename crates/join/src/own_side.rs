@@ -1,0 +1,296 @@
+//! Operations as a program itself saw them: tied to the system calls of their thread, which say where their time went.
+//!
+//! They are taken up along with the system calls, in order of start. One is written when every call that began before it
+//! ended has been written.
+use crate::beside::text;
+use crate::pipeline::Out;
+use crate::sorted::{Sorted, Surveyed, Timed};
+use crate::stream::Stream;
+use crate::syscalls::timeline::{Stretch, Timeline};
+use case::rows::{OwnRow, SyscallRow};
+use case::schema::{flags, Layer, LinkKind, LinkRow, NameId, Op, OpRow, Stage};
+use case::CaseError;
+use std::collections::{BTreeMap, HashMap};
+
+/// Operations that wait for an earlier one to end, before they are written out of order.
+const HELD_MAX: usize = 1 << 17;
+
+impl Timed for OwnRow {
+    fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+    fn end_ns(&self) -> Option<u64> {
+        Some(self.end_ns)
+    }
+    fn ties(&self) -> (u64, u64) {
+        (self.end_ns, u64::from(self.tid as u32))
+    }
+}
+
+/// A system call whose time is known, as its thread's operations need it.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// Number in layer `syscall`.
+    pub(crate) op_id: u64,
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) stretches: Vec<Stretch>,
+    pub(crate) device: Option<u32>,
+    pub(crate) bytes: u64,
+    /// Bits of `schema::flags`.
+    pub(crate) flags: u32,
+}
+
+/// An operation and what is known of it so far.
+#[derive(Clone, Debug)]
+struct Held {
+    row: OwnRow,
+    calls: Vec<Call>,
+    /// Its thread could run and did not.
+    runnable: Vec<(u64, u64)>,
+    /// Nothing can come any more.
+    complete: bool,
+}
+
+/// Name and process of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    pid: i32,
+    comm: Option<NameId>,
+}
+
+/// The operations of a program on their way through a seal.
+pub(crate) struct OwnSide<'a> {
+    rows: Sorted<'a, OwnRow>,
+    /// By number, in order of start.
+    held: BTreeMap<u64, Held>,
+    /// Of those, what may still get calls, by thread.
+    by_tid: HashMap<i32, Vec<u64>>,
+    threads: HashMap<i32, Thread>,
+    next_number: u64,
+    /// System calls were recorded.
+    calls_watched: bool,
+    sched_watched: bool,
+    interrupts_watched: bool,
+}
+
+impl<'a> OwnSide<'a> {
+    pub(crate) fn new(
+        stream: Option<&'a dyn Stream<OwnRow>>,
+        surveyed: &Surveyed<OwnRow>,
+        calls_watched: bool,
+        sched_watched: bool,
+        interrupts_watched: bool,
+    ) -> Result<OwnSide<'a>, CaseError> {
+        Ok(OwnSide {
+            rows: Sorted::new(stream, surveyed)?,
+            held: BTreeMap::new(),
+            by_tid: HashMap::new(),
+            threads: HashMap::new(),
+            next_number: 0,
+            calls_watched,
+            sched_watched,
+            interrupts_watched,
+        })
+    }
+
+    /// Rows held now.
+    pub(crate) fn rows_held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether no operation is left.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.rows.peek().is_none() && self.held.is_empty()
+    }
+
+    /// Start of the next operation.
+    pub(crate) fn peek_ns(&self) -> Option<u64> {
+        self.rows.peek().map(|row| row.start_ns)
+    }
+
+    /// The next operation begins.
+    pub(crate) fn begin(&mut self) -> Result<(), CaseError> {
+        let Some(row) = self.rows.take()? else {
+            return Ok(());
+        };
+        let held = Held {
+            row,
+            calls: Vec::new(),
+            runnable: Vec::new(),
+            complete: false,
+        };
+        self.held.insert(self.next_number, held);
+        self.by_tid.entry(row.tid).or_default().push(self.next_number);
+        self.next_number += 1;
+        Ok(())
+    }
+
+    /// A thread had something to do and no CPU.
+    pub(crate) fn runnable(&mut self, tid: i32, span: (u64, u64)) {
+        for number in self.by_tid.get(&tid).into_iter().flatten() {
+            if let Some(held) = self.held.get_mut(number) {
+                held.runnable.push(span);
+            }
+        }
+    }
+
+    /// A system call of a thread, when it is written.
+    pub(crate) fn call(&mut self, raw: &SyscallRow, out: &mut Out, call: impl FnOnce() -> Call) {
+        let Some(numbers) = self.by_tid.get(&raw.tid) else {
+            return;
+        };
+        self.threads.entry(raw.tid).or_insert_with(|| Thread {
+            pid: raw.pid,
+            comm: text(&raw.comm).map(|comm| out.names.id(&comm)),
+        });
+        let call = call();
+        for number in numbers {
+            let held = self.held.get_mut(number);
+            let meanwhile =
+                |held: &&mut Held| call.start_ns < held.row.end_ns && call.end_ns > held.row.submit_ns;
+            if let Some(held) = held.filter(meanwhile) {
+                held.calls.push(call.clone());
+            }
+        }
+    }
+
+    /// Writes what is complete: no call that began before `settled_ns` is still to come.
+    pub(crate) fn settle(&mut self, settled_ns: u64, out: &mut Out) -> Result<(), CaseError> {
+        let held = &mut self.held;
+        self.by_tid.retain(|_, numbers| {
+            numbers.retain(|number| {
+                let Some(op) = held.get_mut(number) else {
+                    return false;
+                };
+                op.complete = op.row.end_ns <= settled_ns || settled_ns == u64::MAX;
+                !op.complete
+            });
+            !numbers.is_empty()
+        });
+        while let Some(first) = self.held.first_entry() {
+            if first.get().complete {
+                let op = first.remove();
+                self.write(&op, out)?;
+            } else if self.held.len() > HELD_MAX {
+                self.write_others(out)?;
+                break;
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A very long operation holds up all that began after it: those that are complete are written before it.
+    fn write_others(&mut self, out: &mut Out) -> Result<(), CaseError> {
+        let complete = self.held.iter().filter(|(_, op)| op.complete);
+        let numbers: Vec<u64> = complete.map(|(number, _)| *number).collect();
+        for number in numbers {
+            if let Some(op) = self.held.remove(&number) {
+                self.write(&op, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, op: &Held, out: &mut Out) -> Result<(), CaseError> {
+        let (row, op_id) = (&op.row, Layer::App.op_id_base() + out.counts.app_rows);
+        out.counts.app_rows += 1;
+        for call in &op.calls {
+            out.link(&LinkRow {
+                parent_id: op_id,
+                child_id: call.op_id,
+                bytes: call.bytes as i64,
+                kind: LinkKind::WaitsFor,
+            })?;
+        }
+        let known = self.calls_watched && row.tid != 0;
+        if known {
+            out.counts.joined += 1;
+        }
+        let mut devices = op.calls.iter().filter_map(|call| call.device);
+        let first = devices.next();
+        let device = first.filter(|device| devices.all(|other| other == *device));
+        let thread = self.threads.get(&row.tid);
+        let sealed = OpRow {
+            op_id,
+            start_ns: out.case_ns(row.start_ns),
+            latency_ns: (row.end_ns - row.start_ns) as i64,
+            open: false,
+            op: Op::from_raw(row.op).unwrap_or(Op::Other),
+            flags: op.calls.iter().fold(0, |bits, call| bits | call.flags) & (flags::WBT | flags::FLUSH),
+            host: out.host,
+            device: device.map(|device| out.device(device)),
+            file: None,
+            comm: thread.and_then(|thread| thread.comm),
+            cgroup: None,
+            offset_bytes: None,
+            size_bytes: None,
+            queue_depth: None,
+            pid: thread.map(|thread| thread.pid),
+            tid: (row.tid != 0).then_some(row.tid),
+            cpu: None,
+            complete_cpu: None,
+            hctx: None,
+            vector: None,
+            error: 0,
+            weight: 1.0,
+            stages: self.stages(op, known),
+            foreign_handler_ns: None,
+        };
+        out.sink.op(Layer::App, &sealed, out.names)
+    }
+
+    fn stages(&self, op: &Held, known: bool) -> [Option<i64>; 9] {
+        let mut sums = timeline(op, known, self.sched_watched).sums();
+        if !self.interrupts_watched {
+            sums[Stage::Device as usize] += std::mem::take(&mut sums[Stage::Interrupt as usize]);
+        }
+        let mut stages = sums.map(|ns| Some(ns as i64));
+        for (stage, ns) in Stage::ALL.into_iter().zip(&mut stages) {
+            // What no operation of a case can have was not observed.
+            let seen = self.calls_watched || matches!(stage, Stage::App | Stage::Unknown);
+            let seen = seen && (stage != Stage::Interrupt || self.interrupts_watched);
+            if !seen || stage == Stage::Runqueue && !self.sched_watched {
+                *ns = None;
+            }
+        }
+        stages
+    }
+}
+
+/// Where an operation's time went: in its thread's calls what those say, else in the program itself.
+fn timeline(op: &Held, known: bool, sched_watched: bool) -> Timeline {
+    let row = &op.row;
+    let mut timeline = Timeline::default();
+    timeline.add(row.start_ns, row.submit_ns, Stage::App);
+    if !known {
+        timeline.add(row.submit_ns, row.end_ns, Stage::Unknown);
+        return timeline;
+    }
+    let mut now_ns = row.submit_ns;
+    let mut calls: Vec<&Call> = op.calls.iter().collect();
+    calls.sort_by_key(|call| (call.start_ns, call.op_id));
+    for call in calls {
+        let from_ns = call.start_ns.max(now_ns);
+        let to_ns = call.end_ns.min(row.end_ns);
+        if to_ns <= from_ns {
+            continue;
+        }
+        timeline.add(now_ns, from_ns, Stage::App);
+        for stretch in &call.stretches {
+            timeline.add(
+                stretch.from_ns.max(from_ns),
+                stretch.to_ns.min(to_ns),
+                stretch.stage,
+            );
+        }
+        now_ns = to_ns;
+    }
+    timeline.add(now_ns, row.end_ns, Stage::App);
+    if sched_watched {
+        timeline.move_to(Stage::Runqueue, &[Stage::App], &op.runnable);
+    }
+    timeline
+}

@@ -1,0 +1,107 @@
+"""Real programs: what they tell of themselves, and the command that runs them by name."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from whodisk.cli.run import is_program
+from whodisk.programs import ALIASES, PROGRAMS
+from whodisk.programs.base import Log, Place, ProgramError, read_log
+from whodisk.programs.postgresql import CONNECTED
+from whodisk.programs.ycsb import WORKLOADS, pauses
+
+
+def test_a_log_comes_back(tmp_path: Path) -> None:
+    log = Log()
+    log.add("commit", 5, 7, 11, 2)
+    log.add("read", 1, 2)
+    log.write(tmp_path / "log")
+    assert (tmp_path / "log").read_text() == "commit 5 7 11 2\nread 1 2 0 0\n"
+    assert read_log(tmp_path / "log") == log
+    with pytest.raises(ProgramError, match="found none: it was ended"):
+        read_log(tmp_path / "absent")
+
+
+def test_the_registry_keeps_its_places() -> None:
+    # They decide which cells a test set keeps for itself (decision 0130): it grows at the end only.
+    assert list(PROGRAMS)[:5] == ["fio", "postgresql", "db_bench", "tar", "sqlite"]
+    assert set(ALIASES.values()) <= set(PROGRAMS)
+    assert not set(ALIASES) & set(PROGRAMS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "programs"),
+    [
+        (["sqlite"], True),
+        (["--seconds", "3", "pgbench"], True),
+        (["--list"], True),
+        (["nonsense"], True),
+        (["spec.toml"], False),
+        (["./sqlite"], False),
+        (["/tmp/spec"], False),
+        (["--help"], False),
+        ([], False),
+    ],
+)
+def test_programs_are_told_from_specifications(arguments: list[str], programs: bool) -> None:
+    assert is_program(arguments) is programs
+
+
+def test_a_file_of_a_programs_name_is_a_specification(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sqlite").write_text("[workload]\n")
+    assert not is_program(["sqlite"])
+
+
+def test_the_server_says_who_serves_whom() -> None:
+    told = (
+        "17 1700000000.1 LOG:  connection authorized: user=postgres database=postgres application_name=pgbench\n"
+        "18 1700000000.2 LOG:  connection authorized: user=postgres database=postgres application_name=psql\n"
+        "19 1700000000.3 LOG:  connection authorized: user=postgres database=postgres application_name=pgbench\n"
+    )
+    assert CONNECTED.findall(told) == ["17", "19"]
+
+
+def test_pauses_are_read_from_the_log_of_safepoints() -> None:
+    told = (
+        '[1000500000ns] Safepoint "G1CollectForAllocation", Time since last: 1 ns, Reaching safepoint: 2 ns, '
+        "Cleanup: 3 ns, At safepoint: 4 ns, Total:    500000 ns\n"
+        '[2000000000ns] Safepoint "Cleanup", Time since last: 1 ns, Total: 99999 ns\n'
+    )
+    assert pauses(told) == [
+        {"what": "JVM safepoint G1CollectForAllocation", "start_ns": 1_000_000_000, "duration_ns": 500_000}
+    ]
+
+
+def test_shares_of_workloads_are_whole() -> None:
+    assert [round(sum(shares.values()), 9) for _, shares, _ in WORKLOADS.values()] == [1.0] * 6
+
+
+def test_a_program_that_is_not_installed_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whodisk.programs.base.find", lambda _: None)
+    lacking = PROGRAMS["postgresql"].missing()
+    assert lacking is not None
+    assert "apt-get install postgresql util-linux" in lacking
+
+
+def test_sqlite_leaves_its_log_when_the_database_breaks(tmp_path: Path) -> None:
+    place = Place(tmp_path / "data", tmp_path / "scratch", 1, scale=0.01)
+    place.data.mkdir()
+    place.scratch.mkdir()
+    program = PROGRAMS["sqlite"]
+    program.set_up(place)
+    with program.ready(place, 0.2) as load:
+        subprocess.run(load.command, check=True)
+    assert {"commit", "read"} == set(program.own_log(place).kind)
+    (place.data / "load.db").write_bytes(b"no database at all" * 1000)
+    with program.ready(place, 0.2) as load:
+        done = subprocess.run(load.command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "SQLite: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert program.own_log(place).kind == []
