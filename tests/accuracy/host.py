@@ -37,6 +37,7 @@ def slowdisk(
     latency: str = "",
     backing: Path | None = None,
     log: Path | None = None,
+    model: str = "",
 ) -> Iterator[Path]:
     """A `whodisk slowdisk` with faults, which are told in the file `log`; gives the path of its device."""
     command = [str(WHODISK), "slowdisk", "--size", size, "--seed", str(seed)]
@@ -48,6 +49,8 @@ def slowdisk(
         command += ["--backing", str(backing)]
     if log is not None:
         command += ["--log", str(log)]
+    if model:
+        command += ["--model", model]
     # In a session of its own: Ctrl-C must not take the disk from under a mounted file system.
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -10,7 +10,8 @@ import pytest
 from whodisk.cli.run import is_program
 from whodisk.programs import ALIASES, PROGRAMS
 from whodisk.programs.base import Log, Place, ProgramError, read_log
-from whodisk.programs.postgresql import CONNECTED
+from whodisk.programs.postgresql import CONNECTED, checkpoints
+from whodisk.programs.rocksdb import read
 from whodisk.programs.ycsb import WORKLOADS, pauses
 
 
@@ -105,3 +106,34 @@ def test_sqlite_leaves_its_log_when_the_database_breaks(tmp_path: Path) -> None:
     assert "SQLite: " in done.stderr
     assert "Traceback" not in done.stderr
     assert program.own_log(place).kind == []
+
+
+def test_rocksdb_says_what_it_did() -> None:
+    def line(kind: str, job: int, ms: int) -> str:
+        event = f'{{"time_micros": {1_000_000 + ms * 1000}, "job": {job}, "event": "{kind}"}}'
+        return f"2026/01/02-03:04:05.000000 7 EVENT_LOG_v1 {event}"
+
+    told = [
+        line("flush_started", 3, 0),
+        line("compaction_started", 4, 5),
+        "2026/01/02-03:04:05.000000 7 [db/db_impl.cc:1] no event",
+        "EVENT_LOG_v1 {broken",
+        line("flush_finished", 3, 40),
+        line("compaction_finished", 4, 25),
+        line("flush_finished", 9, 50),
+        line("compaction_started", 5, 60),
+    ]
+    assert read(told, 1_000_000_000) == [
+        {"what": "memtable flush", "start_ns": 0, "duration_ns": 40_000_000},
+        {"what": "compaction", "start_ns": 5_000_000, "duration_ns": 20_000_000},
+    ]
+
+
+def test_checkpoints_are_read_from_the_log_of_the_server() -> None:
+    told = (
+        "12 1700000000.100 LOG:  checkpoint starting: time\n"
+        "12 1700000002.500 LOG:  checkpoint complete: wrote 3 buffers (0.1%); write=2.1 s, sync=0.2 s, total=2.400 s; sync files=3\n"
+    )
+    assert checkpoints(told, 1_700_000_000 * 10**9) == [
+        {"what": "checkpoint", "start_ns": 100_000_000, "duration_ns": 2_400_000_000}
+    ]

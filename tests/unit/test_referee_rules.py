@@ -6,6 +6,12 @@ import hashlib
 import json
 import random
 import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +21,11 @@ import pytest
 from tests.accuracy.referee import apart, seeds
 from tests.accuracy.referee.faults import FAULTS
 from tests.accuracy.referee.intervals import wilson, wilson_of_cells
+from tests.accuracy.referee.others import while_it_lasts
 from tests.accuracy.referee.ranks import differs, worse_chance
+from tests.accuracy.referee.scene import Injection, Scene, open_in, processes, workers
 from tests.accuracy.referee.store import Store, StoreError
+from whodisk.programs import PROGRAMS
 
 # -- intervals
 
@@ -186,3 +195,54 @@ def test_a_drawn_rate_is_one_that_the_slow_disk_takes(seed: int) -> None:
     (fault,) = [fault for fault in FAULTS if fault.name == "write-rate"]
     (word,) = fault.disk(fault.draw(random.Random(seed)))
     assert re.fullmatch(r"write throttle \d+B/s", word), word
+
+
+def test_what_is_on_is_off_at_the_end_and_what_touched_nobody_was_not_done() -> None:
+    on: list[str] = []
+
+    def acted(touched: int) -> list[Injection]:
+        @contextmanager
+        def does(_scene: Scene, _magnitudes: dict[str, float]) -> Iterator[Callable[[], int]]:
+            on.append("on")
+            try:
+                yield lambda: touched
+            finally:
+                on.remove("on")
+
+        done: list[Injection] = []
+        ended = threading.Event()
+        scene = Scene(PROGRAMS["sqlite"], Path("/dev/null"), 0, None, Path("/"))
+        arguments = (scene, {"length_ms": 30, "every_s": 0.01}, random.Random(1), None, ended, done)
+        thread = threading.Thread(target=while_it_lasts(does), args=arguments)
+        thread.start()
+        while touched and not done:
+            ended.wait(0.01)
+        ended.set()
+        thread.join()
+        return done
+
+    assert all(each.end_ns > each.start_ns for each in acted(1))
+    assert acted(0) == []
+    assert on == []
+
+
+def test_windows_bound_what_is_done() -> None:
+    chance = random.Random(1)
+    assert open_in([(10, 20), (30, 40)], 25, chance, 100) is None
+    assert open_in([(10, 20), (30, 40)], 35, chance, 100) == (35, 40)
+    assert open_in([(10, 20)], 12, chance, 3) == (12, 15)
+    begin, end = open_in(None, 5, chance, 100) or (0, 0)
+    assert (begin, 55 <= end <= 105) == (5, True)
+
+
+def test_processes_are_those_of_the_program_only() -> None:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            program = replace(PROGRAMS["sqlite"], worker="sleep")
+            scene = Scene(program, Path("/dev/null"), 0, None, Path("/"))
+            # The name comes with the program, a moment after the process.
+            while child.pid not in workers(scene):
+                time.sleep(0.01)
+            assert 1 not in [pid for pid, _ in processes(scene)]
+        finally:
+            child.kill()

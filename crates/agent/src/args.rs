@@ -105,6 +105,7 @@ fn slowdisk_help() -> String {
     format!(
         "Examples:
   whodisk slowdisk --size 1GiB --fault 'read tail 0.001 30ms'
+  whodisk slowdisk --size 8GiB --model nearline_7200
   whodisk slowdisk --latency 80us --fault 'any stall 2s 200ms' --backing /var/tmp/slow.img
 
 {}
@@ -209,6 +210,12 @@ pub struct ProbeArgs {
     pub probes: Option<Vec<String>>,
 }
 
+fn drive_names() -> clap::builder::PossibleValuesParser {
+    lab::models::presets::DRIVES
+        .map(|(name, words)| clap::builder::PossibleValue::new(name).help(words))
+        .into()
+}
+
 fn probe_names() -> clap::builder::PossibleValuesParser {
     record::probe_names().into()
 }
@@ -309,6 +316,10 @@ pub struct SlowdiskArgs {
     /// What every read and write takes besides faults, e.g. 100us [default: as fast as it can]
     #[arg(long, value_name = "TIME")]
     pub latency: Option<String>,
+    /// Let every request take what a modelled drive would take, in real time: nearline_7200, sata_ssd, nvme. Faults come on top
+    /// [default: as fast as it can]
+    #[arg(long, value_name = "DRIVE", value_parser = drive_names(), conflicts_with = "latency")]
+    pub model: Option<String>,
     /// File that holds the data [default: memory]
     #[arg(long, value_name = "FILE")]
     pub backing: Option<PathBuf>,

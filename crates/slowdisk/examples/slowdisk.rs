@@ -15,7 +15,7 @@ fn main() {
         log: std::env::var_os("SLOWDISK_LOG").map(Into::into),
         ..Default::default()
     };
-    if let Err(error) = slowdisk::serve(&options, &AtomicBool::new(false), &mut std::io::stdout()) {
+    if let Err(error) = slowdisk::serve(&options, None, &AtomicBool::new(false), &mut std::io::stdout()) {
         eprintln!("whodisk: {error}");
         std::process::exit(2);
     }

@@ -4,20 +4,21 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fuser::{Session, SessionACL};
 
 use crate::clock::mono_ns;
-use crate::disk::{Answer, Counters, Disk, Shared};
+use crate::disk::{Counters, Disk, Due, Modelled, Shared};
 use crate::error::SlowdiskError;
 use crate::fault::Fault;
 use crate::inject::{FaultStats, Injector};
 use crate::kernel::{abort_connection, connection_number, open_below, Context};
 use crate::log::Log;
 use crate::loopdev::LoopDevice;
+use crate::model::{Model, Station};
 use crate::store::Store;
 use crate::timer::{Lateness, Timer};
 
@@ -81,19 +82,39 @@ pub struct Slowdisk {
 impl Slowdisk {
     /// Makes the device; it is ready when this returns. Needs root, FUSE and loop devices.
     pub fn start(config: Config) -> Result<Slowdisk, SlowdiskError> {
+        Slowdisk::start_as(config, None)
+    }
+
+    /// The same for a modelled drive: every request takes what the model says, and what faults add.
+    pub fn start_as(config: Config, model: Option<Box<dyn Model>>) -> Result<Slowdisk, SlowdiskError> {
         check(&config)?;
         let store = match &config.backing {
             Some(path) => Store::open(path, config.size_bytes)?,
             None => Store::memory(config.size_bytes)?,
         };
         let log = config.log.map(open_log).transpose()?;
+        let rotational = model.as_ref().is_some_and(|model| model.rotational());
+        let modelled = model.map(|model| Mutex::new(Modelled::new(Station::new(model))));
+        // The timer looks at what owns it.
+        let owner: Arc<OnceLock<Weak<Shared>>> = Arc::default();
+        let shared_by_timer = owner.clone();
+        let run = move |due| match due {
+            Due::Answer(answer) => answer.send(),
+            Due::Look => {
+                if let Some(shared) = shared_by_timer.get().and_then(Weak::upgrade) {
+                    shared.look();
+                }
+            }
+        };
         let shared = Arc::new(Shared {
+            modelled,
             injector: Injector::new(config.faults, config.latency_ns, config.seed),
-            timer: Timer::start(Answer::send).map_err(system("start a thread"))?,
+            timer: Timer::start(run).map_err(system("start a thread"))?,
             counters: Counters::default(),
             start_mono_ns: mono_ns(),
             log: Mutex::new(log.as_ref().map(|(_, log)| log.sender())),
         });
+        let _ = owner.set(Arc::downgrade(&shared));
         let file_name = unique_name();
         let disk = Disk {
             file_name: file_name.clone(),
@@ -103,6 +124,7 @@ impl Slowdisk {
             threads: AtomicUsize::new(0),
         };
         let (connection, session, loop_device) = serve(disk, &file_name)?;
+        loop_device.spins(rotational)?;
         Ok(Slowdisk {
             loop_device,
             connection,
@@ -153,6 +175,7 @@ impl Slowdisk {
         let mut warnings = Vec::new();
         self.shared.injector.disarm();
         self.shared.timer.close();
+        self.shared.abandon();
         let closed = self.loop_device.close(PATIENCE);
         if !closed || self.loop_device.is_attached() {
             warnings.push(self.still_open());

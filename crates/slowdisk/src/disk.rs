@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
@@ -16,6 +16,7 @@ use crate::clock::mono_ns;
 use crate::fault::{error_name, Op};
 use crate::inject::{Decision, Injector, Request};
 use crate::log::LogLine;
+use crate::model::{Command, Station};
 use crate::process::be_a_disk_thread;
 use crate::store::Store;
 use crate::timer::Timer;
@@ -50,6 +51,35 @@ impl Answer {
     }
 }
 
+/// What the timer does.
+pub enum Due {
+    Answer(Answer),
+    /// Something happens in the modelled drive.
+    Look,
+}
+
+/// A request at a modelled drive.
+pub struct AtDrive {
+    answer: Answer,
+    /// What faults add to the time that the drive takes.
+    added_ns: u64,
+}
+
+/// A modelled drive, and when the timer looks at it next.
+pub struct Modelled {
+    station: Station<AtDrive>,
+    look_ns: u64,
+}
+
+impl Modelled {
+    pub fn new(station: Station<AtDrive>) -> Modelled {
+        Modelled {
+            station,
+            look_ns: u64::MAX,
+        }
+    }
+}
+
 /// Requests that arrived, whatever became of them.
 #[derive(Default)]
 pub struct Counters {
@@ -64,12 +94,81 @@ pub struct Counters {
 /// What the file system shares with its owner.
 pub struct Shared {
     pub injector: Injector,
-    pub timer: Timer<Answer>,
+    pub timer: Timer<Due>,
+    /// None: requests take no time by themselves.
+    pub modelled: Option<Mutex<Modelled>>,
     pub counters: Counters,
     /// Zero of the times in faults.
     pub start_mono_ns: u64,
     /// Taken away at shutdown, so that the log can end.
     pub log: Mutex<Option<Sender<LogLine>>>,
+}
+
+impl Shared {
+    /// Answers at the due time: now, or by the timer thread.
+    fn answer_at(&self, due_ns: u64, answer: Answer) {
+        let due_mono_ns = self.start_mono_ns + due_ns;
+        if due_mono_ns <= mono_ns() {
+            answer.send();
+        } else if let Err(Due::Answer(answer)) = self.timer.push(due_mono_ns, Due::Answer(answer)) {
+            answer.send();
+        }
+    }
+
+    /// Gives a request to the modelled drive, if there is one; else it is done as the decision says.
+    fn submit(&self, command: Command, decision: &Decision, answer: Answer) {
+        let Some(modelled) = &self.modelled else {
+            return self.answer_at(decision.due_ns, answer);
+        };
+        if self.injector.is_disarmed() {
+            return answer.send();
+        }
+        let mut drive = modelled.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock, so that arrivals are told in order.
+        let now_ns = mono_ns() - self.start_mono_ns;
+        let added_ns = decision.added_ns;
+        drive
+            .station
+            .arrive(now_ns, command, AtDrive { answer, added_ns });
+        self.let_happen(drive, now_ns);
+    }
+
+    /// The timer's look at the modelled drive.
+    pub fn look(&self) {
+        if let Some(modelled) = &self.modelled {
+            let mut drive = modelled.lock().unwrap_or_else(PoisonError::into_inner);
+            drive.look_ns = u64::MAX;
+            let now_ns = mono_ns() - self.start_mono_ns;
+            self.let_happen(drive, now_ns);
+        }
+    }
+
+    fn let_happen(&self, mut drive: MutexGuard<Modelled>, now_ns: u64) {
+        let mut begun = Vec::new();
+        drive
+            .station
+            .advance(now_ns, |item, done_ns| begun.push((item, done_ns)));
+        if let Some(next_ns) = drive.station.next_ns().filter(|next_ns| *next_ns < drive.look_ns) {
+            // A timer that is closed answers what waits (`abandon`).
+            if self.timer.push(self.start_mono_ns + next_ns, Due::Look).is_ok() {
+                drive.look_ns = next_ns;
+            }
+        }
+        drop(drive);
+        for (item, done_ns) in begun {
+            self.answer_at(done_ns + item.added_ns, item.answer);
+        }
+    }
+
+    /// Answers at once what the modelled drive has not begun.
+    pub fn abandon(&self) {
+        if let Some(modelled) = &self.modelled {
+            let mut drive = modelled.lock().unwrap_or_else(PoisonError::into_inner);
+            for item in drive.station.abandon() {
+                item.answer.send();
+            }
+        }
+    }
 }
 
 /// The file system.
@@ -130,16 +229,6 @@ impl Disk {
         decision
     }
 
-    /// Answers at the due time: now, or by the timer thread.
-    fn answer_at(&self, due_ns: u64, answer: Answer) {
-        let due_mono_ns = self.shared.start_mono_ns + due_ns;
-        if due_mono_ns <= mono_ns() {
-            answer.send();
-        } else if let Err(answer) = self.shared.timer.push(due_mono_ns, answer) {
-            answer.send();
-        }
-    }
-
     fn attr(&self, inode: INodeNo) -> FileAttr {
         let is_file = inode == FILE_INODE;
         FileAttr {
@@ -163,6 +252,15 @@ impl Disk {
             blksize: 4096,
             flags: 0,
         }
+    }
+}
+
+/// A request for the modelled drive. The kernel sends at most `REQUEST_MAX_BYTES`.
+fn command(op: Op, offset_bytes: u64, size_bytes: u64) -> Command {
+    Command {
+        op,
+        offset_bytes,
+        size_bytes: u32::try_from(size_bytes).unwrap_or(u32::MAX),
     }
 }
 
@@ -237,10 +335,14 @@ impl fuser::Filesystem for Disk {
             buffer.resize(size_bytes as usize, 0);
             self.store.read(offset_bytes, buffer).map_err(Errno::from)
         };
-        if decision.due_ns + self.shared.start_mono_ns > mono_ns() {
+        let later = decision.due_ns + self.shared.start_mono_ns > mono_ns();
+        if later || self.shared.modelled.is_some() {
             let mut buffer = Vec::new();
             let result = fill(&mut buffer).map(|()| buffer);
-            return self.answer_at(decision.due_ns, Answer::Read(reply, result));
+            let command = command(Op::Read, offset_bytes, size_bytes);
+            return self
+                .shared
+                .submit(command, &decision, Answer::Read(reply, result));
         }
         BUFFER.with_borrow_mut(|buffer| match fill(buffer) {
             Ok(()) => reply.data(buffer),
@@ -276,14 +378,18 @@ impl fuser::Filesystem for Disk {
                 .map(|()| data.len() as u32)
                 .map_err(Errno::from)
         });
-        self.answer_at(decision.due_ns, Answer::Write(reply, result));
+        let command = command(Op::Write, offset_bytes, size_bytes);
+        self.shared
+            .submit(command, &decision, Answer::Write(reply, result));
     }
 
     fn fsync(&self, _: &fuser::Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         self.shared.counters.flushes.fetch_add(1, Relaxed);
         let decision = self.arrive(Op::Flush, 0, 0);
         let result = planned(&decision).and_then(|()| self.store.sync().map_err(Errno::from));
-        self.answer_at(decision.due_ns, Answer::Empty(reply, result));
+        let command = command(Op::Flush, 0, 0);
+        self.shared
+            .submit(command, &decision, Answer::Empty(reply, result));
     }
 
     fn fallocate(

@@ -30,6 +30,8 @@ pub struct Hit {
 pub struct Decision {
     /// When it completes, ns since the start; `arrive_ns` if at once.
     pub due_ns: u64,
+    /// Of that, what it takes beside a modelled drive.
+    pub added_ns: u64,
     /// Error number to answer with instead of doing it.
     pub errno: Option<i32>,
     /// Faults that hit it.
@@ -92,11 +94,17 @@ impl Injector {
         self.disarmed.store(true, Relaxed);
     }
 
+    /// Whether [`Injector::disarm`] was called.
+    pub fn is_disarmed(&self) -> bool {
+        self.disarmed.load(Relaxed)
+    }
+
     /// Applies the base service time, then added delays, throttles, and stalls last: a request whose end falls
     /// into a stall completes after it.
     pub fn decide(&self, request: &Request) -> Decision {
         let mut decision = Decision {
             due_ns: request.arrive_ns,
+            added_ns: 0,
             errno: None,
             hits: Vec::new(),
         };
@@ -115,6 +123,7 @@ impl Injector {
                 }
             }
         }
+        decision.added_ns = decision.due_ns - request.arrive_ns;
         decision
     }
 
@@ -386,6 +395,7 @@ mod tests {
             injector.decide(&read_at(9)),
             Decision {
                 due_ns: 9,
+                added_ns: 0,
                 errno: None,
                 hits: Vec::new()
             }

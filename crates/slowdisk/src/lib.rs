@@ -1,6 +1,7 @@
 //! A real block device whose every request can be delayed or failed: a FUSE file of ours under a loop device.
 //!
 //! Requests are answered asynchronously, each at its own time, so that a delayed one does not hold its neighbours.
+//! With a modelled drive (see [`Model`]) each takes what the drive would take.
 //! What was injected is counted and can be logged: it is the truth that detectors are tested against.
 #![warn(clippy::undocumented_unsafe_blocks)]
 
@@ -13,6 +14,7 @@ mod inject;
 mod kernel;
 mod log;
 mod loopdev;
+mod model;
 mod process;
 mod serve;
 mod store;
@@ -23,5 +25,6 @@ pub use device::{Config, Slowdisk, Stats, SIZE_UNIT_BYTES};
 pub use error::{FaultError, SlowdiskError};
 pub use fault::{Fault, Kind, Op, Rate, FAULT_HELP};
 pub use inject::FaultStats;
+pub use model::{Command, Model, Served, Station};
 pub use serve::{describe, serve, Options};
 pub use timer::Lateness;

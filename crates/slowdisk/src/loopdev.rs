@@ -146,6 +146,11 @@ impl LoopDevice {
             .is_ok_and(|name| name.trim_end().ends_with(&self.file_name))
     }
 
+    /// Says whether the device is a disk with an arm: schedulers and readers look at that.
+    pub fn spins(&self, rotational: bool) -> Result<(), SlowdiskError> {
+        self.set("rotational", if rotational { "1" } else { "0" })
+    }
+
     /// Folders where the device is mounted.
     pub fn mounted_at(&self) -> Vec<String> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();

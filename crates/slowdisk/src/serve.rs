@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::device::{Config, Slowdisk, Stats};
 use crate::error::SlowdiskError;
 use crate::fault::Fault;
+use crate::model::Model;
 use crate::units::{
     format_duration_ns, format_size, parse_duration_ns, parse_size, SIZE_EXPECTED, TIME_EXPECTED,
 };
@@ -52,13 +53,18 @@ impl Options {
     }
 }
 
-/// Runs a disk until `stop` is set or the duration is over.
+/// Runs a disk, as slow as faults and `model` make it, until `stop` is set or the duration is over.
 ///
 /// The first line on `out` is the path of the device, ready for use. At the end it writes what the disk did, and
 /// on stderr what is left to do (a device that is still open).
-pub fn serve(options: &Options, stop: &AtomicBool, out: &mut dyn Write) -> Result<Stats, SlowdiskError> {
+pub fn serve(
+    options: &Options,
+    model: Option<Box<dyn Model>>,
+    stop: &AtomicBool,
+    out: &mut dyn Write,
+) -> Result<Stats, SlowdiskError> {
     let duration = parse_time("--duration", options.duration.as_deref())?.map(Duration::from_nanos);
-    let disk = Slowdisk::start(options.config()?)?;
+    let disk = Slowdisk::start_as(options.config()?, model)?;
     let begin = Instant::now();
     writeln!(out, "{}", disk.device().display())
         .and_then(|()| out.flush())

@@ -688,7 +688,7 @@ fn child() -> ExitCode {
         duration: Some("30s".into()),
         ..Options::default()
     };
-    match slowdisk::serve(&options, &AtomicBool::new(false), &mut io::stdout()) {
+    match slowdisk::serve(&options, None, &AtomicBool::new(false), &mut io::stdout()) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             println!("{error}");

@@ -32,6 +32,7 @@ _THREAD = frozenset({"app", "fs", "reap", "runqueue"})
 #: state of a wait -> the stages that it can hold.
 HOLDS: dict[str, frozenset[str]] = {
     "stopped": _THREAD,
+    "paused": _THREAD,
     "throttled": _THREAD,
     "runnable": _THREAD,
     "blocked": frozenset({"app", "fs", "throttle", "reap"}),
@@ -48,7 +49,7 @@ PREFLUSH = 128
 class Cause:
     """What held an operation in its stage."""
 
-    #: `stopped`, `throttled`, `runnable`, `standstill`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, or `none`: nothing was observed.
+    #: `stopped`, `paused` (by the program itself: its runtime let no thread go on), `throttled`, `runnable`, `standstill`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, or `none`: nothing was observed.
     state: str
     #: Who or what: the program that had the CPU, what it slept in, the kind of event.
     who: str
@@ -75,6 +76,9 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
     """What held each episode's longest operation, in the stage in which it lost most."""
     tids = sorted({e.tid for e in episodes if e.tid >= 0})
     waits = _waits(case, survey, tids) if "waits" in case.columns and tids else {}
+    if survey.layer == "app" and (paused := _pauses(case)):
+        # The program knows better than the scheduler why its threads slept: it comes first.
+        waits = {tid: paused + waits.get(tid, []) for tid in tids}
     troubles = _troubles(case) if "events" in case.columns else {}
     still = _standstills(case) if "waits" in case.columns else []
     syncs = _syncs(case, survey, tids) if any(e.stage in TAKES for e in episodes) else {}
@@ -124,6 +128,20 @@ FROM waits WHERE tid IN ({listed}) ORDER BY tid, state, cause, own, start_ns"""
             found.setdefault(int(tid), []).append(times)
             first = place
     return found
+
+
+def _pauses(case: Case) -> list[_Times]:
+    """Pauses that the program logged itself, by kind: all of its threads stood still."""
+    start_ns = int((case.meta.get("clock") or {}).get("start_ns") or 0)
+    found: dict[str, list[tuple[int, int]]] = {}
+    for pause in case.pauses:
+        begin = int(pause["start_ns"]) - start_ns
+        found.setdefault(str(pause["what"]), []).append((begin, begin + int(pause["duration_ns"])))
+    times = []
+    for what, spans in sorted(found.items()):
+        begin, end = np.array(sorted(spans), np.int64).T
+        times.append(_Times("paused", what, begin, end, np.full(len(begin), -1, np.int64), False))
+    return times
 
 
 def _standstills(case: Case) -> list[tuple[int, int, int]]:
@@ -211,7 +229,9 @@ def _cause(
         if stage not in HOLDS.get(times.state, frozenset()):
             continue
         covered = float(overlap(*window, times.begin_ns, times.end_ns)[0])
-        if covered < COVERS_MIN * lost_ns or (best is not None and covered <= best[0]):
+        if covered < COVERS_MIN * lost_ns or (
+            best is not None and (covered <= best[0] or best[1].state == "paused")
+        ):
             continue
         certain = _elsewhere(times, episode, survey) <= ELSEWHERE_MAX
         best = covered, Cause(times.state, times.who, _said(times.state, times.who), certain, times.own)
@@ -274,6 +294,8 @@ def _rare(moments: Ints, episode: Episode, survey: Survey) -> bool:
 def _said(state: str, who: str) -> str:
     if state == "stopped":
         return "its thread was stopped by a signal"
+    if state == "paused":
+        return f"the program itself held all its threads ({who})"
     if state == "throttled":
         return "the CPU quota of its control group was used up"
     if state == "runnable":

@@ -573,3 +573,23 @@ PEER_BUSIER = row(
     "PEER_BUSIER", 1.3, "ratio", CHOSEN, "A device with so many times its peers' requests (median) is busier."
 )
 PEER_OPERATIONS_MIN = row("PEER_OPERATIONS_MIN", 100, "operations", CHOSEN, "And so many operations each.")
+
+# own_work
+TAIL_PART = row("TAIL_PART", 0.01, "ratio", CHOSEN, "The slowest so much of a kind of operation is its tail.")
+TAIL_OPERATIONS_MIN = row(
+    "TAIL_OPERATIONS_MIN",
+    10,
+    "operations",
+    CHOSEN,
+    "A tail of fewer operations is told one by one (`slowest`).",
+)
+OWN_SHARE_TOLD = row(
+    "OWN_SHARE_TOLD", 0.05, "ratio", CHOSEN, "What held a smaller part of the tail's time is not told."
+)
+OWN_WORK_TOLD_MAX = row(
+    "OWN_WORK_TOLD_MAX",
+    2,
+    "kinds",
+    CHOSEN,
+    "Kinds of operation, those with most operations first, of which it is told.",
+)

@@ -9,7 +9,9 @@ import sys
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
+from whodisk.programs import rocksdb
 from whodisk.programs.base import (
     Load,
     Log,
@@ -49,6 +51,11 @@ def ready(place: Place, seconds: float) -> AbstractContextManager[Load]:
 def own_log(place: Place) -> Log:
     """Each write from the end of the one before; resolution 1 us."""
     return read_log(place.scratch / LOG)
+
+
+def about(place: Place) -> dict[str, Any]:
+    """What RocksDB was doing."""
+    return {"activities": rocksdb.activities(place.data / "db")}
 
 
 def main() -> None:
@@ -135,5 +142,6 @@ PROGRAM = Program(
     own_log=own_log,
     tear_down=emptied,
     takes=("scale",),
+    about=about,
     room_bytes=128 << 20,
 )

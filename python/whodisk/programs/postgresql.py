@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from whodisk.programs.base import (
     Load,
@@ -42,6 +43,7 @@ SETTINGS = {
     "log_checkpoints": "on",
     "log_line_prefix": "%p %n ",
 }
+CHECKPOINT = re.compile(r"^\d+ (\d+\.\d+) .*checkpoint complete:.* total=(\d+\.\d+) s", re.MULTILINE)
 CONNECTED = re.compile(r"^(\d+) .*connection authorized: .*application_name=pgbench", re.MULTILINE)
 
 
@@ -102,6 +104,22 @@ def own_log(place: Place, kind: str) -> Log:
         late_ns = int(fields[6]) * 1000 if len(fields) > 6 else 0
         log.add(kind, end_ns - latency_ns, latency_ns, servers.get(int(fields[0]), 0), late_ns)
     return log
+
+
+def about(place: Place) -> dict[str, Any]:
+    """Its checkpoints."""
+    told = (place.scratch / "server.log").read_text(encoding="utf-8", errors="replace")
+    return {"activities": checkpoints(told, wall_minus_monotonic_ns())}
+
+
+def checkpoints(told: str, wall_offset_ns: int) -> list[dict[str, Any]]:
+    """Checkpoints out of the server's log: it writes a line at the end of each, with how long it took."""
+    found = []
+    for end, total in CHECKPOINT.findall(told):
+        duration_ns = round(float(total) * 1e9)
+        start_ns = round(float(end) * 1e9) - wall_offset_ns - duration_ns
+        found.append({"what": "checkpoint", "start_ns": start_ns, "duration_ns": duration_ns})
+    return found
 
 
 def _servers(place: Place) -> dict[int, int]:
@@ -167,6 +185,7 @@ def _program(name: str, words: str, script: str, kind: str) -> Program:
         own_log=functools.partial(own_log, kind=kind),
         tear_down=emptied,
         takes=("clients", "rate", "scale"),
+        about=about,
         room_bytes=400 << 20,
     )
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from whodisk.programs import rocksdb
 from whodisk.programs.base import Load, Log, Place, Program, ProgramError, emptied, find, said
 
 RECORDS = 100_000
@@ -100,11 +101,12 @@ def own_file(place: Place) -> Path:
 
 
 def about(place: Place) -> dict[str, Any]:
-    """Pauses of the JVM, out of its safepoint log."""
+    """Pauses of the JVM, out of its safepoint log; and what RocksDB was doing."""
+    told: dict[str, Any] = {"activities": rocksdb.activities(place.data / "db")}
     with contextlib.suppress(FileNotFoundError):
         text = (place.scratch / SAFEPOINTS).read_text(encoding="utf-8", errors="replace")
-        return {"pauses": pauses(text)}
-    return {}
+        told["pauses"] = pauses(text)
+    return told
 
 
 def pauses(text: str) -> list[dict[str, Any]]:

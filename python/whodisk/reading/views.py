@@ -290,6 +290,22 @@ class Case:
         return name if isinstance(name, str) and name else None
 
     @property
+    def pauses(self) -> list[dict[str, Any]]:
+        """What held all threads of such a program, by its own log: `what`, `start_ns` (CLOCK_MONOTONIC), `duration_ns`."""
+        return self._told("pauses")
+
+    @property
+    def activities(self) -> list[dict[str, Any]]:
+        """What such a program was doing beside its operations, by its own log: compactions, checkpoints; the same keys."""
+        return self._told("activities")
+
+    def _told(self, name: str) -> list[dict[str, Any]]:
+        listed = (self.meta.get("workload") or {}).get(name)
+        keys = ("what", "start_ns", "duration_ns")
+        listed = listed if isinstance(listed, list) else []
+        return [one for one in listed if isinstance(one, dict) and all(key in one for key in keys)]
+
+    @property
     def offered_per_s(self) -> float | None:
         """The fixed rate of the workload; None where it goes on as soon as it can."""
         rate = self.spec.get("rate_per_s")

@@ -17,8 +17,10 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.expectations import Limit, check, parse
 from whodisk.evidence.fired import find_fired
+from whodisk.evidence.own_work import own_work
 from whodisk.evidence.slow_operations import empty_slow_set, find_slow
 from whodisk.evidence.survey import Survey, survey_layer
+from whodisk.evidence.thresholds import OWN_WORK_TOLD_MAX
 from whodisk.findings import Expectation, Finding, Verdict
 from whodisk.reading.losses import Missing, missing_layers
 from whodisk.reading.views import IO_ERROR, STAGES, Case
@@ -93,6 +95,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         simulated=bool(case.meta.get("simulated")),
     )
     verdict.summary.extend(_summary(verdict, context, errors))
+    verdict.summary.extend(own_work(case)[:OWN_WORK_TOLD_MAX] if layer == "app" else [])
     return verdict
 
 

@@ -19,34 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.accuracy.referee import others
+from tests.accuracy.referee.scene import Injection, Scene, Window, workers
 from whodisk.programs.base import Program
 
+__all__ = ["FAULTS", "SPARE_BYTES", "Fault", "Injection", "Scene", "Window", "acting", "disk_faults"]
+
 Finding = dict[str, Any]
-Window = tuple[int, int]
 #: The end of the device is nobody's: file systems are made smaller by so much.
 SPARE_BYTES = 1 << 20
 HOLDER = "queue-settings"
 PAGE = 4096
-
-
-@dataclass(frozen=True)
-class Injection:
-    """One thing that was done, in CLOCK_MONOTONIC."""
-
-    start_ns: int
-    end_ns: int
-
-
-@dataclass(frozen=True)
-class Scene:
-    """Where a fault works."""
-
-    program: Program
-    #: Its device, and the bytes of it.
-    device: Path
-    size_bytes: int
-    #: Process that serves the program and runs before it; the processes of the program descend from it or from us.
-    server: int | None
 
 
 @dataclass(frozen=True)
@@ -97,6 +80,8 @@ class Fault:
     consequences: tuple[Names, ...] = ()
     #: The device takes no more than so much, always: `limited` is right, too, if the limit holds one of these words.
     limit_words: tuple[str, ...] = ()
+    #: Drive that the disk is to be (`whodisk slowdisk --model`), with the fault and without it; empty: as fast as it can.
+    model: str = ""
 
 
 def _between(chance: random.Random, low: float, high: float) -> float:
@@ -131,7 +116,7 @@ def _stops(
 ) -> None:
     """SIGSTOP and SIGCONT to all processes of the program that bear its worker's name."""
     for _ in _moments(magnitudes["every_s"], chance, windows, ended):
-        pids = _workers(scene)
+        pids = workers(scene)
         begin = time.monotonic_ns()
         try:
             _send(pids, signal.SIGSTOP)
@@ -140,27 +125,6 @@ def _stops(
             _send(pids, signal.SIGCONT)
         if pids:
             done.append(Injection(begin, time.monotonic_ns()))
-
-
-def _workers(scene: Scene) -> list[int]:
-    """Processes of the program that descend from its server or from us: never those of anybody else."""
-    parents: dict[int, tuple[int, str]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            before, _, after = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")
-        except OSError:
-            continue  # it has ended
-        pid, comm = before.split(" (", 1)
-        parents[int(pid)] = (int(after.split()[1]), comm)
-
-    def is_ours(pid: int) -> bool:
-        while pid in parents:
-            if pid in (scene.server, os.getpid()):
-                return True
-            pid = parents[pid][0]
-        return False
-
-    return [pid for pid, (_, comm) in parents.items() if comm == scene.program.worker and is_ours(pid)]
 
 
 def _send(pids: list[int], number: signal.Signals) -> None:
@@ -263,6 +227,79 @@ FAULTS: tuple[Fault, ...] = (
         culprits=THE_DEVICE,
         consequences=BEHIND_IT,
         limit_words=("MiB/s", "MB/s", "GiB/s", "KiB/s", "bandwidth"),
+    ),
+    Fault(
+        name="read-tail",
+        words="0.1 to 5 % of reads take 2 to 40 ms longer",
+        draw=lambda chance: {"part": _between(chance, 0.001, 0.05), "delay_ms": _between(chance, 2, 40)},
+        disk=lambda m: [f"read tail {m['part']:g} {m['delay_ms']:g}ms"],
+        culprits=THE_DEVICE,
+        consequences=BEHIND_IT,
+    ),
+    Fault(
+        name="flush-constant",
+        words="every flush takes 0.3 to 20 ms longer",
+        draw=lambda chance: {"delay_ms": _between(chance, 0.3, 20)},
+        disk=lambda m: [f"flush constant {m['delay_ms']:g}ms"],
+        culprits=THE_DEVICE,
+        consequences=BEHIND_IT,
+        # What waits for each flush in turn is limited by them.
+        limit_words=("sync", "flush", "commit"),
+    ),
+    Fault(
+        name="cpu-hog",
+        words="a real-time program has the program's only CPU for 5 to 100 ms, every 0.3 to 2 s",
+        draw=lambda chance: {"length_ms": _between(chance, 5, 100), "every_s": _between(chance, 0.3, 2)},
+        act=others.while_it_lasts(others.cpu_hog),
+        culprits=(Names("process", "hog"), Names("stage", r"(.*\+)?runqueue(\+.*)?", "|process:hog|.*hog.*")),
+        # Programs that end direct writes in a worker of that CPU wait for it there.
+        consequences=(Names("stage", r"(.*\+)?(fs|interrupt|reap)(\+.*)?"),),
+    ),
+    Fault(
+        name="cpu-limit",
+        words="CPU controller: 0.02 to 0.5 CPUs for 0.3 s, half of the time",
+        draw=lambda chance: {"cpus": _between(chance, 0.02, 0.5)},
+        act=others.while_it_lasts(others.cpu_limit),
+        culprits=(Names("config", "CPU limit of .*"),),
+    ),
+    Fault(
+        name="io-limit",
+        words="I/O controller: 20 to 2,000 reads and writes per second for 0.3 s, half of the time",
+        draw=lambda chance: {"per_s": _between(chance, 20, 2000)},
+        act=others.while_it_lasts(others.io_limit),
+        culprits=(Names("config", "I/O limit of .*"), Names("stage", r"(.*\+)?throttle(\+.*)?")),
+    ),
+    Fault(
+        name="sync-neighbour",
+        words="a neighbour appends 64 KiB to 1 MiB and syncs on the same file system for 30 to 300 ms, every 0.3 to 2 s",
+        draw=lambda chance: {
+            "kib": _between(chance, 64, 1024),
+            "length_ms": _between(chance, 30, 300),
+            "every_s": _between(chance, 0.3, 2),
+        },
+        act=others.while_it_lasts(others.syncs),
+        culprits=(Names("process", "fsyncs"),),
+        consequences=(*BEHIND_IT, Names("stage", r"(.*\+)?fs(\+.*)?")),
+    ),
+    Fault(
+        name="order-neighbour",
+        words="a disk with an arm; a neighbour reads it in order by 1 to 4 streams for 0.1 to 1 s, every 0.5 to 2 s",
+        draw=lambda chance: {
+            "streams": _between(chance, 1, 4),
+            "length_ms": _between(chance, 100, 1000),
+            "every_s": _between(chance, 0.5, 2),
+        },
+        act=others.while_it_lasts(others.reads_in_order),
+        culprits=(Names("process", "rival"),),
+        consequences=(*BEHIND_IT, *THE_DEVICE),
+        model="nearline_7200",
+    ),
+    Fault(
+        name="readahead",
+        words="readahead of 4 to 100 KiB, half of the time",
+        draw=lambda chance: {"kib": _between(chance, 4, 100)},
+        act=others.while_it_lasts(others.little_readahead),
+        culprits=(Names("config", "read_ahead_kb of {device}.*"),),
     ),
 )
 

@@ -66,16 +66,17 @@ def make(
         work = Path(folder)
         # Servers that are not root look into it.
         work.chmod(0o755)
+        model = fault.model if fault else ""
         with _disk(work, run.seed) as device:
             _make_file_system(row, device)
             with _mounted(device, row, work, run.seed) as place:
                 row.program.set_up(place)
         log = work / "injected.jsonl"
         faults = disk_faults(fault, magnitudes, SIZE_BYTES, None) if fault else []
-        with watched() as machine, _disk(work, run.seed, *faults, log=log) as device:
+        with watched() as machine, _disk(work, run.seed, *faults, log=log, model=model) as device:
             name = device.name
             with _mounted(device, row, work, run.seed) as place, row.program.ready(place, seconds) as load:
-                scene = Scene(row.program, device, SIZE_BYTES, load.server)
+                scene = Scene(row.program, device, SIZE_BYTES, load.server, work / "mount")
                 with traced() as requests, acting(fault, scene, magnitudes, run.seed) as acted:
                     _record(whodisk, load, keep / CASE, place)
                 own = truths.columns(row.program.own_log(place))
@@ -152,7 +153,7 @@ def _pairs(run: Run, work: Path, truth: Truth) -> None:
     faults = disk_faults(fault, magnitudes, SIZE_BYTES, windows_s)
     # The disk counts from its own start, which lies within the time that it takes to appear.
     asked_ns = time.monotonic_ns()
-    with _disk(work, run.seed + 1, *faults, log=log) as device:
+    with _disk(work, run.seed + 1, *faults, log=log, model=fault.model) as device:
         begin_ns = (asked_ns + time.monotonic_ns()) // 2
 
         def window(half: int) -> Window:
@@ -163,7 +164,7 @@ def _pairs(run: Run, work: Path, truth: Truth) -> None:
         with _mounted(device, run.row, work, run.seed) as place:
             left = (begin_ns - time.monotonic_ns()) / 1e9 + LEAD_SECONDS + 2 * PAIRS * length
             with run.row.program.ready(place, left + 1.0) as load:
-                scene = Scene(run.row.program, device, SIZE_BYTES, load.server)
+                scene = Scene(run.row.program, device, SIZE_BYTES, load.server, work / "mount")
                 with acting(fault, scene, magnitudes, run.seed, [a for a, _ in windows]) as acted:
                     said(load.command, cwd=place.scratch)
             own = truths.columns(run.row.program.own_log(place))
@@ -198,9 +199,9 @@ def _make_file_system(row: Row, device: Path) -> None:
 
 
 @contextmanager
-def _disk(work: Path, seed: int, *faults: str, log: Path | None = None) -> Iterator[Path]:
+def _disk(work: Path, seed: int, *faults: str, log: Path | None = None, model: str = "") -> Iterator[Path]:
     with slowdisk(
-        *faults, seed=seed % 2**62, size=f"{SIZE_BYTES}B", backing=work / "image", log=log
+        *faults, seed=seed % 2**62, size=f"{SIZE_BYTES}B", backing=work / "image", log=log, model=model
     ) as device:
         yield device
 

@@ -9,6 +9,7 @@
 //! | [`guest_fs`] | where the pieces of a guest's file lie on its virtual disk |
 //! | [`hdd`] | a disk: arm, platter, zones, write cache, command reordering |
 //! | [`prefetch`] | an array's prefetcher, with the account of what it was good for |
+//! | [`presets`] | drives by name |
 //! | [`ssd`] | a flash drive: channels, dies, mapping, garbage collection, write buffer |
 //!
 //! Time comes in as `now_ns`, randomness as a `workload::rng::Rng`; the same calls give the same answers.
@@ -21,6 +22,7 @@ pub mod distribution;
 pub mod guest_fs;
 pub mod hdd;
 pub mod prefetch;
+pub mod presets;
 pub mod ssd;
 
 /// A parameter is out of range; scenario files put the table's name in front of the key.

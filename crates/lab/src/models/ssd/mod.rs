@@ -335,7 +335,7 @@ impl DriveModel for Ssd {
     }
 
     fn slots(&self) -> usize {
-        1023
+        self.parameters.queue_slots
     }
 
     fn serve(&mut self, now_ns: u64, command: &Command) -> Service {
