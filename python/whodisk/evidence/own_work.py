@@ -78,8 +78,9 @@ def _meanwhile(case: Case, start_ns: Ints, latency_ns: Ints) -> str:
     zero = int((case.meta.get("clock") or {}).get("start_ns") or 0)
     spans: dict[str, list[tuple[int, int]]] = {}
     for activity in case.activities:
-        begin = int(activity["start_ns"]) - zero
-        spans.setdefault(str(activity["what"]), []).append((begin, begin + int(activity["duration_ns"])))
+        from_zero = int(activity["start_ns"]) - zero
+        span = from_zero, from_zero + int(activity["duration_ns"])
+        spans.setdefault(str(activity["what"]), []).append(span)
     begin, end = start_ns.astype(np.int64), (start_ns + latency_ns).astype(np.int64)
     said = []
     for what, listed in sorted(spans.items()):

@@ -292,14 +292,14 @@ class Case:
     @property
     def pauses(self) -> list[dict[str, Any]]:
         """What held all threads of such a program, by its own log: `what`, `start_ns` (CLOCK_MONOTONIC), `duration_ns`."""
-        return self._told("pauses")
+        return self._logged("pauses")
 
     @property
     def activities(self) -> list[dict[str, Any]]:
         """What such a program was doing beside its operations, by its own log: compactions, checkpoints; the same keys."""
-        return self._told("activities")
+        return self._logged("activities")
 
-    def _told(self, name: str) -> list[dict[str, Any]]:
+    def _logged(self, name: str) -> list[dict[str, Any]]:
         listed = (self.meta.get("workload") or {}).get(name)
         keys = ("what", "start_ns", "duration_ns")
         listed = listed if isinstance(listed, list) else []
