@@ -25,6 +25,7 @@ from tests.accuracy import crashes, emulated, mysteries
 from tests.accuracy.experiments import main as experiments
 from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
+from tests.accuracy.modelled import main as modelled_drives
 from tests.accuracy.nulls import main as null_worlds
 from tests.accuracy.referee.command import main as real_programs
 from tests.accuracy.referee.intervals import wilson
@@ -61,6 +62,8 @@ def main() -> int:
         return real_programs(sys.argv[2:])
     if sys.argv[1:2] == ["nulls"]:
         return null_worlds(sys.argv[2:])
+    if sys.argv[1:2] == ["modelled"]:
+        return modelled_drives(sys.argv[2:])
     if sys.argv[1:2] == ["experiments"]:
         return experiments(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="make accuracy", description=__doc__)
