@@ -10,6 +10,7 @@ import pytest
 from whodisk.cli.run import is_program
 from whodisk.programs import ALIASES, PROGRAMS
 from whodisk.programs.base import Log, Place, ProgramError, read_log
+from whodisk.programs.db_bench import ends
 from whodisk.programs.postgresql import CONNECTED, checkpoints
 from whodisk.programs.rocksdb import read
 from whodisk.programs.ycsb import WORKLOADS, pauses
@@ -137,3 +138,9 @@ def test_checkpoints_are_read_from_the_log_of_the_server() -> None:
     assert checkpoints(told, 1_700_000_000 * 10**9) == [
         {"what": "checkpoint", "start_ns": 100_000_000, "duration_ns": 2_400_000_000}
     ]
+
+
+def test_operations_end_before_the_next_begins_and_when_they_were_heard_of() -> None:
+    # Three operations of 10, heard of late and together; then one of 5 in time.
+    assert ends([(130, 10), (130, 10), (131, 10), (136, 5)]) == [(111, 10), (121, 10), (131, 10), (136, 5)]
+    assert ends([]) == []

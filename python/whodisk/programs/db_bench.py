@@ -32,6 +32,8 @@ VALUE_BYTES = 400
 WRITE_BUFFER_BYTES = 2 << 20
 LONG = re.compile(rb"long op: (\d+) micros")
 LOG = "db_bench.log"
+#: The thread that wrote so often is the one that does the operations.
+WORKER_WRITES_MIN = 20
 
 
 def set_up(place: Place) -> None:
@@ -49,7 +51,7 @@ def ready(place: Place, seconds: float) -> AbstractContextManager[Load]:
 
 
 def own_log(place: Place) -> Log:
-    """Each write from the end of the one before; resolution 1 us."""
+    """Each write from the end of the one before; resolution 1 us, moments as good as this program hears of them."""
     return read_log(place.scratch / LOG)
 
 
@@ -70,13 +72,11 @@ def main() -> None:
     ]
     # Operations of `slow_usecs` or more are told, where there is a histogram.
     command += [f"--duration={max(1, round(o['seconds']))}", "--histogram=1", "--slow_usecs=0"]
-    latencies_us: list[int] = []
+    told: list[tuple[int, int]] = []
     tid = 0
-    begin_ns: int | None = None
     rest = b""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0) as process:
         assert process.stderr is not None
-        total_us = 0
         while chunk := process.stderr.read(1 << 16):
             now_ns = time.monotonic_ns()
             tid = tid or _worker(process.pid)
@@ -84,21 +84,29 @@ def main() -> None:
             for text in texts:
                 found = LONG.search(text)
                 if found:
-                    latencies_us.append(int(found[1]))
-                    total_us += latencies_us[-1]
-            # One operation follows the other without a gap. Of all moments at which the begin can be told, the earliest is
-            # the one at which this program was not late.
-            told_ns = now_ns - total_us * 1000
-            begin_ns = told_ns if begin_ns is None else min(begin_ns, told_ns)
-    if process.returncode or begin_ns is None:
+                    told.append((now_ns, int(found[1]) * 1000))
+    if process.returncode or not told:
         sys.exit(f"db_bench: exit code {process.returncode}: {rest[-400:].decode(errors='replace')}")
-    log, at_ns = Log(), begin_ns
-    for number, latency_us in enumerate(latencies_us):
-        # The first one holds the opening of the database.
-        if number:
-            log.add("write", at_ns, latency_us * 1000, tid)
-        at_ns += latency_us * 1000
+    log = Log()
+    # The first one holds the opening of the database.
+    for end_ns, latency_ns in ends(told)[1:]:
+        log.add("write", end_ns - latency_ns, latency_ns, tid)
     log.write(Path(o["log"]))
+
+
+def ends(told: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """End and latency of operations, out of the moments at which they were told and their latencies, both in their order.
+
+    One follows the other without a gap, so each had ended when the next began; and this program was at times late to hear of it. The latest moments
+    that fit: laid end to end from the first one, latencies of whole microseconds would drift by a millisecond in 2,000 operations.
+    """
+    found: list[tuple[int, int]] = []
+    until_ns: int | None = None
+    for heard_ns, latency_ns in reversed(told):
+        end_ns = heard_ns if until_ns is None else min(heard_ns, until_ns)
+        found.append((end_ns, latency_ns))
+        until_ns = end_ns - latency_ns
+    return found[::-1]
 
 
 def _keys(place: Place) -> int:
@@ -107,13 +115,17 @@ def _keys(place: Place) -> int:
 
 def _worker(pid: int) -> int:
     """The thread that does the operations; 0 while it is not known."""
-    tids = [task for task in Path(f"/proc/{pid}/task").glob("*") if task.name != str(pid)]
-    try:
-        # Those of RocksDB itself have names of their own.
-        workers = [int(task.name) for task in tids if (task / "comm").read_text() == "db_bench\n"]
-    except OSError:
-        return 0  # one has ended
-    return workers[0] if len(workers) == 1 else 0
+    wrote = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            # Those of RocksDB itself have names of their own; others of db_bench's only wait.
+            if task.name != str(pid) and (task / "comm").read_text() == "db_bench\n":
+                lines = (task / "io").read_text().splitlines()
+                calls = dict(line.split(": ") for line in lines)["syscw"]
+                wrote.append((int(calls), int(task.name)))
+        except OSError:
+            continue  # it has ended
+    return max(wrote)[1] if wrote and max(wrote)[0] >= WORKER_WRITES_MIN else 0
 
 
 def _db_bench(data: Path, seed: int, keys: int) -> list[str]:
