@@ -42,6 +42,8 @@ WORKLOADS: dict[str, tuple[str, dict[str, float], str]] = {
     ),
 }
 JAVA = Path(__file__).parent / "java"
+#: The JVM's log of them, in the scratch folder.
+SAFEPOINTS = "safepoints.log"
 #: `[12.345s][info][safepoint] Safepoint "G1CollectForAllocation", ..., Total: 123456 ns` with the decoration `tn`.
 SAFEPOINT = re.compile(r'^\[(\d+)ns\].* Safepoint "(\w+)".* Total:\s+(\d+) ns', re.MULTILINE)
 #: Pauses below this are not told.
@@ -117,9 +119,6 @@ def pauses(text: str) -> list[dict[str, Any]]:
         for end, name, total in found
         if total >= PAUSE_NS_MIN
     ]
-
-
-SAFEPOINTS = "safepoints.log"
 
 
 def _ycsb(place: Place, workload: str, options: list[str]) -> None:
