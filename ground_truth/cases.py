@@ -25,6 +25,7 @@ from ground_truth import (
     limits,
     members,
     others,
+    rates,
     reads,
     silences,
     steal,
@@ -506,6 +507,29 @@ TRUTHS: dict[str, Truth] = {
     ),
     "durable_writes": Truth(
         "saturation", True, limits.durable_writes, status="limited", limit="5 requests to the device"
+    ),
+    "full_device": Truth(
+        "device_rate", True, rates.full_device, status="limited", limit="the bandwidth of nvme0n1"
+    ),
+    "full_device_one_by_one": Truth(
+        "device_rate",
+        True,
+        rates.full_device_one_by_one,
+        status="limited",
+        limit="nvme0n1: it takes one write of 4 KiB in 5",
+    ),
+    "roomy_device": Truth("device_rate", False, rates.roomy_device, status="limited", limit="syncs"),
+    "slow_software": Truth(
+        "stage_blame",
+        True,
+        rates.slow_software,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:loop0",
+    ),
+    "crowded_software": Truth(
+        "stage_blame", False, rates.crowded_software, says="as long as another thread's turn on a CPU"
     ),
     "computes": Truth("saturation", True, limits.computes, status="limited", limit="itself"),
     "idles": Truth("saturation", False, limits.idles, status="healthy"),

@@ -1,7 +1,8 @@
 """Runs the table row by row, resumes where it was stopped, writes docs/accuracy.md.
 
 Recording needs a quiet machine, solving does not: `--cases DIR --record-only` now, `--cases DIR --solve-again` whenever the
-solver has changed. `programs --help`: real programs against a frozen solver, a table of their own. `nulls --help`: worlds in which there is nothing to find.
+solver has changed. `programs --help`: real programs against a frozen solver, a table of their own. `trials --help`: the same
+programs, to develop with. `nulls --help`: worlds in which there is nothing to find.
 `experiments --help`: intervals between made runs whose ratio is known.
 """
 
@@ -31,6 +32,7 @@ from tests.accuracy.referee.command import main as real_programs
 from tests.accuracy.referee.intervals import wilson
 from tests.accuracy.referee.machine import DISTURBED_CPUS
 from tests.accuracy.scenarios import ROOT, ROWS, Row, about_of, commit, record, solve, utc
+from tests.accuracy.trials import main as trials
 from tests.vm.image import BuildError
 from tests.vm.machine import MachineError
 
@@ -60,6 +62,8 @@ def main() -> int:
     """Command line of `make accuracy`; exit code 1 if any verdict was wrong."""
     if sys.argv[1:2] == ["programs"]:
         return real_programs(sys.argv[2:])
+    if sys.argv[1:2] == ["trials"]:
+        return trials(sys.argv[2:])
     if sys.argv[1:2] == ["nulls"]:
         return null_worlds(sys.argv[2:])
     if sys.argv[1:2] == ["modelled"]:

@@ -136,6 +136,7 @@ def test_every_detector_file_is_registered() -> None:
         "served_others",
         "thread_limit",
         "thresholds",
+        "written_before",
     }
     files = {path.stem for path in (ROOT / "python/whodisk/detectors").glob("*.py")} - shared
     assert files == {detector.name for detector in DETECTORS}

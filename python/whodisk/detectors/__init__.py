@@ -13,6 +13,7 @@ from whodisk.detectors import (
     cpu_delay,
     crowded_device,
     device_errors,
+    device_rate,
     layout,
     masked_tier,
     member_tail,
@@ -38,6 +39,7 @@ from whodisk.detectors import (
 from whodisk.detectors.base import Detector
 
 DETECTORS: tuple[Detector, ...] = (
+    device_rate.DETECTOR,
     uncached_tail.DETECTOR,
     cache_misses.DETECTOR,
     prefetch.DETECTOR,

@@ -118,6 +118,8 @@ class Result:
     #: (what, because) pairs.
     caveats: list[tuple[str, str]] = field(default_factory=list)
     limit: str | None = None
+    #: What limits it in a smaller part of the time: told behind the limit.
+    besides: str | None = None
     #: Whether `limit` means that the workload cannot go faster although nothing is broken.
     limited: bool = False
     #: The experiment that would show that `limit` does not bind.

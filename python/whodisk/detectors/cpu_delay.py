@@ -25,7 +25,7 @@ from whodisk.detectors.thresholds import (
     SHORT_WAIT_NS,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.own_threads import is_recorder, own_sql
 from whodisk.evidence.surroundings import IDLE
 from whodisk.evidence.thread_stops import find_stops
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, STILL_MIN_NS
@@ -45,8 +45,6 @@ from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import Bools, bootstrap_sum, episodes
 
 RUNQUEUE = STAGES.index("runqueue")
-#: How every thread of the recorder is called (decision 0001).
-RECORDER = "whodisk-"
 STILL_REFUTE = "Run hwlatdetect, or cyclictest at real-time priority, on the idle machine: if no CPU is ever away for so long, this is wrong."
 STILL_REMEDY = "Pin the CPUs of the virtual machine or move it to a quieter host; on bare metal look for what the firmware does (SMIs)."
 
@@ -65,7 +63,7 @@ class Hog:
     @property
     def recorder(self) -> bool:
         """The recorder itself, on a machine that has no CPU to spare for it."""
-        return self.comm.startswith(RECORDER)
+        return is_recorder(self.comm)
 
     @property
     def idle(self) -> bool:
@@ -266,11 +264,10 @@ def _stood_still(held: TimeLost, hog: Hog | None) -> bool:
 def _culprit(held: TimeLost, hog: Hog | None) -> Culprit:
     if _stood_still(held, hog):
         return Culprit("host", "hypervisor", "standstill")
-    return (
-        Culprit("process", hog.comm, "stage:runqueue")
-        if hog and not hog.idle
-        else Culprit("stage", "runqueue")
-    )
+    if hog is None or hog.idle or hog.serves:
+        # Who works for what the program itself asked is none of its competitors.
+        return Culprit("stage", "runqueue")
+    return Culprit("process", hog.comm, "stage:runqueue")
 
 
 def _claim(held: TimeLost, hog: Hog | None, of: str = "the time of their operations") -> str:

@@ -15,12 +15,14 @@ from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.reference import explained_singly
 from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
+from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import Found
 from whodisk.evidence.slowest import Episode, find_beyond
 from whodisk.evidence.surroundings import Cause, causes_of
 from whodisk.evidence.worse import worse
 from whodisk.findings import Culprit, Effect
+from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import Bools
 
@@ -79,8 +81,18 @@ def run(context: Context) -> Result:
                 result.candidates.append(_candidate(context, group, Asked("expectation", limit.text)))
                 told.update(_ids(group))
     apart = [(e, cause) for e, cause in context.longest if e.apart and told.isdisjoint(e.op_ids)]
-    result.candidates += [_candidate(context, group, None) for group in grouped(apart)]
+    result.candidates += [
+        _candidate(context, group, None) for group in grouped(_not_own_work(context, apart))
+    ]
     return result
+
+
+def _not_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:
+    """Those that did not just wait until the file system had written out what their program had written."""
+    above = [episode for episode, _ in apart if episode.stage == "fs" and not episode.silence]
+    begin, end = (np.array([getattr(e, name) for e in above], np.int64) for name in ("start_ns", "end_ns"))
+    waited = {id(e) for e, did in zip(above, written_before(context, begin, end), strict=True) if did}
+    return [(episode, cause) for episode, cause in apart if id(episode) not in waited]
 
 
 def _in_order(fired: list[tuple[Found, Episode, Cause]]) -> list[Group]:
@@ -163,9 +175,11 @@ def culprit_of(context: Context, group: Group) -> Culprit:
     first = group.episodes[0]
     if group.cause.certain and group.cause.state == "stopped":
         return Culprit("process", _threads(group), "silence of the submitter, state stopped")
-    # Threads of one program that crowd each other out want more CPUs than there are.
-    if group.cause.certain and group.cause.state == "runnable" and group.cause.who and not group.cause.own:
-        return Culprit("process", group.cause.who, "stage:runqueue")
+    # Threads of one program that crowd each other out want more CPUs than there are; the kernel's work for whoever asked.
+    who = group.cause.who
+    competes = bool(who) and not group.cause.own and not is_kernel_thread(context.case, who)
+    if group.cause.certain and group.cause.state == "runnable" and competes:
+        return Culprit("process", who, "stage:runqueue")
     if group.cause.certain and group.cause.state == "throttled":
         return Culprit("config", f"CPU limit of {first.comm}", "stage:runqueue")
     if group.cause.state == "standstill":

@@ -35,6 +35,10 @@ AFTER_COMPLETION = [STAGES.index("interrupt"), STAGES.index("reap")]
 #: Flags of operations that somebody waits for on disk: sync, FUA, preflush. They wait for flushes, which others do not.
 SYNCED = 1 | 8 | 128
 DIRECT = 256
+#: Traits of what was asked for. They make an operation slow only where the device sees them: what passes the page cache, or waits above
+#: the block layer, takes as long as the work is that the file system has with it, and a sync as long as all that was written before.
+ASKED = ("size", "alignment", "place", "file")
+BELOW = [STAGES.index(stage) for stage in ("queue", "device", "interrupt")]
 
 #: Trait -> SQL over an operation `m` and the request below it `b`, kind of culprit (None: only told, others name it).
 TRAITS: dict[str, tuple[str, str | None]] = {
@@ -140,10 +144,13 @@ def traits_sql(survey: Survey, where: str, linked: bool, reach: float) -> str:
         else "LEFT JOIN chosen AS b ON FALSE"
     )
     stages = ", ".join(f"coalesce(m.{stage}_ns, 0) AS {stage}_ns" for stage in STAGES)
+    direct = (
+        "TRUE" if survey.layer != "syscall" else f"(m.op = 'read' OR coalesce(m.flags, 0) & {DIRECT} > 0)"
+    )
     return f"""WITH chosen AS (SELECT * FROM judged WHERE layer = '{survey.layer}' AND {where})
 SELECT m.op_id, {columns}, m.op, coalesce(m.device, '') AS at_device, m.size_class, m.depth_class, m.latency_ns,
   greatest(coalesce(m.queue_depth, 1), 1) AS depth, {stages},
-  m.op || CASE WHEN (coalesce(m.flags, 0) | coalesce(b.flags, 0)) & {SYNCED} > 0 THEN ' synced' ELSE '' END AS stratum
+  {direct} AS direct, m.op || CASE WHEN (coalesce(m.flags, 0) | coalesce(b.flags, 0)) & {SYNCED} > 0 THEN ' synced' ELSE '' END AS stratum
 FROM (SELECT *, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class FROM chosen) AS m {join} ORDER BY m.op_id"""
 
 
@@ -170,11 +177,15 @@ def _table(context: Context, slow_ids: Ints) -> Table:
     return table
 
 
-def _items(table: Table, chosen: Ints | Bools, excess: Floats, stage: int) -> Items:
+def _items(table: Table, chosen: Ints | Bools, excess: Floats, stage: int, through_files: bool) -> Items:
+    """`through_files`: they are calls into the kernel, which may go through a file system and its cache."""
     traits = {name: table[name.replace(" ", "_")][chosen].astype(str) for name in TRAITS}
     if stage not in AFTER_COMPLETION:
         # Whatever ends a long wait also says where it ends: there the CPU is a consequence.
         del traits[COMPLETING_CPU]
+    reaches = table["direct"][chosen].astype(np.bool_) & (stage in BELOW or not through_files)
+    for name in ASKED:
+        traits[name] = np.where(reaches, traits[name], "")
     return Items(traits, table["stratum"][chosen].astype(str), excess)
 
 
@@ -185,7 +196,7 @@ def _seen(context: Context, table: Table, worst: Ints, stage: int) -> Items:
     place = np.searchsorted(op_id, slow.op_id[worst]).clip(max=len(op_id) - 1)
     known = op_id[place] == slow.op_id[worst]
     lost = (slow.latency_ns - slow.typical_ns)[worst]
-    return _items(table, place[known], np.asarray(lost[known], np.float64), stage)
+    return _items(table, place[known], np.asarray(lost[known], np.float64), stage, context.layer == "syscall")
 
 
 def _usual(context: Context, table: Table, stage: int) -> Items:
@@ -203,7 +214,7 @@ def _usual(context: Context, table: Table, stage: int) -> Items:
     found = [
         need.get((str(device), str(op), int(size), int(depth)), rarely) for device, op, size, depth in keys
     ]
-    return _items(table, chosen, np.array(found, np.float64), stage)
+    return _items(table, chosen, np.array(found, np.float64), stage, context.layer == "syscall")
 
 
 def _needs(context: Context) -> dict[tuple[str, str, int, int], float]:

@@ -577,6 +577,48 @@ SATURATION_SAMPLE_REQUESTS = row(
     "SATURATION_SAMPLE_REQUESTS", 100_000, "requests", CHOSEN, "Requests from which its depth is taken."
 )
 
+# written_before
+WRITTEN_CALLS_MAX = row(
+    "WRITTEN_CALLS_MAX", 500, "calls", CHOSEN, "Slow calls that are looked at, the longest ones."
+)
+WRITTEN_REQUESTS_MIN = row(
+    "WRITTEN_REQUESTS_MIN",
+    5,
+    "requests",
+    CHOSEN,
+    "A call waited for older writes if so many were under way meanwhile ...",
+)
+WRITTEN_IDLE_MAX = row(
+    "WRITTEN_IDLE_MAX",
+    0.25,
+    "share",
+    CHOSEN,
+    "... at no time without one for more than this part of its time ...",
+)
+WRITTEN_ONE_MAX = row(
+    "WRITTEN_ONE_MAX",
+    0.25,
+    "share",
+    CHOSEN,
+    "... and none of them for more than this part of it: then that one held it.",
+)
+WRITTEN_OTHERS_MAX = row(
+    "WRITTEN_OTHERS_MAX",
+    0.1,
+    "share",
+    CHOSEN,
+    "Of the writes meanwhile no more than this part of the time are another program's.",
+)
+
+# device_rate
+PACE_TOLD_MIN = row(
+    "PACE_TOLD_MIN",
+    0.05,
+    "share",
+    CHOSEN,
+    "The pace of a device limits a program that waits for it in this part of the time.",
+)
+
 # stage_blame: what went on above the block layer
 ASLEEP_TOLD_MIN = row(
     "ASLEEP_TOLD_MIN",

@@ -16,6 +16,7 @@ from whodisk.detectors.thresholds import (
     THROTTLE_MEANWHILE_MIN,
     THROTTLE_MOMENTS,
 )
+from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import own_sql
 from whodisk.evidence.time_lost import (
@@ -31,7 +32,7 @@ from whodisk.findings import Culprit
 from whodisk.reading.views import STAGES, WBT
 from whodisk.statistics.stats import Bools
 
-THROTTLE = STAGES.index("throttle")
+THROTTLE, FS = STAGES.index("throttle"), STAGES.index("fs")
 #: Flag of operations that bypass the page cache.
 DIRECT = 256
 #: Flag of requests that nobody waits for by themselves.
@@ -54,11 +55,31 @@ def run(context: Context) -> Result:
         result.candidates.append(_io(context, held))
     if context.case.wbt:
         _tell_wbt(context, result)
+    _tell_written_before(context, result)
     tids = submitters(context)
     stopped = lost_in_waits(context, tids, "throttled")
     if stopped is not None:
         result.candidates.append(_cpu(context, stopped, tids))
     return result
+
+
+def _tell_written_before(context: Context, result: Result) -> None:
+    """Calls that slept above the block layer while the file system wrote out what their program had written."""
+    slow = context.slow
+    at = np.flatnonzero(~context.explained & (slow.blamed == FS))
+    waited = at[written_before(context, slow.start_ns[at], slow.end_ns[at])]
+    if not len(waited):
+        return
+    explains = np.zeros(len(slow), np.bool_)
+    explains[waited] = True
+    share = float(slow.excess_ns[waited].sum()) / max(1.0, context.survey.latency_ns)
+    if share >= SHARE_OF_LATENCY_FLOOR:
+        result.observed.append(
+            f"{words.things(len(waited) * slow.thinning, 'call')} waited {words.duration(float(np.median(slow.latency_ns[waited])))} above the block "
+            f"layer while the file system wrote out what was written before, request after request, none of them long: {words.percent(share)} "
+            "of all latency. That is work that the program made; fewer or earlier syncs spread it."
+        )
+    result.excuses.append(Excuse("waited for what was written before", explains))
 
 
 def _tell_wbt(context: Context, result: Result) -> None:

@@ -9,14 +9,18 @@ from functools import cached_property
 import numpy as np
 
 from whodisk.evidence.backlog import Behind, waits_behind
+from whodisk.evidence.device_pace import WAITS as PACE_WAITS
+from whodisk.evidence.device_pace import Pace, paces_of
 from whodisk.evidence.expectations import Limit
 from whodisk.evidence.fired import Found, find_fired
+from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.peer_comparison import Comparison
 from whodisk.evidence.sampled_series import Sampled, compare_series
 from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
 from whodisk.evidence.surroundings import Cause, causes_of
 from whodisk.evidence.survey import Survey, thinned
+from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import Bools, Ints
 
@@ -82,6 +86,12 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         return waits_behind(self.case, self.survey, self.slow)
 
     @cached_property
+    def paces(self) -> list[Pace]:
+        """The paces that devices kept; none where no requests were recorded."""
+        block = self.surveys.get("block")
+        return paces_of(self.case, block) if block is not None and "device" in block.stages_observed else []
+
+    @cached_property
     def compared_series(self) -> list[tuple[str, tuple[Sampled, Comparison] | None]]:
         """Devices against their peers by each sampled latency (`compare_series`): detectors share it, it takes minutes for a large fleet."""
         return compare_series(self.case)
@@ -90,7 +100,22 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
     def longest(self) -> list[tuple[Episode, Cause]]:
         """The longest episodes of the judged layer, those that stand apart first, and what held each."""
         episodes = find_longest(self.case, self.survey, self._silences())
-        return list(zip(episodes, causes_of(self.case, self.survey, episodes), strict=True))
+        held = list(zip(episodes, causes_of(self.case, self.survey, episodes), strict=True))
+        judged = [(replace(e, apart=e.apart and not self._is_usual(e, cause)), cause) for e, cause in held]
+        return sorted(judged, key=lambda each: (not each[0].apart, -each[0].latency_ns, each[0].start_ns))
+
+    def _is_usual(self, episode: Episode, cause: Cause) -> bool:
+        """Whether what held an operation is no more than another thread's turn on a CPU, the recorder's, or a device at its limit."""
+        if episode.silence:
+            return False
+        if cause.state == "runnable" and is_recorder(cause.who):
+            return True
+        if cause.state in ("runnable", "ran") and episode.stage_excess_ns < ORDINARY_WAIT_NS:
+            return self.layer == "syscall"
+        if episode.stage not in PACE_WAITS:
+            return False
+        begin, end = np.array([episode.start_ns]), np.array([episode.end_ns])
+        return any(bool(pace.covers(begin, end)[0]) for pace in self.paces)
 
     @cached_property
     def fired(self) -> list[tuple[Found, Episode, Cause]]:

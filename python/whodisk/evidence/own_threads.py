@@ -1,6 +1,14 @@
-"""Which waits for a CPU a program owes to itself."""
+"""Which waits for a CPU a program owes to itself, and which to the recorder."""
 
 from __future__ import annotations
+
+#: How every thread of the recorder is called (decision 0001).
+RECORDER = "whodisk-"
+
+
+def is_recorder(comm: str) -> bool:
+    """Whether a thread of this name is one of the recorder's own: what it costs is told, and accuses nobody."""
+    return comm.startswith(RECORDER)
 
 
 def own_sql(layer: str) -> str:

@@ -17,6 +17,9 @@ from whodisk.evidence.thresholds import (
     ORDINARY_WAIT_NS,
     SLOW_OPERATIONS_MAX,
     TAIL_BEGIN,
+    TURNS_PER_OPERATION,
+    UNLIKE_MIN,
+    UNLIKE_RATIO,
 )
 from whodisk.reading.views import BINS_PER_OCTAVE, STAGES, Case, quoted
 from whodisk.statistics.stats import (
@@ -27,6 +30,7 @@ from whodisk.statistics.stats import (
     Ints,
     TailSplit,
     body_of,
+    episodes,
     find_split,
     overlap,
 )
@@ -233,18 +237,73 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
     slow = _slow_set(data, survey, families)
     slow.thinning = thinning
     slow.blamed = blame(slow)
-    slow.ordinary = ordinary_waits(slow)
+    slow.ordinary = ordinary_waits(slow, cpu_waits(case, survey))
     return slow
 
 
-def ordinary_waits(slow: SlowSet) -> Bools:
+@dataclass(frozen=True)
+class CpuWaits:
+    """How long threads of the judged programs waited for a CPU, and how often they needed one."""
+
+    #: ns, ascending.
+    waited_ns: Ints
+    woken: int
+    #: Operations for which devices worked.
+    served: int
+
+    def chance(self, at_least_ns: Floats) -> Floats:
+        """Part of the times a thread needed a CPU in which it waited so long."""
+        longer = len(self.waited_ns) - np.searchsorted(self.waited_ns, at_least_ns, side="left")
+        return np.asarray(longer / max(1, self.woken, len(self.waited_ns)), np.float64)
+
+
+def cpu_waits(case: Case, survey: Survey) -> CpuWaits | None:
+    """The waits for a CPU that were recorded; None where the scheduler was not."""
+    if "waits" not in case.columns:
+        return None
+    woken = case.rows("SELECT count(*) AS n FROM waits WHERE state = 'blocked'")[0]["n"]
+    waited = case.arrays("SELECT duration_ns FROM waits WHERE state = 'runnable' ORDER BY 1")["duration_ns"]
+    served = case.rows(
+        f"SELECT count(*) AS n FROM judged WHERE layer = '{survey.layer}' AND coalesce(queue_ns, 0) + coalesce(device_ns, 0) > 0"
+    )[0]["n"]
+    return (
+        CpuWaits(waited.astype(np.int64), int(woken or 0), int(served or 0))
+        if woken and len(waited)
+        else None
+    )
+
+
+def _unlike_cpu_waits(slow: SlowSet, waits: CpuWaits) -> Bools:
+    """Operations that are too many, for how long they are, to have waited for some worker's turn on a CPU.
+
+    The threads that serve a software device take turns on the same CPUs as those that ask it. Where these hardly ever wait that long
+    for one, neither do those.
+    """
+    chosen = np.flatnonzero(np.isin(slow.blamed, SOFTWARE_STAGES))
+    lost_ns = slow.latency_ns[chosen] - slow.typical_ns[chosen]
+    order = chosen[np.argsort(-lost_ns, kind="stable")]
+    # What waited at the same time waited for the same turn.
+    numbers = episodes(slow.start_ns, slow.end_ns)[order]
+    _, first = np.unique(numbers, return_index=True)
+    new = np.zeros(len(order))
+    new[first] = 1
+    lost_ns = slow.latency_ns[order] - slow.typical_ns[order]
+    turns = TURNS_PER_OPERATION * waits.served * waits.chance(lost_ns / 2)
+    unlike: Bools = np.zeros(len(slow), np.bool_)
+    unlike[order] = np.cumsum(new) * slow.thinning > np.maximum(UNLIKE_MIN, UNLIKE_RATIO * turns)
+    return unlike
+
+
+def ordinary_waits(slow: SlowSet, waits: CpuWaits | None = None) -> Bools:
     """Slow operations that may just have waited for a CPU.
 
-    Where such waits make a good part of a family's slow group, longer operations have to be a hump of
+    Of a software device's those do that are no more than waits for a CPU as long as theirs, which were recorded, can tell. Where such waits make a good part of a family's slow group, longer operations have to be a hump of
     their own beyond them, or they are the end of the same tail; the family's split moves there.
     """
     software = np.array([str(name).startswith(SOFTWARE_DEVICES) for name in slow.device], np.bool_)
     needs_cpu = np.isin(slow.blamed, CPU_STAGES) | (software & np.isin(slow.blamed, SOFTWARE_STAGES))
+    if waits is not None:
+        needs_cpu &= ~_unlike_cpu_waits(slow, waits)
     wait_ns = slow.latency_ns - slow.typical_ns
     ordinary: Bools = needs_cpu & (wait_ns < ORDINARY_WAIT_NS)
     for number, family in enumerate(slow.families):

@@ -8,19 +8,28 @@ operations, since none is there to hold it.
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
-from whodisk.evidence.thresholds import EPISODES_KEPT_MIN, LIKE_LONGEST, LONGEST_MAX
+from whodisk.evidence.thresholds import (
+    APART_CALL_NS_MIN,
+    COMMON_EPISODES_MIN,
+    COMMON_PER_APART,
+    EPISODES_KEPT_MIN,
+    LIKE_LONGEST,
+    LONGEST_MAX,
+)
 from whodisk.reading.views import BINS_PER_OCTAVE, STAGES, Case, quoted
 from whodisk.statistics.standing_apart import MAXIMA_MAX, Apart, standing_apart
-from whodisk.statistics.stats import Floats, Ints, quantile_from_bins
+from whodisk.statistics.stats import Floats, Ints, episodes, quantile_from_bins
 
 APP = STAGES.index("app")
+#: Stages that are a device's: how long it usually holds requests there is told by its requests, whoever waits for them.
+BELOW = ("queue", "device", "interrupt")
 
 
 @dataclass(frozen=True)
@@ -156,7 +165,71 @@ def find_longest(case: Case, survey: Survey, silences: list[Silence]) -> list[Ep
         count = apart.count if apart else 0
         for rank, place in enumerate(maxima[: max(EPISODES_KEPT_MIN, count)]):
             found.append(_episode(survey, rows, mine, theirs, place, kind, rank < count))
-    return ranked(found)
+    return ranked(_without_common(case, survey, found))
+
+
+def _without_common(case: Case, survey: Survey, found: list[Episode]) -> list[Episode]:
+    """The same, without standing apart those that are so long in their stage as operations of other kinds are again and again.
+
+    An operation that is rarely that long stands apart from its kind; but where the device holds every other flush for 8 ms, one call
+    of another kind that met such a flush is nothing apart. And a call into the kernel that takes less than a millisecond is what page
+    cache, locks and interrupts make of one now and then.
+    """
+    apart = [e for e in found if e.apart]
+    common: dict[tuple[str, str], list[int]] = {}
+    for number, episode in enumerate(apart):
+        common.setdefault((episode.stage, episode.device if episode.stage in BELOW else ""), []).append(
+            number
+        )
+    fell: set[int] = set()
+    for (stage, device), numbers in common.items():
+        fell |= {
+            id(apart[number])
+            for number in numbers
+            if not apart[number].silence
+            and (
+                (survey.layer == "syscall" and apart[number].stage_excess_ns < APART_CALL_NS_MIN)
+                or _is_common(case, survey, stage, device, apart[number], apart, len(numbers))
+            )
+        }
+    return [replace(e, apart=False) if id(e) in fell else e for e in found]
+
+
+def _is_common(
+    case: Case, survey: Survey, stage: str, device: str, episode: Episode, apart: list[Episode], count: int
+) -> bool:
+    """Whether others are in the same stage for half as long, and more, in many more episodes than those that stand apart."""
+    least_ns = int(LIKE_LONGEST * episode.stage_ns[STAGES.index(stage)])
+    alike = None if episode.op in ("read", "write") else episode.op
+    data = case.arrays(common_sql(survey, stage, device, least_ns, "block" in case.layers, alike))
+    begin, end = data["start_ns"].astype(np.int64), data["end_ns"].astype(np.int64)
+    beside = np.ones(len(begin), np.bool_)
+    for other in apart:
+        beside &= (begin >= other.end_ns) | (end <= other.start_ns)
+    if not beside.any():
+        return False
+    order = np.argsort(begin[beside], kind="stable")
+    happened = int(episodes(begin[beside][order], end[beside][order]).max()) + 1
+    return happened >= max(COMMON_EPISODES_MIN, COMMON_PER_APART * count)
+
+
+def common_sql(survey: Survey, stage: str, device: str, least_ns: int, requests: bool, op: str | None) -> str:
+    """Operations, and requests of a device, that were so long in a stage; `LONGEST_MAX` of the longest.
+
+    `op`: a kind of calls that carry no data; those of any size that took so long belong to them, whatever held them.
+    """
+    where = f"{stage}_ns >= {max(1, least_ns)}" + (f" AND device = {quoted(device)}" if device else "")
+    of = [
+        f"SELECT start_ns, latency_ns, {stage}_ns AS held_ns FROM judged WHERE layer = '{survey.layer}' AND {where}"
+    ]
+    if device and requests and survey.layer != "block":
+        of.append(f"SELECT start_ns, latency_ns, {stage}_ns FROM block_ops WHERE NOT open AND {where}")
+    if op is not None:
+        of.append(
+            f"SELECT start_ns, latency_ns, latency_ns FROM judged WHERE layer = '{survey.layer}' AND op = {quoted(op)} AND latency_ns >= {least_ns}"
+        )
+    return f"""SELECT start_ns, start_ns + latency_ns AS end_ns FROM ({" UNION ALL ".join(of)})
+ORDER BY held_ns DESC, start_ns LIMIT {LONGEST_MAX}"""
 
 
 def ranked(episodes: list[Episode]) -> list[Episode]:

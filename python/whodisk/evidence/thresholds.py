@@ -286,6 +286,82 @@ SAMPLES_PER_BLOCK = row(
 )
 SERIES_BLOCKS_MAX = row("SERIES_BLOCKS_MAX", 4000, "blocks", CHOSEN, "A longer recording has longer blocks.")
 
+# device_pace
+_PACE = "measured: 80 runs of real programs on a device in memory, with and without a limit of its rate; `python -m tests.accuracy trials`"
+PACE_REQUESTS_MIN = row(
+    "PACE_REQUESTS_MIN",
+    100,
+    "requests",
+    CHOSEN,
+    "Fewer requests of a kind keep no pace that could be told from chance.",
+)
+PACE_REQUESTS_MAX = row(
+    "PACE_REQUESTS_MAX",
+    400_000,
+    "requests",
+    CHOSEN,
+    "Requests of a device and kind that are looked at, around the middle.",
+)
+PACE_WIDTH = row(
+    "PACE_WIDTH",
+    0.1,
+    "share",
+    CHOSEN,
+    "Requests keep the same pace if they lie within so much of it, either way.",
+)
+PACE_HELD_MIN = row(
+    "PACE_HELD_MIN",
+    0.5,
+    "share",
+    _PACE,
+    "A device keeps a pace if it did in this part of its time with such requests ...",
+)
+PACE_FASTER_MAX = row(
+    "PACE_FASTER_MAX", 0.1, "share", _PACE, "... and if no more than this part of what it took went faster."
+)
+PACE_SIZES_MAX = row(
+    "PACE_SIZES_MAX",
+    6,
+    "sizes",
+    CHOSEN,
+    "Sizes that took most of the time, through each two of which a line is tried.",
+)
+PACE_SIMPLER = row(
+    "PACE_SIMPLER",
+    0.05,
+    "share",
+    CHOSEN,
+    "A pace by bytes, or by number, is taken if a line through two sizes holds for no more of the time than this.",
+)
+PACE_BUSY_MAX = row(
+    "PACE_BUSY_MAX",
+    3.0,
+    "times",
+    CHOSEN,
+    "What takes so many times what its size needs waited for something else: a pause.",
+)
+PACE_SIZES_PART = row(
+    "PACE_SIZES_PART",
+    0.1,
+    "share",
+    CHOSEN,
+    "Bytes are counted, and not requests, if requests twice as large as the small ones had this part of the time at that pace.",
+)
+PACE_COVERS_MIN = row(
+    "PACE_COVERS_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "An operation waited for a device at its pace if the device was in this part of its time: overheads are in the rest.",
+)
+PACE_LONG = row(
+    "PACE_LONG",
+    10.0,
+    "requests",
+    CHOSEN,
+    "A call that carries no data and takes as long as so many requests may have waited for them, whatever its stages say.",
+)
+
 # service_times
 SERVICE_REQUESTS_MAX = row(
     "SERVICE_REQUESTS_MAX", 500_000, "requests", CHOSEN, "Requests looked at, the first ones of each disk."
@@ -323,6 +399,21 @@ ORDINARY_WAIT_NS = row(
     CHOSEN,
     "A shorter wait, in a stage in which some thread needs a CPU, may just be another thread's turn on it (time slices are a few milliseconds).",
 )
+TURNS_PER_OPERATION = row(
+    "TURNS_PER_OPERATION",
+    8,
+    "turns",
+    CHOSEN,
+    "So many threads of a software device, each in its turn on a CPU, may work for one operation.",
+)
+UNLIKE_RATIO = row(
+    "UNLIKE_RATIO",
+    3.0,
+    "times",
+    CHOSEN,
+    "Operations are no waits for a CPU if they are so many times as many as the recorded waits of half their length would make ...",
+)
+UNLIKE_MIN = row("UNLIKE_MIN", 5, "episodes", CHOSEN, "... and more than so many.")
 ORDINARY_SHARE = row(
     "ORDINARY_SHARE",
     0.25,
@@ -520,6 +611,27 @@ LONGEST_MAX = row(
     "operations",
     CHOSEN,
     "So many of the longest of each kind and size class are looked at: one episode may hold thousands.",
+)
+APART_CALL_NS_MIN = row(
+    "APART_CALL_NS_MIN",
+    1_000_000,
+    "ns",
+    CHOSEN,
+    "A call that lost less stands apart from nothing: page cache, locks, page faults and interrupts make some calls that long on any machine.",
+)
+COMMON_EPISODES_MIN = row(
+    "COMMON_EPISODES_MIN",
+    10,
+    "episodes",
+    CHOSEN,
+    "What others are in the same stage for in so many other episodes ...",
+)
+COMMON_PER_APART = row(
+    "COMMON_PER_APART",
+    5,
+    "times",
+    CHOSEN,
+    "... and in so many times as many as stand apart, stands apart from nothing.",
 )
 LIKE_LONGEST = row(
     "LIKE_LONGEST",

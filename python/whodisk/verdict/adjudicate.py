@@ -21,12 +21,14 @@ from whodisk.detectors.thresholds import (
     Q_VALUE_MAX,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
+    WORSE_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.worse import worse
 from whodisk.findings import Caveat, Cleared, Finding
 from whodisk.statistics.stats import Bools, benjamini_hochberg
 from whodisk.verdict.causes import merge
+from whodisk.verdict.slowest import is_slow
 
 
 @dataclass(frozen=True)
@@ -211,12 +213,26 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         compared=[line for result in results for line in result.compared],
         cleared=[item for result in results for item in result.cleared],
         caveats=[Caveat(what, because) for result in results for what, because in result.caveats],
-        limit=next((result.limit for result in results if result.limit), None),
+        limit=_limit(results),
         limited=any(result.limited for result in results),
         limit_refute=next((result.limit_refute for result in results if result.limit), None),
-        slow=bool(corrected.accepted),
+        slow=any(_makes_slow(candidate, finding) for candidate, finding in corrected.accepted),
         explained=corrected.explained,
     )
+
+
+def _makes_slow(candidate: Candidate, finding: Finding) -> bool:
+    """Whether what was accepted makes more than outliers; so does what says nothing of single operations."""
+    if not candidate.explains.any() or (candidate.p99_ratio or 0.0) >= 1 + WORSE_MIN:
+        return True
+    return is_slow(finding)
+
+
+def _limit(results: list[Result]) -> str | None:
+    """What binds most of the time, and what binds besides."""
+    limit = next((result.limit for result in results if result.limit), None)
+    besides = next((result.besides for result in results if result.besides), None)
+    return f"{limit}. Besides: {besides}" if limit and besides else limit or besides
 
 
 def _same_culprit(one: Candidate, other: Candidate) -> bool:

@@ -1,0 +1,159 @@
+"""Sealed cases of a thread that writes and syncs: to a device that takes so much and no more, to one with time to spare, and to a software
+device that now and then takes longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+
+TID, COMM = 700, "server"
+MIB = 1 << 20
+KIB = 1 << 10
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+def _synced(
+    path: Path,
+    size: Ints,
+    served_ns: Floats,
+    each: int,
+    device: str = "nvme0n1",
+    waits: list[dict[str, Any]] | None = None,
+    syncs: bool = True,
+) -> Path:
+    """Writes of these sizes, `each` of them at once; the device serves one after the other. A call waits for them, then its thread computes."""
+    calls = len(size) // each
+    served = served_ns.astype(np.int64).reshape(calls, each)
+    took = served.cumsum(axis=1)
+    length = took[:, -1] + 15_000
+    start = np.cumsum(length + 40_000) - length
+    stages = {
+        "app_ns": 0,
+        "queue_ns": 0,
+        "fs_ns": 10_000,
+        "device_ns": length - 15_000,
+        "interrupt_ns": 5_000,
+        "reap_ns": 0,
+        "runqueue_ns": 0,
+    }
+    ids = BLOCK_ID_BASE | np.arange(len(size))
+    syscall = {
+        "op_id": APP_ID_BASE | np.arange(calls),
+        "start_ns": start,
+        "latency_ns": length,
+        "op": "sync" if syncs else "write",
+        "flags": 0 if syncs else 1,
+        "size_bytes": 0 if syncs else size[::each],
+        "tid": TID,
+        "pid": TID,
+        "comm": COMM,
+        "device": device,
+        "queue_depth": 1,
+        **stages,
+    }
+    # The device works on the first; the others wait in it.
+    block = {
+        "op_id": ids,
+        "start_ns": np.repeat(start + 10_000, each),
+        "latency_ns": took.ravel(),
+        "queue_ns": 0,
+        "device_ns": took.ravel() - 2_000,
+        "interrupt_ns": 2_000,
+        "op": "write",
+        "tid": TID,
+        "pid": TID,
+        "comm": COMM,
+        "device": device,
+        "size_bytes": size,
+        "queue_depth": np.tile(np.arange(1, each + 1), calls),
+    }
+    links = {"parent_id": np.repeat(syscall["op_id"], each), "child_id": ids}
+    end = int(start[-1] + length[-1]) + 1_000_000
+    tables = {"waits": waits} if waits is not None else None
+    return write_case(
+        path, syscall=syscall, block=block, links=links, meta={"duration_ns": end}, tables=tables
+    )
+
+
+def _sizes(rng: np.random.Generator, count: int) -> Ints:
+    return np.asarray(rng.choice([4, 8, 16, 64, 128], count) * KIB, np.int64)
+
+
+def full_device(seed: int, path: Path) -> Path:
+    """The device takes 20 to 80 MiB/s, whatever the requests are."""
+    rng = np.random.default_rng([seed, 93])
+    size = _sizes(rng, 3000)
+    rate = float(rng.uniform(20, 80)) * MIB
+    return _synced(path, size, size / rate * 1e9 + rng.uniform(0, 30_000, 3000), 3)
+
+
+def full_device_one_by_one(seed: int, path: Path) -> Path:
+    """Each write of 4 KiB takes the device 570 us, one after the other: what it counts, nobody can tell."""
+    rng = np.random.default_rng([seed, 94])
+    size = np.full(2000, 4 * KIB, np.int64)
+    return _synced(path, size, 570_000 * np.exp(rng.normal(0, 0.03, 2000)), 1, syncs=False)
+
+
+def roomy_device(seed: int, path: Path) -> Path:
+    """The same requests as in `full_device` to a device with time to spare: what they take scatters, and hardly depends on their size."""
+    rng = np.random.default_rng([seed, 95])
+    size = _sizes(rng, 3000)
+    return _synced(path, size, (80_000 + size / (2048 * MIB) * 1e9) * np.exp(rng.normal(0, 0.25, 3000)), 3)
+
+
+def _turns(rng: np.random.Generator, longest_ns: int) -> list[dict[str, Any]]:
+    """Waits of the thread itself: for its requests, and up to so long for a CPU."""
+    moments = np.sort(rng.integers(0, 900_000_000, 4000))
+    lengths = np.where(
+        np.arange(4000) % 400 == 0, rng.integers(longest_ns * 3 // 4, longest_ns, 4000), 10_000
+    )
+    same = {"tid": TID, "pid": TID, "comm": COMM, "cpu": 0}
+    found = []
+    for moment, length in zip(moments.tolist(), lengths.tolist(), strict=True):
+        found.append(
+            {
+                **same,
+                "start_ns": moment,
+                "duration_ns": 20_000,
+                "state": "blocked",
+                "cause": "io",
+                "cause_pid": None,
+            }
+        )
+        found.append(
+            {
+                **same,
+                "start_ns": moment + 20_000,
+                "duration_ns": length,
+                "state": "runnable",
+                "cause": "cc1",
+                "cause_pid": 9,
+            }
+        )
+    return sorted(found, key=lambda wait: int(wait["start_ns"]))
+
+
+def _tail_of_software(seed: int, path: Path, longest_turn_ns: int) -> Path:
+    """Of the writes to a loop device 3 % take 6 to 8 ms longer."""
+    rng = np.random.default_rng([seed, 96])
+    size = np.full(3000, 16 * KIB, np.int64)
+    served = 100_000 * np.exp(rng.normal(0, 0.25, 3000))
+    served[rng.random(3000) < 0.03] += rng.uniform(6_000_000, 8_000_000)
+    return _synced(path, size, served, 1, "loop0", _turns(rng, longest_turn_ns))
+
+
+def slow_software(seed: int, path: Path) -> Path:
+    """Its thread waits for a CPU, too, but never for more than 0.2 ms: no worker of the loop device waited 6 ms for one."""
+    return _tail_of_software(seed, path, 200_000)
+
+
+def crowded_software(seed: int, path: Path) -> Path:
+    """Its thread waits as long for a CPU, again and again: so may the workers of the loop device."""
+    return _tail_of_software(seed, path, 9_000_000)

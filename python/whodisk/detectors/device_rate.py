@@ -1,0 +1,92 @@
+"""A device that takes so many bytes (or requests) per second and no more, and a program that waits for it: the limit that binds.
+
+It accuses nobody: within one case nothing tells whether a device that was always like this is broken, or just no faster. Operations that
+waited for it are explained by that, and not blamed on anything else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors.base import Detector, Excuse, Result
+from whodisk.detectors.thresholds import PACE_TOLD_MIN, THREAD_BINDS_MIN
+from whodisk.evidence.context import Context
+from whodisk.evidence.device_pace import BYTES, WAITS, Pace
+from whodisk.evidence.thresholds import PACE_LONG
+from whodisk.reading.views import STAGES, quoted
+from whodisk.statistics.stats import Bools, overlap
+
+
+def run(context: Context) -> Result:
+    """The limit, if a program waits for a device that keeps a pace; and which slow operations that explains."""
+    result = Result()
+    used = context.survey.by_device()
+    for pace in (pace for pace in context.paces if pace.device in used):
+        waited = _waited(context, pace)
+        if waited < PACE_TOLD_MIN:
+            continue
+        if not result.limited:
+            result.limited = True
+            said = said_of(pace, waited)
+            if waited >= THREAD_BINDS_MIN:
+                result.limit, result.limit_refute = said, _refute(pace)
+            else:
+                result.besides = said
+        explains = _behind(context, pace)
+        if explains.any():
+            result.excuses.append(Excuse(f"waited for {pace.device}, which took no more", explains))
+    return result
+
+
+def _waited(context: Context, pace: Pace) -> float:
+    """Part of the time in which the device was at its pace and an operation waited for it."""
+    below = " + ".join(f"coalesce({stage}_ns, 0)" for stage in WAITS if stage != "fs")
+    data = context.case.arrays(
+        f"""SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM judged
+WHERE layer = '{context.layer}' AND ((device = {quoted(pace.device)} AND 2 * ({below}) >= latency_ns)
+  OR (op NOT IN ('read', 'write') AND latency_ns >= {int(PACE_LONG * pace.each_ns)}))"""
+    )
+    begin, end = (data[name].astype(np.float64) for name in ("begin_ns", "end_ns"))
+    return min(1.0, float(overlap(pace.begin_ns, pace.end_ns, begin, end).sum()) / pace.span_ns)
+
+
+def _behind(context: Context, pace: Pace) -> Bools:
+    """Slow operations that waited for a device, or for room on the way, mostly while it was at its pace."""
+    slow = context.slow
+    waiting = np.isin(slow.blamed, [STAGES.index(stage) for stage in WAITS])
+    return np.asarray(waiting & pace.covers(slow.start_ns, slow.end_ns), np.bool_)
+
+
+def said_of(pace: Pace, waited: float) -> str:
+    """The limit in words."""
+    plural = words.plural_op(pace.op)
+    rate = f"{words.size(pace.bytes_per_s)}/s"
+    when = f"in {words.percent(waited)} of the time something waits for it at that"
+    if pace.unit == BYTES:
+        return (
+            f"the bandwidth of {pace.device}: it takes {rate} of {plural} and no more, small ones and large ones alike "
+            f"({words.percent(pace.held)} of its time with {plural} at the same rate within a tenth); {when}"
+        )
+    return (
+        f"{pace.device}: it takes one {pace.op} of {words.size(pace.size_bytes)} in {words.duration(pace.each_ns)}, one after the other, which is {rate} "
+        f"({words.percent(pace.held)} of its time with {plural} within a tenth of that); {when}"
+    )
+
+
+def _refute(pace: Pace) -> str:
+    return (
+        f"Run the same on another device, or with half the bytes: if it does not get faster, {pace.device} is not what limits it. "
+        "An earlier case of the same device (--against) tells whether it was always like this."
+    )
+
+
+DETECTOR = Detector(
+    name="device_rate",
+    needs=("judged.start_ns", "judged.latency_ns", "ops/block.device_ns"),
+    needs_stages=(),
+    null_model="none: that the times from end to end, each over its bytes, are all the same stands in the record",
+    smallest_effect="in 5 % of the time something waits for a device that keeps one pace within a tenth, in half of its time or more",
+    run=run,
+    needs_all=True,
+)

@@ -1,0 +1,87 @@
+"""Calls that slept while the file system wrote out what was written before: a commit, room in its log, reserved space.
+
+A caller that needs room waits until older data are on their way. What holds it then is work that its own program made, request after request
+at the device's ordinary pace: nobody is to blame. Where one request held most of the wait, the device is asked instead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whodisk.detectors.thresholds import (
+    WRITTEN_CALLS_MAX,
+    WRITTEN_IDLE_MAX,
+    WRITTEN_ONE_MAX,
+    WRITTEN_OTHERS_MAX,
+    WRITTEN_REQUESTS_MIN,
+)
+from whodisk.evidence.context import Context
+from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.reading.views import quoted
+from whodisk.statistics.stats import Bools, Floats, Ints, disjoint, overlap
+
+
+def written_before(context: Context, begin_ns: Ints, end_ns: Ints) -> Bools:
+    """Which of these calls waited for writes of the kernel's, or of their own program, on a device that they use.
+
+    Of many calls the longest `WRITTEN_CALLS_MAX` are looked at; the others count as not.
+    """
+    found = np.zeros(len(begin_ns), np.bool_)
+    block = context.surveys.get("block")
+    used = [device for device in context.survey.by_device() if device]
+    if block is None or context.layer == "block" or not used or not len(begin_ns):
+        return found
+    longest = np.argsort(begin_ns - end_ns, kind="stable")[:WRITTEN_CALLS_MAX]
+    data = context.case.arrays(_meanwhile_sql(context, used, begin_ns[longest], end_ns[longest]))
+    if not len(data["call"]):
+        return found
+    comms = data["comm"].astype(str)
+    own = set(_programs(context))
+    for_it = np.isin(
+        comms, [c for c in np.unique(comms) if not c or c in own or is_kernel_thread(context.case, c)]
+    )
+    call = data["call"].astype(np.int64)
+    first, last = data["begin_ns"].astype(np.float64), data["end_ns"].astype(np.float64)
+    for number in np.unique(call):
+        at = longest[number]
+        mine = call == number
+        found[at] = _is_own_work(
+            float(begin_ns[at]), float(end_ns[at]), first[mine], last[mine], for_it[mine]
+        )
+    return found
+
+
+def _is_own_work(begin_ns: float, end_ns: float, first: Floats, last: Floats, for_it: Bools) -> bool:
+    """Whether requests came one after the other all along the wait, none of them long, and next to none another program's."""
+    if for_it.sum() < WRITTEN_REQUESTS_MIN:
+        return False
+    whole = np.array([begin_ns]), np.array([end_ns])
+    inside = overlap(first, last, *whole)
+    length = end_ns - begin_ns
+    # Between requests the file system prepares the next one; a long time without any is no writing.
+    low, high = disjoint(first[for_it], last[for_it])
+    idle = np.append(low, end_ns) - np.append(begin_ns, high)
+    others = float(inside[~for_it].sum())
+    return bool(
+        float(idle.max()) <= WRITTEN_IDLE_MAX * length
+        and float(inside.max()) <= WRITTEN_ONE_MAX * length
+        and others <= WRITTEN_OTHERS_MAX * float(inside.sum())
+    )
+
+
+def _programs(context: Context) -> list[str]:
+    rows = context.case.rows(
+        f"SELECT comm FROM judged WHERE layer = '{context.layer}' AND comm IS NOT NULL GROUP BY 1"
+    )
+    return [str(row["comm"]) for row in rows]
+
+
+def _meanwhile_sql(context: Context, devices: list[str], begin_ns: Ints, end_ns: Ints) -> str:
+    calls = ", ".join(
+        f"({number}, {begin}, {end})"
+        for number, (begin, end) in enumerate(zip(begin_ns.tolist(), end_ns.tolist(), strict=True))
+    )
+    return f"""SELECT call, coalesce(comm, '') AS comm, start_ns AS begin_ns, start_ns + latency_ns AS end_ns
+FROM block_ops JOIN (VALUES {calls}) AS calls(call, low_ns, high_ns)
+  ON start_ns < high_ns AND start_ns + latency_ns > low_ns
+WHERE NOT open AND op IN ('write', 'flush') AND device IN ({", ".join(map(quoted, devices))}) ORDER BY 1, 3"""

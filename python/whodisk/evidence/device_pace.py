@@ -1,0 +1,183 @@
+"""Devices that take requests at a pace of their own: so many bytes per second, or so many requests, whatever is asked of them.
+
+A device that is full serves one request after the other: from the end of the one before it, each takes the time that its bytes (or just its
+turn) need, and what every request costs. So the times between ends lie on one line over size; of a device with time to spare they
+do not: overheads scatter, and several requests are in work at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk.evidence.survey import Survey
+from whodisk.evidence.thresholds import (
+    PACE_BUSY_MAX,
+    PACE_COVERS_MIN,
+    PACE_FASTER_MAX,
+    PACE_HELD_MIN,
+    PACE_REQUESTS_MAX,
+    PACE_REQUESTS_MIN,
+    PACE_SIMPLER,
+    PACE_SIZES_MAX,
+    PACE_SIZES_PART,
+    PACE_WIDTH,
+)
+from whodisk.reading.views import Case, quoted
+from whodisk.statistics.stats import Bools, Floats, Ints, overlap
+
+#: Kinds of requests that carry bytes.
+KINDS = ("read", "write")
+#: Stages in which an operation waits for a device, or for room on its way there.
+WAITS = ("fs", "throttle", "queue", "device", "interrupt")
+#: What is counted.
+BYTES, REQUESTS = "bytes", "requests"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Requests of one kind that a device took at one pace."""
+
+    device: str
+    op: str
+    #: `BYTES` if requests of different sizes kept the same pace by their bytes, else `REQUESTS`.
+    unit: str
+    per_s: float
+    bytes_per_s: float
+    #: Part of the device's time with such requests in which it kept this pace, 0 to 1.
+    held: float
+    #: Of a typical request: bytes, and the time from the end of the one before it, ns.
+    size_bytes: float
+    each_ns: float
+    #: Times in which the device was busy with such requests, pauses left out, ns, in order; they do not overlap.
+    begin_ns: Floats
+    end_ns: Floats
+    #: Length of the time that was looked at, ns.
+    span_ns: float
+
+    def covers(self, begin_ns: Ints | Floats, end_ns: Ints | Floats) -> Bools:
+        """Whether the device was at its pace in most of each of these times."""
+        covered = overlap(begin_ns, end_ns, self.begin_ns, self.end_ns)
+        return np.asarray(covered >= PACE_COVERS_MIN * (np.asarray(end_ns) - np.asarray(begin_ns)), np.bool_)
+
+
+def paces_of(case: Case, block: Survey) -> list[Pace]:
+    """The paces that devices kept, the one that took the most time first. From `PACE_REQUESTS_MAX` requests around the middle of each."""
+    found = []
+    for device, op in block.families():
+        count = sum(s.operations for s in block.select(device, op))
+        if op not in KINDS or count < PACE_REQUESTS_MIN:
+            continue
+        data = case.arrays(_requests_sql(device, op))
+        if len(data["end_ns"]) < PACE_REQUESTS_MIN:
+            continue
+        issued, end, size = (data[name].astype(np.float64) for name in ("issued_ns", "end_ns", "size_bytes"))
+        stretch_ns = float(end.max() - issued.min())
+        span_ns = float(block.span_ns) if count <= PACE_REQUESTS_MAX else stretch_ns
+        pace = pace_of(device, op, issued, end, size, span_ns)
+        if pace is not None:
+            found.append(pace)
+    return sorted(found, key=lambda pace: -float((pace.end_ns - pace.begin_ns).sum()))
+
+
+def _requests_sql(device: str, op: str) -> str:
+    """Issue, end and size of requests, in order of their ends."""
+    return f"""SELECT * FROM (SELECT start_ns + latency_ns - device_ns - coalesce(interrupt_ns, 0) AS issued_ns, start_ns + latency_ns AS end_ns,
+    size_bytes, row_number() OVER (ORDER BY start_ns, op_id) AS place, count(*) OVER () AS every
+  FROM block_ops WHERE device = {quoted(device)} AND op = {quoted(op)} AND NOT open AND device_ns IS NOT NULL AND size_bytes > 0)
+WHERE abs(place - every / 2) <= {PACE_REQUESTS_MAX // 2} ORDER BY end_ns, issued_ns"""
+
+
+def pace_of(
+    device: str, op: str, issued_ns: Floats, end_ns: Floats, size_bytes: Floats, span_ns: float
+) -> Pace | None:
+    """The pace that these requests, in order of their ends, kept; None if they kept none."""
+    before = np.maximum.accumulate(np.concatenate(([-np.inf], end_ns[:-1])))
+    begin_ns = np.maximum(issued_ns, before)
+    own_ns = np.maximum(end_ns - begin_ns, 1.0)
+    held = {model: _held(model, own_ns, size_bytes) for model in _models(own_ns, size_bytes)}
+    most = max(held.values())
+    if most == 0:
+        return None
+    # The simplest one that tells nearly as much as the one that tells most.
+    best = next(model for model, part in held.items() if part and part >= most - PACE_SIMPLER)
+    kept = _kept(best, own_ns, size_bytes)
+    time_ns = float(own_ns[kept].sum())
+    # Of requests that are all alike nobody can tell whether bytes or turns are counted: turns, which is what was seen.
+    by_number = any(part > 0 for model, part in held.items() if not model.per_byte_ns)
+    bytes_count = best.per_byte_ns * float(size_bytes[kept].sum()) >= 0.5 * time_ns
+    is_bytes = bytes_count and (not by_number or _differ(size_bytes[kept], own_ns[kept]))
+    busy = own_ns <= PACE_BUSY_MAX * best.takes_ns(size_bytes)
+    return Pace(
+        device=device,
+        op=op,
+        unit=BYTES if is_bytes else REQUESTS,
+        per_s=1e9 * int(kept.sum()) / time_ns,
+        bytes_per_s=1e9 / best.per_byte_ns if is_bytes else 1e9 * float(size_bytes[kept].sum()) / time_ns,
+        held=time_ns / float(own_ns.sum()),
+        size_bytes=float(np.median(size_bytes[kept])),
+        each_ns=float(np.median(own_ns[kept])),
+        begin_ns=begin_ns[busy],
+        end_ns=end_ns[busy],
+        span_ns=span_ns,
+    )
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What a request takes: a part that is the same for each, and a part for each byte, ns."""
+
+    each_ns: float
+    per_byte_ns: float
+
+    def takes_ns(self, size_bytes: Floats) -> Floats:
+        return self.each_ns + self.per_byte_ns * size_bytes
+
+
+def _models(own_ns: Floats, size_bytes: Floats) -> list[_Model]:
+    """Models worth trying: by bytes alone, by number alone, and through each two of the sizes that took most of the time."""
+    found = [_Model(0.0, _densest(own_ns / size_bytes, own_ns)), _Model(_densest(own_ns, own_ns), 0.0)]
+    sizes, index = np.unique(size_bytes, return_inverse=True)
+    most = np.argsort(-np.bincount(index, own_ns), kind="stable")[:PACE_SIZES_MAX]
+    points = sorted((float(sizes[at]), float(np.median(own_ns[index == at]))) for at in most)
+    for (small, short_ns), (large, long_ns) in itertools.combinations(points, 2):
+        slope = (long_ns - short_ns) / (large - small)
+        each_ns = short_ns - slope * small
+        if large >= 2 * small and slope > 0 and each_ns >= 0:
+            found.append(_Model(each_ns, slope))
+    return found
+
+
+def _held(model: _Model, own_ns: Floats, size_bytes: Floats) -> float:
+    """Part of the time in which a model holds; 0 where it holds too little, or the device can do more: then it is no limit."""
+    part = float(own_ns[_kept(model, own_ns, size_bytes)].sum() / own_ns.sum())
+    faster = own_ns < model.takes_ns(size_bytes) * (1 - PACE_WIDTH)
+    amount = size_bytes if model.per_byte_ns else np.ones(len(own_ns))
+    too_fast = float(amount[faster].sum()) > PACE_FASTER_MAX * float(amount.sum())
+    return part if part >= PACE_HELD_MIN and not too_fast else 0.0
+
+
+def _kept(model: _Model, own_ns: Floats, size_bytes: Floats) -> Bools:
+    """Which requests took what a model says, within `PACE_WIDTH`."""
+    takes_ns = model.takes_ns(size_bytes)
+    return np.asarray(np.abs(own_ns - takes_ns) <= PACE_WIDTH * takes_ns, np.bool_)
+
+
+def _densest(each: Floats, own_ns: Floats) -> float:
+    """The value around which, within `PACE_WIDTH`, most of the time lies."""
+    log = np.log(each)
+    order = np.argsort(log, kind="stable")
+    upto = np.concatenate(([0.0], np.cumsum(own_ns[order])))
+    width = np.log1p(PACE_WIDTH) - np.log1p(-PACE_WIDTH)
+    last = np.searchsorted(log[order], log[order] + width, side="right")
+    first = int(np.argmax(upto[last] - upto[:-1]))
+    return float(each[order][first] / (1 - PACE_WIDTH))
+
+
+def _differ(size_bytes: Floats, own_ns: Floats) -> bool:
+    """Whether sizes twice apart each had a part of the time: what depends on them can be seen."""
+    small = np.quantile(size_bytes, PACE_SIZES_PART)
+    large = size_bytes >= 2 * small
+    return bool(own_ns[large].sum() >= PACE_SIZES_PART * own_ns.sum())
