@@ -905,7 +905,7 @@ TRUTHS: dict[str, Truth] = {
         "stage_blame",
         True,
         crowds.stuck_member,
-        status="slow",
+        status="outliers",
         kind="stage",
         name="device",
         because_of="device:nvme2n1",

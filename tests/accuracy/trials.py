@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from programs.base import ProgramError
 from tests.accuracy.host import WHODISK
 from tests.accuracy.referee import runs
 from tests.accuracy.referee.excuses import excuse
@@ -24,6 +23,7 @@ from tests.accuracy.referee.judge import judge
 from tests.accuracy.referee.rows import ROWS, Run, refused
 from tests.accuracy.referee.seeds import DEVELOPMENT, digest, seed
 from tests.accuracy.referee.tracer import TracerError
+from whodisk.programs.base import ProgramError
 
 SECONDS = 6.0
 

@@ -10,19 +10,23 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Detector, Excuse, Result
-from whodisk.detectors.thresholds import PACE_TOLD_MIN, THREAD_BINDS_MIN
+from whodisk.detectors.thresholds import PACE_OWN_MIN, PACE_TOLD_MIN, THREAD_BINDS_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.device_pace import BYTES, WAITS, Pace
+from whodisk.evidence.programs import own_sql
 from whodisk.evidence.thresholds import PACE_LONG
+from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Bools, overlap
+
+#: What a thread sleeps in that waits for writes: one, those of a page, or all of a file system (case-format, waits).
+FOR_WRITES = ("io", "page under writeback", "wb_wait_for_completion")
 
 
 def run(context: Context) -> Result:
     """The limit, if a program waits for a device that keeps a pace; and which slow operations that explains."""
     result = Result()
-    used = context.survey.by_device()
-    for pace in (pace for pace in context.paces if pace.device in used):
+    for pace in (pace for pace in context.paces if _is_own(context, pace)):
         waited = _waited(context, pace)
         if waited < PACE_TOLD_MIN:
             continue
@@ -39,14 +43,39 @@ def run(context: Context) -> Result:
     return result
 
 
+def _is_own(context: Context, pace: Pace) -> bool:
+    """Whether most of what the device took was the judged program's, or written by the kernel for it."""
+    rows = context.case.rows(
+        f"""SELECT coalesce(comm, '') AS comm, comm IN ({own_sql(context)}) AS own, count(*) AS requests FROM block_ops
+WHERE device = {quoted(pace.device)} AND op = {quoted(pace.op)} GROUP BY 1, 2"""
+    )
+    mine = [
+        row
+        for row in rows
+        if row["own"] or not row["comm"] or is_kernel_thread(context.case, str(row["comm"]))
+    ]
+    return sum(int(row["requests"] or 0) for row in mine) > PACE_OWN_MIN * sum(
+        int(row["requests"] or 0) for row in rows
+    )
+
+
 def _waited(context: Context, pace: Pace) -> float:
     """Part of the time in which the device was at its pace and an operation waited for it."""
     below = " + ".join(f"coalesce({stage}_ns, 0)" for stage in WAITS if stage != "fs")
-    data = context.case.arrays(
+    of = [
         f"""SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM judged
 WHERE layer = '{context.layer}' AND ((device = {quoted(pace.device)} AND 2 * ({below}) >= latency_ns)
   OR (op NOT IN ('read', 'write') AND latency_ns >= {int(PACE_LONG * pace.each_ns)}))"""
-    )
+    ]
+    if "waits" in context.case.columns and "tid" in context.case.columns.get(
+        f"ops/{context.layer}", frozenset()
+    ):
+        # Calls that were not recorded as operations (sync of a whole file system) wait, too.
+        of.append(
+            f"""SELECT start_ns, start_ns + duration_ns FROM waits WHERE state = 'blocked' AND cause IN ({", ".join(map(quoted, FOR_WRITES))})
+  AND tid IN (SELECT tid FROM judged WHERE layer = '{context.layer}')"""
+        )
+    data = context.case.arrays(" UNION ALL ".join(of))
     begin, end = (data[name].astype(np.float64) for name in ("begin_ns", "end_ns"))
     return min(1.0, float(overlap(pace.begin_ns, pace.end_ns, begin, end).sum()) / pace.span_ns)
 

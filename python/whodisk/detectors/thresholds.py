@@ -619,6 +619,14 @@ PACE_TOLD_MIN = row(
     "The pace of a device limits a program that waits for it in this part of the time.",
 )
 
+PACE_OWN_MIN = row(
+    "PACE_OWN_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "More of the requests than this are the judged program's, or the kernel's for it.",
+)
+
 # stage_blame: what went on above the block layer
 ASLEEP_TOLD_MIN = row(
     "ASLEEP_TOLD_MIN",
