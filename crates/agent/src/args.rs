@@ -92,6 +92,7 @@ Nothing is stored. It needs what `record` needs.";
 const RUN_EXAMPLES: &str = "Examples:
   whodisk run examples/vm-server.toml
   whodisk run spec.toml -o before.case --drop-raw
+  whodisk run --list                                real programs by name: whodisk run PROGRAM --help
 
 Without root only the workload's own layer is recorded, and the case says so.";
 
