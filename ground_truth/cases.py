@@ -528,6 +528,8 @@ TRUTHS: dict[str, Truth] = {
         name="device",
         because_of="device:loop0",
     ),
+    "busy_commits": Truth("stage_blame", False, rates.busy_commits, says="while the file system wrote out"),
+    "held_commits": Truth("stage_blame", True, rates.held_commits, status="slow", kind="stage", name="fs"),
     "crowded_software": Truth(
         "stage_blame", False, rates.crowded_software, says="as long as another thread's turn on a CPU"
     ),

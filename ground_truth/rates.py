@@ -157,3 +157,67 @@ def slow_software(seed: int, path: Path) -> Path:
 def crowded_software(seed: int, path: Path) -> Path:
     """Its thread waits as long for a CPU, again and again: so may the workers of the loop device."""
     return _tail_of_software(seed, path, 9_000_000)
+
+
+def _commits(seed: int, path: Path, one_holds: bool) -> Path:
+    """Short writes into the page cache; every 300th sleeps some 20 ms while the file system commits by its worker: 120 short requests in the
+    first part of it, or
+    among them one that the device answers after three quarters of that time."""
+    rng = np.random.default_rng([seed, 97])
+    count, each = 12_000, 120
+    slow = np.zeros(count, np.bool_)
+    slow[150::300] = True
+    length = np.where(slow, rng.uniform(18e6, 25e6, count), 6_000 * np.exp(rng.normal(0, 0.2, count))).astype(
+        np.int64
+    )
+    start = np.cumsum(length + 60_000) - length
+    syscall = {
+        "op_id": APP_ID_BASE | np.arange(count),
+        "start_ns": start,
+        "latency_ns": length,
+        "op": "write",
+        "size_bytes": 4096,
+        "tid": TID,
+        "pid": TID,
+        "comm": COMM,
+        "device": np.where(np.arange(count) % 10 == 0, "nvme0n1", ""),
+        "queue_depth": 1,
+        "app_ns": 0,
+        "fs_ns": length,
+        "queue_ns": 0,
+        "device_ns": 0,
+        "interrupt_ns": 0,
+        "reap_ns": 0,
+        "runqueue_ns": 0,
+    }
+    begin = (start[slow, None] + length[slow, None] * np.linspace(0.01, 0.6, each)).astype(np.int64).ravel()
+    took = (120_000 * np.exp(rng.normal(0, 0.2, len(begin)))).astype(np.int64)
+    if one_holds:
+        took[::each] = (0.75 * length[slow]).astype(np.int64)
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(len(begin)),
+        "start_ns": begin,
+        "latency_ns": took,
+        "queue_ns": 0,
+        "device_ns": took - 2_000,
+        "interrupt_ns": 2_000,
+        "op": "write",
+        "tid": 77,
+        "pid": 77,
+        "comm": "kworker/u8:1",
+        "device": "nvme0n1",
+        "size_bytes": 16384,
+        "queue_depth": 1,
+    }
+    end = int(start[-1] + length[-1]) + 1_000_000
+    return write_case(path, syscall=syscall, block=block, meta={"duration_ns": end})
+
+
+def busy_commits(seed: int, path: Path) -> Path:
+    """The file system writes all along: that is the program's own work."""
+    return _commits(seed, path, one_holds=False)
+
+
+def held_commits(seed: int, path: Path) -> Path:
+    """One request holds each commit: that is no work of the program's."""
+    return _commits(seed, path, one_holds=True)

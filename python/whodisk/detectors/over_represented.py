@@ -54,7 +54,8 @@ TRAITS: dict[str, tuple[str, str | None]] = {
     "place": ("CAST(floor(m.offset_bytes * 16.0 / {reach}) AS INTEGER)", "layout"),
     "file": ("m.file", "layout"),
     "thread": ("m.tid", "process"),
-    "program": ("m.comm", "process"),
+    # Whose operations are slow is who suffers.
+    "program": ("m.comm", None),
     "vector": ("coalesce(b.vector, m.vector)", "vector"),
     "submitting cpu": ("coalesce(m.cpu, b.cpu)", "config"),
     COMPLETING_CPU: ("coalesce(b.complete_cpu, m.complete_cpu)", "config"),

@@ -583,14 +583,14 @@ WRITTEN_CALLS_MAX = row(
 )
 WRITTEN_REQUESTS_MIN = row(
     "WRITTEN_REQUESTS_MIN",
-    5,
+    20,
     "requests",
     CHOSEN,
     "A call waited for older writes if so many were under way meanwhile ...",
 )
 WRITTEN_IDLE_MAX = row(
     "WRITTEN_IDLE_MAX",
-    0.25,
+    0.6,
     "share",
     CHOSEN,
     "... at no time without one for more than this part of its time ...",

@@ -58,7 +58,7 @@ def _is_own_work(begin_ns: float, end_ns: float, first: Floats, last: Floats, fo
     whole = np.array([begin_ns]), np.array([end_ns])
     inside = overlap(first, last, *whole)
     length = end_ns - begin_ns
-    # Between requests the file system prepares the next one; a long time without any is no writing.
+    # Between requests, and behind the last one, the file system computes; nearly all of the time without any is no writing.
     low, high = disjoint(first[for_it], last[for_it])
     idle = np.append(low, end_ns) - np.append(begin_ns, high)
     others = float(inside[~for_it].sum())
