@@ -161,8 +161,7 @@ def crowded_software(seed: int, path: Path) -> Path:
 
 def _commits(seed: int, path: Path, one_holds: bool) -> Path:
     """Short writes into the page cache; every 300th sleeps some 20 ms while the file system commits by its worker: 120 short requests in the
-    first part of it, or
-    among them one that the device answers after three quarters of that time."""
+    first part of it, or among them one that the device answers after three quarters of that time."""
     rng = np.random.default_rng([seed, 97])
     count, each = 12_000, 120
     slow = np.zeros(count, np.bool_)
