@@ -297,3 +297,31 @@ def test_the_journal_has_a_place_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("WHODISK_STATE", str(tmp_path))
     assert default_path() == tmp_path / "experiment.journal"
     assert os.fspath(default_path()).startswith(str(tmp_path))
+
+
+# -- replay -----------------------------------------------------------------------------------
+
+
+def replaying(folder: Path, **keys: Any) -> plan.Arm:
+    case = Simulation(seed=1, seconds=0.1).write(folder / "x.case")
+    return plan.Arm("a", {"replay": str(case), **keys})
+
+
+def test_a_replay_goes_through_fio_at_the_speed_that_is_asked_for(tmp_path: Path) -> None:
+    arm = replaying(tmp_path, target="/dev/loop9", speed="2x", scale=4)
+    words = loads.command_line(arm, tmp_path / "01.case", tmp_path, 1)
+    assert words[:3] == ["record", "-o", str(tmp_path / "01.case")] and "fio" in words
+    assert {"--replay_redirect=/dev/loop9", "--replay_time_scale=200", "--replay_scale=4"} <= set(words)
+    log = (tmp_path / "replay.iolog").read_text().splitlines()
+    assert log[0] == "fio version 3 iolog" and len(log) > 10
+    fast = replaying(tmp_path / "b", target="x", speed="fast")
+    (tmp_path / "c").mkdir()
+    assert "--replay_no_stall=1" in loads.command_line(fast, tmp_path / "c" / "01.case", tmp_path / "c", 1)
+    assert loads.replay_writes(arm) is bool(Simulation(seed=1, seconds=0.1).is_read.min() == 0)
+
+
+def test_a_replay_without_a_target_or_with_an_odd_speed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WhodiskError, match=r"replay: expected target|expected fio"):
+        loads.check(replaying(tmp_path))
+    with pytest.raises(WhodiskError, match="found '3'"):
+        loads.times_of("3", plan.Arm("a", {}))

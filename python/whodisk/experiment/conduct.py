@@ -94,6 +94,8 @@ class Conductor:
             kind, value = arm.load
             if (table := loads.foreign_table(arm)) is not None:
                 kind, value = "workload", table
+            if kind == "replay" and safety.is_block(str(arm.table["target"])) and loads.replay_writes(arm):
+                targets.append(safety.Target(str(arm.table["target"]), f"arm '{arm.name}'"))
             targets += safety.targets_of_load(
                 arm.name, kind, value, reads_only=bool(arm.table.get("reads_only"))
             )

@@ -16,7 +16,7 @@ from whodisk.experiment import metrics
 from whodisk.statistics.stopping import ROUNDS_MIN, Rule
 
 #: What an arm may run; exactly one of them.
-LOADS = ("workload", "spec", "fio", "program", "command", "scenario")
+LOADS = ("workload", "spec", "fio", "program", "command", "scenario", "replay")
 ARM_KEYS = {
     *LOADS,
     "engine",
@@ -29,7 +29,7 @@ ARM_KEYS = {
     "reads_only",
     "slowdisk",
 }
-ARM_KEYS |= {"duration", "arguments", "cgroup", "part", "override"}
+ARM_KEYS |= {"duration", "arguments", "cgroup", "part", "override", "speed", "target", "scale"}
 EXPERIMENT_KEYS = {
     "name",
     "about",
