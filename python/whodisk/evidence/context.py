@@ -16,12 +16,12 @@ from whodisk.evidence.fired import Found, find_fired
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.peer_comparison import Comparison
 from whodisk.evidence.sampled_series import Sampled, compare_series
-from whodisk.evidence.slow_operations import SlowSet
+from whodisk.evidence.slow_operations import CPU_STAGES, SlowSet
 from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
 from whodisk.evidence.surroundings import Cause, causes_of
 from whodisk.evidence.survey import Survey, thinned
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
-from whodisk.reading.views import Case
+from whodisk.reading.views import STAGES, Case
 from whodisk.statistics.stats import Bools, Ints
 
 
@@ -110,7 +110,9 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
             return False
         if cause.state == "runnable" and is_recorder(cause.who):
             return True
-        if cause.state in ("runnable", "ran") and episode.stage_excess_ns < ORDINARY_WAIT_NS:
+        needs_cpu = STAGES.index(episode.stage) in CPU_STAGES and cause.state not in ("stopped", "throttled")
+        if needs_cpu and episode.stage_excess_ns < ORDINARY_WAIT_NS:
+            # Whom it slept for may have waited for its turn just as well.
             return self.layer == "syscall"
         if episode.stage not in PACE_WAITS:
             return False
