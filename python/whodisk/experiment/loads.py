@@ -98,10 +98,6 @@ def _fio(arm: Arm, value: str, case: Path, scratch: Path, seed: int) -> list[str
     return _record(arm, case, ["fio", str(value), *(str(word) for word in arm.table.get("arguments", []))])
 
 
-def _program(arm: Arm, value: str, case: Path, _scratch: Path, _seed: int) -> list[str]:
-    return _run(arm, str(value), case, *(str(word) for word in arm.table.get("arguments", [])))
-
-
 def _command(arm: Arm, value: str | list[Any], case: Path, _scratch: Path, _seed: int) -> list[str]:
     return _record(
         arm, case, ["bash", "-c", value] if isinstance(value, str) else [str(word) for word in value]
@@ -176,7 +172,6 @@ BUILD: dict[str, Callable[[Arm, Any, Path, Path, int], list[str]]] = {
     "workload": _workload,
     "spec": _spec,
     "fio": _fio,
-    "program": _program,
     "command": _command,
     "scenario": _scenario,
     "replay": _replay,
