@@ -123,6 +123,11 @@ def test_own_operations_are_joined_exactly(whodisk: Run, work: Path, place: str)
     assert query(case, f"SELECT count(*) FROM {{app}} WHERE {stages} <> latency_ns") == [(0,)]
     assert meta(case)["probes"]["block"]["lost"] == 0
     whodisk("verify", case)
+    told = json.loads((case / "system.json").read_text(encoding="utf-8"))["recorder"]
+    # In the engine's process only what writes its log is ours; another process holds the probes.
+    assert told.pop(str(meta(case)["command_pid"])) == ["whodisk-log"]
+    (threads,) = told.values()
+    assert set(threads) >= {"whodisk-agent", "whodisk-log", "whodisk-rec"}
 
 
 def test_without_root_the_own_layer_is_recorded(work: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from ground_truth import guests
 from tests.synth import Simulation
 from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.machine.recorder import is_recorder
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
@@ -61,6 +62,29 @@ def test_the_kernel_says_which_threads_are_its_own(
     tell(old, kernel_threads=THREADS)
     with Case(old) as case:
         assert is_kernel_thread(case, comm) is told
+
+
+@pytest.mark.parametrize(
+    ("comm", "pid", "told", "usual"),
+    [
+        ("whodisk-rec", 78, True, True),
+        ("whodisk-rec", None, True, True),
+        ("whodisk-log", 79, True, True),
+        ("whodisk-agent", 78, True, True),
+        ("whodisk-agent", 90, False, True),
+        ("engine-0", 79, False, False),
+        ("postgres", 78, False, False),
+    ],
+)
+def test_the_recorder_is_told_by_process_and_name(
+    comm: str, pid: int | None, told: bool, usual: bool, tmp_path: Path
+) -> None:
+    old = Simulation(seed=1, seconds=0.01).write(tmp_path / "case")
+    with Case(old) as case:
+        assert is_recorder(case, comm, pid) is usual
+    tell(old, recorder={"78": ["whodisk-agent", "whodisk-log", "whodisk-rec"], "79": ["whodisk-log"]})
+    with Case(old) as case:
+        assert is_recorder(case, comm, pid) is told
 
 
 @pytest.mark.parametrize(("name", "accused"), [("btrfs-backup", True), ("btrfs-cleaner", False)])

@@ -4,7 +4,7 @@ use crate::case_dir::CaseDir;
 use crate::child::{look_up, status_words, Change, Gated, Running as Child};
 use crate::failure::Failure;
 use crate::losses;
-use crate::observe::{cannot_execute, new_meta, note_event, restore, Subject, GRACE, TICK};
+use crate::observe::{cannot_execute, new_meta, note_event, recorder, restore, Subject, GRACE, TICK};
 use crate::output::{grouped, print_json, say, Progress};
 use crate::probe::{Attached, Probes};
 use crate::scope::Watched;
@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Thread that writes and seals cases; its requests are not recorded.
-const THREAD: &str = "whodisk-case";
+pub const THREAD: &str = "whodisk-case";
 
 /// The flight recorder's options.
 #[derive(Clone, Debug, Args)]
@@ -326,7 +326,12 @@ fn write_case(
     );
     let path = free_path(folder, &Utc::of_unix(triggered).compact());
     let dir = CaseDir::create(&path)?;
-    SystemMeta::collect().write(&path)?;
+    let recorder = recorder(None);
+    let system = SystemMeta {
+        recorder,
+        ..SystemMeta::collect()
+    };
+    system.write(&path)?;
     meta.start_utc = Utc::of_unix(started).rfc3339();
     meta.clock.start_ns = snapshot.start_ns;
     meta.write(&path)?;

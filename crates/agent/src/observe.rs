@@ -66,8 +66,7 @@ pub fn record(args: RecordArgs) -> Result<(), Failure> {
         scope: args.scope,
         cpu_budget: args.cpu_budget,
     };
-    let observer = if args.of_program { "run" } else { "record" };
-    observe(observer, &subject, &args.case, plan)
+    observe("record", &subject, &args.case, plan)
 }
 
 /// `whodisk run`.
@@ -160,13 +159,14 @@ impl Recording {
         signals: &Signals,
         plan: Plan,
     ) -> Result<Recording, Failure> {
-        let system = SystemMeta::collect();
+        let mut system = SystemMeta::collect();
         let mut meta = new_meta(observer, subject, &system);
-        system.write(&dir.path)?;
         meta.write(&dir.path)?;
         let gated =
             fork(subject, signals).map_err(|error| Failure::error(format!("cannot fork: {error}")))?;
         meta.command_pid = gated.as_ref().map(|gated| gated.pid);
+        system.recorder = recorder(meta.command_pid.filter(|_| subject.is_engine()));
+        system.write(&dir.path)?;
         meta.scope = plan.scope.meta(meta.command_pid);
         meta.not_observed.extend(plan.scope.unseen(gated.is_some()));
         meta.sampling = plan.cpu_budget.map(sampling::begun);
@@ -587,21 +587,36 @@ pub fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseM
         probes: Default::default(),
         phases: Vec::new(),
         workload: None,
-        not_observed: always_unseen(subject.is_engine() || observer == "run"),
+        not_observed: always_unseen(subject.is_engine()),
         not_carried: Vec::new(),
         open_questions: Vec::new(),
     }
 }
 
 /// What no probe can observe.
-fn always_unseen(intentions_known: bool) -> Vec<Unseen> {
-    if intentions_known {
+fn always_unseen(own_engine: bool) -> Vec<Unseen> {
+    if own_engine {
         return Vec::new();
     }
     vec![unseen(
         "intentions of the program (layer app)",
         "only `whodisk run` knows when an operation was meant to start",
     )]
+}
+
+/// Threads that are ours: all of this process, and of the engine's those that write its log.
+pub fn recorder(engine: Option<i32>) -> BTreeMap<String, BTreeSet<String>> {
+    let names = |threads: &[&str]| threads.iter().map(|name| (*name).to_owned()).collect();
+    let mut ours: BTreeSet<String> = names(&record::THREADS);
+    ours.insert(crate::flight::THREAD.to_owned());
+    // The first thread is called as the program is.
+    let first = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    ours.extend(Some(first.trim_end().to_owned()).filter(|name| !name.is_empty()));
+    let engine = engine.map(|pid| (pid.to_string(), names(&[workload::LOG_THREAD])));
+    engine
+        .into_iter()
+        .chain([(std::process::id().to_string(), ours)])
+        .collect()
 }
 
 /// Differences that matter, in words.

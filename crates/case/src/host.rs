@@ -26,6 +26,7 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
         irqs: irqs(root),
         servers: crate::servers::servers(root),
         kernel_threads: kernel_threads(&proc),
+        recorder: BTreeMap::new(),
         cgroups: crate::groups::io_groups(root, &mounts),
         mounts,
         changes: Vec::new(),

@@ -436,6 +436,10 @@ pub struct SystemMeta {
     /// cases of earlier versions.
     #[serde(default)]
     pub kernel_threads: BTreeSet<String>,
+    /// The recorder itself: process id -> names of the threads there that are its own, so that a wait that it caused is told from one that
+    /// a program caused. Absent where nothing was recorded (imports, the lab) and in cases of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub recorder: BTreeMap<String, BTreeSet<String>>,
     /// Control groups of the I/O controller's hierarchy, at the begin or the end of the recording: inode number of the folder
     /// (what the kernel calls its id) -> path of the folder. Absent in cases of earlier versions.
     #[serde(default)]

@@ -52,7 +52,7 @@ pub use flight::{
     spoken, Fired, FlightConfig, FlightCounts, Measure, OpLayer, Operation, Snapshot, Trigger, TriggerError,
     TRIGGER_HELP,
 };
-pub use recorder::{Config, Recorder, Running};
+pub use recorder::{Config, Recorder, Running, THREADS};
 pub use registry::{all_unseen, names as probe_names};
 pub use sampling::{LeftOut, Level};
 pub use scope::Scope;

@@ -23,6 +23,9 @@ use std::sync::{Arc, Mutex};
 /// Thread name; its requests are not recorded.
 pub const THREAD: &str = "whodisk-rec";
 
+/// Names of all threads that a recording starts.
+pub const THREADS: [&str; 3] = [THREAD, crate::writer::THREAD, crate::block::FOLLOWER];
+
 /// Most bytes that may wait for being taken by the flight recorder.
 const FLIGHT_WAITING_BYTES_MAX: usize = 64 << 20;
 

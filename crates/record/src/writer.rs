@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Thread name; its requests are not recorded.
-const THREAD: &str = "whodisk-log";
+pub const THREAD: &str = "whodisk-log";
 
 /// Rows reach the disk at most this long after they came (drain included, below a second).
 const FLUSH_AGE: Duration = Duration::from_millis(600);

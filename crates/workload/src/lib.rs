@@ -25,6 +25,7 @@ pub mod units;
 
 pub use backend::UringFeatures;
 pub use error::WorkloadError;
+pub use log::LOG_THREAD;
 pub use run::{run, Progress, RunOptions};
 pub use spec::Spec;
 pub use summary::{Phase, Summary, TargetSummary, WorkerSummary};

@@ -17,6 +17,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
+/// Name of the thread that writes the log: the recorder's own, not the workload's.
+pub const LOG_THREAD: &str = "whodisk-log";
+
 /// Rows per ring; a power of two. 32,768 rows are 2.4 MB, about 10 ms at 3 million rows per second.
 const RING_ROWS: usize = 1 << 15;
 
@@ -240,7 +243,7 @@ impl Channel {
 }
 
 impl Log {
-    /// Creates one stream per channel and starts the thread `whodisk-log`, whose name lets the
+    /// Creates one stream per channel and starts the thread [`LOG_THREAD`], whose name lets the
     /// recorder tell its writes from the workload's.
     pub(crate) fn start(
         raw_dir: &Path,
@@ -258,7 +261,7 @@ impl Log {
         }
         let (state, events_path) = (Arc::clone(shared), raw_dir.join("events.jsonl"));
         let thread = std::thread::Builder::new()
-            .name("whodisk-log".into())
+            .name(LOG_THREAD.into())
             .spawn(move || write_log(&state, streams, &events_path))
             .map_err(|source| WorkloadError::Io {
                 path: raw_dir.to_owned(),

@@ -25,7 +25,7 @@ from whodisk.detectors.thresholds import (
     SHORT_WAIT_NS,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.own_threads import is_recorder, own_sql
+from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.surroundings import IDLE
 from whodisk.evidence.thread_stops import find_stops
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, STILL_MIN_NS
@@ -40,6 +40,7 @@ from whodisk.evidence.time_lost import (
 )
 from whodisk.findings import Culprit
 from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.machine.recorder import is_recorder
 from whodisk.machine.servers import serving_pids
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import Bools, bootstrap_sum, episodes
@@ -59,11 +60,8 @@ class Hog:
     own: bool
     #: Serves what they ask for, in the kernel or (FUSE, nbd) as a program: the CPU that it takes is a part of the operations.
     serves: bool
-
-    @property
-    def recorder(self) -> bool:
-        """The recorder itself, on a machine that has no CPU to spare for it."""
-        return is_recorder(self.comm)
+    #: The recorder itself, on a machine that has no CPU to spare for it.
+    recorder: bool
 
     @property
     def idle(self) -> bool:
@@ -218,6 +216,7 @@ def _hog(context: Context, tids: list[int], least_ns: int = 1) -> Hog | None:
         share=float(named[0]["waited_ns"] or 0) / total,
         own=bool(named[0]["own"]),
         serves=is_kernel_thread(context.case, comm) or named[0]["cause_pid"] in serving_pids(context),
+        recorder=is_recorder(context.case, comm, named[0]["cause_pid"]),
     )
 
 
@@ -264,10 +263,11 @@ def _stood_still(held: TimeLost, hog: Hog | None) -> bool:
 def _culprit(held: TimeLost, hog: Hog | None) -> Culprit:
     if _stood_still(held, hog):
         return Culprit("host", "hypervisor", "standstill")
-    if hog is None or hog.idle or hog.serves:
-        # Who works for what the program itself asked is none of its competitors.
-        return Culprit("stage", "runqueue")
-    return Culprit("process", hog.comm, "stage:runqueue")
+    return (
+        Culprit("process", hog.comm, "stage:runqueue")
+        if hog and not hog.idle
+        else Culprit("stage", "runqueue")
+    )
 
 
 def _claim(held: TimeLost, hog: Hog | None, of: str = "the time of their operations") -> str:

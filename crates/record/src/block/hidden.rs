@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 /// Whose threads hide completions.
 const HIDING_PROCESS: &str = "/proc/1/task";
 
+/// Name of the thread that follows new threads of that process.
+pub const FOLLOWER: &str = "whodisk-follow";
+
 /// Memory for events, over all CPUs.
 const BUFFER_BYTES: usize = 8 << 20;
 /// And for one CPU.
@@ -197,9 +200,7 @@ impl Follower {
                 }
             }
         };
-        let thread = std::thread::Builder::new()
-            .name("whodisk-follow".into())
-            .spawn(body)?;
+        let thread = std::thread::Builder::new().name(FOLLOWER.into()).spawn(body)?;
         Ok(Follower {
             stop: Some(stop),
             thread: Some(thread),

@@ -43,6 +43,7 @@ use case::meta::Unseen;
 use case::rows::BlockRow;
 use case::CaseError;
 use hidden::Hidden;
+pub use hidden::FOLLOWER;
 pub use layout::{errno, BlockRecord, Owner, SLOT_SCOPED, SLOT_THROTTLED};
 use layout::{CarrierRecord, Counters, MergeRecord, OverflowSlot, Slot, Unfinished, SLOT_OWN};
 use log::{BlockLog, Drained};
