@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from whodisk import words
 from whodisk.types import Cell
 
 #: Version of the JSON that `Verdict.to_json` writes.
@@ -150,9 +151,14 @@ class Cleared:
     quantile: float
     confidence: float
     resolution: str
-    #: Blocks of time with an operation in them, and their length, ns.
+    #: Blocks of time with an operation in them, and their length, ns; 0 = the bound is over operations.
     blocks: int = 0
     block_ns: int = 0
+
+    @property
+    def unit(self) -> str:
+        """What the quantile is a part of: ``blocks of 4 ms``."""
+        return f"blocks of {words.duration(self.block_ns)}" if self.block_ns else "such operations"
 
 
 @dataclass(frozen=True)

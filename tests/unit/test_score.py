@@ -118,7 +118,8 @@ def test_other_names_are_documented() -> None:
         ("garbage_collection", "nvme1", ("stage", "device", "device:nvme1"), True),
         ("garbage_collection", "nvme1", ("stage", "device", None), False),
         ("garbage_collection", "nvme1", ("device", "nvme11", None), False),
-        ("network_loss", "network", ("stage", "fs+network+protocol", None), True),
+        ("network_loss", "network", ("stage", "fs", None), True),
+        ("network_loss", "network", ("stage", "device", None), False),
         ("slow_handler", "41", ("device", "nvme3", None), False),
         (
             "prefetch_misfit",

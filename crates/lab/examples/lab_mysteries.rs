@@ -105,7 +105,7 @@ fn rows() -> Vec<Row> {
         row(
             "M1 read phase, as found",
             "about 25 ms, spikes of 40 to 50 ms",
-            "prediction",
+            "calibrated (disks, copies, server.write_per_mib)",
             "m1-odx-found",
             "",
             read_phase as fn(&Outcome) -> String,
@@ -113,7 +113,7 @@ fn rows() -> Vec<Row> {
         row(
             "M1 read phase, fixed",
             "a few ms",
-            "prediction",
+            "calibrated (the same)",
             "m1-odx-fixed",
             "",
             read_phase,
@@ -131,6 +131,14 @@ fn rows() -> Vec<Row> {
             "-",
             "prediction",
             "m1-odx-fixed",
+            "",
+            prefetching,
+        ),
+        row(
+            "M1 reads that the scheduler combines",
+            "no uncached tails",
+            "prediction",
+            "m1-reads-combined",
             "",
             prefetching,
         ),
@@ -209,7 +217,7 @@ fn rows() -> Vec<Row> {
         row(
             "M3 A contiguous",
             "7,079 ops/s (contaminated mean)",
-            "prediction",
+            "calibrated (device.count)",
             "m3-a-contiguous",
             EIGHTH,
             layout,
@@ -217,7 +225,7 @@ fn rows() -> Vec<Row> {
         row(
             "M3 B fragmented, aged",
             "5,898 ops/s; -6 to -17 %; score 23, then 37",
-            "prediction",
+            "calibrated (number of machines)",
             "m3-b-fragmented",
             EIGHTH,
             layout,
@@ -265,7 +273,7 @@ fn rows() -> Vec<Row> {
         row(
             "M4 writes, affinity fixed, max_vec 4",
             "5.54 GB/s",
-            "prediction",
+            "calibrated (fault.switch.busy)",
             "m4-affinity-fixed",
             "interrupts.max_vec=4",
             gb,
@@ -273,7 +281,7 @@ fn rows() -> Vec<Row> {
         row(
             "M4 writes, affinity fixed, max_vec 8",
             "4.54 GB/s",
-            "prediction",
+            "calibrated (fault.switch.busy)",
             "m4-affinity-fixed",
             "interrupts.max_vec=8",
             gb,
@@ -327,6 +335,30 @@ fn rows() -> Vec<Row> {
             gb,
         ),
         row(
+            "M4 writes, bridge off",
+            "the loss is gone",
+            "prediction",
+            "m4-bridge-off",
+            "",
+            gb,
+        ),
+        row(
+            "M4 writes, lesser patch: no cost of handlers that find nothing",
+            "gained little",
+            "prediction",
+            "m4-affinity-fixed",
+            "interrupts.idle_handler=0ns",
+            gb,
+        ),
+        row(
+            "M4 writes, lesser patch: handlers at half the cost",
+            "gained little",
+            "prediction",
+            "m4-affinity-fixed",
+            "interrupts.handler=500ns interrupts.completion=150ns",
+            gb,
+        ),
+        row(
             "M4 drives, handler gone",
             "-",
             "base",
@@ -337,7 +369,7 @@ fn rows() -> Vec<Row> {
         row(
             "M4 drives, affinity fixed (max_vec 4)",
             "mean 10 to 15 us higher, one slow drive",
-            "prediction",
+            "calibrated (stripes in flight); which drive: prediction",
             "m4-affinity-fixed",
             "",
             slowest,
@@ -460,7 +492,7 @@ fn sweeps() -> Vec<Sweep> {
 }
 
 /// What mystery 3 assumes, and other choices of it.
-const M3_ASSUMED: [(&str, &str); 9] = [
+const M3_ASSUMED: [(&str, &str); 12] = [
     ("as assumed", ""),
     ("no parity", "array.parity=0"),
     (
@@ -476,6 +508,12 @@ const M3_ASSUMED: [(&str, &str); 9] = [
     ("90 % full", "array.full=90%"),
     ("free space in runs of 16 MiB at first", "array.holes=16MiB"),
     ("reads of up to 32 KiB", "array.cluster=32KiB"),
+    ("100 % random", "workload.random=100%"),
+    (
+        "sequential readers (a backup)",
+        "workload.read=100% workload.random=0% workload.block_sizes=64KiB workload.queue_depth=2",
+    ),
+    ("partitions misaligned", "array.misplaced=true"),
 ];
 
 fn phases() -> String {

@@ -48,6 +48,10 @@ pub const SCENARIOS: &[(&str, &str)] = &[
         include_str!("../../../scenarios/m1-odx-found.toml"),
     ),
     (
+        "m1-reads-combined",
+        include_str!("../../../scenarios/m1-reads-combined.toml"),
+    ),
+    (
         "m1-ssd-resident",
         include_str!("../../../scenarios/m1-ssd-resident.toml"),
     ),
@@ -78,6 +82,10 @@ pub const SCENARIOS: &[(&str, &str)] = &[
         include_str!("../../../scenarios/m4-affinity-fixed.toml"),
     ),
     ("m4-as-found", include_str!("../../../scenarios/m4-as-found.toml")),
+    (
+        "m4-bridge-off",
+        include_str!("../../../scenarios/m4-bridge-off.toml"),
+    ),
     (
         "m4-handler-gone",
         include_str!("../../../scenarios/m4-handler-gone.toml"),

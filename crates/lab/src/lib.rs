@@ -12,6 +12,7 @@
 //! * [`whatif`]: replays a case on a stack; [`fit`]: makes a stack from a case.
 //! * [`run`]: runs a scenario, writes its case, and finds the truth by running it again without each fault.
 mod agenda;
+mod apart;
 #[cfg(test)]
 mod canary;
 pub mod component;
@@ -26,6 +27,8 @@ pub mod generate;
 pub mod keys;
 mod memory;
 pub mod models;
+mod names;
+pub mod observation;
 pub mod recorder;
 pub mod recording;
 pub mod request;

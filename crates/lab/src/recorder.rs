@@ -1,13 +1,37 @@
 //! From requests to rows. Without a case it only tallies the workload's operations.
+use crate::apart::Slowest;
 use crate::components::host::Turn;
 use crate::components::interrupts::HandlerRun;
 use crate::components::pages::CachePiece;
 use crate::models::prefetch::Account;
+use crate::observation::{Losses, Observation};
 use crate::request::{Level, Request};
 use crate::tally::Tally;
 use crate::writer::CaseSink;
-use case::schema::{EventRow, GapRow, Layer, LinkKind};
+use case::schema::{EventRow, GapRow, Layer, LinkKind, Op, Stage};
 use std::collections::BTreeMap;
+
+/// What the truth needs of single operations.
+#[derive(Clone, Debug)]
+pub enum Judged {
+    /// The slowest.
+    Slowest(Slowest),
+    /// Latency, ns, of these (by id).
+    These(BTreeMap<u64, u64>),
+}
+
+impl Judged {
+    fn add(&mut self, op: Op, op_id: u64, start_ns: u64, latency_ns: u64, size_bytes: u32) {
+        match self {
+            Judged::Slowest(slowest) => slowest.add(op, op_id, start_ns, latency_ns, size_bytes),
+            Judged::These(these) => {
+                if let Some(own_ns) = these.get_mut(&op_id) {
+                    *own_ns = latency_ns;
+                }
+            }
+        }
+    }
+}
 
 /// Where rows go.
 pub struct Recorder {
@@ -17,6 +41,10 @@ pub struct Recorder {
     pub sink: Option<Box<CaseSink>>,
     /// Whether the workload's operations are also what the server sees (no protocol between).
     pub local: bool,
+    /// What the truth needs of single operations; None where nobody asks for it.
+    pub judged: Option<Judged>,
+    /// What a recorder would have seen.
+    pub observation: Observation,
     /// What components know at the end, for the outcome: name with unit, value.
     pub facts: BTreeMap<String, f64>,
     slots: [u64; 3],
@@ -39,9 +67,29 @@ impl Recorder {
             tally,
             sink,
             local,
+            judged: None,
+            observation: Observation::exact(),
             facts: BTreeMap::new(),
             slots: [0; 3],
             volume_rows: 0,
+        }
+    }
+
+    /// The same, of which a recorder sees only a part.
+    pub fn observed(mut self, observation: Observation, losses: Losses) -> Recorder {
+        if let Some(sink) = &mut self.sink {
+            sink.observe(observation.clone(), losses, self.local);
+        }
+        self.observation = observation;
+        self
+    }
+
+    /// A stage as it is seen: what the run queue holds up is part of `without` where the scheduler is not watched.
+    #[inline]
+    pub fn stage_of(&self, stage: Stage, without: Stage) -> Stage {
+        match stage {
+            Stage::Runqueue if !self.observation.scheduler => without,
+            stage => stage,
         }
     }
 
@@ -55,7 +103,9 @@ impl Recorder {
         request.slot = *slot;
         *slot += 1;
         match request.level {
-            Level::App if self.local => request.lower_id = Layer::Syscall.op_id_base() | request.slot,
+            Level::App if self.local && self.observation.syscalls => {
+                request.lower_id = Layer::Syscall.op_id_base() | request.slot
+            }
             Level::Syscall => request.op_id = Layer::Syscall.op_id_base() | request.slot,
             Level::Volume => request.op_id = Layer::Block.op_id_base() | request.slot,
             Level::Block => {
@@ -73,16 +123,22 @@ impl Recorder {
     #[inline]
     pub(crate) fn row(&mut self, request: &Request) {
         if request.level == Level::App {
-            self.tally.add(
-                request.op,
-                request.start_ns,
-                request.latency_ns(),
-                request.size_bytes,
-            );
+            let (start_ns, latency_ns) = (request.start_ns, request.latency_ns());
+            self.tally
+                .add(request.op, start_ns, latency_ns, request.size_bytes);
+            if let Some(judged) = self.judged.as_mut().filter(|_| self.tally.measures(start_ns)) {
+                judged.add(
+                    request.op,
+                    request.op_id,
+                    start_ns,
+                    latency_ns,
+                    request.size_bytes,
+                );
+            }
         }
         if let Some(sink) = &mut self.sink {
             if request.level.is_recorded() {
-                sink.rows(request, self.local, false);
+                sink.rows(request, self.local && self.observation.syscalls, false);
             }
         }
         self.volume_rows += u64::from(request.level == Level::Volume);
@@ -91,7 +147,7 @@ impl Recorder {
     /// A request that is still in flight at the end.
     pub(crate) fn open_row(&mut self, request: &Request) {
         if let Some(sink) = &mut self.sink {
-            sink.rows(request, self.local, true);
+            sink.rows(request, self.local && self.observation.syscalls, true);
         }
     }
 
@@ -134,8 +190,11 @@ impl Recorder {
     }
 
     /// A submitter was silent.
-    pub fn gap(&mut self, gap: GapRow) {
+    pub fn gap(&mut self, mut gap: GapRow) {
         if let Some(sink) = &mut self.sink {
+            if !self.observation.scheduler {
+                gap.state = "unobserved".into();
+            }
             sink.gap(gap);
         }
     }
@@ -143,7 +202,7 @@ impl Recorder {
     /// A worker's thread did not run although it had something to do.
     #[inline]
     pub fn wait(&mut self, worker: usize, cpu: usize, start_ns: u64, turn: &Turn) {
-        if let Some(sink) = &mut self.sink {
+        if let Some(sink) = self.sink.as_mut().filter(|_| self.observation.scheduler) {
             sink.wait(worker, cpu, start_ns, turn);
         }
     }
@@ -158,7 +217,7 @@ impl Recorder {
     /// An interrupt handler has run.
     #[inline]
     pub fn handler_run(&mut self, run: HandlerRun) {
-        if let Some(sink) = &mut self.sink {
+        if let Some(sink) = self.sink.as_mut().filter(|_| self.observation.interrupts) {
             sink.handler_run(run);
         }
     }

@@ -2,10 +2,13 @@
 //!
 //! The truth is counterfactual: the same seed is run again without each fault, and without each other load. Threads only run whole, independent
 //! runs side by side, so results do not depend on how many there are.
+use crate::apart::Slowest;
 use crate::error::LabError;
 use crate::faults::{Culprit, Plan};
-use crate::recorder::Recorder;
+use crate::observation::{Losses, Observation};
+use crate::recorder::{Judged, Recorder};
 use crate::scenario::Scenario;
+use crate::sim::stream;
 use crate::stack::{build, system, Layout};
 use crate::tally::Tally;
 use crate::writer::{About, CaseSink};
@@ -15,7 +18,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-/// A fault counts if it makes p99 or throughput worse by this share at least.
+/// A fault counts if it makes p99 or throughput worse by this share at least, or if an operation that it hit stands apart.
 pub const COUNTS_FROM: f64 = 0.10;
 /// Kind, in the truth, of load that the scenario has beside its faults.
 const LOAD: &str = "load";
@@ -76,9 +79,20 @@ pub struct Effect {
     /// How much of the mean latency would not be there without the fault; negative if more. What findings state as "part of
     /// all latency", so that `whodisk score` can see how often their intervals cover it.
     pub part_of_all_latency: f64,
+    /// Operations that stand apart from the rest of their kind, and take less than half as long without the fault.
+    pub operations_apart: u64,
 }
 
 impl Effect {
+    fn of(found: &Outcome, without: &Outcome) -> Effect {
+        Effect {
+            p99_ratio: ratio(found.p99_ns, without.p99_ns),
+            throughput_ratio: ratio(found.ops_per_s, without.ops_per_s),
+            part_of_all_latency: 1.0 - ratio(without.mean_ns, found.mean_ns),
+            operations_apart: 0,
+        }
+    }
+
     /// The larger of the two harms, as a factor: above 1 = worse with the fault.
     pub fn size(&self) -> f64 {
         self.p99_ratio.max(1.0 / self.throughput_ratio.max(1e-12))
@@ -118,11 +132,17 @@ struct Ended {
     outcome: Outcome,
     plan: Plan,
     layout: Layout,
+    judged: Option<Judged>,
     sink: Option<Box<CaseSink>>,
 }
 
 /// Runs a scenario with the faults at `with`, writing a case into `case_dir` if there is one.
-fn run_once(scenario: &Scenario, with: &[usize], case_dir: Option<&Path>) -> Result<Ended, LabError> {
+fn run_once(
+    scenario: &Scenario,
+    with: &[usize],
+    case_dir: Option<&Path>,
+    judged: Option<Judged>,
+) -> Result<Ended, LabError> {
     let (plan, _) = Plan::new(scenario, with)?;
     let layout = Layout::new(&plan)?;
     let spec = &scenario.workload;
@@ -131,7 +151,11 @@ fn run_once(scenario: &Scenario, with: &[usize], case_dir: Option<&Path>) -> Res
         Some(dir) => Some(Box::new(CaseSink::create(dir, &layout.cast)?)),
         None => None,
     };
-    let recorder = Recorder::new(Tally::new(spec.ramp_ns, end_ns), sink, !scenario.has("protocol"));
+    let observation = Observation::new(scenario.section("recorder"));
+    let losses = Losses::new(&observation, stream(spec.seed, "recorder"));
+    let mut recorder = Recorder::new(Tally::new(spec.ramp_ns, end_ns), sink, !scenario.has("protocol"))
+        .observed(observation, losses);
+    recorder.judged = judged;
     let mut sim = build(&plan, &layout, recorder)?;
     sim.run(end_ns, |core| core.workload_over);
     let core = sim.finish();
@@ -144,6 +168,7 @@ fn run_once(scenario: &Scenario, with: &[usize], case_dir: Option<&Path>) -> Res
         },
         plan,
         layout,
+        judged: recorder.judged,
         sink: recorder.sink,
     })
 }
@@ -230,7 +255,22 @@ pub fn in_parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -
 /// Only measures: all faults in, no case, no truth.
 pub fn measure(scenario: &Scenario) -> Result<Outcome, LabError> {
     let all: Vec<usize> = (0..scenario.faults.len()).collect();
-    Ok(run_once(scenario, &all, None)?.outcome)
+    Ok(run_once(scenario, &all, None, None)?.outcome)
+}
+
+/// What the faults called `name` do to a scenario.
+pub fn effect(scenario: &Scenario, name: &str) -> Result<Effect, LabError> {
+    let all: Vec<usize> = (0..scenario.faults.len()).collect();
+    let without: Vec<usize> = all
+        .iter()
+        .copied()
+        .filter(|fault| scenario.faults[*fault].name != name)
+        .collect();
+    let found = run_once(scenario, &all, None, None)?.outcome;
+    Ok(Effect::of(
+        &found,
+        &run_once(scenario, &without, None, None)?.outcome,
+    ))
 }
 
 /// Runs the scenario as it is, writing a case into `case_dir` if there is one, and again without each fault and each other load: the
@@ -243,22 +283,22 @@ fn run_with_truth(
     let count = scenario.faults.len();
     let all: Vec<usize> = (0..count).collect();
     let (_, culprits) = Plan::new(scenario, &all)?;
-    let runs = in_parallel(1 + count + scenario.loads.len(), threads, |n| {
-        if n > count {
-            return run_once(&scenario.without_load(n - count - 1), &all, None);
+    let slowest = Judged::Slowest(Slowest::default());
+    let ended = run_once(scenario, &all, case_dir, Some(slowest))?;
+    let apart = match &ended.judged {
+        Some(Judged::Slowest(slowest)) => slowest.apart(),
+        _ => Vec::new(),
+    };
+    let others = in_parallel(count + scenario.loads.len(), threads, |n| {
+        // What did not run at all without a fault was not slow there.
+        let these = Judged::These(apart.iter().map(|(op_id, _)| (*op_id, 0)).collect());
+        if n >= count {
+            return run_once(&scenario.without_load(n - count), &all, None, Some(these));
         }
-        let with: Vec<usize> = all
-            .iter()
-            .copied()
-            .filter(|fault| n == 0 || *fault != n - 1)
-            .collect();
-        run_once(scenario, &with, case_dir.filter(|_| n == 0))
+        let with: Vec<usize> = all.iter().copied().filter(|fault| *fault != n).collect();
+        run_once(scenario, &with, None, Some(these))
     });
-    let mut runs = runs.into_iter();
-    let ended = runs.next().expect("one run at least")?;
-    let others = runs
-        .map(|run| Ok(run?.outcome))
-        .collect::<Result<Vec<_>, LabError>>()?;
+    let others = others.into_iter().collect::<Result<Vec<_>, LabError>>()?;
     let as_found = &ended.outcome;
     let injected = scenario.faults.iter().zip(culprits);
     let injected = injected.map(|(fault, culprit)| (fault.name.clone(), fault.kind, culprit, &fault.section));
@@ -273,10 +313,10 @@ fn run_with_truth(
         .chain(loads)
         .zip(&others)
         .map(|((name, kind, culprit, section), without)| {
+            let (outcome, spared) = (&without.outcome, spared(&apart, without.judged.as_ref()));
             let effect = Effect {
-                p99_ratio: ratio(as_found.p99_ns, without.p99_ns),
-                throughput_ratio: ratio(as_found.ops_per_s, without.ops_per_s),
-                part_of_all_latency: 1.0 - ratio(without.mean_ns, as_found.mean_ns),
+                operations_apart: spared,
+                ..Effect::of(as_found, outcome)
             };
             FaultTruth {
                 name,
@@ -288,7 +328,7 @@ fn run_with_truth(
                     .collect(),
                 culprit,
                 effect,
-                counts: effect.size() >= 1.0 + COUNTS_FROM,
+                counts: effect.size() >= 1.0 + COUNTS_FROM || effect.operations_apart > 0,
             }
         })
         .collect();
@@ -330,6 +370,17 @@ fn report(scenario: &Scenario, outcome: Outcome, truth: Truth) -> Report {
         outcome,
         truth,
     }
+}
+
+/// How many of the operations that stand apart took less than half as long in a run without the fault.
+fn spared(apart: &[(u64, u64)], without: Option<&Judged>) -> u64 {
+    let Some(Judged::These(these)) = without else {
+        return 0;
+    };
+    let spared = apart
+        .iter()
+        .filter(|(op_id, latency_ns)| 2 * these.get(op_id).copied().unwrap_or(0) < *latency_ns);
+    spared.count() as u64
 }
 
 /// `a / b`; 1 where both are nothing.

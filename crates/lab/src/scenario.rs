@@ -6,6 +6,8 @@ use crate::components::{
 use crate::error::LabError;
 use crate::faults::{self, Fault};
 use crate::keys::{hint_for, key, Key, Kind, Schema, Section};
+use crate::names;
+use crate::observation;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -80,6 +82,11 @@ pub static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| {
             &interrupts::KEYS,
         ),
         schema("device", "The drives.", &DEVICE_KEYS),
+        schema(
+            "recorder",
+            "What a recorder sees of the run; without it everything, exactly.",
+            &observation::KEYS,
+        ),
     ]
 });
 
@@ -211,7 +218,7 @@ impl Scenario {
     pub fn drive_names(&self) -> Vec<String> {
         let device = self.section("device");
         (0..device.whole("count"))
-            .map(|n| format!("{}{n}", device.text("name")))
+            .map(|n| names::disk(device.text("name"), n))
             .collect()
     }
 

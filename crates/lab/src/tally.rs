@@ -41,10 +41,16 @@ impl Tally {
         }
     }
 
+    /// Whether an operation that began then is measured.
+    #[inline]
+    pub fn measures(&self, start_ns: u64) -> bool {
+        (self.from_ns..self.to_ns).contains(&start_ns)
+    }
+
     /// One operation has ended.
     #[inline]
     pub fn add(&mut self, op: Op, start_ns: u64, latency_ns: u64, size_bytes: u32) {
-        if start_ns < self.from_ns || start_ns >= self.to_ns {
+        if !self.measures(start_ns) {
             return;
         }
         self.ops[op as usize] += 1;

@@ -54,6 +54,13 @@ fn m1_every_large_read_misses_its_tail() {
 }
 
 #[test]
+fn m1_reads_that_the_scheduler_combines_outrun_no_prefetch() {
+    let combined = outcome("m1-reads-combined", &["workload.duration=10s"]);
+    let (accuracy, coverage) = prefetching(&combined);
+    assert!(accuracy > 0.99 && coverage > 0.99, "{accuracy}, {coverage}");
+}
+
+#[test]
 fn m1_the_ssd_tier_hides_it_and_eviction_shows_it() {
     let edits: Vec<String> = vec!["workload.duration=10s".into()];
     let effect = |name: &str| {
@@ -83,15 +90,18 @@ fn m1_copies_are_as_far_apart_as_published() {
 
 #[test]
 fn m2_the_drive_is_cleared() {
-    let found = outcome("m2a-block-layer", &["workload.duration=3s"]);
-    let fixed = outcome("m2a-fixed", &["workload.duration=3s"]);
+    let found = outcome(
+        "m2a-block-layer",
+        &["workload.duration=2s", "fault.queue.onset=1s"],
+    );
+    let fixed = outcome("m2a-fixed", &["workload.duration=2s"]);
     assert!(
         (112_000_000..115_000_000).contains(&found.max_ns),
         "{}",
         found.max_ns
     );
     assert!(fixed.max_ns < 900_000, "{}", fixed.max_ns);
-    let found = outcome("m2b-submitter", &["workload.duration=2s"]);
+    let found = outcome("m2b-submitter", &["workload.duration=2s", "fault.stop.onset=1s"]);
     let fixed = outcome("m2b-fixed", &["workload.duration=2s"]);
     assert!(
         (17_000_000..19_000_000).contains(&found.max_ns),
@@ -181,7 +191,7 @@ fn m4_one_slow_drive_holds_up_the_stripes() {
         "published: 10 to 15 us; {mean_us}"
     );
     let slow: Vec<_> = (0..24)
-        .filter(|n| fact(&fixed, &format!("nvme{n}_mean_ns")) > 2.0 * fact(&gone, "drives_mean_ns"))
+        .filter(|n| fact(&fixed, &format!("nvme{n}n1_mean_ns")) > 2.0 * fact(&gone, "drives_mean_ns"))
         .collect();
     assert_eq!(slow, [7]);
     // Little's law: what the stripes in flight lose together, the late chunks have waited; no model can have less.
@@ -190,6 +200,12 @@ fn m4_one_slow_drive_holds_up_the_stripes() {
     assert!(
         (0.95..1.3).contains(&(mean_us / least_us)),
         "{mean_us} us, and {least_us} us by Little's law"
+    );
+    let off = outcome("m4-bridge-off", &[]);
+    assert!(
+        gb_per_s(&off) > 0.95 * gb_per_s(&gone),
+        "bridge off: {}",
+        gb_per_s(&off)
     );
     let found = outcome("m4-as-found", &[]);
     assert!(

@@ -115,7 +115,7 @@ fn what_is_missing_is_named() {
     assert!(error.to_string().contains("device.size"), "{error}");
     let error = lab::fit::fit(std::slice::from_ref(&case), Some("sdz")).expect_err("no such device");
     assert!(
-        error.to_string().contains("sdz") && error.to_string().contains("nvme0"),
+        error.to_string().contains("sdz") && error.to_string().contains("nvme0n1"),
         "{error}"
     );
     // A device that was never asked is not replayed.

@@ -13,13 +13,19 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
-from whodisk.detectors.thresholds import TAIL_EACH_TIME, TAIL_PART_MAX, TAIL_READS_MIN, TAIL_SHARE_MIN
+from whodisk.detectors.thresholds import (
+    CLEARED_CONFIDENCE,
+    TAIL_EACH_TIME,
+    TAIL_PART_MAX,
+    TAIL_READS_MIN,
+    TAIL_SHARE_MIN,
+)
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.time_lost import p99_ratio
-from whodisk.findings import Culprit, Effect
+from whodisk.findings import Cleared, Culprit, Effect
 from whodisk.statistics import probability
-from whodisk.statistics.stats import Bools, bootstrap_sum, episodes
+from whodisk.statistics.stats import Bools, bootstrap_sum, cleared_quantile, episodes
 
 #: Positions at which a miss could begin are this far apart: a page.
 PAGE_BYTES = 4096
@@ -74,7 +80,60 @@ def run(context: Context) -> Result:
     tail = _worst(sizes, found)
     if tail is not None and total_ns > 0:
         result.candidates.append(_candidate(context, tail, total_ns))
+        if result.candidates[0].large:
+            result.cleared += [item for item in (_order(context, tail), _writes(context, tail)) if item]
     return result
+
+
+def order_sql(tail: Tail) -> str:
+    """Reads of the size, and those of them that begin where another one of their file ended."""
+    return f"""WITH r AS (SELECT file, offset_bytes, size_bytes FROM measured
+    WHERE op = 'read' AND size_bytes = {tail.read_bytes} AND op_id IN (SELECT op_id FROM cache)),
+  ends AS (SELECT DISTINCT file, offset_bytes + size_bytes AS end_bytes FROM r)
+SELECT count(*) AS n, count(ends.end_bytes) AS in_order FROM r LEFT JOIN ends
+  ON r.file = ends.file AND r.offset_bytes = ends.end_bytes"""
+
+
+def _order(context: Context, tail: Tail) -> Cleared | None:
+    """That reads come in random order would explain misses, too: it does not where they follow each other."""
+    row = context.case.rows(order_sql(tail))[0]
+    reads, in_order = int(row["n"] or 0), int(row["in_order"] or 0)
+    if in_order < TAIL_EACH_TIME * reads:
+        return None
+    return Cleared(
+        "layout:random order",
+        f"{words.percent(in_order / reads)} of {words.things(reads, 'read')} of {_bytes(tail.read_bytes)} begin where another one ended: what "
+        "they miss is not for want of order",
+        probability.beta_quantile(1.0 - CLEARED_CONFIDENCE, in_order, reads - in_order + 1),
+        CLEARED_CONFIDENCE,
+        "1 byte",
+    )
+
+
+def writes_sql() -> str:
+    """Writes beside the reads that the cache table speaks of, and how far they took longer than usual."""
+    return """WITH w AS (SELECT latency_ns FROM measured WHERE op = 'write'
+    AND layer IN (SELECT layer FROM measured WHERE op = 'read' AND op_id IN (SELECT op_id FROM cache))),
+  usual AS (SELECT median(latency_ns) AS usual_ns FROM w)
+SELECT count(*) AS n, max(usual_ns) AS usual_ns, max(latency_ns) AS worst_ns,
+  sum(CASE WHEN latency_ns > usual_ns THEN latency_ns - usual_ns ELSE 0 END) AS beyond_ns FROM w CROSS JOIN usual"""
+
+
+def _writes(context: Context, tail: Tail) -> Cleared | None:
+    """The write half of copies, where it took hardly longer than usual."""
+    row = context.case.rows(writes_sql())[0]
+    writes, beyond_ns = int(row["n"] or 0), float(row["beyond_ns"] or 0)
+    if writes < TAIL_READS_MIN or beyond_ns > TAIL_SHARE_MIN * tail.wait_ns:
+        return None
+    return Cleared(
+        "op:write",
+        f"no write took over {words.duration(float(row['worst_ns'] or 0))} in {words.count(writes)}: all of them together "
+        f"{words.duration(beyond_ns)} more than the usual {words.duration(float(row['usual_ns'] or 0))} each, where reads waited "
+        f"{words.duration(tail.wait_ns)} for what was not there",
+        cleared_quantile(writes, 0, CLEARED_CONFIDENCE),
+        CLEARED_CONFIDENCE,
+        words.duration(context.case.resolution_ns),
+    )
 
 
 def _worst(sizes: dict[str, Any], found: dict[str, Any]) -> Tail | None:

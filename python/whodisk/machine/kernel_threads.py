@@ -16,6 +16,8 @@ USUAL = re.compile(
 )
 #: The idle tasks, which are in no list of processes.
 IDLE = re.compile(r"swapper(/[0-9]+)?")
+#: Threads of the kernel that work for nobody who waits: the rebuild or check of a volume competes like a program.
+OF_THEIR_OWN = re.compile(r"md.*_(resync|reshape)")
 #: The kernel keeps 15 characters of a name.
 COMM_MAX = 15
 
@@ -27,6 +29,8 @@ def is_kernel_thread(case: Case, comm: str) -> bool:
     """
     if OWN.fullmatch(comm) or IDLE.fullmatch(comm):
         return True
+    if OF_THEIR_OWN.fullmatch(comm):
+        return False
     told = case.system.get("kernel_threads")
     if not told:
         return USUAL.fullmatch(comm) is not None

@@ -39,7 +39,7 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
     _lines("Too small to be the cause", verdict.too_small, out)
     _lines("Too small or too rare to accuse", verdict.minor, out)
     cleared = [
-        f"{c.what}: {c.bound}; so all stay within in {words.percent(c.quantile)} of blocks of {words.duration(c.block_ns)}, at "
+        f"{c.what}: {c.bound}; so all stay within in {words.percent(c.quantile)} of {c.unit}, at "
         f"{words.percent(c.confidence)} confidence (clock step {c.resolution})"
         for c in verdict.cleared
     ]

@@ -238,7 +238,7 @@ def cleared(verdict: Verdict) -> Markup:
         (
             _spoken(item.what),
             item.bound,
-            f"{words.percent(item.quantile)} of blocks of {words.duration(item.block_ns)}",
+            f"{words.percent(item.quantile)} of {item.unit}",
             f"{item.confidence * 100:.4g} %",
             item.resolution,
         )

@@ -35,10 +35,11 @@ from whodisk.statistics import probability
 TRUTH = "truth.json"
 #: Results so far, one JSON object per line, so that a stopped run goes on where it was.
 RESULTS = "score.jsonl"
-#: Effects of a fault are counted in these ranges: how many times worse p99 or throughput was because of it.
-EFFECT_STEPS = (1.0, 1.1, 1.2, 1.5, 2.0, 5.0)
+#: Effects of a fault are counted in these ranges: how many times worse p99 or throughput was because of it. Below the second a fault counts
+#: because an operation that it hit stands apart.
+EFFECT_STEPS = (1.0, 1.1, 1.2, 1.35, 1.5, 2.0, 5.0)
 #: The bar asks for cases in which the culprit made things this much worse.
-EFFECT_BAR = 1.2
+EFFECT_BAR = 1.5
 #: Effects that differ by less than this factor are equal: the lab's histograms have bins that are 1.1 % wide.
 EQUAL = 1.011
 #: As many faults of one kind and size on drives are how the drives are (`whodisk.machine.peers`: so many are peers).
@@ -74,6 +75,8 @@ class Outcome:
     rank: int | None
     #: Healthy cases: every accusation is of a fault that was there, but too small to count.
     small: bool = False
+    #: The verdict is that the data do not suffice.
+    declined: bool = False
     #: Things rightly accused, wrongly accused, missed, and rightly left alone (None = not known how many there were).
     right: int = 0
     wrong: int = 0
@@ -158,6 +161,7 @@ def judge(case: Path, truth: dict[str, Any], meta: dict[str, Any], verdict: Verd
         small=healthy
         and bool(said)
         and all(any(_means(p, s, faults) and _no_drive(p, s) for p in present) for s in said),
+        declined=verdict.status == "insufficient",
         right=right,
         wrong=wrong,
         missed=len(true) - right,
@@ -351,6 +355,8 @@ class Score:
     false_alarms: int = 0
     #: Healthy cases in which only faults too small to count were accused: really there, no false alarms.
     small: int = 0
+    #: Verdicts that the data do not suffice; with a fault they are not right.
+    declined: int = 0
     errors: int = 0
     right: int = 0
     wrong: int = 0
@@ -361,6 +367,13 @@ class Score:
     seconds: list[float] = field(default_factory=list)
     #: (fault, lowest effect of the range) -> (found first, cases).
     by_effect: dict[tuple[str, float], tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def large_bound(self) -> float | None:
+        """Lower bound of Wilson's 95 % interval of the part of `large` that is right at once."""
+        if not self.large:
+            return None
+        return probability.wilson_low(self.large_top1, self.large)
 
     @property
     def precision(self) -> float | None:
@@ -408,6 +421,7 @@ def total(outcomes: Iterable[Outcome]) -> Score:
         score.wrong += outcome.wrong
         score.missed += outcome.missed
         score.intervals += outcome.intervals
+        score.declined += outcome.declined
         score.covered += outcome.covered
         if outcome.left_alone is not None:
             score.left_alone = (score.left_alone or 0) + outcome.left_alone
@@ -441,6 +455,7 @@ def to_dict(score: Score) -> dict[str, Any]:
         "precision": score.precision,
         "recall": score.recall,
         "mcc": score.mcc,
+        "large_bound_95": score.large_bound,
         "false_alarm_bound_95": score.false_alarm_bound,
         "coverage": _ratio(score.covered, score.intervals),
         "seconds_median": seconds[len(seconds) // 2] if seconds else None,

@@ -17,7 +17,7 @@ def markdown(outcomes: list[Outcome]) -> str:
 
 def _table(outcomes: list[Outcome]) -> str:
     rows = [
-        "| cases | number | first finding right | of effects of 20 % and more | among three | precision | recall | MCC | false alarms (95 % bound) | "
+        "| cases | number | first finding right | of effects of 1.5 and more (95 % bound) | among three | precision | recall | MCC | false alarms (95 % bound) | "
         "too small to count, but named | intervals that cover | seconds, median (max) |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -47,6 +47,8 @@ def _table(outcomes: list[Outcome]) -> str:
 
 
 def _range(step: float) -> str:
+    if step == EFFECT_STEPS[0]:
+        return f"below {EFFECT_STEPS[1]:g}, but operations stand apart"
     following = [s for s in EFFECT_STEPS if s > step]
     return f"{step:g} to {following[0]:g}" if following else f"{step:g} and more"
 
@@ -56,13 +58,15 @@ def _row(name: str, score: Score) -> str:
         return "-" if value is None else f"{value:.3f}"
 
     seconds = sorted(score.seconds)
-    bound = score.false_alarm_bound
+    bound, least = score.false_alarm_bound, score.large_bound
     alarms = f"{score.false_alarms} of {score.healthy} ({bound:.1%})" if bound is not None else "-"
     covered = f"{score.covered} of {score.intervals}" if score.intervals else "-"
+    large = f"{score.large_top1} of {score.large}" + (f" ({least:.1%})" if least is not None else "")
     errors = f" ({score.errors} errors)" if score.errors else ""
+    errors += f" ({score.declined} declined)" if score.declined else ""
     return (
         f"| {name} | {score.cases}{errors} | {score.top1} of {score.faulty} | "
-        f"{score.large_top1} of {score.large} | {score.top3} of {score.faulty} | "
+        f"{large} | {score.top3} of {score.faulty} | "
         f"{shown(score.precision)} | {shown(score.recall)} | {shown(score.mcc)} | {alarms} | {score.small} | {covered} | "
         f"{seconds[len(seconds) // 2]:.2f} ({seconds[-1]:.2f}) |"
     )

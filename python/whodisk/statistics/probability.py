@@ -62,3 +62,12 @@ def mean_above_zero(values: npt.NDArray[np.float64]) -> float:
 def student_quantile(probability: float, degrees: float) -> float:
     """Value below which Student's t with so many `degrees` of freedom (over 0) stays with `probability`."""
     return float(special.stdtrit(degrees, probability))
+
+
+def wilson_low(successes: int, trials: int) -> float:
+    """Lower bound of Wilson's 95 % interval (two-sided) of a proportion; `trials` >= 1."""
+    z = 1.959964
+    part = successes / trials
+    middle = part + z * z / (2 * trials)
+    half = z * float(np.sqrt(part * (1 - part) / trials + z * z / (4 * trials * trials)))
+    return max(0.0, (middle - half) / (1 + z * z / trials))

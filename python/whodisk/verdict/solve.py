@@ -466,7 +466,7 @@ def _main_stage(verdict: Verdict, context: Context) -> str:
 
 def _cleared_sentence(verdict: Verdict) -> str:
     parts = [
-        f"{item.what.split(':', 1)[1]} ({item.bound}; so in {words.percent(item.quantile)} of blocks of {words.duration(item.block_ns)}, "
+        f"{item.what.split(':', 1)[1]} ({item.bound}; so in {words.percent(item.quantile)} of {item.unit}, "
         f"at {words.percent(item.confidence)})"
         for item in verdict.cleared[:3]
     ]

@@ -186,7 +186,8 @@ impl Clients {
         }
         worker.below += 1;
         // Held up by others first, then its own work.
-        core.enter_at(handle, turn.stage, now_ns);
+        let held_up = core.recorder.stage_of(turn.stage, Stage::App);
+        core.enter_at(handle, held_up, now_ns);
         core.enter_at(handle, Stage::App, turn.running_ns);
         core.enter_at(handle, Stage::Fs, turn.ready_ns);
         core.send_at(turn.ready_ns, self.below, handle);
@@ -211,10 +212,9 @@ impl Clients {
         let turn = self.host.take_turn(w, &mut worker.thread, now_ns);
         core.recorder.wait(w, worker.cpu, turn.wanted_ns, &turn);
         worker.silent_state = turn.state;
-        let late = if turn.stage == Stage::Runqueue {
-            Stage::Runqueue
-        } else {
-            Stage::Reap
+        let late = match turn.stage {
+            Stage::Runqueue => core.recorder.stage_of(Stage::Runqueue, Stage::Reap),
+            _ => Stage::Reap,
         };
         core.get_mut(handle).stage = late;
         core.enter_at(handle, Stage::Reap, turn.running_ns);

@@ -6,7 +6,7 @@ use super::slowness::Slowness;
 use crate::component::{Command, Component, ComponentId, DriveModel, Handle, Message};
 use crate::keys::{key, Key, Kind};
 use crate::sim::Core;
-use case::schema::{Op, Stage};
+use case::schema::Stage;
 use std::collections::VecDeque;
 
 /// Keys of `[device]` that every kind has.
@@ -22,7 +22,7 @@ pub const KEYS: [Key; 9] = [
         "name",
         Kind::Text,
         "nvme",
-        "Their names without the number: nvme0, nvme1, ...",
+        "Whose names they have: nvme gives nvme0n1, nvme1n1, ...; sd and vd give sda, sdb, ... and vda, vdb, ...",
     ),
     key(
         "hdd_model",
@@ -227,9 +227,7 @@ impl Drive {
                 self.name
             );
             if !self.slowness.is_empty() {
-                let extra = self
-                    .slowness
-                    .extra(now_ns, service.done_ns, command.op == Op::Read);
+                let extra = self.slowness.extra(now_ns, service.done_ns, &command);
                 service.done_ns += extra.ns;
                 if service.free_ns > now_ns {
                     service.free_ns += extra.ns;

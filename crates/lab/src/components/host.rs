@@ -10,8 +10,9 @@ use case::schema::Stage;
 use workload::rng::Rng;
 
 /// Keys of `[host]`.
-pub const KEYS: [Key; 8] = [
+pub const KEYS: [Key; 9] = [
     key("name", Kind::Text, "lab", "Host name."),
+    key("comm", Kind::Text, "fio", "The program that does the work: command name of its threads."),
     key(
         "cpus",
         Kind::Count(1, 4096),

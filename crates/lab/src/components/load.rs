@@ -10,10 +10,10 @@ use case::schema::{flags, Op, Stage};
 use workload::rng::Rng;
 
 /// Keys of `[load.NAME]`: a load in the background.
-pub const KEYS: [Key; 10] = keys(["neighbour", "1000", "64KiB", "50%", "100%", "64"]);
+pub const KEYS: [Key; 10] = keys(["rsync", "1000", "64KiB", "50%", "100%", "64"]);
 
 /// Keys of the faults that are loads: a job that writes as much as it can, one place after the other.
-pub const FAULT_KEYS: [Key; 10] = keys(["other", "20000", "128KiB", "0%", "0%", "256"]);
+pub const FAULT_KEYS: [Key; 10] = keys(["tar", "20000", "128KiB", "0%", "0%", "256"]);
 
 const fn keys([comm, rate, size, read, random, depth]: [&'static str; 6]) -> [Key; 10] {
     [
@@ -80,6 +80,8 @@ pub struct Pattern {
     pub read: f64,
     /// Share of random places.
     pub random: f64,
+    /// Discards instead of writes and reads.
+    pub discard: bool,
     /// In flight at most.
     pub depth: usize,
     /// 0 = always active.
@@ -171,7 +173,9 @@ impl Load {
         } else {
             self.position += size;
         }
-        let op = if self.chance(self.pattern.read) {
+        let op = if self.pattern.discard {
+            Op::Discard
+        } else if self.chance(self.pattern.read) {
             Op::Read
         } else {
             Op::Write

@@ -4,6 +4,9 @@ use workload::rng::Rng;
 /// Alignment of the begin of every file.
 const ALIGN_BYTES: u64 = 1 << 20;
 
+/// How far a partition begins after a multiple of the physical block: seven sectors, as with 63 sectors to a track.
+pub const MISPLACED_BY: u64 = 7 * 512;
+
 /// The placement of all files.
 pub struct Placement {
     /// Per file: (address of its first byte as if in one piece, size).
@@ -11,6 +14,8 @@ pub struct Placement {
     first_byte: u64,
     used_bytes: u64,
     pieces: Option<Pieces>,
+    /// Files from this one on lie `MISPLACED_BY` bytes further.
+    misplaced_from: usize,
 }
 
 /// A permutation of equal pieces: piece p lies where piece `p * step + shift` would.
@@ -46,7 +51,14 @@ impl Placement {
             first_byte,
             used_bytes: at - first_byte,
             pieces,
+            misplaced_from: usize::MAX,
         }
+    }
+
+    /// The same with the last `files` in a partition that is not aligned.
+    pub fn misplacing(mut self, files: usize) -> Placement {
+        self.misplaced_from = self.files.len() - files;
+        self
     }
 
     /// Bytes of the volume that are used.
@@ -67,15 +79,22 @@ impl Placement {
             offset_bytes + u64::from(size_bytes) <= length.next_multiple_of(ALIGN_BYTES),
             "byte {offset_bytes} and {size_bytes} more of a file of {length} bytes"
         );
+        let shift = match usize::from(file) >= self.misplaced_from {
+            true => MISPLACED_BY,
+            false => 0,
+        };
         let Some(pieces) = &self.pieces else {
-            return (begin + offset_bytes, size_bytes);
+            return (begin + offset_bytes + shift, size_bytes);
         };
         let place = begin - self.first_byte + offset_bytes;
         let (piece, within) = (place / pieces.bytes, place % pieces.bytes);
         let product = u128::from(piece) * u128::from(pieces.step) + u128::from(pieces.shift);
         let moved = (product % u128::from(pieces.count)) as u64;
         let run_bytes = u64::from(size_bytes).min(pieces.bytes - within);
-        (self.first_byte + moved * pieces.bytes + within, run_bytes as u32)
+        (
+            self.first_byte + moved * pieces.bytes + within + shift,
+            run_bytes as u32,
+        )
     }
 
     /// Where a byte goes that is written now.

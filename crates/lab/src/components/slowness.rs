@@ -1,4 +1,6 @@
 //! What makes a drive slower than its model: faults of single members, and pauses of firmware.
+use crate::component::Command;
+use case::schema::Op;
 use std::collections::VecDeque;
 use workload::rng::Rng;
 
@@ -16,6 +18,49 @@ pub enum Shape {
         /// Length of the slow part.
         on_ns: u64,
     },
+    /// Every command once so many bytes have been written.
+    AfterWriting(u64),
+    /// Every command that begins or ends within a physical block of so many bytes.
+    Unaligned(u64),
+}
+
+/// Which commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commands {
+    /// All.
+    Any,
+    /// Of one kind.
+    Only(Op),
+}
+
+impl Commands {
+    /// The choice of a key `op`: `any`, or a kind.
+    pub fn named(text: &str) -> Commands {
+        match text {
+            "read" => Commands::Only(Op::Read),
+            "write" => Commands::Only(Op::Write),
+            "flush" => Commands::Only(Op::Flush),
+            _ => Commands::Any,
+        }
+    }
+
+    fn has(self, op: Op) -> bool {
+        match self {
+            Commands::Any => true,
+            Commands::Only(only) => only == op,
+        }
+    }
+}
+
+/// The link of a drive: all its transfers go over it, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// First moment.
+    pub from_ns: u64,
+    /// After the last moment.
+    pub to_ns: u64,
+    /// Rate.
+    pub bytes_per_s: u64,
 }
 
 /// A drive is slow for a time.
@@ -31,8 +76,8 @@ pub struct Slow {
     pub factor: f64,
     /// And this is added.
     pub add_ns: u64,
-    /// Only reads (Some(true)), only writes (Some(false)), or all.
-    pub reads: Option<bool>,
+    /// Of which commands.
+    pub commands: Commands,
 }
 
 /// Commands of a drive fail now and then; the host gives them again, and then they succeed.
@@ -70,6 +115,8 @@ pub struct Pauses {
     pub length_ns: u64,
     /// At equal distances instead of random ones.
     pub periodic: bool,
+    /// Whether what was under way timed out and was given again, as events tell.
+    pub timeouts: bool,
 }
 
 struct PauseClock {
@@ -84,6 +131,9 @@ pub struct Slowness {
     slow: Vec<Slow>,
     pauses: Vec<PauseClock>,
     errors: Vec<Errors>,
+    links: Vec<Link>,
+    link_free_ns: u64,
+    written_bytes: u64,
     rng: Rng,
 }
 
@@ -99,6 +149,9 @@ impl Slowness {
             slow,
             pauses: pauses.into_iter().map(clock).collect(),
             errors: Vec::new(),
+            links: Vec::new(),
+            link_free_ns: 0,
+            written_bytes: 0,
             rng,
         }
     }
@@ -109,24 +162,37 @@ impl Slowness {
         self
     }
 
+    /// The same behind a link of its own.
+    pub fn with_links(mut self, links: Vec<Link>) -> Slowness {
+        self.links = links;
+        self
+    }
+
     /// Whether there is nothing to do.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.slow.is_empty() && self.pauses.is_empty() && self.errors.is_empty()
+        self.slow.is_empty() && self.pauses.is_empty() && self.errors.is_empty() && self.links.is_empty()
     }
 
     /// How much longer a command takes that begins now and would end at `done_ns`.
-    pub fn extra(&mut self, now_ns: u64, done_ns: u64, is_read: bool) -> Extra {
+    pub fn extra(&mut self, now_ns: u64, done_ns: u64, command: &Command) -> Extra {
+        if command.op == Op::Write {
+            self.written_bytes += u64::from(command.size_bytes);
+        }
         let mut extra_ns = 0;
         for slow in &self.slow {
             let inside = (slow.from_ns..slow.to_ns).contains(&now_ns);
-            if !inside || slow.reads.is_some_and(|reads| reads != is_read) {
+            if !inside || !slow.commands.has(command.op) {
                 continue;
             }
             let hit = match slow.shape {
                 Shape::Constant => true,
                 Shape::Tail(probability) => chance(&mut self.rng, probability),
                 Shape::Intermittent { period_ns, on_ns } => (now_ns - slow.from_ns) % period_ns < on_ns,
+                Shape::AfterWriting(bytes) => self.written_bytes > bytes,
+                Shape::Unaligned(block) => {
+                    command.offset_bytes % block != 0 || u64::from(command.size_bytes) % block != 0
+                }
             };
             if hit {
                 extra_ns += ((done_ns - now_ns) as f64 * (slow.factor - 1.0)) as u64 + slow.add_ns;
@@ -141,8 +207,20 @@ impl Slowness {
             }
         }
         let mut end_ns = done_ns + extra_ns;
+        for link in self
+            .links
+            .iter()
+            .filter(|link| (link.from_ns..link.to_ns).contains(&now_ns))
+        {
+            let transfer_ns = u64::from(command.size_bytes) * 1_000_000_000 / link.bytes_per_s.max(1);
+            // The transfer is the last that is done of a read; of a write it is the first, which takes as long.
+            self.link_free_ns = self.link_free_ns.max(end_ns - transfer_ns.min(end_ns)) + transfer_ns;
+            end_ns = end_ns.max(self.link_free_ns);
+        }
         for clock in &mut self.pauses {
-            end_ns += clock.paused_ns(now_ns, end_ns, &mut self.rng);
+            let paused_ns = clock.paused_ns(now_ns, end_ns, &mut self.rng);
+            failed |= paused_ns > 0 && clock.pauses.timeouts;
+            end_ns += paused_ns;
         }
         Extra {
             ns: end_ns - done_ns,
@@ -199,6 +277,16 @@ impl PauseClock {
 mod tests {
     use super::*;
 
+    const READ: Command = Command {
+        op: Op::Read,
+        offset_bytes: 0,
+        size_bytes: 4096,
+    };
+    const WRITE: Command = Command {
+        op: Op::Write,
+        ..READ
+    };
+
     fn rng() -> Rng {
         Rng::new(7, 7)
     }
@@ -211,15 +299,16 @@ mod tests {
             every_ns: 1000,
             length_ns: 100,
             periodic: true,
+            timeouts: false,
         };
         let mut slowness = Slowness::new(Vec::new(), vec![pauses], rng());
         // Pauses are at 1000..1100, 2100..2200, ...
-        assert_eq!(slowness.extra(0, 900, true).ns, 0);
-        assert_eq!(slowness.extra(950, 1010, true).ns, 100);
-        assert_eq!(slowness.extra(1050, 1060, true).ns, 50);
-        assert_eq!(slowness.extra(1100, 1200, true).ns, 0);
-        assert_eq!(slowness.extra(2000, 3250, true).ns, 200);
-        assert_eq!(slowness.extra(20_000, 20_100, true).ns, 0);
+        assert_eq!(slowness.extra(0, 900, &READ).ns, 0);
+        assert_eq!(slowness.extra(950, 1010, &READ).ns, 100);
+        assert_eq!(slowness.extra(1050, 1060, &READ).ns, 50);
+        assert_eq!(slowness.extra(1100, 1200, &READ).ns, 0);
+        assert_eq!(slowness.extra(2000, 3250, &READ).ns, 200);
+        assert_eq!(slowness.extra(20_000, 20_100, &READ).ns, 0);
     }
 
     #[test]
@@ -230,21 +319,57 @@ mod tests {
             shape,
             factor: 2.0,
             add_ns: 5,
-            reads: Some(true),
+            commands: Commands::Only(Op::Read),
         };
         let mut constant = Slowness::new(vec![slow(Shape::Constant)], Vec::new(), rng());
-        assert_eq!(constant.extra(0, 10, true).ns, 0);
-        assert_eq!(constant.extra(100, 110, true).ns, 15);
-        assert_eq!(constant.extra(100, 110, false).ns, 0);
+        assert_eq!(constant.extra(0, 10, &READ).ns, 0);
+        assert_eq!(constant.extra(100, 110, &READ).ns, 15);
+        assert_eq!(constant.extra(100, 110, &WRITE).ns, 0);
         let mut tail = Slowness::new(vec![slow(Shape::Tail(0.1))], Vec::new(), rng());
-        let hits = (0..100_000).filter(|_| tail.extra(150, 160, true).ns > 0).count();
+        let hits = (0..100_000)
+            .filter(|_| tail.extra(150, 160, &READ).ns > 0)
+            .count();
         assert!((9_500..10_500).contains(&hits), "{hits}");
         let part = Shape::Intermittent {
             period_ns: 1000,
             on_ns: 100,
         };
         let mut part = Slowness::new(vec![slow(part)], Vec::new(), rng());
-        assert_eq!(part.extra(1150, 1160, true).ns, 15);
-        assert_eq!(part.extra(1250, 1260, true).ns, 0);
+        assert_eq!(part.extra(1150, 1160, &READ).ns, 15);
+        assert_eq!(part.extra(1250, 1260, &READ).ns, 0);
+    }
+
+    #[test]
+    fn a_link_a_full_region_and_a_misplaced_partition_cost_what_they_say() {
+        let link = Link {
+            from_ns: 0,
+            to_ns: u64::MAX,
+            bytes_per_s: 4_096_000_000,
+        };
+        let mut behind = Slowness::new(Vec::new(), Vec::new(), rng()).with_links(vec![link]);
+        // 1 us each: two that end at once go over the link one after the other.
+        assert_eq!(behind.extra(0, 10_000, &READ).ns, 0);
+        assert_eq!(behind.extra(0, 10_000, &READ).ns, 1000);
+        let slow = |shape, commands| Slow {
+            from_ns: 0,
+            to_ns: u64::MAX,
+            shape,
+            factor: 3.0,
+            add_ns: 0,
+            commands,
+        };
+        let full = slow(Shape::AfterWriting(8192), Commands::Only(Op::Write));
+        let mut full = Slowness::new(vec![full], Vec::new(), rng());
+        let extra: Vec<u64> = (0..4).map(|_| full.extra(0, 10, &WRITE).ns).collect();
+        assert_eq!(extra, [0, 0, 20, 20]);
+        assert_eq!(full.extra(0, 10, &READ).ns, 0);
+        let unaligned = slow(Shape::Unaligned(4096), Commands::Any);
+        let mut unaligned = Slowness::new(vec![unaligned], Vec::new(), rng());
+        let shifted = Command {
+            offset_bytes: 3584,
+            ..READ
+        };
+        assert_eq!(unaligned.extra(0, 10, &READ).ns, 0);
+        assert_eq!(unaligned.extra(0, 10, &shifted).ns, 20);
     }
 }

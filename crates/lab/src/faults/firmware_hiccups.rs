@@ -27,6 +27,7 @@ pub(super) fn apply(section: &Section, plan: &mut Plan) -> Result<Culprit, LabEr
         every_ns: section.whole("every"),
         length_ns: section.whole("pause"),
         periodic: false,
+        timeouts: false,
     };
     plan.pauses.push((drive, pauses));
     Ok(plan.device_culprit(drive))

@@ -14,6 +14,24 @@ pub fn pattern(section: &Section) -> Pattern {
         size_bytes: section.whole("size") as u32,
         read: section.real("read"),
         random: section.real("random"),
+        discard: false,
+        depth: section.whole("depth") as usize,
+        period_ns: section.whole("period"),
+        active_ns: section.whole("active"),
+        onset_ns: section.whole("onset"),
+    }
+}
+
+/// Reads from one end to the other, as rebuilds and checks do; the keys of those faults.
+pub(super) fn sweep(section: &Section, comm: &str) -> Pattern {
+    Pattern {
+        comm: comm.into(),
+        drive: None,
+        rate_per_s: section.real("rate"),
+        size_bytes: section.whole("size") as u32,
+        read: 1.0,
+        random: 0.0,
+        discard: false,
         depth: section.whole("depth") as usize,
         period_ns: section.whole("period"),
         active_ns: section.whole("active"),

@@ -4,21 +4,33 @@ mod aged_layout;
 mod cache_too_small;
 mod checkpoint_storm;
 mod device_errors;
+mod discard_storm;
+mod fast_region_full;
 mod fill_level;
 mod firmware_hiccups;
+mod flush_tail;
 mod fragmentation;
 mod garbage_collection;
+mod journal_contention;
+mod link_downgrade;
 mod load;
+mod misalignment;
+mod multipath_failover;
 mod network_loss;
 mod noisy_neighbour;
+mod numa_distance;
 mod oversized_transaction;
 mod periodic_job;
 mod prefetch_misfit;
 mod queue_stall;
+mod rebuild;
 mod runqueue_pressure;
+mod scrub;
+mod slow_firmware;
 mod slow_handler;
 mod slow_member;
 mod submitter_stall;
+mod thermal_throttle;
 mod throttle;
 mod wrong_affinity;
 
@@ -27,7 +39,8 @@ use crate::components::host::{Pressure, Stall};
 use crate::components::interrupts::ForeignHandler;
 use crate::components::load::Pattern;
 use crate::components::network::Loss;
-use crate::components::slowness::{Errors, Pauses, Slow};
+use crate::components::server::{Commits, Far};
+use crate::components::slowness::{Errors, Link, Pauses, Slow};
 use crate::components::throttle::Limit;
 use crate::error::LabError;
 use crate::keys::{hint_for, key, Key, Kind, Section};
@@ -67,6 +80,12 @@ pub struct Plan {
     pub pauses: Vec<(usize, Pauses)>,
     /// Per drive: commands that fail.
     pub errors: Vec<(usize, Errors)>,
+    /// Per drive: a link that is slower than the drive.
+    pub links: Vec<(usize, Link)>,
+    /// Commits of a file system's journal, which hold up writes and syncs.
+    pub commits: Vec<Commits>,
+    /// CPUs that are far from memory and drives.
+    pub far: Vec<Far>,
     /// Per drive: queues that the host does not run for a while.
     pub queue_stalls: Vec<(usize, QueueStall)>,
     /// Handlers that are no drive's.
@@ -104,7 +123,7 @@ const LENGTH: Key = key(
 const DRIVE: Key = key("drive", Kind::Count(0, 1023), "0", "Number of the drive.");
 
 /// Every kind of fault.
-pub static KINDS: [FaultKind; 20] = [
+pub static KINDS: [FaultKind; 32] = [
     slow_member::KIND,
     slow_handler::KIND,
     wrong_affinity::KIND,
@@ -125,6 +144,18 @@ pub static KINDS: [FaultKind; 20] = [
     noisy_neighbour::KIND,
     periodic_job::KIND,
     checkpoint_storm::KIND,
+    flush_tail::KIND,
+    thermal_throttle::KIND,
+    link_downgrade::KIND,
+    fast_region_full::KIND,
+    slow_firmware::KIND,
+    misalignment::KIND,
+    multipath_failover::KIND,
+    rebuild::KIND,
+    scrub::KIND,
+    discard_storm::KIND,
+    journal_contention::KIND,
+    numa_distance::KIND,
 ];
 
 impl Fault {
@@ -191,6 +222,9 @@ impl Plan {
             slow: Vec::new(),
             pauses: Vec::new(),
             errors: Vec::new(),
+            links: Vec::new(),
+            commits: Vec::new(),
+            far: Vec::new(),
             queue_stalls: Vec::new(),
             handlers: Vec::new(),
             stalls: Vec::new(),
@@ -238,6 +272,10 @@ impl Plan {
             drive.to_string(),
             "choose one of the drives",
         ))
+    }
+
+    fn drives(&self) -> usize {
+        self.scenario.section("device").whole("count") as usize
     }
 
     fn device_culprit(&self, drive: usize) -> Culprit {

@@ -1,6 +1,6 @@
 //! The fault `slow_member`.
 use super::{span, Culprit, FaultKind, Plan, DAY_NS, DRIVE, LENGTH, ONSET};
-use crate::components::slowness::{Shape, Slow};
+use crate::components::slowness::{Commands, Shape, Slow};
 use crate::error::LabError;
 use crate::keys::{key, Kind, Section};
 
@@ -39,7 +39,7 @@ pub(super) const KIND: FaultKind = FaultKind {
         ),
         key(
             "op",
-            Kind::Choice(&["any", "read", "write"]),
+            Kind::Choice(&["any", "read", "write", "flush"]),
             "any",
             "Which commands.",
         ),
@@ -58,18 +58,13 @@ fn apply(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
         },
         _ => Shape::Constant,
     };
-    let reads = match section.text("op") {
-        "read" => Some(true),
-        "write" => Some(false),
-        _ => None,
-    };
     let slow = Slow {
         from_ns,
         to_ns,
         shape,
         factor: section.real("factor"),
         add_ns: section.whole("add"),
-        reads,
+        commands: Commands::named(section.text("op")),
     };
     plan.slow.push((drive, slow));
     Ok(plan.device_culprit(drive))

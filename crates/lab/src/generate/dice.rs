@@ -1,8 +1,8 @@
 //! Random choices by name.
 use workload::rng::Rng;
 
-/// Random choices by name.
-pub(super) struct Dice(pub Rng);
+/// Random choices by name, and a strength from 0 to 1 that is not drawn but given.
+pub(super) struct Dice(pub Rng, pub f64);
 
 impl Dice {
     pub fn unit(&mut self) -> f64 {
@@ -20,6 +20,11 @@ impl Dice {
     /// Log-uniform: every factor equally likely.
     pub fn log(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
+    }
+
+    /// Between the two, where the strength says, on a log scale.
+    pub fn at(&self, low: f64, high: f64) -> f64 {
+        low * (high / low).powf(self.1)
     }
 
     pub fn log_whole(&mut self, low: u64, high: u64) -> u64 {

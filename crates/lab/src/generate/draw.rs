@@ -5,6 +5,9 @@
 use super::dice::Dice;
 use super::fault::faulty;
 use super::sites::{cached, disk, served, single_flash, streaming, striped, us, Site};
+use crate::error::LabError;
+use crate::run;
+use crate::scenario::Scenario;
 use crate::sim::stream;
 use std::fmt::Write;
 
@@ -39,7 +42,7 @@ const LOOK_ALIKES: [&str; 4] = [
 ];
 
 /// Fault kinds, all equally likely.
-const FAULTS: [&str; 15] = [
+const FAULTS: [&str; 29] = [
     "slow_member",
     "slow_handler",
     "wrong_affinity",
@@ -55,7 +58,38 @@ const FAULTS: [&str; 15] = [
     "network_loss",
     "noisy_neighbour",
     "periodic_job",
+    "device_errors",
+    "queue_stall",
+    "flush_tail",
+    "thermal_throttle",
+    "link_downgrade",
+    "fast_region_full",
+    "slow_firmware",
+    "misalignment",
+    "multipath_failover",
+    "rebuild",
+    "scrub",
+    "discard_storm",
+    "journal_contention",
+    "numa_distance",
 ];
+
+/// Programs whose work it may be.
+const PROGRAMS: [&str; 8] = [
+    "fio",
+    "postgres",
+    "mysqld",
+    "mongod",
+    "java",
+    "clickhouse-serv",
+    "qemu-system-x86",
+    "rocksdb_bench",
+];
+
+/// Effects are drawn evenly on a log scale between these: times worse.
+const EFFECTS: (f64, f64) = (1.05, 20.0);
+/// Steps in which the strength that has the effect is sought.
+const STEPS: usize = 6;
 
 fn any_site(dice: &mut Dice, seed: u64) -> Site {
     match dice.0.below(7) {
@@ -132,10 +166,48 @@ fn look_alike(dice: &mut Dice, seed: u64, kind: &str) -> String {
     }
 }
 
-/// Case `number` of `seed`.
-pub fn draw(seed: u64, number: u64) -> Drawn {
-    let mut dice = Dice(stream(seed, &format!("case {number}")));
+/// A recorder as people run it: often without the drives' own times, sometimes with fewer probes, a coarse clock, or lost events. What a kind of
+/// fault cannot be told without is always there.
+fn recorder(dice: &mut Dice, kind: &str) -> String {
+    let mut text = String::from("\n[recorder]\n");
+    let mut without = |key: &str, probability: f64, needed: bool, dice: &mut Dice| {
+        if dice.chance(probability) && !needed {
+            let _ = writeln!(text, "{key} = false");
+        }
+    };
+    without("device", 0.7, false, dice);
+    without("syscalls", 0.2, false, dice);
+    without(
+        "interrupts",
+        0.2,
+        matches!(kind, "slow_handler" | "wrong_affinity"),
+        dice,
+    );
+    without(
+        "scheduler",
+        0.1,
+        matches!(kind, "submitter_stall" | "runqueue_pressure"),
+        dice,
+    );
+    if dice.chance(0.15) {
+        text += "clock = \"1us\"\n";
+    }
+    if dice.chance(0.2) {
+        let _ = writeln!(text, "lost = \"{:.2}%\"", dice.log(0.1, 3.0));
+    }
+    text
+}
+
+/// Dice of case `number` of `seed`, with a strength.
+fn dice_of(seed: u64, number: u64, strength: f64) -> Dice {
+    Dice(stream(seed, &format!("case {number}")), strength)
+}
+
+/// Case `number` of `seed`, its fault as strong as said (0 to 1), and the effect it should have.
+fn drawn(seed: u64, number: u64, strength: f64) -> (Drawn, f64) {
+    let mut dice = dice_of(seed, number, strength);
     let own_seed = dice.0.below(1 << 48);
+    let effect = dice.log(EFFECTS.0, EFFECTS.1);
     let (class, group, text) = match number % 5 {
         0 => (Class::Healthy, "healthy", any_site(&mut dice, own_seed).text),
         1 => {
@@ -152,25 +224,56 @@ pub fn draw(seed: u64, number: u64) -> Drawn {
         Class::LookAlike => "Drawn at random: out of the ordinary, but nobody's fault.",
         Class::Fault => "Drawn at random, with a fault.",
     };
-    Drawn {
-        class,
-        group,
-        text: format!("name = \"{group}\"\nabout = \"{about}\"\n{text}"),
+    let program = dice.pick(&PROGRAMS);
+    let text = text.replacen("[host]\n", &format!("[host]\ncomm = \"{program}\"\n"), 1);
+    let recorder = recorder(&mut dice, group);
+    let text = format!("name = \"{group}\"\nabout = \"{about}\"\n{text}{recorder}");
+    (Drawn { class, group, text }, effect)
+}
+
+/// What a drawn fault does: times worse.
+fn effect_of(drawn: &Drawn) -> Result<f64, LabError> {
+    let scenario = Scenario::parse("drawn", &drawn.text, &[])?;
+    run::effect(&scenario, drawn.group).map(|effect| effect.size())
+}
+
+/// Case `number` of `seed`. A fault is as strong as the drawn effect needs, as far as that can be had.
+///
+/// Errors: a scenario of our own that does not run, which is a bug.
+pub fn draw(seed: u64, number: u64) -> Result<Drawn, LabError> {
+    let (first, wanted) = drawn(seed, number, 0.5);
+    if first.class != Class::Fault {
+        return Ok(first);
     }
+    let (mut low, mut high, mut strength) = (0.0, 1.0, 0.5);
+    let mut nearest = (f64::INFINITY, strength);
+    for _ in 0..STEPS {
+        let effect = effect_of(&drawn(seed, number, strength).0)?;
+        let apart = (effect / wanted).ln().abs();
+        if apart < nearest.0 {
+            nearest = (apart, strength);
+        }
+        if effect < wanted {
+            low = strength;
+        } else {
+            high = strength;
+        }
+        strength = (low + high) / 2.0;
+    }
+    Ok(drawn(seed, number, nearest.1).0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::faults::Plan;
-    use crate::scenario::Scenario;
     use std::collections::BTreeSet;
 
     #[test]
     fn every_drawn_scenario_is_legal_and_all_kinds_occur() {
         let mut groups = BTreeSet::new();
-        for number in 0..600 {
-            let drawn = draw(7, number);
+        for number in 0..1000 {
+            let drawn = drawn(7, number, 0.3).0;
             let scenario = Scenario::parse("drawn", &drawn.text, &[])
                 .unwrap_or_else(|error| panic!("case {number}: {error}\n{}", drawn.text));
             let all: Vec<usize> = (0..scenario.faults.len()).collect();
@@ -183,8 +286,20 @@ mod tests {
 
     #[test]
     fn a_fifth_is_healthy_and_a_fifth_looks_ill() {
-        let classes: Vec<Class> = (0..100).map(|number| draw(1, number).class).collect();
+        let classes: Vec<Class> = (0..100).map(|number| drawn(1, number, 0.5).0.class).collect();
         let count = |class| classes.iter().filter(|other| **other == class).count();
         assert_eq!((count(Class::Healthy), count(Class::LookAlike)), (20, 20));
+    }
+
+    #[test]
+    fn a_fault_is_as_strong_as_its_effect_needs() {
+        let seed = 3;
+        let faults = (0..15).filter(|number| number % 5 > 1);
+        let near = faults.filter(|number| {
+            let wanted = drawn(seed, *number, 0.5).1;
+            let effect = effect_of(&draw(seed, *number).expect("it runs")).expect("it runs");
+            (effect / wanted).ln().abs() < 0.3
+        });
+        assert!(near.count() >= 5, "of nine; some kinds cannot have every effect");
     }
 }

@@ -70,7 +70,7 @@ fn io(path: &Path, doing: &'static str, source: std::io::Error) -> LabError {
 }
 
 fn one(dir: &Path, seed: u64, number: u64) -> Result<Line, LabError> {
-    let drawn = draw(seed, number);
+    let drawn = draw(seed, number)?;
     let stem = format!("case-{number:06}");
     let (file, case) = (dir.join(format!("{stem}.toml")), dir.join(format!("{stem}.case")));
     if case.exists() {

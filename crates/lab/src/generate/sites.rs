@@ -14,6 +14,10 @@ pub(super) struct Site {
     pub service_ns: f64,
     /// Size of a read.
     pub read_bytes: u64,
+    /// Bytes that are written to each drive.
+    pub written_bytes: f64,
+    /// What a drive serves at once.
+    pub parallel: u64,
 }
 
 pub(super) fn us(ns: f64) -> String {
@@ -52,9 +56,12 @@ impl Workload {
 }
 
 /// One or several flash drives, direct I/O, open or closed loop.
-fn flash(dice: &mut Dice, seed: u64, drives: u64, parallel: Option<u64>) -> Site {
+fn flash(dice: &mut Dice, seed: u64, drives: u64, parallel: Option<u64>, mix: Mix) -> Site {
     let (read_us, write_us) = (dice.log_whole(60, 250), dice.log_whole(15, 60));
-    let read = dice.pick(&[100u64, 90, 70, 50]);
+    let read = match mix {
+        Mix::Any => dice.pick(&[100u64, 90, 70, 50]),
+        Mix::Writes | Mix::Syncs => dice.pick(&[70u64, 50, 30]),
+    };
     let (workers, depth) = dice.pick(&[(1u64, 1u64), (1, 4), (2, 4), (1, 16), (4, 4), (2, 8)]);
     let service_ns = (read * read_us + (100 - read) * write_us) as f64 * 10.0;
     let capacity = (workers * depth) as f64 / (service_ns + 5e3) * 1e9;
@@ -63,6 +70,9 @@ fn flash(dice: &mut Dice, seed: u64, drives: u64, parallel: Option<u64>) -> Site
     let mut body = format!(
         "file_size = \"64GiB\"\nblock_sizes = \"{block_kib}KiB\"\nread = \"{read}%\"\nqueue_depth = {depth}\nworkers = {workers}\n"
     );
+    if mix == Mix::Syncs {
+        let _ = writeln!(body, "sync_every_writes = {}", dice.pick(&[1u64, 4, 16]));
+    }
     let mut rate = capacity;
     if dice.chance(0.6) {
         rate = dice.log(0.05, 0.5) * capacity;
@@ -91,17 +101,50 @@ fn flash(dice: &mut Dice, seed: u64, drives: u64, parallel: Option<u64>) -> Site
         drives,
         service_ns,
         read_bytes: block_kib << 10,
+        written_bytes: (operations * (100 - read) * (block_kib << 10)) as f64 / 100.0 / drives as f64,
+        parallel: parallel.unwrap_or(64),
+    }
+}
+
+/// What a flash workload does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mix {
+    /// Reads, or reads and writes.
+    Any,
+    /// Reads and writes.
+    Writes,
+    /// The same, with syncs.
+    Syncs,
+}
+
+/// A few flash drives that serve few commands at once: whoever else uses them is felt.
+pub(super) fn narrow(dice: &mut Dice, seed: u64) -> Site {
+    let (drives, parallel) = (dice.pick(&[4u64, 6]), dice.pick(&[2u64, 4, 8]));
+    flash(dice, seed, drives, Some(parallel), Mix::Any)
+}
+
+/// Flash drives with writes, one or several; `mix` says whether they are synced.
+pub(super) fn written(dice: &mut Dice, seed: u64, mix: Mix) -> Site {
+    match dice.chance(0.5) {
+        true => {
+            let drives = dice.pick(&[4u64, 6, 8]);
+            flash(dice, seed, drives, None, mix)
+        }
+        false => {
+            let parallel = dice.pick(&[8u64, 16, 32]);
+            flash(dice, seed, 1, Some(parallel), mix)
+        }
     }
 }
 
 pub(super) fn striped(dice: &mut Dice, seed: u64) -> Site {
     let drives = dice.pick(&[4u64, 6, 8, 10, 12]);
-    flash(dice, seed, drives, None)
+    flash(dice, seed, drives, None, Mix::Any)
 }
 
 pub(super) fn single_flash(dice: &mut Dice, seed: u64) -> Site {
     let parallel = dice.pick(&[8u64, 16, 32]);
-    flash(dice, seed, 1, Some(parallel))
+    flash(dice, seed, 1, Some(parallel), Mix::Any)
 }
 
 pub(super) fn flash_of_any_kind(dice: &mut Dice, seed: u64) -> Site {
@@ -143,6 +186,8 @@ pub(super) fn cached(dice: &mut Dice, seed: u64, warm: bool) -> Site {
         drives: 1,
         service_ns: read_us as f64 * 1e3,
         read_bytes: page_kib << 10,
+        written_bytes: 0.0,
+        parallel: 64,
     }
 }
 
@@ -174,6 +219,8 @@ pub(super) fn streaming(dice: &mut Dice, seed: u64) -> Site {
         drives: 8,
         service_ns: 8e6,
         read_bytes: read_kib << 10,
+        written_bytes: 0.0,
+        parallel: 1,
     }
 }
 
@@ -197,6 +244,8 @@ pub(super) fn disk(dice: &mut Dice, seed: u64, sequential: bool) -> Site {
         drives: 1,
         service_ns: 8e6,
         read_bytes: block_kib << 10,
+        written_bytes: 0.0,
+        parallel: 1,
     }
 }
 
@@ -223,5 +272,7 @@ pub(super) fn served(dice: &mut Dice, seed: u64) -> Site {
         drives: 1,
         service_ns: read_us as f64 * 1e3,
         read_bytes: block_kib << 10,
+        written_bytes: 0.0,
+        parallel: 1,
     }
 }

@@ -4,6 +4,7 @@ use super::{policy, Builder};
 use crate::component::ComponentId;
 use crate::components::array::{self, Array};
 use crate::components::parity::Rows;
+use crate::components::placement::MISPLACED_BY;
 use crate::components::server::Below;
 use crate::components::volume::Shape;
 use crate::error::LabError;
@@ -24,6 +25,10 @@ impl Builder<'_> {
         let rules = array::Rules {
             half_blocks: (section.whole("nvram") / 2 / BLOCK_BYTES) as usize,
             interval_ns: section.whole("interval"),
+            misplaced_by: match section.flag("misplaced") {
+                true => MISPLACED_BY,
+                false => 0,
+            },
             depth: section.whole("depth") as usize,
             cluster_blocks: (section.whole("cluster") / BLOCK_BYTES) as u32,
             memory_ns: section.whole("write"),
@@ -123,7 +128,7 @@ impl Builder<'_> {
                 0 => GuestFile::contiguous(0, *size),
                 piece => GuestFile::fragmented(*size, piece, disk_bytes, &mut rng).map_err(refused)?,
             };
-            let disk = allocator.create(disk_bytes.div_ceil(BLOCK_BYTES) as u32);
+            let disk = allocator.create(disk_bytes.div_ceil(BLOCK_BYTES) as u32 + 1);
             files.push((guest, disk));
         }
         let mut age = Ageing {

@@ -46,8 +46,10 @@ impl Builder<'_> {
                 .map(|(_, pauses)| *pauses);
             let rng = stream(self.seed, &format!("{name} slowness"));
             let errors = self.plan.errors.iter().filter(|(at, _)| own(at));
+            let links = self.plan.links.iter().filter(|(at, _)| own(at));
             let slowness = Slowness::new(slow.collect(), pauses.collect(), rng)
-                .with_errors(errors.map(|(_, errors)| *errors).collect());
+                .with_errors(errors.map(|(_, errors)| *errors).collect())
+                .with_links(links.map(|(_, link)| *link).collect());
             let tags = device.whole("tags") as usize;
             let stalls = self.plan.queue_stalls.iter().filter(|(at, _)| own(at));
             let drive = Drive::new(name, model, slowness, tags, interrupts)

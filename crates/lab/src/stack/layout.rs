@@ -4,6 +4,8 @@ use crate::components::protocol::Rules;
 use crate::components::volume::{Geometry, Shape};
 use crate::error::LabError;
 use crate::faults::Plan;
+use crate::keys::Section;
+use crate::names;
 use crate::writer::{Cast, Thread};
 use workload::spec::Targets;
 use workload::units;
@@ -13,6 +15,15 @@ pub(super) const FIRST_BYTE: u64 = 1 << 20;
 
 /// Thread numbers of other load and of the file server begin here.
 const OTHER_TID: i32 = 5001;
+
+/// Name of the SSD of a cache tier: the NVMe drive after the others.
+fn tier_name(device: &Section) -> String {
+    let before = match device.text("name") {
+        "nvme" => device.whole("count"),
+        _ => 0,
+    };
+    names::disk("nvme", before)
+}
 
 /// Process and thread of a part beside the workload.
 fn other_thread(n: usize, comm: &str) -> Thread {
@@ -50,6 +61,7 @@ impl Layout {
         let mut cast = Cast {
             host: scenario.section("host").text("name").into(),
             devices: scenario.drive_names(),
+            stacked: scenario.has("volume"),
             files: scenario.workload.target_names(),
             threads: Vec::new(),
         };
@@ -61,12 +73,9 @@ impl Layout {
             cast.devices.push(scenario.section("volume").text("name").into());
         }
         if scenario.has("ssd_tier") {
-            cast.devices.push("ssdtier0".into());
+            cast.devices.push(tier_name(scenario.section("device")));
         }
-        let comm = match scenario.has("protocol") {
-            true => "client",
-            false => "whodisk-app",
-        };
+        let comm = scenario.section("host").text("comm");
         cast.threads = (0..scenario.workload.workers as i32)
             .map(|worker| Thread {
                 pid: FIRST_TID - 1,
@@ -75,7 +84,7 @@ impl Layout {
             })
             .collect();
         let server_thread = cast.threads.len() as u16;
-        cast.threads.push(other_thread(0, "fileserver"));
+        cast.threads.push(other_thread(0, "smbd"));
         let load_thread = cast.threads.len() as u16;
         let loads = plan.loads.iter().enumerate();
         cast.threads

@@ -31,12 +31,15 @@ impl Builder<'_> {
             sizes.extend(self.layout.sizes_bytes.iter());
         }
         let mut rng = stream(self.seed, "placement");
-        let placement = Placement::new(&sizes, FIRST_BYTE, section.whole("piece"), &mut rng);
+        let misplaced = section.whole("misplaced").min(sizes.len() as u64) as usize;
+        let placement =
+            Placement::new(&sizes, FIRST_BYTE, section.whole("piece"), &mut rng).misplacing(misplaced);
         let tier = self.tier();
         let pages = self.pages(tier);
         let writeback = self.plan.scenario.has("writeback").then(|| self.writeback());
         let threads = section.whole("threads") as usize;
-        let server = Server::new(below, costs, threads, placement, pages, writeback);
+        let server = Server::new(below, costs, threads, placement, pages, writeback)
+            .held_up_by(self.plan.commits.clone(), self.plan.far.clone());
         self.sim.add(Box::new(server))
     }
 

@@ -2,7 +2,26 @@
 use super::drives::make_interrupts;
 use super::layout::Layout;
 use crate::faults::Plan;
+use crate::keys::Section;
 use case::meta::{DeviceMeta, SystemMeta};
+
+/// Model of the drives.
+fn model_of(device: &Section) -> &str {
+    match device.text("kind") {
+        "hdd" => device.text("hdd_model"),
+        "ssd" => device.text("ssd_model"),
+        kind => kind,
+    }
+}
+
+/// Threads of the kernel, as a recorder lists them.
+const KERNEL_THREADS: [&str; 5] = [
+    "kworker/#:#H",
+    "kworker/u#:#",
+    "ksoftirqd/#",
+    "md#_raid#",
+    "md#_resync",
+];
 
 /// `system.json` of the modelled machine.
 pub fn system(plan: &Plan, layout: &Layout) -> SystemMeta {
@@ -14,7 +33,8 @@ pub fn system(plan: &Plan, layout: &Layout) -> SystemMeta {
         cpus: host.whole("cpus") as u32,
         cpu_model: "modelled".into(),
         memory_bytes: host.whole("memory"),
-        virtualization: "simulated".into(),
+        virtualization: "none".into(),
+        kernel_threads: KERNEL_THREADS.map(str::to_owned).into(),
         ..SystemMeta::default()
     };
     let drives = plan.scenario.drive_names();
@@ -47,8 +67,7 @@ pub fn system(plan: &Plan, layout: &Layout) -> SystemMeta {
                 (plan.scenario.section("prefetch").whole("chunk") >> 10).to_string(),
             );
         }
-        meta.facts
-            .insert("model".into(), format!("lab {}", device.text("kind")));
+        meta.facts.insert("model".into(), model_of(device).into());
         if n == drives.len() && plan.scenario.has("volume") {
             meta.facts.insert("members".into(), drives.join(" "));
         } else {

@@ -9,18 +9,20 @@ use crate::components::host::Turn;
 use crate::components::interrupts::{HandlerRun, FIRST_VECTOR};
 use crate::components::pages::CachePiece;
 use crate::models::prefetch::Account;
+use crate::observation::{Losses, Observation};
 use crate::recorder::ring_of;
-use crate::request::Request;
+use crate::request::{Level, Request};
 use case::meta::{CaseMeta, Phase, SystemMeta, Unseen};
 use case::schema::{
     CacheRow, EventRow, GapRow, IrqKind, IrqRow, Layer, LinkKind, LinkRow, NameId, OpRow, PrefetchRow,
-    SeriesRow, SubjectKind, WaitRow, WaitState,
+    SeriesRow, SubjectKind, WaitRow, WaitState, EVENT_CONTINUED, EVENT_STOPPED,
 };
 use case::sealed::{Names, SealWriter};
 use case::CaseError;
 use rows::layer_meta;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
+use workload::rng::Rng;
 
 /// Name of the file with the truth.
 pub const TRUTH_JSON: &str = "truth.json";
@@ -46,6 +48,8 @@ pub struct Cast {
     pub host: String,
     /// Devices: drives first, then volumes.
     pub devices: Vec<String>,
+    /// Whether there is a volume.
+    pub stacked: bool,
     /// Files.
     pub files: Vec<String>,
     /// Submitting threads.
@@ -54,7 +58,7 @@ pub struct Cast {
 
 /// What stops threads in the lab, and who else wants their CPUs.
 const STOP_CAUSE: &str = "SIGSTOP";
-const OTHER_COMM: &str = "other-work";
+const OTHER_COMM: &str = "cc1plus";
 const OTHER_PID: i32 = 4001;
 
 struct NamedThread {
@@ -86,6 +90,10 @@ pub struct CaseSink {
     threads: Vec<NamedThread>,
     rings: [Ring; 3],
     rows: BTreeMap<Layer, u64>,
+    /// There is a volume, whose rows have stages of their own.
+    stacked: bool,
+    observation: Observation,
+    losses: Losses,
     error: Option<CaseError>,
 }
 
@@ -103,8 +111,7 @@ impl CaseSink {
             comm: names.id(&thread.comm),
         });
         let threads = threads.collect();
-        let mut writer = SealWriter::create(case_dir)?;
-        Layer::ALL.into_iter().for_each(|layer| writer.declare(layer));
+        let writer = SealWriter::create(case_dir)?;
         Ok(CaseSink {
             case_dir: case_dir.to_owned(),
             writer,
@@ -114,9 +121,28 @@ impl CaseSink {
             files,
             threads,
             rings: Default::default(),
-            rows: Layer::ALL.into_iter().map(|layer| (layer, 0)).collect(),
+            rows: BTreeMap::new(),
+            stacked: cast.stacked,
+            losses: Losses::new(&Observation::exact(), Rng::new(0, 0)),
+            observation: Observation::exact(),
             error: None,
         })
+    }
+
+    /// Says what is seen of the run; `local`: system calls are those of the workload itself.
+    pub(crate) fn observe(&mut self, observation: Observation, losses: Losses, local: bool) {
+        for layer in Layer::ALL {
+            let is_seen = match layer {
+                Layer::Syscall => observation.syscalls || !local,
+                Layer::Device => observation.device,
+                Layer::App | Layer::Block => true,
+            };
+            if is_seen {
+                self.writer.declare(layer);
+                self.rows.insert(layer, 0);
+            }
+        }
+        (self.observation, self.losses) = (observation, losses);
     }
 
     /// Reserves the place of a request that begins.
@@ -128,6 +154,9 @@ impl CaseSink {
             "requests begin in order"
         );
         ring.places.push_back(None);
+        if matches!(request.level, Level::Volume | Level::Block) {
+            self.losses.begin(request.op_id, request.start_ns);
+        }
     }
 
     /// Fills the place of a request, and writes what is in order by now.
@@ -160,6 +189,9 @@ impl CaseSink {
     }
 
     pub(crate) fn link(&mut self, parent_id: u64, child_id: u64, bytes: u32, kind: LinkKind) {
+        if !self.losses.can_link(parent_id, child_id) {
+            return;
+        }
         let row = LinkRow {
             parent_id,
             child_id,
@@ -176,6 +208,9 @@ impl CaseSink {
     }
 
     pub(crate) fn gap(&mut self, mut row: GapRow) {
+        let (start_ns, duration_ns) = (row.start_ns as u64, row.duration_ns as u64);
+        row.start_ns = self.observation.moment(start_ns) as i64;
+        row.duration_ns = self.observation.length(start_ns, duration_ns) as i64;
         let thread = self.threads.iter().find(|thread| thread.tid == row.tid);
         row.comm = thread.map(|thread| thread.comm);
         let result = self.writer.gap(&row, &self.names);
@@ -207,8 +242,8 @@ impl CaseSink {
             pid: Some(pid),
             comm: Some(comm),
             cpu: Some(cpu as i32),
-            start_ns: start_ns as i64,
-            duration_ns: (turn.running_ns - start_ns) as i64,
+            start_ns: self.observation.moment(start_ns) as i64,
+            duration_ns: self.observation.length(start_ns, turn.running_ns - start_ns) as i64,
             state,
             cause: Some(self.names.id(cause)),
             cause_pid,
@@ -216,8 +251,8 @@ impl CaseSink {
         let result = self.writer.row(&row, &self.names);
         keep_first(&mut self.error, result);
         if state == WaitState::Stopped {
-            let subject = format!("thread {tid}");
-            for (time_ns, kind) in [(start_ns, "stopped"), (turn.running_ns, "continued")] {
+            let subject = format!("process {pid}");
+            for (time_ns, kind) in [(start_ns, EVENT_STOPPED), (turn.running_ns, EVENT_CONTINUED)] {
                 self.event(EventRow {
                     time_ns: time_ns as i64,
                     kind: kind.into(),
@@ -238,8 +273,8 @@ impl CaseSink {
             device: run
                 .drive
                 .and_then(|drive| self.devices.get(drive as usize).copied()),
-            start_ns: run.start_ns as i64,
-            duration_ns: run.duration_ns as i64,
+            start_ns: self.observation.moment(run.start_ns) as i64,
+            duration_ns: self.observation.length(run.start_ns, run.duration_ns) as i64,
         };
         let result = self.writer.row(&row, &self.names);
         keep_first(&mut self.error, result);
@@ -296,7 +331,7 @@ impl CaseSink {
     /// Seals the case: every place must be filled by now.
     ///
     /// Errors: the operating system refused to write; the first error of the run is the one returned.
-    pub fn seal(self, about: About) -> Result<(), CaseError> {
+    pub fn seal(mut self, about: About) -> Result<(), CaseError> {
         for ring in &self.rings {
             assert!(
                 ring.places.is_empty(),
@@ -307,6 +342,9 @@ impl CaseSink {
         if let Some(error) = self.error {
             return Err(error);
         }
+        for row in self.losses.rows() {
+            self.writer.loss(row)?;
+        }
         let tables = self.writer.finish()?;
         let mut meta = CaseMeta::new("lab", env!("CARGO_PKG_VERSION"));
         meta.argv = about.argv;
@@ -315,7 +353,7 @@ impl CaseSink {
             name: "virtual".into(),
             host: about.system.host.clone(),
             start_ns: 0,
-            resolution_ns: 1,
+            resolution_ns: self.observation.clock_ns,
         };
         meta.duration_ns = Some(about.duration_ns as i64);
         meta.state = case::meta::State::Sealed;
@@ -324,7 +362,8 @@ impl CaseSink {
         meta.workload = Some(about.workload);
         meta.not_observed = about.not_observed;
         for (layer, rows) in self.rows {
-            meta.layers.insert(layer.name().into(), layer_meta(layer, rows));
+            let seen = layer_meta(layer, rows, &self.observation, self.stacked);
+            meta.layers.insert(layer.name().into(), seen);
         }
         meta.tables = tables;
         about.system.write(&self.case_dir)?;

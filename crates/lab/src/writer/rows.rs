@@ -1,11 +1,15 @@
 //! What a request becomes: its row, that of the layer below, and the stages that a layer observes.
 use super::{CaseSink, Rows};
+use crate::observation::Observation;
 use crate::request::{Level, Request};
 use case::meta::LayerMeta;
 use case::schema::{flags, Layer, OpRow, Stage};
 
 impl CaseSink {
     pub(super) fn make_rows(&self, request: &Request, local: bool, open: bool) -> Rows {
+        let blind = self.losses.is_blind(request.op_id) || self.losses.is_blind(request.lower_id);
+        let request = &self.observation.seen(request, blind);
+        let lost = self.losses.has(request.op_id);
         match request.level {
             Level::App => {
                 let submitted = !open || request.stage != Stage::App;
@@ -13,11 +17,11 @@ impl CaseSink {
                 (Some((Layer::App, self.app(request, open))), lower)
             }
             Level::Syscall => (Some((Layer::Syscall, self.syscall(request, open))), None),
-            Level::Volume => (Some((Layer::Block, self.block(request, open))), None),
+            Level::Volume => ((!lost).then(|| (Layer::Block, self.block(request, open))), None),
             Level::Block => {
-                let issued = !open || request.stage >= Stage::Device;
+                let issued = self.observation.device && (!open || request.stage >= Stage::Device);
                 let lower = issued.then(|| (Layer::Device, self.device(request, open)));
-                (Some((Layer::Block, self.block(request, open))), lower)
+                ((!lost).then(|| (Layer::Block, self.block(request, open))), lower)
             }
             Level::Borrowed | Level::Internal => (None, None),
         }
@@ -57,8 +61,8 @@ impl CaseSink {
     fn app(&self, request: &Request, open: bool) -> OpRow {
         OpRow {
             file: self.files.get(request.file as usize).copied(),
-            stages: observed(request, &APP_STAGES),
-            foreign_handler_ns: Some(request.foreign_ns as i64),
+            stages: self.observed(request, Layer::App),
+            foreign_handler_ns: self.foreign_of(request),
             ..self.base(request, open)
         }
     }
@@ -77,8 +81,8 @@ impl CaseSink {
     fn syscall(&self, request: &Request, open: bool) -> OpRow {
         OpRow {
             file: self.files.get(request.file as usize).copied(),
-            stages: observed(request, &SYSCALL_STAGES),
-            foreign_handler_ns: Some(request.foreign_ns as i64),
+            stages: self.observed(request, Layer::Syscall),
+            foreign_handler_ns: self.foreign_of(request),
             queue_depth: None,
             ..self.base(request, open)
         }
@@ -91,8 +95,8 @@ impl CaseSink {
             complete_cpu: interrupted.then_some(i32::from(request.complete_cpu)),
             hctx: (request.level == Level::Block).then_some(i32::from(request.hctx)),
             vector: interrupted.then_some(i32::from(request.vector)),
-            stages: observed(request, &BLOCK_STAGES),
-            foreign_handler_ns: Some(request.foreign_ns as i64),
+            stages: self.observed(request, Layer::Block),
+            foreign_handler_ns: self.foreign_of(request),
             ..self.base(request, open)
         }
     }
@@ -118,72 +122,66 @@ impl CaseSink {
             ..self.base(request, open)
         }
     }
-}
 
-const APP_STAGES: [(Stage, &str); 9] = [
-    (Stage::App, "app"),
-    (Stage::Fs, "fs+network+protocol"),
-    (Stage::Throttle, "throttle"),
-    (Stage::Queue, "queue"),
-    (Stage::Device, "device"),
-    (Stage::Interrupt, "interrupt"),
-    (Stage::Reap, "reap"),
-    (Stage::Runqueue, "runqueue"),
-    (Stage::Unknown, "unknown"),
-];
-
-const SYSCALL_STAGES: [(Stage, &str); 6] = [
-    (Stage::Fs, "fs"),
-    (Stage::Throttle, "throttle"),
-    (Stage::Queue, "queue"),
-    (Stage::Device, "device"),
-    (Stage::Interrupt, "interrupt"),
-    (Stage::Unknown, "unknown"),
-];
-
-/// `fs` is the volume's own work: parity, and waiting between two steps of a write.
-const BLOCK_STAGES: [(Stage, &str); 6] = [
-    (Stage::Fs, "volume"),
-    (Stage::Throttle, "throttle"),
-    (Stage::Queue, "queue"),
-    (Stage::Device, "device"),
-    (Stage::Interrupt, "interrupt"),
-    (Stage::Unknown, "unknown"),
-];
-
-const DEVICE_STAGES: [(Stage, &str); 1] = [(Stage::Device, "device")];
-
-/// The stages that a layer observes; the others must be empty.
-fn observed(request: &Request, stages: &[(Stage, &str)]) -> [Option<i64>; 9] {
-    let mut found = [None; 9];
-    let mut sum = 0;
-    for (stage, _) in stages {
-        let ns = request.stages[*stage as usize];
-        found[*stage as usize] = Some(ns as i64);
-        sum += ns;
+    fn foreign_of(&self, request: &Request) -> Option<i64> {
+        self.observation.interrupts.then_some(request.foreign_ns as i64)
     }
-    assert_eq!(
-        sum,
-        request.latency_ns(),
-        "a {:?} request with a stage its layer cannot have",
-        request.level
-    );
-    found
+
+    /// The stages that a layer observes; the others must be empty.
+    fn observed(&self, request: &Request, layer: Layer) -> [Option<i64>; 9] {
+        let mut found = [None; 9];
+        let mut sum = 0;
+        for (stage, _) in stages_of(layer, &self.observation, self.stacked) {
+            let ns = request.stages[stage as usize];
+            found[stage as usize] = Some(ns as i64);
+            sum += ns;
+        }
+        assert_eq!(
+            sum,
+            request.latency_ns(),
+            "a {:?} request with a stage its layer cannot have",
+            request.level
+        );
+        found
+    }
 }
 
-pub(super) fn layer_meta(layer: Layer, rows: u64) -> LayerMeta {
-    let stages: &[(Stage, &str)] = match layer {
-        Layer::App => &APP_STAGES,
-        Layer::Syscall => &SYSCALL_STAGES,
-        Layer::Block => &BLOCK_STAGES,
-        Layer::Device => &DEVICE_STAGES,
-    };
+/// The stages that a layer has, with the names that a recorder gives them. `stacked`: with rows of volumes, whose own work is `fs`.
+fn stages_of(layer: Layer, observation: &Observation, stacked: bool) -> Vec<(Stage, &'static str)> {
+    let mut stages = vec![(Stage::Throttle, "throttle"), (Stage::Queue, "queue")];
+    match observation.interrupts {
+        true => stages.extend([(Stage::Device, "device"), (Stage::Interrupt, "interrupt")]),
+        false => stages.push((Stage::Device, "device+interrupt")),
+    }
+    match layer {
+        Layer::Device => return vec![(Stage::Device, "device")],
+        Layer::Block if stacked => stages.extend([(Stage::Fs, "volume"), (Stage::Unknown, "unknown")]),
+        Layer::Block => {}
+        Layer::Syscall => stages.extend([(Stage::Fs, "fs"), (Stage::Unknown, "unknown")]),
+        Layer::App => {
+            stages.extend([(Stage::Fs, "fs"), (Stage::Unknown, "unknown")]);
+            stages.extend([(Stage::App, "app"), (Stage::Reap, "reap")]);
+            if observation.scheduler {
+                stages.push((Stage::Runqueue, "runqueue"));
+            }
+        }
+    }
+    stages
+}
+
+pub(super) fn layer_meta(layer: Layer, rows: u64, observation: &Observation, stacked: bool) -> LayerMeta {
+    let stages = stages_of(layer, observation, stacked);
     LayerMeta {
         rows,
         stages: stages
-            .iter()
-            .map(|(stage, name)| (stage.column().to_owned(), (*name).to_owned()))
+            .into_iter()
+            .map(|(stage, name)| (stage.column().to_owned(), name.to_owned()))
             .collect(),
-        join: "exact (simulated)".into(),
+        join: match layer {
+            Layer::App => "exact (user_data)",
+            Layer::Syscall => "exact (owner_key)",
+            Layer::Block | Layer::Device => "none",
+        }
+        .into(),
     }
 }

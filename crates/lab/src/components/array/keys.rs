@@ -2,7 +2,7 @@
 use crate::keys::{key, Key, Kind};
 
 /// Keys of `[array]`.
-pub const KEYS: [Key; 15] = [
+pub const KEYS: [Key; 16] = [
     key(
         "capacity",
         Kind::Number(1.1, 1000.0),
@@ -56,6 +56,12 @@ pub const KEYS: [Key; 15] = [
         Kind::Number(1.0, 100.0),
         "2.5",
         "Size of the guest's disk, as a multiple of its file.",
+    ),
+    key(
+        "misplaced",
+        Kind::Flag,
+        "false",
+        "Whether the guests' partitions begin within a block: each of their requests touches one block more, and writes read first.",
     ),
     key(
         "nvram",

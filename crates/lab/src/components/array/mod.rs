@@ -36,6 +36,8 @@ pub struct Rules {
     pub half_blocks: usize,
     /// And at least this often.
     pub interval_ns: u64,
+    /// How far the guest's partition begins after a multiple of a block, bytes.
+    pub misplaced_by: u64,
     /// Writes in flight.
     pub depth: usize,
     /// Blocks of a read from disk.
@@ -156,7 +158,25 @@ impl Array {
         self.placed.clear();
         self.placed
             .extend(file.map(request.offset_bytes, u64::from(request.size_bytes)));
+        for placed in &mut self.placed {
+            placed.disk_offset_bytes += self.rules.misplaced_by;
+        }
         *disk
+    }
+
+    /// A write that begins and ends within blocks needs what else is in them: reads them first, unless they are in memory.
+    fn read_partial(&mut self, handle: Handle, disk: FileId, core: &mut Core) {
+        let placed = std::mem::take(&mut self.placed);
+        for part in &placed {
+            let (first, count) = blocks_of(part);
+            for block in [first, first + count - 1] {
+                let known = self.is_in_memory(disk, block, Self::key(disk, block));
+                if !known && self.in_flight.fetch_of(disk, block).is_none() {
+                    self.fetch(handle, disk, block, core);
+                }
+            }
+        }
+        self.placed = placed;
     }
 
     fn write(&mut self, handle: Handle, core: &mut Core) {
@@ -167,6 +187,9 @@ impl Array {
             return self.waiters.push(handle);
         }
         let disk = self.place(handle, core);
+        if self.rules.misplaced_by > 0 {
+            self.read_partial(handle, disk, core);
+        }
         for placed in &self.placed {
             let (first, count) = blocks_of(placed);
             self.contents.allocator.write(disk, first, count);

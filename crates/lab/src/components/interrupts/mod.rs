@@ -9,6 +9,7 @@ mod foreign;
 
 use crate::component::{Component, Handle, Message};
 use crate::keys::{key, Key, Kind};
+use crate::names;
 use crate::sim::Core;
 use foreign::Endpoint;
 pub use foreign::ForeignHandler;
@@ -217,8 +218,12 @@ impl Interrupts {
 
     /// Facts for `system.json`: (number, handlers, CPU).
     pub fn facts(&self) -> Vec<(i16, String, usize)> {
-        let name = |owner: &Owner| match owner {
-            Owner::Drive(drive) => self.drive_names[*drive as usize].clone(),
+        let name = |owner: &Owner, vector: usize| match owner {
+            Owner::Drive(drive) => {
+                let drive = *drive as usize;
+                let queue = self.of_drive[drive].iter().position(|own| *own == vector);
+                names::handler(&self.drive_names[drive], drive, queue.unwrap_or(0))
+            }
             Owner::Foreign(n) => self.foreign[*n as usize].name.clone(),
         };
         let used = self
@@ -227,7 +232,7 @@ impl Interrupts {
             .enumerate()
             .filter(|(_, v)| !v.owners.is_empty());
         used.map(|(n, vector)| {
-            let names: Vec<String> = vector.owners.iter().map(name).collect();
+            let names: Vec<String> = vector.owners.iter().map(|owner| name(owner, n)).collect();
             (FIRST_VECTOR + n as i16, names.join(", "), vector.cpu)
         })
         .collect()
@@ -352,7 +357,11 @@ impl Interrupts {
                     let queue = self.of_drive[drive as usize]
                         .iter()
                         .position(|v| *v == run.vector);
-                    format!("{}q{}", self.drive_names[drive as usize], queue.unwrap_or(0) + 1)
+                    names::handler(
+                        &self.drive_names[drive as usize],
+                        drive as usize,
+                        queue.unwrap_or(0),
+                    )
                 }
                 Owner::Foreign(n) => self.foreign[n as usize].name.clone(),
             };

@@ -20,7 +20,7 @@ use case::schema::{flags, Op, Stage};
 use reads::{piece, Waiter};
 
 /// Keys of `[server]`.
-pub const KEYS: [Key; 6] = [
+pub const KEYS: [Key; 7] = [
     key(
         "threads",
         Kind::Count(1, 4096),
@@ -57,6 +57,12 @@ pub const KEYS: [Key; 6] = [
         "0B",
         "Files lie in pieces of this size, in random order; 0 = in one piece.",
     ),
+    key(
+        "misplaced",
+        Kind::Count(0, 65535),
+        "0",
+        "So many of the targets, from the last on, lie in a partition that begins 3.5 KiB after a multiple of 4 KiB.",
+    ),
 ];
 
 const START: u16 = 1;
@@ -75,6 +81,40 @@ pub struct Below {
     pub level: Level,
     /// Index of the device in the cast.
     pub device: u16,
+}
+
+/// Commits of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commits {
+    /// First begin.
+    pub from_ns: u64,
+    /// No begin after this.
+    pub to_ns: u64,
+    /// Distance of begins.
+    pub every_ns: u64,
+    /// Length of each.
+    pub length_ns: u64,
+}
+
+impl Commits {
+    /// End of the commit that is under way at `at_ns`, or `at_ns`.
+    fn until_ns(&self, at_ns: u64) -> u64 {
+        let Some(since_ns) = at_ns.checked_sub(self.from_ns) else {
+            return at_ns;
+        };
+        let begin_ns = self.from_ns + since_ns / self.every_ns * self.every_ns;
+        match begin_ns < self.to_ns && at_ns < begin_ns + self.length_ns {
+            true => begin_ns + self.length_ns,
+            false => at_ns,
+        }
+    }
+}
+
+/// Memory that is far from the CPUs of one of two nodes: the odd ones, as many hosts number them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Far {
+    /// More kernel time of each of their operations.
+    pub add_ns: u64,
 }
 
 /// CPU costs and limits.
@@ -97,6 +137,8 @@ pub struct Server {
     below: Below,
     costs: Costs,
     lanes: Vec<u64>,
+    commits: Vec<Commits>,
+    far: Vec<Far>,
     placement: Placement,
     pages: Option<Box<Pages>>,
     writeback: Option<Writeback>,
@@ -124,6 +166,8 @@ impl Server {
             below,
             costs,
             lanes: vec![0; threads],
+            commits: Vec::new(),
+            far: Vec::new(),
             placement,
             pages: pages.map(Box::new),
             writeback,
@@ -132,6 +176,25 @@ impl Server {
             stopped: false,
             reads: Tally::new(0, u64::MAX),
             fetches: Vec::new(),
+        }
+    }
+
+    /// The same with what holds up single operations.
+    pub fn held_up_by(mut self, commits: Vec<Commits>, far: Vec<Far>) -> Server {
+        (self.commits, self.far) = (commits, far);
+        self
+    }
+
+    /// When an operation that is ready at `ready_ns` may go on.
+    fn held_until_ns(&self, request: &Request, ready_ns: u64) -> u64 {
+        let far = self.far.iter().filter(|_| request.cpu % 2 == 1);
+        let ready_ns = ready_ns + far.map(|far| far.add_ns).sum::<u64>();
+        match request.op {
+            Op::Write | Op::Sync => self
+                .commits
+                .iter()
+                .fold(ready_ns, |at_ns, commits| commits.until_ns(at_ns)),
+            _ => ready_ns,
         }
     }
 
@@ -160,6 +223,9 @@ impl Server {
             }
             ready_ns = self.lanes[least].max(ready_ns) + lane_ns;
             self.lanes[least] = ready_ns;
+        }
+        if !self.commits.is_empty() || !self.far.is_empty() {
+            ready_ns = self.held_until_ns(core.get(handle), ready_ns);
         }
         if ready_ns > now_ns {
             core.timer(ready_ns, START, handle);
