@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.synth import Simulation, write_case
-from whodisk.reading.losses import LAYER_OF, MISSING_SHARE_MAX, ROW_IS_THERE, missing_layers
+from whodisk.reading.losses import LAYER_OF, ROW_IS_THERE, missing_layers
+from whodisk.reading.thresholds import MISSING_SHARE_MAX
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from whodisk.detectors import base, thresholds
-from whodisk.evidence import thresholds as lower
-from whodisk.evidence.thresholds import CHOSEN, TABLE, row, scaled
+from whodisk.evidence import thresholds as middle
+from whodisk.reading import thresholds as lower
+from whodisk.reading.thresholds import CHOSEN, TABLE, row, scaled
 
 PACKAGE = Path(__file__).resolve().parents[2] / "python" / "whodisk"
-FOLDERS = ("evidence", "machine", "detectors", "verdict")
+FOLDERS = ("reading", "evidence", "machine", "detectors", "verdict")
 
 #: Numbers that are no thresholds, by file: facts of a format or of the kernel, and what only has to be some number.
 FACTS = {
@@ -32,6 +33,13 @@ FACTS = {
     "evidence/thread_time.SYNC": "a flag of the case format",
     "evidence/times_of_day.DAY_NS": "the length of a day",
     "machine/kernel_threads.COMM_MAX": "what the kernel keeps of a name",
+    "reading/flush_waits.FLUSH": "a flag of the case format",
+    "reading/flush_waits.KERNEL": "a flag of the case format",
+    "reading/views.BINS_PER_OCTAVE": "how fine a histogram is (DESIGN 8)",
+    "reading/views.FORMAT_VERSION": "of the case format",
+    "reading/views.STORAGE_ERRNOS": "numbers of the kernel",
+    "reading/views.WBT": "a flag of the case format",
+    "reading/weighted_rows.COPY_STEP": "beyond every op_id",
 }
 
 
@@ -87,7 +95,7 @@ def test_numbers_stand_in_the_table() -> None:
 
 def test_rows_say_what_they_are() -> None:
     for name, threshold in TABLE.items():
-        assert getattr(lower, name, None) == threshold.value or getattr(thresholds, name) == threshold.value
+        assert threshold.value in [getattr(table, name, None) for table in (lower, middle, thresholds)]
         assert threshold.name == name == name.upper()
         assert threshold.unit and threshold.what.endswith(("...", ".", ";"))
         assert threshold.source

@@ -1,13 +1,13 @@
-"""Every threshold of detectors and of the verdict; `TABLE` holds those of evidence and of the machine, too.
+"""Every threshold of detectors and of the verdict; `TABLE` holds those of reading, of evidence and of the machine, too.
 
-What a row is, and how one is changed for a while, stands in `whodisk.evidence.thresholds`.
+What a row is, and how one is changed for a while, stands in `whodisk.reading.thresholds`.
 """
 
 from __future__ import annotations
 
 import math
 
-from whodisk.evidence.thresholds import CHOSEN, DESIGN_8, DESIGN_9, TABLE, Threshold, row, scaled
+from whodisk.reading.thresholds import CHOSEN, DESIGN_8, DESIGN_9, TABLE, Threshold, row, scaled
 
 __all__ = ["TABLE", "Threshold", "scaled"]
 

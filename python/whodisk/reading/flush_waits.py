@@ -7,13 +7,12 @@ earlier flush command is done, waits for the device that takes its time over it.
 
 from __future__ import annotations
 
+from whodisk.reading.thresholds import BEHIND_PART_MIN
+
 #: Flag of a carrier at layer block, of what waited for one at the layers above (crates/case/src/schema.rs, flags).
 FLUSH = 1 << 10
 #: Flag of a request that a thread of the kernel submitted.
 KERNEL = 1 << 11
-
-#: Part of the time in the queue that flush commands ahead must cover for the device to have it (DESIGN 5, Flushes).
-BEHIND_PART_MIN = 0.5
 
 #: SQL: a row is a command that a device was given, or a bio of a volume; no carrier.
 IS_ISSUED = f"coalesce(flags, 0) & {FLUSH} = 0"

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from whodisk.reading.thresholds import MISSING_SHARE_MAX
 from whodisk.reading.views import Case
 
-#: More of a layer than this may not be missing: below it nothing that hangs on the layer is known (decision 0135).
-MISSING_SHARE_MAX = 0.01
 #: What stands before the first `/` in a loss's `probe`, and the layer whose operations it took away.
 LAYER_OF = {"app": "app", "syscall": "syscall", "block": "block", "bio": "block", "stack": "block"}
 #: Reasons for which the operations are there all the same.
