@@ -726,6 +726,9 @@ TRUTHS: dict[str, Truth] = {
     "many_turns": Truth("cpu_delay", False, held.many_turns),
     "kernel_turns": Truth("cpu_delay", False, held.kernel_turns, says="waits of a time slice and less"),
     "one_wait": Truth("cpu_delay", False, held.one_wait, measured="stress-ng"),
+    "one_wait_for_the_recorder": Truth(
+        "outliers", False, held.one_wait_for_the_recorder, says="That is the recorder"
+    ),
     "io_limit": Truth(
         "throttle",
         True,

@@ -168,13 +168,18 @@ def context_switches(seed: int, path: Path) -> Path:
     return _with_waits(_runqueue(seed, 1.0, 4), path, "runnable", "kworker/0:1", 33)
 
 
-def one_wait(seed: int, path: Path) -> Path:
+def one_wait(seed: int, path: Path, who: str = "stress-ng") -> Path:
     """One wait of 30 ms."""
     simulation = _small(seed)
     waits = np.zeros((simulation.slots, simulation.count))
     waits[0, simulation.count // 3] = 30e6
     _stage(simulation, "runqueue", waits)
-    return _with_waits(simulation, path, "runnable", "stress-ng", 777)
+    return _with_waits(simulation, path, "runnable", who, 777)
+
+
+def one_wait_for_the_recorder(seed: int, path: Path) -> Path:
+    """The same on a slow machine, and the recorder had the CPU."""
+    return one_wait(seed, path, "whodisk-rec")
 
 
 def _held_below(simulation: Simulation, path: Path) -> Path:

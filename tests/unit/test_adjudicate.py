@@ -131,7 +131,7 @@ def test_what_was_measured_of_all_operations_needs_no_test(context: Context) -> 
     )
     corrected = adjudicate.correct(context, [("first", small)])
     assert not corrected.accepted and corrected.told == [
-        "seen. That is 3 % of all latency, less than a finding needs."
+        "seen. That is 3 % of all latency, under the 5 % that accuse by themselves."
     ]
 
 
@@ -140,5 +140,5 @@ def test_sentences_do_not_contradict_themselves(context: Context) -> None:
     vague = candidate(context, "vague", 1e-9, slice(0, 3), large=False, share_of_latency=0.881)
     chance = candidate(context, "chance", 1.0, slice(0, 3), share_of_latency=0.676, episodes=200)
     told = " ".join(adjudicate.correct(context, [("a", vague), ("b", chance)]).told)
-    assert "less than a finding needs" not in told and "88.1 % of all latency, but" in told
-    assert "episodes may be chance" not in told
+    assert "under the 5 %" not in told and "88.1 % of all latency, enough to accuse, but" in told
+    assert "episodes may be chance" not in told and "67.6 % of all latency, large enough" in told

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ground_truth.cases import TRUTHS, Truth
+from tests.contradictions import contradictions
 from tests.synth import write_case
 from whodisk.detectors import DETECTORS
 from whodisk.detectors.base import Detector
@@ -55,9 +56,7 @@ def complaints(truth: Truth, verdict: Verdict) -> list[str]:
         wrong.append(f"{len(findings)} causes: {[f.claim for f in findings]}")
     if truth.cleared is not None and truth.cleared not in [item.what for item in verdict.cleared]:
         wrong.append(f"{truth.cleared} not among the cleared: {[item.what for item in verdict.cleared]}")
-    named = {f"device:{f.culprit.name}" for f in findings if f.culprit.kind == "device"}
-    named |= {f"stage:{f.culprit.name}" for f in findings if f.culprit.kind == "stage"}
-    wrong += [f"clears {item.what} and accuses it" for item in verdict.cleared if item.what in named]
+    wrong += contradictions(verdict)
     if truth.limit is not None and truth.limit not in (verdict.limit or ""):
         wrong.append(f"limit {verdict.limit!r} does not mention {truth.limit!r}")
     said = "\n".join(verdict.minor + [f"{c.what}: {c.because}" for c in verdict.cannot_exclude])

@@ -12,8 +12,8 @@ import pytest
 
 from ground_truth import guests
 from tests.synth import Simulation
+from whodisk.evidence.own_threads import is_recorder
 from whodisk.machine.kernel_threads import is_kernel_thread
-from whodisk.machine.recorder import is_recorder
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 

@@ -25,7 +25,7 @@ from whodisk.detectors.thresholds import (
     SHORT_WAIT_NS,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.own_threads import is_recorder, own_sql
 from whodisk.evidence.surroundings import IDLE
 from whodisk.evidence.thread_stops import find_stops
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, STILL_MIN_NS
@@ -40,7 +40,6 @@ from whodisk.evidence.time_lost import (
 )
 from whodisk.findings import Culprit
 from whodisk.machine.kernel_threads import is_kernel_thread
-from whodisk.machine.recorder import is_recorder
 from whodisk.machine.servers import serving_pids
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import Bools, bootstrap_sum, episodes

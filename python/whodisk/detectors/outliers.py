@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.reference import explained_singly
 from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
 from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import Found
+from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.slowest import Episode, find_beyond
 from whodisk.evidence.surroundings import Cause, causes_of
 from whodisk.evidence.worse import worse
@@ -81,9 +82,14 @@ def run(context: Context) -> Result:
                 result.candidates.append(_candidate(context, group, Asked("expectation", limit.text)))
                 told.update(_ids(group))
     apart = [(e, cause) for e, cause in context.longest if e.apart and told.isdisjoint(e.op_ids)]
-    result.candidates += [
-        _candidate(context, group, None) for group in grouped(_not_own_work(context, apart))
-    ]
+    for group in grouped(_not_own_work(context, apart)):
+        if _by_recorder(context, group):
+            result.observed.append(
+                f"{claim_of(context, group)} That is the recorder: without it this time is not lost."
+            )
+            result.excuses.append(Excuse("the recorder had the CPU", _explains(context, group)))
+        else:
+            result.candidates.append(_candidate(context, group, None))
     return result
 
 
@@ -93,6 +99,11 @@ def _not_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list[
     begin, end = (np.array([getattr(e, name) for e in above], np.int64) for name in ("start_ns", "end_ns"))
     waited = {id(e) for e, did in zip(above, written_before(context, begin, end), strict=True) if did}
     return [(episode, cause) for episode, cause in apart if id(episode) not in waited]
+
+
+def _by_recorder(context: Context, group: Group) -> bool:
+    """Whether the recorder had the CPU meanwhile. Where somebody asked for these operations, they are told with the stage, and accuse nobody else."""
+    return group.cause.state == "runnable" and is_recorder(context.case, group.cause.who)
 
 
 def _in_order(fired: list[tuple[Found, Episode, Cause]]) -> list[Group]:
@@ -178,7 +189,12 @@ def culprit_of(context: Context, group: Group) -> Culprit:
     # Threads of one program that crowd each other out want more CPUs than there are; the kernel's work for whoever asked.
     who = group.cause.who
     competes = bool(who) and not group.cause.own and not is_kernel_thread(context.case, who)
-    if group.cause.certain and group.cause.state == "runnable" and competes:
+    if (
+        group.cause.certain
+        and group.cause.state == "runnable"
+        and competes
+        and not _by_recorder(context, group)
+    ):
         return Culprit("process", who, "stage:runqueue")
     if group.cause.certain and group.cause.state == "throttled":
         return Culprit("config", f"CPU limit of {first.comm}", "stage:runqueue")

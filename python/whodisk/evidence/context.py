@@ -108,7 +108,7 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         """Whether what held an operation is no more than another thread's turn on a CPU, the recorder's, or a device at its limit."""
         if episode.silence:
             return False
-        if cause.state == "runnable" and is_recorder(cause.who):
+        if cause.state == "runnable" and is_recorder(self.case, cause.who):
             return True
         needs_cpu = STAGES.index(episode.stage) in CPU_STAGES and cause.state not in ("stopped", "throttled")
         if needs_cpu and episode.stage_excess_ns < ORDINARY_WAIT_NS:

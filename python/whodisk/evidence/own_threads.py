@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-#: How every thread of the recorder is called (decision 0001).
-RECORDER = "whodisk-"
+from whodisk.reading.views import Case
+
+#: Where a case does not tell (before it had `recorder`): how every thread of the recorder is called (decision 0001).
+USUAL = "whodisk-"
 
 
-def is_recorder(comm: str) -> bool:
-    """Whether a thread of this name is one of the recorder's own: what it costs is told, and accuses nobody."""
-    return comm.startswith(RECORDER)
+def is_recorder(case: Case, comm: str, pid: object = None) -> bool:
+    """Whether a thread of this name and process is the recorder's own, as `recorder` in system.json tells: what it costs accuses nobody.
+
+    `pid` may be NULL (None): then the name alone decides.
+
+    A name alone is not enough: `whodisk slowdisk`, a device that somebody tests with, is called as the recorder is.
+    """
+    told = case.system.get("recorder")
+    if not told:
+        return comm.startswith(USUAL)
+    if pid is None:
+        return any(comm in threads for threads in told.values())
+    return comm in told.get(str(pid), ())
 
 
 def own_sql(layer: str) -> str:

@@ -256,12 +256,15 @@ def _told_by(candidate: Candidate, accepted: list[tuple[Candidate, Finding]]) ->
 
 def _told(candidate: Candidate, q_value: float | None) -> str:
     """The line of something that does not become a finding, with the reason why not."""
-    cost = f"{candidate.otherwise} That is {words.percent(candidate.share_of_latency)} of all latency"
+    said = f"{words.percent(candidate.share_of_latency)} of all latency"
+    # Many a claim ends with its cost.
+    cost = f"{candidate.otherwise} That is" + ("" if said in candidate.otherwise else f" {said},")
     if candidate.large:
-        return f"{cost}, but that these have this in common may be chance (q = {q_value:.2g})."
+        return f"{cost} large enough to accuse, but that these have this in common may be chance (q = {q_value:.2g})."
     if candidate.share_of_latency < SHARE_OF_LATENCY_MIN:
-        return f"{cost}, less than a finding needs."
-    return f"{cost}, {candidate.unless}."
+        # Outliers accuse from less on: another finding may have cost less than this.
+        return f"{cost} under the {words.percent(SHARE_OF_LATENCY_MIN)} that accuse by themselves."
+    return f"{cost} enough to accuse, {candidate.unless}."
 
 
 def _finding(context: Context, detector: str, candidate: Candidate, q_value: float | None) -> Finding:

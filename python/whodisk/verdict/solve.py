@@ -409,6 +409,8 @@ def _headline(verdict: Verdict) -> str:
         return f"Slow: {said} is to blame."
     if verdict.status == "limited":
         return "Nothing is broken; the workload runs into a limit."
+    if any(slow.apart for slow in verdict.slowest):
+        return "Healthy, but for operations that the recorder held up."
     return "Healthy: no operation stands out."
 
 
