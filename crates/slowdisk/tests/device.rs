@@ -743,7 +743,8 @@ fn serve_prints_the_device_first() -> Outcome {
         ..Options::default()
     };
     let (mut pipe, mut out) = io::pipe().unwrap();
-    let server = thread::spawn(move || slowdisk::serve(&options, &AtomicBool::new(false), &mut out).unwrap());
+    let server =
+        thread::spawn(move || slowdisk::serve(&options, None, &AtomicBool::new(false), &mut out).unwrap());
     let mut lines = BufReader::new(pipe.try_clone().unwrap()).lines();
     let path = PathBuf::from(lines.next().unwrap().unwrap());
     for n in 0..3 {
@@ -763,7 +764,7 @@ fn serve_prints_the_device_first() -> Outcome {
         size: "4MiB".into(),
         ..Options::default()
     };
-    slowdisk::serve(&options, &stop, &mut io::sink()).unwrap();
+    slowdisk::serve(&options, None, &stop, &mut io::sink()).unwrap();
     Ok(())
 }
 
