@@ -26,6 +26,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "cpu_delay": (moments.PICTURE,),
     "crowded_device": (moments.PICTURE,),
     "device_errors": (moments.PICTURE, members.PICTURE),
+    "device_rate": (moments.PICTURE,),
     "layout": (layout_map.PICTURE, sweep.PICTURE),
     "masked_tier": (request_map.PICTURE,),
     "member_tail": (members.PICTURE,),
