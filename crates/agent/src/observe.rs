@@ -66,7 +66,8 @@ pub fn record(args: RecordArgs) -> Result<(), Failure> {
         scope: args.scope,
         cpu_budget: args.cpu_budget,
     };
-    observe("record", &subject, &args.case, plan)
+    let observer = if args.of_program { "run" } else { "record" };
+    observe(observer, &subject, &args.case, plan)
 }
 
 /// `whodisk run`.
@@ -587,15 +588,15 @@ pub fn new_meta(observer: &str, subject: &Subject, system: &SystemMeta) -> CaseM
         probes: Default::default(),
         phases: Vec::new(),
         workload: None,
-        not_observed: always_unseen(subject.is_engine()),
+        not_observed: always_unseen(subject.is_engine() || observer == "run"),
         not_carried: Vec::new(),
         open_questions: Vec::new(),
     }
 }
 
 /// What no probe can observe.
-fn always_unseen(own_engine: bool) -> Vec<Unseen> {
-    if own_engine {
+fn always_unseen(intentions_known: bool) -> Vec<Unseen> {
+    if intentions_known {
         return Vec::new();
     }
     vec![unseen(

@@ -262,11 +262,10 @@ def _stood_still(held: TimeLost, hog: Hog | None) -> bool:
 def _culprit(held: TimeLost, hog: Hog | None) -> Culprit:
     if _stood_still(held, hog):
         return Culprit("host", "hypervisor", "standstill")
-    return (
-        Culprit("process", hog.comm, "stage:runqueue")
-        if hog and not hog.idle
-        else Culprit("stage", "runqueue")
-    )
+    if hog is None or hog.idle or hog.serves:
+        # Who works for what the program itself asked is none of its competitors.
+        return Culprit("stage", "runqueue")
+    return Culprit("process", hog.comm, "stage:runqueue")
 
 
 def _claim(held: TimeLost, hog: Hog | None, of: str = "the time of their operations") -> str:

@@ -11,7 +11,14 @@ from whodisk.reading.thresholds import MISSING_SHARE_MAX
 from whodisk.reading.views import Case
 
 #: What stands before the first `/` in a loss's `probe`, and the layer whose operations it took away.
-LAYER_OF = {"app": "app", "own": "app", "syscall": "syscall", "block": "block", "bio": "block", "stack": "block"}
+LAYER_OF = {
+    "app": "app",
+    "own": "app",
+    "syscall": "syscall",
+    "block": "block",
+    "bio": "block",
+    "stack": "block",
+}
 #: Reasons for which the operations are there all the same.
 ROW_IS_THERE = (
     "name_ring_full",
