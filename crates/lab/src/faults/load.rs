@@ -1,8 +1,11 @@
-//! Other load as a fault: what `[load]` and three kinds of faults share.
-use super::{culprit, Culprit, Plan};
+//! Other load as a fault: what `[load]` and several kinds of faults share.
+use super::{culprit, Culprit, Plan, DAY_NS};
 use crate::components::load::Pattern;
 use crate::error::LabError;
-use crate::keys::Section;
+use crate::keys::{key, Key, Kind, Section};
+
+/// The kernel's thread that rebuilds or checks a volume.
+const VOLUME_THREAD: &str = "md0_resync";
 
 /// Reads the keys of a load.
 pub fn pattern(section: &Section) -> Pattern {
@@ -22,6 +25,43 @@ pub fn pattern(section: &Section) -> Pattern {
     }
 }
 
+/// Key of a sweep: how fast it goes.
+pub(super) const fn rate(default: &'static str) -> Key {
+    let meaning = "Requests per second and drive, while it is active.";
+    key("rate", Kind::Number(0.0, 1e8), default, meaning)
+}
+
+/// Key of a sweep: its requests.
+pub(super) const fn size(default: &'static str) -> Key {
+    key("size", Kind::Size(512, 1 << 26), default, "Size of each.")
+}
+
+/// Key of a sweep: its queue depth.
+pub(super) const fn depth(default: &'static str) -> Key {
+    key(
+        "depth",
+        Kind::Count(1, 65536),
+        default,
+        "Most in flight per drive.",
+    )
+}
+
+/// Key of a sweep: how often it is active.
+pub(super) const PERIOD: Key = key(
+    "period",
+    Kind::Time(0, DAY_NS),
+    "0s",
+    "Active at the begin of each period; 0 = always.",
+);
+
+/// Key of a sweep: how long it is active.
+pub(super) const ACTIVE: Key = key(
+    "active",
+    Kind::Time(0, DAY_NS),
+    "0s",
+    "Length of the active part of a period.",
+);
+
 /// Reads from one end to the other, as rebuilds and checks do; the keys of those faults.
 pub(super) fn sweep(section: &Section, comm: &str) -> Pattern {
     Pattern {
@@ -37,6 +77,21 @@ pub(super) fn sweep(section: &Section, comm: &str) -> Pattern {
         active_ns: section.whole("active"),
         onset_ns: section.whole("onset"),
     }
+}
+
+/// Sweeps each drive of the volume as the kernel's thread does that rebuilds or checks it; the drive that is rebuilt is written.
+pub(super) fn sweep_volume(section: &Section, plan: &mut Plan, rebuilt: Option<usize>) -> Culprit {
+    let pattern = sweep(section, VOLUME_THREAD);
+    for drive in 0..plan.drives() {
+        let own = Pattern {
+            drive: Some(drive),
+            read: if Some(drive) == rebuilt { 0.0 } else { 1.0 },
+            ..pattern.clone()
+        };
+        let name = format!("{}-{drive}", section.name.replace('.', "-"));
+        plan.loads.push((name, own));
+    }
+    culprit("process", VOLUME_THREAD)
 }
 
 /// Adds a load, which is to blame as `kind`.

@@ -1,11 +1,7 @@
 //! The fault `rebuild`.
-use super::{Culprit, FaultKind, Plan, DAY_NS, DRIVE, ONSET};
-use crate::components::load::Pattern;
+use super::{load, Culprit, FaultKind, Plan, DRIVE, ONSET};
 use crate::error::LabError;
-use crate::keys::{key, Kind, Section};
-
-/// The kernel's thread that does it.
-const COMM: &str = "md0_resync";
+use crate::keys::Section;
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "rebuild",
@@ -13,26 +9,11 @@ pub(super) const KIND: FaultKind = FaultKind {
     keys: &[
         ONSET,
         DRIVE,
-        key(
-            "rate",
-            Kind::Number(0.0, 1e8),
-            "2000",
-            "Requests per second and drive, while it is active.",
-        ),
-        key("size", Kind::Size(512, 1 << 26), "128KiB", "Size of each."),
-        key("depth", Kind::Count(1, 65536), "8", "Most in flight per drive."),
-        key(
-            "period",
-            Kind::Time(0, DAY_NS),
-            "0s",
-            "Active at the begin of each period; 0 = always.",
-        ),
-        key(
-            "active",
-            Kind::Time(0, DAY_NS),
-            "0s",
-            "Length of the active part of a period.",
-        ),
+        load::rate("2000"),
+        load::size("128KiB"),
+        load::depth("8"),
+        load::PERIOD,
+        load::ACTIVE,
     ],
     apply,
 };
@@ -40,16 +21,5 @@ pub(super) const KIND: FaultKind = FaultKind {
 fn apply(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
     plan.need(section, "volume")?;
     let rebuilt = plan.drive(section)?;
-    let pattern = super::load::sweep(section, COMM);
-    for drive in 0..plan.drives() {
-        let read = if drive == rebuilt { 0.0 } else { 1.0 };
-        let own = Pattern {
-            drive: Some(drive),
-            read,
-            ..pattern.clone()
-        };
-        plan.loads
-            .push((format!("{}-{drive}", section.name.replace('.', "-")), own));
-    }
-    Ok(super::culprit("process", COMM))
+    Ok(load::sweep_volume(section, plan, Some(rebuilt)))
 }
