@@ -101,6 +101,16 @@ def threads(pairs: set[tuple[int, str]]) -> str:
     return f"{len(pairs)} submitting threads{whose}"
 
 
+#: Where an s is not enough.
+PLURALS = {
+    "flush": "flushes",
+    "other": "other operations",
+    "copy": "copies",
+    "truncate": "truncations",
+    "allocate": "allocations",
+}
+
+
 def plural_op(op: str) -> str:
     """``reads``, ``flushes``: the plural of an operation kind."""
-    return {"flush": "flushes", "other": "other operations", "copy": "copies"}.get(op, op + "s")
+    return PLURALS.get(op, op + "s")

@@ -224,8 +224,9 @@ pub enum Via {
     Uring = 1,
     /// A control block given to io_submit.
     Aio = 2,
-    /// No operation: a call that waits for completions of an io_uring (`io_uring_enter`). What completed while it
-    /// waited can have been reaped when it ended, not before; `result` is what it submitted.
+    /// No operation, but a call that bounds others. One that waits for completions of an io_uring (`io_uring_enter`): what completed while
+    /// it waited can have been reaped when it ended, not before; `result` is what it submitted. Or one that submits to the page
+    /// cache (`io_submit`): the operations of this thread that began with it were done when it ended.
     Wait = 3,
 }
 

@@ -4,7 +4,7 @@
 //! holds nanoseconds since the start of the case. `None` means *not observed*; zero means zero.
 
 /// Version of the case format that this code writes. A reader refuses newer ones by name.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// One layer of the storage stack, as a partition of `ops/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,11 +80,25 @@ pub enum Op {
     Modify = 12,
     /// Layer app of a program: a whole file read, written, copied or removed.
     File = 13,
+    /// Layer syscall: a file opened or made.
+    Open = 14,
+    /// Layer syscall: a file renamed.
+    Rename = 15,
+    /// Layer syscall: a name removed: unlink, rmdir.
+    Unlink = 16,
+    /// Layer syscall: a directory made.
+    Mkdir = 17,
+    /// Layer syscall: another name made: link, symlink.
+    Link = 18,
+    /// Layer syscall: a length set: truncate, ftruncate.
+    Truncate = 19,
+    /// Layer syscall: space allocated or freed: fallocate.
+    Allocate = 20,
 }
 
 impl Op {
     /// Every kind, in the order of the discriminants.
-    pub const ALL: [Op; 14] = [
+    pub const ALL: [Op; 21] = [
         Op::Read,
         Op::Write,
         Op::Flush,
@@ -99,6 +113,13 @@ impl Op {
         Op::Scan,
         Op::Modify,
         Op::File,
+        Op::Open,
+        Op::Rename,
+        Op::Unlink,
+        Op::Mkdir,
+        Op::Link,
+        Op::Truncate,
+        Op::Allocate,
     ];
 
     /// The name stored in column `op`.
@@ -118,7 +139,29 @@ impl Op {
             Op::Scan => "scan",
             Op::Modify => "modify",
             Op::File => "file",
+            Op::Open => "open",
+            Op::Rename => "rename",
+            Op::Unlink => "unlink",
+            Op::Mkdir => "mkdir",
+            Op::Link => "link",
+            Op::Truncate => "truncate",
+            Op::Allocate => "allocate",
         }
+    }
+
+    /// Whether it moves or keeps data. What is opened, named or made asks the kernel, and some of its errors are answers.
+    pub const fn is_io(self) -> bool {
+        !matches!(
+            self,
+            Op::Other
+                | Op::Open
+                | Op::Rename
+                | Op::Unlink
+                | Op::Mkdir
+                | Op::Link
+                | Op::Truncate
+                | Op::Allocate
+        )
     }
 
     /// The kind of this name; `None` if there is none.

@@ -28,7 +28,7 @@ from whodisk.reading.weighted_rows import copies_sql, links_sql, ops_sql, pieces
 from whodisk.types import Cell
 
 #: Newest case format this code reads.
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 #: Bins per octave of every latency histogram: neighbouring bins differ by 1.09 %.
 BINS_PER_OCTAVE = 64
@@ -60,8 +60,12 @@ SPILL_LIMIT = "16GiB"
 
 #: What an open and the like fail with only where storage does; crates/case/src/schema.rs, STORAGE_ERRNOS.
 STORAGE_ERRNOS = (5, 28, 67, 74, 110, 117, 121, 122)
+#: What programs do to files beside reading and writing them; before version 3 all of it was `other`.
+NAMESPACE_OPS = ("open", "rename", "unlink", "mkdir", "link", "truncate", "allocate")
+#: SQL: whether an operation moves or keeps data: what is opened, named or made is no I/O.
+IS_IO = f"(op NOT IN {(*NAMESPACE_OPS, 'other')})"
 #: SQL: whether an operation failed at I/O. A program that looks for its files opens many that are not there.
-IO_ERROR = f"(error <> 0 AND (op <> 'other' OR layer = 'block' OR error IN {STORAGE_ERRNOS}))"
+IO_ERROR = f"(error <> 0 AND ({IS_IO} OR layer = 'block' OR error IN {STORAGE_ERRNOS}))"
 
 LAYERS = ("app", "syscall", "block", "device")
 

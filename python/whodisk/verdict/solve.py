@@ -23,7 +23,7 @@ from whodisk.evidence.survey import Survey, survey_layer
 from whodisk.evidence.thresholds import OWN_WORK_TOLD_MAX
 from whodisk.findings import Expectation, Finding, Verdict
 from whodisk.reading.losses import Missing, missing_layers
-from whodisk.reading.views import IO_ERROR, STAGES, Case
+from whodisk.reading.views import IO_ERROR, IS_IO, STAGES, Case
 from whodisk.verdict import clearing
 from whodisk.verdict.adjudicate import Heard, Judged, accuse, adjudicate, correct
 from whodisk.verdict.caveats import caveats_of, losses, too_much_lost, unseen
@@ -348,7 +348,7 @@ def _idle_command(case: Case) -> str | None:
         return None
     # Opens and the like are no I/O; what came from memory is none of storage.
     calls = case.rows(
-        "SELECT op, count(*) AS n FROM syscall_ops WHERE op <> 'other' GROUP BY 1 ORDER BY 2 DESC, 1"
+        f"SELECT op, count(*) AS n FROM syscall_ops WHERE {IS_IO} GROUP BY 1 ORDER BY 2 DESC, 1"
     )
     # Also what its processes asked for without a call: the pages of the program itself.
     requests = int(

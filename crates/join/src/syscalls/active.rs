@@ -46,9 +46,26 @@ pub struct Active {
     pub throttled: Vec<(u64, u64)>,
     /// Operations of its thread in flight, this one included; `None`: not known.
     pub queue_depth: Option<usize>,
+    /// When it was done at the latest, where its end is when it was reaped and this is known beside it.
+    pub done_ns: Option<u64>,
 }
 
 impl Active {
+    /// One that begins.
+    pub fn new(row: SyscallRow, start_ns: u64, end_ns: u64) -> Active {
+        Active {
+            row,
+            start_ns,
+            end_ns: end_ns.max(start_ns),
+            requests: Vec::new(),
+            waits: Vec::new(),
+            runnable: Vec::new(),
+            throttled: Vec::new(),
+            queue_depth: None,
+            done_ns: None,
+        }
+    }
+
     /// A sampled recording keeps it whatever is drawn, and does not count it in the depth of others.
     fn is_long(&self) -> bool {
         self.end_ns - self.start_ns > sampled::LONG_NS

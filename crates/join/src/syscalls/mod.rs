@@ -36,11 +36,15 @@ const HELD_MAX: usize = 1 << 17;
 const REMEMBERED_MAX: usize = 1 << 14;
 /// A page may be marked as read a while after its request completed: the completing thread can be preempted in between.
 const SETTLING_NS: u64 = 1_000_000_000;
+/// Number of the call (x86-64).
+const IO_SUBMIT: u16 = 209;
 /// Low 8 bits of `cmd_flags` of a read and a write.
 const OP_READ: u32 = 0;
 const OP_WRITE: u32 = 1;
-/// `REQ_META`, `REQ_FUA`, `REQ_PREFLUSH`, Linux 6.1 to 6.18.
-const DURABLE_FLAGS: u32 = 1 << 12 | 1 << 17 | 1 << 18;
+/// `REQ_META`, Linux 6.1 to 6.18.
+const META_FLAG: u32 = 1 << 12;
+/// With it `REQ_FUA`, `REQ_PREFLUSH`.
+const DURABLE_FLAGS: u32 = META_FLAG | 1 << 17 | 1 << 18;
 /// `REQ_RAHEAD`.
 const READAHEAD_FLAG: u32 = 1 << 19;
 
@@ -105,6 +109,8 @@ pub struct SyscallSide<'a> {
     dirty: Dirty,
     /// Disk on which data of a file system were seen to go.
     disk_of: HashMap<u32, u32>,
+    /// When the last io_submit of a thread began and ended, if something of it went through the page cache.
+    submitted: HashMap<i32, (u64, u64)>,
     /// Writes of journals that have not ended: who asks for durable data meanwhile joins the commit that runs.
     journal: Vec<JournalWrite>,
     /// What the programs say themselves.
@@ -155,6 +161,7 @@ impl<'a> SyscallSide<'a> {
             forget_at: REMEMBERED_MAX,
             dirty: Dirty::default(),
             disk_of: HashMap::new(),
+            submitted: HashMap::new(),
             journal: Vec::new(),
             own,
         })
@@ -323,16 +330,18 @@ impl<'a> SyscallSide<'a> {
                 }
             });
         }
-        // The journal: blocks of the file system's own device, or durable writes of its workers.
-        let of_journal = row.inode == 0 && row.cmd_flags & 0xff != OP_READ;
-        if !of_journal {
+        // The journal: blocks of the file system's own device, its metadata (btrfs keeps its trees, those of the log among them, in a file
+        // of its own), or durable writes of its workers (of btrfs: superblocks, which lie in the disk's cache).
+        let metadata = row.inode == 0 || row.cmd_flags & META_FLAG != 0;
+        if !metadata || row.cmd_flags & 0xff == OP_READ {
             return;
         }
+        let of_disk = row.file_device == 0 || row.file_device == row.device;
         let write = JournalWrite {
             request,
             device: row.device,
             file_device: row.file_device,
-            of_worker: row.file_device == 0 && row.owner_key == 0 && row.cmd_flags & DURABLE_FLAGS != 0,
+            of_worker: of_disk && row.owner_key == 0 && row.cmd_flags & DURABLE_FLAGS != 0,
         };
         for device in self.actives.durable_devices() {
             if self.may_be_of(&write, device) {
@@ -414,6 +423,9 @@ impl<'a> SyscallSide<'a> {
             return Ok(());
         };
         if Via::from_raw(row.via) == Some(Via::Wait) {
+            if row.call == IO_SUBMIT {
+                self.submitted.insert(row.tid, (row.start_ns, row.end_ns));
+            }
             return Ok(());
         }
         let begin_unseen = row.start_ns == 0 || row.flags & syscall_flags::BEGIN_UNSEEN != 0;
@@ -427,16 +439,25 @@ impl<'a> SyscallSide<'a> {
             0 => out.counts.end_ns,
             end_ns => end_ns,
         };
-        let mut op = Active {
-            row,
-            start_ns,
-            end_ns: end_ns.max(start_ns),
-            requests: Vec::new(),
-            waits: Vec::new(),
-            runnable: Vec::new(),
-            throttled: Vec::new(),
-            queue_depth: None,
+        let op = Active {
+            done_ns: self.done_ns(&row),
+            ..Active::new(row, start_ns, end_ns)
         };
+        self.begin_op(op);
+        Ok(())
+    }
+
+    /// When an operation of libaio on the page cache was done, at the latest: the submitter does it itself, in io_submit. That has its row
+    /// before theirs, since it ends before they are reaped.
+    fn done_ns(&self, row: &SyscallRow) -> Option<u64> {
+        let cached = row.flags & syscall_flags::DIRECT == 0 && Op::from_raw(row.op) != Some(Op::Sync);
+        let of_libaio = Via::from_raw(row.via) == Some(Via::Aio);
+        let (start_ns, end_ns) = self.submitted.get(&row.tid).filter(|_| cached && of_libaio)?;
+        (*start_ns == row.start_ns).then_some(*end_ns)
+    }
+
+    fn begin_op(&mut self, mut op: Active) {
+        let row = op.row;
         self.give_remembered(&mut op);
         if Op::from_raw(row.op) == Some(Op::Write) && !op.direct() && !op.durable() {
             let op_id = Layer::Syscall.op_id_base() + self.next_number;
@@ -445,7 +466,6 @@ impl<'a> SyscallSide<'a> {
         }
         self.actives.begin(self.next_number, op);
         self.next_number += 1;
-        Ok(())
     }
 
     /// Requests in flight that were begun before: readahead, or a request that this operation's bio was merged into.

@@ -83,7 +83,8 @@ fn parts(requests: &[Request]) -> Vec<Part> {
 
 /// Splits the operation's time; leaves in `op.requests` only those that it waited for.
 fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
-    let (start_ns, end_ns) = (op.start_ns, op.end_ns);
+    let (start_ns, reaped_ns) = (op.start_ns, op.end_ns);
+    let end_ns = done_ns(op);
     let mut timeline = Timeline::default();
     if !op.buffered_read() {
         let meanwhile = |part: &Part| part.entry_ns <= end_ns && part.end_ns >= start_ns;
@@ -98,12 +99,13 @@ fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
             .collect();
         op.requests = kept;
     }
+    timeline.add(end_ns, reaped_ns, Stage::Reap);
     if !watched.block {
         timeline.add(start_ns, end_ns, Stage::Fs);
     } else if op.direct() && moves_data && !op.durable() {
         direct(op, &mut timeline);
     } else if op.buffered_read() {
-        buffered_read(op, &mut timeline);
+        buffered_read(op, end_ns, &mut timeline);
     } else {
         timeline.add_requests(start_ns, end_ns, &mut parts(&op.requests));
     }
@@ -112,6 +114,12 @@ fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
         timeline.move_to(Stage::Runqueue, &[Stage::Fs, Stage::Reap], &op.runnable);
     }
     timeline
+}
+
+/// When it was done; what comes after is reaping.
+fn done_ns(op: &Active) -> u64 {
+    op.done_ns
+        .map_or(op.end_ns, |ns| ns.clamp(op.start_ns, op.end_ns))
 }
 
 /// From the start to the completion of the last request, and from there until the submitter takes it.
@@ -191,12 +199,12 @@ fn settled_before(op: &Active, wait: &CacheWaitRow) -> bool {
 }
 
 /// In the page cache only waits are spent below; the rest is the cache's own.
-fn buffered_read(op: &mut Active, timeline: &mut Timeline) {
+fn buffered_read(op: &mut Active, end_ns: u64, timeline: &mut Timeline) {
     let mut now_ns = op.start_ns;
     let mut waited_for: Vec<u64> = Vec::new();
     for wait in &op.waits {
-        let from_ns = wait.start_ns.clamp(now_ns, op.end_ns);
-        let to_ns = wait.end_ns.clamp(from_ns, op.end_ns);
+        let from_ns = wait.start_ns.clamp(now_ns, end_ns);
+        let to_ns = wait.end_ns.clamp(from_ns, end_ns);
         timeline.add(now_ns, from_ns, Stage::Fs);
         let mut parts: Vec<Part> = of_wait(op, wait).map(|request| request.child.part).collect();
         if parts.is_empty() {
@@ -209,7 +217,7 @@ fn buffered_read(op: &mut Active, timeline: &mut Timeline) {
         }
         now_ns = to_ns;
     }
-    timeline.add(now_ns, op.end_ns, Stage::Fs);
+    timeline.add(now_ns, end_ns, Stage::Fs);
     op.requests
         .retain(|request| waited_for.contains(&request.child.id));
 }

@@ -643,3 +643,82 @@ proptest! {
         prop_assert_eq!(kept.links, again.links);
     }
 }
+
+/// `io_submit` of buffered writes does them; what comes then, until `io_getevents` has them, is reaping, whatever their thread does.
+#[test]
+fn buffered_operations_of_libaio_are_done_when_io_submit_returns() {
+    let submit = SyscallRow {
+        via: Via::Wait as u8,
+        call: 209,
+        ..call(1, Op::Other, 0, [100, 130])
+    };
+    let aio = |op_key, op, flags| SyscallRow {
+        via: Via::Aio as u8,
+        flags: flags | syscall_flags::END_IS_REAP,
+        ..call(op_key, op, flags, [100, 900])
+    };
+    let others = SyscallRow {
+        start_ns: START_NS + 140,
+        ..aio(5, Op::Write, 0)
+    };
+    let recording = Recording {
+        syscalls: vec![
+            submit,
+            aio(2, Op::Write, 0),
+            aio(3, Op::Sync, 0),
+            aio(4, Op::Write, syscall_flags::DIRECT),
+            others,
+        ],
+        sched: vec![SchedRow {
+            start_ns: START_NS + 200,
+            end_ns: START_NS + 210,
+            tid: 11,
+            state: SchedState::Preempted as u8,
+            ..SchedRow::default()
+        }],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let told: Vec<_> = kept.syscall.iter().map(stages).collect();
+    assert_eq!(told[0], [("fs_ns", 30), ("reap_ns", 760), ("runqueue_ns", 10)]);
+    let reaped = |op: &Vec<(&str, i64)>| op.iter().any(|(stage, _)| *stage == "reap_ns");
+    assert!(!told[1..].iter().any(reaped), "{told:?}");
+}
+
+/// On btrfs whoever commits writes trees into a file of their own, and superblocks through the disk's cache; the others wait for that.
+#[test]
+fn a_sync_on_btrfs_waits_for_the_trees_and_superblocks_of_others() {
+    const FS: u32 = 42;
+    const META: u32 = 1 << 12;
+    let sync = SyscallRow {
+        device: FS,
+        ..call(1, Op::Sync, 0, [100, 600])
+    };
+    let write = |key, inode, file_device, cmd_flags, times| BlockRow {
+        inode,
+        file_device,
+        cmd_flags: 1 | cmd_flags,
+        ..request(key, 99, times)
+    };
+    // Data tell on which disk the file system lies.
+    let data = write(1, 7, FS, 0, [110, 111, 119, 120]);
+    let trees = write(2, 1, FS, META, [130, 131, 299, 300]);
+    let superblock = write(3, 0, DISK, META | 1 << 17, [310, 311, 589, 590]);
+    let others = write(4, 1, FS + 1, META, [592, 593, 597, 598]);
+    let recording = Recording {
+        syscalls: vec![sync],
+        blocks: vec![data, trees, superblock, others],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let told = stages(&kept.syscall[0]);
+    assert_eq!(
+        told,
+        [
+            ("fs_ns", 50),
+            ("queue_ns", 2),
+            ("device_ns", 446),
+            ("interrupt_ns", 2)
+        ]
+    );
+}

@@ -10,6 +10,7 @@
 #include <bpf/bpf_tracing.h>
 #include "bio.h"
 #include "../bpf/chain.h"
+#include "../bpf/name.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -565,14 +566,9 @@ static __always_inline void set_place(struct slot *slot, struct request *rq)
 	slot->facts.hctx = rq->mq_hctx->queue_num;
 }
 
-static __always_inline bool is_own(u64 comm_start)
+static __always_inline u8 flags_of(struct task_struct *task)
 {
-	return comm_start == 0x2d6b7369646f6877ull; // "whodisk-"
-}
-
-static __always_inline u8 flags_of(struct task_struct *task, u64 comm_start)
-{
-	return (is_own(comm_start) ? SLOT_OWN : 0) | (scope_limited && scope_has(task->tgid) ? SLOT_SCOPED : 0) |
+	return (comm_start(task) == OWN_THREAD ? SLOT_OWN : 0) | (scope_limited && scope_has(task->tgid) ? SLOT_SCOPED : 0) |
 	       (((struct task_struct___bio *)task)->flags & pf_kthread ? SLOT_KERNEL : 0);
 }
 
@@ -582,9 +578,8 @@ static __always_inline void set_submitter(struct slot *slot)
 
 	slot->facts.pid = task->tgid;
 	slot->facts.tid = task->pid;
-	slot->facts.comm[0] = *(u64 *)&task->comm[0];
-	slot->facts.comm[1] = *(u64 *)&task->comm[8];
-	slot->facts.flags |= flags_of(task, slot->facts.comm[0]);
+	name_of(slot->facts.comm, task);
+	slot->facts.flags |= flags_of(task);
 }
 
 static __always_inline void set_no_submitter(struct slot *slot)
@@ -672,13 +667,13 @@ int BPF_PROG(block_getrq, struct bio *bio)
 	u64 key = (u64)bio;
 	struct submitter submitter = {
 		.start_ns = bpf_ktime_get_ns(),
-		.comm = { *(u64 *)&task->comm[0], *(u64 *)&task->comm[8] },
 		.pid = task->tgid,
 		.tid = task->pid,
 		.cpu = bpf_get_smp_processor_id(),
 	};
 
-	submitter.flags = flags_of(task, submitter.comm[0]);
+	name_of(submitter.comm, task);
+	submitter.flags = flags_of(task);
 	submitter.opf = ((struct bio___bio *)bio)->bi_opf;
 	if (bpf_map_update_elem(&submitters, &key, &submitter, BPF_ANY))
 		count(MAP_FULL, 1);

@@ -3,6 +3,7 @@
 // `Design::COUNTERS`. A probe that reads kernel types beyond kernel.h declares them in its own source, and extends one
 // of kernel.h's with a flavor (struct request___mine): CO-RE ignores what follows three underscores.
 #pragma once
+#include "name.h"
 #include <bpf/bpf_helpers.h>
 
 char LICENSE[] SEC("license") = "GPL";
@@ -30,8 +31,8 @@ static __always_inline void send_event(void *record, u64 bytes)
 		count(RING_FULL, 1);
 }
 
-// Whether a command name is that of one of our own threads: it begins with "whodisk-".
-static __always_inline bool is_own_comm(u64 comm_start)
+// Whether a command name is that of one of our own threads.
+static __always_inline bool is_own_comm(u64 start)
 {
-	return comm_start == 0x2d6b7369646f6877ull;
+	return start == OWN_THREAD;
 }

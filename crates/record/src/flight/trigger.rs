@@ -81,7 +81,10 @@ pub struct TriggerError {
     pub expected: String,
 }
 
-const OPS: [&str; 7] = ["read", "write", "flush", "discard", "sync", "copy", "other"];
+const OPS: [&str; 14] = [
+    "read", "write", "flush", "discard", "sync", "copy", "open", "rename", "unlink", "mkdir", "link",
+    "truncate", "allocate", "other",
+];
 
 impl std::str::FromStr for Trigger {
     type Err = TriggerError;

@@ -156,8 +156,7 @@ static __always_inline struct thread *find(u32 tid)
 
 static __always_inline void set_comm(u64 *to, task_t *task)
 {
-	to[0] = *(u64 *)&task->comm[0];
-	to[1] = *(u64 *)&task->comm[8];
+	name_of(to, task);
 }
 
 static __noinline int learn(task_t *task, bool of_command)

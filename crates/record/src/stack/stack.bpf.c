@@ -180,13 +180,13 @@ int BPF_PROG(block_bio_queue, struct bio *arg)
 		.queue_ns = bpf_ktime_get_ns(),
 		.sector_512 = bio->bi_iter.bi_sector,
 		.owner = { .size_bytes = bio->bi_iter.bi_size },
-		.comm = { *(u64 *)&task->comm[0], *(u64 *)&task->comm[8] },
 		.cmd_flags = bio->bi_opf,
 		.pid = task->tgid,
 		.tid = task->pid,
 		.cpu = bpf_get_smp_processor_id(),
 		.flags = releases_throttled(task) ? BIO_THROTTLED : 0,
 	};
+	name_of(volume.comm, task);
 	if (is_own_comm(volume.comm[0])) {
 		count(OWN_BIOS, 1);
 		count(OWN_BYTES, volume.owner.size_bytes);

@@ -48,6 +48,7 @@ struct call {
 	u8 shape;
 	u8 has_file : 1;
 	u8 in_overflow : 1;
+	u8 cached : 1; // io_submit: some of its operations go through the page cache
 	u64 comm[2];
 };
 
@@ -214,7 +215,7 @@ static __always_inline struct call *call_take(void *table, u64 key, struct task_
 	call->via = VIA_CALL;
 	call->shape = 0;
 	call->has_file = 0;
-	call->comm[0] = *(u64 *)&task->comm[0];
-	call->comm[1] = *(u64 *)&task->comm[8];
+	call->cached = 0;
+	name_of(call->comm, task);
 	return call;
 }

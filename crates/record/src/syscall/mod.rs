@@ -5,7 +5,8 @@
 //! Calls on regular files with a backing device and on block devices: reads and writes of all kinds, syncs, copies,
 //! allocations, truncations, opens; requests in an io_uring; control blocks of libaio. Pipes, sockets, directories and files
 //! in memory (tmpfs, /proc) are counted and left out, as are calls of 32-bit programs. Files on overlayfs are named as
-//! overlayfs knows them, not as the file system below does. Page faults of mapped files are no calls.
+//! overlayfs knows them, not as the file system below does. Page faults of mapped files are no calls; the cache probe
+//! tells those that wait.
 //!
 //! # When it begins and ends
 //!
@@ -14,7 +15,8 @@
 //!   its own: calls that wait for completions are rows too (`Via::Wait`), and one that returns after a completion
 //!   which it waited for marks the earliest moment at which the program can have known.
 //! - A control block of libaio begins when the thread enters io_submit, and ends when io_getevents returns with it: no
-//!   tracepoint tells when it was complete, but its block requests do. A program that takes events out of the
+//!   tracepoint tells when it was complete, but its block requests do. One that goes through the page cache is done by the
+//!   submitter itself: that io_submit is a row, too (`Via::Wait`), and when it returned all of them were done. A program that takes events out of the
 //!   shared ring by itself is not seen to do so; its operation then stays without an end.
 //!
 //! Operations are followed from the moment of attaching, which is before the recording begins: those in flight at its

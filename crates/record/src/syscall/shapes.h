@@ -22,7 +22,22 @@ enum shape {
 };
 
 // schema::Op
-enum op { OP_READ, OP_WRITE, OP_FLUSH, OP_DISCARD, OP_SYNC, OP_COPY, OP_OTHER };
+enum op {
+	OP_READ,
+	OP_WRITE,
+	OP_FLUSH,
+	OP_DISCARD,
+	OP_SYNC,
+	OP_COPY,
+	OP_OTHER,
+	OP_OPEN = 14,
+	OP_RENAME,
+	OP_UNLINK,
+	OP_MKDIR,
+	OP_LINK,
+	OP_TRUNCATE,
+	OP_ALLOCATE,
+};
 
 struct known {
 	u8 shape;
@@ -35,7 +50,7 @@ struct known {
 static const struct known known_calls[CALLS_MAX] = {
 	[0] = { SHAPE_DATA, OP_READ }, // read
 	[1] = { SHAPE_DATA, OP_WRITE }, // write
-	[2] = { SHAPE_OPEN, OP_OTHER }, // open
+	[2] = { SHAPE_OPEN, OP_OPEN }, // open
 	[17] = { SHAPE_DATA_AT, OP_READ }, // pread64
 	[18] = { SHAPE_DATA_AT, OP_WRITE }, // pwrite64
 	[19] = { SHAPE_VECTOR, OP_READ }, // readv
@@ -44,14 +59,14 @@ static const struct known known_calls[CALLS_MAX] = {
 	[40] = { SHAPE_SENDFILE, OP_COPY }, // sendfile
 	[74] = { SHAPE_FILE, OP_SYNC }, // fsync
 	[75] = { SHAPE_FILE, OP_SYNC }, // fdatasync
-	[77] = { SHAPE_FILE, OP_OTHER }, // ftruncate
-	[85] = { SHAPE_OPEN, OP_OTHER }, // creat
+	[77] = { SHAPE_FILE, OP_TRUNCATE }, // ftruncate
+	[85] = { SHAPE_OPEN, OP_OPEN }, // creat
 	[162] = { SHAPE_ALL, OP_SYNC }, // sync
 	[208] = { SHAPE_AIO_REAP, OP_OTHER }, // io_getevents
 	[209] = { SHAPE_AIO_SUBMIT, OP_OTHER }, // io_submit
-	[257] = { SHAPE_OPEN, OP_OTHER }, // openat
+	[257] = { SHAPE_OPEN, OP_OPEN }, // openat
 	[277] = { SHAPE_RANGE, OP_SYNC }, // sync_file_range
-	[285] = { SHAPE_ALLOCATE, OP_OTHER }, // fallocate
+	[285] = { SHAPE_ALLOCATE, OP_ALLOCATE }, // fallocate
 	[295] = { SHAPE_VECTOR_AT, OP_READ }, // preadv
 	[296] = { SHAPE_VECTOR_AT, OP_WRITE }, // pwritev
 	[306] = { SHAPE_FILE, OP_SYNC }, // syncfs
@@ -60,7 +75,7 @@ static const struct known known_calls[CALLS_MAX] = {
 	[328] = { SHAPE_VECTOR_AT, OP_WRITE }, // pwritev2
 	[333] = { SHAPE_AIO_REAP, OP_OTHER }, // io_pgetevents
 	[426] = { SHAPE_URING, OP_OTHER }, // io_uring_enter
-	[437] = { SHAPE_OPEN, OP_OTHER }, // openat2
+	[437] = { SHAPE_OPEN, OP_OPEN }, // openat2
 };
 
 #define CALL_PREADV2 327
@@ -76,11 +91,11 @@ static const struct known known_opcodes[OPCODES_MAX] = {
 	[4] = { SHAPE_DATA_AT, OP_READ }, // READ_FIXED
 	[5] = { SHAPE_DATA_AT, OP_WRITE }, // WRITE_FIXED
 	[8] = { SHAPE_RANGE, OP_SYNC }, // SYNC_FILE_RANGE
-	[17] = { SHAPE_ALLOCATE, OP_OTHER }, // FALLOCATE
-	[18] = { SHAPE_OPEN, OP_OTHER }, // OPENAT
+	[17] = { SHAPE_ALLOCATE, OP_ALLOCATE }, // FALLOCATE
+	[18] = { SHAPE_OPEN, OP_OPEN }, // OPENAT
 	[22] = { SHAPE_DATA_AT, OP_READ }, // READ
 	[23] = { SHAPE_DATA_AT, OP_WRITE }, // WRITE
-	[28] = { SHAPE_OPEN, OP_OTHER }, // OPENAT2
+	[28] = { SHAPE_OPEN, OP_OPEN }, // OPENAT2
 	[60] = { SHAPE_VECTOR_AT, OP_READ }, // READV_FIXED
 	[61] = { SHAPE_VECTOR_AT, OP_WRITE }, // WRITEV_FIXED
 };

@@ -344,7 +344,8 @@ __noinline u64 aio_context(u64 user_id)
 	return 0;
 }
 
-// One control block that a thread is about to submit.
+// One control block that a thread is about to submit. Whether io_submit will have done it when it returns: what goes through the page
+// cache is done by the submitter itself, a sync is handed to a worker.
 __noinline int aio_begin(u64 context, u64 address, u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -380,12 +381,14 @@ __noinline int aio_begin(u64 context, u64 address, u64 now)
 	}
 	if (call->flags & FLAG_DIRECT)
 		call->owner_key = owner_key(key);
-	return 0;
+	return call->op != OP_SYNC && !(call->flags & FLAG_DIRECT);
 }
 
+// Whether some of the operations go through the page cache.
 __noinline int aio_submit(u64 context, u64 blocks, u64 wanted, u64 now)
 {
 	u64 address;
+	u32 cached = 0;
 
 	if (!context || (s64)wanted <= 0)
 		return 0;
@@ -394,11 +397,11 @@ __noinline int aio_submit(u64 context, u64 blocks, u64 wanted, u64 now)
 			count(USER_UNREAD, wanted - i);
 			return 0;
 		}
-		aio_begin(context, address, now);
+		cached |= aio_begin(context, address, now);
 	}
 	if (wanted > AIO_BATCH_MAX)
 		count(VECTORS_CUT, wanted - AIO_BATCH_MAX);
-	return 0;
+	return cached;
 }
 
 // A control block that the kernel did not take.
@@ -513,7 +516,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 		call->argument = aio_context(regs->di);
 		call->size = regs->si;
 		call->offset = regs->dx;
-		aio_submit(call->argument, call->offset, call->size, now);
+		call->cached = aio_submit(call->argument, call->offset, call->size, now);
 		break;
 	case SHAPE_AIO_REAP:
 		call->via = VIA_WAIT;
@@ -567,7 +570,8 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 		send = set_opened(call, task, result);
 		break;
 	case SHAPE_AIO_SUBMIT:
-		send = 0;
+		// Those of its operations are known by their common start.
+		send = call->cached;
 		if (call->argument && result < (s64)call->size)
 			aio_refused(call->argument, call->offset, result < 0 ? 0 : result, call->size);
 		break;

@@ -337,10 +337,10 @@ fn request_op(row: &BlockRow) -> Op {
 /// An open fails with the others only where storage does.
 fn is_io_error(op: Op, result: i64) -> bool {
     let errno = i32::try_from(-result).unwrap_or(0);
-    match op {
-        Op::Other => case::schema::STORAGE_ERRNOS.contains(&errno),
-        _ => result < 0,
+    if op.is_io() {
+        return result < 0;
     }
+    case::schema::STORAGE_ERRNOS.contains(&errno)
 }
 
 /// Text of a NUL-padded field. A program chooses its name: nothing in it may move a terminal's cursor.
@@ -441,11 +441,11 @@ mod tests {
             end_ns: 9,
             ..SyscallRow::default()
         };
-        fold.call(&call(Op::Other, libc::ENOENT));
-        fold.call(&call(Op::Other, libc::EIO));
+        fold.call(&call(Op::Open, libc::ENOENT));
+        fold.call(&call(Op::Open, libc::EIO));
         fold.call(&call(Op::Read, libc::EIO));
-        assert_eq!(fold.totals.calls["other"].count, 2);
-        assert_eq!(fold.totals.calls["other"].errors, 1);
+        assert_eq!(fold.totals.calls["open"].count, 2);
+        assert_eq!(fold.totals.calls["open"].errors, 1);
         assert_eq!(fold.totals.calls["read"].errors, 1);
     }
 

@@ -134,8 +134,7 @@ struct {
 
 static __always_inline void comm_of(u64 *comm, struct task_struct *task)
 {
-	comm[0] = *(u64 *)&task->comm[0];
-	comm[1] = *(u64 *)&task->comm[8];
+	name_of(comm, task);
 }
 
 // A record of what the current thread did until now; start_ns 0 = only now.

@@ -1,0 +1,128 @@
+"""What programs wait for that no system call of theirs tells: being reaped, workers of the kernel, commits of others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.accuracy.host import Unavailable, file_system, slowdisk, uncached
+from tests.e2e.conftest import Run
+from whodisk.reading.views import Case
+
+FIO = ("fio", "--minimal", "--thread", "--norandommap=0")
+
+
+def number(case: Case, sql: str) -> int:
+    (row,) = case.rows(sql)
+    return int(row["n"] or 0)
+
+
+def needs(program: str) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"needs {program}")
+
+
+def data(path: Path, mebibytes: int) -> Path:
+    """A file of random bytes, on the disk and not in memory."""
+    path.write_bytes(os.urandom(1 << 20) * mebibytes)
+    uncached(path)
+    return path
+
+
+@pytest.mark.root
+def test_buffered_libaio_waits_to_be_reaped(whodisk: Run, work: Path) -> None:
+    """While the only thread sits in fsync, the writes that it has submitted are done, and not taken."""
+    needs("fio")
+    path, writes = work / "a.case", 512
+    try:
+        with slowdisk("flush constant 20ms", seed=1) as device, file_system(device, work / "mnt") as folder:
+            file = data(folder / "data", 16)
+            job = (
+                f"--name=n --filename={file} --rw=randwrite --bs=4k --size=16m --ioengine=libaio --iodepth=8"
+            )
+            options = [*job.split(), "--direct=0", "--fsync=32", f"--number_ios={writes}", "--overwrite=1"]
+            whodisk("record", "-o", path, "--", *FIO, *options)
+    except Unavailable as lack:
+        pytest.skip(str(lack))
+    whodisk("verify", path)
+    with Case(path) as case:
+        done = "FROM syscall_ops WHERE op = 'write' AND comm = 'fio' AND file LIKE '%/data'"
+        assert number(case, f"SELECT count(*) AS n {done}") == writes
+        slow = f"{done} AND latency_ns > 15e6"
+        # All in flight but those that were taken before it: up to seven of each 32.
+        syncs = number(case, "SELECT count(*) AS n FROM syscall_ops WHERE op = 'sync' AND comm = 'fio'")
+        count = number(case, f"SELECT count(*) AS n {slow}")
+        assert count >= syncs / 2 >= 5, (count, syncs)
+        # On a crowded machine its thread waits for a CPU, too, before it can take them.
+        reaped = f"{slow} AND reap_ns + runqueue_ns > 0.9 * latency_ns"
+        assert number(case, f"SELECT count(*) AS n {reaped}") >= 0.9 * count, count
+        assert number(case, f"SELECT sum(reap_ns) - sum(fs_ns) * 10 AS n {slow}") > 0
+
+
+@pytest.mark.root
+def test_workers_of_io_uring_go_by_their_program(whodisk: Run, work: Path) -> None:
+    """What the kernel's workers do for fio is fio's: requests, waits, and operations tied to them."""
+    needs("fio")
+    path, reads = work / "a.case", 997
+    file = data(work / "data", 16)
+    job = f"--name=n --filename={file} --rw=randread --bs=4k --size=16m --ioengine=io_uring --iodepth=4 --force_async=1"
+    whodisk("record", "-o", path, "--", *FIO, *job.split(), "--direct=0", f"--number_ios={reads}")
+    with Case(path) as case:
+        for table in ("block_ops", "syscall_ops", "waits"):
+            assert number(case, f"SELECT count(*) AS n FROM {table} WHERE comm LIKE 'iou-%'") == 0, table
+        assert number(case, "SELECT count(*) AS n FROM waits WHERE cause LIKE 'iou-%'") == 0
+        ops = "FROM syscall_ops WHERE op = 'read' AND comm = 'fio' AND file LIKE '%/data'"
+        assert number(case, f"SELECT count(*) AS n {ops}") == reads
+        # By other threads of its process than the one that submitted.
+        theirs = "FROM block_ops WHERE op = 'read' AND comm = 'fio'"
+        assert number(case, f"SELECT count(DISTINCT tid) AS n {theirs}") >= 1
+        assert number(case, f"SELECT count(*) AS n {theirs} AND tid IN (SELECT tid {ops})") < 0.5 * reads
+
+
+#: Threads that append to files of their own and make that durable, so often each.
+APPEND = """
+import os, sys, threading
+folder, threads, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+def work(number):
+    fd = os.open(f"{folder}/{number}", os.O_RDWR | os.O_CREAT)
+    for place in range(rounds):
+        os.pwrite(fd, b"x" * 4096, place * 4096)
+        os.fsync(fd)
+workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+[worker.start() for worker in workers]
+[worker.join() for worker in workers]
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("kind", "fault"), [("xfs", "flush constant 20ms"), ("btrfs", "write constant 10ms")]
+)
+def test_syncs_that_join_a_commit_wait_for_the_disk(whodisk: Run, work: Path, kind: str, fault: str) -> None:
+    """Whoever writes the log: what all who wait for it lost is told as the disk's."""
+    path, threads, rounds = work / "a.case", 4, 7
+    try:
+        with (
+            slowdisk(fault, seed=1, size="512MiB") as device,
+            file_system(device, work / "mnt", kind) as folder,
+        ):
+            load = (sys.executable, "-S", "-E", "-c", APPEND, folder, str(threads), str(rounds))
+            subprocess.run(["sync", "-f", folder], check=True)
+            whodisk("record", "-o", path, "--", *load)
+            name = device.name
+    except Unavailable as lack:
+        pytest.skip(str(lack))
+    whodisk("verify", path)
+    with Case(path) as case:
+        syncs = "FROM syscall_ops WHERE op = 'sync' AND comm LIKE 'python%' AND latency_ns > 8e6"
+        count = number(case, f"SELECT count(*) AS n {syncs}")
+        assert count >= threads * rounds * 0.8
+        lost = number(case, f"SELECT sum(latency_ns - runqueue_ns) AS n {syncs}")
+        below = number(case, "SELECT sum(device_ns + coalesce(interrupt_ns, 0) + queue_ns) AS n " + syncs)
+        assert below > 0.9 * lost, (below / lost, count)
+        assert number(case, f"SELECT count(*) AS n {syncs} AND device = '{name}'") == count
