@@ -196,3 +196,17 @@ def stopped_server(seed: int, path: Path) -> Path:
         "queue_depth": 1,
     }
     return write_case(path, syscall=columns, tables={"waits": waits}, meta={"duration_ns": 10_100_000_000})
+
+
+def two_reads_missed_the_cache(seed: int, path: Path) -> Path:
+    """Buffered reads of 8 us from the page cache, nearly alike; two of them were not there, and took what a read of this device takes."""
+    rng, app = _reads(seed, 12_000)
+    app["fs_ns"] = rng.integers(7_000, 7_600, 12_000)
+    missed = rng.choice(12_000, 2, replace=False)
+    for stage in ("queue_ns", "device_ns", "interrupt_ns"):
+        spent = np.zeros(12_000, np.int64)
+        spent[missed] = np.broadcast_to(app[stage], 12_000)[missed]
+        app[stage] = spent
+    app = _laid_out(app, rng.exponential(100_000, 12_000).astype(np.int64))
+    end = int((app["start_ns"] + app["latency_ns"]).max())
+    return write_case(path, app=app, meta={"duration_ns": end})

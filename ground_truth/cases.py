@@ -481,6 +481,7 @@ TRUTHS: dict[str, Truth] = {
         because_of="device:nvme0n1",
     ),
     "heavy_tail": Truth("outliers", False, apart.heavy_tail),
+    "two_reads_missed_the_cache": Truth("outliers", False, apart.two_reads_missed_the_cache),
     "lognormal_tail": Truth("stage_blame", False, lognormal_tail),
     "pareto_tail": Truth("stage_blame", False, pareto_tail),
     "jitter": Truth("stage_blame", False, jitter),

@@ -3,7 +3,7 @@
 Recording needs a quiet machine, solving does not: `--cases DIR --record-only` now, `--cases DIR --solve-again` whenever the
 solver has changed. `programs --help`: real programs against a frozen solver, a table of their own. `trials --help`: the same
 programs, to develop with. `nulls --help`: worlds in which there is nothing to find.
-`experiments --help`: intervals between made runs whose ratio is known.
+`experiments --help`: intervals between made runs whose ratio is known. `layout --help`: `whodisk layout`, killed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tests.accuracy import crashes, emulated, mysteries
 from tests.accuracy.experiments import main as experiments
 from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
+from tests.accuracy.layout import main as layout
 from tests.accuracy.modelled import main as modelled_drives
 from tests.accuracy.nulls import main as null_worlds
 from tests.accuracy.referee.command import main as real_programs
@@ -70,6 +71,8 @@ def main() -> int:
         return modelled_drives(sys.argv[2:])
     if sys.argv[1:2] == ["experiments"]:
         return experiments(sys.argv[2:])
+    if sys.argv[1:2] == ["layout"]:
+        return layout(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="make accuracy", description=__doc__)
     names = [*(row.name for row in ROWS), *emulated.ROWS, *mysteries.ROWS, *crashes.ROWS]
     parser.add_argument(

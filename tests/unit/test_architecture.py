@@ -17,10 +17,11 @@ ALLOWED_CRATES: dict[str, set[str]] = {
     "workload": {"case"},
     "join": {"case"},
     "slowdisk": set(),
+    "layout": set(),
     "testing": set(),
     "import": {"case"},
     "lab": {"case", "workload"},
-    "agent": {"case", "record", "workload", "join", "slowdisk", "lab", "import"},
+    "agent": {"case", "record", "workload", "join", "slowdisk", "lab", "layout", "import"},
 }
 
 # The strata of the Python package, the lowest first: a folder imports only from itself and from those before it.

@@ -48,6 +48,9 @@ pub enum Command {
     /// Replay a case through a modelled stack: latency and throughput before and after.
     #[command(after_help = WHATIF_EXAMPLES)]
     Whatif(WhatifArgs),
+    /// Where files lie on their file system: measure it, fragment one file on purpose, lay files out anew.
+    #[command(subcommand, after_help = LAYOUT_EXAMPLES)]
+    Layout(LayoutCommand),
     /// Turn foreign logs into a case.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
@@ -147,6 +150,15 @@ const IMPORT_EXAMPLES: &str = "Examples:
     --map 'host=host,device=disk_id,t=ts:s,latency=latency:us,throughput=throughput:B/s'
 
 Times are since 1970 (s, ms, us, ns) or ISO 8601 (iso). Missing values stay missing.";
+
+const LAYOUT_EXAMPLES: &str = "Examples:
+  whodisk layout measure /srv/db --threshold 4      exit code 1 if a file is over it
+  whodisk layout fragment /srv/test.img --pieces 250000 --piece 64KiB
+  whodisk layout reallocate /srv/db --dry-run
+  whodisk layout timer /srv/db --every weekly
+
+The score is the number of runs (pieces that lie in one place) in a window of 64 blocks: 1 is contiguous, 64 the worst. A process \
+that is killed leaves every file whole; the same command goes on. ext4, xfs and btrfs.";
 
 const SEAL_EXAMPLES: &str = "Examples:
   whodisk seal slow.case
@@ -600,6 +612,113 @@ fn parse_listen(text: &str) -> Result<std::net::SocketAddr, String> {
             .parse()
             .map_err(|_| format!("expected a port, or an IP address with a port, found '{text}'")),
     }
+}
+
+/// `layout`.
+#[derive(Debug, Subcommand)]
+pub enum LayoutCommand {
+    /// How a file, or all files below a folder, lie: extents, runs per 64 blocks, requests and seeks of a reader.
+    Measure(LayoutMeasureArgs),
+    /// Fragment one file on purpose; its contents stay. Nobody else may have it open.
+    Fragment(LayoutFragmentArgs),
+    /// Lay out a file, or all files below a folder, anew, where their score is over the threshold.
+    Reallocate(LayoutReallocateArgs),
+    /// What reallocate is doing, or did last.
+    Status {
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a systemd timer that runs reallocate; nothing is installed.
+    Timer(LayoutTimerArgs),
+}
+
+/// `layout measure`.
+#[derive(Debug, Args)]
+pub struct LayoutMeasureArgs {
+    /// File or folder; other file systems below it are left out.
+    pub path: PathBuf,
+    /// Exit with 1 if a file has more runs per 64 blocks.
+    #[arg(long, value_name = "SCORE", value_parser = parse_score)]
+    pub threshold: Option<f64>,
+    /// Largest request of a reader [default: what the device takes, else 512KiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub request: Option<u64>,
+    /// How many files to list, the worst first.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layout fragment`.
+#[derive(Debug, Args)]
+pub struct LayoutFragmentArgs {
+    /// The file; one that is not there is made, with contents that do not compress.
+    pub file: PathBuf,
+    /// Length of a piece, whole blocks.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub piece: u64,
+    /// Pieces; of a file that is there they must fit its length [default: as many as it has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub pieces: Option<u64>,
+    /// Of the order of the pieces.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Largest request of a reader, for the measure [default: what the device takes, else 512KiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub request: Option<u64>,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layout reallocate`.
+#[derive(Debug, Args)]
+pub struct LayoutReallocateArgs {
+    /// File or folder; other file systems below it are left out.
+    pub path: PathBuf,
+    /// Runs per 64 blocks up to which a file stays as it is.
+    #[arg(long, value_name = "SCORE", default_value = "4", value_parser = parse_score)]
+    pub threshold: f64,
+    /// Say what would be moved, and move nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Put a copy in the file's place instead of the file system's own means. Nobody else may have it open.
+    #[arg(long)]
+    pub rewrite: bool,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `layout timer`.
+#[derive(Debug, Args)]
+pub struct LayoutTimerArgs {
+    /// File or folder.
+    pub path: PathBuf,
+    /// When, as systemd's OnCalendar says it.
+    #[arg(long, value_name = "WHEN", default_value = "weekly")]
+    pub every: String,
+    /// As of `reallocate`.
+    #[arg(long, value_name = "SCORE", default_value = "4", value_parser = parse_score)]
+    pub threshold: f64,
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    workload::units::parse_size(text).and_then(|bytes| match bytes {
+        0 => Err("expected a size above 0, e.g. 64KiB".into()),
+        bytes => Ok(bytes),
+    })
+}
+
+fn parse_score(text: &str) -> Result<f64, String> {
+    let score = text
+        .parse::<f64>()
+        .ok()
+        .filter(|score| (0.0..=64.0).contains(score));
+    score.ok_or_else(|| format!("expected runs per 64 blocks, 0 to 64, found '{text}'"))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod failure;
 mod flight;
 mod import;
 mod lab;
+mod layout;
 mod losses;
 mod observe;
 mod output;
@@ -56,6 +57,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Slowdisk(args) => slowdisk::main(&args),
         Command::Lab(command) => lab::main(&command),
         Command::Whatif(args) => whatif::main(&args),
+        Command::Layout(command) => layout::main(&command),
         Command::Import(args) => import::main(&args),
         Command::Seal(args) => seal::main(&args),
         Command::Redact(args) => redact::main(&args),

@@ -21,6 +21,7 @@ COMMANDS = {
     "slowdisk": "A real block device whose every request may be delayed, until Ctrl-C.",
     "lab": "A storage stack in virtual time: runs scenarios and writes cases whose culprit is known.",
     "whatif": "Replay a case through a modelled stack: latency and throughput before and after.",
+    "layout": "Where files lie on their file system: measure it, fragment a file on purpose, lay files out anew.",
     "import": "Turn foreign logs into a case.",
     "seal": "Turn the raw events of a case into Parquet tables.",
     "redact": "Copy a case without names: paths, commands, hosts, serial numbers become tokens.",

@@ -188,7 +188,7 @@ def _without_common(case: Case, survey: Survey, found: list[Episode]) -> list[Ep
             for number in numbers
             if not apart[number].silence
             and (
-                (survey.layer == "syscall" and apart[number].stage_excess_ns < APART_CALL_NS_MIN)
+                (survey.layer in ("app", "syscall") and apart[number].stage_excess_ns < APART_CALL_NS_MIN)
                 or _is_common(case, survey, stage, device, apart[number], apart, len(numbers))
             )
         }

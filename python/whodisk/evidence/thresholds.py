@@ -546,7 +546,7 @@ APART_CALL_NS_MIN = row(
     1_000_000,
     "ns",
     CHOSEN,
-    "A call that lost less stands apart from nothing: page cache, locks, page faults and interrupts make some calls that long on any machine.",
+    "An operation of a program, or a call, that lost less stands apart from nothing: page cache, locks, page faults and interrupts make some calls that long on any machine.",
 )
 COMMON_EPISODES_MIN = row(
     "COMMON_EPISODES_MIN",
