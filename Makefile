@@ -64,12 +64,18 @@ test: ## all tests; prints what was skipped and why
 	export WHODISK_SKIPS=$(CURDIR)/target/skips.tsv WHODISK_RETRIES=$(CURDIR)/target/retries.tsv; \
 	rm -f "$$WHODISK_SKIPS" "$$WHODISK_RETRIES"; failed=0; \
 	cargo test --release --workspace --no-fail-fast || failed=1; \
-	$(PYTHON) -m pytest -n auto --dist loadgroup -m 'not (root or alone or vm)' || failed=1; \
-	$(PYTHON) -m pytest --reruns 1 -m '(root or alone) and not vm' || failed=1; \
+	$(PYTHON) -m pytest -n auto --dist loadgroup -m 'not (root or alone or vm or slow)' || failed=1; \
+	$(PYTHON) -m pytest --reruns 1 -m '(root or alone) and not (vm or slow)' || failed=1; \
 	$(PYTHON) -m pytest --reruns 1 -m vm -k 'not raid and not slow_handler' tests/vm/test_faults.py tests/vm/test_schedulers.py || failed=1; \
 	scripts/skipped.sh "$$WHODISK_SKIPS" "$$WHODISK_RETRIES"; \
-	echo "left out, because they take minutes: most tests in the emulated machine (make test-vm)"; \
+	echo "left out, because they take minutes: long tests (make test-long), most tests in the emulated machine (make test-vm)"; \
 	exit $$failed
+
+.PHONY: test-long
+test-long: packages-test build-all ## what `make test` leaves out: long recordings, more programs, more seeds
+	$(PYTHON) -m pytest -m 'slow and not vm'
+	WHODISK_SEEDS=5 $(PYTHON) -m pytest -n auto --dist loadgroup tests/unit/test_ground_truth.py
+	cargo test --release --package whodisk-lab -- --include-ignored
 
 .PHONY: test-vm
 test-vm: packages-test-vm build ## the recorder on Linux 6.1 and 6.12 with NVMe drives, RAID and real faults, under emulation

@@ -108,9 +108,11 @@ def open_all(page: Any) -> None:
     )
 
 
-# A theme and a width have nothing to do with each other: each is met once.
-@pytest.mark.parametrize(("theme", "width"), [("light", 1200), ("dark", 390)])
-@pytest.mark.parametrize("name", CASES)
+# A theme, a width and a case have nothing to do with each other: they are met by turns.
+@pytest.mark.parametrize(
+    ("name", "theme", "width"),
+    [(name, *(("light", 1200), ("dark", 390))[turn % 2]) for turn, name in enumerate(CASES)],
+)
 def test_pictures_are_drawn_and_readable(
     name: str, theme: str, width: int, report: Callable[[str], Path], open_page: Callable[..., Any]
 ) -> None:

@@ -19,7 +19,7 @@ STAGES = ("app", "fs", "throttle", "queue", "device", "interrupt", "reap", "runq
 
 @pytest.mark.root
 @pytest.mark.alone
-@pytest.mark.parametrize("loop", ["closed", "rate"])
+@pytest.mark.parametrize("loop", ["closed", pytest.param("rate", marks=pytest.mark.slow)])
 def test_a_worker_without_a_cpu(whodisk: Run, work: Path, loop: str) -> None:
     """A real-time program on the workers' CPU: what it costs is `runqueue`, and the program is named."""
     keys: dict[str, str | int] = {"rate": "2000/s"} if loop == "rate" else {}

@@ -18,10 +18,26 @@ ATTEMPTS = 3
 
 
 SHORT = [row for row in ROWS if row.place in row.fault.short_places]
+#: One of the device, one of each controller, one of the page cache each way, one that ends in errors. The stopped submitter
+#: and a healthy disk are in the demo, the CPU hog in `test_cpu.py`; the rest comes with `make test-long`.
+EACH_TIME = {
+    "tail/disk",
+    "io-limit/memory",
+    "cpu-limit/memory",
+    "readahead/memory",
+    "dirty/memory",
+    "errors/memory",
+}
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("row", SHORT, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=row.name, marks=() if row.name in EACH_TIME else pytest.mark.slow)
+        for row in SHORT
+    ],
+)
 def test_a_fault_is_named_and_health_is_not_accused(row: Row, work: Path) -> None:
     for attempt in range(ATTEMPTS):
         try:

@@ -134,7 +134,11 @@ WHERE l.kind = 'queued_behind' AND c.flags & {FLUSH} > 0 AND c.queue_ns > 0"""
 
 @pytest.mark.root
 @pytest.mark.parametrize(
-    ("fault", "named"), [("flush tail 0.03 25ms", True), ("write stall 200ms 40ms", False)]
+    ("fault", "named"),
+    [
+        ("flush tail 0.03 25ms", True),
+        pytest.param("write stall 200ms 40ms", False, marks=pytest.mark.slow),
+    ],
 )
 def test_the_verdict_names_the_device_and_its_flushes(
     whodisk: Run, work: Path, fault: str, named: bool

@@ -15,7 +15,7 @@ from ground_truth.cases import TRUTHS
 from tests.e2e.conftest import Run, meta, write_spec
 
 #: Cases with a known culprit that are redacted: some of each kind.
-TRUTHS_REDACTED = sorted(TRUTHS)[::14]
+TRUTHS_REDACTED = sorted(TRUTHS)[::30]
 
 
 def strings(case: Path) -> set[str]:

@@ -62,9 +62,7 @@ def test_slow_operations_are_all_there_and_the_rest_is_estimated(
 ) -> None:
     device, log = slow_disk
     case, name = work / "sampled.case", device.removeprefix("/dev/")
-    whodisk(
-        "record", "--cpu-budget", TINY, "-o", case, "--", *fio(device, work / "fio.json", 12), timeout=180
-    )
+    whodisk("record", "--cpu-budget", TINY, "-o", case, "--", *fio(device, work / "fio.json", 7), timeout=180)
     whodisk("verify", case)
     reads, read_bytes = total_of(work / "fio.json")
     about = meta(case)

@@ -32,6 +32,9 @@ CELLS: tuple[tuple[str, str, str, set[str]], ...] = (
     ("dd", "btrfs", "", {"file"}),
 )
 
+#: A file system each, with and without a fault; the others come with `make test-long`.
+EACH_TIME = {"sqlite", "postgresql", "dd"}
+
 
 @contextmanager
 def mounted(device: Path, kind: str, folder: Path) -> Iterator[Path]:
@@ -54,7 +57,11 @@ def accuses(finding: dict[str, Any], device: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("program", "kind", "fault", "own"), CELLS, ids=["-".join(cell[:2]) for cell in CELLS]
+    ("program", "kind", "fault", "own"),
+    [
+        pytest.param(*cell, id="-".join(cell[:2]), marks=() if cell[0] in EACH_TIME else pytest.mark.slow)
+        for cell in CELLS
+    ],
 )
 def test_cell(tmp_path: Path, program: str, kind: str, fault: str, own: set[str]) -> None:
     if (lacking := PROGRAMS[program].missing()) is not None:

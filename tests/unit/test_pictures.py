@@ -449,6 +449,7 @@ def crowded(path: Path, count: int = 150_000) -> Path:
     )
 
 
+@pytest.mark.slow
 def test_a_report_is_ten_megabytes_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With every bound reached: cells, operations, waterfalls, figures."""
     case = crowded(tmp_path / "case")

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,9 @@ from whodisk.reading.weighted_rows import FIRST_COPY
 from whodisk.verdict.solve import solve
 
 Columns = dict[str, Any]
+
+# One case is solved for several tests.
+pytestmark = pytest.mark.xdist_group("sampling")
 
 #: Errors of estimates are held against so many standard errors: one of ten thousand draws is beyond.
 ERRORS = 4.0
@@ -91,7 +95,7 @@ JOIN block_ops AS b ON b.op_id = l.child_id"""
         }
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(level=st.integers(1, 7), seed=st.integers(0, 2**32))
 def test_estimates_are_within_their_error(level: int, seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -119,17 +123,24 @@ def test_estimates_are_within_their_error(level: int, seed: int) -> None:
     assert 0.99 * low <= sampled["p999"] <= 1.01 * high
 
 
-def verdicts(folder: Path, level: int, **keys: Any) -> tuple[Verdict, Verdict]:
-    """Of a case and of its sample."""
-    app, block, links = simulation(**keys).lay_out()
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the case and its sample are."""
+    return tmp_path_factory.mktemp("sampling")
+
+
+@pytest.fixture(scope="module")
+def verdicts(folder: Path) -> tuple[Verdict, Verdict]:
+    """Of a case and of its sample, one of 16."""
+    app, block, links = WHOLE
     whole = write_case(folder / "whole", app=app, block=block, links=links)
-    app, block, links = thin(app, block, links, level, 7)
+    app, block, links = thin(app, block, links, 4, 7)
     thinned = write_case(folder / "thin", app=app, block=block, links=links, meta={"sampling": SAMPLING})
     return solve(whole), solve(thinned)
 
 
-def test_the_verdict_is_the_same_and_says_that_it_was_sampled(tmp_path: Path) -> None:
-    whole, sampled = verdicts(tmp_path, 4)
+def test_the_verdict_is_the_same_and_says_that_it_was_sampled(verdicts: tuple[Verdict, Verdict]) -> None:
+    whole, sampled = verdicts
     assert sampled.status == whole.status == "slow"
     first, second = whole.findings[0], sampled.findings[0]
     assert second.culprit == first.culprit
@@ -142,8 +153,8 @@ def test_the_verdict_is_the_same_and_says_that_it_was_sampled(tmp_path: Path) ->
     assert not any("sample" in caveat.because for caveat in whole.cannot_exclude)
 
 
-def test_what_is_cleared_says_how_many_were_recorded(tmp_path: Path) -> None:
-    whole, sampled = verdicts(tmp_path, 4)
+def test_what_is_cleared_says_how_many_were_recorded(verdicts: tuple[Verdict, Verdict]) -> None:
+    whole, sampled = verdicts
     full = {item.what: item for item in whole.cleared}
     for item in sampled.cleared:
         assert "recorded of about" in item.bound
@@ -151,9 +162,11 @@ def test_what_is_cleared_says_how_many_were_recorded(tmp_path: Path) -> None:
     assert {item.what for item in sampled.cleared} >= {"stage:interrupt"}
 
 
-def test_evidence_of_a_sample_can_be_pasted(tmp_path: Path, monkeypatch: Any) -> None:
-    _, sampled = verdicts(tmp_path, 4)
-    monkeypatch.chdir(tmp_path / "thin")
+def test_evidence_of_a_sample_can_be_pasted(
+    folder: Path, verdicts: tuple[Verdict, Verdict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, sampled = verdicts
+    monkeypatch.chdir(folder / "thin")
     for finding in sampled.findings:
         for evidence in finding.evidence:
             rows = duckdb.connect().execute(evidence.query).fetchall()

@@ -151,9 +151,11 @@ def test_a_lone_device_has_no_peers(tmp_path: Path) -> None:
 
 
 def test_hiccups_spread_at_random_accuse_no_drive() -> None:
-    """20 hiccups on 8 identical drives with 64 operations in flight: at most 1 % of 1,000 trials."""
+    """20 hiccups on 8 identical drives with 64 operations in flight: 1 % of trials; of 300, at most 8.
+
+    At a rate of 1 %, 9 alarms or more in 300 trials have a probability of 0.4 %."""
     alarms = 0
-    for trial in range(1000):
+    for trial in range(300):
         rng = np.random.default_rng([trial, 9])
         # Mean log latency per block; a hiccup holds 8 operations of a drive for eight times as long (clipped).
         latency = rng.normal(0, 0.25 / np.sqrt(40), (84, 8))
@@ -161,7 +163,7 @@ def test_hiccups_spread_at_random_accuse_no_drive() -> None:
             latency[block, drive] += 8 / 48 * np.log(8)
         group = PeerGroup("nvme", [str(n) for n in range(8)], latency, latency * np.nan, np.arange(84))
         alarms += any(member.p_value < Q_MAX for member in compare([group]).slow)
-    assert alarms <= 10
+    assert alarms <= 8
 
 
 # -- the fail-slow data ---------------------------------------------------------------------------

@@ -120,6 +120,7 @@ const EIGHTH: [&str; 4] = [
 ];
 
 #[test]
+#[ignore = "takes minutes of an array's life: make test-long"]
 fn m3_the_arrays_layout_matters_and_the_guests_hardly() {
     let phase = |name: &str| outcome(name, &EIGHTH);
     let (a, b, c) = (
