@@ -107,6 +107,7 @@ fn main() {
                 rows,
                 stages,
                 join: "none".into(),
+                ..LayerMeta::default()
             },
         );
     }

@@ -1,4 +1,5 @@
 //! What can go wrong with a foreign file: where, what was expected, what was found, what to do.
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Errors of importing.
@@ -34,6 +35,9 @@ pub enum ImportError {
     /// The case could not be written.
     #[error(transparent)]
     Case(Box<case::CaseError>),
+    /// Not an error: whoever looked at the begin of a file has seen enough of it. Never leaves this crate.
+    #[error("enough was read")]
+    Enough,
 }
 
 impl ImportError {
@@ -67,5 +71,70 @@ impl ImportError {
 impl From<case::CaseError> for ImportError {
     fn from(error: case::CaseError) -> ImportError {
         ImportError::Case(Box::new(error))
+    }
+}
+
+/// What is wrong with one record; who reads the file knows where it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bad {
+    /// Part of the record: a column's name; empty = the whole record.
+    pub part: Cow<'static, str>,
+    /// What was expected.
+    pub expected: Cow<'static, str>,
+    /// What is there; cut if long.
+    pub found: String,
+}
+
+/// Longest piece of a bad record that an error shows.
+const FOUND_CHARS_MAX: usize = 80;
+
+impl Bad {
+    /// A wrong part of a record.
+    pub fn new(
+        part: impl Into<Cow<'static, str>>,
+        expected: impl Into<Cow<'static, str>>,
+        found: &str,
+    ) -> Bad {
+        let cut: String = found.chars().take(FOUND_CHARS_MAX).collect();
+        let rest = if cut.len() < found.len() { "..." } else { "" };
+        Bad {
+            part: part.into(),
+            expected: expected.into(),
+            found: format!("'{}{rest}'", cut.escape_debug()),
+        }
+    }
+}
+
+/// Why a record could not be taken.
+#[derive(Debug)]
+pub enum RecordError {
+    /// It is not as its format says: `--keep-going` leaves it out.
+    Bad(Bad),
+    /// Nothing more can be read or written.
+    Fatal(ImportError),
+}
+
+impl From<Bad> for RecordError {
+    fn from(bad: Bad) -> RecordError {
+        RecordError::Bad(bad)
+    }
+}
+
+impl From<ImportError> for RecordError {
+    fn from(error: ImportError) -> RecordError {
+        RecordError::Fatal(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_is_cut_and_shown_as_text() {
+        let bad = Bad::new("column x", "a number", "a\tb");
+        assert_eq!(bad.found, "'a\\tb'");
+        let long = Bad::new("", "a number", &"é".repeat(500));
+        assert!(long.found.ends_with("...'") && long.found.chars().count() == FOUND_CHARS_MAX + 5);
     }
 }

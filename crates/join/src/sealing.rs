@@ -696,6 +696,7 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             rows: counts.block_rows,
             stages: named(&stages),
             join: "none".into(),
+            ..LayerMeta::default()
         };
         layers.insert(Layer::Block.name().to_owned(), layer);
     }
@@ -730,6 +731,7 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             rows: counts.app_rows,
             stages: named(&stages),
             join: join.into(),
+            ..LayerMeta::default()
         };
         layers.insert(Layer::App.name().to_owned(), layer);
     }
@@ -786,6 +788,7 @@ fn syscall_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
             "none"
         }
         .into(),
+        ..LayerMeta::default()
     }
 }
 

@@ -1,17 +1,11 @@
 //! CSV: one header line, a delimiter out of `,` `;` tab `|`, fields quoted or not, lines ending in LF or CRLF.
 use super::map::{Mapping, TimeUnit};
-use super::number::{iso_moment, leading_moment, leading_number, moment, number, Field};
-use super::sink::Sink;
+use super::sink::Records;
+use crate::lines::{find, Lines};
+use crate::number::{iso_moment, leading_moment, leading_number, moment, number, Field};
 use crate::ImportError;
 use case::schema::NameId;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
-
-/// Bytes read at a time.
-const BLOCK_BYTES: usize = 1 << 18;
-/// A longer line is no table.
-const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// What a column is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,12 +18,7 @@ enum Role {
 }
 
 /// Streams the file into `sink`.
-pub fn read(
-    path: &Path,
-    mapping: &Mapping,
-    sink: &mut Sink,
-    progress: &mut dyn FnMut(u64),
-) -> Result<(), ImportError> {
+pub fn read(path: &Path, mapping: &Mapping, sink: &mut Records) -> Result<(), ImportError> {
     let mut lines = Lines::open(path)?;
     let Some(header) = lines.next_line()? else {
         return Err(ImportError::content(
@@ -54,125 +43,10 @@ pub fn read(
         }
         if lines.bytes != told {
             told = lines.bytes;
-            progress(told);
+            sink.progress(told);
         }
     }
     Ok(())
-}
-
-/// Lines of a file, in a buffer of bounded size.
-struct Lines<'a> {
-    path: &'a Path,
-    file: File,
-    buffer: Vec<u8>,
-    begin: usize,
-    end: usize,
-    /// The end of the last line that is there as a whole.
-    whole_end: usize,
-    ended: bool,
-    number: u64,
-    bytes: u64,
-}
-
-impl<'a> Lines<'a> {
-    fn open(path: &'a Path) -> Result<Lines<'a>, ImportError> {
-        Ok(Lines {
-            path,
-            file: File::open(path).map_err(|e| ImportError::io(path, "open", e))?,
-            buffer: vec![0; BLOCK_BYTES + LINE_BYTES_MAX],
-            begin: 0,
-            end: 0,
-            whole_end: 0,
-            ended: false,
-            number: 0,
-            bytes: 0,
-        })
-    }
-
-    /// All lines that are there as a whole.
-    fn whole(&self) -> &[u8] {
-        &self.buffer[self.begin..self.whole_end.max(self.begin)]
-    }
-
-    /// Goes on after so many lines and bytes.
-    fn pass(&mut self, lines: u64, bytes: usize) {
-        self.number += lines;
-        self.begin += bytes;
-    }
-
-    /// The next line without its end; None after the last.
-    fn next_line(&mut self) -> Result<Option<&[u8]>, ImportError> {
-        let mut searched = 0;
-        loop {
-            let rest = &self.buffer[self.begin + searched..self.end];
-            if let Some(at) = find(rest, b'\n') {
-                let line = self.begin..self.begin + searched + at;
-                self.begin = line.end + 1;
-                self.number += 1;
-                return Ok(Some(without_return(&self.buffer[line])));
-            }
-            searched = self.end - self.begin;
-            if self.ended {
-                if searched == 0 {
-                    return Ok(None);
-                }
-                let line = self.begin..self.end;
-                self.begin = self.end;
-                self.number += 1;
-                return Ok(Some(without_return(&self.buffer[line])));
-            }
-            self.fill(searched)?;
-        }
-    }
-
-    fn fill(&mut self, kept: usize) -> Result<(), ImportError> {
-        if kept >= LINE_BYTES_MAX {
-            let at = format!("line {}", self.number + 1);
-            let found = format!("a line longer than {LINE_BYTES_MAX} bytes");
-            return Err(ImportError::content(
-                self.path,
-                at,
-                "a CSV or Parquet file",
-                found,
-                "check the file",
-            ));
-        }
-        self.buffer.copy_within(self.begin..self.end, 0);
-        (self.begin, self.end) = (0, kept);
-        let read = self
-            .file
-            .read(&mut self.buffer[kept..kept + BLOCK_BYTES])
-            .map_err(|e| ImportError::io(self.path, "read", e))?;
-        self.end += read;
-        let held = &self.buffer[..self.end];
-        self.whole_end = held
-            .iter()
-            .rposition(|&byte| byte == b'\n')
-            .map_or(0, |at| at + 1);
-        self.bytes += read as u64;
-        self.ended = read == 0;
-        Ok(())
-    }
-}
-
-/// Position of a byte; eight at a time.
-fn find(bytes: &[u8], wanted: u8) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let mut chunks = bytes.chunks_exact(8);
-    let mut at = 0;
-    for chunk in &mut chunks {
-        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes")) ^ (ONES * u64::from(wanted));
-        let hit = word.wrapping_sub(ONES) & !word & (ONES << 7);
-        if hit != 0 {
-            return Some(at + hit.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    chunks
-        .remainder()
-        .iter()
-        .position(|&byte| byte == wanted)
-        .map(|place| at + place)
 }
 
 /// Whether `text` begins with `begin`. Names are short: two words, which may overlap, are faster than a call of memcmp.
@@ -185,10 +59,6 @@ fn begins_with(text: &[u8], begin: &[u8]) -> bool {
         }
         _ => text.starts_with(begin),
     }
-}
-
-fn without_return(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// Turns lines into records.
@@ -295,7 +165,7 @@ impl<'a> RecordReader<'a> {
 
     /// Reads records from the begin of `text`, which ends with a line, up to the first that has to be looked at more closely (another name, a value
     /// that is missing or no plain number); how many they were, and their bytes. Most lines are such: their end is found by reading them.
-    fn plain_lines(&mut self, text: &[u8], sink: &mut Sink) -> Result<(u64, usize), ImportError> {
+    fn plain_lines(&mut self, text: &[u8], sink: &mut Records) -> Result<(u64, usize), ImportError> {
         let (mut records, mut used) = (0, 0);
         while let Some((time, length)) = self.plain_line(&text[used..]) {
             sink.record(Some(time), self.host.id, self.subject.id, &self.values)?;
@@ -355,7 +225,7 @@ impl<'a> RecordReader<'a> {
         byte == self.delimiter || byte == b'\n' || byte == b'"'
     }
 
-    fn record(&mut self, line: &[u8], number_of_line: u64, sink: &mut Sink) -> Result<(), ImportError> {
+    fn record(&mut self, line: &[u8], number_of_line: u64, sink: &mut Records) -> Result<(), ImportError> {
         if line.contains(&b'"') {
             // Rare: quotes are taken away, and delimiters inside them become another byte.
             let mut plain = std::mem::take(&mut self.unquoted);
@@ -367,7 +237,7 @@ impl<'a> RecordReader<'a> {
         self.plain_record(line, number_of_line, sink)
     }
 
-    fn plain_record(&mut self, line: &[u8], at_line: u64, sink: &mut Sink) -> Result<(), ImportError> {
+    fn plain_record(&mut self, line: &[u8], at_line: u64, sink: &mut Records) -> Result<(), ImportError> {
         let mut time = None;
         let (mut rest, mut column) = if !self.begin.is_empty() && begins_with(line, &self.begin) {
             (&line[self.begin.len()..], self.names)

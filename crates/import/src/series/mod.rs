@@ -6,15 +6,14 @@
 //! missing: there is no row for it.
 mod csv;
 mod map;
-mod number;
 mod parquet;
 mod sink;
 
-use crate::{Format, ImportError, Read, Request, Summary};
-use case::meta::Unseen;
-use case::sealed::{Names, SealWriter};
+use crate::clock::Clock;
+use crate::format::{alone, never};
+use crate::{Format, ImportError, Sink, Source};
 use map::Mapping;
-use sink::Sink;
+use sink::Records;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -27,18 +26,13 @@ pub const FORMAT: Format = Format {
         "single operations",
         "sampled counters hold averages over a sampling period; outliers inside a period cannot be seen",
     )],
-    read: READ,
+    recognise: never,
+    together: alone,
+    read,
 };
 
-const READ: Read = read;
-
-fn read(
-    request: &Request,
-    writer: &mut SealWriter,
-    names: &mut Names,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Summary, ImportError> {
-    let text = request.map.as_deref().ok_or_else(|| {
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let text = source.map.as_deref().ok_or_else(|| {
         ImportError::Use(
             "--map: expected which column is what, e.g. 'host=host,device=disk_id,t=ts:s,latency=latency:us', \
              found none"
@@ -46,19 +40,20 @@ fn read(
         )
     })?;
     let mapping = Mapping::parse(text)?;
-    let mut sink = Sink::new(&mapping, writer, names);
-    for file in &request.files {
-        if is_parquet(file)? {
-            parquet::read(file, &mapping, &mut sink, progress)?;
-        } else {
-            csv::read(file, &mapping, &mut sink, progress)?;
-        }
+    sink.clock(Clock::unix(1));
+    let path = source.path();
+    let mut records = Records::new(&mapping, sink);
+    if is_parquet(path)? {
+        parquet::read(path, &mapping, &mut records)?;
+    } else {
+        csv::read(path, &mapping, &mut records)?;
     }
-    Ok(summary(&mapping, &sink, request))
+    tell_missing(&mapping, &mut records, path);
+    Ok(())
 }
 
 /// Parquet files begin with `PAR1`, whatever their name is.
-fn is_parquet(path: &Path) -> Result<bool, ImportError> {
+pub(crate) fn is_parquet(path: &Path) -> Result<bool, ImportError> {
     let mut file = File::open(path).map_err(|e| ImportError::io(path, "open", e))?;
     let mut begin = [0_u8; 4];
     match file.read_exact(&mut begin) {
@@ -68,31 +63,19 @@ fn is_parquet(path: &Path) -> Result<bool, ImportError> {
     }
 }
 
-fn summary(mapping: &Mapping, sink: &Sink, request: &Request) -> Summary {
-    let files: Vec<String> = request.files.iter().map(|f| f.display().to_string()).collect();
-    let mut not_observed = Vec::new();
-    for (metric, missing) in mapping.metrics.iter().zip(&sink.missing) {
-        if *missing > 0 {
-            not_observed.push(Unseen {
-                what: format!("{missing} of {} samples of {}", sink.records, metric.metric),
-                because: format!("column {} of {} is empty there", metric.column, files.join(", ")),
-            });
+fn tell_missing(mapping: &Mapping, records: &mut Records, path: &Path) {
+    let all = records.records;
+    for (metric, missing) in mapping.metrics.iter().zip(records.missing.clone()) {
+        if missing > 0 {
+            let what = format!("{missing} of {all} samples of {}", metric.metric);
+            let because = format!("column {} of {} is empty there", metric.column, path.display());
+            records.unseen(what, because);
         }
     }
-    if sink.without_time > 0 {
-        not_observed.push(Unseen {
-            what: format!("{} of {} records", sink.without_time, sink.records),
-            because: format!(
-                "column {} is empty there: they have no moment",
-                mapping.time.column
-            ),
-        });
-    }
-    Summary {
-        records: sink.records,
-        rows: sink.rows,
-        start_unix_ns: sink.start_unix_ns,
-        end_ns: sink.end_ns,
-        not_observed,
+    if records.without_time > 0 {
+        let what = format!("{} of {all} records", records.without_time);
+        let column = &mapping.time.column;
+        let because = format!("column {column} is empty there: they have no moment");
+        records.unseen(what, because);
     }
 }

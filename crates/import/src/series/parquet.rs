@@ -1,7 +1,7 @@
 //! Parquet, batch by batch, only the columns that the mapping names.
 use super::map::{Mapping, TimeUnit};
-use super::number::{iso_moment, scaled_moment, Field};
-use super::sink::Sink;
+use super::sink::Records;
+use crate::number::{iso_moment, scaled_moment, Field};
 use crate::ImportError;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -20,12 +20,7 @@ use std::path::Path;
 const BATCH_RECORDS: usize = 1 << 14;
 
 /// Streams the file into `sink`.
-pub fn read(
-    path: &Path,
-    mapping: &Mapping,
-    sink: &mut Sink,
-    progress: &mut dyn FnMut(u64),
-) -> Result<(), ImportError> {
+pub fn read(path: &Path, mapping: &Mapping, sink: &mut Records) -> Result<(), ImportError> {
     let file = File::open(path).map_err(|e| ImportError::io(path, "open", e))?;
     let bad = |at: String, error: &dyn std::fmt::Display| {
         let found = format!("'{error}'");
@@ -60,7 +55,7 @@ pub fn read(
         let batch = batch.map_err(|e| bad(format!("row group {group}"), &e))?;
         read_batch(path, group, mapping, &batch, sink)?;
         records += batch.num_rows() as u64;
-        progress(records);
+        sink.progress(records);
     }
     Ok(())
 }
@@ -92,7 +87,7 @@ fn read_batch(
     group: usize,
     mapping: &Mapping,
     batch: &RecordBatch,
-    sink: &mut Sink,
+    sink: &mut Records,
 ) -> Result<(), ImportError> {
     let column = |name: &str| batch.column_by_name(name).expect("the schema was checked");
     let wrong = |name: &str, expected: &str, array: &ArrayRef| {

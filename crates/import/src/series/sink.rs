@@ -1,13 +1,11 @@
 //! Records become rows of the table `series`.
 use super::map::Mapping;
-use crate::ImportError;
-use case::schema::{NameId, Sample, SubjectKind};
-use case::sealed::{Names, SealWriter};
+use crate::{ImportError, Sink};
+use case::schema::{NameId, SubjectKind};
 
 /// Where records go.
-pub struct Sink<'a> {
-    writer: &'a mut SealWriter,
-    names: &'a mut Names,
+pub struct Records<'s, 'a> {
+    sink: &'s mut Sink<'a>,
     kind: SubjectKind,
     metrics: Vec<(NameId, f64)>,
     /// Metrics and values of the record at hand.
@@ -16,29 +14,22 @@ pub struct Sink<'a> {
     subjects: Cache,
     /// Records seen.
     pub records: u64,
-    /// Rows written.
-    pub rows: u64,
     /// Missing values per metric.
     pub missing: Vec<u64>,
     /// Records without a moment.
     pub without_time: u64,
-    /// Moment of the first record: 0 of the case.
-    pub start_unix_ns: Option<i64>,
-    /// Latest moment, since the start.
-    pub end_ns: i64,
 }
 
-impl<'a> Sink<'a> {
+impl<'s, 'a> Records<'s, 'a> {
     /// An empty one.
-    pub fn new(mapping: &Mapping, writer: &'a mut SealWriter, names: &'a mut Names) -> Sink<'a> {
+    pub fn new(mapping: &Mapping, sink: &'s mut Sink<'a>) -> Records<'s, 'a> {
         let metrics: Vec<(NameId, f64)> = mapping
             .metrics
             .iter()
-            .map(|m| (names.id(&m.metric), m.factor))
+            .map(|m| (sink.name(&m.metric), m.factor))
             .collect();
-        Sink {
-            writer,
-            names,
+        Records {
+            sink,
             kind: mapping.kind,
             missing: vec![0; metrics.len()],
             metrics,
@@ -46,21 +37,28 @@ impl<'a> Sink<'a> {
             hosts: Cache::new(),
             subjects: Cache::new(),
             records: 0,
-            rows: 0,
             without_time: 0,
-            start_unix_ns: None,
-            end_ns: 0,
         }
     }
 
     /// The number of a host; `None` if it has no name.
     pub fn host(&mut self, name: &str) -> Option<NameId> {
-        (!name.is_empty()).then(|| self.hosts.id(name, self.names))
+        (!name.is_empty()).then(|| self.hosts.id(name, self.sink))
     }
 
     /// The number of a subject.
     pub fn subject(&mut self, name: &str) -> NameId {
-        self.subjects.id(name, self.names)
+        self.subjects.id(name, self.sink)
+    }
+
+    /// Bytes (or records) of this file that are done.
+    pub fn progress(&mut self, done: u64) {
+        self.sink.progress(done);
+    }
+
+    /// See [`Sink::unseen`].
+    pub fn unseen(&mut self, what: String, because: String) {
+        self.sink.unseen(what, because);
     }
 
     /// One record; `values` in the order of the mapping's metrics, in the file's units.
@@ -74,10 +72,9 @@ impl<'a> Sink<'a> {
         self.records += 1;
         let Some(unix_ns) = unix_ns else {
             self.without_time += 1;
+            self.sink.record_without_row();
             return Ok(());
         };
-        let time_ns = unix_ns.saturating_sub(*self.start_unix_ns.get_or_insert(unix_ns));
-        self.end_ns = self.end_ns.max(time_ns);
         let subject = subject.unwrap_or_else(|| self.subject(""));
         self.values.clear();
         for ((value, missing), (metric, factor)) in values.iter().zip(&mut self.missing).zip(&self.metrics) {
@@ -86,16 +83,7 @@ impl<'a> Sink<'a> {
                 None => *missing += 1,
             }
         }
-        let sample = Sample {
-            time_ns,
-            host,
-            kind: self.kind,
-            subject,
-            values: &self.values,
-        };
-        self.writer.row(&sample, self.names)?;
-        self.rows += self.values.len() as u64;
-        Ok(())
+        self.sink.sample(unix_ns, host, self.kind, subject, &self.values)
     }
 }
 
@@ -113,7 +101,7 @@ impl Cache {
         }
     }
 
-    fn id(&mut self, name: &str, names: &mut Names) -> NameId {
+    fn id(&mut self, name: &str, sink: &mut Sink) -> NameId {
         let mut hash = name.len();
         for byte in name.as_bytes() {
             hash = hash.wrapping_mul(31).wrapping_add(usize::from(*byte));
@@ -122,7 +110,7 @@ impl Cache {
         match slot {
             Some((known, id)) if known == name => *id,
             _ => {
-                let id = names.id(name);
+                let id = sink.name(name);
                 *slot = Some((name.to_owned(), id));
                 id
             }

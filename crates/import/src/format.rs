@@ -1,0 +1,119 @@
+//! What a foreign format is to the importer.
+use crate::{ImportError, Sink};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A foreign format: one file of this crate, and a line in [`crate::FORMATS`].
+pub struct Format {
+    /// Name on the command line, and of its page and its fixtures.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// What it can never carry over, and why.
+    pub not_carried: &'static [(&'static str, &'static str)],
+    /// Whether a file that begins so is of this format. At most one format may say so of any file; where nothing tells (a table of
+    /// any columns), none does, and `--as` decides.
+    pub recognise: fn(&Head) -> bool,
+    /// Files of which this function says the same are parts of one log and read together; None: each file is read alone.
+    pub together: fn(&Path) -> Option<PathBuf>,
+    /// Reads a log into the sink. Errors name file, record, what was expected and found.
+    pub read: fn(&Source, &mut Sink) -> Result<(), ImportError>,
+}
+
+/// For formats whose files stand alone.
+pub fn alone(_: &Path) -> Option<PathBuf> {
+    None
+}
+
+/// For formats that nothing tells from others.
+pub fn never(_: &Head) -> bool {
+    false
+}
+
+/// Bytes of a file that are looked at to recognise it.
+pub const HEAD_BYTES: usize = 1 << 16;
+
+/// The begin of a file.
+pub struct Head {
+    /// Its name without folders.
+    pub name: String,
+    /// Up to [`HEAD_BYTES`].
+    pub bytes: Vec<u8>,
+}
+
+impl Head {
+    /// Reads it.
+    pub fn read(path: &Path) -> Result<Head, ImportError> {
+        let mut bytes = Vec::new();
+        File::open(path)
+            .map_err(|e| ImportError::io(path, "open", e))?
+            .take(HEAD_BYTES as u64)
+            .read_to_end(&mut bytes)
+            .map_err(|e| ImportError::io(path, "read", e))?;
+        let name = path
+            .file_name()
+            .map_or(String::new(), |n| n.to_string_lossy().into_owned());
+        Ok(Head { name, bytes })
+    }
+
+    /// Whole lines of text; none of what is no text.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        let whole = match self.bytes.iter().rposition(|&byte| byte == b'\n') {
+            Some(at) if self.bytes.len() == HEAD_BYTES => &self.bytes[..at],
+            _ => &self.bytes[..],
+        };
+        std::str::from_utf8(whole).unwrap_or("").lines()
+    }
+
+    /// Whether any of the first lines fulfils a condition.
+    pub fn has_line(&self, is: impl Fn(&str) -> bool) -> bool {
+        self.lines().take(200).any(is)
+    }
+
+    /// The first lines that are not empty.
+    pub fn filled_lines(&self) -> impl Iterator<Item = &str> {
+        self.lines().map(str::trim).filter(|line| !line.is_empty())
+    }
+
+    /// Whether it is JSON that holds this key near its begin.
+    pub fn is_json_with(&self, key: &str) -> bool {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let begins = text.trim_start().starts_with(['{', '[']);
+        begins && text.contains(&format!("\"{key}\""))
+    }
+}
+
+/// One log: a file, or several that belong together.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Files, in the order given.
+    pub files: Vec<PathBuf>,
+    /// `--map`, for formats that take one.
+    pub map: Option<String>,
+    /// `--device`: the device that the log is of, where the log does not say.
+    pub device: Option<String>,
+}
+
+impl Source {
+    /// The (first) file.
+    pub fn path(&self) -> &Path {
+        &self.files[0]
+    }
+
+    /// Its name without folders.
+    pub fn name(&self) -> String {
+        self.path()
+            .file_name()
+            .map_or(String::new(), |n| n.to_string_lossy().into_owned())
+    }
+
+    /// What all its files are, in an error.
+    pub fn shown(&self) -> String {
+        match self.files.as_slice() {
+            [one] => one.display().to_string(),
+            [first, rest @ ..] => format!("{} and {} more", first.display(), rest.len()),
+            [] => String::new(),
+        }
+    }
+}

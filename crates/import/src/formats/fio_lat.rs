@@ -1,0 +1,173 @@
+//! Latency logs of fio: `NAME_lat.1.log`, `NAME_clat.1.log`, `NAME_slat.1.log` (`write_lat_log`).
+//!
+//! The three logs of a job hold the same operations. One of them is read: the one with issue times (they are exact, and in `clat` only), else
+//! `lat`, else `clat`, else `slat`. Rows that are averages of a window (`log_avg_msec`) become samples, not operations.
+use super::fio_columns::{is_log_of, kind_and_key, layout, look_like, Column, Entry, Layout};
+use crate::clock::Clock;
+use crate::format::{Format, Head, Source};
+use crate::records::each_line;
+use crate::sink::{one_stage_op, Sink};
+use crate::ImportError;
+use case::schema::{flags, Layer, Stage, SubjectKind};
+use std::path::{Path, PathBuf};
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "fio-lat",
+    about: "fio's latency logs (write_lat_log): every operation of a job; averaged ones as samples",
+    not_carried: &[
+        ("devices and files of fio's operations", "its logs do not name them; --device NAME does"),
+        ("what fio's log itself costs", "it grows in memory while the job runs, which delays operations at p99.9 and beyond"),
+        ("syncs of fio's jobs", "they are in no latency log"),
+    ],
+    recognise,
+    together,
+    read,
+};
+
+const KINDS: [&str; 3] = ["lat", "clat", "slat"];
+
+/// Milliseconds since 1970 are larger than this (1980), since a job's begin smaller (10 years).
+const UNIX_MS_MIN: i64 = 315_000_000_000;
+
+fn recognise(head: &Head) -> bool {
+    is_log_of(&head.name, &KINDS) && look_like(head)
+}
+
+/// The logs of one job, whatever their kind.
+fn together(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_string_lossy();
+    let (_, key) = kind_and_key(&name, &KINDS)?;
+    Some(path.with_file_name(key))
+}
+
+fn kind(path: &Path) -> &'static str {
+    let name = path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
+    kind_and_key(&name, &KINDS).map_or("lat", |(kind, _)| kind)
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let (chosen, layout) = choose(source)?;
+    for other in source.files.iter().filter(|path| **path != chosen.files[0]) {
+        sink.unseen(
+            format!("what {} says", other.display()),
+            format!("it holds the operations of {} again", chosen.shown()),
+        );
+    }
+    read_one(&chosen, &layout, sink)
+}
+
+/// The log that is read.
+fn choose(source: &Source) -> Result<(Source, Layout), ImportError> {
+    let mut best: Option<(u8, Source, Layout)> = None;
+    for path in &source.files {
+        let one = Source {
+            files: vec![path.clone()],
+            ..source.clone()
+        };
+        let layout = layout(&one)?;
+        let rank = match kind(path) {
+            "clat" if layout.contains(&Column::IssueTime) => 0,
+            "lat" => 1,
+            "clat" => 2,
+            _ => 3,
+        };
+        if best.as_ref().is_none_or(|(least, ..)| rank < *least) {
+            best = Some((rank, one, layout));
+        }
+    }
+    let (_, one, layout) = best.expect("a source has a file");
+    Ok((one, layout))
+}
+
+fn read_one(source: &Source, layout: &Layout, sink: &mut Sink) -> Result<(), ImportError> {
+    let kind = kind(source.path());
+    let (stage_name, what) = match kind {
+        "lat" => ("fs+queue+device+interrupt+reap", "from submission to completion"),
+        "clat" => ("fs+queue+device+interrupt+reap", "from the end of submission to completion"),
+        _ => ("submission", "submission alone (slat)"),
+    };
+    if kind != "lat" {
+        sink.unseen(
+            format!("what of latency is not {what}"),
+            format!("{} holds that part; NAME_lat.log holds the whole", source.shown()),
+        );
+    }
+    let mut writer = Writer {
+        comm: source.name().trim_end_matches(".log").to_owned(),
+        device: source.device.clone(),
+        stage_name,
+        with_issue: layout.contains(&Column::IssueTime) && kind != "lat",
+        said: Said::Nothing,
+    };
+    each_line(source, sink, |line, sink| {
+        if line.text.is_empty() {
+            return Ok(());
+        }
+        let entry = Entry::parse(line.text, layout)?;
+        writer.write(&entry, sink)?;
+        Ok(())
+    })
+}
+
+#[derive(PartialEq)]
+enum Said {
+    Nothing,
+    Clock,
+    Layer,
+}
+
+struct Writer {
+    comm: String,
+    device: Option<String>,
+    stage_name: &'static str,
+    with_issue: bool,
+    said: Said,
+}
+
+impl Writer {
+    fn write(&mut self, entry: &Entry, sink: &mut Sink) -> Result<(), ImportError> {
+        if self.said == Said::Nothing {
+            // Moments are in ms since the epoch of the job, or since 1970 with log_unix_epoch.
+            let is_unix = entry.time_ms >= UNIX_MS_MIN;
+            let step_ns = if self.with_issue { 1 } else { 1_000_000 };
+            sink.clock(if is_unix { Clock::unix(1_000_000) } else { Clock::own("the begin of fio's job", step_ns) });
+            self.said = Said::Clock;
+        }
+        let end_ns = entry.time_ms.saturating_mul(1_000_000).min(i64::MAX / 2);
+        if entry.size_bytes == 0 {
+            return self.sample(entry, end_ns, sink);
+        }
+        if self.said == Said::Clock {
+            sink.layer(Layer::App, &[(Stage::Fs, self.stage_name)]);
+            sink.has_every_operation();
+            self.said = Said::Layer;
+        }
+        let latency_ns = entry.value;
+        let start_ns = if self.with_issue && entry.issue_ns > 0 { entry.issue_ns } else { end_ns - latency_ns };
+        let mut row = one_stage_op(start_ns, latency_ns, entry.op(), Stage::Fs);
+        row.comm = Some(sink.name(&self.comm));
+        row.device = self.device.as_deref().map(|device| sink.name(device));
+        row.size_bytes = Some(entry.size_bytes);
+        row.offset_bytes = entry.offset_bytes;
+        row.flags = flags::SYNC * u32::from(entry.direction == 0);
+        sink.op(Layer::App, row)
+    }
+
+    /// An average over a window.
+    fn sample(&mut self, entry: &Entry, end_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
+        let op = entry.op().name();
+        let subject = sink.name(self.device.as_deref().unwrap_or(&self.comm));
+        let kind = if self.device.is_some() { SubjectKind::Device } else { SubjectKind::Process };
+        let mean = sink.name(&format!("{op}_latency_ns"));
+        let mut values = vec![(mean, entry.value as f64)];
+        if let Some(most) = entry.value_max {
+            values.push((sink.name(&format!("{op}_latency_max_ns")), most as f64));
+        }
+        sink.unseen(
+            "single operations of windows that fio averaged",
+            "log_avg_msec was set: the log holds one value per window",
+        );
+        sink.sample(end_ns, None, kind, subject, &values)
+    }
+}

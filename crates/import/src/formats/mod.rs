@@ -1,0 +1,4 @@
+//! Foreign formats, one file each. What several files share of one tool has a file of its own beside them.
+pub mod fio_columns;
+pub mod fio_lat;
+pub mod fio_rate;

@@ -1,0 +1,309 @@
+//! From files to the tables of a case: formats are recognised, clocks brought together, logs read, layers tied.
+use crate::clock::{align, Alignment, Clock, Zero};
+use crate::format::{Format, Head, Source};
+use crate::sink::{Found, Sink, Survey};
+use crate::{format, ImportError, FORMATS};
+use case::meta::{LayerMeta, Unseen};
+use case::schema::Layer;
+use case::sealed::{Names, SealWriter};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What an importer is asked to do.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The files, in the order given.
+    pub files: Vec<PathBuf>,
+    /// `--as`: the format of all files; None: each is recognised.
+    pub format: Option<String>,
+    /// `--map`, for formats that take one.
+    pub map: Option<String>,
+    /// `--device`, for formats whose logs do not name their device.
+    pub device: Option<String>,
+    /// `--offset FILE=SECONDS`: what is added to the moments of a file.
+    pub offsets: Vec<(String, i64)>,
+    /// `--keep-going`: bad records are left out and counted.
+    pub keep_going: bool,
+}
+
+/// How one log was read.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// Its file, or the first of them.
+    pub file: PathBuf,
+    /// Files of it.
+    pub files: usize,
+    /// Its format.
+    pub format: &'static str,
+    /// How its clock became the case's.
+    pub alignment: Alignment,
+}
+
+/// What an importer found.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Logs, in the order they were read.
+    pub logs: Vec<Read>,
+    /// Records of the input.
+    pub records: u64,
+    /// Rows written.
+    pub rows: u64,
+    /// Bad records that were left out.
+    pub left_out: u64,
+    /// Moment that is 0 in the case, nanoseconds since 1970; None if no log tells.
+    pub start_unix_ns: Option<i64>,
+    /// Moment that is 0 in the case, on the logs' own clock.
+    pub start_ns: i64,
+    /// What that clock is.
+    pub clock: String,
+    /// Coarsest step of a latency.
+    pub resolution_ns: i64,
+    /// Last moment, nanoseconds since the start of the case.
+    pub end_ns: i64,
+    /// Layers with operations.
+    pub layers: BTreeMap<String, LayerMeta>,
+    /// What this input did not hold.
+    pub not_observed: Vec<Unseen>,
+    /// What the formats can never carry.
+    pub not_carried: Vec<Unseen>,
+}
+
+/// A log, its format, and what a look at its begin told.
+struct Log {
+    format: &'static Format,
+    source: Source,
+    survey: Survey,
+    alignment: Alignment,
+}
+
+/// Turns files into the tables of a case. `tell` is told the bytes done.
+///
+/// Errors: a file is of no known format (or of several), cannot be read, or is not as its format says.
+pub fn import(
+    request: &Request,
+    writer: &mut SealWriter,
+    names: &mut Names,
+    tell: &mut dyn FnMut(u64),
+) -> Result<Summary, ImportError> {
+    let mut logs = Vec::new();
+    for (format, source) in sources(request)? {
+        let survey = look_at(format, &source, request.keep_going, names)?;
+        logs.push(Log {
+            format,
+            source,
+            survey,
+            alignment: Alignment::Same,
+        });
+    }
+    let first = bring_together(&mut logs, request)?;
+    let clock = logs[first].survey.clock;
+    let start_ns = start_of(&logs, clock);
+    // The lower a layer, the earlier it is read: what is above is tied to it.
+    logs.sort_by_key(|log| std::cmp::Reverse(log.survey.layers.iter().next_back().copied()));
+    let mut sink = Sink::case(writer, names, tell, request.keep_going);
+    read_all(&logs, start_ns, &mut sink)?;
+    let mut found = sink.finish();
+    found.not_observed.extend(said_of_clocks(&logs, clock));
+    Ok(summary(&logs, clock, start_ns, found))
+}
+
+/// Files of one log are brought together; every log with its format.
+fn sources(request: &Request) -> Result<Vec<(&'static Format, Source)>, ImportError> {
+    let mut sources: Vec<(&'static Format, Option<PathBuf>, Source)> = Vec::new();
+    let named = request.format.as_deref().map(format).transpose()?;
+    for path in &request.files {
+        let head = Head::read(path)?;
+        let format = match named {
+            Some(format) => format,
+            None => recognise(path, &head)?,
+        };
+        let key = (format.together)(path);
+        let same = sources
+            .iter_mut()
+            .find(|(of, of_key, _)| key.is_some() && of.name == format.name && *of_key == key);
+        match same {
+            Some((_, _, source)) => source.files.push(path.clone()),
+            None => {
+                let source = Source {
+                    files: vec![path.clone()],
+                    map: request.map.clone(),
+                    device: request.device.clone(),
+                };
+                sources.push((format, key, source));
+            }
+        }
+    }
+    Ok(sources.into_iter().map(|(format, _, source)| (format, source)).collect())
+}
+
+/// The format of a file, from its begin. Error: none or several formats begin so.
+pub fn recognise(path: &Path, head: &Head) -> Result<&'static Format, ImportError> {
+    let fitting: Vec<&'static Format> = FORMATS.iter().filter(|format| (format.recognise)(head)).copied().collect();
+    match fitting.as_slice() {
+        [one] => Ok(one),
+        [] => {
+            let begin: String = String::from_utf8_lossy(&head.bytes).chars().take(60).collect();
+            let found = format!("'{}'", begin.escape_debug());
+            let hint = "say what it is with --as FORMAT; whodisk import --list shows the formats";
+            Err(ImportError::content(path, "begin", "a known format", found, hint))
+        }
+        several => {
+            let names: Vec<&str> = several.iter().map(|format| format.name).collect();
+            let hint = "say which it is with --as FORMAT";
+            Err(ImportError::content(path, "begin", "one format", names.join(" and "), hint))
+        }
+    }
+}
+
+fn look_at(
+    format: &Format,
+    source: &Source,
+    keep_going: bool,
+    names: &mut Names,
+) -> Result<Survey, ImportError> {
+    let mut silent = |_: u64| {};
+    let mut sink = Sink::survey(names, &mut silent, keep_going);
+    match (format.read)(source, &mut sink) {
+        Ok(()) | Err(ImportError::Enough) => Ok(sink.surveyed()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sets how each log's moments become those of the first, whose place is returned: one that counts from 1970 if there is one.
+fn bring_together(logs: &mut [Log], request: &Request) -> Result<usize, ImportError> {
+    let of_zero = |wanted: fn(&Zero) -> bool| logs.iter().position(|log| wanted(&log.survey.clock.zero));
+    let first = of_zero(|zero| *zero == Zero::Unix)
+        .or_else(|| of_zero(|zero| *zero == Zero::Boot))
+        .or_else(|| of_zero(|zero| matches!(zero, Zero::Own(_))))
+        .unwrap_or(0);
+    for (name, _) in &request.offsets {
+        if !logs.iter().any(|log| is_named(log, name)) {
+            return Err(ImportError::Use(format!(
+                "--offset {name}: expected the name of one of the files, found none that is called so"
+            )));
+        }
+    }
+    for at in 0..logs.len() {
+        let declared = request.offsets.iter().find(|(name, _)| is_named(&logs[at], name));
+        logs[at].alignment = match declared {
+            Some((_, offset_ns)) => Alignment::Declared { offset_ns: *offset_ns },
+            None if at == first => Alignment::Same,
+            None => align(&logs[first].survey, &logs[at].survey),
+        };
+    }
+    Ok(first)
+}
+
+fn is_named(log: &Log, name: &str) -> bool {
+    log.source.path().as_os_str() == name || log.source.name() == name
+}
+
+/// The moment that is 0 of the case: the log's own zero, or the first moment of clocks that began long ago.
+fn start_of(logs: &[Log], clock: Clock) -> i64 {
+    let begin = |log: &Log| Some(log.survey.begin_ns()?.saturating_add(log.alignment.offset_ns()));
+    let first = logs.iter().filter_map(begin).min().unwrap_or(0);
+    match clock.zero {
+        Zero::Unix | Zero::Boot => first,
+        Zero::Own(_) | Zero::None => first.min(0),
+    }
+}
+
+fn read_all(logs: &[Log], start_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
+    let below = |log: &Log| log.survey.layers.iter().all(|layer| *layer >= Layer::Block);
+    let is_both = logs.iter().any(|log| below(log) && !log.survey.layers.is_empty())
+        && logs.iter().any(|log| !below(log));
+    let tolerance_ns = logs.iter().map(tolerance_of).max().unwrap_or(0);
+    if is_both {
+        sink.keep_for_tie();
+    }
+    let mut tying = false;
+    for log in logs {
+        if is_both && !tying && !below(log) {
+            tying = true;
+            sink.tie(tolerance_ns);
+        }
+        sink.begin(log.alignment.offset_ns().saturating_sub(start_ns));
+        (log.format.read)(&log.source, sink)?;
+        sink.end(&log.source.shown())?;
+    }
+    Ok(())
+}
+
+/// How far moments of a log may be off.
+fn tolerance_of(log: &Log) -> i64 {
+    let error_ns = match log.alignment {
+        Alignment::Estimated { error_ns, .. } => error_ns.saturating_mul(4),
+        _ => 0,
+    };
+    error_ns.saturating_add(log.survey.clock.step_ns)
+}
+
+fn said_of_clocks(logs: &[Log], clock: Clock) -> Vec<Unseen> {
+    let mut said = Vec::new();
+    for log in logs {
+        let (shown, seconds) = (log.source.shown(), log.alignment.offset_ns() as f64 / 1e9);
+        match log.alignment {
+            Alignment::Unknown { .. } => said.push(Unseen {
+                what: format!("when what {shown} tells happened, beside the other logs"),
+                because: "its clock is its own, and too few operations of it are in another log; give --offset FILE=SECONDS".into(),
+            }),
+            Alignment::Estimated { error_ns, pairs, .. } => said.push(Unseen {
+                what: format!("moments of {shown} to better than {} us", (error_ns + 999) / 1000),
+                because: format!("its clock was moved by {seconds:.6} s, on which {pairs} pairs of equal operations agree"),
+            }),
+            Alignment::Same | Alignment::Declared { .. } => {}
+        }
+        let step_ns = log.survey.clock.step_ns;
+        if step_ns >= 1_000_000 {
+            said.push(Unseen {
+                what: format!("the order of what lies within {} ms in {shown}", step_ns / 1_000_000),
+                because: "its moments are told no finer".into(),
+            });
+        }
+    }
+    if clock.zero_unix_ns.is_none() {
+        said.push(Unseen {
+            what: "the time of day".into(),
+            because: "no log tells when its clock began; the case begins in 1970".into(),
+        });
+    }
+    said
+}
+
+fn summary(logs: &[Log], clock: Clock, start_ns: i64, found: Found) -> Summary {
+    let mut not_carried = Vec::new();
+    let mut seen = BTreeSet::new();
+    for log in logs.iter().filter(|log| seen.insert(log.format.name)) {
+        not_carried.extend(log.format.not_carried.iter().map(|(what, because)| Unseen {
+            what: (*what).into(),
+            because: (*because).into(),
+        }));
+    }
+    Summary {
+        logs: logs
+            .iter()
+            .map(|log| Read {
+                file: log.source.path().to_owned(),
+                files: log.source.files.len(),
+                format: log.format.name,
+                alignment: log.alignment,
+            })
+            .collect(),
+        records: found.records,
+        rows: found.rows,
+        left_out: found.left_out,
+        start_unix_ns: clock.zero_unix_ns.and_then(|zero| zero.checked_add(start_ns)),
+        start_ns,
+        clock: match clock.zero {
+            Zero::Unix => "CLOCK_REALTIME".into(),
+            Zero::Boot => "CLOCK_MONOTONIC".into(),
+            Zero::Own(zero) => zero.into(),
+            Zero::None => "none".into(),
+        },
+        resolution_ns: found.resolution_ns,
+        end_ns: found.end_ns,
+        layers: found.layers.into_iter().map(|(layer, meta)| (layer.name().to_owned(), meta)).collect(),
+        not_observed: found.not_observed,
+        not_carried,
+    }
+}

@@ -1,0 +1,131 @@
+//! Lines of a file, in a buffer of bounded size.
+use crate::ImportError;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Bytes read at a time.
+const BLOCK_BYTES: usize = 1 << 18;
+/// A longer line is no line of a log or a table.
+const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// Reads a file line by line.
+pub struct Lines<'a> {
+    path: &'a Path,
+    file: File,
+    buffer: Vec<u8>,
+    begin: usize,
+    end: usize,
+    /// The end of the last line that is there as a whole.
+    whole_end: usize,
+    ended: bool,
+    /// The line that [`Lines::next_line`] returned last had no end: the file ended inside it.
+    pub is_cut: bool,
+    /// Lines so far.
+    pub number: u64,
+    /// Bytes read so far.
+    pub bytes: u64,
+}
+
+impl<'a> Lines<'a> {
+    /// Opens a file.
+    pub fn open(path: &'a Path) -> Result<Lines<'a>, ImportError> {
+        Ok(Lines {
+            path,
+            file: File::open(path).map_err(|e| ImportError::io(path, "open", e))?,
+            buffer: vec![0; BLOCK_BYTES + LINE_BYTES_MAX],
+            begin: 0,
+            end: 0,
+            whole_end: 0,
+            ended: false,
+            is_cut: false,
+            number: 0,
+            bytes: 0,
+        })
+    }
+
+    /// All lines that are there as a whole.
+    pub fn whole(&self) -> &[u8] {
+        &self.buffer[self.begin..self.whole_end.max(self.begin)]
+    }
+
+    /// Goes on after so many lines and bytes.
+    pub fn pass(&mut self, lines: u64, bytes: usize) {
+        self.number += lines;
+        self.begin += bytes;
+    }
+
+    /// The next line without its end; None after the last.
+    pub fn next_line(&mut self) -> Result<Option<&[u8]>, ImportError> {
+        let mut searched = 0;
+        loop {
+            let rest = &self.buffer[self.begin + searched..self.end];
+            if let Some(at) = find(rest, b'\n') {
+                let line = self.begin..self.begin + searched + at;
+                self.begin = line.end + 1;
+                self.number += 1;
+                return Ok(Some(without_return(&self.buffer[line])));
+            }
+            searched = self.end - self.begin;
+            if self.ended {
+                if searched == 0 {
+                    return Ok(None);
+                }
+                let line = self.begin..self.end;
+                self.begin = self.end;
+                self.number += 1;
+                self.is_cut = true;
+                return Ok(Some(without_return(&self.buffer[line])));
+            }
+            self.fill(searched)?;
+        }
+    }
+
+    fn fill(&mut self, kept: usize) -> Result<(), ImportError> {
+        if kept >= LINE_BYTES_MAX {
+            let at = format!("line {}", self.number + 1);
+            let found = format!("a line longer than {LINE_BYTES_MAX} bytes");
+            let expected = "a text file with lines, or a Parquet file";
+            return Err(ImportError::content(self.path, at, expected, found, "check the file"));
+        }
+        self.buffer.copy_within(self.begin..self.end, 0);
+        (self.begin, self.end) = (0, kept);
+        let read = self
+            .file
+            .read(&mut self.buffer[kept..kept + BLOCK_BYTES])
+            .map_err(|e| ImportError::io(self.path, "read", e))?;
+        self.end += read;
+        let held = &self.buffer[..self.end];
+        self.whole_end = held
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |at| at + 1);
+        self.bytes += read as u64;
+        self.ended = read == 0;
+        Ok(())
+    }
+}
+
+/// Position of a byte; eight at a time.
+pub fn find(bytes: &[u8], wanted: u8) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut chunks = bytes.chunks_exact(8);
+    let mut at = 0;
+    for chunk in &mut chunks {
+        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes")) ^ (ONES * u64::from(wanted));
+        let hit = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if hit != 0 {
+            return Some(at + hit.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    chunks
+        .remainder()
+        .iter()
+        .position(|&byte| byte == wanted)
+        .map(|place| at + place)
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

@@ -1,0 +1,459 @@
+//! Where records go: rows of the case's tables, in the case's time; or, while only the begin of a log is looked at, nowhere.
+use crate::clock::Clock;
+use crate::error::Bad;
+use crate::order::Order;
+use crate::tie::Tie;
+use crate::ImportError;
+use case::meta::{LayerMeta, Unseen};
+use case::schema::{EventRow, IrqRow, Layer, LossRow, NameId, Op, OpRow, Sample, Stage, SubjectKind};
+use case::sealed::{Names, SealWriter};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Operations of a log that are looked at before it is read.
+const SURVEY_OPS: usize = 20_000;
+/// Samples of a log that are looked at, if there is no operation.
+const SURVEY_SAMPLES: u64 = 1;
+/// Bad records of which the case says where the first ones are.
+const BAD_SHOWN_MAX: usize = 5;
+
+/// What a survey keeps of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// In the log's own time.
+    pub start_ns: i64,
+    /// Its latency.
+    pub latency_ns: i64,
+    /// Kind.
+    pub op: Op,
+    /// Place, if the log says it.
+    pub offset_bytes: Option<i64>,
+    /// Size, if the log says it.
+    pub size_bytes: Option<i64>,
+}
+
+/// What is known of a log after a look at its begin.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// The clock of its moments.
+    pub clock: Clock,
+    /// Layers that it has operations of.
+    pub layers: BTreeSet<Layer>,
+    /// Its first operations.
+    pub ops: Vec<Seen>,
+    /// Moment of the first sample or event.
+    pub first_ns: Option<i64>,
+    samples: u64,
+}
+
+impl Survey {
+    /// The earliest moment that was seen.
+    pub fn begin_ns(&self) -> Option<i64> {
+        let ops = self.ops.iter().map(|op| op.start_ns).min();
+        match (ops, self.first_ns) {
+            (Some(op), Some(first)) => Some(op.min(first)),
+            (op, first) => op.or(first),
+        }
+    }
+}
+
+enum To<'a> {
+    Survey(Survey),
+    Case(&'a mut SealWriter),
+}
+
+/// What one import found out.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Records of the input.
+    pub records: u64,
+    /// Rows written, all tables.
+    pub rows: u64,
+    /// Bad records that were left out.
+    pub left_out: u64,
+    /// Last moment, since the case's start.
+    pub end_ns: i64,
+    /// Coarsest step of a latency.
+    pub resolution_ns: i64,
+    /// Layers with operations.
+    pub layers: BTreeMap<Layer, LayerMeta>,
+    /// What the input did not hold.
+    pub not_observed: Vec<Unseen>,
+}
+
+/// See the module.
+pub struct Sink<'a> {
+    to: To<'a>,
+    names: &'a mut Names,
+    tell: &'a mut dyn FnMut(u64),
+    keep_going: bool,
+    bytes: u64,
+    /// Added to a moment of the log at hand to get one of the case.
+    shift_ns: i64,
+    counts_depth: bool,
+    order: Order,
+    next_id: BTreeMap<Layer, u64>,
+    tie: Tie,
+    bad: Vec<String>,
+    bad_of_source: u64,
+    found: Found,
+}
+
+impl<'a> Sink<'a> {
+    /// Looks at the begin of a log; [`Sink::surveyed`] says what was seen.
+    pub fn survey(names: &'a mut Names, tell: &'a mut dyn FnMut(u64), keep_going: bool) -> Sink<'a> {
+        Sink::new(To::Survey(Survey::default()), names, tell, keep_going)
+    }
+
+    /// Writes a case.
+    pub fn case(
+        writer: &'a mut SealWriter,
+        names: &'a mut Names,
+        tell: &'a mut dyn FnMut(u64),
+        keep_going: bool,
+    ) -> Sink<'a> {
+        Sink::new(To::Case(writer), names, tell, keep_going)
+    }
+
+    fn new(to: To<'a>, names: &'a mut Names, tell: &'a mut dyn FnMut(u64), keep_going: bool) -> Sink<'a> {
+        Sink {
+            to,
+            names,
+            tell,
+            keep_going,
+            bytes: 0,
+            shift_ns: 0,
+            counts_depth: false,
+            order: Order::default(),
+            next_id: BTreeMap::new(),
+            tie: Tie::default(),
+            bad: Vec::new(),
+            bad_of_source: 0,
+            found: Found {
+                resolution_ns: 1,
+                ..Found::default()
+            },
+        }
+    }
+
+    /// What a survey saw. Panics on a sink that writes.
+    pub fn surveyed(self) -> Survey {
+        match self.to {
+            To::Survey(survey) => survey,
+            To::Case(_) => panic!("this sink writes a case"),
+        }
+    }
+
+    // -- one log after the other ------------------------------------------------------------------
+
+    /// A log begins, whose moments are to be shifted so.
+    pub fn begin(&mut self, shift_ns: i64) {
+        self.shift_ns = shift_ns;
+        self.counts_depth = false;
+        self.bad_of_source = 0;
+    }
+
+    /// A log ends.
+    pub fn end(&mut self, shown: &str) -> Result<(), ImportError> {
+        while let Some((layer, row)) = self.order.pop() {
+            self.emit(layer, row)?;
+        }
+        self.order = Order::default();
+        if self.bad_of_source > 0 {
+            let what = format!("{} bad records of {shown}", self.bad_of_source);
+            let because = format!("they were left out (--keep-going): {}", self.bad.join("; "));
+            self.unseen(what, because);
+            self.bad.clear();
+        }
+        Ok(())
+    }
+
+    /// From now on operations of the upper layers are tied to those of the layers below that were read already. Moments of both
+    /// may be apart by `tolerance_ns`.
+    pub fn tie(&mut self, tolerance_ns: i64) {
+        self.tie.begin(tolerance_ns);
+    }
+
+    /// Keeps the operations that are read, to tie others to them.
+    pub fn keep_for_tie(&mut self) {
+        self.tie.keep();
+    }
+
+    /// All logs were read.
+    pub fn finish(mut self) -> Found {
+        if self.tie.is_tying() {
+            self.found.not_observed.extend(self.tie.told());
+            self.name_tied_stages();
+        }
+        self.found
+    }
+
+    /// What the stages of tied layers cover: what is below is named as it is there.
+    fn name_tied_stages(&mut self) {
+        let of_block = self.found.layers.get(&Layer::Block).or_else(|| self.found.layers.get(&Layer::Device));
+        let below = of_block.map_or_else(BTreeMap::new, |meta| meta.stages.clone());
+        for layer in [Layer::App, Layer::Syscall] {
+            let Some(meta) = self.found.layers.get_mut(&layer) else { continue };
+            for (stage, default) in [(Stage::Queue, "queue"), (Stage::Device, "device+interrupt")] {
+                let name = below.get(stage.column()).map_or(default, String::as_str);
+                meta.stages.insert(stage.column().into(), name.into());
+            }
+            meta.stages.insert(Stage::Fs.column().into(), "fs+reap".into());
+            meta.stages.insert(Stage::Unknown.column().into(), "unknown".into());
+            meta.join = "kind, place, size and time".into();
+        }
+    }
+
+    // -- what a format says of its log ------------------------------------------------------------
+
+    /// The clock of the log's moments; before the first row.
+    pub fn clock(&mut self, clock: Clock) {
+        if let To::Survey(survey) = &mut self.to {
+            survey.clock = clock;
+        }
+    }
+
+    /// The log has operations of this layer; its stages and what each covers. Absent stages are not observed.
+    pub fn layer(&mut self, layer: Layer, stages: &[(Stage, &str)]) {
+        if let To::Survey(survey) = &mut self.to {
+            survey.layers.insert(layer);
+        }
+        let meta = self.found.layers.entry(layer).or_default();
+        for (stage, name) in stages {
+            let said = meta.stages.entry(stage.column().into()).or_default();
+            if said.is_empty() {
+                (*said).push_str(name);
+            } else if !said.split(" or ").any(|one| one == *name) {
+                *said = format!("{said} or {name}");
+            }
+        }
+        meta.join = "none".into();
+    }
+
+    /// Operations of this layer have no latency: their rows hold 0.
+    pub fn without_latency(&mut self, layer: Layer) {
+        self.found.layers.entry(layer).or_default().without_latency = true;
+    }
+
+    /// Latencies of the log are told in steps of this many nanoseconds.
+    pub fn resolution(&mut self, step_ns: i64) {
+        self.found.resolution_ns = self.found.resolution_ns.max(step_ns);
+    }
+
+    /// The log has every operation of its devices (or workers), so that those in flight can be counted.
+    pub fn has_every_operation(&mut self) {
+        self.counts_depth = true;
+    }
+
+    /// Something that the log does not hold, and why.
+    pub fn unseen(&mut self, what: impl Into<String>, because: impl Into<String>) {
+        let (what, because) = (what.into(), because.into());
+        if !self.found.not_observed.iter().any(|unseen| unseen.what == what && unseen.because == because) {
+            self.found.not_observed.push(Unseen { what, because });
+        }
+    }
+
+    // -- rows -------------------------------------------------------------------------------------
+
+    /// The number of a name.
+    pub fn name(&mut self, name: &str) -> NameId {
+        self.names.id(name)
+    }
+
+    /// The number of a name; none if it is empty.
+    pub fn name_if(&mut self, name: &str) -> Option<NameId> {
+        (!name.is_empty()).then(|| self.names.id(name))
+    }
+
+    /// An operation, its start in the log's own time; id and queue depth are given here. Its stages sum to its latency.
+    pub fn op(&mut self, layer: Layer, mut row: OpRow) -> Result<(), ImportError> {
+        let sum: i64 = row.stages.iter().flatten().sum();
+        assert_eq!(sum, row.latency_ns, "stages of an imported operation sum to its latency");
+        self.found.records += 1;
+        if let To::Survey(survey) = &mut self.to {
+            survey.ops.push(Seen {
+                start_ns: row.start_ns,
+                latency_ns: row.latency_ns,
+                op: row.op,
+                offset_bytes: row.offset_bytes,
+                size_bytes: row.size_bytes,
+            });
+            return if survey.ops.len() < SURVEY_OPS { Ok(()) } else { Err(ImportError::Enough) };
+        }
+        row.start_ns = row.start_ns.saturating_add(self.shift_ns);
+        self.found.end_ns = self.found.end_ns.max(row.start_ns.saturating_add(row.latency_ns));
+        match self.order.push(layer, row) {
+            Some((layer, row)) => self.emit(layer, row),
+            None => Ok(()),
+        }
+    }
+
+    fn emit(&mut self, layer: Layer, mut row: OpRow) -> Result<(), ImportError> {
+        if self.counts_depth && row.queue_depth.is_none() {
+            row.queue_depth = self.order.depth(layer, &row);
+        }
+        let next = self.next_id.entry(layer).or_default();
+        row.op_id = layer.op_id_base() | *next;
+        *next += 1;
+        let To::Case(writer) = &mut self.to else {
+            return Ok(());
+        };
+        if let Some(link) = self.tie.see(layer, &mut row) {
+            writer.link(&link)?;
+        }
+        writer.op(layer, &row, self.names)?;
+        self.found.rows += 1;
+        if let Some(meta) = self.found.layers.get_mut(&layer) {
+            meta.rows += 1;
+        }
+        Ok(())
+    }
+
+    /// Samples of one subject at one moment of the log.
+    pub fn sample(
+        &mut self,
+        time_ns: i64,
+        host: Option<NameId>,
+        kind: SubjectKind,
+        subject: NameId,
+        values: &[(NameId, f64)],
+    ) -> Result<(), ImportError> {
+        self.found.records += 1;
+        let time_ns = self.moment(time_ns)?;
+        if let To::Case(writer) = &mut self.to {
+            let sample = Sample {
+                time_ns,
+                host,
+                kind,
+                subject,
+                values,
+            };
+            writer.row(&sample, self.names)?;
+            self.found.rows += values.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Something that happened at a moment of the log.
+    pub fn event(&mut self, mut row: EventRow) -> Result<(), ImportError> {
+        row.time_ns = self.moment(row.time_ns)?;
+        if let To::Case(writer) = &mut self.to {
+            writer.event(&row)?;
+            self.found.rows += 1;
+        }
+        Ok(())
+    }
+
+    /// A run of an interrupt handler.
+    pub fn irq(&mut self, mut row: IrqRow) -> Result<(), ImportError> {
+        self.found.records += 1;
+        row.start_ns = self.moment(row.start_ns)?;
+        if let To::Case(writer) = &mut self.to {
+            writer.row(&row, self.names)?;
+            self.found.rows += 1;
+        }
+        Ok(())
+    }
+
+    /// Records that the log says were lost.
+    pub fn loss(&mut self, mut row: LossRow) -> Result<(), ImportError> {
+        row.start_ns = row.start_ns.saturating_add(self.shift_ns);
+        row.end_ns = row.end_ns.saturating_add(self.shift_ns);
+        if let To::Case(writer) = &mut self.to {
+            writer.loss(&row)?;
+            self.found.rows += 1;
+        }
+        Ok(())
+    }
+
+    /// A record that gives no row.
+    pub fn record_without_row(&mut self) {
+        self.found.records += 1;
+    }
+
+    fn moment(&mut self, time_ns: i64) -> Result<i64, ImportError> {
+        if let To::Survey(survey) = &mut self.to {
+            survey.first_ns.get_or_insert(time_ns);
+            survey.samples += 1;
+            if survey.samples >= SURVEY_SAMPLES && survey.layers.is_empty() {
+                return Err(ImportError::Enough);
+            }
+        }
+        let time_ns = time_ns.saturating_add(self.shift_ns);
+        self.found.end_ns = self.found.end_ns.max(time_ns);
+        Ok(time_ns)
+    }
+
+    // -- reading ----------------------------------------------------------------------------------
+
+    /// Bytes read of all files.
+    pub fn bytes_done(&self) -> u64 {
+        self.bytes
+    }
+
+    /// So many bytes are read.
+    pub fn progress(&mut self, bytes: u64) {
+        self.bytes = bytes;
+        (self.tell)(bytes);
+    }
+
+    /// Whether bad records are left out.
+    pub fn keeps_going(&self) -> bool {
+        self.keep_going
+    }
+
+    /// A bad record was left out.
+    pub fn left_out(&mut self, path: &Path, at: &str, bad: &Bad) {
+        self.found.left_out += 1;
+        self.bad_of_source += 1;
+        if self.bad.len() < BAD_SHOWN_MAX {
+            let (path, expected, found) = (path.display(), &bad.expected, &bad.found);
+            self.bad.push(format!("{path}: {at}: expected {expected}, found {found}"));
+        }
+    }
+
+    /// The file ends inside a record: what is before it is kept.
+    pub fn cut(&mut self, path: &Path, at: &str, bad: &Bad) {
+        self.unseen(
+            format!("what follows the end of {}", path.display()),
+            format!("the file is cut off at {at} ({})", bad.found),
+        );
+    }
+}
+
+/// An operation without anything but its moment, kind and latency.
+pub fn plain_op(start_ns: i64, latency_ns: i64, op: Op) -> OpRow {
+    OpRow {
+        op_id: 0,
+        start_ns,
+        latency_ns,
+        open: false,
+        op,
+        flags: 0,
+        host: None,
+        device: None,
+        file: None,
+        comm: None,
+        cgroup: None,
+        offset_bytes: None,
+        size_bytes: None,
+        queue_depth: None,
+        pid: None,
+        tid: None,
+        cpu: None,
+        complete_cpu: None,
+        hctx: None,
+        vector: None,
+        error: 0,
+        weight: 1.0,
+        stages: [None; 9],
+        foreign_handler_ns: None,
+    }
+}
+
+/// The same, all of whose latency is one stage.
+pub fn one_stage_op(start_ns: i64, latency_ns: i64, op: Op, stage: Stage) -> OpRow {
+    let mut row = plain_op(start_ns, latency_ns, op);
+    row.stages[stage as usize] = Some(latency_ns);
+    row
+}

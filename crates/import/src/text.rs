@@ -1,0 +1,135 @@
+//! Fields of text: numbers with their units, words by columns. Errors name the column.
+use crate::error::Bad;
+
+/// Largest moment or length of time that is taken for one, nanoseconds either way: 146 years. Sums of two fit into an i64.
+pub const TIME_NS_MAX: i64 = i64::MAX / 2;
+
+/// Splits off the next word; "" at the end.
+pub fn word<'a>(rest: &mut &'a str) -> &'a str {
+    let text = rest.trim_start();
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    *rest = &text[end..];
+    &text[..end]
+}
+
+/// Splits off the last word; "" if there is none.
+pub fn last_word<'a>(rest: &mut &'a str) -> &'a str {
+    let text = rest.trim_end();
+    let begin = text.rfind(char::is_whitespace).map_or(0, |at| {
+        at + text[at..].chars().next().map_or(1, char::len_utf8)
+    });
+    *rest = &text[..begin];
+    &text[begin..]
+}
+
+/// A whole number.
+pub fn integer<T: std::str::FromStr>(text: &str, column: &'static str) -> Result<T, Bad> {
+    text.parse()
+        .map_err(|_| Bad::new(format!("column {column}"), "a whole number", text))
+}
+
+/// A decimal number times `unit`, rounded toward zero, computed in integers; `1.5` or `1,5`. None: it is none, or too large.
+pub fn scaled(text: &str, unit: i64) -> Option<i64> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (whole, fraction) = digits.split_once(['.', ',']).unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() || whole.len() > 19 {
+        return None;
+    }
+    let mut value = 0_i64;
+    for byte in whole.bytes() {
+        value = value.checked_mul(10)?.checked_add(digit(byte)?)?;
+    }
+    value = value.checked_mul(unit)?;
+    let (mut rest, mut scale) = (0_i128, 1_i128);
+    for byte in fraction.bytes() {
+        let digit = digit(byte)?;
+        if scale < 1_000_000_000_000_000_000 {
+            rest = rest * 10 + i128::from(digit);
+            scale *= 10;
+        }
+    }
+    value = value.checked_add((rest * i128::from(unit) / scale) as i64)?;
+    (value <= TIME_NS_MAX).then_some(if negative { -value } else { value })
+}
+
+fn digit(byte: u8) -> Option<i64> {
+    byte.is_ascii_digit().then(|| i64::from(byte - b'0'))
+}
+
+/// A length of time or a moment: a decimal number of units of `unit_ns` nanoseconds.
+pub fn time(text: &str, unit_ns: i64, column: &'static str) -> Result<i64, Bad> {
+    scaled(text, unit_ns).ok_or_else(|| Bad::new(format!("column {column}"), "a decimal number", text))
+}
+
+/// A length of time, which is not negative.
+pub fn length(text: &str, unit_ns: i64, column: &'static str) -> Result<i64, Bad> {
+    match scaled(text, unit_ns) {
+        Some(ns) if ns >= 0 => Ok(ns),
+        _ => Err(Bad::new(
+            format!("column {column}"),
+            "a decimal number, not negative",
+            text,
+        )),
+    }
+}
+
+/// Any number; a decimal comma is one, too.
+pub fn number(text: &str, column: &'static str) -> Result<f64, Bad> {
+    let parsed = match text.parse::<f64>() {
+        Err(_) => text.replacen(',', ".", 1).parse::<f64>(),
+        parsed => parsed,
+    };
+    match parsed {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err(Bad::new(format!("column {column}"), "a number", text)),
+    }
+}
+
+/// Bytes of so many sectors of 512; None if there is no such place on any device.
+pub fn sectors(count: u64) -> Option<i64> {
+    i64::try_from(count).ok()?.checked_mul(512)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn decimal_numbers_are_exact() {
+        assert_eq!(scaled("0.000771", 1_000_000_000), Some(771_000));
+        assert_eq!(scaled("11,269319", 1_000_000_000), Some(11_269_319_000));
+        assert_eq!(scaled("-1.5", 1000), Some(-1500));
+        assert_eq!(scaled("1795517681.123456789", 1_000_000_000), Some(1_795_517_681_123_456_789));
+        assert_eq!(scaled("0.1234567891234567891234", 1_000_000_000), Some(123_456_789));
+        for wrong in ["", ".", "-", "1.2.3", "x", "99999999999999999999", "9999999999"] {
+            assert_eq!(scaled(wrong, 1_000_000_000_000), None, "{wrong}");
+        }
+        assert!(time("1s", 1, "lat").unwrap_err().part.contains("lat"));
+        assert!(length("-1", 1, "lat").is_err());
+    }
+
+    #[test]
+    fn words_from_both_ends() {
+        let mut rest = "  0.1  kworker/u16:4 x  vda  ";
+        assert_eq!((word(&mut rest), last_word(&mut rest)), ("0.1", "vda"));
+        assert_eq!(rest.trim(), "kworker/u16:4 x");
+        assert_eq!((word(&mut ""), last_word(&mut "")), ("", ""));
+    }
+
+    proptest! {
+        #[test]
+        fn any_nanoseconds_come_back(ns in 0_i64..4_000_000_000_000_000_000) {
+            let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+            prop_assert_eq!(scaled(&text, 1_000_000_000), Some(ns));
+        }
+
+        #[test]
+        fn any_text_is_a_number_or_none(text in ".*") {
+            let _ = (scaled(&text, 1_000_000_000), word(&mut text.as_str()), last_word(&mut text.as_str()));
+        }
+    }
+}
