@@ -43,7 +43,8 @@ pub struct Survey {
     pub ops: Vec<Seen>,
     /// Moment of the first sample or event.
     pub first_ns: Option<i64>,
-    samples: u64,
+    /// Samples and events so far.
+    pub samples: u64,
 }
 
 impl Survey {
