@@ -69,7 +69,7 @@ def test_names_that_are_almost_right_are_told(whodisk: Run, work: Path) -> None:
         (["lab", "run", "slow-membr"], "slow-member"),
         (["lab", "show", "slow_member"], "slow-member"),
         (["lab", "run", "slow-member", "--set", "fault.slwo.factor=2"], "fault.slow"),
-        (["import", "serise", "a.csv"], "series"),
+        (["import", "--as", "serise", "a.csv"], "series"),
     ):
         assert f"did you mean {meant}?" in whodisk(*command, code=2).stderr
 

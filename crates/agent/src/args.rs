@@ -146,10 +146,13 @@ directory already are kept. Case K of a seed is the same whatever --count and --
 
 const IMPORT_EXAMPLES: &str = "Examples:
   whodisk import --list
-  whodisk import series drives.csv -o drives.case \\
+  whodisk import run_lat.1.log -o fio.case && whodisk solve fio.case
+  whodisk import sda.blktrace.* run_lat.1.log -o both.case       several logs, one case: clocks aligned, layers tied
+  whodisk import drives.csv --as series -o drives.case \\
     --map 'host=host,device=disk_id,t=ts:s,latency=latency:us,throughput=throughput:B/s'
 
-Times are since 1970 (s, ms, us, ns) or ISO 8601 (iso). Missing values stay missing.";
+The format is recognised by how a file begins; --as says it where nothing tells. A bad record ends the import and is told with its \
+place; --keep-going leaves it out and counts it. Missing values stay missing.";
 
 const LAYOUT_EXAMPLES: &str = "Examples:
   whodisk layout measure /srv/db --threshold 4      exit code 1 if a file is over it
@@ -484,18 +487,27 @@ pub struct LabShowArgs {
 /// `import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Name of the format; --list shows them.
-    #[arg(required_unless_present = "list")]
-    pub format: Option<String>,
-    /// The files.
+    /// The files; parts of one log (blktrace's file per CPU, fio's lat, clat and slat) are read together.
     #[arg(required_unless_present = "list", value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Format of the files [default: recognised]; --list shows the formats. It may stand before the files, too.
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub format: Option<String>,
     /// Directory of the case; must not exist, or be empty [default: ./whodisk-<UTC time>]
     #[arg(short = 'o', long = "output", value_name = "CASE")]
     pub case: Option<PathBuf>,
     /// Which column is what, and in which unit: KEY=COLUMN:UNIT,...
     #[arg(long, value_name = "MAP")]
     pub map: Option<String>,
+    /// The device that the logs are of, where they do not say.
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+    /// Seconds to add to the moments of a file, so that its clock is that of the others.
+    #[arg(long = "offset", value_name = "FILE=SECONDS")]
+    pub offsets: Vec<String>,
+    /// Leave bad records out and count them.
+    #[arg(long)]
+    pub keep_going: bool,
     /// List the formats, and what each cannot carry over.
     #[arg(long)]
     pub list: bool,

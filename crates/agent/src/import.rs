@@ -6,7 +6,7 @@ use crate::output::{grouped, print, print_json, say, Progress};
 use crate::time::Utc;
 use case::meta::{CaseMeta, Clock, State, SystemMeta, Unseen};
 use case::sealed::{Names, SealWriter};
-use import::{Format, ImportError, Request, Summary};
+use import::{Alignment, ImportError, Request, Summary};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -14,9 +14,20 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Serialize)]
 struct Imported {
     case: PathBuf,
+    logs: Vec<Log>,
     records: u64,
     rows: u64,
+    left_out: u64,
     not_observed: Vec<Unseen>,
+}
+
+/// One log of it.
+#[derive(Debug, Serialize)]
+struct Log {
+    file: PathBuf,
+    files: usize,
+    format: &'static str,
+    clock: String,
 }
 
 impl From<ImportError> for Failure {
@@ -25,31 +36,21 @@ impl From<ImportError> for Failure {
     }
 }
 
-/// `whodisk import FORMAT FILE...`.
+/// `whodisk import FILE...`.
 pub fn main(args: &ImportArgs) -> Result<(), Failure> {
     if args.list {
         return list(args.json);
     }
     args.sharing.take();
-    let format = import::format(args.format.as_deref().unwrap_or_default())?;
-    let request = Request {
-        files: args.files.clone(),
-        map: args.map.clone(),
-    };
+    let request = request(args)?;
     let path = args
         .case
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("whodisk-{}", Utc::now().compact())));
     let dir = CaseDir::create(&path)?;
-    match write_case(&path, format, &request) {
+    match write_case(&path, &request) {
         Ok(imported) => {
-            say(&format!(
-                "{}: {} records, {} rows; next: whodisk solve {}",
-                path.display(),
-                grouped(imported.records),
-                grouped(imported.rows),
-                path.display()
-            ));
+            tell(&imported);
             if args.json {
                 print_json(&imported)?;
             }
@@ -64,17 +65,63 @@ pub fn main(args: &ImportArgs) -> Result<(), Failure> {
     }
 }
 
-fn write_case(path: &Path, format: &Format, request: &Request) -> Result<Imported, Failure> {
+fn request(args: &ImportArgs) -> Result<Request, Failure> {
+    let (mut files, mut format) = (args.files.clone(), args.format.clone());
+    let named = files.first().filter(|first| !first.exists()).and_then(|first| first.to_str());
+    if let (None, Some(name)) = (&format, named) {
+        if files.len() > 1 && import::FORMATS.iter().any(|known| known.name == name) {
+            format = Some(name.to_owned());
+            files.remove(0);
+        }
+    }
+    Ok(Request {
+        files,
+        format,
+        map: args.map.clone(),
+        device: args.device.clone(),
+        offsets: args.offsets.iter().map(|text| offset(text)).collect::<Result<_, _>>()?,
+        keep_going: args.keep_going,
+    })
+}
+
+fn offset(text: &str) -> Result<(String, i64), Failure> {
+    let parsed = text.rsplit_once('=').and_then(|(file, seconds)| Some((file, seconds.parse::<f64>().ok()?)));
+    match parsed {
+        Some((file, seconds)) if seconds.abs() < 4e9 => Ok((file.to_owned(), (seconds * 1e9).round() as i64)),
+        _ => Err(Failure::error(format!(
+            "--offset: expected FILE=SECONDS, e.g. run_lat.1.log=-0.25, found '{text}'"
+        ))),
+    }
+}
+
+fn tell(imported: &Imported) {
+    for log in &imported.logs {
+        let more = if log.files > 1 { format!(" and {} more", log.files - 1) } else { String::new() };
+        say(&format!("{}{more}: {}; {}", log.file.display(), log.format, log.clock));
+    }
+    if imported.left_out > 0 {
+        say(&format!("{} bad records were left out; case.json says where the first are", grouped(imported.left_out)));
+    }
+    say(&format!(
+        "{}: {} records, {} rows; next: whodisk solve {}",
+        imported.case.display(),
+        grouped(imported.records),
+        grouped(imported.rows),
+        imported.case.display()
+    ));
+}
+
+fn write_case(path: &Path, request: &Request) -> Result<Imported, Failure> {
     let mut writer = SealWriter::create(path)?;
     let mut names = Names::default();
     let mut progress = Progress::new();
-    let mut done = |count: u64| progress.tick(|| format!("importing: {} done", grouped(count)));
-    let read = (format.read)(request, &mut writer, &mut names, &mut done);
+    let mut done = |count: u64| progress.tick(|| format!("importing: {} bytes done", grouped(count)));
+    let read = import::import(request, &mut writer, &mut names, &mut done);
     progress.clear();
     let summary = read?;
     if summary.rows == 0 {
         return Err(Failure::error(format!(
-            "{}: expected records with values, found none in {} records; check the file and --map",
+            "{}: expected records with values, found none in {} records; check the file, --as and --map",
             request
                 .files
                 .first()
@@ -82,38 +129,56 @@ fn write_case(path: &Path, format: &Format, request: &Request) -> Result<Importe
             grouped(summary.records)
         )));
     }
-    let mut meta = meta(format, &summary);
+    let mut meta = meta(&summary);
     meta.tables = writer.finish()?;
-    // The host of the samples is not this one: nothing of this machine belongs into the case.
+    // The host of the logs is not this one: nothing of this machine belongs into the case.
     SystemMeta::default().write(path)?;
     meta.write(path)?;
     Ok(Imported {
         case: path.to_path_buf(),
+        logs: summary.logs.iter().map(log).collect(),
         records: summary.records,
         rows: summary.rows,
+        left_out: summary.left_out,
         not_observed: summary.not_observed,
     })
 }
 
-fn meta(format: &Format, summary: &Summary) -> CaseMeta {
-    let unseen = |&(what, because): &(&str, &str)| Unseen {
-        what: what.into(),
-        because: because.into(),
-    };
+fn log(read: &import::Read) -> Log {
+    let seconds = |ns: i64| ns as f64 / 1e9;
+    Log {
+        file: read.file.clone(),
+        files: read.files,
+        format: read.format,
+        clock: match read.alignment {
+            Alignment::Same => "its clock is the case's".into(),
+            Alignment::Declared { offset_ns } => format!("its clock was moved by {:.6} s, as was said", seconds(offset_ns)),
+            Alignment::Estimated { offset_ns, error_ns, pairs } => format!(
+                "its clock was moved by {:.6} s, +- {} us, told by {pairs} operations that another log has, too",
+                seconds(offset_ns),
+                (error_ns + 999) / 1000
+            ),
+            Alignment::Unknown { .. } => "its clock is unknown: it was put beside the others at its begin".into(),
+        },
+    }
+}
+
+fn meta(summary: &Summary) -> CaseMeta {
     CaseMeta {
         argv: std::env::args_os()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
         start_utc: Utc::of_unix(summary.start_unix_ns.unwrap_or(0).div_euclid(1_000_000_000)).rfc3339(),
         clock: Clock {
-            name: "CLOCK_REALTIME".into(),
+            name: summary.clock.clone(),
             host: String::new(),
-            start_ns: u64::try_from(summary.start_unix_ns.unwrap_or(0)).unwrap_or(0),
-            resolution_ns: 1,
+            start_ns: u64::try_from(summary.start_ns).unwrap_or(0),
+            resolution_ns: u64::try_from(summary.resolution_ns).unwrap_or(1),
         },
         duration_ns: Some(summary.end_ns),
         state: State::Sealed,
-        not_carried: format.not_carried.iter().map(unseen).collect(),
+        layers: summary.layers.clone(),
+        not_carried: summary.not_carried.clone(),
         not_observed: summary.not_observed.clone(),
         ..CaseMeta::new("import", env!("CARGO_PKG_VERSION"))
     }
@@ -131,9 +196,9 @@ fn list(as_json: bool) -> Result<(), Failure> {
         return print_json(&rows);
     }
     for format in import::FORMATS {
-        print(&format!("{:<10} {}", format.name, format.about))?;
+        print(&format!("{:<14} {}", format.name, format.about))?;
         for (what, because) in format.not_carried {
-            print(&format!("{:<10} does not carry {what}: {because}", ""))?;
+            print(&format!("{:<14} does not carry {what}: {because}", ""))?;
         }
     }
     Ok(())

@@ -107,7 +107,6 @@ fn main() {
                 rows,
                 stages,
                 join: "none".into(),
-                ..LayerMeta::default()
             },
         );
     }

@@ -44,9 +44,6 @@ pub struct LayerMeta {
     pub stages: BTreeMap<String, String>,
     /// How operations were tied to the layer below: `exact (user_data)`, `none`.
     pub join: String,
-    /// The log that was imported tells when operations began, and not how long they took: latencies are 0, and mean nothing.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub without_latency: bool,
 }
 
 /// One thing that could not be seen, and why; verdicts repeat it under `cannot_exclude`.

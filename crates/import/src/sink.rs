@@ -231,11 +231,6 @@ impl<'a> Sink<'a> {
         meta.join = "none".into();
     }
 
-    /// Operations of this layer have no latency: their rows hold 0.
-    pub fn without_latency(&mut self, layer: Layer) {
-        self.found.layers.entry(layer).or_default().without_latency = true;
-    }
-
     /// Latencies of the log are told in steps of this many nanoseconds.
     pub fn resolution(&mut self, step_ns: i64) {
         self.found.resolution_ns = self.found.resolution_ns.max(step_ns);

@@ -3,7 +3,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::RecordBatch;
 use case::sealed::{Names, SealWriter};
-use import::{format, ImportError, Request, Summary};
+use import::{import, ImportError, Request, Summary};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::prelude::*;
 use std::fs::File;
@@ -23,7 +23,7 @@ fn import_file(dir: &Path, file: PathBuf, map: Option<&str>) -> Result<Summary, 
         files: vec![file],
         map: map.map(str::to_owned),
     };
-    let summary = (format("series")?.read)(&request, &mut writer, &mut Names::default(), &mut |_| {})?;
+    let summary = import(&request, &mut writer, &mut Names::default(), &mut |_| {})?;
     writer.finish().unwrap();
     Ok(summary)
 }

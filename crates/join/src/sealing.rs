@@ -696,7 +696,6 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             rows: counts.block_rows,
             stages: named(&stages),
             join: "none".into(),
-            ..LayerMeta::default()
         };
         layers.insert(Layer::Block.name().to_owned(), layer);
     }
@@ -731,7 +730,6 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             rows: counts.app_rows,
             stages: named(&stages),
             join: join.into(),
-            ..LayerMeta::default()
         };
         layers.insert(Layer::App.name().to_owned(), layer);
     }
@@ -788,7 +786,6 @@ fn syscall_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
             "none"
         }
         .into(),
-        ..LayerMeta::default()
     }
 }
 

@@ -256,7 +256,6 @@ mod tests {
                     rows: 1,
                     stages: one("fs_ns", "fs".into()),
                     join: "none".into(),
-                    ..LayerMeta::default()
                 },
             ),
             probes: one(

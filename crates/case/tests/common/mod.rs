@@ -308,7 +308,6 @@ pub fn case_meta() -> CaseMeta {
         rows: OPS,
         stages,
         join: join.into(),
-        ..LayerMeta::default()
     };
     CaseMeta {
         argv: ["whodisk-agent", "run", "vm-server.toml"]

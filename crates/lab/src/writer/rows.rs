@@ -183,6 +183,5 @@ pub(super) fn layer_meta(layer: Layer, rows: u64, observation: &Observation, sta
             Layer::Block | Layer::Device => "none",
         }
         .into(),
-        ..LayerMeta::default()
     }
 }
