@@ -67,7 +67,10 @@ pub fn main(args: &ImportArgs) -> Result<(), Failure> {
 
 fn request(args: &ImportArgs) -> Result<Request, Failure> {
     let (mut files, mut format) = (args.files.clone(), args.format.clone());
-    let named = files.first().filter(|first| !first.exists()).and_then(|first| first.to_str());
+    let named = files
+        .first()
+        .filter(|first| !first.exists())
+        .and_then(|first| first.to_str());
     if let (None, Some(name)) = (&format, named) {
         if files.len() > 1 && import::FORMATS.iter().any(|known| known.name == name) {
             format = Some(name.to_owned());
@@ -79,13 +82,19 @@ fn request(args: &ImportArgs) -> Result<Request, Failure> {
         format,
         map: args.map.clone(),
         device: args.device.clone(),
-        offsets: args.offsets.iter().map(|text| offset(text)).collect::<Result<_, _>>()?,
+        offsets: args
+            .offsets
+            .iter()
+            .map(|text| offset(text))
+            .collect::<Result<_, _>>()?,
         keep_going: args.keep_going,
     })
 }
 
 fn offset(text: &str) -> Result<(String, i64), Failure> {
-    let parsed = text.rsplit_once('=').and_then(|(file, seconds)| Some((file, seconds.parse::<f64>().ok()?)));
+    let parsed = text
+        .rsplit_once('=')
+        .and_then(|(file, seconds)| Some((file, seconds.parse::<f64>().ok()?)));
     match parsed {
         Some((file, seconds)) if seconds.abs() < 4e9 => Ok((file.to_owned(), (seconds * 1e9).round() as i64)),
         _ => Err(Failure::error(format!(
@@ -96,11 +105,23 @@ fn offset(text: &str) -> Result<(String, i64), Failure> {
 
 fn tell(imported: &Imported) {
     for log in &imported.logs {
-        let more = if log.files > 1 { format!(" and {} more", log.files - 1) } else { String::new() };
-        say(&format!("{}{more}: {}; {}", log.file.display(), log.format, log.clock));
+        let more = if log.files > 1 {
+            format!(" and {} more", log.files - 1)
+        } else {
+            String::new()
+        };
+        say(&format!(
+            "{}{more}: {}; {}",
+            log.file.display(),
+            log.format,
+            log.clock
+        ));
     }
     if imported.left_out > 0 {
-        say(&format!("{} bad records were left out; case.json says where the first are", grouped(imported.left_out)));
+        say(&format!(
+            "{} bad records were left out; case.json says where the first are",
+            grouped(imported.left_out)
+        ));
     }
     say(&format!(
         "{}: {} records, {} rows; next: whodisk solve {}",

@@ -202,12 +202,20 @@ mod tests {
     #[test]
     fn operations_that_both_have_tell_the_offset() {
         let place = |i: i64| (i * 7919 % 1000) * 4096;
-        let first = survey(Clock::boot(1), (0..500).map(|i| (5_000_000_000 + i * 3_000_000, 200_000, place(i))));
+        let first = survey(
+            Clock::boot(1),
+            (0..500).map(|i| (5_000_000_000 + i * 3_000_000, 200_000, place(i))),
+        );
         let other = survey(
             Clock::own("fio", 1_000_000),
             (0..500).map(|i| ((i * 3_000_000) / 1_000_000 * 1_000_000, 210_000, place(i))),
         );
-        let Alignment::Estimated { offset_ns, error_ns, pairs } = align(&first, &other) else {
+        let Alignment::Estimated {
+            offset_ns,
+            error_ns,
+            pairs,
+        } = align(&first, &other)
+        else {
             panic!("{:?}", align(&first, &other));
         };
         assert!((offset_ns - 5_000_000_000).abs() < 1_000_000, "{offset_ns}");
@@ -216,9 +224,18 @@ mod tests {
 
     #[test]
     fn logs_of_different_work_are_not_aligned() {
-        let first = survey(Clock::boot(1), (0..500).map(|i| (i * 3_000_000, 200_000, i * 4096)));
-        let other = survey(Clock::own("x", 1), (0..500).map(|i| (i * i * 1_234_567, 1, (499 - i) * 4096)));
+        let first = survey(
+            Clock::boot(1),
+            (0..500).map(|i| (i * 3_000_000, 200_000, i * 4096)),
+        );
+        let other = survey(
+            Clock::own("x", 1),
+            (0..500).map(|i| (i * i * 1_234_567, 1, (499 - i) * 4096)),
+        );
         assert!(matches!(align(&first, &other), Alignment::Unknown { .. }));
-        assert_eq!(align(&first, &survey(Clock::boot(5), std::iter::empty())), Alignment::Same);
+        assert_eq!(
+            align(&first, &survey(Clock::boot(5), std::iter::empty())),
+            Alignment::Same
+        );
     }
 }

@@ -133,12 +133,19 @@ fn sources(request: &Request) -> Result<Vec<(&'static Format, Source)>, ImportEr
             }
         }
     }
-    Ok(sources.into_iter().map(|(format, _, source)| (format, source)).collect())
+    Ok(sources
+        .into_iter()
+        .map(|(format, _, source)| (format, source))
+        .collect())
 }
 
 /// The format of a file, from its begin. Error: none or several formats begin so.
 pub fn recognise(path: &Path, head: &Head) -> Result<&'static Format, ImportError> {
-    let fitting: Vec<&'static Format> = FORMATS.iter().filter(|format| (format.recognise)(head)).copied().collect();
+    let fitting: Vec<&'static Format> = FORMATS
+        .iter()
+        .filter(|format| (format.recognise)(head))
+        .copied()
+        .collect();
     match fitting.as_slice() {
         [one] => Ok(one),
         [] => {
@@ -150,7 +157,13 @@ pub fn recognise(path: &Path, head: &Head) -> Result<&'static Format, ImportErro
         several => {
             let names: Vec<&str> = several.iter().map(|format| format.name).collect();
             let hint = "say which it is with --as FORMAT";
-            Err(ImportError::content(path, "begin", "one format", names.join(" and "), hint))
+            Err(ImportError::content(
+                path,
+                "begin",
+                "one format",
+                names.join(" and "),
+                hint,
+            ))
         }
     }
 }
@@ -186,7 +199,9 @@ fn bring_together(logs: &mut [Log], request: &Request) -> Result<usize, ImportEr
     for at in 0..logs.len() {
         let declared = request.offsets.iter().find(|(name, _)| is_named(&logs[at], name));
         logs[at].alignment = match declared {
-            Some((_, offset_ns)) => Alignment::Declared { offset_ns: *offset_ns },
+            Some((_, offset_ns)) => Alignment::Declared {
+                offset_ns: *offset_ns,
+            },
             None if at == first => Alignment::Same,
             None => align(&logs[first].survey, &logs[at].survey),
         };
@@ -256,7 +271,10 @@ fn said_of_clocks(logs: &[Log], clock: Clock) -> Vec<Unseen> {
         let step_ns = log.survey.clock.step_ns;
         if step_ns >= 1_000_000 {
             said.push(Unseen {
-                what: format!("the order of what lies within {} ms in {shown}", step_ns / 1_000_000),
+                what: format!(
+                    "the order of what lies within {} ms in {shown}",
+                    step_ns / 1_000_000
+                ),
                 because: "its moments are told no finer".into(),
             });
         }
@@ -302,7 +320,11 @@ fn summary(logs: &[Log], clock: Clock, start_ns: i64, found: Found) -> Summary {
         },
         resolution_ns: found.resolution_ns,
         end_ns: found.end_ns,
-        layers: found.layers.into_iter().map(|(layer, meta)| (layer.name().to_owned(), meta)).collect(),
+        layers: found
+            .layers
+            .into_iter()
+            .map(|(layer, meta)| (layer.name().to_owned(), meta))
+            .collect(),
         not_observed: found.not_observed,
         not_carried,
     }

@@ -29,6 +29,9 @@ pub use sink::Sink;
 
 /// Every format, in the order in which they are listed.
 pub const FORMATS: &[&Format] = &[
+    &formats::biosnoop::FORMAT,
+    &formats::blkparse::FORMAT,
+    &formats::blktrace::FORMAT,
     &formats::fio_lat::FORMAT,
     &formats::fio_rate::FORMAT,
     &series::FORMAT,
@@ -39,13 +42,17 @@ pub fn format(name: &str) -> Result<&'static Format, ImportError> {
     let names = || FORMATS.iter().map(|format| format.name);
     let meant =
         || case::nearest(name, names()).map_or(String::new(), |near| format!("did you mean {near}? "));
-    FORMATS.iter().copied().find(|format| format.name == name).ok_or_else(|| {
-        ImportError::Use(format!(
-            "format: expected one of {}, found '{name}'; {}see whodisk import --list",
-            names().collect::<Vec<_>>().join(", "),
-            meant()
-        ))
-    })
+    FORMATS
+        .iter()
+        .copied()
+        .find(|format| format.name == name)
+        .ok_or_else(|| {
+            ImportError::Use(format!(
+                "format: expected one of {}, found '{name}'; {}see whodisk import --list",
+                names().collect::<Vec<_>>().join(", "),
+                meant()
+            ))
+        })
 }
 
 #[cfg(test)]

@@ -86,7 +86,13 @@ impl<'a> Lines<'a> {
             let at = format!("line {}", self.number + 1);
             let found = format!("a line longer than {LINE_BYTES_MAX} bytes");
             let expected = "a text file with lines, or a Parquet file";
-            return Err(ImportError::content(self.path, at, expected, found, "check the file"));
+            return Err(ImportError::content(
+                self.path,
+                at,
+                expected,
+                found,
+                "check the file",
+            ));
         }
         self.buffer.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, kept);

@@ -22,7 +22,11 @@ pub struct Order {
 impl Order {
     /// Takes an operation; gives one back once enough are held.
     pub fn push(&mut self, layer: Layer, row: OpRow) -> Option<(Layer, OpRow)> {
-        let out = if self.heap.len() >= HELD_MAX { self.pop() } else { None };
+        let out = if self.heap.len() >= HELD_MAX {
+            self.pop()
+        } else {
+            None
+        };
         let start_ns = row.start_ns;
         let place = match self.free.pop() {
             Some(place) => {

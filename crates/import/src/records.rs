@@ -95,7 +95,13 @@ pub fn document(path: &Path, sink: &mut Sink) -> Result<String, ImportError> {
     if length > DOCUMENT_BYTES_MAX {
         let expected = format!("a document of at most {DOCUMENT_BYTES_MAX} bytes");
         let found = format!("{length} bytes");
-        return Err(ImportError::content(path, "length", expected, found, "split the file"));
+        return Err(ImportError::content(
+            path,
+            "length",
+            expected,
+            found,
+            "split the file",
+        ));
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)
@@ -114,18 +120,34 @@ pub fn json(path: &Path, sink: &mut Sink) -> Result<serde_json::Value, ImportErr
         Some(Ok(value)) => return Ok(value),
         Some(Err(error)) => error,
         None => {
-            return Err(ImportError::content(path, "byte 0", "JSON", "an empty file", "check the file"));
+            return Err(ImportError::content(
+                path,
+                "byte 0",
+                "JSON",
+                "an empty file",
+                "check the file",
+            ));
         }
     };
     let at = format!("line {} column {}", error.line(), error.column());
-    let bad = Bad::new("", "JSON", error.to_string().split(" at line ").next().unwrap_or(""));
+    let bad = Bad::new(
+        "",
+        "JSON",
+        error.to_string().split(" at line ").next().unwrap_or(""),
+    );
     if error.is_eof() {
         if let Some(value) = closed(text) {
             sink.cut(path, &at, &bad);
             return Ok(value);
         }
     }
-    Err(ImportError::content(path, at, bad.expected, bad.found, "check that the file is whole"))
+    Err(ImportError::content(
+        path,
+        at,
+        bad.expected,
+        bad.found,
+        "check that the file is whole",
+    ))
 }
 
 /// JSON that ends too early, without what was begun last: cut after the last value that ended, and closed.

@@ -191,16 +191,23 @@ impl<'a> Sink<'a> {
 
     /// What the stages of tied layers cover: what is below is named as it is there.
     fn name_tied_stages(&mut self) {
-        let of_block = self.found.layers.get(&Layer::Block).or_else(|| self.found.layers.get(&Layer::Device));
+        let of_block = self
+            .found
+            .layers
+            .get(&Layer::Block)
+            .or_else(|| self.found.layers.get(&Layer::Device));
         let below = of_block.map_or_else(BTreeMap::new, |meta| meta.stages.clone());
         for layer in [Layer::App, Layer::Syscall] {
-            let Some(meta) = self.found.layers.get_mut(&layer) else { continue };
+            let Some(meta) = self.found.layers.get_mut(&layer) else {
+                continue;
+            };
             for (stage, default) in [(Stage::Queue, "queue"), (Stage::Device, "device+interrupt")] {
                 let name = below.get(stage.column()).map_or(default, String::as_str);
                 meta.stages.insert(stage.column().into(), name.into());
             }
             meta.stages.insert(Stage::Fs.column().into(), "fs+reap".into());
-            meta.stages.insert(Stage::Unknown.column().into(), "unknown".into());
+            meta.stages
+                .insert(Stage::Unknown.column().into(), "unknown".into());
             meta.join = "kind, place, size and time".into();
         }
     }
@@ -244,7 +251,12 @@ impl<'a> Sink<'a> {
     /// Something that the log does not hold, and why.
     pub fn unseen(&mut self, what: impl Into<String>, because: impl Into<String>) {
         let (what, because) = (what.into(), because.into());
-        if !self.found.not_observed.iter().any(|unseen| unseen.what == what && unseen.because == because) {
+        if !self
+            .found
+            .not_observed
+            .iter()
+            .any(|unseen| unseen.what == what && unseen.because == because)
+        {
             self.found.not_observed.push(Unseen { what, because });
         }
     }
@@ -264,7 +276,10 @@ impl<'a> Sink<'a> {
     /// An operation, its start in the log's own time; id and queue depth are given here. Its stages sum to its latency.
     pub fn op(&mut self, layer: Layer, mut row: OpRow) -> Result<(), ImportError> {
         let sum: i64 = row.stages.iter().flatten().sum();
-        assert_eq!(sum, row.latency_ns, "stages of an imported operation sum to its latency");
+        assert_eq!(
+            sum, row.latency_ns,
+            "stages of an imported operation sum to its latency"
+        );
         self.found.records += 1;
         if let To::Survey(survey) = &mut self.to {
             survey.ops.push(Seen {
@@ -274,7 +289,11 @@ impl<'a> Sink<'a> {
                 offset_bytes: row.offset_bytes,
                 size_bytes: row.size_bytes,
             });
-            return if survey.ops.len() < SURVEY_OPS { Ok(()) } else { Err(ImportError::Enough) };
+            return if survey.ops.len() < SURVEY_OPS {
+                Ok(())
+            } else {
+                Err(ImportError::Enough)
+            };
         }
         row.start_ns = row.start_ns.saturating_add(self.shift_ns);
         self.found.end_ns = self.found.end_ns.max(row.start_ns.saturating_add(row.latency_ns));
@@ -404,7 +423,8 @@ impl<'a> Sink<'a> {
         self.bad_of_source += 1;
         if self.bad.len() < BAD_SHOWN_MAX {
             let (path, expected, found) = (path.display(), &bad.expected, &bad.found);
-            self.bad.push(format!("{path}: {at}: expected {expected}, found {found}"));
+            self.bad
+                .push(format!("{path}: {at}: expected {expected}, found {found}"));
         }
     }
 

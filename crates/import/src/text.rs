@@ -15,9 +15,9 @@ pub fn word<'a>(rest: &mut &'a str) -> &'a str {
 /// Splits off the last word; "" if there is none.
 pub fn last_word<'a>(rest: &mut &'a str) -> &'a str {
     let text = rest.trim_end();
-    let begin = text.rfind(char::is_whitespace).map_or(0, |at| {
-        at + text[at..].chars().next().map_or(1, char::len_utf8)
-    });
+    let begin = text
+        .rfind(char::is_whitespace)
+        .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
     *rest = &text[..begin];
     &text[begin..]
 }
@@ -103,8 +103,14 @@ mod tests {
         assert_eq!(scaled("0.000771", 1_000_000_000), Some(771_000));
         assert_eq!(scaled("11,269319", 1_000_000_000), Some(11_269_319_000));
         assert_eq!(scaled("-1.5", 1000), Some(-1500));
-        assert_eq!(scaled("1795517681.123456789", 1_000_000_000), Some(1_795_517_681_123_456_789));
-        assert_eq!(scaled("0.1234567891234567891234", 1_000_000_000), Some(123_456_789));
+        assert_eq!(
+            scaled("1795517681.123456789", 1_000_000_000),
+            Some(1_795_517_681_123_456_789)
+        );
+        assert_eq!(
+            scaled("0.1234567891234567891234", 1_000_000_000),
+            Some(123_456_789)
+        );
         for wrong in ["", ".", "-", "1.2.3", "x", "99999999999999999999", "9999999999"] {
             assert_eq!(scaled(wrong, 1_000_000_000_000), None, "{wrong}");
         }

@@ -209,7 +209,11 @@ mod tests {
     fn one_is_tied_none_and_several_are_unknown() {
         let mut tie = Tie::default();
         tie.keep();
-        for mut below in [request(1, 100, 10, 50), request(2, 1000, 0, 10), request(3, 1020, 0, 10)] {
+        for mut below in [
+            request(1, 100, 10, 50),
+            request(2, 1000, 0, 10),
+            request(3, 1020, 0, 10),
+        ] {
             assert_eq!(tie.see(Layer::Block, &mut below), None);
         }
         tie.begin(5);
@@ -217,7 +221,14 @@ mod tests {
         let link = tie.see(Layer::App, &mut one).unwrap();
         assert_eq!((link.child_id, link.bytes), (1, 4096));
         let stage = |row: &OpRow, stage: Stage| row.stages[stage as usize];
-        assert_eq!((stage(&one, Stage::Fs), stage(&one, Stage::Queue), stage(&one, Stage::Device)), (Some(20), Some(10), Some(50)));
+        assert_eq!(
+            (
+                stage(&one, Stage::Fs),
+                stage(&one, Stage::Queue),
+                stage(&one, Stage::Device)
+            ),
+            (Some(20), Some(10), Some(50))
+        );
         for mut row in [above(990, 60), above(5000, 60), above(90, 80)] {
             assert_eq!(tie.see(Layer::App, &mut row), None);
             assert_eq!(stage(&row, Stage::Unknown), Some(row.latency_ns));

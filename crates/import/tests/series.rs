@@ -3,7 +3,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::RecordBatch;
 use case::sealed::{Names, SealWriter};
-use import::{import, ImportError, Request, Summary};
+use import::{ImportError, Request, Summary};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::prelude::*;
 use std::fs::File;
@@ -21,9 +21,11 @@ fn import_file(dir: &Path, file: PathBuf, map: Option<&str>) -> Result<Summary, 
     let mut writer = SealWriter::create(dir).unwrap();
     let request = Request {
         files: vec![file],
+        format: Some("series".into()),
         map: map.map(str::to_owned),
+        ..Request::default()
     };
-    let summary = import(&request, &mut writer, &mut Names::default(), &mut |_| {})?;
+    let summary = import::import(&request, &mut writer, &mut Names::default(), &mut |_| {})?;
     writer.finish().unwrap();
     Ok(summary)
 }

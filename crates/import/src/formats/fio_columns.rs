@@ -75,7 +75,9 @@ fn fits(column: Column, field: &str) -> bool {
         Value => field.strip_prefix('-').unwrap_or(field).parse::<u64>().is_ok(),
         Offset => field.parse::<u64>().is_ok_and(|offset| offset % 512 == 0),
         // Single requests are of whole sectors; what was averaged has 0.
-        BlockSize => field.parse::<u64>().is_ok_and(|size| size % 512 == 0 && size < 1 << 40),
+        BlockSize => field
+            .parse::<u64>()
+            .is_ok_and(|size| size % 512 == 0 && size < 1 << 40),
         Time | ValueMax | IssueTime => field.parse::<u64>().is_ok(),
     }
 }
@@ -101,7 +103,10 @@ pub fn look_like(head: &Head) -> bool {
             (4..=8).contains(&fields.len())
                 && layouts.iter().any(|layout| {
                     layout.len() == fields.len()
-                        && layout.iter().zip(&fields).all(|(column, field)| fits(*column, field))
+                        && layout
+                            .iter()
+                            .zip(&fields)
+                            .all(|(column, field)| fits(*column, field))
                 })
         })
 }
@@ -118,9 +123,12 @@ pub fn kind_and_key<'a>(name: &str, kinds: &[&'a str]) -> Option<(&'a str, Strin
         Some((rest, job)) if job.bytes().all(|b| b.is_ascii_digit()) => (rest, job),
         _ => (stem, ""),
     };
-    kinds
-        .iter()
-        .find_map(|kind| Some((*kind, format!("{}.{job}", stem.strip_suffix(&format!("_{kind}"))?))))
+    kinds.iter().find_map(|kind| {
+        Some((
+            *kind,
+            format!("{}.{job}", stem.strip_suffix(&format!("_{kind}"))?),
+        ))
+    })
 }
 
 /// The columns of a log: from `--map`, else the only layout that its first lines fit.
@@ -134,12 +142,20 @@ pub fn layout(source: &Source) -> Result<Layout, ImportError> {
         return Ok(vec![Time, Value, Direction, BlockSize]);
     };
     let count = fields(first).len();
-    let mut fitting: Vec<Layout> = layouts().into_iter().filter(|layout| layout.len() == count).collect();
+    let mut fitting: Vec<Layout> = layouts()
+        .into_iter()
+        .filter(|layout| layout.len() == count)
+        .collect();
     let before = fitting.clone();
     for line in &all {
         let fields = fields(line);
         if fields.len() == count {
-            fitting.retain(|layout| layout.iter().zip(&fields).all(|(column, field)| fits(*column, field)));
+            fitting.retain(|layout| {
+                layout
+                    .iter()
+                    .zip(&fields)
+                    .all(|(column, field)| fits(*column, field))
+            });
         }
         if fitting.is_empty() {
             // A damaged line: what is wrong with it is said when it is read.
@@ -155,12 +171,21 @@ pub fn layout(source: &Source) -> Result<Layout, ImportError> {
     }
     let names: Vec<String> = fitting.iter().map(|layout| shown(layout)).collect();
     let expected = match names.as_slice() {
-        [] => "4 to 8 columns: time, value[, value1], direction, block size[, offset][, priority[, issue time]]".into(),
+        [] => {
+            "4 to 8 columns: time, value[, value1], direction, block size[, offset][, priority[, issue time]]"
+                .into()
+        }
         _ => format!("columns that fit one of: {}", names.join("; ")),
     };
     let hint = "say which columns it has, e.g. --map 'time,value,ddir,bs,offset,prio'";
     let found = Bad::new("", "", first).found;
-    Err(ImportError::content(source.path(), "line 1", expected, found, hint))
+    Err(ImportError::content(
+        source.path(),
+        "line 1",
+        expected,
+        found,
+        hint,
+    ))
 }
 
 /// Of several layouts that fit the one that leaves nothing to chance: where five columns end with 0 or 1 in every line, these are priorities and not
@@ -168,7 +193,9 @@ pub fn layout(source: &Source) -> Result<Layout, ImportError> {
 fn likely(fitting: &[Layout], lines: &[&str]) -> Option<Layout> {
     let is_whole = |layout: &&Layout| layout.last() == Some(&Priority);
     let rest: Vec<&Layout> = fitting.iter().filter(is_whole).collect();
-    let ends_small = lines.iter().all(|line| fields(line).last().is_some_and(|field| is_priority(field)));
+    let ends_small = lines
+        .iter()
+        .all(|line| fields(line).last().is_some_and(|field| is_priority(field)));
     match rest.as_slice() {
         [one] if ends_small && lines.len() > 1 => Some((*one).clone()),
         _ => None,
@@ -200,7 +227,12 @@ fn declared(map: &str) -> Result<Layout, ImportError> {
 }
 
 fn shown(layout: &[Column]) -> String {
-    let name = |column: &Column| NAMES.iter().find(|(_, known)| known == column).map_or("", |(name, _)| name);
+    let name = |column: &Column| {
+        NAMES
+            .iter()
+            .find(|(_, known)| known == column)
+            .map_or("", |(name, _)| name)
+    };
     layout.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
@@ -233,8 +265,18 @@ impl Entry {
             let field = next_field(&mut rest, is_last)
                 .ok_or_else(|| Bad::new("", format!("{} columns ({})", layout.len(), shown(layout)), line))?;
             let wrong = |expected: &'static str| {
-                let (_, name) = (column, NAMES.iter().find(|(_, known)| known == column).map_or("", |n| n.0));
-                Bad::new(format!("column {name}"), expected, &String::from_utf8_lossy(field))
+                let (_, name) = (
+                    column,
+                    NAMES
+                        .iter()
+                        .find(|(_, known)| known == column)
+                        .map_or("", |n| n.0),
+                );
+                Bad::new(
+                    format!("column {name}"),
+                    expected,
+                    &String::from_utf8_lossy(field),
+                )
             };
             match column {
                 Priority => {
@@ -320,30 +362,56 @@ mod tests {
             map: None,
             device: None,
         };
-        layout(&source).map(|layout| shown(&layout)).map_err(|e| e.to_string())
+        layout(&source)
+            .map(|layout| shown(&layout))
+            .map_err(|e| e.to_string())
     }
 
     #[test]
     fn columns_are_told_from_their_content() {
         for (text, expected) in [
             ("309725, 3612298256, 1, 0\n1, 2, 0, 4096\n", "time,value,ddir,bs"),
-            ("3250, 2407, 1, 4096, 0\n3250, 2407, 0, 4096, 0\n", "time,value,ddir,bs,prio"),
-            ("1, 7, 1, 4096, 0\n2, 9, 0, 4096, 1073741824\n", "time,value,ddir,bs,offset"),
-            ("12, 87552, 0, 4096, 1073741824, 0\n", "time,value,ddir,bs,offset,prio"),
-            ("100, 87552, 99999, 1, 0, 0\n", "time,value,value1,ddir,bs,prio"),
-            ("12, 87552, 0, 4096, 4096, 0x4004, 5012345678\n", "time,value,ddir,bs,offset,prio,issue"),
+            (
+                "3250, 2407, 1, 4096, 0\n3250, 2407, 0, 4096, 0\n",
+                "time,value,ddir,bs,prio",
+            ),
+            (
+                "1, 7, 1, 4096, 0\n2, 9, 0, 4096, 1073741824\n",
+                "time,value,ddir,bs,offset",
+            ),
+            (
+                "12, 87552, 0, 4096, 1073741824, 0\n",
+                "time,value,ddir,bs,offset,prio",
+            ),
+            (
+                "100, 87552, 99999, 1, 0, 0\n200, 8, 9, 0, 0, 0\n",
+                "time,value,value1,ddir,bs,prio",
+            ),
+            (
+                "12, 87552, 0, 4096, 4096, 0x4004, 5012345678\n",
+                "time,value,ddir,bs,offset,prio,issue",
+            ),
         ] {
             assert_eq!(layout_of(text).unwrap(), expected, "{text}");
         }
         let several = layout_of("0, 1, 1, 0, 0, 0\n").unwrap_err();
-        assert!(several.contains("--map") && several.contains("value1"), "{several}");
+        assert!(
+            several.contains("--map") && several.contains("value1"),
+            "{several}"
+        );
     }
 
     #[test]
     fn names_of_logs() {
         let kinds = ["lat", "clat", "slat"];
-        assert_eq!(kind_and_key("a_clat.3.log", &kinds).unwrap(), ("clat", "a.3".into()));
-        assert_eq!(kind_and_key("a.b_lat.log", &kinds).unwrap(), ("lat", "a.b.".into()));
+        assert_eq!(
+            kind_and_key("a_clat.3.log", &kinds).unwrap(),
+            ("clat", "a.3".into())
+        );
+        assert_eq!(
+            kind_and_key("a.b_lat.log", &kinds).unwrap(),
+            ("lat", "a.b.".into())
+        );
         assert!(kind_and_key("a_bw.1.log", &kinds).is_none());
         assert!(kind_and_key("a_lat.1.txt", &kinds).is_none());
     }

@@ -8,7 +8,7 @@ use crate::format::{Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::{one_stage_op, Sink};
 use crate::ImportError;
-use case::schema::{flags, Layer, Stage, SubjectKind};
+use case::schema::{Layer, Stage, SubjectKind};
 use std::path::{Path, PathBuf};
 
 /// The registry's line.
@@ -16,8 +16,14 @@ pub const FORMAT: Format = Format {
     name: "fio-lat",
     about: "fio's latency logs (write_lat_log): every operation of a job; averaged ones as samples",
     not_carried: &[
-        ("devices and files of fio's operations", "its logs do not name them; --device NAME does"),
-        ("what fio's log itself costs", "it grows in memory while the job runs, which delays operations at p99.9 and beyond"),
+        (
+            "devices and files of fio's operations",
+            "its logs do not name them; --device NAME does",
+        ),
+        (
+            "what fio's log itself costs",
+            "it grows in memory while the job runs, which delays operations at p99.9 and beyond",
+        ),
         ("syncs of fio's jobs", "they are in no latency log"),
     ],
     recognise,
@@ -42,7 +48,9 @@ fn together(path: &Path) -> Option<PathBuf> {
 }
 
 fn kind(path: &Path) -> &'static str {
-    let name = path.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned());
+    let name = path
+        .file_name()
+        .map_or(String::new(), |n| n.to_string_lossy().into_owned());
     kind_and_key(&name, &KINDS).map_or("lat", |(kind, _)| kind)
 }
 
@@ -84,7 +92,10 @@ fn read_one(source: &Source, layout: &Layout, sink: &mut Sink) -> Result<(), Imp
     let kind = kind(source.path());
     let (stage_name, what) = match kind {
         "lat" => ("fs+queue+device+interrupt+reap", "from submission to completion"),
-        "clat" => ("fs+queue+device+interrupt+reap", "from the end of submission to completion"),
+        "clat" => (
+            "fs+queue+device+interrupt+reap",
+            "from the end of submission to completion",
+        ),
         _ => ("submission", "submission alone (slat)"),
     };
     if kind != "lat" {
@@ -131,7 +142,11 @@ impl Writer {
             // Moments are in ms since the epoch of the job, or since 1970 with log_unix_epoch.
             let is_unix = entry.time_ms >= UNIX_MS_MIN;
             let step_ns = if self.with_issue { 1 } else { 1_000_000 };
-            sink.clock(if is_unix { Clock::unix(1_000_000) } else { Clock::own("the begin of fio's job", step_ns) });
+            sink.clock(if is_unix {
+                Clock::unix(1_000_000)
+            } else {
+                Clock::own("the begin of fio's job", step_ns)
+            });
             self.said = Said::Clock;
         }
         let end_ns = entry.time_ms.saturating_mul(1_000_000).min(i64::MAX / 2);
@@ -144,13 +159,16 @@ impl Writer {
             self.said = Said::Layer;
         }
         let latency_ns = entry.value;
-        let start_ns = if self.with_issue && entry.issue_ns > 0 { entry.issue_ns } else { end_ns - latency_ns };
+        let start_ns = if self.with_issue && entry.issue_ns > 0 {
+            entry.issue_ns
+        } else {
+            end_ns - latency_ns
+        };
         let mut row = one_stage_op(start_ns, latency_ns, entry.op(), Stage::Fs);
         row.comm = Some(sink.name(&self.comm));
         row.device = self.device.as_deref().map(|device| sink.name(device));
         row.size_bytes = Some(entry.size_bytes);
         row.offset_bytes = entry.offset_bytes;
-        row.flags = flags::SYNC * u32::from(entry.direction == 0);
         sink.op(Layer::App, row)
     }
 
@@ -158,7 +176,11 @@ impl Writer {
     fn sample(&mut self, entry: &Entry, end_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
         let op = entry.op().name();
         let subject = sink.name(self.device.as_deref().unwrap_or(&self.comm));
-        let kind = if self.device.is_some() { SubjectKind::Device } else { SubjectKind::Process };
+        let kind = if self.device.is_some() {
+            SubjectKind::Device
+        } else {
+            SubjectKind::Process
+        };
         let mean = sink.name(&format!("{op}_latency_ns"));
         let mut values = vec![(mean, entry.value as f64)];
         if let Some(most) = entry.value_max {

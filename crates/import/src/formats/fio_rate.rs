@@ -30,7 +30,13 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let name = source.name();
     let Some((kind, _)) = kind_and_key(&name, &KINDS) else {
         let hint = "rename it as fio does: whether values are KiB/s or IOPS is said by nothing else";
-        return Err(ImportError::content(source.path(), "name", "NAME_bw.N.log or NAME_iops.N.log", name, hint));
+        return Err(ImportError::content(
+            source.path(),
+            "name",
+            "NAME_bw.N.log or NAME_iops.N.log",
+            name,
+            hint,
+        ));
     };
     let layout = layout(source)?;
     sink.clock(Clock::own("the begin of fio's job", 1_000_000));

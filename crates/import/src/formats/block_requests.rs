@@ -1,0 +1,373 @@
+//! Events of block requests (bio queued, request issued, completed) become operations. Shared by the formats of tracers.
+//!
+//! A request begins when the first bio in it was queued and ends when its last sector completed; a requeued one is issued last when it is
+//! issued last. What completes without having been issued (stacked devices that take bios) has one stage. Memory: what is in flight.
+use crate::sink::{plain_op, Sink};
+use crate::text::sectors;
+use crate::ImportError;
+use case::schema::{flags, Layer, Op, Stage};
+use std::collections::{BTreeMap, HashMap};
+
+/// Bios without a request that are kept at most.
+const WAITING_MAX: usize = 1 << 20;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A bio came.
+    Queue,
+    /// A bio was cut in two; the rest begins at this sector.
+    Split(u64),
+    /// A request was given to the driver.
+    Issue,
+    /// (A part of) a request is done.
+    Complete,
+}
+
+/// One event.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// On the log's clock.
+    pub time_ns: i64,
+    /// What happened.
+    pub what: What,
+    /// Major and minor number.
+    pub device: (u32, u32),
+    /// Kind.
+    pub op: Op,
+    /// See `case::schema::flags`.
+    pub flags: u32,
+    /// First sector.
+    pub sector: u64,
+    /// Sectors of 512 bytes.
+    pub count: u64,
+    /// CPU of the event.
+    pub cpu: Option<i32>,
+    /// Who caused it.
+    pub pid: Option<i32>,
+    /// Its name; empty = not known.
+    pub comm: String,
+    /// errno of a completion.
+    pub error: i32,
+}
+
+/// Kind and flags of the letters that the kernel prints for a request (`fill_rwbs`), and of how many sectors it is.
+pub fn kind_of(rwbs: &str, count: u64) -> (Op, u32) {
+    let is_flush = rwbs.starts_with('F') && (count == 0 || !rwbs[1..].contains('W'));
+    let op = match rwbs.trim_start_matches('F').chars().next() {
+        _ if is_flush => Op::Flush,
+        Some('R') => Op::Read,
+        Some('W') => Op::Write,
+        Some('D') => Op::Discard,
+        _ => Op::Other,
+    };
+    let mut set = 0;
+    let rest = rwbs.get(1..).unwrap_or("");
+    for (letter, flag) in [
+        ('S', flags::SYNC),
+        ('M', flags::META),
+        ('A', flags::READAHEAD),
+        ('F', flags::FUA),
+    ] {
+        set |= if rest.contains(letter) { flag } else { 0 };
+    }
+    (op, set)
+}
+
+/// The name that the kernel gives a device, where its number tells it for good (Documentation/admin-guide/devices.txt).
+pub fn device_name((major, minor): (u32, u32)) -> String {
+    let disk = |index: u32, part: u32| {
+        let (mut letters, mut rest) = (String::new(), index + 1);
+        while rest > 0 {
+            letters.insert(0, char::from(b'a' + ((rest - 1) % 26) as u8));
+            rest = (rest - 1) / 26;
+        }
+        let part = if part == 0 {
+            String::new()
+        } else {
+            part.to_string()
+        };
+        format!("sd{letters}{part}")
+    };
+    match major {
+        7 => format!("loop{minor}"),
+        9 => format!("md{minor}"),
+        8 => disk(minor / 16, minor % 16),
+        65..=71 => disk((major - 64) * 16 + minor / 16, minor % 16),
+        _ => format!("{major}:{minor}"),
+    }
+}
+
+type Place = (u32, u32, u8);
+
+struct Bio {
+    time_ns: i64,
+    end: u64,
+    flags: u32,
+    cpu: Option<i32>,
+    pid: Option<i32>,
+    comm: String,
+}
+
+struct Request {
+    queued: Option<Bio>,
+    issue_ns: i64,
+    sector: u64,
+    count: u64,
+    left: u64,
+    op: Op,
+    flags: u32,
+    cpu: Option<i32>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Requests {
+    device: Option<String>,
+    waiting: HashMap<Place, BTreeMap<u64, Bio>>,
+    waiting_count: usize,
+    issued: HashMap<(Place, u64), Request>,
+    unmatched: u64,
+    dropped: u64,
+    last_ns: i64,
+    is_told: bool,
+}
+
+impl Requests {
+    /// `device`: the name of the device, if the log has but one and does not say it.
+    pub fn new(device: Option<String>) -> Requests {
+        Requests {
+            device,
+            ..Requests::default()
+        }
+    }
+
+    /// Takes the next event, in the order of time.
+    pub fn event(&mut self, event: Event, sink: &mut Sink) -> Result<(), ImportError> {
+        if !self.is_told {
+            sink.layer(
+                Layer::Block,
+                &[(Stage::Queue, "queue"), (Stage::Device, "device+interrupt")],
+            );
+            sink.has_every_operation();
+            self.is_told = true;
+        }
+        self.last_ns = self.last_ns.max(event.time_ns);
+        let place = (event.device.0, event.device.1, event.op as u8);
+        match event.what {
+            What::Queue => self.queue(place, event),
+            What::Split(at) => self.split(place, event.sector, at),
+            What::Issue => self.issue(place, event),
+            What::Complete => return self.complete(place, event, sink),
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, place: Place, event: Event) {
+        if self.waiting_count >= WAITING_MAX {
+            self.dropped += self.waiting_count as u64;
+            self.waiting.clear();
+            self.waiting_count = 0;
+        }
+        let bio = Bio {
+            time_ns: event.time_ns,
+            end: event.sector.saturating_add(event.count),
+            flags: event.flags,
+            cpu: event.cpu,
+            pid: event.pid,
+            comm: event.comm,
+        };
+        if self
+            .waiting
+            .entry(place)
+            .or_default()
+            .insert(event.sector, bio)
+            .is_none()
+        {
+            self.waiting_count += 1;
+        }
+    }
+
+    fn split(&mut self, place: Place, sector: u64, at: u64) {
+        let Some(bios) = self.waiting.get_mut(&place) else {
+            return;
+        };
+        let Some(bio) = bios.get_mut(&sector) else { return };
+        if at <= sector || at >= bio.end {
+            return;
+        }
+        let rest = Bio {
+            comm: bio.comm.clone(),
+            ..*bio
+        };
+        bio.end = at;
+        if bios.insert(at, rest).is_none() {
+            self.waiting_count += 1;
+        }
+    }
+
+    fn take_waiting(&mut self, place: Place, sector: u64, end: u64) -> Option<Bio> {
+        let bios = self.waiting.get_mut(&place)?;
+        let inside: Vec<u64> = bios
+            .range(sector..end.max(sector.saturating_add(1)))
+            .map(|(at, _)| *at)
+            .collect();
+        let mut first: Option<Bio> = None;
+        for at in inside {
+            let bio = bios.remove(&at)?;
+            self.waiting_count -= 1;
+            if first.as_ref().is_none_or(|first| bio.time_ns < first.time_ns) {
+                first = Some(bio);
+            }
+        }
+        first
+    }
+
+    fn issue(&mut self, place: Place, event: Event) {
+        let end = event.sector.saturating_add(event.count);
+        // Issued once more: it was requeued, and what counts is the last time.
+        let before = self.issued.remove(&(place, event.sector));
+        let queued = match self.take_waiting(place, event.sector, end) {
+            Some(bio) => Some(bio),
+            None => before
+                .filter(|one| one.count == event.count)
+                .and_then(|one| one.queued),
+        };
+        let request = Request {
+            queued,
+            issue_ns: event.time_ns,
+            sector: event.sector,
+            count: event.count,
+            left: event.count,
+            op: event.op,
+            flags: event.flags,
+            cpu: event.cpu,
+        };
+        self.issued.insert((place, event.sector), request);
+    }
+
+    fn complete(&mut self, place: Place, event: Event, sink: &mut Sink) -> Result<(), ImportError> {
+        let Some(mut request) = self.issued.remove(&(place, event.sector)) else {
+            let end = event.sector.saturating_add(event.count);
+            return match self.take_waiting(place, event.sector, end) {
+                Some(bio) => self.bio_done(&bio, &event, sink),
+                None => {
+                    self.unmatched += u64::from(event.op != Op::Flush);
+                    Ok(())
+                }
+            };
+        };
+        if event.count < request.left && event.error == 0 && event.count > 0 {
+            request.left -= event.count;
+            self.issued.insert((place, event.sector + event.count), request);
+            return Ok(());
+        }
+        self.done(place, &request, event.time_ns, Some(&event), sink)
+    }
+
+    fn done(
+        &self,
+        (major, minor, _): Place,
+        request: &Request,
+        end_ns: i64,
+        event: Option<&Event>,
+        sink: &mut Sink,
+    ) -> Result<(), ImportError> {
+        let queue_ns = request
+            .queued
+            .as_ref()
+            .map(|bio| (request.issue_ns - bio.time_ns).max(0));
+        let device_ns = (end_ns - request.issue_ns).max(0);
+        let start_ns = request.issue_ns - queue_ns.unwrap_or(0);
+        let mut row = plain_op(start_ns, queue_ns.unwrap_or(0) + device_ns, request.op);
+        row.stages[Stage::Queue as usize] = queue_ns;
+        row.stages[Stage::Device as usize] = Some(device_ns);
+        row.open = event.is_none();
+        row.device = Some(self.name((major, minor), sink));
+        row.flags = request.flags | request.queued.as_ref().map_or(0, |bio| bio.flags);
+        row.cpu = request.queued.as_ref().map_or(request.cpu, |bio| bio.cpu);
+        if let Some(bio) = &request.queued {
+            row.pid = bio.pid;
+            row.comm = sink.name_if(&bio.comm);
+        }
+        self.place(&mut row, request.sector, request.count);
+        if let Some(event) = event {
+            row.complete_cpu = event.cpu;
+            row.error = event.error;
+        }
+        sink.op(Layer::Block, row)
+    }
+
+    fn bio_done(&self, bio: &Bio, event: &Event, sink: &mut Sink) -> Result<(), ImportError> {
+        sink.layer(Layer::Block, &[(Stage::Queue, "queue+device+interrupt")]);
+        let latency_ns = (event.time_ns - bio.time_ns).max(0);
+        let mut row = plain_op(bio.time_ns, latency_ns, event.op);
+        row.stages[Stage::Queue as usize] = Some(latency_ns);
+        row.device = Some(self.name(event.device, sink));
+        row.flags = bio.flags;
+        (row.pid, row.cpu, row.complete_cpu) = (bio.pid, bio.cpu, event.cpu);
+        row.comm = sink.name_if(&bio.comm);
+        row.error = event.error;
+        self.place(&mut row, event.sector, event.count);
+        sink.op(Layer::Block, row)
+    }
+
+    fn place(&self, row: &mut case::schema::OpRow, sector: u64, count: u64) {
+        row.size_bytes = sectors(count);
+        row.offset_bytes = if row.op == Op::Flush {
+            None
+        } else {
+            sectors(sector)
+        };
+    }
+
+    fn name(&self, device: (u32, u32), sink: &mut Sink) -> case::schema::NameId {
+        match &self.device {
+            Some(name) => sink.name(name),
+            None => sink.name(&device_name(device)),
+        }
+    }
+
+    /// The log has ended: what is still in flight is open.
+    pub fn end(mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        let mut open: Vec<((Place, u64), Request)> = std::mem::take(&mut self.issued).into_iter().collect();
+        open.sort_by_key(|(key, _)| *key);
+        for ((place, _), request) in &open {
+            self.done(*place, request, self.last_ns, None, sink)?;
+        }
+        if self.unmatched > 0 {
+            let what = format!(
+                "{} requests of which only the completion is in the log",
+                self.unmatched
+            );
+            sink.unseen(what, "they were issued before it began, or their issue was lost");
+        }
+        if self.dropped > 0 {
+            let what = format!("who queued {} bios", self.dropped);
+            sink.unseen(
+                what,
+                format!("no request took them; at most {WAITING_MAX} are kept"),
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_and_numbers_have_names() {
+        assert_eq!(kind_of("WS", 8), (Op::Write, flags::SYNC));
+        assert_eq!(kind_of("FWFS", 8).0, Op::Write);
+        assert_eq!(
+            (kind_of("FWS", 0).0, kind_of("FN", 0).0, kind_of("F", 0).0),
+            (Op::Flush, Op::Flush, Op::Flush)
+        );
+        assert_eq!(kind_of("RAM", 8), (Op::Read, flags::READAHEAD | flags::META));
+        assert_eq!(kind_of("DS", 8).0, Op::Discard);
+        let names = [(8, 0), (8, 17), (65, 160), (7, 3), (259, 2)].map(device_name);
+        assert_eq!(names, ["sda", "sdb1", "sdaa", "loop3", "259:2"]);
+    }
+}
