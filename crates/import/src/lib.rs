@@ -34,6 +34,13 @@ pub const FORMATS: &[&Format] = &[
     &formats::blktrace::FORMAT,
     &formats::fio_lat::FORMAT,
     &formats::fio_rate::FORMAT,
+    &formats::iostat::FORMAT,
+    &formats::netapp_sysstat::FORMAT,
+    &formats::pgbench::FORMAT,
+    &formats::strace::FORMAT,
+    &formats::sysstat_json::FORMAT,
+    &formats::ycsb_raw::FORMAT,
+    &formats::table::FORMAT,
     &series::FORMAT,
 ];
 

@@ -14,8 +14,6 @@ const DOCUMENT_BYTES_MAX: u64 = 512 << 20;
 pub struct Line<'a> {
     /// Without its end.
     pub text: &'a str,
-    /// From 1.
-    pub number: u64,
 }
 
 /// Calls `each` with every line of a source's files, empty ones too.
@@ -45,12 +43,11 @@ fn each_line_of(
         let done = match lines.next_line()? {
             None => break,
             Some(line) => match std::str::from_utf8(line) {
-                Ok(text) => each(Line { text, number }, sink),
+                Ok(text) => each(Line { text }, sink),
                 // Names of programs and files may be any bytes.
                 Err(_) => each(
                     Line {
                         text: &String::from_utf8_lossy(line),
-                        number,
                     },
                     sink,
                 ),

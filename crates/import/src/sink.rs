@@ -97,6 +97,7 @@ pub struct Sink<'a> {
     tie: Tie,
     bad: Vec<String>,
     bad_of_source: u64,
+    first_mean: Option<(String, f64)>,
     found: Found,
 }
 
@@ -130,6 +131,7 @@ impl<'a> Sink<'a> {
             tie: Tie::default(),
             bad: Vec::new(),
             bad_of_source: 0,
+            first_mean: None,
             found: Found {
                 resolution_ns: 1,
                 ..Found::default()
@@ -259,6 +261,15 @@ impl<'a> Sink<'a> {
         {
             self.found.not_observed.push(Unseen { what, because });
         }
+    }
+
+    /// A log's published mean: the first log's name and mean, if this is a later one, so that they can be compared.
+    pub fn first_mean(&mut self, name: &str, mean: f64) -> Option<(String, f64)> {
+        let first = self.first_mean.clone();
+        if first.is_none() {
+            self.first_mean = Some((name.to_owned(), mean));
+        }
+        first
     }
 
     // -- rows -------------------------------------------------------------------------------------

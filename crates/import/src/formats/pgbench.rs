@@ -1,0 +1,89 @@
+//! Transaction logs of pgbench (`-l`): `pgbench_log.PID[.THREAD]`.
+//!
+//! `client transaction time script epoch_s epoch_us [lag] [retries]`: times in microseconds; the moment is that of the end. With `-R` the time counts from
+//! when the transaction was meant to begin, and the lag is the part of it before it did. Source: pgbench.c, doLog.
+use crate::clock::Clock;
+use crate::error::Bad;
+use crate::format::{alone, Format, Head, Source};
+use crate::records::each_line;
+use crate::sink::{plain_op, Sink};
+use crate::text::integer;
+use crate::ImportError;
+use case::schema::{Layer, Op, Stage};
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "pgbench",
+    about: "transaction logs of pgbench (-l): every transaction",
+    not_carried: &[
+        (
+            "what a transaction did",
+            "pgbench logs transactions, not the reads and writes in them",
+        ),
+        ("devices and files", "pgbench does not know them"),
+    ],
+    recognise,
+    together: alone,
+    read,
+};
+
+fn recognise(head: &Head) -> bool {
+    head.name.starts_with("pgbench_log")
+        && head.filled_lines().take(5).all(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (6..=8).contains(&words.len()) && words[4].len() >= 9
+        })
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let (mut is_told, mut left_out) = (false, 0_u64);
+    each_line(source, sink, |line, sink| {
+        if line.text.trim().is_empty() {
+            return Ok(());
+        }
+        let words: Vec<&str> = line.text.split_whitespace().collect();
+        if !(6..=8).contains(&words.len()) {
+            let expected = "client, transaction, time, script, seconds, microseconds[, lag][, retries]";
+            return Err(Bad::new("", expected, line.text).into());
+        }
+        if !is_told {
+            sink.clock(Clock::unix(1000));
+            let lag = (words.len() > 6).then_some((Stage::App, "app"));
+            sink.layer(
+                Layer::App,
+                &[(Stage::Fs, "fs+queue+device+interrupt+reap+runqueue")],
+            );
+            sink.layer(Layer::App, lag.as_slice());
+            sink.resolution(1000);
+            is_told = true;
+        }
+        // Skipped, failed: no time.
+        if words[2].bytes().all(|b| b.is_ascii_alphabetic()) {
+            left_out += 1;
+            return Ok(());
+        }
+        let micros = |at: usize, column| integer::<u32>(words[at], column).map(|us| i64::from(us) * 1000);
+        let latency_ns = micros(2, "time")?;
+        let end_ns =
+            integer::<u32>(words[4], "seconds").map(i64::from)? * 1_000_000_000 + micros(5, "microseconds")?;
+        let lag_ns = if words.len() > 6 {
+            micros(6, "lag")?.min(latency_ns)
+        } else {
+            0
+        };
+        let mut row = plain_op(end_ns - latency_ns, latency_ns, Op::Other);
+        row.stages[Stage::App as usize] = (words.len() > 6).then_some(lag_ns);
+        row.stages[Stage::Fs as usize] = Some(latency_ns - lag_ns);
+        row.comm = Some(sink.name("pgbench"));
+        row.tid = Some(integer(words[0], "client")?);
+        sink.op(Layer::App, row)?;
+        Ok(())
+    })?;
+    if left_out > 0 {
+        sink.unseen(
+            format!("{left_out} transactions that were skipped or failed"),
+            "pgbench logs no time for them",
+        );
+    }
+    Ok(())
+}

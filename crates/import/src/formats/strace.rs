@@ -1,0 +1,347 @@
+//! strace with `-T` and moments (`-ttt`, `-tt`, `-r`): system calls that read, write and sync files.
+//!
+//! Calls on descriptors that are sockets or pipes, or the terminal's, are not storage and left out. Files are named by `-y`, or by the call
+//! that opened them.
+use super::calendar::time_of_day_ns;
+use crate::clock::Clock;
+use crate::error::Bad;
+use crate::format::{alone, Format, Head, Source};
+use crate::records::each_line;
+use crate::sink::{one_stage_op, Sink};
+use crate::text::{length, scaled};
+use crate::ImportError;
+use case::schema::{Layer, Op, Stage};
+use std::collections::HashMap;
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "strace",
+    about: "strace -T with -ttt, -tt or -r: system calls that read, write and sync files",
+    not_carried: &[
+        (
+            "what strace itself costs",
+            "it stops the program twice per call, which is inside the times between calls",
+        ),
+        ("requests below the calls", "strace sees system calls only"),
+    ],
+    recognise,
+    together: alone,
+    read,
+};
+
+const SECOND: i64 = 1_000_000_000;
+
+struct Call<'a> {
+    pid: Option<i32>,
+    moment: &'a str,
+    rest: &'a str,
+}
+
+/// Splits `[pid N] `, `N ` and the moment off.
+fn split(line: &str) -> Option<Call<'_>> {
+    let mut rest = line.trim_start();
+    let mut pid = None;
+    if let Some(after) = rest.strip_prefix("[pid") {
+        let (number, after) = after.split_once(']')?;
+        pid = number.trim().parse().ok();
+        rest = after.trim_start();
+    }
+    let (mut first, mut after) = rest.split_once(char::is_whitespace)?;
+    if first.bytes().all(|b| b.is_ascii_digit()) {
+        pid = first.parse().ok();
+        (first, after) = after.trim_start().split_once(char::is_whitespace)?;
+    }
+    let is_moment =
+        first.contains('.') && scaled(first, SECOND).is_some() || time_of_day_ns(first, "").is_some();
+    is_moment.then_some(Call {
+        pid,
+        moment: first,
+        rest: after.trim_start(),
+    })
+}
+
+fn recognise(head: &Head) -> bool {
+    let mut calls = head.filled_lines().take(30).filter_map(split);
+    calls.any(|call| {
+        let name = call.rest.split('(').next().unwrap_or("");
+        let is_name = !name.is_empty()
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        is_name && call.rest.contains(") ") && call.rest.contains("= ") && call.rest.trim_end().ends_with('>')
+    })
+}
+
+#[derive(Default)]
+struct Reader {
+    is_told: bool,
+    relative: bool,
+    last_ns: i64,
+    day_ns: i64,
+    /// Begun by a thread and interrupted in the log by others.
+    unfinished: HashMap<i32, (i64, String)>,
+    /// Path, or nothing for what is no file.
+    open: HashMap<(i32, i64), Option<String>>,
+    skipped: u64,
+    without_length: u64,
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let mut reader = Reader::default();
+    let head = Head::read(source.path())?;
+    let mut moments = head
+        .filled_lines()
+        .filter_map(split)
+        .map(|call| call.moment.to_owned());
+    // With -r moments count from the call before, and begin at nought.
+    reader.relative = moments
+        .next()
+        .is_some_and(|first| scaled(&first, SECOND).is_some_and(|ns| ns < 1_000_000 * SECOND));
+    each_line(source, sink, |line, sink| {
+        let text = line.text.trim_end();
+        if text.is_empty() || text.starts_with("strace:") {
+            return Ok(());
+        }
+        let call =
+            split(text).ok_or_else(|| Bad::new("", "[pid,] moment, call(...) = result <seconds>", text))?;
+        reader.call(&call, sink)?;
+        Ok(())
+    })?;
+    if reader.skipped > 0 {
+        let what = format!("{} calls on sockets, pipes and terminals", reader.skipped);
+        sink.unseen(what, "they are not storage");
+    }
+    if reader.without_length > 0 {
+        let what = format!("how long {} calls took", reader.without_length);
+        sink.unseen(
+            what,
+            "strace tells it with -T only, and not of calls that never returned",
+        );
+    }
+    Ok(())
+}
+
+impl Reader {
+    fn moment(&mut self, text: &str, sink: &mut Sink) -> Result<i64, Bad> {
+        let wrong = || Bad::new("column time", "seconds, or HH:MM:SS", text);
+        let is_clock = text.contains(':');
+        let mut ns = if is_clock {
+            time_of_day_ns(text, "")
+        } else {
+            scaled(text, SECOND)
+        }
+        .ok_or_else(wrong)?;
+        if !self.is_told {
+            sink.clock(match (self.relative, is_clock) {
+                (true, false) => Clock::own("the first call", 1000),
+                (_, true) => Clock::own("midnight, local time", 1000),
+                _ => Clock::unix(1000),
+            });
+            sink.layer(
+                Layer::Syscall,
+                &[(Stage::Fs, "fs+queue+device+interrupt+runqueue")],
+            );
+            sink.resolution(1000);
+            self.is_told = true;
+        }
+        if is_clock {
+            ns += self.day_ns;
+            if ns < self.last_ns - 43_200 * SECOND {
+                self.day_ns += 86_400 * SECOND;
+                ns += 86_400 * SECOND;
+            }
+        } else if self.relative {
+            ns = ns.saturating_add(self.last_ns);
+        }
+        self.last_ns = ns;
+        Ok(ns)
+    }
+
+    fn call(&mut self, call: &Call<'_>, sink: &mut Sink) -> Result<(), crate::error::RecordError> {
+        let moment_ns = self.moment(call.moment, sink)?;
+        let pid = call.pid.unwrap_or(0);
+        if call.rest.starts_with("+++") || call.rest.starts_with("---") {
+            return Ok(());
+        }
+        if let Some(begin) = call.rest.trim_end().strip_suffix("<unfinished ...>") {
+            self.unfinished.insert(pid, (moment_ns, begin.to_owned()));
+            return Ok(());
+        }
+        if let Some(after) = call.rest.strip_prefix("<... ") {
+            let Some((start_ns, begin)) = self.unfinished.remove(&pid) else {
+                return Ok(());
+            };
+            let end = after.split_once("resumed>").map_or("", |(_, end)| end);
+            return self.whole(start_ns, pid, &format!("{begin}{end}"), sink);
+        }
+        self.whole(moment_ns, pid, call.rest, sink)
+    }
+
+    fn whole(
+        &mut self,
+        start_ns: i64,
+        pid: i32,
+        text: &str,
+        sink: &mut Sink,
+    ) -> Result<(), crate::error::RecordError> {
+        let Some((name, rest)) = text.split_once('(') else {
+            return Ok(());
+        };
+        let Some((arguments, result)) = rest.rsplit_once(" = ") else {
+            return Ok(());
+        };
+        let arguments = arguments.trim_end().trim_end_matches(')');
+        let value = result.split_whitespace().next().unwrap_or("");
+        let number: Option<i64> = value.split('<').next().and_then(|digits| digits.parse().ok());
+        if matches!(name, "open" | "openat" | "creat" | "openat2") {
+            let path = arguments.split('"').nth(1).unwrap_or("").to_owned();
+            if let Some(fd) = number.filter(|fd| *fd >= 0) {
+                self.open.insert((pid, fd), Some(path));
+            }
+            return Ok(());
+        }
+        if matches!(name, "dup" | "dup2" | "dup3" | "fcntl") {
+            self.duplicate(name, pid, arguments, number);
+            return Ok(());
+        }
+        if matches!(
+            name,
+            "socket" | "pipe" | "pipe2" | "accept4" | "eventfd2" | "epoll_create1"
+        ) {
+            if let Some(fd) = number.filter(|fd| *fd >= 0) {
+                self.open.insert((pid, fd), None);
+            }
+            return Ok(());
+        }
+        let Some(op) = kind(name) else { return Ok(()) };
+        let Some(file) = self.file(name, pid, arguments) else {
+            self.skipped += 1;
+            return Ok(());
+        };
+        let took = result.rsplit_once('<').map(|(_, end)| end.trim_end_matches('>'));
+        let Some(took) = took.filter(|took| took.contains('.') && scaled(took, SECOND).is_some()) else {
+            self.without_length += 1;
+            return Ok(());
+        };
+        let mut row = one_stage_op(start_ns, length(took, SECOND, "time spent")?, op, Stage::Fs);
+        (row.pid, row.tid) = if pid > 0 {
+            (Some(pid), Some(pid))
+        } else {
+            (None, None)
+        };
+        row.file = sink.name_if(&file);
+        match number {
+            Some(bytes) if bytes >= 0 && op != Op::Sync => row.size_bytes = Some(bytes),
+            Some(-1) => row.error = errno(result.split_whitespace().nth(1).unwrap_or("")),
+            _ => {}
+        }
+        if matches!(
+            name,
+            "pread64" | "pwrite64" | "pread" | "pwrite" | "preadv" | "pwritev"
+        ) {
+            row.offset_bytes = arguments
+                .rsplit(',')
+                .next()
+                .and_then(|last| last.trim().parse().ok());
+        }
+        sink.op(Layer::Syscall, row)?;
+        Ok(())
+    }
+
+    /// A second descriptor of the same file.
+    fn duplicate(&mut self, name: &str, pid: i32, arguments: &str, new: Option<i64>) {
+        if name == "fcntl" && !arguments.contains("F_DUPFD") {
+            return;
+        }
+        let old = arguments
+            .split([',', '<'])
+            .next()
+            .and_then(|fd| fd.trim().parse::<i64>().ok());
+        let (Some(old), Some(new)) = (old, new.filter(|fd| *fd >= 0)) else {
+            return;
+        };
+        match self.open.get(&(pid, old)).cloned() {
+            Some(known) => self.open.insert((pid, new), known),
+            None => self.open.remove(&(pid, new)),
+        };
+    }
+
+    /// The file of a call; empty if it is not known; None if it is no file.
+    fn file(&self, name: &str, pid: i32, arguments: &str) -> Option<String> {
+        if matches!(name, "sync") {
+            return Some(String::new());
+        }
+        let first = arguments.split(',').next().unwrap_or("").trim();
+        let (digits, path) = first
+            .split_once('<')
+            .map_or((first, None), |(fd, path)| (fd, Some(path.trim_end_matches('>'))));
+        let fd: i64 = digits.parse().ok()?;
+        if let Some(path) = path {
+            let is_other = [
+                "socket:",
+                "pipe:",
+                "anon_inode:",
+                "TCP",
+                "UDP",
+                "UNIX",
+                "NETLINK",
+                "/dev/pts",
+                "/dev/tty",
+                "/dev/null",
+                "/proc/",
+            ];
+            return (!is_other.iter().any(|begin| path.starts_with(begin))).then(|| path.to_owned());
+        }
+        match self.open.get(&(pid, fd)).or_else(|| self.of_any(fd)) {
+            Some(Some(path)) if path.starts_with("/proc/") || path == "/dev/null" => None,
+            Some(known) => known.clone(),
+            None if fd <= 2 => None,
+            None => Some(String::new()),
+        }
+    }
+
+    /// Threads share descriptors: what one opened another may use. Only if one thread alone has it.
+    fn of_any(&self, fd: i64) -> Option<&Option<String>> {
+        let mut of_fd = self.open.iter().filter(|((_, known), _)| *known == fd);
+        match (of_fd.next(), of_fd.next()) {
+            (Some((_, path)), None) => Some(path),
+            _ => None,
+        }
+    }
+}
+
+fn kind(name: &str) -> Option<Op> {
+    Some(match name {
+        "read" | "pread64" | "pread" | "readv" | "preadv" | "preadv2" => Op::Read,
+        "write" | "pwrite64" | "pwrite" | "writev" | "pwritev" | "pwritev2" => Op::Write,
+        "fsync" | "fdatasync" | "sync_file_range" | "sync" | "syncfs" | "msync" => Op::Sync,
+        "copy_file_range" => Op::Copy,
+        _ => return None,
+    })
+}
+
+fn errno(name: &str) -> i32 {
+    let known = [
+        ("EPERM", 1),
+        ("ENOENT", 2),
+        ("EINTR", 4),
+        ("EIO", 5),
+        ("EBADF", 9),
+        ("EAGAIN", 11),
+        ("ENOMEM", 12),
+    ];
+    let more = [
+        ("EFAULT", 14),
+        ("EINVAL", 22),
+        ("EFBIG", 27),
+        ("ENOSPC", 28),
+        ("EROFS", 30),
+        ("EDQUOT", 122),
+    ];
+    // Another error is an error, too: 5 is that of I/O.
+    known
+        .iter()
+        .chain(&more)
+        .find(|(one, _)| *one == name)
+        .map_or(5, |(_, number)| *number)
+}

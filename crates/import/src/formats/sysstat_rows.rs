@@ -1,0 +1,92 @@
+//! What iostat, sar and sadf say of a device, as metrics of the case. Columns are told by their names; absent ones are not observed.
+use crate::sink::Sink;
+use crate::ImportError;
+use case::schema::{NameId, SubjectKind};
+
+/// Metric, factor to base units, and the column without whose value this one means nothing (a mean wait of no request is no value).
+fn metric(column: &str) -> Option<(&'static str, f64, Option<&'static str>)> {
+    Some(match column {
+        "r/s" => ("read_operations_per_s", 1.0, None),
+        "w/s" => ("write_operations_per_s", 1.0, None),
+        "d/s" => ("discard_operations_per_s", 1.0, None),
+        "f/s" => ("flush_operations_per_s", 1.0, None),
+        "tps" => ("operations_per_s", 1.0, None),
+        "rkB/s" | "rkB" => ("read_throughput_bytes_per_s", 1024.0, None),
+        "wkB/s" | "wkB" => ("write_throughput_bytes_per_s", 1024.0, None),
+        "dkB/s" | "dkB" => ("discard_throughput_bytes_per_s", 1024.0, None),
+        "rMB/s" => ("read_throughput_bytes_per_s", 1_048_576.0, None),
+        "wMB/s" => ("write_throughput_bytes_per_s", 1_048_576.0, None),
+        "dMB/s" => ("discard_throughput_bytes_per_s", 1_048_576.0, None),
+        "rsec/s" | "rd_sec/s" => ("read_throughput_bytes_per_s", 512.0, None),
+        "wsec/s" | "wr_sec/s" => ("write_throughput_bytes_per_s", 512.0, None),
+        "r_await" => ("read_latency_ns", 1e6, Some("r/s")),
+        "w_await" => ("write_latency_ns", 1e6, Some("w/s")),
+        "d_await" => ("discard_latency_ns", 1e6, Some("d/s")),
+        "f_await" => ("flush_latency_ns", 1e6, Some("f/s")),
+        "await" => ("latency_ns", 1e6, Some("tps")),
+        "aqu-sz" | "avgqu-sz" => ("queue_depth", 1.0, None),
+        "%util" | "util" | "util-percent" => ("busy_ratio", 0.01, None),
+        "rareq-sz" => ("read_size_bytes", 1024.0, Some("r/s")),
+        "wareq-sz" => ("write_size_bytes", 1024.0, Some("w/s")),
+        "areq-sz" => ("size_bytes", 1024.0, Some("tps")),
+        _ => return None,
+    })
+}
+
+/// Writes what was said of a device at a moment.
+pub fn write(
+    time_ns: i64,
+    host: &str,
+    device: &str,
+    columns: &[(&str, f64)],
+    sink: &mut Sink,
+) -> Result<(), ImportError> {
+    let value_of = |name: &str| {
+        columns
+            .iter()
+            .find(|(column, _)| *column == name)
+            .map(|(_, value)| *value)
+    };
+    let mut values: Vec<(NameId, f64)> = Vec::new();
+    for (column, value) in columns {
+        let Some((name, factor, needs)) = metric(column) else {
+            continue;
+        };
+        if needs.is_some_and(|needed| value_of(needed) == Some(0.0)) {
+            continue;
+        }
+        // Old iostat has await and the rates of reads and writes, but no tps.
+        let idle = *column == "await" && value_of("r/s") == Some(0.0) && value_of("w/s") == Some(0.0);
+        let doubled = match *column {
+            "avgqu-sz" => value_of("aqu-sz").is_some(),
+            _ => false,
+        };
+        if !idle && !doubled {
+            values.push((sink.name(name), value * factor));
+        }
+    }
+    let sums = [
+        (
+            "throughput_bytes_per_s",
+            ["read_throughput_bytes_per_s", "write_throughput_bytes_per_s"],
+        ),
+        (
+            "operations_per_s",
+            ["read_operations_per_s", "write_operations_per_s"],
+        ),
+    ];
+    for (sum, parts) in sums {
+        let parts = parts.map(|part| sink.name(part));
+        let found: Vec<f64> = values
+            .iter()
+            .filter(|(name, _)| parts.contains(name))
+            .map(|(_, v)| *v)
+            .collect();
+        if found.len() == parts.len() {
+            values.push((sink.name(sum), found.iter().sum()));
+        }
+    }
+    let host = sink.name_if(host);
+    let subject = sink.name(device);
+    sink.sample(time_ns, host, SubjectKind::Device, subject, &values)
+}
