@@ -1,4 +1,4 @@
-"""`whodisk import series`, from a file to a verdict."""
+"""`whodisk import`, from a file to a verdict."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ def test_from_a_file_to_a_verdict(agent: str, tmp_path: Path) -> None:
     command = [
         agent,
         "import",
+        "--as",
         "series",
         str(drives(tmp_path / "drives.csv")),
         "--map",
@@ -66,8 +67,9 @@ def test_from_a_file_to_a_verdict(agent: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["blkparse9", "x"], "expected one of series"),
-        (["series", "x"], "--map"),
+        (["--as", "blkparse9", "drives.csv"], "expected one of biosnoop"),
+        (["series", "drives.csv"], "--map"),
+        (["drives.csv"], "say what it is with --as"),
         (["series", "none.csv", "--map", MAP], "none.csv: cannot open"),
         (["series", "drives.csv", "--map", "device=disk,t=ts:s,latency=lag:us"], "a column 'lag'"),
     ],

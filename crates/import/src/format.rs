@@ -108,12 +108,11 @@ impl Source {
             .map_or(String::new(), |n| n.to_string_lossy().into_owned())
     }
 
-    /// What all its files are, in an error.
+    /// What all its files are, in a sentence: names without folders.
     pub fn shown(&self) -> String {
-        match self.files.as_slice() {
-            [one] => one.display().to_string(),
-            [first, rest @ ..] => format!("{} and {} more", first.display(), rest.len()),
-            [] => String::new(),
+        match self.files.len() {
+            0 | 1 => self.name(),
+            more => format!("{} and {} more", self.name(), more - 1),
         }
     }
 }

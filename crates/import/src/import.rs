@@ -269,7 +269,7 @@ fn said_of_clocks(logs: &[Log], clock: Clock) -> Vec<Unseen> {
             Alignment::Same | Alignment::Declared { .. } => {}
         }
         let step_ns = log.survey.clock.step_ns;
-        if step_ns >= 1_000_000 {
+        if step_ns >= 1_000_000 && !log.survey.layers.is_empty() {
             said.push(Unseen {
                 what: format!(
                     "the order of what lies within {} ms in {shown}",

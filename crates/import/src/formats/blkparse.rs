@@ -151,13 +151,15 @@ fn event(text: &str, style: Style) -> Result<Option<Event>, Bad> {
         match word(&mut after) {
             "+" => (sector, integer(word(&mut after), "sectors")?, None),
             "/" => (sector, 0, Some(integer(word(&mut after), "sector of the rest")?)),
+            // What completes without data: `0 [0]`.
+            other if other.starts_with('[') => (sector, 0, None),
             other => return Err(Bad::new("column sector", "'+' or '/' after it", other)),
         }
     } else {
         // Flushes have no place; commands of users print their payload, or bytes.
         (0, 0, None)
     };
-    let end = after.trim();
+    let end = rest.trim();
     let inside = end.rfind('[').map(|at| end[at + 1..].trim_end_matches(']'));
     let mut error = 0;
     match (action, inside) {

@@ -27,6 +27,9 @@ pub const FORMAT: Format = Format {
     read,
 };
 
+/// More is no number of retries, but a lag in microseconds.
+const RETRIES_MAX: u64 = 100;
+
 fn recognise(head: &Head) -> bool {
     head.name.starts_with("pgbench_log")
         && head.filled_lines().take(5).all(|line| {
@@ -35,7 +38,22 @@ fn recognise(head: &Head) -> bool {
         })
 }
 
+/// Of 7 columns the last is the lag of `-R`, or the number of retries (`--max-tries`): retries are few.
+fn has_lag(head: &Head) -> bool {
+    let mut most = 0;
+    for line in head.filled_lines().take(2_000) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.len() {
+            8.. => return true,
+            7 => most = most.max(words[6].parse::<u64>().unwrap_or(0)),
+            _ => {}
+        }
+    }
+    most > RETRIES_MAX
+}
+
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let has_lag = has_lag(&Head::read(source.path())?);
     let (mut is_told, mut left_out) = (false, 0_u64);
     each_line(source, sink, |line, sink| {
         if line.text.trim().is_empty() {
@@ -48,7 +66,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         }
         if !is_told {
             sink.clock(Clock::unix(1000));
-            let lag = (words.len() > 6).then_some((Stage::App, "app"));
+            let lag = has_lag.then_some((Stage::App, "app"));
             sink.layer(
                 Layer::App,
                 &[(Stage::Fs, "fs+queue+device+interrupt+reap+runqueue")],
@@ -66,13 +84,13 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         let latency_ns = micros(2, "time")?;
         let end_ns =
             integer::<u32>(words[4], "seconds").map(i64::from)? * 1_000_000_000 + micros(5, "microseconds")?;
-        let lag_ns = if words.len() > 6 {
+        let lag_ns = if has_lag && words.len() > 6 {
             micros(6, "lag")?.min(latency_ns)
         } else {
             0
         };
         let mut row = plain_op(end_ns - latency_ns, latency_ns, Op::Other);
-        row.stages[Stage::App as usize] = (words.len() > 6).then_some(lag_ns);
+        row.stages[Stage::App as usize] = has_lag.then_some(lag_ns);
         row.stages[Stage::Fs as usize] = Some(latency_ns - lag_ns);
         row.comm = Some(sink.name("pgbench"));
         row.tid = Some(integer(words[0], "client")?);
