@@ -108,7 +108,10 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Ok(())
     })?;
     if reader.skipped > 0 {
-        let what = format!("{} calls on sockets, pipes, terminals and /dev/null", reader.skipped);
+        let what = format!(
+            "{} calls on sockets, pipes, terminals and /dev/null",
+            reader.skipped
+        );
         sink.unseen(what, "they are not storage");
     }
     if reader.without_length > 0 {
