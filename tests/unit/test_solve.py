@@ -17,6 +17,7 @@ from tests.synth import APP_ID_BASE, Simulation, write_case
 from whodisk.errors import CaseError, NotSealedError
 from whodisk.findings import Verdict
 from whodisk.reading.views import STAGES, Case
+from whodisk.report import brief
 from whodisk.report.terminal import render
 from whodisk.verdict.solve import solve
 
@@ -316,6 +317,23 @@ def test_terminal_prints_sentences_first_and_no_markup(
     assert text.startswith("SLOW")
     assert "[red]nvme0n1" in text
     assert text.index("Slow: ") < text.index("Where the time goes") < text.index("Evidence")
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_first_screen_is_25_lines(tmp_path: Path, width: int) -> None:
+    """With the two lines around it that `whodisk solve` prints; no line is wider than the screen, none comes twice."""
+    simulation = small(depth=8, devices=("[red]nvme0n1", "nvme1n1")).tail("device", 0.02, 20)
+    shown = [line.plain for line in brief.lines(solve(simulation.write(tmp_path / "case")), width)]
+    assert len(shown) <= brief.LINES_MAX - 2
+    assert max(map(len, shown)) <= width
+    said = [line for line in shown if line]
+    assert len(said) == len(set(said))
+    assert shown[0].startswith("SLOW")
+    bars = [line for line in shown if line.startswith(("slow ", "other "))]
+    assert len(bars) == 2
+    assert "d" * 30 in bars[0], "the slow operations lost their time in the device"
+    for begin in ("Next: ", "Cleared: ", "Not excluded: "):
+        assert sum(line.startswith(begin) for line in shown) == 1, begin
 
 
 def test_terminal_prints_every_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

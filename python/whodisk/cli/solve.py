@@ -60,6 +60,9 @@ def solve(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Do not write report.html.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print the evidence, its queries and all that was cleared.")
+    ] = False,
 ) -> None:
     """Records if asked to, seals if necessary, solves, saves and prints."""
     command: list[str] | None = context.obj.command
@@ -78,7 +81,7 @@ def solve(
         # The verdict is worth more than its copy on disk: print it first.
         trouble = error
     with reader_may_leave():
-        _print(verdict, report, json)
+        _print(verdict, report, json, everything)
     if trouble is not None:
         raise WhodiskError(
             f"{trouble.filename or case}: cannot write: {trouble.strerror}; "
@@ -130,12 +133,17 @@ def _case(
     return recorded
 
 
-def _print(verdict: Verdict, report: Path | None, as_json: bool) -> None:
+def _print(verdict: Verdict, report: Path | None, as_json: bool, everything: bool) -> None:
     if as_json:
         sys.stdout.write(verdict.to_json())
         return
-    from whodisk.report.terminal import render
+    from whodisk.report import brief, terminal
 
-    render(verdict)
-    if report is not None:
-        typer.echo(f"\nreport: {report}")
+    if everything:
+        terminal.render(verdict)
+        typer.echo("")
+    else:
+        brief.render(verdict)
+    page = f"Report: {report}" if report is not None else ""
+    more = "" if everything else "evidence and all that was seen: --all"
+    typer.echo("; ".join(part for part in (page, more) if part))

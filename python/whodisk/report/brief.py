@@ -1,0 +1,202 @@
+"""The verdict on one screen: 25 lines at 100 columns at most. `terminal.py` prints the whole of it (`--all`)."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from whodisk import words
+from whodisk.findings import Verdict
+from whodisk.report import slowest
+from whodisk.report.terminal import STYLES
+from whodisk.types import Cell
+
+#: With the blank lines and the line of the report that `whodisk solve` adds.
+LINES_MAX = 25
+#: Each section's share of them.
+ANSWER_LINES, SLOWEST_ROWS, OTHERS_SHOWN, NEXT_LINES = 5, 3, 2, 2
+BAR_WIDTH = 40
+#: A bar is made of letters, so that it is readable without colour; the colours are the report's order of stages.
+STAGES = {
+    "app": ("a", "white"),
+    "fs": ("f", "green"),
+    "throttle": ("t", "magenta"),
+    "queue": ("q", "yellow"),
+    "device": ("d", "red"),
+    "interrupt": ("i", "blue"),
+    "reap": ("r", "cyan"),
+    "runqueue": ("c", "bright_magenta"),
+    "unknown": ("?", "bright_black"),
+}
+
+
+def render(verdict: Verdict, console: Console | None = None) -> None:
+    """Prints what a person needs first. Everything of the case is printed as plain text, never as markup."""
+    out = console or Console(highlight=False)
+    for line in lines(verdict, min(out.width, 100)):
+        out.print(line, soft_wrap=True)
+
+
+def lines(verdict: Verdict, width: int) -> list[Text]:
+    """The screen, line by line, each `width` characters at most."""
+    model = ", from a model" if verdict.simulated else ""
+    head = f"  {verdict.case}, {words.things(verdict.operations, 'operation')} judged{model}"
+    status = Text(verdict.status.upper(), STYLES[verdict.status])
+    status.append(_cut(head, width - len(status)), "not bold default")
+    blocks = [
+        [status],
+        _wrapped(_answer(verdict), width, ANSWER_LINES),
+        _bars(verdict, width),
+        _slowest(verdict, width),
+        [
+            *_others(verdict, width),
+            *_next(verdict, width),
+            *_cleared(verdict, width),
+            *_unseen(verdict, width),
+        ],
+    ]
+    joined: list[Text] = []
+    for block in blocks:
+        if block:
+            joined += [Text(""), *block] if joined else block
+    return joined
+
+
+def _answer(verdict: Verdict) -> str:
+    """What is to blame, and by how much: the first two sentences of the summary."""
+    return " ".join(verdict.summary[:2])
+
+
+# -- the bars ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Bar:
+    """Time per stage of some operations of one kind."""
+
+    label: str
+    latency_ns: float | None
+    shares: dict[str, float]
+
+
+def _bars(verdict: Verdict, width: int) -> list[Text]:
+    """Slow beside typical operations where a finding compares them; else where the time of all goes."""
+    bars = _compared(verdict) or [
+        _Bar(op, None, shares) for op, shares in sorted(verdict.where_time_goes.items())[:2]
+    ]
+    label_width = max((len(bar.label) for bar in bars), default=0)
+    shown = []
+    for bar in bars:
+        took = f"{words.duration(bar.latency_ns):>8}  " if bar.latency_ns is not None else ""
+        line = Text(f"{bar.label:<{label_width}}  {took}")
+        for stage, cells in _cells(bar.shares).items():
+            letter, colour = STAGES.get(stage.split("+", maxsplit=1)[0], ("?", "bright_black"))
+            line.append(letter * cells, f"{colour} reverse")
+        most = sorted(bar.shares.items(), key=lambda item: -item[1])[:3]
+        told = ", ".join(f"{stage} {words.percent(share)}" for stage, share in most if share >= 0.005)
+        line.append(_cut(f"  {told}", width - len(line)))
+        shown.append(line)
+    return shown
+
+
+def _compared(verdict: Verdict) -> list[_Bar]:
+    """Of the first finding that compares slow with other operations: the kind with most slow ones."""
+    for finding in verdict.findings:
+        for evidence in finding.evidence:
+            rows = [row for row in evidence.rows if isinstance(row.get("slow"), bool)]
+            slow = max(
+                (row for row in rows if row["slow"]), key=lambda row: _number(row, "operations"), default=None
+            )
+            if slow is None or not isinstance(slow.get("latency_ns"), (int, float)):
+                continue
+            typical = [row for row in rows if not row["slow"] and row.get("op") == slow.get("op")]
+            pairs = [("slow", slow), *(("other", row) for row in typical[:1])]
+            return [
+                _Bar(
+                    f"{name} {words.plural_op(str(row.get('op')))}", _number(row, "latency_ns"), _shares(row)
+                )
+                for name, row in pairs
+            ]
+    return []
+
+
+def _number(row: dict[str, Cell], name: str) -> float:
+    value = row.get(name)
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _shares(row: dict[str, Cell]) -> dict[str, float]:
+    """Each stage's part of the mean latency of a row of evidence."""
+    whole = _number(row, "latency_ns")
+    stages = {
+        name.removesuffix("_ns"): _number(row, name)
+        for name in row
+        if name.removesuffix("_ns").split("+", maxsplit=1)[0] in STAGES
+    }
+    return {stage: ns / whole for stage, ns in stages.items() if ns > 0} if whole > 0 else {}
+
+
+def _cells(shares: dict[str, float]) -> dict[str, int]:
+    """Characters of each stage; together as many as the bar is wide, where the shares sum to one."""
+    cells, before = {}, 0.0
+    for stage, share in shares.items():
+        begin, before = before, min(1.0, before + share)
+        cells[stage] = round(before * BAR_WIDTH) - round(begin * BAR_WIDTH)
+    return cells
+
+
+# -- the lines ---------------------------------------------------------------------------------
+
+
+def _slowest(verdict: Verdict, width: int) -> list[Text]:
+    if not verdict.slowest:
+        return []
+    table = [slowest.HEAD, *(slowest.row(item) for item in verdict.slowest[:SLOWEST_ROWS])]
+    widths = [max(len(line[column]) for line in table) for column in range(4)]
+    shown = []
+    for number, line in enumerate(table):
+        cells = [
+            cell.rjust(wide) if at < 2 else cell.ljust(wide)
+            for at, (cell, wide) in enumerate(zip(line, widths, strict=False))
+        ]
+        shown.append(Text(_cut("  ".join([*cells, line[4]]), width), "dim" if number == 0 else ""))
+    return shown
+
+
+def _others(verdict: Verdict, width: int) -> list[Text]:
+    """Findings after the first, a line each; how many more there are."""
+    others = verdict.findings[1:]
+    shown = [Text(_cut(f"Also: {finding.claim}", width)) for finding in others[:OTHERS_SHOWN]]
+    if len(others) > OTHERS_SHOWN:
+        shown[-1] = Text(f"Also: {len(others) - OTHERS_SHOWN + 1} more findings, with --all")
+    return shown
+
+
+def _next(verdict: Verdict, width: int) -> list[Text]:
+    """What to do about it; without a finding, what to do to learn more."""
+    todo = [finding.remedy for finding in verdict.findings[:1]] or verdict.next_steps[:1]
+    return _wrapped(f"Next: {todo[0]}", width, NEXT_LINES) if todo else []
+
+
+def _cleared(verdict: Verdict, width: int) -> list[Text]:
+    names = [item.what.removeprefix("stage:") for item in verdict.cleared]
+    return [Text(_cut(f"Cleared: {', '.join(names)}", width))] if names else []
+
+
+def _unseen(verdict: Verdict, width: int) -> list[Text]:
+    names = [caveat.what for caveat in verdict.cannot_exclude]
+    return [Text(_cut(f"Not excluded: {'; '.join(names)}", width))] if names else []
+
+
+def _cut(text: str, width: int) -> str:
+    """The text, cut to `width` characters where it is longer; a cut shows."""
+    return text if len(text) <= width else text[: max(0, width - 4)] + " ..."
+
+
+def _wrapped(text: str, width: int, lines_max: int) -> list[Text]:
+    """A paragraph of `lines_max` lines at most; a cut shows."""
+    made = textwrap.wrap(text, max(20, width), max_lines=lines_max, placeholder=" ...")
+    return [Text(line) for line in made]
