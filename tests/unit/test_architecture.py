@@ -38,6 +38,7 @@ STRATA = (
     "report",
     "api",
     "programs",
+    "copies",
     "cli",
 )
 

@@ -12,8 +12,8 @@ use std::path::Path;
 /// Writes `raw/own/`: the stream of operations, and what was run.
 ///
 /// A line of the log is `KIND START_NS LATENCY_NS TID LATE_NS`, CLOCK_MONOTONIC: a kind of operation, when it was due, how long
-/// it took from then on, its thread (0 = not known), and how much later than it was due the program began with it. A last line
-/// without its end is left out: the program was ended while it wrote. Errors name file, line, what was expected and what was found.
+/// it took from then on, its thread (0 = not known), and how much later than it was due the program began with it. A program that
+/// knows them adds `OFFSET_BYTES SIZE_BYTES ERRNO`. A last line without its end is left out: the program was ended while it wrote. Errors name file, line, what was expected and what was found.
 pub fn main(args: &OwnLogArgs) -> Result<(), Failure> {
     require_case(&args.case)?;
     let folder = args.case.join("raw").join(OwnRow::PROBE);
@@ -41,7 +41,7 @@ fn convert(log: &Path, stream: &Path) -> Result<(), Failure> {
         number += 1;
         let row = parsed(&line).ok_or_else(|| {
             Failure::error(format!(
-                "{}: line {number}: expected KIND START_NS LATENCY_NS TID LATE_NS, found '{}'; the log is damaged",
+                "{}: line {number}: expected KIND START_NS LATENCY_NS TID LATE_NS [OFFSET_BYTES SIZE_BYTES ERRNO], found '{}'; the log is damaged",
                 log.display(),
                 String::from_utf8_lossy(&line)
             ))
@@ -59,14 +59,28 @@ fn parsed(line: &[u8]) -> Option<OwnRow> {
     let latency_ns: u64 = words.next()?.parse().ok()?;
     let tid = words.next()?.parse().ok()?;
     let late_ns: u64 = words.next()?.parse().ok()?;
+    let (offset_bytes, size_bytes, error) = match words.next() {
+        None => (0, 0, 0),
+        Some(offset) => (
+            offset.parse().ok()?,
+            words.next()?.parse().ok()?,
+            words.next()?.parse().ok()?,
+        ),
+    };
+    let is_place = [offset_bytes, size_bytes]
+        .iter()
+        .all(|bytes| *bytes <= i64::MAX as u64);
     let row = OwnRow {
         start_ns,
         submit_ns: start_ns.checked_add(late_ns)?,
         end_ns: start_ns.checked_add(latency_ns)?,
         tid,
         op,
+        offset_bytes,
+        size_bytes,
+        error,
     };
-    (words.next().is_none() && late_ns <= latency_ns && tid >= 0).then_some(row)
+    (words.next().is_none() && late_ns <= latency_ns && tid >= 0 && error >= 0 && is_place).then_some(row)
 }
 
 #[cfg(test)]
@@ -81,14 +95,26 @@ mod tests {
             end_ns: 150,
             tid: 7,
             op: Op::Commit as u8,
+            ..OwnRow::default()
         };
         assert_eq!(parsed(b"commit 100 50 7 10"), Some(row));
+        let told = OwnRow {
+            op: Op::Copy as u8,
+            offset_bytes: 4096,
+            size_bytes: 8192,
+            error: 28,
+            ..row
+        };
+        assert_eq!(parsed(b"copy 100 50 7 10 4096 8192 28"), Some(told));
         for bad in [
             "",
             "commit",
             "commit 100 50 7",
             "commit 100 50 7 51",
             "commit 100 50 7 10 1",
+            "copy 100 50 7 10 0 1 -5",
+            "copy 100 50 7 10 0 1 5 9",
+            "copy 100 50 7 10 9223372036854775808 1 0",
             "commits 100 50 7 10",
             "commit -1 50 7 10",
             "commit 100 50 -7 10",

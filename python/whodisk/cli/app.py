@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 import whodisk
-from whodisk.cli import agent, compare, demo, experiment, export, gate, locate, report, run, score, solve
+from whodisk.cli import (
+    agent,
+    compare,
+    copy,
+    demo,
+    experiment,
+    export,
+    gate,
+    locate,
+    report,
+    run,
+    score,
+    solve,
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,8 @@ def _root(
 
 app.command("demo", help=demo.HELP)(demo.demo)
 app.command("run", help=run.HELP)(run.run)
+# What `run` becomes for the specification of a copy (main.py).
+app.command(copy.COMMAND, hidden=True)(copy.run_copy)
 app.command("solve", help=solve.HELP)(solve.solve)
 app.command("compare", help=compare.HELP)(compare.compare)
 app.command("experiment", help=experiment.HELP)(experiment.experiment)

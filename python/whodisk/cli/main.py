@@ -27,6 +27,10 @@ def _run(arguments: list[str]) -> int:
             agent.become(arguments)
         from whodisk.cli.app import application
 
+        if arguments[:1] == ["run"] and _is_copy(arguments[1:]):
+            from whodisk.cli.copy import COMMAND
+
+            arguments = [COMMAND, *arguments[1:]]
         try:
             code = application(arguments)
         except SystemExit:
@@ -57,12 +61,19 @@ def _run(arguments: list[str]) -> int:
 
 
 def _is_program(arguments: list[str]) -> bool:
-    """`run` of a program by its name is Python's; of an access specification it is the binary's."""
+    """`run` of a program by its name, or of a copy, is Python's; of any other access specification it is the binary's."""
     if arguments[0] != "run":
         return False
     from whodisk.cli.run import is_program
 
-    return is_program(arguments[1:])
+    return is_program(arguments[1:]) or _is_copy(arguments[1:])
+
+
+def _is_copy(arguments: list[str]) -> bool:
+    """Whether `run` with these arguments is given the specification of a copy."""
+    from whodisk.cli.copy import copy_specification
+
+    return copy_specification(arguments) is not None
 
 
 def _fail(message: str, error: BaseException | None = None) -> int:

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -227,6 +228,9 @@ class Conductor:
         Raises WhodiskError with its last words.
         """
         line, program = ["whodisk", *words], str(self.agent)
+        if words[0] == loads.RUN_COPY:
+            program, words = sys.executable, ["-c", "from whodisk.cli.main import run; run()", *words]
+            line = [program, *words]
         if group is not None:
             line, program = (
                 ["bash", "-c", _JOIN, "whodisk", f"{group}/cgroup.procs", program, *words],

@@ -1,10 +1,11 @@
-"""What an arm runs, as a command line of the binary that leaves a case. A new kind of load is a function and a line of `BUILD`."""
+"""What an arm runs, as a command line of the binary (or, for copies, of Python) that leaves a case. A new kind of load is a function and a line of `BUILD`."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from whodisk.errors import WhodiskError
 from whodisk.experiment.foreign import access_specification, is_foreign
 from whodisk.experiment.plan import Arm
 from whodisk.reading.views import Case
+
+#: Not the binary's: the command of Python that runs the specification of a copy (cli/copy.py).
+RUN_COPY = "run-copy"
 
 
 def command_line(arm: Arm, case: Path, scratch: Path, seed: int) -> list[str]:
@@ -63,7 +67,16 @@ def check(arm: Arm) -> None:
 
 def _run(arm: Arm, spec: str, case: Path, *more: str) -> list[str]:
     only = ["--app-only"] if arm.table.get("observe") == "app" else []
-    return ["run", spec, "-o", str(case), "--drop-raw", *only, *more]
+    command = RUN_COPY if _is_copy(Path(spec)) else "run"
+    return [command, spec, "-o", str(case), "--drop-raw", *only, *more]
+
+
+def _is_copy(spec: Path) -> bool:
+    """Whether an access specification is a copy, which Python runs; what cannot be read is told by whoever runs it."""
+    try:
+        return "method" in tomllib.loads(spec.read_text(encoding="utf-8")).get("workload", {})
+    except (OSError, ValueError):
+        return False
 
 
 def _record(arm: Arm, case: Path, words: list[str]) -> list[str]:

@@ -14,6 +14,12 @@ pub struct OwnRow {
     pub tid: i32,
     /// `schema::Op` discriminant.
     pub op: u8,
+    /// Place in its file; 0 where `size_bytes` is.
+    pub offset_bytes: u64,
+    /// Bytes asked for; 0 = not told.
+    pub size_bytes: u64,
+    /// 0 or errno (positive).
+    pub error: i32,
 }
 
 raw_row!(OwnRow, "own", {
@@ -22,4 +28,7 @@ raw_row!(OwnRow, "own", {
     end_ns: u64,
     tid: i32,
     op: u8,
+    offset_bytes: u64,
+    size_bytes: u64,
+    error: i32,
 });

@@ -146,6 +146,8 @@ fn own_row(row: &OwnRow) -> Option<Contradiction> {
     known("op", row.op, Op::ALL.len())
         .or_else(|| within("submit_ns", row.submit_ns, row.start_ns..=u64::MAX))
         .or_else(|| within("end_ns", row.end_ns, row.submit_ns..=u64::MAX))
+        .or_else(|| within("size_bytes", row.size_bytes, 0..=i64::MAX as u64))
+        .or_else(|| within("offset_bytes", row.offset_bytes, 0..=i64::MAX as u64))
 }
 
 fn syscall_row(row: &SyscallRow) -> Option<Contradiction> {

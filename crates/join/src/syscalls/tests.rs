@@ -82,7 +82,7 @@ fn call(op_key: u64, op: Op, flags: u32, [start, end]: [u64; 2]) -> SyscallRow {
         tid: 11,
         flags,
         op: op as u8,
-        ..SyscallRow::default()
+        ..OwnRow::default()..SyscallRow::default()
     }
 }
 
@@ -117,6 +117,7 @@ fn own(op: Op, tid: i32, [start, submit, end]: [u64; 3]) -> OwnRow {
         end_ns: START_NS + end,
         tid,
         op: op as u8,
+        ..OwnRow::default()
     }
 }
 

@@ -1,0 +1,237 @@
+"""Copies: within a file system, and on a Samba of our own. Every operation with its answer; nothing half-copied is a success."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.e2e.conftest import ROOT, WHODISK, started
+from whodisk.copies.base import CopyError, Operation
+from whodisk.copies.engine import Run
+from whodisk.copies.specification import read
+
+COPY_BYTES = 8 << 20
+
+
+def specification(path: Path, method: str, folder: Path | None = None, **more: Any) -> Path:
+    """`folder`: where both files are, if not on a server."""
+    place = "" if folder is None else f"{folder}/"
+    keys = {
+        "method": method,
+        "source": f"{place}source.bin",
+        "destination": f"{place}copy.bin",
+        "file_size": f"{COPY_BYTES >> 20}MiB",
+        "queue_depth": 2,
+        "verify": True,
+    } | more
+    lines = [
+        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
+        for key, value in keys.items()
+    ]
+    path.write_text("[workload]\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def copy(spec: Path) -> tuple[dict[str, Any], list[Operation]]:
+    """Outcome and operations, without a recording: `test_a_copy_is_a_case` has that."""
+    run = Run(read(spec))
+    try:
+        outcome = run.go()
+    except CopyError as error:
+        outcome = {"complete": False, "why_not": str(error)}
+    return outcome, run.operations()
+
+
+@pytest.mark.root
+def test_a_copy_is_a_case(tmp_path: Path) -> None:
+    spec, case = specification(tmp_path / "copy.toml", "read_write", tmp_path), tmp_path / "copy.case"
+    command = [str(WHODISK), "run", str(spec), "-o", str(case), "--app-only", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0 and json.loads(done.stdout)["verified"], done.stderr
+    with duckdb.connect() as db:
+        answered = db.execute(
+            f"SELECT call, sum(transferred_bytes) FROM '{case}/copies.parquet' GROUP BY 1"
+        ).fetchall()
+        sealed = db.execute(
+            f"SELECT op, sum(size_bytes) FROM '{case}/ops/layer=app/*.parquet' GROUP BY 1"
+        ).fetchall()
+    assert dict(answered) == {"pread": COPY_BYTES, "pwrite": COPY_BYTES, "fsync": 0}
+    assert dict(sealed) == {"read": COPY_BYTES, "write": COPY_BYTES, "sync": None}
+
+
+@pytest.mark.parametrize("method", ["read_write", "copy_file_range"])
+def test_a_local_copy_is_the_source(tmp_path: Path, method: str) -> None:
+    outcome, operations = copy(specification(tmp_path / "copy.toml", method, tmp_path, streams=2))
+    assert outcome["complete"] and outcome["verified"], outcome
+    assert (tmp_path / "copy.bin").read_bytes() == (tmp_path / "source.bin").read_bytes()
+    kind = "write" if method == "read_write" else "copy"
+    pieces = sorted((each.offset_bytes, each.transferred_bytes) for each in operations if each.kind == kind)
+    ends = [0, *itertools.accumulate(size for _, size in pieces)]
+    assert [at for at, _ in pieces] == ends[:-1] and ends[-1] == COPY_BYTES, "not each byte once"
+    assert all(each.due_ns <= each.submit_ns <= each.end_ns for each in operations)
+
+
+def test_a_method_that_the_file_system_lacks_is_told(tmp_path: Path) -> None:
+    # tmpfs has no shared blocks.
+    folder = Path("/dev/shm") / f"whodisk-test-{os.getpid()}-{tmp_path.name}"
+    folder.mkdir()
+    try:
+        outcome, operations = copy(specification(tmp_path / "copy.toml", "reflink", folder))
+        assert not outcome["complete"] and "FICLONERANGE: Operation not supported" in outcome["why_not"]
+        assert {each.error for each in operations} == {95}
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def samba(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The keys of a specification for it."""
+    if shutil.which("smbd", path="/usr/bin:/usr/sbin") is None:
+        pytest.skip("needs samba")
+    state = tmp_path_factory.mktemp("samba")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    folder = state / "copies"
+    server = ROOT / "examples/copy_server/samba.py"
+    command: list[str | Path] = [sys.executable, server, "--state", state, "--port", str(port)]
+    shares = ["--share", f"copies={folder}", "--share", f"second={folder}"]
+    with started(*command, *shares, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        keys = dict(process.stdout.readline().strip().replace('"', "").split(" = ") for _ in range(4))
+        yield {key: value for key, value in keys.items() if key != "server_pid_file"} | {
+            "folder": str(folder)
+        }
+
+
+def remote(samba: dict[str, str], **more: Any) -> dict[str, Any]:
+    return {key: value for key, value in samba.items() if key != "folder"} | {"overwrite": True} | more
+
+
+def password(samba: dict[str, str]) -> str:
+    return Path(samba["credentials"]).read_text(encoding="utf-8").partition("password=")[2].strip()
+
+
+@pytest.mark.parametrize(
+    ("method", "call"), [("smb_read_write", "WRITE"), ("smb_copychunk", "SRV_COPYCHUNK")]
+)
+def test_a_server_copies(tmp_path: Path, samba: dict[str, str], method: str, call: str) -> None:
+    # One request of 32 MiB is beyond Samba's limits, which it tells; the copy then keeps to them.
+    big = {"file_size": "40MiB", "block_size": "32MiB"} if method == "smb_copychunk" else {}
+    names = {"source": f"{method}.bin", "destination": f"{method}-copy.bin"}
+    outcome, operations = copy(specification(tmp_path / "copy.toml", method, **remote(samba, **names, **big)))
+    assert outcome["complete"] and outcome["verified"], outcome
+    source, target = (Path(samba["folder"]) / names[key] for key in ("source", "destination"))
+    assert source.read_bytes() == target.read_bytes()
+    own = [each for each in operations if each.call == call]
+    assert sum(each.transferred_bytes for each in own) == source.stat().st_size
+    if big:
+        assert any(each.error and each.status == 0xC000000D for each in own), "nothing was beyond the limits"
+    assert password(samba) not in json.dumps([outcome, *map(asdict, operations)])
+
+
+def test_a_server_without_offload_is_told_per_operation(tmp_path: Path, samba: dict[str, str]) -> None:
+    outcome, operations = copy(specification(tmp_path / "copy.toml", "smb_odx", **remote(samba)))
+    assert (
+        not outcome["complete"]
+        and "OFFLOAD_READ" in outcome["why_not"]
+        and "0xC0000010" in outcome["why_not"]
+    )
+    answers = {(each.call, each.transferred_bytes, each.status) for each in operations}
+    assert answers == {("OFFLOAD_READ", 0, 0xC0000010)}
+
+
+def test_a_connection_that_breaks_is_no_success(tmp_path: Path, samba: dict[str, str]) -> None:
+    host, port = samba["server"].split(":")
+    (Path(samba["folder"]) / "broken.bin").write_bytes(bytes(COPY_BYTES))
+    with Proxy(host, int(port), cut_after_bytes=3 << 20) as through:
+        spec = specification(
+            tmp_path / "copy.toml", "smb_read_write", **remote(samba, server=through, source="broken.bin")
+        )
+        outcome, operations = copy(spec)
+    assert not outcome["complete"] and "connection lost" in outcome["why_not"]
+    failed = [each for each in operations if each.error]
+    assert failed and all(not each.transferred_bytes and "connection lost" in each.words for each in failed)
+
+
+def test_wrong_credentials_are_refused_before_anything_is_copied(
+    tmp_path: Path, samba: dict[str, str]
+) -> None:
+    file = tmp_path / "credentials"
+    file.write_text("username=root\npassword=wrong\n", encoding="utf-8")
+    spec = specification(tmp_path / "copy.toml", "smb_read_write", **remote(samba, credentials=str(file)))
+    file.chmod(0o644)
+    with pytest.raises(CopyError, match="found others may; chmod 600 it"):
+        copy(spec)
+    file.chmod(0o600)
+    outcome, operations = copy(spec)
+    assert not operations and "cannot connect" in outcome["why_not"] and "LOGON_FAILURE" in outcome["why_not"]
+
+
+def test_samba_passes_smbtorture(samba: dict[str, str]) -> None:
+    if shutil.which("smbtorture") is None:
+        pytest.skip("needs samba-testsuite")
+    host, port = samba["server"].split(":")
+    user = Path(samba["credentials"]).read_text(encoding="utf-8").partition("\n")[0].removeprefix("username=")
+    command = ["smbtorture", f"//{host}/copies", "-p", port, "-U", f"{user}%{password(samba)}"]
+    done = subprocess.run(
+        [*command, "--option=torture:share2=second", "smb2.ioctl"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    ended = {
+        line
+        for line in done.stdout.splitlines()
+        if "copy_chunk" in line and not line.startswith(("test:", "time:"))
+    }
+    assert len(ended) >= 21 and all(line.startswith("success: ") for line in ended), sorted(ended)
+
+
+class Proxy:
+    """A TCP proxy on 127.0.0.1 that cuts a connection after so many bytes from the client."""
+
+    def __init__(self, host: str, port: int, cut_after_bytes: int) -> None:
+        self.to, self.cut_after_bytes = (host, port), cut_after_bytes
+
+    def __enter__(self) -> str:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._accept, daemon=True).start()
+        return f"127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def __exit__(self, *_: object) -> None:
+        self.listener.close()
+
+    def _accept(self) -> None:
+        try:
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(self.to)
+                for ends in ((client, server, self.cut_after_bytes), (server, client, 1 << 60)):
+                    threading.Thread(target=self._pump, args=ends, daemon=True).start()
+        except OSError:
+            return
+
+    @staticmethod
+    def _pump(source: socket.socket, target: socket.socket, left_bytes: int) -> None:
+        try:
+            while left_bytes > 0 and (data := source.recv(1 << 16)):
+                target.sendall(data)
+                left_bytes -= len(data)
+        except OSError:
+            pass
+        for end in (source, target):
+            end.close() if left_bytes > 0 else end.shutdown(socket.SHUT_RDWR)

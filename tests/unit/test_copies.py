@@ -1,0 +1,71 @@
+"""Specifications of copies, and what goes over the wire."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from whodisk.copies import wire
+from whodisk.copies.specification import KEYS, parse
+from whodisk.errors import WhodiskError
+
+LOCAL = {"method": "read_write", "source": "a", "destination": "b"}
+SMB = LOCAL | {"method": "smb_odx", "server": "host", "share": "s"}
+
+
+def test_units_and_defaults() -> None:
+    spec = parse(SMB | {"block_size": "8.25MiB", "duration": "500ms", "rate": "40/s", "server": "h:44"}, "x")
+    assert (spec.block_bytes, spec.duration_s, spec.rate_per_s, spec.port) == (8_650_752, 0.5, 40.0, 44)
+    assert parse(SMB, "x").port == 445 and parse(LOCAL, "x").block_bytes == 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "teleport"}, "workload.method: expected read_write,"),
+        ({"block_size": "1MB"}, "a number with a unit"),
+        ({"block_size": "1KiB"}, "whole bytes from 4096"),
+        ({"queue_depth": 0}, "a number from 1 to 64, found 0"),
+        ({"queue_depth": True}, "found True"),
+        ({"destination": "a"}, "another file than the source"),
+        ({"server": "h"}, "needs no server"),
+        ({"chunk_size": "1MiB"}, "smb_copychunk"),
+        ({"password": "x"}, "workload.password: expected a key of a copy"),
+        ({"verify": "yes"}, "true or false"),
+        ({"method": "smb_odx"}, "workload.server: expected text, found none"),
+    ],
+)
+def test_what_is_wrong_is_told(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(WhodiskError, match=r"^x: workload\.") as told:
+        parse(LOCAL | change, "x")
+    assert words in str(told.value)
+
+
+def test_structures_are_those_of_the_documents() -> None:
+    read = wire.offload_read_input(1, 2, 3)
+    assert read == struct.pack("<IIIIQQ", 32, 0, 3, 0, 1, 2) and len(read) == 32
+    token = struct.pack(">IHH", wire.ZERO_TOKEN, 0, 504) + bytes(504)
+    assert len(wire.offload_write_input(0, 4096, token)) == 544
+    answer = wire.offload_read_answer(struct.pack("<IIQ", 528, 1, 4096) + token)
+    assert (answer.flags, answer.transfer_bytes, answer.is_zeros) == (wire.ALL_ZERO_BEYOND, 4096, True)
+    assert wire.offload_write_answer(struct.pack("<IIQ", 16, 0, 7)) == 7
+    assert len(wire.copychunk_input(bytes(24), [(0, 0, 1), (1, 1, 1)])) == 32 + 2 * 24
+
+
+def test_answers_of_another_length_are_refused() -> None:
+    with pytest.raises(wire.WireError, match="expected an answer of 528 bytes, the server sent 3"):
+        wire.offload_read_answer(b"abc")
+    with pytest.raises(wire.WireError, match="expected Size 528, the server sent 5"):
+        wire.offload_read_answer(struct.pack("<I", 5) + bytes(524))
+
+
+def test_the_reference_names_every_key() -> None:
+    text = (Path(__file__).parents[2] / "docs/copies.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \| (.*) \|$", text, re.MULTILINE)
+    assert rows == [(key.name, key.value, key.default, key.meaning) for key in KEYS], (
+        "docs/copies.md is behind KEYS"
+    )
