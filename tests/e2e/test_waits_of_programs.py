@@ -1,4 +1,4 @@
-"""What programs wait for that no system call of theirs tells: being reaped, workers of the kernel, commits of others."""
+"""What programs wait for that no system call of theirs tells: being reaped, workers of the kernel, commits of others, memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.accuracy.host import Unavailable, file_system, slowdisk, uncached
+from tests.accuracy.host import Unavailable, file_system, group, slowdisk, uncached
 from tests.e2e.conftest import Run
 from whodisk.reading.views import Case
 
@@ -84,6 +85,84 @@ def test_workers_of_io_uring_go_by_their_program(whodisk: Run, work: Path) -> No
         assert number(case, f"SELECT count(*) AS n {theirs} AND tid IN (SELECT tid {ops})") < 0.5 * reads
 
 
+#: Reads a file that is larger than the memory that it may have.
+READER = """
+import os, sys
+folder = sys.argv[1]
+open(folder + "/cgroup.procs", "w").write(str(os.getpid()))
+kept = bytearray(16 << 20)
+fd = os.open(sys.argv[2], os.O_RDONLY)
+while os.read(fd, 1 << 16):
+    pass
+"""
+
+
+@pytest.mark.root
+def test_a_thread_that_frees_memory_itself_is_told(whodisk: Run, work: Path) -> None:
+    path = work / "a.case"
+    file = data(work / "data", 96)
+    try:
+        with group("memory", {"memory.limit_in_bytes": str(48 << 20)}) as folder:
+            whodisk("record", "-o", path, "--", sys.executable, "-S", "-E", "-c", READER, folder, file)
+    except Unavailable as lack:
+        pytest.skip(str(lack))
+    with Case(path) as case:
+        told = "FROM waits WHERE cause = 'direct reclaim' AND comm LIKE 'python%'"
+        assert number(case, f"SELECT count(*) AS n {told}") > 10
+        assert number(case, f"SELECT sum(duration_ns) AS n {told}") > 0
+
+
+#: Makes, renames and removes directories: by a name from the root, from where it is, from a folder that it has open; and in memory.
+NAMES = """
+import os, sys
+root = sys.argv[1]
+memory = sys.argv[2]
+folder = os.open(root, os.O_RDONLY)
+os.chdir(root)
+for n in range(17):
+    os.mkdir(f"{root}/a{n}")
+    os.mkdir(f"b{n}", dir_fd=folder)
+    os.mkdir(f"./c{n}")
+    os.mkdir(f"{memory}/d{n}")
+    os.rmdir(f"{memory}/d{n}")
+for n in range(13):
+    os.rename(f"a{n}", f"{root}/e{n}", src_dir_fd=folder)
+    os.fsync(folder)
+for n in range(11):
+    os.rmdir(f"{root}/e{n}")
+for n in range(7):
+    os.symlink("to", f"f{n}", dir_fd=folder)
+    os.truncate(f"{root}/file", n)
+try:
+    os.unlink(f"{root}/none")
+except FileNotFoundError:
+    pass
+"""
+
+
+@pytest.mark.root
+def test_calls_on_names_are_told_by_kind_and_name(whodisk: Run, work: Path) -> None:
+    path, root = work / "a.case", work / "names"
+    root.mkdir()
+    (root / "file").write_bytes(b"")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        whodisk("record", "-o", path, "--", sys.executable, "-S", "-E", "-c", NAMES, root, memory)
+    whodisk("verify", path)
+    with Case(path) as case:
+        told = f"FROM syscall_ops WHERE comm LIKE 'python%' AND replace(file, '/./', '/') LIKE '{root}/%'"
+        rows = case.rows(
+            f"SELECT op, count(*) AS n {told} AND op NOT IN ('open', 'read') GROUP BY 1 ORDER BY 1"
+        )
+        expected = [("link", 7), ("mkdir", 51), ("rename", 13), ("truncate", 7), ("unlink", 12)]
+        assert [(row["op"], row["n"]) for row in rows] == expected
+        assert number(case, f"SELECT count(DISTINCT file) AS n {told} AND op = 'mkdir'") == 51
+        assert number(case, f"SELECT count(*) AS n {told} AND op <> 'open' AND error = 2") == 1
+        assert (
+            number(case, f"SELECT count(*) AS n FROM syscall_ops WHERE op = 'sync' AND file = '{root}'") == 13
+        )
+        assert number(case, f"SELECT count(*) AS n FROM syscall_ops WHERE file LIKE '{memory}%'") == 0
+
+
 #: Threads that append to files of their own and make that durable, so often each.
 APPEND = """
 import os, sys, threading
@@ -99,6 +178,7 @@ workers = [threading.Thread(target=work, args=(number,)) for number in range(thr
 """
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("kind", "fault"), [("xfs", "flush constant 20ms"), ("btrfs", "write constant 10ms")]

@@ -189,11 +189,15 @@ pub enum Writeback {
     WbtLatency = 15,
     /// Writeback throttling changed its depth; `cause` is the new step, as a signed byte (higher = fewer writes).
     WbtStep = 16,
+    /// A thread that wanted memory freed some itself (direct reclaim), for `bytes`.
+    Reclaim = 17,
+    /// A thread that wanted memory in one piece moved pages to make one (direct compaction), in one zone of memory.
+    Compaction = 18,
 }
 
 impl Writeback {
     /// Kinds and their names, in the order of the discriminants.
-    pub const NAMES: [(&str, Writeback); 17] = [
+    pub const NAMES: [(&str, Writeback); 19] = [
         ("throttled", Writeback::Throttled),
         ("work", Writeback::Work),
         ("inode_written", Writeback::InodeWritten),
@@ -211,6 +215,8 @@ impl Writeback {
         ("tree_commit", Writeback::TreeCommit),
         ("wbt_latency", Writeback::WbtLatency),
         ("wbt_step", Writeback::WbtStep),
+        ("reclaim", Writeback::Reclaim),
+        ("compaction", Writeback::Compaction),
     ];
 
     /// The kind with this discriminant.

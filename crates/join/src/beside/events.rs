@@ -22,9 +22,12 @@ fn event_kind(kind: Writeback) -> Option<&'static str> {
         Writeback::TreeCommit => Some("tree_commit"),
         Writeback::WbtLatency => Some("wbt_latency"),
         Writeback::WbtStep => Some("wbt_step"),
-        Writeback::Throttled | Writeback::WaitedForPage | Writeback::BufferStall | Writeback::LogSpace => {
-            None
-        }
+        Writeback::Throttled
+        | Writeback::WaitedForPage
+        | Writeback::BufferStall
+        | Writeback::LogSpace
+        | Writeback::Reclaim
+        | Writeback::Compaction => None,
     }
 }
 

@@ -51,6 +51,8 @@ fn held_up_by(row: &WritebackRow) -> Option<&'static str> {
         Writeback::WaitedForPage => Some("page under writeback"),
         Writeback::BufferStall => Some("journal buffer"),
         Writeback::LogSpace => Some("log space"),
+        Writeback::Reclaim => Some("direct reclaim"),
+        Writeback::Compaction => Some("direct compaction"),
         _ => None,
     }
 }

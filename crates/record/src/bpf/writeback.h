@@ -82,6 +82,10 @@ struct btrfs_fs_info {
 	struct btrfs_commit_stats commit_stats; // since 6.1
 };
 
+struct task_struct___memory {
+	void *mm; // NULL = a thread of the kernel
+};
+
 #pragma clang attribute pop
 
 enum pageflags___writeback { PG_writeback = 1 };

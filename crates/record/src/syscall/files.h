@@ -30,9 +30,12 @@ struct qstr {
 	const unsigned char *name;
 };
 
+struct super_block;
+
 struct dentry {
 	struct dentry *d_parent;
 	struct qstr d_name;
+	struct super_block *d_sb;
 };
 
 struct vfsmount {
@@ -102,10 +105,15 @@ struct signal_struct {
 	atomic_t live; // threads
 };
 
+struct fs_struct {
+	struct path pwd;
+};
+
 struct task_struct___files {
 	struct thread_info thread_info;
 	void *stack;
 	struct mm_struct *mm;
+	struct fs_struct *fs;
 	struct files_struct *files;
 	struct signal_struct *signal;
 };

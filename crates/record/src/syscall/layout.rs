@@ -101,6 +101,11 @@ impl Call {
         }
     }
 
+    /// Whether its device is still to be found by its name.
+    pub fn is_given(&self) -> bool {
+        is_given(self.device, self.inode)
+    }
+
     /// What its block requests are known by; 0 = nothing.
     fn key_of_requests(&self) -> u64 {
         // A request on a registered file, or a call, may be found open before its file was looked at.
@@ -152,6 +157,11 @@ impl CallRecord {
     }
 }
 
+/// Whether a file is one that is known by a name alone, whose device is still to be found.
+fn is_given(device: u32, inode: u64) -> bool {
+    device == 0 && inode >> 63 == 1
+}
+
 /// A file and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
@@ -164,6 +174,20 @@ pub struct Name {
 }
 
 impl Name {
+    /// The number and the path of a name that a program gave from the root on; `None` for all others.
+    pub fn given(record: &[u8]) -> Option<(u64, Vec<u8>)> {
+        let head: NameHead = read(record)?;
+        (is_given(head.device, head.inode)).then(|| Name::read(record).map(|name| (head.inode, name.path)))?
+    }
+
+    /// The same record, with the device.
+    pub fn placed(record: &[u8], device: u32) -> Vec<u8> {
+        let mut placed = record.to_vec();
+        let at = std::mem::offset_of!(NameHead, device);
+        placed[at..at + 4].copy_from_slice(&device.to_ne_bytes());
+        placed
+    }
+
     /// Reads a `struct name_record`: components from the last to the first, each with a NUL. `None` for a record that
     /// is too short.
     pub fn read(record: &[u8]) -> Option<Name> {

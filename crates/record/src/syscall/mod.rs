@@ -3,7 +3,8 @@
 //! # What is an operation
 //!
 //! Calls on regular files with a backing device and on block devices: reads and writes of all kinds, syncs, copies,
-//! allocations, truncations, opens; requests in an io_uring; control blocks of libaio. Pipes, sockets, directories and files
+//! allocations, truncations, opens, renames, removals, links, new directories; requests in an io_uring; control blocks of libaio. Syncs of
+//! directories, too. Pipes, sockets, what else is done to directories, and files
 //! in memory (tmpfs, /proc) are counted and left out, as are calls of 32-bit programs. Files on overlayfs are named as
 //! overlayfs knows them, not as the file system below does. Page faults of mapped files are no calls; the cache probe
 //! tells those that wait.
@@ -23,6 +24,7 @@
 //! begin are whole, unless they are older than that.
 mod layout;
 mod log;
+mod mounts;
 
 use crate::error::RecordError;
 use crate::load::{has_tracepoint, refused, Context, Kernel, SCOPE_CHANGE};
@@ -38,8 +40,9 @@ use aya::{include_bytes_aligned, EbpfLoader};
 use case::meta::Unseen;
 use case::rows::SyscallRow;
 use case::CaseError;
-use layout::{Call, CallRecord, COUNTERS};
+use layout::{Call, CallRecord, Name, COUNTERS};
 use log::{Drained, SyscallLog};
+use mounts::Mounts;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::os::fd::AsFd;
@@ -81,6 +84,12 @@ pub const HOOKS: Hooks = &[
     ("sys_enter", Need::Must),
 ];
 
+/// Names given from the root on, by number: the device of each.
+type Places = std::collections::HashMap<u64, u32>;
+
+/// Most of them that wait for their calls, which come at once, or were before the recording and never come.
+const PLACES_MAX: usize = 1 << 17;
+
 /// The loaded and attached probe.
 struct SyscallProbe {
     kernel: Kernel,
@@ -88,6 +97,9 @@ struct SyscallProbe {
     names: RingBuf<MapData>,
     tables: [Shared<Call>; 2],
     drained: Drained,
+    mounts: Mounts,
+    /// Devices of names that were given from the root on, until their calls have come.
+    given: Places,
     used: Pool<Drained>,
 }
 
@@ -141,8 +153,33 @@ impl SyscallProbe {
             rings,
             tables,
             drained: Drained::with_room(),
+            mounts: Mounts::default(),
+            given: Places::new(),
             used: Pool::default(),
         })
+    }
+
+    /// Gives calls on names that begin at the root their devices. Those on no storage are left out, as calls on open files there are.
+    fn place_calls(&mut self, from: usize) {
+        let calls = &mut self.drained.calls;
+        if !calls[from..].iter().any(|record| record.call.is_given()) {
+            return;
+        }
+        let mut kept = from;
+        for at in from..calls.len() {
+            let mut record = calls[at];
+            if record.call.is_given() {
+                // Of a name that was lost (and counted) nothing is known.
+                match self.given.remove(&record.call.inode) {
+                    Some(0) => continue,
+                    Some(device) => record.call.device = device,
+                    None => record.call.inode = 0,
+                }
+            }
+            calls[kept] = record;
+            kept += 1;
+        }
+        calls.truncate(kept);
     }
 
     fn open_calls(&self) -> Result<Vec<CallRecord>, RecordError> {
@@ -186,9 +223,22 @@ impl Probe for SyscallProbe {
     fn drain(&mut self) -> u64 {
         let before = self.drained.calls.len();
         self.rings.drain(&mut self.drained.calls);
-        while let Some(item) = self.names.next() {
-            self.drained.names.push(&item);
+        self.mounts.refresh();
+        if self.given.len() > PLACES_MAX {
+            self.given.clear();
         }
+        while let Some(item) = self.names.next() {
+            let Some((number, path)) = Name::given(&item) else {
+                self.drained.names.push(&item);
+                continue;
+            };
+            let device = self.mounts.device_of(&path);
+            self.given.insert(number, device);
+            if device != 0 {
+                self.drained.names.push(&Name::placed(&item, device));
+            }
+        }
+        self.place_calls(before);
         (self.drained.calls.len() - before) as u64
     }
 

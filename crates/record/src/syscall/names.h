@@ -104,16 +104,14 @@ __noinline int walk_step(void)
 	return GO_ON;
 }
 
-// Writes the components of a path into the walk's record.
-static __always_inline void walk_path(struct walk *walk, struct file *file)
+// Appends the components of a path to the walk's record.
+static __always_inline void walk_path(struct walk *walk, struct vfsmount *inner, struct dentry *entry)
 {
-	struct vfsmount *inner = BPF_CORE_READ(file, f_path.mnt);
 	int state = GO_ON;
 
-	walk->entry = (u64)BPF_CORE_READ(file, f_path.dentry);
+	walk->entry = (u64)entry;
 	walk->root = (u64)BPF_CORE_READ(inner, mnt_root);
 	walk->mount = (u64)inner - bpf_core_field_offset(struct mount, mnt);
-	walk->bytes = 0;
 	for (u32 depth = 0; depth < DEPTH_MAX; depth++) {
 		state = walk_step();
 		if (state != GO_ON)
@@ -122,6 +120,21 @@ static __always_inline void walk_path(struct walk *walk, struct file *file)
 	walk->record.cut = state != ARRIVED;
 	if (state != ARRIVED)
 		count(NAMES_CUT, 1);
+}
+
+// Sends the walk's record.
+static __always_inline bool walk_send(struct walk *walk)
+{
+	u32 bytes = walk->bytes;
+
+	if (bytes > TEXT_MAX + NAME_MAX - 1)
+		return 0;
+	bytes += __builtin_offsetof(struct name_record, text);
+	if (bpf_ringbuf_output(&events, &walk->record, bytes, BPF_RB_NO_WAKEUP)) {
+		count(RING_FULL, 1);
+		return 0;
+	}
+	return 1;
 }
 
 // Sends a file's name unless it is known. `again`: also if it is known by another name.
@@ -144,15 +157,10 @@ static __noinline int name_file(u64 address, u32 device, u64 inode, u32 again)
 	walk->record.time_ns = bpf_ktime_get_ns();
 	walk->record.inode = inode;
 	walk->record.device = device;
-	walk_path(walk, file);
-	u32 bytes = walk->bytes;
-	if (bytes > TEXT_MAX + NAME_MAX - 1)
+	walk->bytes = 0;
+	walk_path(walk, BPF_CORE_READ(file, f_path.mnt), BPF_CORE_READ(file, f_path.dentry));
+	if (!walk_send(walk))
 		return 0;
-	bytes += __builtin_offsetof(struct name_record, text);
-	if (bpf_ringbuf_output(&events, &walk->record, bytes, BPF_RB_NO_WAKEUP)) {
-		count(RING_FULL, 1);
-		return 0;
-	}
 	bpf_map_update_elem(&names, &id, &hash, BPF_ANY);
 	*named_place(device, inode) = id;
 	return 0;

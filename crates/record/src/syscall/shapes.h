@@ -19,6 +19,10 @@ enum shape {
 	SHAPE_URING,      // io_uring_enter
 	SHAPE_AIO_SUBMIT, // (context, count, control blocks)
 	SHAPE_AIO_REAP,   // (context, least, most, events)
+	SHAPE_NAME,       // (name)
+	SHAPE_NAME_AT,    // (folder, name)
+	SHAPE_TO_NAME,    // (text, name)
+	SHAPE_TO_NAME_AT, // (text, folder, name)
 };
 
 // schema::Op
@@ -59,17 +63,30 @@ static const struct known known_calls[CALLS_MAX] = {
 	[40] = { SHAPE_SENDFILE, OP_COPY }, // sendfile
 	[74] = { SHAPE_FILE, OP_SYNC }, // fsync
 	[75] = { SHAPE_FILE, OP_SYNC }, // fdatasync
+	[76] = { SHAPE_NAME, OP_TRUNCATE }, // truncate
 	[77] = { SHAPE_FILE, OP_TRUNCATE }, // ftruncate
+	[82] = { SHAPE_NAME, OP_RENAME }, // rename
+	[83] = { SHAPE_NAME, OP_MKDIR }, // mkdir
+	[84] = { SHAPE_NAME, OP_UNLINK }, // rmdir
 	[85] = { SHAPE_OPEN, OP_OPEN }, // creat
+	[86] = { SHAPE_NAME, OP_LINK }, // link
+	[87] = { SHAPE_NAME, OP_UNLINK }, // unlink
+	[88] = { SHAPE_TO_NAME, OP_LINK }, // symlink
 	[162] = { SHAPE_ALL, OP_SYNC }, // sync
 	[208] = { SHAPE_AIO_REAP, OP_OTHER }, // io_getevents
 	[209] = { SHAPE_AIO_SUBMIT, OP_OTHER }, // io_submit
 	[257] = { SHAPE_OPEN, OP_OPEN }, // openat
+	[258] = { SHAPE_NAME_AT, OP_MKDIR }, // mkdirat
+	[263] = { SHAPE_NAME_AT, OP_UNLINK }, // unlinkat
+	[264] = { SHAPE_NAME_AT, OP_RENAME }, // renameat
+	[265] = { SHAPE_NAME_AT, OP_LINK }, // linkat
+	[266] = { SHAPE_TO_NAME_AT, OP_LINK }, // symlinkat
 	[277] = { SHAPE_RANGE, OP_SYNC }, // sync_file_range
 	[285] = { SHAPE_ALLOCATE, OP_ALLOCATE }, // fallocate
 	[295] = { SHAPE_VECTOR_AT, OP_READ }, // preadv
 	[296] = { SHAPE_VECTOR_AT, OP_WRITE }, // pwritev
 	[306] = { SHAPE_FILE, OP_SYNC }, // syncfs
+	[316] = { SHAPE_NAME_AT, OP_RENAME }, // renameat2
 	[326] = { SHAPE_COPY, OP_COPY }, // copy_file_range
 	[327] = { SHAPE_VECTOR_AT, OP_READ }, // preadv2
 	[328] = { SHAPE_VECTOR_AT, OP_WRITE }, // pwritev2

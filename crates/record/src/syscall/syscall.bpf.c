@@ -19,7 +19,7 @@ enum counter {
 	VECTORS_CUT,    // operations of one io_submit or io_getevents beyond those that are looked at
 	USER_UNREAD,    // operations whose control block could not be read
 	OWN_CALLS,      // left out: our own threads'
-	SKIPPED_KINDS,  // calls on pipes, sockets, terminals, directories
+	SKIPPED_KINDS,  // calls on pipes, sockets, terminals, and on directories what is no sync
 	SKIPPED_MEMORY, // calls on files that have no device behind them
 	SKIPPED_COMPAT, // calls of 32-bit programs
 	SLOTS_OVERFLOW, // operations that lived in the overflow map
@@ -39,6 +39,7 @@ enum counter {
 #define AIO_BATCH_MAX 512
 #define AIO_CONTEXTS_MAX 256
 #define VECTORS_MAX 1024
+#define GIVEN_NAME_MAX 1024
 
 // uapi
 #define O_APPEND 02000
@@ -49,7 +50,9 @@ enum counter {
 #define RWF_NOWAIT 8
 #define RWF_APPEND 16
 #define IORING_ENTER_GETEVENTS 1
+#define AT_FDCWD -100
 #define S_IFMT 0170000
+#define S_IFDIR 0040000
 #define S_IFBLK 0060000
 #define S_IFREG 0100000
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
@@ -64,6 +67,7 @@ struct file_facts {
 	u32 device;
 	u32 flags;  // of struct call
 	u32 opened; // O_*
+	bool folders; // wanted, too
 };
 
 static __always_inline bool is_compat(struct task_struct *task)
@@ -135,7 +139,7 @@ static __always_inline bool facts_of(struct file *file, struct file_facts *facts
 	facts->flags = 0;
 	facts->file = (u64)file;
 	facts->node = (u64)inode;
-	if (kind == S_IFREG) {
+	if (kind == S_IFREG || (kind == S_IFDIR && facts->folders)) {
 		struct super_block *super = GET(inode, i_sb);
 		struct backing_dev_info *bdi = GET(super, s_bdi);
 		// Memory file systems share a backing device that is none. So does overlayfs, which passes everything on to
@@ -359,6 +363,7 @@ __noinline int aio_begin(u64 context, u64 address, u64 now)
 	u32 command = block.aio_lio_opcode;
 	if (command >= COMMANDS_MAX || known_commands[command].shape == SHAPE_NONE)
 		return 0;
+	facts.folders = known_commands[command].op == OP_SYNC;
 	if (!look_at_descriptor(task, block.aio_fildes, &facts))
 		return 0;
 	u64 key = owner_aio(context, address);
@@ -463,6 +468,10 @@ static __always_inline s64 descriptor(u32 shape, struct pt_regs *regs)
 	case SHAPE_URING:
 	case SHAPE_AIO_SUBMIT:
 	case SHAPE_AIO_REAP:
+	case SHAPE_NAME:
+	case SHAPE_NAME_AT:
+	case SHAPE_TO_NAME:
+	case SHAPE_TO_NAME_AT:
 		return -1;
 	case SHAPE_SENDFILE:
 		return (u32)regs->si;
@@ -493,7 +502,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 		count(SKIPPED_COMPAT, 1);
 		return 0;
 	}
-	struct file_facts facts = {};
+	struct file_facts facts = { .folders = known_calls[number].op == OP_SYNC };
 	s64 fd = descriptor(shape, regs);
 	if (fd >= 0 && !look_at_descriptor(task, fd, &facts))
 		return 0;
@@ -549,6 +558,66 @@ static __always_inline bool set_opened(struct call *call, struct task_struct *ta
 	return 1;
 }
 
+// The name that a call was given. Its file is perhaps not there any more, so a number of its own stands for it: bit 63 is set. Of a name
+// that begins at the root the reader finds the device; of another one it is that of the folder where the name begins.
+// Returns whether storage is behind that, as far as is known here. The call is over: the kernel has read the name.
+static __noinline int set_name(struct call *call, s32 folder, u64 address)
+{
+	struct task_struct___files *task = more(bpf_get_current_task_btf());
+	struct walk *walk = this_walk();
+	struct vfsmount *mount = NULL;
+	struct dentry *entry = NULL;
+	char first = 0;
+
+	if (!call || !walk)
+		return 1;
+	if (bpf_probe_read_user(&first, sizeof(first), (void *)address)) {
+		count(USER_UNREAD, 1);
+		return 1;
+	}
+	if (first == '/') {
+		address++;
+	} else if (folder == AT_FDCWD) {
+		mount = BPF_CORE_READ(task, fs, pwd.mnt);
+		entry = BPF_CORE_READ(task, fs, pwd.dentry);
+	} else {
+		struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+		struct file *file = NULL;
+
+		if ((u32)folder >= BPF_CORE_READ(table, max_fds))
+			return 0;
+		bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + (u32)folder);
+		if (!file)
+			return 0;
+		mount = BPF_CORE_READ(file, f_path.mnt);
+		entry = BPF_CORE_READ(file, f_path.dentry);
+	}
+	if (entry) {
+		struct super_block *super = BPF_CORE_READ(entry, d_sb);
+
+		if (!BPF_CORE_READ(super, s_bdi, dev) && BPF_CORE_READ(super, s_magic) != OVERLAYFS_SUPER_MAGIC) {
+			count(SKIPPED_MEMORY, 1);
+			return 0;
+		}
+		call->device = BPF_CORE_READ(super, s_dev);
+	}
+	long length = bpf_probe_read_user_str(walk->record.text, GIVEN_NAME_MAX, (void *)address);
+	if (length <= 0) {
+		count(USER_UNREAD, 1);
+		return 1;
+	}
+	walk->bytes = length;
+	walk->record.cut = 0;
+	if (entry)
+		walk_path(walk, mount, entry);
+	call->inode = 1ull << 63 | (call->start_ns * 0x9E3779B97F4A7C15ull ^ (u64)call->tid << 20) >> 1;
+	walk->record.time_ns = call->start_ns;
+	walk->record.inode = call->inode;
+	walk->record.device = call->device;
+	walk_send(walk);
+	return 1;
+}
+
 SEC("tp_btf/sys_exit")
 int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 {
@@ -568,6 +637,18 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 	switch (call->shape) {
 	case SHAPE_OPEN:
 		send = set_opened(call, task, result);
+		break;
+	case SHAPE_NAME:
+		send = set_name(call, AT_FDCWD, regs->di);
+		break;
+	case SHAPE_NAME_AT:
+		send = set_name(call, regs->di, regs->si);
+		break;
+	case SHAPE_TO_NAME:
+		send = set_name(call, AT_FDCWD, regs->si);
+		break;
+	case SHAPE_TO_NAME_AT:
+		send = set_name(call, regs->si, regs->dx);
 		break;
 	case SHAPE_AIO_SUBMIT:
 		// Those of its operations are known by their common start.
@@ -599,7 +680,7 @@ static __always_inline int uring_begin(struct io_kiocb *req)
 	u64 now = bpf_ktime_get_ns();
 	u32 shape = known_opcodes[opcode].shape;
 	struct io_kiocb___files *request = (void *)req;
-	struct file_facts facts = {};
+	struct file_facts facts = { .folders = known_opcodes[opcode].op == OP_SYNC };
 	bool has_file = 0;
 	// A registered file is looked at when the request completes.
 	if (shape != SHAPE_OPEN && !(request->flags & REQ_F_FIXED_FILE)) {
@@ -684,7 +765,7 @@ int BPF_PROG(io_uring_complete, void *ring_context, void *request)
 	if (call->shape == SHAPE_OPEN) {
 		send = set_opened(call, bpf_get_current_task_btf(), result);
 	} else if (!call->has_file) {
-		struct file_facts facts = {};
+		struct file_facts facts = { .folders = call->op == OP_SYNC };
 		send = look_at_file((u64)BPF_CORE_READ(req, file), &facts);
 		if (send)
 			set_file(call, &facts);

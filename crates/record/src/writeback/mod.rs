@@ -7,7 +7,7 @@
 mod journals;
 mod layout;
 mod modules;
-mod names;
+pub(crate) mod names;
 
 pub use journals::Names;
 #[cfg(test)]
@@ -38,6 +38,7 @@ const JOURNAL: Need = Need::Fact("commits of jbd2 journals (ext4)");
 const EXT4: Need = Need::Fact("which transaction an fsync waits for");
 const XFS: Need = Need::Fact("waits for the log of xfs");
 const BTRFS: Need = Need::Fact("commits of btrfs");
+const MEMORY: Need = Need::Fact("threads that free or compact memory before they get some");
 const WBT: Need = Need::Fact("writeback throttling of devices (wbt)");
 
 /// Tracepoints; see [`Hooks`].
@@ -53,6 +54,12 @@ pub const HOOKS: Hooks = &[
     ),
     ("balance_dirty_pages", THROTTLED),
     ("sched_switch", THROTTLED),
+    ("mm_vmscan_direct_reclaim_end", MEMORY),
+    ("mm_vmscan_direct_reclaim_begin", MEMORY),
+    ("mm_vmscan_memcg_reclaim_end", MEMORY),
+    ("mm_vmscan_memcg_reclaim_begin", MEMORY),
+    ("mm_compaction_end", MEMORY),
+    ("mm_compaction_begin", MEMORY),
     ("jbd2_end_commit", JOURNAL),
     ("jbd2_run_stats", JOURNAL),
     ("jbd2_commit_logging", JOURNAL),

@@ -118,15 +118,15 @@ fn who_is(status: &str) -> Who {
 
 /// What a line of `mountinfo` says.
 #[derive(Debug, PartialEq, Eq)]
-struct Mount<'a> {
-    device: u32,
-    target: &'a str,
-    kind: &'a str,
+pub(crate) struct Mount<'a> {
+    pub device: u32,
+    pub target: &'a str,
+    pub kind: &'a str,
     source: &'a str,
 }
 
 impl Mount<'_> {
-    fn parse(line: &str) -> Option<Mount<'_>> {
+    pub fn parse(line: &str) -> Option<Mount<'_>> {
         let (left, right) = line.split_once(" - ")?;
         let mut left = left.split(' ');
         let (major, minor) = left.nth(2)?.split_once(':')?;
@@ -142,7 +142,7 @@ impl Mount<'_> {
 }
 
 /// Blanks and the like stand there as three octal digits.
-fn unescaped(path: &str) -> Vec<u8> {
+pub(crate) fn unescaped(path: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = path.as_bytes();
     while let Some((first, after)) = rest.split_first() {

@@ -51,6 +51,8 @@ enum kind {
 	TREE_COMMIT,
 	WBT_LATENCY,
 	WBT_STEP,
+	RECLAIM,
+	COMPACTION,
 };
 
 // The twin is in layout.rs.
@@ -91,6 +93,8 @@ struct task {
 	u64 phase_ns; // of the commit
 	u64 log_space_ns;
 	u64 fsync_ns;
+	u64 reclaim_ns;
+	u64 compaction_ns;
 	u32 blocks_logged;
 	u8 cause;
 	u8 phase; // 0 = none, or the kind of the commit's phase
@@ -293,6 +297,94 @@ static __always_inline void switch_threads(bool preempted, struct task_struct *p
 
 CHAINED_PROGRAM(sched_switch, switch_threads(preempted, prev, next), bool preempted, struct task_struct *prev,
 		struct task_struct *next)
+
+// ---- threads that make room in memory for themselves ----
+
+// Threads of the kernel that do it for everybody (kcompactd) are not told.
+static __always_inline struct task *task_in_need(bool make)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!recording || !scope_has(task->tgid) || !((struct task_struct___memory *)task)->mm ||
+	    is_own_comm(comm_start(task)))
+		return NULL;
+	return make ? task_make() : task_find();
+}
+
+static __always_inline void need_ended(u64 *begin_ns, enum kind kind, u64 bytes)
+{
+	struct record record = {};
+
+	if (!*begin_ns)
+		return;
+	begin_record(&record, kind, *begin_ns);
+	record.bytes = bytes;
+	*begin_ns = 0;
+	send(&record);
+}
+
+static __always_inline int reclaim_begin(void)
+{
+	struct task *task = task_in_need(1);
+
+	if (task)
+		task->reclaim_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int reclaim_end(u64 pages)
+{
+	struct task *task = task_in_need(0);
+
+	if (task)
+		need_ended(&task->reclaim_ns, RECLAIM, pages << page_shift);
+	return 0;
+}
+
+SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
+int BPF_PROG(mm_vmscan_direct_reclaim_begin)
+{
+	return reclaim_begin();
+}
+
+SEC("tp_btf/mm_vmscan_direct_reclaim_end")
+int BPF_PROG(mm_vmscan_direct_reclaim_end, unsigned long pages)
+{
+	return reclaim_end(pages);
+}
+
+// The same for the limit of a control group.
+SEC("tp_btf/mm_vmscan_memcg_reclaim_begin")
+int BPF_PROG(mm_vmscan_memcg_reclaim_begin)
+{
+	return reclaim_begin();
+}
+
+SEC("tp_btf/mm_vmscan_memcg_reclaim_end")
+int BPF_PROG(mm_vmscan_memcg_reclaim_end, unsigned long pages)
+{
+	return reclaim_end(pages);
+}
+
+SEC("tp_btf/mm_compaction_begin")
+int BPF_PROG(mm_compaction_begin)
+{
+	struct task *task = task_in_need(1);
+
+	if (task)
+		task->compaction_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/mm_compaction_end")
+int BPF_PROG(mm_compaction_end)
+{
+	struct task *task = task_in_need(0);
+
+	if (task)
+		need_ended(&task->compaction_ns, COMPACTION, 0);
+	return 0;
+}
 
 // ---- who dirties ----
 
