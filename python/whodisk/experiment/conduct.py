@@ -204,6 +204,7 @@ class Conductor:
         )
         words = loads.command_line(arm, case, case.parent, self.plan.seed + number)
         self._call(words, journal, log=case.with_suffix(".log"), group=arm.table.get("cgroup"))
+        attempt.prepared += preparation.after(arm.table.get("prepare", []), self._tools(journal))
 
     def _measure(self, result: Result) -> None:
         """Reads the cases of the last runs, all in the same layer: the one asked for, or the topmost that all of the first round have."""
@@ -323,14 +324,15 @@ class Conductor:
         return bool(ratios) and enough(rule, number, ratios)
 
     def compare(self, result: Result) -> list[Comparison]:
-        """Every other arm against the baseline, over the rounds in which both have a result."""
+        """Every other arm against the one it is compared with, over the rounds in which both have a result."""
         found = []
         for arm in self.plan.arms:
-            if arm.name == self.plan.baseline:
+            against = self.plan.against(arm)
+            if against is None:
                 continue
-            rounds = result.rounds(arm.name) & result.rounds(self.plan.baseline)
+            rounds = result.rounds(arm.name) & result.rounds(against)
             if rounds:
-                base, other = result.side(self.plan.baseline, rounds), result.side(arm.name, rounds)
+                base, other = result.side(against, rounds), result.side(arm.name, rounds)
                 found.append(
                     compared(base, other, self.plan.metrics, paired=True, level=self.plan.rule.level)
                 )

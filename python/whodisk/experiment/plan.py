@@ -29,7 +29,7 @@ ARM_KEYS = {
     "reads_only",
     "slowdisk",
 }
-ARM_KEYS |= {"duration", "arguments", "cgroup", "part", "override", "speed", "target", "scale"}
+ARM_KEYS |= {"against", "duration", "arguments", "cgroup", "part", "override", "speed", "target", "scale"}
 EXPERIMENT_KEYS = {
     "name",
     "about",
@@ -86,6 +86,11 @@ class Plan:
     #: The file's own text, for the record.
     text: str = field(repr=False, default="")
 
+    def against(self, arm: Arm) -> str | None:
+        """The arm that this one is compared with; None if with none."""
+        name = str(arm.table.get("against", self.baseline))
+        return name if name and name != arm.name else None
+
 
 def read(path: Path, *, full: bool = False, seed: int | None = None, repetitions: int | None = None) -> Plan:
     """Reads an experiment file. Raises WhodiskError that names file, key, what was expected and found."""
@@ -122,6 +127,11 @@ def plan_of(
         raise WhodiskError(
             f"{path}: experiment.baseline: expected one of {', '.join(arm.name for arm in arms)}, found '{baseline}'"
         )
+    for arm in arms:
+        if (other := str(arm.table.get("against", ""))) and other not in {one.name for one in arms}:
+            raise WhodiskError(
+                f"{path}: arm '{arm.name}': against: expected the name of an arm, found '{other}'"
+            )
     wanted = about.get("metrics", about.get("metric", []))
     wanted = [wanted] if isinstance(wanted, str) else list(wanted)
     for name in wanted:

@@ -1,7 +1,8 @@
-"""What is made ready before a run, and what was found afterwards: files, fill level, cache state, preconditioning. A new step is a class and a line of `STEPS`."""
+"""What is made ready before a run, and what was found afterwards: files, fill level, cache state, preconditioning, layout. A new step is a class and a line of `STEPS`."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -259,11 +260,62 @@ def shell(command: str, environment: dict[str, str] | None = None) -> str:
     return done.stdout.strip()
 
 
+# -- layout -----------------------------------------------------------------------------------
+
+#: What is done to a file, as words of `whodisk layout`.
+LAYOUTS: dict[str, list[str]] = {
+    "as it is": [],
+    "fragmented": ["fragment"],
+    "reallocated": ["reallocate", "--threshold", "1"],
+    "contiguous": ["reallocate", "--threshold", "1", "--rewrite"],
+}
+
+
+def _check_layout(step: dict[str, Any]) -> None:
+    state = step.get("state", "as it is")
+    if state not in LAYOUTS:
+        raise WhodiskError(
+            f"layout {step['layout']}: state: expected one of {', '.join(LAYOUTS)}, found {state!r}"
+        )
+    if state == "fragmented":
+        size_of(step.get("piece"), f"layout {step['layout']}: piece")
+
+
+def _layout(step: dict[str, Any], tools: Tools) -> dict[str, Any]:
+    path = str(step["layout"])
+    words = LAYOUTS[step.get("state", "as it is")]
+    if not words:
+        return layout_of(path, tools)
+    more = ["--piece", str(step["piece"]), "--seed", str(tools.seed)] if words[0] == "fragment" else []
+    before = layout_of(path, tools)
+    tools.agent(["layout", words[0], path, *words[1:], *more])
+    return {"before": before, "after": layout_of(path, tools)}
+
+
+def layout_of(path: str, tools: Tools) -> dict[str, Any]:
+    """How a file lies: extents, runs, layout score (runs per 64 blocks: 1 is contiguous), seeks of a reader in order."""
+    found = json.loads(tools.agent(["layout", "measure", path, "--json"]))
+    return {key: found[key] for key in ("extents", "runs", "runs_per_64_blocks", "seeks")}
+
+
+def after(steps: list[dict[str, Any]], tools: Tools) -> list[dict[str, Any]]:
+    """What is looked at again after a run: how the files of `layout` steps lie then."""
+    return [
+        {
+            "step": {"layout": step["layout"], "state": "after the run"},
+            "found": layout_of(str(step["layout"]), tools),
+        }
+        for step in steps
+        if "layout" in step
+    ]
+
+
 STEPS = (
     Step("file", ("file", "size", "contents", "overwrite"), _check_file, _make_file),
     Step("fill", ("fill", "level"), _check_fill, _fill),
     Step("cache", ("cache", "path", "by"), _check_cache, _cache),
     Step("precondition", ("precondition", "passes", "block"), _check_precondition, _precondition),
+    Step("layout", ("layout", "state", "piece"), _check_layout, _layout),
     Step("command", ("command", "undo"), _check_command, _command),
 )
 

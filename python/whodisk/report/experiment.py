@@ -140,16 +140,18 @@ def _found(result: Result) -> Markup:
 def _ratios(result: Result, figures: list[dict[str, Any]]) -> Markup:
     """Each arm's ratios with their intervals."""
     rows: list[Sequence[Child]] = []
+    seen: set[tuple[str, str]] = set()
     for one in result.comparisons:
         for ratio, is_called in shown(one) + [
             (r, c) for r, c in zip(one.ratios, one.called, strict=True) if c
         ]:
             text = ratio_line(ratio, one, is_called)
-            if not any(row[0] == one.second.name and row[4] == text for row in rows):
-                rows.append(_ratio_row(ratio, one, is_called, text))
+            if (one.second.name, text) not in seen:
+                seen.add((one.second.name, text))
+                rows.append(_ratio_row(ratio, one, is_called))
     primary = [one for one in result.comparisons if one.primary.is_known]
-    head = ["arm", "metric", one_name(result), "ratio (interval)", "", "could have seen"]
-    body = table(head, [[*row[:4], row[5], row[6]] for row in rows])
+    head = ["arm", "against", "metric", "values", "ratio (interval)", "could have seen"]
+    body = table(head, rows)
     if not primary:
         return section("ratios", "Ratios", None, body)
     trace = {
@@ -166,7 +168,7 @@ def _ratios(result: Result, figures: list[dict[str, Any]]) -> Markup:
         "marker": {"color": shade(0), "size": 9},
         "hovertext": [
             hover(
-                one.second.name,
+                f"{one.second.name} against {one.first.name}",
                 f"x{words.significant(one.primary.ratio)}",
                 f"{words.significant(one.primary.low)} to {words.significant(one.primary.high)}",
             )
@@ -176,7 +178,7 @@ def _ratios(result: Result, figures: list[dict[str, Any]]) -> Markup:
         "showlegend": False,
     }
     axes = {
-        "xaxis": {"title": f"{primary[0].primary.metric.name}: times that of {result.plan.baseline}"},
+        "xaxis": {"title": f"{primary[0].primary.metric.name}: times that of the arm it is compared with"},
         "yaxis": {
             "tickvals": list(range(len(primary))),
             "labels": [one.second.name for one in primary],
@@ -215,18 +217,14 @@ def _ratios(result: Result, figures: list[dict[str, Any]]) -> Markup:
     )
 
 
-def one_name(result: Result) -> str:
-    """What stands above the values."""
-    return f"{result.plan.baseline} -> arm"
-
-
-def _ratio_row(ratio: Any, one: Comparison, is_called: bool, text: str) -> list[Child]:
+def _ratio_row(ratio: Any, one: Comparison, is_called: bool) -> list[Child]:
     name = title(ratio.metric, one) + (" *" if is_called else "")
     if not ratio.is_known:
-        return [one.second.name, name, "", ratio.missing, text, "", ""]
+        return [one.second.name, one.first.name, name, "", ratio.missing, ""]
     values = f"{names.said(ratio.metric, ratio.first)} -> {names.said(ratio.metric, ratio.second)}"
     interval = f"{words.significant(ratio.ratio)} ({words.significant(ratio.low)} to {words.significant(ratio.high)})"
-    return [one.second.name, name, values, interval, text, "", words.percent(ratio.smallest_effect)]
+    smallest = words.percent(ratio.smallest_effect)
+    return [one.second.name, one.first.name, name, values, interval, smallest]
 
 
 def _points(result: Result, arms: list[Side], figures: list[dict[str, Any]]) -> Markup:
@@ -349,6 +347,10 @@ def _order(result: Result) -> Markup:
     return section("order", "Order", lead, table(["run", "round", "arm", "began", "took", "case"], rows))
 
 
+#: Rows of preparation that the page shows; `experiment.json` has all.
+PREPARED_MAX = 1000
+
+
 def _prepared(result: Result) -> Markup:
     rows = [["all", _plain(entry["step"]), _plain(entry["found"])] for entry in result.prepared]
     for attempt in result.attempts:
@@ -356,7 +358,7 @@ def _prepared(result: Result) -> Markup:
             [f"{attempt.arm}, round {attempt.round}", _plain(e["step"]), _plain(e["found"])]
             for e in attempt.prepared
         ]
-    shown_rows: list[Sequence[Child]] = list(rows[:60])
+    shown_rows: list[Sequence[Child]] = list(rows[:PREPARED_MAX])
     body = (
         table(["for", "step", "found"], shown_rows)
         if rows

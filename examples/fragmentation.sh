@@ -1,0 +1,53 @@
+#!/bin/bash
+# What examples/fragmentation.toml needs: a file system per layout, each with one file, and a control group with 1 GiB of memory.
+#   fragmentation.sh make PIECES [KIND]      images of a file of PIECES x 64 KiB: contiguous, fragmented, reallocated (KIND: ext4, xfs, btrfs)
+#   fragmentation.sh mount IMAGE|DEVICE
+#   fragmentation.sh unmount | remove
+set -euo pipefail
+work=build/fragmentation
+mnt=$work/mnt
+whodisk=${WHODISK:-.venv/bin/whodisk}
+
+make() {
+    local pieces=$1 kind=${2:-ext4} state image
+    mkdir -p "$mnt"
+    group
+    for state in contiguous fragmented reallocated; do
+        image=$work/$state.img
+        # A third of it is the file: `layout fragment` needs twice the file's length beside it, and fill levels of 50 and 90 % must be above that.
+        truncate -s $((pieces * 65536 * 33 / 10 + (512 << 20))) "$image"
+        "mkfs.$kind" -q $([ "$kind" = ext4 ] && echo -F -E lazy_itable_init=0,lazy_journal_init=0 || echo -f) "$image"
+        mount -o loop,discard "$image" "$mnt"
+        head -c $((pieces * 65536)) /dev/urandom >"$mnt/file"
+        sync -f "$mnt"
+        [ $state = contiguous ] || "$whodisk" layout fragment "$mnt/file" --pieces "$pieces" --piece 64KiB
+        [ $state != reallocated ] || "$whodisk" layout reallocate "$mnt/file" --threshold 1
+        "$whodisk" layout measure "$mnt/file"
+        fstrim "$mnt"
+        umount "$mnt"
+    done
+}
+
+group() {
+    local root=/sys/fs/cgroup limit=memory.max
+    if [ ! -e $root/cgroup.controllers ]; then
+        root=/sys/fs/cgroup/memory limit=memory.limit_in_bytes
+    else
+        echo +memory >$root/cgroup.subtree_control
+    fi
+    mkdir -p $root/whodisk-fragmentation
+    echo $((1 << 30)) >$root/whodisk-fragmentation/$limit
+    ln -sfn $root/whodisk-fragmentation "$work/group"
+}
+
+case $1 in
+make) make "${@:2}" ;;
+mount) if [ -b "$2" ]; then mount "$2" "$mnt"; else mount -o loop "$2" "$mnt"; fi ;;
+unmount) ! mountpoint -q "$mnt" || umount "$mnt" ;;
+remove)
+    ! mountpoint -q "$mnt" || umount "$mnt"
+    rmdir "$(readlink "$work/group")" || true
+    rm -rf "$work"
+    ;;
+*) echo "fragmentation.sh: expected make, mount, unmount or remove, found '$1'" >&2 && exit 2 ;;
+esac
