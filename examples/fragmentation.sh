@@ -15,13 +15,14 @@ make() {
     for state in contiguous fragmented reallocated; do
         image=$work/$state.img
         # A third of it is the file: `layout fragment` needs twice the file's length beside it, and fill levels of 50 and 90 % must be above that.
-        truncate -s $((pieces * 65536 * 33 / 10 + (512 << 20))) "$image"
+        truncate -s $((pieces / 16 * 33 / 10 + 512))M "$image"
         "mkfs.$kind" -q $([ "$kind" = ext4 ] && echo -F -E lazy_itable_init=0,lazy_journal_init=0 || echo -f) "$image"
         mount -o loop,discard "$image" "$mnt"
         head -c $((pieces * 65536)) /dev/urandom >"$mnt/file"
         sync -f "$mnt"
         [ $state = contiguous ] || "$whodisk" layout fragment "$mnt/file" --pieces "$pieces" --piece 64KiB
-        [ $state != reallocated ] || "$whodisk" layout reallocate "$mnt/file" --threshold 1
+        # By a copy: exchanging 65,536 pieces takes ext4 a commit of its journal each, an hour altogether.
+        [ $state != reallocated ] || "$whodisk" layout reallocate "$mnt/file" --threshold 1 --rewrite
         "$whodisk" layout measure "$mnt/file"
         fstrim "$mnt"
         umount "$mnt"

@@ -325,3 +325,20 @@ def test_a_replay_without_a_target_or_with_an_odd_speed_is_refused(tmp_path: Pat
         loads.check(replaying(tmp_path))
     with pytest.raises(WhodiskError, match="found '3'"):
         loads.times_of("3", plan.Arm("a", {}))
+
+
+@pytest.mark.parametrize("name", ["fragmentation", "readahead"])
+def test_the_shipped_experiments_are_experiments(name: str) -> None:
+    found = plan.read(Path(__file__).parents[2] / "examples" / f"{name}.toml")
+    assert len(found.arms) in (16, 24) and found.rule.least >= 5
+    if name == "fragmentation":
+        against = {arm.name: found.against(arm) for arm in found.arms}
+        assert against["fragmented, 90% full, model"] == "contiguous, 90% full, model"
+        assert against["contiguous, 90% full, disk"] == "contiguous, 50% full, disk"
+        assert against["contiguous, 50% full, model"] is None
+        assert all(any("layout" in step for step in arm.table["prepare"]) for arm in found.arms)
+
+
+def test_an_arm_is_compared_with_an_arm_that_exists(tmp_path: Path) -> None:
+    with pytest.raises(WhodiskError, match="against: expected the name of an arm, found 'c'"):
+        plan.read(write(tmp_path, MINIMAL + "[arm.b]\nagainst = 'c'\n"))

@@ -5,7 +5,7 @@ use crate::fiemap::extents;
 use crate::kernel::{self, FileSystem};
 use crate::measure::{measure_open, open, Measured};
 use crate::replace::{copy_contents, data_from, folder_of, replace};
-use crate::score::Layout;
+use crate::score::{Extent, Layout};
 use crate::Tell;
 use serde::Serialize;
 use std::fs::File;
@@ -214,12 +214,7 @@ fn move_extents(
             kernel::reserve(&donor, 0, end - start).map_err(wrap("reserve blocks"))?;
             let reserved = extents(&donor, 0, end - start).map_err(wrap("list extents (FIEMAP)"))?;
             if Layout::of(&reserved, block, block).runs < layout.runs {
-                for extent in &found {
-                    // An extent may begin before its segment and end after it.
-                    let (from, to) = (
-                        extent.logical.max(start),
-                        (extent.logical + extent.length).min(end),
-                    );
+                for (from, to) in ranges(&found, start, end) {
                     move_range(
                         path,
                         file,
@@ -241,6 +236,23 @@ fn move_extents(
     }
     file.sync_all().map_err(wrap("write"))?;
     Ok(moved_any)
+}
+
+/// Bytes between holes, inside `[start, end)`: many extents in one call are many times as fast as a call each.
+fn ranges(found: &[Extent], start: u64, end: u64) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for extent in found {
+        // An extent may begin before its segment and end after it.
+        let (from, to) = (
+            extent.logical.max(start),
+            (extent.logical + extent.length).min(end),
+        );
+        match ranges.last_mut() {
+            Some(last) if last.1 == from => last.1 = to,
+            _ => ranges.push((from, to)),
+        }
+    }
+    ranges
 }
 
 /// Blocks `[range.0, range.1)` of the file, which lie as many blocks earlier in the donor as `shift` says.

@@ -62,7 +62,8 @@ fn the_shipped_examples_parse() {
     for entry in std::fs::read_dir(root().join("examples")).expect("examples/") {
         let path = entry.expect("an entry of examples/").path();
         // Experiments are read by another part; a test of theirs does that.
-        let is_specification = || std::fs::read_to_string(&path).is_ok_and(|text| !text.contains("[experiment]"));
+        let is_specification =
+            || std::fs::read_to_string(&path).is_ok_and(|text| !text.contains("[experiment]"));
         if path.extension().is_some_and(|extension| extension == "toml") && is_specification() {
             workload::Spec::read(&path).unwrap_or_else(|error| panic!("{error}"));
             seen += 1;

@@ -268,7 +268,7 @@ class Conductor:
         names: dict[str, str] = {}
         try:
             for name, options in wanted.items():
-                words = ["slowdisk", "--size", str(options.get("size", "1GiB"))]
+                words = ["slowdisk", "--size", _size_of(options)]
                 for key in ("latency", "seed", "model", "backing"):
                     words += [f"--{key}", str(options[key])] if key in options else []
                 faults = options.get("faults", options.get("fault", []))
@@ -362,6 +362,13 @@ def _undisturbed() -> Iterator[None]:
     finally:
         for number, handler in before:
             signal.signal(number, handler)
+
+
+def _size_of(options: dict[str, Any]) -> str:
+    """Of a slow disk: what is asked for, else its backing file's."""
+    backing = Path(str(options.get("backing", "")))
+    usual = f"{backing.stat().st_size}B" if backing.is_file() else "1GiB"
+    return str(options.get("size", usual))
 
 
 def _check_command(case: Path, arm: Arm) -> None:

@@ -294,7 +294,9 @@ def _layout(step: dict[str, Any], tools: Tools) -> dict[str, Any]:
 
 def layout_of(path: str, tools: Tools) -> dict[str, Any]:
     """How a file lies: extents, runs, layout score (runs per 64 blocks: 1 is contiguous), seeks of a reader in order."""
-    found = json.loads(tools.agent(["layout", "measure", path, "--json"]))
+    said = tools.agent(["layout", "measure", path, "--json"])
+    # Progress of a long one may stand before it.
+    found = json.loads(said[said.index("{") :])
     return {key: found[key] for key in ("extents", "runs", "runs_per_64_blocks", "seeks")}
 
 
