@@ -25,11 +25,14 @@ ANSWER_SECONDS_MAX = 60
 #: What a connection asks for at its begin; a request needs one per 64 KiB.
 CREDITS = 256
 COMPARE_BYTES = 1 << 20
+#: Offload is of whole logical sectors; 4 KiB suit all disks.
+SECTOR_BYTES = 4096
 #: What the protocol's statuses are among the errors of this system; EIO for the rest.
 ERRNO = {
     0xC0000010: errno.EOPNOTSUPP,  # INVALID_DEVICE_REQUEST
     0xC00000BB: errno.EOPNOTSUPP,  # NOT_SUPPORTED
     0xC000000D: errno.EINVAL,  # INVALID_PARAMETER
+    0xC000000F: errno.ENOENT,  # NO_SUCH_FILE
     0xC0000011: errno.ENODATA,  # END_OF_FILE
     0xC0000022: errno.EACCES,  # ACCESS_DENIED
     0xC0000034: errno.ENOENT,  # OBJECT_NAME_NOT_FOUND
@@ -294,6 +297,7 @@ class Connection:
         request["flags"] = IOCTLFlags.SMB2_0_IOCTL_IS_FSCTL
         request["buffer"] = data
         response = SMB2IOCTLResponse()
+        response["ctl_code"].enum_strict = False
         response.unpack(self._answer(request))
         return bytes(response["buffer"].get_value())
 
@@ -486,7 +490,8 @@ class SmbOdx(SmbLink):
         """See `Link`."""
         done = 0
         while done < size_bytes:
-            at, size = offset_bytes + done, size_bytes - done
+            # Whole sectors; what lies behind the end of the file is left out by the server.
+            at, size = offset_bytes + done, -(-(size_bytes - done) // SECTOR_BYTES) * SECTOR_BYTES
             token: wire.OffloadRead | None = None
 
             def read(at: int = at, size: int = size) -> Answer:
@@ -507,8 +512,8 @@ class SmbOdx(SmbLink):
             written = self._write(at, got, token.token, log)
             done += written
             if written < got:
-                return done
-        return done
+                break
+        return min(done, size_bytes)
 
     def _write(self, offset_bytes: int, size_bytes: int, token: bytes, log: Logger) -> int:
         """What a token stands for, in as many requests as the server needs."""

@@ -1,0 +1,118 @@
+"""The server with copy offload passes the conformance suite; with any of its guards taken away it does not. And whodisk copies on it."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from whodisk.copies.engine import Run
+from whodisk.copies.specification import parse
+
+pytest.importorskip("impacket", reason="needs the Python package impacket")
+
+from odx_conformance.cases import CASES, run
+from odx_conformance.client import Server
+from odx_server.offload import GUARDS, TOKENS_PER_SESSION_MAX, Offload
+from odx_server.server import make
+
+#: The case that notices when a guard is gone.
+NOTICED_BY = {
+    "read_input_size": "read_short_input",
+    "read_output_size": "read_short_output",
+    "read_alignment": "read_unaligned_offset",
+    "read_overflow": "read_overflow",
+    "read_end_of_file": "read_at_end",
+    "token_range_limit": "read_beyond_the_limit",
+    "write_input_size": "write_short_input",
+    "write_output_size": "write_short_output",
+    "write_alignment": "write_unaligned",
+    "write_overflow": "write_overflow",
+    "write_allocated": "write_not_allocated",
+    "write_limit": "write_is_limited",
+    "token_known": "token_forged",
+    "token_type": "token_of_a_reserved_type",
+    "token_session": "token_of_another_session",
+    "token_expired": "token_expired",
+    "token_unchanged": "token_after_overwrite",
+    "token_deleted": "token_after_delete",
+    "token_range": "write_behind_the_token",
+    "chunk_output_size": "chunk_short_output",
+    "chunk_limits": "chunk_limits",
+    "chunk_key": "chunk_bad_key",
+    "chunk_end_of_file": "chunk_beyond_the_source",
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Offload, Path]]:
+    folder, password = tmp_path_factory.mktemp("odx"), secrets.token_hex(8)
+    (folder / "share").mkdir()
+    server, offload = make(0, {"copies": folder / "share"}, "tester", password)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    (folder / "credentials").write_text(f"username=tester\npassword={password}\n", encoding="utf-8")
+    (folder / "credentials").chmod(0o600)
+    yield Server("127.0.0.1", server.server_address[1], "copies", "tester", password), offload, folder
+    server.shutdown()
+    server.server_close()
+
+
+def test_every_case_passes(served: tuple[Server, Offload, Path]) -> None:
+    results = run(served[0], CASES)
+    assert len(results) >= 25 and not {name: why for name, why in results.items() if why is not None}
+    assert not list((served[2] / "share").iterdir()), "the suite left files"
+
+
+def test_each_guard_is_noticed_when_it_is_gone(served: tuple[Server, Offload, Path]) -> None:
+    server, offload, _ = served
+    assert set(NOTICED_BY) == set(GUARDS)
+    unnoticed = []
+    for guard, case in NOTICED_BY.items():
+        offload.removed = {guard}
+        unnoticed += [guard for why in run(server, [case]).values() if why is None]
+    offload.removed = set()
+    assert not unnoticed
+
+
+def test_tokens_are_bounded(tmp_path: Path) -> None:
+    offload = Offload()
+    with (tmp_path / "file").open("w+b") as file:
+        file.write(b"x" * 4096)
+        file.flush()
+        for _ in range(TOKENS_PER_SESSION_MAX + 10):
+            offload.read(
+                "session",
+                file.fileno(),
+                (32).to_bytes(4, "little") + bytes(20) + (4096).to_bytes(8, "little"),
+                528,
+            )
+        assert offload.tokens() == TOKENS_PER_SESSION_MAX
+        offload.forget("session")
+        assert offload.tokens() == 0
+
+
+@pytest.mark.parametrize("method", ["smb_read_write", "smb_copychunk", "smb_odx"])
+def test_a_copy_of_odd_size(served: tuple[Server, Offload, Path], method: str) -> None:
+    server, _, folder = served
+    data = secrets.token_bytes((1 << 20) + 1234)
+    (folder / "share" / "odd").write_bytes(data)
+    keys = {
+        "method": method,
+        "source": "odd",
+        "destination": f"copy-{method}",
+        "block_size": "384KiB",
+        "verify": True,
+        "server": f"127.0.0.1:{server.port}",
+        "share": "copies",
+        "credentials": str(folder / "credentials"),
+    }
+    copy = Run(parse(keys, "keys"))
+    outcome = copy.go()
+    assert outcome["complete"] and outcome["verified"], outcome
+    assert (folder / "share" / f"copy-{method}").read_bytes() == data
+    if method == "smb_odx":
+        ages = [each.token_age_ns for each in copy.operations() if each.call == "OFFLOAD_WRITE"]
+        assert ages and all(age is not None and 0 <= age < 10**10 for age in ages)
