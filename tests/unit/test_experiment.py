@@ -333,9 +333,9 @@ def test_the_shipped_experiments_are_experiments(name: str) -> None:
     assert len(found.arms) in (16, 24) and found.rule.least >= 5
     if name == "fragmentation":
         against = {arm.name: found.against(arm) for arm in found.arms}
-        assert against["fragmented, 90% full, model"] == "contiguous, 90% full, model"
-        assert against["contiguous, 90% full, disk"] == "contiguous, 50% full, disk"
-        assert against["contiguous, 50% full, model"] is None
+        assert against["fragmented 90% full model"] == "contiguous 90% full model"
+        assert against["contiguous 90% full disk"] == "contiguous 50% full disk"
+        assert against["contiguous 50% full model"] is None
         assert all(any("layout" in step for step in arm.table["prepare"]) for arm in found.arms)
 
 
