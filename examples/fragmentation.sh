@@ -43,7 +43,13 @@ group() {
 
 case $1 in
 make) make "${@:2}" ;;
-mount) if [ -b "$2" ]; then mount "$2" "$mnt"; else mount -o loop "$2" "$mnt"; fi ;;
+mount)
+    device=$2
+    # Direct, or the host's page cache would answer instead of the disk; a detached device goes with its mount.
+    [ -b "$2" ] || device=$(losetup --find --show --direct-io=on "$2")
+    mount "$device" "$mnt"
+    [ -b "$2" ] || losetup -d "$device"
+    ;;
 unmount) ! mountpoint -q "$mnt" || umount "$mnt" ;;
 remove)
     ! mountpoint -q "$mnt" || umount "$mnt"
