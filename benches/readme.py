@@ -20,21 +20,10 @@ BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
 #: What README shows: benchmark, part of it (the target that a line stands below; "" = any), how the line begins, and in words.
 ROWS: list[tuple[str, str, str, str]] = [
     ("record_overhead", "system disk", "IOPS: whodisk, block / kernel blk tracer", "recording every block request, system disk: IOPS beside the kernel's `blk` tracer"),
-    ("record_overhead", "loop over memory", "IOPS: whodisk, block / kernel blk tracer", "the same on a loop device over memory, bound by the CPU"),
-    ("record_overhead", "loop over memory", "IOPS: whodisk, block / bpftrace biosnoop", "the same beside bpftrace's biosnoop"),
-    ("record_overhead", "system disk", "IOPS: whodisk, default probes / untraced", "all default probes, system disk: IOPS of untraced"),
-    ("record_overhead", "loop over memory", "IOPS: whodisk, default probes / untraced", "all default probes, loop device over memory"),
-    ("record_overhead", "", "CPU of whodisk, default probes", "CPU of the recorder at 20,000 IOPS, all default probes, of one core"),
-    ("engine_null", "", "IOPS: whodisk, every op logged / fio =", "engine alone, every operation logged, beside fio's null engine without a log"),
-    ("engine_disk", "", "IOPS: whodisk, every op logged / fio =", "engine on the system disk, every operation logged: fio's IOPS"),
-    ("engine_disk", "", "CPU-us per operation: whodisk, every op logged / fio =", "its CPU time per operation beside fio's"),
-    ("bytes_at_rest", "", "app: ", "bytes at rest of an application row, 4 KiB random"),
-    ("bytes_at_rest", "", "block: ", "bytes at rest of a block row"),
+    ("record_overhead", "loop over memory", "IOPS: whodisk, default probes / untraced", "all default probes, loop device over memory: IOPS of untraced"),
+    ("record_overhead", "", "CPU of whodisk, default probes", "the recorder's CPU time at 20,000 IOPS, all default probes"),
+    ("engine_disk", "", "IOPS: whodisk, every op logged / fio =", "the load engine on the system disk, every operation logged: fio's IOPS"),
     ("solve_scale", "", "seconds: ", "solving 100 million operations, seconds"),
-    ("solve_scale", "", "seconds for a million: ", "solving a million operations, seconds"),
-    ("solve_scale", "", "GiB: ", "memory for 100 million, GiB"),
-    ("import_series", "", "whodisk: median", "importing CSV, a core"),
-    ("lab_rate", "", "full stack: ", "the lab through a full stack, a core"),
 ]  # fmt: skip
 
 

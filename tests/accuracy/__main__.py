@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from tests.accuracy import crashes, emulated, mysteries
+from tests.accuracy import crashes, emulated, mysteries, readme
 from tests.accuracy.experiments import main as experiments
 from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
@@ -54,8 +54,6 @@ TABLE_HEAD = (
     "| injected | where | right | runs | disturbed runs, not counted | runs with a stall of a device seen by the query | CPU |",
     "|---|---|---|---|---|---|---|",
 )
-#: What stands around the table in the README.
-MARKS = ("<!-- accuracy: begin -->", "<!-- accuracy: end -->")
 PLACE = {"memory": "block device in memory", "disk": "system disk"}
 
 
@@ -138,7 +136,7 @@ def main() -> int:
     document = _document(results, options, old)
     options.output.write_text(document, encoding="utf-8")
     if options.output == OUTPUT:
-        _into_readme(ROOT / "README.md", document)
+        readme.write()
     print(f"written: {options.output}")
     return 1 if any(not r["right"] for r in results if not r.get("disturbed")) else 0
 
@@ -374,16 +372,6 @@ def _real(results: list[dict[str, Any]], options: argparse.Namespace, old: str) 
     excused += of_others(EXCUSES)
     lines += ["", EXCUSES, "", *(excused or ["None."])]
     return lines
-
-
-def _into_readme(readme: Path, document: str) -> None:
-    """The table of real faults, between its two marks in the README."""
-    text = readme.read_text(encoding="utf-8")
-    before, _, rest = text.partition(MARKS[0])
-    _, found, after = rest.partition(MARKS[1])
-    if found:
-        table = [line for line in document.partition(f"\n{WRONG}\n")[0].splitlines() if line.startswith("|")]
-        readme.write_text("\n".join([before + MARKS[0], *table, MARKS[1] + after]), encoding="utf-8")
 
 
 def _right(results: list[dict[str, Any]]) -> str:

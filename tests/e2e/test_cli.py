@@ -92,6 +92,13 @@ def test_doctor_json(whodisk: Run) -> None:
     assert all(check["to_do"] for check in checks if not check["ok"]), "what is missing needs a next step"
 
 
+def test_doctor_fits_ten_lines(whodisk: Run) -> None:
+    lines = whodisk("doctor").stdout.splitlines()
+    assert len(lines) <= 10
+    assert len([line for line in lines if line[:2] in ("ok", "--")]) == 4, "one line for each purpose"
+    assert len(whodisk("doctor", "--all").stdout.splitlines()) > 30
+
+
 def test_completion(whodisk: Run) -> None:
     assert (
         "whodisk"

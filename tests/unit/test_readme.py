@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.accuracy import readme as accuracy
+
 ROOT = Path(__file__).resolve().parents[2]
+LINES_MAX = 120
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +30,33 @@ def test_speed_in_readme_is_that_of_the_newest_runs(readme: ModuleType) -> None:
     text = readme.README.read_text(encoding="utf-8")
     shown = text.partition(readme.BEGIN)[2].partition(readme.END)[0].strip()
     assert shown == readme.table(readme.DOCUMENT.read_text(encoding="utf-8")), "run benches/readme.py"
+
+
+def test_accuracy_in_readme_is_that_of_the_pages() -> None:
+    text = accuracy.README.read_text(encoding="utf-8")
+    shown = text.partition(accuracy.BEGIN)[2].partition(accuracy.END)[0].strip()
+    assert shown == accuracy.table(), "run python -m tests.accuracy.readme"
+
+
+def test_a_page_without_its_figure_is_refused(tmp_path: Path) -> None:
+    for page in (ROOT / "docs").glob("accuracy*.md"):
+        (tmp_path / page.name).write_text("# Accuracy\n", encoding="utf-8")
+    with pytest.raises(accuracy.NotFoundError, match=r"accuracy\.md.*run the table"):
+        accuracy.table(tmp_path)
+
+
+def test_readme_is_read_in_three_minutes() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= LINES_MAX
+
+
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]), ids=lambda page: page.stem
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    local = [target for target in targets if "://" not in target and not target.startswith("mailto:")]
+    assert [target for target in local if not (page.parent / target).exists()] == []
 
 
 DOCUMENT = """<!-- record_overhead -->

@@ -564,6 +564,9 @@ pub struct VerifyArgs {
 /// `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
+    /// Print every check, not only what each purpose lacks.
+    #[arg(long)]
+    pub all: bool,
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,

@@ -32,7 +32,85 @@ pub fn main(args: &DoctorArgs) -> Result<(), Failure> {
         print_json(&serde_json::json!({ "checks": checks }))?;
         return ended;
     }
-    for check in &checks {
+    match args.all {
+        true => print_all(&checks)?,
+        false => print_purposes(&checks)?,
+    }
+    if let Some(check) = unsupported {
+        print(&format!("{}; recording is refused.", check.found))?;
+        return ended;
+    }
+    let missing = checks.iter().filter(|check| !check.ok).count();
+    let more = if args.all { "" } else { " Every check: --all" };
+    print(&match missing {
+        0 => format!("This host lets whodisk observe everything that this version can.{more}"),
+        n => format!(
+            "{n} of {} checks fail; verdicts will say what they could not see.{more}",
+            checks.len()
+        ),
+    })
+}
+
+/// What a person wants to do, and how the `needed_for` of its checks begins. The last takes the rest.
+const PURPOSES: [(&str, &[&str]); 4] = [
+    (
+        "record",
+        &["layer block", "a fact of layer block", "whodisk record"],
+    ),
+    ("run a load", &["whodisk run"]),
+    ("slow a disk", &["whodisk slowdisk"]),
+    ("tell stages", &[""]),
+];
+
+/// A line for each purpose; where something is missing, a second one says what to do. Ten lines at most, with the last.
+fn print_purposes(checks: &[Check]) -> Result<(), Failure> {
+    for (purpose, lines) in purposes(checks) {
+        let missing: Vec<_> = lines.iter().filter(|check| !check.ok).collect();
+        let Some(first) = missing.first() else {
+            print(&format!("ok  {purpose:<12} {}", whole(&lines)))?;
+            continue;
+        };
+        let names: Vec<_> = missing.iter().take(3).map(|check| check.name.as_str()).collect();
+        let more = match missing.len() {
+            0..=3 => String::new(),
+            n => format!(" and {} more", n - 3),
+        };
+        print(&format!("--  {purpose:<12} missing: {}{more}", names.join(", ")))?;
+        print(&format!("    {:<12} {}: {}", "", first.found, first.to_do))?;
+    }
+    Ok(())
+}
+
+/// What a purpose without anything missing has: a single check's finding, or how many passed.
+fn whole(lines: &[&Check]) -> String {
+    match lines {
+        [only] => format!("{}: {}", only.name, only.found),
+        _ => format!("{} of {} checks pass", lines.len(), lines.len()),
+    }
+}
+
+/// The checks of each purpose; every check has exactly one.
+fn purposes(checks: &[Check]) -> Vec<(&'static str, Vec<&Check>)> {
+    let of = |check: &Check| {
+        let begins =
+            |(_, begins): &(&str, &[&str])| begins.iter().any(|begin| check.needed_for.starts_with(begin));
+        PURPOSES.iter().position(begins)
+    };
+    PURPOSES
+        .iter()
+        .enumerate()
+        .map(|(number, (purpose, _))| {
+            (
+                *purpose,
+                checks.iter().filter(|check| of(check) == Some(number)).collect(),
+            )
+        })
+        .collect()
+}
+
+/// Every check.
+fn print_all(checks: &[Check]) -> Result<(), Failure> {
+    for check in checks {
         let mark = if check.ok { "ok" } else { "--" };
         print(&format!(
             "{mark}  {:<16} {} (for {})",
@@ -42,18 +120,7 @@ pub fn main(args: &DoctorArgs) -> Result<(), Failure> {
             print(&format!("                     {}", check.to_do))?;
         }
     }
-    if let Some(check) = unsupported {
-        print(&format!("{}; recording is refused.", check.found))?;
-        return ended;
-    }
-    let missing = checks.iter().filter(|c| !c.ok).count();
-    print(&match missing {
-        0 => "This host lets whodisk observe everything that this version can.".to_string(),
-        n => format!(
-            "{n} of {} are missing; verdicts will say what they could not see.",
-            checks.len()
-        ),
-    })
+    Ok(())
 }
 
 fn check(name: &str, needed_for: &'static str, result: Result<String, (String, &str)>) -> Check {
@@ -200,4 +267,26 @@ fn clock() -> Check {
         ))
     };
     check("clock", "every stage", result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_check_has_one_purpose() {
+        let needs = [
+            "layer block",
+            "a fact of layer block",
+            "whodisk record",
+            "whodisk run on files here",
+            "every stage",
+        ];
+        let checks: Vec<_> = needs
+            .iter()
+            .map(|need| check("name", need, Ok("found".into())))
+            .collect();
+        let counts: Vec<_> = purposes(&checks).iter().map(|(_, lines)| lines.len()).collect();
+        assert_eq!(counts, [3, 1, 0, 1]);
+    }
 }
