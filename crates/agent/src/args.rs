@@ -39,10 +39,10 @@ pub enum Command {
     /// Puts a program's own log into the case of its recording, behind `run PROGRAM`.
     #[command(hide = true)]
     OwnLog(OwnLogArgs),
-    /// A real block device whose every request may be delayed, until Ctrl-C.
+    /// Make a real block device that delays requests, until Ctrl-C.
     #[command(after_help = slowdisk_help())]
     Slowdisk(SlowdiskArgs),
-    /// A storage stack in virtual time: runs scenarios and writes cases whose culprit is known.
+    /// Run a model of a storage stack: it writes cases with a known culprit.
     #[command(subcommand, after_help = LAB_EXAMPLES)]
     Lab(LabCommand),
     /// Replay a case through a modelled stack: latency and throughput before and after.

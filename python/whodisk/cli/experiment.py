@@ -45,7 +45,7 @@ def experiment(
         ),
     ] = None,
     repetitions: Annotated[
-        int | None, typer.Option(metavar="N", help="Exactly so many rounds, whatever the file says.")
+        int | None, typer.Option(metavar="N", help="Run exactly N rounds, whatever the file says.")
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Another order of runs.")] = None,
     full: Annotated[bool, typer.Option("--full", help="With what the file's table [full] changes.")] = False,

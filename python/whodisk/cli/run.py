@@ -81,7 +81,7 @@ def run(
         ),
     ] = None,
     scale: Annotated[
-        float, typer.Option(min=0.01, max=10_000, help="The data are so many times as large.")
+        float, typer.Option(min=0.01, max=10_000, help="Multiply the size of the data by this.")
     ] = 1.0,
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**62, help="Draws contents, keys and order.", show_default=False)

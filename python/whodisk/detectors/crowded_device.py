@@ -98,7 +98,9 @@ def _candidate(context: Context, crowd: Crowd) -> Candidate:
         metric="part of the operations' time",
         evidence=[
             evidence(
-                context.case, "whose requests were inside the devices, and for how long", _shares_sql(context)
+                context.case,
+                "which programs had requests inside the devices, and for how long",
+                _shares_sql(context),
             )
         ],
         refute=f"Stop {crowd.comm} for a while: if operations wait in the queue as long, it is not its requests.",

@@ -139,7 +139,7 @@ def _candidate(context: Context, guest: Guest) -> Candidate | None:
         episodes=len(lost),
         basis="measured",
         summed=True,
-        evidence=[evidence(context.case, "whose requests the disk served", _programs_sql(context, guest))],
+        evidence=[evidence(context.case, "which programs the disk served", _programs_sql(context, guest))],
         refute=f"Stop {guest.comm} for a while: if operations take as long, its requests cost nothing.",
         remedy=f"Let {guest.comm} use another disk, or work at another time: a request now and then costs a disk with an arm two jumps "
         "(io.weight for its group and ionice -c3 help little, as each jump costs the same).",
