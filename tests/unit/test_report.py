@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -257,3 +258,27 @@ def test_threshold_is_consistent(latencies: list[int]) -> None:
     if one.slow_from_ns is not None:
         assert one.slow_from_ns in latencies
         assert one.typical_to_ns < one.slow_from_ns
+
+
+def test_the_first_screen_answers_what_how_much_and_what_to_do() -> None:
+    finding = findings.Finding(
+        detector="stage_blame",
+        culprit=findings.Culprit("stage", "device", "device:sda"),
+        claim="1 of 1,000 reads spends 30 ms in device",
+        baseline="typical reads",
+        effect=findings.Effect("stage time", 30e6, "ns", 29e6, 31e6),
+        share_of_excess=0.798,
+        share_of_latency=0.281,
+        q_value=1e-9,
+        episodes=106,
+        evidence=[],
+        refute="Use another device.",
+        remedy="Replace the device.",
+    )
+    shown = str(said.verdict_head(replace(VERDICT, findings=[finding])))
+    points = dict(re.findall(r"<li><b>([^<]*)</b> ([^<]*)</li>", shown))
+    assert (
+        points["How much:"]
+        == "28.1 % of all latency; 79.8 % of what slow operations lost; 106 separate episodes."
+    )
+    assert (points["What:"], points["What to do:"]) == (finding.claim, finding.remedy)

@@ -41,13 +41,51 @@ def verdict_head(verdict: Verdict) -> Markup:
     more = [*unsaid, *more, *(f"Next: {step}" for step in verdict.next_steps if step not in below)]
     status = STATUS_WORDS[verdict.status] + (" (simulated)" if verdict.simulated else "")
     parts: list[Child] = [tag("div", status, class_="status"), tag("h1", first)]
-    shown, rest = more[: SENTENCES_MAX - 1], more[SENTENCES_MAX - 1 :]
+    points = _points(verdict)
+    if points:
+        shown, rest = more[: len(unsaid)], more[len(unsaid) :]
+        # What the finding claims stands in the points already.
+        claimed = set(sentences(verdict.findings[0].claim))
+        rest = [sentence for sentence in rest if sentence not in claimed]
+    else:
+        shown, rest = more[: SENTENCES_MAX - 1], more[SENTENCES_MAX - 1 :]
     if shown:
         parts.append(tag("p", " ".join(shown), class_="more"))
+    if points:
+        items = [tag("li", tag("b", name), " ", text) for name, text in points]
+        parts.append(tag("ul", *items, class_="more points"))
     if rest:
         opened = tag("p", " ".join(rest), class_="more")
         parts.append(tag("details", tag("summary", "more of the verdict"), opened, class_="rest"))
     return join(parts)
+
+
+def _points(verdict: Verdict) -> list[tuple[str, str]]:
+    """What, how much, when, what to do, what is innocent: of the first finding. Empty where there is none."""
+    if not verdict.findings:
+        return []
+    first = verdict.findings[0]
+    much = [
+        f"{words.percent(share)} of {of}"
+        for share, of in (
+            (first.share_of_latency, "all latency"),
+            (first.share_of_excess, "what slow operations lost"),
+        )
+        if share
+    ]
+    episodes = [words.things(first.episodes, "separate episode")] if first.episodes else []
+    when = [
+        f"{item.start_ns / 1e9:.3f} s ({words.duration(item.latency_ns)})" for item in verdict.slowest[:3]
+    ]
+    cleared = [item.what.removeprefix("stage:") for item in verdict.cleared]
+    points = [
+        ("What:", first.claim),
+        ("How much:", "; ".join(["; ".join(much), *episodes]) + "." if much or episodes else ""),
+        ("When:", f"the slowest at {', '.join(when)}." if when else ""),
+        ("What to do:", first.remedy),
+        ("Cleared:", f"{', '.join(cleared)}." if cleared else ""),
+    ]
+    return [(name, text) for name, text in points if text]
 
 
 #: What a sentence begins with: a capital, a number, or a name like nvme0n1 ...
