@@ -16,6 +16,8 @@ const WAITING_MAX: usize = 1 << 20;
 pub enum What {
     /// A bio came.
     Queue,
+    /// A request came to the scheduler; where its bios were seen, they tell more.
+    Insert,
     /// A bio was cut in two; the rest begins at this sector.
     Split(u64),
     /// A request was given to the driver.
@@ -156,6 +158,8 @@ impl Requests {
         let place = (event.device.0, event.device.1, event.op as u8);
         match event.what {
             What::Queue => self.queue(place, event),
+            What::Insert if self.waits(place, &event) => {}
+            What::Insert => self.queue(place, event),
             What::Split(at) => self.split(place, event.sector, at),
             What::Issue => self.issue(place, event),
             What::Complete => return self.complete(place, event, sink),
@@ -186,6 +190,12 @@ impl Requests {
         {
             self.waiting_count += 1;
         }
+    }
+
+    fn waits(&self, place: Place, event: &Event) -> bool {
+        let end = event.sector.saturating_add(event.count.max(1));
+        let bios = self.waiting.get(&place);
+        bios.is_some_and(|bios| bios.range(event.sector..end).next().is_some())
     }
 
     fn split(&mut self, place: Place, sector: u64, at: u64) {

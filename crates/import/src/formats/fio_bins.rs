@@ -1,0 +1,41 @@
+//! The latency bins of fio: 29 groups of 64; group g > 0 has bins of 2^(g-1) ns (the first two groups are exact). Source: fio's stat.c.
+
+/// The middle of a bin, nanoseconds. `index` < 1856.
+pub fn middle_ns(index: u64) -> u64 {
+    if index < 128 {
+        return index;
+    }
+    let bits = (index >> 6) - 1;
+    (1 << (bits + 6)) + ((index % 64) << bits) + (1 << bits) / 2
+}
+
+/// The value below which `share` of the counts lie; None without any.
+pub fn quantile(bins: &[(u64, u64)], share: f64) -> Option<u64> {
+    let all: u64 = bins.iter().map(|(_, count)| count).sum();
+    let wanted = ((all as f64 * share).ceil() as u64).clamp(1, all.max(1));
+    let mut below = 0;
+    bins.iter()
+        .find(|(_, count)| {
+            below += count;
+            below >= wanted && *count > 0
+        })
+        .map(|(value, _)| *value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_are_those_of_fio() {
+        // Keys of a json+ document of fio 3.
+        assert_eq!([127, 128, 129].map(middle_ns), [127, 129, 131]);
+        let all: Vec<u64> = (0..1856).map(middle_ns).collect();
+        assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_eq!(quantile(&[(1, 5), (9, 5)], 0.5), Some(1));
+        assert_eq!(
+            (quantile(&[(1, 5), (9, 5)], 0.51), quantile(&[], 0.5)),
+            (Some(9), None)
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! Histogram logs of fio (`write_hist_log`): `msec, direction, block size, bin, bin, ...`, each row what came since the one before.
+//!
+//! 1856 bins, or 1856 / 2^c with `log_hist_coarseness=c`. A row becomes samples: the number of operations, median, 99th percentile and slowest bin.
+use super::fio_bins::{middle_ns, quantile};
+use super::fio_columns::is_log_of;
+use crate::clock::Clock;
+use crate::error::Bad;
+use crate::format::{alone, Format, Head, Source};
+use crate::records::each_line;
+use crate::sink::Sink;
+use crate::text::integer;
+use crate::ImportError;
+use case::schema::SubjectKind;
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "fio-hist",
+    about: "fio's histogram logs (write_hist_log): the distribution of each window, as samples",
+    not_carried: &[
+        (
+            "single operations",
+            "a histogram tells how many were how slow in a window, not when and where",
+        ),
+        (
+            "latencies to better than 1.6 % of their size",
+            "the bins are that wide; coarser with log_hist_coarseness",
+        ),
+    ],
+    recognise,
+    together: alone,
+    read,
+};
+
+const BINS: usize = 1856;
+
+fn recognise(head: &Head) -> bool {
+    let named = is_log_of(&head.name, &["clat_hist", "hist", "lat_hist"]);
+    let is_row = |line: &str| {
+        let fields = line.split(',').count();
+        fields > 3 + BINS / 128 && BINS % (fields - 3) == 0
+    };
+    named && head.filled_lines().next().is_some_and(is_row)
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    sink.clock(Clock::own("the begin of fio's job", 1_000_000));
+    let subject = source.name().trim_end_matches(".log").to_owned();
+    each_line(source, sink, |line, sink| {
+        if line.text.trim().is_empty() {
+            return Ok(());
+        }
+        let fields: Vec<&str> = line.text.split(',').map(str::trim).collect();
+        let count = fields.len().saturating_sub(3);
+        if count == 0 || BINS % count != 0 {
+            let found = format!("{} columns", fields.len());
+            return Err(Bad::new(
+                "",
+                "milliseconds, direction, block size, and 1856 / 2^c bins",
+                &found,
+            )
+            .into());
+        }
+        let time_ms: u32 = integer(fields[0], "time")?;
+        let op = match fields[1] {
+            "0" => "read",
+            "1" => "write",
+            "2" => "discard",
+            other => return Err(Bad::new("column direction", "0, 1 or 2", other).into()),
+        };
+        let wide = (BINS / count) as u64;
+        let mut bins = Vec::new();
+        for (index, field) in fields[3..].iter().enumerate() {
+            let many: u64 = integer(field, "of a bin")?;
+            if many > 0 {
+                bins.push((middle_ns(index as u64 * wide + wide / 2), many.min(1 << 40)));
+            }
+        }
+        let total: u64 = bins.iter().map(|(_, many)| many).sum();
+        let mut values = vec![(sink.name(&format!("{op}_operations")), total as f64)];
+        for (name, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
+            if let Some(value) = quantile(&bins, share) {
+                values.push((sink.name(&format!("{op}_latency_{name}_ns")), value as f64));
+            }
+        }
+        let name = sink.name(&subject);
+        sink.sample(
+            i64::from(time_ms) * 1_000_000,
+            None,
+            SubjectKind::Process,
+            name,
+            &values,
+        )?;
+        Ok(())
+    })
+}

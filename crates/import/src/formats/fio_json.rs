@@ -1,0 +1,120 @@
+//! fio's summary (`--output-format=json`, `json+`): per job and kind the distribution, as samples at the end of the run.
+use crate::clock::Clock;
+use crate::format::{alone, Format, Head, Source};
+use crate::records::json;
+use crate::sink::Sink;
+use crate::ImportError;
+use case::schema::SubjectKind;
+use serde_json::Value;
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "fio-json",
+    about: "fio's summary (--output-format=json or json+): the distribution per job, as samples",
+    not_carried: &[
+        (
+            "single operations",
+            "a summary tells how many were how slow, not when and where; write_lat_log logs operations",
+        ),
+        (
+            "drift and bursts within the run",
+            "a summary is one distribution over all of it",
+        ),
+    ],
+    recognise,
+    together: alone,
+    read,
+};
+
+fn recognise(head: &Head) -> bool {
+    head.is_json_with("fio version") || String::from_utf8_lossy(&head.bytes).contains("\"fio version\" :")
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let path = source.path();
+    let document = json(path, sink)?;
+    let Some(jobs) = document["jobs"].as_array() else {
+        return Err(ImportError::content(
+            path,
+            "jobs",
+            "a list",
+            "none",
+            "check that the file is a summary of fio",
+        ));
+    };
+    sink.clock(Clock::unix(1_000_000));
+    let end_ms = document["timestamp_ms"]
+        .as_i64()
+        .or_else(|| document["timestamp"].as_i64()?.checked_mul(1000));
+    let end_ns = end_ms
+        .and_then(|ms| ms.checked_mul(1_000_000))
+        .unwrap_or(0)
+        .clamp(0, i64::MAX / 4);
+    for job in jobs {
+        for (kind, op) in [
+            ("read", "read"),
+            ("write", "write"),
+            ("trim", "discard"),
+            ("sync", "sync"),
+        ] {
+            let name = job["jobname"].as_str().unwrap_or("fio");
+            one(name, op, &job[kind], end_ns, sink)?;
+        }
+    }
+    Ok(())
+}
+
+/// The most complete latency of a kind: `lat_ns` has no percentiles by default, `clat_ns` has.
+fn one(job: &str, op: &str, of: &Value, end_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
+    let latencies = ["clat_ns", "lat_ns", "clat"].map(|name| (name, &of[name]));
+    let has_percentiles = |latency: &&(&str, &Value)| latency.1["percentile"].is_object();
+    let Some((name, latency)) = latencies
+        .iter()
+        .find(has_percentiles)
+        .or_else(|| latencies.iter().find(|l| l.1.is_object()))
+    else {
+        return Ok(());
+    };
+    let total = of["total_ios"]
+        .as_u64()
+        .or_else(|| latency["N"].as_u64())
+        .unwrap_or(0);
+    if total == 0 {
+        return Ok(());
+    }
+    // fio 2 counted microseconds.
+    let unit = if name.ends_with("_ns") { 1.0 } else { 1000.0 };
+    let mut values = vec![(sink.name(&format!("{op}_operations")), total as f64)];
+    for (key, metric, factor) in [
+        ("iops", "operations_per_s", 1.0),
+        ("bw", "throughput_bytes_per_s", 1024.0),
+    ] {
+        if let Some(value) = of[key].as_f64() {
+            values.push((sink.name(&format!("{op}_{metric}")), value * factor));
+        }
+    }
+    let mut told = Vec::new();
+    for (key, short) in [
+        ("50.000000", "p50"),
+        ("99.000000", "p99"),
+        ("99.900000", "p99.9"),
+        ("99.990000", "p99.99"),
+    ] {
+        if let Some(value) = latency["percentile"][key].as_f64() {
+            values.push((sink.name(&format!("{op}_latency_{short}_ns")), value * unit));
+            told.push(format!("{short} {:.1} us", value * unit / 1e3));
+        }
+    }
+    if let Some(value) = latency["max"].as_f64() {
+        values.push((sink.name(&format!("{op}_latency_max_ns")), value * unit));
+        told.push(format!("slowest {:.1} us", value * unit / 1e3));
+    }
+    let what = format!(
+        "when the slow ones were of {total} {op}s of {job} ({}: {})",
+        name.trim_end_matches("_ns"),
+        told.join(", ")
+    );
+    sink.unseen(what, "the summary holds a distribution, and no moments");
+    let subject = sink.name(job);
+    sink.sample(end_ns, None, SubjectKind::Process, subject, &values)
+}

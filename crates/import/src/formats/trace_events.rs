@@ -1,0 +1,242 @@
+//! Kernel tracepoints as text: `perf script`, `trace-cmd report`, and ftrace's own `trace` file.
+//!
+//! Read are block_bio_queue, block_split, block_rq_insert, _issue and _complete (operations), irq_handler_entry and _exit (handler runs). Where no
+//! bio was traced, a request's queue begins when it was inserted. Source: include/trace/events/block.h, irq.h.
+use super::block_requests::{kind_of, Event, Requests, What};
+use crate::clock::Clock;
+use crate::error::Bad;
+use crate::format::{alone, Format, Head, Source};
+use crate::records::each_line;
+use crate::sink::Sink;
+use crate::text::{integer, time, word};
+use crate::ImportError;
+use case::schema::{IrqKind, IrqRow};
+use std::collections::HashMap;
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "trace-events",
+    about: "text of perf script, trace-cmd report and ftrace: block requests and interrupt handlers",
+    not_carried: &[
+        (
+            "other tracepoints than block and irq",
+            "what the scheduler, nvme and file systems say is passed over",
+        ),
+        (
+            "where the interrupt began",
+            "completions are device and interrupt together",
+        ),
+    ],
+    recognise,
+    together: alone,
+    read,
+};
+
+/// A tracepoint in a line.
+struct Point<'a> {
+    comm: &'a str,
+    pid: Option<i32>,
+    cpu: Option<i32>,
+    moment: &'a str,
+    name: &'a str,
+    rest: &'a str,
+}
+
+fn split(line: &str) -> Option<Point<'_>> {
+    let open = line.find(" [")?;
+    let (task, after) = (line[..open].trim(), &line[open + 2..]);
+    let (cpu, after) = after.split_once(']')?;
+    let (before, after) = after.split_once(": ")?;
+    let moment = before.split_whitespace().next_back()?;
+    let is_moment = moment.split_once('.').is_some_and(|(s, f)| {
+        !s.is_empty() && !f.is_empty() && s.bytes().chain(f.bytes()).all(|b| b.is_ascii_digit())
+    });
+    let (name, rest) = after.trim_start().split_once(':').filter(|_| is_moment)?;
+    // perf says `block:block_rq_issue:`.
+    let (name, rest) = match rest.split_once(':') {
+        Some((event, rest)) if !event.is_empty() && !event.contains(' ') => (event, rest),
+        _ => (name, rest),
+    };
+    let (comm, pid) = match task.rsplit_once([' ', '-']) {
+        // perf prints `pid/tid` where asked to.
+        Some((comm, number)) => (comm.trim(), number.split('/').next_back()?.parse().ok()),
+        None => (task, None),
+    };
+    Some(Point {
+        comm,
+        pid,
+        cpu: cpu.trim().parse().ok(),
+        moment,
+        name,
+        rest,
+    })
+}
+
+fn is_known(name: &str) -> bool {
+    let block = [
+        "block_bio_queue",
+        "block_split",
+        "block_rq_insert",
+        "block_rq_issue",
+        "block_rq_complete",
+    ];
+    block.contains(&name) || name.starts_with("irq_handler_")
+}
+
+fn recognise(head: &Head) -> bool {
+    head.lines()
+        .take(1000)
+        .filter_map(split)
+        .any(|point| is_known(point.name))
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let mut requests = Requests::new(source.device.clone());
+    let mut running: HashMap<i32, (i64, i32, String)> = HashMap::new();
+    let (mut is_told, mut has_bios, mut others) = (false, false, 0_u64);
+    each_line(source, sink, |line, sink| {
+        let text = line.text;
+        if text.trim().is_empty() || text.trim_start().starts_with('#') || !text.contains(" [") {
+            return Ok(());
+        }
+        // Stacks and headers stand between the events.
+        let Some(point) = split(text) else { return Ok(()) };
+        if !is_known(point.name) {
+            others += 1;
+            return Ok(());
+        }
+        let time_ns = time(point.moment, 1_000_000_000, "time")?;
+        if !is_told {
+            let digits = point
+                .moment
+                .split_once('.')
+                .map_or(0, |(_, fraction)| fraction.len().min(9));
+            let step_ns = 10_i64.pow(9 - digits as u32);
+            sink.clock(Clock::boot(step_ns));
+            sink.resolution(step_ns);
+            is_told = true;
+        }
+        if point.name.starts_with("irq_") {
+            return handler(&point, time_ns, &mut running, sink);
+        }
+        has_bios |= point.name == "block_bio_queue";
+        if let Some(event) = request(&point, time_ns)? {
+            requests.event(event, sink)?;
+        }
+        Ok(())
+    })?;
+    if !has_bios {
+        sink.unseen(
+            "time before a request was inserted",
+            "block_bio_queue was not traced",
+        );
+    }
+    if others > 0 {
+        sink.unseen(
+            format!("what {others} other tracepoints say"),
+            "only those of block and irq are read",
+        );
+    }
+    requests.end(sink)
+}
+
+fn request(point: &Point<'_>, time_ns: i64) -> Result<Option<Event>, Bad> {
+    let mut rest = point.rest;
+    let device = word(&mut rest);
+    let numbers = device
+        .split_once(',')
+        .and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    let numbers = numbers.ok_or_else(|| Bad::new("column device", "MAJOR,MINOR", device))?;
+    let rwbs = word(&mut rest);
+    // `4096 ()`, `()`, or nothing stand before the place.
+    let place = rest.rfind(')').map_or(rest, |at| {
+        if rest[..at].contains('(') {
+            &rest[at + 1..]
+        } else {
+            rest
+        }
+    });
+    let mut place = place;
+    let sector: u64 = integer(word(&mut place), "sector")?;
+    let sign = word(&mut place);
+    let number: u64 = integer(word(&mut place), "sectors")?;
+    let what = match (point.name, sign) {
+        ("block_bio_queue", "+") => What::Queue,
+        ("block_rq_insert", "+") => What::Insert,
+        ("block_rq_issue", "+") => What::Issue,
+        ("block_rq_complete", "+") => What::Complete,
+        ("block_split", "/") => What::Split(number),
+        _ => return Err(Bad::new("column sectors", "SECTOR + SECTORS", rest)),
+    };
+    let count = if sign == "+" { number } else { 0 };
+    let inside = place
+        .rfind('[')
+        .map(|at| place[at + 1..].trim_end().trim_end_matches(']'));
+    let error = match what {
+        What::Complete => inside
+            .and_then(|text| text.parse::<i32>().ok())
+            .unwrap_or(0)
+            .abs(),
+        _ => 0,
+    };
+    let (op, flags) = kind_of(rwbs, count);
+    let sector = if count == 0 && sector == u64::MAX {
+        0
+    } else {
+        sector
+    };
+    Ok(Some(Event {
+        time_ns,
+        what,
+        device: numbers,
+        op,
+        flags,
+        sector,
+        count,
+        cpu: point.cpu,
+        pid: point.pid.filter(|pid| *pid > 0),
+        comm: point.comm.to_owned(),
+        error,
+    }))
+}
+
+/// `irq=36 name=virtio1-req.0` begins, `irq=36 ret=handled` ends a run.
+fn handler(
+    point: &Point<'_>,
+    time_ns: i64,
+    running: &mut HashMap<i32, (i64, i32, String)>,
+    sink: &mut Sink,
+) -> Result<(), crate::error::RecordError> {
+    let field = |name: &str| {
+        point
+            .rest
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix(name))
+    };
+    let vector: i32 = integer(field("irq=").unwrap_or(""), "irq")?;
+    let Some(cpu) = point.cpu else {
+        return Err(Bad::new("column CPU", "[NNN]", point.rest).into());
+    };
+    if point.name == "irq_handler_entry" {
+        running.insert(cpu, (time_ns, vector, field("name=").unwrap_or("").to_owned()));
+        return Ok(());
+    }
+    let Some((start_ns, of, name)) = running.remove(&cpu) else {
+        return Ok(());
+    };
+    if of != vector {
+        return Ok(());
+    }
+    let handler = sink.name(&name);
+    sink.irq(IrqRow {
+        host: None,
+        cpu,
+        vector: Some(vector),
+        handler,
+        kind: IrqKind::Hard,
+        device: None,
+        start_ns,
+        duration_ns: (time_ns - start_ns).max(0),
+    })?;
+    Ok(())
+}
