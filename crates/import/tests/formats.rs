@@ -22,6 +22,13 @@ fn fixtures(name: &str) -> (Vec<PathBuf>, Option<String>, PathBuf) {
     )
 }
 
+/// In memory, where there is a place for it: tables are synchronised to their disk.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
+
 fn import(
     name: &str,
     files: &[PathBuf],

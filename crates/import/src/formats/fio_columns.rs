@@ -93,22 +93,22 @@ fn fields(line: &str) -> Vec<&str> {
     line.split(',').map(str::trim).collect()
 }
 
+fn has_layout(line: &str, layout: &[Column]) -> bool {
+    let fields = fields(line);
+    layout.len() == fields.len()
+        && layout
+            .iter()
+            .zip(&fields)
+            .all(|(column, field)| fits(*column, field))
+}
+
 /// Whether lines look like those of a log of fio.
 pub fn look_like(head: &Head) -> bool {
-    let mut lines = head.filled_lines().take(20).peekable();
     let layouts = layouts();
-    lines.peek().is_some()
-        && lines.all(|line| {
-            let fields = fields(line);
-            (4..=8).contains(&fields.len())
-                && layouts.iter().any(|layout| {
-                    layout.len() == fields.len()
-                        && layout
-                            .iter()
-                            .zip(&fields)
-                            .all(|(column, field)| fits(*column, field))
-                })
-        })
+    let lines: Vec<&str> = head.filled_lines().take(20).collect();
+    let like = |line: &&&str| layouts.iter().any(|layout| has_layout(line, layout));
+    // A damaged line among them does not make it another format.
+    !lines.is_empty() && 2 * lines.iter().filter(like).count() > lines.len()
 }
 
 /// Whether a name is that of a log of one of these kinds: `NAME_lat.1.log`, `NAME_lat.log`.
@@ -138,31 +138,28 @@ pub fn layout(source: &Source) -> Result<Layout, ImportError> {
     }
     let head = Head::read(source.path())?;
     let all: Vec<&str> = head.filled_lines().take(LINES).collect();
-    let Some(first) = all.first() else {
+    let Some(first) = all.first().copied() else {
         return Ok(vec![Time, Value, Direction, BlockSize]);
     };
     let count = fields(first).len();
-    let mut fitting: Vec<Layout> = layouts()
+    // Lines may be damaged: what is wrong with them is said when they are read. The layouts that most lines fit are left.
+    let mut fitting: Vec<(usize, Layout)> = layouts()
         .into_iter()
         .filter(|layout| layout.len() == count)
+        .map(|layout| {
+            (
+                all.iter().filter(|line| has_layout(line, &layout)).count(),
+                layout,
+            )
+        })
         .collect();
-    let before = fitting.clone();
-    for line in &all {
-        let fields = fields(line);
-        if fields.len() == count {
-            fitting.retain(|layout| {
-                layout
-                    .iter()
-                    .zip(&fields)
-                    .all(|(column, field)| fits(*column, field))
-            });
-        }
-        if fitting.is_empty() {
-            // A damaged line: what is wrong with it is said when it is read.
-            fitting = before;
-            break;
-        }
-    }
+    let most = fitting.iter().map(|(fits, _)| *fits).max().unwrap_or(0);
+    fitting.retain(|(fits, _)| *fits == most);
+    let fitting: Vec<Layout> = fitting.into_iter().map(|(_, layout)| layout).collect();
+    let all: Vec<&str> = all
+        .into_iter()
+        .filter(|line| fitting.iter().any(|layout| has_layout(line, layout)))
+        .collect();
     if let [one] = fitting.as_slice() {
         return Ok(one.clone());
     }
