@@ -23,7 +23,8 @@ prerequisites:
 
 .PHONY: build
 build: prerequisites venv ## build the binary and install `whodisk` into .venv
-	cargo build --release -p whodisk-agent
+	@echo "building whodisk-agent; the first time takes some minutes"
+	@cargo build --quiet --release -p whodisk-agent
 	@scripts/install.sh $(AGENT)
 	@echo "built: $(VENV)/bin/whodisk"
 
@@ -39,12 +40,12 @@ venv: $(VENV)/.requirements
 
 $(VENV)/.requirements: requirements.lock
 	@scripts/python.sh -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet -r requirements.lock
+	@$(VENV)/bin/pip install --quiet -r requirements.lock
 	@touch $@
 
 .PHONY: demo
 demo: packages-demo build ## set everything up and watch whodisk find two culprits
-	$(VENV)/bin/whodisk demo
+	@$(VENV)/bin/whodisk demo
 
 .PHONY: packages-demo packages-test packages-test-vm packages-bench packages-bpf packages-accuracy
 packages-demo packages-test packages-test-vm packages-bench packages-bpf packages-accuracy: packages-%:

@@ -165,7 +165,7 @@ def _stops(w: World, begin: Ints, thread: Ints) -> float:
     late = (w.latency_ns > without, w.latency_ns > np.median(w.latency_ns) + 0.5 * np.median(length))
     return Stops(
         thread,
-        "w",
+        np.array(["w"] * len(thread), dtype=object),
         begin,
         length,
         0.0,

@@ -19,6 +19,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
+from whodisk import words
 from whodisk.cli import agent
 from whodisk.errors import WhodiskError
 
@@ -200,12 +201,19 @@ class Stage:
 
     def _claims(self, case: Path) -> list[str]:
         verdict = json.loads((case / "findings.json").read_text(encoding="utf-8"))
-        claims = [finding["claim"] for finding in verdict["findings"]]
-        return claims or [f"{verdict['status']}: {verdict['limit'] or 'no culprit'}"]
+        named = [_culprit(finding) for finding in verdict["findings"]]
+        return named or [f"nobody: {verdict['status']}"]
 
     @staticmethod
     def _say(text: str) -> None:
         print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}", flush=True)
+
+
+def _culprit(finding: dict[str, Any]) -> str:
+    """Whom a finding names, with its part of all latency: `the stage device of loop0, 31.2 %`."""
+    culprit = finding["culprit"]
+    name = words.accused(culprit["kind"], culprit["name"], culprit["because_of"])
+    return f"{name}, {words.percent(finding['share_of_latency'])}"
 
 
 def _show(command: list[str], suffix: str = "") -> None:
@@ -347,7 +355,7 @@ def _summary(acts: list[Act], stage: Stage) -> None:
     console = Console(highlight=False, markup=False)
     table = Table(title="What was injected, and what whodisk named", title_justify="left")
     table.add_column("injected", ratio=2)
-    table.add_column("whodisk named, by what it measured", ratio=5)
+    table.add_column("whodisk named, with its part of all latency", ratio=3)
     table.add_column("")
     for act in acts:
         mark = {True: "named", False: "NOT NAMED", None: act.note}[act.right]
@@ -358,3 +366,4 @@ def _summary(acts: list[Act], stage: Stage) -> None:
         reasons = "; ".join(f"{name}: {found}" for name, found in stage.unseen.items())
         console.print(f"Only the workload's own layer was seen; what the disk did stayed hidden ({reasons}).")
     console.print(f"Reports: {stage.directory}/*.case/report.html")
+    console.print("Next, on something of your own:  .venv/bin/whodisk solve -- COMMAND")

@@ -191,7 +191,7 @@ def _stopped(context: Context, stops: Stops, typical_ns: float) -> Candidate:
     count = len(stops.tid)
     gaps = Gaps(
         stops.tid,
-        np.array([stops.comm] * count, dtype=object),
+        stops.comm,
         stops.start_ns,
         stops.duration_ns,
         np.array([STOPPED] * count, dtype=object),

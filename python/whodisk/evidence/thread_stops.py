@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.survey import thinned
@@ -37,7 +39,8 @@ class Stops:
     """Stops of submitting threads, and what their operations lost to them."""
 
     tid: Ints
-    comm: str
+    #: The name of each stopped thread.
+    comm: npt.NDArray[Any]
     start_ns: Ints
     duration_ns: Ints
     #: Part of the submitting threads' time.
@@ -95,7 +98,7 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     late = map(_some, (latency > without, held_up))
     return Stops(
         tid=tid,
-        comm=next((str(name) for name in found["comm"] if name), "the submitter"),
+        comm=np.array([str(name or "the submitter") for name in found["comm"]], dtype=object),
         start_ns=start,
         duration_ns=length,
         share_of_time=float(length.sum()) / (len(submitters(context)) * survey.span_ns),

@@ -1,0 +1,44 @@
+"""The pages that a newcomer reads first keep to docs/style.md, as far as a program can see."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Clean pages. The style page itself quotes what it forbids.
+PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/README.md", "docs/start.md"]
+#: What to look for, and what to do instead.
+PHRASES = {
+    r"\bso many\b": "give the number, or say what it counts (rule 1)",
+    r"\bwhose\b": "write 'with' or 'that' (rule 6)",
+    r"\b(?:is|are|was|were) told\b": "name who says it (rule 5)",
+    r"\bwhat is \w+ is \w+\b": "use the word of the field (rule 4)",
+}
+WORDS_MAX = 45
+
+
+def prose(page: Path) -> str:
+    """A page without its code, tables and links' targets."""
+    text = re.sub(r"```.*?```|`[^`]*`|<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.S)
+    lines = [line for line in text.splitlines() if not line.startswith(("    ", "|"))]
+    return re.sub(r"\]\([^)]*\)", "]", "\n".join(lines))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_phrase_that_has_to_be_read_twice(name: str) -> None:
+    text = prose(ROOT / name)
+    found = [
+        f"'{match[0]}': {todo}" for phrase, todo in PHRASES.items() for match in re.finditer(phrase, text)
+    ]
+    assert not found, f"{name}: {found}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_sentences_are_short(name: str) -> None:
+    paragraphs = re.split(r"\n\s*\n|\n- |\n#+ ", prose(ROOT / name))
+    sentences = [part for paragraph in paragraphs for part in re.split(r"(?<=[.:;!?])\s", paragraph)]
+    long = [sentence for sentence in sentences if len(sentence.split()) > WORDS_MAX]
+    assert not long, f"{name}: {long}"
