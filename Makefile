@@ -121,6 +121,11 @@ bpf: packages-bpf ## rebuild the committed BPF object from its C source
 wheel: prerequisites venv ## the wheel, in dist/
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin build --release --target $(TARGET) --out dist
 
+.PHONY: man
+man: build ## the man page, in dist/whodisk.1, from the same definitions as --help
+	@mkdir -p dist
+	scripts/man-page $(VENV)/bin/whodisk >dist/whodisk.1
+
 .PHONY: clean
 clean: ## remove everything that was built
 	rm -rf target $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

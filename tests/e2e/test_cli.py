@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import AGENT, WHODISK, Run, write_spec
+from tests.e2e.conftest import AGENT, ROOT, WHODISK, Run, write_spec
 
 COMMANDS = ["demo", "solve", "report", "record", "run", "slowdisk", "seal", "verify", "doctor"]
 
@@ -72,6 +72,13 @@ def test_names_that_are_almost_right_are_told(whodisk: Run, work: Path) -> None:
         (["import", "--as", "serise", "a.csv"], "series"),
     ):
         assert f"did you mean {meant}?" in whodisk(*command, code=2).stderr
+
+
+@pytest.mark.slow
+def test_the_man_page_has_every_command() -> None:
+    done = subprocess.run([ROOT / "scripts/man-page", WHODISK], capture_output=True, text=True, check=True)
+    assert all(f".SH {command.upper()}\n" in done.stdout for command in COMMANDS)
+    assert "\\-\\-expect" in done.stdout
 
 
 def test_starts_quickly() -> None:
