@@ -12,15 +12,18 @@ import numpy.typing as npt
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram, thinned
 from whodisk.evidence.thresholds import (
     FAMILY_OPERATIONS,
+    FLUSH_PART,
     KNOCK_ON_SHARE,
     ORDINARY_SHARE,
     ORDINARY_WAIT_NS,
     SLOW_OPERATIONS_MAX,
     TAIL_BEGIN,
     TURNS_PER_OPERATION,
+    UNLIKE_KINDS,
     UNLIKE_MIN,
     UNLIKE_RATIO,
 )
+from whodisk.reading.flush_waits import FLUSH
 from whodisk.reading.views import BINS_PER_OCTAVE, STAGES, Case, quoted
 from whodisk.statistics.stats import (
     NARROW,
@@ -90,6 +93,8 @@ class SlowSet:
     thinning: float = 1.0
     #: Stage that is to blame for each operation: index into `STAGES`.
     blamed: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    #: A flush command was part of the operation, or of what it waited for.
+    flushed: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     #: Waits of a time slice's length in stages that need a CPU: told, never accused.
     ordinary: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
@@ -194,6 +199,7 @@ def slow_sql(survey: Survey, families: list[Family], thinning: float) -> str:
     stages = ", ".join(f"m.{stage}_ns" for stage in STAGES)
     keep = "" if thinning <= 1 else f"\n  AND {thinned(thinning, 1)}"
     return f"""SELECT m.op_id, m.start_ns, m.latency_ns, m.open, m.op, m.device, m.comm, m.tid, m.weight,
+  coalesce(m.flags, 0) & {FLUSH} <> 0 AS flushed,
   l.family, l.typical_ns, l.stratum, {stages}
 FROM {_classified(survey, int(lowest_ns), keep)}
 JOIN {_limits(rows)}
@@ -237,7 +243,7 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
     slow = _slow_set(data, survey, families)
     slow.thinning = thinning
     slow.blamed = blame(slow)
-    slow.ordinary = ordinary_waits(slow, cpu_waits(case, survey))
+    slow.ordinary = ordinary_waits(slow, cpu_waits(case, survey), late_flushes(case, slow))
     return slow
 
 
@@ -294,8 +300,58 @@ def _unlike_cpu_waits(slow: SlowSet, waits: CpuWaits) -> Bools:
     return unlike
 
 
-def ordinary_waits(slow: SlowSet, waits: CpuWaits | None = None) -> Bools:
-    """Slow operations that may just have waited for a CPU.
+@dataclass(frozen=True)
+class Requests:
+    """How long a device worked for requests, counted: `bins` ascending, `counts` of the requests in each."""
+
+    bins: Ints
+    counts: Floats
+
+    def share_from(self, bins: Ints) -> tuple[Floats, Floats]:
+        """Requests in these bins and beyond, and their part of all."""
+        at_least = np.append(np.cumsum(self.counts[::-1])[::-1], 0.0)
+        found = at_least[np.searchsorted(self.bins, bins, side="left")]
+        return found, found / max(1.0, float(self.counts.sum()))
+
+
+def late_flushes(case: Case, slow: SlowSet) -> Bools:
+    """Operations with a flush that was as late as flush commands of their device are, and other requests of it hardly ever.
+
+    A turn on a CPU is missed by whatever the threads of a software device serve. Where flush commands take a time `UNLIKE_KINDS` times as often as the
+    requests beside them, that is what a flush costs there.
+    """
+    chosen = np.flatnonzero(slow.flushed & np.isin(slow.blamed, SOFTWARE_STAGES))
+    unlike = none_of(slow)
+    if not len(chosen) or "block" not in case.layers:
+        return unlike
+    counted = case.arrays(late_requests_sql(sorted({str(slow.device[number]) for number in chosen})))
+    lost_ns = (slow.latency_ns - slow.typical_ns)[chosen]
+    bins = np.floor(np.log2(np.maximum(1.0, FLUSH_PART * lost_ns)) * BINS_PER_OCTAVE).astype(np.int64)
+    for device in np.unique(slow.device[chosen].astype(str)):
+        mine = slow.device[chosen].astype(str) == device
+        of = {
+            flush: Requests(counted["bin"][rows].astype(np.int64), counted["n"][rows].astype(np.float64))
+            for flush in (True, False)
+            for rows in [(counted["device"] == device) & (counted["flush"].astype(np.bool_) == flush)]
+        }
+        late, share = of[True].share_from(bins[mine])
+        _, others = of[False].share_from(bins[mine])
+        # One more than there are: what was not seen yet may be next.
+        others += 1 / max(1.0, float(of[False].counts.sum()))
+        unlike[chosen[mine]] = (late > UNLIKE_MIN) & (share > UNLIKE_KINDS * others)
+    return unlike
+
+
+def late_requests_sql(devices: list[str]) -> str:
+    """How long devices worked for flush commands and for requests without a flush, in bins."""
+    names = ", ".join(quoted(device) for device in devices)
+    return f"""SELECT device, op = 'flush' AS flush, CAST(floor(log2(greatest(device_ns, 1)) * {BINS_PER_OCTAVE}) AS INTEGER) AS bin, count(*) AS n
+FROM block_ops WHERE NOT open AND device IN ({names}) AND device_ns IS NOT NULL AND (op = 'flush' OR coalesce(flags, 0) & {FLUSH} = 0)
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+
+
+def ordinary_waits(slow: SlowSet, waits: CpuWaits | None = None, unlike: Bools | None = None) -> Bools:
+    """Slow operations that may just have waited for a CPU; those that are `unlike` such waits did not.
 
     Of a software device's those do that are no more than waits for a CPU as long as theirs, which were recorded, can tell. Where such waits make a good part of a family's slow group, longer operations have to be a hump of
     their own beyond them, or they are the end of the same tail; the family's split moves there.
@@ -304,6 +360,8 @@ def ordinary_waits(slow: SlowSet, waits: CpuWaits | None = None) -> Bools:
     needs_cpu = np.isin(slow.blamed, CPU_STAGES) | (software & np.isin(slow.blamed, SOFTWARE_STAGES))
     if waits is not None:
         needs_cpu &= ~_unlike_cpu_waits(slow, waits)
+    if unlike is not None:
+        needs_cpu &= ~unlike
     wait_ns = slow.latency_ns - slow.typical_ns
     ordinary: Bools = needs_cpu & (wait_ns < ORDINARY_WAIT_NS)
     for number, family in enumerate(slow.families):
@@ -341,6 +399,7 @@ def _slow_set(data: dict[str, npt.NDArray[Any]], survey: Survey, families: list[
         stage_excess_ns=excess,
         stage_ns=stage_ns,
         families=families,
+        flushed=data["flushed"].astype(np.bool_),
     )
 
 

@@ -343,6 +343,20 @@ UNLIKE_RATIO = row(
     "Operations are no waits for a CPU if they are so many times as many as the recorded waits of half their length would make ...",
 )
 UNLIKE_MIN = row("UNLIKE_MIN", 5, "episodes", CHOSEN, "... and more than so many.")
+UNLIKE_KINDS = row(
+    "UNLIKE_KINDS",
+    4.0,
+    "times",
+    CHOSEN,
+    "Flush commands that are late so many times as often as other requests of their device do not just wait for a CPU.",
+)
+FLUSH_PART = row(
+    "FLUSH_PART",
+    0.8,
+    "share",
+    CHOSEN,
+    "A flush command is as late as an operation that waited for it if it took this part of what that lost.",
+)
 ORDINARY_SHARE = row(
     "ORDINARY_SHARE",
     0.25,
