@@ -97,7 +97,7 @@ def run(context: Context) -> Result:
         _recorder(context, held, hog, tids, result)
     elif own and held.share >= SHARE_OF_LATENCY_MIN:
         result.observed.append(
-            f"The submitting threads wait for each other's CPU: {words.percent(held.share)} of their time. More CPUs, or "
+            f"The threads of the recorded program wait for each other's CPU: {words.percent(held.share)} of the time of those that submit. More CPUs, or "
             "fewer threads, and no fault of the storage."
         )
     else:
@@ -220,7 +220,7 @@ def _hog(context: Context, tids: list[int], least_ns: int = 1) -> Hog | None:
 
 
 def _hogs_sql(context: Context, tids: list[int], least_ns: int = 1) -> str:
-    return f"""SELECT cause, bool_and({own_sql(context.layer)}) AS own, count(*) AS waits, sum(duration_ns) AS waited_ns,
+    return f"""SELECT cause, bool_and({own_sql(context.case, context.layer)}) AS own, count(*) AS waits, sum(duration_ns) AS waited_ns,
   max(duration_ns) AS longest_ns, min(cause_pid) AS cause_pid
 FROM waits WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {least_ns} GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 10"""
 

@@ -23,11 +23,16 @@ def is_recorder(case: Case, comm: str, pid: object = None) -> bool:
     return comm in told.get(str(pid), ())
 
 
-def own_sql(layer: str) -> str:
-    """SQL, of a row of `waits`: who had the CPU was a thread of the same process, or of one of the same name that submits in this layer, too.
+def own_sql(case: Case, layer: str) -> str:
+    """SQL, of a row of `waits`: who had the CPU was a thread of the same process, or of one of the same name that submits in this layer, too, or
+    of the command that was recorded.
 
-    A server's processes crowd each other out. Neither name nor process alone would do: another program may have the name, and in a recording
-    of a whole machine every program submits.
+    A server's processes crowd each other out, and so does a client that was started with it. Neither name nor process alone would do: another program
+    may have the name, and in a recording of a whole machine every program submits.
     """
     submits = f"SELECT pid FROM judged WHERE layer = '{layer}' AND pid IS NOT NULL GROUP BY 1"
-    return f"coalesce(cause_pid = pid OR (cause = comm AND cause_pid IN ({submits})), FALSE)"
+    own = f"cause_pid = pid OR (cause = comm AND cause_pid IN ({submits}))"
+    if case.meta.get("command") and "syscall" in case.layers:
+        # Calls are recorded of the command and its descendants alone.
+        own += " OR cause_pid IN (SELECT pid FROM syscall_ops WHERE pid IS NOT NULL GROUP BY 1)"
+    return f"coalesce({own}, FALSE)"

@@ -112,7 +112,7 @@ def _waits(case: Case, survey: Survey, tids: list[int]) -> dict[int, list[_Times
     listed = ", ".join(str(tid) for tid in tids)
     data = case.arrays(
         f"""SELECT tid, state, coalesce(cause, '') AS cause, start_ns, start_ns + duration_ns AS end_ns,
-  coalesce(cpu, -1) AS cpu, {own_sql(survey.layer)} AS own
+  coalesce(cpu, -1) AS cpu, {own_sql(case, survey.layer)} AS own
 FROM waits WHERE tid IN ({listed}) ORDER BY tid, state, cause, own, start_ns"""
     )
     found: dict[int, list[_Times]] = {}

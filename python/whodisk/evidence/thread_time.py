@@ -278,7 +278,7 @@ def _waits(context: Context, tids: list[int]) -> dict[int, _Waits]:
     """Thread -> its waits."""
     listed = ", ".join(str(tid) for tid in tids)
     data = context.case.arrays(
-        f"""SELECT tid, state, start_ns AS begin_ns, start_ns + duration_ns AS end_ns, {own_sql(context.layer)} AS own FROM waits
+        f"""SELECT tid, state, start_ns AS begin_ns, start_ns + duration_ns AS end_ns, {own_sql(context.case, context.layer)} AS own FROM waits
 WHERE tid IN ({listed}) ORDER BY tid, start_ns"""
     )
     tid, begin, end = (
