@@ -44,7 +44,10 @@ def run(context: Context) -> Result:
 
 
 def _is_own(context: Context, pace: Pace) -> bool:
-    """Whether most of what the device took was the judged program's, or written by the kernel for it."""
+    """Whether most of what the device took was the judged program's, or written by the kernel for it.
+
+    What kernel threads alone read from a device, they read for others: a program's own reads of it would be there, too.
+    """
     rows = context.case.rows(
         f"""SELECT coalesce(comm, '') AS comm, comm IN ({own_sql(context)}) AS own, count(*) AS requests FROM block_ops
 WHERE device = {quoted(pace.device)} AND op = {quoted(pace.op)} GROUP BY 1, 2"""
@@ -54,6 +57,8 @@ WHERE device = {quoted(pace.device)} AND op = {quoted(pace.op)} GROUP BY 1, 2"""
         for row in rows
         if row["own"] or not row["comm"] or is_kernel_thread(context.case, str(row["comm"]))
     ]
+    if pace.op == "read" and not any(row["own"] for row in rows):
+        return False
     return sum(int(row["requests"] or 0) for row in mine) > PACE_OWN_MIN * sum(
         int(row["requests"] or 0) for row in rows
     )
@@ -65,10 +70,12 @@ def _waited(context: Context, pace: Pace) -> float:
     of = [
         f"""SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM judged
 WHERE layer = '{context.layer}' AND ((device = {quoted(pace.device)} AND 2 * ({below}) >= latency_ns)
-  OR (op NOT IN ('read', 'write') AND latency_ns >= {int(PACE_LONG * pace.each_ns)}))"""
+  OR (op NOT IN ('read', 'write') AND coalesce(device, {quoted(pace.device)}) = {quoted(pace.device)} AND latency_ns >= {int(PACE_LONG * pace.each_ns)}))"""
     ]
-    if "waits" in context.case.columns and "tid" in context.case.columns.get(
-        f"ops/{context.layer}", frozenset()
+    if (
+        pace.op == "write"
+        and "waits" in context.case.columns
+        and "tid" in context.case.columns.get(f"ops/{context.layer}", frozenset())
     ):
         # Calls that were not recorded as operations (sync of a whole file system) wait, too.
         of.append(
