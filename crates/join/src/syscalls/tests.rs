@@ -82,7 +82,7 @@ fn call(op_key: u64, op: Op, flags: u32, [start, end]: [u64; 2]) -> SyscallRow {
         tid: 11,
         flags,
         op: op as u8,
-        ..OwnRow::default()..SyscallRow::default()
+        ..SyscallRow::default()
     }
 }
 
