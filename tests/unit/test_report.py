@@ -276,7 +276,7 @@ def test_the_first_screen_answers_what_how_much_and_what_to_do() -> None:
         remedy="Replace the device.",
     )
     shown = str(said.verdict_head(replace(VERDICT, findings=[finding])))
-    points = dict(re.findall(r"<li><b>([^<]*)</b> ([^<]*)</li>", shown))
+    points = dict(re.findall(r"<li><strong>([^<]*)</strong> ([^<]*)</li>", shown))
     assert (
         points["How much:"]
         == "28.1 % of all latency; 79.8 % of what slow operations lost; 106 separate episodes."

@@ -52,7 +52,7 @@ def verdict_head(verdict: Verdict) -> Markup:
     if shown:
         parts.append(tag("p", " ".join(shown), class_="more"))
     if points:
-        items = [tag("li", tag("b", name), " ", text) for name, text in points]
+        items = [tag("li", tag("strong", name), " ", text) for name, text in points]
         parts.append(tag("ul", *items, class_="more points"))
     if rest:
         opened = tag("p", " ".join(rest), class_="more")
