@@ -25,6 +25,12 @@ def main() -> None:
     parser.add_argument(
         "--io-size", type=int, default=1 << 20, help="bytes of each read and write of its own"
     )
+    parser.add_argument(
+        "--prefetch",
+        type=int,
+        default=0,
+        help="bytes that it fetches ahead with each read, instead of the kernel",
+    )
     parser.add_argument("--credentials", type=Path, required=True)
     parser.add_argument("--pid-file", type=Path)
     options = parser.parse_args()
@@ -35,7 +41,9 @@ def main() -> None:
     lines = options.credentials.read_text(encoding="utf-8").splitlines()
     known = {key: value for key, _, value in (line.partition("=") for line in lines)}
     shares = {name: Path(path) for name, _, path in (word.partition("=") for word in options.share)}
-    server, _ = make(options.port, shares, known["username"], known["password"], options.io_size)
+    server, _ = make(
+        options.port, shares, known["username"], known["password"], options.io_size, options.prefetch
+    )
     if options.pid_file:
         options.pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

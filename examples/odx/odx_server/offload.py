@@ -89,9 +89,11 @@ class Token:
 class Offload:
     """All tokens and resume keys of a server. Safe for threads."""
 
-    def __init__(self, io_bytes: int = 1 << 20) -> None:
+    def __init__(self, io_bytes: int = 1 << 20, prefetch_bytes: int = 0) -> None:
         #: The server's own reads and writes are of this size.
         self.io_bytes = io_bytes
+        #: With each read it fetches so much of what follows, and the kernel fetches nothing ahead; 0: the kernel's readahead.
+        self.prefetch_bytes = prefetch_bytes
         #: Guards that a test took away.
         self.removed: set[str] = set()
         self._lock = threading.Lock()
@@ -205,7 +207,15 @@ class Offload:
             self._refuse("token_range", within >= held.size_bytes, INVALID_PARAMETER)
             length = min(length, held.size_bytes - within) if "token_range" not in self.removed else length
             wanted = length if "write_allocated" in self.removed else min(length, size - offset)
-            _copy(source, held.offset_bytes + within, descriptor, offset, wanted, self.io_bytes)
+            _copy(
+                source,
+                held.offset_bytes + within,
+                descriptor,
+                offset,
+                wanted,
+                self.io_bytes,
+                self.prefetch_bytes,
+            )
         finally:
             os.close(source)
         self.changed(descriptor)
@@ -289,7 +299,9 @@ def _zeros(descriptor: int, offset: int, size: int, io_bytes: int) -> None:
         _all(descriptor, bytes(min(io_bytes, offset + size - at)), at)
 
 
-def _copy(source: int, start: int, target: int, offset: int, size: int, io_bytes: int) -> None:
+def _copy(
+    source: int, start: int, target: int, offset: int, size: int, io_bytes: int, prefetch_bytes: int = 0
+) -> None:
     """As if all were read before anything is written, where the ranges overlap in one file. Raises OSError."""
     one, other = os.fstat(source), os.fstat(target)
     same = (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
@@ -297,8 +309,13 @@ def _copy(source: int, start: int, target: int, offset: int, size: int, io_bytes
     # From the end, if the destination lies behind: no piece is overwritten before it was read.
     if same and offset > start:
         steps.reverse()
+    if prefetch_bytes:
+        os.posix_fadvise(source, 0, 0, os.POSIX_FADV_RANDOM)
     for at in steps:
         length = min(io_bytes, size - at)
+        if prefetch_bytes:
+            # One per read, from its end on, and asked for first: what the read itself still lacks then waits behind it.
+            os.posix_fadvise(source, start + at + length, prefetch_bytes, os.POSIX_FADV_WILLNEED)
         data = os.pread(source, length, start + at)
         _all(target, data.ljust(length, b"\0"), offset + at)
 

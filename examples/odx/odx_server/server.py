@@ -33,7 +33,12 @@ STATUSES = {
 
 
 def make(
-    port: int, shares: dict[str, Path], user: str, password: str, io_bytes: int = 1 << 20
+    port: int,
+    shares: dict[str, Path],
+    user: str,
+    password: str,
+    io_bytes: int = 1 << 20,
+    prefetch_bytes: int = 0,
 ) -> tuple[SMBSERVER, Offload]:
     """A server on 127.0.0.1 that is not serving yet, and its tokens. Raises OSError if the port is taken."""
     config = configparser.ConfigParser(interpolation=None)
@@ -63,7 +68,7 @@ def make(
     server.daemon_threads = True
     server.processConfigFile()
     server.addCredential(user, 0, compute_lmhash(password).hex(), compute_nthash(password).hex())
-    offload = Offload(io_bytes)
+    offload = Offload(io_bytes, prefetch_bytes)
     _extend(server, offload)
     return server, offload
 
