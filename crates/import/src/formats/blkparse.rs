@@ -2,7 +2,7 @@
 //!
 //! blkparse: `%D %2c %8s %5T.%9t %5p %2a %3d` and the rest by action; the tracer's classic lines have no sequence number, ftrace's begin with
 //! task, CPU and flags. Source: blkparse_fmt.c; kernel/trace/blktrace.c.
-use super::block_requests::{kind_of, Event, Requests, What};
+use super::block_requests::{kind_of, Event, Requests, What, NOT_TRACED};
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
@@ -15,16 +15,7 @@ use crate::ImportError;
 pub const FORMAT: Format = Format {
     name: "blkparse",
     about: "text of blkparse, and of the kernel's blk tracer: block requests",
-    not_carried: &[
-        (
-            "where the interrupt began",
-            "the block layer's tracer sees completions, which are device and interrupt together",
-        ),
-        (
-            "what lies above the block layer",
-            "its tracer sees bios and requests only",
-        ),
-    ],
+    not_carried: NOT_TRACED,
     recognise,
     together: alone,
     read,

@@ -1,7 +1,7 @@
 //! Binary traces of blktrace: one file per device and CPU, or one stream (`-o -`). Versions 7 (48 bytes a record) and 8 (64).
 //!
 //! Source: linux/blktrace_api.h. Numbers are in the byte order of the machine that recorded; what follows a remap or a split is big endian.
-use super::block_requests::{Event, Requests, What};
+use super::block_requests::{Event, Requests, What, NOT_TRACED};
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{Format, Head, Source};
@@ -19,16 +19,7 @@ use std::path::{Path, PathBuf};
 pub const FORMAT: Format = Format {
     name: "blktrace",
     about: "binary traces of blktrace (versions 7 and 8), a file per CPU or one stream: block requests",
-    not_carried: &[
-        (
-            "where the interrupt began",
-            "the block layer's tracer sees completions, which are device and interrupt together",
-        ),
-        (
-            "what lies above the block layer",
-            "its tracer sees bios and requests only",
-        ),
-    ],
+    not_carried: NOT_TRACED,
     recognise,
     together,
     read,

@@ -11,6 +11,18 @@ use std::collections::{BTreeMap, HashMap};
 /// Bios without a request that are kept at most.
 const WAITING_MAX: usize = 1 << 20;
 
+/// What no log of the block layer's tracer carries, and why; see `Format::not_carried`.
+pub const NOT_TRACED: &[(&str, &str)] = &[
+    (
+        "where the interrupt began",
+        "the block layer's tracer sees completions, which are device and interrupt together",
+    ),
+    (
+        "what lies above the block layer",
+        "its tracer sees bios and requests only",
+    ),
+];
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
