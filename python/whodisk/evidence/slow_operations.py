@@ -300,46 +300,39 @@ def _unlike_cpu_waits(slow: SlowSet, waits: CpuWaits) -> Bools:
     return unlike
 
 
-@dataclass(frozen=True)
-class Requests:
-    """How long a device worked for requests, counted: `bins` ascending, `counts` of the requests in each."""
-
-    bins: Ints
-    counts: Floats
-
-    def share_from(self, bins: Ints) -> tuple[Floats, Floats]:
-        """Requests in these bins and beyond, and their part of all."""
-        at_least = np.append(np.cumsum(self.counts[::-1])[::-1], 0.0)
-        found = at_least[np.searchsorted(self.bins, bins, side="left")]
-        return found, found / max(1.0, float(self.counts.sum()))
-
-
 def late_flushes(case: Case, slow: SlowSet) -> Bools:
     """Operations with a flush that was as late as flush commands of their device are, and other requests of it hardly ever.
 
     A turn on a CPU is missed by whatever the threads of a software device serve. Where flush commands take a time `UNLIKE_KINDS` times as often as the
     requests beside them, that is what a flush costs there.
     """
-    chosen = np.flatnonzero(slow.flushed & np.isin(slow.blamed, SOFTWARE_STAGES))
+    chosen = np.flatnonzero(slow.flushed & _at_software(slow))
     unlike = none_of(slow)
     if not len(chosen) or "block" not in case.layers:
         return unlike
-    counted = case.arrays(late_requests_sql(sorted({str(slow.device[number]) for number in chosen})))
+    device_of = slow.device[chosen].astype(str)
+    devices = np.unique(device_of)
+    counted = case.arrays(late_requests_sql(devices.tolist()))
+    is_flush = counted["flush"].astype(np.bool_)
     lost_ns = (slow.latency_ns - slow.typical_ns)[chosen]
     bins = np.floor(np.log2(np.maximum(1.0, FLUSH_PART * lost_ns)) * BINS_PER_OCTAVE).astype(np.int64)
-    for device in np.unique(slow.device[chosen].astype(str)):
-        mine = slow.device[chosen].astype(str) == device
-        of = {
-            flush: Requests(counted["bin"][rows].astype(np.int64), counted["n"][rows].astype(np.float64))
-            for flush in (True, False)
-            for rows in [(counted["device"] == device) & (counted["flush"].astype(np.bool_) == flush)]
-        }
-        late, share = of[True].share_from(bins[mine])
-        _, others = of[False].share_from(bins[mine])
+    for device in devices:
+        mine = device_of == device
+        there = counted["device"] == device
+        late, flushes = _late(counted, there & is_flush, bins[mine])
+        others_late, others = _late(counted, there & ~is_flush, bins[mine])
         # One more than there are: what was not seen yet may be next.
-        others += 1 / max(1.0, float(of[False].counts.sum()))
-        unlike[chosen[mine]] = (late > UNLIKE_MIN) & (share > UNLIKE_KINDS * others)
+        expected = UNLIKE_KINDS * (others_late + 1) / others
+        unlike[chosen[mine]] = (late > UNLIKE_MIN) & (late / flushes > expected)
     return unlike
+
+
+def _late(counted: dict[str, npt.NDArray[Any]], rows: Bools, bins: Ints) -> tuple[Floats, float]:
+    """Requests among these rows in each of the bins and beyond, and how many requests there are, 1 at least."""
+    counts = counted["n"][rows].astype(np.float64)
+    at_least = np.append(np.cumsum(counts[::-1])[::-1], 0.0)
+    first = np.searchsorted(counted["bin"][rows].astype(np.int64), bins, side="left")
+    return at_least[first], max(1.0, float(counts.sum()))
 
 
 def late_requests_sql(devices: list[str]) -> str:
@@ -350,18 +343,21 @@ FROM block_ops WHERE NOT open AND device IN ({names}) AND device_ns IS NOT NULL 
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
-def ordinary_waits(slow: SlowSet, waits: CpuWaits | None = None, unlike: Bools | None = None) -> Bools:
+def _at_software(slow: SlowSet) -> Bools:
+    """Operations that waited for a device whose work is done by threads."""
+    software = np.array([str(name).startswith(SOFTWARE_DEVICES) for name in slow.device], np.bool_)
+    return software & np.isin(slow.blamed, SOFTWARE_STAGES)
+
+
+def ordinary_waits(slow: SlowSet, waits: CpuWaits | None, unlike: Bools) -> Bools:
     """Slow operations that may just have waited for a CPU; those that are `unlike` such waits did not.
 
     Of a software device's those do that are no more than waits for a CPU as long as theirs, which were recorded, can tell. Where such waits make a good part of a family's slow group, longer operations have to be a hump of
     their own beyond them, or they are the end of the same tail; the family's split moves there.
     """
-    software = np.array([str(name).startswith(SOFTWARE_DEVICES) for name in slow.device], np.bool_)
-    needs_cpu = np.isin(slow.blamed, CPU_STAGES) | (software & np.isin(slow.blamed, SOFTWARE_STAGES))
+    needs_cpu = (np.isin(slow.blamed, CPU_STAGES) | _at_software(slow)) & ~unlike
     if waits is not None:
         needs_cpu &= ~_unlike_cpu_waits(slow, waits)
-    if unlike is not None:
-        needs_cpu &= ~unlike
     wait_ns = slow.latency_ns - slow.typical_ns
     ordinary: Bools = needs_cpu & (wait_ns < ORDINARY_WAIT_NS)
     for number, family in enumerate(slow.families):
