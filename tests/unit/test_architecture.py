@@ -33,12 +33,12 @@ STRATA = (
     "detectors",
     "verdict",
     "export",
+    "copies",
     "experiment",
     "scoring",
     "report",
     "api",
     "programs",
-    "copies",
     "cli",
 )
 

@@ -22,6 +22,7 @@ from whodisk.cli import (
     score,
     solve,
 )
+from whodisk.copies.specification import COMMAND
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def _root(
 app.command("demo", help=demo.HELP)(demo.demo)
 app.command("run", help=run.HELP)(run.run)
 # What `run` becomes for the specification of a copy (main.py).
-app.command(copy.COMMAND, hidden=True)(copy.run_copy)
+app.command(COMMAND, hidden=True)(copy.run_copy)
 app.command("solve", help=solve.HELP)(solve.solve)
 app.command("compare", help=compare.HELP)(compare.compare)
 app.command("experiment", help=experiment.HELP)(experiment.experiment)

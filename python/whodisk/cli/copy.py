@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,21 +16,12 @@ import typer
 
 from whodisk.cli import agent
 from whodisk.copies import engine
-from whodisk.copies.specification import Specification, is_copy, read
+from whodisk.copies.specification import Specification, read
 from whodisk.errors import WhodiskError
-from whodisk.experiment.loads import RUN_COPY
 from whodisk.programs.base import SOURCES
 from whodisk.words import size
 
-#: Name of the command behind `run SPEC`; no person types it.
-COMMAND = RUN_COPY
 MEMORY = Path("/dev/shm")
-
-
-def copy_specification(arguments: Sequence[str]) -> Path | None:
-    """The specification among the arguments of `run`, if it is one of a copy."""
-    files = (Path(word) for word in arguments if word.endswith(".toml"))
-    return next((path for path in files if is_copy(path)), None)
 
 
 def run_copy(
@@ -119,6 +109,8 @@ def _answers(source: Path, target: Path) -> None:
         return
     import duckdb
 
+    from whodisk.reading.views import quoted
+
     columns = {
         "kind": "VARCHAR",
         "call": "VARCHAR",
@@ -132,9 +124,8 @@ def _answers(source: Path, target: Path) -> None:
     }
     with duckdb.connect() as connection:
         connection.execute(
-            f"COPY (SELECT * FROM read_json(?, format = 'newline_delimited', columns = {columns})) TO '{target}' (FORMAT parquet)".replace(
-                "?", f"'{source}'", 1
-            )
+            f"COPY (SELECT * FROM read_json({quoted(str(source))}, format = 'newline_delimited', columns = {columns})) "
+            f"TO {quoted(str(target))} (FORMAT parquet)"
         )
     target.chmod((target.parent / "case.json").stat().st_mode & 0o777)
 

@@ -22,15 +22,13 @@ def run() -> NoReturn:
 
 def _run(arguments: list[str]) -> int:
     try:
-        if arguments and arguments[0] in agent.COMMANDS and not _is_program(arguments):
+        if arguments[:1] == ["run"]:
+            arguments = _run_of(arguments[1:])
+        elif arguments and arguments[0] in agent.COMMANDS:
             # Nothing of Python is needed for these; do not even import it.
             agent.become(arguments)
         from whodisk.cli.app import application
 
-        if arguments[:1] == ["run"] and _is_copy(arguments[1:]):
-            from whodisk.cli.copy import COMMAND
-
-            arguments = [COMMAND, *arguments[1:]]
         try:
             code = application(arguments)
         except SystemExit:
@@ -60,20 +58,18 @@ def _run(arguments: list[str]) -> int:
         )
 
 
-def _is_program(arguments: list[str]) -> bool:
-    """`run` of a program by its name, or of a copy, is Python's; of any other access specification it is the binary's."""
-    if arguments[0] != "run":
-        return False
+def _run_of(arguments: list[str]) -> list[str]:
+    """The command line behind `run` with these arguments: of a program by its name, or of a copy. Any other access specification is the
+    binary's, which takes over.
+    """
     from whodisk.cli.run import is_program
+    from whodisk.copies import specification
 
-    return is_program(arguments[1:]) or _is_copy(arguments[1:])
-
-
-def _is_copy(arguments: list[str]) -> bool:
-    """Whether `run` with these arguments is given the specification of a copy."""
-    from whodisk.cli.copy import copy_specification
-
-    return copy_specification(arguments) is not None
+    if specification.is_among(arguments):
+        return [specification.COMMAND, *arguments]
+    if not is_program(arguments):
+        agent.become(["run", *arguments])
+    return ["run", *arguments]
 
 
 def _fail(message: str, error: BaseException | None = None) -> int:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from whodisk.errors import WhodiskError
+
+#: Name of the command behind `run SPEC` of a copy; no person types it.
+COMMAND = "run-copy"
 
 LOCAL = ("read_write", "copy_file_range", "reflink")
 SMB = ("smb_read_write", "smb_copychunk", "smb_odx")
@@ -120,6 +124,11 @@ def is_copy(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(table, dict) and "method" in table
+
+
+def is_among(arguments: Sequence[str]) -> bool:
+    """Whether the specification of a copy is among the arguments of `run`."""
+    return any(word.endswith(".toml") and is_copy(Path(word)) for word in arguments)
 
 
 def read(path: Path) -> Specification:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from whodisk.copies.specification import COMMAND, is_copy
 from whodisk.errors import WhodiskError
 from whodisk.experiment.foreign import access_specification, is_foreign
 from whodisk.experiment.plan import Arm
 from whodisk.reading.views import Case
-
-#: Not the binary's: the command of Python that runs the specification of a copy (cli/copy.py).
-RUN_COPY = "run-copy"
 
 
 def command_line(arm: Arm, case: Path, scratch: Path, seed: int) -> list[str]:
@@ -67,16 +64,8 @@ def check(arm: Arm) -> None:
 
 def _run(arm: Arm, spec: str, case: Path, *more: str) -> list[str]:
     only = ["--app-only"] if arm.table.get("observe") == "app" else []
-    command = RUN_COPY if _is_copy(Path(spec)) else "run"
+    command = COMMAND if is_copy(Path(spec)) else "run"
     return [command, spec, "-o", str(case), "--drop-raw", *only, *more]
-
-
-def _is_copy(spec: Path) -> bool:
-    """Whether an access specification is a copy, which Python runs; what cannot be read is told by whoever runs it."""
-    try:
-        return "method" in tomllib.loads(spec.read_text(encoding="utf-8")).get("workload", {})
-    except (OSError, ValueError):
-        return False
 
 
 def _record(arm: Arm, case: Path, words: list[str]) -> list[str]:
