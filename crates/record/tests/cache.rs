@@ -135,7 +135,8 @@ fn a_cold_read_brings_every_page_once_and_a_second_one_finds_all() {
         });
         assert!(absent < PAGES / 10, "{kind}: {absent} pages were evicted at once");
         let reads: u64 = warm.reads.iter().map(|row| row.reads).sum();
-        let seen = (warm.asked(), warm.missed(), reads);
+        // One miss may bring absent neighbours with it.
+        let seen = (warm.asked(), warm.missed() + warm.used(), reads);
         assert_eq!(
             seen,
             (PAGES, absent, PAGES),
