@@ -16,7 +16,7 @@ SUCCESS, BUFFER_TOO_SMALL, INVALID_PARAMETER = 0, 0xC0000023, 0xC000000D
 END_OF_FILE, INVALID_TOKEN = 0xC0000011, 0xC0000365
 OBJECT_NAME_NOT_FOUND, INVALID_VIEW_SIZE = 0xC0000034, 0xC000001F
 MIB = 1 << 20
-SIZE = 256 << 10
+SIZE = 64 << 10
 UINT64 = 1 << 64
 ZERO_TOKEN = struct.pack(">IHH", 0xFFFF0001, 0, 504) + bytes(504)
 
@@ -38,10 +38,9 @@ def expect(what: str, expected: object, found: object) -> None:
 class World:
     """A source with random data and a destination of the same size, allocated, that holds other data."""
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
+    def __init__(self, server: Server, client: Client) -> None:
+        self.server, self.client = server, client
         self.tag = f"odx-{os.getpid()}-{time.monotonic_ns()}"
-        self.client: Client = server.connect()
         self.data, self.old = os.urandom(SIZE), os.urandom(SIZE)
         self.source: Open = self.client.make(f"{self.tag}-source", self.data)
         self.target: Open = self.client.make(f"{self.tag}-target", self.old)
@@ -60,13 +59,12 @@ class World:
         expect("the destination", True, self.client.content(self.target, SIZE) == self.old)
 
     def close(self) -> None:
-        """Removes the files."""
-        for name in ("source", "target"):
+        """Removes the files. Raises what a broken connection raises."""
+        for name, file in (("source", self.source), ("target", self.target)):
             try:
-                self.client.delete(self.client.open(f"{self.tag}-{name}"))
+                self.client.delete(file if file.connected else self.client.open(f"{self.tag}-{name}"))
             except SMBResponseException:
                 continue
-        self.client.close()
 
 
 Case = Callable[[World], None]
@@ -82,18 +80,29 @@ def case(function: Case) -> Case:
 def run(server: Server, names: Iterable[str]) -> dict[str, str | None]:
     """By case: why it failed; None if it passed. Raises CannotConnect."""
     results: dict[str, str | None] = {}
-    for name in names:
-        world = World(server)
-        try:
-            CASES[name](world)
-            results[name] = None
-        except Wrong as wrong:
-            results[name] = str(wrong)
-        except Exception as error:
-            results[name] = f"{type(error).__name__}: {error}"
-        finally:
-            world.close()
+    client = server.connect()
+    try:
+        for name in names:
+            try:
+                results[name] = _run(World(server, client), CASES[name])
+            except Exception as error:
+                results[name] = f"{type(error).__name__}: {error}"
+                # What a case left of its connection is no other case's matter.
+                client.close()
+                client = server.connect()
+    finally:
+        client.close()
     return results
+
+
+def _run(world: World, function: Case) -> str | None:
+    try:
+        function(world)
+    except Wrong as wrong:
+        return str(wrong)
+    finally:
+        world.close()
+    return None
 
 
 @case

@@ -226,7 +226,7 @@ class Offload:
         self._refuse("token_type", kind != TOKEN_TYPE or id_length != 504, INVALID_TOKEN)
         held = self._tokens.get(token[8:40])
         if held is None and "token_known" in self.removed and self._tokens:
-            held = next(iter(self._tokens.values()))
+            held = next(reversed(self._tokens.values()))
         if held is None:
             raise Refused(INVALID_TOKEN)
         self._refuse("token_session", held.session != session, INVALID_TOKEN)
