@@ -24,6 +24,9 @@ from whodisk.report.markup import script_json
 from whodisk.report.pictures.base import Figure, Look, Picture
 from whodisk.verdict.solve import solve
 
+# Cases are solved once for several tests.
+pytestmark = pytest.mark.xdist_group("pictures")
+
 Trace = dict[str, Any]
 
 

@@ -22,6 +22,9 @@ from whodisk.report import verdict as said
 from whodisk.report.markup import script_json, tag
 from whodisk.report.units import quantity, share
 
+# Cases are solved once for several tests.
+pytestmark = pytest.mark.xdist_group("report")
+
 ASSETS = Path(html.__file__).parent / "assets"
 
 

@@ -64,8 +64,8 @@ def thin(
 
 
 def simulation(**keys: Any) -> Simulation:
-    """Four seconds of reads; 1 of 200 takes 20 ms in the device."""
-    return Simulation(**{"seed": 5, "depth": 8, "seconds": 4.0, "read_share": 0.7, **keys}).tail(
+    """Two seconds of reads; 1 of 200 takes 20 ms in the device."""
+    return Simulation(**{"seed": 5, "depth": 8, "seconds": 2.0, "read_share": 0.7, **keys}).tail(
         "device", 0.005, 20
     )
 
