@@ -19,7 +19,7 @@ import typer
 from whodisk.cli import agent
 from whodisk.errors import WhodiskError
 from whodisk.programs import ALIASES, PROGRAMS
-from whodisk.programs.base import Place, Program, ProgramError
+from whodisk.programs.base import Place, Program, ProgramError, told_of
 
 HELP = """Run a real program, record it, and put the latencies that it saw itself into the case.
 
@@ -163,30 +163,11 @@ def _run(
 
 def _with_own_log(program: Program, place: Place, case: Path, seconds: float) -> str | None:
     """Puts the program's log, and what was run, into the case; gives what is wrong with it."""
-    about = place.scratch / "workload.json"
-    log: Path | None = None
-    trouble = None
-    try:
-        if program.log_in_case:
-            log = program.own_file(place) if program.own_file else place.scratch / "case.log"
-            if program.own_file is None:
-                program.own_log(place).write(log)
-    except ProgramError as error:
-        log, trouble = None, str(error)
-    told = {
-        "program": program.name,
-        "words": program.words,
-        "seconds": seconds,
-        "seed": place.seed,
-        "scale": place.scale,
-        "clients": place.clients,
-        "rate_per_s": place.rate,
-        "path": str(place.data),
-        **program.about(place),
-    }
-    about.write_text(json.dumps(told), encoding="utf-8")
-    agent.call(["own-log", str(case), "--about", str(about), *(["--log", str(log)] if log else [])])
-    return trouble
+    told = told_of(program, place, seconds)
+    agent.call(
+        ["own-log", str(case), "--about", str(told.about), *(["--log", str(told.log)] if told.log else [])]
+    )
+    return told.trouble
 
 
 def _named(name: str) -> Program:

@@ -143,6 +143,46 @@ class Program:
         )
 
 
+@dataclass(frozen=True)
+class Told:
+    """What goes into the case of a run beside its recording: files for `whodisk-agent own-log`."""
+
+    #: JSON object with what was run.
+    about: Path
+    #: Lines of `Log.write`; None where the program's log does not become layer app, or is not there.
+    log: Path | None
+    #: Why its log is not there.
+    trouble: str | None
+
+
+def told_of(program: Program, place: Place, seconds: float) -> Told:
+    """Writes what the last run says of itself into the scratch folder. Its own log may be read before, not after."""
+    log: Path | None = None
+    trouble = None
+    try:
+        if program.log_in_case and program.own_file:
+            log = program.own_file(place)
+        elif program.log_in_case:
+            log = place.scratch / "case.log"
+            program.own_log(place).write(log)
+    except ProgramError as error:
+        log, trouble = None, str(error)
+    about = place.scratch / "workload.json"
+    told = {
+        "program": program.name,
+        "words": program.words,
+        "seconds": seconds,
+        "seed": place.seed,
+        "scale": place.scale,
+        "clients": place.clients,
+        "rate_per_s": place.rate,
+        "path": str(place.data),
+        **program.about(place),
+    }
+    about.write_text(json.dumps(told), encoding="utf-8")
+    return Told(about, log, trouble)
+
+
 def _packages(names: list[str]) -> str:
     return f"the Debian package{'s' if len(names) > 1 else ''} {', '.join(names)}"
 

@@ -26,7 +26,7 @@ from tests.accuracy.referee.machine import Machine, watched
 from tests.accuracy.referee.rows import FILE_SYSTEMS, Row, Run
 from tests.accuracy.referee.tracer import Request, traced
 from tests.accuracy.referee.truth import Own, Truth
-from whodisk.programs.base import Load, Place, find, said
+from whodisk.programs.base import Load, Place, find, said, told_of
 
 SIZE_BYTES = 768 << 20
 #: Data and logs lie in memory: no disk but the one that is looked at takes part.
@@ -80,6 +80,7 @@ def make(
                 with traced() as requests, acting(fault, scene, magnitudes, run.seed) as acted:
                     _record(whodisk, load, keep / CASE, place)
                 own = truths.columns(row.program.own_log(place))
+                _seal(run, whodisk, seconds, keep / CASE, place)
         injected = None if fault is None else acted if fault.act else injections(log)
         truth, needs_pairs = truths.of_run(own, injected)
         if fault and needs_pairs and (disturbed_too or machine.aside() is None):
@@ -174,7 +175,21 @@ def _pairs(run: Run, work: Path, truth: Truth) -> None:
 
 def _record(whodisk: Path, load: Load, case: Path, place: Place) -> None:
     server = [] if load.server is None else ["--pid", str(load.server)]
-    command = [str(whodisk), "record", "-o", str(case.resolve()), "--drop-raw", *server, "--", *load.command]
+    options = ["--of-program", "--no-seal", "-o", str(case.resolve())]
+    _of_freeze(whodisk, ["record", *options, *server, "--", *load.command], place)
+
+
+def _seal(run: Run, whodisk: Path, seconds: float, case: Path, place: Place) -> None:
+    """The tables of a case, with the program's own log as layer app, as `whodisk run PROGRAM` makes them."""
+    told = told_of(run.row.program, place, seconds)
+    log = [] if told.log is None else ["--log", str(told.log)]
+    _of_freeze(whodisk, ["own-log", str(case.resolve()), "--about", str(told.about), *log], place)
+    _of_freeze(whodisk, ["seal", str(case.resolve()), "--drop-raw"], place)
+
+
+def _of_freeze(whodisk: Path, words: list[str], place: Place) -> None:
+    """Runs a command of the frozen recorder. Raises RunError if it fails."""
+    command = [str(whodisk.parent / "whodisk-agent"), *words]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env=environment(whodisk), cwd=place.scratch
     )
