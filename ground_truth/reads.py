@@ -115,6 +115,24 @@ def scattered_misses(seed: int, path: Path) -> Path:
     return build(path, read_bytes=size, pieces=pieces, seed=seed)
 
 
+def moving_begin(seed: int, path: Path) -> Path:
+    """Recorded of a reader of 576 KiB over readahead of 128 KiB: waits begin at 448 KiB or 512 KiB by turns; the last 64 KiB are always in."""
+    rng = np.random.default_rng([seed, 14])
+    pieces = []
+    for number, wait in enumerate(rng.lognormal(np.log(2.6e6), 0.3, 300).astype(int)):
+        at = (448 if number % 2 else 512) * KIB
+        pieces.append([(0, at, "ram", 0), (at, 576 * KIB - at, "device", int(wait))])
+    return build(path, read_bytes=576 * KIB, pieces=pieces, seed=seed, max_sectors_kb=128)
+
+
+def tail_in_flight(seed: int, path: Path) -> Path:
+    """Its look-alike: a disk slower than its reader. The end of each read is still in flight, asked for long before the read."""
+    rng = np.random.default_rng([seed, 15])
+    waits = rng.lognormal(np.log(11e6), 0.2, 200).astype(int)
+    pieces = [[(0, 6 * MIB, "ram", 0), (6 * MIB, 2 * MIB, "readahead", int(wait))] for wait in waits]
+    return build(path, read_bytes=8 * MIB, pieces=pieces, seed=seed, read_ahead_kb=8192)
+
+
 def cheap_tails(seed: int, path: Path) -> Path:
     """The tail is missed each time, but comes from the SSD tier: no visible loss, and a test that hides it."""
     rng = np.random.default_rng([seed, 10])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.synth import APP_ID_BASE, Simulation, write_case
+from whodisk.detectors.masked_tier import BELOW_MEMORY
 from whodisk.errors import CaseError, WhodiskError
 from whodisk.experiment import gate as rules
 from whodisk.experiment import metrics
@@ -24,7 +25,7 @@ from whodisk.experiment.comparison import (
     sides_of,
     to_json,
 )
-from whodisk.findings import Verdict
+from whodisk.findings import Caveat, Verdict
 from whodisk.report.comparison import lines
 
 
@@ -216,7 +217,11 @@ def test_a_finding_that_must_not_be_there(tmp_path: Path) -> None:
     assert rules.split_metrics(["p99", "no uncached_tail"]) == (["p99"], ["uncached_tail"])
     (fine,) = rules.check_absent(["uncached_tail"], [tmp_path], lambda _path: verdict("healthy"))
     (blind,) = rules.check_absent(["uncached_tail"], [tmp_path], lambda _path: verdict("insufficient"))
-    assert (fine.outcome, blind.outcome) == (rules.PASS, rules.INCONCLUSIVE)
+    warm = verdict("healthy")
+    warm.cannot_exclude.append(Caveat(BELOW_MEMORY, "all of it came from RAM"))
+    (masked,) = rules.check_absent(["uncached_tail"], [tmp_path], lambda _path: warm)
+    assert [check.outcome for check in (fine, blind, masked)] == [rules.PASS, *[rules.INCONCLUSIVE] * 2]
+    assert "cannot show the disk" in masked.sentence
     with pytest.raises(WhodiskError, match="found none of this name"):
         rules.check_absent(["uncached_tails"], [], lambda _path: verdict("healthy"))
 

@@ -38,7 +38,15 @@ def test_a_readahead_tail_names_both_settings(tmp_path: Path, seed: int) -> None
     assert first.effect.low <= first.effect.value <= first.effect.high
 
 
-@pytest.mark.parametrize("build", [reads.one_request, reads.scattered_misses, reads.cheap_tails])
+def test_a_tail_whose_waits_begin_at_two_places_is_what_all_of_them_hold(tmp_path: Path) -> None:
+    first = solve(reads.moving_begin(1, tmp_path / "case")).findings[0]
+    assert (first.detector, first.culprit.kind) == ("uncached_tail", "request_shape")
+    assert "100 % of 300 reads" in first.claim and "the 64 KiB behind its first 512 KiB" in first.claim
+
+
+@pytest.mark.parametrize(
+    "build", [reads.one_request, reads.scattered_misses, reads.cheap_tails, reads.tail_in_flight]
+)
 def test_what_only_looks_like_a_tail_is_not_accused(
     tmp_path: Path, build: Callable[[int, Path], Path]
 ) -> None:

@@ -12,6 +12,9 @@ from whodisk.detectors.base import Detector, Result
 from whodisk.detectors.thresholds import MASKED_BYTES_MIN, MASKING_PART
 from whodisk.evidence.context import Context
 
+#: What a run that memory served cannot show, as its caveat says. Who waits for a finding to be absent asks for it.
+BELOW_MEMORY = "how anything below the page cache behaves"
+
 #: Tiers from fast to slow, and what they are called.
 TIERS = {
     "ram": "RAM",
@@ -47,7 +50,7 @@ def _tiers(context: Context, result: Result, served: dict[str, float]) -> None:
         part = words.percent(served["ram"] / total)
         result.caveats.append(
             (
-                "how anything below the page cache behaves",
+                BELOW_MEMORY,
                 f"{part} of all bytes read came from RAM: this run fits into the cache, and cannot show the behaviour of a "
                 "device; read more than the memory holds, or drop the caches before the run",
             )

@@ -1,7 +1,8 @@
 """Reads whose same part misses the cache each time: requests larger than what is fetched ahead for them.
 
 A prefetcher that fetches a fixed amount per request is outrun for ever by requests a little larger than that: each one
-leaves the same tail uncached, and waits for it by itself, behind the fetch it started.
+leaves the same tail uncached, and waits for it by itself, behind the fetch it started. What had been asked for ahead of the read
+and was still in flight is no such tail, however often it is waited for: the prefetcher covers it, and the device is slower than the reader.
 """
 
 from __future__ import annotations
@@ -44,9 +45,16 @@ class Tail:
     wait_ns: float
     #: Where the first part begins that such reads wait for each time, this one or one before it, bytes.
     from_bytes: int
-    #: Waits for parts of reads of this size, wherever they began.
+    #: Waits for parts of reads of this size, wherever they lie, those of them that begin where the tail does, and the part of all bytes that
+    #: was waited for.
     misses: int
+    begin_here: int
+    missed_share: float
     tiers: str
+
+    @property
+    def end_bytes(self) -> int:
+        return self.at_bytes + self.size_bytes
 
     @property
     def cached_bytes(self) -> int:
@@ -54,12 +62,16 @@ class Tail:
         return self.at_bytes
 
 
+#: Pieces that nobody had asked for before the read did. A wait for what was on its way already is the prefetcher's lateness.
+_UNCACHED = "c.wait_ns > 0 AND c.tier <> 'readahead'"
+
+
 def tails_sql(limit: int = 10_000) -> str:
-    """Waits of reads by their place inside the request, per request size; the `limit` costliest."""
+    """Waits of reads for what was not fetched ahead, by place inside the request, per request size; the `limit` costliest."""
     return f"""SELECT r.size_bytes AS read_bytes, c.offset_bytes - r.offset_bytes AS at_bytes, c.size_bytes,
   count(DISTINCT c.op_id) AS waited, sum(c.wait_ns) AS wait_ns, string_agg(DISTINCT c.tier, ' and ' ORDER BY c.tier) AS tiers
 FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
-WHERE r.op = 'read' AND c.wait_ns > 0 AND c.offset_bytes IS NOT NULL AND r.offset_bytes IS NOT NULL
+WHERE r.op = 'read' AND {_UNCACHED} AND c.offset_bytes IS NOT NULL AND r.offset_bytes IS NOT NULL
 GROUP BY 1, 2, 3 ORDER BY 5 DESC, 1, 2, 3 LIMIT {limit}"""
 
 
@@ -138,35 +150,64 @@ def _writes(context: Context, tail: Tail) -> Cleared | None:
 
 def _worst(sizes: dict[str, Any], found: dict[str, Any]) -> Tail | None:
     """The tail with most waiting among those that are missed each time."""
-    reads_of = {int(size): int(n) for size, n in zip(sizes["read_bytes"], sizes["reads"], strict=True)}
-    misses_of: dict[int, int] = {}
-    for size, waited in zip(found["read_bytes"], found["waited"], strict=True):
-        misses_of[int(size)] = misses_of.get(int(size), 0) + int(waited)
-    first_of: dict[int, int] = {}
     best: Tail | None = None
-    for row in range(len(found["waited"])):
-        size = int(found["read_bytes"][row])
-        tail = Tail(
-            read_bytes=size,
-            at_bytes=int(found["at_bytes"][row]),
-            size_bytes=int(found["size_bytes"][row]),
-            reads=reads_of.get(size, 0),
-            waited=int(found["waited"][row]),
-            wait_ns=float(found["wait_ns"][row]),
-            from_bytes=int(found["at_bytes"][row]),
-            misses=misses_of[size],
-            tiers=str(found["tiers"][row]),
-        )
-        is_tail = tail.at_bytes > 0 and tail.size_bytes <= TAIL_PART_MAX * size
-        each_time = tail.reads >= TAIL_READS_MIN and tail.waited >= TAIL_EACH_TIME * tail.reads
-        if is_tail and each_time:
-            first_of[size] = min(tail.at_bytes, first_of.get(size, tail.at_bytes))
-            best = tail if best is None or tail.wait_ns > best.wait_ns else best
-    return replace(best, from_bytes=first_of[best.read_bytes]) if best else None
+    for size, reads in zip(sizes["read_bytes"], sizes["reads"], strict=True):
+        mine = found["read_bytes"] == size
+        if int(reads) < TAIL_READS_MIN or not mine.any():
+            continue
+        tails = _tails(int(size), int(reads), {name: found[name][mine] for name in found})
+        for tail in tails:
+            if best is None or tail.wait_ns > best.wait_ns:
+                best = replace(tail, from_bytes=min(one.at_bytes for one in tails))
+    return best
+
+
+def _tails(read_bytes: int, reads: int, waits: dict[str, Any]) -> list[Tail]:
+    """Parts of the reads of one size that are waited for each time, by themselves.
+
+    Reads need not agree in where a wait begins: where a window of readahead ends differs from read to read. They agree in the
+    bytes that all of their waits hold. A part ends where most of them go on to wait anew.
+    """
+    at = waits["at_bytes"].astype(np.int64)
+    end = at + waits["size_bytes"].astype(np.int64)
+    count = waits["waited"].astype(np.int64)
+    edges = np.unique(np.concatenate((at, end)))
+    begin_here, end_here = (
+        np.bincount(np.searchsorted(edges, where), count, minlength=len(edges)) for where in (at, end)
+    )
+    needed = TAIL_EACH_TIME * reads
+    each_time = np.cumsum(begin_here - end_here) >= needed
+    found = []
+    first = 0
+    while first < len(edges) - 1:
+        last = first + 1
+        while last < len(edges) - 1 and each_time[last] == each_time[first] and begin_here[last] < needed:
+            last += 1
+        at_bytes, size_bytes = int(edges[first]), int(edges[last] - edges[first])
+        if each_time[first] and at_bytes > 0 and size_bytes <= TAIL_PART_MAX * read_bytes:
+            over = (at < edges[last]) & (end > edges[first])
+            found.append(
+                Tail(
+                    read_bytes=read_bytes,
+                    at_bytes=at_bytes,
+                    size_bytes=size_bytes,
+                    reads=reads,
+                    waited=min(reads, int(count[over].sum())),
+                    wait_ns=float(waits["wait_ns"][over].sum()),
+                    from_bytes=at_bytes,
+                    misses=int(count.sum()),
+                    begin_here=int(begin_here[first]),
+                    missed_share=min(1.0, float(((end - at) * count).sum()) / (reads * read_bytes)),
+                    tiers=" and ".join(sorted({str(tier) for tier in waits["tiers"][over]})),
+                )
+            )
+        first = last
+    return found
 
 
 def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
     waits = context.case.arrays(_waits_sql(tail))
+    tail = replace(tail, waited=len(waits["wait_ns"]), wait_ns=float(waits["wait_ns"].sum()))
     numbers = episodes(waits["start_ns"].astype(np.int64), waits["end_ns"].astype(np.int64))
     per_episode = np.bincount(numbers, waits["wait_ns"].astype(np.float64)) / total_ns
     low, high = bootstrap_sum(per_episode)
@@ -211,18 +252,20 @@ def _bytes(size_bytes: int) -> str:
 
 
 def _waits_sql(tail: Tail) -> str:
-    return f"""SELECT r.op_id, r.start_ns, r.start_ns + r.latency_ns AS end_ns, c.wait_ns
+    """Reads of this size that waited for a piece of the tail, and the longest of these waits."""
+    return f"""SELECT r.op_id, r.start_ns, r.start_ns + r.latency_ns AS end_ns, max(c.wait_ns) AS wait_ns
 FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
-WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} AND c.offset_bytes - r.offset_bytes = {tail.at_bytes}
-  AND c.size_bytes = {tail.size_bytes} AND c.wait_ns > 0
-ORDER BY r.start_ns, r.op_id"""
+WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} AND {_UNCACHED}
+  AND c.offset_bytes - r.offset_bytes < {tail.end_bytes} AND c.offset_bytes + c.size_bytes - r.offset_bytes > {tail.at_bytes}
+GROUP BY 1, 2, 3 ORDER BY 2, 1"""
 
 
 def _uncached_sql(tail: Tail) -> str:
     """What reads of this size waited for all that they wait for each time: its parts are fetched side by side."""
     return f"""SELECT r.op_id, max(c.wait_ns) AS lost_ns
 FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
-WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} AND c.offset_bytes - r.offset_bytes >= {tail.from_bytes} AND c.wait_ns > 0
+WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} AND {_UNCACHED}
+  AND c.offset_bytes + c.size_bytes - r.offset_bytes > {tail.from_bytes}
 GROUP BY 1"""
 
 
@@ -234,14 +277,21 @@ WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} GROUP BY 1 ORDER BY 3 D
 
 
 def _p_value(tail: Tail, number_of_episodes: int) -> float:
-    """Probability that misses which fall anywhere in a request would fall on the same place this often.
+    """Probability that so many reads would agree in a page if what they wait for lay anywhere in them.
 
-    Null model: a miss begins at any page of its request with the same probability. Bonferroni over the pages.
+    They agree either in where the wait begins (of which each page has the same chance) or in a page that all waits hold (its
+    chance is the part of all bytes that is waited for). The better of the two counts, twice; Bonferroni over the pages.
     """
     places = max(2, tail.read_bytes // PAGE_BYTES)
-    counted = max(1, min(number_of_episodes, tail.waited))
-    trials = max(counted, round(counted * tail.misses / max(1, tail.waited)))
-    return min(1.0, probability.at_least(counted, trials, 1 / places) * places)
+    independent = min(1.0, number_of_episodes / max(1, tail.waited))
+
+    def chance(hits: int, trials: int, each: float) -> float:
+        counted = max(1, round(hits * independent))
+        return probability.at_least(counted, max(counted, round(trials * independent)), each)
+
+    begins = chance(tail.begin_here, tail.misses, 1 / places)
+    holds = chance(tail.waited, tail.reads, tail.missed_share)
+    return min(1.0, 2 * places * min(begins, holds))
 
 
 def _prefetching(context: Context) -> str:
@@ -318,7 +368,7 @@ DETECTOR = Detector(
     name="uncached_tail",
     needs=("cache.op_id", "judged.latency_ns"),
     needs_stages=(),
-    null_model="a read waits for pieces at any page of its request with the same probability",
+    null_model="what a read waits for lies anywhere in its request",
     smallest_effect="80 % of the reads of a size wait for the same part, at 5 % of all time in reads and of all latency",
     run=run,
     needs_all=True,

@@ -108,6 +108,7 @@ def check_absent(
 ) -> list[Check]:
     """One check per detector that must find nothing in any of the cases."""
     from whodisk.detectors import DETECTORS
+    from whodisk.detectors.masked_tier import BELOW_MEMORY
 
     known = {detector.name for detector in DETECTORS}
     checks = []
@@ -120,6 +121,9 @@ def check_absent(
     for name in detectors:
         found = [(path, f) for path, verdict in verdicts for f in verdict.findings if f.detector == name]
         blind = [path for path, verdict in verdicts if verdict.status == "insufficient"]
+        masked = [
+            path for path, verdict in verdicts if any(c.what == BELOW_MEMORY for c in verdict.cannot_exclude)
+        ]
         if found:
             path, finding = found[0]
             checks.append(Check(f"no {name}", FAIL, f"no {name}: found in {path.name}: {finding.claim}"))
@@ -131,6 +135,11 @@ def check_absent(
                     f"no {name}: {blind[0].name} holds too little to say ('insufficient')",
                 )
             )
+        elif masked:
+            said = (
+                f"no {name}: not found, but memory served what {masked[0].name} read: it cannot show the disk"
+            )
+            checks.append(Check(f"no {name}", INCONCLUSIVE, said))
         else:
             checks.append(
                 Check(f"no {name}", PASS, f"no {name}: not found in {words.things(len(paths), 'case')}")

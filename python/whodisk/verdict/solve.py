@@ -361,11 +361,16 @@ def _idle_command(case: Case) -> str | None:
     told = [
         words.things(float(row["n"] or 0), str(row["op"]), words.plural_op(str(row["op"]))) for row in calls
     ]
+    reads = sum(int(row["n"] or 0) for row in calls if row["op"] == "read")
+    many = reads >= VERDICT_OPERATIONS_MIN
+    masked = (
+        " What it read fits into the cache: this run cannot show the behaviour of a device." if many else ""
+    )
     if requests == 0 and all(row["op"] == "read" for row in calls):
-        return f"The command did no storage I/O{f': {told[0]}, all from memory' if told else ''}."
+        return f"The command did no storage I/O{f': {told[0]}, all from memory' if told else ''}.{masked}"
     return (
         f"The command did next to no storage I/O: {words.listed(told) or 'no call'}, and "
-        f"{words.things(requests, 'request')} to disks; a verdict needs {VERDICT_OPERATIONS_MIN} operations."
+        f"{words.things(requests, 'request')} to disks; a verdict needs {VERDICT_OPERATIONS_MIN} operations.{masked}"
     )
 
 
