@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes README's table of speed from docs/benchmarks.md, so that README never says more than the newest run.
+"""Writes README's table of speed from docs/reference/benchmarks.md, so that README never says more than the newest run.
 
 A row is a line that a benchmark printed beside its bar: value, bar, whether it is met, when and of which commit. `benches/run.py` calls
 this after each benchmark; a test compares the two files.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
+DOCUMENT = ROOT / "docs/reference/benchmarks.md"
 BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
 
 #: What README shows: benchmark, part of it (the target that a line stands below; "" = any), how the line begins, and in words.
@@ -38,11 +38,11 @@ class Line:
 
 
 class NotFoundError(Exception):
-    """docs/benchmarks.md has no such line."""
+    """docs/reference/benchmarks.md has no such line."""
 
 
 def table(document: str) -> str:
-    """README's table out of the text of docs/benchmarks.md. Raises NotFoundError where a row has no line."""
+    """README's table out of the text of docs/reference/benchmarks.md. Raises NotFoundError where a row has no line."""
     rows = ["| what | newest run | bar | | run |", "|---|---|---|---|---|"]
     for bench, part, begin, words in ROWS:
         line = _line(document, bench, part, begin)
@@ -81,7 +81,7 @@ def _line(document: str, bench: str, part: str, begin: str) -> Line:
                 raise NotFoundError(f"{bench}: expected 'met' or 'NOT MET' at the end of '{line}'")
             return Line(_value(shown), limit, said.startswith("met"), run)
     raise NotFoundError(
-        f"docs/benchmarks.md: expected a line '{begin}...' with a bar in {bench} {part}; run the benchmark"
+        f"docs/reference/benchmarks.md: expected a line '{begin}...' with a bar in {bench} {part}; run the benchmark"
     )
 
 

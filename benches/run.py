@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the benchmarks (`make bench`), one after the other, and keeps what they print in docs/benchmarks.md.
+"""Runs the benchmarks (`make bench`), one after the other, and keeps what they print in docs/reference/benchmarks.md.
 
 Each benchmark is a script beside this one that prints its machine, its commands, its figures and, per bar,
 whether it is met. Exit code 1: at least one bar was missed. Pass names to run only some of them; the others
@@ -17,7 +17,7 @@ from pathlib import Path
 import readme
 
 HERE = Path(__file__).resolve().parent
-DOCUMENT = HERE.parent / "docs" / "benchmarks.md"
+DOCUMENT = HERE.parent / "docs/reference/benchmarks.md"
 
 #: A benchmark is one script and one line here: file stem, what it measures.
 BENCHES: dict[str, str] = {

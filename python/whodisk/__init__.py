@@ -1,7 +1,7 @@
 """whodisk finds what makes storage slow, and proves it.
 
 Everything here reads a case directory (Parquet, `case.json`, `system.json`); what writes one is the binary
-`whodisk-agent`. `whodisk.open` is for programs and notebooks (docs/python.md).
+`whodisk-agent`. `whodisk.open` is for programs and notebooks (docs/how-to/python.md).
 """
 
 from __future__ import annotations

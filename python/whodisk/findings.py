@@ -1,6 +1,6 @@
 """The only output type of a detector, and the verdict made of it.
 
-`docs/findings.md` describes the JSON these classes become. Numbers are finite floats or integers;
+`docs/reference/findings.md` describes the JSON these classes become. Numbers are finite floats or integers;
 a number that could not be found is absent (None), never NaN.
 """
 

@@ -1,4 +1,4 @@
-"""Runs the table row by row, resumes where it was stopped, writes docs/accuracy.md.
+"""Runs the table row by row, resumes where it was stopped, writes docs/reference/accuracy.md.
 
 Recording needs a quiet machine, solving does not: `--cases DIR --record-only` now, `--cases DIR --solve-again` whenever the
 solver has changed. `programs --help`: real programs against a frozen solver, a table of their own. `trials --help`: the same
@@ -41,7 +41,7 @@ KILLED = {
     "killed/recording": f"`whodisk run`, up to {crashes.MOMENT_SECONDS:g} s after its begin or first stream",
     "killed/sealing": "`whodisk seal`, at any time",
 }
-OUTPUT = ROOT / "docs" / "accuracy.md"
+OUTPUT = ROOT / "docs/reference/accuracy.md"
 #: A run in which others had the CPUs is made so often, at most.
 ATTEMPTS = 3
 EMULATED = "## Another kernel, emulated"

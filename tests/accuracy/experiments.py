@@ -19,7 +19,7 @@ from tests.experiment_worlds import METRICS, WORLDS, Drawn, World, draw, side_ep
 from whodisk.statistics.repeated import called, compare
 from whodisk.statistics.stopping import Rule, enough
 
-OUTPUT = ROOT / "docs" / "accuracy-experiments.md"
+OUTPUT = ROOT / "docs/reference/accuracy-experiments.md"
 #: The ratio that is to be found.
 RATIO = 1.1
 #: Stops at a half-width of 4 %, after 5 to 12 rounds.

@@ -26,7 +26,7 @@ from whodisk.verdict.solve import solve
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("WHODISK_DATA", ROOT.parent / "shared/data"))
 AGENT = os.environ.get("WHODISK_AGENT", str(ROOT / ".venv/bin/whodisk-agent"))
-OUTPUT = ROOT / "docs/fail-slow.md"
+OUTPUT = ROOT / "docs/reference/fail-slow.md"
 MAP = "host=host,device=disk_id,t=ts:s,latency=latency:us,throughput=throughput:B/s"
 DAY_S = 86_400
 Drive = tuple[str, str]

@@ -1,4 +1,4 @@
-"""`make accuracy ARGS='layout'`: kills `whodisk layout` at random moments; each file must be whole. Writes docs/accuracy-layout.md.
+"""`make accuracy ARGS='layout'`: kills `whodisk layout` at random moments; each file must be whole. Writes docs/reference/accuracy-layout.md.
 
 Needs root and mkfs of ext4, XFS and btrfs. A file system of its own on a loop device per kind; a third of the kills hit `fragment`, a third
 `reallocate`, a third `reallocate --rewrite`, at a moment drawn evenly from the time an undisturbed run takes. After each kill the contents
@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.accuracy.scenarios import ROOT, commit
 
 AGENT = Path(os.environ.get("WHODISK_AGENT", Path(sys.executable).parent / "whodisk-agent"))
-OUTPUT = ROOT / "docs" / "accuracy-layout.md"
+OUTPUT = ROOT / "docs/reference/accuracy-layout.md"
 #: mkfs, and what checks an unmounted file system without changing it.
 KINDS = {
     "ext4": (["mkfs.ext4", "-q", "-F", "-b", "4096"], ["e2fsck", "-fn"]),

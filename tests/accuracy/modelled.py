@@ -1,6 +1,6 @@
 """`make accuracy ARGS='modelled'`: `slowdisk --model` in real time against the same model in virtual time, percentile by percentile.
 
-The same access specification runs on the device and in the lab; writes docs/accuracy-modelled.md.
+The same access specification runs on the device and in the lab; writes docs/reference/accuracy-modelled.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.accuracy.host import WHODISK, slowdisk
 from tests.accuracy.referee.machine import words
 
 ROOT = Path(__file__).resolve().parents[2]
-OUTPUT = ROOT / "docs" / "accuracy-modelled.md"
+OUTPUT = ROOT / "docs/reference/accuracy-modelled.md"
 QUANTILES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 SIZE = "1GiB"
 #: A file system of the lab keeps some room to itself.

@@ -13,7 +13,7 @@ from whodisk.scoring.aliases import named_by
 from whodisk.verdict.solve import solve
 
 AGENT = Path(os.environ.get("WHODISK_AGENT", Path(sys.executable).parent / "whodisk-agent"))
-#: Mystery 3 at an eighth of file, memory and time: as many overwrites of each block (docs/lab-mysteries.md).
+#: Mystery 3 at an eighth of file, memory and time: as many overwrites of each block (docs/reference/lab-mysteries.md).
 EIGHTH = ("workload.file_size=2GiB", "workload.ramp=75s", "workload.duration=225s", "cache.size=256MiB")
 
 

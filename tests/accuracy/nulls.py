@@ -48,7 +48,7 @@ from whodisk.statistics.traits import Items, Rules, strongest
 from whodisk.verdict.solve import solve
 
 ROOT = Path(__file__).resolve().parents[2]
-OUTPUT = ROOT / "docs" / "accuracy-nulls.md"
+OUTPUT = ROOT / "docs/reference/accuracy-nulls.md"
 LEVEL = 0.01
 #: Bars (DESIGN 10): of 1,000 worlds; between them 10,000 others decide.
 PASSES, FAILS = 15, 25

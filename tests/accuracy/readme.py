@@ -14,7 +14,7 @@ from tests.accuracy.referee.intervals import Proportion, wilson
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
-DOCS = ROOT / "docs"
+DOCS = ROOT / "docs/reference"
 BEGIN, END = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 
 
@@ -84,7 +84,9 @@ def _nulls(docs: Path) -> str:
     rows = re.findall(r"^\|[^|]*\|[^|]*\|[^|]*\| \d+ \| (\d+) \| [^|]* \| (.+) \|$", _page(docs, name), re.M)
     whole = [said for worlds, said in rows if int(worlds) >= 1000]
     if not whole:
-        raise NotFoundError(f"docs/{name}: expected rows of 1,000 worlds, found none; run the table")
+        raise NotFoundError(
+            f"docs/reference/{name}: expected rows of 1,000 worlds, found none; run the table"
+        )
     passed = sum("pass" in said for said in whole)
     title = "tests, each in 1,000 worlds with nothing to find"
     return _row(
@@ -94,13 +96,17 @@ def _nulls(docs: Path) -> str:
 
 def _row(title: str, page: str, found: Proportion, bar: str, met: bool, when: str) -> str:
     share = f"{found.successes} of {found.trials} ({100 * found.low:.1f} to {100 * found.high:.1f} %)"
-    return f"| [{title}](docs/{page}) | {share} | {bar} | {'met' if met else '**missed**'} | {when} |"
+    return (
+        f"| [{title}](docs/reference/{page}) | {share} | {bar} | {'met' if met else '**missed**'} | {when} |"
+    )
 
 
 def _sums(rows: list[tuple[str, str]], name: str) -> tuple[int, int]:
     """Right ones and runs of all rows of a table."""
     if not rows:
-        raise NotFoundError(f"docs/{name}: expected rows with right ones and runs, found none; run the table")
+        raise NotFoundError(
+            f"docs/reference/{name}: expected rows with right ones and runs, found none; run the table"
+        )
     return sum(int(right) for right, _ in rows), sum(int(runs) for _, runs in rows)
 
 
@@ -112,7 +118,7 @@ def _found(pattern: str, text: str, name: str) -> re.Match[str]:
     found = re.search(pattern, text, re.M)
     if found is None:
         raise NotFoundError(
-            f"docs/{name}: expected a line that matches '{pattern}', found none; run the table"
+            f"docs/reference/{name}: expected a line that matches '{pattern}', found none; run the table"
         )
     return found
 

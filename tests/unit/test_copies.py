@@ -64,8 +64,8 @@ def test_answers_of_another_length_are_refused() -> None:
 
 
 def test_the_reference_names_every_key() -> None:
-    text = (Path(__file__).parents[2] / "docs/copies.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs/how-to/copies.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \| (.*) \|$", text, re.MULTILINE)
     assert rows == [(key.name, key.value, key.default, key.meaning) for key in KEYS], (
-        "docs/copies.md is behind KEYS"
+        "docs/how-to/copies.md is behind KEYS"
     )

@@ -475,6 +475,6 @@ def test_open_refuses_what_is_not_sealed(odd: Path) -> None:
 
 
 def test_the_documents_name_every_format() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs/export.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs/how-to/export.md").read_text()
     for form in FORMATS:
         assert f"## {form.name}" in page, form.name

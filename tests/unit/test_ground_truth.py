@@ -99,7 +99,7 @@ def test_detectors_keep_their_promises(detector: Detector) -> None:
     assert detector.needs
     assert detector.null_model
     assert detector.smallest_effect
-    page = ROOT / "docs/detectors" / f"{detector.name}.md"
+    page = ROOT / "docs/reference/detectors" / f"{detector.name}.md"
     assert page.is_file(), f"{page} is missing"
     text = page.read_text(encoding="utf-8")
     for heading in ("## What it sees", "## How it can be wrong", "## Check by hand"):
@@ -143,7 +143,7 @@ def test_every_detector_file_is_registered() -> None:
 
 
 def test_pages_are_of_detectors() -> None:
-    pages = {path.stem for path in (ROOT / "docs/detectors").glob("*.md")} - {"README"}
+    pages = {path.stem for path in (ROOT / "docs/reference/detectors").glob("*.md")} - {"README"}
     assert pages == {detector.name for detector in DETECTORS}
 
 

@@ -13,7 +13,7 @@ from whodisk.reading.thresholds import MISSING_SHARE_MAX
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
-DOC = Path(__file__).resolve().parents[2] / "docs/case-format.md"
+DOC = Path(__file__).resolve().parents[2] / "docs/reference/case-format.md"
 
 
 def a_slow_device() -> Simulation:

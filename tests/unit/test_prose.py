@@ -1,4 +1,4 @@
-"""The pages that a newcomer reads first keep to docs/style.md, as far as a program can see."""
+"""The pages that a newcomer reads first keep to docs/why/style.md, as far as a program can see."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Clean pages. The style page itself quotes what it forbids.
-PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/README.md", "docs/start.md"]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "docs/README.md",
+    "docs/start/start.md",
+]
 #: What to look for, and what to do instead.
 PHRASES = {
     r"\bso many\b": "give the number, or say what it counts (rule 1)",

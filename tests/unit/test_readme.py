@@ -39,7 +39,7 @@ def test_accuracy_in_readme_is_that_of_the_pages() -> None:
 
 
 def test_a_page_without_its_figure_is_refused(tmp_path: Path) -> None:
-    for page in (ROOT / "docs").glob("accuracy*.md"):
+    for page in (ROOT / "docs/reference").glob("accuracy*.md"):
         (tmp_path / page.name).write_text("# Accuracy\n", encoding="utf-8")
     with pytest.raises(accuracy.NotFoundError, match=r"accuracy\.md.*run the table"):
         accuracy.table(tmp_path)
@@ -57,6 +57,13 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
     local = [target for target in targets if "://" not in target and not target.startswith("mailto:")]
     assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_docs_has_four_parts() -> None:
+    found = {path.name for path in (ROOT / "docs").iterdir()}
+    assert found == {"README.md", "images", "start", "how-to", "reference", "why"}, (
+        "docs/README.md says what goes where; decisions go to docs/why/decisions"
+    )
 
 
 DOCUMENT = """<!-- record_overhead -->

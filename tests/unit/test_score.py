@@ -100,7 +100,7 @@ def test_who_is_meant(true: Named, said: Named, equal: bool) -> None:
 
 
 def test_other_names_are_documented() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs/findings.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs/reference/findings.md").read_text(encoding="utf-8")
     listed = [line.split("|")[1].strip(" `") for line in page.splitlines() if line.startswith("| `")]
     assert set(ALIASES) <= set(listed)
 

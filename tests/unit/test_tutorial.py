@@ -1,4 +1,4 @@
-"""Every command of docs/tutorial.md, in order and as printed; what the page shows of an output is in it."""
+"""Every command of docs/start/tutorial.md, in order and as printed; what the page shows of an output is in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/tutorial.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/start/tutorial.md"
 
 
 def steps() -> list[tuple[str, list[str]]]:

@@ -1,4 +1,4 @@
-"""Verdicts that were once wrong on programs that nobody here wrote: what docs/decisions/0147 lists, and those of its tests that have no other place."""
+"""Verdicts that were once wrong on programs that nobody here wrote: what docs/why/decisions/0147 lists, and those of its tests that have no other place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTE = ROOT / "docs/decisions/0147-every-wrong-verdict-is-a-test.md"
+NOTE = ROOT / "docs/why/decisions/0147-every-wrong-verdict-is-a-test.md"
 
 
 def test_every_row_has_a_test_that_is_there() -> None:

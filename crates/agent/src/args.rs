@@ -126,7 +126,7 @@ const LAB_EXAMPLES: &str = "Examples:
   whodisk lab run slow-member --set fault.slow.factor=2 --set workload.queue_depth=32
   whodisk lab run slow-member --sweep fault.slow.factor=1,2,4,8
 
-A scenario is the path of a TOML file, or a name that `whodisk lab list` prints. docs/lab.md describes all keys.";
+A scenario is the path of a TOML file, or a name that `whodisk lab list` prints. docs/reference/lab.md describes all keys.";
 
 const WHATIF_EXAMPLES: &str = "Examples:
   whodisk lab fit slow.case -o now.toml

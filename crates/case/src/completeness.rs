@@ -1,6 +1,6 @@
 //! How much of a layer is missing: the one place that knows which losses take operations away, and from which layer.
 //!
-//! `docs/case-format.md`, section Losses, lists the same for other readers; a test compares the two.
+//! `docs/reference/case-format.md`, section Losses, lists the same for other readers; a test compares the two.
 use crate::meta::CaseMeta;
 use crate::schema::{Layer, LossRow};
 use std::collections::BTreeMap;

@@ -293,7 +293,7 @@ pub type NameId = u32;
 
 /// One sealed operation: a row of `ops/layer=<layer>/`.
 ///
-/// Columns, units and NULL rules are those of `docs/case-format.md`.
+/// Columns, units and NULL rules are those of `docs/reference/case-format.md`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpRow {
     /// Unique in the case; the layer is in bits 56.. (`Layer::op_id_base`).

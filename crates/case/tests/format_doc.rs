@@ -1,4 +1,4 @@
-//! docs/case-format.md must list what the code writes: columns, types, NULL rules, stages, flags, keys.
+//! docs/reference/case-format.md must list what the code writes: columns, types, NULL rules, stages, flags, keys.
 use case::raw::RawRow;
 use case::rows::{
     block_flags, syscall_flags, AppRow, BlockCarrierRow, BlockMergeRow, BlockRow, FileRow, SyscallRow,
@@ -10,15 +10,15 @@ use case::tables;
 mod common;
 
 fn doc() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/case-format.md");
-    std::fs::read_to_string(path).expect("docs/case-format.md")
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/case-format.md");
+    std::fs::read_to_string(path).expect("docs/reference/case-format.md")
 }
 
 /// Cells of the table that follows `mark`, without its two header lines; backticks removed.
 fn cells(doc: &str, mark: &str) -> Vec<Vec<String>> {
     let (_, rest) = doc
         .split_once(mark)
-        .unwrap_or_else(|| panic!("no {mark} in docs/case-format.md"));
+        .unwrap_or_else(|| panic!("no {mark} in docs/reference/case-format.md"));
     let lines = rest
         .lines()
         .skip(1)
@@ -120,7 +120,7 @@ fn stages_flags_and_names_are_as_documented() {
     {
         assert!(
             doc.contains(&format!("`{name}`")),
-            "`{name}` is not in docs/case-format.md"
+            "`{name}` is not in docs/reference/case-format.md"
         );
     }
 }
@@ -137,7 +137,7 @@ fn json_keys_are_as_documented() {
         for key in value.as_object().expect("an object").keys() {
             assert!(
                 text.contains(&format!("`{key}`")),
-                "key {key} is not in docs/case-format.md"
+                "key {key} is not in docs/reference/case-format.md"
             );
         }
     };

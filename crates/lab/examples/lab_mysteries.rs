@@ -1,10 +1,13 @@
-//! Prints the tables of `docs/lab-mysteries.md`: published against modelled, and how results depend on what is assumed.
+//! Prints the tables of `docs/reference/lab-mysteries.md`: published against modelled, and how results depend on what is assumed.
 //!
 //! `cargo run --release --example lab_mysteries` takes about a minute; `--write` puts them into the document.
 use lab::run::{in_parallel, measure, Outcome};
 use std::fmt::Write;
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab-mysteries.md");
+const DOCUMENT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/reference/lab-mysteries.md"
+);
 const BEGIN: &str = "<!-- tables: begin -->\n";
 const END: &str = "<!-- tables: end -->";
 /// An eighth of file, memory and time of mystery 3: as many overwrites of each block.

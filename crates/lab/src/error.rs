@@ -3,7 +3,7 @@
 /// Errors of reading a scenario and of writing its case. A broken assertion of the simulation is a panic: our bug.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The scenario is not what `docs/lab.md` says.
+    /// The scenario is not what `docs/reference/lab.md` says.
     #[error("{file}: key {key}: expected {expected}, found {found}; {hint}")]
     Scenario {
         /// File of the scenario, or `--set`.

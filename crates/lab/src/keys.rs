@@ -1,5 +1,5 @@
 //! Keys of a scenario's tables: name, unit, range and default are described once, beside the component that reads
-//! them; parsing, errors, `whodisk lab show` and the reference in `docs/lab.md` all use that description.
+//! them; parsing, errors, `whodisk lab show` and the reference in `docs/reference/lab.md` all use that description.
 use crate::error::LabError;
 use std::collections::BTreeMap;
 use toml::Value as Toml;

@@ -1,4 +1,4 @@
-//! Scenario files: a workload, a stack and faults in TOML, checked key by key. Reference: `docs/lab.md`.
+//! Scenario files: a workload, a stack and faults in TOML, checked key by key. Reference: `docs/reference/lab.md`.
 use crate::components::{
     array, drive, fitted_drive, host, interrupts, load, network, pages, protocol, server, simple_drive,
     volume, writeback,

@@ -1,5 +1,5 @@
 //! The four mysteries: what the scenarios m1-* to m4-* must show, and where the model stays away from the published figures.
-//! `docs/lab-mysteries.md` has all numbers.
+//! `docs/reference/lab-mysteries.md` has all numbers.
 use lab::run::{evaluate, measure, Outcome};
 
 fn outcome(name: &str, edits: &[&str]) -> Outcome {

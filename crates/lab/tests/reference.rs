@@ -1,4 +1,4 @@
-//! `docs/lab.md` lists every table, key and fault, as the code has them.
+//! `docs/reference/lab.md` lists every table, key and fault, as the code has them.
 use lab::keys::{Key, Schema};
 use lab::scenario::{fault_schemas, ROOT_KEYS, SCHEMAS};
 
@@ -53,17 +53,17 @@ fn reference() -> String {
 /// `WHODISK_WRITE_REFERENCE=1 cargo test --test reference` writes it.
 #[test]
 fn the_document_lists_every_key() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab.md");
-    let text = std::fs::read_to_string(&path).expect("docs/lab.md");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/lab.md");
+    let text = std::fs::read_to_string(&path).expect("docs/reference/lab.md");
     let begin = text.find(BEGIN).expect("the begin mark") + BEGIN.len();
     let end = text.find(END).expect("the end mark");
     let expected = reference();
     if std::env::var_os("WHODISK_WRITE_REFERENCE").is_some() {
         let written = format!("{}{expected}{}", &text[..begin], &text[end..]);
-        return std::fs::write(&path, written).expect("docs/lab.md can be written");
+        return std::fs::write(&path, written).expect("docs/reference/lab.md can be written");
     }
     assert!(
         text[begin..end] == expected,
-        "docs/lab.md differs from the code; WHODISK_WRITE_REFERENCE=1 cargo test --test reference writes it"
+        "docs/reference/lab.md differs from the code; WHODISK_WRITE_REFERENCE=1 cargo test --test reference writes it"
     );
 }

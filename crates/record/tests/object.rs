@@ -91,7 +91,7 @@ fn objects_are_rebuilt_byte_by_byte() {
 }
 
 /// For a tail call to a constant place the kernel patches the calling program whenever its program array changes, be it
-/// running or not (docs/decisions/0123).
+/// running or not (docs/why/decisions/0123).
 #[test]
 fn no_program_is_called_on_at_a_constant_place() {
     const CALL_ON: [u8; 8] = [0x85, 0, 0, 0, 12, 0, 0, 0]; // bpf_tail_call

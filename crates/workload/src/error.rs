@@ -4,7 +4,7 @@ use std::path::PathBuf;
 /// Errors of reading a specification and of setting a workload up.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
-    /// The specification is not what `docs/workload.md` says.
+    /// The specification is not what `docs/how-to/workload.md` says.
     #[error("{file}: {at}: expected {expected}, found {found}; {hint}")]
     Spec {
         /// File or name of the specification.

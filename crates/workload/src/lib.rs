@@ -1,6 +1,6 @@
 //! The workload engine: an access specification run on io_uring, every operation logged.
 //!
-//! * [`spec`]: specifications in TOML; `docs/workload.md` is their reference.
+//! * [`spec`]: specifications in TOML; `docs/how-to/workload.md` is their reference.
 //! * [`run`]: runs one and writes `raw/app/`: one stream of [`case::rows::AppRow`] per worker, and
 //!   `workload.json` ([`Summary`]).
 //!

@@ -1,4 +1,4 @@
-//! Access specifications: TOML to a checked [`Spec`]. `docs/workload.md` is tested against [`KEYS`].
+//! Access specifications: TOML to a checked [`Spec`]. `docs/how-to/workload.md` is tested against [`KEYS`].
 use crate::toml_reader::{Fault, Table};
 use crate::units;
 use crate::WorkloadError;

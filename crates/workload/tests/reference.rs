@@ -1,4 +1,4 @@
-//! The reference in `docs/workload.md` and the examples say what the code does.
+//! The reference in `docs/how-to/workload.md` and the examples say what the code does.
 use std::path::{Path, PathBuf};
 use workload::spec::KEYS;
 
@@ -24,27 +24,28 @@ fn table() -> String {
 /// `UPDATE_REFERENCE=1 cargo test -p whodisk-workload --test reference` writes the table anew.
 #[test]
 fn the_reference_lists_every_key() {
-    let path = root().join("docs/workload.md");
-    let text = std::fs::read_to_string(&path).expect("docs/workload.md");
+    let path = root().join("docs/how-to/workload.md");
+    let text = std::fs::read_to_string(&path).expect("docs/how-to/workload.md");
     let (begin, end) = ("<!-- keys -->\n", "<!-- end of keys -->\n");
     let from = text.find(begin).expect("mark of the table's begin") + begin.len();
     let to = text.find(end).expect("mark of the table's end");
     if std::env::var_os("UPDATE_REFERENCE").is_some() {
         let new = format!("{}{}{}", &text[..from], table(), &text[to..]);
-        std::fs::write(&path, new).expect("docs/workload.md can be written");
+        std::fs::write(&path, new).expect("docs/how-to/workload.md can be written");
         return;
     }
     assert_eq!(
         &text[from..to],
         table(),
-        "docs/workload.md is not what spec.rs says"
+        "docs/how-to/workload.md is not what spec.rs says"
     );
 }
 
 /// Every TOML block of the reference is a specification that parses.
 #[test]
 fn the_examples_of_the_reference_parse() {
-    let text = std::fs::read_to_string(root().join("docs/workload.md")).expect("docs/workload.md");
+    let text =
+        std::fs::read_to_string(root().join("docs/how-to/workload.md")).expect("docs/how-to/workload.md");
     let blocks: Vec<&str> = text
         .split("```toml\n")
         .skip(1)
@@ -52,7 +53,8 @@ fn the_examples_of_the_reference_parse() {
         .collect();
     assert!(!blocks.is_empty(), "the reference shows no specification");
     for block in blocks {
-        workload::Spec::parse(block, "docs/workload.md").unwrap_or_else(|error| panic!("{error}\n{block}"));
+        workload::Spec::parse(block, "docs/how-to/workload.md")
+            .unwrap_or_else(|error| panic!("{error}\n{block}"));
     }
 }
 

@@ -53,7 +53,7 @@ class OpenCase:
         return self._case.system
 
     def ops(self, layer: str | None = None, *, where: str = "TRUE", columns: str = "*") -> Any:
-        """Operations of a layer (default: of all), sorted by start. `where` and `columns` are SQL over docs/case-format.md's columns."""
+        """Operations of a layer (default: of all), sorted by start. `where` and `columns` are SQL over docs/reference/case-format.md's columns."""
         chosen = f"layer = {quoted(layer)}" if layer is not None else "TRUE"
         return self.sql(
             f"SELECT {columns} FROM (SELECT * FROM recorded_ops WHERE {chosen}) WHERE {where} ORDER BY start_ns, op_id"

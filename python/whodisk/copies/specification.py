@@ -1,4 +1,4 @@
-"""The table `[workload]` of a copy, checked. `docs/copies.md` is tested against `KEYS`."""
+"""The table `[workload]` of a copy, checked. `docs/how-to/copies.md` is tested against `KEYS`."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class _Table:
 
     def specification(self) -> Specification:
         if unknown := sorted(set(self.table) - {key.name for key in KEYS}):
-            raise self.wrong(unknown[0], "a key of a copy (docs/copies.md)", "one that there is not")
+            raise self.wrong(unknown[0], "a key of a copy (docs/how-to/copies.md)", "one that there is not")
         if (method := self.text("method")) not in METHODS:
             raise self.wrong("method", ", ".join(METHODS), repr(method))
         is_remote = method in SMB

@@ -1,6 +1,6 @@
 """How long operations waited while a device worked on flush commands: those that served them, and those that they waited behind.
 
-A flush command is a row of its own at layer block (docs/case-format.md, Flags). Who waits for it is linked to it: directly, through
+A flush command is a row of its own at layer block (docs/reference/case-format.md, Flags). Who waits for it is linked to it: directly, through
 the write that carried the flush, or, of a write that came too late for it, by `queued_behind`.
 """
 

@@ -1,4 +1,4 @@
-"""What an experiment file says: arms, settings, preparation, how often, when to stop. docs/experiments.md describes the keys."""
+"""What an experiment file says: arms, settings, preparation, how often, when to stop. docs/how-to/experiments.md describes the keys."""
 
 from __future__ import annotations
 

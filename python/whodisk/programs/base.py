@@ -49,7 +49,7 @@ class Log:
     #: CLOCK_MONOTONIC.
     start_ns: list[int] = field(default_factory=list)
     latency_ns: list[int] = field(default_factory=list)
-    #: What it was: `read`, `write`, `sync`, `transaction`, `commit`, `insert`, `update`, `scan`, `modify` or `file` (docs/case-format.md).
+    #: What it was: `read`, `write`, `sync`, `transaction`, `commit`, `insert`, `update`, `scan`, `modify` or `file` (docs/reference/case-format.md).
     kind: list[str] = field(default_factory=list)
     #: The thread whose system calls it is made of; 0 = not known.
     tid: list[int] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """How much of a layer is missing: which losses took operations away, and from which layer.
 
-The lists are those of docs/case-format.md, section Losses (a test compares them), where `whodisk verify` has them from, too.
+The lists are those of docs/reference/case-format.md, section Losses (a test compares them), where `whodisk verify` has them from, too.
 """
 
 from __future__ import annotations

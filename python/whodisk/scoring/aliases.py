@@ -1,7 +1,7 @@
 """Other names of the same thing: which findings name the culprit of a fault.
 
 A truth names a culprit by what was done (`process submitter`), a verdict by what was seen (`process fio (thread 812)`,
-because of a silence). One table says which findings mean the same; docs/findings.md prints it, and a test compares.
+because of a silence). One table says which findings mean the same; docs/reference/findings.md prints it, and a test compares.
 Nothing here makes another thing right: a drive is not its interrupt vector, and a stage without a device is no drive.
 """
 

@@ -15,7 +15,7 @@ ROUNDS_MIN = 5
 LEVEL_STOPPED = 0.96
 #: The rule reckons with the spread that is exceeded with this chance only, given what was seen (a bound of the chi-squared distribution).
 #: Normal rounds, 5 to 12 or to 20, 20,000 experiments each, half-widths of 0.3 to 3 standard deviations: intervals cover 93.8 to 96.1 %; without
-#: the bound, at a level of 96.5 %, 94.0 to 96.7 % (docs/decisions/0240).
+#: the bound, at a level of 96.5 %, 94.0 to 96.7 % (docs/why/decisions/0240).
 UPPER = 0.8
 
 

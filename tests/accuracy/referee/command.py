@@ -1,4 +1,4 @@
-"""`make accuracy ARGS='programs ...'`: runs sets of real programs against a frozen solver, and writes docs/accuracy-programs.md.
+"""`make accuracy ARGS='programs ...'`: runs sets of real programs against a frozen solver, and writes docs/reference/accuracy-programs.md.
 
 Resumes where it was stopped; Ctrl-C is safe at any time.
 """
@@ -30,8 +30,8 @@ from tests.accuracy.referee.tracer import TracerError
 from tests.accuracy.scenarios import utc
 from whodisk.programs.base import ProgramError
 
-STORE = ROOT / "docs" / "accuracy" / "programs.jsonl"
-OUTPUT = ROOT / "docs" / "accuracy-programs.md"
+STORE = ROOT / "docs/reference/accuracy/programs.jsonl"
+OUTPUT = ROOT / "docs/reference/accuracy-programs.md"
 BUILD = ROOT / "build" / "referee"
 #: A run on a machine that others use is made again so often in one go.
 ATTEMPTS = 2

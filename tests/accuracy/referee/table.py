@@ -1,4 +1,4 @@
-"""docs/accuracy-programs.md, from what is stored: every freeze, every run that was set aside, every excuse."""
+"""docs/reference/accuracy-programs.md, from what is stored: every freeze, every run that was set aside, every excuse."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.accuracy.referee.store import Line, Store, key
 
 INTRODUCTION = """# Accuracy on real programs
 
-Written by `make accuracy ARGS='programs --freeze COMMIT --set SET'` from `docs/accuracy/programs.jsonl`, to which lines are
+Written by `make accuracy ARGS='programs --freeze COMMIT --set SET'` from `docs/reference/accuracy/programs.jsonl`, to which lines are
 only ever added. Each run draws a program, a file system and a fault (or none) with its magnitude, runs the program on a
 `whodisk slowdisk` in memory, records it with the frozen recorder, and solves it once with the frozen solver.
 

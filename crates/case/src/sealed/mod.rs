@@ -1,7 +1,7 @@
 //! Parquet at rest.
 //!
 //! [`tables`] describes every table and column once; the writer, `verify` and the test of
-//! `docs/case-format.md` all use that description.
+//! `docs/reference/case-format.md` all use that description.
 mod dictionary;
 mod file;
 mod gather;

@@ -7,7 +7,7 @@
 //! | `readahead` | pages that a call brought into the cache: those it wanted, and those in advance |
 //! | `readahead_use` | what became of pages brought in advance |
 //!
-//! A hit is counted in the kernel and sends nothing. Why, and what it costs: docs/decisions/0017.
+//! A hit is counted in the kernel and sends nothing. Why, and what it costs: docs/why/decisions/0017.
 mod layout;
 mod log;
 

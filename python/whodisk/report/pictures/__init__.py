@@ -1,6 +1,6 @@
 """The picture of each finding.
 
-A new picture is one file in this folder (see `base`) and one line below. `docs/report.md` shows them.
+A new picture is one file in this folder (see `base`) and one line below. `docs/reference/report.md` shows them.
 """
 
 from __future__ import annotations
