@@ -80,3 +80,30 @@ def test_errors_leave_no_case(agent: str, tmp_path: Path, words: list[str], said
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, (tmp_path / "case").exists()) == (2, False)
     assert said in done.stderr
+
+
+def test_published_means_are_told_with_what_they_hold(agent: str, tmp_path: Path) -> None:
+    """The three phases of an array's test: means and ratios as published, and nothing that the samples cannot tell."""
+    folder = Path(__file__).parents[2] / "crates/import/tests/fixtures/netapp-sysstat"
+    command = [
+        agent,
+        "import",
+        *(str(folder / f"{name}.txt") for name in "abc"),
+        "-o",
+        str(tmp_path / "case"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    verdict = solve(tmp_path / "case")
+    assert (verdict.status, verdict.findings) == ("insufficient", [])
+    said = " ".join(f"{caveat.what}: {caveat.because}" for caveat in verdict.cannot_exclude)
+    for words in (
+        "7079 NFS",
+        "5898 NFS",
+        "0.833 of a",
+        "6664 NFS",
+        "0.941 of a",
+        "idle samples",
+        "warm-up",
+        "bursts",
+    ):
+        assert words in said, said

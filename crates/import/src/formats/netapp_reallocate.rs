@@ -2,6 +2,7 @@
 //!
 //! Built from the messages as documented; the measure is proprietary: only its order and its threshold mean something.
 use crate::clock::Clock;
+use crate::error::RecordError;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
@@ -38,41 +39,73 @@ fn measure(line: &str) -> Option<&str> {
 }
 
 fn recognise(head: &Head) -> bool {
-    head.has_line(|line| {
-        line.to_ascii_lowercase().contains("reallocat") || line.contains("llocation check on")
-    }) && head.has_line(|line| measure(line).is_some())
+    // Logs of sysstat carry such messages, too, and are read as what they mostly are.
+    !head.has_line(super::netapp_sysstat::is_header)
+        && head.has_line(|line| {
+            line.to_ascii_lowercase().contains("reallocat") || line.contains("llocation check on")
+        })
+        && head.has_line(|line| measure(line).is_some())
 }
 
-fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    sink.clock(Clock::own("the first measurement", 1_000_000_000));
-    let (mut volume, mut count, mut told) = (String::from("volume"), 0_i64, Vec::new());
-    each_line(source, sink, |line, sink| {
-        let text = line.text;
+/// Collects what the messages of a log say.
+pub struct Layouts {
+    volume: String,
+    told: Vec<String>,
+}
+
+impl Layouts {
+    /// Nothing was said so far.
+    pub fn new() -> Layouts {
+        Layouts {
+            volume: "volume".into(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Takes a line; whether it was a measurement, which is put at this moment.
+    pub fn line(&mut self, text: &str, time_ns: i64, sink: &mut Sink) -> Result<bool, RecordError> {
         if let Some(at) = text.find("/vol/") {
             let end =
                 text[at..].find(|c: char| c.is_whitespace() || matches!(c, '\'' | '"' | ',' | ':' | ')'));
-            volume = text[at..end.map_or(text.len(), |end| at + end)].to_owned();
+            self.volume = text[at..end.map_or(text.len(), |end| at + end)].to_owned();
         }
-        let Some(found) = measure(text) else { return Ok(()) };
+        let Some(found) = measure(text) else {
+            return Ok(false);
+        };
         let mut values = vec![(sink.name("layout_measure"), number(found, "optimization")?)];
         if let Some(threshold) = after(text, "threshold") {
             values.push((sink.name("layout_threshold"), number(threshold, "threshold")?));
         }
-        told.push(format!("{volume} {found}"));
-        let subject = sink.name(&volume);
-        sink.sample(
-            count * 1_000_000_000,
-            None,
-            SubjectKind::Component,
-            subject,
-            &values,
-        )?;
-        count += 1;
+        let told = format!("{} {found}", self.volume);
+        if !self.told.contains(&told) && self.told.len() < TOLD_MAX {
+            self.told.push(told);
+        }
+        let subject = sink.name(&self.volume);
+        sink.sample(time_ns, None, SubjectKind::Component, subject, &values)?;
+        Ok(true)
+    }
+
+    /// The log has ended.
+    pub fn end(&self, sink: &mut Sink) {
+        if !self.told.is_empty() {
+            let what = format!("what the layout costs ({})", self.told.join(", "));
+            sink.unseen(what, "the measure has an order and a threshold, and no unit; compare runs before and after reallocation");
+        }
+    }
+}
+
+/// Measurements that are shown, at most.
+const TOLD_MAX: usize = 20;
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    sink.clock(Clock::own("the first measurement", 1_000_000_000));
+    let (mut layouts, mut count) = (Layouts::new(), 0_i64);
+    each_line(source, sink, |line, sink| {
+        if layouts.line(line.text, count * 1_000_000_000, sink)? {
+            count += 1;
+        }
         Ok(())
     })?;
-    if !told.is_empty() {
-        let shown = told.iter().take(20).cloned().collect::<Vec<_>>().join(", ");
-        sink.unseen(format!("what the layout costs ({shown})"), "the measure has an order and a threshold, and no unit; compare runs before and after reallocation");
-    }
+    layouts.end(sink);
     Ok(())
 }

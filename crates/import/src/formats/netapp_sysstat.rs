@@ -2,6 +2,7 @@
 //!
 //! Columns are told by the two header lines. Excerpts may have a name in brackets above them. A published mean is said with what it holds: idle
 //! samples, drift between the excerpts, bursts.
+use super::netapp_reallocate::Layouts;
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
@@ -39,7 +40,8 @@ const BURST_RATIO: f64 = 1.5;
 /// Samples of this CPU load or more are called, percent.
 const CPU_BUSY: f64 = 95.0;
 
-fn is_header(line: &str) -> bool {
+/// The first of the two lines above the samples.
+pub fn is_header(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     words.first() == Some(&"CPU") && words.contains(&"NFS") && words.contains(&"Disk")
 }
@@ -121,6 +123,7 @@ fn metric(column: &str) -> Option<(&'static str, f64)> {
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let (mut names, mut excerpts, mut summary) = (Vec::new(), vec![Excerpt::default()], Summary::default());
     let (mut part, mut number_of, mut expects_units) = (Part::Samples, 0_i64, false);
+    let mut layouts = Layouts::new();
     let subject = source.name().trim_end_matches(".txt").to_owned();
     sink.clock(Clock::own("the first sample", 1_000_000_000));
     each_line(source, sink, |line, sink| {
@@ -130,6 +133,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             return Ok(());
         }
         if std::mem::take(&mut expects_units) || text.is_empty() {
+            return Ok(());
+        }
+        if layouts.line(text, number_of * 1_000_000_000, sink)? {
             return Ok(());
         }
         if let Some(name) = text.strip_prefix('[') {
@@ -203,6 +209,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Ok(())
     })?;
     tell(&subject, &excerpts, &summary, sink);
+    layouts.end(sink);
     Ok(())
 }
 
