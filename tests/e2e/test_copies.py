@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.e2e.conftest import ROOT, WHODISK, started
 from whodisk.copies.base import CopyError, Operation
 from whodisk.copies.engine import Run
 from whodisk.copies.specification import read
+from whodisk.experiment.measure import measure
 
 COPY_BYTES = 8 << 20
 
@@ -60,7 +60,8 @@ def test_a_copy_is_a_case(tmp_path: Path) -> None:
     spec, case = specification(tmp_path / "copy.toml", "read_write", tmp_path), tmp_path / "copy.case"
     command = [str(WHODISK), "run", str(spec), "-o", str(case), "--app-only", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0 and json.loads(done.stdout)["verified"], done.stderr
+    outcome = json.loads(done.stdout)
+    assert done.returncode == 0 and outcome["verified"], done.stderr
     with duckdb.connect() as db:
         answered = db.execute(
             f"SELECT call, sum(transferred_bytes) FROM '{case}/copies.parquet' GROUP BY 1"
@@ -70,6 +71,10 @@ def test_a_copy_is_a_case(tmp_path: Path) -> None:
         ).fetchall()
     assert dict(answered) == {"pread": COPY_BYTES, "pwrite": COPY_BYTES, "fsync": 0}
     assert dict(sealed) == {"read": COPY_BYTES, "write": COPY_BYTES, "sync": None}
+    measured = measure(case, "app")
+    assert measured.whole.run.totals["copied_bytes"].sum() == COPY_BYTES, "what was read counts, too"
+    only = outcome["passes"][0]
+    assert measured.seconds == pytest.approx((only["end_ns"] - only["start_ns"]) / 1e9)
 
 
 @pytest.mark.parametrize("method", ["read_write", "copy_file_range"])
@@ -156,7 +161,12 @@ def test_a_server_without_offload_is_told_per_operation(tmp_path: Path, samba: d
 def test_a_connection_that_breaks_is_no_success(tmp_path: Path, samba: dict[str, str]) -> None:
     host, port = samba["server"].split(":")
     (Path(samba["folder"]) / "broken.bin").write_bytes(bytes(COPY_BYTES))
-    with Proxy(host, int(port), cut_after_bytes=3 << 20) as through:
+    words = ["--to", f"{host}:{port}", "--cut-after", str(3 << 20)]
+    with started(
+        sys.executable, ROOT / "examples/copy_server/proxy.py", *words, stdout=subprocess.PIPE
+    ) as proxy:
+        assert proxy.stdout is not None
+        through = proxy.stdout.readline().strip().removeprefix("server = ").strip('"')
         spec = specification(
             tmp_path / "copy.toml", "smb_read_write", **remote(samba, server=through, source="broken.bin")
         )
@@ -199,39 +209,3 @@ def test_samba_passes_smbtorture(samba: dict[str, str]) -> None:
         if "copy_chunk" in line and not line.startswith(("test:", "time:"))
     }
     assert len(ended) == 21 and all(line.startswith("success: ") for line in ended), sorted(ended)
-
-
-class Proxy:
-    """A TCP proxy on 127.0.0.1 that cuts a connection after so many bytes from the client."""
-
-    def __init__(self, host: str, port: int, cut_after_bytes: int) -> None:
-        self.to, self.cut_after_bytes = (host, port), cut_after_bytes
-
-    def __enter__(self) -> str:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._accept, daemon=True).start()
-        return f"127.0.0.1:{self.listener.getsockname()[1]}"
-
-    def __exit__(self, *_: object) -> None:
-        self.listener.close()
-
-    def _accept(self) -> None:
-        try:
-            while True:
-                client, _ = self.listener.accept()
-                server = socket.create_connection(self.to)
-                for ends in ((client, server, self.cut_after_bytes), (server, client, 1 << 60)):
-                    threading.Thread(target=self._pump, args=ends, daemon=True).start()
-        except OSError:
-            return
-
-    @staticmethod
-    def _pump(source: socket.socket, target: socket.socket, left_bytes: int) -> None:
-        try:
-            while left_bytes > 0 and (data := source.recv(1 << 16)):
-                target.sendall(data)
-                left_bytes -= len(data)
-        except OSError:
-            pass
-        for end in (source, target):
-            end.close() if left_bytes > 0 else end.shutdown(socket.SHUT_RDWR)

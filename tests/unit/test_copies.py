@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from whodisk.copies import wire
+from whodisk.copies import specification, wire
 from whodisk.copies.specification import KEYS, parse
 from whodisk.errors import WhodiskError
+from whodisk.experiment import metrics, plan
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 LOCAL = {"method": "read_write", "source": "a", "destination": "b"}
 SMB = LOCAL | {"method": "smb_odx", "server": "host", "share": "s"}
@@ -61,6 +64,24 @@ def test_answers_of_another_length_are_refused() -> None:
         wire.offload_read_answer(b"abc")
     with pytest.raises(wire.WireError, match="expected Size 528, the server sent 5"):
         wire.offload_read_answer(struct.pack("<I", 5) + bytes(524))
+
+
+def test_the_experiment_compares_ways_on_one_server_and_delay() -> None:
+    found = plan.read(EXAMPLES / "copies.toml")
+    for arm in found.arms:
+        server, way, *delay = arm.name.split()
+        assert specification.parse(arm.table["workload"], arm.name).method == f"smb_{way}"
+        assert arm.texts("setup") == [f"bash examples/copies.sh start {{disk}} {server}{' 1ms' * len(delay)}"]
+        against = found.against(arm)
+        assert against == (None if way == "read_write" else " ".join([server, "read_write", *delay]))
+    # Samba has no offload.
+    assert len(found.arms) == 10 and not any("samba odx" in arm.name for arm in found.arms)
+
+
+def test_copied_is_a_metric_of_whole_copies() -> None:
+    assert metrics.said(metrics.metric("copied"), 2.0 * (1 << 20)) == "2 MiB/s"
+    with pytest.raises(WhodiskError):
+        metrics.metric("read copied")
 
 
 def test_the_reference_names_every_key() -> None:

@@ -93,8 +93,16 @@ def _record(
         outcome = {"complete": False, "why_not": "it was ended before it wrote its log", "calls": []}
     about = scratch / "workload.json"
     told = {key: value for key, value in asdict(spec).items() if value is not None and key != "credentials"}
+    # Laying the source out and comparing afterwards are no part of the copy; connecting of later passes is.
+    passes = outcome.get("passes", [])
+    phases = (
+        [{"name": "measure", "start_ns": passes[0]["start_ns"], "end_ns": passes[-1]["end_ns"]}]
+        if passes
+        else []
+    )
     about.write_text(
-        json.dumps({"program": f"copy {spec.method}", **told, "outcome": outcome}), encoding="utf-8"
+        json.dumps({"program": f"copy {spec.method}", **told, "outcome": outcome, "phases": phases}),
+        encoding="utf-8",
     )
     log = scratch / engine.LOG
     agent.call(["own-log", str(case), "--about", str(about), *(["--log", str(log)] if log.exists() else [])])

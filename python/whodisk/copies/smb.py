@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import re
 import stat
 import time
 import uuid
@@ -324,7 +325,9 @@ def _translated(error: Exception) -> ServerError:
         return error
     if isinstance(error, SMBResponseException):
         status = int(error.status)
+        # "What it means. (3221225488) STATUS_NAME: 0xc0000010" of the library; the number stands beside the words.
         words = str(error).removeprefix("Received unexpected status from the server: ")
+        words = re.sub(r"\.? \(\d+\) (?:STATUS_)?(\w+): 0x[0-9a-f]{8}$", r": \1", words)
         return ServerError(ERRNO.get(status, errno.EIO), words, status, _full_answer(error))
     number = error.errno if isinstance(error, OSError) and error.errno else CONNECTION_LOST
     return ServerError(number, f"connection lost: {error}", None)

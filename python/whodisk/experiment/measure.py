@@ -11,7 +11,7 @@ import numpy as np
 from whodisk.detectors.thresholds import STEADY_EXCURSION_MAX, STEADY_RANGE_MAX
 from whodisk.errors import CaseError, WhodiskError
 from whodisk.experiment.metrics import KINDS, TIER
-from whodisk.reading.views import STAGES, Case
+from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics import steadiness
 from whodisk.statistics.repeated import BINS_PER_OCTAVE, Run, low_edge, per_moment
 from whodisk.statistics.stats import Floats, Ints
@@ -208,7 +208,7 @@ def _with_slow(case: Case, run: Run, where: str, ops: tuple[str, ...]) -> Kind:
 
 
 def _extra(case: Case, begin_ns: int, step: float) -> dict[str, Floats]:
-    """Totals of the prefetch and cache tables, per moment."""
+    """Totals of the prefetch and cache tables and of the answers to a copy, per moment."""
     found: dict[str, Floats] = {}
 
     def add(rows: dict[str, Any], names: dict[str, str]) -> None:
@@ -217,6 +217,14 @@ def _extra(case: Case, begin_ns: int, step: float) -> dict[str, Floats]:
             weights = np.nan_to_num(rows[column][inside].astype(np.float64))
             found[name] = per_moment(rows["moment"][inside].astype(np.int64), weights, MOMENTS)
 
+    if (answers := case.path / "copies.parquet").exists():
+        # Where a copy got to, by what was answered: a read of an offload and its write are the same bytes.
+        end = f"end_ns - {int(case.meta['clock']['start_ns'])}"
+        rows = case.arrays(
+            f"SELECT CAST(floor(({end} - {begin_ns}) / {step!r}) AS INTEGER) AS moment, sum(transferred_bytes) AS bytes "
+            f"FROM {quoted(str(answers))} WHERE kind IN ('write', 'copy') GROUP BY 1"
+        )
+        add(rows, {"copied_bytes": "bytes"})
     if "prefetch" in case.columns:
         rows = case.arrays(
             f"SELECT CAST(floor((start_ns - {begin_ns}) / {step!r}) AS INTEGER) AS moment, sum(used_bytes) AS used, "

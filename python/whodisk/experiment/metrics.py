@@ -44,6 +44,8 @@ def metric_of(name: str, kind: str) -> Metric:
         return Metric(full, total="operations", per="seconds", higher_is_better=True)
     if name == "bandwidth":
         return Metric(full, total="bytes", per="seconds", higher_is_better=True)
+    if name == "copied" and not kind:
+        return Metric(full, total="copied_bytes", per="seconds", higher_is_better=True)
     if name == "mean":
         return Metric(full, total="latency", per="operations")
     if name in STAGES:
@@ -54,7 +56,7 @@ def metric_of(name: str, kind: str) -> Metric:
     if not kind and name.startswith(TIER):
         return Metric(full, total=name, per="looked_up_bytes", higher_is_better=True)
     raise WhodiskError(
-        f"metric '{full}': expected iops, bandwidth, mean, a quantile such as p99.9, a stage ({', '.join(STAGES)}), "
+        f"metric '{full}': expected iops, bandwidth, copied, mean, a quantile such as p99.9, a stage ({', '.join(STAGES)}), "
         f"{', '.join(SHARES)} or 'tier NAME', perhaps with a kind before it ('read p99'); found none of them"
     )
 
@@ -75,7 +77,7 @@ def said(metric_: Metric, value: float) -> str:
     """A value with its unit."""
     name = metric_.name.split(" ")[-1]
     if metric_.per == "seconds":
-        return f"{words.size(value)}/s" if name == "bandwidth" else f"{words.rate(value)}/s"
+        return f"{words.size(value)}/s" if name in ("bandwidth", "copied") else f"{words.rate(value)}/s"
     if metric_.per in ("prefetch_issued", "prefetch_wanted", "looked_up_reads", "looked_up_bytes"):
         return words.percent(value)
     return words.duration(value)
