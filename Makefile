@@ -7,7 +7,6 @@ TARGET := x86_64-unknown-linux-gnu
 AGENT := target/$(TARGET)/release/whodisk-agent
 VENV := .venv
 PYTHON := $(VENV)/bin/python
-PYTHON_SOURCES := $(shell find python -name '*.py')
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Tests and benches run the program of this tree, never one found elsewhere.
@@ -21,30 +20,44 @@ help: ## show this list
 prerequisites:
 	@scripts/prerequisites.sh
 
-.PHONY: build
-build: prerequisites venv ## build the binary and install `whodisk` into .venv
+.PHONY: binary
+binary: prerequisites
 	@echo "building whodisk-agent; the first time takes some minutes"
-	@cargo build --quiet --release -p whodisk-agent
+	@# All CPUs, however many jobs make itself runs.
+	@env -u MAKEFLAGS cargo build --quiet --release -p whodisk-agent
+
+.PHONY: build
+build: binary venv ## build the binary and install `whodisk` into .venv
 	@scripts/install.sh $(AGENT)
 	@echo "built: $(VENV)/bin/whodisk"
 
 # Tests bring dependencies of their own, which changes features of shared ones: build all at once, not twice.
-.PHONY: build-all
-build-all: prerequisites venv
+.PHONY: binary-all build-all
+binary-all: prerequisites
 	@# All CPUs, however many jobs make itself runs.
 	env -u MAKEFLAGS cargo build --release --workspace --all-targets
+
+build-all: binary-all venv-test
 	@scripts/install.sh $(AGENT)
 
-.PHONY: venv
+# What whodisk itself needs; what its tests and linters need comes on top. Modules are compiled when something imports them.
+.PHONY: venv venv-test
 venv: $(VENV)/.requirements
+venv-test: $(VENV)/.requirements-test
 
 $(VENV)/.requirements: requirements.lock
 	@scripts/python.sh -m venv $(VENV)
-	@$(VENV)/bin/pip install --quiet -r requirements.lock
+	@$(VENV)/bin/pip install --quiet --no-compile -r requirements.lock
+	@touch $@
+
+$(VENV)/.requirements-test: requirements-test.lock $(VENV)/.requirements
+	@$(VENV)/bin/pip install --quiet --no-compile -r requirements-test.lock
 	@touch $@
 
 .PHONY: demo
-demo: packages-demo build ## set everything up and watch whodisk find two culprits
+demo: packages-demo ## set everything up and watch whodisk find two culprits
+	@# Python packages come over the network while the CPUs compile.
+	@$(MAKE) --no-print-directory --jobs 2 build
 	@$(VENV)/bin/whodisk demo
 
 .PHONY: packages-demo packages-test packages-test-vm packages-bench packages-bpf packages-accuracy
@@ -53,7 +66,7 @@ packages-demo packages-test packages-test-vm packages-bench packages-bpf package
 
 # YCSB and RocksDB for Java, by name, through Maven.
 .PHONY: ycsb
-ycsb: packages-accuracy venv
+ycsb: packages-accuracy venv-test
 	@PYTHONPATH=python $(PYTHON) -m whodisk.programs.ycsb
 
 .PHONY: test
@@ -79,7 +92,7 @@ test-long: packages-test build-all ## what `make test` leaves out: long recordin
 	cargo test --release --package whodisk-lab -- --include-ignored
 
 .PHONY: test-vm
-test-vm: packages-test-vm build ## the recorder on Linux 6.1 and 6.12 with NVMe drives, RAID and real faults, under emulation
+test-vm: packages-test-vm build venv-test ## the recorder on Linux 6.1 and 6.12 with NVMe drives, RAID and real faults, under emulation
 	$(PYTHON) -m pytest -m vm tests/vm
 
 # The recorder's programs are attached and detached while they run. Starts while the machine is idle show nothing.
@@ -93,15 +106,16 @@ bench: packages-bench build-all ## benchmarks side by side with their peers; ARG
 	$(PYTHON) benches/run.py $(ARGS)
 
 .PHONY: lint
-lint: prerequisites venv ## rustfmt, clippy, ruff, mypy: warnings are errors
+lint: prerequisites venv-test ## rustfmt, clippy, ruff, mypy, prose: warnings are errors
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(PYTHON) scripts/prose
 
 .PHONY: accuracy
-accuracy: packages-test packages-accuracy build ycsb ## the long tables (hours); resumes where it was stopped; ARGS='--help' for choices
+accuracy: packages-test packages-accuracy build venv-test ycsb ## the long tables (hours); resumes where it was stopped; ARGS='--help' for choices
 	$(PYTHON) -m tests.accuracy $(ARGS)
 
 .PHONY: fuzz
@@ -118,7 +132,7 @@ bpf: packages-bpf ## rebuild the committed BPF object from its C source
 	@scripts/build-bpf
 
 .PHONY: wheel
-wheel: prerequisites venv ## the wheel, in dist/
+wheel: prerequisites venv-test ## the wheel, in dist/
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin build --release --target $(TARGET) --out dist
 
 .PHONY: man

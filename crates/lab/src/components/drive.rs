@@ -22,7 +22,7 @@ pub const KEYS: [Key; 9] = [
         "name",
         Kind::Text,
         "nvme",
-        "Whose names they have: nvme gives nvme0n1, nvme1n1, ...; sd and vd give sda, sdb, ... and vda, vdb, ...",
+        "How the kernel names them: nvme gives nvme0n1, nvme1n1, ...; sd and vd give sda, sdb, ... and vda, vdb, ...",
     ),
     key(
         "hdd_model",
@@ -65,7 +65,7 @@ const RUN_QUEUE: u16 = 3;
 /// waits for a lock. What is submitted there meanwhile is issued afterwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueStall {
-    /// Whose queue; None = that of each CPU in turn.
+    /// The CPU with that queue; None = that of each CPU in turn.
     pub cpu: Option<u16>,
     /// CPUs of the host.
     pub cpus: u16,

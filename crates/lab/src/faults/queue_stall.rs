@@ -16,7 +16,7 @@ pub(super) const KIND: FaultKind = FaultKind {
             "cpu",
             Kind::Count(0, 65535),
             "65535",
-            "Whose queue; 65535 = that of each CPU in turn.",
+            "The CPU with that queue; 65535 = that of each CPU in turn.",
         ),
         key(
             "period",

@@ -61,7 +61,7 @@ pub const KEYS: [Key; 7] = [
         "misplaced",
         Kind::Count(0, 65535),
         "0",
-        "So many of the targets, from the last on, lie in a partition that begins 3.5 KiB after a multiple of 4 KiB.",
+        "How many of the targets, counted from the last, lie in a partition that begins 3.5 KiB after a multiple of 4 KiB.",
     ),
 ];
 
