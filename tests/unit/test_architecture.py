@@ -34,11 +34,11 @@ STRATA = (
     "verdict",
     "export",
     "copies",
+    "programs",
     "experiment",
     "scoring",
     "report",
     "api",
-    "programs",
     "cli",
 )
 

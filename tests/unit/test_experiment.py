@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.synth import Simulation
+from tests.synth import Simulation, write_case
 from whodisk.errors import WhodiskError
 from whodisk.experiment import loads, plan, preparation, safety, settings
 from whodisk.experiment.conduct import Attempt, Conductor, Result
@@ -325,6 +325,42 @@ def test_a_replay_without_a_target_or_with_an_odd_speed_is_refused(tmp_path: Pat
         loads.check(replaying(tmp_path))
     with pytest.raises(WhodiskError, match="found '3'"):
         loads.times_of("3", plan.Arm("a", {}))
+
+
+# -- programs ---------------------------------------------------------------------------------
+
+
+def test_a_program_is_run_as_run_does_by_python(tmp_path: Path) -> None:
+    arm = plan.Arm("a", {"program": {"name": "dd", "path": str(tmp_path), "seconds": 2}})
+    loads.check(arm)
+    words = loads.command_line(arm, tmp_path / "01.case", tmp_path, 7)
+    case = str(tmp_path / "01.case")
+    assert words[:7] == ["run", "dd", "-o", case, "--drop-raw", "--seed", "7"]
+    assert words[7:] == ["--path", str(tmp_path), "--seconds", "2"]
+    assert loads.is_of_python(words) and not loads.is_of_python(["run", "a.toml"])
+    assert loads.command_line(plan.Arm("a", {"program": "dd"}), tmp_path / "b.case", tmp_path, 7)[1] == "dd"
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("sqlight", "expected one of .*sqlite.* found .sqlight."),
+        ({"path": "/tmp"}, "found {'path': '/tmp'}"),
+        ({"name": "dd", "clients": 4}, "clients says nothing to dd"),
+        ({"name": "dd", "seconds": "2s"}, "found seconds = '2s'"),
+        ({"name": "dd", "colour": 1}, "found colour = 1"),
+    ],
+)
+def test_a_program_that_cannot_be_run_so_is_refused(program: Any, said: str) -> None:
+    with pytest.raises(WhodiskError, match=said):
+        loads.check(plan.Arm("a", {"program": program}))
+
+
+def test_what_a_program_calls_its_operations_is_compared(tmp_path: Path) -> None:
+    app = {"op": ["commit", "read", "read", "sync"] * 50, "latency_ns": [4000, 1000, 1000, 9000] * 50}
+    case = write_case(tmp_path / "case", app={**app, "start_ns": list(range(0, 200_000, 1000))})
+    found = measure(case, "app")
+    assert set(found.kinds) == {"", "commit", "read", "sync"} and found.operations == 150
 
 
 @pytest.mark.parametrize("name", ["fragmentation", "readahead"])

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from whodisk.copies.specification import COMMAND
 from whodisk.errors import WhodiskError
 from whodisk.experiment import loads, preparation, safety, settings
 from whodisk.experiment.comparison import Comparison, Side, compared
@@ -230,7 +229,7 @@ class Conductor:
         Raises WhodiskError with its last words.
         """
         line, program = ["whodisk", *words], str(self.agent)
-        if words[0] == COMMAND:
+        if loads.is_of_python(words):
             program, words = sys.executable, ["-c", "from whodisk.cli.main import run; run()", *words]
             line = [program, *words]
         if group is not None:

@@ -1,4 +1,4 @@
-"""What an arm runs, as a command line of the binary (or, for copies, of Python) that leaves a case. A new kind of load is a function and a line of `BUILD`."""
+"""What an arm runs, as a command line of the binary (or, for copies and programs, of Python) that leaves a case. A new kind of load is a function and a line of `BUILD`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from whodisk.copies.specification import COMMAND, is_copy
 from whodisk.errors import WhodiskError
 from whodisk.experiment.foreign import access_specification, is_foreign
 from whodisk.experiment.plan import Arm
+from whodisk.programs import ALIASES, PROGRAMS
 from whodisk.reading.views import Case
 
 
@@ -54,12 +55,63 @@ def check(arm: Arm) -> None:
         with Case(Path(str(value))):
             pass
     foreign_table(arm)
+    if kind == "program":
+        _check_program(arm, value)
     if kind == "workload" and not isinstance(value, dict):
         raise WhodiskError(
             f"arm '{arm.name}': workload: expected a table of an access specification, found {value!r}"
         )
     if kind == "command" and not isinstance(value, (str, list)):
         raise WhodiskError(f"arm '{arm.name}': command: expected text or a list of words, found {value!r}")
+
+
+#: Keys of a program beside its name, and what their values are; all are options of `whodisk run PROGRAM`.
+PROGRAM_KEYS: dict[str, type | tuple[type, ...]] = {
+    "path": str,
+    "seconds": (int, float),
+    "clients": int,
+    "rate": (int, float),
+    "scale": (int, float),
+}
+
+
+def _program_table(value: Any) -> dict[str, Any]:
+    """`program = "sqlite"` is short for `program = { name = "sqlite" }`."""
+    return {"name": value} if isinstance(value, str) else dict(value) if isinstance(value, dict) else {}
+
+
+def _check_program(arm: Arm, value: Any) -> None:
+    """Raises WhodiskError for a program that there is not, that is not installed, or that does not obey what is asked for."""
+    table, where = _program_table(value), f"arm '{arm.name}': program"
+    name = str(table.pop("name", ""))
+    program = PROGRAMS.get(ALIASES.get(name, name))
+    if program is None:
+        raise WhodiskError(f"{where}: expected one of {', '.join(PROGRAMS)}; found {name or value!r}")
+    for key, given in table.items():
+        if key not in PROGRAM_KEYS or not isinstance(given, PROGRAM_KEYS[key]) or isinstance(given, bool):
+            raise WhodiskError(
+                f"{where}: expected name and {', '.join(PROGRAM_KEYS)} (a number, path a folder); found {key} = {given!r}"
+            )
+        if key not in ("path", "seconds", *program.takes):
+            takes = ", ".join(program.takes) or "none of clients, rate and scale"
+            raise WhodiskError(f"{where}: {key} says nothing to {program.name}; it takes {takes}")
+    if (lacking := program.missing()) is not None:
+        raise WhodiskError(f"{where}: {lacking}")
+    if Path(name).is_file():
+        raise WhodiskError(
+            f"{where}: expected no file {name} here, which `whodisk run {name}` takes for a specification; run this elsewhere"
+        )
+
+
+def is_of_python(words: list[str]) -> bool:
+    """Whether Python runs this command line, not the binary."""
+    return words[0] == COMMAND or (words[0] == "run" and words[1] in {*PROGRAMS, *ALIASES})
+
+
+def _program(arm: Arm, value: Any, case: Path, _scratch: Path, seed: int) -> list[str]:
+    table = _program_table(value)
+    words = ["run", str(table.pop("name")), "-o", str(case), "--drop-raw", "--seed", str(seed)]
+    return words + [word for key, given in table.items() for word in (f"--{key}", str(given))]
 
 
 def _run(arm: Arm, spec: str, case: Path, *more: str) -> list[str]:
@@ -175,6 +227,7 @@ BUILD: dict[str, Callable[[Arm, Any, Path, Path, int], list[str]]] = {
     "spec": _spec,
     "fio": _fio,
     "command": _command,
+    "program": _program,
     "scenario": _scenario,
     "replay": _replay,
 }

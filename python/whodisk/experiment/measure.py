@@ -10,7 +10,7 @@ import numpy as np
 
 from whodisk.detectors.thresholds import STEADY_EXCURSION_MAX, STEADY_RANGE_MAX
 from whodisk.errors import CaseError, WhodiskError
-from whodisk.experiment.metrics import KINDS, TIER
+from whodisk.experiment.metrics import KINDS, PROGRAM_KINDS, TIER
 from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics import steadiness
 from whodisk.statistics.repeated import BINS_PER_OCTAVE, Run, low_edge, per_moment
@@ -27,7 +27,7 @@ STAGE_MIN = 0.002
 
 @dataclass(frozen=True)
 class Kind:
-    """Operations of one kind ("" = reads and writes) of a run."""
+    """Operations of one kind ("" = reads, writes, and a program's own) of a run."""
 
     run: Run
     #: Begin and latency of the slowest, ns.
@@ -60,7 +60,7 @@ class Measured:
 
     @property
     def whole(self) -> Kind:
-        """Reads and writes; of a run without any, all operations."""
+        """Reads, writes and a program's own operations; of a run without any, all operations."""
         return self.kinds[""]
 
 
@@ -142,7 +142,8 @@ def _measured(case: Case, path: Path, layer: str, window: tuple[int, int], left_
     extra = _extra(case, begin_ns, step)
     kinds: dict[str, Kind] = {}
     present = {str(op) for op in totals["op"]}
-    wanted = {"": ("read", "write") if present & {"read", "write"} else tuple(sorted(present))}
+    counted = tuple(sorted(present & {"read", "write", *PROGRAM_KINDS}))
+    wanted = {"": counted or tuple(sorted(present))}
     wanted |= {op: (op,) for op in KINDS if op in present}
     for name, ops in wanted.items():
         run = _run(totals, bins, ops, seconds, extra if not name else {})

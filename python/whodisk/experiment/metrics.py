@@ -1,6 +1,7 @@
 """The numbers that runs are compared by: their names, units, and which way is better.
 
-A name may begin with a kind of operation (`read p99`); without one it speaks of reads and writes together.
+A name may begin with a kind of operation (`read p99`); without one it speaks of reads and writes together, and of what a program calls
+its own operations (commits, transactions).
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ SHARES = {
     "tail misses": ("tail_misses", "looked_up_reads", False),
 }
 TIER = "tier "
+#: Kinds of operations that programs name themselves, in layer app.
+PROGRAM_KINDS = ("transaction", "commit", "insert", "update", "scan", "modify", "file")
 #: Kinds that names may begin with.
-KINDS = ("read", "write", "flush", "discard", "sync", "copy")
+KINDS = ("read", "write", "flush", "discard", "sync", "copy", *PROGRAM_KINDS)
 
 
 def metric(name: str) -> Metric:

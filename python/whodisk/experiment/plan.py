@@ -16,7 +16,7 @@ from whodisk.experiment import metrics
 from whodisk.statistics.stopping import ROUNDS_MIN, Rule
 
 #: What an arm may run; exactly one of them.
-LOADS = ("workload", "spec", "fio", "command", "scenario", "replay")
+LOADS = ("workload", "spec", "fio", "command", "program", "scenario", "replay")
 ARM_KEYS = {
     *LOADS,
     "engine",
