@@ -20,7 +20,7 @@ from tests.accuracy.referee import runs
 from tests.accuracy.referee.excuses import excuse
 from tests.accuracy.referee.freeze import ROOT, Freeze, FreezeError, checkout, freeze
 from tests.accuracy.referee.judge import judge
-from tests.accuracy.referee.machine import words
+from tests.accuracy.referee.machine import wait_until_calm, words
 from tests.accuracy.referee.rows import ROWS, Run, refused
 from tests.accuracy.referee.rows import runs as runs_of
 from tests.accuracy.referee.seeds import DEVELOPMENT, RUNS, SETS, TEST
@@ -49,6 +49,16 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, help=f"that a program runs and is recorded [{SECONDS:g}]"
+    )
+    parser.add_argument(
+        "--record-only", action="store_true", help="solve nothing: the same command without it goes on"
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="wait up to so long before each run until others leave the machine alone [0]",
     )
     parser.add_argument("--max-minutes", type=float, default=float("inf"), help="begin no run after so long")
     parser.add_argument(
@@ -152,11 +162,7 @@ def _first_solves(o: argparse.Namespace, frozen: Freeze, store: Store) -> int:
     whodisk = checkout(frozen)
     if not any(True for _ in store.of("freeze", freeze=frozen.name)):
         store.add({"kind": "freeze", "utc": utc(), **frozen.to_json()})
-    todo = [
-        run
-        for run in _runs(o, frozen, store)
-        if not any(True for _ in store.of("result", **_key(frozen.name, run)))
-    ]
+    todo = [run for run in _runs(o, frozen, store) if not _is_done(store, _key(frozen.name, run), o)]
     longest = 0.0
     for place, run in enumerate(todo, 1):
         if (lack := run.row.program.missing()) is not None:
@@ -171,11 +177,19 @@ def _first_solves(o: argparse.Namespace, frozen: Freeze, store: Store) -> int:
         line = _one(o, frozen, store, run, whodisk)
         took = time.monotonic() - began
         longest = max(longest, took)
-        mark = "aside" if line is None else "ok   " if line["right"] else "WRONG"
+        mark = (
+            "aside"
+            if line is None
+            else "kept "
+            if "right" not in line
+            else "ok   "
+            if line["right"]
+            else "WRONG"
+        )
         # What a test set's verdicts say is nobody's to know: it would be development data.
         said = (
             ""
-            if line is None or o.set == TEST
+            if line is None or "said" not in line or o.set == TEST
             else f"{'|'.join(line['truth']['statuses'])} <- {line['said']}"
         )
         print(
@@ -185,12 +199,19 @@ def _first_solves(o: argparse.Namespace, frozen: Freeze, store: Store) -> int:
     return 0
 
 
+def _is_done(store: Store, key: dict[str, Any], o: argparse.Namespace) -> bool:
+    if any(True for _ in store.of("result", **key)):
+        return True
+    return o.record_only and any(line["aside"] is None for line in store.of("machine", **key))
+
+
 def _one(o: argparse.Namespace, frozen: Freeze, store: Store, run: Run, whodisk: Path) -> Line | None:
-    """Makes and solves one run; None if the machine was not quiet enough."""
+    """Makes and solves one run; None if the machine was not quiet enough. With --record-only it has no result yet."""
     keep, key = _folder(frozen.name, run), _key(frozen.name, run)
     kept = [line for line in store.of("machine", **key) if line["aside"] is None]
     failed = None
     for _ in range(0 if kept else ATTEMPTS):
+        wait_until_calm(o.patience)
         begun, aside, about = utc(), None, {}
         try:
             machine, truth = runs.make(run, whodisk, o.seconds, keep, disturbed_too=o.disturbed_too)
@@ -222,6 +243,8 @@ def _one(o: argparse.Namespace, frozen: Freeze, store: Store, run: Run, whodisk:
         shutil.rmtree(keep, ignore_errors=True)
     if not kept:
         return None
+    if o.record_only and failed is None:
+        return kept[-1]
     result = _solved(run, whodisk, keep) if failed is None else _failure(failed)
     store.add({"kind": "result", **key, "utc": utc(), **result})
     return {**kept[-1], **result, "truth": kept[-1].get("truth", {"statuses": ["?"]})}

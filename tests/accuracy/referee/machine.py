@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 SAMPLE_SECONDS = 0.05
+#: Others are looked at for so long before a run.
+CALM_SECONDS = 1.0
 #: Process id of the parent of all kernel threads.
 KTHREADD = 2
 #: A run in which others had so many CPUs on average is made again, whatever its verdict.
@@ -78,6 +80,16 @@ def watched() -> Iterator[Machine]:
         seconds = time.monotonic() - began
         machine.others_cpus = (cpu_of_others() - others) / seconds
         machine.stolen_cpus = (cpu_stolen() - stolen) / seconds
+
+
+def wait_until_calm(seconds_max: float) -> None:
+    """Waits until others leave so much of the machine that a run would be kept, or until the time is over."""
+    latest = time.monotonic() + seconds_max
+    while time.monotonic() < latest:
+        others, stolen = cpu_of_others(), cpu_stolen()
+        time.sleep(CALM_SECONDS)
+        if cpu_of_others() - others + cpu_stolen() - stolen < DISTURBED_CPUS * CALM_SECONDS:
+            return
 
 
 def words() -> str:
