@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from tests.accuracy.referee import command, freeze, rows
+from tests.accuracy.referee import command, freeze, machine, rows
 from tests.accuracy.referee import runs as making
 from tests.accuracy.referee import truth as truths
 from tests.accuracy.referee.excuses import Records, excuse
@@ -470,7 +470,11 @@ class _Runs:
 
 
 def _command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aside: list[str | None], kind: str = "validation"
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    aside: list[str | None],
+    kind: str = "validation",
+    *more: str,
 ) -> list[str]:
     """Runs four runs of a set; gives the order of what was done."""
     order: list[str] = []
@@ -492,7 +496,7 @@ def _command(
         return judged
 
     monkeypatch.setattr(command, "_solved", solved)
-    assert command.main(["--freeze", "x", "--set", kind, "--runs", "4"]) == 0
+    assert command.main(["--freeze", "x", "--set", kind, "--runs", "4", *more]) == 0
     return order
 
 
@@ -515,6 +519,26 @@ def test_a_run_is_set_aside_before_it_is_solved_and_never_after(
     assert _command(tmp_path, monkeypatch, []) == ["make", "solve after machine"]
     assert (tmp_path / "programs.jsonl").read_bytes().startswith(before)
     assert _command(tmp_path, monkeypatch, []) == []
+
+
+def test_what_was_recorded_first_is_solved_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only = "--record-only"
+    assert _command(tmp_path, monkeypatch, ["busy", "busy"], "test", only) == ["make"] * 5
+    # The one that was set aside twice is made now, and nothing else.
+    assert _command(tmp_path, monkeypatch, [], "test", only) == ["make"]
+    assert not list(Store(tmp_path / "programs.jsonl").of("result"))
+    order = _command(tmp_path, monkeypatch, [], "test")
+    assert (len(order), "make" in order) == (4, False)
+
+
+def test_it_waits_until_others_are_gone_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu_seconds = iter([0.0, 0.9, 1.0, 1.8, 1.9, 1.95])
+    monkeypatch.setattr(machine, "cpu_of_others", lambda: next(cpu_seconds))
+    monkeypatch.setattr(machine, "cpu_stolen", lambda: 0.0)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    machine.wait_until_calm(60.0)
+    assert next(cpu_seconds, None) is None
+    machine.wait_until_calm(0.0)
 
 
 def test_runs_that_another_judge_judged_first_are_solved_again_beside_it(

@@ -191,6 +191,15 @@ def test_where_time_goes_sums_to_one(tmp_path: Path) -> None:
         assert sum(shares.values()) == pytest.approx(1.0, abs=1e-6)
 
 
+def test_kinds_that_took_most_time_come_first(tmp_path: Path) -> None:
+    case = small(read_share=0.2).write(tmp_path / "case")
+    layer = f"'{case}/ops/layer=app/*.parquet'"
+    by_time = f"SELECT op FROM {layer} GROUP BY op ORDER BY sum(latency_ns) DESC"
+    order = [op for (op,) in duckdb.execute(by_time).fetchall()]
+    assert order != sorted(order)
+    assert [*solve(case).where_time_goes] == order
+
+
 def test_losses_and_open_operations_reach_the_verdict(tmp_path: Path) -> None:
     simulation = small()
     app, block, links = simulation.lay_out()

@@ -83,9 +83,9 @@ class _Bar:
 
 
 def _bars(verdict: Verdict, width: int) -> list[Text]:
-    """Slow beside typical operations where a finding compares them; else where the time of all goes."""
+    """Slow beside typical operations where a finding compares them; else where the time of all goes: of the two kinds that took most."""
     bars = _compared(verdict) or [
-        _Bar(op, None, shares) for op, shares in sorted(verdict.where_time_goes.items())[:2]
+        _Bar(op, None, shares) for op, shares in [*verdict.where_time_goes.items()][:2]
     ]
     label_width = max((len(bar.label) for bar in bars), default=0)
     shown = []

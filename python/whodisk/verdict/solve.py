@@ -236,13 +236,14 @@ def _status(judged: Judged, expectations: list[Expectation]) -> str:
 
 
 def _where_time_goes(context: Context) -> dict[str, dict[str, float]]:
+    """Kinds that took most time first."""
     survey = context.survey
+    totals = {op: sum(s.latency_ns for s in survey.select(op=op)) for op in {s.op for s in survey.strata}}
     result: dict[str, dict[str, float]] = {}
-    for op in sorted({s.op for s in survey.strata}):
-        strata = survey.select(op=op)
-        total = sum(s.latency_ns for s in strata)
+    for op, total in sorted(totals.items(), key=lambda item: (-item[1], item[0])):
         if total <= 0:
             continue
+        strata = survey.select(op=op)
         sums = np.sum([s.stage_ns for s in strata], axis=0)
         shares = {
             context.stage(stage): float(value) / total
