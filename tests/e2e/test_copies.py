@@ -18,6 +18,7 @@ import duckdb
 import pytest
 
 from tests.e2e.conftest import ROOT, WHODISK, started
+from tests.e2e.copies import all_pass_smbtorture, full_file_system, told_to_be_full
 from whodisk.copies.base import CopyError, Operation
 from whodisk.copies.engine import Run
 from whodisk.copies.specification import read
@@ -191,21 +192,17 @@ def test_wrong_credentials_are_refused_before_anything_is_copied(
 
 
 def test_samba_passes_smbtorture(samba: dict[str, str]) -> None:
-    if shutil.which("smbtorture") is None:
-        pytest.skip("needs samba-testsuite")
-    host, port = samba["server"].split(":")
-    user = Path(samba["credentials"]).read_text(encoding="utf-8").partition("\n")[0].removeprefix("username=")
-    command = ["smbtorture", f"//{host}/copies", "-p", port, "-U", f"{user}%{password(samba)}"]
-    done = subprocess.run(
-        [*command, "--option=torture:share2=second", "smb2.ioctl.copy_chunk*"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    ended = {
-        line
-        for line in done.stdout.splitlines()
-        if "copy_chunk" in line and not line.startswith(("test:", "time:"))
-    }
-    assert len(ended) == 21 and all(line.startswith("success: ") for line in ended), sorted(ended)
+    all_pass_smbtorture(samba["server"], samba["credentials"])
+
+
+@pytest.mark.parametrize("method", ["smb_read_write", "smb_copychunk"])
+def test_a_full_share_is_told_per_operation(samba: dict[str, str], method: str) -> None:
+    folder, place = Path(samba["folder"]), {key: value for key, value in samba.items() if key != "folder"}
+    with full_file_system(folder / "full"):
+        told_to_be_full(folder, method, **place)
+
+
+@pytest.mark.parametrize("method", ["read_write", "copy_file_range"])
+def test_a_full_file_system_is_told_per_operation(tmp_path: Path, method: str) -> None:
+    with full_file_system(tmp_path / "full"):
+        told_to_be_full(tmp_path, method)

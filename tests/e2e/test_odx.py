@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.copies import all_pass_smbtorture, full_file_system, told_to_be_full
 from whodisk.copies.engine import Run
 from whodisk.copies.specification import parse
 
@@ -19,6 +20,7 @@ from odx_conformance.client import Server
 from odx_server.offload import GUARDS, TOKENS_PER_SESSION_MAX, Offload
 from odx_server.server import make
 
+METHODS = ("smb_read_write", "smb_copychunk", "smb_odx")
 #: The case that notices when a guard is gone.
 NOTICED_BY = {
     "read_input_size": "read_short_input",
@@ -44,6 +46,8 @@ NOTICED_BY = {
     "chunk_limits": "chunk_limits",
     "chunk_key": "chunk_bad_key",
     "chunk_end_of_file": "chunk_beyond_the_source",
+    "chunk_access": "chunk_into_a_file_not_open_for_reading",
+    "chunk_locked": "chunk_of_a_locked_source",
 }
 
 
@@ -51,7 +55,8 @@ NOTICED_BY = {
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Offload, Path]]:
     folder, password = tmp_path_factory.mktemp("odx"), secrets.token_hex(8)
     (folder / "share").mkdir()
-    server, offload = make(0, {"copies": folder / "share"}, "tester", password)
+    shares = dict.fromkeys(("copies", "second"), folder / "share")
+    server, offload = make(0, shares, "tester", password)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     (folder / "credentials").write_text(f"username=tester\npassword={password}\n", encoding="utf-8")
     (folder / "credentials").chmod(0o600)
@@ -99,7 +104,24 @@ def test_tokens_are_bounded(tmp_path: Path) -> None:
         assert offload.tokens() == 0
 
 
-@pytest.mark.parametrize("method", ["smb_read_write", "smb_copychunk", "smb_odx"])
+def test_it_passes_smbtorture(served: tuple[Server, Offload, Path]) -> None:
+    server, _, folder = served
+    all_pass_smbtorture(f"127.0.0.1:{server.port}", str(folder / "credentials"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_full_share_is_told_per_operation(served: tuple[Server, Offload, Path], method: str) -> None:
+    server, _, folder = served
+    place = {
+        "server": f"127.0.0.1:{server.port}",
+        "share": "copies",
+        "credentials": str(folder / "credentials"),
+    }
+    with full_file_system(folder / "share/full"):
+        told_to_be_full(folder / "share", method, **place)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_a_copy_of_odd_size(served: tuple[Server, Offload, Path], method: str) -> None:
     server, _, folder = served
     data = secrets.token_bytes((1 << 20) + 1234)

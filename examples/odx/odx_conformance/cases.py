@@ -15,6 +15,7 @@ from odx_conformance.client import Client, Grant, Server
 SUCCESS, BUFFER_TOO_SMALL, INVALID_PARAMETER = 0, 0xC0000023, 0xC000000D
 END_OF_FILE, INVALID_TOKEN = 0xC0000011, 0xC0000365
 OBJECT_NAME_NOT_FOUND, INVALID_VIEW_SIZE = 0xC0000034, 0xC000001F
+ACCESS_DENIED, FILE_LOCK_CONFLICT = 0xC0000022, 0xC0000054
 MIB = 1 << 20
 SIZE = 64 << 10
 UINT64 = 1 << 64
@@ -468,3 +469,29 @@ def chunk_beyond_the_source(w: World) -> None:
     status, _ = w.client.copychunk(w.target, w.client.resume_key(w.source), [(SIZE - 4096, 0, 8192)])
     expect("status", INVALID_VIEW_SIZE, status)
     expect("the destination is as it was", True, w.client.content(w.target, SIZE) == w.old)
+
+
+@case
+def chunk_into_a_file_not_open_for_reading(w: World) -> None:
+    """A destination that was opened for writing only: SRV_COPYCHUNK wants to read it, too."""
+    key, target = w.client.resume_key(w.source), w.client.open(f"{w.tag}-target", read=False)
+    try:
+        expect("status", ACCESS_DENIED, w.client.copychunk(target, key, [(0, 0, 4096)])[0])
+    finally:
+        target.close()
+    expect("the destination is as it was", True, w.client.content(w.target, SIZE) == w.old)
+
+
+@case
+def chunk_of_a_locked_source(w: World) -> None:
+    """A source that another open file has locked: what was copied before is told, and the locked chunk is not copied."""
+    key, other = w.client.resume_key(w.source), w.client.open(f"{w.tag}-source")
+    try:
+        w.client.lock(other, 4096, 4096)
+        status, numbers = w.client.copychunk(w.target, key, [(0, 0, 4096), (4096, 4096, 4096)])
+        expect("status", FILE_LOCK_CONFLICT, status)
+        expect("chunks and bytes that were copied", (1, 4096), numbers and (numbers[0], numbers[2]))
+    finally:
+        other.close()
+    wanted = w.data[:4096] + w.old[4096:]
+    expect("the destination", True, w.client.content(w.target, SIZE) == wanted)

@@ -21,8 +21,11 @@ from smbprotocol.open import (
     CreateOptions,
     FilePipePrinterAccessMask,
     ImpersonationLevel,
+    LockFlags,
     Open,
     ShareAccess,
+    SMB2LockElement,
+    SMB2LockRequest,
     SMB2SetInfoRequest,
 )
 from smbprotocol.session import Session
@@ -98,11 +101,12 @@ class Client:
         """Ends the connection; the server ends its session."""
         self.connection.disconnect(close=False)
 
-    def open(self, name: str, *, create: bool = False, write: bool = True) -> Open:
-        """Raises SMBResponseException."""
-        access = FilePipePrinterAccessMask.FILE_READ_DATA | FilePipePrinterAccessMask.FILE_READ_ATTRIBUTES
-        if write:
-            access |= FilePipePrinterAccessMask.FILE_WRITE_DATA | FilePipePrinterAccessMask.DELETE
+    def open(self, name: str, *, create: bool = False, read: bool = True) -> Open:
+        """For writing, and unless told otherwise for reading. Raises SMBResponseException."""
+        access = FilePipePrinterAccessMask.FILE_READ_ATTRIBUTES | FilePipePrinterAccessMask.DELETE
+        access |= FilePipePrinterAccessMask.FILE_WRITE_DATA
+        if read:
+            access |= FilePipePrinterAccessMask.FILE_READ_DATA
         file = Open(self.tree, name)
         file.create(
             ImpersonationLevel.Impersonation,
@@ -153,6 +157,18 @@ class Client:
         request["file_info_class"] = info.INFO_CLASS
         request["file_id"] = file.file_id
         request["buffer"] = info
+        self.connection.receive(self._send(request), timeout=SECONDS_MAX)
+
+    def lock(self, file: Open, offset_bytes: int, size_bytes: int) -> None:
+        """For itself alone, at once. Raises SMBResponseException."""
+        element = SMB2LockElement()
+        element["offset"], element["length"] = offset_bytes, size_bytes
+        element["flags"].set_value(
+            LockFlags.SMB2_LOCKFLAG_EXCLUSIVE_LOCK | LockFlags.SMB2_LOCKFLAG_FAIL_IMMEDIATELY
+        )
+        request = SMB2LockRequest()
+        request["file_id"] = file.file_id
+        request["locks"] = [element]
         self.connection.receive(self._send(request), timeout=SECONDS_MAX)
 
     def _send(self, request: Any) -> Any:

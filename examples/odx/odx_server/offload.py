@@ -14,6 +14,8 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from odx_server.locks import Locks, Owner
+
 SUCCESS = 0
 BUFFER_TOO_SMALL = 0xC0000023
 INVALID_PARAMETER = 0xC000000D
@@ -23,6 +25,7 @@ DISK_FULL = 0xC000007F
 INVALID_TOKEN = 0xC0000365
 OBJECT_NAME_NOT_FOUND = 0xC0000034
 INVALID_VIEW_SIZE = 0xC000001F
+FILE_LOCK_CONFLICT = 0xC0000054
 
 SECTOR_BYTES = 512
 TOKEN_BYTES = 512
@@ -62,6 +65,8 @@ GUARDS = (
     "chunk_limits",
     "chunk_key",
     "chunk_end_of_file",
+    "chunk_access",
+    "chunk_locked",
 )
 
 
@@ -96,9 +101,10 @@ class Offload:
         self.prefetch_bytes = prefetch_bytes
         #: Guards that a test took away.
         self.removed: set[str] = set()
+        self.locks = Locks()
         self._lock = threading.Lock()
         self._tokens: OrderedDict[bytes, Token] = OrderedDict()
-        self._keys: dict[bytes, tuple[str, bytes, int]] = {}
+        self._keys: dict[bytes, tuple[str, bytes, int, bool]] = {}
         self._changes: dict[tuple[int, int], int] = {}
 
     def _refuse(self, guard: str, wrong: bool, status: int, data: bytes | None = None) -> None:
@@ -120,6 +126,7 @@ class Offload:
                 os.close(self._tokens.pop(name).descriptor)
             for key in [key for key, value in self._keys.items() if value[0] == session]:
                 del self._keys[key]
+        self.locks.release(session)
 
     def tokens(self) -> int:
         """How many are held."""
@@ -235,23 +242,30 @@ class Offload:
         self._refuse("token_unchanged", self._stamp(held.descriptor) != held.stamp, INVALID_TOKEN)
         return held
 
-    def resume_key(self, session: str, file: bytes, descriptor: int) -> bytes:
-        """SRV_REQUEST_RESUME_KEY: the same key for the same open file."""
+    def resume_key(self, session: str, file: bytes, descriptor: int, may_read: bool = True) -> bytes:
+        """SRV_REQUEST_RESUME_KEY: the same key for the same open file. `may_read`: what it was opened for."""
         with self._lock:
             key = next((key for key, value in self._keys.items() if value[:2] == (session, file)), None)
             if key is None:
                 key = secrets.token_bytes(24)
-                self._keys[key] = (session, file, descriptor)
+                self._keys[key] = (session, file, descriptor, may_read)
         return key + bytes(8)
 
     def closed(self, session: str, file: bytes) -> None:
-        """A file was closed: its resume key ends."""
+        """A file was closed: its resume key ends, and its locks."""
+        self.locks.release(session, file)
         with self._lock:
             for key in [key for key, value in self._keys.items() if value[:2] == (session, file)]:
                 del self._keys[key]
 
-    def copychunk(self, session: str, descriptor: int, data: bytes, output_bytes: int) -> bytes:
-        """SRV_COPYCHUNK. Raises Refused; beyond the limits with the limits."""
+    def copychunk(
+        self, owner: Owner, descriptor: int, data: bytes, output_bytes: int, *, allowed: bool = True
+    ) -> bytes:
+        """SRV_COPYCHUNK into an open file of `owner`. Raises Refused; beyond the limits with the limits.
+
+        `allowed`: whether the destination was opened for what this request needs.
+        """
+        session = owner[0]
         limits = struct.pack("<III", CHUNKS_MAX, CHUNK_BYTES_MAX, CHUNKS_TOTAL_BYTES_MAX)
         self._refuse("chunk_output_size", output_bytes < 12, INVALID_PARAMETER)
         if len(data) < 32:
@@ -270,10 +284,15 @@ class Offload:
                 found = next(iter(self._keys.values()))
             if found is None or found[0] != session:
                 raise Refused(OBJECT_NAME_NOT_FOUND)
+        self._refuse("chunk_access", not (found[3] and allowed), ACCESS_DENIED)
         done = total = 0
         for source, target, size in chunks:
-            past = source + size > os.fstat(found[2]).st_size
+            # What was copied before goes along with the refusal.
             answer = struct.pack("<III", done, 0, total)
+            locked = self.locks.conflict(found[:2], found[2], source, size, write=False)
+            locked = locked or self.locks.conflict(owner, descriptor, target, size, write=True)
+            self._refuse("chunk_locked", locked, FILE_LOCK_CONFLICT, answer)
+            past = source + size > os.fstat(found[2]).st_size
             self._refuse("chunk_end_of_file", past, INVALID_VIEW_SIZE, answer)
             _copy(found[2], source, descriptor, target, size, self.io_bytes)
             done, total = done + 1, total + size

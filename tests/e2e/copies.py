@@ -1,0 +1,77 @@
+"""What tests of copies on several servers share."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from whodisk.copies.engine import Run
+from whodisk.copies.specification import parse
+
+MIB = 1 << 20
+SOURCE_BYTES = 4 * MIB
+DISK_FULL = 0xC000007F
+
+
+def all_pass_smbtorture(server: str, credentials: str) -> None:
+    """Every copy_chunk test of Samba's own suite; the server has shares `copies` and `second` of one folder."""
+    if shutil.which("smbtorture") is None:
+        pytest.skip("needs samba-testsuite")
+    host, port = server.split(":")
+    lines = Path(credentials).read_text(encoding="utf-8").splitlines()
+    known = {key: value for key, _, value in (line.partition("=") for line in lines)}
+    user = f"{known['username']}%{known['password']}"
+    command = ["smbtorture", f"//{host}/copies", "-p", port, "-U", user, "--option=torture:share2=second"]
+    done = subprocess.run(
+        [*command, "smb2.ioctl.copy_chunk*"], capture_output=True, text=True, check=False, timeout=60
+    )
+    ended = [
+        line
+        for line in done.stdout.splitlines()
+        if "copy_chunk" in line and not line.startswith(("test:", "time:"))
+    ]
+    assert len(ended) == 21 and all(line.startswith("success: ") for line in ended), done.stdout
+
+
+@contextmanager
+def full_file_system(folder: Path) -> Iterator[None]:
+    """One with a source of 4 MiB, and room for 2 MiB more."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount a small file system")
+    folder.mkdir()
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={SOURCE_BYTES + 2 * MIB}", "tmpfs", folder], check=True
+    )
+    try:
+        (folder / "a.bin").write_bytes(secrets.token_bytes(SOURCE_BYTES))
+        yield
+    finally:
+        # A server may hold a file of it still.
+        subprocess.run(["umount", "--lazy", folder], check=True)
+        folder.rmdir()
+
+
+def told_to_be_full(root: Path, method: str, **place: str) -> None:
+    """Copies within `root`/full. What was told as transferred is there, and the operation that found no room says so."""
+    where = "full" if place else f"{root}/full"
+    keys = {"method": method, "source": f"{where}/a.bin", "destination": f"{where}/b.bin"}
+    run = Run(parse(keys | {"block_size": "768KiB"} | place, "keys"))
+    outcome = run.go()
+    assert not outcome["complete"] and "were copied from byte" in outcome["why_not"], outcome
+    refused = [each for each in run.operations() if each.error]
+    assert [each.error for each in refused] == [errno.ENOSPC] and not refused[0].transferred_bytes, refused
+    assert refused[0].status == (DISK_FULL if place else None)
+    source, target = ((root / "full" / name).read_bytes() for name in ("a.bin", "b.bin"))
+    told = [each for each in run.operations() if each.kind in ("write", "copy") and each.transferred_bytes]
+    assert sum(each.transferred_bytes for each in told) >= 2 * 768 << 10, "there was room for two blocks"
+    for each in told:
+        part = slice(each.offset_bytes, each.offset_bytes + each.transferred_bytes)
+        assert source[part] == target[part], f"{each} was not"
