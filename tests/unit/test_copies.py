@@ -78,6 +78,19 @@ def test_the_experiment_compares_ways_on_one_server_and_delay() -> None:
     assert len(found.arms) == 10 and not any("samba odx" in arm.name for arm in found.arms)
 
 
+def test_the_experiment_of_the_tail_sweeps_across_what_is_fetched_ahead() -> None:
+    arms = {arm.name: arm for arm in plan.read(EXAMPLES / "copies-tail.toml").arms}
+    blocks = {
+        name: specification.parse(arm.table["workload"], name).block_bytes for name, arm in arms.items()
+    }
+    assert {blocks[name] >> 18 for name in ("6MiB", "8MiB", "8.25MiB", "9MiB")} == {24, 32, 33, 36}
+    for name, arm in arms.items():
+        # Each cure changes one thing of the arm that it is compared with.
+        changed = [key for key in arm.table if arm.table[key] != arms["8.25MiB"].table.get(key)]
+        ahead = name == "8.25MiB, 16MiB ahead"
+        assert len(changed) == (0 if name == "8.25MiB" else 1 + ahead), (name, changed)
+
+
 def test_copied_is_a_metric_of_whole_copies() -> None:
     assert metrics.said(metrics.metric("copied"), 2.0 * (1 << 20)) == "2 MiB/s"
     with pytest.raises(WhodiskError):
