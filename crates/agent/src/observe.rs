@@ -669,6 +669,15 @@ fn device_changes(old: &DeviceMeta, new: &DeviceMeta) -> Vec<String> {
             changes.push(format!("device {name}: {key} was '{value}', is '{now}'"));
         }
     }
+    // What can change under a drive that stays: an update without a reset, a link that was trained anew.
+    for key in ["firmware", "pcie_link"] {
+        let (was, is) = (old.facts.get(key), new.facts.get(key));
+        if let (Some(was), Some(is)) = (was, is) {
+            if was != is {
+                changes.push(format!("device {name}: {key} was '{was}', is '{is}'"));
+            }
+        }
+    }
     changes
 }
 

@@ -16,6 +16,7 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
         host: attribute(&proc.join("sys/kernel/hostname")).unwrap_or_default(),
         kernel: attribute(&proc.join("sys/kernel/osrelease")).unwrap_or_default(),
         cpus: attribute(&root.join("sys/devices/system/cpu/online")).map_or(0, |list| list_len(&list)),
+        numa_nodes: numa_nodes(&root.join("sys/devices/system/node")),
         cpu_model: key_of(&cpuinfo, "model name").unwrap_or_default(),
         memory_bytes: memory_bytes(&text(&proc.join("meminfo")).unwrap_or_default()),
         virtualization: virtualization(root, &cpuinfo),
@@ -111,6 +112,15 @@ pub(crate) fn key_of(text: &str, key: &str) -> Option<String> {
         .filter_map(|line| line.split_once(':'))
         .find(|(name, _)| name.trim() == key)
         .map(|(_, value)| value.trim().to_owned())
+}
+
+/// NUMA nodes and their CPUs; a node of memory alone has none.
+fn numa_nodes(folder: &Path) -> BTreeMap<String, String> {
+    let nodes = names_in(folder).into_iter().filter_map(|name| {
+        let node: u32 = name.strip_prefix("node")?.parse().ok()?;
+        Some((node.to_string(), attribute(&folder.join(&name).join("cpulist"))?))
+    });
+    nodes.collect()
 }
 
 /// How many numbers a kernel list such as `0-3,8` holds.
@@ -253,7 +263,11 @@ fn facts(root: &Path, folder: &Path) -> BTreeMap<String, String> {
         }
     };
     add("members", Some(names_in(&folder.join("slaves")).join(" ")));
-    add("partitions", Some(partitions(folder).join(" ")));
+    let parts = partitions(folder);
+    let start = |part: &String| attribute(&folder.join(part).join("start"));
+    let starts: Option<Vec<String>> = parts.iter().map(start).collect();
+    add("partition_starts_512", starts.map(|starts| starts.join(" ")));
+    add("partitions", Some(parts.join(" ")));
     add("irq_prefixes", Some(irq_prefixes(folder).join(" ")));
     add("driver", driver(root, folder));
     if let Some(pci) = pci_ancestor(folder) {
@@ -485,6 +499,11 @@ mod tests {
             ("sys/devices/pci0/0000:03:00.0/nvme/nvme0/nvme0n1/size", "2048\n"),
             ("sys/devices/pci0/0000:03:00.0/nvme/nvme0/nvme0n1/queue/scheduler", "[none] bfq\n"),
             ("sys/devices/pci0/0000:03:00.0/nvme/nvme0/nvme0n1/nvme0n1p1/partition", "1\n"),
+            ("sys/devices/pci0/0000:03:00.0/nvme/nvme0/nvme0n1/nvme0n1p1/start", "63\n"),
+            ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+            ("sys/devices/system/node/node1/cpulist", "2,7\n"),
+            ("sys/devices/system/node/node2/cpulist", "\n"),
+            ("sys/devices/system/node/online", "0-2\n"),
             ("sys/bus/pci/slots/12/address", "0000:03:00\n"),
             ("sys/devices/platform/virtio3/block/vda/dev", "254:0\n"),
             ("sys/devices/platform/virtio3/block/vda/size", "8\n"),
@@ -525,6 +544,8 @@ mod tests {
         let system = collect(folder.path());
         assert_eq!((system.host.as_str(), system.kernel.as_str()), ("db7", "6.12.1"));
         assert_eq!((system.cpus, system.cpu_model.as_str()), (4, "Fast 9000"));
+        let nodes = [("0", "0-1"), ("1", "2,7")].map(|(node, cpus)| (node.to_owned(), cpus.to_owned()));
+        assert_eq!(system.numa_nodes, BTreeMap::from(nodes));
         assert_eq!(system.memory_bytes, 16 << 20);
         assert_eq!(system.virtualization, "hypervisor (Acme)");
         assert_eq!(
@@ -557,6 +578,7 @@ mod tests {
             ("pci_slot", "12"),
             ("pcie_link", "16.0 GT/s PCIe x4"),
             ("partitions", "nvme0n1p1"),
+            ("partition_starts_512", "63"),
             ("irq_prefixes", "nvme0q"),
             ("driver", "nvme"),
         ] {

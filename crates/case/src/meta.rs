@@ -416,6 +416,9 @@ pub struct SystemMeta {
     pub kernel: String,
     /// Online CPUs.
     pub cpus: u32,
+    /// NUMA node -> its CPUs, as the kernel lists them (`0-7,16-23`). Absent where the kernel tells no nodes, and in cases of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub numa_nodes: BTreeMap<String, String>,
     /// CPU model.
     pub cpu_model: String,
     /// Memory.

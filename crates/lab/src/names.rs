@@ -19,6 +19,11 @@ fn letters(n: u64) -> String {
     }
 }
 
+/// Whether a disk is an NVMe drive, by its name.
+pub fn is_nvme(disk: &str) -> bool {
+    controller(disk) != disk
+}
+
 /// The controller of an NVMe namespace; elsewhere the disk itself.
 fn controller(disk: &str) -> String {
     match disk.strip_prefix("nvme").and_then(|rest| rest.split_once('n')) {

@@ -130,6 +130,7 @@ pub const CASE_JSON: &[(&str, Class)] = &[
 pub const SYSTEM_JSON: &[(&str, Class)] = &[
     ("host", Class::Host),
     ("kernel", Class::Keep),
+    ("numa_nodes.*", Class::Keep),
     ("cpu_model", Class::Keep),
     ("virtualization", Class::Keep),
     ("devices.*.name", Class::Device),
@@ -148,6 +149,7 @@ pub const SYSTEM_JSON: &[(&str, Class)] = &[
     ("devices.*.facts.md_state", Class::Keep),
     ("devices.*.facts.members", Class::Devices),
     ("devices.*.facts.partitions", Class::Devices),
+    ("devices.*.facts.partition_starts_512", Class::Keep),
     ("devices.*.facts.irq_prefixes", Class::Keep),
     ("devices.*.facts.pci_address", Class::Keep),
     ("devices.*.facts.pci_slot", Class::Keep),

@@ -10,7 +10,7 @@ use case::schema::Stage;
 use std::collections::VecDeque;
 
 /// Keys of `[device]` that every kind has.
-pub const KEYS: [Key; 9] = [
+pub const KEYS: [Key; 12] = [
     key(
         "kind",
         Kind::Choice(&["simple", "hdd", "ssd", "fitted"]),
@@ -49,6 +49,19 @@ pub const KEYS: [Key; 9] = [
         "Random overwrites before the beginning, as a multiple of that part; 2 is near the steady state.",
     ),
     key("size", Kind::Size(1 << 20, 1 << 50), "1TiB", "Size of each."),
+    key("firmware", Kind::Text, "1.0.4", "Firmware of each, as system.json tells it."),
+    key(
+        "link_max",
+        Kind::Text,
+        "16.0 GT/s PCIe x4",
+        "The most that an NVMe drive's link can do, as system.json tells it.",
+    ),
+    key(
+        "link",
+        Kind::Text,
+        "",
+        "The link that it has, as system.json tells it: a slot may have fewer lanes. Empty = the most. A fact alone: only the fault link_downgrade slows anything.",
+    ),
     key(
         "tags",
         Kind::Count(1, 65536),

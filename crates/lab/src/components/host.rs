@@ -10,7 +10,7 @@ use case::schema::Stage;
 use workload::rng::Rng;
 
 /// Keys of `[host]`.
-pub const KEYS: [Key; 9] = [
+pub const KEYS: [Key; 10] = [
     key("name", Kind::Text, "lab", "Host name."),
     key("comm", Kind::Text, "fio", "The program that does the work: command name of its threads."),
     key(
@@ -18,6 +18,12 @@ pub const KEYS: [Key; 9] = [
         Kind::Count(1, 4096),
         "8",
         "CPUs; worker w runs on CPU w modulo CPUs.",
+    ),
+    key(
+        "nodes",
+        Kind::Count(1, 64),
+        "1",
+        "NUMA nodes: CPU c is of node c modulo nodes, as many hosts number them. Memory and drives are at node 0.",
     ),
     key(
         "pinned",

@@ -14,7 +14,7 @@ pub(super) const KIND: FaultKind = FaultKind {
         key(
             "bandwidth",
             Kind::Rate(1 << 10, 1 << 40),
-            "250MiB/s",
+            "212MB/s",
             "What is left.",
         ),
     ],

@@ -23,6 +23,7 @@ fn apply(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
         .section_mut("server")
         .set(&file, "misplaced", &targets)?;
     let block_bytes = section.whole("block");
+    plan.physical_block_bytes = block_bytes;
     assert!(
         !MISPLACED_BY.is_multiple_of(block_bytes),
         "no multiple of any block"

@@ -86,6 +86,10 @@ pub struct Plan {
     pub commits: Vec<Commits>,
     /// CPUs that are far from memory and drives.
     pub far: Vec<Far>,
+    /// When the drives' firmware was updated.
+    pub firmware_from_ns: Option<u64>,
+    /// Physical block of the drives.
+    pub physical_block_bytes: u64,
     /// Per drive: queues that the host does not run for a while.
     pub queue_stalls: Vec<(usize, QueueStall)>,
     /// Handlers that are no drive's.
@@ -225,6 +229,8 @@ impl Plan {
             links: Vec::new(),
             commits: Vec::new(),
             far: Vec::new(),
+            firmware_from_ns: None,
+            physical_block_bytes: 4096,
             queue_stalls: Vec::new(),
             handlers: Vec::new(),
             stalls: Vec::new(),

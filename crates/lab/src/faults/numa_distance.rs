@@ -17,6 +17,9 @@ pub(super) const KIND: FaultKind = FaultKind {
 };
 
 fn apply(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
+    let file = plan.scenario.file.clone();
+    let two = toml::Value::Integer(2);
+    plan.scenario.section_mut("host").set(&file, "nodes", &two)?;
     plan.far.push(Far {
         add_ns: section.whole("add"),
     });

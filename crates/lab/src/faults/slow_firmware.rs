@@ -33,5 +33,6 @@ fn apply(section: &Section, plan: &mut Plan) -> Result<Culprit, LabError> {
         };
         plan.slow.push((drive, slow));
     }
+    plan.firmware_from_ns = Some(from_ns);
     Ok(culprit("stage", "device"))
 }

@@ -5,6 +5,7 @@
 use super::dice::Dice;
 use super::fault::faulty;
 use super::sites::{cached, disk, served, single_flash, streaming, striped, us, Site};
+use crate::components::slowness::LINKS;
 use crate::error::LabError;
 use crate::run;
 use crate::scenario::Scenario;
@@ -198,6 +199,47 @@ fn recorder(dice: &mut Dice, kind: &str) -> String {
     text
 }
 
+/// What hosts have and nobody feels: CPUs of two nodes, a slot with fewer lanes than the drive, a misaligned partition that is read in large pieces.
+fn with_facts(dice: &mut Dice, group: &str, text: String) -> String {
+    let (nodes, slot, partition) = (dice.chance(0.3), dice.chance(0.2), dice.chance(0.4));
+    let mut text = text;
+    if nodes {
+        text = text.replacen("[host]\n", "[host]\nnodes = 2\n", 1);
+    }
+    let drives = text.contains("name = \"nvme\"\n") && group != "link_downgrade";
+    let wide_enough = LINKS
+        .iter()
+        .filter(|(_, rate)| *rate as f64 > 3.0 * most_bytes_per_s(&text));
+    let narrower: Vec<&str> = wide_enough.map(|(link, _)| *link).take(3).collect();
+    if slot && drives && !narrower.is_empty() {
+        let link = dice.pick(&narrower);
+        text = text.replacen("[device]\n", &format!("[device]\nlink = \"{link}\"\n"), 1);
+    }
+    let large = text.contains("random = \"0%\"\n") && !text.contains("[fault.");
+    if partition && large {
+        text = text.replacen("targets = [\"data\"]", "targets = [\"data\", \"old/data\"]", 1);
+        text += "\n[server]\nmisplaced = 1\n";
+    }
+    text
+}
+
+/// The most that a workload can ask of a drive, bytes per second, as its text has it.
+fn most_bytes_per_s(text: &str) -> f64 {
+    let number = |key: &str| -> f64 {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+        let digits = line.map(|value| {
+            value
+                .trim_matches('"')
+                .trim_end_matches(|c: char| !c.is_ascii_digit())
+        });
+        digits.and_then(|digits| digits.parse().ok()).unwrap_or(1.0)
+    };
+    let fastest_us = number("simple_read").min(number("simple_write").max(1.0));
+    number("workers") * number("queue_depth") * number("block_sizes") * 1024.0 * 1e6 / fastest_us
+}
+
 /// Dice of case `number` of `seed`, with a strength.
 fn dice_of(seed: u64, number: u64, strength: f64) -> Dice {
     Dice(stream(seed, &format!("case {number}")), strength)
@@ -226,6 +268,11 @@ fn drawn(seed: u64, number: u64, strength: f64) -> (Drawn, f64) {
     };
     let program = dice.pick(&PROGRAMS);
     let text = text.replacen("[host]\n", &format!("[host]\ncomm = \"{program}\"\n"), 1);
+    let text = with_facts(
+        &mut Dice(stream(seed, &format!("facts {number}")), 0.0),
+        group,
+        text,
+    );
     let recorder = recorder(&mut dice, group);
     let text = format!("name = \"{group}\"\nabout = \"{about}\"\n{text}{recorder}");
     (Drawn { class, group, text }, effect)

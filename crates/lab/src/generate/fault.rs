@@ -1,8 +1,10 @@
 //! Faults drawn at random: the stack for a kind, where and when, and a magnitude from no visible effect up.
 use super::dice::Dice;
 use super::sites::{
-    cached, disk, flash_of_any_kind, narrow, served, single_flash, streaming, striped, us, written, Mix, Site,
+    cached, disk, flash_of_any_kind, narrow, served, single_flash, streaming, striped, transferring, us,
+    written, Mix, Site,
 };
+use crate::components::slowness::LINKS;
 use std::fmt::Write;
 
 /// The stack for a fault kind, and the fault on it.
@@ -16,6 +18,7 @@ pub(super) fn faulty(dice: &mut Dice, seed: u64, kind: &str) -> String {
         "network_loss" => served(dice, seed),
         "noisy_neighbour" | "periodic_job" | "discard_storm" => single_flash(dice, seed),
         "rebuild" | "scrub" => narrow(dice, seed),
+        "link_downgrade" => transferring(dice, seed),
         "fast_region_full" => written(dice, seed, Mix::Writes),
         "flush_tail" | "journal_contention" => written(dice, seed, Mix::Syncs),
         _ => flash_of_any_kind(dice, seed),
@@ -181,13 +184,10 @@ fn later_kinds(dice: &mut Dice, site: &Site, kind: &str, onset: &str) -> String 
             )
         }
         "link_downgrade" => {
-            // In times of what one request after the other needs.
-            let needs = site.read_bytes as f64 * 1e9 / site.service_ns;
-            let rate = (needs * dice.at(30.0, 0.1)) as u64;
-            format!(
-                "drive = {drive}\nbandwidth = \"{}B/s\"\nonset = {onset}\n",
-                rate.max(1 << 10)
-            )
+            // Lanes and speeds that there are, from the whole link down.
+            let lost = (dice.1 * LINKS.len() as f64) as usize;
+            let (_, rate) = LINKS[LINKS.len() - 1 - lost.min(LINKS.len() - 1)];
+            format!("drive = {drive}\nbandwidth = \"{rate}B/s\"\nonset = {onset}\n")
         }
         "fast_region_full" => format!(
             "drive = {drive}\nsize = \"{}B\"\nfactor = {:.3}\n",

@@ -59,13 +59,16 @@ impl Workload {
 fn flash(dice: &mut Dice, seed: u64, drives: u64, parallel: Option<u64>, mix: Mix) -> Site {
     let (read_us, write_us) = (dice.log_whole(60, 250), dice.log_whole(15, 60));
     let read = match mix {
-        Mix::Any => dice.pick(&[100u64, 90, 70, 50]),
+        Mix::Any | Mix::Large => dice.pick(&[100u64, 90, 70, 50]),
         Mix::Writes | Mix::Syncs => dice.pick(&[70u64, 50, 30]),
     };
     let (workers, depth) = dice.pick(&[(1u64, 1u64), (1, 4), (2, 4), (1, 16), (4, 4), (2, 8)]);
     let service_ns = (read * read_us + (100 - read) * write_us) as f64 * 10.0;
     let capacity = (workers * depth) as f64 / (service_ns + 5e3) * 1e9;
-    let block_kib = dice.pick(&[4u64, 4, 8, 16]);
+    let block_kib = match mix {
+        Mix::Large => dice.pick(&[64u64, 128, 256]),
+        _ => dice.pick(&[4u64, 4, 8, 16]),
+    };
     let operations = dice.log_whole(6000, 24_000);
     let mut body = format!(
         "file_size = \"64GiB\"\nblock_sizes = \"{block_kib}KiB\"\nread = \"{read}%\"\nqueue_depth = {depth}\nworkers = {workers}\n"
@@ -115,6 +118,14 @@ pub(super) enum Mix {
     Writes,
     /// The same, with syncs.
     Syncs,
+    /// Requests so large that their transfer counts.
+    Large,
+}
+
+/// One or a few flash drives with large requests.
+pub(super) fn transferring(dice: &mut Dice, seed: u64) -> Site {
+    let drives = dice.pick(&[1u64, 1, 2, 4]);
+    flash(dice, seed, drives, Some(32), Mix::Large)
 }
 
 /// A few flash drives that serve few commands at once: whoever else uses them is felt.
