@@ -211,6 +211,33 @@ def test_a_mounted_device_is_refused_unless_it_is_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "arguments"),
+    [
+        ("a.fio", "[a]\nrw=randwrite\nfilename=x:DEVICE", ()),
+        ("a.fio", "[a]\nrw=read\nfilename=DEVICE\n[b]\nreadwrite = rw:8", ()),
+        ("a.fio", "[a]\nrw=trim", ("--filename=DEVICE",)),
+        ("a.fio", "[a]\nrw=write\ndirectory=/dev\nfilename=NAME", ()),
+        ("a.toml", '[workload]\ntargets = ["DEVICE"]\nread = "50%"', ()),
+    ],
+)
+def test_a_device_that_a_file_names_is_a_target_too(
+    tmp_path: Path, name: str, text: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(safety, "is_block", lambda path: path == "/dev/loop7")
+    path = tmp_path / name
+    path.write_text(text.replace("DEVICE", "/dev/loop7").replace("NAME", "loop7"), encoding="utf-8")
+    kind = "fio" if name.endswith("fio") else "spec"
+    words = [word.replace("DEVICE", "/dev/loop7") for word in arguments]
+    found = safety.targets_of_load("a", kind, str(path), reads_only=False, arguments=words)
+    assert [target.path for target in found] == ["/dev/loop7"]
+    path.write_text(path.read_text().replace("50%", "100%"))
+    said = ["--rw=randread"] if kind == "fio" else []
+    only_reads = "[a]\nfilename=/dev/loop7" if kind == "fio" else path.read_text()
+    path.write_text(only_reads)
+    assert safety.targets_of_load("a", kind, str(path), reads_only=False, arguments=said) == []
+
+
+@pytest.mark.parametrize(
     ("step", "said"),
     [
         ({"file": "{tmp}/new", "size": "4"}, "expected a size with its unit"),

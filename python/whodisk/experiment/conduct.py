@@ -98,7 +98,11 @@ class Conductor:
             if kind == "replay" and safety.is_block(str(arm.table["target"])) and loads.replay_writes(arm):
                 targets.append(safety.Target(str(arm.table["target"]), f"arm '{arm.name}'"))
             targets += safety.targets_of_load(
-                arm.name, kind, value, reads_only=bool(arm.table.get("reads_only"))
+                arm.name,
+                kind,
+                value,
+                reads_only=bool(arm.table.get("reads_only")),
+                arguments=arm.table.get("arguments", []),
             )
             targets += preparation.check(self._static(arm.table.get("prepare", [])), f"arm '{arm.name}'")
         safety.refuse(targets, self.allowed)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +27,18 @@ class Target:
     by: str
 
 
-def targets_of_load(name: str, kind: str, value: Any, *, reads_only: bool) -> list[Target]:
-    """Block devices that a load may write to. Of a command every device that it names counts: nobody can know what it does."""
+def targets_of_load(
+    name: str, kind: str, value: Any, *, reads_only: bool, arguments: Iterable[Any] = ()
+) -> list[Target]:
+    """Block devices that a load may write to. Of a command every device that it names counts: nobody can know what it does.
+
+    `arguments`: more words for fio.
+    """
+    if kind == "spec":
+        kind, value = "workload", _workload_of(Path(str(value)))
+    if kind == "fio" and not reads_only:
+        devices = _devices_of_jobs(Path(str(value)), [str(word) for word in arguments])
+        return [Target(path, f"arm '{name}'") for path in devices]
     if kind == "workload":
         writes = str(value.get("read", "100%")).strip() != "100%"
         return [
@@ -39,6 +51,38 @@ def targets_of_load(name: str, kind: str, value: Any, *, reads_only: bool) -> li
         parts = [part for word in words for part in (word, word.rpartition("=")[2])]
         return [Target(part, f"arm '{name}'") for part in dict.fromkeys(parts) if is_block(part)]
     return []
+
+
+def _workload_of(path: Path) -> dict[str, Any]:
+    """The table of an access specification; empty where it is none, which who runs it tells."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get("workload", {})
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return {}
+    return table if isinstance(table, dict) else {}
+
+
+#: Ways of fio (`rw=`) that write nothing.
+_FIO_READS = {"read", "randread"}
+
+
+def _devices_of_jobs(path: Path, arguments: list[str]) -> list[str]:
+    """Block devices that jobs of fio name, unless all jobs only read (its default). A name is whatever stands between colons: fio's own list."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    lines = [line.strip() for line in text.splitlines()] + [word.lstrip("-") for word in arguments]
+    pairs = [(key.strip(), value.strip()) for key, _, value in (line.partition("=") for line in lines)]
+    ways = {value.partition(":")[0] for key, value in pairs if key in ("rw", "readwrite")}
+    if ways <= _FIO_READS:
+        return []
+    names = [
+        os.path.expandvars(part).replace("\\:", ":")
+        for key, value in pairs
+        if key == "filename"
+        for part in re.split(r"(?<!\\):", value)
+    ]
+    folders = ["", *(value for key, value in pairs if key == "directory")]
+    paths = [os.path.join(folder, name) for folder in folders for name in names]
+    return [path for path in dict.fromkeys(paths) if is_block(path)]
 
 
 def is_block(path: str) -> bool:
