@@ -57,7 +57,7 @@ KEYS = (
         "duration",
         "duration",
         "until all passes are done",
-        "No operation begins after it; what was not copied by then is told.",
+        "No operation begins after it; the verdict says what was not copied by then.",
     ),
     Key("rate", '`"N/s"`', "closed loop", "Blocks per second, over all; each counts from when it was due."),
     Key("overwrite", "`true` or `false`", "`false`", "Whether a destination that exists may be replaced."),
