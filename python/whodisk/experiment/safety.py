@@ -81,7 +81,7 @@ def _devices_of_jobs(path: Path, arguments: list[str]) -> list[str]:
         for part in re.split(r"(?<!\\):", value)
     ]
     folders = ["", *(value for key, value in pairs if key == "directory")]
-    paths = [os.path.join(folder, name) for folder in folders for name in names]
+    paths = [str(Path(folder) / name) for folder in folders for name in names]
     return [path for path in dict.fromkeys(paths) if is_block(path)]
 
 
