@@ -69,6 +69,7 @@ _ACCUSED = {
     "time_pattern": "a pattern in time ({})",
     "process": "the program {}",
     "config": "the setting {}",
+    "saturation": "{}",
 }
 
 

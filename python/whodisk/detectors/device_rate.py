@@ -91,7 +91,8 @@ def _behind(context: Context, pace: Pace) -> Bools:
     """Slow operations that waited for a device, or for room on the way, mostly while it was at its pace."""
     slow = context.slow
     waiting = np.isin(slow.blamed, [STAGES.index(stage) for stage in WAITS])
-    return np.asarray(waiting & pace.covers(slow.start_ns, slow.end_ns), np.bool_)
+    there = np.array([pace.is_of(str(device)) for device in slow.device], np.bool_)
+    return np.asarray(waiting & there & pace.covers(slow.start_ns, slow.end_ns), np.bool_)
 
 
 def said_of(pace: Pace, waited: float) -> str:

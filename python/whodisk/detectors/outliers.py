@@ -20,15 +20,16 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.fired import Found
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.slowest import Episode, find_beyond
-from whodisk.evidence.surroundings import Cause, causes_of
+from whodisk.evidence.surroundings import Cause, causes_of, kind_of_cause
 from whodisk.evidence.worse import worse
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import Bools
 
-#: Stages below the system call: what happens there is a device's.
-BELOW = ("queue", "device", "interrupt")
+#: State of calls that waited for what their own program had written before: nobody else's doing, and true all the same.
+WRITTEN = "written"
+_WRITTEN_SAID = "meanwhile the file system wrote out what its program had written before, request after request, none of them long"
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def run(context: Context) -> Result:
                 result.candidates.append(_candidate(context, group, Asked("expectation", limit.text)))
                 told.update(_ids(group))
     apart = [(e, cause) for e, cause in context.longest if e.apart and told.isdisjoint(e.op_ids)]
-    for group in grouped(_not_own_work(context, apart)):
+    for group in grouped(_with_own_work(context, apart)):
         if _by_recorder(context, group):
             result.observed.append(
                 f"{claim_of(context, group)} That is the recorder: without it this time is not lost."
@@ -93,12 +94,15 @@ def run(context: Context) -> Result:
     return result
 
 
-def _not_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:
-    """Those that did not just wait until the file system had written out what their program had written."""
+def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:
+    """The same, with the cause of those that just waited until the file system had written out what their program had written."""
     above = [episode for episode, _ in apart if episode.stage == "fs" and not episode.silence]
     begin, end = (np.array([getattr(e, name) for e in above], np.int64) for name in ("start_ns", "end_ns"))
     waited = {id(e) for e, did in zip(above, written_before(context, begin, end), strict=True) if did}
-    return [(episode, cause) for episode, cause in apart if id(episode) not in waited]
+    return [
+        (episode, Cause(WRITTEN, episode.comm, _WRITTEN_SAID, True) if id(episode) in waited else cause)
+        for episode, cause in apart
+    ]
 
 
 def _by_recorder(context: Context, group: Group) -> bool:
@@ -121,9 +125,7 @@ def grouped(chosen: list[tuple[Episode, Cause]]) -> list[Group]:
     """Episodes by stage, device and cause; what cost most first."""
     found: dict[tuple[str, str, str, str, bool], list[tuple[Episode, Cause]]] = {}
     for episode, cause in chosen:
-        stage = episode.stage
-        device = episode.device if stage in BELOW else ""
-        found.setdefault((stage, device, cause.state, cause.who, cause.own), []).append((episode, cause))
+        found.setdefault(kind_of_cause(episode, cause), []).append((episode, cause))
     groups = [
         Group(stage, device, members[0][1], [episode for episode, _ in members])
         for (stage, device, *_), members in found.items()
@@ -159,7 +161,7 @@ FROM judged WHERE layer = '{context.layer}' AND op_id IN ({", ".join(map(str, id
         baseline=_baseline(longest, asked),
         effect=Effect("longest over typical", longest.latency_ns / max(1.0, longest.typical_ns), "x"),
         share_of_excess=min(1.0, in_stage),
-        share_of_latency=min(1.0, lost_ns / max(1.0, context.survey.latency_ns)),
+        share_of_latency=min(1.0, lost_ns / max(1.0, _whole_ns(context, group))),
         p_value=0.0,
         episodes=len(group.episodes),
         evidence=ran,
@@ -181,6 +183,14 @@ FROM judged WHERE layer = '{context.layer}' AND op_id IN ({", ".join(map(str, id
     )
 
 
+def _whole_ns(context: Context, group: Group) -> float:
+    """What a loss is a part of: the time of all operations; of silences, which lie between them, that of their threads."""
+    latency_ns = context.survey.latency_ns
+    if not any(episode.silence for episode in group.episodes):
+        return latency_ns
+    return max(latency_ns, context.threads_ns)
+
+
 def culprit_of(context: Context, group: Group) -> Culprit:
     """Who: the stage, and the device or cause in it; a thread that was stopped or had no CPU is the culprit itself."""
     first = group.episodes[0]
@@ -198,6 +208,12 @@ def culprit_of(context: Context, group: Group) -> Culprit:
         return Culprit("process", who, "stage:runqueue")
     if group.cause.certain and group.cause.state == "throttled":
         return Culprit("config", f"CPU limit of {first.comm}", "stage:runqueue")
+    if group.cause.state == WRITTEN:
+        return Culprit(
+            "saturation",
+            f"writing out what {group.cause.who or 'the program'} wrote before",
+            f"stage:{group.stage}",
+        )
     if group.cause.state == "standstill":
         return Culprit("host", "hypervisor", "standstill")
     because = f"device:{group.device}" if group.device else None
@@ -220,7 +236,8 @@ def _baseline(longest: Episode, asked: Asked | None) -> str:
 def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
     """One sentence: how many, how long, against what, where, why."""
     latencies = sorted(e.latency_ns for e in group.episodes)
-    longest = max(group.episodes, key=lambda e: e.latency_ns)
+    # The rest of its kind is told of one whose kind has a rest that is known.
+    longest = max(group.episodes, key=lambda e: (asked is None and e.kind.apart is not None, e.latency_ns))
     silent = sum(e.silence for e in group.episodes)
     kinds = Counter(e.op for e in group.episodes)
     noun = longest.op if len(kinds) == 1 else "operation"
@@ -274,6 +291,8 @@ def _refute(context: Context, group: Group) -> str:
         return "Run the same under a real-time priority (`chrt -f 50`) on a CPU of its own: if it comes again there, it was not the CPU."
     if state == "throttled":
         return "Lift the CPU limit of the control group and repeat: if it comes again, it was not the limit."
+    if state == WRITTEN:
+        return "Let the program sync more often, so that less is waiting each time: if its longest calls stay as long, this was not what held them."
     name = context.stage(group.stage)
     return (
         f"Record again until it comes back (`whodisk record --ring 30s --trigger 'latency > "
@@ -289,6 +308,8 @@ def _remedy(group: Group) -> str:
         return f"Give the program a CPU of its own, or {group.cause.who or 'the other one'} a lower priority."
     if state == "throttled":
         return "Raise the CPU quota, or its period."
+    if state == WRITTEN:
+        return "That is work that the program made, and a file system does at its own moments: fewer bytes, or earlier syncs, spread it; so does another file system."
     if state == "trouble":
         return "Read the device's log (smartctl -x, nvme error-log, dmesg)."
     return "One operation is an answer to where it was, not yet to why: keep a flight recorder on for the next one."

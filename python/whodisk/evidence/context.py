@@ -18,7 +18,7 @@ from whodisk.evidence.peer_comparison import Comparison
 from whodisk.evidence.sampled_series import Sampled, compare_series
 from whodisk.evidence.slow_operations import CPU_STAGES, SlowSet
 from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
-from whodisk.evidence.surroundings import Cause, causes_of
+from whodisk.evidence.surroundings import Cause, causes_of, with_alike
 from whodisk.evidence.survey import Survey, thinned
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
 from whodisk.reading.views import STAGES, Case
@@ -67,6 +67,15 @@ class Context:
         return self.survey.keeps(self.case.offered_per_s)
 
     @cached_property
+    def threads_ns(self) -> float:
+        """Time of the submitting threads, each from its first operation to the end of its last: in calls, and between them."""
+        row = self.case.rows(
+            f"""SELECT sum(lived_ns) AS lived_ns FROM (SELECT max(start_ns + latency_ns) - min(start_ns) AS lived_ns
+FROM measured WHERE layer = '{self.layer}' AND tid IS NOT NULL GROUP BY tid)"""
+        )[0]
+        return float(row["lived_ns"] or 0)
+
+    @cached_property
     def operations(self) -> tuple[Ints, Ints]:
         """Start and latency of the judged operations, ns; of many a sample."""
         found = self.case.arrays(
@@ -100,7 +109,7 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
     def longest(self) -> list[tuple[Episode, Cause]]:
         """The longest episodes of the judged layer, those that stand apart first, and what held each."""
         episodes = find_longest(self.case, self.survey, self._silences())
-        held = list(zip(episodes, causes_of(self.case, self.survey, episodes), strict=True))
+        held = with_alike(list(zip(episodes, causes_of(self.case, self.survey, episodes), strict=True)))
         judged = [(replace(e, apart=e.apart and not self._is_usual(e, cause)), cause) for e, cause in held]
         return sorted(judged, key=lambda each: (not each[0].apart, -each[0].latency_ns, each[0].start_ns))
 
@@ -117,7 +126,7 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         if episode.stage not in PACE_WAITS:
             return False
         begin, end = np.array([episode.start_ns]), np.array([episode.end_ns])
-        return any(bool(pace.covers(begin, end)[0]) for pace in self.paces)
+        return any(pace.is_of(episode.device) and bool(pace.covers(begin, end)[0]) for pace in self.paces)
 
     @cached_property
     def fired(self) -> list[tuple[Found, Episode, Cause]]:

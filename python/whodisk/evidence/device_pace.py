@@ -57,6 +57,10 @@ class Pace:
     #: Length of the time that was looked at, ns.
     span_ns: float
 
+    def is_of(self, device: str) -> bool:
+        """Whether it may hold who waits for that device; "" where none is known, as of what waits above the block layer."""
+        return device in ("", self.device)
+
     def covers(self, begin_ns: Ints | Floats, end_ns: Ints | Floats) -> Bools:
         """Whether the device was at its pace in most of each of these times."""
         covered = overlap(begin_ns, end_ns, self.begin_ns, self.end_ns)

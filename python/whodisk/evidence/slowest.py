@@ -81,6 +81,8 @@ class Episode:
     #: Stands apart from the rest of its kind.
     apart: bool
     kind: Kind
+    #: It stood apart from its kind, but what it lost is common among all.
+    common: bool = False
 
     @property
     def end_ns(self) -> int:
@@ -192,7 +194,7 @@ def _without_common(case: Case, survey: Survey, found: list[Episode]) -> list[Ep
                 or _is_common(case, survey, stage, device, apart[number], apart, len(numbers))
             )
         }
-    return [replace(e, apart=False) if id(e) in fell else e for e in found]
+    return [replace(e, apart=False, common=True) if id(e) in fell else e for e in found]
 
 
 def _is_common(

@@ -7,15 +7,16 @@ there *at the same time* (DESIGN 8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from whodisk.evidence.behind_flushes import in_flushes_ns
 from whodisk.evidence.own_threads import own_sql
-from whodisk.evidence.slowest import Episode
+from whodisk.evidence.slowest import BELOW, Episode
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
+    ALIKE_LENGTH_MIN,
     COVERS_MIN,
     ELSEWHERE_MAX,
     NOTICED_NS,
@@ -25,6 +26,7 @@ from whodisk.evidence.thresholds import (
 )
 from whodisk.findings import NOTHING_OBSERVED
 from whodisk.reading.views import STAGES, Case
+from whodisk.statistics.standing_apart import MEDIAN_RATIO_MIN
 from whodisk.statistics.stats import SEED, Ints, overlap
 
 #: The stages in which the submitting thread itself is what an operation waits for.
@@ -91,6 +93,37 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
         )
         for number, e in enumerate(episodes)
     ]
+
+
+def kind_of_cause(episode: Episode, cause: Cause) -> tuple[str, str, str, str, bool]:
+    """Stage, device and cause: episodes that agree in these were held by the same thing, as far as is known."""
+    device = episode.device if episode.stage in BELOW else ""
+    return episode.stage, device, cause.state, cause.who, cause.own
+
+
+def with_alike(held: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:
+    """The same, where what is as long as episodes that stand apart, and was held by the same cause, stands apart, too.
+
+    Seven stops of one length fall to whichever kinds of operations their threads were at; in a kind with a few of them, or with a heavy
+    tail, the rule of the tail cannot tell them. What nobody knows the cause of is the same only where it is a device's.
+    """
+    least: dict[tuple[str, str, str, str, bool], float] = {}
+    for episode, cause in held:
+        if episode.apart:
+            kind = kind_of_cause(episode, cause)
+            least[kind] = min(least.get(kind, np.inf), ALIKE_LENGTH_MIN * episode.stage_excess_ns)
+
+    def alike(episode: Episode, cause: Cause) -> bool:
+        known = cause.state != NOTHING.state or (episode.stage in BELOW and bool(episode.device))
+        long = episode.stage_excess_ns >= least.get(kind_of_cause(episode, cause), np.inf)
+        return (
+            known
+            and long
+            and not episode.common
+            and episode.latency_ns >= MEDIAN_RATIO_MIN * episode.kind.median_ns
+        )
+
+    return [(replace(e, apart=True) if alike(e, cause) else e, cause) for e, cause in held]
 
 
 @dataclass(frozen=True)

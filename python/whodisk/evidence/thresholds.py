@@ -583,6 +583,13 @@ LIKE_LONGEST = row(
     CHOSEN,
     "Operations belong to an episode if they overlap with its longest one and take this part of its time.",
 )
+ALIKE_LENGTH_MIN = row(
+    "ALIKE_LENGTH_MIN",
+    0.9,
+    "share",
+    CHOSEN,
+    "An episode that the same cause held for this part of the shortest one that stands apart, stands apart with it.",
+)
 EPISODES_KEPT_MIN = row(
     "EPISODES_KEPT_MIN",
     20,
