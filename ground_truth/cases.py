@@ -529,7 +529,14 @@ TRUTHS: dict[str, Truth] = {
         name="device",
         because_of="device:loop0",
     ),
-    "busy_commits": Truth("stage_blame", False, rates.busy_commits, says="while the file system wrote out"),
+    "busy_commits": Truth(
+        "stage_blame",
+        False,
+        rates.busy_commits,
+        status="slow",
+        measured="writing out what server wrote before",
+        says="while the file system wrote out",
+    ),
     "held_commits": Truth("stage_blame", True, rates.held_commits, status="slow", kind="stage", name="fs"),
     "crowded_software": Truth(
         "stage_blame", False, rates.crowded_software, says="as long as another thread's turn on a CPU"
