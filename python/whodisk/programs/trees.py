@@ -79,15 +79,26 @@ def follow(command: list[str], log: Log) -> None:
     """Runs a tool that prints a line per file; what it did between two lines is one operation."""
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        file, before_ns = process.stdout.fileno(), None
+        file, before_ns, worker = process.stdout.fileno(), None, 0
         while chunk := os.read(file, 1 << 16):
             now_ns = time.monotonic_ns()
             # Several lines at once: this program was late, and what each of them took is not known.
             if before_ns is not None and chunk.count(b"\n") == 1:
-                log.add("file", before_ns, now_ns - before_ns, process.pid)
+                worker = worker or _worker(process.pid)
+                log.add("file", before_ns, now_ns - before_ns, worker)
             before_ns = now_ns
     if process.returncode:
         sys.exit(f"{command[0]}: exit code {process.returncode}")
+
+
+def _worker(pid: int) -> int:
+    """The process that writes: the last in the line of children. (rsync's first one reads, and waits for the third, which writes.)"""
+    try:
+        while children := Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
+            pid = int(children[0])
+    except OSError:
+        pass  # it has ended
+    return pid
 
 
 def sync(folder: Path, log: Log) -> None:

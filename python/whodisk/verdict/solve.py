@@ -160,11 +160,13 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
 
 def _judged_layer(surveys: dict[str, Survey], program: str | None) -> str | None:
     """`app` where its stages tell something, else the block layer, else whatever there is; of a program whose log could not be tied
-    to its system calls, these."""
+    to its system calls, or has too few operations (files of a copy, say), these."""
     app, block, calls = (surveys.get(layer) for layer in ("app", "block", "syscall"))
     if app is not None and block is not None:
         unknown = sum(float(s.stage_ns[STAGES.index("unknown")]) for s in app.strata)
         joined = unknown <= 0.5 * app.latency_ns and app.stages_observed
+        if program and calls and app.operations < VERDICT_OPERATIONS_MIN <= calls.operations:
+            return "syscall"
         return "app" if joined else "syscall" if program and calls else "block"
     return next(iter(surveys), None)
 
