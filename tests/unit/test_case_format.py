@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -29,6 +30,12 @@ def test_a_case_of_version_1_reads_as_it_did() -> None:
     for golden in (GOLDEN_1, GOLDEN):
         with Case(golden) as case:
             assert case.rows("SELECT count(*) AS n FROM ops") == [{"n": 2 * OPERATIONS}]
+
+
+def test_a_case_may_lie_where_a_comma_is(tmp_path: Path) -> None:
+    copied = shutil.copytree(GOLDEN, tmp_path / "it's 8.25MiB, warm")
+    with Case(copied) as case:
+        assert case.rows("SELECT count(*) AS n FROM ops") == [{"n": 2 * OPERATIONS}]
 
 
 def test_counts_and_sums() -> None:

@@ -202,8 +202,13 @@ class Case:
         system = self.path / "system.json"
         self.system: dict[str, Any] = _read_json(system) if system.exists() else {}
         self._connection = duckdb.connect()
-        search_path = str(self.path.resolve()).replace("'", "''")
-        self._connection.execute(f"SET file_search_path = '{search_path}'")
+        self._folder: int | None = None
+        search_path = str(self.path.resolve())
+        if "," in search_path:
+            # DuckDB takes a comma for the end of a path, and knows no way to write one.
+            self._folder = os.open(search_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            search_path = f"/proc/self/fd/{self._folder}"
+        self._connection.execute(f"SET file_search_path = {quoted(search_path)}")
         self._connection.execute(f"SET memory_limit = '{memory_limit}'")
         self._connection.execute(f"SET threads = {threads}")
         self._connection.execute("SET preserve_insertion_order = false")
@@ -257,6 +262,9 @@ class Case:
     def close(self) -> None:
         """Ends the connection."""
         self._connection.close()
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
     # -- facts of case.json ---------------------------------------------------------------
 
