@@ -32,6 +32,7 @@ FACTS = {
     "evidence/survey._THIN": "a prime; any would do",
     "evidence/thread_time.SYNC": "a flag of the case format",
     "evidence/times_of_day.DAY_NS": "the length of a day",
+    "machine/links._LONG_CODE_GT": "a fact of the bus",
     "machine/kernel_threads.COMM_MAX": "what the kernel keeps of a name",
     "reading/flush_waits.FLUSH": "a flag of the case format",
     "reading/flush_waits.KERNEL": "a flag of the case format",

@@ -1163,3 +1163,75 @@ BACKLOG_SHARE_MIN = row(
 BACKLOG_FULL_MIN = row(
     "BACKLOG_FULL_MIN", 0.5, "share", CHOSEN, "... while this part of all slots was taken."
 )
+
+# misaligned, far_node
+GROUPS_RATIO_MIN = row(
+    "GROUPS_RATIO_MIN",
+    1.2,
+    "ratio",
+    CHOSEN,
+    "Of two matched groups of operations one must take this much longer.",
+)
+MISALIGNED_BLOCK_BYTES = row(
+    "MISALIGNED_BLOCK_BYTES",
+    4096,
+    "bytes",
+    CHOSEN,
+    "The physical block of a device that tells a smaller one, or none: that of the drives of today.",
+)
+NODE_THREADS_RATIO_MIN = row(
+    "NODE_THREADS_RATIO_MIN",
+    1.5,
+    "ratio",
+    CHOSEN,
+    "The same where each thread stays on its node: threads differ by themselves, too.",
+)
+
+# narrow_link
+LINK_REQUESTS_MIN = row("LINK_REQUESTS_MIN", 200, "requests", CHOSEN, "Fewer tell no rate.")
+LINK_WINDOW = row(
+    "LINK_WINDOW", 16, "requests", CHOSEN, "A link is looked at over so many requests in a row."
+)
+LINK_EFFICIENCY_MIN = row(
+    "LINK_EFFICIENCY_MIN",
+    0.7,
+    "share of the link's rate",
+    "PCI Express Base Specification 4.0, 2.2: headers of 24 to 28 bytes for each 128 or 256 bytes of data",
+    "A full link carries so much data at least, ...",
+)
+LINK_EFFICIENCY_MAX = row(
+    "LINK_EFFICIENCY_MAX", 1.0, "share of the link's rate", "what a link carries", "... and never more."
+)
+LINK_ALWAYS_MIN = row(
+    "LINK_ALWAYS_MIN",
+    0.5,
+    "share of the requests",
+    CHOSEN,
+    "A link that is full for more of them leaves none that did not wait.",
+)
+
+# slower_since
+SINCE_CELL_MIN = row(
+    "SINCE_CELL_MIN",
+    3,
+    "requests",
+    CHOSEN,
+    "So many requests of one device, kind and size make a block's median.",
+)
+SINCE_PRESENT_MIN = row(
+    "SINCE_PRESENT_MIN",
+    0.8,
+    "share of the blocks",
+    CHOSEN,
+    "Requests of a size are looked at that are there in so much of the time: a mix that changes is no change of the device.",
+)
+SINCE_DEVICES_PART = row(
+    "SINCE_DEVICES_PART",
+    0.8,
+    "share of the devices",
+    CHOSEN,
+    "So many must change together to be all of them.",
+)
+SINCE_TOGETHER_BLOCKS = row(
+    "SINCE_TOGETHER_BLOCKS", 2, "blocks", CHOSEN, "Changes so near each other are at the same time."
+)

@@ -655,3 +655,62 @@ OWN_WORK_TOLD_MAX = row(
     CHOSEN,
     "Kinds of operation, those with most operations first, of which it is told.",
 )
+
+# matched_groups
+MATCHED_BLOCKS = row(
+    "MATCHED_BLOCKS",
+    24,
+    "blocks",
+    CHOSEN,
+    "Two groups of operations are compared in so many parts of the time: enough for a sign-flip test at any level that correction asks for.",
+)
+MATCHED_CELL_MIN = row(
+    "MATCHED_CELL_MIN",
+    3,
+    "operations",
+    CHOSEN,
+    "So many of each group must be there in a stratum and a block of time to be compared in it.",
+)
+MATCHED_ROUNDS = row(
+    "MATCHED_ROUNDS", 9999, "rounds", CHOSEN, "Drawings for the interval and for the test of two groups."
+)
+
+# level_change
+LEVEL_BLOCKS = row(
+    "LEVEL_BLOCKS", 48, "blocks", CHOSEN, "Parts of the time in which a change of level is looked for."
+)
+LEVEL_SIDE_MIN = row(
+    "LEVEL_SIDE_MIN",
+    5,
+    "blocks",
+    CHOSEN,
+    "A level before and one after a change must last so long: a tenth of the run.",
+)
+LEVEL_RATIO_MIN = row(
+    "LEVEL_RATIO_MIN",
+    1.15,
+    "ratio",
+    CHOSEN,
+    "The least change that is one: shared disks drift by less (decision 0320).",
+)
+LEVEL_SHARP_MIN = row(
+    "LEVEL_SHARP_MIN",
+    0.8,
+    "share of the change (log)",
+    CHOSEN,
+    "So much of a change lies in the block at which it begins: what drifts is none.",
+)
+LEVEL_NOISE_MAX = row(
+    "LEVEL_NOISE_MAX",
+    0.25,
+    "share of the change (log)",
+    CHOSEN,
+    "Either level may vary by so much of the change (standard deviation of its blocks).",
+)
+LEVEL_LOAD_MAX = row(
+    "LEVEL_LOAD_MAX",
+    1.1,
+    "ratio",
+    CHOSEN,
+    "Where more than this is asked for after a change than before, it is the load's.",
+)

@@ -1,0 +1,180 @@
+"""Sealed cases in which the machine's facts matter: a narrow link, a misaligned partition, a far NUMA node, a change in the middle of the run; and hosts
+with the same facts whom they cost nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+
+KIB = 1 << 10
+COUNT, SPAN_NS = 8000, 20 * 10**9
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+def _write(
+    path: Path,
+    start: Ints,
+    device_ns: Floats,
+    devices: tuple[str, ...] = ("nvme0n1",),
+    fs_ns: Ints | int = 2_000,
+    facts: dict[str, str] | None = None,
+    system: dict[str, Any] | None = None,
+    size: int = 4 * KIB,
+    **columns: Any,
+) -> Path:
+    """Reads, one request below each; `columns` of both layers, or of the one that has them."""
+    count = len(start)
+    held = device_ns.astype(np.int64)
+    number = np.arange(count)
+    latency = held + fs_ns + 3_000
+    ended = np.sort(start + latency)
+    common = {
+        "op": "read",
+        "size_bytes": size,
+        "device": np.array(devices)[number % len(devices)],
+        "pid": 700,
+        "tid": 700,
+        "comm": "server",
+        "queue_depth": number + 1 - np.searchsorted(ended, start, side="right"),
+        "offset_bytes": number * 7919 % 100_000 * size,
+        **columns,
+    }
+    stages = {f"{name}_ns": 0 for name in ("app", "queue", "reap", "runqueue")}
+    app = {
+        **common,
+        **stages,
+        "op_id": APP_ID_BASE | number,
+        "start_ns": start,
+        "latency_ns": latency,
+        "fs_ns": fs_ns,
+        "device_ns": held,
+        "interrupt_ns": 3_000,
+    }
+    block = {
+        **common,
+        "op_id": BLOCK_ID_BASE | number,
+        "start_ns": start + fs_ns,
+        "latency_ns": held + 1_000,
+        "queue_ns": 0,
+        "device_ns": held,
+        "interrupt_ns": 1_000,
+    }
+    links = {"parent_id": app["op_id"], "child_id": block["op_id"]}
+    end = int(ended[-1]) + 1_000_000
+    case = write_case(path, app=app, block=block, links=links, devices=devices, meta={"duration_ns": end})
+    written = json.loads((case / "system.json").read_text(encoding="utf-8")) | (system or {})
+    for device in devices:
+        written["devices"][device] |= {
+            "facts": {"driver": "nvme", "model": "A"} | (facts or {}),
+            "queue": {"rotational": "0", "physical_block_size": "4096"},
+        }
+    (case / "system.json").write_text(json.dumps(written), encoding="utf-8")
+    return case
+
+
+def _rng(seed: int, of: int) -> np.random.Generator:
+    return np.random.default_rng([seed, 320, of])
+
+
+def _served(rng: np.random.Generator, typical_ns: float = 100e3) -> Floats:
+    return np.asarray(typical_ns * np.exp(rng.normal(0, 0.2, COUNT)), np.float64)
+
+
+def _open(rng: np.random.Generator) -> Ints:
+    return np.sort(rng.uniform(0, SPAN_NS, COUNT)).astype(np.int64)
+
+
+NARROW = {"pcie_link": "2.5 GT/s PCIe x1", "pcie_link_max": "8.0 GT/s PCIe x4"}
+
+
+def narrow_link(seed: int, path: Path) -> Path:
+    """Bursts of 32 reads of 128 KiB over a link of one lane: their data come one after the other."""
+    rng = _rng(seed, 1)
+    burst = np.arange(COUNT) // 32
+    start = (burst * 40_000_000 + rng.integers(0, 100_000, COUNT)).astype(np.int64)
+    start.sort()
+    behind = (np.arange(COUNT) % 32 + 1) * (128 * KIB / 0.212)
+    # Between bursts a read comes alone.
+    return _write(path, start, behind + _served(rng, 80e3), facts=NARROW, size=128 * KIB)
+
+
+def roomy_link(seed: int, path: Path) -> Path:
+    """The same link, and small reads now and then: it is never full."""
+    rng = _rng(seed, 2)
+    return _write(path, _open(rng), _served(rng), facts=NARROW)
+
+
+MISPLACED = {"partitions": "nvme0n1p1 nvme0n1p2", "partition_starts_512": "2048 1953125007"}
+
+
+def misaligned(seed: int, path: Path) -> Path:
+    """Half of the reads go to a partition that begins within a physical block, and take 1.6 times as long."""
+    rng = _rng(seed, 3)
+    shifted = rng.random(COUNT) < 0.5
+    place = rng.integers(0, 1 << 20, COUNT) * 4096 + np.where(shifted, 3584, 0)
+    served = _served(rng) * np.where(shifted, 1.6, 1.0)
+    return _write(path, _open(rng), served, facts=MISPLACED, offset_bytes=place)
+
+
+def misaligned_but_large(seed: int, path: Path) -> Path:
+    """The same partition under reads of 1 MiB: one block more of 256."""
+    rng = _rng(seed, 4)
+    shifted = rng.random(COUNT) < 0.5
+    place = rng.integers(0, 1 << 12, COUNT) * (1 << 20) + np.where(shifted, 3584, 0)
+    served = _served(rng, 800e3) * np.where(shifted, 257 / 256, 1.0)
+    return _write(path, _open(rng), served, facts=MISPLACED, offset_bytes=place, size=1 << 20)
+
+
+NODES = {"numa_nodes": {"0": "0,2", "1": "1,3"}}
+
+
+def far_node(seed: int, path: Path) -> Path:
+    """Threads that wander over both nodes spend five times as long in the kernel on the one without the drive."""
+    rng = _rng(seed, 5)
+    cpu = rng.integers(0, 4, COUNT)
+    fs = np.where(cpu % 2 == 1, 50_000, 10_000) + rng.integers(0, 2_000, COUNT)
+    thread = 700 + rng.integers(0, 3, COUNT)
+    return _write(
+        path,
+        _open(rng),
+        _served(rng, 60e3),
+        fs_ns=fs,
+        facts={"numa_node": "0"},
+        system=NODES,
+        cpu=cpu,
+        tid=thread,
+    )
+
+
+def near_enough(seed: int, path: Path) -> Path:
+    """The same, and the far node costs a microsecond."""
+    rng = _rng(seed, 6)
+    cpu = rng.integers(0, 4, COUNT)
+    fs = np.where(cpu % 2 == 1, 11_000, 10_000) + rng.integers(0, 2_000, COUNT)
+    return _write(
+        path, _open(rng), _served(rng, 60e3), fs_ns=fs, facts={"numa_node": "0"}, system=NODES, cpu=cpu
+    )
+
+
+def slower_since(seed: int, path: Path) -> Path:
+    """From 40 % of the run on the drive takes 1.5 times as long, and its firmware is another one at the end."""
+    rng = _rng(seed, 7)
+    start = _open(rng)
+    served = _served(rng) * np.where(start > 0.4 * SPAN_NS, 1.5, 1.0)
+    changes = {"changes": ["device nvme0n1: firmware was '1.0.4', is '1.0.5'"]}
+    return _write(path, start, served, facts={"firmware": "1.0.4"}, system=changes)
+
+
+def slower_by_and_by(seed: int, path: Path) -> Path:
+    """It drifts to 1.5 times as long from the begin to the end: nothing happened at any moment."""
+    rng = _rng(seed, 8)
+    start = _open(rng)
+    return _write(path, start, _served(rng) * 1.5 ** (start / SPAN_NS))

@@ -1,0 +1,86 @@
+"""Whether something became slower at one moment and stayed so, under no more load than before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk.evidence.thresholds import (
+    LEVEL_LOAD_MAX,
+    LEVEL_NOISE_MAX,
+    LEVEL_RATIO_MIN,
+    LEVEL_SHARP_MIN,
+    LEVEL_SIDE_MIN,
+)
+from whodisk.statistics.stats import SEED, Floats
+
+
+@dataclass(frozen=True)
+class LevelChange:
+    """A change of level: in which block it begins, and how many times as long things take from then on."""
+
+    block: int
+    ratio: float
+    #: Of 95 %, over blocks.
+    low: float
+    high: float
+    p_value: float
+
+
+def level_change(log_time: Floats, load: Floats) -> LevelChange | None:
+    """The one moment from which on `log_time` (a mean log per block of time, NaN where nothing was) is higher, to the end; None if there is none.
+
+    Two levels tell nearly everything: neither rises by itself, nearly all of the difference lies at the moment, and no more was asked for afterwards
+    (`load`, per block). One change is one piece of evidence, however many blocks it has: the test says how unlikely it is that the best of all
+    splits of exchangeable blocks is as good, and what it cannot know, whether blocks follow each other, the shape has to tell (decision 0320).
+    """
+    known = np.flatnonzero(np.isfinite(log_time))
+    values = log_time[known]
+    if len(values) < 3 * LEVEL_SIDE_MIN:
+        return None
+    at = _best_split(values)
+    before, after = values[:at], values[at:]
+    # The block in which it happens is of both.
+    if len(after) > LEVEL_SIDE_MIN and after[0] < np.median(after) - 2 * float(after[1:].std()):
+        after = after[1:]
+    change = float(np.median(after) - np.median(before))
+    if change < np.log(LEVEL_RATIO_MIN):
+        return None
+    near = float(np.median(after[:3]) - np.median(before[-3:]))
+    stays = float(np.median(after[-3:]) - np.median(before))
+    noise = max(float(before.std()), float(after.std()))
+    apart = float(np.quantile(after, 0.05) - np.quantile(before, 0.95))
+    if min(near, stays) < LEVEL_SHARP_MIN * change or noise > LEVEL_NOISE_MAX * change or apart <= 0:
+        return None
+    asked_before, asked_after = load[known][:at].mean(), load[known][at:].mean()
+    if asked_after > LEVEL_LOAD_MAX * asked_before:
+        return None
+    generator = np.random.default_rng(SEED)
+    drawn = generator.choice(after, (2000, len(after))).mean(axis=1) - generator.choice(
+        before, (2000, len(before))
+    ).mean(axis=1)
+    low, high = np.percentile(np.exp(drawn), [2.5, 97.5])
+    return LevelChange(int(known[at]), float(np.exp(change)), float(low), float(high), _p_value(values))
+
+
+def _gain(values: Floats) -> Floats:
+    """Sum of squares between the two sides of each split that leaves enough on both; a fall counts as nothing."""
+    count = values.shape[-1]
+    at = np.arange(LEVEL_SIDE_MIN, count - LEVEL_SIDE_MIN + 1)
+    upto = np.cumsum(values, axis=-1)[..., at - 1]
+    total = values.sum(axis=-1, keepdims=True)
+    rise = (total - upto) / (count - at) - upto / at
+    gain: Floats = np.maximum(rise, 0.0) ** 2 * at * (count - at) / count
+    return gain
+
+
+def _best_split(values: Floats) -> int:
+    return LEVEL_SIDE_MIN + int(np.argmax(_gain(values)))
+
+
+def _p_value(values: Floats, rounds: int = 4999) -> float:
+    generator = np.random.default_rng(SEED)
+    shuffled = generator.permuted(np.tile(values, (rounds, 1)), axis=1)
+    seen = float(_gain(values).max())
+    return (1 + int((_gain(shuffled).max(axis=-1) >= seen).sum())) / (1 + rounds)
