@@ -216,6 +216,9 @@ def culprit_of(context: Context, group: Group) -> Culprit:
         )
     if group.cause.state == "standstill":
         return Culprit("host", "hypervisor", "standstill")
+    if group.stage == "app" and context.layer == "app" and context.case.program is not None:
+        # Between its calls on storage a program does what it does: nobody is accused of it.
+        return Culprit("saturation", f"{context.case.program} itself", "stage:app")
     because = f"device:{group.device}" if group.device else None
     return Culprit("stage", context.stage(group.stage), because)
 

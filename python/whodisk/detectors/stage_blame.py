@@ -26,6 +26,7 @@ from whodisk.detectors.thresholds import (
     ORDINARY_SHARE_TOLD,
     OUTLIER_EPISODES_MIN,
     OUTLIER_RATIO_MIN,
+    OWN_STOPPED_MAX,
     P99_RATIO_MIN,
     Q_VALUE_MAX,
     SHARE_FOR_P99_MIN,
@@ -48,10 +49,12 @@ from whodisk.statistics.stats import (
     bootstrap_ratio,
     bootstrap_sum,
     concentration_p,
+    disjoint,
     episodes,
     extents,
     find_split,
     moved_quantile,
+    overlap,
     quantile_from_bins,
     spared_quantile,
     tail_p,
@@ -73,13 +76,6 @@ REMEDIES = {
     "runqueue": "Look at the CPU: the submitter was ready to run and did not (other load, steal time).",
     "unknown": "Record again with the block layer, so that this part can be divided.",
 }
-
-#: Stage app of a program that logs its operations itself: all that it does beside system calls on storage.
-OWN_REMEDY = (
-    "Look at the program itself: between its system calls on storage it computed, waited for another of its threads "
-    "or processes, or for a lock or a pause of its own."
-)
-OWN_REFUTE = "Sample where its threads are (a profiler, a stack every 10 ms) while it is slow: if they sit in calls on storage, this is wrong."
 
 REFUTES = {
     "device": "Repeat with the same load on another device, or with this device emptied of other users: if the slow "
@@ -109,11 +105,46 @@ def run(context: Context) -> Result:
         for stage in range(len(STAGES))
         for part in _by_device(slow, remaining & (slow.blamed == stage))
     ]
-    result.candidates += [_candidate(context, suspect) for suspect in suspects]
+    for suspect in suspects:
+        if _is_own_doing(context, suspect):
+            _tell_own_doing(context, suspect, result)
+        else:
+            result.candidates.append(_candidate(context, suspect))
     _tell_ordinary(context, slow.ordinary & ~explained, result)
     result.candidates += reference.compared(context)
     result.candidates += reference.expected(context)
     return result
+
+
+def _is_own_doing(context: Context, suspect: Suspect) -> bool:
+    """Whether a program spent this time between its calls on storage, and nobody stopped it: it computed, or waited for itself."""
+    if context.layer != "app" or context.case.program is None or STAGES[suspect.stage] != "app":
+        return False
+    if "waits" not in context.case.columns:
+        return True
+    stops = context.case.arrays(
+        "SELECT start_ns, start_ns + duration_ns AS end_ns FROM waits WHERE state IN ('stopped', 'throttled') ORDER BY 1"
+    )
+    slow, chosen = context.slow, suspect.chosen
+    begin, end = disjoint(stops["start_ns"].astype(np.float64), stops["end_ns"].astype(np.float64))
+    held = overlap(slow.start_ns[chosen], slow.end_ns[chosen], begin, end)
+    return float(held.sum()) < OWN_STOPPED_MAX * float(slow.latency_ns[chosen].sum())
+
+
+def _tell_own_doing(context: Context, suspect: Suspect, result: Result) -> None:
+    """Told, and where it is much, as a limit: nothing of storage, and nobody else, holds the program up then."""
+    candidate = _candidate(context, suspect)
+    if candidate.share_of_latency >= SHARE_OF_LATENCY_FLOOR:
+        result.observed.append(
+            f"{candidate.claim} That is what {context.case.program} does between its calls on storage: {words.percent(candidate.share_of_latency)} of all latency."
+        )
+    if candidate.share_of_latency >= SHARE_OF_LATENCY_MIN:
+        result.besides = result.besides or (
+            f"{context.case.program} itself: {words.percent(candidate.share_of_latency)} of the time of its operations is time in which the slow ones of "
+            "them compute, or wait for the program's own threads and processes"
+        )
+        result.limited = True
+    result.excuses.append(Excuse("the program's own doing", suspect.chosen))
 
 
 def _passed_over(context: Context, chosen: Bools) -> str:
@@ -175,7 +206,6 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     certain = max(own_share, effect_low)
     name = STAGES[suspect.stage]
     printed = context.stage(name)
-    own = name == "app" and context.layer == "app" and context.case.program is not None
     return Candidate(
         culprit=Culprit("stage", printed, f"device:{device}" if device else None),
         claim=claim,
@@ -186,8 +216,8 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         p_value=_p_value(context, suspect, bunched_p),
         episodes=suspect.episodes,
         evidence=_evidence(context, suspect),
-        refute=_refute(printed, name, own),
-        remedy=_remedy(printed, name, own),
+        refute=_refute(printed, name),
+        remedy=_remedy(printed, name),
         otherwise=claim,
         explains=chosen,
         share_low=low,
@@ -276,18 +306,16 @@ def p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[fl
     return p99(~everything) / without, p99(suspect.numbers == largest) / without
 
 
-def _remedy(printed: str, name: str, own: bool) -> str:
+def _remedy(printed: str, name: str) -> str:
     if printed.count("+") >= 2:
         return f"Record again as root, with the block layer: it divides {printed} into its parts."
-    return OWN_REMEDY if own else REMEDIES[name]
+    return REMEDIES[name]
 
 
-def _refute(printed: str, name: str, own: bool) -> str:
+def _refute(printed: str, name: str) -> str:
     if printed.count("+") >= 2:
         return f"A recording with the block layer that shows no part of {printed} longer than usual."
-    return (
-        OWN_REFUTE if own else REFUTES.get(name, "Record the layers on both sides of this stage and repeat.")
-    )
+    return REFUTES.get(name, "Record the layers on both sides of this stage and repeat.")
 
 
 def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, float]:

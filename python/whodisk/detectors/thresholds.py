@@ -864,6 +864,13 @@ SAMPLED_TOLD_MAX = row(
 )
 
 # stage_blame
+OWN_STOPPED_MAX = row(
+    "OWN_STOPPED_MAX",
+    0.1,
+    "share",
+    CHOSEN,
+    "What a program spends between its calls is its own doing, unless its threads were kept from running for this part of it.",
+)
 ORDINARY_SHARE_TOLD = row(
     "ORDINARY_SHARE_TOLD",
     0.01,

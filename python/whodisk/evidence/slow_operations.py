@@ -32,8 +32,8 @@ from whodisk.statistics.stats import (
     Floats,
     Ints,
     TailSplit,
+    apart_from_earlier,
     body_of,
-    episodes,
     find_split,
     overlap,
 )
@@ -288,11 +288,8 @@ def _unlike_cpu_waits(slow: SlowSet, waits: CpuWaits) -> Bools:
     chosen = np.flatnonzero(np.isin(slow.blamed, SOFTWARE_STAGES))
     lost_ns = slow.latency_ns[chosen] - slow.typical_ns[chosen]
     order = chosen[np.argsort(-lost_ns, kind="stable")]
-    # What waited at the same time waited for the same turn.
-    numbers = episodes(slow.start_ns, slow.end_ns)[order]
-    _, first = np.unique(numbers, return_index=True)
-    new = np.zeros(len(order))
-    new[first] = 1
+    # What waited at the same time may have waited for the same turn. Chains of such operations are no one turn: who waits for the same one goes on when it ends.
+    new = apart_from_earlier(slow.start_ns[order], slow.end_ns[order]).astype(np.float64)
     lost_ns = slow.latency_ns[order] - slow.typical_ns[order]
     turns = TURNS_PER_OPERATION * waits.served * waits.chance(lost_ns / 2)
     unlike: Bools = np.zeros(len(slow), np.bool_)

@@ -7,7 +7,6 @@ operations, since none is there to hold it.
 
 from __future__ import annotations
 
-import bisect
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +24,7 @@ from whodisk.evidence.thresholds import (
 )
 from whodisk.reading.views import BINS_PER_OCTAVE, STAGES, Case, quoted
 from whodisk.statistics.standing_apart import MAXIMA_MAX, Apart, standing_apart
-from whodisk.statistics.stats import Floats, Ints, episodes, quantile_from_bins
+from whodisk.statistics.stats import Floats, Ints, apart_from_earlier, episodes, quantile_from_bins
 
 APP = STAGES.index("app")
 #: Stages that are a device's: how long it usually holds requests there is told by its requests, whoever waits for them.
@@ -286,21 +285,10 @@ def _maxima(rows: dict[str, npt.NDArray[Any]], mine: Ints, silences: list[Silenc
     ]
     places += [(s.start_ns, s.duration_ns, -1 - number) for number, s in enumerate(silences)]
     places.sort(key=lambda place: (-place[1], place[0], place[2]))
-    begins: list[int] = []
-    ends: list[int] = []
-    found = []
-    for place in places:
-        start, end = place[0], place[0] + place[1]
-        at = bisect.bisect_right(begins, start)
-        # The chosen ones do not overlap, so only the neighbours can.
-        if (at and ends[at - 1] > start) or (at < len(begins) and begins[at] < end):
-            continue
-        begins.insert(at, start)
-        ends.insert(at, end)
-        found.append(place)
-        if len(found) >= MAXIMA_MAX:
-            break
-    return found
+    begin = np.array([place[0] for place in places], np.int64)
+    length = np.array([place[1] for place in places], np.int64)
+    chosen = np.flatnonzero(apart_from_earlier(begin, begin + length))[:MAXIMA_MAX]
+    return [places[number] for number in chosen]
 
 
 def _episode(

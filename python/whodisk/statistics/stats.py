@@ -5,6 +5,7 @@ The unit of evidence is the episode: operations that were slow together count on
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -189,6 +190,22 @@ def tail_p(split: TailSplit, worst: Floats) -> float:
 
 
 # -- episodes -------------------------------------------------------------------------------
+
+
+def apart_from_earlier(start_ns: Ints, end_ns: Ints) -> Bools:
+    """Which intervals overlap with none of those before them in the list that are chosen themselves."""
+    begins: list[int] = []
+    ends: list[int] = []
+    chosen = np.zeros(len(start_ns), np.bool_)
+    for number, (start, end) in enumerate(zip(start_ns.tolist(), end_ns.tolist(), strict=True)):
+        at = bisect.bisect_right(begins, start)
+        # The chosen ones do not overlap, so only the neighbours can.
+        if (at and ends[at - 1] > start) or (at < len(begins) and begins[at] < end):
+            continue
+        begins.insert(at, start)
+        ends.insert(at, end)
+        chosen[number] = True
+    return chosen
 
 
 def episodes(start_ns: Ints, end_ns: Ints) -> Ints:
