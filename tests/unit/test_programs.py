@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from whodisk.cli.run import is_program
-from whodisk.programs import ALIASES, PROGRAMS
+from whodisk.programs import ALIASES, PROGRAMS, trees
 from whodisk.programs.base import Log, Place, ProgramError, read_log
 from whodisk.programs.db_bench import ends
 from whodisk.programs.postgresql import CONNECTED, checkpoints
@@ -144,3 +146,17 @@ def test_operations_end_before_the_next_begins_and_when_they_were_heard_of() -> 
     # Three operations of 10, heard of late and together; then one of 5 in time.
     assert ends([(130, 10), (130, 10), (131, 10), (136, 5)]) == [(111, 10), (121, 10), (131, 10), (136, 5)]
     assert ends([]) == []
+
+
+def test_files_of_a_copy_belong_to_the_last_process_in_line() -> None:
+    with subprocess.Popen(
+        ["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, text=True
+    ) as shell:
+        assert shell.stdout is not None
+        sleeper = int(shell.stdout.readline())
+        try:
+            assert trees._worker(shell.pid) == trees._worker(sleeper) == sleeper
+        finally:
+            os.kill(sleeper, signal.SIGKILL)
+    # One that has ended is itself.
+    assert trees._worker(sleeper) == sleeper

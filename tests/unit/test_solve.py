@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -19,7 +20,7 @@ from whodisk.findings import Verdict
 from whodisk.reading.views import STAGES, Case
 from whodisk.report import brief
 from whodisk.report.terminal import render
-from whodisk.verdict.solve import solve
+from whodisk.verdict.solve import _judged_layer, solve
 
 
 def small(seed: int = 1, **changes: Any) -> Simulation:
@@ -189,6 +190,18 @@ def test_where_time_goes_sums_to_one(tmp_path: Path) -> None:
     assert set(verdict.where_time_goes) == {"read", "write"}
     for shares in verdict.where_time_goes.values():
         assert sum(shares.values()) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_calls_are_judged_where_a_programs_own_log_has_too_few_operations() -> None:
+    def survey(operations: int) -> Any:
+        return SimpleNamespace(operations=operations, strata=[], latency_ns=1, stages_observed=("app",))
+
+    few = {"app": survey(77), "block": survey(9000), "syscall": survey(9000)}
+    assert _judged_layer(few, "dd") == "syscall"
+    # Of an access specification the calls are not recorded for their own sake.
+    assert _judged_layer(few, None) == "app"
+    assert _judged_layer({**few, "app": survey(100)}, "dd") == "app"
+    assert _judged_layer({**few, "syscall": survey(77)}, "dd") == "app"
 
 
 def test_kinds_that_took_most_time_come_first(tmp_path: Path) -> None:
