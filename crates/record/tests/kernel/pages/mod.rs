@@ -1,9 +1,8 @@
 //! What the tests of page cache and writeback share: file systems of their own, recordings of some probes, the kernel's
 //! own event tracing to compare with.
-#![allow(dead_code)] // each test binary uses its own part
 use crate::common::{folder_on_disk, read, run, Mount};
 use case::raw::RawRow;
-use record::{Config, Recorder, Summary};
+use record::{Config, Recorder};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -16,7 +15,6 @@ pub const PAGE: u64 = 4096;
 /// A recording that has ended.
 pub struct Recorded {
     folder: TempDir,
-    pub summary: Summary,
 }
 
 impl Recorded {
@@ -42,7 +40,7 @@ pub fn record_as(config: Config, probe: &str, workload: impl FnOnce()) -> Record
     let lost = summary.probes.get(probe).map(|probe| probe.lost);
     let losses = std::fs::read_to_string(folder.path().join("losses.jsonl")).unwrap();
     assert_eq!((lost, losses.as_str()), (Some(0), ""), "{summary:?}");
-    Recorded { folder, summary }
+    Recorded { folder }
 }
 
 /// A block device over a sparse file in memory.

@@ -1,17 +1,13 @@
 //! The flush machinery on real file systems: flush commands as the kernel counts them, and what their carriers waited for.
-mod common;
-mod pages;
+use crate::common::{REQ_OP_FLUSH, REQ_OP_MASK};
+use crate::pages::*;
 use case::rows::{BlockCarrierRow, BlockRow};
-use common::{REQ_OP_FLUSH, REQ_OP_MASK};
-use pages::*;
 use record::Config;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::time::Duration;
 use testing::test;
-
-testing::main!();
 
 const REQ_PREFLUSH: u32 = 1 << 18;
 /// Flushes of one workload: a prime.
@@ -169,7 +165,7 @@ fn flush_rows_are_those_that_the_kernel_counts() {
     require_kernel!();
     on_each(&["ext4", "xfs", "btrfs"], |kind| {
         // A loop device over memory answers flushes, too; one with a fault shows where the time goes.
-        let disk = common::slow_disk(400 << 20, "flush constant 25ms");
+        let disk = crate::common::slow_disk(400 << 20, "flush constant 25ms");
         let name = disk.device().file_name().unwrap().to_str().unwrap().to_owned();
         let number = disks()[&name];
         let system = FileSystem::on(kind, disk.device().to_str().unwrap());
@@ -201,7 +197,7 @@ fn flush_rows_are_those_that_the_kernel_counts() {
 #[test]
 fn on_the_disk_of_the_checkout() {
     require_kernel!();
-    let folder = common::folder_on_disk();
+    let folder = crate::common::folder_on_disk();
     let file = File::create(folder.path().join("data")).unwrap();
     file.set_len(ROUNDS * PAGE).unwrap();
     file.sync_all().unwrap();
@@ -211,7 +207,7 @@ fn on_the_disk_of_the_checkout() {
 #[test]
 fn forced_unit_access_that_a_loop_device_has_not_is_data_and_a_flush() {
     require_kernel!();
-    let disk = common::slow_disk(16 << 20, "flush constant 25ms");
+    let disk = crate::common::slow_disk(16 << 20, "flush constant 25ms");
     let name = disk.device().file_name().unwrap().to_str().unwrap().to_owned();
     let fua = std::fs::read_to_string(format!("/sys/block/{name}/queue/fua")).unwrap();
     assert_eq!(fua.trim(), "0", "the kernel's loop devices have no FUA");

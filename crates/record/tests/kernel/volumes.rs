@@ -1,13 +1,9 @@
 //! Bios of a disk that has no requests, as of a volume.
-#[macro_use]
-mod common;
 
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use testing::test;
-
-testing::main!();
 
 /// A disk of zram, which has no requests, like a volume, and is there where dm and md are not.
 struct Zram(String);

@@ -1,12 +1,9 @@
 //! The kernel's own block tracer sees the same requests, at the same moments.
-mod common;
-use common::*;
+use crate::common::*;
 use record::Config;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use testing::test;
-
-testing::main!();
 
 const MIB: u64 = 1 << 20;
 

@@ -1,12 +1,9 @@
 //! Exact counts on a real kernel: a known, prime number of operations goes in, the same number comes out.
-mod common;
-use common::*;
+use crate::common::*;
 use record::{Config, Recorder};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 use testing::test;
-
-testing::main!();
 
 /// linux/blk_types.h
 const REQ_META: u32 = 1 << 12;

@@ -1,17 +1,13 @@
 //! Limited recordings: what is in the scope is there, exactly; of the rest, nothing that tells whose it is.
-mod common;
-
+use crate::common::{calls::file_id, crowd::in_time, fio, folder_on_disk, read, LoopDevice};
 use case::raw::RawRow;
 use case::rows::{block_flags, BlockRow, FileRow, SchedRow, SyscallRow, Via};
-use common::{calls::file_id, crowd::in_time, fio, folder_on_disk, read, LoopDevice};
 use record::{Config, Recorder, Scope, Summary};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use testing::test;
-
-testing::main!();
 
 /// Primes: no other number of ours gives them by accident.
 const MINE: u64 = 2003;
@@ -141,7 +137,8 @@ fn tells_only_of(stored: &Stored, pids: &[i32], files: &[(u32, u64)]) {
     for row in stored.blocks() {
         let other = row.comm.starts_with(b"other\0") && row.pid == -1 && row.tid == -1;
         let nobody = row.owner_key == 0 && row.inode == 0 && row.cgroup == 0;
-        let flush = row.cmd_flags & common::REQ_OP_MASK == common::REQ_OP_FLUSH && row.comm == [0; 16];
+        let flush =
+            row.cmd_flags & crate::common::REQ_OP_MASK == crate::common::REQ_OP_FLUSH && row.comm == [0; 16];
         // A thread of the kernel tells of no program.
         let kernel = row.flags & block_flags::KERNEL != 0;
         assert!(
@@ -248,7 +245,7 @@ fn a_device_has_all_requests_and_no_other_device_any() {
     assert!(blocks.iter().all(|row| row.device == mine.device));
     let data = blocks
         .iter()
-        .filter(|row| row.cmd_flags & common::REQ_OP_MASK == common::REQ_OP_READ);
+        .filter(|row| row.cmd_flags & crate::common::REQ_OP_MASK == crate::common::REQ_OP_READ);
     let bytes: u64 = data.map(|row| u64::from(row.size_bytes)).sum();
     assert!(bytes >= MINE * 4096, "{bytes}");
     assert!(stored.calls().iter().all(|row| row.device == mine.device));

@@ -3,8 +3,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testing::test;
 
-testing::main!();
-
 fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }

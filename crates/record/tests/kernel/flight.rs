@@ -1,10 +1,8 @@
 //! The flight recorder on a disk whose requests are late on purpose.
-mod common;
-
+use crate::common::crowd::{attempts, in_time};
+use crate::common::folder_on_disk;
 use case::raw::RawReader;
 use case::rows::{BlockRow, FileRow, SyscallRow, Via};
-use common::crowd::{attempts, in_time};
-use common::folder_on_disk;
 use record::{Config, FlightConfig, Measure, OpLayer, Recorder, Running, Scope, Snapshot};
 use slowdisk::Slowdisk;
 use std::cell::Cell;
@@ -16,14 +14,12 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use testing::test;
 
-testing::main!();
-
 const MS: u64 = 1_000_000;
 const BLOCK: usize = 4096;
 
 /// A disk of 4,096 blocks, of which some are slow.
 fn slow_disk(fault: &str) -> Slowdisk {
-    common::slow_disk(4096 * BLOCK as u64, fault)
+    crate::common::slow_disk(4096 * BLOCK as u64, fault)
 }
 
 fn fly(device: &Path, triggers: &[&str]) -> (Running, Receiver<Snapshot>) {
@@ -106,8 +102,8 @@ fn written(snapshot: &Snapshot) -> Window {
         rows
     };
     let calls = all(RawReader::open(&path("syscall")).unwrap());
-    let blocks: Vec<BlockRow> = common::read(&path("block"));
-    let names: Vec<FileRow> = common::read(&path("file"));
+    let blocks: Vec<BlockRow> = crate::common::read(&path("block"));
+    let names: Vec<FileRow> = crate::common::read(&path("file"));
     assert_eq!(rows["block"], blocks.len() as u64);
     Window { blocks, calls, names }
 }

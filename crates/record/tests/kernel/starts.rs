@@ -1,12 +1,9 @@
 //! Starts and stops while the machine works: attaching, chaining and detaching programs that run meanwhile.
-mod common;
-use common::*;
+use crate::common::*;
 use record::{Config, Recorder};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use testing::test;
-
-testing::main!();
 
 /// How many, unless WHODISK_STARTS says it: `make test-starts` asks for 200.
 const STARTS: u32 = 4;

@@ -1,14 +1,11 @@
 //! Who is behind a block request, on a real kernel: operation, file, control group, and the device above.
-mod common;
+use crate::common::*;
 use case::rows::{block_flags, BlockRow};
-use common::*;
 use record::Config;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use testing::test;
-
-testing::main!();
 
 const MIB: u64 = 1 << 20;
 

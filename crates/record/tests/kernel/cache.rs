@@ -1,14 +1,10 @@
 //! The cache probe on real file systems: what was found, what was brought, what was waited for, what was wasted.
-mod common;
-mod pages;
+use crate::pages::*;
 use case::rows::{CacheReadRow, CacheWait, CacheWaitRow, Readahead, ReadaheadRow, ReadaheadUseRow};
-use pages::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use testing::test;
-
-testing::main!();
 
 /// Pages of the test file: a prime.
 const PAGES: u64 = 1009;
@@ -228,7 +224,7 @@ fn what_a_program_has_read_ahead_is_prefetched_and_used() {
 #[test]
 fn readahead_that_comes_too_late_is_told_from_a_miss() {
     require_kernel!();
-    let disk = common::slow_disk(64 << 20, "read constant 10ms");
+    let disk = crate::common::slow_disk(64 << 20, "read constant 10ms");
     let system = FileSystem::on("ext4", disk.device().to_str().unwrap());
     let file = system.cold_file(PAGES);
     let mut took = Duration::ZERO;
@@ -361,7 +357,7 @@ fn processes_outside_the_scope_are_not_recorded() {
 #[test]
 fn a_block_device_goes_by_its_number() {
     require_kernel!();
-    let device = common::LoopDevice::new(PAGES * PAGE);
+    let device = crate::common::LoopDevice::new(PAGES * PAGE);
     let file = File::open(&device.path).unwrap();
     let recorded = record_with("cache", || assert_eq!(read_all(&file, 8), PAGES));
     let reads: Vec<CacheReadRow> = recorded.rows();

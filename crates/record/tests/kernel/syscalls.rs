@@ -1,9 +1,8 @@
 //! Calls of every kind: a prime number goes in, the same number comes out, with the right place, size and result.
-mod common;
+use crate::common::calls::*;
+use crate::common::*;
 use case::rows::{syscall_flags as flags, Via};
 use case::schema::Op;
-use common::calls::*;
-use common::*;
 use record::Recorder;
 use std::ffi::CString;
 use std::fs::File;
@@ -13,8 +12,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testing::test;
-
-testing::main!();
 
 const MIB: u64 = 1 << 20;
 const SIZE: usize = 4096;

@@ -1,5 +1,4 @@
 //! What the tests on a real kernel share: skipping, one recorder at a time, loop devices, fio.
-#![allow(dead_code)] // each test binary uses its own part
 pub mod calls;
 pub mod crowd;
 pub mod uring;
@@ -42,13 +41,12 @@ pub fn obstacle() -> Option<String> {
 }
 
 /// Skips the calling test where it cannot run.
-#[macro_export]
 macro_rules! require_kernel {
     () => {
-        if let Some(reason) = common::obstacle() {
+        if let Some(reason) = crate::common::obstacle() {
             testing::skip(reason);
         }
-        let _alone = common::alone();
+        let _alone = crate::common::alone();
     };
 }
 

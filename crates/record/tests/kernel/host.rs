@@ -1,16 +1,13 @@
 //! Waits, interrupts and samples on a real kernel: known events go in, and other accounts of the kernel agree.
-mod common;
+use crate::common::*;
 use case::raw::RawRow;
 use case::rows::{IrqRow, IrqTotalRow, SampleRow, SchedRow, SchedState};
-use common::*;
 use record::{Config, ProbeSummary, Recorder};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use testing::test;
-
-testing::main!();
 
 /// Records while `workload` runs. `child` is in scope from the beginning, as an observed command is.
 struct Seen {

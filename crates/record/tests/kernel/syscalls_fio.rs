@@ -1,15 +1,12 @@
 //! The ways in which programs do many operations at once, as fio does them: prime numbers go in and come out; strace
 //! counts the same.
-mod common;
+use crate::common::calls::*;
+use crate::common::*;
 use case::rows::{syscall_flags as flags, SyscallRow, Via};
 use case::schema::Op;
-use common::calls::*;
-use common::*;
 use std::collections::HashMap;
 use std::path::Path;
 use testing::test;
-
-testing::main!();
 
 const MIB: u64 = 1 << 20;
 const READS: u64 = 5003;

@@ -1,8 +1,6 @@
 //! The writeback probe on real file systems: pauses of writers, who dirtied what a flusher wrote, commits of journals.
-mod common;
-mod pages;
+use crate::pages::*;
 use case::rows::{Writeback, WritebackRow, WRITEBACK_CAUSES};
-use pages::*;
 use record::Config;
 use std::collections::BTreeSet;
 use std::os::fd::AsRawFd;
@@ -11,8 +9,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use testing::test;
-
-testing::main!();
 
 const MIB: u64 = 1 << 20;
 
@@ -58,7 +54,7 @@ impl Drop for DirtyLimit {
 #[test]
 fn a_writer_beyond_the_dirty_limit_is_seen_to_pause() {
     require_kernel!();
-    let disk = common::slow_disk(64 << 20, "write throttle 20MiB/s");
+    let disk = crate::common::slow_disk(64 << 20, "write throttle 20MiB/s");
     let system = FileSystem::on("ext4", disk.device().to_str().unwrap());
     let Some(_limit) = DirtyLimit::set(system.device, 2 * MIB) else {
         testing::skip("this kernel has no dirty limit for one device");
@@ -262,7 +258,7 @@ fn syncs_of_others(config: &Config) {
 #[test]
 fn waits_for_pages_under_writeback_lie_within_the_sync() {
     require_kernel!();
-    let disk = common::slow_disk(64 << 20, "write constant 20ms");
+    let disk = crate::common::slow_disk(64 << 20, "write constant 20ms");
     let system = FileSystem::on("ext4", disk.device().to_str().unwrap());
     let file = create(&system.file("data"));
     let recorded = record_with("writeback", || {

@@ -1,14 +1,11 @@
 //! Our own operations are found again behind the block requests, by their ids, without exception.
-mod common;
+use crate::common::uring::{read_sequentially, OP_ID_BASE};
+use crate::common::*;
 use case::rows::BlockRow;
-use common::uring::{read_sequentially, OP_ID_BASE};
-use common::*;
 use record::Config;
 use std::collections::HashMap;
 use std::path::Path;
 use testing::test;
-
-testing::main!();
 
 const MIB: u64 = 1 << 20;
 
