@@ -73,6 +73,22 @@ def test_a_few_stops_stand_apart_and_make_outliers() -> None:
     assert [each["hit"] for each in truth.apart] == [True] * 3
 
 
+def test_in_a_heavy_tail_the_injectors_log_tells_the_slowest() -> None:
+    # As heavy as tails come: the nth longest takes 10 ms / n^1.4.
+    latency = (10 * MS / np.random.default_rng(5).permutation(np.arange(1, 10_001)) ** 1.4).astype(np.int64)
+    start = np.arange(10_000, dtype=np.int64) * S // 2000
+    places = np.arange(1, 9) * 1000
+    latency[places] = 28 * MS + places * 100
+    own = Own(start, latency, np.full(10_000, "write"))
+    stops = dict(zip(start[places].tolist(), latency[places].tolist(), strict=True))
+    truth, needs_pairs = of_run(own, _hits(stops))
+    assert (truth.counts, truth.must_name, needs_pairs) == (False, False, True)
+    assert truth.statuses == ["outliers", "healthy", "limited"]
+    # The same injections at other moments hit none of these.
+    truth, _ = of_run(own, _hits({at + 100 * MS: length for at, length in stops.items()}))
+    assert truth.statuses == ["healthy", "limited"]
+
+
 def test_many_stops_make_it_slow() -> None:
     stops = {n * S // 5 + 7: 30 * MS for n in range(1, 25)}
     truth, _ = of_run(_loop(5, stops), _hits(stops))
@@ -244,6 +260,11 @@ def test_the_slowest_must_be_the_one_that_was_hit() -> None:
     wrong = _verdict("slow", DEVICE, slowest=[{"start_ns": 6000, "latency_ns": 400}])
     assert _judge(wrong, truth, "flush-tail").slowest_right is False
     assert _judge(_verdict("slow", DEVICE, slowest=[]), truth, "flush-tail").slowest_right is False
+    # One that was hit as well and is as slow will do; one that was not, or is not, will not.
+    for latency, hit, same in ((399, True, True), (399, False, False), (350, True, False)):
+        truth.apart[1:] = [{"start_ns": 9000, "latency_ns": latency, "kind": "read", "hit": hit}]
+        second = _verdict("slow", DEVICE, slowest=[{"start_ns": 8000, "latency_ns": 400}])
+        assert _judge(second, truth, "flush-tail").slowest_right is same
     # A solver that has no such list yet is not judged by it.
     assert _judge(_verdict("slow", DEVICE), truth, "flush-tail").slowest_right is None
 

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.accuracy.referee.apart import standing_apart
+from tests.accuracy.referee.apart import (
+    ALPHA,
+    GAP_RATIO_MIN,
+    MEDIANS_MIN,
+    OUTLIERS_MAX,
+    maxima_of_episodes,
+    standing_apart,
+)
 from tests.accuracy.referee.faults import Injection, Window
 from tests.accuracy.referee.ranks import PAIRS_MIN, differs, worse_chance
 from whodisk.programs.base import Log
@@ -99,6 +106,8 @@ class Truth:
     injected_ns_p99: float = 0.0
     #: Slowest first, at most five: begin, latency, kind, and whether it was hit.
     apart: list[dict[str, Any]] = field(default_factory=list)
+    #: Nothing that it hit stands apart by the tail alone, but the slowest were all hit (`_slowest_are_hit`): `outliers` is right, too.
+    slowest_hit: bool = False
     severity: dict[str, Any] | None = None
     #: Chances of the rank tests, by what was compared.
     pairs: dict[str, float] = field(default_factory=dict)
@@ -166,11 +175,36 @@ def of_run(own: Own, injections: Sequence[Injection] | None) -> tuple[Truth, boo
     sparse = truth.injected_share < SPARSE_SHARE
     if not any(hit[index] for index in apart):
         truth.why = "no operation that it hit stands apart"
+        truth.slowest_hit = sparse and _slowest_are_hit(own, hit, truth.injected_share)
+        if truth.slowest_hit and OUTLIERS not in truth.statuses:
+            truth.statuses = [OUTLIERS, *truth.statuses]
         return truth, True
     truth.counts, truth.why = True, "an operation that it hit stands apart"
     if sparse:
         _judge_severity(truth, _of_hit(own, hit), stands_apart=True)
     return truth, not sparse
+
+
+def _slowest_are_hit(own: Own, hit: NDArray[np.bool_], injected_share: float) -> bool:
+    """Whether the slowest operations of a kind were all hit: twice as long as all others, and ten medians.
+
+    A tail may be so heavy that it could have made such a gap by itself. But had it, its longest would not all lie in what was injected: each does by
+    chance as often as that covers the time.
+    """
+    kinds = np.unique(own.kind)
+    for kind in kinds:
+        (of_kind,) = np.nonzero(own.kind == kind)
+        latency = own.latency_ns[of_kind]
+        maxima = maxima_of_episodes(own.start_ns[of_kind], latency, OUTLIERS_MAX + 1)
+        struck = hit[of_kind][maxima]
+        count = len(maxima) if struck.all() else int(np.argmin(struck))
+        if not 0 < count < len(maxima):
+            continue
+        smallest, following = (float(latency[maxima[place]]) for place in (count - 1, count))
+        far = smallest >= max(GAP_RATIO_MIN * following, MEDIANS_MIN * float(np.median(latency)))
+        if far and injected_share**count <= ALPHA / len(kinds):
+            return True
+    return False
 
 
 def with_pairs(truth: Truth, own: Own, windows: Sequence[tuple[Window, Window]], hits: int) -> None:
@@ -209,7 +243,7 @@ def _natural(own: Own, apart: list[int]) -> list[str]:
 
 def _judge_severity(truth: Truth, severity: Severity | None, stands_apart: bool) -> None:
     """Right statuses of a run whose fault counts."""
-    below = [OUTLIERS] if stands_apart else [HEALTHY, LIMITED]
+    below = [OUTLIERS] if stands_apart else [HEALTHY, LIMITED, *([OUTLIERS] if truth.slowest_hit else [])]
     if severity is None:
         # It stands apart in the run, but no pairs came about that tell how much it costs.
         truth.statuses, truth.must_name = [SLOW, *below], True
