@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -138,6 +138,9 @@ def _closed_loop(context: Context, result: Result, load: Load) -> None:
 
 def _foreign(context: Context, result: Result, load: Load) -> None:
     """Other programs: what the one that waited most kept in flight, by its own requests."""
+    if context.layer == "app" and context.case.program is not None and "syscall" in context.surveys:
+        # What binds a thread is told by its calls; its program's own operations hold whatever it does.
+        context = replace(context, layer="syscall")
     program = _main_program(context)
     if program is None:
         return
