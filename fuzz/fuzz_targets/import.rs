@@ -18,7 +18,11 @@ fuzz_target!(|data: &[u8]| {
     let request = Request {
         files: vec![file],
         format: Some(format.name.into()),
-        map: (format.name == "series").then(|| MAP.into()),
+        map: match format.name {
+            "series" => Some(MAP.into()),
+            "hdr-log" => Some("unit=us".into()),
+            _ => None,
+        },
         keep_going: choice & 1 != 0,
         ..Request::default()
     };

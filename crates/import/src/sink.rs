@@ -32,6 +32,26 @@ pub struct Seen {
     pub size_bytes: Option<i64>,
 }
 
+/// Commands over a threshold, as a drive counted them itself.
+#[derive(Clone, Debug)]
+pub struct DriveCount {
+    /// Name of the drive.
+    pub device: String,
+    /// Kind.
+    pub op: Op,
+    /// Threshold.
+    pub threshold_ns: i64,
+    /// How many.
+    pub counted: u64,
+    /// Between two snapshots; else since some moment before the log.
+    pub is_difference: bool,
+}
+
+/// Latencies below the block layer's queue of which the host's operations are counted beside a drive's own account, milliseconds.
+const HOST_MS_MAX: usize = 1281;
+/// The smallest threshold that a drive can have.
+const DRIVE_NS_MIN: i64 = 5_000_000;
+
 /// What is known of a log after a look at its begin.
 #[derive(Debug, Default)]
 pub struct Survey {
@@ -98,6 +118,9 @@ pub struct Sink<'a> {
     bad: Vec<String>,
     bad_of_source: u64,
     first_mean: Option<(String, f64)>,
+    drive: Vec<DriveCount>,
+    /// Operations of the block and device layers by kind and whole milliseconds between issue and completion.
+    host_ms: BTreeMap<(u8, usize), u64>,
     found: Found,
 }
 
@@ -132,6 +155,8 @@ impl<'a> Sink<'a> {
             bad: Vec::new(),
             bad_of_source: 0,
             first_mean: None,
+            drive: Vec::new(),
+            host_ms: BTreeMap::new(),
             found: Found {
                 resolution_ns: 1,
                 ..Found::default()
@@ -188,7 +213,50 @@ impl<'a> Sink<'a> {
             self.found.not_observed.extend(self.tie.told());
             self.name_tied_stages();
         }
+        self.tell_drive_counts();
         self.found
+    }
+
+    /// The drive's own account beside the host's: what the host saw over the drive's threshold, and what the drive counted.
+    fn tell_drive_counts(&mut self) {
+        let mut latest: BTreeMap<(String, u8), DriveCount> = BTreeMap::new();
+        for count in std::mem::take(&mut self.drive) {
+            latest.insert((count.device.clone(), count.op as u8), count);
+        }
+        if !self.found.layers.keys().any(|layer| *layer >= Layer::Block) {
+            return;
+        }
+        let drives: BTreeSet<String> = latest.keys().map(|(device, _)| device.clone()).collect();
+        for count in latest.values() {
+            let threshold_ms = (count.threshold_ns / 1_000_000).clamp(0, HOST_MS_MAX as i64 - 1) as usize;
+            let of_kind = (count.op as u8, threshold_ms)..=(count.op as u8, HOST_MS_MAX);
+            let host: u64 = self.host_ms.range(of_kind).map(|(_, many)| *many).sum();
+            if host == 0 && count.counted == 0 {
+                continue;
+            }
+            let what = format!(
+                "which {}s over {threshold_ms} ms were slow inside {}: the host's log has {host} between issue and completion, the drive counted {}",
+                count.op.name(), count.device, count.counted
+            );
+            let because = if drives.len() > 1 {
+                "there are several drives, and the host's operations are counted together".to_owned()
+            } else if !count.is_difference {
+                "there is one snapshot: the drive's counters began before the host's log; take one before and one after".to_owned()
+            } else if host > count.counted {
+                format!(
+                    "if the snapshots enclose the log, {} of the host's at least waited outside the drive: for the bus, an interrupt, or the host",
+                    host - count.counted
+                )
+            } else {
+                "the drive says how many, not which".to_owned()
+            };
+            self.unseen(what, because);
+        }
+    }
+
+    /// What a drive counted itself; the last word on a drive and kind counts.
+    pub fn drive_counted(&mut self, count: DriveCount) {
+        self.drive.push(count);
     }
 
     /// What the stages of tied layers cover: what is below is named as it is there.
@@ -321,6 +389,11 @@ impl<'a> Sink<'a> {
         let next = self.next_id.entry(layer).or_default();
         row.op_id = layer.op_id_base() | *next;
         *next += 1;
+        let device_ns = row.stages[Stage::Device as usize].unwrap_or(row.latency_ns);
+        if layer >= Layer::Block && !row.open && device_ns >= DRIVE_NS_MIN {
+            let ms = usize::try_from(device_ns / 1_000_000).map_or(HOST_MS_MAX, |ms| ms.min(HOST_MS_MAX));
+            *self.host_ms.entry((row.op as u8, ms)).or_default() += 1;
+        }
         let To::Case(writer) = &mut self.to else {
             return Ok(());
         };

@@ -82,8 +82,13 @@ fn fixtures_are_recognised_and_give_what_is_written_down() {
                 .filter(|one| (one.recognise)(&head))
                 .map(|one| one.name)
                 .collect();
-            let expected: &[&str] = if map.is_some() { &[] } else { &[format.name] };
-            assert_eq!(fitting, expected, "{}", file.display());
+            // Tables of any columns are told by nothing but their mapping.
+            let is_table = map.is_some() && fitting.is_empty();
+            assert!(
+                is_table || fitting == [format.name],
+                "{}: {fitting:?}",
+                file.display()
+            );
         }
         let summary =
             import(format.name, &files, &map, false).unwrap_or_else(|e| panic!("{}: {e}", format.name));

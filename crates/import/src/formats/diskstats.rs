@@ -1,7 +1,7 @@
 //! Snapshots of /proc/diskstats, a file each, in the order given: differences between one and the next become samples.
 //!
-//! Source: Documentation/admin-guide/iostats.rst. A snapshot has no moment: mean latencies and sizes are told, rates are not.
-use crate::clock::Clock;
+//! Source: Documentation/admin-guide/iostats.rst. A snapshot has no moment: rates need `--map every=TIME`.
+use super::snapshots::{of_one_folder, Moments};
 use crate::error::Bad;
 use crate::format::{Format, Head, Source};
 use crate::records::each_line;
@@ -10,7 +10,6 @@ use crate::text::integer;
 use crate::ImportError;
 use case::schema::SubjectKind;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -23,16 +22,12 @@ pub const FORMAT: Format = Format {
             "counters hold averages between two snapshots; outliers inside cannot be seen",
         ),
         (
-            "rates, and when the snapshots were taken",
-            "a snapshot has no moment; they are put one second apart",
-        ),
-        (
             "latencies to better than 1 ms in sum",
             "the kernel counts whole milliseconds per device",
         ),
     ],
     recognise,
-    together,
+    together: of_one_folder,
     read,
 };
 
@@ -53,13 +48,8 @@ fn recognise(head: &Head) -> bool {
     lines.peek().is_some() && lines.all(is_row)
 }
 
-/// Snapshots in one folder belong together.
-fn together(path: &Path) -> Option<PathBuf> {
-    Some(path.with_file_name(""))
-}
-
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    sink.clock(Clock::own("the first snapshot", 1_000_000_000));
+    let moments = Moments::of(source, sink)?;
     let mut before: HashMap<String, [u64; 8]> = HashMap::new();
     for (number, path) in source.files.iter().enumerate() {
         let one = Source {
@@ -96,6 +86,16 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             let mut values = Vec::new();
             for (op, at) in [("read", 0), ("write", 4)] {
                 values.push((sink.name(&format!("{op}_operations")), grown[at] as f64));
+                if let Some(seconds) = moments.seconds() {
+                    let rates = [
+                        ("operations_per_s", 1.0, at),
+                        ("throughput_bytes_per_s", 512.0, at + 2),
+                    ];
+                    for (name, factor, at) in rates {
+                        let rate = grown[at] as f64 * factor / seconds;
+                        values.push((sink.name(&format!("{op}_{name}")), rate));
+                    }
+                }
                 if grown[at] > 0 {
                     let count = grown[at] as f64;
                     values.push((
@@ -110,22 +110,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             }
             if grown.iter().any(|count| *count > 0) {
                 let device = sink.name(words[2]);
-                sink.sample(
-                    number as i64 * 1_000_000_000,
-                    None,
-                    SubjectKind::Device,
-                    device,
-                    &values,
-                )?;
+                sink.sample(moments.at(number), None, SubjectKind::Device, device, &values)?;
             }
             Ok(())
         })?;
     }
-    if source.files.len() < 2 {
-        sink.unseen(
-            "anything between two snapshots",
-            "there is one only: counters since the machine's start say nothing of a moment",
-        );
-    }
+    moments.tell(source.files.len(), sink);
     Ok(())
 }

@@ -114,7 +114,7 @@ fn mapping(source: &Source) -> Result<(Vec<Field>, Layer), ImportError> {
 }
 
 /// Fields of a line; quotes may hold the delimiter.
-fn cells(line: &str, delimiter: char) -> Vec<String> {
+pub fn cells(line: &str, delimiter: char) -> Vec<String> {
     let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
     for letter in line.chars() {
         match letter {

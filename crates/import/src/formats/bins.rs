@@ -1,0 +1,69 @@
+//! Latency histograms of other tools, as the samples of one moment: number of operations, median, 99th percentile, slowest bin.
+use super::fio_bins::quantile;
+use crate::sink::Sink;
+use case::schema::NameId;
+
+/// A histogram's bins, each with a value inside it and a count, in ascending order.
+pub type Bins = Vec<(u64, u64)>;
+
+/// Metrics of a histogram; `op` may be empty. None of a histogram without counts.
+pub fn values(op: &str, bins: &[(u64, u64)], sink: &mut Sink) -> Vec<(NameId, f64)> {
+    let total: u64 = bins.iter().map(|(_, count)| *count).sum();
+    if total == 0 {
+        return Vec::new();
+    }
+    let prefix = if op.is_empty() {
+        String::new()
+    } else {
+        format!("{op}_")
+    };
+    let mut values = vec![(sink.name(&format!("{prefix}operations")), total as f64)];
+    for (name, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
+        if let Some(value) = quantile(bins, share) {
+            values.push((sink.name(&format!("{prefix}latency_{name}_ns")), value as f64));
+        }
+    }
+    values
+}
+
+/// `low -> high : count |****|`, as bcc prints powers of two, times `unit_ns`: the bin's middle and its count.
+pub fn bcc_bin(line: &str, unit_ns: u64) -> Option<(u64, u64)> {
+    let (low, rest) = line.split_once("->")?;
+    let (high, rest) = rest.split_once(':')?;
+    let count = rest.split('|').next()?.trim().parse().ok()?;
+    let (low, high): (u64, u64) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+    // `high` itself is inside.
+    let middle = low.checked_add(high)?.checked_add(1)?.checked_mul(unit_ns)? / 2;
+    Some((middle, count))
+}
+
+/// The unit in the head of a histogram of bcc: `usecs : count distribution`.
+pub fn bcc_unit(line: &str) -> Option<u64> {
+    let (unit, rest) = line.split_once(':')?;
+    if !rest.trim_start().starts_with("count") {
+        return None;
+    }
+    Some(match unit.trim() {
+        "nsecs" => 1,
+        "usecs" => 1000,
+        "msecs" => 1_000_000,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_of_bcc() {
+        let line = "        16 -> 31         : 20609    |*****     |";
+        assert_eq!(bcc_bin(line, 1000), Some((24_000, 20_609)));
+        assert_eq!(bcc_bin("16 -> x : 1", 1), None);
+        assert_eq!(
+            bcc_unit("     usecs               : count    distribution"),
+            Some(1000)
+        );
+        assert_eq!(bcc_unit("     kbytes              : count    distribution"), None);
+    }
+}

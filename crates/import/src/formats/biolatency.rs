@@ -1,0 +1,138 @@
+//! Text of biolatency (bcc, libbpf-tools): a histogram of block latencies per interval, with `-D` per disk, with `-F` per set of flags.
+//!
+//! With `-T` a time of day stands above each interval; without, intervals are put one second apart.
+use super::bins::{bcc_bin, bcc_unit, values, Bins};
+use super::calendar::time_of_day_ns;
+use crate::clock::Clock;
+use crate::error::{Bad, RecordError};
+use crate::format::{alone, Format, Head, Source};
+use crate::records::each_line;
+use crate::sink::Sink;
+use crate::ImportError;
+use case::schema::SubjectKind;
+use std::collections::HashSet;
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "biolatency",
+    about:
+        "text of biolatency (bcc, libbpf-tools): the distribution of block latencies per interval, as samples",
+    not_carried: &[
+        (
+            "single operations",
+            "a histogram tells how many were how slow in an interval, not when and where",
+        ),
+        (
+            "latencies to better than a factor of two",
+            "the bins are powers of two; a sample is the middle of its bin",
+        ),
+        (
+            "the date and the time zone",
+            "biolatency prints a time of day only (with -T), or none",
+        ),
+    ],
+    recognise,
+    together: alone,
+    read,
+};
+
+fn recognise(head: &Head) -> bool {
+    let has_bins = head.has_line(|line| bcc_unit(line).is_some());
+    let of_irqs = head.has_line(|line| line.starts_with("hardirq = ") || line.starts_with("softirq = "));
+    let of_disks = head.has_line(|line| {
+        line.contains("Tracing block device I/O")
+            || line.starts_with("disk = ")
+            || line.starts_with("Bucket disk = ")
+    });
+    has_bins && of_disks && !of_irqs
+}
+
+#[derive(Default)]
+struct Histogram {
+    label: String,
+    unit_ns: u64,
+    bins: Bins,
+}
+
+#[derive(Default)]
+struct Reader {
+    at: Histogram,
+    /// Labels that the interval at hand had already: one that comes again begins the next.
+    seen: HashSet<String>,
+    time_ns: i64,
+    is_timed: bool,
+}
+
+impl Reader {
+    fn line(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
+        if let Some(unit_ns) = bcc_unit(text) {
+            self.flush(sink)?;
+            self.at.unit_ns = unit_ns;
+        } else if text.contains("->") && self.at.unit_ns > 0 {
+            let bin = bcc_bin(text, self.at.unit_ns)
+                .ok_or_else(|| Bad::new("", "LOW -> HIGH : COUNT |...|", text))?;
+            self.at.bins.push(bin);
+        } else if let Some(time_ns) = time_of_day_ns(text, "") {
+            self.flush(sink)?;
+            // Past midnight the time of day begins again.
+            let day_ns = 86_400_000_000_000;
+            self.time_ns = match self.is_timed && time_ns < self.time_ns % day_ns {
+                true => (self.time_ns / day_ns + 1) * day_ns + time_ns,
+                false => self.time_ns / day_ns * day_ns + time_ns,
+            };
+            self.is_timed = true;
+            self.seen.clear();
+        } else if let Some((what, label)) = text.split_once(" = ").filter(|_| !text.starts_with("avg")) {
+            self.flush(sink)?;
+            let label = label.trim_matches('\'');
+            self.at.label = if what.ends_with("flags") {
+                format!("flags {label}")
+            } else {
+                label.to_owned()
+            };
+        }
+        Ok(())
+    }
+
+    /// The histogram at hand is whole.
+    fn flush(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        if self.at.bins.is_empty() {
+            return Ok(());
+        }
+        let histogram = std::mem::take(&mut self.at);
+        if !self.is_timed && self.seen.contains(&histogram.label) {
+            self.time_ns += 1_000_000_000;
+            self.seen.clear();
+        }
+        let (kind, label) = match histogram.label.as_str() {
+            "" => (SubjectKind::Component, "all disks"),
+            label if label.starts_with("flags ") => (SubjectKind::Component, label),
+            label => (SubjectKind::Device, label),
+        };
+        let (values, subject) = (values("", &histogram.bins, sink), sink.name(label));
+        self.seen.insert(histogram.label);
+        sink.sample(self.time_ns, None, kind, subject, &values)
+    }
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let is_timed = Head::read(source.path())?.has_line(|line| time_of_day_ns(line.trim(), "").is_some());
+    sink.clock(Clock::own(
+        if is_timed {
+            "midnight"
+        } else {
+            "biolatency's first interval"
+        },
+        1_000_000_000,
+    ));
+    let mut reader = Reader::default();
+    each_line(source, sink, |line, sink| reader.line(line.text.trim(), sink))?;
+    reader.flush(sink)?;
+    if !is_timed {
+        sink.unseen(
+            "when the intervals were",
+            "biolatency prints moments with -T only; they are put one second apart",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! Text and CSV (`-j`, `-c`) of fsslower, ext4slower, xfsslower, btrfsslower, nfsslower (bcc, libbpf-tools): operations of a file system above a threshold.
+//!
+//! Names of programs may hold spaces: a row is told by `PID T BYTES OFF_KB LAT(ms)` in its middle. Source: the tools' print statements.
+use super::calendar::time_of_day_ns;
+use crate::clock::Clock;
+use crate::error::Bad;
+use crate::format::{alone, Format, Head, Source};
+use crate::records::each_line;
+use crate::sink::{one_stage_op, Sink};
+use crate::text::{integer, length, time};
+use crate::ImportError;
+use case::schema::{Layer, Op, OpRow, Stage};
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "fsslower",
+    about: "text and CSV of fsslower, ext4slower, xfsslower, btrfsslower, nfsslower: slow operations of a file system",
+    not_carried: &[
+        (
+            "operations faster than the tool's threshold",
+            "they are not in the log: how slow is usual, and how many were fast, cannot be told",
+        ),
+        (
+            "requests below the file system",
+            "these tools see its reads, writes, opens and syncs only; paths are names without folders",
+        ),
+    ],
+    recognise,
+    together: alone,
+    read,
+};
+
+fn is_csv_header(line: &str) -> bool {
+    line.starts_with("ENDTIME_") && line.contains(",TASK,PID,TYPE,BYTES,")
+}
+
+fn is_header(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words.starts_with(&["TIME", "COMM", "PID", "T", "BYTES", "OFF_KB"])
+}
+
+fn recognise(head: &Head) -> bool {
+    head.has_line(|line| is_csv_header(line) || is_header(line))
+}
+
+fn kind(letter: &str) -> Option<Op> {
+    Some(match letter {
+        "R" => Op::Read,
+        "W" => Op::Write,
+        "S" | "F" => Op::Sync,
+        "O" => Op::Open,
+        // getattr
+        "G" => Op::Other,
+        _ => return None,
+    })
+}
+
+/// Fields of a row of text, told by their shapes.
+fn fields(text: &str) -> Option<[&str; 8]> {
+    let mut words = Vec::new();
+    let mut rest = text;
+    while words.len() < 64 {
+        let word = crate::text::word(&mut rest);
+        if word.is_empty() {
+            break;
+        }
+        words.push(word);
+    }
+    let is_number = |word: &str| word.trim_start_matches('-').parse::<u64>().is_ok();
+    let at = (2..words.len().saturating_sub(4)).find(|&at| {
+        is_number(words[at])
+            && kind(words[at + 1]).is_some()
+            && is_number(words[at + 2])
+            && is_number(words[at + 3])
+            && words[at + 4].contains('.')
+    })?;
+    let place = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+    let comm = text.get(place(words[1])..place(words[at]))?.trim();
+    let file = words.get(at + 5).map_or("", |word| text[place(word)..].trim());
+    Some([
+        words[0],
+        comm,
+        words[at],
+        words[at + 1],
+        words[at + 2],
+        words[at + 3],
+        words[at + 4],
+        file,
+    ])
+}
+
+#[derive(Default)]
+struct Reader {
+    /// Nanoseconds of a unit of ENDTIME; None: text.
+    csv_unit_ns: Option<i64>,
+    is_told: bool,
+    day_ns: i64,
+    last_ns: i64,
+    places: u64,
+}
+
+impl Reader {
+    fn row(&mut self, text: &str, sink: &mut Sink) -> Result<Option<OpRow>, Bad> {
+        let Some(unit_ns) = self.csv_unit_ns else {
+            return self.text_row(text, sink);
+        };
+        // A file's name may hold commas, and is last.
+        let cells: Vec<&str> = text.splitn(8, ',').collect();
+        let [end, comm, pid, letter, bytes, offset, latency, file] = cells[..] else {
+            return Err(Bad::new(
+                "",
+                "ENDTIME,TASK,PID,TYPE,BYTES,OFFSET,LATENCY,FILE",
+                text,
+            ));
+        };
+        let end_ns = time(end, unit_ns, "ENDTIME")?;
+        let latency_ns = length(latency, 1000, "LATENCY_us")?;
+        let mut row = self.op(end_ns, latency_ns, [comm, pid, letter, bytes, file], sink)?;
+        if matches!(row.op, Op::Read | Op::Write) {
+            row.offset_bytes = Some(integer(offset, "OFFSET_b")?);
+        }
+        Ok(Some(row))
+    }
+
+    fn text_row(&mut self, text: &str, sink: &mut Sink) -> Result<Option<OpRow>, Bad> {
+        let Some([end, comm, pid, letter, bytes, _, latency, file]) = fields(text) else {
+            let expected = "TIME COMM PID T BYTES OFF_KB LAT(ms) FILENAME";
+            return Err(Bad::new("", expected, text));
+        };
+        let mut end_ns = time_of_day_ns(end, "").ok_or_else(|| Bad::new("column TIME", "HH:MM:SS", end))?;
+        // Times of day that fall by more than half a day are the next day's.
+        end_ns += self.day_ns;
+        if end_ns < self.last_ns - 43_200_000_000_000 {
+            self.day_ns += 86_400_000_000_000;
+            end_ns += 86_400_000_000_000;
+        }
+        self.last_ns = end_ns;
+        let latency_ns = length(latency, 1_000_000, "LAT(ms)")?;
+        let row = self.op(end_ns, latency_ns, [comm, pid, letter, bytes, file], sink)?;
+        self.places += u64::from(matches!(row.op, Op::Read | Op::Write));
+        Ok(Some(row))
+    }
+
+    fn op(
+        &self,
+        end_ns: i64,
+        latency_ns: i64,
+        [comm, pid, letter, bytes, file]: [&str; 5],
+        sink: &mut Sink,
+    ) -> Result<OpRow, Bad> {
+        let op = kind(letter).ok_or_else(|| Bad::new("column T", "R, W, O, S, F or G", letter))?;
+        let mut row = one_stage_op(end_ns - latency_ns, latency_ns, op, Stage::Fs);
+        row.comm = sink.name_if(comm);
+        row.file = sink.name_if(file);
+        row.pid = Some(integer(pid, "PID")?);
+        let bytes: i64 = integer(bytes, "BYTES")?;
+        if matches!(op, Op::Read | Op::Write) {
+            row.size_bytes = (bytes >= 0).then_some(bytes);
+        }
+        Ok(row)
+    }
+
+    fn tell(&mut self, sink: &mut Sink) {
+        if std::mem::replace(&mut self.is_told, true) {
+            return;
+        }
+        sink.clock(match self.csv_unit_ns {
+            Some(unit_ns) => Clock::boot(unit_ns),
+            None => Clock::own("midnight", 1_000_000_000),
+        });
+        sink.resolution(if self.csv_unit_ns.is_some() { 1000 } else { 10_000 });
+        sink.layer(
+            Layer::Syscall,
+            &[(Stage::Fs, "fs+queue+device+interrupt+reap+runqueue")],
+        );
+    }
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let mut reader = Reader::default();
+    each_line(source, sink, |line, sink| {
+        let text = line.text.trim();
+        if text.is_empty() || is_header(text) || text.starts_with("Tracing ") {
+            if let Some(at) = text.find("slower than ") {
+                let threshold = text[at + 12..].split([';', '.']).next().unwrap_or("").trim();
+                sink.unseen(
+                    format!("file-system operations faster than {threshold}"),
+                    "the tool was told to leave them out",
+                );
+            }
+            return Ok(());
+        }
+        if is_csv_header(text) {
+            reader.csv_unit_ns = Some(if text.starts_with("ENDTIME_ns") { 1 } else { 1000 });
+            return Ok(());
+        }
+        if let Some(row) = reader.row(text, sink)? {
+            reader.tell(sink);
+            sink.op(Layer::Syscall, row)?;
+        }
+        Ok(())
+    })?;
+    if reader.places > 0 {
+        sink.unseen(
+            format!("offsets of {} operations", reader.places),
+            "text tells whole KiB only; CSV (-j) tells bytes",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! HdrHistogram's interval logs (versions 1.2 and 1.3), as YCSB (`<OP>.hdr`) and whodisk's export write them: a histogram per interval and tag, as samples.
+//!
+//! Histograms are V2, compressed with zlib, in Base64. The log does not say its unit: `--map unit=us` (YCSB's) does, unless whodisk wrote it.
+//! Source: the format's description (HdrHistogramLogWriter, V2 encoding).
+use super::bins::{values, Bins};
+use crate::clock::Clock;
+use crate::error::{Bad, RecordError};
+use crate::format::{alone, Format, Head, Source};
+use crate::records::each_line;
+use crate::sink::Sink;
+use crate::text::{scaled, time};
+use crate::ImportError;
+use case::schema::SubjectKind;
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "hdr-log",
+    about: "HdrHistogram interval logs (YCSB's .hdr and others), with --map unit=us: the distribution of each interval, as samples",
+    not_carried: &[(
+        "single operations",
+        "a histogram tells how many were how slow in an interval, not when and where",
+    )],
+    recognise,
+    together: alone,
+    read,
+};
+
+const SECOND_NS: i64 = 1_000_000_000;
+/// Offsets above this are moments since 1970 (the year 2000): logs without a BaseTime may have either.
+const UNIX_NS_MIN: i64 = 946_684_800 * SECOND_NS;
+
+fn recognise(head: &Head) -> bool {
+    head.has_line(|line| {
+        line.contains("[Histogram log format version") || line.contains("Interval_Compressed_Histogram")
+    })
+}
+
+fn unit_ns(source: &Source, head: &Head) -> Result<u64, ImportError> {
+    if head.has_line(|line| line.contains("whodisk: latency in nanoseconds")) {
+        return Ok(1);
+    }
+    match source.map.as_deref().map(str::trim) {
+        Some("unit=ns") => Ok(1),
+        Some("unit=us") => Ok(1000),
+        Some("unit=ms") => Ok(1_000_000),
+        found => Err(ImportError::Use(format!(
+            "--map: expected unit=ns, us or ms, as {} does not say what its latencies are in (YCSB: unit=us), found {}",
+            source.path().display(),
+            found.map_or("none".into(), |text| format!("'{text}'"))
+        ))),
+    }
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let unit_ns = unit_ns(source, &Head::read(source.path())?)?;
+    let (mut base_ns, mut start_ns, mut is_told) = (None, None, false);
+    let name = source.name();
+    let name = name
+        .rsplit_once('.')
+        .map_or(name.as_str(), |(stem, _)| stem)
+        .to_owned();
+    each_line(source, sink, |line, sink| {
+        let text = line.text.trim();
+        let after = |mark: &str| {
+            let rest = text.split(mark).nth(1)?.trim_start();
+            scaled(rest.split(' ').next()?, SECOND_NS)
+        };
+        if text.starts_with('#') {
+            base_ns = after("[BaseTime:").or(base_ns);
+            start_ns = after("[StartTime:").or(start_ns);
+            return Ok(());
+        }
+        if text.is_empty() || text.starts_with("\"StartTimestamp\"") {
+            return Ok(());
+        }
+        let (tag, rest) = match text.strip_prefix("Tag=").and_then(|rest| rest.split_once(',')) {
+            Some((tag, rest)) => (Some(tag), rest),
+            None => (None, text),
+        };
+        let fields: Vec<&str> = rest.split(',').collect();
+        let [begin, length, _, histogram] = fields[..] else {
+            return Err(Bad::new("", "[Tag=NAME,]start,length,max,histogram", text).into());
+        };
+        let begin_ns = time(begin, SECOND_NS, "start")?;
+        let length_ns = time(length, SECOND_NS, "length")?.max(0);
+        // Starts count from the base; without one, from the start unless they are moments themselves.
+        let zero_ns = base_ns.or(if begin_ns < UNIX_NS_MIN { start_ns } else { Some(0) });
+        if !is_told {
+            sink.clock(match zero_ns {
+                Some(_) => Clock::unix(1_000_000),
+                None => Clock::own("the begin of the histogram log", 1_000_000),
+            });
+            is_told = true;
+        }
+        let bins = decode(histogram.trim(), unit_ns)
+            .ok_or_else(|| Bad::new("column histogram", "a V2 histogram, zlib in Base64", histogram))?;
+        let op = tag.unwrap_or(&name).to_ascii_lowercase();
+        let values = values("", &bins, sink);
+        if values.is_empty() {
+            sink.record_without_row();
+            return Ok(());
+        }
+        let subject = sink.name(&op);
+        let time_ns = zero_ns
+            .unwrap_or(0)
+            .saturating_add(begin_ns)
+            .saturating_add(length_ns);
+        sink.sample(
+            time_ns.min(i64::MAX / 4),
+            None,
+            SubjectKind::Process,
+            subject,
+            &values,
+        )
+        .map_err(RecordError::from)
+    })
+}
+
+/// Largest histogram that is unpacked: full range with five digits is 6 MiB of counts.
+const HISTOGRAM_BYTES_MAX: usize = 32 << 20;
+
+/// Bins of a histogram: the middle of each, nanoseconds, and its count. None: it is none of these, or damaged.
+fn decode(text: &str, unit_ns: u64) -> Option<Bins> {
+    let packed = base64(text)?;
+    let word = |bytes: &[u8], at: usize| -> Option<u32> {
+        Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+    };
+    // The last nibble but one is how wide words are; V2 says nothing with it.
+    if word(&packed, 0)? & !0xf0 != 0x1c84_9304 {
+        return None;
+    }
+    let end = 8_usize.checked_add(word(&packed, 4)? as usize)?;
+    let bytes =
+        miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(packed.get(8..end)?, HISTOGRAM_BYTES_MAX)
+            .ok()?;
+    if word(&bytes, 0)? & !0xf0 != 0x1c84_9303 {
+        return None;
+    }
+    let (length, offset, digits) = (
+        word(&bytes, 4)? as usize,
+        word(&bytes, 8)? as i32,
+        word(&bytes, 12)?,
+    );
+    let lowest = u64::from_be_bytes(bytes.get(16..24)?.try_into().ok()?);
+    if !(0..=5).contains(&digits) || lowest == 0 || offset != 0 {
+        return None;
+    }
+    let unit_magnitude = lowest.ilog2();
+    let sub_buckets = (2 * 10_u64.pow(digits)).next_power_of_two();
+    let half_magnitude = (sub_buckets.ilog2()).max(1) - 1;
+    let half = 1_u64 << half_magnitude;
+    let mut counts = bytes.get(40..40_usize.checked_add(length)?)?;
+    let (mut index, mut bins) = (0_u64, Bins::new());
+    while !counts.is_empty() {
+        let count = zigzag(&mut counts)?;
+        if count < 0 {
+            index = index.checked_add(count.unsigned_abs())?;
+            continue;
+        }
+        if count > 0 {
+            let bucket = index >> half_magnitude;
+            let (shift, sub) = match bucket {
+                0 => (u64::from(unit_magnitude), index),
+                more => (more - 1 + u64::from(unit_magnitude), (index & (half - 1)) + half),
+            };
+            let shift = u32::try_from(shift).ok().filter(|shift| *shift < 63)?;
+            let low = sub.checked_mul(1 << shift)?;
+            bins.push((
+                low.checked_add((1_u64 << shift) / 2)?.checked_mul(unit_ns)?,
+                count as u64 & ((1 << 40) - 1),
+            ));
+        }
+        index = index.checked_add(1)?;
+    }
+    Some(bins)
+}
+
+/// An LEB128 number whose ninth byte, where there is one, is a whole one; zigzag.
+fn zigzag(bytes: &mut &[u8]) -> Option<i64> {
+    let mut value = 0_u64;
+    for at in 0..9 {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        if at == 8 {
+            value |= u64::from(*byte) << 56;
+            break;
+        }
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    Some((value >> 1) as i64 ^ -((value & 1) as i64))
+}
+
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut word, mut bits) = (0_u32, 0);
+    for letter in text.trim_end_matches('=').bytes() {
+        let six = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        word = word << 6 | u32::from(six);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((word >> bits) as u8);
+            word &= (1 << bits) - 1;
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_the_encoding() {
+        assert_eq!(base64("aGVsbG8="), Some(b"hello".to_vec()));
+        assert_eq!(base64("a-b"), None);
+        let mut bytes: &[u8] = &[0x02, 0x01, 0xac, 0x02, 0xff];
+        let read: Vec<Option<i64>> = (0..4).map(|_| zigzag(&mut bytes)).collect();
+        assert_eq!(read, [Some(1), Some(-1), Some(150), None]);
+    }
+}

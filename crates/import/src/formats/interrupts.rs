@@ -1,0 +1,140 @@
+//! Snapshots of /proc/interrupts, a file each or one after the other in one file: what came between one and the next becomes samples.
+//!
+//! The header names the CPUs that are online. Rows of interrupts with a handler are read; those without a number (NMI, LOC) have no handler.
+use super::snapshots::{of_one_folder, Moments};
+use crate::error::Bad;
+use crate::format::{Format, Head, Source};
+use crate::records::each_line;
+use crate::sink::Sink;
+use crate::text::integer;
+use crate::ImportError;
+use case::schema::SubjectKind;
+use std::collections::HashMap;
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "interrupts",
+    about:
+        "two or more snapshots of /proc/interrupts: interrupts per handler and CPU between them, as samples",
+    not_carried: &[(
+        "single interrupts, and how long their handlers ran",
+        "the kernel counts them only",
+    )],
+    recognise,
+    together: of_one_folder,
+    read,
+};
+
+/// Numbers of the CPUs in a header.
+fn header(line: &str) -> Option<Vec<u32>> {
+    let cpus: Option<Vec<u32>> = line
+        .split_whitespace()
+        .map(|word| word.strip_prefix("CPU")?.parse().ok())
+        .collect();
+    cpus.filter(|cpus| !cpus.is_empty())
+}
+
+fn recognise(head: &Head) -> bool {
+    let mut lines = head.filled_lines();
+    let Some(cpus) = lines.next().and_then(header) else {
+        return false;
+    };
+    lines.next().is_some_and(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.len() > cpus.len()
+            && words[0].ends_with(':')
+            && words[1..=cpus.len()]
+                .iter()
+                .all(|word| word.parse::<u64>().is_ok())
+    })
+}
+
+struct Reader {
+    moments: Moments,
+    cpus: Vec<u32>,
+    snapshots: usize,
+    before: HashMap<String, Vec<(u32, u64)>>,
+}
+
+impl Reader {
+    fn line(&mut self, text: &str, sink: &mut Sink) -> Result<(), crate::error::RecordError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if let Some(cpus) = header(text) {
+            self.cpus = cpus;
+            self.snapshots += 1;
+            return Ok(());
+        }
+        let Some((number, rest)) = text.split_once(':') else {
+            return Err(Bad::new("", "NUMBER: counts, a chip and a handler", text).into());
+        };
+        if number.parse::<u32>().is_err() {
+            sink.record_without_row();
+            return Ok(());
+        }
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        if words.len() < self.cpus.len() || self.cpus.is_empty() {
+            let expected = format!("{} counts, one per CPU of the header", self.cpus.len());
+            return Err(Bad::new("", expected, text).into());
+        }
+        let mut counts = Vec::new();
+        for (cpu, word) in self.cpus.iter().zip(&words) {
+            counts.push((*cpu, integer(word, "of a CPU")?));
+        }
+        // The last word is the handler, or several with commas between; what is before it is the chip.
+        let handler = words[self.cpus.len()..].last().copied().unwrap_or("");
+        if handler.is_empty() {
+            sink.record_without_row();
+            return Ok(());
+        }
+        let old = self.before.insert(format!("{number} {handler}"), counts.clone());
+        self.sample(handler, &counts, old, sink)
+    }
+
+    fn sample(
+        &self,
+        handler: &str,
+        counts: &[(u32, u64)],
+        old: Option<Vec<(u32, u64)>>,
+        sink: &mut Sink,
+    ) -> Result<(), crate::error::RecordError> {
+        let Some(old) = old else {
+            sink.record_without_row();
+            return Ok(());
+        };
+        let (mut all, mut values) = (0_u64, Vec::new());
+        for (cpu, count) in counts {
+            let before = old.iter().find(|(one, _)| one == cpu).map_or(0, |(_, n)| *n);
+            let Some(grown) = count.checked_sub(before) else {
+                sink.unseen(
+                    format!("interrupts of {handler} before a snapshot"),
+                    "its counters went back: it was new, or the machine restarted",
+                );
+                sink.record_without_row();
+                return Ok(());
+            };
+            all = all.saturating_add(grown);
+            if grown > 0 {
+                values.push((sink.name(&format!("interrupts_cpu{cpu}")), grown as f64));
+            }
+        }
+        values.push((sink.name("interrupts"), all as f64));
+        let subject = sink.name(handler);
+        let time_ns = self.moments.at(self.snapshots.saturating_sub(1));
+        sink.sample(time_ns, None, SubjectKind::Component, subject, &values)?;
+        Ok(())
+    }
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let mut reader = Reader {
+        moments: Moments::of(source, sink)?,
+        cpus: Vec::new(),
+        snapshots: 0,
+        before: HashMap::new(),
+    };
+    each_line(source, sink, |line, sink| reader.line(line.text.trim(), sink))?;
+    reader.moments.tell(reader.snapshots, sink);
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! JSON of smartctl (`-j -a`, `-j -x`): a drive's own counters, as samples at the moment of each report.
+//!
+//! NVMe health log and ATA attributes. Source: smartmontools' JSON output; keys that are not there are not observed.
+use crate::clock::Clock;
+use crate::format::{alone, Format, Head, Source};
+use crate::records::json;
+use crate::sink::Sink;
+use crate::ImportError;
+use case::schema::{NameId, SubjectKind};
+use serde_json::Value;
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "smart-json",
+    about: "JSON of smartctl (-j -a or -x): a drive's own counters, as samples",
+    not_carried: &[
+        (
+            "single operations and latencies",
+            "SMART counts errors, wear and temperature",
+        ),
+        (
+            "when a counter grew",
+            "counters are since the drive's first day; two reports tell what grew between them",
+        ),
+    ],
+    recognise,
+    together: alone,
+    read,
+};
+
+fn recognise(head: &Head) -> bool {
+    head.is_json_with("smartctl") && head.is_json_with("json_format_version")
+}
+
+/// Where a counter stands, its metric, and what one is in it.
+const COUNTERS: [(&str, &str, f64); 18] = [
+    ("/temperature/current", "temperature_c", 1.0),
+    ("/power_on_time/hours", "power_on_hours", 1.0),
+    ("/power_cycle_count", "power_cycles", 1.0),
+    ("/ata_smart_error_log/summary/count", "logged_errors", 1.0),
+    (
+        "/nvme_smart_health_information_log/critical_warning",
+        "critical_warning",
+        1.0,
+    ),
+    (
+        "/nvme_smart_health_information_log/available_spare",
+        "available_spare_ratio",
+        0.01,
+    ),
+    (
+        "/nvme_smart_health_information_log/percentage_used",
+        "used_ratio",
+        0.01,
+    ),
+    // Units of 1,000 blocks of 512 bytes.
+    (
+        "/nvme_smart_health_information_log/data_units_read",
+        "read_bytes",
+        512_000.0,
+    ),
+    (
+        "/nvme_smart_health_information_log/data_units_written",
+        "write_bytes",
+        512_000.0,
+    ),
+    (
+        "/nvme_smart_health_information_log/host_reads",
+        "read_operations",
+        1.0,
+    ),
+    (
+        "/nvme_smart_health_information_log/host_writes",
+        "write_operations",
+        1.0,
+    ),
+    (
+        "/nvme_smart_health_information_log/controller_busy_time",
+        "busy_ns",
+        60e9,
+    ),
+    (
+        "/nvme_smart_health_information_log/unsafe_shutdowns",
+        "unsafe_shutdowns",
+        1.0,
+    ),
+    (
+        "/nvme_smart_health_information_log/media_errors",
+        "media_errors",
+        1.0,
+    ),
+    (
+        "/nvme_smart_health_information_log/num_err_log_entries",
+        "logged_errors",
+        1.0,
+    ),
+    (
+        "/nvme_smart_health_information_log/warning_temp_time",
+        "warning_temperature_ns",
+        60e9,
+    ),
+    (
+        "/nvme_smart_health_information_log/critical_comp_time",
+        "critical_temperature_ns",
+        60e9,
+    ),
+    ("/scsi_grown_defect_list", "grown_defects", 1.0),
+];
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let path = source.path();
+    let report = json(path, sink)?;
+    let name = report.pointer("/device/name").and_then(Value::as_str);
+    let name = name.map(|name| name.trim_start_matches("/dev/").to_owned());
+    let device = source.device.clone().or(name).unwrap_or_else(|| "drive".into());
+    let time_s = report.pointer("/local_time/time_t").and_then(Value::as_i64);
+    sink.clock(if time_s.is_some() {
+        Clock::unix(1_000_000_000)
+    } else {
+        Clock::own("the report", 1_000_000_000)
+    });
+    let mut values: Vec<(NameId, f64)> = Vec::new();
+    for (place, metric, factor) in COUNTERS {
+        if let Some(value) = report.pointer(place).and_then(Value::as_f64) {
+            values.push((sink.name(metric), value * factor));
+        }
+    }
+    let attributes = report
+        .pointer("/ata_smart_attributes/table")
+        .and_then(Value::as_array);
+    for attribute in attributes.into_iter().flatten() {
+        let raw = attribute.pointer("/raw/value").and_then(Value::as_f64);
+        if let (Some(name), Some(raw)) = (attribute["name"].as_str(), raw) {
+            values.push((sink.name(&format!("ata_{}", name.to_ascii_lowercase())), raw));
+        }
+    }
+    if values.is_empty() {
+        let said = report
+            .pointer("/smartctl/messages/0/string")
+            .and_then(Value::as_str);
+        let found = said.unwrap_or("none").to_owned();
+        let hint = "take the report with smartctl -j -x of a drive that answers";
+        return Err(ImportError::content(
+            path,
+            "report",
+            "counters of a drive",
+            found,
+            hint,
+        ));
+    }
+    if report.pointer("/smart_status/passed").and_then(Value::as_bool) == Some(false) {
+        sink.unseen(
+            format!("why {device} says of itself that it fails"),
+            "its SMART status is 'failed'; the counters tell what it counted",
+        );
+    }
+    let subject = sink.name(&device);
+    let time_ns = time_s.unwrap_or(0).saturating_mul(1_000_000_000);
+    sink.sample(
+        time_ns.clamp(0, i64::MAX / 4),
+        None,
+        SubjectKind::Device,
+        subject,
+        &values,
+    )
+}
