@@ -64,7 +64,16 @@ def test_three_recorders_count_the_same(work: Path) -> None:
             f"--number_ios={OPERATIONS} --randseed=7 --write_lat_log=j --log_offset=1 --output=fio.txt"
         )
         with kernel_tracer(device):
-            record = [AGENT, "record", "--probe", "block", "-o", "live.case", "--", *command.split()]
+            record: list[str | Path] = [
+                AGENT,
+                "record",
+                "--probe",
+                "block",
+                "-o",
+                "live.case",
+                "--",
+                *command.split(),
+            ]
             subprocess.run(record, cwd=work, check=True, capture_output=True, timeout=60)
             trace = (TRACEFS / "trace").read_text()
         (work / "blk.txt").write_text(trace)
@@ -91,6 +100,11 @@ def operations(case: Path, where: str) -> dict[tuple[str, int, int], int]:
     """Latency of each operation by its kind, place and size."""
     with Case(case) as opened:
         rows = opened.rows(f"SELECT op, offset_bytes, size_bytes, latency_ns FROM ops WHERE {where}")
-    found = {(row["op"], row["offset_bytes"], row["size_bytes"]): row["latency_ns"] for row in rows}
+    found = {
+        (str(row["op"]), int(row["offset_bytes"] or 0), int(row["size_bytes"] or 0)): int(
+            row["latency_ns"] or 0
+        )
+        for row in rows
+    }
     assert len(found) == len(rows)
     return found
