@@ -61,7 +61,8 @@ def complaints(truth: Truth, verdict: Verdict) -> list[str]:
     if truth.limit is not None and truth.limit not in (verdict.limit or ""):
         wrong.append(f"limit {verdict.limit!r} does not mention {truth.limit!r}")
     said = "\n".join(verdict.minor + [f"{c.what}: {c.because}" for c in verdict.cannot_exclude])
-    if truth.says is not None and truth.says not in said:
+    claims = "\n".join(finding.claim for finding in findings)
+    if truth.says is not None and truth.says not in said + claims:
         wrong.append(f"does not say {truth.says!r}: {said}")
     if truth.says_not is not None and truth.says_not in said:
         wrong.append(f"says {truth.says_not!r}: {said}")
