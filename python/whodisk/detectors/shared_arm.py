@@ -152,7 +152,8 @@ def _candidate(context: Context, guest: Guest) -> Candidate | None:
 
 
 def _lost_sql(context: Context, guest: Guest) -> str:
-    """What each judged operation lost: it would have ended when the last of its requests had, each earlier by what that one lost."""
+    """What each judged operation lost. Of requests that overlap it would have waited for the last one to end, each earlier by what that one
+    lost; one that begins after others have ended waited for them, so what such waves lost adds up."""
     lost = ", ".join(
         f"({op_id}, {round(lost_ns)})"
         for op_id, lost_ns in zip(guest.op_id.tolist(), guest.lost_ns.tolist(), strict=True)
@@ -172,10 +173,15 @@ def _lost_sql(context: Context, guest: Guest) -> str:
   waited AS (SELECT parent_id, child_id, kind FROM links WHERE kind <> 'carries'),
   {", ".join(up)},
   judged AS (SELECT m.op_id, m.layer FROM measured AS m JOIN ({above}) AS a ON a.op_id = m.op_id),
-  {", ".join(down)}
-SELECT d.top_id AS op_id, max(b.start_ns + b.latency_ns) - max(b.start_ns + b.latency_ns - coalesce(g.lost_ns, 0)) AS lost_ns
-FROM ({below}) AS d JOIN block_ops AS b ON b.op_id = d.op_id LEFT JOIN guest AS g ON g.op_id = d.op_id
-WHERE NOT b.open AND b.op_id NOT IN (SELECT parent_id FROM waited WHERE kind = 'stacked') GROUP BY 1"""
+  {", ".join(down)},
+  requests AS (SELECT d.top_id, b.start_ns, b.start_ns + b.latency_ns AS end_ns, coalesce(g.lost_ns, 0) AS lost_ns
+    FROM ({below}) AS d JOIN block_ops AS b ON b.op_id = d.op_id LEFT JOIN guest AS g ON g.op_id = d.op_id
+    WHERE NOT b.open AND b.op_id NOT IN (SELECT parent_id FROM waited WHERE kind = 'stacked')),
+  follows AS (SELECT *, start_ns >= max(end_ns) OVER (PARTITION BY top_id ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS is_next
+    FROM requests),
+  waves AS (SELECT *, count(*) FILTER (is_next) OVER (PARTITION BY top_id ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING) AS wave FROM follows)
+SELECT op_id, sum(lost_ns) AS lost_ns FROM
+  (SELECT top_id AS op_id, wave, max(end_ns) - max(end_ns - lost_ns) AS lost_ns FROM waves GROUP BY 1, 2) GROUP BY 1"""
 
 
 def _programs_sql(context: Context, guest: Guest) -> str:
