@@ -60,6 +60,31 @@ def test_a_run_that_fits_into_the_ssd_tier_cannot_show_disks(tmp_path: Path) -> 
     assert "100 % of misses were served by SSD: this run cannot show disk behaviour" in caveat.because
 
 
+@pytest.mark.parametrize(("ahead_bytes", "masked"), [(0, True), (4 << 20, True), (190 << 20, False)])
+def test_what_was_fetched_ahead_in_the_run_did_come_from_the_device(
+    tmp_path: Path, ahead_bytes: int, masked: bool
+) -> None:
+    op_id, start_ns = APP_ID_BASE + np.arange(200), np.arange(200) * 10**6
+    app = {"op_id": op_id, "start_ns": start_ns, "latency_ns": [9000] * 200, "fs_ns": [9000] * 200}
+    app |= {
+        "file": ["/data/a.vhd"] * 200,
+        "size_bytes": [1 << 20] * 200,
+        "offset_bytes": np.arange(200) << 20,
+    }
+    cache = [
+        {"op_id": int(each), "tier": "ram", "offset_bytes": n << 20, "size_bytes": 1 << 20, "wait_ns": 0}
+        for n, each in enumerate(op_id)
+    ]
+    account = {"file": "/data/a.vhd", "start_ns": 0, "duration_ns": 10**9, "issued_bytes": ahead_bytes}
+    account |= {"used_bytes": ahead_bytes, "wasted_bytes": 0, "late_bytes": 0, "missed_bytes": 0}
+    # What was fetched ahead of another file says nothing of this one.
+    other = account | {"file": "/data/b.vhd", "used_bytes": 200 << 20}
+    tables = {"cache": cache, "prefetch": [account, other]}
+    verdict = solve(write_case(tmp_path / "case", app=app, tables=tables))
+    told = [c.because for c in verdict.cannot_exclude if "cannot show the behaviour of a device" in c.because]
+    assert bool(told) == masked, told
+
+
 def test_prefetching_is_accounted_for(tmp_path: Path) -> None:
     case = reads.outrun(1, tmp_path / "case")
     app = {

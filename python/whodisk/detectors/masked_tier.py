@@ -9,7 +9,7 @@ from typing import Any
 
 from whodisk import words
 from whodisk.detectors.base import Detector, Result
-from whodisk.detectors.thresholds import MASKED_BYTES_MIN, MASKING_PART
+from whodisk.detectors.thresholds import FETCHED_AHEAD_PART, MASKED_BYTES_MIN, MASKING_PART
 from whodisk.evidence.context import Context
 
 #: What a run that memory served cannot show, as its caveat says. Who waits for a finding to be absent asks for it.
@@ -31,6 +31,14 @@ def tiers_sql() -> str:
 WHERE r.op = 'read' GROUP BY 1 ORDER BY 2 DESC, 1"""
 
 
+def ahead_sql() -> str:
+    """Bytes that RAM served because this very run had fetched them ahead: they did come from below, in time."""
+    return """WITH ram AS (SELECT r.file, sum(c.size_bytes) AS bytes FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
+    WHERE r.op = 'read' AND c.tier = 'ram' GROUP BY 1),
+  ahead AS (SELECT file, sum(used_bytes) AS bytes FROM prefetch GROUP BY 1)
+SELECT sum(least(ram.bytes, ahead.bytes)) AS bytes FROM ram JOIN ahead ON ram.file = ahead.file"""
+
+
 def run(context: Context) -> Result:
     """Caveats about what was never reached."""
     result = Result()
@@ -46,7 +54,7 @@ def _tiers(context: Context, result: Result, served: dict[str, float]) -> None:
     total = sum(served.values())
     below_ram = {tier: n for tier, n in served.items() if tier not in ("ram", "readahead")}
     missed = sum(below_ram.values())
-    if served.get("ram", 0.0) >= MASKING_PART * total:
+    if served.get("ram", 0.0) >= MASKING_PART * total and _ahead_bytes(context) < FETCHED_AHEAD_PART * total:
         part = words.percent(served["ram"] / total)
         result.caveats.append(
             (
@@ -67,6 +75,12 @@ def _tiers(context: Context, result: Result, served: dict[str, float]) -> None:
             "before the run, and check what the prefetcher left uncached",
         )
     )
+
+
+def _ahead_bytes(context: Context) -> float:
+    if "prefetch" not in context.case.columns:
+        return 0.0
+    return float(context.case.rows(ahead_sql())[0]["bytes"] or 0)
 
 
 def _slower_devices(context: Context) -> list[str]:

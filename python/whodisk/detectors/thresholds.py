@@ -313,6 +313,13 @@ MASKING_PART = row(
     CHOSEN,
     "A tier that serves this part of all bytes hides the ones below it.",
 )
+FETCHED_AHEAD_PART = row(
+    "FETCHED_AHEAD_PART",
+    0.1,
+    "share",
+    CHOSEN,
+    "Of what RAM served, this part came from below in the same run: it shows the device.",
+)
 MASKED_BYTES_MIN = row("MASKED_BYTES_MIN", 1 << 20, "bytes", CHOSEN, "From fewer bytes nothing is concluded.")
 
 # member_tail
