@@ -6,6 +6,7 @@ That a link is narrow says nothing: most are wide enough. It is to blame for req
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.device_pace import WAITS
 from whodisk.evidence.slow_operations import none_of
-from whodisk.evidence.survey import Survey
+from whodisk.evidence.survey import SIZE_CLASS, Survey
 from whodisk.evidence.time_lost import lost_above
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.links import link_bytes_per_s, narrow_links
@@ -60,7 +61,7 @@ def run(context: Context) -> Result:
 
 def requests_sql(device: str) -> str:
     """Requests of a device that carry bytes, in order of their ends."""
-    return f"""SELECT op_id, start_ns, device_ns, size_bytes, start_ns + latency_ns AS end_ns FROM block_ops
+    return f"""SELECT op_id, device_ns, size_bytes, {SIZE_CLASS} AS size_class, start_ns + latency_ns AS end_ns FROM block_ops
 WHERE device = {quoted(device)} AND op IN ('read', 'write') AND NOT open AND device_ns IS NOT NULL AND size_bytes > 0 ORDER BY end_ns, op_id"""
 
 
@@ -91,25 +92,14 @@ def _candidate(context: Context, survey: Survey, device: str, link: str, most: s
     if carries is None or could is None:
         return None
     data = context.case.arrays(requests_sql(device))
-    size, held = data["size_bytes"].astype(np.int64), data["device_ns"].astype(np.float64)
+    size = data["size_bytes"].astype(np.int64)
     full = full_link(data["end_ns"].astype(np.int64), size, carries)
     if full is None:
         return None
-    # What the drive takes where nothing waits for the link: of the same size, the quickest twentieth.
-    classes = np.floor(np.log2(size)).astype(np.int64)
-    quick = {int(one): float(np.quantile(held[classes == one], 0.05)) for one in np.unique(classes)}
-    base = np.array([quick[int(one)] for one in classes])
-    spared = np.maximum(0.0, held - base)
-    if full.requests.mean() > LINK_ALWAYS_MIN:
-        # Then none was quick. Who waits behind others' transfers waits as much less as these are quicker, if the drive keeps up.
-        spared = np.maximum(spared, held * (1.0 - carries / could))
-    lost = np.where(full.requests, spared, 0.0)
-    rows = ", ".join(
-        f"({op_id}, {int(ns)})" for op_id, ns in zip(data["op_id"].tolist(), lost.tolist(), strict=True) if ns
-    )
-    if not rows:
+    lost_sql, lost = _lost(device, full, data, carries / could)
+    if not lost.any():
         return None
-    above = lost_above(context, survey, f"SELECT * FROM (VALUES {rows}) AS t(op_id, lost_ns)")
+    above = lost_above(context, survey, lost_sql)
     if above:
         taken, worse = above
         share = float(taken.sum()) / max(1.0, context.survey.latency_ns)
@@ -148,6 +138,34 @@ FROM block_ops WHERE device = {quoted(device)} GROUP BY 1 ORDER BY 2 DESC LIMIT 
         basis="measured",
         summed=True,
     )
+
+
+def _lost(device: str, full: Full, data: dict[str, Any], wider: float) -> tuple[str, Floats]:
+    """What requests lost while the link was full, ns: as SQL (op_id, lost_ns), and one value per request of `data`.
+
+    `wider`: a transfer's time over the link that the drive could have, as a part of today's. The SQL names times and sizes, not requests: there may be
+    a hundred million of these.
+    """
+    held, classes = data["device_ns"].astype(np.float64), data["size_class"].astype(np.int64)
+    # What the drive takes where nothing waits for the link: of the same size, the quickest twentieth.
+    quick = {int(one): float(np.quantile(held[classes == one], 0.05)) for one in np.unique(classes)}
+    # Where it was always full none was quick. Who waits behind others' transfers waits as much less as these are quicker, if the drive keeps up.
+    part = 1.0 - wider if full.requests.mean() > LINK_ALWAYS_MIN else 0.0
+    base = np.array([quick[int(one)] for one in classes])
+    spared = np.maximum(np.maximum(0.0, held - base), part * held)
+    edges = np.diff(np.concatenate(([0], full.requests.astype(np.int8), [0])))
+    end_ns = data["end_ns"].astype(np.int64)
+    stretches = zip(
+        end_ns[np.flatnonzero(edges == 1)].tolist(),
+        end_ns[np.flatnonzero(edges == -1) - 1].tolist(),
+        strict=True,
+    )
+    times = ", ".join(f"({begin}, {end})" for begin, end in stretches)
+    bases = ", ".join(f"({one}, {ns})" for one, ns in quick.items())
+    sql = f"""SELECT r.op_id, CAST(greatest(r.device_ns - b.base_ns, {part} * r.device_ns, 0) AS BIGINT) AS lost_ns
+FROM ({requests_sql(device)}) AS r JOIN (VALUES {bases}) AS b (size_class, base_ns) ON b.size_class = r.size_class
+ASOF JOIN (VALUES {times}) AS f (begin_ns, end_ns) ON f.begin_ns <= r.end_ns WHERE r.end_ns <= f.end_ns"""
+    return sql, np.where(full.requests, spared, 0.0)
 
 
 def _behind(context: Context, device: str) -> Bools:
