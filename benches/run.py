@@ -28,6 +28,7 @@ BENCHES: dict[str, str] = {
     "bytes_at_rest": "bytes a sealed operation takes",
     "solve_scale": "solving 1, 10 and 100 million operations",
     "import_series": "importing sampled counters from CSV, beside DuckDB's and Arrow's readers",
+    "import_logs": "importing blktrace's binary beside blkparse and btt, fio's logs beside pandas",
     "lab_rate": "requests a second that the lab simulates, per core",
     "lab_validate": "the lab's prediction of a real disk and of a slowdisk at another depth and mix",
     "lab_cache": "the lab's replacement policies, beside libCacheSim",

@@ -1,10 +1,11 @@
-//! Operations from any CSV file, by a mapping of its columns: `--map 'start=ts:us,latency=lat:us,op=type,offset=lba:sectors,size=len:B,device=disk'`.
+//! Operations from any CSV or Parquet file, by a mapping of its columns: `--map 'start=ts:us,latency=lat:us,op=type,offset=lba:sectors,size=len:B,device=disk'`.
 //!
 //! `start` or `end` gives the moment, `latency` how long. `layer=block` (or app, syscall, device) is no column but the layer; without it `app`.
 use crate::clock::Clock;
-use crate::error::Bad;
+use crate::error::{Bad, RecordError};
 use crate::format::{alone, never, Format, Source};
 use crate::records::each_line;
+use crate::series::{for_each_row, is_parquet};
 use crate::sink::{one_stage_op, Sink};
 use crate::text::{integer, scaled};
 use crate::ImportError;
@@ -13,7 +14,7 @@ use case::schema::{Layer, Op, Stage};
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "ops",
-    about: "operations: any CSV file with a header, with --map 'start=COLUMN:us,latency=COLUMN:us,op=COLUMN,offset=COLUMN:B,size=COLUMN:B,...'",
+    about: "operations: any CSV file with a header or Parquet file, with --map 'start=COLUMN:us,latency=COLUMN:us,op=COLUMN,offset=COLUMN:B,size=COLUMN:B,...'",
     not_carried: &[("columns that --map does not name", "they are left out")],
     recognise: never,
     together: alone,
@@ -141,36 +142,42 @@ fn kind(text: &str) -> Op {
 
 const UNIX_NS_MIN: i64 = 315_000_000_000_000_000;
 
-fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let (fields, layer) = mapping(source)?;
-    let (stage, name) = match layer {
-        Layer::App | Layer::Syscall => (Stage::Fs, "fs+queue+device+interrupt+reap"),
-        Layer::Block => (Stage::Queue, "queue+device+interrupt"),
-        Layer::Device => (Stage::Device, "device+interrupt"),
-    };
-    let mut places: Option<(char, Vec<usize>)> = None;
-    let (mut is_told, mut missing) = (false, 0_u64);
-    each_line(source, sink, |line, sink| {
-        if line.text.trim().is_empty() {
-            return Ok(());
-        }
-        let Some((delimiter, places)) = &places else {
-            places = Some(header(line.text, &fields, source)?);
-            return Ok(());
+/// What a file's rows are read with.
+struct Reader {
+    fields: Vec<Field>,
+    layer: Layer,
+    stage: Stage,
+    stage_name: &'static str,
+    device: Option<String>,
+    is_told: bool,
+    missing: u64,
+}
+
+impl Reader {
+    fn new(source: &Source) -> Result<Reader, ImportError> {
+        let (fields, layer) = mapping(source)?;
+        let (stage, stage_name) = match layer {
+            Layer::App | Layer::Syscall => (Stage::Fs, "fs+queue+device+interrupt+reap"),
+            Layer::Block => (Stage::Queue, "queue+device+interrupt"),
+            Layer::Device => (Stage::Device, "device+interrupt"),
         };
-        let cells = cells(line.text, *delimiter);
-        let mut row = one_stage_op(0, 0, Op::Other, stage);
+        Ok(Reader {
+            fields,
+            layer,
+            stage,
+            stage_name,
+            device: source.device.clone(),
+            is_told: false,
+            missing: 0,
+        })
+    }
+
+    /// A row: the text of each field in their order, empty where there is none.
+    fn row<'a>(&mut self, cells: impl Iterator<Item = &'a str>, sink: &mut Sink) -> Result<(), RecordError> {
+        let mut row = one_stage_op(0, 0, Op::Other, self.stage);
         let (mut start, mut end, mut latency) = (None, None, None);
-        for (field, at) in fields.iter().zip(places) {
-            let Some(cell) = cells.get(*at) else {
-                return Err(Bad::new(
-                    "",
-                    format!("a column '{}' as in the header", field.column),
-                    line.text,
-                )
-                .into());
-            };
-            if matches!(cell.as_str(), "" | "NULL" | "NA" | "N/A" | "NaN" | "nan" | "-") {
+        for (field, cell) in self.fields.iter().zip(cells) {
+            if matches!(cell, "" | "NULL" | "NA" | "N/A" | "NaN" | "nan" | "-") {
                 continue;
             }
             let scaled = || {
@@ -196,48 +203,84 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             latency_ns,
             start.or_else(|| Some(end?.saturating_sub(latency_ns?))),
         ) else {
-            missing += 1;
+            self.missing += 1;
             sink.record_without_row();
             return Ok(());
         };
         if latency_ns < 0 {
-            return Err(Bad::new(
-                "latency",
-                "a length of time, not negative",
-                &latency_ns.to_string(),
-            )
-            .into());
+            let found = latency_ns.to_string();
+            return Err(Bad::new("latency", "a length of time, not negative", &found).into());
         }
-        if !is_told {
-            let step = fields
-                .iter()
-                .filter(|f| matches!(f.key, "start" | "end"))
-                .map(|f| f.unit)
-                .min()
-                .unwrap_or(1);
-            sink.clock(if start_ns >= UNIX_NS_MIN {
-                Clock::unix(step)
-            } else {
-                Clock::own("the table's own zero", step)
-            });
-            sink.layer(layer, &[(stage, name)]);
-            is_told = true;
-        }
+        self.tell(start_ns, sink);
         if row.device.is_none() {
-            row.device = source.device.as_deref().map(|device| sink.name(device));
+            row.device = self.device.as_deref().map(|device| sink.name(device));
         }
         (row.start_ns, row.latency_ns) = (start_ns, latency_ns);
-        row.stages[stage as usize] = Some(latency_ns);
-        sink.op(layer, row)?;
+        row.stages[self.stage as usize] = Some(latency_ns);
+        sink.op(self.layer, row)?;
         Ok(())
-    })?;
-    if missing > 0 {
+    }
+
+    /// Before the first row: its clock and its layer.
+    fn tell(&mut self, start_ns: i64, sink: &mut Sink) {
+        if std::mem::replace(&mut self.is_told, true) {
+            return;
+        }
+        let moments = self.fields.iter().filter(|f| matches!(f.key, "start" | "end"));
+        let step = moments.map(|f| f.unit).min().unwrap_or(1);
+        sink.clock(if start_ns >= UNIX_NS_MIN {
+            Clock::unix(step)
+        } else {
+            Clock::own("the table's own zero", step)
+        });
+        sink.layer(self.layer, &[(self.stage, self.stage_name)]);
+    }
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let mut reader = Reader::new(source)?;
+    if is_parquet(source.path())? {
+        let columns: Vec<(String, bool)> = reader
+            .fields
+            .iter()
+            .map(|field| {
+                let is_ns = matches!(field.key, "start" | "end") && field.unit == 1;
+                (field.column.clone(), is_ns)
+            })
+            .collect();
+        for_each_row(source.path(), &columns, sink, |cells, sink| {
+            reader.row(cells.map(String::as_str), sink)
+        })?;
+    } else {
+        read_text(source, &mut reader, sink)?;
+    }
+    if reader.missing > 0 {
         sink.unseen(
-            format!("{missing} operations without a moment or a latency"),
+            format!("{} operations without a moment or a latency", reader.missing),
             "the columns are empty there",
         );
     }
     Ok(())
+}
+
+fn read_text(source: &Source, reader: &mut Reader, sink: &mut Sink) -> Result<(), ImportError> {
+    let mut places: Option<(char, Vec<usize>)> = None;
+    each_line(source, sink, |line, sink| {
+        if line.text.trim().is_empty() {
+            return Ok(());
+        }
+        let Some((delimiter, places)) = &places else {
+            places = Some(header(line.text, &reader.fields, source)?);
+            return Ok(());
+        };
+        let cells = cells(line.text, *delimiter);
+        let absent = places.iter().position(|at| *at >= cells.len());
+        if let Some(field) = absent.and_then(|at| reader.fields.get(at)) {
+            let expected = format!("a column '{}' as in the header", field.column);
+            return Err(Bad::new("", expected, line.text).into());
+        }
+        reader.row(places.iter().map(|at| cells[*at].as_str()), sink)
+    })
 }
 
 fn header(line: &str, fields: &[Field], source: &Source) -> Result<(char, Vec<usize>), ImportError> {

@@ -9,6 +9,8 @@ mod map;
 mod parquet;
 mod sink;
 
+pub(crate) use parquet::for_each_row;
+
 use crate::clock::Clock;
 use crate::format::{alone, never};
 use crate::{Format, ImportError, Sink, Source};

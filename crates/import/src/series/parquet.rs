@@ -1,8 +1,10 @@
 //! Parquet, batch by batch, only the columns that the mapping names.
 use super::map::{Mapping, TimeUnit};
 use super::sink::Records;
+use crate::error::RecordError;
 use crate::number::{iso_moment, scaled_moment, Field};
-use crate::ImportError;
+use crate::records::bad_record;
+use crate::{ImportError, Sink};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, Int8Type, TimestampMicrosecondType,
@@ -58,6 +60,99 @@ pub fn read(path: &Path, mapping: &Mapping, sink: &mut Records) -> Result<(), Im
         sink.progress(records);
     }
     Ok(())
+}
+
+/// Rows of any Parquet file as text: `each` gets the cells of the columns, empty where a value is missing. A column of moments is told in
+/// nanoseconds since 1970, where `true` allows it.
+pub fn for_each_row(
+    path: &Path,
+    columns: &[(String, bool)],
+    sink: &mut Sink,
+    mut each: impl FnMut(std::slice::Iter<'_, String>, &mut Sink) -> Result<(), RecordError>,
+) -> Result<(), ImportError> {
+    let file = File::open(path).map_err(|e| ImportError::io(path, "open", e))?;
+    let bad = |at: String, error: &dyn std::fmt::Display| {
+        let hint = "check that the file is whole (compression: none, zstd, snappy or lz4)";
+        ImportError::content(path, at, "readable Parquet", format!("'{error}'"), hint)
+    };
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| bad("footer".into(), &e))?;
+    let names: Vec<String> = builder
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| f.name().clone())
+        .collect();
+    if let Some((wanted, _)) = columns.iter().find(|(wanted, _)| !names.contains(wanted)) {
+        let expected = format!("a column '{wanted}'");
+        return Err(ImportError::content(
+            path,
+            "schema",
+            expected,
+            names.join(", "),
+            "correct --map",
+        ));
+    }
+    let wanted = columns.iter().map(|(name, _)| name.as_str());
+    let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
+    let reader = builder
+        .with_projection(mask)
+        .with_batch_size(BATCH_RECORDS)
+        .build()
+        .map_err(|e| bad("footer".into(), &e))?;
+    let (mut number, before) = (0_u64, sink.bytes_done());
+    for batch in reader {
+        let batch = batch.map_err(|e| bad(format!("record {number}"), &e))?;
+        let mut values = Vec::new();
+        for (name, is_ns) in columns {
+            let array = batch.column_by_name(name).expect("the schema was checked");
+            values.push(shown(array, *is_ns).ok_or_else(|| {
+                let expected = "text, numbers, or (with unit ns) moments";
+                let found = array.data_type().to_string();
+                ImportError::content(path, format!("column {name}"), expected, found, "correct --map")
+            })?);
+        }
+        for row in 0..batch.num_rows() {
+            number += 1;
+            let cells: Vec<String> = values
+                .iter_mut()
+                .map(|column| std::mem::take(&mut column[row]))
+                .collect();
+            match each(cells.iter(), sink) {
+                Ok(()) => {}
+                Err(RecordError::Fatal(error)) => return Err(error),
+                Err(RecordError::Bad(wrong)) => bad_record(path, &format!("record {number}"), wrong, sink)?,
+            }
+        }
+        sink.progress(before + number);
+    }
+    Ok(())
+}
+
+fn shown(array: &ArrayRef, is_ns: bool) -> Option<Vec<String>> {
+    let empty = |value: Option<String>| value.unwrap_or_default();
+    Some(match array.data_type() {
+        DataType::Timestamp(_, _) if !is_ns => return None,
+        DataType::Timestamp(_, _) => {
+            let values = moments(array, TimeUnit::Number(1))?;
+            values
+                .into_iter()
+                .map(|v| empty(v.map(|v| v.to_string())))
+                .collect()
+        }
+        DataType::Float32 | DataType::Float64 => {
+            let values = numbers(array)?;
+            values
+                .into_iter()
+                .map(|v| empty(v.map(|v| v.to_string())))
+                .collect()
+        }
+        _ => {
+            let values = texts(array)?;
+            (0..array.len())
+                .map(|row| empty(values.get(row).map(str::to_owned)))
+                .collect()
+        }
+    })
 }
 
 fn wanted(mapping: &Mapping) -> Vec<&str> {

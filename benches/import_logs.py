@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""`whodisk import` beside the tools that read the same logs: binary traces of blktrace beside blkparse and btt, latency logs of fio beside pandas and a reader in Python.
+
+Both files are made up with a fixed seed: events of 4 KiB requests (queue, insert, issue, completion), and a log as fio writes it with `log_offset`.
+whodisk writes a sealed case with a row per operation; blkparse writes text of every event to nowhere, or the merged binary that btt reads, which writes
+its averages; pandas and Python read the columns into memory. All count in processor time of one process, so other load on the machine matters less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import struct
+import sys
+from functools import partial
+from pathlib import Path
+
+from common import (
+    ROUNDS_MIN,
+    BenchError,
+    interleave,
+    machine,
+    print_verdict,
+    ratio,
+    run_main,
+    run_measured,
+    summary_line,
+    write_json,
+)
+from engine import RELEASE, WORK
+
+REQUESTS = 150_000
+ROWS = 1_000_000
+# Times and events of blktrace: magic with the version, and action codes of queue, insert, issue, completion.
+RECORD = struct.Struct("<IIQQIIIIIHH")
+MAGIC = 0x65617400 | 7
+QUEUE, INSERT, ISSUE, COMPLETE = 1, 12, 7, 8
+READ, WRITE = 1 << 16, 1 << 17
+DEVICE = 8 << 20
+PANDAS = """
+import sys, pandas
+names = ["time_ms", "latency_ns", "ddir", "size", "offset", "prio"]
+table = pandas.read_csv(sys.argv[1], names=names, skipinitialspace=True)
+assert len(table) > 0
+"""
+
+# As plotters of fio's logs read them, row by row.
+PYTHON = """
+import csv, sys
+with open(sys.argv[1], newline="") as log:
+    table = [(int(row[0]), int(row[1]), int(row[2]), int(row[3])) for row in csv.reader(log)]
+assert len(table) > 0
+"""
+
+
+def main() -> int:
+    """Exit code 0: the bars are met; 1: not; 2: could not be run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS_MIN)
+    options = parser.parse_args()
+    for tool in ("blkparse", "btt"):
+        if shutil.which(tool) is None:
+            raise BenchError(f"{tool} is not installed; apt-get install blktrace")
+    WORK.mkdir(parents=True, exist_ok=True)
+    trace, log = WORK / "import.blktrace.0", WORK / "import_lat.1.log"
+    merged = WORK / "import.merged"
+    _write_trace(trace)
+    _write_log(log)
+    parse = ["blkparse", "-q", "-i", str(WORK / "import"), "-o", "/dev/null"]
+    run_measured(["blkparse", "-q", "-i", str(WORK / "import"), "-O", "-d", str(merged)])
+    arms = {
+        "whodisk, blktrace": partial(_ours, trace, REQUESTS),
+        "blkparse": partial(_peer, parse, REQUESTS),
+        # It leaves files where it runs.
+        "btt": partial(_peer, ["sh", "-c", f"cd {WORK} && exec btt -i {merged} -o import-btt"], REQUESTS),
+        "whodisk, fio": partial(_ours, log, ROWS),
+        "pandas": partial(_peer, [sys.executable, "-c", PANDAS, str(log)], ROWS),
+        "Python": partial(_peer, [sys.executable, "-c", PYTHON, str(log)], ROWS),
+    }
+    samples = interleave(arms, rounds=options.rounds)
+    print(f"machine: {machine(trace)}")
+    print(
+        f"{REQUESTS:,} requests, {trace.stat().st_size / 1e6:.0f} MB; {ROWS:,} rows, {log.stat().st_size / 1e6:.0f} MB"
+    )
+    for name, values in samples.items():
+        print(summary_line(name, values, "operations per CPU second"))
+    met = print_verdict(ratio(samples, "whodisk, blktrace", "blkparse"), "blktrace beside blkparse", 1.0)
+    print(
+        ratio(samples, "whodisk, blktrace", "btt").text(
+            "blktrace beside btt, which averages what blkparse merged"
+        )
+    )
+    print(
+        ratio(samples, "whodisk, fio", "pandas").text(
+            "fio's log into a sealed case, beside pandas, which only reads it"
+        )
+    )
+    met &= print_verdict(
+        ratio(samples, "whodisk, fio", "Python"),
+        "fio's log into a sealed case, beside a reader in Python",
+        10.0,
+    )
+    write_json(WORK / "import_logs.json", {"operations_per_cpu_s": samples})
+    for path in [*WORK.glob("import[._-]*"), *WORK.glob("*_fp.dat")]:
+        if path.suffix != ".json":
+            path.unlink()
+    return 0 if met else 1
+
+
+def _write_trace(path: Path) -> None:
+    """Requests one after the other, up to eight in flight, as one CPU would trace them."""
+    draw = random.Random(1)
+    events = []
+    now_ns = 0
+    for _ in range(REQUESTS):
+        now_ns += draw.randrange(5_000, 40_000)
+        sector, kind = draw.randrange(1 << 24) * 8, READ if draw.random() < 0.6 else WRITE
+        latency_ns = int(draw.lognormvariate(11.4, 0.5))
+        moments = (now_ns, now_ns + 900, now_ns + 2_100, now_ns + 2_100 + latency_ns)
+        for moment, action in zip(moments, (QUEUE, INSERT, ISSUE, COMPLETE), strict=True):
+            events.append((moment, sector, kind | action))
+    events.sort()
+    with path.open("wb") as out:
+        for sequence, (moment, sector, action) in enumerate(events, 1):
+            out.write(RECORD.pack(MAGIC, sequence, moment, sector, 4096, action, 4711, DEVICE, 0, 0, 0))
+
+
+def _write_log(path: Path) -> None:
+    """One job, 4 KiB, half reads."""
+    draw = random.Random(1)
+    with path.open("w", encoding="ascii") as out:
+        for row in range(ROWS):
+            latency_ns, place = int(draw.lognormvariate(11.4, 0.5)), draw.randrange(1 << 20) * 4096
+            out.write(f"{row // 20}, {latency_ns}, {draw.randrange(2)}, 4096, {place}, 0x0000\n")
+
+
+def _ours(log: Path, operations: int) -> float:
+    case = WORK / "import-logs.case"
+    shutil.rmtree(case, ignore_errors=True)
+    agent = os.environ.get("WHODISK_AGENT", str(RELEASE / "whodisk-agent"))
+    done = run_measured([agent, "import", str(log), "-o", str(case)])
+    shutil.rmtree(case)
+    return operations / done.cpu_s
+
+
+def _peer(command: list[str], operations: int) -> float:
+    return operations / run_measured(command).cpu_s
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,118 @@
+//! RocksDB's query trace in its readable form (`trace_analyzer -convert_to_human_readable_trace`): `KEY type column-family value-size microseconds`.
+//!
+//! The trace has no latency: operations per second and their bytes become samples, by kind. Source: tools/trace_analyzer_tool.cc.
+use crate::clock::Clock;
+use crate::error::Bad;
+use crate::format::{alone, Format, Head, Source};
+use crate::records::each_line;
+use crate::sink::Sink;
+use crate::text::integer;
+use crate::ImportError;
+use case::schema::SubjectKind;
+use std::collections::BTreeMap;
+
+/// The registry's line.
+pub const FORMAT: Format = Format {
+    name: "rocksdb-queries",
+    about: "RocksDB's query trace, readable form: operations per second by kind, as samples",
+    not_carried: &[
+        (
+            "latencies",
+            "the trace tells when a query came, not how long it took",
+        ),
+        (
+            "keys",
+            "they are the program's data: only how many queries there were is kept",
+        ),
+    ],
+    recognise,
+    together: alone,
+    read,
+};
+
+const KINDS: [&str; 9] = [
+    "get",
+    "put",
+    "delete",
+    "single_delete",
+    "range_delete",
+    "merge",
+    "seek",
+    "seek_for_prev",
+    "multiget",
+];
+
+fn fields(line: &str) -> Option<(&str, &str, &str)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [key, kind, family, size, moment] = words[..] else {
+        return None;
+    };
+    let is_key = key.len() >= 2 && key.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_family = family.parse::<u32>().is_ok();
+    (is_key && is_family).then_some((kind, size, moment))
+}
+
+fn recognise(head: &Head) -> bool {
+    let is_row = |line: &str| {
+        fields(line).is_some_and(|(kind, size, moment)| {
+            kind.parse::<usize>().is_ok_and(|kind| kind < 16)
+                && size.parse::<u64>().is_ok()
+                && moment.len() >= 15
+        })
+    };
+    let mut lines = head.filled_lines().take(20).peekable();
+    lines.peek().is_some() && lines.all(is_row)
+}
+
+fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    sink.clock(Clock::unix(1000));
+    let mut second: Option<i64> = None;
+    let mut counts: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+    each_line(source, sink, |line, sink| {
+        let text = line.text.trim();
+        if text.is_empty() {
+            return Ok(());
+        }
+        let (kind, size, moment) = fields(text)
+            .ok_or_else(|| Bad::new("", "KEY type column-family value-size microseconds", text))?;
+        let kind: usize = integer(kind, "type")?;
+        let size: u64 = integer(size, "value size")?;
+        let at = i64::from(integer::<u32>(
+            moment.get(..moment.len().saturating_sub(6)).unwrap_or(""),
+            "moment",
+        )?);
+        if second.is_some_and(|second| second != at) {
+            flush(second, &mut counts, sink)?;
+        }
+        second = Some(at);
+        let sums = counts
+            .entry(KINDS.get(kind).copied().unwrap_or("other"))
+            .or_default();
+        *sums = (sums.0 + 1, sums.1.saturating_add(size));
+        sink.record_without_row();
+        Ok(())
+    })?;
+    flush(second, &mut counts, sink)
+}
+
+fn flush(
+    second: Option<i64>,
+    counts: &mut BTreeMap<&'static str, (u64, u64)>,
+    sink: &mut Sink,
+) -> Result<(), ImportError> {
+    for (kind, (count, bytes)) in std::mem::take(counts) {
+        let values = [
+            (sink.name("operations_per_s"), count as f64),
+            (sink.name("value_bytes_per_s"), bytes as f64),
+        ];
+        let subject = sink.name(kind);
+        sink.sample(
+            second.unwrap_or(0) * 1_000_000_000,
+            None,
+            SubjectKind::Process,
+            subject,
+            &values,
+        )?;
+    }
+    Ok(())
+}
