@@ -208,7 +208,9 @@ def check_heatmap(page: Any, heat: dict[str, Any]) -> None:
     series = [one for one in heat["series"] if one["layer"] == layer]
     assert worst == max([1, *(ns for one in series for ns in one["worst"][1::2])])
     strips = [[m for m in strip["marks"] if m[3] in {"", layer}] for strip in heat["strips"]]
-    assert marks(page, "heatmap", ".barlayer .point") == sum(len(strip) for strip in strips)
+    slow = page.run("return document.getElementById('heatmap').data[2].x.length")
+    assert (slow > 0) == bool(heat["slow"].get(layer))
+    assert marks(page, "heatmap", ".barlayer .point") == slow + sum(len(strip) for strip in strips)
 
 
 def check_nines(page: Any, rows: list[dict[str, Any]]) -> None:
@@ -318,6 +320,27 @@ def test_zoom_draws_finer_bins_and_reset_restores(
     assert 0 < drawn_operations(page) < total
     page.run("document.getElementById('heatmap').emit('plotly_doubleclick')")
     assert drawn_operations(page) == total
+    assert page.console() == []
+
+
+def test_a_click_on_a_typical_cell_shows_typical_operations(
+    report: Callable[..., Path], open_page: Callable[..., Any]
+) -> None:
+    """Every tenth of the cells, most of which have no operation that the report carries."""
+    page = open_page(report(tail))
+    shown = page.run(
+        """const plot = document.getElementById('heatmap'), { z, y } = plot.data[0], found = [];
+        z.forEach((row, r) => row.forEach((value, c) => {
+          if (value === null || (r + c) % 10) return;
+          plot.emit('plotly_click', { points: [{ data: plot.data[0], pointNumber: [r, c] }] });
+          const panel = document.querySelector('.rows');
+          found.push([y[r], y[r + 1], panel.querySelectorAll('tbody tr').length, panel.querySelector('.muted').textContent]);
+        }));
+        return found"""
+    )
+    assert len(shown) > 20
+    assert [one for one in shown if one[2] == 0] == []
+    assert any("took about as long" in one[3] for one in shown)
     assert page.console() == []
 
 

@@ -51,6 +51,21 @@ def case_dir(synth: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Pat
 VERDICT = findings.Verdict("case", "healthy", ["All is well."], {"read": {"device": 1.0}}, 10)
 
 
+FINDING = findings.Finding(
+    detector="stage_blame",
+    culprit=findings.Culprit("stage", "device", None),
+    claim="Reads wait in the device",
+    baseline="typical reads",
+    effect=findings.Effect("stage time", 30e6, "ns", 29e6, 31e6),
+    share_of_excess=0.98,
+    q_value=1e-9,
+    episodes=112,
+    evidence=[],
+    refute="",
+    remedy="",
+)
+
+
 def test_a_file_that_is_not_there_is_no_failed_operation(synth: ModuleType, tmp_path: Path) -> None:
     """A program looks for its files in vain: 2 (ENOENT). What storage failed at is 5 (EIO), also of an open."""
     columns = {
@@ -99,6 +114,46 @@ def test_pictures_hold_every_operation(case_dir: Path) -> None:
         assert sum(row["ops"] for row in lines) == number
     assert rows.pictures["waterfalls"][0]["latency_ns"] == slowest
     assert max(row["latency_ns"][-1] for row in rows.pictures["nines"] if row["layer"] == "app") == slowest
+
+
+def test_the_strip_slow_is_as_dark_as_the_time_is_covered(case_dir: Path) -> None:
+    """The time in which a slow operation was in flight, per time bin: the union of their intervals, taken one by one."""
+    with Case(case_dir) as case:
+        rows = html.gather(case)
+        limits = {op: limit for layer, op, limit in rows.slow_from if layer == "app"}
+        slow = case.rows("SELECT op, start_ns, latency_ns FROM app_ops ORDER BY start_ns")
+    heat = rows.pictures["heatmap"]
+    spans: list[list[int]] = []
+    for row in slow:
+        if row["latency_ns"] >= limits.get(row["op"], 2**62):
+            begin, end = int(row["start_ns"]), int(row["start_ns"] + row["latency_ns"])
+            if spans and begin <= spans[-1][1]:
+                spans[-1][1] = max(spans[-1][1], end)
+            else:
+                spans.append([begin, end])
+    assert spans
+    covered = sum(one[1] for one in heat["slow"]["app"])
+    assert covered == sum(end - begin for begin, end in spans)
+    assert all(0 < one[1] <= heat["bin_ns"] for one in heat["slow"]["app"])
+    assert max(one[3] for one in heat["slow"]["app"]) == max(row["latency_ns"] for row in slow)
+
+
+def test_typical_operations_are_carried(case_dir: Path) -> None:
+    """A few of each class of latency, also where thousands are alike."""
+    with Case(case_dir) as case:
+        rows = html.gather(case)
+        median = case.rows("SELECT median(latency_ns) AS m FROM app_ops WHERE op = 'read'")[0]["m"]
+    kept = rows.pictures["operations"]
+    numbers, layers, ops = kept["numbers"], kept["texts"]["layer"], kept["texts"]["op"]
+    near = [
+        start
+        for start, latency, layer, op in zip(
+            numbers["start_ns"], numbers["latency_ns"], layers["at"], ops["at"], strict=True
+        )
+        if (layers["names"][layer], ops["names"][op]) == ("app", "read") and 0.9 < latency / median < 1.1
+    ]
+    assert len(near) >= 5
+    assert max(near) - min(near) > 10**9, "of the whole recording"
 
 
 def test_curve_counts_are_exact(case_dir: Path) -> None:
@@ -171,6 +226,19 @@ def test_the_slowest_are_on_the_page() -> None:
         assert text in page
     assert "silence" in page and "perhaps: its thread slept" in page
     assert page.index("What fired") < page.index("1.234 s</td>")
+
+
+def test_quantiles_with_and_without_the_culprit() -> None:
+    worse = {"p50": {"with": 100.0, "without": 100.2}, "p99": {"with": 30e6, "without": 1e6}}
+    worse["throughput"] = {"with": 900.0, "without": 1000.0}
+    finding = replace(FINDING, worse=worse)
+    page = said.findings(replace(VERDICT, findings=[finding]), {})
+    table = page.partition("with and without it")[2].partition("</table>")[0]
+    assert "p50" not in table, "what is printed alike says nothing"
+    for text in ("30 ms", "1 ms", "x 30", "900/s", "10 % less"):
+        assert text in table
+    head = said.verdict_head(replace(VERDICT, status="slow", findings=[finding]))
+    assert "p99 30 ms with it, 1 ms without" in head
 
 
 def test_bounds_are_rounded_down() -> None:

@@ -66,7 +66,9 @@ def lines(verdict: Verdict, width: int) -> list[Text]:
 
 
 def _answer(verdict: Verdict) -> str:
-    """What is to blame, and by how much: the first two sentences of the summary."""
+    """What is to blame, and by how much: the first two sentences of the summary. Where nothing is broken, what binds stands first."""
+    if verdict.status == "limited" and verdict.limit:
+        return f"{verdict.summary[0]} What sets its speed: {verdict.limit}."
     return " ".join(verdict.summary[:2])
 
 

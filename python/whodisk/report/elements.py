@@ -21,11 +21,15 @@ def table(
     """
 
     def cells(name: str, row: Sequence[Child]) -> list[Markup]:
-        return [tag(name, cell, class_="num" if i in numbers else None) for i, cell in enumerate(row)]
+        # A column without a name has no heading for those who hear the page.
+        return [
+            tag(name if cell != "" else "td", cell, class_="num" if i in numbers else None)
+            for i, cell in enumerate(row)
+        ]
 
     body = [tag("tr", *cells("td", row)) for row in rows]
     parts = [tag("thead", tag("tr", *cells("th", head))), tag("tbody", *body)]
-    return tag("div", tag("table", *parts, class_="fit" if fit else None), class_="scroll")
+    return tag("div", tag("table", *parts, class_="fit" if fit else None), class_="scroll", tabindex="0")
 
 
 def pairs(items: Iterable[tuple[str, Child]]) -> Markup:

@@ -21,7 +21,7 @@ from whodisk.experiment.outcome import sentences
 from whodisk.report.comparison import lines as comparison_lines
 from whodisk.report.comparison import ratio_line, shown
 from whodisk.report.document import document
-from whodisk.report.elements import listing, pairs, section, table
+from whodisk.report.elements import pairs, section, table
 from whodisk.report.markup import Child, Markup, tag
 from whodisk.report.pictures.base import figure, hover, log_time_axis, shade
 from whodisk.report.verdict import picture
@@ -126,15 +126,57 @@ SECTIONS = (
 
 
 def _found(result: Result) -> Markup:
-    said = [(text, None) for text in sentences(result)]
-    careful = _careful(result)
-    return section(
-        "found",
-        result.plan.name,
-        result.plan.about or None,
-        listing(said, ""),
-        careful and listing([(t, None) for t in careful], ""),
-    )
+    """The first screen, as a case's report has it: a status, the answer, then how much, against what, what else, what to mind."""
+    first, *more = sentences(result)
+    differ = any(one.called[0] for one in result.comparisons)
+    status = "a difference" if differ else "no difference beyond noise" if result.comparisons else "no result"
+    others = more[max(0, len(result.comparisons) - 1) :]
+    points = [
+        ("About:", result.plan.about),
+        *(("Also:", text) for text in more[: max(0, len(result.comparisons) - 1)]),
+        ("How much:", "; ".join(_how_much(one) for one in result.comparisons)),
+        ("Against:", _against(result)),
+        (
+            "Changed, too:",
+            ", ".join(dict.fromkeys(name for one in result.comparisons for name in _changed(one))),
+        ),
+        ("Mind:", ". ".join(_careful(result))),
+        ("Not as planned:", " ".join(others)),
+    ]
+    items = [tag("li", tag("strong", name), " ", text) for name, text in points if text]
+    body = [tag("div", status, class_="status"), tag("h1", first), tag("ul", *items, class_="more points")]
+    looks = "slow" if differ else "healthy" if result.comparisons else "insufficient"
+    return tag("div", *body, class_=f"verdict status-{looks}", id="found")
+
+
+def _how_much(one: Comparison) -> str:
+    """The metric that was asked about, in both arms, with the interval of their ratio."""
+    ratio = one.primary
+    name = title(ratio.metric, one)
+    if not ratio.is_known:
+        return f"{one.second.name}: {name}: {ratio.missing}"
+    interval = f"{words.significant(ratio.low)} to {words.significant(ratio.high)}"
+    values = f"{names.said(ratio.metric, ratio.first)} -> {names.said(ratio.metric, ratio.second)}"
+    return f"{one.second.name}: {name} {values}, x {words.significant(ratio.ratio)} ({interval})"
+
+
+def _against(result: Result) -> str:
+    """The baseline, the runs of each arm, their order."""
+    if not result.comparisons:
+        return ""
+    arms = [side for arm in result.plan.arms if (side := result.side(arm.name)).runs]
+    runs = ", ".join(f"{words.things(len(side.runs), 'run')} of {side.name}" for side in arms)
+    return f"{result.comparisons[0].first.name}; {runs}, in random order."
+
+
+def _changed(one: Comparison) -> list[str]:
+    """Metrics beside the one that was asked about that differ beyond noise."""
+    known = zip(one.ratios[1:], one.called[1:], strict=True)
+    return [
+        title(ratio.metric, one)
+        for ratio, is_called in known
+        if is_called and ratio.metric != one.primary.metric
+    ]
 
 
 def _ratios(result: Result, figures: list[dict[str, Any]]) -> Markup:

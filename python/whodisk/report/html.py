@@ -49,7 +49,8 @@ def write(case_dir: Path | str, verdict: Verdict, out_path: Path | str) -> None:
 
 def render(case: Case, verdict: Verdict) -> str:
     """The report as text."""
-    return _page(case, verdict, gather(case, verdict.findings))
+    episodes = [op_id for item in verdict.slowest for op_id in item.op_ids]
+    return _page(case, verdict, gather(case, verdict.findings, episodes))
 
 
 # -- what the page shows ------------------------------------------------------------------------
@@ -74,9 +75,16 @@ class Material:
     #: The pictures of each finding (by its place in the verdict), with their places in `figures`.
     figures: dict[int, list[tuple[int, Picture, Drawn]]]
 
+    @property
+    def slow_from(self) -> list[tuple[str, str, int]]:
+        """Layer, kind, slow from (ns); only kinds that have slow operations."""
+        return [
+            (one.layer, one.op, one.slow_from_ns) for one in self.thresholds if one.slow_from_ns is not None
+        ]
 
-def gather(case: Case, findings: Sequence[Finding] = ()) -> Material:
-    """Reads the named views."""
+
+def gather(case: Case, findings: Sequence[Finding] = (), episodes: Sequence[int] = ()) -> Material:
+    """Reads the named views. `episodes`: operations of the slowest episodes, which the report carries, too."""
     extent = sorted(case.rows(queries.extent()), key=lambda row: material.layer_rank(str(row["layer"])))
     parts = material.histograms(case)
     ordered = sorted(material.summed(parts).items(), key=lambda item: _rank(*item[0]))
@@ -90,7 +98,7 @@ def gather(case: Case, findings: Sequence[Finding] = ()) -> Material:
         parts,
         thresholds,
         case.rows(queries.classes([_limits(one) for one in thresholds])) if thresholds else [],
-        case.rows(queries.episodes(slow, MARKS_MAX)) if slow else [],
+        case.rows(queries.episodes(slow)) if slow else [],
         case.rows(queries.gaps(MARKS_MAX)),
         case.rows(queries.losses(LISTED_MAX)),
         case.rows(queries.events(LISTED_MAX)),
@@ -101,6 +109,7 @@ def gather(case: Case, findings: Sequence[Finding] = ()) -> Material:
     end_ns = max([case.duration_ns or 0, 1, *(whole(row["end_ns"]) for row in rows.extent)])
     wanted = _pictures(case, rows, end_ns)
     wanted += _figures(Look(case, end_ns), findings, rows)
+    wanted += episodes
     if rows.pictures:
         rows.pictures["operations"] = operations.kept(case, wanted, falls.rows_drawn(picks, near))
     return rows
@@ -141,8 +150,23 @@ def _pictures(case: Case, rows: Material, end_ns: int) -> list[int]:
         return []
     cells = material.cells(case, end_ns, shown)
     heat = material.heatmap(cells, material.others_name(rows.parts, shown))
-    rows.pictures["heatmap"] = {**heat, "phases": _phases(case), "strips": _strips(rows)}
-    return operations.chosen(cells)
+    rows.pictures["heatmap"] = {
+        **heat,
+        "phases": _phases(case),
+        "slow": _slow(case, rows, heat["bin_ns"], heat["bins"]),
+        "strips": _strips(rows),
+    }
+    return [*operations.chosen(cells), *operations.typical(cells)]
+
+
+def _slow(case: Case, rows: Material, bin_ns: int, bins: int) -> dict[str, list[list[int]]]:
+    """Per layer: time bin, ns of it in which a slow operation was in flight, operations of the largest group there, the worst (ns)."""
+    slow = rows.slow_from
+    found: dict[str, list[list[int]]] = {}
+    for row in case.rows(queries.covered(slow, bin_ns, bins)) if slow else []:
+        numbers = [whole(row[name]) for name in ("time_bin", "covered_ns", "n", "worst_ns")]
+        found.setdefault(str(row["layer"]), []).append(numbers)
+    return found
 
 
 def _phases(case: Case) -> list[list[Any]]:
@@ -157,7 +181,6 @@ def _phases(case: Case) -> list[list[Any]]:
 def _strips(rows: Material) -> list[dict[str, Any]]:
     """Marks below the heat map: start, length, text, layer (empty: all)."""
     strips = [
-        _strip("slow", "mark", [_episode(row) for row in rows.episodes]),
         _strip("silence", "gap", [_gap(row) for row in rows.gaps]),
         _strip("lost", "loss", [_loss(row) for row in rows.losses]),
         _strip("events", "event", [_event(row) for row in rows.events]),
@@ -167,12 +190,6 @@ def _strips(rows: Material) -> list[dict[str, Any]]:
 
 def _strip(name: str, color: str, marks: list[list[Any]]) -> dict[str, Any]:
     return {"name": name, "color": color, "marks": marks}
-
-
-def _episode(row: Row) -> list[Any]:
-    start, length = whole(row["start_ns"]), whole(row["end_ns"]) - whole(row["start_ns"])
-    text = f"{row['layer']}: {words.things(whole(row['n']), 'slow operation')}, worst {words.duration(whole(row['worst_ns']))}"
-    return [start, length, f"{text}, at {units.moment(start)} for {words.duration(length)}", row["layer"]]
 
 
 def _gap(row: Row) -> list[Any]:
@@ -286,15 +303,19 @@ def _marks_note(rows: Material) -> Markup:
     """Says in words what the strips below the heat map hold, and when there is none."""
     notes = []
     if rows.episodes:
-        layers = {str(row["layer"]): whole(row["episodes"]) for row in reversed(rows.episodes)}
-        counted = ", ".join(f"{words.count(layers[name])} in the {name} layer" for name in sorted(layers))
-        notes.append(f"Slow operations (see the stages below) that overlap in time are one mark ({counted}).")
+        counted = ", ".join(
+            f"{words.count(whole(row['episodes']))} in the {row['layer']} layer" for row in rows.episodes
+        )
+        notes.append(
+            "The strip “slow” is as dark as the part of the time in which a slow operation (see the stages below) was in flight. "
+            f"Those that overlap are one episode ({counted})."
+        )
     else:
         notes.append("No operation stands out as slow.")
     if rows.gaps:
         notes.append(_silence_note(rows.gaps[0]))
-    if max(len(rows.gaps), len(rows.episodes)) >= MARKS_MAX:
-        notes.append(f"The {MARKS_MAX} longest are marked.")
+    if len(rows.gaps) >= MARKS_MAX:
+        notes.append(f"The {MARKS_MAX} longest silences are marked.")
     return tag("p", " ".join(notes), class_="lead", style="margin-top:8px")
 
 

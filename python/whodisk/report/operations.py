@@ -1,6 +1,7 @@
 """The operations behind the pictures: a bounded number of rows that the report carries.
 
-Kept are the slowest operation of every moment and of every part of the latency axis, and those that a picture asked for. A
+Kept are the slowest operation of every moment and of every part of the latency axis, some typical ones of each class of latency, and
+those that a picture asked for. A
 click on a picture shows the ones behind it, and the query that lists all of them.
 """
 
@@ -18,6 +19,9 @@ from whodisk.report.material import Cells
 #: Rows that the heat map's cells choose, and rows in all: a row takes about 170 bytes of the report.
 CHOSEN_MAX = 5_000
 ROWS_MAX = 10_000
+#: Of these, operations that are carried as typical ones: a few of each class of latency, spread over the recording.
+TYPICAL_MAX = 2_000
+TYPICAL_EACH = 8
 #: Latency bins of the heat map that share one kept operation: a quarter of an octave.
 LATENCY_BINS = 2
 
@@ -61,6 +65,24 @@ def chosen(cells: Cells) -> list[int]:
             latency_of = dict(zip(ids.tolist(), worst.tolist(), strict=True))
             return sorted(sorted(kept, key=lambda op_id: (-latency_of[op_id], op_id))[:CHOSEN_MAX])
         factor *= 2
+
+
+def typical(cells: Cells) -> list[int]:
+    """Ids of operations that no rule of slowness chose: a few of each layer, kind, device and class of latency, spread over time."""
+    columns = cells.columns
+    if not len(columns["n"]):
+        return []
+    keys = [_numbers(columns[name]) for name in ("layer", "op", "device")]
+    keys.append(columns["latency_bin"].astype(np.int64) // LATENCY_BINS)
+    time = columns["time_bin"].astype(np.int64)
+    order = np.lexsort((time, *keys))
+    stacked = np.stack([key[order] for key in keys])
+    first = np.flatnonzero(np.append(True, np.any(stacked[:, 1:] != stacked[:, :-1], axis=0)))
+    ids = columns["any_id"].astype(np.int64)[order]
+    groups = np.split(ids, first[1:])
+    each = max(1, min(TYPICAL_EACH, TYPICAL_MAX // len(groups)))
+    picked = [group[np.unique(np.linspace(0, len(group) - 1, each).astype(np.int64))] for group in groups]
+    return sorted(int(op_id) for op_id in np.concatenate(picked))[:TYPICAL_MAX]
 
 
 def _numbers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

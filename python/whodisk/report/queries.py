@@ -19,7 +19,7 @@ FROM ops GROUP BY 1 ORDER BY 1"""
 
 
 def cells(bin_ns: int, bins: int, bins_per_octave: int, devices: Sequence[str]) -> str:
-    """Operations per layer, kind, device, time bin and latency bin, and the slowest of each cell.
+    """Operations per layer, kind, device, time bin and latency bin, the slowest of each cell, and one that its id's hash chooses.
 
     Devices that are not in `devices` share one row, in which `device` is NULL and `named` false.
     """
@@ -27,11 +27,11 @@ def cells(bin_ns: int, bins: int, bins_per_octave: int, devices: Sequence[str]) 
     # Latency and id in one number: one `max` finds the slowest operation, and of equals always the same.
     slowest = "max(CAST(latency_ns AS HUGEINT) * 1152921504606846976 + op_id)"
     return f"""SELECT layer, op, named, device, time_bin, latency_bin, n,
-  CAST(slowest // 1152921504606846976 AS BIGINT) AS worst_ns, CAST(slowest % 1152921504606846976 AS BIGINT) AS worst_id
+  CAST(slowest // 1152921504606846976 AS BIGINT) AS worst_ns, CAST(slowest % 1152921504606846976 AS BIGINT) AS worst_id, any_id
 FROM (SELECT layer, op, {named} AS named, CASE WHEN {named} THEN device END AS device,
   CAST(least(greatest(floor(start_ns / {bin_ns}), 0), {bins - 1}) AS INTEGER) AS time_bin,
   CAST(floor(log2(greatest(latency_ns, 1)) * {bins_per_octave}) AS INTEGER) AS latency_bin,
-  sum(weight) AS n, {slowest} AS slowest
+  sum(weight) AS n, {slowest} AS slowest, arg_min(op_id, hash(op_id)) AS any_id
 FROM ops GROUP BY 1, 2, 3, 4, 5, 6) AS cells ORDER BY 1, 2, 3, 4, 5, 6"""
 
 
@@ -54,16 +54,22 @@ def classes(thresholds: Sequence[tuple[str, str, int, int, int]]) -> str:
 FROM measured GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
-def episodes(thresholds: Sequence[tuple[str, str, int]], limit: int) -> str:
-    """Slow operations that overlap in time, per layer; the longest `limit` of them.
+def episodes(thresholds: Sequence[tuple[str, str, int]]) -> str:
+    """How many groups of slow operations that overlap in time a layer has.
 
     `thresholds`: layer, kind, slow from (ns).
     """
+    return f"""WITH {_episodes(thresholds)}
+SELECT layer, count(*) AS episodes FROM episodes GROUP BY 1 ORDER BY 1"""
+
+
+def _episodes(thresholds: Sequence[tuple[str, str, int]]) -> str:
+    """Common table expressions, the last of which is `episodes`: slow operations that overlap in time, merged per layer."""
     slow = " OR ".join(
         f"(layer = {quoted(layer)} AND op = {quoted(op)} AND latency_ns >= {slow_ns})"
         for layer, op, slow_ns in thresholds
     )
-    return f"""WITH slow AS (
+    return f"""slow AS (
   SELECT layer, start_ns, start_ns + latency_ns AS end_ns, latency_ns, op_id FROM ops WHERE {slow}),
 heads AS (
   SELECT *, CASE WHEN start_ns <= max(end_ns) OVER (
@@ -73,9 +79,22 @@ numbered AS (
   SELECT *, sum(head) OVER (PARTITION BY layer ORDER BY start_ns, op_id) AS episode FROM heads),
 episodes AS (
   SELECT layer, episode, min(start_ns) AS start_ns, max(end_ns) AS end_ns, count(*) AS n,
-    max(latency_ns) AS worst_ns FROM numbered GROUP BY 1, 2)
-SELECT layer, start_ns, end_ns, n, worst_ns, count(*) OVER (PARTITION BY layer) AS episodes
-FROM episodes ORDER BY end_ns - start_ns DESC, start_ns, layer LIMIT {limit}"""
+    max(latency_ns) AS worst_ns FROM numbered GROUP BY 1, 2)"""
+
+
+def covered(thresholds: Sequence[tuple[str, str, int]], bin_ns: int, bins: int) -> str:
+    """Per layer and time bin: ns in which a slow operation was in flight, the slow operations that overlapped there, the worst.
+
+    Operations that overlap are merged first, so no moment counts twice. `thresholds`: layer, kind, slow from (ns).
+    """
+    return f"""WITH {_episodes(thresholds)},
+parts AS (
+  SELECT layer, start_ns, end_ns, n, worst_ns, unnest(range(
+    CAST(least(greatest(start_ns, 0) // {bin_ns}, {bins - 1}) AS BIGINT),
+    CAST(least(greatest(end_ns, 0) // {bin_ns}, {bins - 1}) + 1 AS BIGINT))) AS time_bin FROM episodes)
+SELECT layer, time_bin, max(n) AS n, max(worst_ns) AS worst_ns, CAST(sum(greatest(1,
+  least(end_ns, (time_bin + 1) * {bin_ns}) - greatest(start_ns, time_bin * {bin_ns}))) AS BIGINT) AS covered_ns
+FROM parts GROUP BY 1, 2 ORDER BY 1, 2"""
 
 
 def worst(layer: str, floor_ns: int, limit: int) -> str:

@@ -132,6 +132,8 @@ def _class_row(case: Case, one: Threshold, name: str, row: Row) -> Markup:
         "n": whole(row["n"]),
         "title": f"{name} {words.plural_op(one.op)} of the {one.layer} layer",
     }
+    if name == "typical":
+        behind["near_ns"] = one.median_ns
     return _stage_row(name, note, parts or [("stages not observed", 1.0, "")], behind)
 
 
@@ -174,7 +176,7 @@ def worst_table(case: Case, picks: Sequence[Pick]) -> Markup:
     cells = [tag("th", name, class_="num" if i in {0, 6} else None) for i, name in enumerate(head)]
     rows = [_worst_row(case, pick, index) for index, pick in enumerate(picks)]
     inner = tag("table", tag("thead", tag("tr", *cells)), tag("tbody", *rows))
-    return tag("div", inner, class_="worst scroll", id="worst")
+    return tag("div", inner, class_="worst scroll", id="worst", tabindex="0")
 
 
 def _worst_row(case: Case, pick: Pick, index: int) -> Markup:

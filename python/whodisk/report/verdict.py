@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whodisk import words
-from whodisk.findings import CULPRIT_KINDS, Effect, Evidence, Expectation, Finding, Verdict
+from whodisk.findings import CULPRIT_KINDS, Effect, Evidence, Expectation, Finding, Slowest, Verdict
 from whodisk.reading.views import Case, Row
 from whodisk.report import slowest, units
 from whodisk.report.elements import pairs, table
 from whodisk.report.markup import Child, Markup, join, tag
 from whodisk.report.material import whole
+from whodisk.report.sections import stage_class
 
 STATUS_WORDS = {
     "healthy": "healthy",
@@ -23,6 +25,8 @@ STATUS_WORDS = {
 }
 #: Sentences of the verdict that are read at once; the rest opens.
 SENTENCES_MAX = 5
+#: A metric that no culprit changed.
+SAME = {"with": 1.0, "without": 1.0}
 #: Rows of evidence printed per query.
 EVIDENCE_ROWS = 20
 
@@ -74,6 +78,12 @@ def _points(verdict: Verdict) -> list[tuple[str, str]]:
         if share
     ]
     episodes = [words.things(first.episodes, "separate episode")] if first.episodes else []
+    tail = next((name for name in ("p99", "p99.9", "p99.99") if _differ(first.worse.get(name, SAME))), None)
+    if tail:
+        pair = first.worse[tail]
+        episodes.append(
+            f"{tail} {words.duration(pair['with'])} with it, {words.duration(pair['without'])} without"
+        )
     when = [
         f"{item.start_ns / 1e9:.3f} s ({words.duration(item.latency_ns)})" for item in verdict.slowest[:3]
     ]
@@ -175,6 +185,7 @@ def _finding(finding: Finding, pictures: Sequence[Child], opened: bool) -> Marku
             ("share of the excess", _share_bar(finding)),
             ("of all latency", units.share(finding.share_of_latency) if finding.share_of_latency else None),
             ("compared with", finding.baseline),
+            ("with and without it", _with_and_without(finding)),
             ("evidence", [_evidence(item) for item in finding.evidence]),
             ("strength", _strength(finding)),
             ("would be refuted by", finding.refute),
@@ -210,6 +221,39 @@ def _share_bar(finding: Finding) -> Markup:
     if finding.share_low is not None and finding.share_high is not None:
         note = f" (95 %: {units.share(finding.share_low)} to {units.share(finding.share_high)})"
     return join([bar, units.share(finding.share_of_excess), note])
+
+
+def _with_and_without(finding: Finding) -> Child:
+    """Quantiles and throughput as they are, beside those of the same operations without the culprit, as a table with bars."""
+    rows = [(name, pair["with"], pair["without"]) for name, pair in finding.worse.items() if _differ(pair)]
+    if not rows:
+        return None
+    longest = max((max(a, b) for name, a, b in rows if name != "throughput"), default=1.0)
+
+    def cell(name: str, value: float, style: str) -> Child:
+        if name == "throughput":
+            return f"{words.rate(value)}/s"
+        bar = tag("span", tag("i", style=f"width:{100 * value / longest:.2f}%"), class_=f"share {style}")
+        return join([bar, words.duration(value)])
+
+    body = [
+        (name, cell(name, a, "with"), cell(name, b, "without"), _times(name, a, b)) for name, a, b in rows
+    ]
+    return table(("", "with it", "without it", ""), body, fit=True)
+
+
+def _differ(pair: Mapping[str, float]) -> bool:
+    """Whether two numbers differ by more than what is printed of them."""
+    return abs(pair["with"] - pair["without"]) > 0.005 * max(pair["with"], pair["without"])
+
+
+def _times(name: str, with_it: float, without: float) -> str:
+    """How many times as long, or how much less throughput."""
+    if min(with_it, without) <= 0:
+        return ""
+    if name == "throughput":
+        return f"{words.percent(abs(1 - with_it / without))} {'less' if with_it < without else 'more'}"
+    return f"x {words.significant(with_it / without)}"
 
 
 def _strength(finding: Finding) -> str:
@@ -264,10 +308,59 @@ def _cell(name: str, value: Any) -> str:
 def slowest_episodes(verdict: Verdict) -> Markup:
     """The slowest episodes, those that stand apart first; what fired a flight recorder's trigger above them."""
     fired = [tag("p", said) for said in verdict.fired]
-    rows = [(*slowest.row(item), "stands apart" if item.apart else "") for item in verdict.slowest]
-    if not rows:
+    if not verdict.slowest:
         return join([*fired, tag("p", "No operation was recorded.", class_="none")])
-    return join([*fired, table((*slowest.HEAD, ""), rows, numbers=(0, 1))])
+    longest = max(item.latency_ns for item in verdict.slowest)
+    rows = []
+    for item in verdict.slowest:
+        at, took, number, held, meanwhile = slowest.row(item)
+        apart = tag("small", "stands apart") if item.apart else None
+        rows.append(
+            (
+                at,
+                took,
+                join([number, apart]),
+                join([_episode_bar(item, longest), tag("small", held)]),
+                meanwhile,
+            )
+        )
+    lead = tag(
+        "p",
+        "Bars share one scale. The coloured part is the stage that held the episode; a click shows its operations.",
+        class_="lead",
+    )
+    return join([*fired, lead, tag("div", table(slowest.HEAD, rows, numbers=(0, 1)), class_="episodes")])
+
+
+def _episode_bar(item: Slowest, longest_ns: int) -> Markup:
+    """The length of an episode among the longest, and how much of it one stage held."""
+    held = min(1.0, item.stage_ns / max(1, item.latency_ns))
+    stage = stage_class(item.stage)
+    parts = [
+        tag(
+            "i",
+            class_=stage,
+            style=f"width:{100 * held:.2f}%",
+            title=f"{item.stage}: {words.duration(item.stage_ns)}",
+        ),
+        tag("i", class_="elsewhere", style=f"width:{100 * (1 - held):.2f}%"),
+    ]
+    behind: dict[str, Any] = {
+        "op_id": [str(op_id) for op_id in item.op_ids],
+        "title": f"the episode at {item.start_ns / 1e9:.3f} s",
+    }
+    asked = json.dumps(behind, sort_keys=True) if item.op_ids else None
+    label = f"{words.duration(item.latency_ns)}, of which {words.duration(item.stage_ns)} in {item.stage}"
+    return tag(
+        "div",
+        *parts,
+        class_="stack",
+        style=f"width:{max(1.0, 100 * item.latency_ns / max(1, longest_ns)):.2f}%",
+        data_behind=asked,
+        role="button" if asked else "img",
+        tabindex=asked and "0",
+        aria_label=label,
+    )
 
 
 def cleared(verdict: Verdict) -> Markup:

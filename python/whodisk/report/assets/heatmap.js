@@ -98,6 +98,28 @@ const heatmap = (plot, controls, heat) => {
     };
   };
 
+  // As dark as the part of a column's time in which a slow operation was in flight; never so faint that one is not seen.
+  const slowStrip = (w) => {
+    const of = Array.from({ length: w.columns }, () => ({ covered: 0, n: 0, worst: 0 }));
+    for (const [t, covered, n, worst] of heat.slow[chosen.layer] || []) {
+      if (t < w.first || t > w.last) continue;
+      const one = of[Math.floor((t - w.first) / w.per)];
+      one.covered += covered; one.n = Math.max(one.n, n); one.worst = Math.max(one.worst, worst);
+    }
+    const step = w.per * heat.bin_ns;
+    const marks = of.map((one, c) => ({ ...one, c, part: Math.min(1, one.covered / step) })).filter((one) => one.covered > 0);
+    return {
+      type: "bar", orientation: "h", yaxis: "y2", hoverinfo: "text", textposition: "none", width: 0.7,
+      base: marks.map(({ c }) => seconds(w.first + c * w.per)), x: marks.map(() => step / 1e9), y: marks.map(() => "slow"),
+      hovertext: marks.map(({ c, n, worst, part }) => `a slow operation was in flight for <b>${significant(100 * part)} %</b> of the time`
+        + `<br>${when(w, c)}<br>at most ${count(n)} that overlap, the worst ${duration(worst)}`),
+      customdata: marks.map(({ c, worst }) => [(w.first + c * w.per) * heat.bin_ns - worst, step + worst]),
+      marker: { color: color("mark"), opacity: marks.map(({ part }) => 0.12 + 0.88 * part), line: { width: 0 } },
+    };
+  };
+
+  const strips = [...(Object.keys(heat.slow).length ? ["slow"] : []), ...heat.strips.map((row) => row.name)];
+
   const phases = () => heat.phases.flatMap(([name, start, end]) => [{
     type: "rect", xref: "x", yref: "y domain", x0: start / 1e9, x1: end / 1e9, y0: 0, y1: 1, layer: "below",
     fillcolor: color("track"), line: { width: 0 }, label: { text: plain(name), textposition: "top left", font: { size: 11, color: color("faint") } },
@@ -106,26 +128,25 @@ const heatmap = (plot, controls, heat) => {
   const shape = (range) => {
     const low = Math.log10(edge(range.low)), high = Math.log10(edge(range.high + 1));
     const y = [...(view.yaxis || [low - 0.06, high + 0.12])]; // a copy: Plotly writes into it
-    const strips = heat.strips.length;
-    const height = 400 + strips * 24;
-    const floor = strips ? (strips * 24) / (height - 94) : 0;
+    const height = 400 + strips.length * 24;
+    const floor = (strips.length * 24) / (height - 94);
     return layout({
-      height, margin: { l: strips ? 96 : 62, r: 14, t: 40, b: 54 }, barmode: "overlay", shapes: phases(),
+      height, margin: { l: strips.length ? 96 : 62, r: 14, t: 40, b: 54 }, barmode: "overlay", shapes: phases(),
       annotations: [{
         text: "time since the start of the recording", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0, yanchor: "top", yshift: -26,
         font: { size: 12, color: color("muted") },
       }],
       xaxis: axis({
         range: [...(view.xaxis || everything)], ticksuffix: " s",
-        anchor: strips ? "y2" : "y", nticks: plot.clientWidth < 600 ? 5 : 10, showgrid: false,
+        anchor: strips.length ? "y2" : "y", nticks: plot.clientWidth < 600 ? 5 : 10, showgrid: false,
       }),
       yaxis: axis({
-        type: "log", range: y, domain: [floor + (strips ? 0.03 : 0), 1], ...timeTicks(10 ** y[0], 10 ** y[1]),
+        type: "log", range: y, domain: [floor + (strips.length ? 0.03 : 0), 1], ...timeTicks(10 ** y[0], 10 ** y[1]),
       }),
       yaxis2: axis({
-        domain: [0, Math.max(floor, 0.01)], fixedrange: true, showgrid: false, ticks: "", visible: strips > 0,
-        type: "category", categoryorder: "array", categoryarray: heat.strips.map((row) => row.name).reverse(),
-        range: [-0.5, strips - 0.5],
+        domain: [0, Math.max(floor, 0.01)], fixedrange: true, showgrid: false, ticks: "", visible: strips.length > 0,
+        type: "category", categoryorder: "array", categoryarray: [...strips].reverse(),
+        range: [-0.5, strips.length - 0.5],
       }),
     });
   };
@@ -143,7 +164,8 @@ const heatmap = (plot, controls, heat) => {
       const [r, c] = pointNumber || pointIndex, row = latencyRange(shown()).low + r;
       if (!data.z[r][c] && data.z[r][c] !== 0) return null;
       const n = Math.round(10 ** data.z[r][c]);
-      return { ...base, start_ns: span(c), latency_ns: [row <= 0 ? 0 : edge(row), edge(row + 1)], n, title: "operations in this cell" };
+      const latency_ns = [row <= 0 ? 0 : edge(row), edge(row + 1)];
+      return { ...base, start_ns: span(c), latency_ns, n, title: "operations in this cell", like: { ...base, latency_ns: [edge(row - 1), edge(row + 2)] } };
     }
     if (data.type === "scatter") return { ...base, start_ns: span(customdata[0]), latency_ns: [customdata[1], null], title: "the slowest of this moment" };
     const [start, length] = customdata;
@@ -154,7 +176,7 @@ const heatmap = (plot, controls, heat) => {
     const series = shown(), w = window_(), range = latencyRange(series);
     if (!series.length) return draw(plot, [], layout({ height: 160, annotations: [{ text: "no such operations", showarrow: false }], xaxis: { visible: false }, yaxis: { visible: false } }));
     const content = grid(series, w, range);
-    return draw(plot, [cells(w, range, content), slowest(w, content), ...heat.strips.map(strip)], shape(range));
+    return draw(plot, [cells(w, range, content), slowest(w, content), slowStrip(w), ...heat.strips.map(strip)], shape(range));
   };
 
   const offer = () => {

@@ -19,8 +19,9 @@ const keptRows = (() => {
   };
 })();
 
-// What is not a column: how many there are, what to call them, what to sort by.
-const NOTES = ["n", "title", "order"];
+// What is not a column: how many there are, what to call them, what to sort by, a latency that the shown ones should be near, and
+// what else to show where none of them is carried.
+const NOTES = ["n", "title", "order", "near_ns", "like"];
 const conditions = (behind) => Object.entries(behind).filter(([name]) => !NOTES.includes(name));
 
 const matches = (row, behind) => conditions(behind).every(([name, wanted]) => {
@@ -88,32 +89,45 @@ const rowsTable = (rows) => {
     const content = cell(row);
     return element("td", style ? { class: style } : {}, ...(Array.isArray(content) ? content : [content === null ? "" : content]));
   })));
-  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body)));
+  return element("div", { class: "scroll", tabindex: "0" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body)));
 };
 
-const rowsNote = (shown, found, behind) => {
+const rowsNote = (shown, found, behind, alike) => {
   const all = behind.n === undefined ? null : behind.n;
+  if (alike) return `None of ${count(all)} is carried. ${count(shown)} that took about as long, at the nearest moments:`;
   if (!found) return `None of ${all === null ? "them" : count(all)} is among the operations that this report carries; the query below lists them.`;
   if (all !== null && all <= shown) return "All of them.";
-  return `${count(shown)}${all === null ? "" : ` of ${count(all)}`}: the slowest of those that this report carries.`;
+  const which = behind.near_ns === undefined ? "the slowest" : "those nearest to the median";
+  return `${count(shown)}${all === null ? "" : ` of ${count(all)}`}: ${which} of those that this report carries.`;
+};
+
+const orderOf = ({ order = "latency_ns", near_ns: near }) => (near === undefined
+  ? (a, b) => (b[order] || 0) - (a[order] || 0)
+  : (a, b) => Math.abs(Math.log(Math.max(1, a.latency_ns) / near)) - Math.abs(Math.log(Math.max(1, b.latency_ns) / near)));
+
+// Of the carried rows that took about as long, those that began nearest to the moment that was asked for; in order of time.
+const nearest = ({ like, start_ns: [from, to] }) => {
+  const middle = to === null ? from : (from + to) / 2;
+  return keptRows().filter((row) => matches(row, like)).sort((a, b) => Math.abs(a.start_ns - middle) - Math.abs(b.start_ns - middle))
+    .slice(0, ROWS_SHOWN).sort((a, b) => a.start_ns - b.start_ns);
 };
 
 // Shows the rows below a picture, in place of those of the click before.
 const showRows = (plot, behind) => {
-  const chart = plot.closest(".chart") || plot.closest(".stages .group") || plot;
+  const chart = plot.closest(".chart") || plot.closest(".episodes") || plot.closest(".stages .group") || plot;
   if (chart.nextElementSibling && chart.nextElementSibling.classList.contains("rows")) chart.nextElementSibling.remove();
-  const key = behind.order || "latency_ns";
-  const found = keptRows().filter((row) => matches(row, behind)).sort((a, b) => (b[key] || 0) - (a[key] || 0));
-  const shown = found.slice(0, ROWS_SHOWN);
+  const found = keptRows().filter((row) => matches(row, behind)).sort(orderOf(behind));
+  const alike = found.length || !behind.like ? [] : nearest(behind);
+  const shown = [...found, ...alike].slice(0, ROWS_SHOWN);
   const close = element("button", { type: "button", class: "close" }, "Close");
   const title = behind.title || "operations";
   const copy = element("button", { type: "button" }, "Copy");
   const query = element("details", { class: "evidence" }, element("summary", {}, "query for all of them, in DuckDB inside the case"),
     element("div", { class: "query" }, element("pre", {}, sqlFor(behind)), copy));
-  if (!found.length) query.setAttribute("open", "");
+  if (!shown.length) query.setAttribute("open", "");
   const panel = element("div", { class: "rows", role: "region", "aria-label": `operations: ${title}` },
     element("div", { class: "rows-head" }, element("strong", {}, title.charAt(0).toUpperCase() + title.slice(1)),
-      element("span", { class: "muted" }, rowsNote(shown.length, found.length, behind)), close));
+      element("span", { class: "muted" }, rowsNote(shown.length, found.length, behind, alike.length > 0)), close));
   if (shown.length) panel.append(rowsTable(shown));
   panel.append(query);
   copyButton(copy);
