@@ -1,4 +1,4 @@
-"""Every command of docs/start/tutorial.md, in order and as printed; what the page shows of an output is in it."""
+"""Every command of the tutorials, in order and as printed; what a page shows of an output is in it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/start/tutorial.md"
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: How many commands each has.
+PAGES = [
+    pytest.param("tutorial", 7, id="one-drive-of-many"),
+    pytest.param("slow-commits", 5, id="slow-commits", marks=pytest.mark.slow),
+    pytest.param("cloud-limit", 6, id="cloud-limit", marks=pytest.mark.slow),
+]
 
 
-def steps() -> list[tuple[str, list[str]]]:
+def steps(page: Path) -> list[tuple[str, list[str]]]:
     """Commands, each with the lines of output below it."""
     found: list[tuple[str, list[str]]] = []
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
+    for line in page.read_text(encoding="utf-8").splitlines():
         if line.startswith("    $ "):
             found.append((line.removeprefix("    $ "), []))
         elif line.startswith("    "):
@@ -21,11 +29,14 @@ def steps() -> list[tuple[str, list[str]]]:
     return found
 
 
-def test_the_tutorial_runs_as_printed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "number"), PAGES)
+def test_a_tutorial_runs_as_printed(name: str, number: int, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "120"}
-    assert len(steps()) == 7
-    for command, shown in steps():
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    found = steps(ROOT / f"docs/start/{name}.md")
+    assert len(found) == number
+    for command, shown in found:
         done = subprocess.run(
             command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )

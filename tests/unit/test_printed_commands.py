@@ -1,0 +1,105 @@
+"""Each command line of README and docs is one that the program has: its command, its subcommand, every option."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from whodisk.cli import agent
+from whodisk.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Not the pages that hold outputs of tools.
+PAGES = sorted(
+    page
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    if "decisions" not in page.parts
+    and not page.name.startswith(("accuracy", "benchmarks", "fail-slow", "lab-mysteries"))
+)
+COMMAND = re.compile(r"^(?:\$ )?(?:sudo )?(?:\.venv/bin/)?whodisk (?=[a-z-])")
+
+
+def commands(page: Path) -> list[str]:
+    """The command lines of a page's blocks, without prompt, remarks, redirections and brackets of what may be left out."""
+    found = []
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    fenced = False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+        elif (fenced or line.startswith("    ")) and (begin := COMMAND.match(line.strip())):
+            rest = line.strip()[begin.end() :]
+            # What stands behind several spaces is a remark; continuation lines were joined by options.
+            rest = re.split(r"(?<=\S) {3,}(?!-)", rest)[0]
+            found.append(rest.replace("[", "").replace("]", "").replace("$(", "").replace(")", ""))
+    return found
+
+
+@functools.cache
+def help_of(*names: str) -> str:
+    """What the binary prints about a command."""
+    binary = os.environ.get("WHODISK_AGENT") or str(ROOT / ".venv/bin/whodisk-agent")
+    done = subprocess.run([binary, *names, "--help"], capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
+
+
+@functools.cache
+def options_of(*names: str) -> set[str]:
+    """Every option of a command; empty if there is none such."""
+    found = (
+        set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", help_of(*names)))
+        if names[0] in agent.COMMANDS
+        else set()
+    )
+    command = typer.main.get_command(app).commands.get(names[0])  # type: ignore[attr-defined]
+    if command is not None and len(names) == 1:
+        found |= {name for one in command.params for name in [*one.opts, *one.secondary_opts]} | {"--help"}
+    return found
+
+
+def wrong(line: str) -> list[str]:
+    """What of a command line the program does not have."""
+    reader = shlex.shlex(line, posix=True, punctuation_chars="|>&;")
+    reader.whitespace_split = True
+    words = list(itertools.takewhile(lambda word: word[0] not in "|>&;", reader))
+    if "--" in words:
+        words = words[: words.index("--")]
+    names = (words[0],)
+    if (
+        names[0] in agent.COMMANDS
+        and "\nCommands:" in help_of(*names)
+        and len(words) > 1
+        and not words[1].startswith("-")
+    ):
+        names = (words[0], words[1])
+    known = options_of(*names)
+    if not known:
+        return [" ".join(names)]
+    return [
+        word
+        for word in words[len(names) :]
+        if re.match(r"--?[a-zA-Z]", word) and word.partition("=")[0] not in known
+    ]
+
+
+@pytest.mark.skipif(not help_of(), reason="no whodisk-agent; make build")
+def test_every_printed_command_is_one_of_the_program() -> None:
+    lines = [(page, line) for page in PAGES for line in commands(page)]
+    assert len(lines) > 60
+    found = [
+        f"{page.relative_to(ROOT)}: whodisk {line}: {wrong(line)}" for page, line in lines if wrong(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_a_wrong_option_is_seen() -> None:
+    assert wrong("solve x.case --no-such --all") == ["--no-such"]
+    assert wrong("nothing x.case") == ["nothing"]
