@@ -72,7 +72,7 @@ def wrong(line: str) -> list[str]:
     words = list(itertools.takewhile(lambda word: word[0] not in "|>&;", reader))
     if "--" in words:
         words = words[: words.index("--")]
-    names = (words[0],)
+    names: tuple[str, ...] = (words[0],)
     if (
         names[0] in agent.COMMANDS
         and "\nCommands:" in help_of(*names)
