@@ -347,7 +347,8 @@ def _episode_bar(item: Slowest, longest_ns: int) -> Markup:
     ]
     behind: dict[str, Any] = {
         "op_id": [str(op_id) for op_id in item.op_ids],
-        "title": f"the episode at {item.start_ns / 1e9:.3f} s",
+        "n": len(item.op_ids),
+        "title": f"the longest of the episode at {item.start_ns / 1e9:.3f} s",
     }
     asked = json.dumps(behind, sort_keys=True) if item.op_ids else None
     label = f"{words.duration(item.latency_ns)}, of which {words.duration(item.stage_ns)} in {item.stage}"
