@@ -29,6 +29,7 @@ from whodisk.detectors.thresholds import (
     HOSTS_MIN,
     NEIGHBOUR_BLOCKS,
     PAUSES_MIN,
+    SINCE_CELL_MIN,
     TRAIT_ATTRIBUTABLE_MIN,
     TRAIT_COUNT_MIN,
     TRAIT_EPISODES_MIN,
@@ -38,10 +39,12 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence import presence
 from whodisk.evidence.host_kinds import host_kinds
+from whodisk.evidence.level_change import level_change
+from whodisk.evidence.matched_groups import matched
 from whodisk.evidence.peer_comparison import PeerGroup, compare
 from whodisk.evidence.service_times import Served
 from whodisk.evidence.thread_stops import Stops, overlaps
-from whodisk.evidence.thresholds import TAIL_BEGIN
+from whodisk.evidence.thresholds import LEVEL_BLOCKS, MATCHED_BLOCKS, MATCHED_CELL_MIN, TAIL_BEGIN
 from whodisk.statistics.coincidence import Intervals, coincidence_p
 from whodisk.statistics.stats import body_of, concentration_p, episodes, find_split, tail_p
 from whodisk.statistics.traits import Items, Rules, strongest
@@ -470,6 +473,71 @@ def placed_power(seed: int) -> float:
     return _placed(data)
 
 
+def level(family: str, seed: int) -> float:
+    """Of a world, or of a level that drifts or walks at random."""
+    rng = np.random.default_rng([seed, 131])
+    load = np.ones(LEVEL_BLOCKS)
+    if family == "drift":
+        values = np.linspace(0, rng.uniform(0.2, 1.0), LEVEL_BLOCKS) + rng.normal(0, 0.03, LEVEL_BLOCKS)
+    elif family == "random walk":
+        values = np.cumsum(rng.normal(0, 0.1, LEVEL_BLOCKS))
+    else:
+        values, load = _levels(world(family, seed))
+    found = level_change(values, load)
+    return 1.0 if found is None else found.p_value
+
+
+def _levels(w: World) -> tuple[Floats, Floats]:
+    block = np.minimum(LEVEL_BLOCKS - 1, w.start_ns * LEVEL_BLOCKS // SPAN_NS)
+    logs = np.log(w.latency_ns / _typical(w))
+    values = np.full(LEVEL_BLOCKS, np.nan)
+    for number in range(LEVEL_BLOCKS):
+        if (block == number).sum() >= SINCE_CELL_MIN:
+            values[number] = np.median(logs[block == number])
+    return values, np.bincount(block, minlength=LEVEL_BLOCKS).astype(np.float64)
+
+
+def level_power(seed: int) -> float:
+    """From a moment on, to the end, half as long again (one change: it has no episodes)."""
+    w = world("quiet", seed)
+    late = w.start_ns > 0.4 * SPAN_NS
+    w.latency_ns[late] = (w.latency_ns[late] * 1.5).astype(np.int64)
+    found = level_change(*_levels(w))
+    return 1.0 if found is None else found.p_value
+
+
+def _groups_p(w: World, group: np.ndarray) -> float:
+    block = np.minimum(MATCHED_BLOCKS - 1, w.start_ns * MATCHED_BLOCKS // SPAN_NS)
+    depth = np.floor(np.log2(np.maximum(w.depth(), 1))).astype(np.int64)
+    size = np.log2(w.size_bytes).astype(np.int64)
+    _, cell = np.unique(np.stack((block, w.device, size, depth)), axis=1, return_inverse=True)
+    logs = np.log(np.maximum(w.latency_ns, 1))
+    rows = []
+    for number in range(int(cell.max()) + 1):
+        here = np.flatnonzero(cell.ravel() == number)
+        one, other = logs[here[group[here]]], logs[here[~group[here]]]
+        if min(len(one), len(other)) >= MATCHED_CELL_MIN:
+            rows.append((block[here[0]], len(one), len(other), np.median(one) - np.median(other)))
+    if not rows:
+        return 1.0
+    at, n_one, n_other, difference = (np.array(column, np.float64) for column in zip(*rows, strict=True))
+    found = matched(at.astype(np.int64), n_one, n_other, difference)
+    return 1.0 if found is None else found.p_value
+
+
+def groups(family: str, seed: int) -> float:
+    w = world(family, seed)
+    return _groups_p(w, w.rng.random(len(w)) < 0.5)
+
+
+def groups_power(seed: int) -> float:
+    """Half of the operations take a fifth longer, the least that accuses."""
+    w = world("quiet", seed)
+    group = w.rng.random(len(w)) < 0.5
+    w.latency_ns[group] = (w.latency_ns[group] * 1.2).astype(np.int64)
+    return _groups_p(w, group)
+
+
 ALL = tuple(FAMILIES)
 NO_STALLS = tuple(name for name, family in FAMILIES.items() if not family.stalls)
 TESTS: dict[str, Test] = {
@@ -488,6 +556,8 @@ TESTS: dict[str, Test] = {
     "errors": Test("device_errors", "errors fall into slow operations", ALL, errors, errors_power),
     "pauses": Test("silent_device", "all requests under way stand still", NO_STALLS, pauses),
     "layout": Test("layout", "breaks cost time", ("here and there", "in order"), placed, placed_power),
+    "level": Test("slower_since", "slower from a moment on", (*ALL, "drift", "random walk"), level, level_power),
+    "groups": Test("misaligned, far_node", "one of two matched groups takes longer", ALL, groups, groups_power),
 }  # fmt: skip
 
 
@@ -719,6 +789,7 @@ def document(kept: Kept) -> str:
     lines += [f"- **{name}** (fleets): {what}" for name, what in FLEETS.items()]
     lines += [
         "- **here and there**, **in order**: reads of a file in pieces on a disk whose service time does not depend on place",
+        "- **drift**, **random walk**: levels of 48 parts of the time that rise evenly, or by steps of 10 % up or down",
         "",
         "Not simulated: `stripe_wait` (the member that ends last), `uncached_tail` (the place of a miss inside a request), `shared_vector` (signed ranks against other CPUs), "
         "`blamed_device` (which device a stage's episodes are of), the comparison of two cases (`--against`).",

@@ -11,7 +11,7 @@ from tests.accuracy.nulls import LEVEL, TESTS, Kept, document, judged, wrong_fin
 
 #: Worlds per family; by chance one in a hundred gives p < 0.01, and a test that is sound in 1,000 stays below a tenth here.
 WORLDS, POWER_WORLDS = 8, 6
-SLOW = {"drives", "presence", "pauses"}
+SLOW = {"drives", "groups", "presence", "pauses"}
 
 
 @pytest.mark.parametrize("name", TESTS)

@@ -9,7 +9,7 @@ import numpy as np
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Survey
 from whodisk.evidence.thresholds import MATCHED_BLOCKS, MATCHED_CELL_MIN, MATCHED_ROUNDS
 from whodisk.reading.views import Case
-from whodisk.statistics.stats import SEED, Floats
+from whodisk.statistics.stats import SEED, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,16 @@ GROUP BY ALL HAVING n_one >= {MATCHED_CELL_MIN} AND n_other >= {MATCHED_CELL_MIN
         return None
     n_one, n_other = (data[name].astype(np.float64) for name in ("n_one", "n_other"))
     difference = data["one"].astype(np.float64) - data["other"].astype(np.float64)
+    return matched(data["block"].astype(np.int64), n_one, n_other, difference)
+
+
+def matched(block: Ints, n_one: Floats, n_other: Floats, difference: Floats) -> Matched | None:
+    """The same of cells (a stratum in a block of time each): how many of each group there are, and by how much their median logs differ."""
     # What the difference of two medians is worth.
     weight = n_one * n_other / (n_one + n_other)
-    _, block = np.unique(data["block"], return_inverse=True)
-    total = np.bincount(block, weight)
-    per_block: Floats = np.bincount(block, weight * difference) / total
+    _, place = np.unique(block, return_inverse=True)
+    total = np.bincount(place, weight)
+    per_block: Floats = np.bincount(place, weight * difference) / total
     if len(per_block) < MATCHED_BLOCKS // 2:
         return None
     generator = np.random.default_rng(SEED)
