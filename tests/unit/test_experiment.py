@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from whodisk.experiment.conduct import Attempt, Conductor, Result
 from whodisk.experiment.journal import Journal, boot_id, pending
 from whodisk.experiment.measure import measure
 from whodisk.experiment.outcome import sentences, to_json
+from whodisk.reading.views import Case
 from whodisk.report.experiment import lines, page
 
 MINIMAL = """
@@ -334,24 +336,61 @@ def replaying(folder: Path, **keys: Any) -> plan.Arm:
     return plan.Arm("a", {"replay": str(case), **keys})
 
 
-def test_a_replay_goes_through_fio_at_the_speed_that_is_asked_for(tmp_path: Path) -> None:
-    arm = replaying(tmp_path, target="/dev/loop9", speed="2x", scale=4)
+def test_a_replay_is_operations_of_the_engine_at_the_speed_that_is_asked_for(tmp_path: Path) -> None:
+    arm = replaying(tmp_path, target=str(tmp_path / "target"), speed="2x", scale=4)
+    loads.check(arm)
     words = loads.command_line(arm, tmp_path / "01.case", tmp_path, 1)
-    assert words[:3] == ["record", "-o", str(tmp_path / "01.case")] and "fio" in words
-    assert {"--replay_redirect=/dev/loop9", "--replay_time_scale=200", "--replay_scale=4"} <= set(words)
-    log = (tmp_path / "replay.iolog").read_text().splitlines()
-    assert log[0] == "fio version 3 iolog" and len(log) > 10
-    fast = replaying(tmp_path / "b", target="x", speed="fast")
-    (tmp_path / "c").mkdir()
-    assert "--replay_no_stall=1" in loads.command_line(fast, tmp_path / "c" / "01.case", tmp_path / "c", 1)
-    assert loads.replay_writes(arm) is bool(Simulation(seed=1, seconds=0.1).is_read.min() == 0)
+    assert words[:4] == ["run", str(tmp_path / "01.toml"), "-o", str(tmp_path / "01.case")]
+    table = tomllib.loads((tmp_path / "01.toml").read_text())["workload"]
+    assert (table["replay_pace"], table["replay"]) == ("timed", str(tmp_path / "replay.operations"))
+    lines_ = [line.split() for line in (tmp_path / "replay.operations").read_text().splitlines()]
+    with Case(tmp_path / "x.case") as case:
+        rows = case.rows(
+            "SELECT start_ns, op, offset_bytes, size_bytes FROM app_ops ORDER BY start_ns, op_id"
+        )
+    assert len(lines_) == len(rows) > 10
+    first = int(rows[0]["start_ns"] or 0)
+    for (after_ns, op, offset, size), row in zip(lines_, rows, strict=True):
+        assert int(after_ns) == pytest.approx((int(row["start_ns"] or 0) - first) / 2, abs=1)
+        assert (op, int(size)) == (row["op"], row["size_bytes"])
+        assert int(offset) == int(row["offset_bytes"] or 0) // 4 // 4096 * 4096
+    assert loads.replay_writes(arm) is any(row["op"] == "write" for row in rows)
+
+
+def test_a_replay_keeps_files_apart_and_cuts_what_is_too_large(tmp_path: Path) -> None:
+    app = {
+        "op": ["write", "read", "sync", "read"],
+        "file": ["/a", "/b", None, "/a"],
+        "offset_bytes": [0, 512, None, 4096],
+        "size_bytes": [512, 20 << 20, None, 512],
+        "latency_ns": [9] * 4,
+        "start_ns": [100, 200, 300, 400],
+    }
+    case = write_case(tmp_path / "case", app=app)
+    arm = plan.Arm("a", {"replay": str(case), "target": str(tmp_path / "t"), "speed": "fast"})
+    loads.command_line(arm, tmp_path / "01.case", tmp_path, 1)
+    text = (tmp_path / "replay.operations").read_text()
+    b = 8192
+    assert text.splitlines() == [
+        "0 write 0 512",
+        f"100 read {b + 512} {16 << 20}",
+        f"100 read {b + 512 + (16 << 20)} {4 << 20}",
+        "200 sync 0 0",
+        "300 read 4096 512",
+    ]
+    (tmp_path / "t").write_bytes(bytes(1 << 20))
+    with pytest.raises(WhodiskError, match=r"found 1048576 at .*say scale = 21"):
+        loads.command_line(arm, tmp_path / "02.case", tmp_path, 1)
 
 
 def test_a_replay_without_a_target_or_with_an_odd_speed_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WhodiskError, match=r"replay: expected target|expected fio"):
-        loads.check(replaying(tmp_path))
-    with pytest.raises(WhodiskError, match="found '3'"):
-        loads.times_of("3", plan.Arm("a", {}))
+    for keys, said in [
+        ({}, "replay: expected target"),
+        ({"target": "x", "speed": "3"}, "found '3'"),
+        ({"target": "x", "scale": "4"}, "scale: expected a number"),
+    ]:
+        with pytest.raises(WhodiskError, match=said):
+            loads.check(replaying(tmp_path, **keys))
 
 
 # -- programs ---------------------------------------------------------------------------------

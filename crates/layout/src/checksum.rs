@@ -1,8 +1,8 @@
 //! Contents as one number, read from the device where that can be had.
+use crate::kernel::forget;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use twox_hash::XxHash64;
 
@@ -13,8 +13,7 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 /// where it is now. `tell` hears the bytes read and ends it by `false` (None).
 pub fn checksum(file: &File, size_bytes: u64, tell: &mut dyn FnMut(u64) -> bool) -> io::Result<Option<u64>> {
     file.sync_all()?;
-    // SAFETY: plain numbers. Advice that is not taken costs no correctness.
-    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    forget(file, 0, 0);
     let mut hasher = XxHash64::with_seed(0);
     let mut buffer = vec![0_u8; CHUNK_BYTES];
     let mut at = 0;

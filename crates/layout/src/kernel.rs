@@ -159,6 +159,19 @@ fn move_extent_once(
     (move_extent.moved, done)
 }
 
+/// Drops what the page cache holds of these bytes (length 0: up to the end) and need not write first.
+pub fn forget(file: &File, start: u64, length: u64) {
+    // SAFETY: plain numbers. Advice that is not taken costs no correctness.
+    unsafe {
+        libc::posix_fadvise(
+            file.as_raw_fd(),
+            start as i64,
+            length as i64,
+            libc::POSIX_FADV_DONTNEED,
+        )
+    };
+}
+
 /// Exchanges all extents of two files of one XFS, if `file` is still as `seen` says. Atomic.
 pub fn swap_extents(file: &File, donor: &File, seen: &std::fs::Metadata) -> io::Result<()> {
     #[repr(C)]

@@ -214,6 +214,9 @@ fn move_extents(
             kernel::reserve(&donor, 0, end - start).map_err(wrap("reserve blocks"))?;
             let reserved = extents(&donor, 0, end - start).map_err(wrap("list extents (FIEMAP)"))?;
             if Layout::of(&reserved, block, block).runs < layout.runs {
+                // Reading in order has left folios of many fragments each. The first one that is moved makes its folio dirty, and for
+                // each further one in it the kernel would first wait for a commit of the journal (try_to_release_page, jbd2_journal_force_commit).
+                kernel::forget(file, start, end - start);
                 for (from, to) in ranges(&found, start, end) {
                     move_range(
                         path,

@@ -21,6 +21,7 @@ pub mod spec;
 mod summary;
 mod target;
 mod toml_reader;
+pub mod trace;
 pub mod units;
 
 pub use backend::UringFeatures;

@@ -1,7 +1,9 @@
 //! Draws one worker's operations: kind, target, place and size. Deterministic by seed and worker.
 use crate::rng::Rng;
 use crate::spec::{Spec, SyncKind};
+use crate::trace::Step;
 use case::schema::Op;
+use std::sync::Arc;
 
 /// One operation to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub struct Mix {
     sync_every_writes: u64,
     sync_due: Option<u8>,
     places: Vec<Place>,
+    /// Operations that are done instead of drawn ones, and which is next.
+    steps: Option<(Arc<[Step]>, usize)>,
 }
 
 impl Mix {
@@ -72,12 +76,24 @@ impl Mix {
                 .iter()
                 .map(|size| Place::new(spec, worker, *size))
                 .collect(),
+            steps: None,
         }
+    }
+
+    /// Does these operations, and draws none.
+    pub fn replaying(mut self, steps: Option<Arc<[Step]>>) -> Mix {
+        self.steps = steps.map(|steps| (steps, 0));
+        self
     }
 
     /// The next operation. The caller must let earlier ones end before it starts a sync.
     #[inline]
     pub fn next_access(&mut self) -> Access {
+        if let Some((steps, at)) = &mut self.steps {
+            *at += 1;
+            // The quota ends with the last one.
+            return steps[*at - 1].access;
+        }
         if let Some(file) = self.sync_due.take() {
             return Access {
                 op: Op::Sync,

@@ -10,6 +10,7 @@ use crate::schedule::Schedule;
 use crate::spec::Spec;
 use crate::summary::{Phase, Summary, TargetSummary, WorkerSummary};
 use crate::target::{self, Target};
+use crate::trace::{self, Step};
 use crate::WorkloadError;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
@@ -67,7 +68,8 @@ pub fn run(spec: &Spec, raw_dir: &Path, options: RunOptions) -> Result<Summary, 
         report(&options, "layout", done as f64 / all as f64, 0, 0);
         !options.stop.load(Ordering::Relaxed)
     })?;
-    let outcome = Run::new(spec, &targets, options.stop).go(raw_dir, &options);
+    let steps = trace::read(spec, targets.first().map_or(0, |target| target.size_bytes))?;
+    let outcome = Run::new(spec, &targets, steps, options.stop).go(raw_dir, &options);
     target::mark_all(&targets);
     let summary = summarize(spec, &targets, outcome?);
     summary.write(&app_dir.join("workload.json"))?;
@@ -139,6 +141,8 @@ struct Run<'r> {
     stop: &'r AtomicBool,
     names: Vec<String>,
     sizes_bytes: Vec<u64>,
+    /// What is replayed.
+    steps: Option<Arc<[Step]>>,
     files: Vec<RawFd>,
     shared: Arc<Shared>,
     errors: AtomicU64,
@@ -155,9 +159,10 @@ struct Spawned<'s> {
 }
 
 impl<'r> Run<'r> {
-    fn new(spec: &'r Spec, targets: &[Target], stop: &'r AtomicBool) -> Self {
+    fn new(spec: &'r Spec, targets: &[Target], steps: Option<Arc<[Step]>>, stop: &'r AtomicBool) -> Self {
         Run {
             spec,
+            steps,
             stop,
             names: targets.iter().map(|target| target.name.clone()).collect(),
             sizes_bytes: targets.iter().map(|target| target.size_bytes).collect(),
@@ -396,12 +401,16 @@ impl<'r> Run<'r> {
             target_names: &self.names,
             times,
         };
+        let steps = self.steps.clone();
         let plan = Plan {
             worker,
             queue_depth: spec.queue_depth,
-            quota: quota(spec, worker),
-            mix: Mix::new(spec, worker, &self.sizes_bytes),
-            schedule: Schedule::new(spec, worker, start_ns),
+            quota: quota(spec, worker).min(steps.as_ref().map_or(u64::MAX, |steps| steps.len() as u64)),
+            schedule: match &steps {
+                Some(steps) => Schedule::replay(steps.clone(), spec.replay_timed, start_ns),
+                None => Schedule::new(spec, worker, start_ns),
+            },
+            mix: Mix::new(spec, worker, &self.sizes_bytes).replaying(steps),
         };
         let engine = Worker::new(&context, plan, backend, buffers, log);
         sleep_until(start_ns);

@@ -1,6 +1,8 @@
 //! When one worker means to start each operation. A fixed-rate schedule never shifts.
 use crate::rng::Rng;
 use crate::spec::{Arrival, Spec};
+use crate::trace::Step;
+use std::sync::Arc;
 
 /// Intended starts of one worker's operations, in order.
 #[derive(Clone, Debug)]
@@ -29,6 +31,15 @@ pub enum Schedule {
         /// Own stream, so that the operations do not depend on the arrival kind.
         rng: Rng,
     },
+    /// The times of a file.
+    Replay {
+        /// CLOCK_MONOTONIC of the beginning.
+        origin_ns: u64,
+        /// What is done.
+        steps: Arc<[Step]>,
+        /// Which is next.
+        at: usize,
+    },
 }
 
 impl Schedule {
@@ -56,6 +67,19 @@ impl Schedule {
         }
     }
 
+    /// The schedule of operations that are replayed: their times, or none if they go as fast as they can.
+    pub fn replay(steps: Arc<[Step]>, timed: bool, origin_ns: u64) -> Schedule {
+        if timed {
+            Schedule::Replay {
+                origin_ns,
+                steps,
+                at: 0,
+            }
+        } else {
+            Schedule::Closed
+        }
+    }
+
     /// Intended start of the next operation; None in a closed loop.
     #[inline]
     pub fn next_ns(&self) -> Option<u64> {
@@ -74,6 +98,7 @@ impl Schedule {
             Schedule::Poisson {
                 origin_ns, after_ns, ..
             } => Some(origin_ns + *after_ns as u64),
+            Schedule::Replay { origin_ns, steps, at } => steps.get(*at).map(|step| origin_ns + step.after_ns),
         }
     }
 
@@ -89,6 +114,7 @@ impl Schedule {
                 rng,
                 ..
             } => *after_ns += rng.exponential() * *mean_ns,
+            Schedule::Replay { at, .. } => *at += 1,
         }
     }
 

@@ -66,6 +66,10 @@ keys! {
      "Length of the measured phase, after the ramp."),
     ("operations", "number of operations", "until `duration`", "1 to 1000000000000",
      "Ends after exactly this many operations of all workers together, those of the ramp and syncs included. With `duration`, whichever comes first."),
+    ("replay", "path", "operations are drawn", "a file of operations",
+     "Operations are those of this file, one line each: nanoseconds after the begin, `read`, `write` or `sync`, offset, size. One worker, one target; `block_sizes` only says how large they may be, `read` whether they may write. Ends after the last one."),
+    ("replay_pace", "`\"timed\"` or `\"fast\"`", "`\"timed\"`", "",
+     "Whether an operation of `replay` is meant for its time (the schedule never shifts, as with `rate`), or starts as soon as there is room."),
     ("seed", "number", "`1`", "0 to 9223372036854775807",
      "The same seed gives the same sequence of operations per worker, and the same data."),
 }
@@ -152,6 +156,10 @@ pub struct Spec {
     pub duration_ns: Option<u64>,
     /// Over all workers, ramp and syncs included; None = until `duration_ns`.
     pub operations: Option<u64>,
+    /// File of operations that are done instead of drawn ones.
+    pub replay: Option<PathBuf>,
+    /// Whether they are meant for their times; else as fast as can be.
+    pub replay_timed: bool,
     /// Of all randomness.
     pub seed: u64,
 }
@@ -241,6 +249,10 @@ fn from_table(table: &Table) -> Result<Spec, Fault> {
             .unwrap_or(0),
         duration_ns: table.quantity("duration", units::parse_duration_ns, 1_000_000, 1000 * HOUR_NS)?,
         operations: table.integer("operations", 1, 1_000_000_000_000)?,
+        replay: table.string("replay", "the path of a file")?.map(PathBuf::from),
+        replay_timed: table
+            .choice("replay_pace", &[("timed", true), ("fast", false)])?
+            .unwrap_or(true),
         seed: table.integer("seed", 0, i64::MAX as u64)?.unwrap_or(1),
     };
     check_contradictions(table, &spec)?;
@@ -336,6 +348,12 @@ fn blocks(table: &Table) -> Result<Vec<Block>, Fault> {
 fn check_contradictions(table: &Table, spec: &Spec) -> Result<(), Fault> {
     let fault =
         |key: &str, expected: &str, found: &str, hint: &str| Err(table.fault(key, expected, found, hint));
+    if spec.replay.is_none() && table.has("replay_pace") {
+        return fault("replay_pace", "replay beside it", "none", "add replay = \"FILE\"");
+    }
+    if spec.replay.is_some() {
+        return check_replay(table, spec);
+    }
     if spec.duration_ns.is_none() && spec.operations.is_none() {
         return Err(table.missing(
             "duration",
@@ -385,6 +403,36 @@ fn check_contradictions(table: &Table, spec: &Spec) -> Result<(), Fault> {
             found,
             "lower random or remove it",
         );
+    }
+    check_sizes(table, spec)
+}
+
+/// What a file of operations decides cannot be said a second time.
+fn check_replay(table: &Table, spec: &Spec) -> Result<(), Fault> {
+    for key in [
+        "rate",
+        "arrival",
+        "random",
+        "sequential_run_ops",
+        "align",
+        "sync_every_writes",
+        "ramp",
+    ] {
+        if table.has(key) {
+            let hint = "remove one of the two";
+            return Err(table.fault(key, "no such key beside replay", "both", hint));
+        }
+    }
+    if spec.workers != 1 {
+        return Err(table.fault(
+            "workers",
+            "1 beside replay",
+            &spec.workers.to_string(),
+            "remove it",
+        ));
+    }
+    if spec.target_names().len() != 1 {
+        return Err(table.fault("targets", "one target beside replay", "several", "name one"));
     }
     check_sizes(table, spec)
 }

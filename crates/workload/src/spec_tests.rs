@@ -35,6 +35,8 @@ fn defaults_are_those_of_the_reference() {
         ramp_ns: 0,
         duration_ns: Some(1_000_000_000),
         operations: None,
+        replay: None,
+        replay_timed: true,
         seed: 1,
     };
     assert_eq!(spec, expected);

@@ -184,6 +184,11 @@ impl<'t> Table<'t> {
         }
     }
 
+    /// A string; `expected` says what it stands for.
+    pub(crate) fn string(&self, key: &str, expected: &str) -> Result<Option<String>, Fault> {
+        self.typed(key, expected, |value| string(value).map(str::to_owned))
+    }
+
     pub(crate) fn strings(&self, key: &str) -> Result<Option<Vec<String>>, Fault> {
         const EXPECTED: &str = "a list of strings, as [\"a\", \"b\"]";
         let list = self.typed(key, EXPECTED, |value| match value {

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from whodisk.copies.specification import COMMAND, is_copy
 from whodisk.errors import WhodiskError
+from whodisk.experiment import replay
 from whodisk.experiment.foreign import access_specification, is_foreign
 from whodisk.experiment.plan import Arm
 from whodisk.programs import ALIASES, PROGRAMS
@@ -46,14 +45,10 @@ def check(arm: Arm) -> None:
             raise WhodiskError(
                 f"arm '{arm.name}': replay: expected target, the file or device that it goes to, found none"
             )
-        if shutil.which("fio") is None:
-            raise WhodiskError(
-                f"arm '{arm.name}': replay: expected fio, which replays it, found none; install the package fio"
-            )
-        if (speed := str(arm.table.get("speed", "timed"))) not in ("timed", "fast"):
-            times_of(speed, arm)
-        with Case(Path(str(value))):
-            pass
+        replay.times_of(str(arm.table.get("speed", "timed")), arm.name)
+        scale = replay.scale_of(arm.table.get("scale", 1), arm.name)
+        with Case(Path(str(value))) as case:
+            replay.about(case, scale)
     foreign_table(arm)
     if kind == "program":
         _check_program(arm, value)
@@ -164,62 +159,23 @@ def _scenario(arm: Arm, value: str, case: Path, _scratch: Path, seed: int) -> li
 
 
 def _replay(arm: Arm, value: str, case: Path, scratch: Path, _seed: int) -> list[str]:
-    """fio replays what a case recorded, under the recorder; the log is written once."""
-    log = scratch / "replay.iolog"
-    if not log.exists():
-        write_log(Path(value), log)
-    speed = str(arm.table.get("speed", "timed"))
-    words = [
-        "fio",
-        "--name=replay",
-        f"--read_iolog={log}",
-        f"--replay_redirect={arm.table['target']}",
-        "--ioengine=libaio",
-    ]
-    words += ["--direct=1", f"--iodepth={DEPTH_MAX}", "--thread", "--allow_mounted_write=0"]
-    if speed == "fast":
-        words.append("--replay_no_stall=1")
-    elif speed != "timed":
-        # In percent, so many times as fast.
-        words.append(f"--replay_time_scale={round(100 * times_of(speed, arm))}")
-    if "scale" in arm.table:
-        words.append(f"--replay_scale={int(arm.table['scale'])}")
-    return _record(arm, case, words)
-
-
-#: Most operations that a replay keeps in flight: one that comes later than it should waits for others, and not for fio.
-DEPTH_MAX = 256
-
-
-def times_of(speed: str, arm: Arm) -> float:
-    """2 for `2x`: so many times as fast. Raises WhodiskError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)x", speed)
-    if not match or not 0.05 <= float(match[1]) <= 50:
-        raise WhodiskError(
-            f"arm '{arm.name}': speed: expected timed, fast, or times such as 2x (0.05x to 50x), found '{speed}'"
-        )
-    return float(match[1])
-
-
-def write_log(case_path: Path, log: Path) -> None:
-    """A case as fio's I/O log, of its topmost layer: what the load asked for, and nobody else. Raises WhodiskError."""
-    from whodisk.export import Wanted, export, format_named
-
-    with Case(case_path) as case:
-        export(
-            case,
-            format_named("fio-iolog"),
-            Wanted(layers=case.layers[:1]),
-            log,
-            lambda *_: None,
-            overwrite=True,
-        )
+    """The engine does again what a case recorded; its file of operations is written once for each arm."""
+    table = replay.workload(
+        arm.name,
+        Path(value),
+        scratch / "replay.operations",
+        target=str(arm.table["target"]),
+        speed=str(arm.table.get("speed", "timed")),
+        scale=arm.table.get("scale", 1),
+        override=arm.table.get("override", {}),
+    )
+    return _workload(arm, table, case, scratch, _seed)
 
 
 def replay_writes(arm: Arm) -> bool:
     """Whether the case that an arm replays holds anything but reads."""
     with Case(Path(str(arm.table["replay"]))) as case:
-        return bool(case.rows(f"SELECT 1 FROM {case.layers[0]}_ops WHERE op IN ('write', 'discard') LIMIT 1"))
+        return replay.about(case, 1.0).writes
 
 
 BUILD: dict[str, Callable[[Arm, Any, Path, Path, int], list[str]]] = {
