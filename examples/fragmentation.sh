@@ -21,7 +21,7 @@ make() {
         head -c $((pieces * 65536)) /dev/urandom >"$mnt/file"
         sync -f "$mnt"
         [ $state = contiguous ] || "$whodisk" layout fragment "$mnt/file" --pieces "$pieces" --piece 64KiB
-        # By a copy: exchanging 65,536 pieces takes ext4 a commit of its journal each, an hour altogether.
+        # By a copy, which any file system can; ext4 would exchange blocks in place.
         [ $state != reallocated ] || "$whodisk" layout reallocate "$mnt/file" --threshold 1 --rewrite
         "$whodisk" layout measure "$mnt/file"
         fstrim "$mnt"
