@@ -142,3 +142,23 @@ def test_sentences_do_not_contradict_themselves(context: Context) -> None:
     told = " ".join(adjudicate.correct(context, [("a", vague), ("b", chance)]).told)
     assert "under the 5 %" not in told and "88.1 % of all latency, enough to accuse, but" in told
     assert "episodes may be chance" not in told and "67.6 % of all latency, large enough" in told
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_what_was_hardly_there_is_no_reason(context: Context, present: bool) -> None:
+    """A neighbour that costs 3 % is the reason of what is accused only if it was there in most of it."""
+    stage = candidate(context, "unused", 1e-9, slice(0, 10), culprit=Culprit("stage", "device"))
+    mine = candidate(
+        context,
+        "python",
+        1e-9,
+        slice(0, 0),
+        share_of_latency=0.03,
+        large=False,
+        causes=(("stage", "device"),),
+    )
+    mine.met = none_of(context.slow)
+    mine.met[: 6 if present else 4] = True
+    corrected = adjudicate.correct(context, [("presence", mine), ("stage_blame", stage)])
+    accused = [finding.culprit.name for _, finding in corrected.accepted]
+    assert accused == (["python", "device"] if present else ["device"])

@@ -29,6 +29,8 @@ class Work:
     comm: str
     bytes: float
     presence: Presence
+    #: Slow operations that began or ended in its presence.
+    met: Bools
 
 
 def run(context: Context) -> Result:
@@ -63,7 +65,16 @@ def _work(
         float(its.sum() / max(1.0, all_[present].sum())) for its, all_ in zip(own, everybody, strict=True)
     )
     presence = compare(context, load, present) if moved >= BACKGROUND_MOVED_MIN else None
-    return Work(name, float(size.sum()), presence) if presence else None
+    return Work(name, float(size.sum()), presence, _met(context, present)) if presence else None
+
+
+def _met(context: Context, present: Bools) -> Bools:
+    survey, slow = context.survey, context.slow
+    first, last = (
+        np.clip((at - survey.begin_ns) * len(present) // survey.span_ns, 0, len(present) - 1)
+        for at in (slow.start_ns, slow.end_ns)
+    )
+    return np.asarray(present[first] | present[last], np.bool_)
 
 
 def _per_bin(data: dict[str, np.ndarray], chosen: Bools, bins: int) -> tuple[Floats, Floats]:
@@ -96,6 +107,7 @@ def _candidate(context: Context, bins: int, work: Work) -> Candidate:
         "ionice -c3; for a rebuild or scrub sync_speed_max.",
     )
     found.causes = tuple(("stage", stage) for stage in STAGES)
+    found.met = work.met
     # Where its times have a period, `burst` tells it.
     found.consequence = True
     return found

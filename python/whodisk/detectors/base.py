@@ -60,6 +60,8 @@ class Candidate:
     unless: str = "but it differs so much from time to time that it accuses nobody"
     #: (kind, name) of culprits that this one is the reason of: findings that accuse them become its consequences.
     causes: tuple[tuple[str, str], ...] = ()
+    #: Slow operations at whose begin or end it was there; it is the reason only of what mostly lies there. None: not known.
+    met: Bools | None = None
     #: Whether it only says what a culprit led to: it joins the finding that accuses the same one, if there is one.
     consequence: bool = False
     #: 99th percentile of the operations over what it would be without this culprit; None = not known. Several findings stand in this

@@ -77,8 +77,10 @@ def stood_still(context: Context, device: str, chosen: Bools) -> float | None:
     ids = ids[:: -(-len(ids) // SERVED_SAMPLE_MAX)]
     data = context.case.arrays(requests_sql(context, ids, [device]))
     begin, end = (data[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
+    # A flush command belongs to the request that asked for it: these two are not each other's witness.
     requests = context.case.arrays(
-        f"SELECT start_ns + coalesce(queue_ns, 0) AS begin_ns, start_ns + latency_ns AS end_ns FROM block_ops WHERE NOT open AND device = {quoted(device)}"
+        f"""SELECT start_ns + coalesce(queue_ns, 0) AS begin_ns, start_ns + latency_ns AS end_ns FROM block_ops
+WHERE NOT open AND device = {quoted(device)} AND op <> 'flush'"""
     )
     begun, ended = (np.sort(requests[name].astype(np.int64)) for name in ("begin_ns", "end_ns"))
     middle = begin + (end - begin) // 2

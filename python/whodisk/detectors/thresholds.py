@@ -1104,6 +1104,13 @@ WORSE_MIN = row(
     DESIGN_8,
     "Outliers make a case slow if they make the 99th percentile or the throughput so much worse.",
 )
+MET_MIN = row(
+    "MET_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "What comes and goes is the reason of slow operations if it was there in this part of them.",
+)
 MERGED_SHARE_MAX = row(
     "MERGED_SHARE_MAX",
     0.999,

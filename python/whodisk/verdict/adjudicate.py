@@ -27,7 +27,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.worse import worse
 from whodisk.findings import Caveat, Cleared, Finding
 from whodisk.statistics.stats import Bools, benjamini_hochberg
-from whodisk.verdict.causes import merge
+from whodisk.verdict.causes import merge, was_there
 from whodisk.verdict.slowest import is_slow
 
 
@@ -164,14 +164,17 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
     accepted: list[tuple[Candidate, Finding]] = []
     told: list[str] = []
     explained = np.zeros(len(context.slow), np.bool_)
-    accused = {(c.culprit.kind, c.culprit.name) for _, c, q_value in judged if c.large and _likely(q_value)}
+    accused = [c for _, c, q_value in judged if c.large and _likely(q_value)]
     for name, candidate, q_value in judged:
         # The seen cause of something that is accused is told with it, and so first, even if it is too small by itself; but not a trifle, and not
         # where all that it costs was counted.
         reason = (
             not candidate.summed
             and candidate.share_of_latency >= SHARE_OF_LATENCY_FLOOR
-            and not accused.isdisjoint(candidate.causes)
+            and any(
+                (c.culprit.kind, c.culprit.name) in candidate.causes and was_there(candidate, c)
+                for c in accused
+            )
         )
         large = candidate.large or reason
         if large and _likely(q_value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from whodisk.detectors.base import Candidate
-from whodisk.detectors.thresholds import MERGED_SHARE_MAX
+from whodisk.detectors.thresholds import MERGED_SHARE_MAX, MET_MIN
 from whodisk.findings import Culprit, Evidence, Finding
 
 
@@ -91,7 +91,7 @@ def _cause_of(
         for other, (reason, _) in enumerate(accepted)
         if other != number
         and (
-            _is_reason(reason, finding)
+            _is_reason(reason, candidate, finding)
             or _same(candidate, reason)
             or _repeats(accepted[number], accepted[other])
         )
@@ -105,7 +105,16 @@ def _names(culprit: Culprit) -> list[str]:
     return culprit.name.split("+") if culprit.kind == "stage" else [culprit.name]
 
 
-def _is_reason(reason: Candidate, finding: Finding) -> bool:
+def was_there(reason: Candidate, candidate: Candidate) -> bool:
+    """Whether what comes and goes was there in most of the slow operations that a candidate explains; so too where that is not known."""
+    if reason.met is None or not candidate.explains.any():
+        return True
+    return bool(reason.met[candidate.explains].mean() >= MET_MIN)
+
+
+def _is_reason(reason: Candidate, candidate: Candidate, finding: Finding) -> bool:
+    if not was_there(reason, candidate):
+        return False
     kind = finding.culprit.kind
     if reason.consequence and finding.culprit.because_of == f"{reason.culprit.kind}:{reason.culprit.name}":
         # It joins what accuses the same one, and does not take it over.
