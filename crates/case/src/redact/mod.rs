@@ -305,6 +305,7 @@ mod tests {
             host: "a".into(),
             kernel: "a".into(),
             cpus: 1,
+            numa_nodes: one("0", "0-7".into()),
             cpu_model: "a".into(),
             memory_bytes: 1,
             virtualization: "a".into(),
