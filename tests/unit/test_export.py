@@ -404,6 +404,8 @@ def test_every_format_declares_its_losses_and_keeps_its_file_private(
     assert {file.name for file in tmp_path.iterdir()} == {"odd.case", "out"}
 
 
+# DuckDB locks what it writes, and there is one such device.
+@pytest.mark.xdist_group("/dev/full")
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
 def test_a_full_disk_is_told_and_leaves_nothing(
     form: Any, odd: Path, monkeypatch: pytest.MonkeyPatch
