@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from whodisk.detectors.thresholds import (
     OUTLIER_EPISODES_MIN,
     OUTLIER_RATIO_MIN,
+    SEEN_P99_RATIO_MIN,
     SHARE_OF_EXCESS_MIN,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
@@ -19,6 +20,13 @@ from whodisk.evidence.context import Context
 from whodisk.findings import Cleared, Culprit, Effect, Evidence
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import Bools
+
+
+def large_by_loss(share_of_latency: float, p99_ratio: float | None) -> bool:
+    """Whether what a seen cause costs becomes a finding: by its part of all latency, or by what it does to the 99th percentile, if known."""
+    return share_of_latency >= SHARE_OF_LATENCY_MIN or (
+        p99_ratio is not None and p99_ratio >= SEEN_P99_RATIO_MIN
+    )
 
 
 def large_enough(share_of_latency: float, share_of_excess: float, ratio: float, episodes: int) -> bool:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_by_loss
 from whodisk.detectors.thresholds import (
     GROUPS_RATIO_MIN,
     NODE_THREADS_RATIO_MIN,
-    SEEN_P99_RATIO_MIN,
-    SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.matched_groups import compare_groups
@@ -88,7 +86,7 @@ FROM measured WHERE layer = '{layer}' AND {where} GROUP BY 1, 2 ORDER BY 1, 2"""
             "the other node.",
             otherwise=claim,
             explains=none_of(context.slow),
-            large=share >= SHARE_OF_LATENCY_MIN or (worse is not None and worse >= SEEN_P99_RATIO_MIN),
+            large=large_by_loss(share, worse),
             p99_ratio=worse,
             basis="estimated",
         )

@@ -7,18 +7,16 @@ aligned are quicker on the same device at the same time.
 from __future__ import annotations
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_by_loss
 from whodisk.detectors.thresholds import (
     GROUPS_RATIO_MIN,
     MISALIGNED_BLOCK_BYTES,
-    SEEN_P99_RATIO_MIN,
-    SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.matched_groups import compare_groups
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import DEPTH_CLASS, Survey
-from whodisk.evidence.time_lost import lost_above
+from whodisk.evidence.time_lost import share_lost
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import quoted
@@ -30,7 +28,7 @@ def run(context: Context) -> Result:
     survey = context.surveys.get("block")
     if survey is None or "device" not in survey.stages_observed:
         return result
-    volumes = volumes_of(context.case) if "links" in context.case.columns else set()
+    volumes = volumes_of(context.case)
     by_block: dict[int, list[str]] = {}
     for device in sorted(survey.by_device()):
         if device and device not in volumes:
@@ -64,13 +62,7 @@ def _candidate(
         f"SELECT op_id, {1.0 - 1.0 / found.ratio!r} * device_ns AS lost_ns FROM measured "
         f"WHERE layer = '{survey.layer}' AND {where} AND {unaligned} AND device_ns IS NOT NULL"
     )
-    above = lost_above(context, survey, lost_sql)
-    if above:
-        lost, worse = above
-        share = float(lost.sum()) / max(1.0, context.survey.latency_ns)
-    else:
-        rows = context.case.rows(f"SELECT coalesce(sum(lost_ns), 0) AS lost_ns FROM ({lost_sql})")
-        share, worse = float(rows[0]["lost_ns"] or 0) / max(1.0, survey.latency_ns), None
+    share, worse = share_lost(context, survey, lost_sql)
     claim = (
         f"Requests that begin or end within a physical block of {words.size(block_bytes)} take {words.significant(found.ratio)} times as long in the device as aligned ones of "
         f"the same kind, size and queue depth at the same time.{_partitions(context, block_bytes)}"
@@ -96,7 +88,7 @@ FROM measured WHERE layer = '{survey.layer}' AND {where} GROUP BY 1, 2, 3, 4 HAV
         remedy="Make the partition anew on a boundary of 1 MiB (`parted -a optimal`, `sfdisk` do so by themselves), or give the format below it its block size.",
         otherwise=claim,
         explains=none_of(context.slow),
-        large=share >= SHARE_OF_LATENCY_MIN or (worse is not None and worse >= SEEN_P99_RATIO_MIN),
+        large=large_by_loss(share, worse),
         p99_ratio=worse,
         basis="estimated",
     )

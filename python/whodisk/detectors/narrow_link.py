@@ -11,21 +11,19 @@ from typing import Any
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_by_loss
 from whodisk.detectors.thresholds import (
     LINK_ALWAYS_MIN,
     LINK_EFFICIENCY_MAX,
     LINK_EFFICIENCY_MIN,
     LINK_REQUESTS_MIN,
     LINK_WINDOW,
-    SEEN_P99_RATIO_MIN,
-    SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.device_pace import WAITS
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import SIZE_CLASS, Survey
-from whodisk.evidence.time_lost import lost_above
+from whodisk.evidence.time_lost import share_lost
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.links import link_bytes_per_s, narrow_links
 from whodisk.reading.views import STAGES, quoted
@@ -96,15 +94,9 @@ def _candidate(context: Context, survey: Survey, device: str, link: str, most: s
     full = full_link(data["end_ns"].astype(np.int64), size, carries)
     if full is None:
         return None
-    lost_sql, lost = _lost(device, full, data, carries / could)
-    if not lost.any():
+    share, worse = share_lost(context, survey, _lost_sql(device, full, data, carries / could))
+    if share <= 0:
         return None
-    above = lost_above(context, survey, lost_sql)
-    if above:
-        taken, worse = above
-        share = float(taken.sum()) / max(1.0, context.survey.latency_ns)
-    else:
-        share, worse = float(lost.sum()) / max(1.0, survey.latency_ns), None
     part = float(size[full.requests].sum() / size.sum())
     claim = (
         f"{device} is on a PCIe link of {link}, and could have {most}. {words.percent(part)} of its bytes ended one after the other at "
@@ -133,15 +125,15 @@ FROM block_ops WHERE device = {quoted(device)} GROUP BY 1 ORDER BY 2 DESC LIMIT 
         otherwise=claim,
         explains=_behind(context, device),
         causes=(("device", device), ("stage", "device"), ("stage", f"device:{device}")),
-        large=share >= SHARE_OF_LATENCY_MIN or (worse is not None and worse >= SEEN_P99_RATIO_MIN),
+        large=large_by_loss(share, worse),
         p99_ratio=worse,
         basis="measured",
         summed=True,
     )
 
 
-def _lost(device: str, full: Full, data: dict[str, Any], wider: float) -> tuple[str, Floats]:
-    """What requests lost while the link was full, ns: as SQL (op_id, lost_ns), and one value per request of `data`.
+def _lost_sql(device: str, full: Full, data: dict[str, Any], wider: float) -> str:
+    """What requests lost while the link was full, ns (op_id, lost_ns).
 
     `wider`: a transfer's time over the link that the drive could have, as a part of today's. The SQL names times and sizes, not requests: there may be
     a hundred million of these.
@@ -151,8 +143,6 @@ def _lost(device: str, full: Full, data: dict[str, Any], wider: float) -> tuple[
     quick = {int(one): float(np.quantile(held[classes == one], 0.05)) for one in np.unique(classes)}
     # Where it was always full none was quick. Who waits behind others' transfers waits as much less as these are quicker, if the drive keeps up.
     part = 1.0 - wider if full.requests.mean() > LINK_ALWAYS_MIN else 0.0
-    base = np.array([quick[int(one)] for one in classes])
-    spared = np.maximum(np.maximum(0.0, held - base), part * held)
     edges = np.diff(np.concatenate(([0], full.requests.astype(np.int8), [0])))
     end_ns = data["end_ns"].astype(np.int64)
     stretches = zip(
@@ -162,10 +152,9 @@ def _lost(device: str, full: Full, data: dict[str, Any], wider: float) -> tuple[
     )
     times = ", ".join(f"({begin}, {end})" for begin, end in stretches)
     bases = ", ".join(f"({one}, {ns})" for one, ns in quick.items())
-    sql = f"""SELECT r.op_id, CAST(greatest(r.device_ns - b.base_ns, {part} * r.device_ns, 0) AS BIGINT) AS lost_ns
+    return f"""SELECT r.op_id, CAST(greatest(r.device_ns - b.base_ns, {part} * r.device_ns, 0) AS BIGINT) AS lost_ns
 FROM ({requests_sql(device)}) AS r JOIN (VALUES {bases}) AS b (size_class, base_ns) ON b.size_class = r.size_class
 ASOF JOIN (VALUES {times}) AS f (begin_ns, end_ns) ON f.begin_ns <= r.end_ns WHERE r.end_ns <= f.end_ns"""
-    return sql, np.where(full.requests, spared, 0.0)
 
 
 def _behind(context: Context, device: str) -> Bools:

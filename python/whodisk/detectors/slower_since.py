@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_by_loss
 from whodisk.detectors.thresholds import (
-    SEEN_P99_RATIO_MIN,
-    SHARE_OF_LATENCY_MIN,
     SINCE_CELL_MIN,
     SINCE_DEVICES_PART,
     SINCE_PRESENT_MIN,
@@ -25,7 +23,7 @@ from whodisk.evidence.level_change import LevelChange, level_change
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import SIZE_CLASS, Survey
 from whodisk.evidence.thresholds import LEVEL_BLOCKS
-from whodisk.evidence.time_lost import lost_above
+from whodisk.evidence.time_lost import share_lost
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import STAGES, quoted
@@ -51,7 +49,7 @@ def run(context: Context) -> Result:
     survey = context.surveys.get("block")
     if survey is None or "device" not in survey.stages_observed:
         return result
-    volumes = volumes_of(context.case) if "links" in context.case.columns else set()
+    volumes = volumes_of(context.case)
     devices = sorted(device for device in survey.by_device() if device and device not in volumes)
     changed, looked_at = _changes(context, survey, set(devices))
     for since in _together(changed, looked_at):
@@ -156,13 +154,7 @@ def _candidate(context: Context, survey: Survey, since: Since, looked_at: tuple[
         f"AND op IN ({', '.join(map(quoted, since.ops))}) AND device_ns IS NOT NULL"
     )
     lost_sql = f"SELECT op_id, {1.0 - 1.0 / change.ratio!r} * device_ns AS lost_ns FROM measured WHERE {where} AND start_ns >= {at_ns}"
-    above = lost_above(context, survey, lost_sql)
-    if above:
-        lost, worse = above
-        share = float(lost.sum()) / max(1.0, context.survey.latency_ns)
-    else:
-        rows = context.case.rows(f"SELECT coalesce(sum(lost_ns), 0) AS lost_ns FROM ({lost_sql})")
-        share, worse = float(rows[0]["lost_ns"] or 0) / max(1.0, survey.latency_ns), None
+    share, worse = share_lost(context, survey, lost_sql)
     who = f"All {len(since.devices)} devices" if len(since.devices) > 1 else since.devices[0]
     takes = "take" if len(since.devices) > 1 else "takes"
     kinds = words.listed([words.plural_op(op) for op in since.ops])
@@ -193,7 +185,7 @@ FROM measured WHERE {where} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT 40""",
         "(lspci -vv), the kernel's log.",
         otherwise=claim,
         explains=_behind(context, since, at_ns),
-        large=share >= SHARE_OF_LATENCY_MIN or (worse is not None and worse >= SEEN_P99_RATIO_MIN),
+        large=large_by_loss(share, worse),
         p99_ratio=worse,
         # Who accuses one of them for a reason of its own tells this, too.
         consequence=True,

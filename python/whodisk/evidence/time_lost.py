@@ -150,6 +150,16 @@ def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats,
     return (lost, p99_ratio(context, lost_sql)) if len(lost) else None
 
 
+def share_lost(context: Context, survey: Survey, lost_sql: str) -> tuple[float, float | None]:
+    """The part of all latency of the judged operations that was lost in requests of another layer, and by how much that made their 99th
+    percentile longer; where nobody above is known to have waited, the part of the requests' own latency, and None."""
+    if above := lost_above(context, survey, lost_sql):
+        lost, worse = above
+        return float(lost.sum()) / max(1.0, context.survey.latency_ns), worse
+    rows = context.case.rows(f"SELECT coalesce(sum(lost_ns), 0) AS lost_ns FROM ({lost_sql})")
+    return float(rows[0]["lost_ns"] or 0) / max(1.0, survey.latency_ns), None
+
+
 def lost_per_episode(context: Context, lost_sql: str) -> Floats:
     """What the judged operations lost, as in `p99_ratio`, at most all of their latency; one value per episode, ns."""
     lost = context.case.arrays(

@@ -158,7 +158,7 @@ def _scenario(arm: Arm, value: str, case: Path, _scratch: Path, seed: int) -> li
     return ["lab", "run", str(value), "-o", str(case), "--seed", str(seed), *sets]
 
 
-def _replay(arm: Arm, value: str, case: Path, scratch: Path, _seed: int) -> list[str]:
+def _replay(arm: Arm, value: str, case: Path, scratch: Path, seed: int) -> list[str]:
     """The engine does again what a case recorded; its file of operations is written once for each arm."""
     table = replay.workload(
         arm.name,
@@ -169,7 +169,7 @@ def _replay(arm: Arm, value: str, case: Path, scratch: Path, _seed: int) -> list
         scale=arm.table.get("scale", 1),
         override=arm.table.get("override", {}),
     )
-    return _workload(arm, table, case, scratch, _seed)
+    return _workload(arm, table, case, scratch, seed)
 
 
 def replay_writes(arm: Arm) -> bool:

@@ -75,7 +75,7 @@ class Facts:
 def _compared(context: Context, survey: Survey) -> list[tuple[str, Facts | None]]:
     """Devices with enough operations, and their facts."""
     # What volumes are made of, and how many members they have, differs.
-    volumes = volumes_of(context.case) if "links" in context.case.columns else set()
+    volumes = volumes_of(context.case)
     described = context.case.system.get("devices") or {}
     roles = _roles(described)
     return [

@@ -130,10 +130,11 @@ def _found(result: Result) -> Markup:
     first, *more = sentences(result)
     differ = any(one.called[0] for one in result.comparisons)
     status = "a difference" if differ else "no difference beyond noise" if result.comparisons else "no result"
-    others = more[max(0, len(result.comparisons) - 1) :]
+    # A sentence for each further comparison, then what did not go as planned.
+    further = max(0, len(result.comparisons) - 1)
     points = [
         ("About:", result.plan.about),
-        *(("Also:", text) for text in more[: max(0, len(result.comparisons) - 1)]),
+        *(("Also:", text) for text in more[:further]),
         ("How much:", "; ".join(_how_much(one) for one in result.comparisons)),
         ("Against:", _against(result)),
         (
@@ -141,7 +142,7 @@ def _found(result: Result) -> Markup:
             ", ".join(dict.fromkeys(name for one in result.comparisons for name in _changed(one))),
         ),
         ("Mind:", ". ".join(_careful(result))),
-        ("Not as planned:", " ".join(others)),
+        ("Not as planned:", " ".join(more[further:])),
     ]
     items = [tag("li", tag("strong", name), " ", text) for name, text in points if text]
     body = [tag("div", status, class_="status"), tag("h1", first), tag("ul", *items, class_="more points")]

@@ -78,7 +78,7 @@ def _of_some_drives(context: Context, claims: list[Finding]) -> list[str]:
 
 def _drives(case: Case, survey: Survey) -> list[str]:
     """Devices that are not made of others."""
-    volumes = volumes_of(case) if "links" in case.columns else set()
+    volumes = volumes_of(case)
     return sorted({s.device for s in survey.strata if s.device} - volumes)
 
 
