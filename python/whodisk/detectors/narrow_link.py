@@ -117,7 +117,7 @@ def _candidate(context: Context, survey: Survey, device: str, link: str, most: s
                 context.case,
                 "bytes per second of the device, by 10 ms",
                 f"""SELECT (start_ns + latency_ns) // 10000000 AS ms_10, sum(size_bytes) * 100 AS bytes_per_s, count(*) AS requests
-FROM block_ops WHERE device = {quoted(device)} GROUP BY 1 ORDER BY 2 DESC LIMIT 20""",
+FROM block_ops WHERE device = {quoted(device)} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20""",
             )
         ],
         refute=f"Put {device} into a slot with all lanes: if it is as slow there, the link is innocent.",

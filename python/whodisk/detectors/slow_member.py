@@ -158,7 +158,7 @@ def _candidate(
                 f"""SELECT device, op, size_bytes, count(*) AS operations, median(latency_ns) AS median_ns,
   quantile_cont(latency_ns, 0.99) AS p99_ns
 FROM measured WHERE layer = '{survey.layer}' AND device IS NOT NULL
-GROUP BY 1, 2, 3 HAVING count(*) >= 30 ORDER BY 2, 3, 5 DESC LIMIT 40""",
+GROUP BY 1, 2, 3 HAVING count(*) >= 30 ORDER BY 2, 3, 5 DESC, 1 LIMIT 40""",
             )
         ],
         refute=REFUTE,
