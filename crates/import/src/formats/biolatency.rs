@@ -1,16 +1,14 @@
 //! Text of biolatency (bcc, libbpf-tools): a histogram of block latencies per interval, with `-D` per disk, with `-F` per set of flags.
 //!
 //! With `-T` a time of day stands above each interval; without, intervals are put one second apart.
+use super::bcc_intervals::{each_trimmed_line, Intervals};
 use super::bins::{bcc_bin, bcc_unit, values, Bins};
 use super::calendar::time_of_day_ns;
-use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
-use crate::records::each_line;
 use crate::sink::Sink;
 use crate::ImportError;
 use case::schema::SubjectKind;
-use std::collections::HashSet;
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -57,10 +55,7 @@ struct Histogram {
 #[derive(Default)]
 struct Reader {
     at: Histogram,
-    /// Labels that the interval at hand had already: one that comes again begins the next.
-    seen: HashSet<String>,
-    time_ns: i64,
-    is_timed: bool,
+    intervals: Intervals,
 }
 
 impl Reader {
@@ -74,14 +69,7 @@ impl Reader {
             self.at.bins.push(bin);
         } else if let Some(time_ns) = time_of_day_ns(text, "") {
             self.flush(sink)?;
-            // Past midnight the time of day begins again.
-            let day_ns = 86_400_000_000_000;
-            self.time_ns = match self.is_timed && time_ns < self.time_ns % day_ns {
-                true => (self.time_ns / day_ns + 1) * day_ns + time_ns,
-                false => self.time_ns / day_ns * day_ns + time_ns,
-            };
-            self.is_timed = true;
-            self.seen.clear();
+            self.intervals.at(time_ns);
         } else if let Some((what, label)) = text.split_once(" = ").filter(|_| !text.starts_with("avg")) {
             self.flush(sink)?;
             let label = label.trim_matches('\'');
@@ -100,39 +88,26 @@ impl Reader {
             return Ok(());
         }
         let histogram = std::mem::take(&mut self.at);
-        if !self.is_timed && self.seen.contains(&histogram.label) {
-            self.time_ns += 1_000_000_000;
-            self.seen.clear();
-        }
+        self.intervals.next_if_seen(&histogram.label);
         let (kind, label) = match histogram.label.as_str() {
             "" => (SubjectKind::Component, "all disks"),
             label if label.starts_with("flags ") => (SubjectKind::Component, label),
             label => (SubjectKind::Device, label),
         };
         let (values, subject) = (values("", &histogram.bins, sink), sink.name(label));
-        self.seen.insert(histogram.label);
-        sink.sample(self.time_ns, None, kind, subject, &values)
+        self.intervals.saw(histogram.label);
+        sink.sample(self.intervals.time_ns, None, kind, subject, &values)
     }
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let is_timed = Head::read(source.path())?.has_line(|line| time_of_day_ns(line.trim(), "").is_some());
-    sink.clock(Clock::own(
-        if is_timed {
-            "midnight"
-        } else {
-            "biolatency's first interval"
-        },
-        1_000_000_000,
-    ));
     let mut reader = Reader::default();
-    each_line(source, sink, |line, sink| reader.line(line.text.trim(), sink))?;
-    reader.flush(sink)?;
-    if !is_timed {
-        sink.unseen(
-            "when the intervals were",
-            "biolatency prints moments with -T only; they are put one second apart",
-        );
-    }
-    Ok(())
+    each_trimmed_line(
+        source,
+        sink,
+        "biolatency's first interval",
+        "biolatency prints moments with -T only; they are put one second apart",
+        |text, sink| reader.line(text, sink),
+    )?;
+    reader.flush(sink)
 }

@@ -1,17 +1,15 @@
 //! Text of hardirqs and softirqs (bcc, libbpf-tools): per interval and handler the time in it, or how often it ran.
 //!
 //! `HARDIRQ TOTAL_usecs`, newer ones `HARDIRQ TOTAL_count TOTAL_usecs MAX_usecs`; with `-d` a histogram per handler.
+use super::bcc_intervals::{each_trimmed_line, Intervals};
 use super::bins::{bcc_bin, bcc_unit, values, Bins};
 use super::calendar::time_of_day_ns;
-use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
-use crate::records::each_line;
 use crate::sink::Sink;
 use crate::text::{last_word, number};
 use crate::ImportError;
 use case::schema::SubjectKind;
-use std::collections::HashSet;
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -63,32 +61,24 @@ struct Reader {
     label: String,
     unit_ns: u64,
     bins: Bins,
-    seen: HashSet<String>,
-    time_ns: i64,
-    is_timed: bool,
+    intervals: Intervals,
 }
 
 impl Reader {
     fn line(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
         if is_header(text) {
             self.columns = text.split_whitespace().skip(1).map(str::to_owned).collect();
-            self.next_interval();
+            self.intervals.next();
         } else if is_label(text) {
             self.flush(sink)?;
             self.label = text.split_once(" = ").map_or("", |(_, label)| label).to_owned();
-            if self.seen.contains(&self.label) {
-                self.next_interval();
-            }
+            self.intervals.next_if_seen(&self.label);
         } else if let Some(unit_ns) = bcc_unit(text) {
             self.flush(sink)?;
             self.unit_ns = unit_ns;
         } else if let Some(time_ns) = time_of_day_ns(text, "") {
             self.flush(sink)?;
-            let day_ns = 86_400_000_000_000;
-            let before = self.time_ns.max(0);
-            let days = before / day_ns + i64::from(self.is_timed && time_ns < before % day_ns);
-            (self.time_ns, self.is_timed) = (days * day_ns + time_ns, true);
-            self.seen.clear();
+            self.intervals.at(time_ns);
         } else if self.unit_ns > 0 && text.contains("->") {
             let bin =
                 bcc_bin(text, self.unit_ns).ok_or_else(|| Bad::new("", "LOW -> HIGH : COUNT |...|", text))?;
@@ -97,13 +87,6 @@ impl Reader {
             return self.row(text, sink);
         }
         Ok(())
-    }
-
-    fn next_interval(&mut self) {
-        if !self.is_timed && !self.seen.is_empty() {
-            self.time_ns += 1_000_000_000;
-        }
-        self.seen.clear();
     }
 
     fn row(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
@@ -119,9 +102,15 @@ impl Reader {
         if handler.is_empty() {
             return Err(Bad::new("", "a handler's name and its numbers", text).into());
         }
-        self.seen.insert(handler.to_owned());
+        self.intervals.saw(handler.to_owned());
         let subject = sink.name(handler);
-        sink.sample(self.time_ns, None, SubjectKind::Component, subject, &values)?;
+        sink.sample(
+            self.intervals.time_ns,
+            None,
+            SubjectKind::Component,
+            subject,
+            &values,
+        )?;
         Ok(())
     }
 
@@ -130,30 +119,26 @@ impl Reader {
         if bins.is_empty() {
             return Ok(());
         }
-        self.seen.insert(self.label.clone());
+        self.intervals.saw(self.label.clone());
         let (values, subject) = (values("handler", &bins, sink), sink.name(&self.label));
-        sink.sample(self.time_ns, None, SubjectKind::Component, subject, &values)
+        sink.sample(
+            self.intervals.time_ns,
+            None,
+            SubjectKind::Component,
+            subject,
+            &values,
+        )
     }
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let is_timed = Head::read(source.path())?.has_line(|line| time_of_day_ns(line.trim(), "").is_some());
-    sink.clock(Clock::own(
-        if is_timed {
-            "midnight"
-        } else {
-            "the first interval"
-        },
-        1_000_000_000,
-    ));
     let mut reader = Reader::default();
-    each_line(source, sink, |line, sink| reader.line(line.text.trim(), sink))?;
-    reader.flush(sink)?;
-    if !is_timed {
-        sink.unseen(
-            "when the intervals were",
-            "moments are printed with -T only; they are put one second apart",
-        );
-    }
-    Ok(())
+    each_trimmed_line(
+        source,
+        sink,
+        "the first interval",
+        "moments are printed with -T only; they are put one second apart",
+        |text, sink| reader.line(text, sink),
+    )?;
+    reader.flush(sink)
 }

@@ -1,5 +1,6 @@
 //! Foreign formats, one file each. What several files share of one tool has a file of its own beside them.
 pub mod amazon_d0;
+pub mod bcc_intervals;
 pub mod bins;
 pub mod biolatency;
 pub mod biosnoop;
@@ -30,6 +31,7 @@ pub mod pgbench;
 pub mod rocksdb_block_cache;
 pub mod rocksdb_log;
 pub mod rocksdb_queries;
+pub mod rocksdb_seconds;
 pub mod smart_json;
 pub mod snapshots;
 pub mod strace;

@@ -1,6 +1,7 @@
 //! RocksDB's trace of its block cache in its readable form: comma-separated, no header, 21 fields. Source: trace_replay/block_cache_tracer.cc.
 //!
 //! The trace has no latency: accesses per second and the share that hit become samples, by who asked.
+use super::rocksdb_seconds::{second_of, Seconds};
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
@@ -8,8 +9,7 @@ use crate::records::each_line;
 use crate::sink::Sink;
 use crate::text::integer;
 use crate::ImportError;
-use case::schema::SubjectKind;
-use std::collections::BTreeMap;
+use case::schema::NameId;
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -74,10 +74,17 @@ fn recognise(head: &Head) -> bool {
 /// Accesses, hits, and bytes of blocks that missed.
 type Sums = (u64, u64, u64);
 
+fn values((count, hits, missed_bytes): &Sums, sink: &mut Sink) -> Vec<(NameId, f64)> {
+    vec![
+        (sink.name("operations_per_s"), *count as f64),
+        (sink.name("hit_ratio"), *hits as f64 / *count as f64),
+        (sink.name("missed_bytes_per_s"), *missed_bytes as f64),
+    ]
+}
+
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     sink.clock(Clock::unix(1000));
-    let mut second: Option<i64> = None;
-    let mut counts: BTreeMap<&'static str, Sums> = BTreeMap::new();
+    let mut seconds: Seconds<Sums> = Seconds::new(values);
     each_line(source, sink, |line, sink| {
         let text = line.text.trim();
         if text.is_empty() {
@@ -87,22 +94,14 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         if cells.len() < FIELDS_MIN {
             return Err(Bad::new("", "21 comma-separated fields of an access", text).into());
         }
-        let moment = cells[MOMENT];
-        let at = i64::from(integer::<u32>(
-            moment.get(..moment.len().saturating_sub(6)).unwrap_or(""),
-            "moment",
-        )?);
+        let second = second_of(cells[MOMENT])?;
         let size: u64 = integer(cells[SIZE], "block size")?;
         let is_hit = match cells[HIT] {
             "0" => false,
             "1" => true,
             other => return Err(Bad::new("column is_hit", "0 or 1", other).into()),
         };
-        if second.is_some_and(|second| second != at) {
-            flush(second, &mut counts, sink)?;
-        }
-        second = Some(at);
-        let sums = counts.entry(caller(cells[CALLER])).or_default();
+        let sums = seconds.at(second, caller(cells[CALLER]), sink)?;
         let missed = if is_hit { 0 } else { size };
         *sums = (
             sums.0 + 1,
@@ -112,28 +111,5 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         sink.record_without_row();
         Ok(())
     })?;
-    flush(second, &mut counts, sink)
-}
-
-fn flush(
-    second: Option<i64>,
-    counts: &mut BTreeMap<&'static str, Sums>,
-    sink: &mut Sink,
-) -> Result<(), ImportError> {
-    for (caller, (count, hits, missed_bytes)) in std::mem::take(counts) {
-        let values = [
-            (sink.name("operations_per_s"), count as f64),
-            (sink.name("hit_ratio"), hits as f64 / count as f64),
-            (sink.name("missed_bytes_per_s"), missed_bytes as f64),
-        ];
-        let subject = sink.name(caller);
-        sink.sample(
-            second.unwrap_or(0) * 1_000_000_000,
-            None,
-            SubjectKind::Process,
-            subject,
-            &values,
-        )?;
-    }
-    Ok(())
+    seconds.flush(sink)
 }

@@ -1,6 +1,7 @@
 //! RocksDB's query trace in its readable form (`trace_analyzer -convert_to_human_readable_trace`): `KEY type column-family value-size microseconds`.
 //!
 //! The trace has no latency: operations per second and their bytes become samples, by kind. Source: tools/trace_analyzer_tool.cc.
+use super::rocksdb_seconds::{second_of, Seconds};
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
@@ -8,8 +9,7 @@ use crate::records::each_line;
 use crate::sink::Sink;
 use crate::text::integer;
 use crate::ImportError;
-use case::schema::SubjectKind;
-use std::collections::BTreeMap;
+use case::schema::NameId;
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -64,10 +64,19 @@ fn recognise(head: &Head) -> bool {
     lines.peek().is_some() && lines.all(is_row)
 }
 
+/// Queries, and bytes of their values.
+type Sums = (u64, u64);
+
+fn values((count, bytes): &Sums, sink: &mut Sink) -> Vec<(NameId, f64)> {
+    vec![
+        (sink.name("operations_per_s"), *count as f64),
+        (sink.name("value_bytes_per_s"), *bytes as f64),
+    ]
+}
+
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     sink.clock(Clock::unix(1000));
-    let mut second: Option<i64> = None;
-    let mut counts: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+    let mut seconds: Seconds<Sums> = Seconds::new(values);
     each_line(source, sink, |line, sink| {
         let text = line.text.trim();
         if text.is_empty() {
@@ -77,42 +86,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             .ok_or_else(|| Bad::new("", "KEY type column-family value-size microseconds", text))?;
         let kind: usize = integer(kind, "type")?;
         let size: u64 = integer(size, "value size")?;
-        let at = i64::from(integer::<u32>(
-            moment.get(..moment.len().saturating_sub(6)).unwrap_or(""),
-            "moment",
-        )?);
-        if second.is_some_and(|second| second != at) {
-            flush(second, &mut counts, sink)?;
-        }
-        second = Some(at);
-        let sums = counts
-            .entry(KINDS.get(kind).copied().unwrap_or("other"))
-            .or_default();
+        let kind = KINDS.get(kind).copied().unwrap_or("other");
+        let sums = seconds.at(second_of(moment)?, kind, sink)?;
         *sums = (sums.0 + 1, sums.1.saturating_add(size));
         sink.record_without_row();
         Ok(())
     })?;
-    flush(second, &mut counts, sink)
-}
-
-fn flush(
-    second: Option<i64>,
-    counts: &mut BTreeMap<&'static str, (u64, u64)>,
-    sink: &mut Sink,
-) -> Result<(), ImportError> {
-    for (kind, (count, bytes)) in std::mem::take(counts) {
-        let values = [
-            (sink.name("operations_per_s"), count as f64),
-            (sink.name("value_bytes_per_s"), bytes as f64),
-        ];
-        let subject = sink.name(kind);
-        sink.sample(
-            second.unwrap_or(0) * 1_000_000_000,
-            None,
-            SubjectKind::Process,
-            subject,
-            &values,
-        )?;
-    }
-    Ok(())
+    seconds.flush(sink)
 }

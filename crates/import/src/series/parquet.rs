@@ -13,7 +13,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, TimeUnit as ArrowUnit};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::ProjectionMask;
 use std::fs::File;
 use std::path::Path;
@@ -21,40 +21,53 @@ use std::path::Path;
 /// Records decoded at a time.
 const BATCH_RECORDS: usize = 1 << 14;
 
+/// A file whose columns were checked.
+struct Opened<'a> {
+    path: &'a Path,
+    builder: ParquetRecordBatchReaderBuilder<File>,
+    wanted: Vec<&'a str>,
+}
+
+impl<'a> Opened<'a> {
+    fn new(path: &'a Path, wanted: Vec<&'a str>) -> Result<Self, ImportError> {
+        let file = File::open(path).map_err(|e| ImportError::io(path, "open", e))?;
+        let builder =
+            ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| unreadable(path, "footer", &e))?;
+        let fields = builder.schema().fields();
+        let names: Vec<&str> = fields.iter().map(|f| f.name().as_str()).collect();
+        if let Some(wanted) = wanted.iter().find(|wanted| !names.contains(wanted)) {
+            let expected = format!("a column '{wanted}'");
+            let (found, hint) = (names.join(", "), "correct --map");
+            return Err(ImportError::content(path, "schema", expected, found, hint));
+        }
+        Ok(Opened {
+            path,
+            builder,
+            wanted,
+        })
+    }
+
+    /// Batches of the columns that are wanted.
+    fn batches(self) -> Result<ParquetRecordBatchReader, ImportError> {
+        let mask = ProjectionMask::columns(self.builder.parquet_schema(), self.wanted);
+        let reader = self.builder.with_projection(mask).with_batch_size(BATCH_RECORDS);
+        reader.build().map_err(|e| unreadable(self.path, "footer", &e))
+    }
+}
+
+fn unreadable(path: &Path, at: impl Into<String>, error: &dyn std::fmt::Display) -> ImportError {
+    let hint = "check that the file is whole (compression: none, zstd, snappy or lz4)";
+    ImportError::content(path, at, "readable Parquet", format!("'{error}'"), hint)
+}
+
 /// Streams the file into `sink`.
 pub fn read(path: &Path, mapping: &Mapping, sink: &mut Records) -> Result<(), ImportError> {
-    let file = File::open(path).map_err(|e| ImportError::io(path, "open", e))?;
-    let bad = |at: String, error: &dyn std::fmt::Display| {
-        let found = format!("'{error}'");
-        let hint = "check that the file is whole (compression: none, zstd, snappy or lz4)";
-        ImportError::content(path, at, "readable Parquet", found, hint)
-    };
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| bad("footer".into(), &e))?;
-    let schema = builder.schema().clone();
-    let names: Vec<String> = schema.fields().iter().map(|f| f.name().clone()).collect();
-    for wanted in wanted(mapping) {
-        if !names.iter().any(|name| name == wanted) {
-            let expected = format!("a column '{wanted}'");
-            return Err(ImportError::content(
-                path,
-                "schema",
-                expected,
-                names.join(", "),
-                "correct --map",
-            ));
-        }
-    }
-    let ends = row_group_ends(&builder);
-    let mask = ProjectionMask::columns(builder.parquet_schema(), wanted(mapping));
-    let reader = builder
-        .with_projection(mask)
-        .with_batch_size(BATCH_RECORDS)
-        .build()
-        .map_err(|e| bad("footer".into(), &e))?;
+    let opened = Opened::new(path, wanted(mapping))?;
+    let ends = row_group_ends(&opened.builder);
     let mut records = 0;
-    for batch in reader {
+    for batch in opened.batches()? {
         let group = ends.iter().take_while(|&&end| end <= records).count();
-        let batch = batch.map_err(|e| bad(format!("row group {group}"), &e))?;
+        let batch = batch.map_err(|e| unreadable(path, format!("row group {group}"), &e))?;
         read_batch(path, group, mapping, &batch, sink)?;
         records += batch.num_rows() as u64;
         sink.progress(records);
@@ -70,38 +83,11 @@ pub fn for_each_row(
     sink: &mut Sink,
     mut each: impl FnMut(std::slice::Iter<'_, String>, &mut Sink) -> Result<(), RecordError>,
 ) -> Result<(), ImportError> {
-    let file = File::open(path).map_err(|e| ImportError::io(path, "open", e))?;
-    let bad = |at: String, error: &dyn std::fmt::Display| {
-        let hint = "check that the file is whole (compression: none, zstd, snappy or lz4)";
-        ImportError::content(path, at, "readable Parquet", format!("'{error}'"), hint)
-    };
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| bad("footer".into(), &e))?;
-    let names: Vec<String> = builder
-        .schema()
-        .fields()
-        .iter()
-        .map(|f| f.name().clone())
-        .collect();
-    if let Some((wanted, _)) = columns.iter().find(|(wanted, _)| !names.contains(wanted)) {
-        let expected = format!("a column '{wanted}'");
-        return Err(ImportError::content(
-            path,
-            "schema",
-            expected,
-            names.join(", "),
-            "correct --map",
-        ));
-    }
-    let wanted = columns.iter().map(|(name, _)| name.as_str());
-    let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
-    let reader = builder
-        .with_projection(mask)
-        .with_batch_size(BATCH_RECORDS)
-        .build()
-        .map_err(|e| bad("footer".into(), &e))?;
+    let wanted = columns.iter().map(|(name, _)| name.as_str()).collect();
+    let reader = Opened::new(path, wanted)?.batches()?;
     let (mut number, before) = (0_u64, sink.bytes_done());
     for batch in reader {
-        let batch = batch.map_err(|e| bad(format!("record {number}"), &e))?;
+        let batch = batch.map_err(|e| unreadable(path, format!("record {number}"), &e))?;
         let mut values = Vec::new();
         for (name, is_ns) in columns {
             let array = batch.column_by_name(name).expect("the schema was checked");

@@ -260,25 +260,15 @@ fn a_page_fault_that_waits_is_told() {
     let system = FileSystem::new("ext4");
     let file = system.cold_file(PAGES);
     let told = record_file(&system, &file, || {
-        use std::os::fd::AsRawFd;
-        let (bytes, fd) = ((PAGES * PAGE) as usize, file.as_raw_fd());
-        // SAFETY: a fresh read-only mapping of a file that nobody truncates, unmapped below.
-        unsafe {
-            let at = libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                fd,
-                0,
-            );
-            assert_ne!(at, libc::MAP_FAILED);
-            libc::madvise(at, bytes, libc::MADV_RANDOM);
-            for page in (0..PAGES).step_by(37) {
-                assert_eq!(at.cast::<u8>().add((page * PAGE) as usize).read_volatile(), 0x5a);
+        with_mapping(&file, PAGES, |at, bytes| {
+            // SAFETY: within the mapping of a file that nobody truncates.
+            unsafe {
+                libc::madvise(at, bytes, libc::MADV_RANDOM);
+                for page in (0..PAGES).step_by(37) {
+                    assert_eq!(at.cast::<u8>().add((page * PAGE) as usize).read_volatile(), 0x5a);
+                }
             }
-            libc::munmap(at, bytes);
-        }
+        });
     });
     let faults: Vec<&CacheWaitRow> = told
         .waits

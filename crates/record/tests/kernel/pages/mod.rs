@@ -150,11 +150,10 @@ pub fn advise(file: &File, advice: i32) {
     assert_eq!(unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) }, 0);
 }
 
-/// How many of a file's first pages the kernel has in memory.
-pub fn resident(file: &File, pages: u64) -> u64 {
+/// A file's first pages, mapped read-only while `with` gets where they begin and how many bytes they are.
+pub fn with_mapping(file: &File, pages: u64, with: impl FnOnce(*mut libc::c_void, usize)) {
     let (bytes, fd) = ((pages * PAGE) as usize, file.as_raw_fd());
-    let mut there = vec![0u8; pages as usize];
-    // SAFETY: a fresh mapping that is never read, unmapped at once; `there` has a byte for each page.
+    // SAFETY: a fresh mapping, of which nobody knows after `with`.
     unsafe {
         let at = libc::mmap(
             std::ptr::null_mut(),
@@ -165,9 +164,18 @@ pub fn resident(file: &File, pages: u64) -> u64 {
             0,
         );
         assert_ne!(at, libc::MAP_FAILED);
-        assert_eq!(libc::mincore(at, bytes, there.as_mut_ptr()), 0);
+        with(at, bytes);
         libc::munmap(at, bytes);
     }
+}
+
+/// How many of a file's first pages the kernel has in memory.
+pub fn resident(file: &File, pages: u64) -> u64 {
+    let mut there = vec![0u8; pages as usize];
+    with_mapping(file, pages, |at, bytes| {
+        // SAFETY: `there` has a byte for each page of the mapping, which is not read.
+        assert_eq!(unsafe { libc::mincore(at, bytes, there.as_mut_ptr()) }, 0);
+    });
     there.iter().filter(|page| *page & 1 == 1).count() as u64
 }
 
