@@ -9,7 +9,7 @@ import pytest
 
 from tests.synth import Simulation, write_case
 from whodisk.reading.losses import LAYER_OF, ROW_IS_THERE, missing_layers
-from whodisk.reading.thresholds import MISSING_SHARE_MAX
+from whodisk.reading.thresholds import MISSING_SHARE_MAX, UNJUDGED_SHARE_MAX
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
@@ -96,6 +96,20 @@ def test_a_hundredth_is_the_limit(tmp_path: Path) -> None:
         )
         with Case(case) as opened:
             assert len(missing_layers(opened)) == missing
+
+
+def test_less_than_the_smallest_effect_lost_leaves_a_verdict(tmp_path: Path) -> None:
+    whole = solve(written(tmp_path / "whole", lost={}))
+    there = requests(tmp_path / "whole")
+    few = solve(written(tmp_path / "few", lost={("block", "ring_full"): there // 30}))
+    assert (few.status, [f.culprit for f in few.findings]) == (
+        whole.status,
+        [f.culprit for f in whole.findings],
+    )
+    assert few.cannot_exclude[0].what == "anything that only the missing operations of the layer block show"
+    assert "3.2" in few.cannot_exclude[0].because
+    beyond = int(there * UNJUDGED_SHARE_MAX / (1 - UNJUDGED_SHARE_MAX)) + 1
+    assert solve(written(tmp_path / "many", lost={("block", "ring_full"): beyond})).status == "insufficient"
 
 
 def test_the_lists_are_those_of_the_format() -> None:

@@ -90,7 +90,7 @@ class SlowMember:
     onset_ns: int | None
     #: Slow at this time of the day.
     daily: Daily | None
-    #: Part of its own mean latency that it would not take if it were as its peers are.
+    #: Part of its own mean latency that it would not take if it were as its peers are, and where it has a role, as those with that role are.
     cost: float
 
 
@@ -180,7 +180,7 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> 
             slow_third = _slow_third(item.chunks[:, number])
             if level_z >= LEVEL_Z_MIN and item.level[number] - role >= effect_min:
                 p = max(by_chance[number], natural_p(level_z, result.judged))
-                result.slow.append(_member(item, int(number), level_z, True, p))
+                result.slow.append(_member(item, int(number), level_z, True, p, role))
             # How large a swing is natural, only many peers can tell.
             elif (
                 at_times_z >= (AGAIN_Z_MIN if _again(item, int(number), natural_parts) else AT_TIMES_Z_MIN)
@@ -188,11 +188,11 @@ def _judge(prepared: list[_Prepared], result: Comparison, effect_min: float) -> 
                 and result.judged >= FLEET_MIN
             ):
                 p = max(by_chance[number], natural_p(at_times_z, result.judged))
-                result.slow.append(_member(item, int(number), at_times_z, False, p))
-            elif daily := _daily(item, int(number), natural_daily, effect_min):
+                result.slow.append(_member(item, int(number), at_times_z, False, p, role))
+            elif daily := _daily(item, int(number), natural_daily, effect_min, role):
                 z, when = daily
                 p = natural_p(z, result.judged * len(natural_daily))
-                result.slow.append(_member(item, int(number), z, False, p, when))
+                result.slow.append(_member(item, int(number), z, False, p, role, when))
             elif level_z >= LEVEL_Z_MIN - 1 and item.level[number] >= effect_min / 2:
                 ratio = math.exp(float(item.level[number]))
                 result.near.append((item.group.name, item.group.members[number], ratio, level_z))
@@ -239,9 +239,13 @@ def _natural_daily(prepared: list[_Prepared]) -> dict[tuple[int, int], tuple[flo
 
 
 def _daily(
-    item: _Prepared, number: int, natural: dict[tuple[int, int], tuple[float, float]], effect_min: float
+    item: _Prepared,
+    number: int,
+    natural: dict[tuple[int, int], tuple[float, float]],
+    effect_min: float,
+    role: float,
 ) -> tuple[float, Daily] | None:
-    """The time of the day at which a member stands out most of its peers, and by how much; None: at none."""
+    """The time of the day at which a member stands out most of its peers, and by how much; None: at none. What its `role` costs is no part of it."""
     best: tuple[float, Daily] | None = None
     for when in item.daily:
         fleet = natural.get((when.begin_ns, when.end_ns))
@@ -251,7 +255,7 @@ def _daily(
             fleet is None
             or not when.mostly[number]
             or not rise >= effect_min / 2
-            or when.level[number] < effect_min
+            or when.level[number] - role < effect_min
         ):
             continue
         middle, spread = _usual_rise(when.rise, *fleet)
@@ -431,7 +435,13 @@ def _exchanged(pool: Floats, largest: Floats, generator: np.random.Generator) ->
 
 
 def _member(
-    item: _Prepared, number: int, z: float, always: bool, p_value: float, daily: Daily | None = None
+    item: _Prepared,
+    number: int,
+    z: float,
+    always: bool,
+    p_value: float,
+    role: float,
+    daily: Daily | None = None,
 ) -> SlowMember:
     ratios = item.ratios[:, number]
     known = np.isfinite(ratios)
@@ -456,7 +466,7 @@ def _member(
         slow_share=float(slow.mean()),
         onset_ns=_onset(series, begins),
         daily=daily,
-        cost=_cost(item.group.latency[:, number][known], series),
+        cost=_cost(item.group.latency[:, number][known], series - role),
     )
 
 

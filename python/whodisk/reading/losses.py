@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from whodisk.reading.thresholds import MISSING_SHARE_MAX
+from whodisk.reading.thresholds import MISSING_SHARE_MAX, UNJUDGED_SHARE_MAX
 from whodisk.reading.views import Case
 
 #: What stands before the first `/` in a loss's `probe`, and the layer whose operations it took away.
@@ -46,6 +46,11 @@ class Missing:
     def share(self) -> float:
         """Part of the layer that is missing, 0 to 1."""
         return self.lost / max(1, self.lost + self.there)
+
+    @property
+    def is_too_much(self) -> bool:
+        """Whether nothing can be concluded from what is left."""
+        return self.share > UNJUDGED_SHARE_MAX
 
 
 def missing_layers(case: Case) -> list[Missing]:

@@ -93,5 +93,12 @@ MISSING_SHARE_MAX = row(
     0.01,
     "share of the operations",
     CHOSEN,
-    "Where more of a layer is missing, nothing that hangs on it is known (decision 0135).",
+    "Where more of a layer is missing, the case is not sound and the verdict says so first (decision 0135) ...",
+)
+UNJUDGED_SHARE_MAX = row(
+    "UNJUDGED_SHARE_MAX",
+    0.05,
+    "share of the operations",
+    DESIGN_8,
+    "... and from this share on nothing is concluded from the layer: below it, what is missing is less than the smallest effect that accuses (decision 0345).",
 )

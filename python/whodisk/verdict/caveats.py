@@ -54,11 +54,13 @@ def _engine(context: Context) -> list[Caveat]:
     return caveats
 
 
-def too_much_lost(missing: list[Missing]) -> list[Caveat]:
-    """Layers of which nothing can be told, since too much of them was lost."""
+def lost_of(missing: list[Missing]) -> list[Caveat]:
+    """Layers of which operations are missing: nothing can be told where it is too much, else nothing of these."""
     return [
         Caveat(
-            f"anything that only the layer {layer.layer} shows",
+            f"anything that only the layer {layer.layer} shows"
+            if layer.is_too_much
+            else f"anything that only the missing operations of the layer {layer.layer} show",
             f"{words.count(layer.lost)} of {words.count(layer.lost + layer.there)} operations of it "
             f"({words.percent(layer.share)}) were lost ({', '.join(layer.reasons)})",
         )

@@ -26,7 +26,7 @@ from whodisk.reading.losses import Missing, missing_layers
 from whodisk.reading.views import IO_ERROR, IS_IO, STAGES, Case
 from whodisk.verdict import clearing
 from whodisk.verdict.adjudicate import Heard, Judged, accuse, adjudicate, correct
-from whodisk.verdict.caveats import caveats_of, losses, too_much_lost, unseen
+from whodisk.verdict.caveats import caveats_of, losses, lost_of, unseen
 from whodisk.verdict.slowest import fired_said, is_slow, slowest_of
 from whodisk.verdict.too_small import rejected
 
@@ -46,7 +46,8 @@ def solve(case: Path, *, expect: list[str] | None = None, against: Path | None =
 
 
 def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
-    missing = missing_layers(case)
+    incomplete = missing_layers(case)
+    missing = [of for of in incomplete if of.is_too_much]
     if missing:
         case.leave_out([of.layer for of in missing])
     surveys = {layer: survey_layer(case, layer) for layer in case.layers}
@@ -89,7 +90,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         too_small=rejected(context, judged.claims),
         minor=errors + backlog + [f"{item.sentence}." for item in judged.declined] + judged.minor,
         cleared=judged.cleared + clearing.clear(context, judged.claims, slow_ns),
-        cannot_exclude=too_much_lost(missing) + judged.caveats + caveats_of(context, bool(limits or against)),
+        cannot_exclude=lost_of(incomplete) + judged.caveats + caveats_of(context, bool(limits or against)),
         expectations=expectations,
         next_steps=_next_steps(judged, status),
         simulated=bool(case.meta.get("simulated")),
@@ -291,7 +292,7 @@ def _next_steps(judged: Judged, status: str) -> list[str]:
 def _too_much_lost(case: Case, survey: Survey | None, missing: list[Missing], limits: list[Limit]) -> Verdict:
     """No verdict, since what it would hang on was lost. `survey` is of a layer that is whole: what was expected of its
     operations can be judged all the same."""
-    caveats = too_much_lost(missing)
+    caveats = lost_of(missing)
     texts = [f"'{limit.text}' cannot be judged: too much was lost." for limit in limits]
     expectations = [Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)]
     if survey is not None:
