@@ -59,6 +59,16 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [target for target in local if not (page.parent / target).exists()] == []
 
 
+def test_files_that_a_recipe_names_are_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = {name for name in re.findall(r"`([\w./-]+)`", text) if "/" in name}
+    # What a recipe makes lies in a folder that is there.
+    made = {str(Path(name[: name.index("NAME")]).parent / "x") for name in named if "NAME" in name}
+    paths = {name for name in named if "NAME" not in name} | {str(Path(name).parent) for name in made}
+    assert len(paths) > 30
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+
+
 def test_docs_has_four_parts() -> None:
     found = {path.name for path in (ROOT / "docs").iterdir()}
     assert found == {"README.md", "images", "start", "how-to", "reference", "why"}, (
