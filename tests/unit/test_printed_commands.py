@@ -1,4 +1,4 @@
-"""Each command line of README and docs is one that the program has: its command, its subcommand, every option."""
+"""Each command line of README and docs is one that the program has: its command, its subcommand, every option. tests/e2e/test_printed.py runs them."""
 
 from __future__ import annotations
 
@@ -13,33 +13,20 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from tests.printed import everywhere, without_brackets
 from whodisk.cli import agent
 from whodisk.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Not the pages that hold outputs of tools.
-PAGES = sorted(
-    page
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    if "decisions" not in page.parts
-    and not page.name.startswith(("accuracy", "benchmarks", "fail-slow", "lab-mysteries"))
-)
-COMMAND = re.compile(r"^(?:\$ )?(?:sudo )?(?:\.venv/bin/)?whodisk (?=[a-z-])")
 
 
-def commands(page: Path) -> list[str]:
-    """The command lines of a page's blocks, without prompt, remarks, redirections and brackets of what may be left out."""
+def commands() -> list[tuple[str, str]]:
+    """Page and command line of each printed command of whodisk, without its name and the brackets of what may be left out."""
     found = []
-    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-    fenced = False
-    for line in text.splitlines():
-        if line.startswith("```"):
-            fenced = not fenced
-        elif (fenced or line.startswith("    ")) and (begin := COMMAND.match(line.strip())):
-            rest = line.strip()[begin.end() :]
-            # What stands behind several spaces is a remark; continuation lines were joined by options.
-            rest = re.split(r"(?<=\S) {3,}(?!-)", rest)[0]
-            found.append(rest.replace("[", "").replace("]", "").replace("$(", "").replace(")", ""))
+    for printed in everywhere():
+        name, _, rest = printed.line.partition("whodisk ")
+        if re.fullmatch(r"(?:[A-Z_]+=\S+ )*(?:sudo )?(?:\.venv/bin/)?", name):
+            found.append((printed.page, without_brackets(rest).replace("$(", "").replace(")", "")))
     return found
 
 
@@ -92,11 +79,9 @@ def wrong(line: str) -> list[str]:
 
 @pytest.mark.skipif(not help_of(), reason="no whodisk-agent; make build")
 def test_every_printed_command_is_one_of_the_program() -> None:
-    lines = [(page, line) for page in PAGES for line in commands(page)]
+    lines = commands()
     assert len(lines) > 60
-    found = [
-        f"{page.relative_to(ROOT)}: whodisk {line}: {wrong(line)}" for page, line in lines if wrong(line)
-    ]
+    found = [f"{page}: whodisk {line}: {wrong(line)}" for page, line in lines if wrong(line)]
     assert not found, "\n".join(found)
 
 
