@@ -58,7 +58,7 @@ class Comparison:
     ratios: list[Ratio]
     #: Which of them are called a difference.
     called: list[bool]
-    #: Level of the intervals.
+    #: Level of the first metric's interval; of all others `CONFIDENCE`.
     level: float
     paired: bool
 
@@ -125,9 +125,10 @@ def compared(
     ratios: list[Ratio | None] = [None] * len(metrics)
     for kind in dict.fromkeys(_kind(metric) for metric in metrics):
         mine = [i for i, metric in enumerate(metrics) if _kind(metric) == kind]
-        for i, ratio in zip(
-            mine, _of_kind(first, second, kind, [metrics[i] for i in mine], paired, level), strict=True
-        ):
+        # Only the metric that is asked about may have ended the experiment.
+        own = level if 0 in mine else CONFIDENCE
+        found = _of_kind(first, second, kind, [metrics[i] for i in mine], paired, own)
+        for i, ratio in zip(mine, found, strict=True):
             ratios[i] = ratio
     known = [ratio for ratio in ratios if ratio is not None]
     return Comparison(first, second, known, called(known, level), level, paired)

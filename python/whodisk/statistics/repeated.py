@@ -214,7 +214,7 @@ def compare(
     """One ratio per metric, second side over first.
 
     `paired`: run i of both sides belongs to the same round of an experiment, whose rounds differ (a machine that drifts); the ratio of each round counts.
-    `level`: of the interval (`stopping.Rule.level`: it depends on who decided how many runs there are).
+    `level`: of the first metric's interval (`stopping.Rule.level`: a rule that looked at it decided how many runs there are); all others have `CONFIDENCE`.
     `episodes`: how many lie beyond each quantile on each side, by the metric's name; fewer than `EPISODES_MIN` is "not estimable".
     Raises ValueError if a side is empty, or pairs do not match.
     """
@@ -230,7 +230,11 @@ def compare(
     weights = [_draws(side, generator) for side in sides]
     if paired:
         weights[1] = weights[0]
-    return [_ratio(metric, sides, weights, paired, episodes, level) for metric in metrics]
+    levels = [level, *(CONFIDENCE for _ in metrics[1:])]
+    return [
+        _ratio(metric, sides, weights, paired, episodes, own)
+        for metric, own in zip(metrics, levels, strict=True)
+    ]
 
 
 def _ratio(

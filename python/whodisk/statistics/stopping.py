@@ -10,7 +10,7 @@ from whodisk.statistics.repeated import CONFIDENCE, Ratio
 
 #: Rounds before the rule is asked for the first time; of fewer the spread is not known well enough to stop by it.
 ROUNDS_MIN = 5
-#: Level of the interval of an experiment that ends when its interval is narrow. Who looks after every round stops by preference where the
+#: Level of the first metric's interval in an experiment that ends when this interval is narrow. Who looks after every round stops by preference where the
 #: spread looks small by chance, and would cover less than the level says; `UPPER` leaves little of that, and this makes up for the rest.
 LEVEL_STOPPED = 0.96
 #: The rule reckons with the spread that is exceeded with this chance only, given what was seen (a bound of the chi-squared distribution).
@@ -30,7 +30,7 @@ class Rule:
 
     @property
     def level(self) -> float:
-        """Level of the intervals, so that they cover what they should however the experiment ended."""
+        """Level of the first metric's interval, so that it covers what it should however the experiment ended."""
         return CONFIDENCE if self.half_width is None else LEVEL_STOPPED
 
 
