@@ -8,25 +8,41 @@ work=build/fragmentation
 mnt=$work/mnt
 whodisk=${WHODISK:-.venv/bin/whodisk}
 
+# As large as the modelled disk's real size, and the file system on its outermost part: were the disk as small as the file system, its arm would
+# cross all of it, and each layout's place on it would count as much as the layout (random reads of a file in the middle: 10 % fewer).
+disk_bytes=4000000000000
+
 make() {
-    local pieces=$1 kind=${2:-ext4} state image
+    local pieces=$1 kind=${2:-ext4} state image size
     mkdir -p "$mnt"
     group
+    # Room for the file and its copy, and so that fill levels of 50 and 90 % are above the file.
+    size=$(((pieces / 16 * 22 / 10 + 512) * 1048576))
     for state in contiguous fragmented reallocated; do
         image=$work/$state.img
-        # A third of it is the file: `layout fragment` needs twice the file's length beside it, and fill levels of 50 and 90 % must be above that.
-        truncate -s $((pieces / 16 * 33 / 10 + 512))M "$image"
-        "mkfs.$kind" -q $([ "$kind" = ext4 ] && echo -F -E lazy_itable_init=0,lazy_journal_init=0 || echo -f) "$image"
-        mount -o loop,discard "$image" "$mnt"
+        truncate -s $disk_bytes "$image"
+        # Reserved in one go: blocks that the host reserved as they are written would lie in the order of writing, and pieces be in order there.
+        fallocate -l $size "$image"
+        make_file_system "$kind" "$image" $size
+        mount -o loop "$image" "$mnt"
         head -c $((pieces * 65536)) /dev/urandom >"$mnt/file"
         sync -f "$mnt"
         [ $state = contiguous ] || "$whodisk" layout fragment "$mnt/file" --pieces "$pieces" --piece 64KiB
         # By a copy, which any file system can; ext4 would exchange blocks in place.
         [ $state != reallocated ] || "$whodisk" layout reallocate "$mnt/file" --threshold 1 --rewrite
         "$whodisk" layout measure "$mnt/file"
-        fstrim "$mnt"
         umount "$mnt"
     done
+}
+
+make_file_system() {
+    case $1 in
+    # Without discards, which would give back what is reserved.
+    ext4) mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$2" $(($3 / 1024))k ;;
+    xfs) mkfs.xfs -q -f -K -d size=$3 "$2" ;;
+    btrfs) mkfs.btrfs -q -f -K -b $3 "$2" ;;
+    *) echo "fragmentation.sh: expected ext4, xfs or btrfs, found '$1'" >&2 && exit 2 ;;
+    esac
 }
 
 group() {

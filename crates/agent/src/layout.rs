@@ -145,6 +145,13 @@ fn print_tree(tree: &Tree) -> Result<(), Failure> {
         grouped(extra),
         grouped(layout.seeks),
     ))?;
+    if let Some(first) = layout.first_byte {
+        print(&format!(
+            "on the device    within {}, from byte {} on",
+            size(layout.span_bytes),
+            grouped(first)
+        ))?;
+    }
     if layout.shared_bytes > 0 {
         print(&format!(
             "shared           {} with other files or snapshots",

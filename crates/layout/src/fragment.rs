@@ -1,6 +1,6 @@
 //! A file in as many pieces as asked for, each somewhere else: real fragmentation of a real file system, without filling it up.
 //!
-//! On ext4 the copy and an unnamed file of the same length exchange their reserved blocks piece by piece, in a random order; contents
+//! On ext4 the copy's reserved blocks change their places piece by piece, in a random order, through an unnamed file of one piece; contents
 //! come after. On btrfs the pieces are reserved in a random order: it hands out places front to back. (Sharing would do as well, but many
 //! references to one extent look as if another file shared it.) On XFS, which looks for a place near the piece before, the contents go
 //! into an unnamed file in that order, and the copy shares its pieces in the right one; the unnamed file is gone then.
@@ -143,7 +143,8 @@ fn make(path: &Path, size: u64, seed: u64, tell: &mut Tell<'_>) -> Result<(), La
     kernel::give_name(&file, path).map_err(wrap("name"))
 }
 
-/// ext4: reserved blocks change hands.
+/// ext4: reserved blocks change their places in the copy, through a file of one piece, so that the copy takes no more of the device than
+/// a contiguous one. A piece in hand goes where it belongs, what was there is in hand then, and so on until a circle of the order closes.
 fn exchange(
     path: &Path,
     copy: &File,
@@ -152,16 +153,14 @@ fn exchange(
     block_bytes: u64,
 ) -> Result<(), LayoutError> {
     let wrap = |action| move |error| LayoutError::system(path, action, error);
-    let donor = kernel::unnamed(folder_of(path)).map_err(wrap("make a file beside it"))?;
-    let length = slots.len() as u64 * piece_bytes;
-    kernel::reserve(copy, 0, length).map_err(wrap("reserve blocks"))?;
-    kernel::reserve(&donor, 0, length).map_err(wrap("reserve blocks"))?;
+    let hand = kernel::unnamed(folder_of(path)).map_err(wrap("make a file beside it"))?;
+    kernel::reserve(copy, 0, slots.len() as u64 * piece_bytes).map_err(wrap("reserve blocks"))?;
+    kernel::reserve(&hand, 0, piece_bytes).map_err(wrap("reserve blocks"))?;
     let blocks = piece_bytes / block_bytes;
-    for (piece, slot) in slots.iter().enumerate() {
-        let from = piece as u64 * blocks;
+    for piece in order_of_exchanges(slots) {
         let mut done = 0;
         while done < blocks {
-            let moved = kernel::move_extent(copy, &donor, from + done, slot * blocks + done, blocks - done)
+            let moved = kernel::move_extent(copy, &hand, piece * blocks + done, done, blocks - done)
                 .map_err(wrap("exchange blocks (EXT4_IOC_MOVE_EXT)"))?;
             if moved == 0 {
                 let error = io::Error::other("the kernel moved nothing");
@@ -175,6 +174,27 @@ fn exchange(
         }
     }
     Ok(())
+}
+
+/// Pieces that change with what is in hand, one after the other, so that each ends in its slot and the hand holds what it held.
+fn order_of_exchanges(slots: &[u64]) -> Vec<u64> {
+    let pieces = by_slot(slots);
+    let mut is_done = vec![false; slots.len()];
+    let mut order = Vec::with_capacity(slots.len() + slots.len() / 8);
+    for first in 0..slots.len() as u64 {
+        if is_done[first as usize] || slots[first as usize] == first {
+            continue;
+        }
+        order.push(first);
+        let mut at = pieces[first as usize];
+        while at != first {
+            order.push(at);
+            is_done[at as usize] = true;
+            at = pieces[at as usize];
+        }
+        order.push(first);
+    }
+    order
 }
 
 /// btrfs: pieces are reserved in the order of their places.
@@ -280,6 +300,18 @@ mod tests {
             sorted.sort_unstable();
             prop_assert_eq!(sorted, (0..pieces).collect::<Vec<_>>());
             prop_assert!(slots.windows(2).all(|pair| pair[1] != pair[0] + 1));
+        }
+
+        #[test]
+        fn exchanges_bring_every_piece_into_its_slot(pieces in 1_u64..300, seed: u64) {
+            let slots = slots(pieces, seed);
+            let mut blocks: Vec<u64> = (0..pieces).collect();
+            let mut hand = u64::MAX;
+            for piece in order_of_exchanges(&slots) {
+                std::mem::swap(&mut hand, &mut blocks[piece as usize]);
+            }
+            prop_assert_eq!(hand, u64::MAX);
+            prop_assert_eq!(blocks, slots);
         }
     }
 }

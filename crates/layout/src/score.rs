@@ -56,6 +56,10 @@ pub struct Layout {
     pub seeks: u64,
     /// Bytes shared with other files or snapshots.
     pub shared_bytes: u64,
+    /// The lowest place of its data on the file system's device; None without data that has a place.
+    pub first_byte: Option<u64>,
+    /// From there to the highest: how far a reader at random places has to go on the device.
+    pub span_bytes: u64,
     #[serde(skip)]
     windows: u64,
     #[serde(skip)]
@@ -72,6 +76,9 @@ impl Layout {
             .filter(|pair| pair[1].follows(&pair[0]))
             .count() as u64;
         let runs = extents.len() as u64 - follow;
+        let placed = || extents.iter().filter(|e| e.placed);
+        let first_byte = placed().map(|e| e.physical).min();
+        let end = placed().map(|e| e.physical + e.length).max();
         let mut layout = Layout {
             allocated_bytes: extents.iter().map(|e| e.length).sum(),
             extents: extents.len() as u64,
@@ -80,6 +87,8 @@ impl Layout {
             requests_contiguous,
             seeks: runs.saturating_sub(1),
             shared_bytes: extents.iter().filter(|e| e.shared).map(|e| e.length).sum(),
+            first_byte,
+            span_bytes: end.unwrap_or(0) - first_byte.unwrap_or(0),
             windows,
             runs_in_windows,
             ..Layout::default()
@@ -90,6 +99,10 @@ impl Layout {
 
     /// Adds another file.
     pub fn add(&mut self, other: &Layout) {
+        let end = |layout: &Layout| layout.first_byte.map(|first| first + layout.span_bytes);
+        let last = end(self).max(end(other));
+        self.first_byte = self.first_byte.into_iter().chain(other.first_byte).min();
+        self.span_bytes = last.unwrap_or(0) - self.first_byte.unwrap_or(0);
         self.allocated_bytes += other.allocated_bytes;
         self.extents += other.extents;
         self.runs += other.runs;
@@ -170,6 +183,17 @@ mod tests {
         assert_eq!((layout.runs, layout.seeks), (256, 255));
         assert_eq!(layout.runs_per_64_blocks, 4.0);
         assert_eq!((layout.requests, layout.requests_contiguous), (256, 32));
+        let (first, blocks) = (1_000_000 - 255 * 32, 255 * 32 + 16);
+        assert_eq!((layout.first_byte, layout.span_bytes), (Some(first * BLOCK), blocks * BLOCK));
+    }
+
+    #[test]
+    fn several_files_span_what_lies_between_them() {
+        let mut both = Layout::of(&[], BLOCK, BLOCK);
+        for (physical, blocks) in [(5000, 10), (100, 20)] {
+            both.add(&Layout::of(&[extent(0, physical, blocks)], BLOCK, BLOCK));
+        }
+        assert_eq!((both.first_byte, both.span_bytes), (Some(100 * BLOCK), 4910 * BLOCK));
     }
 
     #[test]

@@ -20,7 +20,7 @@ from whodisk.errors import WhodiskError
 from whodisk.experiment import loads, preparation, safety, settings
 from whodisk.experiment.comparison import Comparison, Side, compared
 from whodisk.experiment.journal import Journal
-from whodisk.experiment.measure import Measured, common_layer, measure
+from whodisk.experiment.measure import Measured, common_layer, layers_of, measure
 from whodisk.experiment.plan import Arm, Plan, filled
 from whodisk.experiment.preparation import Tools, shell
 from whodisk.statistics.stopping import enough
@@ -190,8 +190,7 @@ class Conductor:
             _check_command(case, arm)
             attempt.case = str(case.relative_to(self.folder))
         except (WhodiskError, OSError) as error:
-            attempt.failed = str(error)
-            self.say(f"round {number}: {arm.name} failed: {error}")
+            self._fail(attempt, error)
         attempt.seconds = time.monotonic() - begin
         return attempt
 
@@ -213,14 +212,36 @@ class Conductor:
     def _measure(self, result: Result) -> None:
         """Reads the cases of the last runs, all in the same layer: the one asked for, or the topmost that all of the first round have."""
         new = [a for a in result.attempts if a.case and not a.failed and a.measured is None]
-        if not self.layer and new:
-            self.layer = common_layer([self.folder / a.case for a in new], self.plan.layer)
+        if not self.layer:
+            new = self._choose_layer(new)
         for attempt in new:
             try:
                 attempt.measured = measure(self.folder / attempt.case, self.layer, settle=self.plan.settle)
             except WhodiskError as error:
-                attempt.failed = str(error)
-                self.say(f"round {attempt.round}: {attempt.arm} failed: {error}")
+                self._fail(attempt, error)
+
+    def _choose_layer(self, new: list[Attempt]) -> list[Attempt]:
+        """Chooses the layer; attempts whose cases can be read in it. A case that cannot be read does not spoil the others."""
+        readable = []
+        for attempt in new:
+            try:
+                layers_of(self.folder / attempt.case)
+                readable.append(attempt)
+            except WhodiskError as error:
+                self._fail(attempt, error)
+        if not readable:
+            return []
+        try:
+            self.layer = common_layer([self.folder / a.case for a in readable], self.plan.layer)
+        except WhodiskError as error:
+            for attempt in readable:
+                self._fail(attempt, error)
+            return []
+        return readable
+
+    def _fail(self, attempt: Attempt, error: Exception) -> None:
+        attempt.failed = str(error)
+        self.say(f"round {attempt.round}: {attempt.arm} failed: {error}")
 
     def _tools(self, journal: Journal) -> Tools:
         return Tools(journal, lambda words: self._call(words, journal), self.folder, self.plan.seed)

@@ -293,11 +293,12 @@ def _layout(step: dict[str, Any], tools: Tools) -> dict[str, Any]:
 
 
 def layout_of(path: str, tools: Tools) -> dict[str, Any]:
-    """How a file lies: extents, runs, layout score (runs per 64 blocks: 1 is contiguous), seeks of a reader in order."""
+    """How a file lies: extents, runs, layout score (runs per 64 blocks: 1 is contiguous), seeks of a reader in order, and where on the device."""
     said = tools.agent(["layout", "measure", path, "--json"])
     # Progress of a long one may stand before it.
     found = json.loads(said[said.index("{") :])
-    return {key: found[key] for key in ("extents", "runs", "runs_per_64_blocks", "seeks")}
+    keys = ("extents", "runs", "runs_per_64_blocks", "seeks", "first_byte", "span_bytes")
+    return {key: found[key] for key in keys}
 
 
 def after(steps: list[dict[str, Any]], tools: Tools) -> list[dict[str, Any]]:
