@@ -1,7 +1,7 @@
 """`make accuracy ARGS='layout'`: kills `whodisk layout` at random moments; each file must be whole. Writes docs/reference/accuracy-layout.md.
 
 Needs root and mkfs of ext4, XFS and btrfs. A file system of its own on a loop device per kind; a third of the kills hit `fragment`, a third
-`reallocate`, a third `reallocate --rewrite`, at a moment drawn evenly from the time an undisturbed run takes. After each kill the contents
+`reallocate`, a third `reallocate --rewrite`, at a moment drawn evenly from the time that the last undisturbed run took. After each kill the contents
 are compared byte for byte through a fresh mount, and every tenth time the file system is checked (fsck, xfs_repair -n, btrfs check).
 """
 
@@ -96,18 +96,21 @@ def command(action: str, volume: Volume, seed: int) -> list[str]:
     return [str(AGENT), "layout", "reallocate", str(volume.file), "--threshold", "2", *rewrite]
 
 
-def kill_once(volume: Volume, action: str, seed: int, seconds: float) -> bool:
-    """Kills an action within `seconds`; whether it was still running then."""
+def kill_once(volume: Volume, action: str, seed: int, seconds: float) -> float | None:
+    """Kills an action within `seconds`; None if it was still running then, else how long it took."""
     if action != "fragment":
         _run(command("fragment", volume, seed))
+    began = time.monotonic()
     process = subprocess.Popen(
         command(action, volume, seed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    time.sleep(random.Random(seed).uniform(0, seconds))
-    was_running = process.poll() is None
-    process.kill()
-    process.wait()
-    return was_running
+    try:
+        process.wait(random.Random(seed).uniform(0, seconds))
+        return time.monotonic() - began
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
 
 
 def main(arguments: list[str]) -> int:
@@ -115,14 +118,16 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make accuracy ARGS='layout'", description=__doc__)
     parser.add_argument("--kills", type=int, default=200, help="kills in all [200]")
     parser.add_argument("--seed", type=int, default=1, help="first seed [1]")
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--actions", nargs="+", choices=ACTIONS, default=list(ACTIONS))
     given = parser.parse_args(arguments)
     made: Counter[tuple[str, str]] = Counter()
     running: Counter[tuple[str, str]] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_STATE_HOME"] = folder
-        volumes = {kind: Volume(kind, Path(folder), given.seed) for kind in KINDS}
+        volumes = {kind: Volume(kind, Path(folder), given.seed) for kind in given.kinds}
         try:
-            cells = [(kind, action) for kind in KINDS for action in ACTIONS]
+            cells = [(kind, action) for kind in given.kinds for action in given.actions]
             seconds = {}
             for kind, action in cells:
                 if action != "fragment":
@@ -133,23 +138,26 @@ def main(arguments: list[str]) -> int:
             for number in range(given.kills):
                 kind, action = cells[number % len(cells)]
                 seed = given.seed + number
-                alive = kill_once(volumes[kind], action, seed, seconds[kind, action])
+                took = kill_once(volumes[kind], action, seed, seconds[kind, action])
+                seconds[kind, action] = took or seconds[kind, action]
                 try:
                     volumes[kind].check(thoroughly=number // len(cells) % CHECK_EVERY == 0)
                 except Damaged as error:
                     print(f"seed {seed}, {kind}, {action}: {error}", file=sys.stderr)
                     return 1
                 made[kind, action] += 1
-                running[kind, action] += alive
+                running[kind, action] += took is None
+        except KeyboardInterrupt:
+            print(f"stopped after {made.total()} kills", file=sys.stderr)
         finally:
             for volume in volumes.values():
                 subprocess.run(["umount", str(volume.root)], check=False)
-    OUTPUT.write_text(_page(made, running, given.kills), encoding="utf-8")
+    OUTPUT.write_text(_page(made, running), encoding="utf-8")
     print(OUTPUT.relative_to(ROOT))
     return 0
 
 
-def _page(made: Counter[tuple[str, str]], running: Counter[tuple[str, str]], kills: int) -> str:
+def _page(made: Counter[tuple[str, str]], running: Counter[tuple[str, str]]) -> str:
     rows = [
         f"| {kind} | {action} | {made[kind, action]} | {running[kind, action]} | 0 |"
         for kind, action in sorted(made)
@@ -158,7 +166,7 @@ def _page(made: Counter[tuple[str, str]], running: Counter[tuple[str, str]], kil
         [
             "# layout, killed",
             "",
-            f"`make accuracy ARGS='layout --kills {kills}'`, commit {commit()}, Linux {os.uname().release}.",
+            f"`make accuracy ARGS='layout --kills {made.total()}'`, commit {commit()}, Linux {os.uname().release}.",
             "",
             "`whodisk layout` killed with SIGKILL at a random moment of its work. Afterwards the file, read through a fresh mount, holds what it held, byte"
             f" for byte; every {CHECK_EVERY}th round the file system's own checker finds nothing.",
