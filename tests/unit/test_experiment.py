@@ -133,7 +133,11 @@ def test_a_change_is_written_down_before_it_is_made(tmp_path: Path) -> None:
     made = settings.change(Spy("/sys/x", "16"), journal)
     assert made is not None and json.loads(seen[0])["was"] == "128"
     assert [change.target for change in pending(tmp_path / "j")] == ["/sys/x"]
-    with pytest.raises(WhodiskError, match="--restore"):
+    for meanwhile in (Journal.begin, settings.restore):
+        with pytest.raises(WhodiskError, match=f"process {os.getpid()}.*--journal FILE"):
+            meanwhile(tmp_path / "j")
+    journal.close()
+    with pytest.raises(WhodiskError, match=r"found 1 change of.*--restore"):
         Journal.begin(tmp_path / "j")
     journal.undone(made)
     assert not (tmp_path / "j").exists()
@@ -147,6 +151,7 @@ def test_restore_puts_back_the_newest_first_and_survives_a_line_cut_off(tmp_path
         journal.add("command", "t", "", f"echo {number} >> {said}")
     with (tmp_path / "j").open("a") as file:
         file.write('{"n": 3, "ki')
+    journal.close()
     done, failed = settings.restore(tmp_path / "j")
     assert said.read_text().split() == ["2", "1"] and len(done) == 2 and not failed
     assert not (tmp_path / "j").exists() and settings.restore(tmp_path / "j") == ([], [])
@@ -156,6 +161,7 @@ def test_what_cannot_be_put_back_stays_in_the_journal(tmp_path: Path) -> None:
     journal = Journal.begin(tmp_path / "j")
     journal.add("command", "t", "", "exit 3")
     journal.add("file", "/sys/none", "1", "2")
+    journal.close()
     _, failed = settings.restore(tmp_path / "j")
     assert len(failed) == 2 and len(pending(tmp_path / "j")) == 2
 
@@ -275,8 +281,9 @@ def test_files_are_made_as_they_should_be_and_removed(tmp_path: Path) -> None:
     assert sizes["random"] > 0.99 and 0.4 < sizes["half compressible"] < 0.6 and sizes["zeros"] < 0.01
     preparation.do([{"cache": "warm", "path": str(tmp_path / "random")}], "prepare", tools)
     preparation.do([{"cache": "dropped", "path": str(tmp_path / "random")}], "prepare", tools)
+    journal.close()
     settings.restore(tmp_path / "j")
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "j.lock"]
 
 
 # -- results ----------------------------------------------------------------------------------
@@ -318,6 +325,20 @@ def test_a_result_is_told_in_ten_lines_as_json_and_as_a_page(tmp_path: Path) -> 
     assert len(data["order"]) == 8 and data["comparisons"][0]["metrics"][0]["metric"] == "p50"
     text = page(whole)
     assert "http://" not in text.split("<script")[0] and "A point per run." in text and "exit code 3" in text
+
+
+def test_a_case_that_cannot_be_read_does_not_spoil_the_others(tmp_path: Path) -> None:
+    found = plan.plan_of(
+        tmp_path / "e.toml", {"experiment": {}, "arm": {n: {"command": "true"} for n in "ab"}}
+    )
+    good = Simulation(seed=1, seconds=0.2).write(tmp_path / "a" / "01.case")
+    (tmp_path / "b" / "01.case").mkdir(parents=True)
+    whole = Result(found, tmp_path, [Attempt(1, arm, "", case=f"{arm}/01.case") for arm in ("b", "a")], [])
+    conductor = Conductor(found, Path("agent"), tmp_path, tmp_path / "j", [], lambda _text: None)
+    conductor._measure(whole)
+    broken, measured = whole.attempts
+    assert str(tmp_path / "b" / "01.case") in broken.failed and broken.measured is None
+    assert not measured.failed and measured.measured and measured.measured.path == good
 
 
 def test_the_journal_has_a_place_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -184,7 +184,10 @@ mod tests {
         assert_eq!(layout.runs_per_64_blocks, 4.0);
         assert_eq!((layout.requests, layout.requests_contiguous), (256, 32));
         let (first, blocks) = (1_000_000 - 255 * 32, 255 * 32 + 16);
-        assert_eq!((layout.first_byte, layout.span_bytes), (Some(first * BLOCK), blocks * BLOCK));
+        assert_eq!(
+            (layout.first_byte, layout.span_bytes),
+            (Some(first * BLOCK), blocks * BLOCK)
+        );
     }
 
     #[test]
@@ -193,7 +196,10 @@ mod tests {
         for (physical, blocks) in [(5000, 10), (100, 20)] {
             both.add(&Layout::of(&[extent(0, physical, blocks)], BLOCK, BLOCK));
         }
-        assert_eq!((both.first_byte, both.span_bytes), (Some(100 * BLOCK), 4910 * BLOCK));
+        assert_eq!(
+            (both.first_byte, both.span_bytes),
+            (Some(100 * BLOCK), 4910 * BLOCK)
+        );
     }
 
     #[test]

@@ -98,7 +98,7 @@ def experiment(
             "expected an experiment file, --refute CASE or --restore, found none of them; see whodisk experiment --help"
         )
     plan = read(file, full=full, seed=seed, repetitions=repetitions)
-    folder = output or Path(f"{plan.name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+    folder = output or Path(f"{file.stem}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
     if dry_run:
         _dry_run(plan, destroy or [])
         return

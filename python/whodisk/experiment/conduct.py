@@ -125,9 +125,9 @@ class Conductor:
     def run(self) -> Result:
         """Runs until the rule says enough, or Ctrl-C; then compares. Raises WhodiskError only before the first run."""
         self.check()
+        journal = Journal.begin(self.journal_path)
         self.folder.mkdir(parents=True, exist_ok=False)
         result = Result(self.plan, self.folder, [], [])
-        journal = Journal.begin(self.journal_path)
         with _ends_by_signal():
             try:
                 self._whole(journal, result)
@@ -136,6 +136,7 @@ class Conductor:
             finally:
                 with _undisturbed():
                     self._undo(journal)
+                    journal.close()
         self._measure(result)
         result.comparisons = self.compare(result)
         return result

@@ -1,24 +1,26 @@
 """What an experiment changed on this machine, written down before it is changed, so that it can be put back whatever happens.
 
 One JSON line per change, on disk before the change is made: {"n", "kind", "target", "was", "to", "boot"}; a line {"undone": n} when it was put back. A journal
-that holds nothing to undo is removed. Settings of the kernel do not outlive a boot: those of an earlier boot are only dropped, commands are still run.
+that holds nothing to undo is removed. A lock beside it, held while an experiment runs or is put back, keeps a second one away. Settings of the kernel do not outlive a boot: those of an earlier boot are only dropped, commands are still run.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from whodisk import words
 from whodisk.errors import WhodiskError
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def default_path() -> Path:
-    """One journal per machine and user: two experiments at a time would disturb each other anyway."""
+    """One journal per machine and user: two experiments at a time would disturb each other. Who knows better gives each its own (`--journal`)."""
     base = os.environ.get("WHODISK_STATE")
     if base:
         return Path(base) / "experiment.journal"
@@ -49,18 +51,30 @@ class Journal:
     #: Changes that are not undone, in the order in which they were made.
     open: list[Change] = field(default_factory=list)
     _number: int = 0
+    _lock: int | None = None
 
     @staticmethod
     def begin(path: Path) -> Journal:
-        """A new journal. Raises WhodiskError if one is there that holds something to put back."""
-        if left := pending(path):
-            raise WhodiskError(
-                f"{path}: expected no open journal, found {len(left)} changes of an experiment that did not end; "
-                "`whodisk experiment --restore` puts them back (or that experiment still runs)"
-            )
+        """A new journal, to be closed. Raises WhodiskError if another experiment runs, or the journal holds something to put back."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        return Journal(path)
+        journal = Journal(path, _lock=lock(path))
+        try:
+            if left := pending(path):
+                raise WhodiskError(
+                    f"{path}: expected no open journal, found {words.things(len(left), 'change')} of an experiment that did not end; "
+                    "`whodisk experiment --restore` puts them back"
+                )
+            path.unlink(missing_ok=True)
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    def close(self) -> None:
+        """Lets others begin; what is not undone stays in the journal."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def add(self, kind: str, target: str, was: str, to: str) -> Change:
         """Writes a change down; it is on disk when this returns, and may be made then."""
@@ -102,6 +116,24 @@ class Journal:
             with suppress(OSError):
                 os.fsync(folder)
             os.close(folder)
+
+
+def lock(path: Path) -> int:
+    """Takes the lock beside a journal, which goes with this process or by closing the descriptor. Raises WhodiskError if somebody has it."""
+    beside = path.with_name(f"{path.name}.lock")
+    number = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        who = os.read(number, 32).decode(errors="replace").strip() or "unknown"
+        os.close(number)
+        raise WhodiskError(
+            f"{beside}: expected no other experiment, found one that runs or is being put back: process {who}; wait for its end, or end it "
+            "(Ctrl-C). Two at a time disturb each other; if they have neither settings nor devices in common, give this one --journal FILE"
+        ) from None
+    os.ftruncate(number, 0)
+    os.write(number, f"{os.getpid()}\n".encode())
+    return number
 
 
 def pending(path: Path) -> list[Change]:

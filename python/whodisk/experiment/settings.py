@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from whodisk.errors import WhodiskError
-from whodisk.experiment.journal import Change, Journal, boot_id, pending
+from whodisk.experiment.journal import Change, Journal, boot_id, lock, pending
 
 #: Where files may be set.
 PLACES = ("/sys/", "/proc/sys/")
@@ -216,14 +216,20 @@ def start_of(pid: int) -> str:
 
 
 def restore(path: Path) -> tuple[list[str], list[str]]:
-    """Puts back what a journal holds, the newest first; what was done, and what could not be."""
-    changes = pending(path)
-    journal = Journal(path, list(changes))
-    done, failed = [], []
-    for made in reversed(changes):
-        try:
-            done.append(undo(made))
-            journal.undone(made)
-        except (WhodiskError, OSError) as error:
-            failed.append(str(error))
-    return done, failed
+    """Puts back what a journal holds, the newest first; what was done, and what could not be. Raises WhodiskError while its experiment runs."""
+    if not path.exists():
+        return [], []
+    held = lock(path)
+    try:
+        changes = pending(path)
+        journal = Journal(path, list(changes))
+        done, failed = [], []
+        for made in reversed(changes):
+            try:
+                done.append(undo(made))
+                journal.undone(made)
+            except (WhodiskError, OSError) as error:
+                failed.append(str(error))
+        return done, failed
+    finally:
+        os.close(held)
