@@ -17,8 +17,11 @@ BURST_S = 0.06
 OWN_PID = 4200
 
 
-def _slowed(seed: int, path: Path, moments: Any, factor: float, *writers: tuple[str, int, int]) -> Path:
-    """Operations that begin in a burst take `factor` times as long; `writers` (name, process, bytes of a request) write in the bursts."""
+def slowed(
+    seed: int, path: Path, moments: Any, factor: float, *writers: tuple[str, int, int], every: int = 1
+) -> Path:
+    """Operations that begin in a burst take `factor` times as long; `writers` (name, process, bytes of a request) write in the bursts, or only in each
+    `every`-th of them."""
     simulation = Simulation(seed=seed, depth=4, seconds=SECONDS, typical_us=300.0)
     device = simulation.stages["device"]
     for slot in range(simulation.slots):
@@ -29,7 +32,7 @@ def _slowed(seed: int, path: Path, moments: Any, factor: float, *writers: tuple[
             now += (device[slot, number] + 12_000) / 1e9
     app, block, links = simulation.lay_out()
     for comm, pid, size_bytes in writers:
-        start = np.concatenate([np.arange(begin, begin + BURST_S, 0.001) for begin in moments])
+        start = np.concatenate([np.arange(begin, begin + BURST_S, 0.001) for begin in moments[::every]])
         start = (start[start < SECONDS] * 1e9).astype(np.int64)
         count = len(start)
         extra: dict[str, Any] = {
@@ -67,23 +70,23 @@ def _regular(seed: int) -> Any:
 
 def periodic_job(seed: int, path: Path) -> Path:
     """Every 400 ms another program writes for 60 ms, and everything takes three times as long."""
-    return _slowed(seed, path, _regular(seed), 3.0, _other("rotate-logs"))
+    return slowed(seed, path, _regular(seed), 3.0, _other("rotate-logs"))
 
 
 def own_workers(seed: int, path: Path) -> Path:
     """The same, and the judged program has its requests done by workers while it waits."""
     own = ("iou-wrk-4300", OWN_PID, 524_288)
-    return _slowed(seed, path, _regular(seed), 3.0, _other("rotate-logs"), own)
+    return slowed(seed, path, _regular(seed), 3.0, _other("rotate-logs"), own)
 
 
 def periodic_nobody(seed: int, path: Path) -> Path:
     """The same pattern, and nobody is seen to cause it."""
-    return _slowed(seed, path, _regular(seed), 3.0)
+    return slowed(seed, path, _regular(seed), 3.0)
 
 
 def weak_period(seed: int, path: Path) -> Path:
     """A period that costs almost nothing."""
-    return _slowed(seed, path, _regular(seed), 1.15, _other("rotate-logs"))
+    return slowed(seed, path, _regular(seed), 1.15, _other("rotate-logs"))
 
 
 def no_bursts(seed: int, path: Path) -> Path:
@@ -93,7 +96,7 @@ def no_bursts(seed: int, path: Path) -> Path:
 
 def even_writer(seed: int, path: Path) -> Path:
     """A program that writes at a period, and slows nobody."""
-    return _slowed(seed, path, _regular(seed), 1.0, _other("logger"))
+    return slowed(seed, path, _regular(seed), 1.0, _other("logger"))
 
 
 def brief_waits(seed: int, path: Path) -> Path:

@@ -138,12 +138,12 @@ def pausing_kind(seed: int, path: Path) -> Path:
 
 def _visited(seed: int, path: Path, factor: float) -> Path:
     """Another program writes at irregular moments, for 60 ms each."""
-    from ground_truth.bursts import BURST_S, SECONDS, _other, _slowed
+    from ground_truth.bursts import BURST_S, SECONDS, _other, slowed
 
     rng = np.random.default_rng([seed, 44])
     gaps = rng.uniform(0.1, 0.6, 40)
     moments = np.cumsum(gaps + BURST_S)
-    return _slowed(seed, path, moments[moments < SECONDS - 0.1], factor, _other("nightly-backup"))
+    return slowed(seed, path, moments[moments < SECONDS - 0.1], factor, _other("nightly-backup"))
 
 
 def irregular_backup(seed: int, path: Path) -> Path:

@@ -204,6 +204,8 @@ class Verdict:
     cleared: list[Cleared] = field(default_factory=list)
     cannot_exclude: list[Caveat] = field(default_factory=list)
     expectations: list[Expectation] = field(default_factory=list)
+    #: The tier (`ram`) that served nearly all that was read: that nothing was found below it says nothing. Empty: none did.
+    served_from: str = ""
     #: What to record or run next.
     next_steps: list[str] = field(default_factory=list)
     simulated: bool = False

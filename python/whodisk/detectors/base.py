@@ -127,6 +127,8 @@ class Result:
     cleared: list[Cleared] = field(default_factory=list)
     #: (what, because) pairs.
     caveats: list[tuple[str, str]] = field(default_factory=list)
+    #: The tier that served nearly all that was read, where it is faster than the one that the run is about: nothing below it was shown.
+    served_from: str = ""
     limit: str | None = None
     #: What limits it in a smaller part of the time: told behind the limit.
     besides: str | None = None

@@ -15,6 +15,7 @@ from whodisk.detectors.thresholds import (
     BURST_DEVIATIONS,
     BURST_HARMONIC,
     BURST_INSIDE_MIN,
+    BURST_MET_MIN,
     BURST_MOVED_MIN,
     BURST_OPERATIONS_PER_BIN,
     BURST_P_MAX,
@@ -172,7 +173,8 @@ def _regularity(begin: Floats, bins: int) -> Floats:
 
 
 def _companion(context: Context, bursts: Bursts) -> tuple[str, float, float] | None:
-    """(program, part of its bytes inside bursts, bytes) of another program that works when the bursts are."""
+    """(program, part of its bytes inside bursts, bytes) of another program that works when the bursts are, in those that hold most of what they
+    cost: who works now and then is not the reason of bursts that come without it."""
     if context.layer != "app" or "block" not in context.surveys:
         return None
     data = context.case.arrays(programs_sql(context, len(bursts.inside)))
@@ -187,6 +189,16 @@ def _companion(context: Context, bursts: Bursts) -> tuple[str, float, float] | N
         size = data["bytes"][mine].astype(np.float64)
         within = float(size[wide[data["bin"][mine].astype(np.int64)]].sum())
         total = float(size.sum())
+        there = np.zeros(len(bursts.inside) + 2, np.bool_)
+        there[data["bin"][mine].astype(np.int64) + 1] = True
+        met = np.array(
+            [
+                there[b : b + n + 2].any()
+                for b, n in zip(bursts.begin.astype(int), bursts.length.astype(int), strict=True)
+            ]
+        )
+        if float(bursts.excess_ns[met].sum()) < BURST_MET_MIN * float(bursts.excess_ns.sum()):
+            continue
         if within >= max(BURST_INSIDE_MIN * total, BURST_MOVED_MIN * everybody, 1.0) and (
             best is None or total > best[2]
         ):

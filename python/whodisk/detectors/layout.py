@@ -139,7 +139,7 @@ def _layout(data: dict[str, np.ndarray], served: Served) -> Layout | None:
     one, two = _read_on(data, file.astype(np.int64))
     is_break = begin[one] + size[one] != begin[two]
     apart, joined = int(is_break.sum()), int((~is_break).sum())
-    gap_at = two[is_break & _directly(data["op_id"].astype(np.int64), place, one, two)]
+    gap_at = two[is_break & _directly(data, file.astype(np.int64), place, one, two)]
     if apart + joined < NEIGHBOURS_MIN or not len(gap_at):
         return None
     start = data["start_ns"].astype(np.int64)
@@ -246,13 +246,18 @@ def _read_on(data: dict[str, np.ndarray], file: Ints) -> tuple[Ints, Ints]:
     return joined[0], joined[1]
 
 
-def _directly(op_id: Ints, place: Ints, one: Ints, two: Ints) -> Bools:
-    """Pairs of which the disk came to the second from the same operation, or from the first one's: what came from elsewhere would have been a
-    jump anyway."""
-    served_op = np.full(int(place.max()) + 2, -1, np.int64)
-    served_op[place + 1] = op_id
-    before = served_op[place[two]]
-    return np.asarray((before == op_id[two]) | (before == op_id[one]), np.bool_)
+def _directly(data: dict[str, np.ndarray], file: Ints, place: Ints, one: Ints, two: Ints) -> Bools:
+    """Pairs of which the disk came to the second from the same operation, from the first one's, or from one that was read just before or after it in the
+    file: of a file in one piece the disk would have served these in their order. What came from elsewhere would have been a jump anyway."""
+    op_id, at = data["op_id"].astype(np.int64), data["file_offset"].astype(np.int64)
+    served = np.full(int(place.max()) + 2, -1, np.int64)
+    served[place + 1] = np.arange(len(place))
+    before = served[place[two]]
+    near = np.abs(at[before] - at[two]) <= READ_ON_MAX * data["file_bytes"].astype(np.int64)[two]
+    same = (
+        (op_id[before] == op_id[two]) | (op_id[before] == op_id[one]) | ((file[before] == file[two]) & near)
+    )
+    return np.asarray((before >= 0) & same, np.bool_)
 
 
 def _late(latency: Floats, gap_at: Ints) -> Floats:

@@ -12,9 +12,6 @@ from whodisk.detectors.base import Detector, Result
 from whodisk.detectors.thresholds import FETCHED_AHEAD_PART, MASKED_BYTES_MIN, MASKING_PART
 from whodisk.evidence.context import Context
 
-#: What a run that memory served cannot show, as its caveat says. Who waits for a finding to be absent asks for it.
-BELOW_MEMORY = "how anything below the page cache behaves"
-
 #: Tiers from fast to slow, and what they are called.
 TIERS = {
     "ram": "RAM",
@@ -56,9 +53,10 @@ def _tiers(context: Context, result: Result, served: dict[str, float]) -> None:
     missed = sum(below_ram.values())
     if served.get("ram", 0.0) >= MASKING_PART * total and _ahead_bytes(context) < FETCHED_AHEAD_PART * total:
         part = words.percent(served["ram"] / total)
+        result.served_from = "ram"
         result.caveats.append(
             (
-                BELOW_MEMORY,
+                "how anything below the page cache behaves",
                 f"{part} of all bytes read came from RAM: this run fits into the cache, and cannot show the behaviour of a "
                 "device; read more than the memory holds, or drop the caches before the run",
             )

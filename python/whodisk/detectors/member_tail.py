@@ -22,6 +22,7 @@ from whodisk.detectors.thresholds import (
     SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.member_queue import in_front_said, waits_in_front
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 from whodisk.evidence.time_lost import lost_above
@@ -74,7 +75,10 @@ def run(context: Context) -> Result:
                     found[tail.device] = candidate
         busy = busier(survey, kind)
         for device, candidate in found.items():
-            if device in busy:
+            if waits_in_front(context, survey, device, list(kind.devices)):
+                result.tested.append(candidate.p_value)
+                result.observed.append(in_front_said(device))
+            elif device in busy:
                 result.tested.append(candidate.p_value)
                 result.observed.append(f"{candidate.claim} But it has more to do than they have.")
             else:

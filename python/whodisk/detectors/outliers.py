@@ -19,7 +19,7 @@ from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import Found
 from whodisk.evidence.own_threads import is_recorder
-from whodisk.evidence.slowest import Episode, find_beyond
+from whodisk.evidence.slowest import BELOW, Episode, find_beyond
 from whodisk.evidence.surroundings import Cause, causes_of, kind_of_cause
 from whodisk.evidence.worse import worse
 from whodisk.findings import Culprit, Effect
@@ -219,8 +219,15 @@ def culprit_of(context: Context, group: Group) -> Culprit:
     if group.stage == "app" and context.layer == "app" and context.case.program is not None:
         # Between its calls on storage a program does what it does: nobody is accused of it.
         return Culprit("saturation", f"{context.case.program} itself", "stage:app")
-    because = f"device:{group.device}" if group.device else None
-    return Culprit("stage", context.stage(group.stage), because)
+    device = group.device or _only_device(context, group)
+    return Culprit("stage", context.stage(group.stage), f"device:{device}" if device else None)
+
+
+def _only_device(context: Context, group: Group) -> str:
+    """The device that served everything, where a program's operations name none and there is but one."""
+    block = context.surveys.get("block")
+    devices = [name for name in block.by_device() if name] if block is not None else []
+    return devices[0] if group.stage in BELOW and len(devices) == 1 else ""
 
 
 def _baseline(longest: Episode, asked: Asked | None) -> str:

@@ -20,6 +20,7 @@ from whodisk.detectors.thresholds import (
     SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.member_queue import in_front_said, waits_in_front
 from whodisk.evidence.peer_comparison import Comparison, PeerGroup, SlowMember, compare
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
@@ -52,6 +53,10 @@ def run(context: Context) -> Result:
         found = compare([group])
         busy = busier(survey, kind)
         for member in found.slow:
+            if waits_in_front(context, survey, member.member, list(kind.devices)):
+                result.tested.append(member.p_value)
+                result.observed.append(in_front_said(member.member))
+                continue
             if not member.always and rotates(context, member.member):
                 result.tested.append(member.p_value)
                 result.observed.append(

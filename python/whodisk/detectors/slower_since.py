@@ -5,7 +5,6 @@ The earlier part of the run is the baseline. It names a device (or all of them) 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,11 +25,11 @@ from whodisk.evidence.thresholds import LEVEL_BLOCKS
 from whodisk.evidence.time_lost import share_lost
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.volumes import volumes_of
+from whodisk.reading.changes import changes_of
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Bools
 
-#: What system.json says of a device that has changed, as the recorder words it.
-_CHANGED = re.compile(r"device (\S+): (firmware|pcie_link) was '(.*)', is '(.*)'")
+#: What can change under a drive that stays, and how it is called.
 _FACTS = {"firmware": "firmware", "pcie_link": "PCIe link"}
 
 
@@ -205,10 +204,10 @@ def _culprit(context: Context, since: Since, looked_at: tuple[str, ...]) -> Culp
 def _facts_changed(context: Context, devices: tuple[str, ...]) -> str:
     """What the recorder found different at the end, in a sentence."""
     found: dict[str, list[str]] = {}
-    for text in context.case.system.get("changes") or []:
-        match = _CHANGED.fullmatch(str(text))
-        if match and match[1] in devices:
-            found.setdefault(f"{_FACTS[match[2]]} {match[3]}, at the end {match[4]}", []).append(match[1])
+    for change in changes_of(context.case.system):
+        if change.kind == "device" and change.fact in _FACTS and change.subject in devices:
+            what = f"{_FACTS[change.fact]} {change.was}, at the end {change.now}"
+            found.setdefault(what, []).append(change.subject)
     told = [
         f"{words.listed(names[:3])}{' and others' if len(names) > 3 else ''} had {what}"
         for what, names in found.items()

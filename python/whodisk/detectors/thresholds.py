@@ -144,6 +144,13 @@ BURST_INSIDE_MIN = row(
     CHOSEN,
     "A program belongs to the bursts if this part of its bytes falls into them ...",
 )
+BURST_MET_MIN = row(
+    "BURST_MET_MIN",
+    0.5,
+    "share of what the bursts cost",
+    CHOSEN,
+    "... and is there in bursts that hold this part of the time lost ...",
+)
 BURST_MOVED_MIN = row(
     "BURST_MOVED_MIN",
     0.05,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from whodisk.evidence.journal_commits import waited_for_commits
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram, thinned
 from whodisk.evidence.thresholds import (
     FAMILY_OPERATIONS,
@@ -243,7 +244,8 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
     slow = _slow_set(data, survey, families)
     slow.thinning = thinning
     slow.blamed = blame(slow)
-    slow.ordinary = ordinary_waits(slow, cpu_waits(case, survey), late_flushes(case, slow))
+    unlike = late_flushes(case, slow) | waited_for_commits(case, survey, slow)
+    slow.ordinary = ordinary_waits(slow, cpu_waits(case, survey), unlike)
     return slow
 
 

@@ -365,6 +365,25 @@ ORDINARY_SHARE = row(
     "From this part of a family's slow operations on, ordinary waits are taken for its hump.",
 )
 
+# journal_commits
+COMMIT_COVERS_MIN = row(
+    "COMMIT_COVERS_MIN",
+    0.9,
+    "share",
+    DESIGN_8,
+    "A wait in the file system was for a commit of the journal if a commit covers this part of it ...",
+)
+COMMIT_EPISODES_MIN = row(
+    "COMMIT_EPISODES_MIN", 5, "episodes", DESIGN_8, "... so many separate waits are so covered ..."
+)
+COMMIT_P_MAX = row(
+    "COMMIT_P_MAX",
+    0.01,
+    "probability",
+    DESIGN_8,
+    "... and so many of them would be this unlikely by the part of the time that commits cover.",
+)
+
 # standstill
 STILL_MIN_NS = row(
     "STILL_MIN_NS",

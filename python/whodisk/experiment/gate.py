@@ -108,7 +108,6 @@ def check_absent(
 ) -> list[Check]:
     """One check per detector that must find nothing in any of the cases."""
     from whodisk.detectors import DETECTORS
-    from whodisk.detectors.masked_tier import BELOW_MEMORY
 
     known = {detector.name for detector in DETECTORS}
     checks = []
@@ -121,9 +120,7 @@ def check_absent(
     for name in detectors:
         found = [(path, f) for path, verdict in verdicts for f in verdict.findings if f.detector == name]
         blind = [path for path, verdict in verdicts if verdict.status == "insufficient"]
-        masked = [
-            path for path, verdict in verdicts if any(c.what == BELOW_MEMORY for c in verdict.cannot_exclude)
-        ]
+        masked = [path for path, verdict in verdicts if verdict.served_from == "ram"]
         if found:
             path, finding = found[0]
             checks.append(Check(f"no {name}", FAIL, f"no {name}: found in {path.name}: {finding.claim}"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from whodisk import words
 from whodisk.findings import Verdict
+from whodisk.reading.changes import changes_of
 from whodisk.reading.views import STAGES, Case, Row
 from whodisk.report import units
 from whodisk.report.elements import listing, pairs, table
@@ -345,7 +346,7 @@ def system(case: Case) -> Markup:
             ("CPUs", f"{facts.get('cpus')} × {facts.get('cpu_model') or 'unknown model'}"),
             ("memory", words.size(memory) if memory else None),
             ("virtualization", str(facts.get("virtualization") or "")),
-            ("changed meanwhile", [tag("div", str(change)) for change in facts.get("changes") or []]),
+            ("changed meanwhile", [tag("div", change.sentence) for change in changes_of(facts)]),
         ]
     )
 

@@ -46,6 +46,8 @@ class Judged:
     compared: list[str]
     cleared: list[Cleared]
     caveats: list[Caveat]
+    #: `Verdict.served_from`.
+    served_from: str
     limit: str | None
     limited: bool
     #: The experiment that would show that the limit does not bind.
@@ -216,6 +218,7 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         compared=[line for result in results for line in result.compared],
         cleared=[item for result in results for item in result.cleared],
         caveats=[Caveat(what, because) for result in results for what, because in result.caveats],
+        served_from=next((result.served_from for result in results if result.served_from), ""),
         limit=_limit(results),
         limited=any(result.limited for result in results),
         limit_refute=next((result.limit_refute for result in results if result.limit), None),

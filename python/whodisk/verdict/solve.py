@@ -92,6 +92,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         cleared=judged.cleared + clearing.clear(context, judged.claims, slow_ns),
         cannot_exclude=lost_of(incomplete) + judged.caveats + caveats_of(context, bool(limits or against)),
         expectations=expectations,
+        served_from=judged.served_from,
         next_steps=_next_steps(judged, status),
         simulated=bool(case.meta.get("simulated")),
     )

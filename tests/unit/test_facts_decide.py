@@ -1,0 +1,125 @@
+"""Facts of a case that decide what a verdict says: they are fields, and where they are missing nothing is decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ground_truth.bursts import SECONDS, slowed
+from tests.synth import APP_ID_BASE, Simulation, write_case
+from whodisk.detectors import layout
+from whodisk.reading.changes import Changed, changes_of
+from whodisk.verdict.solve import solve
+
+MS = 1_000_000
+DEVICES = ("nvme0n1", "nvme1n1", "nvme2n1", "nvme3n1")
+
+
+def test_what_changed_is_a_fact_in_new_cases_and_in_old_ones() -> None:
+    fact = {"kind": "device", "subject": "sda", "fact": "firmware", "was": "A 1", "is": "B"}
+    sentence = "device sda: firmware was 'A 1', is 'B'"
+    expected = Changed("device", "sda", "firmware", "A 1", "B", sentence)
+    assert changes_of({"changes": [fact]}) == changes_of({"changes": [sentence]}) == [expected]
+    (gone,) = changes_of({"changes": [{"kind": "mount", "subject": "/m", "fact": "options", "was": "x"}]})
+    assert (gone.now, gone.sentence) == (None, "mount /m is gone")
+    (words,) = changes_of({"changes": ["/m was unmounted"]})
+    assert (words.kind, words.sentence) == ("", "/m was unmounted")
+    assert changes_of({}) == []
+
+
+def waits_in_the_file_system(path: Path, *, commits: str) -> Path:
+    """One write in fifty waits 2 ms in the file system: as long as a turn on a CPU. Commits of the journal were recorded where it waited, elsewhere, or not at all."""
+    rng = np.random.default_rng(5)
+    count = 6000
+    late = np.flatnonzero(np.arange(count) % 50 == 25)
+    fs_ns = rng.integers(3_000, 6_000, count)
+    fs_ns[late] += 2 * MS
+    device_ns = rng.integers(80_000, 120_000, count)
+    latency = fs_ns + device_ns
+    start = np.cumsum(latency + 20_000) - latency
+    app = {
+        "op_id": APP_ID_BASE | np.arange(count),
+        "start_ns": start,
+        "latency_ns": latency,
+        "op": "write",
+        "device": "sda",
+        "size_bytes": 4096,
+        "tid": 4300,
+        "pid": 4300,
+        "comm": "db",
+        "app_ns": np.zeros(count, np.int64),
+        "fs_ns": fs_ns,
+        "queue_ns": np.zeros(count, np.int64),
+        "device_ns": device_ns,
+    }
+    moved = {"there": 0, "elsewhere": 3 * MS}.get(commits)
+    events = [
+        {
+            "time_ns": int(start[at]) - 50_000 + moved,
+            "kind": "journal_commit",
+            "subject": "sda",
+            "detail": "duration_ns 2200000 transaction 7",
+        }
+        for at in late
+        if moved is not None
+    ]
+    return write_case(path, app=app, events=events, meta={"duration_ns": int(start[-1] + latency[-1])})
+
+
+@pytest.mark.parametrize(("commits", "accused"), [("there", True), ("elsewhere", False), ("none", False)])
+def test_waits_within_commits_are_no_turns_on_a_cpu(tmp_path: Path, commits: str, accused: bool) -> None:
+    verdict = solve(waits_in_the_file_system(tmp_path / "case", commits=commits))
+    assert [f.culprit.name for f in verdict.findings if f.detector == "stage_blame"] == ["fs"] * accused
+    assert any("another thread's turn on a CPU" in line for line in verdict.minor) != accused
+
+
+def test_what_waits_in_front_of_a_device_is_not_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulation = Simulation(seed=3, depth=16, seconds=1.5, typical_us=300.0, devices=DEVICES)
+    simulation.stages["queue"][simulation.device_index == 2] += 300_000
+    case = simulation.write(tmp_path / "case")
+    verdict = solve(case)
+    assert not [f for f in verdict.findings if f.culprit.kind == "device"]
+    assert any("nvme2n1 wait in front of it" in line for line in verdict.minor)
+    for detector in ("slow_member", "member_tail"):
+        monkeypatch.setattr(f"whodisk.detectors.{detector}.waits_in_front", lambda *_: False)
+    # What the mend is for.
+    assert solve(case).findings[0].culprit.kind == "device"
+
+
+def test_a_device_that_is_slower_itself_is_accused_all_the_same(tmp_path: Path) -> None:
+    simulation = Simulation(seed=3, depth=16, seconds=1.5, typical_us=300.0, devices=DEVICES)
+    slower = simulation.device_index == 2
+    simulation.stages["device"][slower] *= 1.5
+    simulation.stages["queue"][slower] += 400_000
+    first = solve(simulation.write(tmp_path / "case")).findings[0]
+    assert (first.culprit.kind, first.culprit.name) == ("device", "nvme2n1")
+
+
+def test_who_works_in_a_few_bursts_is_not_the_reason_of_all(tmp_path: Path) -> None:
+    """A job that runs in every third burst leaves two thirds of them without a reason."""
+    moments = 0.1 + np.arange(0, SECONDS - 0.2, 0.3)
+    for every, named in ((1, True), (3, False)):
+        case = slowed(1, tmp_path / str(every), moments, 3.0, ("rotate-logs", 5002, 131_072), every=every)
+        patterns = [f for f in solve(case).findings if f.detector == "burst"]
+        assert [f.culprit.because_of == "process:rotate-logs" for f in patterns] == [named]
+
+
+def test_neighbours_served_in_another_order_are_read_on_all_the_same() -> None:
+    """Four reads in flight, served two by two the other way round: each still comes from its neighbourhood in the file; from another file none does."""
+    count = 40
+    place = np.arange(count).reshape(-1, 2)[:, ::-1].ravel()
+    data = {
+        "op_id": np.arange(count),
+        "file_offset": np.arange(count) * 4096,
+        "file_bytes": np.full(count, 4096),
+    }
+    one, two = np.arange(count - 1), np.arange(1, count)
+    same = layout._directly(data, np.zeros(count, np.int64), place, one, two)
+    assert same.mean() > 0.9
+    alternating = np.arange(count) // 2 % 2
+    far = {**data, "file_offset": np.arange(count) * 4096 * 1000}
+    assert not layout._directly(far, alternating, place, one[1::2], two[1::2]).any()
