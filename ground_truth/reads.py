@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, SYSCALL_ID_BASE, write_case
 
 KIB, MIB = 1024, 1 << 20
 #: Copies a page of memory, ns.
@@ -27,8 +27,14 @@ def build(
     rotational: bool = True,
     block: Mapping[str, Any] | None = None,
     prefetch: Sequence[Mapping[str, Any]] = (),
+    max_hw_sectors_kb: int | None = None,
+    server: str | None = None,
+    client_kib: int | None = None,
 ) -> Path:
-    """A serial reader that reads on; `pieces` are (offset in the read, bytes, tier, wait ns) of each read."""
+    """A serial reader that reads on; `pieces` are (offset in the read, bytes, tier, wait ns) of each read.
+
+    `server`: it serves a client, each of whose operations of `client_kib` takes one read.
+    """
     rng = np.random.default_rng([seed, 5])
     count = len(pieces)
     copy_ns = read_bytes // 4096 * PAGE_NS
@@ -61,12 +67,33 @@ def build(
         for at, size, tier, wait in read
     ]
     tables = {"cache": cache, "prefetch": prefetch}
-    case = write_case(path, app=app, block=block, tables=tables, devices=("sda",))
-    _set_queue(case, read_ahead_kb, max_sectors_kb, rotational)
+    if server is None:
+        case = write_case(path, app=app, block=block, tables=tables, devices=("sda",))
+    else:
+        assert client_kib is not None
+        calls = {**app, "op_id": SYSCALL_ID_BASE + np.arange(count)}
+        for row in cache:
+            row["op_id"] += SYSCALL_ID_BASE - APP_ID_BASE
+        client = {**app, "size_bytes": [client_kib * KIB] * count, "app_ns": 0, "file": None, "op": "copy"}
+        links = {"parent_id": client["op_id"], "child_id": calls["op_id"], "bytes": calls["size_bytes"]}
+        about = {"program": "copy smb_copychunk", "server": server}
+        case = write_case(
+            path,
+            app=client,
+            syscall=calls,
+            block=block,
+            links=links,
+            tables=tables,
+            devices=("sda",),
+            meta={"workload": about},
+        )
+    _set_queue(case, read_ahead_kb, max_sectors_kb, rotational, max_hw_sectors_kb)
     return case
 
 
-def _set_queue(case: Path, read_ahead_kb: int, max_sectors_kb: int, rotational: bool) -> None:
+def _set_queue(
+    case: Path, read_ahead_kb: int, max_sectors_kb: int, rotational: bool, max_hw_sectors_kb: int | None
+) -> None:
     path = case / "system.json"
     system = json.loads(path.read_text(encoding="utf-8"))
     queue = {
@@ -74,16 +101,34 @@ def _set_queue(case: Path, read_ahead_kb: int, max_sectors_kb: int, rotational: 
         "max_sectors_kb": str(max_sectors_kb),
         "rotational": str(int(rotational)),
     }
+    if max_hw_sectors_kb is not None:
+        queue["max_hw_sectors_kb"] = str(max_hw_sectors_kb)
     system["devices"]["sda"]["queue"] = {**system["devices"]["sda"].get("queue", {}), **queue}
     path.write_text(json.dumps(system), encoding="utf-8")
 
 
-def outrun(seed: int, path: Path) -> Path:
+def outrun(
+    seed: int,
+    path: Path,
+    read_ahead_kb: int = 128,
+    max_hw_sectors_kb: int | None = None,
+    server: str | None = None,
+    client_kib: int | None = None,
+) -> Path:
     """Reads of 8 MiB + 256 KiB: 8 MiB are there, the tail is not."""
     rng = np.random.default_rng([seed, 6])
     waits = rng.lognormal(np.log(20e6), 0.3, 200).astype(int)
     pieces = [[(0, 8 * MIB, "ram", 0), (8 * MIB, 256 * KIB, "hdd", int(wait))] for wait in waits]
-    return build(path, read_bytes=8 * MIB + 256 * KIB, pieces=pieces, seed=seed)
+    return build(
+        path,
+        read_bytes=8 * MIB + 256 * KIB,
+        pieces=pieces,
+        seed=seed,
+        read_ahead_kb=read_ahead_kb,
+        max_hw_sectors_kb=max_hw_sectors_kb,
+        server=server,
+        client_kib=client_kib,
+    )
 
 
 def linux_tail(seed: int, path: Path) -> Path:

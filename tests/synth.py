@@ -26,6 +26,7 @@ STAGES = ("app", "fs", "throttle", "queue", "device", "interrupt", "reap", "runq
 APP_STAGES = ("app", "fs", "queue", "device", "interrupt", "reap")
 BLOCK_STAGES = ("queue", "device", "interrupt")
 APP_ID_BASE = 1 << 56
+SYSCALL_ID_BASE = 2 << 56
 BLOCK_ID_BASE = 3 << 56
 DIRECT = 1 << 8
 

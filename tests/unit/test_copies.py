@@ -7,12 +7,15 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.synth import SYSCALL_ID_BASE, write_case
 from whodisk.copies import specification, wire
 from whodisk.copies.specification import KEYS, parse
 from whodisk.errors import WhodiskError
 from whodisk.experiment import metrics, plan
+from whodisk.verdict.solve import solve
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -89,6 +92,33 @@ def test_the_experiment_of_the_tail_sweeps_across_what_is_fetched_ahead() -> Non
         changed = [key for key in arm.table if arm.table[key] != arms["8.25MiB"].table.get(key)]
         ahead = name == "8.25MiB, 16MiB ahead"
         assert len(changed) == (0 if name == "8.25MiB" else 1 + ahead), (name, changed)
+
+
+def start_up(path: Path, app: dict[str, Any] | None, workload: dict[str, Any]) -> Path:
+    """What a client of Python reads in order to start, four files of which come slowly from a disk."""
+    calls = np.arange(400)
+    latency = np.where(calls % 100 == 50, 40_000_000, 8_000)
+    syscall = {
+        "op_id": SYSCALL_ID_BASE + calls,
+        "start_ns": np.concatenate(([0], np.cumsum(latency + 5_000)[:-1])),
+        "latency_ns": latency,
+        "device_ns": latency - 8_000,
+        "fs_ns": [8_000] * 400,
+        "size_bytes": [4096] * 400,
+        "device": ["nvme0n1"] * 400,
+    }
+    return write_case(path, app=app, syscall=syscall, meta={"workload": workload})
+
+
+def test_the_start_of_a_copy_that_did_not_begin_is_not_judged(tmp_path: Path) -> None:
+    about = {"program": "copy smb_odx", "outcome": {"complete": False, "why_not": "cannot connect: refused"}}
+    verdict = solve(start_up(tmp_path / "copy", {}, about))
+    assert (verdict.status, verdict.operations, verdict.findings) == ("insufficient", 0, [])
+    said = ["No verdict. copy smb_odx did not begin, so there is nothing to judge."]
+    said += ["Not all was done: cannot connect: refused.", "Mend that, and run it again."]
+    assert verdict.summary == said
+    # A program that has no log of its own is judged by its calls.
+    assert solve(start_up(tmp_path / "program", None, {"program": "dd"})).operations == 400
 
 
 def test_copied_is_a_metric_of_whole_copies() -> None:

@@ -462,8 +462,8 @@ def test_a_report_is_ten_megabytes_at_most(tmp_path: Path, monkeypatch: pytest.M
     gathered: list[html.Material] = []
     gather = html.gather
 
-    def kept(opened: Case, findings: Sequence[Finding]) -> html.Material:
-        gathered.append(gather(opened, findings))
+    def kept(opened: Case, findings: Sequence[Finding], episodes: Sequence[int]) -> html.Material:
+        gathered.append(gather(opened, findings, episodes))
         return gathered[-1]
 
     monkeypatch.setattr(html, "gather", kept)

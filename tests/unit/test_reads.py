@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ground_truth import reads
 from tests.synth import APP_ID_BASE, write_case
+from whodisk.reading.views import Case
+from whodisk.report import falls, tiers
 from whodisk.statistics import steadiness
 from whodisk.verdict.solve import solve
 
@@ -24,8 +29,60 @@ def test_the_tail_that_outruns_the_prefetcher_is_named(tmp_path: Path, seed: int
     assert (first.detector, first.culprit.kind) == ("uncached_tail", "request_shape")
     assert first.culprit.name == "read of 8650752 bytes"
     assert "256 KiB behind its first 8 MiB" in first.claim
-    assert "8 MiB" in first.remedy
+    assert "fetch 8.25 MiB or more ahead" in first.remedy and "at or below 8 MiB" in first.remedy
     assert first.evidence[0].rows[0]["at_bytes"] == 8 << 20
+
+
+@pytest.mark.parametrize(
+    ("read_ahead_kb", "max_hw_sectors_kb", "server", "client_kib", "expected"),
+    [
+        # A program fetches ahead, and the kernel lets it.
+        (16384, 1280, None, None, "fetch 8.25 MiB or more ahead with each request, not 8 MiB; keep requests at or below 8 MiB."),
+        # The kernel would cut what has to be fetched, and the device takes no larger requests.
+        (128, 1280, None, None, "with echo 8448 > /sys/block/sda/queue/read_ahead_kb (now 128), since the kernel cuts"),
+        # The kernel's window ends there: either setting, or one where the device takes no such request.
+        (8192, 16384, None, None, "read_ahead_kb (now 8192) or max_sectors_kb there to 8448 (now 1280); keep"),
+        (8192, 1280, None, None, "Either of: echo 8448 > /sys/block/sda/queue/read_ahead_kb (now 8192); keep"),
+        # A server reads as much as its client asks for, or what it likes.
+        (8192, 1280, "host", 8448, "; let the server read at most 8 MiB at a time (its I/O size); ask it for at most 8 MiB at a time."),
+        (8192, 1280, "host", 33792, "; let the server read at most 8 MiB at a time (its I/O size)."),
+    ],
+)  # fmt: skip
+def test_each_setting_that_would_cure_a_tail_is_named_and_no_other(
+    tmp_path: Path,
+    read_ahead_kb: int,
+    max_hw_sectors_kb: int,
+    server: str | None,
+    client_kib: int | None,
+    expected: str,
+) -> None:
+    case = reads.outrun(1, tmp_path / "case", read_ahead_kb, max_hw_sectors_kb, server, client_kib)
+    remedy = solve(case).findings[0].remedy
+    assert expected in remedy, remedy
+
+
+def test_the_report_says_per_operation_which_tier_served_it_and_how_good_prefetching_was(
+    tmp_path: Path,
+) -> None:
+    case = reads.outrun(1, tmp_path / "case", server="host", client_kib=8448)
+    account = {"file": "/data/a.vhd", "start_ns": 0, "duration_ns": 10**9, "issued_bytes": 1000}
+    account |= {"used_bytes": 900, "wasted_bytes": 50, "late_bytes": 90, "missed_bytes": 100}
+    pq.write_table(pa.Table.from_pylist([account]), case / "prefetch/part-0.parquet")
+    with Case(case) as opened:
+        told = tiers.of_case(opened)
+        [first, *others] = opened.rows("SELECT parent_id, child_id FROM links ORDER BY parent_id")
+        below = falls.requests_below(opened, [int(first["parent_id"] or 0)])
+    assert told is not None
+    cells = re.sub(r"(<[^>]*>)+", "|", told)
+    for layer in ("app: copy", "syscall: read"):
+        assert f"|{layer}|200|ram|8 MiB|97 %|0|0 ns|" in cells
+        assert f"|{layer}|200|hdd|256 KiB|3 %|200|" in cells
+    assert "|/data/a.vhd|1,000 B|90 %|90 %|10 %|5 %|" in cells
+    assert len(others) == 199
+    assert [(row["op_id"], row["depth"]) for rows in below.values() for row in rows] == [
+        (first["child_id"], 0)
+    ]
+    assert falls.lower({"layer": "syscall", "comm": "smbd", "device": "sda"}) == "call of smbd"
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -51,6 +51,8 @@ class Run:
         #: Bytes of this pass that are at the destination.
         self.copied_bytes = 0
         self.failed = ""
+        #: Those that began: `start_ns`, `end_ns`, `copied_bytes`.
+        self.passes: list[dict[str, int]] = []
         self.slot = 0
         self.begin_ns = 0
         self.end_ns: int | None = None
@@ -58,15 +60,14 @@ class Run:
     def go(self) -> dict[str, Any]:
         """Prepares, copies, checks; gives what became of it. Raises CopyError if it could not begin."""
         spec, size_bytes = self.spec, self.method.prepare()
-        passes, seconds = [], 0.0
         different: int | None = None
         for number in range(spec.passes):
             self.copied_bytes = 0
-            begin_ns, end_ns = self._one_pass(size_bytes, is_first=number == 0)
-            seconds += (end_ns - begin_ns) / 1e9
-            passes.append({"start_ns": begin_ns, "end_ns": end_ns, "copied_bytes": self.copied_bytes})
+            self._one_pass(size_bytes, is_first=number == 0)
             if self.failed or self.copied_bytes < size_bytes or self._is_over():
                 break
+        passes = self.passes
+        seconds = sum(each["end_ns"] - each["start_ns"] for each in passes) / 1e9
         complete = not self.failed and all(each["copied_bytes"] == size_bytes for each in passes)
         if complete and spec.verify:
             different = self.method.difference(size_bytes)
@@ -86,7 +87,7 @@ class Run:
     def _is_over(self) -> bool:
         return self.end_ns is not None and time.monotonic_ns() >= self.end_ns
 
-    def _one_pass(self, size_bytes: int, *, is_first: bool) -> tuple[int, int]:
+    def _one_pass(self, size_bytes: int, *, is_first: bool) -> None:
         spec = self.spec
         blocks = -(-size_bytes // spec.block_bytes)
         # Streams begin at whole blocks.
@@ -112,11 +113,15 @@ class Run:
         if is_first:
             self.begin_ns = begin_ns + LEAD_NS
             self.end_ns = None if spec.duration_s is None else self.begin_ns + round(spec.duration_s * 1e9)
-        for thread in threads:
-            thread.join()
-        if spec.sync and not self.failed:
-            self._sync()
-        return begin_ns, time.monotonic_ns()
+        try:
+            for thread in threads:
+                thread.join()
+            if spec.sync and not self.failed:
+                self._sync()
+        finally:
+            self.passes.append(
+                {"start_ns": begin_ns, "end_ns": time.monotonic_ns(), "copied_bytes": self.copied_bytes}
+            )
 
     def _submit(self, stream: Stream, ready: threading.Barrier) -> None:
         """The body of a submitter."""
@@ -237,7 +242,7 @@ def main() -> None:
         run = Run(specification.read(Path(options["specification"])))
         outcome = run.go()
     except CopyError as error:
-        outcome = {"complete": False, "why_not": str(error)}
+        outcome = {"complete": False, "why_not": str(error), "passes": run.passes if run else []}
     operations = run.operations() if run else []
     outcome["calls"] = summary(operations)
     write(operations, outcome, folder)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from whodisk import words
@@ -21,6 +19,7 @@ from whodisk.detectors.thresholds import (
     PREFETCH_WASTE_TOLD,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.prefetching import accounts
 from whodisk.evidence.time_lost import TimeLost, lost_in_blocks, p99_ratio
 from whodisk.findings import Culprit, Effect
 from whodisk.reading.views import quoted
@@ -30,47 +29,10 @@ from whodisk.statistics.stats import Ints, bootstrap_sum, episodes
 DEFAULT_READ_AHEAD_KB = 128
 
 
-@dataclass(frozen=True)
-class Account:
-    """What a prefetcher did for one file."""
-
-    file: str
-    issued: float
-    used: float
-    wasted: float
-    late: float | None
-    missed: float | None
-
-    def sentence(self) -> str:
-        """Its four numbers."""
-        parts = [f"accuracy {words.percent(self.used / self.issued)}"]
-        if self.missed is not None and self.used + self.missed > 0:
-            parts.append(f"coverage {words.percent(self.used / (self.used + self.missed))}")
-        if self.late is not None and self.used > 0:
-            parts.append(f"{words.percent(min(1.0, self.late / self.used))} of what was used came late")
-        parts.append(f"waste {words.percent(self.wasted / self.issued)}")
-        return f"prefetching for {self.file}: {words.listed(parts)} ({words.size(self.issued)} issued)."
-
-
-def accounts_sql() -> str:
-    """The account per file, the largest first."""
-    return """SELECT file, sum(issued_bytes) AS issued, sum(used_bytes) AS used, sum(wasted_bytes) AS wasted,
-  sum(late_bytes) AS late, sum(missed_bytes) AS missed
-FROM prefetch GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5"""
-
-
 def run(context: Context) -> Result:
     """The account of the largest files, and a candidate per device whose readahead is too small."""
     result = Result()
-    for row in context.case.rows(accounts_sql()):
-        account = Account(
-            file=str(row["file"]),
-            issued=float(row["issued"] or 0),
-            used=float(row["used"] or 0),
-            wasted=float(row["wasted"] or 0),
-            late=None if row["late"] is None else float(row["late"]),
-            missed=None if row["missed"] is None else float(row["missed"]),
-        )
+    for account in accounts(context.case):
         if account.issued < PREFETCH_BYTES_MIN:
             continue
         result.observed.append(account.sentence())

@@ -306,14 +306,19 @@ def p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[fl
     return p99(~everything) / without, p99(suspect.numbers == largest) / without
 
 
+def _is_undivided(printed: str, name: str) -> bool:
+    """Whether a recording of more layers would tell the parts of a stage; those of `app` lie outside of this machine's kernel."""
+    return name != "app" and printed.count("+") >= 2
+
+
 def _remedy(printed: str, name: str) -> str:
-    if printed.count("+") >= 2:
+    if _is_undivided(printed, name):
         return f"Record again as root, with the block layer: it divides {printed} into its parts."
     return REMEDIES[name]
 
 
 def _refute(printed: str, name: str) -> str:
-    if printed.count("+") >= 2:
+    if _is_undivided(printed, name):
         return f"A recording with the block layer that shows no part of {printed} longer than usual."
     return REFUTES.get(name, "Record the layers on both sides of this stage and repeat.")
 

@@ -308,25 +308,57 @@ def _prefetching(context: Context) -> str:
     return text + "."
 
 
-def _settings(context: Context) -> list[tuple[str, int, int]]:
-    """(device, read_ahead_kb, max_sectors_kb) of every device that was recorded."""
+@dataclass(frozen=True)
+class Window:
+    """What the kernel fetches from a device at once for one read, or for what a program asks for ahead: at most the larger of two settings.
+
+    Source: mm/readahead.c, `ractl_max_pages` and `force_page_cache_ra` (bdi->io_pages is max_sectors_kb).
+    """
+
+    device: str
+    read_ahead_kb: int
+    max_sectors_kb: int
+    #: What max_sectors_kb may be raised to; None where that was not recorded.
+    max_hw_sectors_kb: int | None
+
+    @property
+    def kb(self) -> int:
+        return max(self.read_ahead_kb, self.max_sectors_kb)
+
+    def larger(self, needed_kb: int) -> str:
+        """The settings that make it as large as is needed; each does by itself."""
+        ways = [f"echo {needed_kb} > /sys/block/{self.device}/queue/read_ahead_kb (now {self.read_ahead_kb})"]
+        if self.max_hw_sectors_kb is None or self.max_hw_sectors_kb >= needed_kb:
+            ways.append(f"max_sectors_kb there to {needed_kb} (now {self.max_sectors_kb})")
+        return " or ".join(ways)
+
+
+def _windows(context: Context, tail: Tail) -> list[Window]:
+    """Those of the devices that such reads came from; of all devices where that is not known."""
+    rows = context.case.rows(
+        f"""SELECT DISTINCT device FROM measured
+WHERE op = 'read' AND size_bytes = {tail.read_bytes} AND device IS NOT NULL ORDER BY 1"""
+    )
+    served = {str(row["device"]) for row in rows}
     found = []
     for name, device in sorted((context.case.system.get("devices") or {}).items()):
         queue = device.get("queue") or {}
         try:
-            found.append((name, int(queue["read_ahead_kb"]), int(queue["max_sectors_kb"])))
+            most = queue.get("max_hw_sectors_kb")
+            window = Window(
+                name, int(queue["read_ahead_kb"]), int(queue["max_sectors_kb"]), int(most) if most else None
+            )
         except (KeyError, TypeError, ValueError):
             continue
-    return found
+        found.append(window)
+    return [window for window in found if window.device in served] or found
 
 
-def _capped(context: Context, tail: Tail) -> tuple[str, int, int] | None:
-    """The device whose readahead ends where the tail begins. One read may also go up to max_sectors_kb at once, so
+def _capped(context: Context, tail: Tail) -> Window | None:
+    """Of the device whose readahead ends where the tail begins. One read may also go up to max_sectors_kb at once, so
     readahead smaller than the request is no cause by itself: both must end there."""
-    for name, read_ahead_kb, max_sectors_kb in _settings(context):
-        if max(read_ahead_kb, max_sectors_kb) * 1024 == tail.cached_bytes:
-            return name, read_ahead_kb, max_sectors_kb
-    return None
+    windows = _windows(context, tail)
+    return next((window for window in windows if window.kb * 1024 == tail.cached_bytes), None)
 
 
 def _because(context: Context, tail: Tail) -> str:
@@ -336,18 +368,35 @@ def _because(context: Context, tail: Tail) -> str:
 
 
 def _remedy(context: Context, tail: Tail) -> str:
-    capped = _capped(context, tail)
+    """Every setting that would cure it, each by itself, of those that are there."""
     needed_kb = -(-tail.read_bytes // 1024)
+    capped = _capped(context, tail)
     if capped:
-        name, read_ahead_kb, max_sectors_kb = capped
-        return (
-            f"echo {needed_kb} > /sys/block/{name}/queue/read_ahead_kb (now {read_ahead_kb}; max_sectors_kb is "
-            f"{max_sectors_kb}), or keep reads at or below {words.size(tail.cached_bytes)}."
-        )
-    return (
-        f"Keep requests at or below {words.size(tail.cached_bytes)}, or prefetch more than one chunk of that size per "
-        "request."
-    )
+        larger = capped.larger(needed_kb)
+    else:
+        larger = f"fetch {words.size(tail.read_bytes)} or more ahead with each request, not {words.size(tail.cached_bytes)}"
+        short = [window for window in _windows(context, tail) if window.kb < needed_kb]
+        if short and context.case.meta.get("observer") != "lab":
+            larger += (
+                f", with {short[0].larger(needed_kb)}, since the kernel cuts what is fetched ahead at these"
+            )
+    return f"Either of: {larger}; {_smaller(context, tail)}."
+
+
+def _smaller(context: Context, tail: Tail) -> str:
+    """Whose requests have to be smaller: those of a client are the server's where the server reads as much at once."""
+    most = words.size(tail.cached_bytes)
+    asked = context.case.rows(
+        f"""SELECT min(a.size_bytes) AS size_bytes FROM links AS l JOIN app_ops AS a ON a.op_id = l.parent_id
+JOIN syscall_ops AS r ON r.op_id = l.child_id WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes}"""
+    )[0]["size_bytes"]
+    if not isinstance(context.case.spec.get("server"), str):
+        return f"keep requests at or below {most}"
+    server = f"let the server read at most {most} at a time (its I/O size)"
+    if asked is None or int(asked) > tail.read_bytes:
+        # It cuts what the client asks for by itself.
+        return server
+    return f"{server}; ask it for at most {most} at a time"
 
 
 def _explains(context: Context, tail: Tail) -> Bools:

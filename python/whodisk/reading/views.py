@@ -302,6 +302,22 @@ class Case:
         return name if isinstance(name, str) and name else None
 
     @property
+    def not_done(self) -> str | None:
+        """Why such a program did not do all that it was asked to, by itself; None if it did, or does not say."""
+        outcome = (self.meta.get("workload") or {}).get("outcome")
+        why = outcome.get("why_not") if isinstance(outcome, dict) else None
+        return why if isinstance(why, str) and why else None
+
+    @property
+    def never_began(self) -> bool:
+        """Whether such a program did none of its operations, by its own log: then what was recorded is its start."""
+        return (
+            self.program is not None
+            and "app" in self.layers
+            and not self.rows("SELECT 1 AS one FROM app_ops LIMIT 1")
+        )
+
+    @property
     def pauses(self) -> list[dict[str, Any]]:
         """What held all threads of such a program, by its own log: `what`, `start_ns` (CLOCK_MONOTONIC), `duration_ns`."""
         return self._logged("pauses")

@@ -104,10 +104,29 @@ def surroundings(case: Case, chosen: list[Pick]) -> Surroundings:
     windows = [pick.window() for pick in chosen if pick.row["tid"] is not None]
     parents = [pick.id for pick in chosen if not pick.silence]
     return Surroundings(
-        _by(case.rows(queries.requests(parents)), "parent_id") if parents else {},
+        requests_below(case, parents),
         _by(case.rows(queries.around(windows, REACH_NS, NEIGHBOURS_MAX)), "around_id") if windows else {},
         _by(case.rows(queries.gaps_around(windows)), "around_id") if windows else {},
     )
+
+
+def requests_below(case: Case, parents: list[int]) -> dict[int, list[Row]]:
+    """The operations below each of `parents`, in order of start; a call of a program, or of its server, is followed by its own requests,
+    whose `depth` is 1."""
+    if not parents:
+        return {}
+    first = _by(case.rows(queries.requests(parents)), "parent_id")
+    drawn = [row for rows in first.values() for row in rows[:REQUESTS_MAX]]
+    calls = sorted({whole(row["op_id"]) for row in drawn if row["layer"] == "syscall"})
+    below = _by(case.rows(queries.requests(calls)), "parent_id") if calls else {}
+    return {
+        parent: [each for row in rows for each in ({**row, "depth": 0}, *_deeper(below, row))]
+        for parent, rows in first.items()
+    }
+
+
+def _deeper(below: dict[int, list[Row]], call: Row) -> list[Row]:
+    return [{**row, "depth": 1} for row in below.get(whole(call["op_id"]), [])]
 
 
 def without_repeats(chosen: list[Pick], near: Surroundings) -> list[Pick]:
@@ -190,7 +209,7 @@ def _operation(case: Case, pick: Pick) -> Line:
 def _request(case: Case, row: Row, zero: int) -> Line:
     layer = str(row["layer"])
     merged = "merged, " if row["kind"] == "merged" else ""
-    label = f"{row['device'] or layer}: {merged}{what(row)}"
+    label = f"{'– ' * whole(row['depth'])}{lower(row)}: {merged}{what(row)}"
     bars = _stages(case, layer, row, whole(row["start_ns"]) - zero)
     if row["kind"] == "merged" and bars:
         note = f"\nmerged: {words.size(whole(row['bytes']))} of this request are the operation's"
@@ -241,6 +260,13 @@ def _bar(start_ns: int, length_ns: int, color: str, text: str) -> Bar:
 def what(row: Row) -> str:
     """'read 4 KiB'."""
     return f"{row['op']} {words.size(whole(row['size_bytes']))}" if row["size_bytes"] else str(row["op"])
+
+
+def lower(row: Row) -> str:
+    """What an operation below another one is of: a device's, or some program's call."""
+    if row["layer"] == "block":
+        return str(row["device"] or "block")
+    return f"call of {row['comm']}" if row["layer"] == "syscall" and row["comm"] else str(row["layer"])
 
 
 def silence(row: Row) -> str:

@@ -12,7 +12,7 @@ from whodisk.errors import WhodiskError
 from whodisk.findings import Finding, Verdict
 from whodisk.reading import views
 from whodisk.reading.views import Case, Row
-from whodisk.report import falls, material, operations, pictures, queries, sections, units
+from whodisk.report import falls, material, operations, pictures, queries, sections, tiers, units
 from whodisk.report import verdict as said
 from whodisk.report.document import document
 from whodisk.report.elements import listing, section
@@ -72,6 +72,8 @@ class Material:
     #: What the scripts draw: `heatmap`, `nines`, `waterfalls`, `figures`, and the `operations` behind them; absent where there
     #: is nothing.
     pictures: dict[str, Any]
+    #: The section on the page cache.
+    tiers: Markup | None
     #: The pictures of each finding (by its place in the verdict), with their places in `figures`.
     figures: dict[int, list[tuple[int, Picture, Drawn]]]
 
@@ -104,6 +106,7 @@ def gather(case: Case, findings: Sequence[Finding] = (), episodes: Sequence[int]
         case.rows(queries.events(LISTED_MAX)),
         picks,
         {"waterfalls": falls.waterfalls(case, picks, near)} if picks else {},
+        tiers.of_case(case),
         {},
     )
     end_ns = max([case.duration_ns or 0, 1, *(whole(row["end_ns"]) for row in rows.extent)])
@@ -225,6 +228,7 @@ def _body(case: Case, verdict: Verdict, rows: Material) -> Markup:
         _heatmap(rows),
         _nines(rows),
         _stages(case, verdict, rows),
+        rows.tiers,
         _worst(case, rows),
         _unseen(case, verdict, rows),
         _recorded(case, rows),
@@ -242,6 +246,7 @@ def _bar(verdict: Verdict, rows: Material) -> Markup:
         ("by-stage", "Stages", bool(rows.thresholds)),
     ]
     links += [
+        ("tiers", "Cache", rows.tiers is not None),
         ("worst-operations", "Worst", bool(rows.picks)),
         ("unseen", "Not seen", True),
         ("recorded", "Recording", True),

@@ -114,6 +114,22 @@ FROM links JOIN ops ON ops.op_id = links.child_id
 WHERE links.parent_id IN ({chosen}) ORDER BY links.parent_id, ops.start_ns, ops.op_id"""
 
 
+def tiers() -> str:
+    """Per layer, kind and tier: operations, bytes that the tier served them, and what they waited for these (ns).
+
+    A read of a server's, or of a program's own operation, counts to that operation, too: `layer` is then `app`.
+    """
+    return """WITH reads AS (SELECT op_id, layer, op, op_id AS owner_id FROM measured WHERE op_id IN (SELECT op_id FROM cache)),
+owners AS (SELECT r.op_id, a.layer, a.op, a.op_id AS owner_id FROM reads AS r JOIN links AS l ON l.child_id = r.op_id
+  JOIN measured AS a ON a.op_id = l.parent_id AND a.layer = 'app'),
+owned AS (SELECT * FROM reads UNION ALL SELECT * FROM owners),
+asked AS (SELECT layer, op, count(DISTINCT owner_id) AS operations FROM owned GROUP BY 1, 2)
+SELECT o.layer, o.op, c.tier, any_value(asked.operations) AS operations, sum(c.size_bytes) AS bytes,
+  count_if(c.wait_ns > 0) AS waits, sum(c.wait_ns) AS wait_ns
+FROM owned AS o JOIN cache AS c ON c.op_id = o.op_id JOIN asked ON asked.layer = o.layer AND asked.op = o.op
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 5 DESC, 3"""
+
+
 def around(windows: Sequence[tuple[int, str, int, int, int]], reach_ns: int, limit: int) -> str:
     """What the thread of an operation had in flight beside it, at most `limit` each, longest first.
 

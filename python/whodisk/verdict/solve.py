@@ -52,6 +52,8 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         case.leave_out([of.layer for of in missing])
     surveys = {layer: survey_layer(case, layer) for layer in case.layers}
     surveys = {layer: survey for layer, survey in surveys.items() if survey.operations}
+    if case.never_began:
+        return _insufficient(case, surveys, 0, limits)
     layer = _judged_layer(surveys, case.program)
     operations = surveys[layer].operations if layer else 0
     # Where operations spent their time is known from their requests.
@@ -325,17 +327,23 @@ def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limit
     else:
         why = f"The case holds {words.things(operations, 'operation')}; a verdict needs {VERDICT_OPERATIONS_MIN}."
     step = "Record for longer, or while the workload is running; as root, so that the block layer is seen."
-    if idle := _idle_command(case):
+    # What a program read in order to start is no operation of it.
+    if case.program is None and (idle := _idle_command(case)):
         why, step = (
             idle,
             "Record the program that is slow, or all of this machine: whodisk record --duration 30s.",
         )
+    not_done = _not_done(case)
+    if case.never_began:
+        why = f"{case.program} did not begin, so there is nothing to judge."
+    if not_done:
+        step = "Mend that, and run it again."
     texts = [f"'{limit.text}' cannot be judged: too few operations." for limit in limits]
     expectations = [Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)]
     return Verdict(
         case=case.path.resolve().name,
         status="insufficient",
-        summary=[f"No verdict. {why}", *texts, step],
+        summary=[f"No verdict. {why}", *not_done, *texts, step],
         where_time_goes={},
         operations=operations,
         cannot_exclude=unseen(case),
@@ -343,6 +351,11 @@ def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limit
         next_steps=[step],
         simulated=bool(case.meta.get("simulated")),
     )
+
+
+def _not_done(case: Case) -> list[str]:
+    """A sentence if a program says that it did not do all that it was asked to."""
+    return [f"Not all was done: {case.not_done.rstrip('.')}."] if case.not_done else []
 
 
 def _idle_command(case: Case) -> str | None:
@@ -381,7 +394,7 @@ def _idle_command(case: Case) -> str | None:
 
 def _summary(verdict: Verdict, context: Context, errors: list[str]) -> list[str]:
     """The verdict in about five plain sentences."""
-    sentences = [_headline(verdict)]
+    sentences = [_headline(verdict), *_not_done(context.case)]
     # Where a finding does not begin with what fired, this does.
     if verdict.fired and not (verdict.findings and verdict.findings[0].answers == "trigger"):
         sentences.append(verdict.fired[0])

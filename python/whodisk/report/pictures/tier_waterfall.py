@@ -14,7 +14,7 @@ from whodisk import words
 from whodisk.findings import Finding
 from whodisk.reading.views import Row
 from whodisk.report import queries
-from whodisk.report.falls import what
+from whodisk.report.falls import lower, what
 from whodisk.report.material import whole
 from whodisk.report.pictures.base import Drawn, Look, Picture, Trace, behind, colour, figure, hover, plain
 from whodisk.report.pictures.request_map import accused_size, ordered_tiers, tier_colour
@@ -44,9 +44,7 @@ FROM cache WHERE op_id = {op_id} ORDER BY offset_bytes, tier"""
     pieces = pieces[:PIECES_MAX]
     requests = look.case.rows(queries.requests([op_id]))[:REQUESTS_MAX]
     tiers = ordered_tiers(row["tier"] for row in pieces)
-    labels = [_piece(row) for row in pieces] + [
-        f"{row['device'] or row['layer']}: {what(row)}" for row in requests
-    ]
+    labels = [_piece(row) for row in pieces] + [f"{lower(row)}: {what(row)}" for row in requests]
     waited = sum(whole(row["wait_ns"]) for row in pieces)
     end = max([latency, waited, *(whole(r["start_ns"]) + whole(r["latency_ns"]) - start for r in requests)])
     divisor, unit = next(((d, u) for d, u in ((1e9, "s"), (1e6, "ms"), (1e3, "us")) if end >= d), (1.0, "ns"))
@@ -164,7 +162,7 @@ def _requests(requests: list[Row], first: int, start: int, divisor: float) -> li
             "textposition": "none",
             "hovertext": [
                 hover(
-                    f"{row['device'] or row['layer']}: {what(row)}, {words.duration(whole(row['latency_ns']))}",
+                    f"{lower(row)}: {what(row)}, {words.duration(whole(row['latency_ns']))}",
                     f"from {words.duration(whole(row['start_ns']) - start)} after the read began",
                 )
                 for row in requests
