@@ -428,7 +428,7 @@ TRUTHS: dict[str, Truth] = {
     ),
     "stall_at_fixed_rate": Truth("stage_blame", True, stall_at_fixed_rate, **_DEVICE),
     "stops_between_reads": Truth(
-        "outliers",
+        "submitter_gap",
         True,
         apart.stops_between_reads,
         status="slow",

@@ -13,6 +13,7 @@ from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
 
 Numbers = Any
 JUDGED = "reader"
+JUDGED_PID, OTHER_PID = 101, 102
 
 
 def _write(
@@ -24,6 +25,7 @@ def _write(
     device: str,
     place: Numbers,
     size: Numbers,
+    other_pid: int = OTHER_PID,
 ) -> Path:
     """Every request of the judged program is one operation; requests may come in any order."""
     count, mine = len(start), comm == JUDGED
@@ -36,6 +38,7 @@ def _write(
         "offset_bytes": place,
         "size_bytes": size,
         "device": [device] * count,
+        "pid": np.where(mine, JUDGED_PID, other_pid),
         "tid": np.where(mine, 101, 102),
     }
     app = {
@@ -49,6 +52,7 @@ def _write(
         "size_bytes": size[mine],
         "queue_depth": depth[mine],
         "device": [device] * int(mine.sum()),
+        "pid": [JUDGED_PID] * int(mine.sum()),
         "tid": [101] * int(mine.sum()),
     }
     links = {"parent_id": app["op_id"], "child_id": block["op_id"][mine]}
@@ -77,7 +81,12 @@ def _own_depth(arrival: Numbers, latency: Numbers, mine: Numbers) -> Numbers:
 
 
 def _beside(
-    path: Path, arrivals: dict[str, Numbers], service_us: dict[str, float], slots: int, rng: Any
+    path: Path,
+    arrivals: dict[str, Numbers],
+    service_us: dict[str, float],
+    slots: int,
+    rng: Any,
+    other_pid: int = OTHER_PID,
 ) -> Path:
     comm = np.concatenate([np.full(len(times), name) for name, times in arrivals.items()])
     arrival = np.concatenate(list(arrivals.values())).astype(np.int64)
@@ -89,17 +98,17 @@ def _beside(
     depth = _own_depth(arrival, latency, comm == JUDGED)
     count = len(arrival)
     place = rng.integers(0, 1 << 24, count) * 4096
-    return _write(path, comm, arrival, latency, depth, "nvme0n1", place, np.full(count, 4096))
+    return _write(path, comm, arrival, latency, depth, "nvme0n1", place, np.full(count, 4096), other_pid)
 
 
-def steady_neighbour(seed: int, path: Path) -> Path:
+def steady_neighbour(seed: int, path: Path, other_pid: int = OTHER_PID) -> Path:
     """Another program never stops; each of its requests holds one of eight places inside the drive for half a millisecond."""
     rng = np.random.default_rng([seed, 61])
     arrivals = {
         JUDGED: np.sort(rng.uniform(0, 0.5e9, 22_000)),
         "reporter": np.sort(rng.uniform(0, 0.5e9, 2_200)),
     }
-    return _beside(path, arrivals, {JUDGED: 100.0, "reporter": 500.0}, 8, rng)
+    return _beside(path, arrivals, {JUDGED: 100.0, "reporter": 500.0}, 8, rng, other_pid)
 
 
 def same_timer(seed: int, path: Path) -> Path:

@@ -174,6 +174,7 @@ def _stops(w: World, begin: Ints, thread: Ints) -> float:
         0.0,
         0.0,
         per_stop,
+        np.zeros(len(thread)),
         0.0,
         without,
         tuple(_late(w, m) for m in late),

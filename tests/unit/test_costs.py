@@ -17,7 +17,7 @@ from whodisk.detectors.stage_blame import p99_of_typical
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import empty_slow_set
 from whodisk.evidence.survey import survey_layer
-from whodisk.evidence.thread_stops import overlaps
+from whodisk.evidence.thread_stops import overlaps, unmade_operations
 from whodisk.evidence.time_lost import lost_per_episode, p99_ratio
 from whodisk.findings import Culprit, Effect, Finding
 from whodisk.reading.views import Case
@@ -198,3 +198,23 @@ def test_a_long_operation_is_not_late_because_of_each_stop_that_fell_into_it() -
     assert not touched[0]
     assert touched[1]
     assert inside[1] == 2_000_000
+
+
+@pytest.mark.parametrize(("catches_up", "least", "most"), [(False, 0.09, 0.11), (True, 0.0, 0.01)])
+def test_operations_that_are_made_up_for_after_a_stop_are_not_lost(
+    catches_up: bool, least: float, most: float
+) -> None:
+    """A thousand operations per second of one thread, which is stopped for 100 ms once in each of ten seconds."""
+    stops = np.arange(10, dtype=np.int64) * 1_000_000_000 + 500_000_000
+    begins = np.arange(10_000, dtype=np.int64) * 1_000_000
+    since = (begins - 500_000_000) % 1_000_000_000
+    held = since < 100_000_000
+    begins = (
+        np.sort(np.where(held, begins - since + 100_000_000 + since // 10, begins))
+        if catches_up
+        else begins[~held]
+    )
+    lost = unmade_operations(
+        (np.full(10, 7), stops, np.full(10, 100_000_000)), np.full(len(begins), 7), begins, 10_000_000_000
+    )
+    assert least <= lost.sum() <= most

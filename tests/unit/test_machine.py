@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ground_truth import guests
+from ground_truth.guests import JUDGED, JUDGED_PID
 from tests.synth import Simulation
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.machine.kernel_threads import is_kernel_thread
@@ -95,3 +96,19 @@ def test_a_program_is_accused_whatever_its_name(name: str, accused: bool, tmp_pa
     rename(case, str(other[0]["comm"]), name)
     tell(case, kernel_threads=THREADS)
     assert (name in [finding.culprit.name for finding in solve(case).findings]) is accused
+
+
+@pytest.mark.parametrize(
+    ("pid", "accused"), [(JUDGED_PID, []), (JUDGED_PID + 1, [f"{JUDGED} (process {JUDGED_PID + 1})"])]
+)
+def test_another_process_of_the_same_name_is_another_program(
+    pid: int, accused: list[str], tmp_path: Path
+) -> None:
+    case = guests.steady_neighbour(2, tmp_path / "case", pid)
+    rename(case, "reporter", JUDGED)
+    assert [finding.culprit.name for finding in solve(case).findings] == accused
+
+
+def test_another_thread_of_the_judged_process_is_no_competitor(tmp_path: Path) -> None:
+    case = guests.steady_neighbour(2, tmp_path / "case", JUDGED_PID)
+    assert solve(case).findings == []

@@ -55,8 +55,8 @@ impl ScopeArgs {
             return None;
         }
         let because = format!(
-            "the recording was limited to {}; of others on the same disks, only times, sizes and places of block \
-             requests were kept, as `other`; record without these options to see who they are",
+            "the recording was limited to {}; of others on the same disks, only names and block requests were kept; \
+             record without these options to see what they do",
             self.words(command)
         );
         Some(Unseen {

@@ -15,7 +15,7 @@ from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import of_time_lost
 from whodisk.detectors.thresholds import CROWDED_REQUESTS_MIN
 from whodisk.evidence.context import Context
-from whodisk.evidence.programs import own_sql
+from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.thresholds import LOSS_BLOCKS
 from whodisk.evidence.time_lost import TimeLost, weigh
@@ -63,10 +63,10 @@ def run(context: Context) -> Result:
 def slots_sql(context: Context) -> str:
     """Time of requests inside the devices that the judged program uses, per program and block of time."""
     own = own_sql(context)
-    return f"""SELECT comm, comm IN ({own}) AS own, {context.survey.time_bin_sql(LOSS_BLOCKS)} AS block, sum(device_ns) AS device_ns,
-  count(*) AS n
-FROM measured WHERE layer = 'block' AND comm IS NOT NULL AND device_ns > 0
-  AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) AND queue_ns > 0 GROUP BY 1)
+    return f"""SELECT comm, comm IN ({own}) AS own, block, sum(device_ns) AS device_ns, count(*) AS n
+FROM (SELECT {program_sql(context)} AS comm, {context.survey.time_bin_sql(LOSS_BLOCKS)} AS block, device_ns FROM measured
+  WHERE layer = 'block' AND comm IS NOT NULL AND device_ns > 0
+    AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) AND queue_ns > 0 GROUP BY 1)) AS r
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 

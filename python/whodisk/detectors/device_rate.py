@@ -13,7 +13,7 @@ from whodisk.detectors.base import Detector, Excuse, Result
 from whodisk.detectors.thresholds import PACE_OWN_MIN, PACE_TOLD_MIN, THREAD_BINDS_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.device_pace import BYTES, WAITS, Pace
-from whodisk.evidence.programs import own_sql
+from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.thresholds import PACE_LONG
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.reading.views import STAGES, quoted
@@ -49,8 +49,8 @@ def _is_own(context: Context, pace: Pace) -> bool:
     What kernel threads alone read from a device, they read for others: a program's own reads of it would be there, too.
     """
     rows = context.case.rows(
-        f"""SELECT coalesce(comm, '') AS comm, comm IN ({own_sql(context)}) AS own, count(*) AS requests FROM block_ops
-WHERE device = {quoted(pace.device)} AND op = {quoted(pace.op)} GROUP BY 1, 2"""
+        f"""SELECT coalesce(who, '') AS comm, who IN ({own_sql(context)}) AS own, count(*) AS requests
+FROM (SELECT {program_sql(context)} AS who FROM block_ops WHERE device = {quoted(pace.device)} AND op = {quoted(pace.op)}) AS r GROUP BY 1, 2"""
     )
     mine = [
         row

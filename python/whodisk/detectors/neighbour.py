@@ -29,7 +29,7 @@ from whodisk.detectors.thresholds import (
     SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.programs import own_sql
+from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, thinned
 from whodisk.findings import Culprit, Effect
@@ -97,7 +97,7 @@ def run(context: Context) -> Result:
     operations = _operations(context)
     for row in programs:
         comm = str(row["comm"])
-        begun = context.case.arrays(_begun_sql(shared, comm))["start_ns"].astype(np.int64)
+        begun = context.case.arrays(_begun_sql(context, shared, comm))["start_ns"].astype(np.int64)
         near = _near(operations, comm, begun, typical_ns)
         if near is not None:
             # At a fixed rate what a request delays delays others: they are compared at equal queue depth, so that is left out.
@@ -114,13 +114,14 @@ def programs_sql(context: Context, devices: list[str]) -> str:
     """Programs that are not judged, and their requests to these devices."""
     names = ", ".join(quoted(device) for device in devices) or "NULL"
     return f"""SELECT comm, count(*) AS requests, sum(size_bytes) AS bytes, CAST(avg(latency_ns) AS BIGINT) AS mean_latency_ns
-FROM measured WHERE layer = 'block' AND comm IS NOT NULL AND device IN ({names}) AND comm NOT IN ({own_sql(context)})
+FROM (SELECT {program_sql(context)} AS comm, size_bytes, latency_ns FROM measured
+  WHERE layer = 'block' AND comm IS NOT NULL AND device IN ({names})) AS requests WHERE comm NOT IN ({own_sql(context)})
 GROUP BY 1 HAVING count(*) >= {NEIGHBOUR_REQUESTS_MIN} ORDER BY 2 DESC, 1"""
 
 
-def _begun_sql(devices: list[str], comm: str) -> str:
+def _begun_sql(context: Context, devices: list[str], comm: str) -> str:
     names = ", ".join(quoted(device) for device in devices)
-    return f"""SELECT start_ns FROM measured WHERE layer = 'block' AND comm = {quoted(comm)} AND device IN ({names})
+    return f"""SELECT start_ns FROM measured WHERE layer = 'block' AND {program_sql(context)} = {quoted(comm)} AND device IN ({names})
 ORDER BY start_ns LIMIT {NEIGHBOUR_REQUESTS_MAX}"""
 
 

@@ -29,6 +29,8 @@ from whodisk.statistics.stats import Bools
 
 #: State of calls that waited for what their own program had written before: nobody else's doing, and true all the same.
 WRITTEN = "written"
+#: Operations that move data.
+SIZED = ("read", "write", "discard", "copy")
 _WRITTEN_SAID = "meanwhile the file system wrote out what its program had written before, request after request, none of them long"
 
 
@@ -214,8 +216,8 @@ def culprit_of(context: Context, group: Group) -> Culprit:
             f"writing out what {group.cause.who or 'the program'} wrote before",
             f"stage:{group.stage}",
         )
-    if group.cause.state == "standstill":
-        return Culprit("host", "hypervisor", "standstill")
+    if group.cause.state in ("standstill", "stolen"):
+        return Culprit("host", "hypervisor", "steal" if group.cause.state == "stolen" else "standstill")
     if group.stage == "app" and context.layer == "app" and context.case.program is not None:
         # Between its calls on storage a program does what it does: nobody is accused of it.
         return Culprit("saturation", f"{context.case.program} itself", "stage:app")
@@ -238,7 +240,7 @@ def _baseline(longest: Episode, asked: Asked | None) -> str:
     others = (
         ""
         if apart is None
-        else f"the longest other {longest.op} of its size, {words.duration(apart.next_value)}, and "
+        else f"the longest other {longest.op}{_of_size('its', longest.op)}, {words.duration(apart.next_value)}, and "
     )
     return f"{others}{typical}"
 
@@ -259,7 +261,7 @@ def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
     if asked is not None:
         others += f" and {asked.said}"
     elif longest.kind.apart is not None:
-        others += f" and no other {longest.op} of this size took over {words.duration(longest.kind.apart.next_value)}"
+        others += f" and no other {longest.op}{_of_size('this', longest.op)} took over {words.duration(longest.kind.apart.next_value)}"
     name = context.stage(group.stage)
     place = f" of {group.device}" if group.device else ""
     if silent == len(group.episodes):
@@ -277,6 +279,11 @@ def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
             else "; what held them there was not observed"
         )
     return f"{number} took {took} {others}, {where}{why}."
+
+
+def _of_size(which: str, op: str) -> str:
+    """Only what moves data has a size."""
+    return f" of {which} size" if op in SIZED else ""
 
 
 def _threads(group: Group) -> str:

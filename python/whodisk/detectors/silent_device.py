@@ -115,7 +115,7 @@ def run(context: Context) -> Result:
             pauses = pauses.pick(pauses.length_ns > ORDINARY_WAIT_NS)
         if not len(pauses):
             continue
-        steal = steal_of(context)
+        steal = steal_of(context.case, context.survey)
         if steal is not None:
             stolen = mostly_stolen(context.case, steal, pauses.begin_ns, pauses.end_ns)
             pauses = pauses.pick(~stolen)

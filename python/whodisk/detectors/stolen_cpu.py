@@ -35,7 +35,7 @@ def run(context: Context) -> Result:
     """A candidate if operations are slower while CPUs are stolen; otherwise what was stolen is told."""
     result = Result()
     explained = context.explained | _excuse_standstills(context, result)
-    steal = steal_of(context)
+    steal = steal_of(context.case, context.survey)
     if steal is None:
         return result
     _excuse_stolen(context, steal, explained, result)

@@ -13,6 +13,7 @@ from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_
 from whodisk.detectors.thresholds import (
     GAP_STATE_MIN,
     SEEN_P99_RATIO_MIN,
+    SHARE_OF_LATENCY_MIN,
     SILENCE_RATIO_MIN,
     SILENCE_ROUNDS,
     STOPS_MIN,
@@ -208,14 +209,22 @@ def _stopped(context: Context, stops: Stops, typical_ns: float) -> Candidate:
     )
     claim = _claim(gaps, numbers, int(stops.duration_ns.sum()), waits, context) + felt
     happened = int(numbers.max()) + 1
+    unmade = float(stops.unmade.sum())
+    unmade_low, _ = bootstrap_sum(_per(numbers, stops.unmade))
+    # That operations were not made is counted: nothing is left to test.
+    counted = unmade >= SHARE_OF_LATENCY_MIN and unmade_low > 0
+    if counted:
+        claim += f" {words.percent(unmade)} fewer operations were made because of them."
     return Candidate(
         culprit=Culprit("process", _threads(gaps), f"silence of the submitter, state {STOPPED}"),
         claim=claim,
         baseline="operations of the same threads that no stop touched",
         effect=Effect("silent part of the submitters' time", stops.share_of_time, "1", low, min(1.0, high)),
         share_of_excess=shares.excess,
-        share_of_latency=max(stops.share_of_latency, shares.latency),
-        p_value=stops.p_value,
+        share_of_latency=max(stops.share_of_latency, shares.latency, unmade if counted else 0.0),
+        p_value=0.0 if counted else stops.p_value,
+        basis="measured" if counted else "inferred",
+        summed=counted,
         episodes=happened,
         evidence=[*_evidence(context), evidence(context.case, "the stops", f"{stops_sql(context)} LIMIT 20")],
         refute="Look who sends SIGSTOP, and repeat without: operations that stay slow are not its.",
@@ -225,7 +234,8 @@ def _stopped(context: Context, stops: Stops, typical_ns: float) -> Candidate:
         stopped=frozenset(gaps.tid[gaps.state == STOPPED].tolist()),
         share_low=shares.low,
         share_high=shares.high,
-        large=large_enough(
+        large=counted
+        or large_enough(
             max(stops.share_of_time, stops.share_of_latency, shares.latency),
             shares.excess if len(context.slow) else 1.0,
             float(np.median(stops.duration_ns)) / max(1.0, typical_ns),

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whodisk.evidence.context import Context
-from whodisk.evidence.programs import own_sql
+from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.thresholds import SERVICE_REQUESTS_MAX
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Bools, Floats, Ints, overlap
@@ -46,8 +46,8 @@ class Served:
 
 def requests_sql(context: Context, device: str) -> str:
     """The requests to a disk, and whether the judged program made them."""
-    return f"""SELECT op_id, coalesce(comm, '') AS comm, coalesce(comm IN ({own_sql(context)}), false) AS own, start_ns, latency_ns, offset_bytes, size_bytes
-FROM block_ops WHERE device = {quoted(device)} AND offset_bytes IS NOT NULL AND NOT open AND latency_ns IS NOT NULL
+    return f"""SELECT op_id, coalesce(who, '') AS comm, coalesce(who IN ({own_sql(context)}), false) AS own, start_ns, latency_ns, offset_bytes, size_bytes
+FROM (SELECT *, {program_sql(context)} AS who FROM block_ops) AS requests WHERE device = {quoted(device)} AND offset_bytes IS NOT NULL AND NOT open AND latency_ns IS NOT NULL
 ORDER BY start_ns, op_id LIMIT {SERVICE_REQUESTS_MAX}"""
 
 

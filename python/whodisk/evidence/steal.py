@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whodisk.evidence.context import Context
+from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import EXPLAINED_PART
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import Bools, Floats, Ints
@@ -56,11 +56,10 @@ class Steal:
         return stolen, wanted
 
 
-def steal_of(context: Context) -> Steal | None:
+def steal_of(case: Case, survey: Survey) -> Steal | None:
     """The counters inside the measured window; None if they were not sampled twice there."""
-    data = context.case.arrays(SAMPLES)
+    data = case.arrays(SAMPLES)
     time_ns = data["time_ns"].astype(np.int64)
-    survey = context.survey
     inside = (time_ns >= survey.begin_ns) & (time_ns <= survey.end_ns)
     if inside.sum() < 2:
         return None

@@ -14,6 +14,7 @@ import numpy as np
 from whodisk.evidence.behind_flushes import in_flushes_ns
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.slowest import BELOW, Episode
+from whodisk.evidence.steal import mostly_stolen, steal_of
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
     ALIKE_LENGTH_MIN,
@@ -51,7 +52,7 @@ PREFLUSH = 128
 class Cause:
     """What held an operation in its stage."""
 
-    #: `stopped`, `paused` (by the program itself: its runtime let no thread go on), `throttled`, `runnable`, `standstill`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, or `none`: nothing was observed.
+    #: `stopped`, `paused` (by the program itself: its runtime let no thread go on), `throttled`, `runnable`, `standstill`, `stolen`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, or `none`: nothing was observed.
     state: str
     #: Who or what: the program that had the CPU, what it slept in, the kind of event.
     who: str
@@ -72,6 +73,7 @@ NEEDS_CPU = frozenset({"app", "fs", "interrupt", "reap", "runqueue"})
 TAKES = frozenset({"fs", "reap"})
 
 NOTHING = Cause("none", "", NOTHING_OBSERVED, False)
+STOLEN = Cause("stolen", "hypervisor", "the hypervisor had the CPUs elsewhere (steal)", True)
 
 
 def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause]:
@@ -85,7 +87,7 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
     still = _standstills(case) if "waits" in case.columns else []
     syncs = _syncs(case, survey, tids) if any(e.stage in TAKES for e in episodes) else {}
     flush_ns = in_flushes_ns(case, np.array([e.op_ids[0] if e.op_ids else -1 for e in episodes], np.int64))
-    return [
+    causes = [
         _still(e, still, waits.get(e.tid, []))
         or _own_sync(e, syncs.get(e.tid))
         or _cause(
@@ -93,6 +95,18 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
         )
         for number, e in enumerate(episodes)
     ]
+    return _or_stolen(case, survey, episodes, causes)
+
+
+def _or_stolen(case: Case, survey: Survey, episodes: list[Episode], causes: list[Cause]) -> list[Cause]:
+    """The same, where the hypervisor had the CPUs while an operation needed one and nothing else is seen to have held it."""
+    needy = [c is NOTHING and e.stage in NEEDS_CPU for e, c in zip(episodes, causes, strict=True)]
+    steal = steal_of(case, survey) if any(needy) and "series" in case.columns else None
+    if steal is None:
+        return causes
+    begin, end = (np.array([getattr(e, name) for e in episodes], np.int64) for name in ("start_ns", "end_ns"))
+    stolen = mostly_stolen(case, steal, begin, end)
+    return [STOLEN if need and was else cause for cause, need, was in zip(causes, needy, stolen, strict=True)]
 
 
 def kind_of_cause(episode: Episode, cause: Cause) -> tuple[str, str, str, str, bool]:

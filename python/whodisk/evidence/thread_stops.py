@@ -48,6 +48,8 @@ class Stops:
     #: Part of the time of all operations that they spent while their thread was stopped; per stop, too.
     share_of_latency: float
     per_stop: Floats
+    #: Operations that were not made for them, as a part of all that would have been; per stop. What is made up for right after a stop is not lost.
+    unmade: Floats
     #: 99th percentile with the stops, and of the operations that none touched (where most were touched, at least that of all without their
     #: time inside stops), ns.
     p99_ns: float
@@ -104,11 +106,32 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
         share_of_time=float(length.sum()) / (len(submitters(context)) * survey.span_ns),
         share_of_latency=float(per_stop.sum()) / max(1.0, float(latency.sum())),
         per_stop=per_stop,
+        unmade=unmade_operations((tid, start, length), op_tid, op_start, survey.span_ns),
         p99_ns=whole,
         p99_without_ns=without,
         late=tuple(Intervals(op_tid[p], op_start[p], (op_start + latency)[p]) for p in late),
         places_ns=op_start,
     )
+
+
+def unmade_operations(stops: tuple[Ints, Ints, Ints], op_tid: Ints, op_start: Ints, span_ns: int) -> Floats:
+    """Operations that each stop left unmade, over all that there would have been.
+
+    A thread in a closed loop makes none while it is stopped and no more than usual afterwards; one that serves what others send catches up. So each
+    stop is looked at with as much time after it, against the thread's rate elsewhere. `op_start` is in order.
+    """
+    tid, start, length = stops
+    unmade = np.zeros(len(tid))
+    for thread in np.unique(tid):
+        mine, begins = np.flatnonzero(tid == thread), op_start[op_tid == thread]
+        # Stops that follow each other closely share the time after them.
+        begin = start[mine]
+        end = np.minimum(begin + 2 * length[mine], np.append(begin[1:], np.iinfo(np.int64).max))
+        made = np.searchsorted(begins, end) - np.searchsorted(begins, begin)
+        elsewhere_ns = max(1.0, span_ns - float((end - begin).sum()))
+        rate = max(0, len(begins) - int(made.sum())) / elsewhere_ns
+        unmade[mine] = np.clip(rate * (end - begin) - made, 0.0, rate * length[mine])
+    return unmade / max(1.0, len(op_start) + float(unmade.sum()))
 
 
 def _some(chosen: Bools) -> Ints:

@@ -28,7 +28,7 @@ pub struct Scoped {
     carriers_waiting: usize,
     /// Requests that were left out.
     pub outside: u64,
-    /// Requests of others that were kept without what tells whose they are.
+    /// Requests of others that were kept without what tells what they were for.
     pub competing: u64,
 }
 
@@ -104,7 +104,7 @@ impl Scoped {
                 }
                 Verdict::Competing => {
                     self.competing += 1;
-                    judged.requests.push(anonymous(request));
+                    judged.requests.push(without_its_doing(request));
                     judged.carriers.extend(carriers);
                 }
                 Verdict::Outside => self.outside += 1,
@@ -114,13 +114,12 @@ impl Scoped {
     }
 }
 
-/// The request without what tells whose it is. A thread of the kernel is no program: it keeps its name.
-fn anonymous(mut request: BlockRecord) -> BlockRecord {
+/// The request, and which program and process made it: without thread, file, control group and what ties it to calls.
+fn without_its_doing(mut request: BlockRecord) -> BlockRecord {
     request.owner = Owner::default();
     let facts = &mut request.facts;
     if facts.flags & SLOT_KERNEL == 0 {
-        (facts.pid, facts.tid) = (-1, -1);
-        facts.comm = *b"other\0\0\0\0\0\0\0\0\0\0\0";
+        facts.tid = -1;
     }
     facts.op_id = 0;
     if facts.merges > 0 {
