@@ -137,7 +137,7 @@ def test_a_gate_passes_fails_and_does_not_know(tmp_path: Path) -> None:
     assert "in these runs" in outcome(base / "0.case", slow / "8.case", ["iops"])[0].sentence
 
 
-def reads_through_a_cache(path: Path, seed: int, tail: bool) -> Path:
+def reads_through_a_cache(path: Path, seed: int, tail: bool, *, in_one_interval: bool = False) -> Path:
     """Reads of 1 MiB that wait for their last 256 KiB, or for nothing; a prefetcher that covers accordingly."""
     generator = np.random.default_rng(seed)
     count, mib = 400, 1 << 20
@@ -188,6 +188,10 @@ def reads_through_a_cache(path: Path, seed: int, tail: bool) -> Path:
             }
             | {"missed_bytes": mib - head}
         )
+    if in_one_interval:
+        sizes = [key for key in prefetch[0] if key.endswith("_bytes")]
+        before = {"file": "f", "start_ns": int(start[0]) - 5_000_000, "duration_ns": 1_000 * 1_000_000_000}
+        prefetch = [before | {key: sum(row[key] for row in prefetch) for key in sizes}]
     return write_case(
         path, app=app, tables={"cache": cache, "prefetch": prefetch}, meta={"duration_ns": count * 10_000_000}
     )
@@ -208,6 +212,13 @@ def test_the_gate_that_would_have_caught_uncached_tails(tmp_path: Path) -> None:
     }
     assert "0 % -> 100 %" in checks["tail misses"].sentence
     assert [check.outcome for check in outcome(good, good, wanted)] == [rules.PASS] * 4
+
+
+def test_an_interval_of_the_recorder_longer_than_the_run_counts(tmp_path: Path) -> None:
+    good = reads_through_a_cache(tmp_path / "good", 1, False, in_one_interval=True)
+    bad = reads_through_a_cache(tmp_path / "bad", 2, True, in_one_interval=True)
+    (check,) = outcome(good, bad, ["prefetch coverage"])
+    assert "100 % -> 75 %" in check.sentence
 
 
 def test_a_finding_that_must_not_be_there(tmp_path: Path) -> None:

@@ -279,8 +279,12 @@ def test_files_are_made_as_they_should_be_and_removed(tmp_path: Path) -> None:
         name: len(zlib.compress((tmp_path / name).read_bytes())) / 65536 for name in preparation.CONTENTS
     }
     assert sizes["random"] > 0.99 and 0.4 < sizes["half compressible"] < 0.6 and sizes["zeros"] < 0.01
-    preparation.do([{"cache": "warm", "path": str(tmp_path / "random")}], "prepare", tools)
-    preparation.do([{"cache": "dropped", "path": str(tmp_path / "random")}], "prepare", tools)
+    path = str(tmp_path / "random")
+    (warm, dropped) = preparation.do(
+        [{"cache": state, "path": path} for state in ("warm", "dropped")], "prepare", tools
+    )
+    assert (warm["found"]["read_bytes"], warm["found"]["part_in_memory"]) == (65536, 1.0)
+    assert dropped["found"]["part_in_memory"] in (0.0, 1.0), "a file system in memory drops nothing"
     journal.close()
     settings.restore(tmp_path / "j")
     assert list(tmp_path.iterdir()) == [tmp_path / "j.lock"]

@@ -227,9 +227,15 @@ def _extra(case: Case, begin_ns: int, step: float) -> dict[str, Floats]:
         )
         add(rows, {"copied_bytes": "bytes"})
     if "prefetch" in case.columns:
+        # A row is an interval of the recorder, which may be longer than the window: it counts where most of the shorter of the two is in the other.
+        begin, end = (
+            f"greatest(start_ns, {begin_ns})",
+            f"least(start_ns + duration_ns, {begin_ns + step * MOMENTS!r})",
+        )
         rows = case.arrays(
-            f"SELECT CAST(floor((start_ns - {begin_ns}) / {step!r}) AS INTEGER) AS moment, sum(used_bytes) AS used, "
-            "sum(issued_bytes) AS issued, sum(used_bytes + coalesce(missed_bytes, 0)) AS wanted FROM prefetch GROUP BY 1"
+            f"SELECT CAST(floor(({begin} - {begin_ns}) / {step!r}) AS INTEGER) AS moment, sum(used_bytes) AS used, "
+            "sum(issued_bytes) AS issued, sum(used_bytes + coalesce(missed_bytes, 0)) AS wanted FROM prefetch "
+            f"WHERE 2 * ({end} - {begin}) >= least(duration_ns, {step * MOMENTS!r}) GROUP BY 1"
         )
         add(rows, {"prefetch_used": "used", "prefetch_issued": "issued", "prefetch_wanted": "wanted"})
     if "cache" in case.columns:

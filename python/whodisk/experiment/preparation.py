@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import mmap
 import os
 import re
 import shlex
@@ -177,19 +179,47 @@ def _check_cache(step: dict[str, Any]) -> None:
 
 
 def _cache(step: dict[str, Any], _tools: Tools) -> dict[str, Any]:
-    state = step["cache"]
-    if state == "warm":
-        return {"read_bytes": _read(Path(str(step["path"])))}
-    if state == "evicted":
-        return {"read_bytes": _read(Path(str(step["by"])))}
-    os.sync()
-    if "path" in step:
-        with Path(str(step["path"])).open("rb") as file:
+    """Warms, drops or evicts; says which part of `path` is in memory afterwards, where one is named."""
+    state, path = step["cache"], Path(str(step["path"])) if "path" in step else None
+    if state == "warm" and path is not None:
+        found: dict[str, Any] = {"read_bytes": _read(path)}
+    elif state == "evicted":
+        found = {"read_bytes": _read(Path(str(step["by"])))}
+    elif path is not None:
+        os.sync()
+        with path.open("rb") as file:
             os.fdatasync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        return {"dropped": str(step["path"])}
-    DROP_CACHES.write_text("3", encoding="ascii")
-    return {"dropped": "everything"}
+        found = {"dropped": str(path)}
+    else:
+        os.sync()
+        DROP_CACHES.write_text("3", encoding="ascii")
+        found = {"dropped": "everything"}
+    return found if path is None else found | {"part_in_memory": round(part_in_memory(path), 4)}
+
+
+def part_in_memory(path: Path) -> float:
+    """Which part of a file or block device the page cache holds (mincore), 0 to 1. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+    with path.open("rb") as file:
+        size_bytes = file.seek(0, os.SEEK_END)
+        if size_bytes == 0:
+            return 0.0
+        place = libc.mmap(None, size_bytes, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
+        if place in (None, ctypes.c_void_p(-1).value):
+            raise OSError(ctypes.get_errno(), f"{path}: cannot be mapped")
+        pages = ctypes.create_string_buffer(-(-size_bytes // mmap.PAGESIZE))
+        try:
+            if libc.mincore(place, size_bytes, pages) != 0:
+                raise OSError(ctypes.get_errno(), f"{path}: mincore")
+        finally:
+            libc.munmap(place, size_bytes)
+    # Only the lowest bit means anything.
+    return sum(byte & 1 for byte in pages.raw[: len(pages)]) / len(pages)
 
 
 def _read(path: Path) -> int:
