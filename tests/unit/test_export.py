@@ -9,6 +9,8 @@ import itertools
 import json
 import stat
 import struct
+import subprocess
+import sys
 import zlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -78,6 +80,18 @@ def table(case: Path, sql: str) -> list[dict[str, Any]]:
 # -- Perfetto --------------------------------------------------------------------------------------
 
 
+def unknown_fields(message: Any) -> list[str]:
+    """Fields that a message or one inside it does not have in its published form."""
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    found = [f"{message.DESCRIPTOR.name}.{field.field_number}" for field in UnknownFieldSet(message)]
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            inside = value if hasattr(value, "__len__") else [value]
+            found += [name for one in inside for name in unknown_fields(one)]
+    return found
+
+
 @dataclass
 class Slice:
     track: int
@@ -90,7 +104,12 @@ class Slice:
 
 
 class Reader:
-    """What trace processor makes of a trace: slices that nest, counters, flows. Its own binary cannot be had offline."""
+    """What trace processor makes of a trace: slices that nest, counters, flows.
+
+    Its own binary is in no package registry (PyPI's `perfetto` downloads it at its first use; Debian's has none). So what it drops a packet for is
+    checked here, in the order of the file: fields that the published messages do not have, tracks and interned texts that are used before
+    they are described, a sequence whose incremental state was not begun.
+    """
 
     def __init__(self, file: Path) -> None:
         from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
@@ -102,6 +121,8 @@ class Reader:
         self.counters: dict[int, list[tuple[int, int]]] = defaultdict(list)
         names: dict[str, dict[int, str]] = {"names": {}, "keys": {}, "texts": {}}
         events = []
+        assert not unknown_fields(self.trace), "fields that the published messages do not have"
+        assert self.trace.packet[0].sequence_flags == 1, "incremental state is begun first"
         for packet in self.trace.packet:
             assert packet.trusted_packet_sequence_id == 1
             interned = packet.interned_data
@@ -113,7 +134,17 @@ class Reader:
             if packet.HasField("track_descriptor"):
                 self.tracks[packet.track_descriptor.uuid] = packet.track_descriptor
             if packet.HasField("track_event"):
-                events.append((packet.timestamp, packet.track_event))
+                event = packet.track_event
+                events.append((packet.timestamp, event))
+                assert packet.sequence_flags == 2 and event.track_uuid in self.tracks
+                assert (
+                    event.name_iid in names["names"]
+                    if event.type == event.TYPE_SLICE_BEGIN
+                    else not event.name_iid
+                )
+                for note in event.debug_annotations:
+                    assert note.name_iid in names["keys"]
+                    assert not note.string_value_iid or note.string_value_iid in names["texts"]
         stacks: dict[int, list[Slice]] = defaultdict(list)
         # It sorts by time, and keeps the order of the file where times are equal.
         for time_ns, event in sorted(events, key=lambda pair: pair[0]):
@@ -480,3 +511,19 @@ def test_the_documents_name_every_format() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs/how-to/export.md").read_text()
     for form in FORMATS:
         assert f"## {form.name}" in page, form.name
+
+
+def test_a_file_that_another_program_has_locked_is_told_as_that(case: Path, tmp_path: Path) -> None:
+    """As DuckDB locks a database that it has open. The tables of the case are whole, and are not called damaged."""
+    file = tmp_path / "t.csv"
+    file.touch()
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with Case(case) as opened, pytest.raises(WhodiskError, match=f"PID {holder.pid}") as raised:
+            opened.copy("SELECT 1", file, "FORMAT CSV", lambda _share: None)
+        assert holder.stdin is not None
+        holder.stdin.close()
+    assert "locked" in str(raised.value) and "damaged" not in str(raised.value)

@@ -22,7 +22,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from whodisk.errors import CaseError, NotSealedError
+from whodisk.errors import CaseError, NotSealedError, WhodiskError
 from whodisk.reading.flush_waits import IS_ISSUED, NOBODY_BEHIND, QUEUE_BEHIND_IS_DEVICE, behind_sql
 from whodisk.reading.weighted_rows import copies_sql, links_sql, ops_sql, pieces_sql, weights_sql
 from whodisk.types import Cell
@@ -274,6 +274,24 @@ class Case:
         return tuple(layer for layer in LAYERS if f"ops/{layer}" in self.columns)
 
     @property
+    def slow_only_ns(self) -> dict[str, int]:
+        """Layers that hold only operations slower than so many ns: whoever logged them left out the others."""
+        known = {layer: (self.meta.get("layers") or {}).get(layer) or {} for layer in self.layers}
+        least = {layer: meta.get("slower_than_ns") for layer, meta in known.items()}
+        return {layer: ns for layer, ns in least.items() if isinstance(ns, int) and ns > 0}
+
+    def need_all_of(self, layer: str) -> None:
+        """Raises CaseError if a layer holds slow operations alone: there is neither a rate nor a quantile in it."""
+        if layer in self.slow_only_ns:
+            raise CaseError(
+                self.path,
+                f"layer {layer}",
+                "all its operations",
+                f"those over {self.slow_only_ns[layer] / 1e6:g} ms alone",
+                "log all of them: slow ones alone have neither a rate nor quantiles to compare",
+            )
+
+    @property
     def duration_ns(self) -> int | None:
         """Length of the recording, if known."""
         value = self.meta.get("duration_ns")
@@ -398,7 +416,7 @@ class Case:
         """Writes the rows of `sql` (views allowed) into the file `path`, which exists, and returns how many they are.
 
         `options` are those of DuckDB's COPY. `tell` hears the share that is done, 0 to 1, a few times per second. Raises
-        OSError if the file cannot be written.
+        OSError if the file cannot be written, WhodiskError if another program has locked it.
         """
         target = quoted(str(path.resolve()))
         with self._told(tell):
@@ -408,6 +426,12 @@ class Case:
                 ).fetchone()
             except duckdb.IOException as error:
                 number = re.search(r'"errno":"([0-9]+)"', str(error))
+                if "Could not set lock" in str(error):
+                    holder = re.search(r"held in (.+?\(PID [0-9]+\))", str(error))
+                    raise WhodiskError(
+                        f"{path}: expected a file that no other program has locked, found the lock of "
+                        f"{holder[1] if holder else 'another program'}; end that program, or write to another file"
+                    ) from None
                 if number is None:
                     raise self._damaged(error) from None
                 raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
