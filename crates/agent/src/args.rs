@@ -508,6 +508,9 @@ pub struct ImportArgs {
     /// Leave bad records out and count them.
     #[arg(long)]
     pub keep_going: bool,
+    /// The logs hold only operations slower than this (a filter, a tool's threshold), where they do not say so themselves.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub slower_than: Option<Duration>,
     /// List the formats, and what each cannot carry over.
     #[arg(long)]
     pub list: bool,

@@ -88,6 +88,9 @@ fn request(args: &ImportArgs) -> Result<Request, Failure> {
             .map(|text| offset(text))
             .collect::<Result<_, _>>()?,
         keep_going: args.keep_going,
+        slower_than_ns: args
+            .slower_than
+            .map(|time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)),
     })
 }
 

@@ -44,6 +44,9 @@ pub struct LayerMeta {
     pub stages: BTreeMap<String, String>,
     /// How operations were tied to the layer below: `exact (user_data)`, `none`.
     pub join: String,
+    /// Only operations that took longer are in the layer: whoever logged them left out the others. None: nothing is known of such a cut-off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slower_than_ns: Option<i64>,
 }
 
 /// One thing that could not be seen, and why; verdicts repeat it under `cannot_exclude`.

@@ -43,8 +43,18 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads it.
+    /// Reads it. Error: it is no file: a pipe can be read but once, and would let the import wait for ever.
     pub fn read(path: &Path) -> Result<Head, ImportError> {
+        let metadata = std::fs::metadata(path).map_err(|e| ImportError::io(path, "open", e))?;
+        if !metadata.is_file() {
+            let found = if metadata.is_dir() {
+                "a directory"
+            } else {
+                "a pipe or a device"
+            };
+            let hint = "its begin is read before the rest: write it into a file first";
+            return Err(ImportError::content(path, "begin", "a file", found, hint));
+        }
         let mut bytes = Vec::new();
         File::open(path)
             .map_err(|e| ImportError::io(path, "open", e))?

@@ -24,6 +24,8 @@ pub struct Request {
     pub offsets: Vec<(String, i64)>,
     /// `--keep-going`: bad records are left out and counted.
     pub keep_going: bool,
+    /// `--slower-than`: whoever made the logs left out operations that took no longer.
+    pub slower_than_ns: Option<i64>,
 }
 
 /// How one log was read.
@@ -102,6 +104,12 @@ pub fn import(
     logs.sort_by_key(|log| std::cmp::Reverse(log.survey.layers.iter().next_back().copied()));
     let mut sink = Sink::case(writer, names, tell, request.keep_going);
     read_all(&logs, start_ns, &mut sink)?;
+    if let Some(least_ns) = request.slower_than_ns {
+        let layers: BTreeSet<Layer> = logs.iter().flat_map(|log| log.survey.layers.clone()).collect();
+        layers
+            .into_iter()
+            .for_each(|layer| sink.slower_than(layer, least_ns));
+    }
     let mut found = sink.finish();
     found.not_observed.extend(said_of_clocks(&logs, clock));
     Ok(summary(&logs, clock, start_ns, found))

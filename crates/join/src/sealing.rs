@@ -696,6 +696,7 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             rows: counts.block_rows,
             stages: named(&stages),
             join: "none".into(),
+            slower_than_ns: None,
         };
         layers.insert(Layer::Block.name().to_owned(), layer);
     }
@@ -730,6 +731,7 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             rows: counts.app_rows,
             stages: named(&stages),
             join: join.into(),
+            slower_than_ns: None,
         };
         layers.insert(Layer::App.name().to_owned(), layer);
     }
@@ -755,6 +757,7 @@ fn own_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
         rows: counts.app_rows,
         stages,
         join: join.into(),
+        slower_than_ns: None,
     }
 }
 
@@ -786,6 +789,7 @@ fn syscall_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
             "none"
         }
         .into(),
+        slower_than_ns: None,
     }
 }
 

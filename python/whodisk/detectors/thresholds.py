@@ -1104,6 +1104,13 @@ SLOWEST_TOLD = row("SLOWEST_TOLD", 5, "episodes", "DESIGN 7", "So many of the sl
 SLOWEST_OP_IDS_MAX = row(
     "SLOWEST_OP_IDS_MAX", 20, "operations", CHOSEN, "So many operations of each of them are named."
 )
+SLOW_ONLY_GROUPS_TOLD = row(
+    "SLOW_ONLY_GROUPS_TOLD",
+    5,
+    "groups",
+    CHOSEN,
+    "Of logs that hold slow operations alone so many kinds, programs and devices are told.",
+)
 WORSE_MIN = row(
     "WORSE_MIN",
     0.2,

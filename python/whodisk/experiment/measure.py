@@ -84,6 +84,7 @@ def measure(path: Path, layer: str, *, settle: bool = False) -> Measured:
                 ", ".join(case.layers) or "none",
                 "choose --layer",
             )
+        case.need_all_of(layer)
         begin_ns, end_ns = _window(case, layer)
         left_out_s = 0.0
         if settle:

@@ -27,6 +27,7 @@ from whodisk.reading.views import IO_ERROR, IS_IO, STAGES, Case
 from whodisk.verdict import clearing
 from whodisk.verdict.adjudicate import Heard, Judged, accuse, adjudicate, correct
 from whodisk.verdict.caveats import caveats_of, losses, lost_of, unseen
+from whodisk.verdict.slow_only import slow_ones, slow_only
 from whodisk.verdict.slowest import fired_said, is_slow, slowest_of
 from whodisk.verdict.too_small import rejected
 
@@ -54,6 +55,18 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
     surveys = {layer: survey for layer, survey in surveys.items() if survey.operations}
     if case.never_began:
         return _insufficient(case, surveys, 0, limits)
+    cut_off = {layer: survey for layer, survey in surveys.items() if layer in case.slow_only_ns}
+    whole = {layer: survey for layer, survey in surveys.items() if layer not in cut_off}
+    if cut_off and sum(survey.operations for survey in whole.values()) < VERDICT_OPERATIONS_MIN:
+        context = _context(case, cut_off, next(iter(cut_off)), None, [])
+        verdict = slow_only(context, limits, _where_time_goes(context))
+        verdict.cannot_exclude.extend(caveats_of(context, bool(limits)))
+        return verdict
+    beside = [sentence for survey in cut_off.values() for sentence in slow_ones(case, survey)]
+    if cut_off:
+        # Detectors would take them for all there were.
+        case.leave_out(cut_off)
+        surveys = whole
     layer = _judged_layer(surveys, case.program)
     operations = surveys[layer].operations if layer else 0
     # Where operations spent their time is known from their requests.
@@ -67,6 +80,8 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         if layer is not None and operations and find_fired(case, layer):
             return _only_fired(case, surveys, layer, limits)
         return _insufficient(case, surveys, operations, limits)
+    if against is not None:
+        against.need_all_of(layer)
     expectations = [check(limit, surveys[layer]) for limit in limits]
     backlog = _backlog(case, surveys[layer])
     if backlog:
@@ -90,7 +105,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         fired=fired_said(context),
         slowest=slowest,
         too_small=rejected(context, judged.claims),
-        minor=errors + backlog + [f"{item.sentence}." for item in judged.declined] + judged.minor,
+        minor=errors + beside + backlog + [f"{item.sentence}." for item in judged.declined] + judged.minor,
         cleared=judged.cleared + clearing.clear(context, judged.claims, slow_ns),
         cannot_exclude=lost_of(incomplete) + judged.caveats + caveats_of(context, bool(limits or against)),
         expectations=expectations,
@@ -151,7 +166,12 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
         or ["Record the operations of one host: sampled counters hide outliers."],
         simulated=bool(case.meta.get("simulated")),
     )
-    verdict.summary.append("No verdict." if verdict.status == "insufficient" else _headline(verdict))
+    headline = {
+        "insufficient": "No verdict: the case has no single operations, and nothing in it that devices can be compared by.",
+        # Of operations nothing is known.
+        "healthy": "No device stands out from its peers in what was sampled.",
+    }
+    verdict.summary.append(headline.get(verdict.status) or _headline(verdict))
     verdict.summary.extend(finding.claim for finding in judged.findings[:3])
     if len(judged.findings) > 3:
         verdict.summary.append(f"{len(judged.findings) - 3} more findings follow.")

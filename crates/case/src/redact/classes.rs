@@ -107,6 +107,7 @@ pub const CASE_JSON: &[(&str, Class)] = &[
     ("state", Class::Keep),
     ("layers.*.stages.*", Class::Keep),
     ("layers.*.join", Class::Keep),
+    ("layers.*.slower_than_ns", Class::Keep),
     ("probes.*.attached.*", Class::Text),
     ("phases.*.name", Class::Keep),
     ("fired.*.trigger", Class::Text),

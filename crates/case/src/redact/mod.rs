@@ -256,6 +256,7 @@ mod tests {
                     rows: 1,
                     stages: one("fs_ns", "fs".into()),
                     join: "none".into(),
+                    slower_than_ns: Some(10_000_000),
                 },
             ),
             probes: one(

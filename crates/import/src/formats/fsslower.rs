@@ -7,7 +7,7 @@ use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::{one_stage_op, Sink};
-use crate::text::{integer, length, time};
+use crate::text::{integer, length, scaled, time, word};
 use crate::ImportError;
 use case::schema::{Layer, Op, OpRow, Stage};
 
@@ -60,7 +60,7 @@ fn fields(text: &str) -> Option<[&str; 8]> {
     let mut words = Vec::new();
     let mut rest = text;
     while words.len() < 64 {
-        let word = crate::text::word(&mut rest);
+        let word = word(&mut rest);
         if word.is_empty() {
             break;
         }
@@ -89,7 +89,9 @@ fn fields(text: &str) -> Option<[&str; 8]> {
     ])
 }
 
-#[derive(Default)]
+/// The smallest threshold that the tools can have.
+const THRESHOLD_NS_MIN: i64 = 1_000_000;
+
 struct Reader {
     /// Nanoseconds of a unit of ENDTIME; None: text.
     csv_unit_ns: Option<i64>,
@@ -97,6 +99,9 @@ struct Reader {
     day_ns: i64,
     last_ns: i64,
     places: u64,
+    /// What the log's first line says; None: nothing, or none.
+    threshold_ns: Option<i64>,
+    fastest_ns: i64,
 }
 
 impl Reader {
@@ -177,16 +182,25 @@ impl Reader {
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let mut reader = Reader::default();
+    let mut reader = Reader {
+        csv_unit_ns: None,
+        is_told: false,
+        day_ns: 0,
+        last_ns: 0,
+        places: 0,
+        threshold_ns: None,
+        fastest_ns: i64::MAX,
+    };
     each_line(source, sink, |line, sink| {
         let text = line.text.trim();
         if text.is_empty() || is_header(text) || text.starts_with("Tracing ") {
             if let Some(at) = text.find("slower than ") {
-                let threshold = text[at + 12..].split([';', '.']).next().unwrap_or("").trim();
-                sink.unseen(
-                    format!("file-system operations faster than {threshold}"),
-                    "the tool was told to leave them out",
-                );
+                let mut rest = &text[at + 12..];
+                let (number, unit) = (word(&mut rest), word(&mut rest));
+                reader.threshold_ns = scaled(number, 1_000_000).filter(|_| unit.starts_with("ms"));
+                if reader.threshold_ns.is_none() {
+                    return Err(Bad::new("", "slower than N ms", text).into());
+                }
             }
             return Ok(());
         }
@@ -196,10 +210,21 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         }
         if let Some(row) = reader.row(text, sink)? {
             reader.tell(sink);
+            reader.fastest_ns = reader.fastest_ns.min(row.latency_ns);
             sink.op(Layer::Syscall, row)?;
         }
         Ok(())
     })?;
+    // CSV does not say its threshold, which is of whole milliseconds: what took less shows that there was none.
+    let threshold_ns = match (reader.threshold_ns, reader.fastest_ns) {
+        (None, fastest_ns) if reader.csv_unit_ns.is_some() && fastest_ns >= THRESHOLD_NS_MIN => {
+            Some(fastest_ns / THRESHOLD_NS_MIN * THRESHOLD_NS_MIN)
+        }
+        (said, _) => said.filter(|_| reader.is_told),
+    };
+    if let Some(threshold_ns) = threshold_ns {
+        sink.slower_than(Layer::Syscall, threshold_ns);
+    }
     if reader.places > 0 {
         sink.unseen(
             format!("offsets of {} operations", reader.places),
