@@ -1,33 +1,55 @@
-//! A file of any registered format, that may hold anything: the first byte says which, and whether bad records are left out.
+//! A file of a registered format, that may hold anything. `WHODISK_FUZZ_FORMAT` names the format (scripts/fuzz.sh runs one after the other); without
+//! it the second byte says which. The first byte says whether bad records are left out, and whether the log is two files.
 #![no_main]
 use case::sealed::{Names, SealWriter};
-use import::{Request, FORMATS};
+use import::{Format, Request, FORMATS};
 use libfuzzer_sys::fuzz_target;
+use std::sync::LazyLock;
 
-const MAP: &str = "host=host,device=disk,t=ts:s,latency=lat:us,throughput=tp:MB/s";
+const KEEP_GOING: u8 = 1;
+const TWICE: u8 = 2;
+
+/// Of formats that need one.
+fn map(format: &str) -> Option<String> {
+    let map = match format {
+        "series" => "host=host,device=disk,t=ts:s,latency=lat:us,throughput=tp:MB/s",
+        "ops" => include_str!("../../crates/import/tests/fixtures/ops/map"),
+        "bus" => include_str!("../../crates/import/tests/fixtures/bus/map"),
+        "hdr-log" => "unit=us",
+        "amazon-d0" | "ocp-c3" | "interrupts" | "diskstats" => "every=60s",
+        _ => return None,
+    };
+    Some(map.into())
+}
+
+static CHOSEN: LazyLock<Option<&Format>> = LazyLock::new(|| {
+    let name = std::env::var("WHODISK_FUZZ_FORMAT").ok()?;
+    Some(import::format(&name).expect("a registered format"))
+});
 
 fuzz_target!(|data: &[u8]| {
-    let Some((choice, content)) = data.split_first() else { return };
-    let format = FORMATS[usize::from(choice >> 1) % FORMATS.len()];
+    let [how, which, content @ ..] = data else { return };
+    let format = CHOSEN.unwrap_or(FORMATS[usize::from(*which) % FORMATS.len()]);
     let folder = tempfile::tempdir_in("/dev/shm").expect("room in /dev/shm");
-    let file = folder.path().join("input_lat.1.log");
-    std::fs::write(&file, content).expect("room in /dev/shm");
+    let mut files = vec![folder.path().join("input_lat.1.log")];
+    if how & TWICE != 0 {
+        files.push(folder.path().join("input_clat.1.log"));
+    }
+    for file in &files {
+        std::fs::write(file, content).expect("room in /dev/shm");
+    }
     let case = folder.path().join("case");
     std::fs::create_dir(&case).expect("room in /dev/shm");
     let mut writer = SealWriter::create(&case).expect("room in /dev/shm");
     let request = Request {
-        files: vec![file],
+        files,
         format: Some(format.name.into()),
-        map: match format.name {
-            "series" => Some(MAP.into()),
-            "hdr-log" => Some("unit=us".into()),
-            _ => None,
-        },
-        keep_going: choice & 1 != 0,
+        map: map(format.name),
+        keep_going: how & KEEP_GOING != 0,
         ..Request::default()
     };
     if let Err(error) = import::import(&request, &mut writer, &mut Names::default(), &mut |_| {}) {
         let said = error.to_string();
-        assert!(said.contains("input_lat.") || said.contains("--map"), "{said}");
+        assert!(said.contains("input_") || said.contains("--map"), "{said}");
     }
 });
