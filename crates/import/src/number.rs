@@ -39,7 +39,7 @@ pub fn leading_number(text: &[u8]) -> Option<(f64, usize)> {
 
 /// The digits at the begin of `text` after those of `before`, and how many they are. More than 15 make no sense.
 #[inline]
-fn leading_digits(text: &[u8], before: u64) -> (u64, usize) {
+pub fn leading_digits(text: &[u8], before: u64) -> (u64, usize) {
     let (mut value, mut count) = (before, 0);
     for byte in text {
         let digit = byte.wrapping_sub(b'0');

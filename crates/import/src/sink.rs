@@ -6,7 +6,7 @@ use crate::tie::Tie;
 use crate::ImportError;
 use case::meta::{LayerMeta, Unseen};
 use case::schema::{EventRow, IrqRow, Layer, LossRow, NameId, Op, OpRow, Sample, Stage, SubjectKind};
-use case::sealed::{Names, SealWriter};
+use case::sealed::{Names, OpBatch, SealWriter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -112,7 +112,7 @@ pub struct Sink<'a> {
     /// Added to a moment of the log at hand to get one of the case.
     shift_ns: i64,
     counts_depth: bool,
-    order: Order,
+    orders: BTreeMap<Layer, Order>,
     next_id: BTreeMap<Layer, u64>,
     tie: Tie,
     bad: Vec<String>,
@@ -149,7 +149,7 @@ impl<'a> Sink<'a> {
             bytes: 0,
             shift_ns: 0,
             counts_depth: false,
-            order: Order::default(),
+            orders: BTreeMap::new(),
             next_id: BTreeMap::new(),
             tie: Tie::default(),
             bad: Vec::new(),
@@ -183,10 +183,9 @@ impl<'a> Sink<'a> {
 
     /// A log ends.
     pub fn end(&mut self, shown: &str) -> Result<(), ImportError> {
-        while let Some((layer, row)) = self.order.pop() {
-            self.emit(layer, row)?;
+        for (layer, mut order) in std::mem::take(&mut self.orders) {
+            self.emit(layer, &mut order, true)?;
         }
-        self.order = Order::default();
         if self.bad_of_source > 0 {
             let what = format!("{} bad records of {shown}", self.bad_of_source);
             let because = format!("they were left out (--keep-going): {}", self.bad.join("; "));
@@ -214,7 +213,24 @@ impl<'a> Sink<'a> {
             self.name_tied_stages();
         }
         self.tell_drive_counts();
+        self.tell_cut_offs();
         self.found
+    }
+
+    fn tell_cut_offs(&mut self) {
+        let layers = self.found.layers.iter();
+        let cut_off: Vec<(&str, i64)> = layers
+            .filter_map(|(layer, meta)| Some((layer.name(), meta.slower_than_ns?)))
+            .collect();
+        for (layer, least_ns) in cut_off {
+            self.unseen(
+                format!(
+                    "operations of layer {layer} that took {} ms or less",
+                    least_ns as f64 / 1e6
+                ),
+                "only slower ones were logged: how many were faster, and what is usual, cannot be told",
+            );
+        }
     }
 
     /// The drive's own account beside the host's: what the host saw over the drive's threshold, and what the drive counted.
@@ -313,6 +329,13 @@ impl<'a> Sink<'a> {
         self.found.resolution_ns = self.found.resolution_ns.max(step_ns);
     }
 
+    /// The log holds only operations of this layer that took longer. Of several logs the largest counts: what one has and another
+    /// leaves out tells nothing of the whole.
+    pub fn slower_than(&mut self, layer: Layer, least_ns: i64) {
+        let meta = self.found.layers.entry(layer).or_default();
+        meta.slower_than_ns = meta.slower_than_ns.max(Some(least_ns));
+    }
+
     /// The log has every operation of its devices (or workers), so that those in flight can be counted.
     pub fn has_every_operation(&mut self) {
         self.counts_depth = true;
@@ -353,7 +376,13 @@ impl<'a> Sink<'a> {
     }
 
     /// An operation, its start in the log's own time; id and queue depth are given here. Its stages sum to its latency.
+    #[inline]
     pub fn op(&mut self, layer: Layer, mut row: OpRow) -> Result<(), ImportError> {
+        self.put(layer, &mut row)
+    }
+
+    /// By reference: a row is 300 bytes long.
+    fn put(&mut self, layer: Layer, row: &mut OpRow) -> Result<(), ImportError> {
         let sum: i64 = row.stages.iter().flatten().sum();
         assert_eq!(
             sum, row.latency_ns,
@@ -376,36 +405,60 @@ impl<'a> Sink<'a> {
         }
         row.start_ns = row.start_ns.saturating_add(self.shift_ns);
         self.found.end_ns = self.found.end_ns.max(row.start_ns.saturating_add(row.latency_ns));
-        match self.order.push(layer, row) {
-            Some((layer, row)) => self.emit(layer, row),
-            None => Ok(()),
+        let order = self.orders.entry(layer).or_default();
+        order.held.push(row);
+        if !order.is_full() {
+            return Ok(());
         }
+        let mut order = std::mem::take(order);
+        self.emit(layer, &mut order, false)?;
+        self.orders.insert(layer, order);
+        Ok(())
     }
 
-    fn emit(&mut self, layer: Layer, mut row: OpRow) -> Result<(), ImportError> {
-        if self.counts_depth && row.queue_depth.is_none() {
-            row.queue_depth = self.order.depth(layer, &row);
+    /// Writes the operations that began first.
+    fn emit(&mut self, layer: Layer, order: &mut Order, has_ended: bool) -> Result<(), ImportError> {
+        let mut batch = order.take(has_ended);
+        if self.counts_depth {
+            order.count_depth(&mut batch);
         }
         let next = self.next_id.entry(layer).or_default();
-        row.op_id = layer.op_id_base() | *next;
-        *next += 1;
-        let device_ns = row.stages[Stage::Device as usize].unwrap_or(row.latency_ns);
-        if layer >= Layer::Block && !row.open && device_ns >= DRIVE_NS_MIN {
-            let ms = usize::try_from(device_ns / 1_000_000).map_or(HOST_MS_MAX, |ms| ms.min(HOST_MS_MAX));
-            *self.host_ms.entry((row.op as u8, ms)).or_default() += 1;
-        }
+        batch.set_ids(layer.op_id_base() | *next);
+        *next += batch.len() as u64;
+        self.count_long(layer, &batch);
         let To::Case(writer) = &mut self.to else {
             return Ok(());
         };
-        if let Some(link) = self.tie.see(layer, &mut row) {
-            writer.link(&link)?;
-        }
-        writer.op(layer, &row, self.names)?;
-        self.found.rows += 1;
+        self.found.rows += batch.len() as u64;
         if let Some(meta) = self.found.layers.get_mut(&layer) {
-            meta.rows += 1;
+            meta.rows += batch.len() as u64;
+        }
+        if !self.tie.is_looking() {
+            writer.ops(layer, batch, self.names)?;
+            return Ok(());
+        }
+        for at in 0..batch.len() {
+            let mut row = batch.row(at);
+            if let Some(link) = self.tie.see(layer, &mut row) {
+                writer.link(&link)?;
+            }
+            writer.op(layer, &row, self.names)?;
         }
         Ok(())
+    }
+
+    /// Requests and commands of which a drive may have counted some as long.
+    fn count_long(&mut self, layer: Layer, batch: &OpBatch) {
+        if layer < Layer::Block {
+            return;
+        }
+        for (at, latency_ns) in batch.latencies_ns().iter().enumerate() {
+            let device_ns = batch.stage_ns(at, Stage::Device).unwrap_or(*latency_ns);
+            if device_ns >= DRIVE_NS_MIN && !batch.is_open(at) {
+                let ms = usize::try_from(device_ns / 1_000_000).map_or(HOST_MS_MAX, |ms| ms.min(HOST_MS_MAX));
+                *self.host_ms.entry((batch.op(at) as u8, ms)).or_default() += 1;
+            }
+        }
     }
 
     /// Samples of one subject at one moment of the log.
@@ -418,6 +471,18 @@ impl<'a> Sink<'a> {
         values: &[(NameId, f64)],
     ) -> Result<(), ImportError> {
         self.found.records += 1;
+        self.sum(time_ns, host, kind, subject, values)
+    }
+
+    /// The same, of what many records say together, each of which was counted ([`Sink::record_without_row`]).
+    pub fn sum(
+        &mut self,
+        time_ns: i64,
+        host: Option<NameId>,
+        kind: SubjectKind,
+        subject: NameId,
+        values: &[(NameId, f64)],
+    ) -> Result<(), ImportError> {
         let time_ns = self.moment(time_ns)?;
         if let To::Case(writer) = &mut self.to {
             let sample = Sample {
@@ -522,6 +587,7 @@ impl<'a> Sink<'a> {
 }
 
 /// An operation without anything but its moment, kind and latency.
+#[inline]
 pub fn plain_op(start_ns: i64, latency_ns: i64, op: Op) -> OpRow {
     OpRow {
         op_id: 0,
@@ -552,6 +618,7 @@ pub fn plain_op(start_ns: i64, latency_ns: i64, op: Op) -> OpRow {
 }
 
 /// The same, all of whose latency is one stage.
+#[inline]
 pub fn one_stage_op(start_ns: i64, latency_ns: i64, op: Op, stage: Stage) -> OpRow {
     let mut row = plain_op(start_ns, latency_ns, op);
     row.stages[stage as usize] = Some(latency_ns);

@@ -151,6 +151,11 @@ impl Tie {
         None
     }
 
+    /// Whether it has to see every operation.
+    pub fn is_looking(&self) -> bool {
+        self.keeping || self.tying
+    }
+
     /// Whether operations were tied, or looked for.
     pub fn is_tying(&self) -> bool {
         self.tying

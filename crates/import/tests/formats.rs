@@ -1,6 +1,12 @@
 //! What every registered format must do: its fixture is recognised, gives what is written down, and stays harmless however it is damaged.
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type, UInt32Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
 use case::sealed::{Names, SealWriter};
-use import::{Head, ImportError, Request, Summary, FORMATS};
+use import::{Format, Head, ImportError, Request, Summary, FORMATS};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 
 fn fixtures(name: &str) -> (Vec<PathBuf>, Option<String>, PathBuf) {
@@ -35,8 +41,18 @@ fn import(
     map: &Option<String>,
     keep_going: bool,
 ) -> Result<Summary, ImportError> {
-    let case = folder();
-    let mut writer = SealWriter::create(case.path()).unwrap();
+    import_to(folder().path(), name, files, map, keep_going).map(|(summary, _)| summary)
+}
+
+/// And the tables that have rows.
+fn import_to(
+    case: &Path,
+    name: &str,
+    files: &[PathBuf],
+    map: &Option<String>,
+    keep_going: bool,
+) -> Result<(Summary, Vec<String>), ImportError> {
+    let mut writer = SealWriter::create(case).unwrap();
     let request = Request {
         files: files.to_vec(),
         format: Some(name.into()),
@@ -45,11 +61,71 @@ fn import(
         ..Request::default()
     };
     let summary = import::import(&request, &mut writer, &mut Names::default(), &mut |_| {})?;
-    writer.finish().unwrap();
-    Ok(summary)
+    let tables = writer.finish().unwrap();
+    let filled = tables.into_iter().filter(|(_, meta)| meta.rows > 0);
+    Ok((summary, filled.map(|(path, _)| path).collect()))
 }
 
-fn shown(summary: &Summary) -> String {
+/// A value as text; "" where there is none.
+fn text_of(column: &ArrayRef, row: usize) -> String {
+    if column.is_null(row) {
+        return String::new();
+    }
+    match column.data_type() {
+        DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
+        DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
+        DataType::UInt32 => column.as_primitive::<UInt32Type>().value(row).to_string(),
+        DataType::Float32 => column.as_primitive::<Float32Type>().value(row).to_string(),
+        DataType::Float64 => column.as_primitive::<Float64Type>().value(row).to_string(),
+        DataType::Boolean => column.as_boolean().value(row).to_string(),
+        DataType::Utf8 => column.as_string::<i32>().value(row).to_string(),
+        other => panic!("a column of {other}"),
+    }
+}
+
+/// A row as text: what it says, and under which name.
+fn row_text(batch: &RecordBatch, row: usize) -> String {
+    let schema = batch.schema();
+    let columns = schema.fields().iter().zip(batch.columns());
+    let told: Vec<String> = columns
+        .map(|(field, column)| (field.name(), text_of(column, row)))
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(name, text)| format!("{name}={text}"))
+        .collect();
+    told.join(" ")
+}
+
+/// What is in a table: its first rows and its last one for people, and a hash of all of them for the rest.
+fn table_text(case: &Path, table: &str) -> String {
+    let file = std::fs::File::open(case.join(table)).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+        .unwrap()
+        .build()
+        .unwrap();
+    let rows: Vec<String> = reader
+        .flat_map(|batch| {
+            let batch = batch.unwrap();
+            (0..batch.num_rows())
+                .map(|row| row_text(&batch, row))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let mut hash = twox_hash::XxHash64::with_seed(0);
+    rows.iter()
+        .for_each(|row| hash.write(format!("{row}\n").as_bytes()));
+    let mut text = format!("table {table} rows {} hash {:016x}\n", rows.len(), hash.finish());
+    for (at, row) in rows.iter().enumerate() {
+        if at < ROWS_SHOWN || at + 1 == rows.len() {
+            text += &format!("  {at}: {row}\n");
+        }
+    }
+    text
+}
+
+/// The first rows of a table that are written down.
+const ROWS_SHOWN: usize = 2;
+
+fn shown(format: &Format, summary: &Summary) -> String {
     let mut text = format!(
         "records {} rows {} start {} unix {:?} end {} resolution {} clock {}\n",
         summary.records,
@@ -61,7 +137,12 @@ fn shown(summary: &Summary) -> String {
         summary.clock
     );
     for (layer, meta) in &summary.layers {
-        text += &format!("layer {layer} rows {} stages {:?}\n", meta.rows, meta.stages);
+        text += &format!("layer {layer} rows {} stages {:?}", meta.rows, meta.stages);
+        let cut_off = |least_ns| format!(", only slower than {least_ns} ns");
+        text += &format!("{}\n", meta.slower_than_ns.map_or_else(String::new, cut_off));
+    }
+    for (what, _) in format.not_carried {
+        text += &format!("never carried: {what}\n");
     }
     let folder = format!("{}/tests/fixtures/", env!("CARGO_MANIFEST_DIR"));
     for unseen in &summary.not_observed {
@@ -90,14 +171,19 @@ fn fixtures_are_recognised_and_give_what_is_written_down() {
                 file.display()
             );
         }
-        let summary =
-            import(format.name, &files, &map, false).unwrap_or_else(|e| panic!("{}: {e}", format.name));
+        let case = folder();
+        let (summary, tables) = import_to(case.path(), format.name, &files, &map, false)
+            .unwrap_or_else(|e| panic!("{}: {e}", format.name));
         assert!(summary.rows > 0 && summary.left_out == 0, "{}", format.name);
+        let mut told = shown(format, &summary);
+        tables
+            .iter()
+            .for_each(|table| told += &table_text(case.path(), table));
         if std::env::var_os("WHODISK_WRITE_GOLDEN").is_some() {
-            std::fs::write(&golden, shown(&summary)).unwrap();
+            std::fs::write(&golden, &told).unwrap();
         }
         assert_eq!(
-            shown(&summary),
+            told,
             std::fs::read_to_string(&golden).unwrap_or_default(),
             "{}",
             format.name
@@ -105,42 +191,140 @@ fn fixtures_are_recognised_and_give_what_is_written_down() {
     }
 }
 
-/// Cut off anywhere, a byte changed anywhere: an error that names the file, or a case; never a panic. With `--keep-going` never fewer rows.
+/// Pseudo-random numbers from a seed.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % most.max(1)
+    }
+}
+
+/// What trips parsers up.
+const TOKENS: [&[u8]; 20] = [
+    b"-1",
+    b"0",
+    b"18446744073709551615",
+    b"9223372036854775807",
+    b"-9223372036854775808",
+    b"99999999999999999999999999",
+    b"4294967296",
+    b"1e308",
+    b"NaN",
+    b"0.0000000000001",
+    b"\n",
+    b"\r\n",
+    b",",
+    b" ",
+    b"\0",
+    b"\xff\xfe",
+    b"\"",
+    b"{",
+    b"[[[[[[[[",
+    b"<",
+];
+
+/// Damages a file: cut, changed, moved, numbers made extreme; up to four times.
+fn damage(bytes: &mut Vec<u8>, draw: &mut Draw) {
+    for _ in 0..=draw.below(4) {
+        let (at, length) = (draw.below(bytes.len()), 1 + draw.below(40));
+        let end = (at + length).min(bytes.len());
+        match draw.below(8) {
+            0 => bytes.truncate(at),
+            1 => bytes[at..end]
+                .iter_mut()
+                .for_each(|byte| *byte = draw.below(256) as u8),
+            2 => drop(bytes.drain(at..end)),
+            3 => {
+                let part = bytes[at..end].to_vec();
+                let to = draw.below(bytes.len());
+                bytes.splice(to..to, part);
+            }
+            4 => {
+                let token = TOKENS[draw.below(TOKENS.len())];
+                bytes.splice(at..at, token.iter().copied());
+            }
+            5 => {
+                // The next number of a text becomes another.
+                let rest = &bytes[at..];
+                let begin = at + rest.iter().position(u8::is_ascii_digit).unwrap_or(rest.len());
+                let digits = bytes[begin..]
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_digit())
+                    .count();
+                let token = TOKENS[draw.below(10)];
+                bytes.splice(begin..begin + digits, token.iter().copied());
+            }
+            6 => bytes[at..end].fill([0, 0x7f, 0x80, 0xff][draw.below(4)]),
+            _ => bytes[at..end].reverse(),
+        }
+        if bytes.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Damaged anyhow, a file gives an error that names it, or a case; never a panic, and rows in proportion to what it holds. With `--keep-going` never
+/// other rows than without, if that gives a case, too. `WHODISK_FUZZ_SECONDS=60` goes on for so long with each format (`make fuzz`),
+/// `WHODISK_FUZZ_SEED` begins elsewhere.
 #[test]
 fn damaged_fixtures_are_errors_or_cases() {
+    let number = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse::<u64>().expect("a number"))
+    };
+    let seconds = number("WHODISK_FUZZ_SECONDS");
+    let seed = number("WHODISK_FUZZ_SEED").unwrap_or(1);
     let folder = folder();
     for format in FORMATS {
         let (files, map, _) = fixtures(format.name);
-        let whole = std::fs::read(&files[0]).unwrap();
-        let file = folder.path().join(files[0].file_name().unwrap());
-        let mut seed = 0x9e37_79b9_u64;
-        for round in 0..8 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let at = (seed >> 33) as usize % whole.len();
-            let mut bytes = whole.clone();
-            if round % 2 == 0 {
-                bytes.truncate(at);
-            } else {
-                bytes[at] = (seed >> 13) as u8;
-            }
+        let begun = std::time::Instant::now();
+        let (mut rounds, mut longest) = (0_u64, std::time::Duration::ZERO);
+        while match seconds {
+            Some(seconds) => begun.elapsed().as_secs() < seconds,
+            None => rounds < 8,
+        } {
+            rounds += 1;
+            let mut draw = Draw((seed << 32 | rounds).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let whole = &files[draw.below(files.len())];
+            let file = folder.path().join(whole.file_name().unwrap());
+            let mut bytes = std::fs::read(whole).unwrap();
+            damage(&mut bytes, &mut draw);
             std::fs::write(&file, &bytes).unwrap();
-            let mut rows = Vec::new();
-            for keep_going in [false, true] {
-                match import(format.name, std::slice::from_ref(&file), &map, keep_going) {
-                    Ok(summary) => rows.push(summary.rows),
+            let inputs = vec![file.clone(); 1 + draw.below(2)];
+            let place = format!("{} seed {seed} round {rounds}", format.name);
+            let import_begun = std::time::Instant::now();
+            let found = [false, true].map(|keep_going| {
+                let done = std::panic::catch_unwind(|| import(format.name, &inputs, &map, keep_going));
+                match done.unwrap_or_else(|_| panic!("{place}: it panicked")) {
+                    Ok(summary) => {
+                        assert!(
+                            summary.rows <= 100 * bytes.len() as u64 + 100,
+                            "{place}: {} rows of {} bytes",
+                            summary.rows,
+                            bytes.len()
+                        );
+                        Some(summary.rows)
+                    }
                     Err(error) => {
                         let said = error.to_string();
-                        assert!(
-                            said.contains(file.file_name().unwrap().to_str().unwrap()),
-                            "{}: {said}",
-                            format.name
-                        );
+                        let name = file.file_name().unwrap().to_str().unwrap();
+                        assert!(said.contains(name) || said.contains("--map"), "{place}: {said}");
+                        None
                     }
                 }
+            });
+            longest = longest.max(import_begun.elapsed());
+            if let [Some(strict), Some(kept)] = found {
+                assert_eq!(strict, kept, "{place}");
             }
-            if let [strict, kept] = rows.as_slice() {
-                assert_eq!(strict, kept, "{} round {round}", format.name);
-            }
+        }
+        if seconds.is_some() {
+            println!("{}: {rounds} inputs, the longest took {longest:?}", format.name);
         }
     }
 }

@@ -1,12 +1,13 @@
-//! Column chunks of strings out of few, written from the numbers that they have already.
+//! Column chunks of strings and numbers out of few. Strings are written from the numbers that they have already.
 //!
 //! The Parquet crate's own encoder looks every string up in a table of its own and compares it with the least and the
 //! greatest so far, row by row; of a table like `series`, whose columns are mostly names, that was a third of all time. Here
 //! a string is looked at once in a batch. Source: Apache Parquet, Encodings.md (RLE_DICTIONARY) and data pages v2.
 use super::file::{zstd_level, PAGE_ROWS, ZSTD_LEVEL};
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int32Type;
-use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_array::types::{ArrowPrimitiveType, Float32Type, Int32Type, Int64Type, UInt32Type};
+use arrow_array::{Array, ArrayRef, PrimitiveArray, StringArray};
+use arrow_schema::DataType;
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
@@ -36,13 +37,10 @@ const NO_CODE: u32 = u32::MAX;
 /// Values that are packed together.
 const GROUP: usize = 8;
 
-/// One column of one row group.
-pub(super) struct Dictionary {
+/// Codes of one column of one row group.
+struct Chunk {
     column: ColumnDescPtr,
     nullable: bool,
-    /// Strings in the order of first use, and where they are.
-    strings: Vec<String>,
-    codes_of: HashMap<String, u32>,
     /// Codes of the current page, NULL left out, and whether there is a value, row by row.
     codes: Vec<u32>,
     present: Vec<u32>,
@@ -52,19 +50,143 @@ pub(super) struct Dictionary {
     nulls: u64,
 }
 
-impl Dictionary {
-    pub(super) fn new(column: ColumnDescPtr) -> Result<Dictionary> {
-        Ok(Dictionary {
+impl Chunk {
+    fn new(column: ColumnDescPtr) -> Result<Chunk> {
+        Ok(Chunk {
             nullable: column.max_def_level() > 0,
             column,
-            strings: Vec::new(),
-            codes_of: HashMap::new(),
             codes: Vec::with_capacity(PAGE_ROWS),
             present: Vec::new(),
             pages: Vec::new(),
             zstd: Compressor::new(ZSTD_LEVEL).map_err(external)?,
             rows: 0,
             nulls: 0,
+        })
+    }
+
+    /// So many rows were appended to `codes` that are all present, or none of them.
+    fn appended(&mut self, rows: usize, are_present: bool) {
+        self.rows += rows as u64;
+        self.nulls += if are_present { 0 } else { rows as u64 };
+        if self.nullable {
+            self.present
+                .resize(self.present.len() + rows, u32::from(are_present));
+        }
+    }
+
+    fn page_rows(&self) -> usize {
+        if self.nullable {
+            self.present.len()
+        } else {
+            self.codes.len()
+        }
+    }
+
+    /// Ends a page of codes of so many values.
+    fn end_page(&mut self, values: usize) -> Result<()> {
+        let width = bits(values.saturating_sub(1));
+        let mut packed = vec![width];
+        pack(&self.codes, width, &mut packed);
+        self.end_page_of(&packed, Encoding::RLE_DICTIONARY)
+    }
+
+    fn end_page_of(&mut self, values: &[u8], encoding: Encoding) -> Result<()> {
+        let rows = self.page_rows();
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut levels = Vec::new();
+        if self.nullable {
+            pack(&self.present, 1, &mut levels);
+        }
+        let whole = levels.len() + values.len();
+        let packed = self.zstd.compress(values).map_err(external)?;
+        let is_compressed = packed.len() < values.len();
+        let mut buf = levels.clone();
+        buf.extend_from_slice(if is_compressed { &packed } else { values });
+        let page = Page::DataPageV2 {
+            buf: Bytes::from(buf),
+            num_values: rows as u32,
+            encoding,
+            num_nulls: (rows - self.codes.len()) as u32,
+            num_rows: rows as u32,
+            def_levels_byte_len: levels.len() as u32,
+            rep_levels_byte_len: 0,
+            is_compressed,
+            statistics: None,
+        };
+        self.pages.push(CompressedPage::new(page, whole));
+        self.codes.clear();
+        self.present.clear();
+        Ok(())
+    }
+
+    /// Writes the chunk: the dictionary, whose `values` are PLAIN, then the pages.
+    fn append_to<W: Write + Send>(
+        mut self,
+        values: &[u8],
+        count: usize,
+        statistics: Option<Statistics>,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> Result<()> {
+        let dictionary = Page::DictionaryPage {
+            buf: Bytes::from(self.zstd.compress(values).map_err(external)?),
+            num_values: count as u32,
+            encoding: Encoding::PLAIN,
+            is_sorted: false,
+        };
+        let dictionary = CompressedPage::new(dictionary, values.len());
+        let mut chunk = TrackedWrite::new(Vec::new());
+        let (mut whole, mut first_data) = (0, 0);
+        {
+            let mut writer = SerializedPageWriter::new(&mut chunk);
+            let pages = std::mem::take(&mut self.pages);
+            for (number, page) in std::iter::once(dictionary).chain(pages).enumerate() {
+                let written = writer.write_page(page)?;
+                whole += written.uncompressed_size;
+                if number == 0 {
+                    first_data = written.bytes_written;
+                }
+            }
+        }
+        let bytes = Bytes::from(chunk.into_inner()?);
+        let mut metadata = ColumnChunkMetaData::builder(self.column.clone())
+            .set_compression(Compression::ZSTD(zstd_level()))
+            .set_encodings(vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY])
+            .set_total_compressed_size(bytes.len() as i64)
+            .set_total_uncompressed_size(whole as i64)
+            .set_num_values(self.rows as i64)
+            .set_dictionary_page_offset(Some(0))
+            .set_data_page_offset(first_data as i64);
+        if let Some(statistics) = statistics {
+            metadata = metadata.set_statistics(statistics);
+        }
+        let close = ColumnCloseResult {
+            bytes_written: bytes.len() as u64,
+            rows_written: self.rows,
+            metadata: metadata.build()?,
+            bloom_filter: None,
+            column_index: None,
+            offset_index: None,
+        };
+        group.append_column(&bytes, close)
+    }
+}
+
+/// One column of strings of one row group.
+pub(super) struct Dictionary {
+    chunk: Chunk,
+    /// Strings in the order of first use, and where they are.
+    strings: Vec<String>,
+    codes_of: HashMap<String, u32>,
+}
+
+impl Dictionary {
+    pub(super) fn new(column: ColumnDescPtr) -> Result<Dictionary> {
+        Ok(Dictionary {
+            chunk: Chunk::new(column)?,
+            strings: Vec::new(),
+            codes_of: HashMap::new(),
         })
     }
 
@@ -75,39 +197,37 @@ impl Dictionary {
         // Keys are those of this batch; few of them may be used.
         let mut codes = vec![NO_CODE; values.len()];
         let keys = array.keys();
-        if keys.null_count() == 0 {
+        if keys.null_count() == keys.len() {
+            self.chunk.appended(keys.len(), false);
+        } else if keys.null_count() == 0 {
             for keys in keys.values().chunks(KEYS) {
-                let (before, mut known) = (self.codes.len(), true);
-                self.codes.extend(keys.iter().map(|key| {
+                let (before, mut known) = (self.chunk.codes.len(), true);
+                self.chunk.codes.extend(keys.iter().map(|key| {
                     let code = codes[*key as usize];
                     known &= code != NO_CODE;
                     code
                 }));
                 if !known {
                     // Seldom: a string is here for the first time in this batch.
-                    self.codes.truncate(before);
+                    self.chunk.codes.truncate(before);
                     for key in keys {
                         let code = self.code(values, *key, &mut codes);
-                        self.codes.push(code);
+                        self.chunk.codes.push(code);
                     }
                 }
             }
-            if self.nullable {
-                self.present.resize(self.present.len() + keys.len(), 1);
-            }
+            self.chunk.appended(keys.len(), true);
         } else {
             for key in keys {
-                self.present.push(u32::from(key.is_some()));
                 if let Some(key) = key {
                     let code = self.code(values, key, &mut codes);
-                    self.codes.push(code);
+                    self.chunk.codes.push(code);
                 }
+                self.chunk.appended(1, key.is_some());
             }
-            self.nulls += keys.null_count() as u64;
         }
-        self.rows += keys.len() as u64;
-        if self.page_rows() >= PAGE_ROWS {
-            self.end_page()?;
+        if self.chunk.page_rows() >= PAGE_ROWS {
+            self.chunk.end_page(self.strings.len())?;
         }
         Ok(())
     }
@@ -130,99 +250,20 @@ impl Dictionary {
         *known
     }
 
-    fn page_rows(&self) -> usize {
-        if self.nullable {
-            self.present.len()
-        } else {
-            self.codes.len()
-        }
-    }
-
-    fn end_page(&mut self) -> Result<()> {
-        let rows = self.page_rows();
-        if rows == 0 {
-            return Ok(());
-        }
-        let mut levels = Vec::new();
-        if self.nullable {
-            pack(&self.present, 1, &mut levels);
-        }
-        let width = bits(self.strings.len().saturating_sub(1));
-        let mut values = vec![width];
-        pack(&self.codes, width, &mut values);
-        let whole = levels.len() + values.len();
-        let packed = self.zstd.compress(&values).map_err(external)?;
-        let is_compressed = packed.len() < values.len();
-        let mut buf = levels.clone();
-        buf.extend_from_slice(if is_compressed { &packed } else { &values });
-        let page = Page::DataPageV2 {
-            buf: Bytes::from(buf),
-            num_values: rows as u32,
-            encoding: Encoding::RLE_DICTIONARY,
-            num_nulls: (rows - self.codes.len()) as u32,
-            num_rows: rows as u32,
-            def_levels_byte_len: levels.len() as u32,
-            rep_levels_byte_len: 0,
-            is_compressed,
-            statistics: None,
-        };
-        self.pages.push(CompressedPage::new(page, whole));
-        self.codes.clear();
-        self.present.clear();
-        Ok(())
-    }
-
-    /// Writes the chunk: the dictionary, then the pages.
+    /// Writes the chunk.
     pub(super) fn append_to<W: Write + Send>(
         mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
     ) -> Result<()> {
-        self.end_page()?;
-        let mut strings = Vec::new();
+        self.chunk.end_page(self.strings.len())?;
+        let mut values = Vec::new();
         for text in &self.strings {
-            strings.extend_from_slice(&(text.len() as u32).to_le_bytes());
-            strings.extend_from_slice(text.as_bytes());
+            values.extend_from_slice(&(text.len() as u32).to_le_bytes());
+            values.extend_from_slice(text.as_bytes());
         }
-        let dictionary = Page::DictionaryPage {
-            buf: Bytes::from(self.zstd.compress(&strings).map_err(external)?),
-            num_values: self.strings.len() as u32,
-            encoding: Encoding::PLAIN,
-            is_sorted: false,
-        };
-        let dictionary = CompressedPage::new(dictionary, strings.len());
-        let mut chunk = TrackedWrite::new(Vec::new());
-        let (mut whole, mut first_data) = (0, 0);
-        {
-            let mut writer = SerializedPageWriter::new(&mut chunk);
-            let pages = std::mem::take(&mut self.pages);
-            for (number, page) in std::iter::once(dictionary).chain(pages).enumerate() {
-                let written = writer.write_page(page)?;
-                whole += written.uncompressed_size;
-                if number == 0 {
-                    first_data = written.bytes_written;
-                }
-            }
-        }
-        let bytes = Bytes::from(chunk.into_inner()?);
-        let metadata = ColumnChunkMetaData::builder(self.column.clone())
-            .set_compression(Compression::ZSTD(zstd_level()))
-            .set_encodings(vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY])
-            .set_total_compressed_size(bytes.len() as i64)
-            .set_total_uncompressed_size(whole as i64)
-            .set_num_values(self.rows as i64)
-            .set_dictionary_page_offset(Some(0))
-            .set_data_page_offset(first_data as i64)
-            .set_statistics(self.statistics())
-            .build()?;
-        let close = ColumnCloseResult {
-            bytes_written: bytes.len() as u64,
-            rows_written: self.rows,
-            metadata,
-            bloom_filter: None,
-            column_index: None,
-            offset_index: None,
-        };
-        group.append_column(&bytes, close)
+        let statistics = self.statistics();
+        self.chunk
+            .append_to(&values, self.strings.len(), Some(statistics), group)
     }
 
     fn statistics(&self) -> Statistics {
@@ -231,7 +272,180 @@ impl Dictionary {
                 .map(|text| ByteArray::from(text.as_bytes().to_vec()))
         };
         let (least, greatest) = (bound(self.strings.iter().min()), bound(self.strings.iter().max()));
-        Statistics::byte_array(least, greatest, None, Some(self.nulls), false)
+        Statistics::byte_array(least, greatest, None, Some(self.chunk.nulls), false)
+    }
+}
+
+/// Whole numbers from 0 that are looked up in an array.
+const SMALL: usize = 256;
+
+/// A dictionary that is larger is no use: the page is written as it is.
+const NUMBERS_MAX: usize = 1 << 16;
+
+/// How a number of a column is written, and whether readers look for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    Int64,
+    Int32,
+    UInt32,
+    /// By its bits.
+    Float32,
+}
+
+/// One column of numbers of one row group, few of which are different.
+pub(super) struct NumberDictionary {
+    chunk: Chunk,
+    kind: Numbers,
+    /// Numbers in the order of first use, and where they are. Those beyond `used` are in the current page only.
+    numbers: Vec<i64>,
+    used: usize,
+    codes_of: HashMap<i64, u32>,
+    small: Box<[u32; SMALL]>,
+    /// Bounds of all that were written, also of pages without a dictionary.
+    bounds: Option<(i64, i64)>,
+}
+
+impl NumberDictionary {
+    /// None: a column of this type is written otherwise.
+    pub(super) fn new(column: ColumnDescPtr, of: &DataType) -> Result<Option<NumberDictionary>> {
+        let kind = match of {
+            DataType::Int64 => Numbers::Int64,
+            DataType::Int32 => Numbers::Int32,
+            DataType::UInt32 => Numbers::UInt32,
+            DataType::Float32 => Numbers::Float32,
+            _ => return Ok(None),
+        };
+        Ok(Some(NumberDictionary {
+            chunk: Chunk::new(column)?,
+            kind,
+            numbers: Vec::new(),
+            used: 0,
+            codes_of: HashMap::new(),
+            small: Box::new([NO_CODE; SMALL]),
+            bounds: None,
+        }))
+    }
+
+    /// Appends a column.
+    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<()> {
+        match self.kind {
+            Numbers::Int64 => self.put(array.as_primitive::<Int64Type>(), |number| number),
+            Numbers::Int32 => self.put(array.as_primitive::<Int32Type>(), i64::from),
+            Numbers::UInt32 => self.put(array.as_primitive::<UInt32Type>(), i64::from),
+            Numbers::Float32 => self.put(array.as_primitive::<Float32Type>(), |number| {
+                i64::from(number.to_bits())
+            }),
+        }
+        if self.chunk.page_rows() >= PAGE_ROWS {
+            self.end_page()?;
+        }
+        Ok(())
+    }
+
+    fn put<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>, whole: impl Fn(T::Native) -> i64) {
+        if array.null_count() == array.len() {
+            self.chunk.appended(array.len(), false);
+            return;
+        }
+        if array.null_count() > 0 {
+            for number in array {
+                if let Some(number) = number {
+                    let code = self.code(whole(number));
+                    self.chunk.codes.push(code);
+                }
+                self.chunk.appended(1, number.is_some());
+            }
+            return;
+        }
+        for numbers in array.values().chunks(KEYS) {
+            let first = numbers[0];
+            if numbers.iter().all(|number| *number == first) {
+                let code = self.code(whole(first));
+                self.chunk.codes.extend(std::iter::repeat_n(code, numbers.len()));
+                continue;
+            }
+            for number in numbers {
+                let code = self.code(whole(*number));
+                self.chunk.codes.push(code);
+            }
+        }
+        self.chunk.appended(array.len(), true);
+    }
+
+    #[inline]
+    fn code(&mut self, number: i64) -> u32 {
+        match self.small.get(number as usize) {
+            Some(code) if *code != NO_CODE => *code,
+            _ => self.find(number),
+        }
+    }
+
+    fn find(&mut self, number: i64) -> u32 {
+        if let Some(code) = self.codes_of.get(&number) {
+            return *code;
+        }
+        let code = self.numbers.len() as u32;
+        self.codes_of.insert(number, code);
+        self.numbers.push(number);
+        if let Some(place) = self.small.get_mut(number as usize) {
+            *place = code;
+        }
+        let (least, most) = self.bounds.unwrap_or((number, number));
+        self.bounds = Some((least.min(number), most.max(number)));
+        code
+    }
+
+    fn end_page(&mut self) -> Result<()> {
+        if self.numbers.len() <= NUMBERS_MAX {
+            self.used = self.numbers.len();
+            return self.chunk.end_page(self.used);
+        }
+        let mut values = Vec::new();
+        for code in &self.chunk.codes {
+            self.plain(self.numbers[*code as usize], &mut values);
+        }
+        for number in self.numbers.drain(self.used..) {
+            self.codes_of.remove(&number);
+            if let Some(place) = self.small.get_mut(number as usize) {
+                *place = NO_CODE;
+            }
+        }
+        self.chunk.end_page_of(&values, Encoding::PLAIN)
+    }
+
+    fn plain(&self, number: i64, to: &mut Vec<u8>) {
+        match self.kind {
+            Numbers::Int64 => to.extend_from_slice(&number.to_le_bytes()),
+            _ => to.extend_from_slice(&(number as u32).to_le_bytes()),
+        }
+    }
+
+    /// Writes the chunk.
+    pub(super) fn append_to<W: Write + Send>(
+        mut self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> Result<()> {
+        self.end_page()?;
+        let mut values = Vec::new();
+        for number in &self.numbers {
+            self.plain(*number, &mut values);
+        }
+        let (least, most) = (
+            self.bounds.map(|(least, _)| least),
+            self.bounds.map(|(_, most)| most),
+        );
+        // Unsigned numbers are there as what their bits are signed.
+        let narrow = |bound: Option<i64>| bound.map(|bound| bound as u32 as i32);
+        let nulls = Some(self.chunk.nulls);
+        let statistics = match self.kind {
+            Numbers::Int64 => Some(Statistics::int64(least, most, None, nulls, false)),
+            Numbers::Int32 | Numbers::UInt32 => {
+                Some(Statistics::int32(narrow(least), narrow(most), None, nulls, false))
+            }
+            Numbers::Float32 => None,
+        };
+        self.chunk
+            .append_to(&values, self.numbers.len(), statistics, group)
     }
 }
 

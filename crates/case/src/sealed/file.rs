@@ -1,5 +1,5 @@
 //! One Parquet file of a case: its properties, its row groups, its checksum.
-use super::dictionary::Dictionary;
+use super::dictionary::{Dictionary, NumberDictionary};
 use super::{ROW_GROUP_ROWS, TEMP_SUFFIX};
 use crate::meta::TableMeta;
 use crate::tables::{Encoding, Kind, Table};
@@ -113,6 +113,7 @@ pub(super) struct TableFile {
     path_final: PathBuf,
     path_temp: PathBuf,
     schema: SchemaRef,
+    encodings: Vec<Encoding>,
     writer: SerializedFileWriter<HashedFile>,
     columns_of_groups: ArrowRowGroupWriterFactory,
     /// The row group that is being gathered, and its rows.
@@ -124,6 +125,7 @@ pub(super) struct TableFile {
 /// A column of a row group.
 enum ColumnWriter {
     Numbers(Box<ArrowColumnWriter>),
+    FewNumbers(Box<NumberDictionary>),
     Strings(Box<Dictionary>),
 }
 
@@ -131,6 +133,7 @@ impl ColumnWriter {
     fn write(&mut self, field: &Field, array: &ArrayRef) -> Result<(), ParquetError> {
         match self {
             ColumnWriter::Strings(strings) => strings.write(array),
+            ColumnWriter::FewNumbers(numbers) => numbers.write(array),
             ColumnWriter::Numbers(numbers) => {
                 let mut leaves = compute_leaves(field, array)?.into_iter();
                 leaves.try_for_each(|leaf| numbers.write(&leaf))
@@ -163,6 +166,7 @@ impl TableFile {
             path_final,
             path_temp,
             schema,
+            encodings: table.columns.iter().map(|column| column.encoding).collect(),
             writer,
             columns_of_groups,
             group: Vec::new(),
@@ -205,11 +209,19 @@ impl TableFile {
         let number = self.writer.flushed_row_groups().len();
         let numbers = self.columns_of_groups.create_column_writers(number)?;
         let described = self.writer.schema_descr().columns();
-        let columns = numbers.into_iter().zip(self.schema.fields()).zip(described);
+        let fields = self.schema.fields().iter().zip(&self.encodings);
+        let columns = numbers.into_iter().zip(fields).zip(described);
         columns
-            .map(|((numbers, field), column)| match field.data_type() {
+            .map(|((numbers, (field, encoding)), column)| match field.data_type() {
                 DataType::Dictionary(..) => {
                     Ok(ColumnWriter::Strings(Box::new(Dictionary::new(column.clone())?)))
+                }
+                of if *encoding == Encoding::Dictionary => {
+                    let few = NumberDictionary::new(column.clone(), of)?;
+                    Ok(few.map_or_else(
+                        || ColumnWriter::Numbers(Box::new(numbers)),
+                        |few| ColumnWriter::FewNumbers(Box::new(few)),
+                    ))
                 }
                 _ => Ok(ColumnWriter::Numbers(Box::new(numbers))),
             })
@@ -223,6 +235,7 @@ impl TableFile {
             match column {
                 ColumnWriter::Numbers(numbers) => numbers.close()?.append_to_row_group(&mut group)?,
                 ColumnWriter::Strings(strings) => strings.append_to(&mut group)?,
+                ColumnWriter::FewNumbers(numbers) => numbers.append_to(&mut group)?,
             }
         }
         group.close().map(|_| ())

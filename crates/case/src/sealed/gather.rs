@@ -1,5 +1,6 @@
 //! Rows of the tables beside `ops` and `links`, gathered column by column.
 use super::file::TableFile;
+use super::values::Values;
 use super::{name_array, Names};
 use crate::schema::{
     CacheRow, EventRow, GapRow, IrqRow, LossRow, NameId, PrefetchRow, Sample, SeriesRow, WaitRow,
@@ -7,9 +8,8 @@ use crate::schema::{
 use crate::tables::{self, Kind, Table};
 use crate::CaseError;
 use arrow_array::builder::BooleanBuilder;
-use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
-use arrow_array::{ArrayRef, PrimitiveArray};
-use arrow_buffer::NullBuffer;
+use arrow_array::types::{Float64Type, Int32Type, Int64Type};
+use arrow_array::ArrayRef;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -46,60 +46,6 @@ enum Cell {
     Float64(Values<Float64Type>),
     Name(Values<Int32Type>),
     Text(Texts),
-}
-
-/// Values of one batch. Most columns have no NULL: only a batch that has one pays for telling them apart.
-struct Values<T: ArrowPrimitiveType> {
-    values: Vec<T::Native>,
-    /// Empty as long as there is no NULL.
-    present: Vec<bool>,
-}
-
-impl<T: ArrowPrimitiveType> Default for Values<T> {
-    fn default() -> Self {
-        Values {
-            values: Vec::new(),
-            present: Vec::new(),
-        }
-    }
-}
-
-impl<T: ArrowPrimitiveType> Values<T> {
-    #[inline]
-    fn append(&mut self, value: Option<T::Native>) {
-        match value {
-            Some(value) if self.present.is_empty() => self.values.push(value),
-            Some(value) => {
-                self.values.push(value);
-                self.present.push(true);
-            }
-            None => {
-                self.present.resize(self.values.len(), true);
-                self.present.push(false);
-                self.values.push(T::Native::default());
-            }
-        }
-    }
-
-    /// The same value so many times.
-    #[inline]
-    fn repeat(&mut self, value: Option<T::Native>, times: usize) {
-        match value {
-            Some(value) if self.present.is_empty() => self.values.extend(std::iter::repeat_n(value, times)),
-            _ => (0..times).for_each(|_| self.append(value)),
-        }
-    }
-
-    fn take(&mut self) -> PrimitiveArray<T> {
-        // The next batch has as many rows as this one.
-        let next = Values {
-            values: Vec::with_capacity(self.values.len()),
-            present: Vec::new(),
-        };
-        let all = std::mem::replace(self, next);
-        let nulls = (!all.present.is_empty()).then(|| NullBuffer::from(all.present));
-        PrimitiveArray::new(all.values.into(), nulls)
-    }
 }
 
 /// Strings of one batch, each of them held once.

@@ -5,17 +5,20 @@
 mod dictionary;
 mod file;
 mod gather;
+mod op_batch;
 pub(crate) mod rewrite;
+mod values;
 
 use file::{ClosedTable, TableFile};
 use gather::Gathered;
 pub use gather::{Cells, TableRow};
+pub use op_batch::OpBatch;
 
 use crate::meta::TableMeta;
 use crate::schema::{EventRow, GapRow, Layer, LinkKind, LinkRow, LossRow, NameId, Op, OpRow};
 use crate::tables::{self, Table};
 use crate::CaseError;
-use arrow_array::builder::{BooleanBuilder, Float32Builder, Int32Builder, Int64Builder, UInt32Builder};
+use arrow_array::builder::{Int32Builder, Int64Builder};
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
 use std::collections::{BTreeMap, HashMap};
@@ -37,11 +40,37 @@ const TEMP_SUFFIX: &str = ".tmp";
 pub struct Names {
     ids: HashMap<String, NameId>,
     names: Vec<String>,
+    /// Where names that are asked for again and again are found without a look into the table; as many as `RECENT`.
+    recent: Vec<Option<NameId>>,
+}
+
+/// A power of two.
+const RECENT: usize = 64;
+
+/// A place among the recent ones: from the length and both ends of a name.
+fn recent_place(name: &str) -> usize {
+    let bytes = name.as_bytes();
+    let end = |at: usize| bytes.get(at).map_or(0, |byte| usize::from(*byte));
+    let last = bytes.len().wrapping_sub(1);
+    (bytes.len() ^ end(0) << 1 ^ end(last) << 2 ^ end(last.wrapping_sub(1)) << 3) % RECENT
 }
 
 impl Names {
     /// The id of `name`, new if never seen.
     pub fn id(&mut self, name: &str) -> NameId {
+        let place = recent_place(name);
+        if let Some(Some(id)) = self.recent.get(place) {
+            if self.names[*id as usize] == name {
+                return *id;
+            }
+        }
+        let id = self.find(name);
+        self.recent.resize(RECENT, None);
+        self.recent[place] = Some(id);
+        id
+    }
+
+    fn find(&mut self, name: &str) -> NameId {
         if let Some(&id) = self.ids.get(name) {
             return id;
         }
@@ -100,102 +129,13 @@ impl NameValues {
     }
 }
 
+#[inline]
 fn key_of(id: Option<NameId>) -> Option<i32> {
     id.map(|id| i32::try_from(id).expect("fewer than 2^31 names"))
 }
 
-/// Columns of `ops`, gathered row by row. Groups of equal type are kept in the order of the table.
-struct OpColumns {
-    /// op_id, start_ns, latency_ns, offset_bytes, size_bytes, the nine stages, foreign_handler_ns.
-    wide: [Int64Builder; 15],
-    /// queue_depth, pid, tid, cpu, complete_cpu, hctx, vector, error.
-    narrow: [Int32Builder; 8],
-    /// host, device, file, comm, cgroup.
-    names: [Int32Builder; 5],
-    open: BooleanBuilder,
-    op: Int32Builder,
-    flags: UInt32Builder,
-    weight: Float32Builder,
-    rows: usize,
-}
-
-impl OpColumns {
-    fn new() -> OpColumns {
-        let wide = || Int64Builder::with_capacity(BATCH_ROWS);
-        let narrow = || Int32Builder::with_capacity(BATCH_ROWS);
-        OpColumns {
-            wide: std::array::from_fn(|_| wide()),
-            narrow: std::array::from_fn(|_| narrow()),
-            names: std::array::from_fn(|_| narrow()),
-            open: BooleanBuilder::with_capacity(BATCH_ROWS),
-            op: narrow(),
-            flags: UInt32Builder::with_capacity(BATCH_ROWS),
-            weight: Float32Builder::with_capacity(BATCH_ROWS),
-            rows: 0,
-        }
-    }
-
-    fn push(&mut self, row: &OpRow) {
-        let [op_id, start, latency, offset, size, rest @ ..] = &mut self.wide;
-        op_id.append_value(row.op_id as i64);
-        start.append_value(row.start_ns);
-        latency.append_value(row.latency_ns);
-        offset.append_option(row.offset_bytes);
-        size.append_option(row.size_bytes);
-        for (builder, value) in rest
-            .iter_mut()
-            .zip(row.stages.iter().chain([&row.foreign_handler_ns]))
-        {
-            builder.append_option(*value);
-        }
-        let narrow = [
-            row.queue_depth,
-            row.pid,
-            row.tid,
-            row.cpu,
-            row.complete_cpu,
-            row.hctx,
-            row.vector,
-            Some(row.error),
-        ];
-        for (builder, value) in self.narrow.iter_mut().zip(narrow) {
-            builder.append_option(value);
-        }
-        let names = [row.host, row.device, row.file, row.comm, row.cgroup];
-        for (builder, id) in self.names.iter_mut().zip(names) {
-            builder.append_option(key_of(id));
-        }
-        self.open.append_value(row.open);
-        self.op.append_value(row.op as i32);
-        self.flags.append_value(row.flags);
-        self.weight.append_value(row.weight);
-        self.rows += 1;
-    }
-
-    /// The batch in the order of `tables::OPS`; the builders are empty afterwards.
-    fn take(&mut self, ops: &ArrayRef, names: &ArrayRef) -> Vec<ArrayRef> {
-        self.rows = 0;
-        let [op_id, start, latency, offset, size, rest @ ..] = &mut self.wide;
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(op_id.finish()),
-            Arc::new(start.finish()),
-            Arc::new(latency.finish()),
-            Arc::new(self.open.finish()),
-            name_array(self.op.finish(), ops),
-            Arc::new(self.flags.finish()),
-        ];
-        columns.extend(self.names.iter_mut().map(|keys| name_array(keys.finish(), names)));
-        columns.push(Arc::new(offset.finish()));
-        columns.push(Arc::new(size.finish()));
-        columns.extend(self.narrow.iter_mut().map(|b| Arc::new(b.finish()) as ArrayRef));
-        columns.push(Arc::new(self.weight.finish()));
-        columns.extend(rest.iter_mut().map(|b| Arc::new(b.finish()) as ArrayRef));
-        columns
-    }
-}
-
 struct OpsTable {
-    columns: OpColumns,
+    rows: OpBatch,
     file: TableFile,
 }
 
@@ -261,11 +201,25 @@ impl SealWriter {
     pub fn op(&mut self, layer: Layer, row: &OpRow, names: &Names) -> Result<(), CaseError> {
         self.names.learn(names);
         let table = ops_table(&mut self.ops, &self.case_dir, layer)?;
-        table.columns.push(row);
-        if table.columns.rows == BATCH_ROWS {
+        table.rows.push(row);
+        if table.rows.len() == BATCH_ROWS {
             table
                 .file
-                .write(table.columns.take(&self.op_values, &self.names.array()))?;
+                .write(table.rows.take(&self.op_values, &self.names.array()))?;
+        }
+        Ok(())
+    }
+
+    /// Appends many to `ops/layer=<layer>/`, after those that were appended one by one.
+    pub fn ops(&mut self, layer: Layer, mut rows: OpBatch, names: &Names) -> Result<(), CaseError> {
+        self.names.learn(names);
+        let table = ops_table(&mut self.ops, &self.case_dir, layer)?;
+        for batch in [&mut table.rows, &mut rows] {
+            if !batch.is_empty() {
+                table
+                    .file
+                    .write(batch.take(&self.op_values, &self.names.array()))?;
+            }
         }
         Ok(())
     }
@@ -334,8 +288,8 @@ impl SealWriter {
         let mut closed = Vec::new();
         let names = self.names.array();
         for (_, mut table) in self.ops {
-            if table.columns.rows > 0 {
-                table.file.write(table.columns.take(&self.op_values, &names))?;
+            if !table.rows.is_empty() {
+                table.file.write(table.rows.take(&self.op_values, &names))?;
             }
             closed.push(table.file.close()?);
         }
@@ -389,7 +343,7 @@ fn ops_table<'a>(
         std::collections::btree_map::Entry::Vacant(entry) => {
             let file = TableFile::create(case_dir, &tables::ops_path(layer), &tables::OPS)?;
             Ok(entry.insert(OpsTable {
-                columns: OpColumns::new(),
+                rows: OpBatch::default(),
                 file,
             }))
         }

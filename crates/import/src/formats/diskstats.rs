@@ -110,7 +110,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             }
             if grown.iter().any(|count| *count > 0) {
                 let device = sink.name(words[2]);
-                sink.sample(moments.at(number), None, SubjectKind::Device, device, &values)?;
+                sink.sum(moments.at(number), None, SubjectKind::Device, device, &values)?;
             }
             Ok(())
         })?;

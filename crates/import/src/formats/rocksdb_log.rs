@@ -206,7 +206,7 @@ fn difference(
         }
     }
     let subject = sink.name("rocksdb");
-    sink.sample(time_ns, None, SubjectKind::Process, subject, &values)
+    sink.sum(time_ns, None, SubjectKind::Process, subject, &values)
 }
 
 /// `{"time_micros": 1669305489512106, "job": 2, "event": "flush_started", ...}`.

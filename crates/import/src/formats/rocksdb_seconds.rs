@@ -42,7 +42,7 @@ impl<S: Default> Seconds<S> {
             let values = (self.values)(&sums, sink);
             let subject = sink.name(kind);
             let time_ns = self.second.unwrap_or(0) * 1_000_000_000;
-            sink.sample(time_ns, None, SubjectKind::Process, subject, &values)?;
+            sink.sum(time_ns, None, SubjectKind::Process, subject, &values)?;
         }
         Ok(())
     }

@@ -1,0 +1,167 @@
+//! Values of a column that are gathered row by row.
+use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::PrimitiveArray;
+use arrow_buffer::NullBuffer;
+
+/// Values of one batch. Most columns have no NULL, or nothing else: only a batch that has both pays for telling them apart.
+pub(super) struct Values<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    /// Empty as long as there is no NULL beside a value.
+    present: Vec<bool>,
+    /// NULLs, as long as there is nothing else.
+    absent: usize,
+}
+
+impl<T: ArrowPrimitiveType> Default for Values<T> {
+    fn default() -> Self {
+        Values {
+            values: Vec::new(),
+            present: Vec::new(),
+            absent: 0,
+        }
+    }
+}
+
+impl<T: ArrowPrimitiveType> Values<T> {
+    #[inline(always)]
+    pub(super) fn append(&mut self, value: Option<T::Native>) {
+        match value {
+            None if self.values.is_empty() => self.absent += 1,
+            Some(value) if self.absent == 0 && self.present.is_empty() => self.values.push(value),
+            value => self.append_to_both(value),
+        }
+    }
+
+    #[cold]
+    fn append_to_both(&mut self, value: Option<T::Native>) {
+        self.values
+            .resize(self.values.len() + self.absent, T::Native::default());
+        let were_absent = std::mem::take(&mut self.absent);
+        if self.present.is_empty() {
+            self.present.resize(self.values.len(), were_absent == 0);
+        }
+        self.present.push(value.is_some());
+        self.values.push(value.unwrap_or_default());
+    }
+
+    /// The same value so many times.
+    #[inline]
+    pub(super) fn repeat(&mut self, value: Option<T::Native>, times: usize) {
+        match value {
+            Some(value) if self.absent == 0 && self.present.is_empty() => {
+                self.values.extend(std::iter::repeat_n(value, times));
+            }
+            _ => (0..times).for_each(|_| self.append(value)),
+        }
+    }
+
+    /// The value of a row.
+    #[inline]
+    pub(super) fn get(&self, row: usize) -> Option<T::Native> {
+        let is_present = self.present.get(row).copied().unwrap_or(true);
+        self.values.get(row).copied().filter(|_| is_present)
+    }
+
+    /// All values, of a column that has no NULL.
+    pub(super) fn all(&self) -> &[T::Native] {
+        debug_assert!(self.present.is_empty() && self.absent == 0);
+        &self.values
+    }
+
+    /// These rows, in this order.
+    pub(super) fn chosen(&self, rows: &[u32]) -> Values<T> {
+        if self.values.is_empty() {
+            return Values {
+                absent: rows.len(),
+                ..Values::default()
+            };
+        }
+        let present = match self.present.as_slice() {
+            [] => Vec::new(),
+            present => rows.iter().map(|row| present[*row as usize]).collect(),
+        };
+        Values {
+            values: rows.iter().map(|row| self.values[*row as usize]).collect(),
+            present,
+            absent: 0,
+        }
+    }
+
+    /// An array of the rows; there are none afterwards. Columns that are NULL throughout share `nothing`.
+    pub(super) fn take_or(&mut self, nothing: &mut Option<PrimitiveArray<T>>) -> PrimitiveArray<T> {
+        if !self.values.is_empty() {
+            return self.take();
+        }
+        let rows = self.absent;
+        let known = nothing.take().filter(|array| array.len() == rows);
+        self.absent = 0;
+        nothing
+            .insert(known.unwrap_or_else(|| PrimitiveArray::new_null(rows)))
+            .clone()
+    }
+
+    /// An array of the rows; there are none afterwards.
+    pub(super) fn take(&mut self) -> PrimitiveArray<T> {
+        // The next batch has as many rows as this one.
+        let next = Values {
+            values: Vec::with_capacity(self.values.len()),
+            ..Values::default()
+        };
+        let all = std::mem::replace(self, next);
+        if all.values.is_empty() {
+            return PrimitiveArray::new_null(all.absent);
+        }
+        let nulls = (!all.present.is_empty()).then(|| NullBuffer::from(all.present));
+        PrimitiveArray::new(all.values.into(), nulls)
+    }
+}
+
+impl<T: ArrowPrimitiveType> From<Vec<T::Native>> for Values<T> {
+    fn from(values: Vec<T::Native>) -> Self {
+        Values {
+            values,
+            ..Values::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::types::Int64Type;
+    use arrow_array::Array;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_went_in_comes_out(
+            rows in prop::collection::vec(prop::option::of(-9_i64..9), 0..40),
+            times in 0_usize..3,
+            picks in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+        ) {
+            let mut values = Values::<Int64Type>::default();
+            let mut expected = Vec::new();
+            for value in &rows {
+                values.append(*value);
+                values.repeat(*value, times);
+                expected.extend(std::iter::repeat_n(*value, times + 1));
+            }
+            let got: Vec<Option<i64>> = (0..expected.len()).map(|row| values.get(row)).collect();
+            prop_assert_eq!(&got, &expected);
+            if !expected.is_empty() {
+                let picked: Vec<u32> = picks.iter().map(|pick| pick.index(expected.len()) as u32).collect();
+                let chosen: Vec<Option<i64>> = values.chosen(&picked).take().iter().collect();
+                let wanted: Vec<Option<i64>> = picked.iter().map(|row| expected[*row as usize]).collect();
+                prop_assert_eq!(chosen, wanted);
+            }
+            prop_assert_eq!(values.take().iter().collect::<Vec<_>>(), expected);
+            prop_assert_eq!(values.take().len(), 0);
+            let mut nothing = None;
+            for _ in 0..2 {
+                rows.iter().for_each(|_| values.append(None));
+                prop_assert_eq!(values.take_or(&mut nothing).null_count(), rows.len());
+                prop_assert_eq!(values.take().len(), 0);
+            }
+        }
+    }
+}
