@@ -2,7 +2,7 @@
 
 Recording needs a quiet machine, solving does not: `--cases DIR --record-only` now, `--cases DIR --solve-again` whenever the
 solver has changed. `programs --help`: real programs against a frozen solver, a table of their own. `trials --help`: the same
-programs, to develop with. `nulls --help`: worlds in which there is nothing to find.
+programs, to develop with. `nulls --help`: worlds in which there is nothing to find. `sensitivity --help`: thresholds at half and twice their values.
 `experiments --help`: intervals between made runs whose ratio is known. `layout --help`: `whodisk layout`, killed.
 """
 
@@ -33,6 +33,7 @@ from tests.accuracy.referee.command import main as real_programs
 from tests.accuracy.referee.intervals import wilson
 from tests.accuracy.referee.machine import DISTURBED_CPUS
 from tests.accuracy.scenarios import ROOT, ROWS, Row, about_of, commit, record, solve, utc
+from tests.accuracy.sensitivity import main as sensitivity
 from tests.accuracy.trials import main as trials
 from tests.vm.image import BuildError
 from tests.vm.machine import MachineError
@@ -65,6 +66,8 @@ def main() -> int:
         return trials(sys.argv[2:])
     if sys.argv[1:2] == ["nulls"]:
         return null_worlds(sys.argv[2:])
+    if sys.argv[1:2] == ["sensitivity"]:
+        return sensitivity(sys.argv[2:])
     if sys.argv[1:2] == ["modelled"]:
         return modelled_drives(sys.argv[2:])
     if sys.argv[1:2] == ["experiments"]:

@@ -21,7 +21,18 @@ import numpy as np
 from ground_truth.nulls import FAMILIES, FLEETS, SPAN_NS, Floats, Ints, World, fleet, pieces, world
 from tests.accuracy.referee.intervals import wilson
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
-from whodisk.detectors import burst, layout, neighbour, over_represented, silent_device, slow_host
+from whodisk.detectors import (
+    blamed_device,
+    burst,
+    layout,
+    neighbour,
+    over_represented,
+    shared_vector,
+    silent_device,
+    slow_host,
+    stripe_wait,
+    uncached_tail,
+)
 from whodisk.detectors.device_errors import error_p
 from whodisk.detectors.member_tail import stuck_p
 from whodisk.detectors.thresholds import (
@@ -29,12 +40,17 @@ from whodisk.detectors.thresholds import (
     HOSTS_MIN,
     NEIGHBOUR_BLOCKS,
     PAUSES_MIN,
+    REFERENCE_SEGMENTS,
     SINCE_CELL_MIN,
+    STRIPE_HOLDS_UP_MIN,
+    STRIPE_SLOW_RATIO,
+    STRIPES_MIN,
     TRAIT_ATTRIBUTABLE_MIN,
     TRAIT_COUNT_MIN,
     TRAIT_EPISODES_MIN,
     TRAIT_ROUNDS,
     TRAIT_SAME,
+    VECTOR_BLOCKS,
     WATCHED_COST_MAX,
 )
 from whodisk.evidence import presence
@@ -46,7 +62,14 @@ from whodisk.evidence.service_times import Served
 from whodisk.evidence.thread_stops import Stops, overlaps
 from whodisk.evidence.thresholds import LEVEL_BLOCKS, MATCHED_BLOCKS, MATCHED_CELL_MIN, TAIL_BEGIN
 from whodisk.statistics.coincidence import Intervals, coincidence_p
-from whodisk.statistics.stats import body_of, concentration_p, episodes, find_split, tail_p
+from whodisk.statistics.stats import (
+    body_of,
+    concentration_p,
+    episodes,
+    find_split,
+    permutation_p,
+    tail_p,
+)
 from whodisk.statistics.traits import Items, Rules, strongest
 from whodisk.verdict.solve import solve
 
@@ -539,6 +562,157 @@ def groups_power(seed: int) -> float:
     return _groups_p(w, group)
 
 
+def _stripes(w: World, members: Floats) -> float:
+    """Stripes of four members each, which end in so many ns: whom the slow ones waited for."""
+    latency = members.max(axis=1)
+    latest = members.argmax(axis=1)
+    slow = np.flatnonzero(latency >= STRIPE_SLOW_RATIO * np.median(latency))
+    if len(slow) < STRIPES_MIN:
+        return 1.0
+    start = w.start_ns[slow]
+    order = np.argsort(start)
+    numbers = episodes(start[order], (start + latency[slow].astype(np.int64))[order])
+    counts = np.bincount(latest[slow], minlength=4)
+    mine = latest[slow][order] == counts.argmax()
+    if counts.max() < min(STRIPE_HOLDS_UP_MIN / 4, (1 + 1 / 4) / 2) * len(slow):
+        return 1.0
+    return stripe_wait.held_up(numbers, mine, 1 / 4, 4)[1]
+
+
+def _members(w: World) -> Floats:
+    """What each of four members takes of a stripe: as long as the operation, give or take, and none longer than the others."""
+    return np.asarray(w.latency_ns[:, None] * np.exp(w.rng.normal(0, 0.3, (len(w), 4))), np.float64)
+
+
+def stripes(family: str, seed: int) -> float:
+    w = world(family, seed)
+    return _stripes(w, _members(w))
+
+
+def stripes_power(seed: int) -> float:
+    """One of four members is the last one of eight in ten of thirty slow stripes, ten times as late as is typical; nothing else is slow."""
+    w = world("quiet", seed)
+    members = 300e3 * np.exp(w.rng.normal(0, 0.1, (len(w), 4)))
+    at = w.rng.choice(len(w), EPISODES, replace=False)
+    members[at, np.where(w.rng.random(EPISODES) < 0.8, 0, w.rng.integers(0, 4, EPISODES))] *= 10
+    return _stripes(w, members)
+
+
+#: Parts of a read that is not in the cache: from and to, as parts of it, by family.
+MISSES = {"short misses": (0.02, 0.2), "half misses": (0.3, 0.6), "long misses": (0.6, 0.9)}
+
+
+def _missed(read_bytes: int, begin: Ints, length: Ints, reads: int) -> float:
+    places, count = np.unique(np.stack((begin, length)), axis=1, return_counts=True)
+    waits = {
+        "at_bytes": places[0],
+        "size_bytes": places[1],
+        "waited": count,
+        "wait_ns": count * 1e6,
+        "tiers": np.full(len(count), "device"),
+    }
+    tails = uncached_tail._tails(read_bytes, reads, waits)
+    return min((uncached_tail._p_value(tail, tail.waited) for tail in tails), default=1.0)
+
+
+def missed(family: str, seed: int) -> float:
+    """Every read misses a part of itself, anywhere in it."""
+    rng = np.random.default_rng([seed, sorted(MISSES).index(family), 123])
+    pages, reads = 256, 400
+    length = np.maximum(1, (rng.uniform(*MISSES[family], reads) * pages).astype(np.int64))
+    begin = (rng.random(reads) * (pages - length + 1)).astype(np.int64)
+    return _missed(pages * 4096, begin * 4096, length * 4096, reads)
+
+
+def missed_power(seed: int) -> float:
+    """Thirty reads of 1 MiB miss their last 64 KiB each time."""
+    return _missed(1 << 20, np.full(EPISODES, (1 << 20) - 65536), np.full(EPISODES, 65536), EPISODES)
+
+
+def _behind_handlers(w: World, foreign_ns: Floats) -> float:
+    """Operations complete on two CPUs; on the first one handlers of another device run, `foreign_ns` of each operation's time in interrupts."""
+    cpu = w.rng.integers(0, 2, len(w))
+    block = np.minimum(VECTOR_BLOCKS - 1, w.start_ns * VECTOR_BLOCKS // SPAN_NS)
+    interrupt = 3_000 * np.exp(w.rng.normal(0, 0.4, len(w))) * (w.own_ns / np.median(w.own_ns)) ** 0.2
+    foreign = np.where(cpu == 0, foreign_ns, 0.0)
+    loads = []
+    for number in range(2):
+        for at in range(VECTOR_BLOCKS):
+            here = (cpu == number) & (block == at)
+            if here.any():
+                whole = float((interrupt + foreign)[here].sum())
+                loads.append(
+                    shared_vector.Load(
+                        "nvme0n1", 40, number, at, int(here.sum()), whole, float(foreign[here].sum())
+                    )
+                )
+    handler = shared_vector.Handler("other", 41, 0, "nvme1n1", 1000, 1e6, 1e3)
+    own = shared_vector.Handler("nvme0n1", 40, 0, "nvme0n1", 1000, 1e6, 1e3)
+    cost = shared_vector._cost([handler], [handler, own], loads)
+    return 1.0 if cost is None else cost.p_value
+
+
+def handlers(family: str, seed: int) -> float:
+    """The handlers cost as much as interrupts take on the other CPU, and no more."""
+    w = world(family, seed)
+    return _behind_handlers(w, 3_000 * np.exp(w.rng.normal(0, 0.4, len(w))))
+
+
+def handlers_power(seed: int) -> float:
+    """Handlers that cost each operation twice what its interrupt takes elsewhere."""
+    w = world("quiet", seed)
+    return _behind_handlers(w, np.full(len(w), 6_500.0))
+
+
+def _owned(w: World, slow: np.ndarray) -> float:
+    if not slow.any():
+        return 1.0
+    start, end = w.start_ns[slow], w.end_ns[slow]
+    numbers = episodes(start, end)
+    held = np.zeros((int(numbers.max()) + 1, 4))
+    np.add.at(held, (numbers, w.device[slow]), (w.latency_ns - _typical(w))[slow])
+    owned = np.bincount(np.argmax(held, axis=1), minlength=4)
+    operations = {str(d): int((w.device == d).sum()) for d in range(4)}
+    busy = {str(d): float(_typical(w)[w.device == d].sum()) for d in range(4)}
+    return blamed_device.owner_p(owned, np.bincount(numbers), str(int(owned.argmax())), operations, busy)
+
+
+def owned(family: str, seed: int) -> float:
+    w = world(family, seed)
+    return _owned(w, w.latency_ns > TAIL_BEGIN * _typical(w))
+
+
+def owned_power(seed: int) -> float:
+    """Two thirds of thirty slow operations are of one of four devices."""
+    w = world("quiet", seed)
+    mine = np.flatnonzero(w.device == 0)
+    others = np.flatnonzero(w.device != 0)
+    hit = np.concatenate((w.rng.choice(mine, min(20, len(mine)), False), w.rng.choice(others, 10, False)))
+    w.latency_ns[hit] += 20_000_000
+    return _owned(w, w.latency_ns > 10 * _typical(w))
+
+
+def _segments_of(w: World, typical: float) -> Floats:
+    place = np.minimum(REFERENCE_SEGMENTS - 1, w.start_ns * REFERENCE_SEGMENTS // SPAN_NS)
+    value = np.log(np.maximum(w.latency_ns, 1) / _typical(w)) + np.log(typical)
+    count = np.bincount(place, minlength=REFERENCE_SEGMENTS)
+    return (np.bincount(place, value, REFERENCE_SEGMENTS) / np.maximum(count, 1))[count > 0]
+
+
+def against(family: str, seed: int) -> float:
+    """Two runs of one world."""
+    return permutation_p(
+        _segments_of(world(family, seed), 1.0), _segments_of(world(family, seed + 10**6), 1.0)
+    )
+
+
+def against_power(seed: int) -> float:
+    """The second run takes a tenth longer (eight segments each: it has no episodes)."""
+    return permutation_p(
+        _segments_of(world("quiet", seed), 1.1), _segments_of(world("quiet", seed + 10**6), 1.0)
+    )
+
+
 ALL = tuple(FAMILIES)
 NO_STALLS = tuple(name for name, family in FAMILIES.items() if not family.stalls)
 TESTS: dict[str, Test] = {
@@ -558,6 +732,11 @@ TESTS: dict[str, Test] = {
     "pauses": Test("silent_device", "all requests under way stand still", NO_STALLS, pauses),
     "layout": Test("layout", "breaks cost time", ("here and there", "in order"), placed, placed_power),
     "level": Test("slower_since", "slower from a moment on", (*ALL, "drift", "random walk"), level, level_power),
+    "stripes": Test("stripe_wait", "slow stripes wait for one member", ALL, stripes, stripes_power),
+    "missed": Test("uncached_tail", "reads miss the same part each time", tuple(MISSES), missed, missed_power),
+    "handlers": Test("shared_vector", "handlers of others cost more than interrupts do", ALL, handlers, handlers_power),
+    "owned": Test("blamed_device", "slow episodes are of one device", ALL, owned, owned_power),
+    "against": Test("stage_blame (--against)", "one of two runs takes longer", ALL, against, against_power),
     "groups": Test("misaligned, far_node", "one of two matched groups takes longer", ALL, groups, groups_power),
 }  # fmt: skip
 
@@ -791,9 +970,7 @@ def document(kept: Kept) -> str:
     lines += [
         "- **here and there**, **in order**: reads of a file in pieces on a disk whose service time does not depend on place",
         "- **drift**, **random walk**: levels of 48 parts of the time that rise evenly, or by steps of 10 % up or down",
-        "",
-        "Not simulated: `stripe_wait` (the member that ends last), `uncached_tail` (the place of a miss inside a request), `shared_vector` (signed ranks against other CPUs), "
-        "`blamed_device` (which device a stage's episodes are of), the comparison of two cases (`--against`).",
+        "- **short misses**, **half misses**, **long misses**: each read of 1 MiB misses 2 to 20, 30 to 60 or 60 to 90 % of itself, anywhere in it",
         "",
     ]
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +12,14 @@ from whodisk.detectors.thresholds import (
     BLAMED_DEVICE_MOSTLY,
     DEVICE_P_MAX,
     DEVICE_SHARE_ALONE,
+    OWNER_DRAWS,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import below_sql
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import STAGES
 from whodisk.statistics import probability
-from whodisk.statistics.stats import Bools, Floats, Ints
+from whodisk.statistics.stats import SEED, Bools, Floats, Ints
 
 #: Stages in which an operation is in the hands of its program: no device is behind them.
 SUBMITTER_STAGES = ("app", "reap", "runqueue")
@@ -61,14 +63,17 @@ def device_of(context: Context, suspect: Suspect) -> str | None:
     # What names no device never went to one (it ended in the cache): no device could have held it.
     named = {name: number for name, number in operations.items() if name}
     busy = {name: sum(s.operations * s.typical_ns for s in context.survey.select(name)) for name in named}
-    return _owner(held, sorted(operations), named, busy)
+    sizes = np.bincount(suspect.numbers, minlength=suspect.episodes)
+    return _owner(held, sizes, sorted(operations), named, busy)
 
 
-def _owner(held: Floats, names: list[str], operations: dict[str, int], busy: dict[str, float]) -> str | None:
+def _owner(
+    held: Floats, sizes: Ints, names: list[str], operations: dict[str, int], busy: dict[str, float]
+) -> str | None:
     """The device that holds most of nearly every episode, where it has nearly all operations anyway; else one that holds more episodes than chance
     would give it.
 
-    `held`: what each device (column, in the order of `names`) lost in each episode (row), in ns. `busy`: what decides beside the number of
+    `held`: what each device (column, in the order of `names`) lost in each episode (row), in ns; `sizes`: its slow operations. `busy`: what decides beside the number of
     operations where a pause of all would fall; may be empty.
     """
     owned = np.bincount(np.argmax(held, axis=1), minlength=len(names))
@@ -77,9 +82,35 @@ def _owner(held: Floats, names: list[str], operations: dict[str, int], busy: dic
     mostly = bool(owned.max() >= BLAMED_DEVICE_MOSTLY * owned.sum())
     if share >= DEVICE_SHARE_ALONE and mostly:
         return top or None
-    chance = max(share, busy.get(top, 0.0) / max(1.0, sum(busy.values())))
-    p = probability.at_least(int(owned.max()), len(held), chance) * len(operations)
-    return (top or None) if p < DEVICE_P_MAX else None
+    return (top or None) if owner_p(owned, sizes, top, operations, busy) < DEVICE_P_MAX else None
+
+
+def owner_p(owned: Ints, sizes: Ints, top: str, operations: dict[str, int], busy: dict[str, float]) -> float:
+    """Probability that a device holds most of as many episodes as `top` does (`owned`: of how many each device holds most), if their slow operations
+    (`sizes`: how many each episode has) fall on devices in proportion to operations, or to their time; Bonferroni over devices.
+
+    Of an episode of many operations the busiest device holds most nearly always: no share of it tells that, so episodes as large are drawn.
+    """
+    chance = max(_most(top, dict(operations), sizes), _most(top, busy, sizes))
+    return min(1.0, probability.at_least(int(owned.max()), int(owned.sum()), chance) * len(operations))
+
+
+def _most(top: str, weights: Mapping[str, float], sizes: Ints) -> float:
+    """Chance that `top` has most of an episode's operations, the mean over episodes of these sizes."""
+    whole = sum(weights.values())
+    if top not in weights or whole <= 0 or not len(sizes):
+        return 0.0
+    names = sorted(weights)
+    shares = np.array([weights[name] for name in names]) / whole
+    generator = np.random.default_rng(SEED)
+    distinct, episodes = np.unique(sizes, return_counts=True)
+    won = []
+    for size in distinct.tolist():
+        drawn = generator.multinomial(int(size), shares, OWNER_DRAWS)
+        most = drawn == drawn.max(axis=1, keepdims=True)
+        # Of those that have as many any may have lost most.
+        won.append(float((most[:, names.index(top)] / most.sum(axis=1)).mean()))
+    return float(np.average(won, weights=episodes))
 
 
 def _device_below(context: Context, suspect: Suspect) -> str | None:
@@ -108,13 +139,14 @@ def _device_below(context: Context, suspect: Suspect) -> str | None:
     held = np.zeros((suspect.episodes, len(names)))
     numbers = np.array([episode[int(number)] for number in longest["op_id"]])
     np.add.at(held, (numbers, index), longest["latency_ns"].astype(np.float64))
+    sizes = np.bincount(numbers, minlength=suspect.episodes)[held.sum(axis=1) > 0]
     held = held[held.sum(axis=1) > 0]
     volumes = volumes_of(context.case)
     if len(names) == 1 and not volumes:
         return str(names[0]) or None
     # What a volume did, those below it did.
     leaves = {device: number for device, number in operations.items() if device not in volumes}
-    top = _owner(held, names.tolist(), leaves, {})
+    top = _owner(held, sizes, names.tolist(), leaves, {})
     owned = np.bincount(np.argmax(held, axis=1), minlength=len(names))
     return top if owned.max() >= BLAMED_DEVICE_MOSTLY * len(held) else None
 

@@ -23,7 +23,7 @@ from whodisk.evidence.survey import SIZE_CLASS, Survey, bin_middle_ns
 from whodisk.findings import Culprit, Effect
 from whodisk.reading.views import Row
 from whodisk.statistics import probability
-from whodisk.statistics.stats import Floats, Ints, bootstrap_sum, episodes
+from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum, episodes
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,7 @@ def _candidate(
     if share < min(STRIPE_HOLDS_UP_MIN * part, (1 + part) / 2):
         return None
     numbers = episodes(waits.start_ns, waits.end_ns)
-    chosen = np.bincount(numbers, mine.astype(np.float64)) > np.bincount(numbers) / 2
-    held = int(chosen.sum())
-    p_value = probability.at_least(held, len(chosen), min(1.0, max(part, 1 / len(parts)))) * len(parts)
+    held, p_value = held_up(numbers, mine, part, len(parts))
     per_episode = np.bincount(numbers, np.where(mine, waits.lost_ns, 0.0)).astype(np.float64)
     scale = excess_ns / max(1.0, lost[worst]) / max(1.0, latency_ns)
     low, high = bootstrap_sum(np.asarray(per_episode * scale, np.float64))
@@ -165,7 +163,7 @@ def _candidate(
         effect=Effect("part of the stripes' time", cost, "1", low, min(1.0, high)),
         share_of_excess=min(1.0, excess_ns / max(1.0, float(waits.lost_ns.sum()))),
         share_of_latency=cost,
-        p_value=min(1.0, p_value),
+        p_value=p_value,
         episodes=held,
         evidence=[
             evidence(
@@ -184,6 +182,15 @@ FROM slow_stripes GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 40""",
         causes=(("stage", "device"),),
         consequence=True,
     )
+
+
+def held_up(numbers: Ints, mine: Bools, part: float, members: int) -> tuple[int, float]:
+    """Episodes (`numbers`, one per slow stripe) most of whose stripes a member held up, and the probability that it would be so many, if any
+    member ended last as often as it is one (`part` of all memberships); Bonferroni over the members."""
+    chosen = np.bincount(numbers, mine.astype(np.float64)) > np.bincount(numbers) / 2
+    held = int(chosen.sum())
+    chance = min(1.0, max(part, 1 / members))
+    return held, min(1.0, probability.at_least(held, len(chosen), chance) * members)
 
 
 DETECTOR = Detector(

@@ -102,6 +102,9 @@ BLAMED_DEVICE_MOSTLY = row(
     CHOSEN,
     "A device is named only if this part of the episodes is its own.",
 )
+OWNER_DRAWS = row(
+    "OWNER_DRAWS", 1000, "draws", CHOSEN, "So often an episode's operations are dealt to devices at random."
+)
 BLAMED_DEVICE_LINKED_MAX = row(
     "BLAMED_DEVICE_LINKED_MAX", 1000, "operations", CHOSEN, "Slow operations whose requests are looked up."
 )

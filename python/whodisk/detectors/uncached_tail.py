@@ -45,11 +45,15 @@ class Tail:
     wait_ns: float
     #: Where the first part begins that such reads wait for each time, this one or one before it, bytes.
     from_bytes: int
-    #: Waits for parts of reads of this size, wherever they lie, those of them that begin where the tail does, and the part of all bytes that
-    #: was waited for.
+    #: Waits for parts of reads of this size, wherever they lie, and those of them that begin where the tail does.
     misses: int
     begin_here: int
-    missed_share: float
+    #: Waits that hold one page of the tail, the most that hold the same.
+    held: int
+    #: If waits lay anywhere in the reads: the chance that one begins at a page, and that a read waits for a page in its middle. A wait for more
+    #: than half of a read holds its middle, wherever it lies.
+    begin_chance: float
+    hold_chance: float
     tiers: str
 
     @property
@@ -171,12 +175,16 @@ def _tails(read_bytes: int, reads: int, waits: dict[str, Any]) -> list[Tail]:
     at = waits["at_bytes"].astype(np.int64)
     end = at + waits["size_bytes"].astype(np.int64)
     count = waits["waited"].astype(np.int64)
+    # In how many places each could lie.
+    pages = np.maximum(1, (end - at) // PAGE_BYTES)
+    room = np.maximum(1, read_bytes // PAGE_BYTES - pages + 1)
     edges = np.unique(np.concatenate((at, end)))
     begin_here, end_here = (
         np.bincount(np.searchsorted(edges, where), count, minlength=len(edges)) for where in (at, end)
     )
     needed = TAIL_EACH_TIME * reads
-    each_time = np.cumsum(begin_here - end_here) >= needed
+    held = np.cumsum(begin_here - end_here)
+    each_time = held >= needed
     found = []
     first = 0
     while first < len(edges) - 1:
@@ -197,7 +205,9 @@ def _tails(read_bytes: int, reads: int, waits: dict[str, Any]) -> list[Tail]:
                     from_bytes=at_bytes,
                     misses=int(count.sum()),
                     begin_here=int(begin_here[first]),
-                    missed_share=min(1.0, float(((end - at) * count).sum()) / (reads * read_bytes)),
+                    held=min(reads, int(held[first:last].max())),
+                    begin_chance=float((count / room).sum() / max(1, count.sum())),
+                    hold_chance=min(1.0, float((count * np.minimum(1.0, pages / room)).sum()) / reads),
                     tiers=" and ".join(sorted({str(tier) for tier in waits["tiers"][over]})),
                 )
             )
@@ -279,8 +289,8 @@ WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} GROUP BY 1 ORDER BY 3 D
 def _p_value(tail: Tail, number_of_episodes: int) -> float:
     """Probability that so many reads would agree in a page if what they wait for lay anywhere in them.
 
-    They agree either in where the wait begins (of which each page has the same chance) or in a page that all waits hold (its
-    chance is the part of all bytes that is waited for). The better of the two counts, twice; Bonferroni over the pages.
+    They agree either in where the wait begins (of which each page that leaves room for it has the same chance) or in a page that all waits hold
+    (a page in the middle of the reads has the best chance). The better of the two counts, twice; Bonferroni over the pages.
     """
     places = max(2, tail.read_bytes // PAGE_BYTES)
     independent = min(1.0, number_of_episodes / max(1, tail.waited))
@@ -289,8 +299,8 @@ def _p_value(tail: Tail, number_of_episodes: int) -> float:
         counted = max(1, round(hits * independent))
         return probability.at_least(counted, max(counted, round(trials * independent)), each)
 
-    begins = chance(tail.begin_here, tail.misses, 1 / places)
-    holds = chance(tail.waited, tail.reads, tail.missed_share)
+    begins = chance(tail.begin_here, tail.misses, tail.begin_chance)
+    holds = chance(tail.held, tail.reads, tail.hold_chance)
     return min(1.0, 2 * places * min(begins, holds))
 
 

@@ -1,0 +1,70 @@
+"""What counts as evidence once, and what is no evidence: a flush is no witness of its own request, operations that overlap are one wait for a turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tests.synth import BLOCK_ID_BASE, write_case
+from whodisk.detectors.served_others import stood_still
+from whodisk.evidence import slow_operations
+from whodisk.evidence.slow_operations import SOFTWARE_STAGES, CpuWaits, empty_slow_set
+from whodisk.evidence.survey import survey_layer
+from whodisk.reading.views import Case
+
+WRITES, MS = 60, 1_000_000
+
+
+@pytest.mark.parametrize(("beside", "expected"), [("flush", None), ("read", 1.0)])
+def test_a_flush_is_no_witness_of_its_own_request(
+    tmp_path: Path, beside: str, expected: float | None
+) -> None:
+    """Each write has one other request under way with it, which ends with it: of another program it shows a pause, its own flush shows nothing."""
+    start = np.arange(WRITES) * 50 * MS
+    columns = {
+        "op_id": BLOCK_ID_BASE | np.arange(2 * WRITES),
+        "start_ns": np.column_stack([start, start + 10 * MS]).ravel(),
+        "latency_ns": np.array([40 * MS, 30 * MS] * WRITES),
+        "op": ["write", beside] * WRITES,
+        "device": "sda",
+        "size_bytes": 4096,
+        "queue_ns": 0,
+        "device_ns": np.array([40 * MS, 30 * MS] * WRITES),
+    }
+    path = write_case(
+        tmp_path / "case", block=columns, devices=("sda",), meta={"duration_ns": WRITES * 50 * MS}
+    )
+    with Case(path) as case:
+        ids = BLOCK_ID_BASE | np.arange(0, 2 * WRITES, 2)
+        context = SimpleNamespace(
+            case=case,
+            layer="block",
+            slow=SimpleNamespace(op_id=ids),
+            surveys={"block": survey_layer(case, "block")},
+        )
+        assert stood_still(context, "sda", np.ones(WRITES, np.bool_)) == expected  # type: ignore[arg-type]
+
+
+def test_operations_that_overlap_waited_for_one_turn() -> None:
+    """Sixty operations of one moment may all have waited for the same turn on a CPU; sixty at sixty moments are too many for waits as rare as these."""
+
+    def unlike(start_ns: np.ndarray) -> int:
+        empty = empty_slow_set()
+        count = len(start_ns)
+        slow = replace(
+            empty,
+            op_id=np.arange(count),
+            start_ns=start_ns.astype(np.int64),
+            latency_ns=np.full(count, 5 * MS),
+            typical_ns=np.full(count, 1e5),
+            blamed=np.full(count, min(SOFTWARE_STAGES)),
+        )
+        waits = CpuWaits(np.full(3, 4 * MS), woken=30_000, served=20_000)
+        return int(slow_operations._unlike_cpu_waits(slow, waits).sum())
+
+    assert unlike(np.zeros(60)) == 0
+    assert unlike(np.arange(60) * 100 * MS) > 0
