@@ -79,6 +79,8 @@ def accused(kind: str, name: str, because_of: str | None) -> str:
     # Numbers of bytes are for programs.
     name = re.sub(r"\b([0-9]+) bytes\b", lambda found: size(int(found[1])), name)
     said = _ACCUSED.get(kind, f"{kind} {{}}").format(name)
+    if kind == "stage" and name == "unknown":
+        said = "time that was not recorded"
     if kind == "process" and because.startswith("silence of the submitter"):
         said = f"the submitter, {name},"
     if kind == "vector" and not name.isdigit():
@@ -91,6 +93,12 @@ def listed(names: list[str]) -> str:
     if len(names) <= 1:
         return names[0] if names else ""
     return ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def some(names: list[str], most: int) -> str:
+    """The first `most` names, and how many more there are."""
+    hidden = len(names) - most
+    return ", ".join(names[:most]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def threads(pairs: set[tuple[int, str]]) -> str:

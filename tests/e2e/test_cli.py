@@ -25,8 +25,10 @@ def test_every_command_has_help_with_an_example(whodisk: Run, command: str) -> N
 
 
 def test_help_lists_all_commands(whodisk: Run) -> None:
-    text = whodisk("--help").stdout
+    text = whodisk("--help", env={**os.environ, "COLUMNS": "80"}).stdout
     assert all(command in text for command in COMMANDS)
+    cut = [line for line in text.splitlines() if line.endswith("...") and "Usage:" not in line]
+    assert not cut, "give the command a shorter line (short_help)"
 
 
 def test_versions_agree(whodisk: Run) -> None:

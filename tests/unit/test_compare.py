@@ -19,6 +19,7 @@ from whodisk.experiment.comparison import (
     Comparison,
     Side,
     cautions,
+    claim,
     compared,
     read_sides,
     sentence,
@@ -53,6 +54,8 @@ def test_a_slower_case_is_found_with_its_ratio(tmp_path: Path) -> None:
     # Some parts of an operation do not depend on `typical_us`.
     assert ratio.low < 1 / 1.22 and ratio.high > 1 / 1.25 and ratio.high < 1 and comparison.called[0]
     assert "lower than of base" in sentence(comparison) and "in these runs" not in sentence(comparison)
+    headline = claim(comparison)
+    assert headline.endswith("lower than of base.") and sentence(comparison).startswith(headline[:-1] + ": ")
     by_name = {r.metric.name: r for r in comparison.ratios}
     assert by_name["p50"].ratio == pytest.approx(1.24, abs=0.02)
     assert by_name["p99.999"].missing.startswith("not estimable")
@@ -62,6 +65,7 @@ def test_a_slower_case_is_found_with_its_ratio(tmp_path: Path) -> None:
 def test_the_same_is_no_difference_beyond_noise(tmp_path: Path) -> None:
     comparison = of(case(tmp_path / "a", 1), case(tmp_path / "b", 2))
     assert not any(comparison.called)
+    assert claim(comparison) == "No difference beyond noise in these runs in throughput of b against a."
     said = sentence(comparison)
     assert said.startswith("No difference beyond noise in these runs") and "would have been seen" in said
     assert any("fewer than three runs" in text for text in cautions(comparison))

@@ -12,6 +12,7 @@ from whodisk.findings import CULPRIT_KINDS
     ("culprit", "said"),
     [
         (("stage", "device", "device:nvme3"), "the stage device of nvme3"),
+        (("stage", "unknown", None), "time that was not recorded"),
         (("device", "nvme3", None), "the device nvme3"),
         (("vector", "41", "handler:switchtec"), "interrupt vector 41"),
         (("vector", "cpu 3", "affinity"), "the interrupts of cpu 3"),
@@ -30,3 +31,8 @@ def test_every_kind_of_culprit_has_words() -> None:
     # What limits a workload is told in a sentence of its own, and is never accused.
     told = {kind for kind in CULPRIT_KINDS if words.accused(kind, "x", None) != f"{kind} x"}
     assert told | {"saturation", "host"} == set(CULPRIT_KINDS)
+
+
+def test_long_lists_say_how_many_more_there_are() -> None:
+    assert words.some(["a", "b"], 2) == "a, b"
+    assert words.some(["a", "b", "c", "d"], 2) == "a, b and 2 more"

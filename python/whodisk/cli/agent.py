@@ -15,18 +15,18 @@ from whodisk.errors import WhodiskError
 
 #: Commands that the binary carries out; their help comes from it too.
 COMMANDS = {
-    "record": "Record this machine's I/O, while a command runs or of what runs already.",
-    "watch": "Live numbers of every block device: rates, latency quantiles, stages, the slowest operations.",
-    "run": "Run an access specification, or a real program by its name, and log every operation.",
+    "record": "Record storage operations: of a command, or of what runs.",
+    "watch": "Show live rates, latencies and stages of every block device.",
+    "run": "Run a load or a real program, and log every operation.",
     "slowdisk": "Make a real block device that delays requests, until Ctrl-C.",
-    "lab": "Run a model of a storage stack: it writes cases with a known culprit.",
-    "whatif": "Replay a case through a modelled stack: latency and throughput before and after.",
-    "layout": "Where files lie on their file system: measure it, fragment a file on purpose, lay files out anew.",
+    "lab": "Run a model of a storage stack, with a known culprit.",
+    "whatif": "Replay a case through a model of the storage stack.",
+    "layout": "Measure where files lie on their file system, and change it.",
     "import": "Turn foreign logs into a case.",
     "seal": "Turn the raw events of a case into Parquet tables.",
-    "redact": "Copy a case without names: paths, commands, hosts, serial numbers become tokens.",
+    "redact": "Copy a case with names replaced by tokens.",
     "verify": "Check a case: tables, sums, counts, what is missing.",
-    "doctor": "What this host lets whodisk observe, and what to do about the rest.",
+    "doctor": "Say what this host lets whodisk observe, and what is missing.",
 }
 
 

@@ -59,17 +59,27 @@ def _root(
 
 
 app.command("demo", help=demo.HELP)(demo.demo)
-app.command("run", help=run.HELP)(run.run)
+app.command("run", help=run.HELP, short_help=agent.COMMANDS["run"])(run.run)
 # What `run` becomes for the specification of a copy (main.py).
 app.command(COMMAND, hidden=True)(copy.run_copy)
 app.command("solve", help=solve.HELP)(solve.solve)
-app.command("compare", help=compare.HELP)(compare.compare)
-app.command("experiment", help=experiment.HELP)(experiment.experiment)
-app.command("gate", help=gate.HELP)(gate.gate)
-app.command("report", help=report.HELP)(report.report)
+app.command(
+    "compare", help=compare.HELP, short_help="Say whether two cases differ, by how much, and how sure."
+)(compare.compare)
+app.command("experiment", help=experiment.HELP, short_help="Run arms by turns and say whether they differ.")(
+    experiment.experiment
+)
+app.command("gate", help=gate.HELP, short_help="Fail if a case is worse than its baseline beyond a limit.")(
+    gate.gate
+)
+app.command(
+    "report", help=report.HELP, short_help="Write the report of a case: one HTML file, without network."
+)(report.report)
 app.command("export", help=export.HELP)(export.export)
 app.command("locate", help=locate.HELP)(locate.locate)
-app.command("score", help=score.HELP)(score.score)
+app.command(
+    "score", help=score.HELP, short_help="Solve cases with a known truth and count the right verdicts."
+)(score.score)
 
 
 def _pass_through(name: str, text: str) -> None:

@@ -146,4 +146,5 @@ def _print(verdict: Verdict, report: Path | None, as_json: bool, everything: boo
         brief.render(verdict)
     page = f"Report: {report}" if report is not None else ""
     more = "" if everything else "evidence and all that was seen: --all"
-    typer.echo("; ".join(part for part in (page, more) if part))
+    said = "; ".join(part for part in (page, more) if part)
+    typer.echo(said[:1].upper() + said[1:])

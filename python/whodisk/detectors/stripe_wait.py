@@ -152,9 +152,9 @@ def _candidate(
     low, high = bootstrap_sum(np.asarray(per_episode * scale, np.float64))
     cost = excess_ns / max(1.0, latency_ns)
     claim = (
-        f"{words.percent(share)} of {words.things(len(mine), 'slow stripe')} waited for {worst}, which is a member of "
-        f"{words.percent(part)} of what all stripes are made of; {words.duration(float(np.median(waits.lost_ns[mine])))} each, "
-        f"{words.percent(cost)} of the time of all stripes."
+        f"{words.percent(share)} of {words.things(len(mine), 'slow stripe')} waited for {worst}, "
+        f"{words.duration(float(np.median(waits.lost_ns[mine])))} each: {words.percent(cost)} of the time of all stripes. "
+        f"It holds {words.percent(part)} of their parts."
     )
     return Candidate(
         culprit=Culprit("device", worst),

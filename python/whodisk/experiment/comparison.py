@@ -189,22 +189,33 @@ def side_episodes(side: Side, kind: str, metrics: Sequence[Metric]) -> dict[str,
 # -- words ------------------------------------------------------------------------------------
 
 
-def sentence(comparison: Comparison) -> str:
-    """What it proves, in one or two sentences."""
+def claim(comparison: Comparison) -> str:
+    """What it proves, without figures of how sure: a headline."""
     ratio, first, second = comparison.primary, comparison.first.name, comparison.second.name
     name = title(ratio.metric, comparison)
     if not ratio.is_known:
         return f"{name}: {ratio.missing}; nothing can be said of {second} against {first}."
-    interval = f"{words.significant(ratio.low)} to {words.significant(ratio.high)} times"
     where = " in these runs" if comparison.these_runs_only else ""
+    if not comparison.called[0]:
+        return f"No difference beyond noise{where} in {name} of {second} against {first}."
+    more = "higher" if ratio.ratio > 1 else "lower"
+    return f"{name} of {second} is {words.percent(abs(ratio.ratio - 1))} {more} than of {first}{where}."
+
+
+def sentence(comparison: Comparison) -> str:
+    """What it proves, with its interval and what else differs, in one or two sentences."""
+    ratio, first, second = comparison.primary, comparison.first.name, comparison.second.name
+    name = title(ratio.metric, comparison)
+    if not ratio.is_known:
+        return claim(comparison)
+    interval = f"{words.significant(ratio.low)} to {words.significant(ratio.high)} times"
     if comparison.called[0]:
-        change = words.percent(abs(ratio.ratio - 1))
-        more = "higher" if ratio.ratio > 1 else "lower"
         text = (
-            f"{name} of {second} is {change} {more} than of {first}{where}: {names.said(ratio.metric, ratio.second)} against "
+            f"{claim(comparison).removesuffix('.')}: {names.said(ratio.metric, ratio.second)} against "
             f"{names.said(ratio.metric, ratio.first)}, {interval} (95 %)."
         )
     else:
+        where = " in these runs" if comparison.these_runs_only else ""
         text = (
             f"No difference beyond noise{where}: {name} of {second} is {words.significant(ratio.ratio)} times that of {first} "
             f"({interval}, 95 %); a change of {words.percent(ratio.smallest_effect)} would have been seen."

@@ -194,8 +194,12 @@ def _unseen(verdict: Verdict, width: int) -> list[Text]:
 
 
 def _cut(text: str, width: int) -> str:
-    """The text, cut to `width` characters where it is longer; a cut shows."""
-    return text if len(text) <= width else text[: max(0, width - 4)] + " ..."
+    """The text, cut behind a word to at most `width` characters where it is longer; a cut shows."""
+    if len(text) <= width:
+        return text
+    kept = text[: max(0, width - 4)]
+    whole = kept if text[len(kept) : len(kept) + 1] == " " else kept.rpartition(" ")[0] or kept
+    return whole.rstrip(" ,;") + " ..."
 
 
 def _wrapped(text: str, width: int, lines_max: int) -> list[Text]:

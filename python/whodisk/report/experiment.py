@@ -14,7 +14,7 @@ from rich.text import Text
 
 from whodisk import __version__, words
 from whodisk.experiment import metrics as names
-from whodisk.experiment.comparison import Comparison, Side, cautions_of, title
+from whodisk.experiment.comparison import Comparison, Side, cautions_of, claim, title
 from whodisk.experiment.conduct import Result, machine
 from whodisk.experiment.measure import Measured
 from whodisk.experiment.outcome import sentences
@@ -29,6 +29,8 @@ from whodisk.statistics.repeated import Metric, low_edge, value
 
 #: Arms that a terminal lists.
 ARMS_SHOWN = 6
+#: Metrics that the first screen of the page lists.
+CHANGED_SHOWN = 6
 
 
 def render(result: Result, console: Console | None = None) -> None:
@@ -126,27 +128,24 @@ SECTIONS = (
 
 
 def _found(result: Result) -> Markup:
-    """The first screen, as a case's report has it: a status, the answer, then how much, against what, what else, what to mind."""
-    first, *more = sentences(result)
-    differ = any(one.called[0] for one in result.comparisons)
-    status = "a difference" if differ else "no difference beyond noise" if result.comparisons else "no result"
-    # A sentence for each further comparison, then what did not go as planned.
-    further = max(0, len(result.comparisons) - 1)
+    """The first screen, as a case's report has it: a status, the answer, then each arm's, against what, what else, what to mind."""
+    told = result.comparisons
+    first = claim(told[0]) if told else sentences(result)[0]
+    differ = any(one.called[0] for one in told)
+    status = "a difference" if differ else "no difference beyond noise" if told else "no result"
+    changed = list(dict.fromkeys(name for one in told for name in _changed(one)))
     points = [
         ("About:", result.plan.about),
-        *(("Also:", text) for text in more[:further]),
-        ("How much:", "; ".join(_how_much(one) for one in result.comparisons)),
+        *((f"{one.second.name}:", _how_much(one)) for one in told[:ARMS_SHOWN]),
+        ("More arms:", f"{len(told) - ARMS_SHOWN}, in the table below" if len(told) > ARMS_SHOWN else ""),
         ("Against:", _against(result)),
-        (
-            "Changed, too:",
-            ", ".join(dict.fromkeys(name for one in result.comparisons for name in _changed(one))),
-        ),
+        ("Changed, too:", words.some(changed, CHANGED_SHOWN)),
         ("Mind:", ". ".join(_careful(result))),
-        ("Not as planned:", " ".join(more[further:])),
+        ("Not as planned:", " ".join(sentences(result)[max(1, len(told)) :])),
     ]
     items = [tag("li", tag("strong", name), " ", text) for name, text in points if text]
     body = [tag("div", status, class_="status"), tag("h1", first), tag("ul", *items, class_="more points")]
-    looks = "slow" if differ else "healthy" if result.comparisons else "insufficient"
+    looks = "slow" if differ else "healthy" if told else "insufficient"
     return tag("div", *body, class_=f"verdict status-{looks}", id="found")
 
 
@@ -155,10 +154,11 @@ def _how_much(one: Comparison) -> str:
     ratio = one.primary
     name = title(ratio.metric, one)
     if not ratio.is_known:
-        return f"{one.second.name}: {name}: {ratio.missing}"
+        return f"{name}: {ratio.missing}"
     interval = f"{words.significant(ratio.low)} to {words.significant(ratio.high)}"
     values = f"{names.said(ratio.metric, ratio.first)} -> {names.said(ratio.metric, ratio.second)}"
-    return f"{one.second.name}: {name} {values}, x {words.significant(ratio.ratio)} ({interval})"
+    noise = "" if one.called[0] else ", no difference beyond noise"
+    return f"{name} {values}, x {words.significant(ratio.ratio)} ({interval}, 95 %){noise}"
 
 
 def _against(result: Result) -> str:
@@ -166,8 +166,9 @@ def _against(result: Result) -> str:
     if not result.comparisons:
         return ""
     arms = [side for arm in result.plan.arms if (side := result.side(arm.name)).runs]
-    runs = ", ".join(f"{words.things(len(side.runs), 'run')} of {side.name}" for side in arms)
-    return f"{result.comparisons[0].first.name}; {runs}, in random order."
+    numbers = sorted({len(side.runs) for side in arms})
+    runs = words.things(numbers[-1], "run") if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]} runs"
+    return f"{result.comparisons[0].first.name}; {runs} of each arm, in random order."
 
 
 def _changed(one: Comparison) -> list[str]:
@@ -221,7 +222,7 @@ def _ratios(result: Result, figures: list[dict[str, Any]]) -> Markup:
         "showlegend": False,
     }
     axes = {
-        "xaxis": {"title": f"{primary[0].primary.metric.name}: times that of the arm it is compared with"},
+        "xaxis": {"title": f"{primary[0].primary.metric.name}, times {primary[0].first.name}"},
         "yaxis": {
             "tickvals": list(range(len(primary))),
             "labels": [one.second.name for one in primary],
@@ -242,7 +243,13 @@ def _ratios(result: Result, figures: list[dict[str, Any]]) -> Markup:
             [trace],
             axes,
             height=120 + 34 * len(primary),
-            margin={"l": 190, "r": 20, "t": 20, "b": 50},
+            # A phone is 390 pixels wide: no more than the names need.
+            margin={
+                "l": min(190, 24 + 7 * max(len(one.second.name) for one in primary)),
+                "r": 20,
+                "t": 20,
+                "b": 50,
+            },
             shapes=[line],
         )
     )
