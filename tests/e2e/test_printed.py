@@ -25,6 +25,7 @@ from tests.unit import test_tutorial
 
 #: By the beginning of a line: why it is not run here.
 LEFT_OUT = {
+    "whodisk solve -- fio --name=db --filename=/dev/loop0": "the page shortens it by three dots; docs/start/start.md prints it whole",
     "make ": "sets the machine up: CI runs `make test` on a fresh one, people run `make demo`",
     "git clone": "needs the address of a repository",
     "whodisk run ycsb-b": "needs Maven and a minute: tests/accuracy/programs.py runs it",
@@ -38,8 +39,6 @@ TUTORIALS = {f"docs/start/{page.values[0]}.md" for page in test_tutorial.PAGES}
 OPERATIONS = "dd if=/dev/zero of=out.dat bs=64k count=16 oflag=dsync status=none"
 #: What stands for what a page leaves to its reader, or for a number that makes a command long.
 STAND_INS = {
-    "/dev/loop0": "db.dat",
-    " ...": " --size=8M --ioengine=io_uring --runtime=1 --time_based --rate_iops=300",
     "--size=1G": "--size=8M",
     "--runtime=10": "--runtime=1 --rate_iops=300",
     "count=500": "count=8",
