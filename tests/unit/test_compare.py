@@ -156,7 +156,8 @@ def reads_through_a_cache(path: Path, seed: int, tail: bool, *, in_one_interval:
         "queue_depth": 1,
     }
     app |= {"offset_bytes": np.arange(count) * mib, "size_bytes": np.full(count, mib)}
-    cache, prefetch = [], []
+    cache: list[dict[str, Any]] = []
+    prefetch: list[dict[str, Any]] = []
     for i in range(count):
         head = 3 * mib // 4 if tail else mib
         cache.append(
