@@ -44,7 +44,7 @@ def test_the_tail_that_outruns_the_prefetcher_is_named(tmp_path: Path, seed: int
         (8192, 16384, None, None, "read_ahead_kb (now 8192) or max_sectors_kb there to 8448 (now 1280); keep"),
         (8192, 1280, None, None, "Either of: echo 8448 > /sys/block/sda/queue/read_ahead_kb (now 8192); keep"),
         # A server reads as much as its client asks for, or what it likes.
-        (8192, 1280, "host", 8448, "; let the server read at most 8 MiB at a time (its I/O size); ask it for at most 8 MiB at a time."),
+        (8192, 1280, "host", 8448, "(and as much in what the server itself fetches ahead, if it does); let the server read at most 8 MiB at a time (its I/O size); ask it for at most 8 MiB at a time."),
         (8192, 1280, "host", 33792, "; let the server read at most 8 MiB at a time (its I/O size)."),
     ],
 )  # fmt: skip

@@ -383,6 +383,9 @@ def _remedy(context: Context, tail: Tail) -> str:
     capped = _capped(context, tail)
     if capped:
         larger = capped.larger(needed_kb)
+        if isinstance(context.case.spec.get("server"), str):
+            # The kernel cuts there whatever the server asks for: which of both ends there cannot be told.
+            larger += " (and as much in what the server itself fetches ahead, if it does)"
     else:
         larger = f"fetch {words.size(tail.read_bytes)} or more ahead with each request, not {words.size(tail.cached_bytes)}"
         short = [window for window in _windows(context, tail) if window.kb < needed_kb]
