@@ -172,6 +172,7 @@ def _sleeps(pid: int) -> bool:
         ),
         ('command = "true"\nset.LOOP.scheduler = "warp"', "expected one of"),
         ('command = "true"\nset.none.read_ahead_kb = 4', "expected a file, found none"),
+        ('workload = { targets = ["f"], rndom = "5%" }', "expected a known key, found .rndom."),
         ('command = "dd if=/dev/zero of=/dev/LOOP count=1"', "data on it"),
     ],
 )

@@ -295,6 +295,9 @@ pub struct RunArgs {
     /// Record only the workload's own operations, nothing below.
     #[arg(long, conflicts_with = "probes")]
     pub app_only: bool,
+    /// Check the specification and end; nothing runs, no case is made.
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// `workload`.

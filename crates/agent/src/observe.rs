@@ -74,6 +74,9 @@ pub fn record(args: RecordArgs) -> Result<(), Failure> {
 pub fn run(args: RunArgs) -> Result<(), Failure> {
     args.case.sharing.take();
     crate::workload::check(&args.spec)?;
+    if args.check {
+        return Ok(());
+    }
     let case = case_path(&args.case);
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
     let argv = [

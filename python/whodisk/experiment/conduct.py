@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -106,11 +107,30 @@ class Conductor:
             )
             targets += preparation.check(self._static(arm.table.get("prepare", [])), f"arm '{arm.name}'")
         safety.refuse(targets, self.allowed)
+        self._check_specifications()
         for arm in self.plan.arms:
             if self.plan.slowdisks or arm.table.get("slowdisk"):
                 continue
             for setting in settings.settings_of(arm.table):
                 setting.check()
+
+    def _check_specifications(self) -> None:
+        """Access specifications of arms, as the engine reads them. Raises WhodiskError with its words."""
+        seen: set[str] = set()
+        for arm in self.plan.arms:
+            text = loads.engine_text(arm)
+            if text is None or text in seen:
+                continue
+            seen.add(text)
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "specification.toml"
+                path.write_text(text, encoding="utf-8")
+                done = subprocess.run(
+                    [self.agent, "run", str(path), "--check"], capture_output=True, text=True, check=False
+                )
+            if done.returncode != 0:
+                said = done.stderr.strip().removeprefix("whodisk: ").replace(str(path), "workload")
+                raise WhodiskError(f"arm '{arm.name}': {said[-600:]}")
 
     def _static(self, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Steps that can be checked now: those on devices that do not exist yet, or files that set-up makes, cannot."""

@@ -70,6 +70,15 @@ PROGRAM_KEYS: dict[str, type | tuple[type, ...]] = {
 }
 
 
+def engine_text(arm: Arm) -> str | None:
+    """The access specification that our engine would run for an arm, as TOML; None if something else runs, or a copy."""
+    kind, value = arm.load
+    if kind == "spec" and not is_foreign(Path(str(value))):
+        return None if is_copy(Path(str(value))) else Path(str(value)).read_text(encoding="utf-8")
+    table = value if kind == "workload" else foreign_table(arm)
+    return specification(table) if isinstance(table, dict) and "method" not in table else None
+
+
 def _program_table(value: Any) -> dict[str, Any]:
     """`program = "sqlite"` is short for `program = { name = "sqlite" }`."""
     return {"name": value} if isinstance(value, str) else dict(value) if isinstance(value, dict) else {}
