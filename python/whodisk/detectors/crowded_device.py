@@ -86,7 +86,7 @@ def _candidate(context: Context, crowd: Crowd) -> Candidate:
     waited = sum(float(s.stage_ns[STAGES.index("queue")]) for s in context.survey.strata)
     part = words.percent(waited / max(1.0, context.survey.latency_ns))
     claim = (
-        f"Operations spend {part} of their time in the queue of a device whose slots {crowd.comm} fills too: "
+        f"Operations spend {part} of their time in the queue of a device; {crowd.comm} fills its slots, too: "
         f"{words.things(crowd.requests, 'request')}, {words.percent(crowd.share)} of the time that the device worked for anybody. "
         f"Waiting for these is {words.percent(crowd.held.share)} of all latency."
     )
@@ -123,7 +123,7 @@ DETECTOR = Detector(
     name="crowded_device",
     needs=("judged.queue_ns", "judged.comm"),
     needs_stages=("queue",),
-    null_model="none: how long operations waited in the queue stands in the record, and how long whose requests held the slots meanwhile",
+    null_model="none: how long operations waited in the queue stands in the record, and how long the requests of each program held the slots meanwhile",
     smallest_effect="5 % of the time of all operations",
     run=run,
 )

@@ -336,7 +336,7 @@ DETECTOR = Detector(
     name="outliers",
     needs=("judged.start_ns", "judged.latency_ns"),
     needs_stages=(),
-    null_model="the largest values belong to a tail whose spacings are those of the tail behind them, as in any Pareto tail; lighter ones "
+    null_model="the largest values belong to a tail with the spacings of the tail behind them, as in any Pareto tail; lighter ones "
     "have smaller ones (`whodisk.statistics.standing_apart`)",
     smallest_effect="one operation of 10 x the median of its kind, and twice the longest other one",
     run=run,

@@ -92,7 +92,7 @@ def _hosts(context: Context, sampled: Sampled, found: Comparison, result: Result
         more = f" and {len(declined) - 3} more" if len(declined) > 3 else ""
         result.caveats.append(
             (
-                f"a host all of whose devices are slow ({who}{more})",
+                f"a host with slow devices only ({who}{more})",
                 f"{HOSTS_MIN} hosts with as many devices and as much to do are needed to compare with",
             )
         )

@@ -183,7 +183,7 @@ def _tell_ordinary(context: Context, chosen: Bools, result: Result) -> None:
     if "runqueue" not in context.survey.stages_observed:
         because = "in stages that need a CPU; no scheduler was recorded"
     elif others := [stage for stage in stages if stage != context.stage("runqueue")]:
-        because = f"in {words.listed(others)}; only the submitters' own waits for a CPU are told apart"
+        because = f"in {words.listed(others)}; only the submitters' own waits for a CPU are known"
     else:
         return
     result.caveats.append(("a lack of CPU", f"waits of a time slice's length were seen {because}"))

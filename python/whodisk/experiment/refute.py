@@ -70,7 +70,7 @@ def refutation(case: Case, verdict: Verdict) -> Refutation:
         if found is not None:
             return found
     raise WhodiskError(
-        f"{case.path}: expected a finding whose refutation is a setting, found '{finding.culprit.kind} {finding.culprit.name}'; by hand: {finding.refute}"
+        f"{case.path}: expected a finding that a setting refutes, found '{finding.culprit.kind} {finding.culprit.name}'; by hand: {finding.refute}"
     )
 
 
