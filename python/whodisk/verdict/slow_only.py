@@ -20,7 +20,7 @@ from whodisk.statistics.stats import episodes
 from whodisk.verdict.slowest import slowest_of
 
 NEXT = (
-    "Log all operations, the fast ones too (fsslower --min 0, no filter behind the tool), or record with whodisk: then what is usual is "
+    "Log all operations, the fast ones too (fsslower --min 0, no filter behind the tool), or record with whodisk: then typical latencies are "
     "known, and what these have in common that others have not."
 )
 
