@@ -16,6 +16,7 @@ import numpy as np
 
 from ground_truth import (
     apart,
+    arms,
     bursts,
     crowds,
     flushes,
@@ -866,6 +867,16 @@ TRUTHS: dict[str, Truth] = {
     "pieces": Truth("layout", True, others.pieces, status="slow", kind="layout", because_of="device:sda"),
     "all_apart": Truth(
         "layout", True, others.all_apart, status="slow", kind="layout", because_of="device:sda"
+    ),
+    "tree_on_disk": Truth("arm_seeks", True, arms.tree_on_disk, says="waited for the arm of sda"),
+    "slow_sectors": Truth(
+        "arm_seeks",
+        False,
+        arms.slow_sectors,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:sda",
     ),
     "jumping_reader": Truth("layout", False, others.jumping_reader),
     "random_on_pieces": Truth("layout", False, others.random_on_pieces),

@@ -340,9 +340,10 @@ impl Recording {
     /// becomes `recorded`; any other stays what a kill would have left.
     fn close(&mut self, case: &Path, engine_well: bool) -> Result<(), Failure> {
         self.note_levels(&case.join("raw"));
-        let trouble = self.stop_probes();
-        // Only now: everything that was recorded lies within.
-        self.meta.duration_ns = Some((monotonic_ns() - self.meta.clock.start_ns) as i64);
+        let (trouble, stopped_ns) = self.stop_probes();
+        // What was in flight then ended later, which nobody saw: it must not count as in flight while the recorder was putting things away.
+        let end_ns = stopped_ns.unwrap_or_else(monotonic_ns);
+        self.meta.duration_ns = Some(end_ns.saturating_sub(self.meta.clock.start_ns) as i64);
         self.meta.command_status = self.ended.map(status_words);
         if trouble.is_none() && engine_well {
             self.meta.state = State::Recorded;
@@ -374,8 +375,12 @@ impl Recording {
         Account::of(&losses.0).missing(there)
     }
 
-    fn stop_probes(&mut self) -> Option<String> {
-        let stopped = self.probes.take()?.stop();
+    /// Why not all of their events are on disk, if so; and when they stopped.
+    fn stop_probes(&mut self) -> (Option<String>, Option<u64>) {
+        let Some(probes) = self.probes.take() else {
+            return (None, None);
+        };
+        let stopped = probes.stop();
         self.meta.probes = stopped.probes;
         self.rows = stopped.rows;
         if let Some(sampling) = &mut self.meta.sampling {
@@ -384,7 +389,7 @@ impl Recording {
             sampling::finish(sampling, &stopped.left_out, stopped.calls_left_out, &names);
             self.meta.not_observed.extend(sampling::unseen(sampling));
         }
-        stopped.failure
+        (stopped.failure, stopped.at_ns)
     }
 
     /// Our own engine must end well; a user's command may end as it likes.

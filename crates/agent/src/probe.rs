@@ -81,6 +81,8 @@ impl Attached {
 
 /// What they leave behind.
 pub struct Stopped {
+    /// When they stopped, CLOCK_MONOTONIC; unknown if that failed.
+    pub at_ns: Option<u64>,
     /// The account of each.
     pub probes: BTreeMap<String, ProbeMeta>,
     /// Rows on disk, by stream.
@@ -113,6 +115,7 @@ impl Probes {
     pub fn stop(self) -> Stopped {
         match self.running.stop() {
             Ok(summary) => Stopped {
+                at_ns: (summary.end_ns > 0).then_some(summary.end_ns),
                 failure: summary.write_error.as_ref().map(ToString::to_string),
                 probes: summary
                     .probes
@@ -128,6 +131,7 @@ impl Probes {
                 calls_left_out: summary.calls_left_out,
             },
             Err(error) => Stopped {
+                at_ns: None,
                 probes: BTreeMap::new(),
                 rows: BTreeMap::new(),
                 failure: Some(error.to_string()),

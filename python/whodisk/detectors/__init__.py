@@ -7,6 +7,7 @@ specific ones come first.
 from __future__ import annotations
 
 from whodisk.detectors import (
+    arm_seeks,
     background_work,
     burst,
     cache_misses,
@@ -57,6 +58,7 @@ DETECTORS: tuple[Detector, ...] = (
     cpu_delay.DETECTOR,
     submitter_gap.DETECTOR,
     stolen_cpu.DETECTOR,
+    arm_seeks.DETECTOR,
     over_represented.DETECTOR,
     stage_blame.DETECTOR,
     slow_member_sampled.DETECTOR,

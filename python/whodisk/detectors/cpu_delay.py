@@ -80,6 +80,9 @@ def run(context: Context) -> Result:
         if crowd is not None:
             result.candidates.append(crowd)
             return result
+        if held is not None and (long := _long_waits(context, held, tids)) is not None:
+            result.candidates.append(long)
+            return result
         held = _held(context, tids, 1)
         if held is None:
             return result
@@ -103,6 +106,15 @@ def run(context: Context) -> Result:
     else:
         result.candidates.append(_candidate(context, held, hog, tids))
     return result
+
+
+def _long_waits(context: Context, held: TimeLost, tids: list[int]) -> Candidate | None:
+    """Waits longer than another thread's turn that cost too little to accuse by themselves, while one other program had the CPU: who holds up what is
+    slow in the stage `runqueue`."""
+    hog = _hog(context, tids, ORDINARY_WAIT_NS)
+    if hog is None or hog.share < ONE_HOG_MIN or hog.own or hog.serves or hog.idle or hog.recorder:
+        return None
+    return _candidate(context, held, hog, tids)
 
 
 def _recorder(context: Context, held: TimeLost, hog: Hog, tids: list[int], result: Result) -> None:

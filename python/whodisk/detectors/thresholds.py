@@ -731,6 +731,30 @@ SERVED_TELLING_MIN = row(
     "... of which so many have to tell something: there were others that it could have served.",
 )
 
+# arm_seeks
+ARM_FAR_BYTES = row(
+    "ARM_FAR_BYTES",
+    1 << 20,
+    "bytes",
+    CHOSEN,
+    "A request that begins so far from the end of the one before lies elsewhere: a track holds about as much.",
+)
+ARM_RATIO_MIN = row(
+    "ARM_RATIO_MIN",
+    5.0,
+    "x",
+    CHOSEN,
+    "A disk has an arm to move where requests that lie elsewhere take so many times what those take that follow: a drive that turns takes 20 times and more.",
+)
+ARM_ORDINARY_RATIO_MAX = row(
+    "ARM_ORDINARY_RATIO_MAX",
+    2.0,
+    "x",
+    CHOSEN,
+    "Longer than so many times the longest tenth of them is no movement of the arm: a full stroke and a whole turn take less.",
+)
+ARM_TOLD_MIN = row("ARM_TOLD_MIN", 0.01, "share", CHOSEN, "Told from this part of all latency on.")
+
 # shared_arm
 ARM_REQUESTS_MIN = row("ARM_REQUESTS_MIN", 10, "requests", CHOSEN, "A program with fewer is no load.")
 

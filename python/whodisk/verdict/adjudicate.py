@@ -17,6 +17,7 @@ from whodisk.detectors import DETECTORS
 from whodisk.detectors.base import Candidate, Declined, Result
 from whodisk.detectors.thresholds import (
     MEASURED_TOLD_MIN,
+    MET_MIN,
     OBSERVED_MIN,
     Q_VALUE_MAX,
     SHARE_OF_LATENCY_FLOOR,
@@ -168,15 +169,13 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
     explained = np.zeros(len(context.slow), np.bool_)
     accused = [c for _, c, q_value in judged if c.large and _likely(q_value)]
     for name, candidate, q_value in judged:
-        # The seen cause of something that is accused is told with it, and so first, even if it is too small by itself; but not a trifle, and not
-        # where all that it costs was counted.
-        reason = (
-            not candidate.summed
-            and candidate.share_of_latency >= SHARE_OF_LATENCY_FLOOR
-            and any(
-                (c.culprit.kind, c.culprit.name) in candidate.causes and was_there(candidate, c)
-                for c in accused
-            )
+        # The seen cause of something that is accused is told with it, and so first, even if it is too small by itself; but not a trifle, and where
+        # all that it costs was counted only if it is what held most of these operations.
+        reason = candidate.share_of_latency >= SHARE_OF_LATENCY_FLOOR and any(
+            (c.culprit.kind, c.culprit.name) in candidate.causes
+            and was_there(candidate, c)
+            and (not candidate.summed or _held_most(candidate, c))
+            for c in accused
         )
         large = candidate.large or reason
         if large and _likely(q_value):
@@ -196,6 +195,13 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         explained,
         {_key(name, c) for name, c, q_value in judged if _likely(q_value)},
     )
+
+
+def _held_most(candidate: Candidate, accused: Candidate) -> bool:
+    """Whether a counted cause held most of the operations that are accused: it explains them, too."""
+    if not accused.explains.any():
+        return False
+    return bool(candidate.explains[accused.explains].mean() >= MET_MIN)
 
 
 def _likely(q_value: float | None) -> bool:
