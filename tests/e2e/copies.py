@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import secrets
 import shutil
@@ -11,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
 import pytest
 
+from tests.e2e.conftest import WHODISK
 from whodisk.copies.engine import Run
 from whodisk.copies.specification import parse
 
@@ -39,6 +42,30 @@ def all_pass_smbtorture(server: str, credentials: str) -> None:
         if "copy_chunk" in line and not line.startswith(("test:", "time:"))
     ]
     assert len(ended) == 21 and all(line.startswith("success: ") for line in ended), done.stdout
+
+
+def follow(spec: Path, case: Path) -> dict[str, tuple[int, int, int]]:
+    """Records a copy on a server beside that server. Per kind of operation: how many, bytes that they asked for, and bytes of the server's
+    calls that are linked to them. Every call on both files is somebody's, and the sync has reached the disk."""
+    command = [str(WHODISK), "run", str(spec), "-o", str(case)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    layers = {name: f"'{case}/ops/layer={name}/*.parquet'" for name in ("app", "syscall", "block")}
+    links = f"'{case}/links/*.parquet'"
+    with duckdb.connect() as db:
+        found = db.execute(
+            f"""SELECT a.op, count(DISTINCT a.op_id), (SELECT coalesce(sum(size_bytes), 0) FROM {layers["app"]} AS w WHERE w.op = a.op), sum(l.bytes)
+FROM {layers["app"]} AS a JOIN {links} AS l ON l.parent_id = a.op_id JOIN {layers["syscall"]} AS s ON s.op_id = l.child_id GROUP BY 1"""
+        ).fetchall()
+        requests = db.execute(
+            f"""SELECT count(*) FROM {layers["app"]} AS a JOIN {links} AS l ON l.parent_id = a.op_id
+JOIN {links} AS m ON m.parent_id = l.child_id JOIN {layers["block"]} AS b ON b.op_id = m.child_id WHERE a.op = 'sync'"""
+        ).fetchall()
+    assert requests[0][0] > 0
+    about = json.loads((case / "case.json").read_text(encoding="utf-8"))
+    assert about["layers"]["app"]["join"] == "calls of the server by file, offset, size and time"
+    assert not [each for each in about["open_questions"] if "of the server" in each]
+    return {op: (number, asked, linked) for op, number, asked, linked in found}
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import duckdb
 import pytest
 
 from tests.e2e.conftest import ROOT, WHODISK, started
-from tests.e2e.copies import all_pass_smbtorture, full_file_system, told_to_be_full
+from tests.e2e.copies import all_pass_smbtorture, follow, full_file_system, told_to_be_full
 from whodisk.copies.base import CopyError, Operation
 from whodisk.copies.engine import Run
 from whodisk.copies.specification import read
@@ -117,13 +117,15 @@ def samba(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with started(*command, *shares, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         keys = dict(process.stdout.readline().strip().replace('"', "").split(" = ") for _ in range(4))
-        yield {key: value for key, value in keys.items() if key != "server_pid_file"} | {
-            "folder": str(folder)
-        }
+        yield keys | {"folder": str(folder)}
+
+
+def place(samba: dict[str, str]) -> dict[str, str]:
+    return {key: samba[key] for key in ("server", "share", "credentials")}
 
 
 def remote(samba: dict[str, str], **more: Any) -> dict[str, Any]:
-    return {key: value for key, value in samba.items() if key != "folder"} | {"overwrite": True} | more
+    return place(samba) | {"overwrite": True} | more
 
 
 def password(samba: dict[str, str]) -> str:
@@ -146,6 +148,18 @@ def test_a_server_copies(tmp_path: Path, samba: dict[str, str], method: str, cal
     if big:
         assert any(each.error and each.status == 0xC000000D for each in own), "nothing was beyond the limits"
     assert password(samba) not in json.dumps([outcome, *map(asdict, operations)])
+
+
+@pytest.mark.root
+def test_operations_are_tied_to_the_calls_of_the_server(tmp_path: Path, samba: dict[str, str]) -> None:
+    names = {"source": "followed.bin", "destination": "followed-copy.bin", "verify": False}
+    pid = {"server_pid_file": samba["server_pid_file"]}
+    spec = specification(tmp_path / "copy.toml", "smb_read_write", **remote(samba, **names, **pid))
+    found = follow(spec, tmp_path / "copy.case")
+    assert set(found) == {"read", "write", "sync"} and found["sync"][0] == 1
+    for op in ("read", "write"):
+        operations, asked, linked = found[op]
+        assert operations and asked == linked == COPY_BYTES
 
 
 def test_a_server_without_offload_is_told_per_operation(tmp_path: Path, samba: dict[str, str]) -> None:
@@ -197,9 +211,9 @@ def test_samba_passes_smbtorture(samba: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("method", ["smb_read_write", "smb_copychunk"])
 def test_a_full_share_is_told_per_operation(samba: dict[str, str], method: str) -> None:
-    folder, place = Path(samba["folder"]), {key: value for key, value in samba.items() if key != "folder"}
+    folder = Path(samba["folder"])
     with full_file_system(folder / "full"):
-        told_to_be_full(folder, method, **place)
+        told_to_be_full(folder, method, **place(samba))
 
 
 @pytest.mark.parametrize("method", ["read_write", "copy_file_range"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import secrets
 import threading
 from collections.abc import Iterator
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.copies import all_pass_smbtorture, full_file_system, told_to_be_full
+from tests.e2e.copies import all_pass_smbtorture, follow, full_file_system, told_to_be_full
 from whodisk.copies.engine import Run
 from whodisk.copies.specification import parse
 
@@ -143,3 +145,29 @@ def test_a_copy_of_odd_size(served: tuple[Server, Offload, Path], method: str) -
     if method == "smb_odx":
         ages = [each.token_age_ns for each in copy.operations() if each.call == "OFFLOAD_WRITE"]
         assert ages and all(age is not None and 0 <= age < 10**10 for age in ages)
+
+
+@pytest.mark.root
+def test_an_offload_is_tied_to_the_reads_and_writes_of_the_server(
+    tmp_path: Path, served: tuple[Server, Offload, Path]
+) -> None:
+    server, _, folder = served
+    size = 3 << 20
+    (folder / "share" / "followed").write_bytes(secrets.token_bytes(size))
+    (tmp_path / "pid").write_text(f"{os.getpid()}\n", encoding="ascii")
+    keys = {
+        "method": "smb_odx",
+        "source": "followed",
+        "destination": "followed-copy",
+        "queue_depth": 2,
+        "server": f"127.0.0.1:{server.port}",
+        "share": "copies",
+        "credentials": str(folder / "credentials"),
+        "server_pid_file": str(tmp_path / "pid"),
+    }
+    lines = [f"{key} = {json.dumps(value)}\n" for key, value in keys.items()]
+    (tmp_path / "copy.toml").write_text("[workload]\n" + "".join(lines), encoding="utf-8")
+    found = follow(tmp_path / "copy.toml", tmp_path / "copy.case")
+    # A token is given without a look at the data; what it stands for is read and written when it is used.
+    assert set(found) == {"write", "sync"}
+    assert found["write"][1:] == (size, 2 * size)

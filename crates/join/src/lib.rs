@@ -33,6 +33,7 @@ mod pipeline;
 mod pipeline_tests;
 mod reorder;
 mod sealing;
+mod served;
 mod sorted;
 mod stages;
 mod stops;

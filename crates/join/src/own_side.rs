@@ -1,9 +1,11 @@
-//! Operations as a program itself saw them: tied to the system calls of their thread, which say where their time went.
+//! Operations as a program itself saw them: tied to the system calls of their thread, which say where their time went, or to those of the
+//! server that did them ([`crate::served`]).
 //!
 //! They are taken up along with the system calls, in order of start. One is written when every call that began before it
 //! ended has been written.
 use crate::beside::text;
 use crate::pipeline::Out;
+use crate::served::{self, Served};
 use crate::sorted::{Sorted, Surveyed, Timed};
 use crate::stream::Stream;
 use crate::syscalls::timeline::{Stretch, Timeline};
@@ -48,6 +50,8 @@ struct Held {
     calls: Vec<Call>,
     /// Its thread could run and did not.
     runnable: Vec<(u64, u64)>,
+    /// Calls of the server that fit other operations as well.
+    ambiguous: Vec<(u64, u64)>,
     /// Nothing can come any more.
     complete: bool,
 }
@@ -72,6 +76,8 @@ pub(crate) struct OwnSide<'a> {
     calls_watched: bool,
     sched_watched: bool,
     interrupts_watched: bool,
+    /// The files of operations that a server does.
+    served: Option<&'a Served>,
 }
 
 impl<'a> OwnSide<'a> {
@@ -81,6 +87,7 @@ impl<'a> OwnSide<'a> {
         calls_watched: bool,
         sched_watched: bool,
         interrupts_watched: bool,
+        served: Option<&'a Served>,
     ) -> Result<OwnSide<'a>, CaseError> {
         Ok(OwnSide {
             rows: Sorted::new(stream, surveyed)?,
@@ -91,6 +98,7 @@ impl<'a> OwnSide<'a> {
             calls_watched,
             sched_watched,
             interrupts_watched,
+            served,
         })
     }
 
@@ -118,6 +126,7 @@ impl<'a> OwnSide<'a> {
             row,
             calls: Vec::new(),
             runnable: Vec::new(),
+            ambiguous: Vec::new(),
             complete: false,
         };
         self.held.insert(self.next_number, held);
@@ -135,10 +144,16 @@ impl<'a> OwnSide<'a> {
         }
     }
 
-    /// A system call of a thread, when it is written.
-    pub(crate) fn call(&mut self, raw: &SyscallRow, out: &mut Out, call: impl FnOnce() -> Call) {
+    /// A system call of a thread, when it is written, and the file that it works on.
+    pub(crate) fn call(
+        &mut self,
+        raw: &SyscallRow,
+        file: Option<NameId>,
+        out: &mut Out,
+        call: impl FnOnce() -> Call,
+    ) {
         let Some(numbers) = self.by_tid.get(&raw.tid) else {
-            return;
+            return self.call_of_server(raw, file, out, call);
         };
         self.threads.entry(raw.tid).or_insert_with(|| Thread {
             pid: raw.pid,
@@ -151,6 +166,52 @@ impl<'a> OwnSide<'a> {
                 |held: &&mut Held| call.start_ns < held.row.end_ns && call.end_ns > held.row.submit_ns;
             if let Some(held) = held.filter(meanwhile) {
                 held.calls.push(call.clone());
+            }
+        }
+    }
+
+    /// A system call of a thread that has no operations of its own.
+    fn call_of_server(
+        &mut self,
+        raw: &SyscallRow,
+        file: Option<NameId>,
+        out: &mut Out,
+        call: impl FnOnce() -> Call,
+    ) {
+        let (Some(served), Some(file)) = (self.served, file) else {
+            return;
+        };
+        if self.by_tid.is_empty() || !served::moves_data(raw) {
+            return;
+        }
+        let Some(role) = served.role(out.names.get(file)) else {
+            return;
+        };
+        let (mut in_flight, mut fitting) = (false, Vec::new());
+        for number in self.by_tid.values().flatten() {
+            let Some(held) = self.held.get(number) else {
+                continue;
+            };
+            in_flight |= served::meanwhile(&held.row, raw);
+            fitting.extend(served::fits(&held.row, raw, role).map(|bytes| (*number, bytes)));
+        }
+        match fitting[..] {
+            // What the server does while nobody asks it is its own matter.
+            [] => out.counts.served_alone += u64::from(in_flight),
+            [(number, bytes)] => {
+                out.counts.served_tied += 1;
+                if let Some(held) = self.held.get_mut(&number) {
+                    held.calls.push(Call { bytes, ..call() });
+                }
+            }
+            _ => {
+                out.counts.served_ambiguous += 1;
+                let call = call();
+                for (number, _) in fitting {
+                    if let Some(held) = self.held.get_mut(&number) {
+                        held.ambiguous.push((call.start_ns, call.end_ns));
+                    }
+                }
             }
         }
     }
@@ -206,7 +267,7 @@ impl<'a> OwnSide<'a> {
             })?;
         }
         let known = self.calls_watched && row.tid != 0;
-        if known {
+        if known && (self.served.is_none() || !op.calls.is_empty()) {
             out.counts.joined += 1;
         }
         let mut devices = op.calls.iter().filter_map(|call| call.device);
@@ -289,6 +350,7 @@ fn timeline(op: &Held, known: bool, sched_watched: bool) -> Timeline {
         now_ns = to_ns;
     }
     timeline.add(now_ns, row.end_ns, Stage::App);
+    timeline.move_to(Stage::Unknown, &[Stage::App], &op.ambiguous);
     if sched_watched {
         timeline.move_to(Stage::Runqueue, &[Stage::App], &op.runnable);
     }

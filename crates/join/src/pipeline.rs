@@ -16,6 +16,7 @@ use crate::held_back::HeldBack;
 use crate::kernel::CmdFlags;
 use crate::own_side::OwnSide;
 use crate::reorder::{Plan, Scan, STRAGGLERS_MAX};
+use crate::served::Served;
 use crate::sorted::Surveyed;
 use crate::stages::block_entry_ns;
 use crate::stops::Stops;
@@ -153,6 +154,8 @@ pub struct Inputs<'a> {
     pub syscall: Option<&'a dyn Stream<SyscallRow>>,
     /// What a program says of its own operations.
     pub own: Option<&'a dyn Stream<OwnRow>>,
+    /// A server did these operations, whose system calls may have been recorded, too.
+    pub served: Option<Served>,
     /// Everything else.
     pub beside: Streams<'a>,
     /// How names of interrupt handlers begin, and the device that they serve.
@@ -190,6 +193,12 @@ pub struct Counts {
     pub events: u64,
     /// App operations whose requests are known.
     pub joined: u64,
+    /// Calls of a server that were tied to an operation of its client.
+    pub served_tied: u64,
+    /// Calls of a server that fitted several operations of its client, and so were tied to none.
+    pub served_ambiguous: u64,
+    /// Calls of a server on the same files that fitted no operation, though some were in flight.
+    pub served_alone: u64,
     /// Direct reads and writes without any request, though the block layer was watched.
     pub unjoined_direct: u64,
     /// Syncs, whose requests carry no id.
@@ -643,6 +652,7 @@ fn second_pass(
         inputs.syscall.is_some(),
         watched.sched,
         watched.interrupts,
+        inputs.served.as_ref(),
     )?;
     let mut syscalls = SyscallSide::new(
         inputs.syscall,

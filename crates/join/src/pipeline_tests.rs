@@ -53,6 +53,7 @@ pub(crate) fn inputs<'a>(
         stops: Default::default(),
         syscall: None,
         own: None,
+        served: None,
         beside: Default::default(),
         handlers: Vec::new(),
     }

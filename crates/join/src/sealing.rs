@@ -2,6 +2,7 @@
 use crate::beside::Streams;
 use crate::kernel::CmdFlags;
 use crate::pipeline::{self, Counts, Inputs, Progress, StreamEnd, Worker};
+use crate::served::Served;
 use crate::stops::Stops;
 use crate::stream::{FileStream, Stream};
 use crate::syscalls::{observed, Watched, CLASSES};
@@ -22,6 +23,8 @@ use std::path::{Path, PathBuf};
 
 /// Name of a kernel stage below which nothing was observed.
 const FS_AND_BELOW: &str = "fs+throttle+queue+device+interrupt";
+/// Name of the time of an operation on a server in which no call of the server was at work for it.
+const CLIENT_AND_NETWORK: &str = "app+network+server";
 /// Name of the time of a volume's bio in which nothing of it was at a member.
 const VOLUME: &str = "volume";
 /// Hook whose presence means that completing interrupts were watched.
@@ -422,6 +425,7 @@ impl Raw {
             stops: Stops::of(events, recorded_ns.or(noted_ns).unwrap_or(u64::MAX)),
             syscall: self.beside(),
             own: self.beside(),
+            served: self.workload.as_ref().and_then(Served::of),
             beside: Streams {
                 file: self.beside(),
                 sched: self.beside(),
@@ -744,14 +748,18 @@ fn own_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
     if raw.beside.contains_key(SyscallRow::PROBE) {
         stages = syscall_layer(raw, counts).stages;
     }
-    for stage in [Stage::App, Stage::Unknown] {
-        let name = stage.column().trim_end_matches("_ns");
+    let served = raw
+        .workload
+        .as_ref()
+        .is_some_and(|about| Served::of(about).is_some());
+    let own_time = if served { CLIENT_AND_NETWORK } else { "app" };
+    for (stage, name) in [(Stage::App, own_time), (Stage::Unknown, "unknown")] {
         stages.insert(stage.column().to_owned(), name.to_owned());
     }
-    let join = if counts.joined > 0 {
-        "calls of the same thread at the same time"
-    } else {
-        "none"
+    let join = match (counts.joined, served) {
+        (0, _) => "none",
+        (_, false) => "calls of the same thread at the same time",
+        (_, true) => "calls of the server by file, offset, size and time",
     };
     LayerMeta {
         rows: counts.app_rows,
@@ -840,6 +848,7 @@ fn unseen(raw: &Raw, counts: &Counts, killed: bool) -> Vec<Unseen> {
 
 fn open_questions(counts: &Counts) -> Vec<String> {
     let direct = counts.joined + counts.unjoined_direct;
+    let served = counts.served_tied + counts.served_ambiguous + counts.served_alone;
     let texts = [
         (counts.unjoined_direct, format!(
             "{} of {direct} direct operations have no block request of their own; their time in the kernel is unknown_ns",
@@ -864,6 +873,14 @@ fn open_questions(counts: &Counts) -> Vec<String> {
         (counts.members_lost, format!(
             "{} bios at members of volumes fitted no operation of their volume (parity, or begun before the recording)",
             counts.members_lost
+        )),
+        (counts.served_ambiguous, format!(
+            "{} of {served} calls of the server on the files of the copy fitted several operations of the client, and were tied to none; their time is unknown_ns",
+            counts.served_ambiguous
+        )),
+        (counts.served_alone, format!(
+            "{} of {served} calls of the server on the files of the copy fitted no operation of the client that was in flight",
+            counts.served_alone
         )),
         (counts.clamped, format!(
             "{} operations or requests have time stamps that contradict each other; they were put in order",

@@ -47,6 +47,7 @@ impl Recording {
             stops: Default::default(),
             syscall: Some(&syscalls),
             own: None,
+            served: None,
             beside: Streams::default(),
             handlers: Vec::new(),
         };

@@ -37,6 +37,7 @@ fn sealed(beside: Streams) -> (Kept, Counts, Names) {
         stops: Default::default(),
         syscall: None,
         own: None,
+        served: None,
         beside,
         handlers: vec![("nvme0q".into(), "nvme0n1".into())],
     };

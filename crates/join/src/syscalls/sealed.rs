@@ -55,7 +55,7 @@ pub(super) fn write(
     let sealed = row(op_id, &op, file, stages(&sums, watched), out);
     out.counts.syscall_rows += 1;
     out.sink.op(Layer::Syscall, &sealed, out.names)?;
-    own.call(&op.row, out, || Call {
+    own.call(&op.row, file, out, || Call {
         op_id,
         start_ns: op.start_ns,
         end_ns: op.end_ns,

@@ -2,10 +2,11 @@
 use crate::beside::Streams;
 use crate::kernel::CmdFlags;
 use crate::pipeline::{join, Counts, Inputs, Row};
+use crate::served::Served;
 use crate::stream::Stream;
 use crate::testing::{Kept, Rows};
 use case::rows::{
-    block_flags, syscall_flags, BlockMergeRow, BlockRow, CacheWait, CacheWaitRow, OwnRow, SchedRow,
+    block_flags, syscall_flags, BlockMergeRow, BlockRow, CacheWait, CacheWaitRow, FileRow, OwnRow, SchedRow,
     SchedState, SyscallRow, Via, Writeback, WritebackRow,
 };
 use case::schema::{flags, Layer, LinkKind, Op, OpRow, Stage};
@@ -25,6 +26,8 @@ struct Recording {
     waits: Vec<CacheWaitRow>,
     writeback: Vec<WritebackRow>,
     own: Vec<OwnRow>,
+    files: Vec<FileRow>,
+    served: Option<Served>,
     /// The kernel does not tell what reads wait for.
     waits_unseen: bool,
 }
@@ -34,7 +37,7 @@ impl Recording {
         let (syscalls, blocks) = (Rows(self.syscalls.clone()), Rows(self.blocks.clone()));
         let (merges, sched) = (Rows(self.merges.clone()), Rows(self.sched.clone()));
         let (waits, writeback) = (Rows(self.waits.clone()), Rows(self.writeback.clone()));
-        let own = Rows(self.own.clone());
+        let (own, files) = (Rows(self.own.clone()), Rows(self.files.clone()));
         let inputs = Inputs {
             wait_step_ns: 1,
             workers: Vec::new(),
@@ -53,7 +56,9 @@ impl Recording {
             stops: Default::default(),
             syscall: Some(&syscalls),
             own: (!self.own.is_empty()).then_some(&own as &dyn Stream<OwnRow>),
+            served: self.served.clone(),
             beside: Streams {
+                file: Some(&files),
                 sched: Some(&sched),
                 cache_wait: (!self.waits_unseen).then_some(&waits as &dyn Stream<CacheWaitRow>),
                 writeback: Some(&writeback),
