@@ -102,7 +102,7 @@ DETECTOR = Detector(
     needs=("judged.start_ns", "judged.latency_ns"),
     needs_stages=("device",),
     null_model="none: it accuses nobody",
-    smallest_effect="none: it excuses operations whose request began elsewhere on a disk that takes five times as long for that, and took no more than "
+    smallest_effect="none: it excuses operations with a request that began elsewhere on a disk that takes five times as long for that, and took no more than "
     "twice what a tenth of such requests take",
     run=run,
     needs_all=True,
