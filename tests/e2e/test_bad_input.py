@@ -39,6 +39,10 @@ def test_no_case(whodisk: Run, work: Path) -> None:
         complaint(whodisk(command, work / "none", code=2), "none", "expected a case", "check the path")
 
 
+def test_a_directory_of_cases(whodisk: Run, case: Path) -> None:
+    complaint(whodisk("solve", case.parent, code=2), "a directory with", "name one, such as", case.name)
+
+
 def test_newer_version(whodisk: Run, case: Path) -> None:
     text = meta(case)
     text["version"] = 99

@@ -26,7 +26,7 @@ def ready(case: Path) -> Path:
         state = content.get("state")
     except (FileNotFoundError, NotADirectoryError):
         raise WhodiskError(
-            f"{case}: expected a case (a directory with case.json), found none; check the path"
+            f"{case}: expected a case (a directory with case.json), found {_instead(case)}"
         ) from None
     except PermissionError as error:
         raise WhodiskError(
@@ -45,6 +45,15 @@ def ready(case: Path) -> Path:
             hint = f"`whodisk seal {case}` builds it again from raw/, or says why it cannot"
             raise CaseError(case / table, "", "the table that case.json names", "no such file", hint)
     return case
+
+
+def _instead(path: Path) -> str:
+    """What there is in place of a case, and what to do. A recorder with a trigger writes a directory of cases."""
+    cases = sorted(meta.parent for meta in path.glob("*/case.json"))
+    if not cases:
+        return "none; check the path"
+    number = "one case" if len(cases) == 1 else f"{len(cases)} cases"
+    return f"a directory with {number}; name one, such as {cases[-1]}"
 
 
 def _owner(path: Path) -> str:
