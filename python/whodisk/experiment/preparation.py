@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import mmap
 import os
 import re
 import shlex
@@ -195,31 +193,21 @@ def _cache(step: dict[str, Any], _tools: Tools) -> dict[str, Any]:
         os.sync()
         DROP_CACHES.write_text("3", encoding="ascii")
         found = {"dropped": "everything"}
-    return found if path is None else found | {"part_in_memory": round(part_in_memory(path), 4)}
+    part = None if path is None else part_in_memory(path)
+    return found if part is None else found | {"part_in_memory": round(part, 4)}
 
 
-def part_in_memory(path: Path) -> float:
-    """Which part of a file or block device the page cache holds (mincore), 0 to 1. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
-    with path.open("rb") as file:
-        size_bytes = file.seek(0, os.SEEK_END)
-        if size_bytes == 0:
-            return 0.0
-        place = libc.mmap(None, size_bytes, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
-        if place in (None, ctypes.c_void_p(-1).value):
-            raise OSError(ctypes.get_errno(), f"{path}: cannot be mapped")
-        pages = ctypes.create_string_buffer(-(-size_bytes // mmap.PAGESIZE))
-        try:
-            if libc.mincore(place, size_bytes, pages) != 0:
-                raise OSError(ctypes.get_errno(), f"{path}: mincore")
-        finally:
-            libc.munmap(place, size_bytes)
-    # Only the lowest bit means anything.
-    return sum(byte & 1 for byte in pages.raw[: len(pages)]) / len(pages)
+def part_in_memory(path: Path) -> float | None:
+    """Which part of a file the page cache holds, 0 to 1, as `fincore` of util-linux counts it; None where it cannot tell."""
+    command = ["fincore", "--bytes", "--noheadings", "--output", "RES,SIZE", str(path)]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    except OSError:
+        return None
+    if len(told) != 2 or int(told[1]) == 0:
+        return None
+    # The last page may be longer than what is left of the file.
+    return min(1.0, int(told[0]) / int(told[1]))
 
 
 def _read(path: Path) -> int:
