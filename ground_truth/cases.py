@@ -921,6 +921,24 @@ TRUTHS: dict[str, Truth] = {
         name="backup",
         says_not="stood still",
     ),
+    "busy_now_and_then": Truth(
+        "cpu_delay",
+        True,
+        steal.busy_now_and_then,
+        status="outliers",
+        kind="process",
+        name="batchjob",
+        because_of="stage:runqueue",
+    ),
+    "stolen_once": Truth(
+        "outliers",
+        True,
+        steal.stolen_once,
+        status="outliers",
+        kind="host",
+        name="hypervisor",
+        because_of="steal",
+    ),
     "harmless_backup": Truth("background_work", False, others.harmless_backup),
     "cache_too_small": Truth(
         "cache_misses", True, others.cache_too_small, status="slow", kind="cache_tier", name="ram"

@@ -152,3 +152,58 @@ def late_wakeups(seed: int, path: Path) -> Path:
 def cpu_that_was_busy(seed: int, path: Path) -> Path:
     """Eight times for 30 to 45 ms, and another program had the CPU."""
     return _still(seed, path, 30, 8, "backup")
+
+
+def _one_thread(
+    seed: int, path: Path, late_ms: float, times: int, cause: str | None, stolen: float = 0.0
+) -> Path:
+    """One thread works without a pause. A few of its operations wait for a CPU for so long: another program (`cause`) had it, or nobody is seen, and
+    the hypervisor had this part of all CPUs."""
+    rng = np.random.default_rng([seed, 63])
+    count = 18_000
+    fs, device = (mean * 1e3 * rng.lognormal(0, 0.15, count) for mean in (100, 280))
+    runqueue = np.zeros(count)
+    late = np.sort(rng.choice(np.arange(500, count - 500), times, replace=False))
+    runqueue[late] = late_ms * 1e6 * rng.uniform(0.97, 1.03, times)
+    stages = {"fs_ns": fs, "device_ns": device, "runqueue_ns": runqueue}
+    latency = sum(stage.astype(np.int64) for stage in stages.values())
+    start = np.concatenate(([0], np.cumsum(latency + 20_000)[:-1]))
+    app = {
+        "op_id": APP_ID_BASE + np.arange(count),
+        "start_ns": start,
+        "latency_ns": latency,
+        **{name: stage.astype(np.int64) for name, stage in stages.items()},
+        "size_bytes": [4096] * count,
+        "queue_depth": [1] * count,
+        "tid": [101] * count,
+        "device": ["vda"] * count,
+    }
+    # Where nobody is seen only its ordinary turns are: the CPU that it runs on is gone, and it does not know.
+    at, length = (late, runqueue[late]) if cause else (late - 100, np.full(times, 30_000.0))
+    waited = {
+        "tid": pa.array([101] * times, pa.int32()),
+        "pid": pa.array([100] * times, pa.int32()),
+        "comm": ["worker"] * times,
+        "cpu": pa.array([1] * times, pa.int32()),
+        "start_ns": pa.array(start[at] + 50_000, pa.int64()),
+        "duration_ns": pa.array(length.astype(np.int64), pa.int64()),
+        "state": ["runnable"] * times,
+        "cause": [cause or "ksoftirqd/1"] * times,
+        "cause_pid": pa.array([None] * times, pa.int32()),
+    }
+    series = np.zeros(SAMPLES)
+    if stolen:
+        for number in late:
+            first = int(start[number] // SAMPLE_NS)
+            series[first : first + 2] = stolen
+    return _write(path, app, np.full(SAMPLES, 0.95), series, {"waits": pa.table(waited)})
+
+
+def busy_now_and_then(seed: int, path: Path) -> Path:
+    """Another program has the CPU 12 times for 25 ms: less than accuses by itself, and the reason of the longest operations."""
+    return _one_thread(seed, path, 25, 12, "batchjob")
+
+
+def stolen_once(seed: int, path: Path) -> Path:
+    """One operation waits for 80 ms while the hypervisor has most of the CPUs: nothing of this machine held it."""
+    return _one_thread(seed, path, 80, 1, None, 0.85)

@@ -65,6 +65,11 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
     latency = slow["latency_ns"].astype(np.int64)
     end: Ints = begin + latency + ERROR_NOTICED_NS
     hit = np.searchsorted(times, end, side="right") > np.searchsorted(times, begin, side="left")
+    failed = np.nan_to_num(slow["error"].astype(np.float64)) != 0
+    # Which of them failed themselves stands in the record: where these alone cost enough, nothing is left to test.
+    is_read_off = _costs_enough(survey, latency[failed], typical_ns, begin[failed], end[failed])
+    if is_read_off:
+        hit = np.asarray(failed, np.bool_)
     if not hit.any():
         return None
     excess = (latency[hit] - typical_ns).astype(np.float64)
@@ -76,9 +81,10 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
         f"""SELECT start_ns FROM measured WHERE layer = '{survey.layer}' AND device = {quoted(device)}
   AND {thinned(survey.operations)} ORDER BY 1"""
     )["start_ns"].astype(np.int64)
-    p_value = error_p(times, begin, end, starts, (survey.begin_ns, survey.end_ns))
+    p_value = 0.0 if is_read_off else error_p(times, begin, end, starts, (survey.begin_ns, survey.end_ns))
+    which = "that failed" if is_read_off else "in which one of them fell"
     claim = (
-        f"{device} had {words.listed(told)}. {words.things(int(hit.sum()), 'operation')} in which one of them fell took "
+        f"{device} had {words.listed(told)}. {words.things(int(hit.sum()), 'operation')} {which} took "
         f"{words.duration(float(np.median(latency[hit])))} where {words.duration(typical_ns)} is typical: {words.percent(share)} of all latency."
     )
     return Candidate(
@@ -89,6 +95,8 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
         share_of_excess=min(1.0, float(excess.sum()) / max(1.0, float((latency - typical_ns).sum()))),
         share_of_latency=share,
         p_value=p_value,
+        basis="measured" if is_read_off else "inferred",
+        summed=is_read_off,
         episodes=len(per_episode),
         evidence=[
             evidence(context.case, "errors, timeouts and resets", events_sql(device)),
@@ -108,6 +116,15 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
             share, 1.0, float(np.median(latency[hit])) / max(1.0, typical_ns), len(per_episode)
         ),
     )
+
+
+def _costs_enough(survey: Survey, latency: Ints, typical_ns: float, begin: Ints, end: Ints) -> bool:
+    """Whether these operations by themselves are worth an accusation."""
+    if not len(latency):
+        return False
+    share = float((latency - typical_ns).sum()) / max(1.0, survey.latency_ns)
+    ratio = float(np.median(latency)) / max(1.0, typical_ns)
+    return large_enough(share, 1.0, ratio, int(episodes(begin, end).max()) + 1)
 
 
 def error_p(times: Ints, begin: Ints, end: Ints, starts: Ints, span: tuple[int, int]) -> float:
@@ -137,7 +154,7 @@ DETECTOR = Detector(
     name="device_errors",
     needs=("events.kind", "judged.latency_ns"),
     needs_stages=(),
-    null_model="errors have nothing to do with slow operations: they fall into them as often as slow operations cover the time, or the begins of all "
+    null_model="none for operations that failed themselves and cost enough; for others: errors have nothing to do with slow operations: they fall into them as often as slow operations cover the time, or the begins of all "
     "operations",
     smallest_effect="5 % of all latency; or 1 % in at least 3 episodes of 10 x typical",
     run=run,

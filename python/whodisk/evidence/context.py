@@ -21,7 +21,7 @@ from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
 from whodisk.evidence.surroundings import Cause, causes_of, with_alike
 from whodisk.evidence.survey import Survey, thinned
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
-from whodisk.reading.views import STAGES, Case
+from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics.stats import Bools, Ints
 
 
@@ -88,6 +88,28 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
     def sorted_latency_ns(self) -> Ints:
         """The latencies of `operations`, in ascending order: sorting millions once is enough."""
         return np.sort(self.operations[1])
+
+    @cached_property
+    def own_programs(self) -> tuple[list[str], list[int]]:
+        """Names and processes of the judged program: those that its operations come from, and those of its other threads.
+
+        A database's own compaction or checkpointer is no competitor of its clients. Where a command was recorded, calls are those of the command and
+        its descendants alone, so whoever makes one belongs to it.
+        """
+        layers = [self.layer]
+        if self.case.meta.get("command") and "syscall" in self.case.layers:
+            layers.append("syscall")
+        where = f"layer IN ({', '.join(map(quoted, layers))})"
+        rows = self.case.rows(f"SELECT DISTINCT comm, pid FROM measured WHERE {where}")
+        names = {str(row["comm"]) for row in rows if row["comm"] is not None}
+        pids = {int(row["pid"] or 0) for row in rows if int(row["pid"] or 0) > 0}
+        if pids and "block" in self.surveys:
+            listed = ", ".join(map(str, sorted(pids)))
+            rows = self.case.rows(
+                f"SELECT DISTINCT comm FROM block_ops WHERE comm IS NOT NULL AND pid IN ({listed})"
+            )
+            names.update(str(row["comm"]) for row in rows)
+        return sorted(names), sorted(pids)
 
     @cached_property
     def behind(self) -> Behind:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from whodisk import words
+from whodisk.evidence.thresholds import PREFETCH_FILES_TOLD
 from whodisk.reading.views import Case
-
-#: Files that are told of.
-FILES_MAX = 5
 
 
 @dataclass(frozen=True)
@@ -59,11 +57,11 @@ def accounts_sql() -> str:
     """The account per file, the largest first."""
     return f"""SELECT file, sum(issued_bytes) AS issued, sum(used_bytes) AS used, sum(wasted_bytes) AS wasted,
   sum(late_bytes) AS late, sum(missed_bytes) AS missed
-FROM prefetch GROUP BY 1 HAVING sum(issued_bytes) > 0 ORDER BY 2 DESC, 1 LIMIT {FILES_MAX}"""
+FROM prefetch GROUP BY 1 HAVING sum(issued_bytes) > 0 ORDER BY 2 DESC, 1 LIMIT {PREFETCH_FILES_TOLD}"""
 
 
 def accounts(case: Case) -> list[Account]:
-    """The account of the files for which most was fetched ahead, at most `FILES_MAX`, the largest first."""
+    """The account of the files for which most was fetched ahead, at most `PREFETCH_FILES_TOLD`, the largest first."""
     return [
         Account(
             file=str(row["file"]),

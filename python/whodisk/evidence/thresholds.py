@@ -384,6 +384,9 @@ COMMIT_P_MAX = row(
     "... and so many of them would be this unlikely by the part of the time that commits cover.",
 )
 
+# prefetching
+PREFETCH_FILES_TOLD = row("PREFETCH_FILES_TOLD", 5, "files", CHOSEN, "The account of so many files is told.")
+
 # standstill
 STILL_MIN_NS = row(
     "STILL_MIN_NS",

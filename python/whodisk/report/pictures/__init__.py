@@ -20,6 +20,7 @@ from whodisk.report.pictures.base import Drawn, Look, Picture
 
 #: Detector -> its pictures, in the order in which they are shown.
 PICTURES: dict[str, tuple[Picture, ...]] = {
+    "arm_seeks": (moments.PICTURE,),
     "background_work": (moments.PICTURE,),
     "burst": (moments.PICTURE,),
     "cache_misses": (request_map.PICTURE, moments.PICTURE),
