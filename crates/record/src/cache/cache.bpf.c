@@ -515,7 +515,7 @@ static __always_inline void run_was_read(struct reader *reader, u64 index, u64 l
 
 // The first page that the call asks for. If it finds some pages and has to wait for the next one, which is being read
 // ahead, the kernel hands it those pages without a word, and tells of the next one only (filemap_get_pages, where
-// filemap_update_page returns AOP_TRUNCATED_PAGE). Of a read by io_uring its completion tells (io_uring_complete).
+// filemap_update_page returns AOP_TRUNCATED_PAGE).
 static __always_inline u64 first_of_call(struct task_struct *task, struct inode *inode, u64 index)
 {
 	s64 begin = read_begin(task, inode);
@@ -727,57 +727,6 @@ int BPF_PROG(mm_filemap_delete_from_page_cache, struct folio *folio)
 
 	if (recording && *unread_of(number, device) > 0)
 		chunks_change(number, device, folio->index, folio->index + folio_pages(folio), EVICTED);
-	return 0;
-}
-
-// Reads of include/uapi/linux/io_uring.h.
-enum { URING_READV = 1, URING_READ_FIXED = 4, URING_READ = 22 };
-#define O_DIRECT 040000
-
-struct kiocb___read {
-	s64 ki_pos; // behind what was read
-} __attribute__((preserve_access_index));
-
-struct io_cqe___read {
-	s32 res;
-} __attribute__((preserve_access_index));
-
-struct file___read {
-	u32 f_flags;
-} __attribute__((preserve_access_index));
-
-// A read begins with its kiocb.
-struct io_kiocb___read {
-	struct file *file;
-	u8 opcode;
-	struct io_cqe___read cqe;
-} __attribute__((preserve_access_index));
-
-// A read by io_uring first takes what is there, of which the kernel says nothing where the next page is still on its way, and
-// comes again for the rest in a call that says nothing of where it began. So what it has used is noted at its end.
-SEC("tp_btf/io_uring_complete")
-int BPF_PROG(io_uring_complete, void *ring_context, void *request)
-{
-	struct io_kiocb___read *req = request;
-
-	if (!recording || !request)
-		return 0;
-	u8 opcode = BPF_CORE_READ(req, opcode);
-	if (opcode != URING_READ && opcode != URING_READ_FIXED && opcode != URING_READV)
-		return 0;
-	s64 bytes = BPF_CORE_READ(req, cqe.res);
-	struct file *file = BPF_CORE_READ(req, file);
-	if (!file || bytes <= 0 || BPF_CORE_READ((struct file___read *)file, f_flags) & O_DIRECT)
-		return 0;
-	struct inode *inode = BPF_CORE_READ(file, f_mapping, host);
-	bool is_device = (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK;
-	u64 number = is_device ? 0 : BPF_CORE_READ(inode, i_ino);
-	u32 device = is_device ? BPF_CORE_READ(inode, i_rdev) : BPF_CORE_READ(inode, i_sb, s_dev);
-	if (*unread_of(number, device) <= 0)
-		return 0;
-	s64 end = BPF_CORE_READ((struct kiocb___read *)request, ki_pos);
-	if (end >= bytes)
-		chunks_change(number, device, (u64)(end - bytes) >> page_shift, ((u64)(end - 1) >> page_shift) + 1, USED);
 	return 0;
 }
 

@@ -41,10 +41,6 @@ pub const HOOKS: Hooks = &[
         "mm_filemap_delete_from_page_cache",
         Need::Fact("prefetched pages that were evicted unread"),
     ),
-    (
-        "io_uring_complete",
-        Need::Fact("which prefetched pages reads by io_uring used"),
-    ),
     ("mm_filemap_add_to_page_cache", Need::Must),
     ("mm_filemap_map_pages", Need::Alternative),
     ("page_cache_ra_unbounded", Need::Alternative),
