@@ -26,10 +26,22 @@ from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.time_lost import p99_ratio
 from whodisk.findings import Cleared, Culprit, Effect
 from whodisk.statistics import probability
-from whodisk.statistics.stats import Bools, bootstrap_sum, cleared_quantile, episodes
+from whodisk.statistics.stats import Bools, Ints, bootstrap_sum, cleared_quantile, episodes
 
 #: Positions at which a miss could begin are this far apart: a page.
 PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Waits of one length: of those that begin where a tail does the length that tells most."""
+
+    waits: int
+    begin_here: int
+    #: Pages at which a wait of that length could begin.
+    room: int
+    #: Lengths that were tried.
+    lengths: int
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,7 @@ class Tail:
     #: than half of a read holds its middle, wherever it lies.
     begin_chance: float
     hold_chance: float
+    alike: Alike
     tiers: str
 
     @property
@@ -194,6 +207,7 @@ def _tails(read_bytes: int, reads: int, waits: dict[str, Any]) -> list[Tail]:
         at_bytes, size_bytes = int(edges[first]), int(edges[last] - edges[first])
         if each_time[first] and at_bytes > 0 and size_bytes <= TAIL_PART_MAX * read_bytes:
             over = (at < edges[last]) & (end > edges[first])
+            alike = _most_alike(pages, room, count, at == edges[first])
             found.append(
                 Tail(
                     read_bytes=read_bytes,
@@ -206,6 +220,7 @@ def _tails(read_bytes: int, reads: int, waits: dict[str, Any]) -> list[Tail]:
                     misses=int(count.sum()),
                     begin_here=int(begin_here[first]),
                     held=min(reads, int(held[first:last].max())),
+                    alike=alike,
                     begin_chance=float((count / room).sum() / max(1, count.sum())),
                     hold_chance=min(1.0, float((count * np.minimum(1.0, pages / room)).sum()) / reads),
                     tiers=" and ".join(sorted({str(tier) for tier in waits["tiers"][over]})),
@@ -213,6 +228,19 @@ def _tails(read_bytes: int, reads: int, waits: dict[str, Any]) -> list[Tail]:
             )
         first = last
     return found
+
+
+def _most_alike(pages: Ints, room: Ints, count: Ints, here: Bools) -> Alike:
+    """The length of waits that begin at a place most often beyond chance: long ones have few places where they could begin, and tell little."""
+    lengths = np.unique(pages)
+    found = []
+    for length in np.unique(pages[here]):
+        of_length = pages == length
+        most = int(room[of_length][0])
+        hits = int(count[here & of_length].sum())
+        found.append(Alike(int(count[of_length].sum()), hits, most, len(lengths)))
+    nothing = Alike(0, 0, 1, len(lengths))
+    return max(found, key=lambda alike: alike.begin_here * np.log(max(1, alike.room)), default=nothing)
 
 
 def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
@@ -289,8 +317,9 @@ WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} GROUP BY 1 ORDER BY 3 D
 def _p_value(tail: Tail, number_of_episodes: int) -> float:
     """Probability that so many reads would agree in a page if what they wait for lay anywhere in them.
 
-    They agree either in where the wait begins (of which each page that leaves room for it has the same chance) or in a page that all waits hold
-    (a page in the middle of the reads has the best chance). The better of the two counts, twice; Bonferroni over the pages.
+    They agree in where the wait begins (of which each page that leaves room for it has the same chance), all waits together or those of one
+    length, or in a page that all waits hold (a page in the middle of the reads has the best chance). The best of the three counts, three times; Bonferroni over the pages,
+    and over the lengths where they are taken one by one.
     """
     places = max(2, tail.read_bytes // PAGE_BYTES)
     independent = min(1.0, number_of_episodes / max(1, tail.waited))
@@ -300,8 +329,10 @@ def _p_value(tail: Tail, number_of_episodes: int) -> float:
         return probability.at_least(counted, max(counted, round(trials * independent)), each)
 
     begins = chance(tail.begin_here, tail.misses, tail.begin_chance)
+    alike = tail.alike
+    of_length = alike.lengths * chance(alike.begin_here, alike.waits, 1 / alike.room)
     holds = chance(tail.held, tail.reads, tail.hold_chance)
-    return min(1.0, 2 * places * min(begins, holds))
+    return min(1.0, 3 * places * min(begins, of_length, holds))
 
 
 def _prefetching(context: Context) -> str:
