@@ -136,7 +136,7 @@ def test_a_gate_passes_fails_and_does_not_know(tmp_path: Path) -> None:
     assert outcome(base, same, ["iops"], "30%")[0].outcome == rules.PASS
     assert outcome(slow, base, ["iops"], "1%")[0].outcome == rules.PASS, "better is never a regression"
     doubtful = outcome(base, same, ["iops"], "0%")[0]
-    assert doubtful.outcome == rules.INCONCLUSIVE and "more runs would tell" in doubtful.sentence
+    assert doubtful.outcome == rules.INCONCLUSIVE and "more runs would decide" in doubtful.sentence
     assert rules.Gate(0.05, [doubtful, *outcome(base, slow, ["iops"])]).outcome == rules.FAIL
     assert "in these runs" in outcome(base / "0.case", slow / "8.case", ["iops"])[0].sentence
 

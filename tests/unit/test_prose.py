@@ -1,39 +1,28 @@
-"""Pages keep to docs/why/style.md, as far as a program can see. `scripts/prose` (in `make lint`) looks for what is wrong in any prose."""
+"""Pages and printed sentences keep to docs/why/style.md, as far as `scripts/prose` can see; `make lint` runs its proselint, too."""
 
 from __future__ import annotations
 
-import ast
 import re
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Pages that a newcomer reads first.
-FIRST = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "CHANGELOG.md",
-    "docs/README.md",
-    "docs/start/start.md",
-]
-#: The tables' tools write these; their sentences are those of the tools.
-WRITTEN = {"benchmarks.md", "fail-slow.md", "lab-mysteries.md"}
-#: All others but docs/why: decisions stay as they were written, and the style page quotes what it forbids.
-PAGES = FIRST + sorted(
-    str(page.relative_to(ROOT))
-    for part in ("start", "how-to", "reference")
-    for page in (ROOT / "docs" / part).rglob("*.md")
-    if page.name not in WRITTEN and not page.name.startswith("accuracy") and page.name != "start.md"
-)
-#: What to look for, and what to do instead.
-PHRASES = {
-    r"\bso many\b": "give the number, or say what it counts (rule 1)",
-    r"\bwhose\b": "write 'with' or 'that' (rule 6)",
-    r"\b(?:is|are|was|were) told\b": "name who says it (rule 5)",
-    r"\bwhat is \w+ is \w+\b": "use the word of the field (rule 4)",
-}
+
+
+def loaded(path: Path) -> ModuleType:
+    """A script without a suffix as a module."""
+    spec = spec_from_loader(path.name, SourceFileLoader(path.name, str(path)))
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+LINTER = loaded(ROOT / "scripts/prose")
 WORDS_MAX = 45
 
 
@@ -45,52 +34,40 @@ def prose(page: Path) -> str:
 
 
 def test_no_phrase_that_has_to_be_read_twice() -> None:
-    found = [
-        f"{name}: '{match[0]}': {todo}"
-        for name in PAGES
-        for phrase, todo in PHRASES.items()
-        for match in re.finditer(phrase, prose(ROOT / name))
-    ]
+    assert len(LINTER.pages()) > 50
+    found = LINTER.phrases_in_pages()
     assert not found, "\n".join(found)
 
 
-def strings(path: Path) -> list[tuple[int, str]]:
-    """The strings of a module with their lines, without its docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    docs = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    return [
-        (node.lineno, node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
-    ]
-
-
-def test_no_such_phrase_in_what_a_verdict_says() -> None:
-    # Rows of the threshold tables say what a number counts; a person reads them beside the number.
-    modules = [
-        path
-        for folder in ("detectors", "verdict", "report", "experiment")
-        for path in (ROOT / "python/whodisk" / folder).rglob("*.py")
-        if path.name != "thresholds.py"
-    ]
-    assert len(modules) > 60
-    found = [
-        f"{path.relative_to(ROOT)}:{line}: '{match[0]}': {todo}"
-        for path in modules
-        for line, text in strings(path)
-        for phrase, todo in PHRASES.items()
-        for match in re.finditer(phrase, text)
-    ]
+def test_no_such_phrase_in_what_is_printed() -> None:
+    found = LINTER.phrases_in_sentences()
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("name", FIRST)
+def test_such_phrases_are_found_with_their_places(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "thresholds.py").write_text(
+        '"""Told so far."""\nA = row("SLOW_TOLD", 5, "episodes", CHOSEN, "So many of the slowest are told.")\n'
+        'B = row("FAR", 5, "bytes", CHOSEN, "Requests that lie so far apart.")\n'
+    )
+    (package / "verdict.py").write_text(
+        '"""A cause whose effect."""\n\nSAID = f"{1} of them so far"\nMORE = "disks\\nwhose"\n'
+    )
+    found = [
+        line.split(": give")[0].split(": write")[0].split(": name")[0]
+        for line in LINTER.phrases_in_sentences(package)
+    ]
+    assert found == [
+        "package/thresholds.py:2: 'So many'",
+        "package/thresholds.py:2: 'are told'",
+        "package/thresholds.py:2: 'told'",
+        "package/thresholds.py:3: 'so far'",
+        "package/verdict.py:4: 'whose'",
+    ]
+
+
+@pytest.mark.parametrize("name", LINTER.FIRST)
 def test_sentences_are_short(name: str) -> None:
     paragraphs = re.split(r"\n\s*\n|\n- |\n#+ ", prose(ROOT / name))
     sentences = [part for paragraph in paragraphs for part in re.split(r"(?<=[.:;!?])\s", paragraph)]

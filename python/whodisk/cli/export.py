@@ -32,7 +32,7 @@ Examples:
 
   whodisk export csv slow.case --table series -o series.csv
 
-Without -o the file is named after the case and stands in this directory. What a format cannot carry is told by --list; what was left out
+Without -o the file is named after the case and stands in this directory. --list says what a format cannot carry; what was left out
 of a case is counted.
 """
 

@@ -65,7 +65,7 @@ class Candidate:
     #: Whether the effect is large enough (see `large_enough`).
     large: bool = False
     #: Why not, where its part of all latency is: the end of a sentence that begins with that part.
-    unless: str = "but it differs so much from time to time that it accuses nobody"
+    unless: str = "but it varies too much over time to accuse anybody"
     #: (kind, name) of culprits that this one is the reason of: findings that accuse them become its consequences.
     causes: tuple[tuple[str, str], ...] = ()
     #: Slow operations at whose begin or end it was there; it is the reason only of what mostly lies there. None: not known.

@@ -45,7 +45,7 @@ from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import Bools, bootstrap_sum, episodes
 
 RUNQUEUE = STAGES.index("runqueue")
-STILL_REFUTE = "Run hwlatdetect, or cyclictest at real-time priority, on the idle machine: if no CPU is ever away for so long, this is wrong."
+STILL_REFUTE = "Run hwlatdetect, or cyclictest at real-time priority, on the idle machine: if no CPU is ever away for that long, this is wrong."
 STILL_REMEDY = "Pin the CPUs of the virtual machine or move it to a quieter host; on bare metal look for what the firmware does (SMIs)."
 
 

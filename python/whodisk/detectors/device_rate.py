@@ -114,7 +114,7 @@ def said_of(pace: Pace, waited: float) -> str:
 def _refute(pace: Pace) -> str:
     return (
         f"Run the same on another device, or with half the bytes: if it does not get faster, {pace.device} is not what limits it. "
-        "An earlier case of the same device (--against) tells whether it was always like this."
+        "An earlier case of the same device (--against) shows whether it was always like this."
     )
 
 

@@ -111,8 +111,8 @@ def run(context: Context) -> Result:
         result.caveats.append(
             (
                 "fragmentation of the array",
-                f"it measures its layout at {measured:g} ({LAYOUT_SCORE_MIN:g} is where it asks for reallocation), and what that costs, only a "
-                "run on a reallocated volume can tell (--against)",
+                f"it measures its layout at {measured:g} ({LAYOUT_SCORE_MIN:g} is where it asks for reallocation), and only a "
+                "run on a reallocated volume shows what that costs (--against)",
             )
         )
     if context.layer == "block" or "block" not in context.surveys:

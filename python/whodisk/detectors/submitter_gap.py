@@ -363,8 +363,8 @@ def _remedy(gaps: Gaps) -> str:
     if set(gaps.state) == {"unobserved"}:
         return (
             "Look above the storage: the thread was stopped, waiting for a lock or for a CPU. What it did was not "
-            "observed; `perf sched record`, or a recording with a scheduler probe, tells stopped, runnable and "
-            "blocked apart."
+            "observed; `perf sched record`, or a recording with a scheduler probe, separates stopped, runnable "
+            "and blocked."
         )
     return "Look above the storage: " + _states(gaps) + " is what the thread was seen to be."
 

@@ -54,7 +54,7 @@ P99_RATIO_MIN = row(
     1.2,
     "ratio",
     DESIGN_8,
-    "Where the cause itself was seen, and its effect is told by subtraction: the 99th percentile with it, over without.",
+    "Where the cause itself was seen and its effect is found by subtraction: the 99th percentile with it, over the one without.",
 )
 SEEN_P99_RATIO_MIN = row(
     "SEEN_P99_RATIO_MIN",
@@ -68,7 +68,7 @@ SHARE_FOR_P99_MIN = row(
     0.002,
     "share of all latency",
     CHOSEN,
-    "Outliers that are a smaller part accuse if the 99th percentile is so many times what it is apart from them, from this part on: short operations among long ones can be late by any factor for little time.",
+    "Outliers that cost a smaller part accuse from this part on, if they multiply the 99th percentile by P99_RATIO_MIN: short operations among long ones can be late by any factor for little time.",
 )
 
 # background_work
@@ -103,10 +103,18 @@ BLAMED_DEVICE_MOSTLY = row(
     "A device is named only if this part of the episodes is its own.",
 )
 OWNER_DRAWS = row(
-    "OWNER_DRAWS", 1000, "draws", CHOSEN, "So often an episode's operations are dealt to devices at random."
+    "OWNER_DRAWS",
+    1000,
+    "draws",
+    CHOSEN,
+    "The number of times an episode's operations are dealt to devices at random.",
 )
 BLAMED_DEVICE_LINKED_MAX = row(
-    "BLAMED_DEVICE_LINKED_MAX", 1000, "operations", CHOSEN, "Slow operations whose requests are looked up."
+    "BLAMED_DEVICE_LINKED_MAX",
+    1000,
+    "operations",
+    CHOSEN,
+    "At most this many slow operations have their requests looked up.",
 )
 
 # burst
@@ -123,7 +131,11 @@ BURST_SLOWER = row(
     "A bin is part of a burst if its operations take this much longer than usual ...",
 )
 BURST_DEVIATIONS = row(
-    "BURST_DEVIATIONS", 6.0, "robust standard deviations", CHOSEN, "... and so many of the bins."
+    "BURST_DEVIATIONS",
+    6.0,
+    "robust standard deviations",
+    CHOSEN,
+    "... and by this much of the spread of the bins.",
 )
 BURST_COVERED_MAX = row(
     "BURST_COVERED_MAX",
@@ -181,7 +193,7 @@ CACHE_MISSES_TOLD_MIN = row(
     0.05,
     "share",
     CHOSEN,
-    "Misses that are told: part of the time of all operations.",
+    "Misses are reported from this part of the time of all operations on.",
 )
 CACHE_EARLY_MIN = row(
     "CACHE_EARLY_MIN",
@@ -198,7 +210,7 @@ CACHE_HITS_MIN = row(
     "Reading again is what is done here if this part of what is read again was found in the cache ...",
 )
 CACHE_AGAIN_MIN = row(
-    "CACHE_AGAIN_MIN", 3, "times", CHOSEN, "... or each piece was fetched again so many times."
+    "CACHE_AGAIN_MIN", 3, "times", CHOSEN, "... or each piece was fetched again this many times."
 )
 
 # cpu_delay
@@ -213,14 +225,18 @@ CROWD_MIN = row(
     "Waits of a time slice and less accuse from this part of the submitting threads' time on, if another process was seen to have the CPU ...",
 )
 CROWD_OFTEN = row(
-    "CROWD_OFTEN", 0.02, "share", CHOSEN, "... or of their operations' time, if so many of these waited ..."
+    "CROWD_OFTEN",
+    0.02,
+    "share",
+    CHOSEN,
+    "... or of their operations' time, if this part of the operations waited ...",
 )
 CROWD_WAIT_NS = row(
     "CROWD_WAIT_NS",
     100_000,
     "ns",
     CHOSEN,
-    "... each for so long: shorter waits are the cost of any switch ...",
+    "... each for at least this long: shorter waits are the cost of any switch ...",
 )
 ONE_HOG_MIN = row(
     "ONE_HOG_MIN",
@@ -249,7 +265,7 @@ ERROR_NOTICED_NS = row(
     1_000_000,
     "ns",
     CHOSEN,
-    "An operation is blamed on an event inside it, or so shortly after its end: events are told when they are noticed.",
+    "An operation is blamed on an event inside it, or at most this long after its end: a kernel logs an event when it notices it.",
 )
 ERROR_OPERATIONS_MAX = row(
     "ERROR_OPERATIONS_MAX", 300_000, "operations", CHOSEN, "The slowest operations that are looked at."
@@ -274,14 +290,14 @@ READ_ON_MAX = row(
     16,
     "operations",
     CHOSEN,
-    "An operation reads on where one of so many before it in the same file ended: several readers, or several requests in flight.",
+    "An operation reads on if it begins where one of the last operations in the same file ended, this many back: there may be several readers, or several requests in flight.",
 )
 FOLLOWING_MIN = row(
     "FOLLOWING_MIN",
     20,
     "requests",
     CHOSEN,
-    "So many requests that follow each other on disk tell what one costs without a jump; ...",
+    "At least this many requests that follow each other on disk show what one costs without a jump; ...",
 )
 SLOPE_ERRORS_MIN = row(
     "SLOPE_ERRORS_MIN",
@@ -295,7 +311,7 @@ LAYOUT_FASTEST = row(
     0.05,
     "quantile",
     CHOSEN,
-    "... and else the fastest ones: still a jump each, so the cost told is the least.",
+    "... and else the fastest ones: each still includes a jump, so the reported cost is a lower bound.",
 )
 LAYOUT_USUAL_RATE = row(
     "LAYOUT_USUAL_RATE",
@@ -352,14 +368,14 @@ MEMBER_TAIL_OPERATIONS_MIN = row(
     100,
     "requests",
     CHOSEN,
-    "A device's quantile in a stratum counts from so many requests on.",
+    "A device's quantile in a stratum counts from this many requests on.",
 )
 MEMBER_TAIL_RATE_RATIO_MIN = row(
     "MEMBER_TAIL_RATE_RATIO_MIN",
     2.0,
     "ratio",
     CHOSEN,
-    "Slow episodes of a device per request, against those of its peers: so many times as often accuses.",
+    "A device is accused if its slow episodes per request are at least this many times those of its peers.",
 )
 MEMBER_TAIL_EPISODES_MIN = row("MEMBER_TAIL_EPISODES_MIN", 5, "episodes", DESIGN_8, "Fewer accuse nobody.")
 
@@ -395,7 +411,7 @@ NEIGHBOUR_KIND_LATER_MIN = row(
     10,
     "operations",
     CHOSEN,
-    "... so many in each kind of operation (same size class and queue depth class) ...",
+    "... at least this many in each kind of operation (same size class and queue depth class) ...",
 )
 NEIGHBOUR_LEFT_OUT_MAX = row(
     "NEIGHBOUR_LEFT_OUT_MAX",
@@ -425,7 +441,7 @@ TRAIT_ATTRIBUTABLE_MIN = row(
     0.5,
     "share",
     CHOSEN,
-    "A trait is told if this part of the slow episodes has it, beyond what chance gives ((share - chance) / (1 - chance)).",
+    "A trait is reported if this part of the slow episodes has it, beyond what chance gives ((share - chance) / (1 - chance)).",
 )
 TRAIT_COUNT_MIN = row(
     "TRAIT_COUNT_MIN", 4, "episodes", CHOSEN, "Values that fewer slow episodes have are not looked at."
@@ -472,7 +488,7 @@ PREFETCH_WASTE_TOLD = row(
     0.2,
     "share",
     CHOSEN,
-    "From this part of prefetched bytes on that was evicted unread it is told as waste.",
+    "Prefetching is reported as waste from this part of prefetched bytes on that was evicted unread.",
 )
 PREFETCH_WAITING_MIN = row(
     "PREFETCH_WAITING_MIN",
@@ -507,7 +523,7 @@ PREFETCH_LATE_READS_MIN = row(
     5,
     "reads",
     CHOSEN,
-    "Prefetching is too late if so many reads waited for what was being fetched already ...",
+    "Prefetching is too late if at least this many reads waited for what was being fetched already ...",
 )
 PREFETCH_IDLE_MIN = row(
     "PREFETCH_IDLE_MIN",
@@ -530,14 +546,14 @@ REFERENCE_SCORE_RATIO_MIN = row(
     2.0,
     "ratio",
     CHOSEN,
-    "The array's own measure of its layout is another one if it is so many times that of the other case.",
+    "The array's own measure of its layout differs if it is at least this many times that of the other case.",
 )
 REFERENCE_SEGMENTS = row(
     "REFERENCE_SEGMENTS",
     8,
     "segments",
     CHOSEN,
-    "A run is cut into so many; how much they differ stands for how much runs differ.",
+    "A run is cut into this many segments; how much they differ stands for how much runs differ.",
 )
 
 # saturation
@@ -603,7 +619,7 @@ WRITTEN_REQUESTS_MIN = row(
     20,
     "requests",
     CHOSEN,
-    "A call waited for older writes if so many were under way meanwhile ...",
+    "A call waited for older writes if at least this many were under way meanwhile ...",
 )
 WRITTEN_IDLE_MAX = row(
     "WRITTEN_IDLE_MAX",
@@ -650,14 +666,14 @@ ASLEEP_TOLD_MIN = row(
     0.2,
     "share",
     CHOSEN,
-    "What threads slept in is told from this part of slow operations' time on.",
+    "What threads slept in is reported from this part of slow operations' time on.",
 )
 BUSY_TOLD_MIN = row(
     "BUSY_TOLD_MIN",
     1.0,
     "requests",
     CHOSEN,
-    "A device is said to have been busy meanwhile if it had so many in flight on average.",
+    "A device was busy meanwhile if it had at least this many in flight on average.",
 )
 
 # thread_limit
@@ -689,7 +705,9 @@ OWN_CPU_MIN = row(
     CHOSEN,
     "Threads crowd each other out if they have this part of the CPU time that the others of their program wait for.",
 )
-BEHIND_SYNC_TOLD = row("BEHIND_SYNC_TOLD", 0.1, "share", CHOSEN, "Smaller parts of the time are not told.")
+BEHIND_SYNC_TOLD = row(
+    "BEHIND_SYNC_TOLD", 0.1, "share", CHOSEN, "Smaller parts of the time are not reported."
+)
 
 # served_others
 SERVED_SILENCE_MAX = row(
@@ -700,7 +718,7 @@ SERVED_SILENCE_MAX = row(
     "A request was passed over if the disk was never silent for this part of its wait ...",
 )
 SERVED_OTHERS_MIN = row(
-    "SERVED_OTHERS_MIN", 2, "requests", CHOSEN, "... in which it completed at least so many others."
+    "SERVED_OTHERS_MIN", 2, "requests", CHOSEN, "... in which it completed at least this many others."
 )
 SERVED_OPERATIONS_MAX = row(
     "SERVED_OPERATIONS_MAX",
@@ -721,14 +739,14 @@ SERVED_SAMPLE_MAX = row(
     1000,
     "operations",
     CHOSEN,
-    "So many of the slow operations are looked at to see whether the device stood still ...",
+    "At most this many slow operations are examined to see whether the device stood still ...",
 )
 SERVED_TELLING_MIN = row(
     "SERVED_TELLING_MIN",
     5,
     "operations",
     CHOSEN,
-    "... of which so many have to tell something: there were others that it could have served.",
+    "... and at least this many must be usable: meanwhile there were other requests that the device could have served.",
 )
 
 # arm_seeks
@@ -737,23 +755,23 @@ ARM_FAR_BYTES = row(
     1 << 20,
     "bytes",
     CHOSEN,
-    "A request that begins so far from the end of the one before lies elsewhere: a track holds about as much.",
+    "A request that begins at least this far from the end of the one before lies elsewhere: a track holds about as much.",
 )
 ARM_RATIO_MIN = row(
     "ARM_RATIO_MIN",
     5.0,
     "x",
     CHOSEN,
-    "A disk has an arm to move where requests that lie elsewhere take so many times what those take that follow: a drive that turns takes 20 times and more.",
+    "A disk has an arm to move if requests elsewhere take at least this many times as long as requests that follow: on a drive that turns the ratio is 20 and more.",
 )
 ARM_ORDINARY_RATIO_MAX = row(
     "ARM_ORDINARY_RATIO_MAX",
     2.0,
     "x",
     CHOSEN,
-    "Longer than so many times the longest tenth of them is no movement of the arm: a full stroke and a whole turn take less.",
+    "Longer than this many times the longest tenth of them is no movement of the arm: a full stroke and a whole turn take less.",
 )
-ARM_TOLD_MIN = row("ARM_TOLD_MIN", 0.01, "share", CHOSEN, "Told from this part of all latency on.")
+ARM_TOLD_MIN = row("ARM_TOLD_MIN", 0.01, "share", CHOSEN, "Reported from this part of all latency on.")
 
 # shared_arm
 ARM_REQUESTS_MIN = row("ARM_REQUESTS_MIN", 10, "requests", CHOSEN, "A program with fewer is no load.")
@@ -791,29 +809,31 @@ SILENT_KIND_MIN = row(
     100,
     "requests",
     CHOSEN,
-    "Requests of one kind, size and depth tell how long they take from so many on; of rarer ones nothing is expected.",
+    "From this many requests of one kind, size and depth on, their usual time is known; of rarer ones nothing is expected.",
 )
 SILENT_DEPTH_SHARE_MIN = row(
     "SILENT_DEPTH_SHARE_MIN",
     0.1,
     "share",
     CHOSEN,
-    "A depth that a smaller part of a kind and size had is that of a few moments, pauses perhaps: all depths together tell what is usual.",
+    "A depth with a smaller part of a kind and size occurred for moments only, pauses perhaps: the usual time is then that of all depths together.",
 )
 SILENCES_MAX = row(
     "SILENCES_MAX",
     2000,
     "silences",
     CHOSEN,
-    "Looked at one by one: those in which most requests waited longest.",
+    "At most this many are examined one by one: those in which most requests waited longest.",
 )
-SILENT_UNDER_WAY_MIN = row("SILENT_UNDER_WAY_MIN", 2, "requests", CHOSEN, "So many have to be under way.")
+SILENT_UNDER_WAY_MIN = row(
+    "SILENT_UNDER_WAY_MIN", 2, "requests", CHOSEN, "At least this many have to be under way."
+)
 SILENT_PAUSE_P = row(
     "SILENT_PAUSE_P",
     0.01,
     "probability",
     CHOSEN,
-    "A silence is a pause if this is the chance that any of so many is as unlikely ...",
+    "A silence is a pause if, among all silences of the device, the chance of one as unlikely is at most this ...",
 )
 SILENT_LONGER = row(
     "SILENT_LONGER",
@@ -837,11 +857,9 @@ SILENT_APART_P = row(
     "And it has to be this unlikely: where one request is served after the other, a single long one makes many unlikely at once.",
 )
 SILENT_UNLIKELIEST = row(
-    "SILENT_UNLIKELIEST", 300.0, "-ln of a chance", CHOSEN, "What is less likely is so alike."
+    "SILENT_UNLIKELIEST", 300.0, "-ln of a chance", CHOSEN, "Larger values count as this one."
 )
-SILENT_LIKELY = row(
-    "SILENT_LIKELY", 0.1, "-ln of a chance", CHOSEN, "What is likelier is as good as certain."
-)
+SILENT_LIKELY = row("SILENT_LIKELY", 0.1, "-ln of a chance", CHOSEN, "Smaller values count as certain.")
 PAUSES_MIN = row("PAUSES_MIN", 5, "pauses", DESIGN_8, "Fewer accuse nobody ...")
 SILENT_SHARE_MIN = row(
     "SILENT_SHARE_MIN",
@@ -868,21 +886,21 @@ MEMBER_OPERATIONS_PER_BLOCK = row(
     5,
     "operations",
     CHOSEN,
-    "A device must have so many in every block on average.",
+    "A device must have this many in every block on average.",
 )
 MEMBER_OPERATIONS_TYPICAL = row(
     "MEMBER_OPERATIONS_TYPICAL",
     20,
     "operations",
     CHOSEN,
-    "A device tells what is typical of a stratum from so many there on.",
+    "From this many operations of a stratum on, a device has a typical latency there.",
 )
 MEMBER_DEVICES_TYPICAL = row(
     "MEMBER_DEVICES_TYPICAL",
     3,
     "devices",
     CHOSEN,
-    "A stratum compares devices if so many tell it: the middle of two is pulled by either.",
+    "A stratum compares devices if at least this many have a typical latency there: the middle of two is pulled by either.",
 )
 MEMBER_CLIP = row(
     "MEMBER_CLIP",
@@ -901,7 +919,11 @@ WATCHED_COST_MAX = row(
     "A drive that costs less than this is watched, not accused.",
 )
 SAMPLED_TOLD_MAX = row(
-    "SAMPLED_TOLD_MAX", 100, "candidates", CHOSEN, "So many are told in full; the others are counted."
+    "SAMPLED_TOLD_MAX",
+    100,
+    "candidates",
+    CHOSEN,
+    "At most this many are reported in full; the others are counted.",
 )
 
 # stage_blame
@@ -934,7 +956,11 @@ FLUSH_PART_TOLD = row(
     "Flush commands are named where they are this part of what slow operations spent in the stage.",
 )
 FLUSH_OPERATIONS_SHOWN = row(
-    "FLUSH_OPERATIONS_SHOWN", 10, "operations", CHOSEN, "Slow operations whose flush commands are shown."
+    "FLUSH_OPERATIONS_SHOWN",
+    10,
+    "operations",
+    CHOSEN,
+    "At most this many slow operations are shown with their flush commands.",
 )
 UNTOUCHED_MIN = row(
     "UNTOUCHED_MIN",
@@ -978,7 +1004,7 @@ STEADY_IDLE_PART = row(
     "A second is idle with less than this part of the median second's operations.",
 )
 STEADY_IDLE_TOLD = row(
-    "STEADY_IDLE_TOLD", 0.02, "share", CHOSEN, "Idle seconds are told from this part of the run on."
+    "STEADY_IDLE_TOLD", 0.02, "share", CHOSEN, "Idle seconds are reported from this part of the run on."
 )
 
 # stolen_cpu
@@ -1004,14 +1030,14 @@ STOLEN_BUSIER = row(
     1.2,
     "ratio",
     CHOSEN,
-    "Where so many times as many operations begin while CPUs are stolen, their own load may be what makes them slower, and what makes the machine want CPUs that it does not get.",
+    "If this many times as many operations begin while CPUs are stolen, their own load may be what makes them slower, and what makes the machine want CPUs that it does not get.",
 )
 STOLEN_EXPLAINED_NS = row(
     "STOLEN_EXPLAINED_NS",
     20_000_000,
     "ns",
     CHOSEN,
-    "An operation that lost time in a stage that needs a CPU is explained by steal around it (EXPLAINED_PART) if it lost so much (two steps of the kernel's counter) ...",
+    "An operation that lost time in a stage that needs a CPU is explained by steal around it (EXPLAINED_PART) if it lost at least this much (two steps of the kernel's counter) ...",
 )
 STOLEN_PART = row(
     "STOLEN_PART", 0.3, "share", CHOSEN, "... or if this part of the wanted time was stolen there."
@@ -1027,7 +1053,7 @@ STRIPE_HOLDS_UP_MIN = row(
     2.0,
     "ratio",
     CHOSEN,
-    "A member must hold up so many times as many slow stripes as its part in all of them.",
+    "The part of slow stripes that a member holds up must be at least this many times its part in all stripes.",
 )
 STRIPE_LINKS_SAMPLE = row(
     "STRIPE_LINKS_SAMPLE",
@@ -1052,7 +1078,11 @@ SILENCE_ROUNDS = row(
     "SILENCE_ROUNDS", 1999, "rounds", CHOSEN, "Rounds in which silences are put elsewhere nearby."
 )
 STOPS_MIN = row(
-    "STOPS_MIN", 3, "stops", CHOSEN, "So many that were seen accuse for the sake of the 99th percentile."
+    "STOPS_MIN",
+    3,
+    "stops",
+    CHOSEN,
+    "At least this many stops that were seen accuse for the sake of the 99th percentile.",
 )
 GAP_STATE_MIN = row(
     "GAP_STATE_MIN",
@@ -1070,7 +1100,7 @@ THROTTLE_MEANWHILE_MIN = row(
     CHOSEN,
     "Writes that are held back while requests that nobody waits for are in flight in this part of the time wait for those ...",
 )
-THROTTLE_MOMENTS = row("THROTTLE_MOMENTS", 256, "moments", CHOSEN, "... looked at in so many.")
+THROTTLE_MOMENTS = row("THROTTLE_MOMENTS", 256, "moments", CHOSEN, "... sampled at this many moments.")
 
 # uncached_tail
 TAIL_EACH_TIME = row(
@@ -1116,7 +1146,7 @@ BEYOND_GROUPS_MAX = row(
     3,
     "causes",
     CHOSEN,
-    "Of the operations beyond an expectation the causes that cost most are told.",
+    "Of the operations beyond an expectation, at most this many causes are reported, the costliest first.",
 )
 
 # verdict: causes, caveats, clearing, solve, slowest
@@ -1127,23 +1157,25 @@ MEASURED_TOLD_MIN = row(
     CHOSEN,
     "A measured claim is left out if findings explain this part of its operations.",
 )
-SLOWEST_TOLD = row("SLOWEST_TOLD", 5, "episodes", "DESIGN 7", "So many of the slowest are told.")
+SLOWEST_TOLD = row(
+    "SLOWEST_TOLD", 5, "episodes", "DESIGN 7", "The number of slowest episodes that a verdict lists."
+)
 SLOWEST_OP_IDS_MAX = row(
-    "SLOWEST_OP_IDS_MAX", 20, "operations", CHOSEN, "So many operations of each of them are named."
+    "SLOWEST_OP_IDS_MAX", 20, "operations", CHOSEN, "At most this many operations of each of them are named."
 )
 SLOW_ONLY_GROUPS_TOLD = row(
     "SLOW_ONLY_GROUPS_TOLD",
     5,
     "groups",
     CHOSEN,
-    "Of logs that hold slow operations alone so many kinds, programs and devices are told.",
+    "Of logs with slow operations alone, a verdict lists at most this many kinds, programs and devices.",
 )
 WORSE_MIN = row(
     "WORSE_MIN",
     0.2,
     "share",
     DESIGN_8,
-    "Outliers make a case slow if they make the 99th percentile or the throughput so much worse.",
+    "Outliers make a case slow if they make the 99th percentile or the throughput worse by this part.",
 )
 MET_MIN = row(
     "MET_MIN",
@@ -1186,14 +1218,14 @@ CLEARED_BLOCK_NS_MIN = row(
     1_000_000,
     "ns",
     CHOSEN,
-    "What happens within a block of time is one piece of evidence. So long is one at least ...",
+    "What happens within a block of time is one piece of evidence. A block has at least this length ...",
 )
 CLEARED_BLOCK_TIMES = row(
     "CLEARED_BLOCK_TIMES",
     10,
     "times the bound",
     CHOSEN,
-    "... and so many times as long as what is bounded: whatever was in flight together lies in one, or in two.",
+    "... and at least this many times the length of what is bounded: whatever was in flight together lies in one block, or in two.",
 )
 LOSS_MIN = row(
     "LOSS_MIN",
@@ -1207,7 +1239,7 @@ TOO_SMALL_MAX = row(
     0.5,
     "share",
     CHOSEN,
-    "... and one that explains less than this part of it, at the very most, is rejected in words.",
+    "... and one that explains less than this part of it, at most, is rejected in words.",
 )
 VERDICT_OPERATIONS_MIN = row(
     "VERDICT_OPERATIONS_MIN", 100, "operations", CHOSEN, "With fewer there is no verdict."
@@ -1239,7 +1271,7 @@ MISALIGNED_BLOCK_BYTES = row(
     4096,
     "bytes",
     CHOSEN,
-    "The physical block of a device that tells a smaller one, or none: that of the drives of today.",
+    "The physical block of a device that reports a smaller one, or none: that of the drives of today.",
 )
 NODE_THREADS_RATIO_MIN = row(
     "NODE_THREADS_RATIO_MIN",
@@ -1250,16 +1282,16 @@ NODE_THREADS_RATIO_MIN = row(
 )
 
 # narrow_link
-LINK_REQUESTS_MIN = row("LINK_REQUESTS_MIN", 200, "requests", CHOSEN, "Fewer tell no rate.")
+LINK_REQUESTS_MIN = row("LINK_REQUESTS_MIN", 200, "requests", CHOSEN, "Fewer requests give no rate.")
 LINK_WINDOW = row(
-    "LINK_WINDOW", 16, "requests", CHOSEN, "A link is looked at over so many requests in a row."
+    "LINK_WINDOW", 16, "requests", CHOSEN, "The rate of a link is taken over this many requests in a row."
 )
 LINK_EFFICIENCY_MIN = row(
     "LINK_EFFICIENCY_MIN",
     0.7,
     "share of the link's rate",
     "PCI Express Base Specification 4.0, 2.2: headers of 24 to 28 bytes for each 128 or 256 bytes of data",
-    "A full link carries so much data at least, ...",
+    "A full link carries at least this part of its rate as data, ...",
 )
 LINK_EFFICIENCY_MAX = row(
     "LINK_EFFICIENCY_MAX", 1.0, "share of the link's rate", "what a link carries", "... and never more."
@@ -1278,21 +1310,21 @@ SINCE_CELL_MIN = row(
     3,
     "requests",
     CHOSEN,
-    "So many requests of one device, kind and size make a block's median.",
+    "At least this many requests of one device, kind and size make a block's median.",
 )
 SINCE_PRESENT_MIN = row(
     "SINCE_PRESENT_MIN",
     0.8,
     "share of the blocks",
     CHOSEN,
-    "Requests of a size are looked at that are there in so much of the time: a mix that changes is no change of the device.",
+    "Requests of a size are compared if they occur in this part of the blocks: a mix that changes is no change of the device.",
 )
 SINCE_DEVICES_PART = row(
     "SINCE_DEVICES_PART",
     0.8,
     "share of the devices",
     CHOSEN,
-    "So many must change together to be all of them.",
+    "All devices changed together if at least this part of them did.",
 )
 SINCE_TOGETHER_BLOCKS = row(
     "SINCE_TOGETHER_BLOCKS", 2, "blocks", CHOSEN, "Changes so near each other are at the same time."

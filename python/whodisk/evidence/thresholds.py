@@ -12,7 +12,7 @@ BACKLOG_APART_MIN = row(
     100,
     "operations",
     CHOSEN,
-    "Fewer operations apart from all backlogs do not tell how long one takes without.",
+    "Fewer operations apart from all backlogs do not show how long one takes without a backlog.",
 )
 
 # host_kinds
@@ -21,25 +21,35 @@ KIND_DEVICES = row(
     math.log(1.3),
     "log ratio",
     CHOSEN,
-    "Hosts whose numbers of devices differ by more are no peers ...",
+    "Hosts are no peers if their numbers of devices differ by more ...",
 )
 KIND_LOAD = row(
     "KIND_LOAD",
     math.log(1.3),
     "log ratio",
     CHOSEN,
-    "... nor those whose load, or its swing, does, without a host between them.",
+    "... or if their load, or its swing, differs by more, without a host between them.",
 )
 KIND_APART = row(
     "KIND_APART",
     math.log(1.15),
     "log ratio",
     "hosts of the labelled clusters differ by 0.07 from their neighbour at most, and their two behaviours by 0.22",
-    "Under one load, hosts whose latency, or its swing, differs by more behave otherwise, without a host between them.",
+    "Under one load, hosts behave otherwise if their latency, or its swing, differs by more, without a host between them.",
 )
-KIND_HOSTS_MIN = row("KIND_HOSTS_MIN", 5, "hosts", CHOSEN, "So many that behave alike are a way to be ...")
+KIND_HOSTS_MIN = row(
+    "KIND_HOSTS_MIN",
+    5,
+    "hosts",
+    CHOSEN,
+    "Hosts that behave alike form a kind if there are at least this many ...",
+)
 KIND_HOSTS_PART = row(
-    "KIND_HOSTS_PART", 0.15, "share", CHOSEN, "... if they are this part of the hosts with their load."
+    "KIND_HOSTS_PART",
+    0.15,
+    "share",
+    CHOSEN,
+    "... and they are at least this part of the hosts with their load.",
 )
 KIND_FEW_PART = row(
     "KIND_FEW_PART",
@@ -64,7 +74,7 @@ FLUSH_LOOKED_UP_MAX = row(
     20_000,
     "operations",
     CHOSEN,
-    "Operations whose flush commands are looked up; of more, the first ones.",
+    "At most this many operations have their flush commands looked up; of more, the first ones.",
 )
 LINK_LEVELS = row(
     "LINK_LEVELS",
@@ -80,7 +90,7 @@ PEER_CHUNKS = row(
     84,
     "chunks",
     CHOSEN,
-    "A recording is divided into so many: neighbouring blocks are not independent, chunks nearly are.",
+    "A recording is divided into this many chunks: neighbouring blocks are not independent, chunks nearly are.",
 )
 PEER_BLOCKS_MIN = row("PEER_BLOCKS_MIN", 8, "blocks", CHOSEN, "Fewer time blocks than this say nothing.")
 LEVEL_Z_MIN = row(
@@ -88,14 +98,14 @@ LEVEL_Z_MIN = row(
     4.5,
     "robust standard deviations",
     CHOSEN,
-    "A member whose mean stands so far out of the spread of its peers is slow always.",
+    "A member is always slow if its mean is this far outside the spread of its peers.",
 )
 AT_TIMES_Z_MIN = row(
     "AT_TIMES_Z_MIN",
     6.5,
     "robust standard deviations",
     CHOSEN,
-    "A member whose mean and slow third together (half of the variance each) stand so far out is slow at times.",
+    "A member is slow at times if its mean and its slow third together (half of the variance each) are this far outside.",
 )
 AGAIN_Z_MIN = row(
     "AGAIN_Z_MIN",
@@ -109,10 +119,12 @@ PEER_PARTS = row(
     4,
     "parts",
     CHOSEN,
-    "A recording has so many parts in which a member may swing more than its peers.",
+    "A recording is divided into this many parts; in each a member may swing more than its peers.",
 )
-PEER_PARTS_MIN = row("PEER_PARTS_MIN", 3, "parts", CHOSEN, "In so many of these it must.")
-PEER_PART_Z_MIN = row("PEER_PART_Z_MIN", 1.0, "robust standard deviations", CHOSEN, "By so much.")
+PEER_PARTS_MIN = row("PEER_PARTS_MIN", 3, "parts", CHOSEN, "It must do so in at least this many parts ...")
+PEER_PART_Z_MIN = row(
+    "PEER_PART_Z_MIN", 1.0, "robust standard deviations", CHOSEN, "... by at least this much."
+)
 DAILY_Z_MIN = row(
     "DAILY_Z_MIN",
     4.5,
@@ -135,7 +147,7 @@ SPREAD_FLOOR = row(
     "Identical members are never taken to be more alike than this.",
 )
 SPREAD_FLOOR_FEW = row("SPREAD_FLOOR_FEW", 0.03, "log ratio", CHOSEN, "The same where there are few members.")
-FLEET_MIN = row("FLEET_MIN", 8, "members", CHOSEN, "From so many members on their own spread is believed.")
+FLEET_MIN = row("FLEET_MIN", 8, "members", CHOSEN, "From this many members on, their own spread is used.")
 REFERENCE_RANK = row(
     "REFERENCE_RANK",
     1 / 3,
@@ -151,7 +163,11 @@ REFERENCE_LOAD_MIN = row(
     "A member with less than this part of the usual load shows nothing.",
 )
 ROLE_HOSTS_MIN = row(
-    "ROLE_HOSTS_MIN", 8, "hosts", CHOSEN, "A member's name is a role if so many hosts have one of that name."
+    "ROLE_HOSTS_MIN",
+    8,
+    "hosts",
+    CHOSEN,
+    "A member's name is a role if at least this many hosts have a member of that name.",
 )
 ROLE_PART_MIN = row(
     "ROLE_PART_MIN",
@@ -172,7 +188,7 @@ SLOW_BLOCK = row(
     math.log(1.08),
     "log ratio",
     CHOSEN,
-    "Blocks so far above the peers count as slow when episodes are told.",
+    "Blocks this far above the peers count as slow when episodes are reported.",
 )
 PEER_ROUNDS = row(
     "PEER_ROUNDS", 999, "rounds", CHOSEN, "Rounds in which members are exchanged with their peers."
@@ -185,7 +201,7 @@ PRESENCE_BINS = row(
 PRESENCE_OPERATIONS_PER_BIN = row(
     "PRESENCE_OPERATIONS_PER_BIN", 10, "operations", CHOSEN, "Operations per bin on average."
 )
-PRESENCE_BINS_MIN = row("PRESENCE_BINS_MIN", 40, "bins", CHOSEN, "Fewer bins tell nothing.")
+PRESENCE_BINS_MIN = row("PRESENCE_BINS_MIN", 40, "bins", CHOSEN, "Fewer bins show nothing.")
 PRESENCE_PART_MIN = row(
     "PRESENCE_PART_MIN", 0.01, "share", CHOSEN, "Something must be there for this part of the time."
 )
@@ -196,7 +212,9 @@ PRESENCE_PART_MAX = row(
     CHOSEN,
     "Something must be there for no more than this part of the time: what is always there has no baseline.",
 )
-PRESENCE_TIMES_MIN = row("PRESENCE_TIMES_MIN", 3, "times", CHOSEN, "Something must come so many times.")
+PRESENCE_TIMES_MIN = row(
+    "PRESENCE_TIMES_MIN", 3, "times", CHOSEN, "Something must come at least this many times."
+)
 PRESENCE_ROUNDS = row(
     "PRESENCE_ROUNDS",
     1999,
@@ -222,7 +240,7 @@ PACE_REQUESTS_MIN = row(
     100,
     "requests",
     CHOSEN,
-    "Fewer requests of a kind keep no pace that could be told from chance.",
+    "Fewer requests of a kind keep no pace that differs from chance.",
 )
 PACE_REQUESTS_MAX = row(
     "PACE_REQUESTS_MAX",
@@ -236,7 +254,7 @@ PACE_WIDTH = row(
     0.1,
     "share",
     CHOSEN,
-    "Requests keep the same pace if they lie within so much of it, either way.",
+    "Requests keep the same pace if they lie within this part of it, either way.",
 )
 PACE_HELD_MIN = row(
     "PACE_HELD_MIN",
@@ -267,7 +285,7 @@ PACE_BUSY_MAX = row(
     3.0,
     "times",
     CHOSEN,
-    "What takes so many times what its size needs waited for something else: a pause.",
+    "A request that takes this many times what its size needs waited for something else: a pause.",
 )
 PACE_SIZES_PART = row(
     "PACE_SIZES_PART",
@@ -288,7 +306,7 @@ PACE_LONG = row(
     10.0,
     "requests",
     CHOSEN,
-    "A call that carries no data and takes as long as so many requests may have waited for them, whatever its stages say.",
+    "A call that carries no data and takes as long as this many requests may have waited for them, whatever its stages say.",
 )
 
 # service_times
@@ -333,22 +351,22 @@ TURNS_PER_OPERATION = row(
     8,
     "turns",
     CHOSEN,
-    "So many threads of a software device, each in its turn on a CPU, may work for one operation.",
+    "At most this many threads of a software device, each in its turn on a CPU, work for one operation.",
 )
 UNLIKE_RATIO = row(
     "UNLIKE_RATIO",
     3.0,
     "times",
     CHOSEN,
-    "Operations are no waits for a CPU if they are so many times as many as the recorded waits of half their length would make ...",
+    "Operations are no waits for a CPU if they outnumber, by this factor, what the recorded waits of half their length would make ...",
 )
-UNLIKE_MIN = row("UNLIKE_MIN", 5, "episodes", CHOSEN, "... and more than so many.")
+UNLIKE_MIN = row("UNLIKE_MIN", 5, "episodes", CHOSEN, "... and there are more than this many.")
 UNLIKE_KINDS = row(
     "UNLIKE_KINDS",
     4.0,
     "times",
     CHOSEN,
-    "Flush commands that are late so many times as often as other requests of their device do not just wait for a CPU.",
+    "Flush commands do not just wait for a CPU if they are late this many times as often as other requests of their device.",
 )
 FLUSH_PART = row(
     "FLUSH_PART",
@@ -374,18 +392,24 @@ COMMIT_COVERS_MIN = row(
     "A wait in the file system was for a commit of the journal if a commit covers this part of it ...",
 )
 COMMIT_EPISODES_MIN = row(
-    "COMMIT_EPISODES_MIN", 5, "episodes", DESIGN_8, "... so many separate waits are so covered ..."
+    "COMMIT_EPISODES_MIN",
+    5,
+    "episodes",
+    DESIGN_8,
+    "... and this holds for at least this many separate waits ...",
 )
 COMMIT_P_MAX = row(
     "COMMIT_P_MAX",
     0.01,
     "probability",
     DESIGN_8,
-    "... and so many of them would be this unlikely by the part of the time that commits cover.",
+    "... and, given the part of the time that commits cover, as many covered waits have at most this probability.",
 )
 
 # prefetching
-PREFETCH_FILES_TOLD = row("PREFETCH_FILES_TOLD", 5, "files", CHOSEN, "The account of so many files is told.")
+PREFETCH_FILES_TOLD = row(
+    "PREFETCH_FILES_TOLD", 5, "files", CHOSEN, "The account lists at most this many files."
+)
 
 # standstill
 STILL_MIN_NS = row(
@@ -393,7 +417,7 @@ STILL_MIN_NS = row(
     5_000_000,
     "ns",
     CHOSEN,
-    "A CPU that leaves a ready thread alone for so long stands still.",
+    "A CPU that leaves a ready thread alone for this long stands still.",
 )
 THERE_PART = row(
     "THERE_PART",
@@ -418,10 +442,10 @@ SURVEY_BLOCKS = row(
     60,
     "blocks",
     CHOSEN,
-    "Time is divided into so many to see whether a stratum was there throughout.",
+    "Time is divided into this many blocks to see whether a stratum was there throughout.",
 )
 TRUSTED_OPERATIONS = row(
-    "TRUSTED_OPERATIONS", 100, "operations", CHOSEN, "A stratum is believed from so many on."
+    "TRUSTED_OPERATIONS", 100, "operations", CHOSEN, "A stratum is used from this many operations on."
 )
 TRUSTED_BLOCKS = row(
     "TRUSTED_BLOCKS",
@@ -443,14 +467,14 @@ STOP_FELT_AFTER = row(
     1.0,
     "times its length",
     CHOSEN,
-    "A stop is felt by operations that begin so soon after it: those that were due meanwhile.",
+    "Operations that begin at most this long after a stop feel it: those that were due meanwhile.",
 )
 STOP_FELT_AFTER_MAX = row(
     "STOP_FELT_AFTER_MAX",
     8.0,
     "times its length",
     CHOSEN,
-    "And so long at most by those that begin until one is as quick as is typical again: what had piled up takes its time where there is much to do.",
+    "Operations that begin later feel it for at most this long, until one is as quick as is typical again: what had piled up takes its time where there is much to do.",
 )
 STOP_OWES_MAX = row(
     "STOP_OWES_MAX",
@@ -489,7 +513,7 @@ TAIL_ERRORS = row(
     6.0,
     "standard errors",
     CHOSEN,
-    "A percentile is told from the largest values, to so many beyond its rank.",
+    "A percentile is taken from the largest values, down to this many standard errors beyond its rank.",
 )
 TAIL_MAX = row(
     "TAIL_MAX", 100_000, "operations", CHOSEN, "If these are more, the rank is certain enough by itself."
@@ -508,9 +532,9 @@ DAILY_WIDTHS = row(
     (1, 2, 4, 8),
     "parts of a day",
     CHOSEN,
-    "So many parts that follow each other are one time of the day.",
+    "The widths of a time of the day: this many successive parts.",
 )
-DAYS_MIN = row("DAYS_MIN", 7, "days", CHOSEN, "A time of the day is seen on so many at least.")
+DAYS_MIN = row("DAYS_MIN", 7, "days", CHOSEN, "A time of the day must occur on at least this many days.")
 DAYS_SLOW_MIN = row(
     "DAYS_SLOW_MIN",
     0.75,
@@ -525,7 +549,7 @@ ASLEEP_OPERATIONS_MAX = row(
     2_000,
     "operations",
     CHOSEN,
-    "So many slow operations tell what threads slept in.",
+    "At most this many slow operations are examined for what threads slept in.",
 )
 ASLEEP_REQUESTS_MAX = row(
     "ASLEEP_REQUESTS_MAX",
@@ -541,7 +565,7 @@ FIRED_NEAR_NS = row(
     50_000,
     "ns",
     CHOSEN,
-    "A flight recorder and a sealed case see the begin and end of one operation at hooks that are so far apart at most.",
+    "A flight recorder and a sealed case see the begin and end of one operation at hooks that are at most this far apart.",
 )
 
 # thread_time
@@ -550,7 +574,7 @@ THREAD_OPERATIONS_MAX = row(
     200_000,
     "operations",
     CHOSEN,
-    "So many operations around the middle tell what a program's threads do with their time.",
+    "At most this many operations around the middle show what a program's threads do with their time.",
 )
 THREAD_OPERATIONS_MIN = row("THREAD_OPERATIONS_MIN", 100, "operations", CHOSEN, "Fewer do not.")
 THREAD_BUSY_MIN = row(
@@ -560,7 +584,9 @@ THREAD_BUSY_MIN = row(
     CHOSEN,
     "Threads count that are in operations for this part of the time of the busiest one: a program's main thread often only waits for them.",
 )
-THREADS_MAX = row("THREADS_MAX", 64, "threads", CHOSEN, "So many of the busiest threads are looked at.")
+THREADS_MAX = row(
+    "THREADS_MAX", 64, "threads", CHOSEN, "At most this many of the busiest threads are examined."
+)
 CALL_HOLDS_MIN = row(
     "CALL_HOLDS_MIN",
     0.9,
@@ -575,7 +601,7 @@ LONGEST_MAX = row(
     20_000,
     "operations",
     CHOSEN,
-    "So many of the longest of each kind and size class are looked at: one episode may hold thousands.",
+    "At most this many of the longest of each kind and size class are examined: one episode may hold thousands.",
 )
 APART_CALL_NS_MIN = row(
     "APART_CALL_NS_MIN",
@@ -589,14 +615,14 @@ COMMON_EPISODES_MIN = row(
     10,
     "episodes",
     CHOSEN,
-    "What others are in the same stage for in so many other episodes ...",
+    "An operation does not stand apart if others are in the same stage for as long in this many other episodes ...",
 )
 COMMON_PER_APART = row(
     "COMMON_PER_APART",
     5,
     "times",
     CHOSEN,
-    "... and in so many times as many as stand apart, stands apart from nothing.",
+    "... and these are this many times as many as those that stand apart.",
 )
 LIKE_LONGEST = row(
     "LIKE_LONGEST",
@@ -617,7 +643,7 @@ EPISODES_KEPT_MIN = row(
     20,
     "episodes",
     CHOSEN,
-    "So many of each kind are kept, also where none stands apart.",
+    "At least this many of each kind are kept, also where none stands apart.",
 )
 COVERS_MIN = row(
     "COVERS_MIN", 0.9, "share", DESIGN_8, "A cause covers this part of the time in the stage that it held."
@@ -642,7 +668,7 @@ NOTICED_NS = row(
     1_000_000,
     "ns",
     CHOSEN,
-    "A device's trouble belongs to an operation that ended so shortly before: events are told when they are noticed.",
+    "A device's trouble belongs to an operation that ended at most this long before: a kernel logs an event when it notices it.",
 )
 
 # machine: peers
@@ -651,31 +677,47 @@ PEER_DEVICES_MIN = row(
     3,
     "devices",
     CHOSEN,
-    "Devices seen operation by operation need so many of their kind: two disks of a machine may do different work.",
+    "Devices seen operation by operation need this many of their kind: two disks of a machine may do different work.",
 )
 PEER_BUSIER = row(
-    "PEER_BUSIER", 1.3, "ratio", CHOSEN, "A device with so many times its peers' requests (median) is busier."
+    "PEER_BUSIER",
+    1.3,
+    "ratio",
+    CHOSEN,
+    "A device with this many times its peers' requests (median) is busier.",
 )
-PEER_OPERATIONS_MIN = row("PEER_OPERATIONS_MIN", 100, "operations", CHOSEN, "And so many operations each.")
+PEER_OPERATIONS_MIN = row(
+    "PEER_OPERATIONS_MIN", 100, "operations", CHOSEN, "Each must also have at least this many operations."
+)
 
 # own_work
-TAIL_PART = row("TAIL_PART", 0.01, "ratio", CHOSEN, "The slowest so much of a kind of operation is its tail.")
+TAIL_PART = row(
+    "TAIL_PART",
+    0.01,
+    "ratio",
+    CHOSEN,
+    "The slowest operations of a kind, up to this part of it, are its tail.",
+)
 TAIL_OPERATIONS_MIN = row(
     "TAIL_OPERATIONS_MIN",
     10,
     "operations",
     CHOSEN,
-    "A tail of fewer operations is told one by one (`slowest`).",
+    "The operations of a shorter tail are listed one by one (`slowest`).",
 )
 OWN_SHARE_TOLD = row(
-    "OWN_SHARE_TOLD", 0.05, "ratio", CHOSEN, "What held a smaller part of the tail's time is not told."
+    "OWN_SHARE_TOLD",
+    0.05,
+    "ratio",
+    CHOSEN,
+    "A cause that held a smaller part of the tail's time is not reported.",
 )
 OWN_WORK_TOLD_MAX = row(
     "OWN_WORK_TOLD_MAX",
     2,
     "kinds",
     CHOSEN,
-    "Kinds of operation, those with most operations first, of which it is told.",
+    "It is reported for at most this many kinds of operation, those with most operations first.",
 )
 
 # matched_groups
@@ -684,14 +726,14 @@ MATCHED_BLOCKS = row(
     24,
     "blocks",
     CHOSEN,
-    "Two groups of operations are compared in so many parts of the time: enough for a sign-flip test at any level that correction asks for.",
+    "Two groups of operations are compared in this many parts of the time: enough for a sign-flip test at any level that correction asks for.",
 )
 MATCHED_CELL_MIN = row(
     "MATCHED_CELL_MIN",
     3,
     "operations",
     CHOSEN,
-    "So many of each group must be there in a stratum and a block of time to be compared in it.",
+    "A stratum and a block of time are compared if each group has at least this many there.",
 )
 MATCHED_ROUNDS = row(
     "MATCHED_ROUNDS", 9999, "rounds", CHOSEN, "Drawings for the interval and for the test of two groups."
@@ -706,7 +748,7 @@ LEVEL_SIDE_MIN = row(
     5,
     "blocks",
     CHOSEN,
-    "A level before and one after a change must last so long: a tenth of the run.",
+    "A level before and one after a change must last this long: a tenth of the run.",
 )
 LEVEL_RATIO_MIN = row(
     "LEVEL_RATIO_MIN",
@@ -720,14 +762,14 @@ LEVEL_SHARP_MIN = row(
     0.8,
     "share of the change (log)",
     CHOSEN,
-    "So much of a change lies in the block at which it begins: what drifts is none.",
+    "At least this part of a change lies in the block at which it begins: a drift is no change of level.",
 )
 LEVEL_NOISE_MAX = row(
     "LEVEL_NOISE_MAX",
     0.25,
     "share of the change (log)",
     CHOSEN,
-    "Either level may vary by so much of the change (standard deviation of its blocks).",
+    "Either level may vary by this part of the change (standard deviation of its blocks).",
 )
 LEVEL_LOAD_MAX = row(
     "LEVEL_LOAD_MAX",

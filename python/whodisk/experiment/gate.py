@@ -88,7 +88,7 @@ def _check(ratio: Ratio, comparison: Comparison, limit: float) -> Check:
     interval = f"{words.significant(ratio.low)} to {words.significant(ratio.high)} times, 95 %"
     said = f"{name}: {direction}{only} ({interval}), {names.said(ratio.metric, ratio.first)} -> {names.said(ratio.metric, ratio.second)}"
     if outcome == INCONCLUSIVE:
-        said += "; the interval holds the limit: more runs would tell"
+        said += "; the interval holds the limit: more runs would decide"
     return Check(ratio.metric.name, outcome, said, ratio)
 
 

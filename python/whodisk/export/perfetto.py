@@ -367,7 +367,10 @@ FORMAT = Format(
             "which end of a link waits for which, and its bytes",
             "a flow has no kind; its arrow points to what began later",
         ),
-        ("that an operation stands for several (a sampled case)", "it is one slice; its weight is told"),
+        (
+            "that an operation stands for several (a sampled case)",
+            "it is one slice, with its weight as an argument",
+        ),
     ),
     write=_write,
 )

@@ -21,7 +21,7 @@ STATUS_WORDS = {
     "slow": "slow",
     "outliers": "nearly all is well, but a few operations took far longer",
     "limited": "limited, not broken",
-    "insufficient": "not enough to tell",
+    "insufficient": "not enough data",
 }
 #: Sentences of the verdict that are read at once; the rest opens.
 SENTENCES_MAX = 5

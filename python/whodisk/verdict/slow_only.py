@@ -35,7 +35,7 @@ def slow_only(context: Context, limits: list[Limit], where_time_goes: dict[str, 
         case=case.path.resolve().name,
         status="insufficient",
         summary=[
-            f"No verdict: only operations over {least} were logged. Which are usual, and whether these are many, cannot be told.",
+            f"No verdict: only operations over {least} were logged. The log does not show which latencies are usual, nor how many operations there were.",
             *told[:2],
             *(expectation.sentence for expectation in expectations),
         ],
