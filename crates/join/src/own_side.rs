@@ -12,7 +12,8 @@ use crate::syscalls::timeline::{Stretch, Timeline};
 use case::rows::{OwnRow, SyscallRow};
 use case::schema::{flags, Layer, LinkKind, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 /// Operations that wait for an earlier one to end, before they are written out of order.
 const HELD_MAX: usize = 1 << 17;
@@ -48,12 +49,106 @@ pub(crate) struct Call {
 struct Held {
     row: OwnRow,
     calls: Vec<Call>,
-    /// Its thread could run and did not.
+    /// Its thread could run and did not: time of that before it was submitted, and when after that. Known when it is complete.
+    runnable_before_ns: u64,
     runnable: Vec<(u64, u64)>,
     /// Calls of the server that fit other operations as well.
     ambiguous: Vec<(u64, u64)>,
-    /// Nothing can come any more.
-    complete: bool,
+}
+
+/// When a thread could run and did not; in order, none overlaps another.
+#[derive(Debug, Default)]
+struct Spans {
+    /// Begin, end, and the time of all that came before.
+    spans: VecDeque<(u64, u64, u64)>,
+}
+
+impl Spans {
+    fn add(&mut self, (from_ns, to_ns): (u64, u64)) {
+        let (last_ns, before_ns) = match self.spans.back() {
+            Some((from_ns, to_ns, before_ns)) => (*to_ns, before_ns + (to_ns - from_ns)),
+            None => (0, 0),
+        };
+        if to_ns > from_ns.max(last_ns) {
+            self.spans.push_back((from_ns.max(last_ns), to_ns, before_ns));
+        }
+    }
+
+    /// What ended until then is no longer asked for.
+    fn forget(&mut self, until_ns: u64) {
+        while self.spans.front().is_some_and(|(_, to_ns, _)| *to_ns <= until_ns) {
+            self.spans.pop_front();
+        }
+    }
+
+    fn touched(&self, from_ns: u64, to_ns: u64) -> std::ops::Range<usize> {
+        let first = self.spans.partition_point(|(_, end_ns, _)| *end_ns <= from_ns);
+        let end = self.spans.partition_point(|(begin_ns, _, _)| *begin_ns < to_ns);
+        first..end.max(first)
+    }
+
+    /// Those that touch a time.
+    fn within(&self, from_ns: u64, to_ns: u64) -> Vec<(u64, u64)> {
+        let touched = self.spans.range(self.touched(from_ns, to_ns));
+        touched.map(|(from_ns, to_ns, _)| (*from_ns, *to_ns)).collect()
+    }
+
+    /// How much of a time they take.
+    fn covered_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let touched = self.touched(from_ns, to_ns);
+        if touched.is_empty() {
+            return 0;
+        }
+        let (begin_ns, _, before_ns) = self.spans[touched.start];
+        let (last_begin_ns, last_end_ns, last_before_ns) = self.spans[touched.end - 1];
+        let all_ns = last_before_ns + (last_end_ns - last_begin_ns) - before_ns;
+        all_ns - from_ns.saturating_sub(begin_ns) - last_end_ns.saturating_sub(to_ns)
+    }
+}
+
+/// The operations of a thread that may still get calls. A program that falls behind its intended rate has a great many: nothing here goes
+/// through all of them.
+#[derive(Debug, Default)]
+struct Lane {
+    /// In order of start.
+    numbers: BTreeSet<u64>,
+    /// End and number of those that took at least 2^key ns once they were submitted, and less than twice that: one that took very long does
+    /// not make the others harder to find.
+    by_end: BTreeMap<u32, BTreeSet<(u64, u64)>>,
+    runnable: Spans,
+}
+
+impl Lane {
+    fn insert(&mut self, number: u64, row: &OwnRow) {
+        self.numbers.insert(number);
+        let alike = self.by_end.entry(length_class(row)).or_default();
+        alike.insert((row.end_ns, number));
+    }
+
+    fn remove(&mut self, number: u64, row: &OwnRow) {
+        self.numbers.remove(&number);
+        if let Some(alike) = self.by_end.get_mut(&length_class(row)) {
+            alike.remove(&(row.end_ns, number));
+            if alike.is_empty() {
+                self.by_end.remove(&length_class(row));
+            }
+        }
+    }
+
+    /// All that were submitted until `to_ns` and ended after `from_ns`, and about as many others.
+    fn around(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = u64> + '_ {
+        self.by_end.iter().flat_map(move |(class, alike)| {
+            let longest_ns = u64::MAX >> (63 - class);
+            let until_ns = to_ns.saturating_add(longest_ns).max(from_ns);
+            let around = alike.range((from_ns, u64::MAX)..=(until_ns, u64::MAX));
+            around.map(|(_, number)| *number)
+        })
+    }
+}
+
+/// Logarithm to base 2 of the time that it took once it was submitted.
+fn length_class(row: &OwnRow) -> u32 {
+    row.end_ns.saturating_sub(row.submit_ns).max(1).ilog2()
 }
 
 /// Name and process of a thread.
@@ -69,7 +164,11 @@ pub(crate) struct OwnSide<'a> {
     /// By number, in order of start.
     held: BTreeMap<u64, Held>,
     /// Of those, what may still get calls, by thread.
-    by_tid: HashMap<i32, Vec<u64>>,
+    by_tid: HashMap<i32, Lane>,
+    /// The same by end, number and thread.
+    ending: BinaryHeap<Reverse<(u64, u64, i32)>>,
+    /// Of those held, what nothing can come for any more.
+    complete: BTreeSet<u64>,
     threads: HashMap<i32, Thread>,
     next_number: u64,
     /// System calls were recorded.
@@ -93,6 +192,8 @@ impl<'a> OwnSide<'a> {
             rows: Sorted::new(stream, surveyed)?,
             held: BTreeMap::new(),
             by_tid: HashMap::new(),
+            ending: BinaryHeap::new(),
+            complete: BTreeSet::new(),
             threads: HashMap::new(),
             next_number: 0,
             calls_watched,
@@ -122,25 +223,25 @@ impl<'a> OwnSide<'a> {
         let Some(row) = self.rows.take()? else {
             return Ok(());
         };
+        let number = self.next_number;
         let held = Held {
             row,
             calls: Vec::new(),
+            runnable_before_ns: 0,
             runnable: Vec::new(),
             ambiguous: Vec::new(),
-            complete: false,
         };
-        self.held.insert(self.next_number, held);
-        self.by_tid.entry(row.tid).or_default().push(self.next_number);
+        self.held.insert(number, held);
+        self.by_tid.entry(row.tid).or_default().insert(number, &row);
+        self.ending.push(Reverse((row.end_ns, number, row.tid)));
         self.next_number += 1;
         Ok(())
     }
 
     /// A thread had something to do and no CPU.
     pub(crate) fn runnable(&mut self, tid: i32, span: (u64, u64)) {
-        for number in self.by_tid.get(&tid).into_iter().flatten() {
-            if let Some(held) = self.held.get_mut(number) {
-                held.runnable.push(span);
-            }
+        if let Some(lane) = self.by_tid.get_mut(&tid) {
+            lane.runnable.add(span);
         }
     }
 
@@ -152,7 +253,7 @@ impl<'a> OwnSide<'a> {
         out: &mut Out,
         call: impl FnOnce() -> Call,
     ) {
-        let Some(numbers) = self.by_tid.get(&raw.tid) else {
+        let Some(lane) = self.by_tid.get(&raw.tid) else {
             return self.call_of_server(raw, file, out, call);
         };
         self.threads.entry(raw.tid).or_insert_with(|| Thread {
@@ -160,8 +261,8 @@ impl<'a> OwnSide<'a> {
             comm: text(&raw.comm).map(|comm| out.names.id(&comm)),
         });
         let call = call();
-        for number in numbers {
-            let held = self.held.get_mut(number);
+        for number in lane.around(call.start_ns, call.end_ns) {
+            let held = self.held.get_mut(&number);
             let meanwhile =
                 |held: &&mut Held| call.start_ns < held.row.end_ns && call.end_ns > held.row.submit_ns;
             if let Some(held) = held.filter(meanwhile) {
@@ -188,12 +289,13 @@ impl<'a> OwnSide<'a> {
             return;
         };
         let (mut in_flight, mut fitting) = (false, Vec::new());
-        for number in self.by_tid.values().flatten() {
-            let Some(held) = self.held.get(number) else {
+        let around = |lane| Lane::around(lane, raw.start_ns, raw.start_ns);
+        for number in self.by_tid.values().flat_map(around) {
+            let Some(held) = self.held.get(&number) else {
                 continue;
             };
             in_flight |= served::meanwhile(&held.row, raw);
-            fitting.extend(served::fits(&held.row, raw, role).map(|bytes| (*number, bytes)));
+            fitting.extend(served::fits(&held.row, raw, role).map(|bytes| (number, bytes)));
         }
         match fitting[..] {
             // What the server does while nobody asks it is its own matter.
@@ -218,19 +320,15 @@ impl<'a> OwnSide<'a> {
 
     /// Writes what is complete: no call that began before `settled_ns` is still to come.
     pub(crate) fn settle(&mut self, settled_ns: u64, out: &mut Out) -> Result<(), CaseError> {
-        let held = &mut self.held;
-        self.by_tid.retain(|_, numbers| {
-            numbers.retain(|number| {
-                let Some(op) = held.get_mut(number) else {
-                    return false;
-                };
-                op.complete = op.row.end_ns <= settled_ns || settled_ns == u64::MAX;
-                !op.complete
-            });
-            !numbers.is_empty()
-        });
+        while let Some(Reverse((end_ns, number, tid))) = self.ending.peek().copied() {
+            if end_ns > settled_ns {
+                break;
+            }
+            self.ending.pop();
+            self.finish(number, tid);
+        }
         while let Some(first) = self.held.first_entry() {
-            if first.get().complete {
+            if self.complete.remove(first.key()) {
                 let op = first.remove();
                 self.write(&op, out)?;
             } else if self.held.len() > HELD_MAX {
@@ -243,11 +341,29 @@ impl<'a> OwnSide<'a> {
         Ok(())
     }
 
+    /// Nothing can come for an operation any more.
+    fn finish(&mut self, number: u64, tid: i32) {
+        self.complete.insert(number);
+        let Some(lane) = self.by_tid.get_mut(&tid) else {
+            return;
+        };
+        if let Some(held) = self.held.get_mut(&number) {
+            let row = &held.row;
+            held.runnable_before_ns = lane.runnable.covered_ns(row.start_ns, row.submit_ns);
+            held.runnable = lane.runnable.within(row.submit_ns, row.end_ns);
+            lane.remove(number, row);
+        }
+        match lane.numbers.first().and_then(|first| self.held.get(first)) {
+            Some(first) => lane.runnable.forget(first.row.start_ns),
+            None => {
+                self.by_tid.remove(&tid);
+            }
+        }
+    }
+
     /// A very long operation holds up all that began after it: those that are complete are written before it.
     fn write_others(&mut self, out: &mut Out) -> Result<(), CaseError> {
-        let complete = self.held.iter().filter(|(_, op)| op.complete);
-        let numbers: Vec<u64> = complete.map(|(number, _)| *number).collect();
-        for number in numbers {
+        for number in std::mem::take(&mut self.complete) {
             if let Some(op) = self.held.remove(&number) {
                 self.write(&op, out)?;
             }
@@ -305,6 +421,9 @@ impl<'a> OwnSide<'a> {
 
     fn stages(&self, op: &Held, known: bool) -> [Option<i64>; 9] {
         let mut sums = timeline(op, known, self.sched_watched).sums();
+        // Until it was submitted it was the program's own, or its thread waited for a CPU.
+        sums[Stage::App as usize] += op.row.submit_ns - op.row.start_ns - op.runnable_before_ns;
+        sums[Stage::Runqueue as usize] += op.runnable_before_ns;
         if !self.interrupts_watched {
             sums[Stage::Device as usize] += std::mem::take(&mut sums[Stage::Interrupt as usize]);
         }
@@ -321,11 +440,10 @@ impl<'a> OwnSide<'a> {
     }
 }
 
-/// Where an operation's time went: in its thread's calls what those say, else in the program itself.
+/// Where an operation's time went once it was submitted: in its thread's calls what those say, else in the program itself.
 fn timeline(op: &Held, known: bool, sched_watched: bool) -> Timeline {
     let row = &op.row;
     let mut timeline = Timeline::default();
-    timeline.add(row.start_ns, row.submit_ns, Stage::App);
     if !known {
         timeline.add(row.submit_ns, row.end_ns, Stage::Unknown);
         return timeline;
@@ -355,4 +473,56 @@ fn timeline(op: &Held, known: bool, sched_watched: bool) -> Timeline {
         timeline.move_to(Stage::Runqueue, &[Stage::App], &op.runnable);
     }
     timeline
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn spans_cover_what_they_cover(
+            gaps in prop::collection::vec((0u64..20, 0u64..10), 0..20),
+            from_ns in 0u64..200,
+            length_ns in 0u64..100,
+            forgotten_ns in 0u64..200,
+        ) {
+            let (mut spans, mut plain, mut now_ns) = (Spans::default(), Vec::new(), 0);
+            for (gap_ns, span_ns) in gaps {
+                spans.add((now_ns + gap_ns, now_ns + gap_ns + span_ns));
+                plain.push((now_ns + gap_ns, now_ns + gap_ns + span_ns));
+                now_ns += gap_ns + span_ns;
+            }
+            // What is forgotten ended before what is asked for.
+            spans.forget(forgotten_ns.min(from_ns));
+            let to_ns = from_ns + length_ns;
+            let overlap = |(a, b): &(u64, u64)| (*b).min(to_ns).saturating_sub((*a).max(from_ns));
+            prop_assert_eq!(spans.covered_ns(from_ns, to_ns), plain.iter().map(overlap).sum::<u64>());
+            let touched: Vec<_> = plain.iter().filter(|span| overlap(span) > 0).copied().collect();
+            let within = spans.within(from_ns, to_ns);
+            prop_assert_eq!(within.iter().filter(|span| overlap(span) > 0).copied().collect::<Vec<_>>(), touched);
+        }
+
+        #[test]
+        fn a_lane_leaves_out_no_operation_of_a_time(
+            rows in prop::collection::vec((0u64..100, 0u64..50, 0u64..50), 0..30),
+            from_ns in 0u64..200,
+            length_ns in 0u64..50,
+        ) {
+            let mut lane = Lane::default();
+            let mut wanted = BTreeSet::new();
+            let to_ns = from_ns + length_ns;
+            for (number, (start_ns, before_ns, length_ns)) in rows.into_iter().enumerate() {
+                let submit_ns = start_ns + before_ns;
+                let row = OwnRow { start_ns, submit_ns, end_ns: submit_ns + length_ns, ..OwnRow::default() };
+                lane.insert(number as u64, &row);
+                if row.end_ns > from_ns && submit_ns <= to_ns {
+                    wanted.insert(number as u64);
+                }
+            }
+            let around: BTreeSet<u64> = lane.around(from_ns, to_ns).collect();
+            prop_assert!(around.is_superset(&wanted), "{around:?} {wanted:?}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use crate::recorder::Config;
 use crate::scope::{parent_of, Change};
 use crate::{host, sys};
 use aya::maps::{Map, MapData, RingBuf};
-use aya::programs::{tp_btf::BtfTracePointLink, BtfTracePoint, RawTracePoint};
+use aya::programs::{tp_btf::BtfTracePointLink, BtfTracePoint, ProgramError, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
 use case::meta::Unseen;
 use std::cell::{OnceCell, RefCell};
@@ -90,6 +90,9 @@ impl Drop for Link {
         }
     }
 }
+
+/// How often a program is handed to the verifier in all.
+const LOAD_ATTEMPTS: u32 = 5;
 
 /// A loaded object and what it is attached to.
 pub struct Kernel {
@@ -178,7 +181,7 @@ impl Kernel {
             .program_mut(tracepoint)
             .ok_or("the object has no such program")?;
         let program: &mut BtfTracePoint = program.try_into().map_err(|error| whole(&error))?;
-        program.load(tracepoint, btf).map_err(|error| whole(&error))?;
+        verified(|| program.load(tracepoint, btf)).map_err(|error| whole(&error))?;
         let fd = program.fd().map_err(|error| whole(&error))?.as_fd().as_raw_fd();
         let mut ends = chains.0.borrow_mut();
         let link = match ends.remove(tracepoint).filter(|end| end.takes(fd)) {
@@ -223,7 +226,7 @@ impl Kernel {
             None => return Err(self.missing(name)),
         };
         program
-            .and_then(RawTracePoint::load)
+            .and_then(|program| verified(|| program.load()))
             .map_err(|error| refused(name, &error))
     }
 
@@ -322,6 +325,19 @@ impl Kernel {
     }
 }
 
+/// Loads a program. The verifier gives up with EAGAIN when a signal is pending (`bpf_check`, kernel/bpf/verifier.c): a recorder that is stopped
+/// and continued meanwhile gets one. Then it is asked again, as often as libbpf does (`bpf_prog_load`, tools/lib/bpf/bpf.c).
+fn verified(mut load: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
+    for _ in 0..LOAD_ATTEMPTS - 1 {
+        match load() {
+            Err(ProgramError::LoadError { io_error, .. })
+                if io_error.raw_os_error() == Some(libc::EAGAIN) => {}
+            other => return other,
+        }
+    }
+    load()
+}
+
 /// Whether this kernel has a tracepoint that a BTF program can attach to.
 pub fn has_tracepoint(btf: &Btf, name: &str) -> bool {
     let kind = aya_obj::btf::BtfKind::Typedef;
@@ -352,5 +368,45 @@ pub fn refused_text(what: &str, cause: String) -> RecordError {
         what: what.into(),
         cause,
         hint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aya_obj::VerifierLog;
+
+    fn interrupted(times: u32) -> (bool, u32) {
+        let mut asked = 0;
+        let result = verified(|| {
+            asked += 1;
+            match asked > times {
+                true => Ok(()),
+                false => Err(ProgramError::LoadError {
+                    io_error: io::Error::from_raw_os_error(libc::EAGAIN),
+                    verifier_log: VerifierLog::new(String::new()),
+                }),
+            }
+        });
+        (result.is_ok(), asked)
+    }
+
+    #[test]
+    fn a_verifier_that_a_signal_interrupts_is_asked_again() {
+        assert_eq!(interrupted(0), (true, 1));
+        assert_eq!(interrupted(4), (true, 5));
+        // A program that never gets through is an error, not a loop.
+        assert_eq!(interrupted(100), (false, LOAD_ATTEMPTS));
+    }
+
+    #[test]
+    fn a_program_that_the_verifier_refuses_is_not_offered_again() {
+        let mut asked = 0;
+        let result = verified(|| {
+            asked += 1;
+            Err(ProgramError::NotLoaded)
+        });
+        assert!(result.is_err());
+        assert_eq!(asked, 1);
     }
 }
