@@ -192,6 +192,109 @@ fn a_programs_operation_has_the_stages_of_its_threads_calls() {
     assert_eq!((links, counts.app_rows, counts.joined), (calls, 3, 2));
 }
 
+/// Two READs and an OFFLOAD_WRITE at once, then a FLUSH, on files 5 (source) and 6 (destination) of a server.
+fn served() -> Recording {
+    let file = |inode, text: &str| {
+        let mut row = FileRow {
+            inode,
+            device: DISK,
+            parts: 1,
+            ..FileRow::default()
+        };
+        row.path[..text.len()].copy_from_slice(text.as_bytes());
+        row
+    };
+    let place = |op, tid, times, offset_bytes| OwnRow {
+        offset_bytes,
+        size_bytes: 8192,
+        ..own(op, tid, times)
+    };
+    let by_server = |key, op, inode, offset_bytes, times| SyscallRow {
+        inode,
+        offset_bytes,
+        tid: 90 + key as i32,
+        ..call(key, op, 0, times)
+    };
+    Recording {
+        own: vec![
+            place(Op::Read, 11, [100, 100, 500], 0),
+            place(Op::Read, 12, [100, 100, 600], 8192),
+            place(Op::Write, 13, [100, 100, 700], 16384),
+            own(Op::Sync, 11, [800, 800, 900]),
+        ],
+        syscalls: vec![
+            by_server(1, Op::Read, 5, 8192, [150, 250]),
+            // Of both READs.
+            by_server(2, Op::Read, 5, 4096, [300, 340]),
+            // What a token stands for, read and written.
+            by_server(3, Op::Read, 5, 16384, [350, 400]),
+            by_server(4, Op::Write, 6, 16384, [400, 450]),
+            // A file that is none of both, a write to the source, and what nobody asked for.
+            by_server(5, Op::Read, 7, 0, [460, 480]),
+            by_server(6, Op::Write, 5, 0, [460, 480]),
+            by_server(7, Op::Read, 5, 0, [750, 760]),
+            by_server(8, Op::Sync, 6, 0, [820, 890]),
+        ],
+        files: vec![
+            file(5, "/share/a.bin"),
+            file(6, "/share/b.bin"),
+            file(7, "/share/c.bin"),
+        ],
+        served: Served::of(&serde_json::json!({"server": "h", "source": "a.bin", "destination": "b.bin"})),
+        ..Recording::default()
+    }
+}
+
+#[test]
+fn calls_of_a_server_belong_to_the_operation_that_alone_fits_them() {
+    let (kept, counts) = served().seal();
+    let number = |id: u64| id & 0xff;
+    let links: Vec<_> = kept
+        .links
+        .iter()
+        .map(|link| {
+            (
+                number(link.parent_id),
+                number(link.child_id),
+                link.bytes,
+                link.kind,
+            )
+        })
+        .collect();
+    let waits = LinkKind::WaitsFor;
+    assert_eq!(
+        links,
+        [
+            (1, 0, 8192, waits),
+            (2, 2, 8192, waits),
+            (2, 3, 8192, waits),
+            (3, 7, 0, waits)
+        ]
+    );
+    assert_eq!(
+        (counts.served_tied, counts.served_ambiguous, counts.served_alone),
+        (4, 1, 1)
+    );
+    let [first, second, write, sync] = &kept.app[..] else {
+        panic!("{:?}", kept.app)
+    };
+    assert_eq!(stages(first), [("app_ns", 360), ("unknown_ns", 40)]);
+    // The server's read never came to a request, so it waited for nothing.
+    assert_eq!(
+        stages(second),
+        [("app_ns", 360), ("fs_ns", 100), ("unknown_ns", 40)]
+    );
+    assert_eq!(stages(write), [("app_ns", 500), ("fs_ns", 100)]);
+    assert_eq!(stages(sync), [("app_ns", 30), ("fs_ns", 70)]);
+    assert_eq!(counts.joined, 3);
+    let (without, counts) = Recording {
+        served: None,
+        ..served()
+    }
+    .seal();
+    assert!(without.links.is_empty() && counts.served_tied + counts.served_alone == 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
