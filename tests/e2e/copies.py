@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.e2e.conftest import WHODISK
+from tests.e2e.conftest import ROOT, WHODISK, started
+from whodisk.copies.base import CopyError, Link
 from whodisk.copies.engine import Run
 from whodisk.copies.specification import parse
 
@@ -102,3 +104,79 @@ def told_to_be_full(root: Path, method: str, **place: str) -> None:
     for each in told:
         part = slice(each.offset_bytes, each.offset_bytes + each.transferred_bytes)
         assert source[part] == target[part], f"{each} was not"
+
+
+@contextmanager
+def proxy(server: str, *words: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """examples/copy_server/proxy.py before a server: the key `server` of a specification that goes through it, and its process."""
+    command = [sys.executable, ROOT / "examples/copy_server/proxy.py", "--to", server, *words]
+    with started(*command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip().removeprefix("server = ").strip('"'), process
+
+
+#: After how many bytes of the client a connection is cut: within its begin, its opens, its first requests, and later.
+CUTS = (1, 400, 900, 1300, 1700, 2100, 2600, 3200, 4000, 5600, 8000, 70_000, 400_000)
+
+
+def told_wherever_it_breaks(root: Path, method: str, **place: str) -> None:
+    """Copies a file through a connection that is cut at each of `CUTS`. What was told as transferred is there; nothing else is a success.
+
+    Some cuts come before the first operation, some during one.
+    """
+    source = secrets.token_bytes(SOURCE_BYTES // 4)
+    (root / "cut-a.bin").write_bytes(source)
+    ended = set()
+    for cut in CUTS:
+        with proxy(place["server"], "--cut-after", str(cut)) as (through, _):
+            keys = {"method": method, "source": "cut-a.bin", "destination": "cut-b.bin", "overwrite": True}
+            keys |= place | {"server": through, "block_size": "128KiB"}
+            run = Run(parse(keys, "keys"))
+            try:
+                outcome = run.go()
+            except CopyError as error:
+                outcome = {"complete": False, "why_not": str(error)}
+        operations = run.operations()
+        failed = [each for each in operations if each.error]
+        if outcome["complete"]:
+            assert not failed and (root / "cut-b.bin").read_bytes() == source
+            ended.add("complete")
+            continue
+        assert "connection lost" in outcome["why_not"], (cut, outcome)
+        assert all(not each.transferred_bytes and "connection lost" in each.words for each in failed)
+        for each in operations:
+            if each.kind in ("write", "copy") and each.transferred_bytes:
+                part = slice(each.offset_bytes, each.offset_bytes + each.transferred_bytes)
+                assert (root / "cut-b.bin").read_bytes()[part] == source[part], f"{cut}: {each} was not"
+        ended.add("in an operation" if failed else "before it")
+    assert {"in an operation", "before it"} <= ended, ended
+
+
+def told_if_gone_before_the_first(method: str, *, connected: bool, **place: str) -> None:
+    """The connection breaks when everything is laid out: before a submitter has connected, or before its first operation."""
+    with proxy(place["server"]) as (through, process):
+        keys = {"method": method, "source": "cut-a.bin", "destination": "cut-b.bin", "overwrite": True}
+        run = Run(parse(keys | place | {"server": through}, "keys"))
+        connect = run.method.link
+
+        def cut() -> Link:
+            if not connected:
+                process.kill()
+                process.wait()
+            link = connect()
+            process.kill()
+            process.wait()
+            return link
+
+        run.method.link = cut  # type: ignore[method-assign]
+        try:
+            outcome = run.go()
+        except CopyError as error:
+            outcome = {"complete": False, "why_not": str(error)}
+    assert not outcome["complete"], outcome
+    operations = run.operations()
+    if connected:
+        assert operations and all(each.error and not each.transferred_bytes for each in operations)
+        assert "connection lost" in outcome["why_not"]
+    else:
+        assert not operations and "cannot connect" in outcome["why_not"]

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +19,15 @@ import duckdb
 import pytest
 
 from tests.e2e.conftest import ROOT, WHODISK, started
-from tests.e2e.copies import all_pass_smbtorture, follow, full_file_system, told_to_be_full
+from tests.e2e.copies import (
+    all_pass_smbtorture,
+    follow,
+    full_file_system,
+    proxy,
+    told_if_gone_before_the_first,
+    told_to_be_full,
+    told_wherever_it_breaks,
+)
 from whodisk.copies.base import CopyError, Operation
 from whodisk.copies.engine import Run
 from whodisk.copies.specification import read
@@ -88,6 +97,37 @@ def test_a_local_copy_is_the_source(tmp_path: Path, method: str) -> None:
     ends = [0, *itertools.accumulate(size for _, size in pieces)]
     assert [at for at, _ in pieces] == ends[:-1] and ends[-1] == COPY_BYTES, "not each byte once"
     assert all(each.due_ns <= each.submit_ns <= each.end_ns for each in operations)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_pass_begins_before_its_first_operation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    class Late(threading.Barrier):
+        """The thread that starts the submitters hears of it when they are done."""
+
+        def wait(self, timeout: float | None = None) -> int:
+            if threading.current_thread() is not threading.main_thread():
+                return super().wait(timeout)
+            # What a barrier does, but for this thread going on only when the others have ended.
+            try:
+                return super().wait(timeout)
+            finally:
+                for each in threading.enumerate():
+                    if each.name.startswith("copy-"):
+                        each.join()
+
+    monkeypatch.setattr(threading, "Barrier", Late)
+    method = "reflink" if fails else "read_write"
+    folder = Path("/dev/shm") / f"whodisk-test-{os.getpid()}-{tmp_path.name}"
+    folder.mkdir()
+    try:
+        outcome, operations = copy(specification(tmp_path / "copy.toml", method, folder, rate="1000/s"))
+    finally:
+        shutil.rmtree(folder)
+    [only] = outcome["passes"]
+    assert operations and outcome["complete"] != fails
+    assert all(only["start_ns"] <= each.due_ns and each.end_ns <= only["end_ns"] for each in operations)
 
 
 def test_a_method_that_the_file_system_lacks_is_told(tmp_path: Path) -> None:
@@ -174,14 +214,8 @@ def test_a_server_without_offload_is_told_per_operation(tmp_path: Path, samba: d
 
 
 def test_a_connection_that_breaks_is_no_success(tmp_path: Path, samba: dict[str, str]) -> None:
-    host, port = samba["server"].split(":")
     (Path(samba["folder"]) / "broken.bin").write_bytes(bytes(COPY_BYTES))
-    words = ["--to", f"{host}:{port}", "--cut-after", str(3 << 20)]
-    with started(
-        sys.executable, ROOT / "examples/copy_server/proxy.py", *words, stdout=subprocess.PIPE
-    ) as proxy:
-        assert proxy.stdout is not None
-        through = proxy.stdout.readline().strip().removeprefix("server = ").strip('"')
+    with proxy(samba["server"], "--cut-after", str(3 << 20)) as (through, _):
         spec = specification(
             tmp_path / "copy.toml", "smb_read_write", **remote(samba, server=through, source="broken.bin")
         )
@@ -189,6 +223,33 @@ def test_a_connection_that_breaks_is_no_success(tmp_path: Path, samba: dict[str,
     assert not outcome["complete"] and "connection lost" in outcome["why_not"]
     failed = [each for each in operations if each.error]
     assert failed and all(not each.transferred_bytes and "connection lost" in each.words for each in failed)
+
+
+@pytest.mark.parametrize("method", ["smb_read_write", "smb_copychunk"])
+def test_a_connection_that_breaks_anywhere_is_told(samba: dict[str, str], method: str) -> None:
+    told_wherever_it_breaks(Path(samba["folder"]), method, **place(samba))
+    for connected in (False, True):
+        told_if_gone_before_the_first(method, connected=connected, **place(samba))
+
+
+@pytest.mark.root
+def test_a_copy_whose_server_is_gone_has_nothing_to_judge(tmp_path: Path, samba: dict[str, str]) -> None:
+    (Path(samba["folder"]) / "gone.bin").write_bytes(bytes(COPY_BYTES))
+    with proxy(samba["server"], "--cut-after", "400") as (through, _):
+        keys = remote(samba, server=through, source="gone.bin")
+        spec, case = specification(tmp_path / "copy.toml", "smb_read_write", **keys), tmp_path / "copy.case"
+        command = [str(WHODISK), "run", str(spec), "-o", str(case), "--app-only"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (
+        done.returncode == 2
+        and "the copy is not complete" in done.stderr
+        and "connection lost" in done.stderr
+    )
+    told = subprocess.run(
+        [str(WHODISK), "solve", str(case)], capture_output=True, text=True, check=False, timeout=60
+    )
+    sentences = " ".join(told.stdout.split())
+    assert "nothing to judge" in sentences and "Not all was done" in sentences, told.stdout
 
 
 def test_wrong_credentials_are_refused_before_anything_is_copied(

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.copies import all_pass_smbtorture, follow, full_file_system, told_to_be_full
+from tests.e2e.copies import (
+    all_pass_smbtorture,
+    follow,
+    full_file_system,
+    told_if_gone_before_the_first,
+    told_to_be_full,
+    told_wherever_it_breaks,
+)
 from whodisk.copies.engine import Run
 from whodisk.copies.specification import parse
 
@@ -67,6 +74,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, O
     server.server_close()
 
 
+def place(served: tuple[Server, Offload, Path]) -> dict[str, str]:
+    """The keys of a specification for it."""
+    server, _, folder = served
+    return {
+        "server": f"127.0.0.1:{server.port}",
+        "share": "copies",
+        "credentials": str(folder / "credentials"),
+    }
+
+
 def test_every_case_passes(served: tuple[Server, Offload, Path]) -> None:
     results = run(served[0], CASES)
     assert len(results) >= 25 and not {name: why for name, why in results.items() if why is not None}
@@ -113,19 +130,20 @@ def test_it_passes_smbtorture(served: tuple[Server, Offload, Path]) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_full_share_is_told_per_operation(served: tuple[Server, Offload, Path], method: str) -> None:
-    server, _, folder = served
-    place = {
-        "server": f"127.0.0.1:{server.port}",
-        "share": "copies",
-        "credentials": str(folder / "credentials"),
-    }
-    with full_file_system(folder / "share/full"):
-        told_to_be_full(folder / "share", method, **place)
+    with full_file_system(served[2] / "share/full"):
+        told_to_be_full(served[2] / "share", method, **place(served))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_connection_that_breaks_anywhere_is_told(served: tuple[Server, Offload, Path], method: str) -> None:
+    told_wherever_it_breaks(served[2] / "share", method, **place(served))
+    for connected in (False, True):
+        told_if_gone_before_the_first(method, connected=connected, **place(served))
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_copy_of_odd_size(served: tuple[Server, Offload, Path], method: str) -> None:
-    server, _, folder = served
+    folder = served[2]
     data = secrets.token_bytes((1 << 20) + 1234)
     (folder / "share" / "odd").write_bytes(data)
     keys = {
@@ -134,10 +152,7 @@ def test_a_copy_of_odd_size(served: tuple[Server, Offload, Path], method: str) -
         "destination": f"copy-{method}",
         "block_size": "384KiB",
         "verify": True,
-        "server": f"127.0.0.1:{server.port}",
-        "share": "copies",
-        "credentials": str(folder / "credentials"),
-    }
+    } | place(served)
     copy = Run(parse(keys, "keys"))
     outcome = copy.go()
     assert outcome["complete"] and outcome["verified"], outcome
@@ -151,7 +166,7 @@ def test_a_copy_of_odd_size(served: tuple[Server, Offload, Path], method: str) -
 def test_an_offload_is_tied_to_the_reads_and_writes_of_the_server(
     tmp_path: Path, served: tuple[Server, Offload, Path]
 ) -> None:
-    server, _, folder = served
+    folder = served[2]
     size = 3 << 20
     (folder / "share" / "followed").write_bytes(secrets.token_bytes(size))
     (tmp_path / "pid").write_text(f"{os.getpid()}\n", encoding="ascii")
@@ -160,11 +175,8 @@ def test_an_offload_is_tied_to_the_reads_and_writes_of_the_server(
         "source": "followed",
         "destination": "followed-copy",
         "queue_depth": 2,
-        "server": f"127.0.0.1:{server.port}",
-        "share": "copies",
-        "credentials": str(folder / "credentials"),
         "server_pid_file": str(tmp_path / "pid"),
-    }
+    } | place(served)
     lines = [f"{key} = {json.dumps(value)}\n" for key, value in keys.items()]
     (tmp_path / "copy.toml").write_text("[workload]\n" + "".join(lines), encoding="utf-8")
     found = follow(tmp_path / "copy.toml", tmp_path / "copy.case")

@@ -59,7 +59,11 @@ class Run:
 
     def go(self) -> dict[str, Any]:
         """Prepares, copies, checks; gives what became of it. Raises CopyError if it could not begin."""
-        spec, size_bytes = self.spec, self.method.prepare()
+        spec = self.spec
+        try:
+            size_bytes = self.method.prepare()
+        except OSError as error:
+            raise CopyError(f"cannot lay out the files of the copy: {error}") from None
         different: int | None = None
         for number in range(spec.passes):
             self.copied_bytes = 0
@@ -70,7 +74,10 @@ class Run:
         seconds = sum(each["end_ns"] - each["start_ns"] for each in passes) / 1e9
         complete = not self.failed and all(each["copied_bytes"] == size_bytes for each in passes)
         if complete and spec.verify:
-            different = self.method.difference(size_bytes)
+            try:
+                different = self.method.difference(size_bytes)
+            except (CopyError, OSError) as error:
+                complete, self.failed = False, f"the files could not be compared: {error}"
             if different is not None:
                 complete, self.failed = False, f"the files differ from byte {different} on"
         if not complete and not self.failed:
@@ -93,7 +100,18 @@ class Run:
         # Streams begin at whole blocks.
         bounds = [min(size_bytes, blocks * n // spec.streams * spec.block_bytes) for n in range(spec.streams)]
         streams = [Stream(*each) for each in zip(bounds, [*bounds[1:], size_bytes], strict=True)]
-        ready = threading.Barrier(spec.streams * spec.queue_depth + 1)
+        begun: list[int] = []
+
+        def begin() -> None:
+            # Before any submitter goes on: the thread that waits for them may be late.
+            begun.append(time.monotonic_ns())
+            if is_first:
+                self.begin_ns = begun[0] + LEAD_NS
+                self.end_ns = (
+                    None if spec.duration_s is None else self.begin_ns + round(spec.duration_s * 1e9)
+                )
+
+        ready = threading.Barrier(spec.streams * spec.queue_depth + 1, begin)
         threads = [
             threading.Thread(
                 target=self._submit, args=(stream, ready), name=f"copy-{number}-{slot}", daemon=True
@@ -106,13 +124,11 @@ class Run:
         try:
             ready.wait()
         except threading.BrokenBarrierError:
-            for thread in threads:
-                thread.join()
-            raise CopyError(self.failed) from None
-        begin_ns = time.monotonic_ns()
-        if is_first:
-            self.begin_ns = begin_ns + LEAD_NS
-            self.end_ns = None if spec.duration_s is None else self.begin_ns + round(spec.duration_s * 1e9)
+            # A submitter may have begun, and failed, before this thread heard of it.
+            if not begun:
+                for thread in threads:
+                    thread.join()
+                raise CopyError(self.failed) from None
         try:
             for thread in threads:
                 thread.join()
@@ -120,7 +136,7 @@ class Run:
                 self._sync()
         finally:
             self.passes.append(
-                {"start_ns": begin_ns, "end_ns": time.monotonic_ns(), "copied_bytes": self.copied_bytes}
+                {"start_ns": begun[0], "end_ns": time.monotonic_ns(), "copied_bytes": self.copied_bytes}
             )
 
     def _submit(self, stream: Stream, ready: threading.Barrier) -> None:
@@ -155,7 +171,11 @@ class Run:
 
     def _sync(self) -> None:
         log = self._log()
-        link = self.method.link()
+        try:
+            link = self.method.link()
+        except (CopyError, OSError) as error:
+            self._fail(f"sync of the destination: {error}")
+            return
         try:
             if not link.sync(log):
                 self._fail(f"sync of the destination: {self._words(log)}")
