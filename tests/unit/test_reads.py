@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ground_truth import reads
 from tests.synth import APP_ID_BASE, write_case
+from whodisk.evidence.prefetching import accounts
 from whodisk.reading.views import Case
 from whodisk.report import falls, tiers
 from whodisk.statistics import steadiness
@@ -163,6 +164,43 @@ def test_prefetching_is_accounted_for(tmp_path: Path) -> None:
     verdict = solve(case)
     line = next(line for line in verdict.minor if line.startswith("prefetching for"))
     assert "accuracy 100 %" in line and "coverage 97 %" in line
+
+
+def test_only_what_was_fetched_in_the_measured_phase_is_accounted_for(tmp_path: Path) -> None:
+    second = 10**9
+
+    def fetched(start_ns: int, end_ns: int, issued: int, used: int) -> dict[str, object]:
+        row = {"file": "/data/a.vhd", "start_ns": start_ns, "duration_ns": end_ns - start_ns}
+        return row | {
+            "issued_bytes": issued,
+            "used_bytes": used,
+            "wasted_bytes": 0,
+            "late_bytes": 0,
+            "missed_bytes": 0,
+        }
+
+    rows = [
+        # The file was laid out, copied, and compared; the phase began and ended within a second.
+        fetched(0, second, 64, 64),
+        fetched(second, 1_400_000_000, 4, 0),
+        fetched(1_400_000_000, 2 * second, 10, 9),
+        fetched(2 * second, 2_300_000_000, 10, 8),
+        fetched(2_300_000_000, 3 * second, 32, 0),
+        # Of a recorder that did not cut them: mostly before, mostly within.
+        fetched(600_000_000, 1_600_000_000, 128, 0),
+        fetched(1_500_000_000, 2_500_000_000, 20, 20),
+    ]
+    app = {"op_id": APP_ID_BASE + np.arange(9), "start_ns": 1_500_000_000, "latency_ns": [900] * 9}
+    phases = [{"name": "measure", "start_ns": 1_400_000_000, "end_ns": 2_300_000_000}]
+    case = write_case(
+        tmp_path / "case",
+        app={**app, "fs_ns": [900] * 9},
+        tables={"prefetch": rows},
+        meta={"phases": phases, "duration_ns": 4 * second},
+    )
+    with Case(case) as opened:
+        [account] = accounts(opened)
+    assert (account.issued, account.used) == (40, 37)
 
 
 @given(st.integers(10, 60), st.floats(0.0, 0.05), st.integers(0, 2**32 - 1))

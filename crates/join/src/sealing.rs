@@ -338,6 +338,8 @@ struct Raw {
     beside: BTreeMap<&'static str, FileStream>,
     workload: Option<serde_json::Value>,
     phases: Vec<Phase>,
+    /// Where they begin and end, CLOCK_MONOTONIC, in order.
+    cuts_ns: Vec<u64>,
 }
 
 impl Raw {
@@ -349,6 +351,7 @@ impl Raw {
             false => dir.join("own/workload.json"),
         };
         let workload = read_workload(&workload_path)?;
+        let phases = phases(&workload_path, workload.as_ref(), clock_start_ns)?;
         let stream = |path: PathBuf| path.is_file().then_some(FileStream { path });
         let raw = Raw {
             workers: find_workers(&dir.join(AppRow::PROBE))?,
@@ -358,7 +361,8 @@ impl Raw {
                 .into_iter()
                 .filter_map(|probe| Some((probe, stream(dir.join(format!("{probe}/{probe}.arrows")))?)))
                 .collect(),
-            phases: phases(&workload_path, workload.as_ref(), clock_start_ns)?,
+            cuts_ns: cuts(&phases, clock_start_ns),
+            phases,
             workload,
             dir,
         };
@@ -440,6 +444,7 @@ impl Raw {
                 readahead: self.beside(),
                 readahead_use: self.beside(),
                 writeback: self.beside(),
+                cuts_ns: &self.cuts_ns,
             },
             handlers: handlers(system),
         }
@@ -641,6 +646,18 @@ fn phases(
         }
     };
     list.iter().enumerate().map(convert).collect()
+}
+
+/// Begins and ends of phases, CLOCK_MONOTONIC, in order; those before the case's start bound nothing.
+fn cuts(phases: &[Phase], clock_start_ns: u64) -> Vec<u64> {
+    let both = phases.iter().flat_map(|phase| [phase.start_ns, phase.end_ns]);
+    let mut cuts: Vec<u64> = both
+        .filter(|ns| *ns > 0)
+        .map(|ns| clock_start_ns.saturating_add_signed(ns))
+        .collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
 }
 
 /// Everything that `case.json` learns from the join.

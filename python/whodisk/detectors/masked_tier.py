@@ -32,7 +32,7 @@ def ahead_sql() -> str:
     """Bytes that RAM served because this very run had fetched them ahead: they did come from below, in time."""
     return """WITH ram AS (SELECT r.file, sum(c.size_bytes) AS bytes FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id
     WHERE r.op = 'read' AND c.tier = 'ram' GROUP BY 1),
-  ahead AS (SELECT file, sum(used_bytes) AS bytes FROM prefetch GROUP BY 1)
+  ahead AS (SELECT file, sum(used_bytes) AS bytes FROM measured_prefetch GROUP BY 1)
 SELECT sum(least(ram.bytes, ahead.bytes)) AS bytes FROM ram JOIN ahead ON ram.file = ahead.file"""
 
 

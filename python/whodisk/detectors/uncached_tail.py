@@ -338,7 +338,7 @@ def _p_value(tail: Tail, number_of_episodes: int) -> float:
 def _prefetching(context: Context) -> str:
     """Accuracy and coverage of the prefetcher, where they were recorded."""
     row = context.case.rows(
-        "SELECT sum(issued_bytes) AS issued, sum(used_bytes) AS used, sum(missed_bytes) AS missed FROM prefetch"
+        "SELECT sum(issued_bytes) AS issued, sum(used_bytes) AS used, sum(missed_bytes) AS missed FROM measured_prefetch"
     )[0]
     issued, used, missed = (float(row[name] or 0) for name in ("issued", "used", "missed"))
     if issued <= 0:

@@ -1,4 +1,4 @@
-"""How good prefetching was, per file: accuracy, coverage, timeliness, waste."""
+"""How good prefetching was, per file, outside of ramp phases: accuracy, coverage, timeliness, waste."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class Account:
 
 
 def accounts_sql() -> str:
-    """The account per file, the largest first."""
+    """The account per file of what was fetched while it counts, the largest first."""
     return f"""SELECT file, sum(issued_bytes) AS issued, sum(used_bytes) AS used, sum(wasted_bytes) AS wasted,
   sum(late_bytes) AS late, sum(missed_bytes) AS missed
-FROM prefetch GROUP BY 1 HAVING sum(issued_bytes) > 0 ORDER BY 2 DESC, 1 LIMIT {PREFETCH_FILES_TOLD}"""
+FROM measured_prefetch GROUP BY 1 HAVING sum(issued_bytes) > 0 ORDER BY 2 DESC, 1 LIMIT {PREFETCH_FILES_TOLD}"""
 
 
 def accounts(case: Case) -> list[Account]:

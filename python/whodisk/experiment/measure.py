@@ -11,7 +11,7 @@ import numpy as np
 from whodisk.detectors.thresholds import STEADY_EXCURSION_MAX, STEADY_RANGE_MAX
 from whodisk.errors import CaseError, WhodiskError
 from whodisk.experiment.metrics import KINDS, PROGRAM_KINDS, TIER
-from whodisk.reading.views import STAGES, Case, quoted
+from whodisk.reading.views import STAGES, Case, mostly_within, quoted
 from whodisk.statistics import steadiness
 from whodisk.statistics.repeated import BINS_PER_OCTAVE, Run, low_edge, per_moment
 from whodisk.statistics.stats import Floats, Ints
@@ -228,15 +228,11 @@ def _extra(case: Case, begin_ns: int, step: float) -> dict[str, Floats]:
         )
         add(rows, {"copied_bytes": "bytes"})
     if "prefetch" in case.columns:
-        # A row is an interval of the recorder, which may be longer than the window: it counts where most of the shorter of the two is in the other.
-        begin, end = (
-            f"greatest(start_ns, {begin_ns})",
-            f"least(start_ns + duration_ns, {begin_ns + step * MOMENTS!r})",
-        )
+        begin = f"greatest(start_ns, {begin_ns})"
         rows = case.arrays(
             f"SELECT CAST(floor(({begin} - {begin_ns}) / {step!r}) AS INTEGER) AS moment, sum(used_bytes) AS used, "
             "sum(issued_bytes) AS issued, sum(used_bytes + coalesce(missed_bytes, 0)) AS wanted FROM prefetch "
-            f"WHERE 2 * ({end} - {begin}) >= least(duration_ns, {step * MOMENTS!r}) GROUP BY 1"
+            f"WHERE {mostly_within(begin_ns, begin_ns + step * MOMENTS)} GROUP BY 1"
         )
         add(rows, {"prefetch_used": "used", "prefetch_issued": "issued", "prefetch_wanted": "wanted"})
     if "cache" in case.columns:

@@ -185,7 +185,8 @@ class Case:
     ``judged`` (`ops` without ramp phases; what writeback throttling held back waits in the queue there, what waited behind a
     flush command was at the device, and carriers of flushes are left out, whose commands have rows of their own), ``measured`` (those
     of them that ended), ``open_ops``, ``behind_flushes`` (op_id, behind_ns: who waited behind flush commands, flush_waits.py),
-    ``links gaps irqs cache prefetch waits series losses events``, ``latency_histogram`` (layer, device, op, bin, n, low_ns),
+    ``links gaps irqs cache prefetch waits series losses events``, ``measured_prefetch`` (`prefetch` without ramp phases),
+    ``latency_histogram`` (layer, device, op, bin, n, low_ns),
     ``stage_totals`` (layer, device, op, n, latency_ns, <stage>_ns as sums), ``timeline`` (operations
     and latency per layer, op and 1/200 of the recording).
 
@@ -501,6 +502,7 @@ class Case:
         views["open_ops"] = "SELECT * FROM ops WHERE open"
         for name, columns in TABLES.items():
             views[name] = self._table(name, name, columns, None)
+        views["measured_prefetch"] = f"SELECT * FROM prefetch WHERE {self._phases(mostly_within)}"
         views["recorded_links"] = "SELECT * FROM links"
         views["latency_histogram"] = _HISTOGRAM
         views["stage_totals"] = _stage_totals()
@@ -568,11 +570,11 @@ class Case:
         self.views["cache"] = pieces_sql(self.views["cache"], pieces, weights, copies)
 
     def _counts(self) -> str:
+        return self._phases(lambda start, end: f"start_ns >= {start} AND start_ns < {end}")
+
+    def _phases(self, test: Callable[[int, int], str]) -> str:
         windows = self.phases()
-        if not windows:
-            return "TRUE"
-        tests = [f"start_ns >= {start} AND start_ns < {end}" for start, end in windows]
-        return "(" + " OR ".join(tests) + ")"
+        return "(" + " OR ".join(test(*window) for window in windows) + ")" if windows else "TRUE"
 
     def _table(self, files: str, key: str, columns: dict[str, str], layer: str | None) -> str:
         """SQL of a table with exactly `columns`; absent columns are NULL, an absent table is empty."""
@@ -594,6 +596,15 @@ class Case:
             return None
         sql = f"SELECT * FROM read_parquet('{files}/*.parquet', hive_partitioning = false) LIMIT 0"
         return [column[0] for column in self._run(sql).description or []]
+
+
+def mostly_within(begin_ns: float, end_ns: float) -> str:
+    """SQL: a row with `start_ns` and `duration_ns` counts where most of the shorter, of it and [begin_ns, end_ns), is in the other.
+
+    A recorder ends its rows where a phase begins or ends; those of the lab and of older recordings may lie across.
+    """
+    inside = f"least(start_ns + duration_ns, {end_ns!r}) - greatest(start_ns, {begin_ns!r})"
+    return f"2 * ({inside}) >= least(duration_ns, {end_ns - begin_ns!r})"
 
 
 _JUDGED = "SELECT * FROM ops WHERE {counts}"

@@ -56,6 +56,8 @@ pub struct Streams<'a> {
     pub readahead_use: Option<&'a dyn Stream<ReadaheadUseRow>>,
     /// Writeback and journals.
     pub writeback: Option<&'a dyn Stream<WritebackRow>>,
+    /// Where phases of the workload begin and end, CLOCK_MONOTONIC, in order: what counts within windows of time is cut there.
+    pub cuts_ns: &'a [u64],
 }
 
 /// What the first pass over [`Streams`] found.

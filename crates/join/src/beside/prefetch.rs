@@ -1,4 +1,4 @@
-//! `prefetch/`: what readahead did for each file, second by second.
+//! `prefetch/`: what readahead did for each file, second by second; no second goes across the begin or end of a phase.
 use super::{Streams, Surveys, PAGE_BYTES};
 use crate::pipeline::{Out, Row};
 use crate::sorted::{Sorted, Timed};
@@ -7,7 +7,7 @@ use case::schema::PrefetchRow;
 use case::CaseError;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Length of a window.
+/// Length of a window that no phase cuts short.
 const WINDOW_NS: u64 = 1_000_000_000;
 /// Calls that brought pages, remembered for each file, to know the size of the folio that a read waits for.
 const BROUGHT_MAX: usize = 64;
@@ -72,16 +72,28 @@ struct Window {
 }
 
 /// The windows that are not written yet, by begin, device and inode.
-#[derive(Default)]
-struct Windows {
+struct Windows<'a> {
     origin_ns: u64,
+    /// Where phases begin and end, in order.
+    cuts_ns: &'a [u64],
     open: BTreeMap<(u64, u32, u64), Window>,
 }
 
-impl Windows {
+impl Windows<'_> {
+    /// Begin and end of the window that a moment lies in.
+    fn bounds(&self, time_ns: u64) -> (u64, u64) {
+        let time_ns = time_ns.max(self.origin_ns);
+        let second_ns = time_ns - (time_ns - self.origin_ns) % WINDOW_NS;
+        let (passed, ahead) = self
+            .cuts_ns
+            .split_at(self.cuts_ns.partition_point(|cut| *cut <= time_ns));
+        let begin_ns = passed.last().map_or(second_ns, |cut| second_ns.max(*cut));
+        let end_ns = second_ns + WINDOW_NS;
+        (begin_ns, ahead.first().map_or(end_ns, |cut| end_ns.min(*cut)))
+    }
+
     fn at(&mut self, time_ns: u64, device: u32, inode: u64) -> &mut Window {
-        let since_ns = time_ns.saturating_sub(self.origin_ns);
-        let begin_ns = self.origin_ns + since_ns / WINDOW_NS * WINDOW_NS;
+        let (begin_ns, _) = self.bounds(time_ns);
         self.open.entry((begin_ns, device, inode)).or_default()
     }
 }
@@ -129,7 +141,8 @@ pub(super) fn write(surveys: &Surveys, streams: &Streams, out: &mut Out) -> Resu
     let mut lately = Brought::default();
     let mut windows = Windows {
         origin_ns: out.start_ns,
-        ..Windows::default()
+        cuts_ns: streams.cuts_ns,
+        open: BTreeMap::new(),
     };
     loop {
         // Among equals the first: pages are brought before anybody waits for them.
@@ -173,20 +186,23 @@ fn flush(
     streams: &Streams,
     out: &mut Out,
 ) -> Result<(), CaseError> {
-    while let Some(first) = windows.open.first_entry() {
-        let (begin_ns, device, inode) = *first.key();
-        if begin_ns + WINDOW_NS > now_ns && now_ns != u64::MAX {
+    while let Some((&(begin_ns, device, inode), _)) = windows.open.first_key_value() {
+        let (_, end_ns) = windows.bounds(begin_ns);
+        if end_ns > now_ns && now_ns != u64::MAX {
             break;
         }
-        let window = first.remove();
+        let window = windows
+            .open
+            .remove(&(begin_ns, device, inode))
+            .unwrap_or_default();
         if window.issued_pages + window.late_pages + window.missed_pages == 0 {
             continue;
         }
         let bytes = |pages: u64| (pages * PAGE_BYTES) as i64;
         let sealed = PrefetchRow {
-            file: surveys.file(device, inode, begin_ns + WINDOW_NS, out),
+            file: surveys.file(device, inode, end_ns, out),
             start_ns: out.case_ns(begin_ns),
-            duration_ns: WINDOW_NS as i64,
+            duration_ns: (end_ns - begin_ns) as i64,
             issued_bytes: bytes(window.issued_pages),
             used_bytes: bytes(window.used_pages),
             wasted_bytes: bytes(window.wasted_pages),

@@ -276,20 +276,21 @@ fn prefetching_by_file_and_second() {
     );
     let waits = Rows(vec![wait(100, CacheWait::InFlight), wait(101, CacheWait::Missed)]);
     let (brought, reads) = (Rows(vec![brought]), Rows(vec![read]));
-    let (kept, _, names) = sealed(Streams {
+    let streams = Streams {
         file: Some(&files),
         readahead_use: Some(&uses),
         cache_wait: Some(&waits),
         readahead: Some(&brought),
         cache_read: Some(&reads),
         ..Streams::default()
-    });
-    let row = |file: NameId, start_ns, pages: [i64; 5]| {
+    };
+    let (kept, _, names) = sealed(streams);
+    let row = |file: NameId, [start_ms, end_ms]: [u64; 2], pages: [i64; 5]| {
         let [issued, used, wasted, late, missed] = pages.map(|pages| pages * PAGE_BYTES as i64);
         Row::Prefetch(PrefetchRow {
             file,
-            start_ns,
-            duration_ns: 1_000_000_000,
+            start_ns: (start_ms * MS) as i64,
+            duration_ns: ((end_ms - start_ms) * MS) as i64,
             issued_bytes: issued,
             used_bytes: used,
             wasted_bytes: wasted,
@@ -305,8 +306,23 @@ fn prefetching_by_file_and_second() {
     assert_eq!(
         kept.beside,
         [
-            row(id("/data/a"), 0, [42, 40, 1, 16, 0]),
-            row(id("inode:6"), 1_000_000_000, [4, 0, 4, 0, 9]),
+            row(id("/data/a"), [0, 1000], [42, 40, 1, 16, 0]),
+            row(id("inode:6"), [1000, 2000], [4, 0, 4, 0, 9]),
+        ]
+    );
+    // Phases from 101 to 900 and to 1400 ms: each event in its own.
+    let cuts = [101, 900, 1400].map(|ms| START_NS + ms * MS);
+    let (kept, _, _) = sealed(Streams {
+        cuts_ns: &cuts,
+        ..streams
+    });
+    assert_eq!(
+        kept.beside,
+        [
+            row(id("/data/a"), [0, 101], [32, 30, 1, 16, 0]),
+            row(id("/data/a"), [900, 1000], [10, 10, 0, 0, 0]),
+            row(id("inode:6"), [1000, 1400], [0, 0, 0, 0, 9]),
+            row(id("inode:6"), [1400, 2000], [4, 0, 4, 0, 0]),
         ]
     );
 }
