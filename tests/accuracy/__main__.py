@@ -4,6 +4,7 @@ Recording needs a quiet machine, solving does not: `--cases DIR --record-only` n
 solver has changed. `programs --help`: real programs against a frozen solver, a table of their own. `trials --help`: the same
 programs, to develop with. `nulls --help`: worlds in which there is nothing to find. `sensitivity --help`: thresholds at half and twice their values.
 `experiments --help`: intervals between made runs whose ratio is known. `layout --help`: `whodisk layout`, killed.
+`copies --help`: figures of copies, out of experiments.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tests.accuracy import crashes, emulated, mysteries, readme
+from tests.accuracy.copies import main as copies
 from tests.accuracy.experiments import main as experiments
 from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
@@ -72,6 +74,8 @@ def main() -> int:
         return modelled_drives(sys.argv[2:])
     if sys.argv[1:2] == ["experiments"]:
         return experiments(sys.argv[2:])
+    if sys.argv[1:2] == ["copies"]:
+        return copies(sys.argv[2:])
     if sys.argv[1:2] == ["layout"]:
         return layout(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="make accuracy", description=__doc__)
