@@ -128,7 +128,7 @@ fn each_slow_read_makes_one_case_with_the_time_before_it() {
         let mut reader = Reader::open(&device);
         let (running, snapshots) = fly(&device, &["latency > 400ms and op == read"]);
         for _ in 0..2 {
-            let before = reader.read_for(Duration::from_millis(2200));
+            let before = reader.read_for(Duration::from_millis(1500));
             reader.read(0);
             reader.read_for(Duration::from_millis(600));
             let snapshot = snapshots.recv_timeout(Duration::from_secs(5)).unwrap();
@@ -161,7 +161,7 @@ fn each_slow_read_makes_one_case_with_the_time_before_it() {
 fn what_hangs_makes_a_case_before_it_ends() {
     require_kernel!();
     in_time(|| {
-        let disk = slow_disk("read constant 3s offset 0..4KiB");
+        let disk = slow_disk("read constant 2s offset 0..4KiB");
         let device = disk.device().to_owned();
         let (running, snapshots) = fly(&device, &["age > 500ms"]);
         let mut reader = Reader::open(&device);
@@ -176,7 +176,7 @@ fn what_hangs_makes_a_case_before_it_ends() {
         );
         let window = written(&snapshot);
         hanging.join().unwrap();
-        assert!(begin.elapsed() >= Duration::from_secs(3));
+        assert!(begin.elapsed() >= Duration::from_secs(2));
         assert!(snapshot.fired.iter().all(|fired| fired.measure == Measure::Age));
         let open = window.blocks.iter().filter(|row| row.complete_ns == 0);
         assert_eq!(open.count(), 1, "the request is in the case, and open");
@@ -193,7 +193,7 @@ fn what_hangs_makes_a_case_before_it_ends() {
 fn what_hangs_outside_of_the_scope_makes_no_case() {
     require_kernel!();
     in_time(|| {
-        let hanging = "read constant 1500ms offset 0..4KiB";
+        let hanging = "read constant 900ms offset 0..4KiB";
         let (mine, other) = (slow_disk(hanging), slow_disk(hanging));
         let by_device = Scope {
             devices: vec![mine.device().to_owned()],
