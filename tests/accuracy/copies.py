@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.accuracy.scenarios import ROOT, commit
 from whodisk import words
+from whodisk.evidence.prefetching import accounts
 from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make accuracy ARGS=copies", description=__doc__)
     for name in ("ways", "tails"):
         parser.add_argument(f"--{name}", nargs="+", default=[], type=_named, metavar="FS=FOLDER")
+    parser.add_argument("--commit", default=commit(), help="that the experiments ran on [the present one]")
     parser.add_argument("--output", type=Path, default=PAGE)
     options = parser.parse_args(arguments)
     page = options.output.read_text(encoding="utf-8")
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         folders: list[tuple[str, Path]] = getattr(options, name)
         if folders:
             lines = [*head, *(line for kind, folder in folders for line in rows(kind, folder)), ""]
-            lines += [_when(kind, folder) for kind, folder in folders]
+            lines += [_when(kind, folder, options.commit) for kind, folder in folders]
             page = put(page, name, "\n".join(lines))
     options.output.write_text(page, encoding="utf-8")
     print(f"written: {options.output}")
@@ -74,13 +76,13 @@ def _read(folder: Path) -> dict[str, Any]:
     return data
 
 
-def _when(kind: str, folder: Path) -> str:
+def _when(kind: str, folder: Path, ran_on: str) -> str:
     data = _read(folder)
     rounds = sorted({len(arm["runs"]) for arm in data["arms"]})
     begun = min(attempt["started_utc"] for attempt in data["order"])
     machine = data["machine"]
     return (
-        f"- {kind}: {begun}, commit {commit()}, kernel {machine['kernel']}, {machine['cpus']} CPUs; runs per arm: "
+        f"- {kind}: {begun}, commit {ran_on}, kernel {machine['kernel']}, {machine['cpus']} CPUs; runs per arm: "
         f"{words.listed([str(number) for number in rounds])}."
     )
 
@@ -149,7 +151,7 @@ def tails(kind: str, folder: Path) -> list[str]:
             name,
             "not known" if copied is None else f"{copied / 1e6:.3g}",
             part("tail misses"),
-            part("prefetch accuracy"),
+            words.percent(median(accuracy(case) for case in cases)),
             part("prefetch coverage"),
             f"{median(seeks_per_mib(case) for case in cases):.2g}",
             told,
@@ -157,6 +159,13 @@ def tails(kind: str, folder: Path) -> list[str]:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def accuracy(path: Path) -> float:
+    """Part of what was fetched ahead of the file that was copied, and read later: 0 to 1, 0 where nothing was fetched."""
+    with Case(path) as case:
+        found = accounts(case)
+    return found[0].accuracy if found else 0.0
 
 
 def seeks_per_mib(path: Path) -> float:
