@@ -109,7 +109,13 @@ def told_to_be_full(root: Path, method: str, **place: str) -> None:
 @contextmanager
 def proxy(server: str, *words: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """examples/copy_server/proxy.py before a server: the key `server` of a specification that goes through it, and its process."""
-    command: list[str | Path] = [sys.executable, ROOT / "examples/copy_server/proxy.py", "--to", server, *words]
+    command: list[str | Path] = [
+        sys.executable,
+        ROOT / "examples/copy_server/proxy.py",
+        "--to",
+        server,
+        *words,
+    ]
     with started(*command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip().removeprefix("server = ").strip('"'), process

@@ -29,8 +29,13 @@ from whodisk.statistics.stats import Bools
 
 #: State of calls that waited for what their own program had written before: nobody else's doing, and true all the same.
 WRITTEN = "written"
+#: State of operations that made many more requests than others of their kind.
+MORE = "more work"
+#: Stages in which requests are made and take their time.
+MADE_IN = ("fs", "queue", "device")
 #: Operations that move data.
 SIZED = ("read", "write", "discard", "copy")
+_MORE_SAID = "many more requests were made than most of its kind make, and this is what they take"
 _WRITTEN_SAID = "meanwhile the file system wrote out what its program had written before, request after request, none of them long"
 
 
@@ -97,14 +102,20 @@ def run(context: Context) -> Result:
 
 
 def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:
-    """The same, with the cause of those that just waited until the file system had written out what their program had written."""
+    """The same, with the cause of those that made many more requests, or just waited until the file system had written out what their program had written."""
     above = [episode for episode, _ in apart if episode.stage == "fs" and not episode.silence]
     begin, end = (np.array([getattr(e, name) for e in above], np.int64) for name in ("start_ns", "end_ns"))
     waited = {id(e) for e, did in zip(above, written_before(context, begin, end), strict=True) if did}
-    return [
-        (episode, Cause(WRITTEN, episode.comm, _WRITTEN_SAID, True) if id(episode) in waited else cause)
-        for episode, cause in apart
-    ]
+    more = set(context.more_work.op_id.tolist()) if any(e.stage in MADE_IN for e, _ in apart) else set()
+    held = []
+    for episode, cause in apart:
+        own = cause
+        if id(episode) in waited:
+            own = Cause(WRITTEN, episode.comm, _WRITTEN_SAID, True)
+        elif episode.stage in MADE_IN and not episode.silence and not more.isdisjoint(episode.op_ids[:1]):
+            own = Cause(MORE, episode.comm, _MORE_SAID, True)
+        held.append((episode, own))
+    return held
 
 
 def _by_recorder(context: Context, group: Group) -> bool:
@@ -216,6 +227,10 @@ def culprit_of(context: Context, group: Group) -> Culprit:
             f"writing out what {group.cause.who or 'the program'} wrote before",
             f"stage:{group.stage}",
         )
+    if group.cause.state == MORE:
+        return Culprit(
+            "saturation", f"the work of {group.cause.who or 'the program'} itself", f"stage:{group.stage}"
+        )
     if group.cause.state in ("standstill", "stolen"):
         return Culprit("host", "hypervisor", "steal" if group.cause.state == "stolen" else "standstill")
     if group.stage == "app" and context.layer == "app" and context.case.program is not None:
@@ -310,6 +325,8 @@ def _refute(context: Context, group: Group) -> str:
         return "Lift the CPU limit of the control group and repeat: if it comes again, it was not the limit."
     if state == WRITTEN:
         return "Let the program sync more often, so that less is waiting each time: if its longest calls stay as long, this was not what held them."
+    if state == MORE:
+        return "Compare with operations that make as many requests: if they take far less time, it was not the work."
     name = context.stage(group.stage)
     return (
         f"Record again until it comes back (`whodisk record --ring 30s --trigger 'latency > "
@@ -325,6 +342,8 @@ def _remedy(group: Group) -> str:
         return f"Give the program a CPU of its own, or {group.cause.who or 'the other one'} a lower priority."
     if state == "throttled":
         return "Raise the CPU quota, or its period."
+    if state == MORE:
+        return "That is work that the program does now and then (a checkpoint, a new log segment, a sync of all that was written): let it do that more often and in smaller pieces, or beside its operations."
     if state == WRITTEN:
         return "That is work that the program made, and a file system does at its own moments: fewer bytes, or earlier syncs, spread it; so does another file system."
     if state == "trouble":

@@ -98,7 +98,8 @@ def run(context: Context) -> Result:
     if by_order.any():
         result.observed.append(_passed_over(context, by_order))
         result.excuses.append(Excuse("passed over by a disk that chooses its order", by_order))
-    explained = context.explained | by_order
+    more = _more_work(context, ~context.explained & ~by_order, result)
+    explained = context.explained | by_order | more
     remaining = ~explained & ~slow.ordinary
     suspects = [
         Suspect(stage, part, episodes(slow.start_ns[part], slow.end_ns[part]))
@@ -114,6 +115,27 @@ def run(context: Context) -> Result:
     result.candidates += reference.compared(context)
     result.candidates += reference.expected(context)
     return result
+
+
+def _more_work(context: Context, asked: Bools, result: Result) -> Bools:
+    """Those that made many more requests than others, told; where they are much, as a limit."""
+    slow = context.slow
+    of_requests = np.isin(slow.blamed, [STAGES.index(stage) for stage in ("fs", "queue", "device")])
+    if not (asked & of_requests).any():
+        return np.zeros(len(slow), np.bool_)
+    chosen = np.asarray(asked & of_requests & context.more_work.among(slow.op_id), np.bool_)
+    if not chosen.any():
+        return chosen
+    at = np.searchsorted(context.more_work.op_id, slow.op_id[chosen])
+    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    if share >= SHARE_OF_LATENCY_FLOOR:
+        result.observed.append(
+            f"{words.things(float(chosen.sum()) * slow.thinning, 'operation')} took {words.duration(float(np.median(slow.latency_ns[chosen])))} each and made "
+            f"{words.count(float(np.median(context.more_work.requests[at])))} requests each, where most of their kind make few: that is what this much work takes, "
+            f"{words.percent(share)} of all latency."
+        )
+    result.excuses.append(Excuse("many more requests than others", chosen))
+    return chosen
 
 
 def _is_own_doing(context: Context, suspect: Suspect) -> bool:

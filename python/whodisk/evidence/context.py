@@ -13,6 +13,7 @@ from whodisk.evidence.device_pace import WAITS as PACE_WAITS
 from whodisk.evidence.device_pace import Pace, paces_of
 from whodisk.evidence.expectations import Limit
 from whodisk.evidence.fired import Found, find_fired
+from whodisk.evidence.more_work import More, more_work
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.peer_comparison import Comparison
 from whodisk.evidence.sampled_series import Sampled, compare_series
@@ -110,6 +111,11 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
             )
             names.update(str(row["comm"]) for row in rows)
         return sorted(names), sorted(pids)
+
+    @cached_property
+    def more_work(self) -> More:
+        """The judged operations that took longer because they made more requests."""
+        return more_work(self.case, self.surveys, self.layer)
 
     @cached_property
     def behind(self) -> Behind:

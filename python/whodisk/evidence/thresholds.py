@@ -411,6 +411,49 @@ PREFETCH_FILES_TOLD = row(
     "PREFETCH_FILES_TOLD", 5, "files", CHOSEN, "The account lists at most this many files."
 )
 
+# more_work
+WORK_LINKS_MAX = row(
+    "WORK_LINKS_MAX",
+    10_000_000,
+    "links",
+    CHOSEN,
+    "The work of operations is counted up to this many links: beyond, it would take longer than all else.",
+)
+WORK_REQUESTS_MIN = row(
+    "WORK_REQUESTS_MIN",
+    8,
+    "requests",
+    CHOSEN,
+    "An operation did more than others if it made at least this many ...",
+)
+WORK_RARE_MAX = row(
+    "WORK_RARE_MAX", 0.2, "ratio", CHOSEN, "... and at most this part of its kind made as many."
+)
+WORK_ALIKE_MIN = row(
+    "WORK_ALIKE_MIN",
+    5,
+    "operations",
+    CHOSEN,
+    "Where at least this many made about as many requests (the same power of two), their median is what such work takes ...",
+)
+WORK_LATENCY_MAX = row(
+    "WORK_LATENCY_MAX", 2.0, "ratio", CHOSEN, "... and an operation is like them up to this multiple of it."
+)
+WORK_PACE_MAX = row(
+    "WORK_PACE_MAX",
+    2.0,
+    "ratio",
+    CHOSEN,
+    "They say nothing if their requests took longer than this multiple of what they take one by one: then the device is slow for all of them.",
+)
+WORK_GAP_MAX = row(
+    "WORK_GAP_MAX",
+    0.5,
+    "ratio",
+    CHOSEN,
+    "Of fewer, one in which no request ended for longer than this part of it was held by one of them.",
+)
+
 # standstill
 STILL_MIN_NS = row(
     "STILL_MIN_NS",
