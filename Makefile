@@ -9,6 +9,8 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Modules are compiled once, not in each of the hundreds of commands that tests run.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests and benches run the program of this tree, never one found elsewhere.
 export WHODISK_AGENT = $(CURDIR)/$(VENV)/bin/whodisk-agent
 
