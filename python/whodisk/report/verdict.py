@@ -19,7 +19,7 @@ from whodisk.report.sections import stage_class
 STATUS_WORDS = {
     "healthy": "healthy",
     "slow": "slow",
-    "outliers": "nearly all is well, but a few operations took far longer",
+    "outliers": "outliers",
     "limited": "limited, not broken",
     "insufficient": "not enough data",
 }
@@ -48,15 +48,17 @@ def verdict_head(verdict: Verdict) -> Markup:
     points = _points(verdict)
     if points:
         shown, rest = more[: len(unsaid)], more[len(unsaid) :]
-        # What the finding claims stands in the points already.
-        claimed = set(sentences(verdict.findings[0].claim))
+        # What stands in the points already.
+        claimed = {sentence for _, text in points for sentence in sentences(text)}
+        claimed.update(f"{name} {text}" for name, text in points)
+        claimed.update(f"Next: {text}" for _, text in points)
         rest = [sentence for sentence in rest if sentence not in claimed]
     else:
         shown, rest = more[: SENTENCES_MAX - 1], more[SENTENCES_MAX - 1 :]
     if shown:
         parts.append(tag("p", " ".join(shown), class_="more"))
     if points:
-        items = [tag("li", tag("strong", name), " ", text) for name, text in points]
+        items = [tag("li", tag("strong", name), " ", *_with_code(text)) for name, text in points]
         parts.append(tag("ul", *items, class_="more points"))
     if rest:
         opened = tag("p", " ".join(rest), class_="more")
@@ -65,9 +67,25 @@ def verdict_head(verdict: Verdict) -> Markup:
 
 
 def _points(verdict: Verdict) -> list[tuple[str, str]]:
-    """What, how much, when, what to do, what is innocent: of the first finding. Empty where there is none."""
+    """What, how much, when, what to do, what is innocent: of the first finding; without one what sets the speed, how fast it is and where the
+    time goes. Empty where nothing was judged."""
+    cleared = [item.what.removeprefix("stage:") for item in verdict.cleared]
+    innocent = ("Cleared:", f"{', '.join(cleared)}." if cleared else "")
     if not verdict.findings:
-        return []
+        if (
+            verdict.status not in ("healthy", "limited")
+            or len(verdict.summary) < 3
+            or not verdict.where_time_goes
+        ):
+            return []
+        points = [
+            ("What sets its speed:", f"{verdict.limit}." if verdict.limit else ""),
+            ("How fast:", verdict.summary[1]),
+            ("Where:", verdict.summary[2]),
+            ("What to do:", next(iter(verdict.next_steps), "")),
+            innocent,
+        ]
+        return [(name, text) for name, text in points if text]
     first = verdict.findings[0]
     much = [
         f"{words.percent(share)} of {of}"
@@ -87,15 +105,19 @@ def _points(verdict: Verdict) -> list[tuple[str, str]]:
     when = [
         f"{item.start_ns / 1e9:.3f} s ({words.duration(item.latency_ns)})" for item in verdict.slowest[:3]
     ]
-    cleared = [item.what.removeprefix("stage:") for item in verdict.cleared]
     points = [
         ("What:", first.claim),
         ("How much:", "; ".join(["; ".join(much), *episodes]) + "." if much or episodes else ""),
         ("When:", f"the slowest at {', '.join(when)}." if when else ""),
         ("What to do:", first.remedy),
-        ("Cleared:", f"{', '.join(cleared)}." if cleared else ""),
+        innocent,
     ]
     return [(name, text) for name, text in points if text]
+
+
+def _with_code(text: str) -> list[Child]:
+    """What stands between backticks is a command."""
+    return [tag("code", part) if number % 2 else part for number, part in enumerate(text.split("`"))]
 
 
 #: What a sentence begins with: a capital, a number, or a name like nvme0n1 ...
