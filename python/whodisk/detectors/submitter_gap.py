@@ -203,10 +203,10 @@ def _stopped(context: Context, stops: Stops, typical_ns: float) -> Candidate:
     shares = _shares(context, waits.explained, stops.share_of_time)
     part = stops.share_of_time / max(1, int(stops.duration_ns.sum()))
     low, high = bootstrap_sum(np.asarray(np.bincount(numbers, stops.duration_ns) * part, np.float64))
-    felt = (
-        f" The 99th percentile of all operations is {words.duration(stops.p99_ns)}, of those that no stop touched "
-        f"{words.duration(stops.p99_without_ns)}."
-    )
+    with_them, without = words.duration(stops.p99_ns), words.duration(stops.p99_without_ns)
+    felt = f" The 99th percentile of all operations is {with_them}, of those that no stop touched {without}."
+    if with_them == without:
+        felt = f" The 99th percentile of all operations is {with_them} with and without them."
     claim = _claim(gaps, numbers, int(stops.duration_ns.sum()), waits, context) + felt
     happened = int(numbers.max()) + 1
     unmade = float(stops.unmade.sum())
