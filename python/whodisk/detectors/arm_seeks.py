@@ -81,7 +81,7 @@ def arm_of(served: Served) -> Arm | None:
 
 
 def _waited_for(context: Context, device: str, requests: Ints) -> Bools:
-    """Slow operations all of whose requests there that took long are among these."""
+    """Slow operations with all of their long requests there among these."""
     rows = context.case.arrays(
         f"""SELECT parent_id, child_id, device_ns FROM links JOIN block_ops ON op_id = child_id
 WHERE device = {quoted(device)} AND parent_id IN (SELECT op_id FROM judged WHERE layer = '{context.layer}' AND latency_ns >= {int(context.slow.latency_ns.min())})

@@ -34,7 +34,7 @@ class Work:
 
 
 def run(context: Context) -> Result:
-    """A candidate for each program whose presence slows the judged operations."""
+    """A candidate for each program that slows the judged operations while it is there."""
     result = Result()
     if context.layer not in ("app", "syscall") or "block" not in context.surveys:
         return result

@@ -68,7 +68,7 @@ class Candidate:
     unless: str = "but it varies too much over time to accuse anybody"
     #: (kind, name) of culprits that this one is the reason of: findings that accuse them become its consequences.
     causes: tuple[tuple[str, str], ...] = ()
-    #: Slow operations at whose begin or end it was there; it is the reason only of what mostly lies there. None: not known.
+    #: Slow operations that it met at their begin or end; it is the reason only of what mostly lies there. None: not known.
     met: Bools | None = None
     #: Whether it only says what a culprit led to: it joins the finding that accuses the same one, if there is one.
     consequence: bool = False
@@ -77,7 +77,7 @@ class Candidate:
     p99_ratio: float | None = None
     #: Where `share_of_latency` is only the least that it can be: what it is with what such things usually do. Orders findings, no more.
     likely_share: float | None = None
-    #: (kind, name) of further culprits whose finding a consequence may join; the name `*` means any.
+    #: (kind, name) of further culprits: a consequence may join their finding; the name `*` means any.
     joins: tuple[tuple[str, str], ...] = ()
     #: One of `findings.BASES`: a measured claim is read off the record, and no test decides on it.
     basis: str = "inferred"
@@ -85,7 +85,7 @@ class Candidate:
     answers: str = ""
     #: Measured over all operations, not of single ones: it is large or not, and stands beside what tests accept.
     summed: bool = False
-    #: Threads whose stops it tells: who tells those of more threads tells these, too.
+    #: It reports the stops of these threads: a finding with the stops of more threads reports these, too.
     stopped: frozenset[int] = frozenset()
     #: What it makes worse (`findings.Finding.worse`), where the slow operations that it explains do not tell.
     worse: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -120,9 +120,9 @@ class Result:
     candidates: list[Candidate] = field(default_factory=list)
     excuses: list[Excuse] = field(default_factory=list)
     observed: list[str] = field(default_factory=list)
-    #: p values of tests whose claims were not worth making: they are corrected for, too.
+    #: p values of tests that led to no claim worth making: they are corrected for, too.
     tested: list[float] = field(default_factory=list)
-    #: What was compared with what, where that is all that single operations do not tell: told after `observed`.
+    #: What was compared with what, where that is all that single operations do not show: the verdict reports it after `observed`.
     compared: list[str] = field(default_factory=list)
     cleared: list[Cleared] = field(default_factory=list)
     #: (what, because) pairs.
@@ -130,7 +130,7 @@ class Result:
     #: The tier that served nearly all that was read, where it is faster than the one that the run is about: nothing below it was shown.
     served_from: str = ""
     limit: str | None = None
-    #: What limits it in a smaller part of the time: told behind the limit.
+    #: What limits it in a smaller part of the time: the verdict reports it after the limit.
     besides: str | None = None
     #: Whether `limit` means that the workload cannot go faster although nothing is broken.
     limited: bool = False

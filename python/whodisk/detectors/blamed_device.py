@@ -40,7 +40,7 @@ class Suspect:
 
 
 def device_of(context: Context, suspect: Suspect) -> str | None:
-    """The device whose episodes these are: the only one there is, or one with more than its share; None in a stage of the submitter.
+    """The device that these episodes belong to: the only one there is, or one with more than its share; None in a stage of the submitter.
 
     A slow operation that names no device counts against each of them.
 
@@ -116,7 +116,7 @@ def _most(top: str, weights: Mapping[str, float], sizes: Ints) -> float:
 def _device_below(context: Context, suspect: Suspect) -> str | None:
     """The device that served the requests of these operations, where only links say it; or the only one there is.
 
-    Of several, the one whose request was the longest of its operation in nearly all episodes; the null model is `device_of`'s.
+    Of several, the one with the longest request of the operation in nearly all episodes; the null model is `device_of`'s.
     """
     if "block" not in context.surveys or STAGES[suspect.stage] not in ("device", "queue", "interrupt"):
         return None

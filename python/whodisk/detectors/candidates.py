@@ -95,6 +95,6 @@ def of_presence(
         explains=none_of(context.slow),
         p99_ratio=worse,
         unless="but it varies so strongly over time that there may be no cost at all",
-        # Where the times differ so much that there may be no cost at all, nobody is accused.
+        # Where the interval of the times includes no cost at all, nobody is accused.
         large=low > 0 and (share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN),
     )

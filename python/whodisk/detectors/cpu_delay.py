@@ -1,7 +1,7 @@
 """Submitters that were ready to run and did not get a CPU.
 
-Only waits longer than another thread's turn accuse anybody. Shorter ones are the ordinary life of a machine whose CPUs are
-all in use: what they cost is told.
+Only waits longer than another thread's turn accuse anybody. Shorter ones are the ordinary life of a machine with its CPUs
+all in use: the verdict reports their cost.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _recorder(context: Context, held: TimeLost, hog: Hog, tids: list[int], resul
 
 
 def _explained(context: Context, tids: list[int]) -> Bools:
-    """Slow operations that waited for a CPU, or whose thread did."""
+    """Slow operations that waited for a CPU, or with a thread that did."""
     waited = np.asarray(context.slow.blamed == RUNQUEUE, np.bool_)
     return np.asarray(waited | late_in_waits(context, tids, "runnable"), np.bool_)
 

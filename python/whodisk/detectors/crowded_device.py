@@ -1,7 +1,7 @@
 """Another program that fills the slots of a device, and for which the judged operations wait in its queue.
 
 `background_work` compares a program's presence with its absence; one that never stops has no absence. Here nothing is compared:
-an operation that waits in the queue of a device waits for the requests that hold its slots, and whose these are was seen.
+an operation that waits in the queue of a device waits for the requests that hold its slots, and the record names their programs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Crowd:
 
 
 def run(context: Context) -> Result:
-    """A candidate for each program whose requests the judged operations wait for."""
+    """A candidate for each program with requests that the judged operations wait for."""
     result = Result()
     if context.layer != "app" or "block" not in context.surveys:
         return result

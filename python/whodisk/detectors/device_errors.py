@@ -28,7 +28,7 @@ FROM events WHERE kind IN ({KINDS}){only} GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"""
 
 
 def run(context: Context) -> Result:
-    """One candidate per device that had errors; errors that cost nothing are told."""
+    """One candidate per device that had errors; errors that cost nothing are reported only."""
     result = Result()
     counts: dict[str, list[str]] = {}
     for row in context.case.rows(events_sql()):

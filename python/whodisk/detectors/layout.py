@@ -58,7 +58,7 @@ class Layout:
     #: Lost time per block of the recording, ns.
     lost_ns: Floats
     p_value: float
-    #: What the time for a jump is told against, and whether it is only a lower bound.
+    #: What the time for a jump is compared with, and whether it is only a lower bound.
     baseline: str
     is_least: bool
     #: Operations with breaks in front of or inside them, how many each has, and what they cost it, ns.
@@ -77,7 +77,7 @@ class Layout:
 def requests_sql(context: Context) -> str:
     """Requests of rotating disks with the operation that waited for each: where it lies in its file, and where on disk.
 
-    Only operations that one disk served whole: of a stripe, or with readahead, the order in a file cannot be told.
+    Only operations that one disk served whole: of a stripe, or with readahead, the order in a file is not known.
     """
     names = ", ".join(quoted(device) for device in _rotating(context))
     return f"""{placed_sql(context.layer, LAYOUT_OPERATIONS_MAX)},
@@ -104,7 +104,7 @@ def _rotating(context: Context) -> list[str]:
 
 
 def run(context: Context) -> Result:
-    """A candidate for each disk whose files lie in pieces."""
+    """A candidate for each disk with files that lie in pieces."""
     result = Result()
     measured = score(context.case)
     if measured is not None and measured >= LAYOUT_SCORE_MIN and context.against is None:

@@ -198,7 +198,7 @@ def _tail(
 
 
 def stuck_p(found: Floats, requests: Floats, time_ns: Floats, number: int) -> float:
-    """Probability that so many of all slow episodes (`found` per device) fall on the one with this number; Bonferroni over the devices.
+    """Probability that this many of all slow episodes (`found` per device) fall on the one with this number; Bonferroni over the devices.
 
     Null model: a tail hits each of its `requests` alike, what pauses hits whatever is under way (`time_ns`), or comes at any moment, to each device as often: the
     largest of the three chances. A device that has little to do is not stuck more often for having fewer requests.

@@ -1,4 +1,4 @@
-"""A drive whose PCIe link carries less than it could, and that waits for it: a slot with fewer lanes, a link that was trained down.
+"""A drive that waits for a PCIe link that carries less than it could: a slot with fewer lanes, a link that was trained down.
 
 That a link is narrow says nothing: most are wide enough. It is to blame for requests that end one after the other at just the rate that it carries.
 """
@@ -41,7 +41,7 @@ class Full:
 
 
 def run(context: Context) -> Result:
-    """One candidate for each drive that waits for its link; narrow links that are wide enough are told."""
+    """One candidate for each drive that waits for its link; narrow links that are wide enough are reported only."""
     result = Result()
     survey = context.surveys.get("block")
     if survey is None or "device" not in survey.stages_observed:
@@ -64,7 +64,7 @@ WHERE device = {quoted(device)} AND op IN ('read', 'write') AND NOT open AND dev
 
 
 def full_link(end_ns: Ints, size_bytes: Ints, carries_per_s: float) -> Full | None:
-    """When a link that carries so much was full: windows of `LINK_WINDOW` requests in a row that ended at its rate; None if it never was, or if more
+    """When a link of this rate was full: windows of `LINK_WINDOW` requests in a row that ended at its rate; None if it never was, or if more
     went over it than it carries: then it is not what the facts say."""
     if len(end_ns) < max(LINK_REQUESTS_MIN, LINK_WINDOW + 1):
         return None

@@ -1,7 +1,7 @@
 """Another program's requests on the same device: operations that begin soon after one of them, against all others.
 
 `background_work` compares times of presence, and needs absence; here the unit is the single request of the other program, so
-one that never stops, and one that hardly does anything, can both be told. When it asks is its own affair, however slow the
+it finds both a program that never stops and one that hardly does anything. When it asks is its own affair, however slow the
 device is meanwhile; how long it is served is not. So only the begin of its requests counts.
 """
 
@@ -80,7 +80,7 @@ class Near:
 
 
 def run(context: Context) -> Result:
-    """A candidate for each program near whose requests the judged operations are slower."""
+    """A candidate for each program with requests near which the judged operations are slower."""
     result = Result()
     if context.layer not in ("app", "syscall") or "block" not in context.surveys:
         return result

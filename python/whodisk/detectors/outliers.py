@@ -65,12 +65,12 @@ class Asked:
 def run(context: Context) -> Result:
     """One measured candidate for each stage and cause: of what fired a trigger, of what is beyond an expectation, of what stands apart.
 
-    An operation is told once, by the first of these.
+    The first of these reports an operation, and no other does.
     """
     result = Result()
     told: set[int] = set()
     for layer in dict.fromkeys(found.layer for found, _, _ in context.fired):
-        # A request that nobody waited for is told by the layer of requests.
+        # The layer of requests reports a request that nobody waited for.
         there = context if layer == context.layer else replace(context, layer=layer)
         fired = [(found, episode, cause) for found, episode, cause in context.fired if found.layer == layer]
         for group in _in_order(fired):
@@ -119,7 +119,7 @@ def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list
 
 
 def _by_recorder(context: Context, group: Group) -> bool:
-    """Whether the recorder had the CPU meanwhile. Where somebody asked for these operations, they are told with the stage, and accuse nobody else."""
+    """Whether the recorder had the CPU meanwhile. If somebody asked for these operations, the verdict reports them with the stage, and accuses nobody else."""
     return group.cause.state == "runnable" and is_recorder(context.case, group.cause.who)
 
 
@@ -263,7 +263,7 @@ def _baseline(longest: Episode, asked: Asked | None) -> str:
 def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
     """One sentence: how many, how long, against what, where, why."""
     latencies = sorted(e.latency_ns for e in group.episodes)
-    # The rest of its kind is told of one whose kind has a rest that is known.
+    # The sentence gives the rest of the kind where it is known.
     longest = max(group.episodes, key=lambda e: (asked is None and e.kind.apart is not None, e.latency_ns))
     silent = sum(e.silence for e in group.episodes)
     kinds = Counter(e.op for e in group.episodes)

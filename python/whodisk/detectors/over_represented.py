@@ -40,7 +40,7 @@ DIRECT = 256
 ASKED = ("size", "alignment", "place", "file")
 BELOW = [STAGES.index(stage) for stage in ("queue", "device", "interrupt")]
 
-#: Trait -> SQL over an operation `m` and the request below it `b`, kind of culprit (None: only told, others name it).
+#: Trait -> SQL over an operation `m` and the request below it `b`, kind of culprit (None: only reported, others name it).
 TRAITS: dict[str, tuple[str, str | None]] = {
     "device": ("coalesce(b.device, m.device)", None),
     "size": ("m.size_bytes", "request_shape"),
@@ -54,7 +54,7 @@ TRAITS: dict[str, tuple[str, str | None]] = {
     "place": ("CAST(floor(m.offset_bytes * 16.0 / {reach}) AS INTEGER)", "layout"),
     "file": ("m.file", "layout"),
     "thread": ("m.tid", "process"),
-    # Whose operations are slow is who suffers.
+    # The program with slow operations is the one that suffers.
     "program": ("m.comm", None),
     "vector": ("coalesce(b.vector, m.vector)", "vector"),
     "submitting cpu": ("coalesce(m.cpu, b.cpu)", "config"),
@@ -203,7 +203,7 @@ def _seen(context: Context, table: Table, worst: Ints, stage: int) -> Items:
 def _usual(context: Context, table: Table, stage: int) -> Items:
     """The sample of all operations, with what each would have had to lose to be slow, ns.
 
-    A large operation takes so long that a short stall does not make it an outlier: whoever is not seen among the slow ones for that reason
+    A large operation takes long enough that a short stall does not make it an outlier: whoever is not seen among the slow ones for that reason
     is no proof against those that are.
     """
     chosen = np.asarray(table["sampled"], np.bool_)
@@ -273,7 +273,7 @@ def _candidate(
     share_of_latency = share * float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
     ratio = float(np.median(slow.ratio[worst]))
     count = len(worst)
-    # What both have in common with a device is told: it narrows the search.
+    # What both have in common with a device is reported: it narrows the search.
     claim = f"{sentence} They lost {words.percent(share)} of the slow operations' time."
     lift = shared.share / max(shared.chance, 1e-9)
     error = 1.96 * np.sqrt(shared.share * (1 - shared.share) / count)

@@ -30,7 +30,7 @@ DEFAULT_READ_AHEAD_KB = 128
 
 
 def run(context: Context) -> Result:
-    """The account of the largest files, and a candidate per device whose readahead is too small."""
+    """The account of the largest files, and a candidate per device with too small a readahead."""
     result = Result()
     for account in accounts(context.case):
         if account.issued < PREFETCH_BYTES_MIN:

@@ -102,7 +102,7 @@ def compared(context: Context) -> list[Candidate]:
             remedy=remedy,
             otherwise=claim,
             explains=none_of(context.slow),
-            # A difference whose interval reaches 1 is none.
+            # A difference with an interval that reaches 1 is none.
             large=share_of_latency >= SHARE_OF_LATENCY_MIN and (low is None or low > 1.0),
             basis="estimated",
         )

@@ -139,7 +139,7 @@ def _closed_loop(context: Context, result: Result, load: Load) -> None:
 def _foreign(context: Context, result: Result, load: Load) -> None:
     """Other programs: what the one that waited most kept in flight, by its own requests."""
     if context.layer == "app" and context.case.program is not None and "syscall" in context.surveys:
-        # What binds a thread is told by its calls; its program's own operations hold whatever it does.
+        # A thread's calls show what binds it; its program's own operations hold whatever it does.
         context = replace(context, layer="syscall")
     program = _main_program(context)
     if program is None:
@@ -186,7 +186,7 @@ class Program:
 
 
 def _main_program(context: Context) -> Program | None:
-    """The recorded command if it did much itself, else the program whose requests took the most time."""
+    """The recorded command if it did much itself, else the program with the most time in requests."""
     rows = context.case.rows(
         f"""SELECT coalesce(comm, '') AS comm, coalesce(device, '') AS device, sum(latency_ns) AS busy_ns
 FROM measured WHERE layer = '{context.layer}' AND comm IS NOT NULL

@@ -27,7 +27,7 @@ DEVICE = STAGES.index("device")
 
 
 def passed_over(context: Context) -> Bools:
-    """Slow operations whose longest request a rotating disk passed over."""
+    """Slow operations: a rotating disk passed over their longest request."""
     slow, found = context.slow, none_of(context.slow)
     names = [name for name in sorted(context.case.system.get("devices") or {}) if rotates(context, name)]
     chosen = np.flatnonzero(slow.blamed == DEVICE) if len(slow) else np.zeros(0, np.int64)
@@ -66,7 +66,7 @@ def _silences(begin_ns: Ints, end_ns: Ints, completed_ns: Ints) -> tuple[Ints, F
 
 
 def stood_still(context: Context, device: str, chosen: Bools) -> float | None:
-    """Of slow operations in whose wait the device had others to serve, the part in which it served nobody for half of the wait or longer.
+    """Of slow operations that waited while the device had others to serve, the part in which it served nobody for half of the wait or longer.
 
     None: the requests below were not recorded, or too few of the operations tell.
     """

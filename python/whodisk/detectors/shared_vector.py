@@ -1,4 +1,4 @@
-"""A slow device whose interrupts wait for somebody else's handler; and interrupts that all go to one CPU."""
+"""A slow device with interrupts that wait for somebody else's handler; and interrupts that all go to one CPU."""
 
 from __future__ import annotations
 

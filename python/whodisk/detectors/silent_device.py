@@ -290,7 +290,7 @@ class _Lasting:
         return chance
 
     def _lasts(self, number: int, age_ns: Ints) -> Floats:
-        """Logarithm of the part of the requests that last so long; one more does."""
+        """Logarithm of the part of the requests that last this long; one more does."""
         took = self.took[number]
         longer = len(took) - np.searchsorted(took, age_ns, side="left")
         return np.asarray(np.log((longer + 1.0) / (len(took) + 1.0)), np.float64)

@@ -1,4 +1,4 @@
-"""A host all of whose devices became slow together, by sampled series."""
+"""A host with devices that all became slow together, by sampled series."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _became_slow(names: list[str], level: Floats, moments: Ints) -> Comparison:
 def _are_slow(names: list[str], level: Floats, usual: Bools) -> Comparison:
     """Hosts that behave otherwise than the many with their load, always.
 
-    How much these differ is told by themselves: a robust standard deviation of their levels.
+    The levels themselves show how much the hosts differ: a robust standard deviation of their levels.
     """
     result = Comparison()
     known = np.nanmedian(level, axis=0)

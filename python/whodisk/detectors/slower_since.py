@@ -125,7 +125,7 @@ def _changes(context: Context, survey: Survey, devices: set[str]) -> tuple[list[
 
 
 def _together(changed: list[Since], looked_at: tuple[str, ...]) -> list[Since]:
-    """What is to be told: all devices as one, if nearly all changed at the same time."""
+    """What to report: all devices as one, if nearly all changed at the same time."""
     if len(looked_at) < 2 or not changed:
         return changed
     middle = int(np.median([since.change.block for since in changed]))

@@ -118,7 +118,7 @@ def run(context: Context) -> Result:
 
 
 def _more_work(context: Context, asked: Bools, result: Result) -> Bools:
-    """Those that made many more requests than others, told; where they are much, as a limit."""
+    """Reports those that made many more requests than others; where they are much, as a limit."""
     slow = context.slow
     of_requests = np.isin(slow.blamed, [STAGES.index(stage) for stage in ("fs", "queue", "device")])
     if not (asked & of_requests).any():
@@ -154,7 +154,7 @@ def _is_own_doing(context: Context, suspect: Suspect) -> bool:
 
 
 def _tell_own_doing(context: Context, suspect: Suspect, result: Result) -> None:
-    """Told, and where it is much, as a limit: nothing of storage, and nobody else, holds the program up then."""
+    """Reported, and where it is much, as a limit: nothing of storage, and nobody else, holds the program up then."""
     candidate = _candidate(context, suspect)
     if candidate.share_of_latency >= SHARE_OF_LATENCY_FLOOR:
         result.observed.append(
@@ -191,7 +191,7 @@ def _by_device(slow: SlowSet, chosen: Bools) -> list[Bools]:
 
 
 def _tell_ordinary(context: Context, chosen: Bools, result: Result) -> None:
-    """Waits of a time slice's length are told with their cost, and with what would explain them."""
+    """Reports waits of a time slice's length with their cost, and with what would explain them."""
     slow = context.slow
     share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
     if share < ORDINARY_SHARE_TOLD:

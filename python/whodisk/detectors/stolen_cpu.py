@@ -32,7 +32,7 @@ NEEDS_CPU = (*CPU_STAGES, STAGES.index("interrupt"))
 
 
 def run(context: Context) -> Result:
-    """A candidate if operations are slower while CPUs are stolen; otherwise what was stolen is told."""
+    """A candidate if operations are slower while CPUs are stolen; otherwise the verdict reports what was stolen."""
     result = Result()
     explained = context.explained | _excuse_standstills(context, result)
     steal = steal_of(context.case, context.survey)

@@ -185,7 +185,7 @@ FROM slow_stripes GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 40""",
 
 
 def held_up(numbers: Ints, mine: Bools, part: float, members: int) -> tuple[int, float]:
-    """Episodes (`numbers`, one per slow stripe) most of whose stripes a member held up, and the probability that it would be so many, if any
+    """Episodes (`numbers`, one per slow stripe) in which a member held up most stripes, and the probability that it would be this many, if any
     member ended last as often as it is one (`part` of all memberships); Bonferroni over the members."""
     chosen = np.bincount(numbers, mine.astype(np.float64)) > np.bincount(numbers) / 2
     held = int(chosen.sum())

@@ -111,7 +111,7 @@ def run(context: Context) -> Result:
 
 
 def _presumed(context: Context, result: Result, typical_ns: float) -> None:
-    """Silences of programs whose intentions are unknown: told, never a finding."""
+    """Silences of programs with unknown intentions: reported, never a finding."""
     every = _gaps(context, meant_busy=False)
     command = context.case.meta.get("command") or [""]
     # The kernel keeps 15 characters of a command name.

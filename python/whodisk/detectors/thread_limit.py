@@ -69,7 +69,7 @@ def limit_of(context: Context, comm: str, time: ThreadTime) -> Limit | None:
     }
     most = max(groups, key=lambda what: groups[what])
     if most == ASLEEP and time.any_sync >= SATURATION_SYNC_SHARE:
-        # Others of its threads wait for those that sync: for a lock, or to be told.
+        # Others of its threads wait for those that sync: for a lock, or for a signal.
         most = SYNCS if groups[SYNCS] >= groups[DURABLE] else DURABLE
     elif groups[most] < THREAD_BINDS_MIN:
         return None

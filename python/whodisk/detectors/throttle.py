@@ -240,7 +240,7 @@ def _limits(context: Context, group: str) -> str:
 
 
 def _device(context: Context) -> str:
-    """The device most of whose requests' time in the stage it is, by the block layer where it was seen; else none by name."""
+    """The device with most of the requests' time in the stage, by the block layer where it was seen; else none by name."""
     for layer in ("block", context.layer):
         rows = context.case.rows(
             f"""SELECT device, sum(throttle_ns) AS ns, sum(sum(throttle_ns)) OVER () AS all_ns FROM measured

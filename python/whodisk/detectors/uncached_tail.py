@@ -1,4 +1,4 @@
-"""Reads whose same part misses the cache each time: requests larger than what is fetched ahead for them.
+"""Reads that miss the cache with the same part each time: requests larger than what is fetched ahead for them.
 
 A prefetcher that fetches a fixed amount per request is outrun for ever by requests a little larger than that: each one
 leaves the same tail uncached, and waits for it by itself, behind the fetch it started. What had been asked for ahead of the read
@@ -315,7 +315,7 @@ WHERE r.op = 'read' AND r.size_bytes = {tail.read_bytes} GROUP BY 1 ORDER BY 3 D
 
 
 def _p_value(tail: Tail, number_of_episodes: int) -> float:
-    """Probability that so many reads would agree in a page if what they wait for lay anywhere in them.
+    """Probability that this many reads would agree in a page if what they wait for lay anywhere in them.
 
     They agree in where the wait begins (of which each page that leaves room for it has the same chance), all waits together or those of one
     length, or in a page that all waits hold (a page in the middle of the reads has the best chance). The best of the three counts, three times; Bonferroni over the pages,
@@ -396,7 +396,7 @@ WHERE op = 'read' AND size_bytes = {tail.read_bytes} AND device IS NOT NULL ORDE
 
 
 def _capped(context: Context, tail: Tail) -> Window | None:
-    """Of the device whose readahead ends where the tail begins. One read may also go up to max_sectors_kb at once, so
+    """Of the device with a readahead that ends where the tail begins. One read may also go up to max_sectors_kb at once, so
     readahead smaller than the request is no cause by itself: both must end there."""
     windows = _windows(context, tail)
     return next((window for window in windows if window.kb * 1024 == tail.cached_bytes), None)
@@ -415,7 +415,7 @@ def _remedy(context: Context, tail: Tail) -> str:
     if capped:
         larger = capped.larger(needed_kb)
         if isinstance(context.case.spec.get("server"), str):
-            # The kernel cuts there whatever the server asks for: which of both ends there cannot be told.
+            # The kernel cuts there whatever the server asks for: which of both ends there is not known.
             larger += " (and as much in what the server itself fetches ahead, if it does)"
     else:
         larger = f"fetch {words.size(tail.read_bytes)} or more ahead with each request, not {words.size(tail.cached_bytes)}"
@@ -428,7 +428,7 @@ def _remedy(context: Context, tail: Tail) -> str:
 
 
 def _smaller(context: Context, tail: Tail) -> str:
-    """Whose requests have to be smaller: those of a client are the server's where the server reads as much at once."""
+    """Which requests have to be smaller: those of a client are the server's where the server reads as much at once."""
     most = words.size(tail.cached_bytes)
     asked = context.case.rows(
         f"""SELECT min(a.size_bytes) AS size_bytes FROM links AS l JOIN app_ops AS a ON a.op_id = l.parent_id
