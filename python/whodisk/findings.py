@@ -111,7 +111,7 @@ class Finding:
     #: One of `QUESTIONS`.
     answers: str = ""
     #: Metric -> `with` and `without` the culprit: p50 to p99.99 and max of the kinds of operations that it holds up (ns), throughput
-    #: (operations per second). Where it cannot be told, a metric is absent.
+    #: (operations per second). A metric that is not known is absent.
     worse: dict[str, dict[str, float]] = field(default_factory=dict)
 
 

@@ -21,7 +21,7 @@ from whodisk.copies import wire
 from whodisk.copies.base import Answer, CopyError, Link, Logger, alike_bytes
 from whodisk.copies.specification import Specification
 
-#: Longest wait for one answer: a server that is silent for so long has failed the operation.
+#: Longest wait for one answer: a server that is silent for this long has failed the operation.
 ANSWER_SECONDS_MAX = 60
 #: What a connection asks for at its begin; a request needs one per 64 KiB.
 CREDITS = 256

@@ -33,7 +33,7 @@ class Context:
     case: Case
     #: Survey of each observed layer.
     surveys: Mapping[str, Survey]
-    #: Layer whose operations are judged: `app` where its stages are known, else `block`.
+    #: Layer of the operations that are judged: `app` where its stages are known, else `block`.
     layer: str
     #: Slow operations of that layer.
     slow: SlowSet

@@ -1,4 +1,4 @@
-"""Devices that take requests at a pace of their own: so many bytes per second, or so many requests, whatever is asked of them.
+"""Devices that take requests at a fixed pace of their own: bytes per second, or requests per second, whatever is asked of them.
 
 A device that is full serves one request after the other: from the end of the one before it, each takes the time that its bytes (or just its
 turn) need, and what every request costs. So the times between ends lie on one line over size; of a device with time to spare they

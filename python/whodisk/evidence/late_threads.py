@@ -28,7 +28,7 @@ class LateOperations:
 
 
 def late_while_held(context: Context, tid: Ints, start_ns: Ints, duration_ns: Ints) -> LateOperations:
-    """Slow operations whose wait (to be taken, or to be submitted) lies in one of these times of their thread.
+    """Slow operations with a wait (to be taken, or to be submitted) that lies in one of these times of their thread.
 
     Times of one thread do not overlap, and rise with their begin.
     """

@@ -14,7 +14,7 @@ from whodisk.reading.views import quoted
 
 def waits_in_front(context: Context, survey: Survey, device: str, devices: list[str]) -> bool:
     """Whether requests of `device` take longer than those of its peers only because they wait in its queue: in the device itself they take as
-    long. False where the two stages were not told apart."""
+    long. False where the record does not distinguish the two stages."""
     if not {"queue", "device"} <= survey.stages_observed:
         return False
     rows = context.case.rows(times_sql(survey, devices))

@@ -1,7 +1,7 @@
 """What a database does to itself: which of its own files the slowest operations waited for, and what it was doing meanwhile.
 
-Of a program that `whodisk run` started (its operations are layer app). Files are told by the names that RocksDB, PostgreSQL and SQLite give
-them; what the program was doing, by its own log (`workload.activities`). Sentences only: nobody is accused by them.
+Of a program that `whodisk run` started (its operations are layer app). The names that RocksDB, PostgreSQL and SQLite give
+its files identify them; its own log (`workload.activities`) says what it was doing. Sentences only: nobody is accused by them.
 """
 
 from __future__ import annotations

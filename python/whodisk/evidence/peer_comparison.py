@@ -1,7 +1,7 @@
 """Members of a group that ought to be alike: which of them is slower than the others, since when, how much.
 
 Input are matrices of log latencies, time blocks by members (`PeerGroup`); where they come from (single
-operations or sampled series) does not matter here. Three ways to be slow are told apart:
+operations or sampled series) does not matter here. It distinguishes three ways to be slow:
 
 * always: the member's mean lies above what its peers do (its *level*);
 * at times: its slow third lies further above its better half than its peers' does (its *swing*), and its
@@ -398,7 +398,7 @@ def _standard_error(chunks: Floats) -> float:
 
 
 def natural_p(z: float, members: int, degrees: float | None = None) -> float:
-    """Probability that any of so many healthy members stands out so far; tails as heavy as Student's t (None: 10 to 30 degrees of freedom)."""
+    """Probability that any of `members` healthy members stands out so far; tails as heavy as Student's t (None: 10 to 30 degrees of freedom)."""
     degrees = max(10, min(30, members - 1)) if degrees is None else max(2.0, degrees)
     return min(1.0, members * probability.student_above(z, degrees))
 

@@ -1,4 +1,4 @@
-"""The programs whose requests are in a case: the judged one, and others on the same devices."""
+"""The programs with requests in a case: the judged one, and others on the same devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def own_sql(context: Context) -> str:
 def program_sql(context: Context) -> str:
     """SQL, of a row of layer `block`: the name of the program that a request belongs to.
 
-    Another process may bear the name of the judged one: a second instance of the same database. It is told with its number.
+    Another process may bear the name of the judged one: a second instance of the same database. The verdict names it with its number.
     """
     pids = context.own_programs[1]
     if not pids:

@@ -96,7 +96,7 @@ class SlowSet:
     blamed: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     #: A flush command was part of the operation, or of what it waited for.
     flushed: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
-    #: Waits of a time slice's length in stages that need a CPU: told, never accused.
+    #: Waits of a time slice's length in stages that need a CPU: reported, never accused.
     ordinary: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def __len__(self) -> int:
@@ -260,7 +260,7 @@ class CpuWaits:
     served: int
 
     def chance(self, at_least_ns: Floats) -> Floats:
-        """Part of the times a thread needed a CPU in which it waited so long."""
+        """Part of the times a thread needed a CPU in which it waited this long."""
         longer = len(self.waited_ns) - np.searchsorted(self.waited_ns, at_least_ns, side="left")
         return np.asarray(longer / max(1, self.woken, len(self.waited_ns)), np.float64)
 
@@ -343,7 +343,7 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
 def _at_software(slow: SlowSet) -> Bools:
-    """Operations that waited for a device whose work is done by threads."""
+    """Operations that waited for a device that works by threads."""
     software = np.array([str(name).startswith(SOFTWARE_DEVICES) for name in slow.device], np.bool_)
     return software & np.isin(slow.blamed, SOFTWARE_STAGES)
 

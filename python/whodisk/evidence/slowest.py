@@ -27,7 +27,7 @@ from whodisk.statistics.standing_apart import MAXIMA_MAX, Apart, standing_apart
 from whodisk.statistics.stats import Floats, Ints, apart_from_earlier, episodes, quantile_from_bins
 
 APP = STAGES.index("app")
-#: Stages that are a device's: how long it usually holds requests there is told by its requests, whoever waits for them.
+#: Stages that are a device's: its requests show how long it usually holds them there, whoever waits for them.
 BELOW = ("queue", "device", "interrupt")
 
 
@@ -170,7 +170,7 @@ def find_longest(case: Case, survey: Survey, silences: list[Silence]) -> list[Ep
 
 
 def _without_common(case: Case, survey: Survey, found: list[Episode]) -> list[Episode]:
-    """The same, without standing apart those that are so long in their stage as operations of other kinds are again and again.
+    """The same, without standing apart those that are as long in their stage as operations of other kinds are again and again.
 
     An operation that is rarely that long stands apart from its kind; but where the device holds every other flush for 8 ms, one call
     of another kind that met such a flush is nothing apart. And a call into the kernel that takes less than a millisecond is what page
@@ -215,9 +215,9 @@ def _is_common(
 
 
 def common_sql(survey: Survey, stage: str, device: str, least_ns: int, requests: bool, op: str | None) -> str:
-    """Operations, and requests of a device, that were so long in a stage; `LONGEST_MAX` of the longest.
+    """Operations, and requests of a device, that were this long in a stage; `LONGEST_MAX` of the longest.
 
-    `op`: a kind of calls that carry no data; those of any size that took so long belong to them, whatever held them.
+    `op`: a kind of calls that carry no data; those of any size that took this long belong to them, whatever held them.
     """
     where = f"{stage}_ns >= {max(1, least_ns)}" + (f" AND device = {quoted(device)}" if device else "")
     of = [

@@ -1,7 +1,7 @@
 """What was going on while a single operation was slow: read off the record, without a test.
 
 A cause is attached to a stage only if it can hold that stage (`HOLDS`), covers nearly all of the time there, and rarely covers as much of
-other, equally long times of the same thread or device. What covers the time but is there most of the time anyway is only told as being
+other, equally long times of the same thread or device. What covers the time but is there most of the time anyway is only reported as being
 there *at the same time* (DESIGN 8).
 """
 
@@ -305,7 +305,7 @@ def _cause(
 
 
 def _ran(episode: Episode, waits: list[_Times]) -> bool:
-    """Whether the thread waited for nothing in nearly all of the time; it is one whose waits were recorded."""
+    """Whether the thread waited for nothing in nearly all of the time; it is one with recorded waits."""
     window = np.array([episode.start_ns]), np.array([episode.end_ns])
     begin = np.concatenate([times.begin_ns for times in waits])
     end = np.concatenate([times.end_ns for times in waits])

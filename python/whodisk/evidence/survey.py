@@ -42,7 +42,7 @@ _THIN = 1_000_003
 
 
 def thinned(operations: float, most: int | None = None) -> str:
-    """SQL: keeps about `most` (None: THINNED_OPERATIONS_MAX) of so many operations, by operation id, so always the same ones."""
+    """SQL: keeps about `most` (None: THINNED_OPERATIONS_MAX) of this many operations, by operation id, so always the same ones."""
     most = THINNED_OPERATIONS_MAX if most is None else most
     if operations <= most:
         return "true"

@@ -1,6 +1,6 @@
 """What a submitter that was stopped cost its operations, where the stops themselves were seen (table `waits`).
 
-A silence shorter than the table `gaps` keeps still holds up whatever is in flight then, and whatever is due. Effects are told
+A silence shorter than the table `gaps` keeps still holds up whatever is in flight then, and whatever is due. Effects are computed
 by subtraction: the 99th percentile of the operations that no stop touched, against that of all.
 """
 

@@ -83,7 +83,7 @@ class _Operations:
 
 
 def thread_time(context: Context, comm: str) -> ThreadTime | None:
-    """How the busy threads of a program spent their time, in a stretch around the middle; None where that cannot be told.
+    """How the busy threads of a program spent their time, in a stretch around the middle; None where that is not known.
 
     `comm` is the program's name in the judged layer, which has to be the system calls, with nothing left out of it.
     """

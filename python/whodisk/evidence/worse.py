@@ -18,7 +18,7 @@ def worse(
 
     `held_ns` and `typical_ns` are the latencies of the operations that were held up, and what is typical of them; each stands for
     `weight` operations. Quantiles are of all operations of the kinds `ops`; one that the number of operations does not allow is left out.
-    A throughput without the culprit can be told in a closed loop only, where it grows as the mean falls.
+    A throughput without the culprit can be computed in a closed loop only, where it grows as the mean falls.
     """
     strata = [stratum for stratum in survey.strata if stratum.op in ops]
     operations = sum(stratum.operations for stratum in strata)

@@ -74,7 +74,7 @@ class Comparison:
 
 
 def sides_of(paths: Sequence[Path], ready: Callable[[Path], Path]) -> list[tuple[str, list[Path]]]:
-    """Each path as a side: a case, or a directory whose folders are cases. `ready` seals a case.
+    """Each path as a side: a case, or a directory with cases as folders. `ready` seals a case.
 
     Raises WhodiskError for what is neither.
     """

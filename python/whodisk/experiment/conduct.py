@@ -242,7 +242,7 @@ class Conductor:
                 self._fail(attempt, error)
 
     def _choose_layer(self, new: list[Attempt]) -> list[Attempt]:
-        """Chooses the layer; attempts whose cases can be read in it. A case that cannot be read does not spoil the others."""
+        """Chooses the layer; attempts with cases that can be read in it. A case that cannot be read does not spoil the others."""
         readable = []
         for attempt in new:
             try:

@@ -142,7 +142,7 @@ def _spec(arm: Arm, value: str, case: Path, scratch: Path, seed: int) -> list[st
 
 
 def foreign_table(arm: Arm) -> dict[str, Any] | None:
-    """The access specification of an arm whose load is a file of another tool; None if it is not, or if fio runs it itself."""
+    """The access specification of an arm with a file of another tool as its load; None if it is not, or if fio runs it itself."""
     kind, value = arm.load
     runs_it = kind == "spec" or (kind == "fio" and arm.table.get("engine", "fio") == "whodisk")
     if not runs_it or not is_foreign(Path(str(value))):

@@ -18,7 +18,7 @@ from whodisk.statistics.stats import Floats, Ints
 
 #: Moments that a run is cut into.
 MOMENTS = 240
-#: The slowest rows of a run are kept, to count episodes: this part of them, so many at least and at most.
+#: The slowest rows of a run are kept, to count episodes: this part of them, this many at least and at most.
 KEPT_PART = 0.01
 KEPT_MIN, KEPT_MAX = 20_000, 1_000_000
 #: A stage is compared if it holds this part of all latency in some run.

@@ -36,7 +36,7 @@ class Tools:
 
 @dataclass(frozen=True)
 class Step:
-    """One kind of step, told by its first key."""
+    """One kind of step, recognised by its first key."""
 
     key: str
     keys: tuple[str, ...]

@@ -1,6 +1,6 @@
 """The first finding's refutation as an experiment: the suspect taken away by setting something, and nothing else changed.
 
-A new way to refute is a function and a line of `RECIPES`. What needs hands (another drive, a patch) is told in the finding's own words.
+A new way to refute is a function and a line of `RECIPES`. The finding says in its own words what needs hands (another drive, a patch).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from whodisk.reading.views import Case
 #: Rounds.
 REPETITIONS = 3
 AS_FOUND = "as found"
-#: So many processes of one name are stopped at most.
+#: At most this many processes of one name are stopped.
 STOPPED_MAX = 4
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 

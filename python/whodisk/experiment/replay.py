@@ -41,7 +41,7 @@ class Operations:
 
 
 def layer_of(case: Case) -> str:
-    """The topmost layer whose operations have places. Raises CaseError."""
+    """The topmost layer that has operations with places. Raises CaseError."""
     for layer in case.layers:
         if case.rows(f"SELECT 1 AS one FROM {layer}_ops WHERE {_MOVES} LIMIT 1"):
             return layer

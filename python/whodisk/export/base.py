@@ -12,7 +12,7 @@ from pathlib import Path
 from whodisk.errors import WhodiskError
 from whodisk.reading.views import Case, quoted
 
-#: Told the share of the work that is done, 0 to 1.
+#: Receives the share of the work that is done, 0 to 1.
 Tell = Callable[[float], None]
 
 
@@ -72,7 +72,7 @@ class Format:
     one_layer: bool = False
     #: Fields of `Wanted` beyond the choice of operations that it heeds: table, interval_ns.
     heeds: frozenset[str] = frozenset()
-    #: Its operations alone, whose kinds have names in the format; others are left out and counted.
+    #: Only these operations: the format has names for their kinds; others are left out and counted.
     only_ops: tuple[str, ...] = ()
 
 

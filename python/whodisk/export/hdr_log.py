@@ -109,7 +109,7 @@ def encode(bins: Bins, highest_ns: int) -> bytes:
 
 
 def _append_zigzag(out: bytearray, value: int) -> None:
-    """Appends an LEB128 number whose ninth byte, where there is one, is a whole one."""
+    """Appends an LEB128 number; its ninth byte, where there is one, is a whole one."""
     rest = (value << 1) ^ (value >> 63)
     for _ in range(8):
         if rest < 0x80:

@@ -1,4 +1,4 @@
-"""Protobuf messages of one shape, many at once: a matrix of bytes whose rows are messages of equal length.
+"""Protobuf messages of one shape, many at once: a matrix of bytes with messages of equal length as rows.
 
 A varint may be longer than it needs to be (its upper groups are zero), so a column of numbers takes the width of its largest. That
 is all of protobuf's wire format that an exporter needs, at the speed of NumPy.

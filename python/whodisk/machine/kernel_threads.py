@@ -6,7 +6,7 @@ import re
 
 from whodisk.reading.views import Case
 
-#: The recorder's own threads, whose work is excluded and counted, and workers that the kernel begins for a program's io_uring: threads of that
+#: The recorder's own threads (their work is excluded and counted), and workers that the kernel begins for a program's io_uring: threads of that
 #: program, though it never asked for them by name.
 OWN = re.compile(r"whodisk.*|iou-(wrk|sqp)-[0-9]*")
 #: Where a case does not tell (before it had `kernel_threads`): what the kernel's threads are usually called.

@@ -23,7 +23,7 @@ def link_bytes_per_s(link: str | None) -> float | None:
 
 
 def narrow_links(case: Case) -> dict[str, tuple[str, str]]:
-    """Devices whose link carries less than it could: the link it has and the most it can, as recorded."""
+    """Devices with a link that carries less than it could: the link it has and the most it can, as recorded."""
     found = {}
     for name, described in sorted((case.system.get("devices") or {}).items()):
         facts = described.get("facts") or {}

@@ -116,7 +116,7 @@ def _roles(described: dict[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def busier(survey: Survey, kind: Kind) -> set[str]:
-    """Devices that serve so many more requests than their peers that waiting inside them needs no other reason."""
+    """Devices that serve more than `PEER_BUSIER` times the requests of their peers: waiting inside them needs no other reason."""
     counts = {device: sum(s.operations for s in survey.select(device)) for device in kind.devices}
     usual = float(np.median(list(counts.values())))
     return {device for device, count in counts.items() if count > PEER_BUSIER * usual}

@@ -38,7 +38,7 @@ class Place:
     clients: int | None = None
     #: Operations per second, over all clients; None: each begins when the one before has ended.
     rate: float | None = None
-    #: The data are so many times as large as by default.
+    #: Multiplies the default size of the data.
     scale: float = 1.0
 
 
@@ -51,7 +51,7 @@ class Log:
     latency_ns: list[int] = field(default_factory=list)
     #: What it was: `read`, `write`, `sync`, `transaction`, `commit`, `insert`, `update`, `scan`, `modify` or `file` (docs/reference/case-format.md).
     kind: list[str] = field(default_factory=list)
-    #: The thread whose system calls it is made of; 0 = not known.
+    #: The thread that makes its system calls; 0 = not known.
     tid: list[int] = field(default_factory=list)
     #: How much later than it was due the program began with it; part of the latency.
     late_ns: list[int] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Program:
     name: str
     #: In one line, for a reader of a table.
     words: str
-    #: Debian packages whose programs it needs, by program.
+    #: Debian packages of the programs it needs, by program.
     needs: dict[str, str]
     #: Names of its threads and processes, as the kernel shows them (a prefix is enough).
     comms: tuple[str, ...]
@@ -116,7 +116,7 @@ class Program:
     worker: str
     #: Fills an empty folder.
     set_up: Callable[[Place], None]
-    #: Starts what must run before, gives the load of so many seconds, and ends what it started.
+    #: Starts what must run before, gives the load for this many seconds, and ends what it started.
     ready: Callable[[Place, float], AbstractContextManager[Load]]
     #: The latencies of the last run; empty where the program tells none.
     own_log: Callable[[Place], Log]

@@ -70,7 +70,7 @@ def main() -> None:
         "--use_existing_db=1",
         "--sync=1",
     ]
-    # Operations of `slow_usecs` or more are told, where there is a histogram.
+    # db_bench reports operations of `slow_usecs` or more, where there is a histogram.
     command += [f"--duration={max(1, round(o['seconds']))}", "--histogram=1", "--slow_usecs=0"]
     told: list[tuple[int, int]] = []
     tid = 0
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def ends(told: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """End and latency of operations, out of the moments at which they were told and their latencies, both in their order.
+    """End and latency of operations, out of the moments at which db_bench reported them and their latencies, both in their order.
 
     One follows the other without a gap, so each had ended when the next began; and this program was at times late to hear of it. The latest moments
     that fit: laid end to end from the first one, latencies of whole microseconds would drift by a millisecond in 2,000 operations.

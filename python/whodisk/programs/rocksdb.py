@@ -28,7 +28,7 @@ def activities(folder: Path) -> list[dict[str, Any]]:
 
 
 def read(lines: list[str], wall_offset_ns: int) -> list[dict[str, Any]]:
-    """The same of the lines of a LOG, whose times are of the wall's clock. What has no end was cut off with the database, and is left out."""
+    """The same of the lines of a LOG, with times of the wall's clock. What has no end was cut off with the database, and is left out."""
     open_jobs: dict[tuple[str, int], int] = {}
     found = []
     for line in lines:

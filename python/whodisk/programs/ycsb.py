@@ -24,7 +24,7 @@ RECORDS = 100_000
 #: Ten fields of 100 bytes each.
 RECORD_BYTES = 1000
 CLIENTS = 4
-#: So much of the data fits into RocksDB's block cache.
+#: This share of the data fits into RocksDB's block cache.
 CACHED_SHARE = 0.2
 #: A memtable of this size is written out within seconds.
 BUFFER_BYTES = 4 << 20
@@ -46,7 +46,7 @@ JAVA = Path(__file__).parent / "java"
 SAFEPOINTS = "safepoints.log"
 #: `[12.345s][info][safepoint] Safepoint "G1CollectForAllocation", ..., Total: 123456 ns` with the decoration `tn`.
 SAFEPOINT = re.compile(r'^\[(\d+)ns\].* Safepoint "(\w+)".* Total:\s+(\d+) ns', re.MULTILINE)
-#: Pauses below this are not told.
+#: Pauses below this are not reported.
 PAUSE_NS_MIN = 100_000
 
 

@@ -1,7 +1,7 @@
 """SQL about flush commands: who waited behind which, and which rows are commands that a device was given.
 
 A write that asks for a flush is a carrier (docs/reference/case-format.md, Flags): the flush commands that serve it have rows of their
-own. What a device did is told by what it was issued, so carriers are no requests of a device; and who waits in the queue until an
+own. The commands it was issued show what a device did, so carriers are no requests of a device; and who waits in the queue until an
 earlier flush command is done, waits for the device that takes its time over it.
 """
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from whodisk.reading.thresholds import MISSING_SHARE_MAX, UNJUDGED_SHARE_MAX
 from whodisk.reading.views import Case
 
-#: What stands before the first `/` in a loss's `probe`, and the layer whose operations it took away.
+#: What stands before the first `/` in a loss's `probe`, and the layer of the operations it took away.
 LAYER_OF = {
     "app": "app",
     "own": "app",

@@ -183,7 +183,7 @@ class Case:
 
     Views: ``app_ops syscall_ops block_ops device_ops`` (one layer each), ``ops`` (all layers),
     ``judged`` (`ops` without ramp phases; what writeback throttling held back waits in the queue there, what waited behind a
-    flush command was at the device, and carriers of flushes are left out, whose commands have rows of their own), ``measured`` (those
+    flush command was at the device, and carriers of flushes are left out, as their commands have rows of their own), ``measured`` (those
     of them that ended), ``open_ops``, ``behind_flushes`` (op_id, behind_ns: who waited behind flush commands, flush_waits.py),
     ``links gaps irqs cache prefetch waits series losses events``, ``measured_prefetch`` (`prefetch` without ramp phases),
     ``latency_histogram`` (layer, device, op, bin, n, low_ns),
@@ -226,7 +226,7 @@ class Case:
             self._copy_rows()
         #: Whether writeback throttling held anything back.
         self.wbt = bool(self.rows(f"SELECT 1 FROM ops WHERE throttle_ns > 0 AND flags & {WBT} > 0 LIMIT 1"))
-        #: Whether the recorder told what carriers of flushes waited for, and somebody waited behind a flush command of others.
+        #: Whether the recorder saw what carriers of flushes waited for, and somebody waited behind a flush command of others.
         self.carriers, self.behind_flushes = self._carriers()
         self._judge()
 
@@ -276,7 +276,7 @@ class Case:
 
     @property
     def slow_only_ns(self) -> dict[str, int]:
-        """Layers that hold only operations slower than so many ns: whoever logged them left out the others."""
+        """Layers that hold only operations slower than a limit, ns: whoever logged them left out the others."""
         known = {layer: (self.meta.get("layers") or {}).get(layer) or {} for layer in self.layers}
         least = {layer: meta.get("slower_than_ns") for layer, meta in known.items()}
         return {layer: ns for layer, ns in least.items() if isinstance(ns, int) and ns > 0}
@@ -316,7 +316,7 @@ class Case:
 
     @property
     def program(self) -> str | None:
-        """The real program that `whodisk run` started, and whose own log layer app is; None for any other case."""
+        """The real program that `whodisk run` started: its own log is layer app; None for any other case."""
         name = (self.meta.get("workload") or {}).get("program")
         return name if isinstance(name, str) and name else None
 
@@ -545,7 +545,7 @@ class Case:
         return there, waited and bool(self.rows("SELECT 1 FROM links WHERE kind = 'queued_behind' LIMIT 1"))
 
     def _sampled_layers(self) -> frozenset[str]:
-        """Layers with weights that are whole numbers, not all of them 1, in a case whose recorder had a CPU budget."""
+        """Layers with weights that are whole numbers, not all of them 1, in a case with a recorder that had a CPU budget."""
         if not self.meta.get("sampling"):
             return frozenset()
         return frozenset(layer for layer in self.layers if max(self._weights(layer), default=1.0) > 1)

@@ -56,7 +56,7 @@ def shown(comparison: Comparison) -> list[tuple[Ratio, bool]]:
     known = [name for name in names.QUANTILES if name in by_name and by_name[name][0].is_known]
     stages = [pair for pair in pairs if pair[0].is_known and pair[0].metric.per == "operations"]
     stages = [pair for pair in stages if pair[0].metric.name != "mean"]
-    # What changed most is the stage whose time per operation did, not whose ratio did.
+    # What changed most is the stage with the largest change of time per operation, not of the ratio.
     moved = sorted(stages, key=lambda pair: -abs(pair[0].second - pair[0].first))[:1]
     chosen = [pairs[0]]
     for pair in [*(by_name[n] for n in ("iops", "p50", "p99", *known[-1:]) if n in by_name), *moved]:

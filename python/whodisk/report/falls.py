@@ -112,7 +112,7 @@ def surroundings(case: Case, chosen: list[Pick]) -> Surroundings:
 
 def requests_below(case: Case, parents: list[int]) -> dict[int, list[Row]]:
     """The operations below each of `parents`, in order of start; a call of a program, or of its server, is followed by its own requests,
-    whose `depth` is 1."""
+    with `depth` 1."""
     if not parents:
         return {}
     first = _by(case.rows(queries.requests(parents)), "parent_id")

@@ -10,7 +10,7 @@ accusing one of them is a false alarm. That all of them are slow may be said: th
 
 A finding may name a culprit by another name of the same thing (`whodisk.scoring.aliases`). Every fault that counts is guilty; the
 culprit is the one that does most harm, and only it makes a case right; where another does as much, either does. On a healthy case an accusation of a fault that was
-really there, but is too small to count, is told apart from a false alarm.
+really there, but is too small to count, is distinguished from a false alarm.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ EFFECT_STEPS = (1.0, 1.1, 1.2, 1.35, 1.5, 2.0, 5.0)
 EFFECT_BAR = 1.5
 #: Effects that differ by less than this factor are equal: the lab's histograms have bins that are 1.1 % wide.
 EQUAL = 1.011
-#: As many faults of one kind and size on drives are how the drives are (`whodisk.machine.peers`: so many are peers).
+#: As many faults of one kind and size on drives are how the drives are (`whodisk.machine.peers`: this many are peers).
 ALIKE_MIN = 3
-#: A case may take so long in a process of its own, seconds.
+#: A case may take this long in a process of its own, seconds.
 PATIENCE_S = 600
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from whodisk.statistics.draws import drawn_p
 from whodisk.statistics.stats import SEED, Floats, Ints, disjoint, episodes, extents
 
-#: An interval is moved within a stretch so many times as long as is typical of them: long enough that a coincidence is rare by chance, and
+#: An interval is moved within a stretch this many times as long as is typical of them: long enough that a coincidence is rare by chance, and
 #: short enough that the load in it is one load.
 WINDOW = 20.0
-#: Of so many places where an interval could have begun an even part is tried.
+#: Of the places where an interval could have begun an even part is tried: this many, less than twice as many at most.
 PLACES_MAX = 500
 
 

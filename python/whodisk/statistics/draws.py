@@ -8,9 +8,9 @@ import numpy as np
 
 from whodisk.statistics.stats import Floats
 
-#: With so many draws at or above the observed value these are counted, and nothing is fitted ...
+#: With this many draws at or above the observed value these are counted, and nothing is fitted ...
 COUNTED_MIN = 10
-#: ... else a tail is fitted to the largest: so many, or this part of all draws, whichever is fewer.
+#: ... else a tail is fitted to the largest: this many, or this part of all draws, whichever is fewer.
 FITTED_MAX = 250
 FITTED_PART = 0.125
 #: Fewer values have no tail to be fitted.

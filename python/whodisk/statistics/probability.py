@@ -11,7 +11,7 @@ from scipy import special
 
 
 def at_least(count: float, trials: float, chance: float) -> float:
-    """Probability of `count` or more hits in so many independent `trials` of the same `chance` (0 to 1).
+    """Probability of `count` or more hits in `trials` independent trials of the same `chance` (0 to 1).
 
     The binomial tail as a regularized incomplete beta function (Abramowitz and Stegun, 26.5.24).
     """
@@ -23,7 +23,7 @@ def at_least(count: float, trials: float, chance: float) -> float:
 
 
 def chi_squared_quantile(probability: float, degrees: float) -> float:
-    """Value below which a chi-squared variable with so many `degrees` of freedom stays with `probability`; 0 for 0 degrees."""
+    """Value below which a chi-squared variable with `degrees` degrees of freedom stays with `probability`; 0 for 0 degrees."""
     return 2.0 * float(special.gammaincinv(degrees / 2, probability)) if degrees > 0 else 0.0
 
 
@@ -43,7 +43,7 @@ def normal_above(value: float) -> float:
 
 
 def student_above(value: float, degrees: float) -> float:
-    """Probability that Student's t with so many `degrees` of freedom exceeds `value`."""
+    """Probability that Student's t with `degrees` degrees of freedom exceeds `value`."""
     return float(special.stdtr(degrees, -value))
 
 
@@ -60,7 +60,7 @@ def mean_above_zero(values: npt.NDArray[np.float64]) -> float:
 
 
 def student_quantile(probability: float, degrees: float) -> float:
-    """Value below which Student's t with so many `degrees` of freedom (over 0) stays with `probability`."""
+    """Value below which Student's t with `degrees` degrees of freedom (over 0) stays with `probability`."""
     return float(special.stdtrit(degrees, probability))
 
 

@@ -9,7 +9,7 @@ from whodisk.statistics.stats import Bools, Floats, Ints
 
 
 def stratified_rank_p(values: Floats, chosen: Bools, stratum: Ints) -> float:
-    """Probability that the `chosen` values are so much larger than the others of their stratum, if they were drawn from them.
+    """Probability that the `chosen` values are this much larger than the others of their stratum, if they were drawn from them.
 
     Van Elteren's test (Bull. Inst. Int. Stat. 37, 1960): Wilcoxon's rank sums, weighted by 1 / (n + 1). One-sided, normal approximation with
     ties. 1 where no stratum has both.
@@ -26,7 +26,7 @@ def stratified_rank_p(values: Floats, chosen: Bools, stratum: Ints) -> float:
 
 
 def stratified_correlation_p(one: Floats, other: Floats, stratum: Ints) -> float:
-    """Probability that two values grow with each other so much within their strata, if the pairs were drawn anew in each.
+    """Probability that two values grow with each other this much within their strata, if the pairs were drawn anew in each.
 
     Spearman's correlation, its strata added up; one-sided, normal approximation. 1 where nothing varies.
     """

@@ -1,6 +1,6 @@
 """Ratios between two sets of repeated runs, with intervals that respect repetition and autocorrelation.
 
-What lies in one run is alike, and what is near in time is alike. So whole repetitions are drawn anew (a bootstrap whose blocks are runs) where
+What lies in one run is alike, and what is near in time is alike. So whole repetitions are drawn anew (a bootstrap with runs as blocks) where
 a side has `RUNS_MIN` of them; where it has fewer, blocks of time inside its runs are, and the answer speaks of these runs only. The
 interval is Student's around the logarithm of the ratio: with five blocks the bootstrap's own percentiles cover the truth in about 83 % of trials.
 """
@@ -21,7 +21,7 @@ from whodisk.statistics.stats import SEED, Bools, Floats, Ints
 BINS_PER_OCTAVE = 256
 #: Runs a side from which on the spread between runs is known.
 RUNS_MIN = 3
-#: A quantile needs so many episodes beyond it on each side.
+#: A quantile needs this many episodes beyond it on each side.
 EPISODES_MIN = 10
 #: Resamplings.
 ROUNDS = 400
@@ -213,7 +213,7 @@ def compare(
 ) -> list[Ratio]:
     """One ratio per metric, second side over first.
 
-    `paired`: run i of both sides belongs to the same round of an experiment, whose rounds differ (a machine that drifts); the ratio of each round counts.
+    `paired`: run i of both sides belongs to the same round of an experiment with rounds that differ (a machine that drifts); the ratio of each round counts.
     `level`: of the first metric's interval (`stopping.Rule.level`: a rule that looked at it decided how many runs there are); all others have `CONFIDENCE`.
     `episodes`: how many lie beyond each quantile on each side, by the metric's name; fewer than `EPISODES_MIN` is "not estimable".
     Raises ValueError if a side is empty, or pairs do not match.
@@ -313,7 +313,7 @@ def _corrected(logs: Floats, side: _Units) -> float:
     return float(np.std(logs[finite])) * math.sqrt(len(side.group) / max(1, side.degrees))
 
 
-#: A chain of operations that overlap is cut into episodes of so many times their typical length.
+#: A chain of operations that overlap is cut into episodes of this many times their typical length.
 EPISODE_LENGTH = 4.0
 
 

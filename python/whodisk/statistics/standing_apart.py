@@ -16,17 +16,17 @@ from whodisk.statistics.stats import Floats
 
 #: The chance that anything at all is said to stand apart where nothing does, over all groups of a case (DESIGN 8).
 ALPHA = 0.005
-#: Half of it is spent on the first so many.
+#: Half of it is spent on the first ones, this many.
 FEW = 10
-#: At most so many stand apart, and at most this part of all.
+#: At most this many stand apart, and at most this part of all.
 APART_MAX = 200
 PART_MAX = 0.01
-#: The tail behind them that tells its spacing: so many spacings at least, and so many for each one that stands apart.
+#: The tail behind them that shows its spacing: this many spacings at least, and this many for each one that stands apart.
 SPACINGS_MIN = 100
 SPACINGS_PER_APART = 2
 #: With fewer spacings than this nothing is known of the tail.
 SPACINGS_FLOOR = 20
-#: Each is so many times the largest of the rest, and of the median, at least.
+#: Each is this many times the largest of the rest, and of the median, at least.
 NEXT_RATIO_MIN = 2.0
 MEDIAN_RATIO_MIN = 10.0
 #: As many values as `standing_apart` ever looks at.

@@ -22,7 +22,7 @@ Bools = npt.NDArray[np.bool_]
 #: Seed of every resampling; fixed, so that the same case gives the same findings.
 SEED = 20_240_229
 
-#: So many operations at most tell when the load was.
+#: At most this many operations show when the load was.
 CLOCK_MAX = 200_000
 
 #: An episode is cut into pieces of this many times its longest operation (see `episodes`).
@@ -101,7 +101,7 @@ def find_split(
     `ratios` are latencies over their stratum's typical (ascending), `counts` operations at each.
     Natural tails (log-normal, exponential, Pareto, queueing) have one thing in common whatever their
     weight: counted per octave they only get thinner on their way out. A cause that acts now and
-    then adds a second hump. So: among all octaves the one whose emptiness,
+    then adds a second hump. So: among all octaves the one with an emptiness that,
     compared with the densest octave further out, is least likely if both were equally dense. A cause that always takes the same time
     may hide in a heavy tail that fills every octave; `widths` (in octaves) says what is looked at instead. The search
     begins at `start` (default: the body's quartile); `counts` may be a part of the tail only (the operations that lost their time in one

@@ -35,7 +35,7 @@ class Rule:
 
 
 def enough(rule: Rule, rounds: int, ratios: list[Ratio]) -> bool:
-    """Whether to stop after so many rounds; `ratios` are the first metric's, one per pair of arms that is compared."""
+    """Whether to stop after this many rounds; `ratios` are the first metric's, one per pair of arms that is compared."""
     if rounds >= rule.most:
         return True
     if rule.half_width is None or rounds < max(rule.least, ROUNDS_MIN):

@@ -59,7 +59,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Rules:
-    """What a trait must be to be told."""
+    """What a trait must be to be reported."""
 
     #: Rounds of the test.
     rounds: int

@@ -1,8 +1,8 @@
 """Who explains what: the only place that sets what detectors say against each other.
 
 Four passes, in this order. *Excuse*: detectors run one after the other on a context that nobody changes; each is given what those before it excused or accused, so that
-it does not blame that again. *Accuse*: their claims together. *Correct*: all tests are corrected together, and each claim becomes a finding or is only told.
-*Narrate*: consequences are told inside their cause, and everything else in the order of the registry.
+it does not blame that again. *Accuse*: their claims together. *Correct*: all tests are corrected together, and each claim becomes a finding or a sentence.
+*Narrate*: consequences stand inside their cause, and everything else in the order of the registry.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Judged:
     """What all detectors together gave."""
 
     findings: list[Finding]
-    #: The same before consequences were told inside their cause.
+    #: The same before causes took in their consequences.
     claims: list[Finding]
     #: Detectors that could not run, and why.
     declined: list[Declined]
@@ -73,7 +73,7 @@ class Corrected:
     """Claims after all tests were corrected together."""
 
     accepted: list[tuple[Candidate, Finding]]
-    #: What was read off the record and is not told by one of them.
+    #: What was read off the record and none of them reports.
     measured: list[Finding]
     #: A sentence for each claim that is worth one and accuses nobody.
     told: list[str]
@@ -150,7 +150,7 @@ def tested_of(heard: Heard) -> list[float]:
 
 
 def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Sequence[float] = ()) -> Corrected:
-    """Corrects all tests together (Benjamini-Hochberg), those too whose claims were not worth making (`tested`); what is large and unlikely
+    """Corrects all tests together (Benjamini-Hochberg), those too that led to no claim worth making (`tested`); what is large and unlikely
     enough then is accepted.
 
     What was read off the record needs no test, and takes none from the others: of all operations it is accepted if it is large, of single
@@ -169,7 +169,7 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
     explained = np.zeros(len(context.slow), np.bool_)
     accused = [c for _, c, q_value in judged if c.large and _likely(q_value)]
     for name, candidate, q_value in judged:
-        # The seen cause of something that is accused is told with it, and so first, even if it is too small by itself; but not a trifle, and where
+        # The seen cause of something that is accused is reported with it, and so first, even if it is too small by itself; but not a trifle, and where
         # all that it costs was counted only if it is what held most of these operations.
         reason = candidate.share_of_latency >= SHARE_OF_LATENCY_FLOOR and any(
             (c.culprit.kind, c.culprit.name) in candidate.causes
@@ -213,7 +213,7 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
     """Consequences inside their cause, and what else is to be said."""
     results = [result for _, result in heard.results]
     return Judged(
-        # What fired a trigger is what was asked: it is told first.
+        # What fired a trigger is what was asked: it comes first.
         findings=sorted(
             merge(corrected.accepted, context.keeps_rate) + corrected.measured,
             key=lambda finding: finding.answers != "trigger",

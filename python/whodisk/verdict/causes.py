@@ -1,4 +1,4 @@
-"""One verdict out of many findings: consequences are told inside their cause."""
+"""One verdict out of many findings: each cause reports its consequences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from whodisk.findings import Culprit, Evidence, Finding
 
 
 def merge(accepted: list[tuple[Candidate, Finding]], keeps_rate: bool = False) -> list[Finding]:
-    """The findings that are left when each consequence is told by its cause, what does most harm first (see `_harm`).
+    """The findings that are left when each cause reports its consequences, what does most harm first (see `_harm`).
 
     A finding is a consequence if another one lists its culprit (or why it is one) among what it is the reason of (`Candidate.causes`), or if
     it only says what a culprit led to (`Candidate.consequence`) and another finding accuses the same one. Its claim joins
@@ -53,7 +53,7 @@ def _with(cause: Finding, consequences: list[Finding]) -> Finding:
         for finding in consequences
         for item in finding.evidence
     ]
-    # Each detector sees a part of what its culprit costs (slow writes, say, or pauses only): the most that one of them saw is told.
+    # Each detector sees a part of what its culprit costs (slow writes, say, or pauses only): the finding reports the most that one of them saw.
     same = [f for f in consequences if f.effect.metric == cause.effect.metric and _accuse_one(f, cause)]
     most = max([cause, *same], key=lambda finding: finding.effect.value)
     return replace(

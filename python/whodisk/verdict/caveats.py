@@ -13,7 +13,7 @@ from whodisk.reading.views import STAGES, Case
 def caveats_of(context: Context, has_baseline: bool) -> list[Caveat]:
     """What cannot be excluded, what matters most for this case first."""
     not_seen = unseen(context.case)
-    # Without requests hardly anything below the program can be told.
+    # Without requests hardly anything below the program is known.
     first = [] if "block" in context.case.layers else not_seen
     caveats = losses(context.case) + _unknown(context) + _open(context) + _engine(context)
     caveats += _sampled(context) + _unseen_submitter(context) + first
@@ -55,7 +55,7 @@ def _engine(context: Context) -> list[Caveat]:
 
 
 def lost_of(missing: list[Missing]) -> list[Caveat]:
-    """Layers of which operations are missing: nothing can be told where it is too much, else nothing of these."""
+    """Layers of which operations are missing: nothing can be said where it is too much, else nothing of these."""
     return [
         Caveat(
             f"anything that only the layer {layer.layer} shows"
@@ -129,7 +129,7 @@ def _unknown(context: Context) -> list[Caveat]:
 
 
 def _unseen_submitter(context: Context) -> list[Caveat]:
-    """Without the layers below, the kernel's part of an operation cannot be told from a submitter's."""
+    """Without the layers below, the kernel's part of an operation cannot be distinguished from a submitter's."""
     if context.layer != "app" or "block" in context.surveys:
         return []
     return [

@@ -44,9 +44,9 @@ class _Suspect:
 def clear(context: Context, claims: list[Finding], slow_excess_ns: float | None) -> list[Cleared]:
     """Stages of the judged layer and devices of the block layer that are not to blame.
 
-    `slow_excess_ns` is the median excess of the operations that the findings explain: something whose
-    operations never came near half of it cannot be their cause. Without findings everything is
-    stated with the largest value seen. `claims` are all findings, those too that are told as a consequence of another: nothing is cleared that
+    `slow_excess_ns` is the median excess of the operations that the findings explain: something with
+    operations that never came near half of it cannot be their cause. Without findings everything is
+    stated with the largest value seen. `claims` are all findings, also the consequences of another: nothing is cleared that
     one of them names.
     """
     named = _named(claims)

@@ -42,7 +42,7 @@ def fired_said(context: Context) -> list[str]:
         who = f" of {fired.comm}" if fired.comm else ""
         begin = f"What fired the trigger '{fired.trigger}', a {fired.op}{who}{place} at {fired.start_ns / 1e9:.3f} s, took {words.duration(fired.time_ns)}"
         if (fired.start_ns, fired.tid) not in held:
-            # Operations that overlap are told by the longest of them.
+            # The longest of the operations that overlap stands for all.
             same = [
                 f for f, episode, _ in context.fired if episode.start_ns <= fired.start_ns < episode.end_ns
             ]

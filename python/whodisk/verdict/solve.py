@@ -183,7 +183,7 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
 
 
 def _judged_layer(surveys: dict[str, Survey], program: str | None) -> str | None:
-    """`app` where its stages tell something, else the block layer, else whatever there is; of a program whose log could not be tied
+    """`app` where its stages tell something, else the block layer, else whatever there is; of a program with a log that could not be tied
     to its system calls, or has too few operations (files of a copy, say), these."""
     app, block, calls = (surveys.get(layer) for layer in ("app", "block", "syscall"))
     if app is not None and block is not None:
@@ -215,7 +215,7 @@ def _context(
 
 
 def _backlog(case: Case, survey: Survey) -> list[str]:
-    """A sentence if operations mostly waited for free slots because the ones before them took so long; else nothing.
+    """A sentence if operations mostly waited for free slots because the ones before them took long; else nothing.
 
     Such a wait is a consequence: what filled the slots is what is asked for. Where the rate is kept, it passes: there it counts as what
     its cause cost (`whodisk.evidence.backlog`).
@@ -286,7 +286,7 @@ def _where_time_goes(context: Context) -> dict[str, dict[str, float]]:
 def _errors(context: Context) -> list[str]:
     """Failed operations, one line per kind and error number.
 
-    Only I/O is told, not what a program asked for in vain.
+    Reports only I/O, not what a program asked for in vain.
     """
     rows = context.case.rows(
         f"""SELECT op, coalesce(device, '') AS device, error, count(*) AS n FROM judged

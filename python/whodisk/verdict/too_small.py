@@ -1,4 +1,4 @@
-"""Causes whose size cannot have produced the loss, rejected in words.
+"""Causes too small to have produced the loss, rejected in words.
 
 A load that is bound by latency loses as much throughput as its requests get slower on average, and any other load loses less. So an average that
 rises by a fifth cannot have halved the throughput: either a few devices that others wait for did, or something else (mystery 4).

@@ -146,7 +146,7 @@ def figure(traces: Sequence[Trace], axes: dict[str, Any], *, height: int, **layo
 
 
 def panels(number: int, wide: int, narrow: int, panel_px: int) -> dict[str, int]:
-    """`number` panels of equal size: so many in a row on a wide and on a narrow page, each `panel_px` high."""
+    """`number` panels of equal size: `wide` in a row on a wide page, `narrow` on a narrow one, each `panel_px` high."""
     return {"panels": number, "wide": wide, "narrow": narrow, "panel_px": panel_px}
 
 
@@ -165,7 +165,7 @@ def colour(name: str) -> str:
 
 
 def shade(index: int) -> str:
-    """The `index`-th of the colours that can be told apart, also by those who see fewer."""
+    """The `index`-th of the colours that all readers can distinguish, also those who see fewer."""
     names = (
         "stage-device",
         "stage-queue",

@@ -219,7 +219,7 @@ def _accused(look: Look, finding: Finding) -> set[str]:
 
 
 def _chosen(look: Look, finding: Finding) -> str:
-    """SQL names: the accused device and those whose requests it could be compared with, the busiest ones."""
+    """SQL names: the accused device and those with requests that it could be compared with, the busiest ones."""
     rows = look.case.rows(
         """SELECT device, sum(n) AS n, sum(latency_ns) AS latency_ns FROM stage_totals
 WHERE layer = 'block' AND device IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"""

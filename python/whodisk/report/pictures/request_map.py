@@ -148,7 +148,7 @@ def draw(look: Look, finding: Finding) -> Drawn | None:
 
 
 def _layer_of(look: Look, size: int) -> str:
-    """The layer whose reads the table of the cache speaks of."""
+    """The layer of the reads that the table of the cache speaks of."""
     rows = look.case.rows(
         f"""SELECT r.layer FROM cache AS c JOIN measured AS r ON r.op_id = c.op_id WHERE r.size_bytes = {size} LIMIT 1"""
     )

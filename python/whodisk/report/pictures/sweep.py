@@ -34,7 +34,7 @@ BLOCKS = 32
 ROUNDS = 200
 #: Neighbouring latency bins differ by 1.1 %; an interval is never narrower than its bins.
 BINS_PER_OCTAVE = 64
-#: A value of the swept quantity counts with so many operations; fewer values are no sweep.
+#: A value of the swept quantity counts with this many operations; fewer values are no sweep.
 OPERATIONS_MIN = 200
 VALUES_MIN = 3
 VALUES_MAX = 24

@@ -85,7 +85,7 @@ FROM cache WHERE op_id = {op_id} ORDER BY offset_bytes, tier"""
 
 
 def _typical(look: Look, size: int | None) -> Row | None:
-    """The read whose waiting is the median of all reads of that size that waited."""
+    """The read with the median wait of all reads of that size that waited."""
     rows = look.case.rows(
         f"""SELECT op_id, start_ns, latency_ns, offset_bytes FROM (
   SELECT r.op_id, r.start_ns, r.latency_ns, r.offset_bytes, percent_rank() OVER (ORDER BY sum(c.wait_ns), r.op_id) AS place
