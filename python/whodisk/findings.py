@@ -25,7 +25,7 @@ STATUSES = ("healthy", "slow", "outliers", "limited", "insufficient")
 #: interval; or what a test says of operations like them.
 BASES = ("measured", "estimated", "inferred")
 
-#: What is said where the record holds nothing that could have held an operation.
+#: What the verdict says where the record holds nothing that could have held an operation.
 NOTHING_OBSERVED = "nothing that was observed"
 
 #: What a claim may answer: a flight recorder's trigger (DESIGN 6), an expectation that was given, or nothing but what the case shows.

@@ -57,7 +57,7 @@ def size(size_bytes: float) -> str:
     return f"{significant(size_bytes / 1024**4)} TiB"
 
 
-#: How a culprit is said, by its kind.
+#: What a culprit is called, by its kind.
 _ACCUSED = {
     "stage": "the stage {}",
     "device": "the device {}",

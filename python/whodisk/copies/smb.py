@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def credentials(spec: Specification) -> tuple[str, str]:
-    """Name (with its domain) and password, out of the file or the environment. Raises CopyError; never tells the password."""
+    """Name (with its domain) and password, out of the file or the environment. Raises CopyError; never reveals the password."""
     if spec.credentials is None:
         values = {
             key: os.environ.get(f"WHODISK_SMB_{key.upper()}", "")
@@ -418,7 +418,7 @@ class SmbReadWrite(SmbLink):
 
 
 class SmbCopyChunk(SmbLink):
-    """SRV_COPYCHUNK: the server copies. Beyond its limits it tells them, and the request is made again within them."""
+    """SRV_COPYCHUNK: the server copies. Beyond its limits it reports them, and the request is made again within them."""
 
     def __init__(self, remote: Remote) -> None:
         super().__init__(remote)

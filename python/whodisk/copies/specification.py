@@ -118,7 +118,7 @@ class Specification:
 
 
 def is_copy(path: Path) -> bool:
-    """Whether a file is the specification of a copy: it has `method` in `[workload]`. False for what cannot be read: others tell why."""
+    """Whether a file is the specification of a copy: it has `method` in `[workload]`. False for what cannot be read: others report why."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("workload")
     except (OSError, ValueError):

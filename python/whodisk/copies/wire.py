@@ -26,7 +26,7 @@ OFFLOAD_WRITE_OUTPUT_BYTES = 16
 
 
 class WireError(Exception):
-    """An answer that is not what the protocol says; the text tells what was expected and what came."""
+    """An answer that is not what the protocol says; the text says what was expected and what came."""
 
 
 @dataclass(frozen=True)

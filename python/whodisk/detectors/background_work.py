@@ -108,7 +108,7 @@ def _candidate(context: Context, bins: int, work: Work) -> Candidate:
     )
     found.causes = tuple(("stage", stage) for stage in STAGES)
     found.met = work.met
-    # Where its times have a period, `burst` tells it.
+    # Where its times have a period, `burst` reports it.
     found.consequence = True
     return found
 

@@ -87,7 +87,7 @@ class Candidate:
     summed: bool = False
     #: It reports the stops of these threads: a finding with the stops of more threads reports these, too.
     stopped: frozenset[int] = frozenset()
-    #: What it makes worse (`findings.Finding.worse`), where the slow operations that it explains do not tell.
+    #: What it makes worse (`findings.Finding.worse`), where the slow operations that it explains do not show it.
     worse: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
@@ -151,7 +151,7 @@ class Detector:
     null_model: str
     smallest_effect: str
     run: Callable[[Context], Result]
-    #: Whether it looks at the order, the places or the absence of operations, of which a sample tells nothing.
+    #: Whether it looks at the order, the places or the absence of operations, of which a sample shows nothing.
     needs_all: bool = False
 
     def declines(self, context: Context) -> Declined | None:

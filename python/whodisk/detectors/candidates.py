@@ -32,7 +32,7 @@ def of_time_lost(
     explains: Bools,
     causes: tuple[tuple[str, str], ...],
 ) -> Candidate:
-    """What is said of time lost in one way: its part is the effect, and what a blameless storage would not have taken.
+    """The claim about time lost in one way: its part is the effect, and what a blameless storage would not have taken.
 
     It is read off the record, and so no test decides.
     """
@@ -69,7 +69,7 @@ def of_presence(
     refute: str,
     remedy: str,
 ) -> Candidate:
-    """What is said of something that comes and goes; `what` is the beginning of the sentence."""
+    """The claim about something that comes and goes; `what` is the beginning of the sentence."""
     total = max(1.0, context.survey.latency_ns)
     share = min(1.0, float(presence.excess_ns.sum()) / total)
     low, high = bootstrap_sum(presence.excess_ns / total)

@@ -109,7 +109,7 @@ def _candidate(context: Context, crowd: Crowd) -> Candidate:
         explains=none_of(context.slow),
         causes=tuple(("stage", stage) for stage in STAGES),
     )
-    # Where it comes and goes, `background_work` and `burst` tell of it, too.
+    # Where it comes and goes, `background_work` and `burst` report it, too.
     found.consequence = True
     return found
 

@@ -15,7 +15,7 @@ from whodisk.reading.views import quoted
 from whodisk.statistics import probability
 from whodisk.statistics.stats import Bools, Ints, bootstrap_sum, episodes, overlap
 
-#: Kinds of events that tell of trouble in a device or on the way to it. A `requeue` does not: a full queue makes them, too.
+#: Kinds of events that show trouble in a device or on the way to it. A `requeue` does not: a full queue makes them, too.
 #: A `failed_command` may have been tried again, with success: then its request has no `error`.
 KINDS = "'error', 'timeout', 'reset', 'failed_command'"
 

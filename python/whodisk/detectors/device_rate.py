@@ -1,6 +1,6 @@
 """A device with a fixed maximum rate of bytes (or requests), and a program that waits for it: the limit that binds.
 
-It accuses nobody: within one case nothing tells whether a device that was always like this is broken, or just no faster. Operations that
+It accuses nobody: within one case nothing shows whether a device that was always like this is broken, or just no faster. Operations that
 waited for it are explained by that, and not blamed on anything else.
 """
 

@@ -253,7 +253,7 @@ def _candidate(context: Context, near: Near, devices: list[str]) -> Candidate:
         explains=none_of(context.slow),
         causes=(("stage", "device"), ("stage", "queue")),
         large=near.low > 0 and (by_mean or by_tail),
-        # Where its times have a period, `burst` tells it; where it comes and goes, `background_work` does.
+        # Where its times have a period, `burst` reports it; where it comes and goes, `background_work` does.
         consequence=True,
         p99_ratio=worse,
     )

@@ -149,7 +149,7 @@ def grouped(chosen: list[tuple[Episode, Cause]]) -> list[Group]:
 def _candidate(context: Context, group: Group, asked: Asked | None) -> Candidate:
     """`asked` is the question that these operations answer; None: they stand apart."""
     longest = max(group.episodes, key=lambda e: e.latency_ns)
-    # All operations of these episodes, each of which waited for the same thing; their longest tell where.
+    # All operations of these episodes, each of which waited for the same thing; their longest show where.
     held = np.array([ns for e in group.episodes for ns in e.each_ns])
     lost_ns = float((held - longest.typical_ns).sum())
     in_stage = sum(e.stage_excess_ns for e in group.episodes) / max(

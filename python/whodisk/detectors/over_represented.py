@@ -124,7 +124,7 @@ def _one_of_episodes(slow: SlowSet, chosen: Bools) -> Ints:
 
 
 def traits_sql(survey: Survey, where: str, linked: bool, reach: float) -> str:
-    """Traits of operations as text (empty = not observed), each with the request below it where links tell; and what tells how exposed they
+    """Traits of operations as text (empty = not observed), each with the request below it where links name it; and what shows how exposed they
     were: their stratum, and their time in each stage."""
     fill = {"reach": repr(max(reach, 1.0)), "begin": survey.begin_ns, "span": survey.span_ns}
     columns = ", ".join(

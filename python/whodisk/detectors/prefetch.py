@@ -192,7 +192,7 @@ def _late_candidate(
         explains=np.isin(context.slow.op_id, _late_operations(context)),
         causes=(("stage", "device"), ("stage", "fs")),
     )
-    # A device that is slow makes fetches late: who accuses it tells of them.
+    # A device that is slow makes fetches late: the finding that accuses it reports them.
     found.consequence, found.joins = True, (("device", "*"),)
     found.p99_ratio = p99_ratio(
         context, f"SELECT op_id, wait_ns AS lost_ns FROM ({late_sql(context)}) AS late"

@@ -68,7 +68,7 @@ def _silences(begin_ns: Ints, end_ns: Ints, completed_ns: Ints) -> tuple[Ints, F
 def stood_still(context: Context, device: str, chosen: Bools) -> float | None:
     """Of slow operations that waited while the device had others to serve, the part in which it served nobody for half of the wait or longer.
 
-    None: the requests below were not recorded, or too few of the operations tell.
+    None: the requests below were not recorded, or too few of the operations show it.
     """
     block = context.surveys.get("block")
     if block is None or sum(s.operations for s in block.select(device)) > SERVED_REQUESTS_MAX:

@@ -54,7 +54,7 @@ def run(context: Context) -> Result:
     for since in _together(changed, looked_at):
         candidate = _candidate(context, survey, since, looked_at)
         if _at_its_pace(context, survey, since) and not _facts_changed(context, since.devices):
-            # Credits that are spent, say: what a device takes is a limit, and `device_rate` tells it.
+            # Credits that are spent, say: what a device takes is a limit, and `device_rate` reports it.
             result.observed.append(candidate.claim)
             result.tested.append(candidate.p_value)
         else:
@@ -186,7 +186,7 @@ FROM measured WHERE {where} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT 40""",
         explains=_behind(context, since, at_ns),
         large=large_by_loss(share, worse),
         p99_ratio=worse,
-        # Who accuses one of them for a reason of its own tells this, too.
+        # The finding that accuses one of them for a reason of its own reports this, too.
         consequence=True,
         joins=tuple(("device", device) for device in since.devices),
         basis="estimated",

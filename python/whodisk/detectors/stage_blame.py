@@ -329,7 +329,7 @@ def p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[fl
 
 
 def _is_undivided(printed: str, name: str) -> bool:
-    """Whether a recording of more layers would tell the parts of a stage; those of `app` lie outside of this machine's kernel."""
+    """Whether a recording of more layers would separate the parts of a stage; those of `app` lie outside of this machine's kernel."""
     return name != "app" and printed.count("+") >= 2
 
 
@@ -503,7 +503,7 @@ def _meanwhile(context: Context, suspect: Suspect, device: str | None) -> str:
 
 
 def _slept(context: Context, suspect: Suspect) -> str:
-    """What held operations above the block layer, as far as their threads and the devices tell."""
+    """What held operations above the block layer, as far as their threads and the devices show it."""
     sleep = slept_in(context, suspect.chosen)
     if sleep is None or sleep.share < ASLEEP_TOLD_MIN:
         return ""

@@ -194,7 +194,7 @@ SELECT (SELECT count(*) FROM durable) AS writes,
 
 
 def _waited_in(context: Context, comm: str) -> str:
-    """For what threads slept most while they wrote, where the kernel tells: a page under writeback, a journal."""
+    """For what threads slept most while they wrote, where the kernel says so: a page under writeback, a journal."""
     if "waits" not in context.case.columns:
         return ""
     row = context.case.rows(

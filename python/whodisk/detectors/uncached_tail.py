@@ -34,7 +34,7 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Alike:
-    """Waits of one length: of those that begin where a tail does the length that tells most."""
+    """Waits of one length: of those that begin where a tail does the most informative length."""
 
     waits: int
     begin_here: int
@@ -231,7 +231,7 @@ def _tails(read_bytes: int, reads: int, waits: dict[str, Any]) -> list[Tail]:
 
 
 def _most_alike(pages: Ints, room: Ints, count: Ints, here: Bools) -> Alike:
-    """The length of waits that begin at a place most often beyond chance: long ones have few places where they could begin, and tell little."""
+    """The length of waits that begin at a place most often beyond chance: long ones have few places where they could begin, and show little."""
     lengths = np.unique(pages)
     found = []
     for length in np.unique(pages[here]):

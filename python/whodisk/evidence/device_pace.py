@@ -109,7 +109,7 @@ def pace_of(
     best = next(model for model, part in held.items() if part and part >= most - PACE_SIMPLER)
     kept = _kept(best, own_ns, size_bytes)
     time_ns = float(own_ns[kept].sum())
-    # Of requests that are all alike nobody can tell whether bytes or turns are counted: turns, which is what was seen.
+    # Of requests that are all alike nothing shows whether bytes or turns are counted: turns, which is what was seen.
     by_number = any(part > 0 for model, part in held.items() if not model.per_byte_ns)
     bytes_count = best.per_byte_ns * float(size_bytes[kept].sum()) >= 0.5 * time_ns
     is_bytes = bytes_count and (not by_number or _differ(size_bytes[kept], own_ns[kept]))

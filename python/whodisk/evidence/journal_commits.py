@@ -1,4 +1,4 @@
-"""Whether slow operations waited in the file system for commits of a journal, by the moments that the journal's tracepoints tell."""
+"""Whether slow operations waited in the file system for commits of a journal, by the moments that the journal's tracepoints give."""
 
 from __future__ import annotations
 

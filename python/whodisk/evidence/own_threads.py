@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from whodisk.reading.views import Case
 
-#: Where a case does not tell (before it had `recorder`): how every thread of the recorder is called (decision 0001).
+#: Where a case does not say (before it had `recorder`): how every thread of the recorder is called (decision 0001).
 USUAL = "whodisk-"
 
 
 def is_recorder(case: Case, comm: str, pid: object = None) -> bool:
-    """Whether a thread of this name and process is the recorder's own, as `recorder` in system.json tells: what it costs accuses nobody.
+    """Whether a thread of this name and process is the recorder's own, as `recorder` in system.json says: what it costs accuses nobody.
 
     `pid` may be NULL (None): then the name alone decides.
 

@@ -1,7 +1,7 @@
 """Members of a group that ought to be alike: which of them is slower than the others, since when, how much.
 
 Input are matrices of log latencies, time blocks by members (`PeerGroup`); where they come from (single
-operations or sampled series) does not matter here. It distinguishes three ways to be slow:
+operations or sampled series) does not matter here. The test distinguishes three ways to be slow:
 
 * always: the member's mean lies above what its peers do (its *level*);
 * at times: its slow third lies further above its better half than its peers' does (its *swing*), and its

@@ -1,4 +1,4 @@
-"""CPU time that a hypervisor gave to others while this machine wanted it (steal), as the sampler's counters tell it."""
+"""CPU time that a hypervisor gave to others while this machine wanted it (steal), as the sampler's counters show it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ HOLDS: dict[str, frozenset[str]] = {
     "blocked": frozenset({"app", "fs", "throttle", "reap"}),
     "trouble": frozenset({"queue", "device"}),
 }
-#: Kinds of events that tell of trouble in a device or on the way to it, as in detectors/device_errors.
+#: Kinds of events that show trouble in a device or on the way to it, as in detectors/device_errors.
 TROUBLE = ("error", "timeout", "reset", "failed_command")
 
 #: Flag of operations that asked for a flush of the device's cache; all that is known where no carriers were recorded (case-format, Flags).
@@ -119,7 +119,7 @@ def with_alike(held: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]
     """The same, where what is as long as episodes that stand apart, and was held by the same cause, stands apart, too.
 
     Seven stops of one length fall to whichever kinds of operations their threads were at; in a kind with a few of them, or with a heavy
-    tail, the rule of the tail cannot tell them. What nobody knows the cause of is the same only where it is a device's.
+    tail, the rule of the tail cannot find them. What nobody knows the cause of is the same only where it is a device's.
     """
     least: dict[tuple[str, str, str, str, bool], float] = {}
     for episode, cause in held:

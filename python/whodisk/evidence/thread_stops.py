@@ -95,7 +95,7 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
     if (~touched).mean() < STOP_APART_MIN:
         without = max(without, float(np.quantile(latency - inside, 0.99)))
     survey = context.survey
-    # Those of the tail, and those that are longer than usual by half a stop: either may tell that it is stops that hold them.
+    # Those of the tail, and those that are longer than usual by half a stop: either may show that it is stops that hold them.
     held_up = latency > np.median(latency) + 0.5 * np.median(length)
     late = map(_some, (latency > without, held_up))
     return Stops(

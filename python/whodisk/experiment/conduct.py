@@ -348,7 +348,7 @@ class Conductor:
                     journal.undone(change)
 
     def _undo(self, journal: Journal, keep: int = 0) -> None:
-        """Puts back what was changed, the newest first, but the oldest `keep` changes; tells what could not be."""
+        """Puts back what was changed, the newest first, but the oldest `keep` changes; reports what could not be."""
         for change in reversed(journal.open[keep:]):
             try:
                 settings.undo(change)

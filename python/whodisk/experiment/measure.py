@@ -46,7 +46,7 @@ class Measured:
     operations: int
     #: Stages that hold a part of the latency worth telling.
     stages: tuple[str, ...]
-    #: Names of stages that this observer could not tell apart.
+    #: Names of stages that this observer could not distinguish.
     stage_names: dict[str, str]
     #: Operations in flight on average (Little's law).
     in_flight: float

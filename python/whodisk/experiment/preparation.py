@@ -198,7 +198,7 @@ def _cache(step: dict[str, Any], _tools: Tools) -> dict[str, Any]:
 
 
 def part_in_memory(path: Path) -> float | None:
-    """Which part of a file the page cache holds, 0 to 1, as `fincore` of util-linux counts it; None where it cannot tell."""
+    """Which part of a file the page cache holds, 0 to 1, as `fincore` of util-linux counts it; None where it does not know."""
     command = ["fincore", "--bytes", "--noheadings", "--output", "RES,SIZE", str(path)]
     try:
         told = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()

@@ -54,7 +54,7 @@ def targets_of_load(
 
 
 def _workload_of(path: Path) -> dict[str, Any]:
-    """The table of an access specification; empty where it is none, which who runs it tells."""
+    """The table of an access specification; empty where it is none: who runs it reports that."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("workload", {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):

@@ -93,7 +93,7 @@ def carried(wanted: Wanted, reasons: Mapping[str, str]) -> str:
 def draft(path: Path, case: Path, overwrite: bool) -> Iterator[Path]:
     """A new, empty file that takes the place of `path` at the end if nothing goes wrong inside, and is removed if it does.
 
-    Who may read `case.json` of `case` may read it, nobody else: it tells of the same paths and command lines. What stands
+    Who may read `case.json` of `case` may read it, nobody else: it reveals the same paths and command lines. What stands
     at `path` is replaced only with `overwrite`, and at once. Raises WhodiskError, OSError.
     """
     if not overwrite and path.exists():

@@ -1,7 +1,7 @@
 """A trace of Perfetto (TrackEvent), to be opened in ui.perfetto.dev: a track per device or program, below it its operations.
 
 Operations of a track that overlap lie on lanes, each of which holds one at a time. Inside an operation lie slices of its stages, one
-after the other in the order in which an operation passes them. Links are flows. Beside the lanes a counter tells how many were in
+after the other in the order in which an operation passes them. Links are flows. Beside the lanes a counter shows how many were in
 flight. Field numbers: perfetto_trace.proto, version 0.59.
 """
 
@@ -45,7 +45,7 @@ _REALTIME, _BOOTTIME = 1, 6
 #: Operations per batch: what bounds memory.
 BATCH = 50_000
 
-#: Whole numbers that a slice tells, and those of them that say nothing where they have this value.
+#: Whole numbers that a slice has, and those of them that say nothing where they have this value.
 _NUMBERS: dict[str, int | None] = {
     "op_id": None,
     "offset_bytes": None,
@@ -169,7 +169,7 @@ class _Trace:
         return self._uuids
 
     def _annotations(self, columns: dict[str, npt.NDArray[Any]]) -> list[tuple[Chosen, list[pb.Part]]]:
-        """For each thing that a slice can tell: which rows tell it, and the annotation of all rows."""
+        """For each thing that a slice can have: which rows have it, and the annotation of all rows."""
         told: list[tuple[Chosen, list[pb.Part]]] = []
         for name, silent in _NUMBERS.items():
             values = columns[name]
@@ -205,7 +205,7 @@ class _Trace:
         flow_ids: npt.NDArray[np.uint64],
         flow_counts: Ints,
     ) -> None:
-        """Begins of slices. Those that tell the same things are of one shape."""
+        """Begins of slices. Those that have the same things are of one shape."""
         first_flow = np.cumsum(flow_counts) - flow_counts
         shapes = np.column_stack([flow_counts, *(known for known, _ in annotations)])
         for shape in np.unique(shapes, axis=0):

@@ -9,7 +9,7 @@ from whodisk.reading.views import Case
 #: The recorder's own threads (their work is excluded and counted), and workers that the kernel begins for a program's io_uring: threads of that
 #: program, though it never asked for them by name.
 OWN = re.compile(r"whodisk.*|iou-(wrk|sqp)-[0-9]*")
-#: Where a case does not tell (before it had `kernel_threads`): what the kernel's threads are usually called.
+#: Where a case does not say (before it had `kernel_threads`): what the kernel's threads are usually called.
 USUAL = re.compile(
     r"(kworker|jbd2|xfsaild|xfs-|btrfs|kswapd|ksoftirqd|swapper|loop[0-9]|flush|io_wq|md[0-9]*_raid|dmcrypt|kcryptd|"
     r"rcu|migration|khugepaged|kcompactd|ksmd|kdamond|kthreadd|khungtaskd|oom_reaper|cpuhp).*"

@@ -6,7 +6,7 @@ from whodisk.reading.views import Case
 
 
 def node_of_cpu(case: Case) -> dict[int, int]:
-    """CPU -> its node; empty where the case does not tell, or there is one node."""
+    """CPU -> its node; empty where the case does not say, or there is one node."""
     nodes = case.system.get("numa_nodes") or {}
     if len(nodes) < 2:
         return {}
@@ -14,7 +14,7 @@ def node_of_cpu(case: Case) -> dict[int, int]:
 
 
 def node_of_devices(case: Case, devices: set[str]) -> int | None:
-    """The node at which all of these devices are (those that tell); None if they are at several, or none tells."""
+    """The node at which all of these devices are (those with a known node); None if they are at several, or none is known."""
     described = case.system.get("devices") or {}
     told = {str((described.get(name) or {}).get("facts", {}).get("numa_node", "")) for name in devices}
     nodes = {int(text) for text in told if text.isdigit()}

@@ -1,6 +1,6 @@
 """Real programs that people run on storage: one file each. Needs nothing but Python itself, so that a load starts quickly.
 
-A program is set up on a file system, runs for some seconds, and tells the latencies that it saw itself.
+A program is set up on a file system, runs for some seconds, and reports the latencies that it saw itself.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class Program:
     set_up: Callable[[Place], None]
     #: Starts what must run before, gives the load for this many seconds, and ends what it started.
     ready: Callable[[Place, float], AbstractContextManager[Load]]
-    #: The latencies of the last run; empty where the program tells none.
+    #: The latencies of the last run; empty where the program reports none.
     own_log: Callable[[Place], Log]
     #: Removes what `set_up` and runs left.
     tear_down: Callable[[Place], None]

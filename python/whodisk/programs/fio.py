@@ -109,7 +109,7 @@ def _program(name: str, engine: str, words: str) -> Program:
         own_log=own_log,
         tear_down=emptied,
         takes=("rate", "scale"),
-        # It tells times to 1 ms: no system call can be tied to that. They are what it does, one by one.
+        # It reports times to 1 ms: no system call can be tied to that. They are what it does, one by one.
         log_in_case=False,
         room_bytes=320 << 20,
     )

@@ -1,4 +1,4 @@
-"""What RocksDB says of itself: its LOG tells when memtables were written out and tables compacted."""
+"""What RocksDB says of itself: its LOG says when memtables were written out and tables compacted."""
 
 from __future__ import annotations
 

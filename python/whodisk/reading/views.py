@@ -446,7 +446,7 @@ class Case:
 
     @contextmanager
     def _told(self, tell: Callable[[float], None]) -> Iterator[None]:
-        """Tells how far the query inside is."""
+        """Reports how far the query inside is."""
         over = threading.Event()
 
         def watch() -> None:

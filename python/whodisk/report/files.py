@@ -12,7 +12,7 @@ def write_whole(path: Path, text: str, case: Path) -> None:
     """Replaces `path` at once: a reader sees the old or the new content, never a part. Raises OSError, which names `path`.
 
     The draft beside it has a random name and is made anew, so that no file or link that stands there is written to.
-    Who may read `case.json` of `case` may read it, nobody else, whatever the umask: it tells of the same paths and command lines.
+    Who may read `case.json` of `case` may read it, nobody else, whatever the umask: it reveals the same paths and command lines.
     """
     mode = (case / "case.json").stat().st_mode & 0o666
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

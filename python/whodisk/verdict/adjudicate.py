@@ -154,7 +154,7 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
     enough then is accepted.
 
     What was read off the record needs no test, and takes none from the others: of all operations it is accepted if it is large, of single
-    ones unless what was accepted tells it.
+    ones unless what was accepted reports it.
     """
     inferred = [(name, c) for name, c in claims if c.basis != "measured"]
     singles = [(name, c) for name, c in claims if c.basis == "measured" and not c.summed]
@@ -252,7 +252,7 @@ def _same_culprit(one: Candidate, other: Candidate) -> bool:
 
 
 def _told_by(candidate: Candidate, accepted: list[tuple[Candidate, Finding]]) -> bool:
-    """Whether findings that tests accepted tell of these operations already: they accuse the same one, tell of stops of the same threads, or
+    """Whether findings that tests accepted report these operations already: they accuse the same one, report stops of the same threads, or
     explain most of them."""
     if any(_same_culprit(candidate, other) for other, _ in accepted):
         return True

@@ -75,7 +75,7 @@ def _accuse_one(one: Finding, other: Finding) -> bool:
 
 
 def _root(number: int, told_by: list[int | None]) -> int:
-    """Who tells a finding in the end."""
+    """The finding that reports another one in the end."""
     while (cause := told_by[number]) is not None:
         number = cause
     return number
@@ -84,7 +84,7 @@ def _root(number: int, told_by: list[int | None]) -> int:
 def _cause_of(
     number: int, accepted: list[tuple[Candidate, Finding]], told_by: list[int | None]
 ) -> int | None:
-    """The finding that tells this one, if any: the one that costs most, and that this one does not tell itself."""
+    """The finding that reports this one, if any: the one that costs most, and that this one does not report itself."""
     candidate, finding = accepted[number]
     found = [
         other

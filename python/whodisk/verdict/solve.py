@@ -183,7 +183,7 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
 
 
 def _judged_layer(surveys: dict[str, Survey], program: str | None) -> str | None:
-    """`app` where its stages tell something, else the block layer, else whatever there is; of a program with a log that could not be tied
+    """`app` where its stages show something, else the block layer, else whatever there is; of a program with a log that could not be tied
     to its system calls, or has too few operations (files of a copy, say), these."""
     app, block, calls = (surveys.get(layer) for layer in ("app", "block", "syscall"))
     if app is not None and block is not None:

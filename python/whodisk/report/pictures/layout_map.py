@@ -1,7 +1,7 @@
 """Where the parts of a file lie on the disk: place in the file against place on the disk.
 
 A file in one piece is one line; a fragmented one jumps. Drawn is the file with most breaks among those that were read or
-written through the accused disk. Only operations that one disk served whole tell. Columns read: `file`, `offset_bytes`,
+written through the accused disk. Only operations that one disk served whole count. Columns read: `file`, `offset_bytes`,
 `size_bytes` (bytes) of operations; `links`; `device`, `offset_bytes`, `size_bytes`, `start_ns`, `latency_ns` (ns) of block
 requests.
 """
