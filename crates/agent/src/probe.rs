@@ -22,7 +22,7 @@ pub struct Attached {
 
 impl Attached {
     /// Loads and attaches the probes named, or all. `command_pid` is the process that is about to be observed;
-    /// `own_engine`: it is our own engine, whose operation ids are read. `scope`: what is recorded.
+    /// `own_engine`: it is our own engine, with operation ids to read. `scope`: what is recorded.
     /// `cpu_budget`: CPU time that the recorder may take, of one CPU, before it samples.
     /// Error: why this host does not let us, in one line.
     pub fn attach(

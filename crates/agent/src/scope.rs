@@ -84,7 +84,7 @@ impl ScopeArgs {
     }
 }
 
-/// Processes whose end ends the recording.
+/// Processes that end the recording when they end.
 pub struct Watched(Vec<OwnedFd>);
 
 impl Watched {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// More of a layer than this may not be missing: below it nothing that hangs on the layer is known (decision 0135).
 pub const MISSING_SHARE_MAX: f64 = 0.01;
 
-/// What stands before the first `/` in a loss's `probe`, and the layer whose operations it took away. Other probes tell
+/// What stands before the first `/` in a loss's `probe`, and the layer that lost operations by it. Other probes tell
 /// about operations, but no operation is missing where they lost something.
 pub const LAYER_OF: [(&str, Layer); 6] = [
     ("app", Layer::App),
@@ -72,7 +72,7 @@ impl Account {
         account
     }
 
-    /// Adds a loss. An unknown number adds nothing: it is told as it is, but no share follows from it.
+    /// Adds a loss. An unknown number adds nothing: the case names it as it is, but no share follows from it.
     pub fn add(&mut self, probe: &str, reason: &str, lost: Option<u64>) {
         let name = probe.split('/').next().unwrap_or(probe);
         let layer = LAYER_OF.iter().find(|(of, _)| *of == name);

@@ -285,7 +285,7 @@ fn facts(root: &Path, folder: &Path) -> BTreeMap<String, String> {
     facts
 }
 
-/// Driver that a disk hangs on: its device's (`sd`, `virtio_blk`), or that device's own (`nvme`, whose disks hang on a controller
+/// Driver that a disk hangs on: its device's (`sd`, `virtio_blk`), or that device's own (`nvme`: its disks hang on a controller
 /// of the class). A disk that hangs on nothing is its driver's alone: the kernel's name of its major number (`loop`, `md`).
 fn driver(root: &Path, folder: &Path) -> Option<String> {
     let name = |link: &str| {
@@ -342,8 +342,8 @@ fn pci_ancestor(folder: &Path) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// Interrupts that belong to block devices: those of the PCI function below them, and those whose
-/// name in /proc/interrupts says so (`virtio1-req.0`, `nvme0q3`), which also covers virtio-mmio.
+/// Interrupts that belong to block devices: those of the PCI function below them, and those with
+/// a name in /proc/interrupts that says so (`virtio1-req.0`, `nvme0q3`), which also covers virtio-mmio.
 fn irqs(root: &Path) -> BTreeMap<String, [String; 2]> {
     let block = root.join("sys/block");
     let folders: Vec<PathBuf> = names_in(&block).iter().map(|name| block.join(name)).collect();

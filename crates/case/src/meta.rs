@@ -98,7 +98,7 @@ pub struct ProbeMeta {
 pub struct SamplingLevel {
     /// From when on, since the case's start.
     pub start_ns: i64,
-    /// One typical operation in so many was kept; a power of two, 1 = all.
+    /// The recorder kept one typical operation in this many; a power of two, 1 = all.
     pub one_in: u32,
     /// CPU time that the recorder had taken in the second before, as a part of one CPU.
     pub cpu_share: f64,
@@ -144,7 +144,7 @@ pub struct ScopeMeta {
 pub struct Clock {
     /// `CLOCK_MONOTONIC` (or `virtual` for the lab).
     pub name: String,
-    /// Host whose clock it is.
+    /// Host that the clock belongs to.
     pub host: String,
     /// Value at the case's start: raw time minus this = sealed time.
     pub start_ns: u64,
@@ -426,7 +426,7 @@ pub struct SystemMeta {
     pub cpu_model: String,
     /// Memory.
     pub memory_bytes: u64,
-    /// `kvm`, `none`, ... as far as it can be told.
+    /// `kvm`, `none`, ... as far as it is known.
     pub virtualization: String,
     /// Block devices by name.
     pub devices: BTreeMap<String, DeviceMeta>,
@@ -442,7 +442,7 @@ pub struct SystemMeta {
     /// cases of earlier versions.
     #[serde(default)]
     pub kernel_threads: BTreeSet<String>,
-    /// The recorder itself: process id -> names of the threads there that are its own, so that a wait that it caused is told from one that
+    /// The recorder itself: process id -> names of its own threads there. They separate the waits that it caused from those that
     /// a program caused. Absent where nothing was recorded (imports, the lab) and in cases of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recorder: BTreeMap<String, BTreeSet<String>>,

@@ -31,7 +31,7 @@ pub const BATCH_ROWS_MAX: usize = 65_536;
 /// Rows that are gathered before they are turned into columns: small enough for the first-level cache.
 pub const BLOCK_ROWS: usize = 64;
 
-/// Writing to the disk is begun when so much waits in the page cache, or has waited for so long: in few large requests, which disturb the
+/// Writing to the disk begins when this much waits in the page cache, or has waited for this time: in few large requests, which disturb the
 /// disk least, and before the kernel does it by itself.
 const WRITEBACK_BYTES: u64 = 4 << 20;
 const WRITEBACK_AGE: Duration = Duration::from_secs(5);
@@ -137,7 +137,7 @@ pub(crate) fn take_field<R, F: RawField>(from: &[u8], rows: &mut [R], set: impl 
     }
 }
 
-/// Implements [`RawRow`] for a struct whose named fields are all [`RawField`]s.
+/// Implements [`RawRow`] for a struct with named fields that are all [`RawField`]s.
 macro_rules! raw_row {
     ($row:ty, $probe:literal, { $($field:ident : $type:ty),+ $(,)? }) => {
         impl $crate::raw::RawRow for $row {
@@ -452,7 +452,7 @@ impl<R: RawRow> Drop for RawWriter<R> {
 }
 
 /// Starts writeback of these bytes from the calling thread, so that the pages are written on behalf
-/// of this thread (whose requests the recorder leaves out) and not later by a kernel worker.
+/// of this thread (the recorder leaves its requests out) and not later by a kernel worker.
 /// File systems and pipes that cannot do it are fine: it is only a hint.
 fn start_writeback(file: &File, offset_bytes: u64, len_bytes: u64) {
     // SAFETY: a system call on a descriptor that is open; it touches no memory of ours.

@@ -104,7 +104,7 @@ pub struct BlockRow {
     pub file_offset_bytes: u64,
     /// Control group that the I/O is accounted to: its id, which is the inode number of its folder; 0 = not observed.
     pub cgroup: u64,
-    /// Kernel dev_t of that file's file system or, where `inode` is 0, of the block device whose cache it is; 0 = none.
+    /// Kernel dev_t of that file's file system or, where `inode` is 0, of the block device that the cache belongs to; 0 = none.
     pub file_device: u32,
     /// `block_flags`.
     pub flags: u32,
@@ -117,7 +117,7 @@ pub mod block_flags {
     /// The I/O controller held its first bio back; it was queued, late, by a worker of the kernel, and `pid`, `tid` and
     /// `comm` are that worker's.
     pub const THROTTLED: u32 = 1;
-    /// No program was run when it completed; the kernel's event tracing told when it did, but not by which interrupt.
+    /// No program was run when it completed; the kernel's event tracing says when it did, but not by which interrupt.
     pub const INTERRUPT_UNSEEN: u32 = 2;
     /// A thread of the kernel submitted it (PF_KTHREAD): no program of its own.
     pub const KERNEL: u32 = 4;
@@ -149,13 +149,13 @@ pub mod sampled {
     pub enum Depth {
         /// Nothing was left out: count the rows.
         OfRows,
-        /// So many, and those that took longer than [`LONG_NS`].
+        /// This many, and those that took longer than [`LONG_NS`].
         Counted(usize),
         /// It had begun too long ago.
         Unknown,
     }
 
-    /// The bits of a row. `level` at most 15; `depth`: `None` if not known, beyond 65,534 told as that.
+    /// The bits of a row. `level` at most 15; `depth`: `None` if not known, beyond 65,534 stored as that.
     pub fn mark(level: u32, depth: Option<usize>, silent_before: bool) -> u32 {
         assert!(level < 16);
         let silent = if silent_before { SILENT_BEFORE } else { 0 };

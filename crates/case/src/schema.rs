@@ -400,7 +400,7 @@ pub struct LinkRow {
 /// A row of `gaps/`: a submitting thread had nothing in flight below it though its workload meant to be busy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GapRow {
-    /// Layer whose operations were silent.
+    /// Layer with no operations in this time.
     pub layer: Layer,
     /// Submitting thread.
     pub tid: i32,
@@ -506,7 +506,7 @@ pub struct WaitRow {
     pub pid: Option<i32>,
     /// Its command name.
     pub comm: Option<NameId>,
-    /// CPU for whose time it waited.
+    /// CPU that it waited for.
     pub cpu: Option<i32>,
     /// Since the start of the case.
     pub start_ns: i64,

@@ -1,5 +1,5 @@
 //! Programs that serve storage from user space: FUSE file systems, what lies on them, ublk devices, and network block devices and
-//! iSCSI disks whose server runs on this host.
+//! iSCSI disks with a server on this host.
 //!
 //! They are a part of the storage path. Whoever waits for a CPU while such a program works for him was not robbed of it.
 use crate::host::{attribute, key_of, names_in, text};
@@ -75,7 +75,7 @@ pub(crate) fn servers(root: &Path) -> BTreeMap<String, Vec<String>> {
     servers
 }
 
-/// Number of a FUSE connection (minor of its file system's device number, whose major is 0) -> what stands on it.
+/// Number of a FUSE connection (minor of its file system's device number; the major is 0) -> what stands on it.
 fn fuse_connections(root: &Path) -> BTreeMap<String, Vec<String>> {
     let mut connections: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut stands = |device: Option<&str>, name: String| {

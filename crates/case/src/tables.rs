@@ -42,7 +42,7 @@ impl Kind {
 pub enum Encoding {
     /// DELTA_BINARY_PACKED: values that grow steadily.
     Delta,
-    /// BYTE_STREAM_SPLIT: values whose high bytes repeat and whose low bytes do not.
+    /// BYTE_STREAM_SPLIT: values with high bytes that repeat and low bytes that do not.
     Split,
     /// Dictionary and run lengths: few distinct values.
     Dictionary,

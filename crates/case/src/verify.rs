@@ -99,7 +99,7 @@ impl Findings {
     }
 }
 
-/// What to do about a table whose bytes are those that were sealed, and that contradicts itself all the same.
+/// What to do about a table with the bytes that were sealed, and that contradicts itself all the same.
 const HINT_SEALED_SO: &str = "it was sealed so: report it as a bug of whodisk";
 
 /// What to do about a table of which nobody knows how it was sealed.
@@ -287,7 +287,7 @@ fn check_sealed(case_dir: &Path, meta: &CaseMeta, report: &mut Report) {
 struct Sealed<'a> {
     case_dir: &'a Path,
     meta: &'a CaseMeta,
-    /// What is known to be damaged and was not told yet.
+    /// What is known to be damaged and was not reported yet.
     damage: Vec<Problem>,
     report: &'a mut Report,
 }

@@ -11,7 +11,7 @@ use crate::wheel::{Entry, Wheel};
 
 /// Closer than this is near.
 const NEAR_NS: u64 = 4096;
-/// More than so many near ones go into the wheel together: a long list is slow.
+/// More near ones than this go into the wheel together: a long list is slow.
 const NEAR_MAX: usize = 64;
 
 /// Events to come; none before the last one taken.

@@ -1,16 +1,16 @@
 //! Which operations stand apart from the rest of their kind: a rule without a scale, applied to maxima of episodes.
 //!
 //! Per kind and size class take the slowest operations that do not overlap in time, x1 >= x2 >= ... The first j stand apart if the step from
-//! xj to xj+1 is too large for the tail below it, whose index the next k steps tell: p = (1 + j ln(xj / xj+1) / (k xi))^-k under the levels of
+//! xj to xj+1 is too large for the tail below it; with an index from the next k steps: p = (1 + j ln(xj / xj+1) / (k xi))^-k under the levels of
 //! [`level`], and xj is at least twice xj+1 and ten medians.
 use crate::tally::Tally;
 use case::schema::Op;
 use std::collections::BTreeMap;
 
-/// Most that can stand apart in a class, and not more than one of so many operations.
+/// Most that can stand apart in a class, and not more than one of this many operations.
 const MOST: usize = 200;
 const OPERATIONS_PER_OUTLIER: usize = 100;
-/// The tail's index is estimated from so many maxima below, at least.
+/// The tail's index is estimated from at least this many maxima below.
 const TAIL_MIN: usize = 100;
 /// Chance of a false call in one run, half of it on the first ten.
 const ALPHA: f64 = 0.005;

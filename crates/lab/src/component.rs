@@ -16,7 +16,7 @@
 //!
 //! Randomness: a model takes a `workload::rng::Rng` of its own when it is made (see [`crate::sim::stream`]) and draws
 //! only from that, so that adding a component does not change what others draw. No clocks, no global state,
-//! no iteration over hash maps whose order is random: the same calls give the same answers.
+//! no iteration over hash maps with a random order: the same calls give the same answers.
 use crate::sim::Core;
 use case::schema::Op;
 
@@ -29,7 +29,7 @@ pub type Handle = u32;
 /// No request.
 pub const NO_HANDLE: Handle = u32::MAX;
 
-/// What a component is told. Small and `Copy`: millions of them are moved in a second.
+/// What a component receives. Small and `Copy`: millions of them are moved in a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A request comes in. From now on this component holds it, until it forwards or completes it.
@@ -45,7 +45,7 @@ pub enum Message {
     },
 }
 
-/// A message and who is told, as one word: it is written and read again within nanoseconds, and a word that was written
+/// A message and its receiver, as one word: it is written and read again within nanoseconds, and a word that was written
 /// in parts cannot be read until all of them have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packed(u64);

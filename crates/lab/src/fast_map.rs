@@ -1,4 +1,4 @@
-//! A hash map for integer keys whose order and speed do not depend on the process: no random seed.
+//! A hash map for integer keys. Its order and speed do not depend on the process: no random seed.
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -134,7 +134,7 @@ impl Observation {
     }
 }
 
-/// Requests whose events are lost, and those above them.
+/// Requests with lost events, and those above them.
 pub struct Losses {
     share: f64,
     rng: Rng,
@@ -205,7 +205,7 @@ impl Losses {
         !self.lost.is_empty() && self.lost.contains(&op_id)
     }
 
-    /// Whether a link can be told; if not, what waited is blind for it.
+    /// Whether the recorder can write a link; if not, what waited is blind for it.
     pub fn can_link(&mut self, parent_id: u64, child_id: u64) -> bool {
         if self.has(child_id) {
             self.blind.insert(parent_id);

@@ -94,7 +94,7 @@ pub struct Request {
     pub hctx: u16,
     /// Interrupt; -1 = none.
     pub vector: i16,
-    /// Who made it and is told when it is done.
+    /// Who made it and hears when it is done.
     pub owner: ComponentId,
     /// Who has it.
     pub holder: ComponentId,

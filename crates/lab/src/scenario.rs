@@ -391,8 +391,8 @@ fn check_root_tables(file: &str, table: &toml::Table) -> Result<(), LabError> {
     }
 }
 
-/// Checks `[workload]` with the reader of `whodisk run`; its places in the text would be those of a copy, so only the
-/// key is told.
+/// Checks `[workload]` with the reader of `whodisk run`; its places in the text would be those of a copy, so the error
+/// names the key alone.
 fn parse_workload(file: &str, table: toml::Table) -> Result<Spec, LabError> {
     let mut document = toml::Table::new();
     document.insert("workload".into(), toml::Value::Table(table));

@@ -72,7 +72,7 @@ impl Core {
         self.now_ns
     }
 
-    /// The component that is being told something.
+    /// The component that is receiving a message.
     #[inline]
     pub fn me(&self) -> ComponentId {
         self.current
@@ -187,7 +187,7 @@ impl Core {
         self.flows[to as usize].0 += 1;
     }
 
-    /// The current component is done with a request it holds; its owner is told.
+    /// The current component is done with a request it holds; its owner hears of it.
     #[inline]
     pub fn complete(&mut self, handle: Handle) {
         self.take_from_holder(handle);

@@ -16,7 +16,7 @@ use crate::component::{ComponentId, Message, Packed};
 pub struct Entry {
     /// Virtual time.
     pub at_ns: u64,
-    /// Who is told.
+    /// Who receives it.
     pub to: ComponentId,
     /// What.
     pub message: Message,

@@ -102,7 +102,7 @@ fn scenario(text: &str) -> Scenario {
     Scenario::parse("random", text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Runs `work`; a panic of the simulation is told with the scenario that led there.
+/// Runs `work`; a panic of the simulation comes with the scenario that led there.
 fn guarded<T>(text: &str, work: impl FnOnce() -> Result<T, lab::error::LabError>) -> T {
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
         Ok(Ok(result)) => result,

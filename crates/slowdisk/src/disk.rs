@@ -1,4 +1,4 @@
-//! The file system: one file, whose reads, writes and flushes are answered when the injector says.
+//! The file system: one file. Its reads, writes and flushes are answered when the injector says.
 use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::io;
@@ -124,7 +124,7 @@ impl Shared {
             return answer.send();
         }
         let mut drive = modelled.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock, so that arrivals are told in order.
+        // Under the lock, so that the drive hears of arrivals in order.
         let now_ns = mono_ns() - self.start_mono_ns;
         let added_ns = decision.added_ns;
         drive

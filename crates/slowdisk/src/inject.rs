@@ -99,8 +99,8 @@ impl Injector {
         self.disarmed.load(Relaxed)
     }
 
-    /// Applies the base service time, then added delays, throttles, and stalls last: a request whose end falls
-    /// into a stall completes after it.
+    /// Applies the base service time, then added delays, throttles, and stalls last: a request that would end
+    /// in a stall completes after it.
     pub fn decide(&self, request: &Request) -> Decision {
         let mut decision = Decision {
             due_ns: request.arrive_ns,

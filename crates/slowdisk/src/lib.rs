@@ -1,4 +1,4 @@
-//! A real block device whose every request can be delayed or failed: a FUSE file of ours under a loop device.
+//! A real block device that can delay or fail every request: a FUSE file of ours under a loop device.
 //!
 //! Requests are answered asynchronously, each at its own time, so that a delayed one does not hold its neighbours.
 //! With a modelled drive (see [`Model`]) each takes what the drive would take.

@@ -70,7 +70,7 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Puts a free loop device over `file`, whose name must be new to this machine.
+    /// Puts a free loop device over `file`. `file_name` must be new to this machine.
     pub fn attach(file: &File, file_name: &str) -> Result<LoopDevice, SlowdiskError> {
         let (keep, until_dropped) = mpsc::channel::<()>();
         let (tell_path, attached) = mpsc::channel();

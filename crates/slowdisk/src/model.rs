@@ -1,6 +1,6 @@
 //! A modelled drive in real time: requests are served when the model says, in virtual time that follows the clock.
 //!
-//! The station below keeps its own time. It is told of arrivals and looked at when something is due; however late that look
+//! The station below keeps its own time. It hears of arrivals and is looked at when something is due; however late that look
 //! comes, everything happens at the moments at which it would have happened, and in that order. So a late timer delays an answer by
 //! as much and nothing else: what the next request takes does not depend on it.
 use std::cmp::Reverse;
@@ -42,7 +42,7 @@ pub trait Model: Send {
 pub struct Station<T> {
     model: Box<dyn Model>,
     slots: usize,
-    /// Told, but not yet at the drive in virtual time, or waiting for a slot; in order of arrival.
+    /// Announced, but not yet at the drive in virtual time, or waiting for a slot; in order of arrival.
     arrivals: VecDeque<(u64, Command, T)>,
     /// Inside the drive, not begun; two lists of one order.
     waiting: Vec<Command>,
@@ -70,7 +70,7 @@ impl<T> Station<T> {
         }
     }
 
-    /// A request arrives. Arrivals must be told in their order; one that is told for a moment before the last look counts from there.
+    /// A request arrives. Call this in the order of arrival; one with a moment before the last look counts from there.
     pub fn arrive(&mut self, arrive_ns: u64, command: Command, item: T) {
         let last_ns = self.arrivals.back().map_or(self.now_ns, |(ns, ..)| *ns);
         self.arrivals.push_back((arrive_ns.max(last_ns), command, item));

@@ -14,13 +14,13 @@ const FLAGS: u8 = 0b0110_0100;
 const BLOCK_SIZES: [(usize, u8); 4] = [(64 << 10, 4), (256 << 10, 5), (1 << 20, 6), (4 << 20, 7)];
 /// In the length of a block: it is not compressed.
 const PLAIN: u32 = 1 << 31;
-/// Columns are 1, 2, 4, 8 or 16 bytes wide: one that never changes repeats itself after so many.
+/// Columns are 1, 2, 4, 8 or 16 bytes wide: one that never changes repeats itself after this many.
 const PERIOD_BYTES: usize = 16;
 
 /// A column that gets no smaller than this part of itself is stored as it is: clocks and counters, which LZ4 packs slowly and
 /// badly.
 const PACKED_MAX: f64 = 0.49;
-/// So many of its frames; then it is tried again.
+/// Plain frames of it before compression is tried again.
 const PLAIN_FRAMES: u32 = 31;
 
 /// Content that repeats its first [`PERIOD_BYTES`], and its frame.

@@ -15,7 +15,7 @@ pub enum Class {
     Path,
     /// Command name of a thread. Those of the kernel's own threads stay.
     Comm,
-    /// The program of a command line: a path whose last part is a command name.
+    /// The program of a command line: a path with a command name as its last part.
     Program,
     /// Any other word of a command line.
     Argument,
@@ -36,7 +36,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The class of a string whose row has these other columns.
+    /// The class of a string in a row with these other columns.
     pub fn in_row(self, other: &dyn Fn(&str) -> Option<String>) -> Class {
         let other = |column| other(column).unwrap_or_default();
         match self {

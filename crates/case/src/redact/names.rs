@@ -104,7 +104,7 @@ const PSEUDO_SOURCES: [&str; 32] = [
     "sys",
 ];
 
-/// Options of mounts whose values are words of the kernel's.
+/// Options of mounts with values that are words of the kernel's.
 const MOUNT_OPTIONS: [&str; 26] = [
     "errors",
     "data",

@@ -10,7 +10,7 @@ pub enum Nvme {
     Admin,
     /// A command that moves data, or one like it, failed. The driver may try again: then there is a row for each time.
     Failed,
-    /// The controller told of something by itself (asynchronous event).
+    /// The controller reported something by itself (asynchronous event).
     Notice,
 }
 

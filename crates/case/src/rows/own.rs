@@ -10,13 +10,13 @@ pub struct OwnRow {
     pub submit_ns: u64,
     /// When it had ended; at least `submit_ns`.
     pub end_ns: u64,
-    /// Thread whose system calls it is made of; 0 = not known.
+    /// Thread that made its system calls; 0 = not known.
     pub tid: i32,
     /// `schema::Op` discriminant.
     pub op: u8,
     /// Place in its file; 0 where `size_bytes` is.
     pub offset_bytes: u64,
-    /// Bytes asked for; 0 = not told.
+    /// Bytes asked for; 0 = not known.
     pub size_bytes: u64,
     /// 0 or errno (positive).
     pub error: i32,

@@ -1,7 +1,7 @@
 //! Column chunks of strings and numbers out of few. Strings are written from the numbers that they have already.
 //!
 //! The Parquet crate's own encoder looks every string up in a table of its own and compares it with the least and the
-//! greatest so far, row by row; of a table like `series`, whose columns are mostly names, that was a third of all time. Here
+//! greatest so far, row by row; of a table like `series`, with mostly names in its columns, that was a third of all time. Here
 //! a string is looked at once in a batch. Source: Apache Parquet, Encodings.md (RLE_DICTIONARY) and data pages v2.
 use super::file::{zstd_level, PAGE_ROWS, ZSTD_LEVEL};
 use arrow_array::cast::AsArray;
@@ -31,7 +31,7 @@ const RUN_MIN: usize = 8;
 /// Keys that are looked up together.
 const KEYS: usize = 1024;
 
-/// A string of the batch that was not looked at yet. No file has so many.
+/// A string of the batch that was not looked at yet. No file has this many.
 const NO_CODE: u32 = u32::MAX;
 
 /// Values that are packed together.
@@ -64,7 +64,7 @@ impl Chunk {
         })
     }
 
-    /// So many rows were appended to `codes` that are all present, or none of them.
+    /// Notes `rows` rows appended to `codes`: all of them present, or none.
     fn appended(&mut self, rows: usize, are_present: bool) {
         self.rows += rows as u64;
         self.nulls += if are_present { 0 } else { rows as u64 };
@@ -82,7 +82,7 @@ impl Chunk {
         }
     }
 
-    /// Ends a page of codes of so many values.
+    /// Ends a page of codes of this many values.
     fn end_page(&mut self, values: usize) -> Result<()> {
         let width = bits(values.saturating_sub(1));
         let mut packed = vec![width];
@@ -121,7 +121,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Writes the chunk: the dictionary, whose `values` are PLAIN, then the pages.
+    /// Writes the chunk: the dictionary, with `values` in PLAIN, then the pages.
     fn append_to<W: Write + Send>(
         mut self,
         values: &[u8],
@@ -190,7 +190,7 @@ impl Dictionary {
         })
     }
 
-    /// Appends a column whose strings are a dictionary.
+    /// Appends a column with a dictionary of strings.
     pub(super) fn write(&mut self, array: &ArrayRef) -> Result<()> {
         let array = array.as_dictionary::<Int32Type>();
         let values = array.values().as_string::<i32>();

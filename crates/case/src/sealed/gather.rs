@@ -65,7 +65,7 @@ impl Texts {
         self.repeat(text, 1);
     }
 
-    /// The same text so many times.
+    /// The same text this many times.
     fn repeat(&mut self, text: Option<&str>, times: usize) {
         let Some(text) = text else {
             self.keys.repeat(None, times);
@@ -77,7 +77,7 @@ impl Texts {
         self.keys.repeat(Some(self.last as i32), times);
     }
 
-    /// The same word of ours so many times. Whether it is the last one is told by its place, without a look at it.
+    /// The same word of ours this many times. Its address shows whether it is the last one, without a look at it.
     #[inline]
     fn repeat_word(&mut self, word: &'static str, times: usize) {
         if !self.word.is_some_and(|last| std::ptr::eq(last, word)) {

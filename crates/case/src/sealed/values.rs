@@ -44,7 +44,7 @@ impl<T: ArrowPrimitiveType> Values<T> {
         self.values.push(value.unwrap_or_default());
     }
 
-    /// The same value so many times.
+    /// The same value this many times.
     #[inline]
     pub(super) fn repeat(&mut self, value: Option<T::Native>, times: usize) {
         match value {

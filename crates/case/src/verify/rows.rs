@@ -1,6 +1,6 @@
 //! What the rows of each table must hold.
 //!
-//! Every check gets a batch whose columns have the types of the table; NULLs in columns that
+//! Every check gets a batch with the column types of the table; NULLs in columns that
 //! forbid them were reported before, and count as zero here.
 use super::ids::IdSet;
 use super::Findings;
@@ -17,7 +17,7 @@ pub(super) const GAP_STATES: [&str; 5] = ["stopped", "runnable", "blocked", "run
 
 /// Checks of the rows of one table.
 pub(super) trait RowChecks {
-    /// Checks a batch whose first row is row `first_row` of the table.
+    /// Checks a batch that begins at row `first_row` of the table.
     fn check(&mut self, batch: &RecordBatch, first_row: u64, findings: &mut Findings);
 }
 
@@ -254,7 +254,7 @@ impl RowChecks for Gaps {
     }
 }
 
-/// Checks of a table whose columns are checked one by one: `irqs/`, `cache/`, `prefetch/`, `waits/`, `series/`.
+/// Checks of a table, column by column: `irqs/`, `cache/`, `prefetch/`, `waits/`, `series/`.
 pub(super) struct Columns<'a> {
     pub(super) table: &'a Table,
     /// Operations of the case, for a column `op_id`; `None` if not all could be read.
@@ -295,7 +295,7 @@ impl RowChecks for Columns<'_> {
     }
 }
 
-/// Losses that are told one by one; further ones are counted.
+/// Losses that are reported one by one; further ones are counted.
 const LOSSES_TOLD: usize = 100;
 
 /// `losses/`: nothing to check, but to tell and to add up.

@@ -202,7 +202,7 @@ impl Host {
         }
     }
 
-    /// The same host, whose threads do not look at once.
+    /// The same host, with threads that do not look at once.
     pub fn waking(mut self, wake: Option<Wake>) -> Host {
         self.wake = wake.map(Box::new);
         self
@@ -217,7 +217,7 @@ impl Host {
         }
     }
 
-    /// The same host, whose threads run wherever there is room.
+    /// The same host, with threads that run wherever there is room.
     pub fn unpinned(mut self, rng: Rng) -> Host {
         self.roaming = Some(rng);
         self

@@ -18,9 +18,9 @@ pub enum Shape {
         /// Length of the slow part.
         on_ns: u64,
     },
-    /// Every command once so many bytes have been written.
+    /// Every command once this many bytes have been written.
     AfterWriting(u64),
-    /// Every command that begins or ends within a physical block of so many bytes.
+    /// Every command that begins or ends within a physical block of this many bytes.
     Unaligned(u64),
 }
 
@@ -77,7 +77,7 @@ pub const LINKS: [(&str, u64); 9] = [
     ("16.0 GT/s PCIe x4", 6_694_000_000),
 ];
 
-/// What sysfs calls a link that gives so much: the nearest, on a log scale.
+/// What sysfs calls a link with this rate: the nearest, on a log scale.
 pub fn link_text(bytes_per_s: u64) -> &'static str {
     let apart = |rate: u64| (rate as f64 / bytes_per_s.max(1) as f64).ln().abs();
     LINKS
@@ -119,7 +119,7 @@ pub struct Errors {
 /// How a command is slowed down.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extra {
-    /// By so much.
+    /// By this time.
     pub ns: u64,
     /// Whether its first attempt failed.
     pub failed: bool,

@@ -1,7 +1,7 @@
 //! Draws random scenarios: a stack, a workload that suits it, and faults of any size, or none.
 //!
 //! Case `k` of a seed depends on the two only. By `k` modulo five: the first is healthy, the second a look-alike (something
-//! that catches the eye without being a fault), the others have a fault whose magnitude reaches down to no visible effect.
+//! that catches the eye without being a fault), the others have a fault with a magnitude down to no visible effect.
 use super::dice::Dice;
 use super::fault::faulty;
 use super::sites::{cached, disk, served, single_flash, streaming, striped, us, Site};
@@ -75,7 +75,7 @@ const FAULTS: [&str; 29] = [
     "numa_distance",
 ];
 
-/// Programs whose work it may be.
+/// Programs that the work may belong to.
 const PROGRAMS: [&str; 8] = [
     "fio",
     "postgres",
@@ -167,8 +167,8 @@ fn look_alike(dice: &mut Dice, seed: u64, kind: &str) -> String {
     }
 }
 
-/// A recorder as people run it: often without the drives' own times, sometimes with fewer probes, a coarse clock, or lost events. What a kind of
-/// fault cannot be told without is always there.
+/// A recorder as people run it: often without the drives' own times, sometimes with fewer probes, a coarse clock, or lost events. What a kind
+/// of fault needs for its verdict is always there.
 fn recorder(dice: &mut Dice, kind: &str) -> String {
     let mut text = String::from("\n[recorder]\n");
     let mut without = |key: &str, probability: f64, needed: bool, dice: &mut Dice| {

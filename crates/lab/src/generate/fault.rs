@@ -151,7 +151,7 @@ fn fault_keys(dice: &mut Dice, site: &Site, kind: &str) -> String {
     }
 }
 
-/// The same for kinds whose names say what their stack needs.
+/// The same for kinds with names that say what their stack needs.
 fn later_kinds(dice: &mut Dice, site: &Site, kind: &str, onset: &str) -> String {
     let drive = dice.0.below(site.drives);
     let length_ns = site.length_ns;

@@ -13,7 +13,7 @@
 //! | [`ssd`] | a flash drive: channels, dies, mapping, garbage collection, write buffer |
 //!
 //! Time comes in as `now_ns`, randomness as a `workload::rng::Rng`; the same calls give the same answers.
-//! Parameters are plain structs whose fields carry their units; a constructor refuses what is out of range
+//! Parameters are plain structs with units in the field names; a constructor refuses what is out of range
 //! with a [`ParameterError`].
 pub mod allocator;
 pub mod by_depth;

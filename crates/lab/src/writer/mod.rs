@@ -90,7 +90,7 @@ pub struct CaseSink {
     threads: Vec<NamedThread>,
     rings: [Ring; 3],
     rows: BTreeMap<Layer, u64>,
-    /// There is a volume, whose rows have stages of their own.
+    /// There is a volume. Its rows have stages of their own.
     stacked: bool,
     observation: Observation,
     losses: Losses,

@@ -146,7 +146,7 @@ impl CaseSink {
     }
 }
 
-/// The stages that a layer has, with the names that a recorder gives them. `stacked`: with rows of volumes, whose own work is `fs`.
+/// The stages that a layer has, with the names that a recorder gives them. `stacked`: with rows of volumes; their own work is `fs`.
 fn stages_of(layer: Layer, observation: &Observation, stacked: bool) -> Vec<(Stage, &'static str)> {
     let mut stages = vec![(Stage::Throttle, "throttle"), (Stage::Queue, "queue")];
     match observation.interrupts {

@@ -2,7 +2,7 @@
 use crate::component::Handle;
 use crate::models::allocator::FileId;
 
-/// Runs are looked for in one of so many short lists.
+/// Runs are looked for in one of this many short lists.
 const LISTS: u32 = 256;
 
 #[derive(Clone, Copy)]

@@ -32,7 +32,7 @@ const WINDOW_NS: u64 = 60_000_000_000;
 /// Rules of an array.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// A checkpoint begins at so many dirty blocks.
+    /// A checkpoint begins at this many dirty blocks.
     pub half_blocks: usize,
     /// And at least this often.
     pub interval_ns: u64,

@@ -76,7 +76,7 @@ impl Endpoint {
         self.next()
     }
 
-    /// A timer went off: the CPU whose call has ended, if it is the one that counts, and the next timer to set.
+    /// A timer went off: the CPU with the call that ended, if it is the one that counts, and the next timer to set.
     pub fn end(&mut self, timer: u32, now_ns: u64) -> (Option<usize>, Option<(u64, u32)>) {
         if timer != self.timer {
             return (None, None);

@@ -150,7 +150,7 @@ impl Bits {
 
 /// Where the first `length` set bits in a row of a word begin; `length` is 1 to 64.
 fn run_inside(word: u64, length: u32) -> Option<u32> {
-    // A bit stays set if so many behind it are set, too; each step at most doubles how many.
+    // A bit of `found` says that `known` bits from it on are set; each step at most doubles `known`.
     let (mut found, mut known) = (word, 1);
     while known < length && found != 0 {
         let step = known.min(length - known);

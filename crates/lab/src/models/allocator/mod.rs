@@ -298,7 +298,7 @@ impl Allocator {
         (with_data > 0).then(|| scores.iter().map(|runs| f64::from(*runs)).sum::<f64>() / with_data as f64)
     }
 
-    /// Windows of `file` whose score is over the threshold, the worst first, at most `most`: its hotspots.
+    /// Windows of `file` with a score over the threshold, the worst first, at most `most`: its hotspots.
     pub fn hotspots(&self, file: FileId, most: usize) -> Vec<u32> {
         let mut over: Vec<(u32, u32)> = (0..self.windows(file))
             .map(|window| (self.window_runs(file, window), window))

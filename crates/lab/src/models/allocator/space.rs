@@ -110,7 +110,7 @@ impl Space {
             let end = (begin + self.area_blocks).min(self.blocks());
             match self.used.first_clear_run(begin, end, blocks) {
                 Some(first) => return Some(Extent { first, blocks }),
-                // Not looked at again for so many before a block of it becomes free.
+                // Not looked at again for this many before a block of it becomes free.
                 None => self.longest_in_area[area as usize] = blocks - 1,
             }
         }

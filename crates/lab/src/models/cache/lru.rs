@@ -1,4 +1,4 @@
-//! Least recently used: a miss evicts the key whose last use is longest ago.
+//! Least recently used: a miss evicts the key with the oldest last use.
 
 use super::{check_capacity, table::Table};
 use crate::component::{Access, CacheModel};

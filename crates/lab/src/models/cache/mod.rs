@@ -65,7 +65,7 @@ impl PolicyKind {
     }
 }
 
-/// A cache whose policy is chosen at run time.
+/// A cache with a policy that is chosen at run time.
 #[derive(Clone)]
 pub enum Cache {
     /// See [`Lru`].

@@ -84,7 +84,7 @@ struct Access {
 }
 
 impl Hdd {
-    /// A disk whose arm is at the outer edge and whose cache is empty.
+    /// A disk with its arm at the outer edge and an empty cache.
     pub fn new(parameters: HddParameters) -> Result<Hdd, ParameterError> {
         parameters.check()?;
         let turn_ns = parameters.turn_ns();

@@ -1,12 +1,12 @@
 //! An array's prefetcher: it watches reads, recognises streams, and starts reads of what should come next.
 //!
 //! On each read of a stream it starts [`PrefetchParameters::chunks_per_read`] chunks behind the end of that
-//! read, at most that many and each at most [`PrefetchParameters::chunk_bytes`] long. So a reader whose
-//! requests are longer than the chunks outruns it for ever: of every request the last `size - chunks x chunk`
+//! read, at most that many and each at most [`PrefetchParameters::chunk_bytes`] long. So a reader with
+//! requests longer than the chunks outruns it for ever: of every request the last `size - chunks x chunk`
 //! bytes were never prefetched.
 //!
 //! How the owner of the cache uses it, for every read: [`Prefetcher::read`], which says what of the read was
-//! prefetched; then [`Prefetcher::plan`], whose commands it sends to the disks; [`Prefetcher::arrived`] for
+//! prefetched; then [`Prefetcher::plan`], for the commands to send to the disks; [`Prefetcher::arrived`] for
 //! each that is complete; and [`Prefetcher::evicted`] when the cache drops something. What is cached for
 //! another reason the owner knows better: it reports it with [`Prefetcher::was_cached`], and takes back
 //! commands for cached data with [`Prefetcher::cancel`].
