@@ -48,7 +48,7 @@ pub struct Job {
 
 /// A job of this process.
 pub struct Running {
-    /// What is told.
+    /// What the job file says.
     pub job: Job,
     file: PathBuf,
     _lock: File,

@@ -23,7 +23,7 @@ pub const FIXED: libc::c_long = 0x10 | 0x20;
 /// Flags that a copy takes over: no copy on write, no access times, no dump, synchronous.
 pub const TAKEN_OVER: libc::c_long = 0x0080_0000 | 0x80 | 0x40 | 0x08;
 
-/// A file system whose own means are used.
+/// A file system with means of its own that we use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
     /// ext4 (and ext2, ext3 through the same driver, which cannot exchange blocks of files without extents).
@@ -100,7 +100,7 @@ pub fn reserve(file: &File, offset: u64, length: u64) -> io::Result<()> {
     check(unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as i64, length as i64) })
 }
 
-/// Exchanges blocks of two files of one ext4, whose contents stay where they are in `file`. In blocks; returns how many were moved.
+/// Exchanges blocks of two files of one ext4; the contents stay where they are in `file`. In blocks; returns how many were moved.
 /// Either both files hold what they held, or the blocks have changed hands: the journal sees to that. A page that is being written makes
 /// the kernel give up (EBUSY): what is dirty is written, and the rest tried again, in ever smaller steps.
 pub fn move_extent(
@@ -284,7 +284,7 @@ pub fn set_inode_flags(file: &File, flags: libc::c_long) -> io::Result<()> {
     check(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_SETFLAGS, &flags) })
 }
 
-/// Asks to be told when anybody opens the file. Error (EAGAIN): somebody has it open. The signal that comes is ignored by default; who
+/// Asks for a signal when anybody opens the file. Error (EAGAIN): somebody has it open. The signal that comes is ignored by default; who
 /// opens the file waits until `still_alone` was asked and the file closed, 45 s at most.
 pub fn be_alone(file: &File) -> io::Result<()> {
     // SAFETY: plain numbers. SIGURG is ignored by default; the usual signal would end the process.

@@ -21,5 +21,5 @@ pub use measure::{files_below, measure, request_bytes_of, Measured};
 pub use reallocate::{reallocate, Method, Options, Outcome, Reallocated};
 pub use score::{Extent, Layout};
 
-/// Told how far the work is: bytes done, bytes in all. `false` asks to stop at the next point where the file is whole.
+/// Hears how far the work is: bytes done, bytes in all. `false` asks to stop at the next point where the file is whole.
 pub type Tell<'a> = dyn FnMut(u64, u64) -> bool + 'a;

@@ -105,7 +105,7 @@ pub fn files_below(path: &Path, told: &mut dyn FnMut(LayoutError)) -> Result<Vec
     Ok(found)
 }
 
-/// The largest request that the device below `path` takes (`max_sectors_kb`); None where that is not told, as on btrfs, whose files
+/// The largest request that the device below `path` takes (`max_sectors_kb`); None where that is not known, as on btrfs: its files
 /// have the number of no device.
 pub fn request_bytes_of(path: &Path) -> Option<u64> {
     let dev = fs::metadata(path).ok()?.dev();

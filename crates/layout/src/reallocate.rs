@@ -193,7 +193,7 @@ fn in_place(
     })
 }
 
-/// ext4: exchanges blocks with an unnamed file whose blocks were reserved in one go, GiB by GiB. False: nothing was better than what is.
+/// ext4: exchanges blocks with an unnamed file with blocks reserved in one go, GiB by GiB. False: nothing was better than what is.
 fn move_extents(
     path: &Path,
     file: &File,

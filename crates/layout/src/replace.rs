@@ -20,7 +20,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Replaces `path` by a copy of the same contents, owner, mode, times and attributes, for whose blocks `lay_out` has seen; it may have
+/// Replaces `path` by a copy of the same contents, owner, mode, times and attributes. `lay_out` sees to its blocks; it may have
 /// written contents already, all that is not yet equal is written here. Returns the checksum of the contents. Needs to be the only one
 /// that has the file open, and a file with one name. What stays out: holes may be filled where `lay_out` reserved them.
 pub(crate) fn replace(

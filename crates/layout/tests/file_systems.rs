@@ -56,7 +56,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Runs a program; a test whose program is not installed, or which may not do this here, cannot run.
+/// Runs a program; a test without its program, or without the permission to do this here, cannot run.
 fn run(program: &str, arguments: &[&str]) {
     match Command::new(program).args(arguments).output() {
         Ok(done) if done.status.success() => {}

@@ -164,7 +164,7 @@ impl Drain {
 
     /// Drains until `stop`, and gives the account.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Summary, RecordError> {
-        // On a machine whose CPUs are all taken, whoever waits its turn among equals finds the rings overrun.
+        // On a machine with all CPUs taken, whoever waits its turn among equals finds the rings overrun.
         sys::run_first();
         while !stop.load(Ordering::Acquire) {
             std::thread::sleep(self.pause);

@@ -1,7 +1,7 @@
 //! Numbers that the kernel's headers give to names, as our programs and the readers of their records use them.
 //!
 //! Most are enumerators, which the running kernel's type information tells ([`Kernel::checked`]), in enums without a name,
-//! too. Some are macros, which it does not: for those there is the range of versions whose sources were read. A number that
+//! too. Some are macros, which it does not: for those there is the range of versions that we read the sources of. A number that
 //! is not found, or is another one than expected, is never guessed: what needs it declines, and says why.
 use crate::facts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +59,7 @@ const URING_REQUESTS: &[Enumerator] = &[("REQ_F_FIXED_FILE_BIT", 0)];
 /// What `block/flush.h` tells.
 const FLUSHES_SERVING: &str = "which flush command a write waited for";
 
-/// A flag whose place differs.
+/// A flag with a place that differs.
 const FLUSH_SEQUENCE: &str = "__RQF_FLUSH_SEQ";
 
 /// The same as a macro, `#define RQF_FLUSH_SEQ ((__force req_flags_t)(1 << 4))`, until it became an enumerator. Source:
@@ -232,7 +232,7 @@ impl Numbers {
         }],
         ..Numbers::NONE
     };
-    /// Of the page cache: reads of one call are told from those of the next by the number of reads that a thread has ended.
+    /// Of the page cache: reads of one call are distinguished from those of the next by the number of reads that a thread has ended.
     pub const OF_PAGES: Numbers = Numbers {
         fields: &[Fields {
             any: &[("task_struct", "ioac")],

@@ -23,7 +23,7 @@ pub fn configure(loader: &mut EbpfLoader<'_>) {
         .override_global("sym_aio_complete_rw", &shared.aio_complete, true);
 }
 
-/// The same variables and their values, for a probe that is told its settings.
+/// The same variables and their values, for a probe that gets settings.
 pub fn globals() -> [(&'static str, u64); 3] {
     let shared = shared();
     [

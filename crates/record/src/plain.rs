@@ -3,7 +3,7 @@
 /// Types of plain integers that may be read from any bytes of their size.
 ///
 /// # Safety
-/// Implement only for `repr(C)` types whose every bit pattern is valid.
+/// Implement only for `repr(C)` types for which every bit pattern is valid.
 pub unsafe trait Plain: Copy {}
 
 /// Reads a value from the begin of `bytes`; `None` if they are too few.

@@ -45,7 +45,7 @@ pub struct Config {
     pub command_pid: Option<u32>,
     /// What to record. A command alone limits system calls and what belongs to them, not block requests.
     pub scope: Scope,
-    /// Process whose io_uring requests carry operation ids in `user_data` (our own engine).
+    /// Process with operation ids in `user_data` of its io_uring requests (our own engine).
     pub join_tgid: Option<u32>,
     /// Take a request's start from block_getrq even where block_io_start exists: what kernels before 6.5 need.
     pub start_at_getrq: bool,

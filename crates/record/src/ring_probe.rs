@@ -1,4 +1,4 @@
-//! A probe whose programs send records through one ordinary BPF ring buffer: all that such a probe needs is
+//! A probe with programs that send records through one ordinary BPF ring buffer: all that such a probe needs is
 //! a [`Design`]. Its C side includes `bpf/probe.h`, which has the ring, the counters and the switch.
 use crate::error::RecordError;
 use crate::load::{Context, Kernel, SCOPE_CHANGE};
@@ -65,7 +65,7 @@ pub trait Design: Send + 'static {
     /// The compiled object: `include_bytes_aligned!("<name>.bpf.o")`.
     fn object() -> &'static [u8];
 
-    /// What the object is told before it is loaded.
+    /// Settings that the object gets before it is loaded.
     fn settings(&self, _context: &Context<'_>) -> Settings {
         Settings::default()
     }

@@ -1,4 +1,4 @@
-//! The reader's side of rings with one part per CPU, and of other maps whose memory is shared with the kernel.
+//! The reader's side of rings with one part per CPU, and of other maps that share memory with the kernel.
 use crate::plain::Plain;
 use aya::maps::MapData;
 use std::io;
@@ -57,7 +57,7 @@ impl<T> Shared<T> {
 }
 
 impl<T: Plain> Shared<T> {
-    /// Copies of those values whose eight bytes at `offset` are not zero.
+    /// Copies of those values that are not zero in the eight bytes at `offset`.
     pub fn copies_with(&self, offset: usize) -> impl Iterator<Item = T> + '_ {
         assert!(offset + size_of::<u64>() <= size_of::<T>());
         let count = self.bytes / size_of::<T>();

@@ -65,7 +65,7 @@ fn bpf_in_out<T>(command: libc::c_int, attributes: &mut T) -> io::Result<()> {
 }
 
 fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<()> {
-    // SAFETY: every caller passes the attribute struct of its command, whose pointers outlive the call.
+    // SAFETY: every caller passes the attribute struct of its command; the pointers in it outlive the call.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) };
     if result < 0 {
         return Err(io::Error::last_os_error());

@@ -30,7 +30,7 @@ const PAGE_LENGTH_MASK: u64 = (1 << 27) - 1;
 const PAGE_MISSED: u64 = 1 << 31;
 const PAGE_MISSED_STORED: u64 = 1 << 30;
 
-/// Removed when dropped; an instance whose process was killed is removed by the next recorder.
+/// Removed when dropped; the next recorder removes the instance of a killed process.
 pub struct Instance {
     folder: PathBuf,
 }
@@ -57,7 +57,7 @@ impl Instance {
         self.set("buffer_size_kb", &(bytes >> 10).to_string())
     }
 
-    /// Where threads are added to those in whose time events are logged ([`follow`]).
+    /// Where threads are added to those that have their events logged ([`follow`]).
     pub fn followed(&self) -> PathBuf {
         self.folder.join("set_event_pid")
     }
@@ -158,7 +158,7 @@ fn mount_at(folder: &CStr) -> io::Result<()> {
     }
 }
 
-/// Adds threads to those in whose time events are logged. The kernel waits until nobody uses its old list any more: that
+/// Adds threads to those that have their events logged. The kernel waits until nobody uses its old list any more: that
 /// can take a tenth of a second.
 pub fn follow(followed: &Path, threads: &[String]) -> io::Result<()> {
     // Opened for appending: truncating it would log every thread's events for a moment.

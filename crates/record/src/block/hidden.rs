@@ -1,7 +1,7 @@
 //! Completions that BPF programs are not shown, taken from the kernel's own event tracing.
 //!
 //! Where the kernel runs no BPF program while a thread of process 1 is current, it still writes events: an instance
-//! of tracefs of our own logs `block_rq_complete` on CPUs whose current task is one of those threads, and nothing
+//! of tracefs of our own logs `block_rq_complete` on CPUs with one of those threads as current task, and nothing
 //! else, so that it costs a comparison per completion elsewhere. A request that was found to be unfinished though
 //! its memory is in use again (or free) is looked up there by device, sectors and time.
 //!
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Whose threads hide completions.
+/// The threads of this process hide completions.
 const HIDING_PROCESS: &str = "/proc/1/task";
 
 /// Name of the thread that follows new threads of that process.
@@ -147,7 +147,7 @@ impl Hidden {
         self.seen.forget();
     }
 
-    /// Turns those whose completion was seen into finished requests, appended to `into`; the rest stays in `unfinished`.
+    /// Turns those with a completion that was seen into finished requests, appended to `into`; the rest stays in `unfinished`.
     pub fn resolve(&mut self, unfinished: &mut Vec<Unfinished>, into: &mut Vec<BlockRecord>) {
         if unfinished.is_empty() {
             return;
@@ -217,7 +217,7 @@ impl Drop for Follower {
     }
 }
 
-/// Waits until there is something to read; true if it is from `stopped`, whose other end then is closed.
+/// Waits until there is something to read; true if it is from `stopped`: its other end is closed then.
 fn wait(events: &File, stopped: &UnixStream, at_most: Duration) -> bool {
     let of = |fd: i32| libc::pollfd {
         fd,

@@ -90,7 +90,7 @@ pub struct BlockRecord {
     pub error: u16,
 }
 
-/// A request whose completion passed unseen, some time before `before_ns`.
+/// A request with a completion that passed unseen, some time before `before_ns`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unfinished {
@@ -292,7 +292,7 @@ impl Slot {
 
 /// Errno behind a `blk_status_t` (`blk_errors[]` of block/blk-core.c). Numbers up to 13 have been the same
 /// since 4.13; later ones moved between kernels and, like unknown ones, become EIO. So do all on a kernel that is not among
-/// [`kernel::STATUSES`], which is told once.
+/// [`kernel::STATUSES`], and the recorder says so once.
 pub fn errno(status: u8) -> i32 {
     static KNOWN: LazyLock<bool> = LazyLock::new(|| kernel::known(&kernel::STATUSES).is_ok());
     match status {

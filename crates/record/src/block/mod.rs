@@ -7,7 +7,7 @@
 //!
 //! - One delivery of an interrupt line is one run: it begins with the first handler; further handlers of the same
 //!   line (a shared line calls them one after the other) continue it.
-//! - A softirq belongs to the run whose handler raised it (`softirq_raise` inside the handler), also when it
+//! - A softirq belongs to the run with the handler that raised it (`softirq_raise` inside the handler), also when it
 //!   is executed later by ksoftirqd. A softirq that no handler raised (raised by a task, by another CPU's call, by a
 //!   handler that has no irq number such as the local timer) begins its own run: `vector` is -1 and `irq_ns` its
 //!   entry.
@@ -51,7 +51,7 @@ pub use object::{bio_globals, join_obstacle, join_symbols, join_tgid};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 
-/// CPUs whose interrupts the programs can follow (`CPUS_MAX`).
+/// CPUs with interrupts that the programs can follow (`CPUS_MAX`).
 const CPUS_MAX: u32 = 1024;
 
 /// Slots of the table of requests in flight (`SLOTS_LOG2`), and how many one run of [`RELEASE_STALE`] looks at.
@@ -106,7 +106,7 @@ struct BlockProbe {
     unfinished: RingBuf<MapData>,
     /// `None` where the kernel's event tracing cannot be used.
     hidden: Option<Hidden>,
-    /// Requests that were found to be unfinished, and whose completion was found nowhere.
+    /// Requests that were found to be unfinished, without a completion anywhere.
     never_completed: u64,
     drained: Drained,
     used: Pool<Drained>,
@@ -116,7 +116,7 @@ struct BlockProbe {
     in_flight_at_begin: Option<u64>,
 }
 
-/// Records that each CPU's ring holds, of rings that together take about so many bytes.
+/// Records that each CPU's ring holds, of rings that together take about this many bytes.
 pub fn ring_records(ring_bytes: u32) -> u32 {
     records_per_cpu::<BlockRecord>(ring_bytes, host::cpus_possible())
 }
@@ -302,7 +302,7 @@ impl Probe for BlockProbe {
         })
     }
 
-    /// Ends the slots of requests whose completion passed unseen (the kernel has freed the request), so that
+    /// Ends the slots of requests with a completion that passed unseen (the kernel has freed the request), so that
     /// what is in the table is in flight. The next drain looks for their completions.
     fn look_after(&mut self) -> Result<(), RecordError> {
         let mut firsts = (0..SLOTS).step_by(SLOTS_PER_RUN);

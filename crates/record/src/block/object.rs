@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 static OBJECT: &[u8] = include_bytes_aligned!("block.bpf.o");
 
-/// The rings of merges and of requests whose completion passed unseen.
+/// The rings of merges and of requests with a completion that passed unseen.
 const SIDE_RING_BYTES: u32 = 4 << 20;
 /// The ring of what carriers waited for: 20,000 flushes between two looks.
 const CARRIER_RING_BYTES: u32 = 1 << 20;
@@ -39,7 +39,7 @@ const PF_KTHREAD: u64 = 0x20_0000;
 /// include/linux/page-flags.h; of the kernels in [`kernel::MAPPINGS`].
 const MAPPING_FLAGS: u64 = 3;
 
-/// Functions whose addresses the exact join needs, and those that were found.
+/// Functions that the exact join needs the addresses of, and those that were found.
 pub fn join_symbols() -> (Vec<&'static str>, BTreeMap<String, u64>) {
     let wanted: Vec<&str> = [SPLIT_SYMBOL]
         .into_iter()
@@ -105,7 +105,7 @@ pub fn bio_unseen(kernel: &mut Kernel) {
     }
 }
 
-/// The process whose io_uring requests can be joined exactly; 0 = none.
+/// The process with io_uring requests that can be joined exactly; 0 = none.
 pub fn join_tgid(config: &Config, found: &BTreeMap<String, u64>) -> u32 {
     let joinable = |_: &u32| join_obstacle(found).is_none();
     config.join_tgid.filter(joinable).unwrap_or(0)
@@ -118,7 +118,7 @@ pub fn load(btf: &Btf, config: &Config, start_at_getrq: bool) -> Result<Kernel, 
     let tgid = join_tgid(config, &found);
     let globals = bio_globals(&found);
     let page_shift = host::page_bytes().trailing_zeros();
-    // Whose a request is may be known by what is behind it only.
+    // The owner of a request may be known by what is behind it only.
     let owners = u8::from(config.owners || !config.scope.is_everything());
     let limited = u8::from(config.only_processes());
     let slot_owners = if owners != 0 { SLOTS as u32 } else { 1 };

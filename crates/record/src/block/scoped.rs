@@ -1,4 +1,4 @@
-//! Block requests of a limited recording: kept back until it is known whose they are.
+//! Block requests of a limited recording: kept back until their owner is known.
 //!
 //! A request may be submitted by a worker of the kernel for an operation in the scope, and completes before that
 //! operation does. So requests wait, in their order, for as long as it usually takes until the operation has ended.
@@ -15,7 +15,7 @@ const PATIENCE_NS: u64 = 500_000_000;
 /// Requests that may wait (57 MB); more are judged at once.
 const WAITING_MAX: usize = 1 << 18;
 
-/// Bios, and what carriers waited for, that may wait for their request. More are those of requests whose end was lost.
+/// Bios, and what carriers waited for, that may wait for their request. More are those of requests with a lost end.
 const MERGES_MAX: usize = 1 << 17;
 
 /// Requests that wait to be judged.

@@ -117,7 +117,7 @@ pub struct FlightCounts {
     pub bytes: u64,
 }
 
-/// A trigger whose window is still open.
+/// A trigger with an open window.
 struct Pending {
     fired: Vec<Fired>,
     more: u64,

@@ -14,7 +14,7 @@ pub enum Seen {
     Began(NvmeRow),
     /// A command ended: an admin command, or one that failed.
     Ended(NvmeRow),
-    /// A controller told of something by itself.
+    /// A controller reported something by itself.
     Notice(NvmeRow),
 }
 
@@ -86,7 +86,7 @@ impl<N: Names> Commands<N> {
         open
     }
 
-    /// Ends whose begin was not seen.
+    /// Ends without a begin that was seen.
     pub fn unmatched(&self) -> u64 {
         self.unmatched
     }

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `nvme` | an admin command from begin to end; or that a command failed; or that a controller gave notice |
 //!
-//! A read or write that goes well is a request to the block layer, and told by the block probe: the driver sets a command up
+//! A read or write that goes well is a request to the block layer, and the block probe records it: the driver sets a command up
 //! right before the request is issued, and completes it inside the interrupt. What that layer does not know is the rest. It comes
-//! from the kernel's event tracing, whose filters leave the ordinary commands out: the driver is a module, and its events
+//! from the kernel's event tracing; its filters leave the ordinary commands out: the driver is a module, and its events
 //! spell out their fields.
 //!
 //! Nothing is listened to before the driver is there. One that is loaded during a recording is found within a second (`driver_late`).

@@ -44,7 +44,7 @@ pub struct Source {
     pub read: fn(&Path) -> Vec<Reading>,
 }
 
-/// All files. `command_pid`: the observed command, whose control group is looked at as well.
+/// All files. `command_pid`: the observed command; its control group is looked at as well.
 pub fn all(command_pid: Option<u32>) -> Vec<Source> {
     let source = |path: &str, what, read| Source {
         path: path.into(),

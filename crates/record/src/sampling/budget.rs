@@ -14,10 +14,10 @@ const CALM: f64 = 0.4;
 /// would only cost precision ...
 const HELPED: f64 = 0.9;
 
-/// ... until there is so many times as much to do.
+/// ... until there is this many times as much to do.
 const MORE: f64 = 1.25;
 
-/// After so many calm looks in a row twice as many are kept.
+/// After this many calm looks in a row twice as many are kept.
 const CALM_LOOKS: u32 = 3;
 
 /// A change of what is kept.

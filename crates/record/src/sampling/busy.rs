@@ -7,7 +7,7 @@ pub const SLICE_LOG2: u32 = 19;
 /// Slices remembered of each thread: 8.6 s, in 2 KiB.
 const SLICES: u64 = 1 << 14;
 
-/// A thread is forgotten after so much time without anything.
+/// A thread is forgotten after this time without anything.
 const IDLE_NS: u64 = 10_000_000_000;
 
 struct Slices {

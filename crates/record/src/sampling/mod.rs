@@ -87,7 +87,7 @@ pub struct Sampler {
     draw: Draw,
     slow_requests: Slow,
     slow_calls: Slow,
-    /// Calls whose requests do not have the fate that they draw themselves: kept for being slow, or across the border of two draws.
+    /// Calls with requests that do not have the fate that they draw themselves: kept for being slow, or across the border of two draws.
     calls: Spans<Fate>,
     /// Slow requests: their calls are kept, too.
     requests: Spans<()>,

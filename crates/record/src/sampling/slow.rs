@@ -3,7 +3,7 @@ use super::fast_map::FastMap;
 use crate::watch::histogram::Histogram;
 use case::rows::sampled::LONG_NS;
 
-/// Operations that a limit is made of, at least; until there are so many of a kind, all of it are slow.
+/// Operations that a limit is made of, at least; until there are this many of a kind, all of it are slow.
 const OPERATIONS_MIN: u64 = 1000;
 
 /// Detectors look at what takes four times as long as is typical.

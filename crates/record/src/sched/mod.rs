@@ -19,7 +19,7 @@
 //! The kernel function in which a thread sleeps takes a look at its stack, which costs about a microsecond: it is done once
 //! per millisecond and thread, so every sleep that begins a millisecond after the last look has one. Of a thread that the last look
 //! found held back by a queue's controller (writeback throttling, io.latency, io.cost) every sleep has one. Kernel threads are
-//! looked at only where they sleep for I/O, and such a sleep is told if they were held back: writeback is mostly theirs.
+//! looked at only where they sleep for I/O, and such a sleep is recorded if they were held back: writeback is mostly theirs.
 use crate::error::RecordError;
 use crate::facts;
 use crate::host::{self, Functions};
@@ -204,7 +204,7 @@ unsafe impl Plain for Wait {}
 unsafe impl Plain for Thread {}
 
 impl Thread {
-    /// When a wait for a CPU ended whose end was not shown to us, by the kernel's account at the end; 0 = not yet.
+    /// When a wait for a CPU with an unseen end was over, by the kernel's account at the end; 0 = not yet.
     fn unseen_end_ns(&self, run_delay_ns: Option<u64>, end_ns: u64) -> u64 {
         let waited_ns = run_delay_ns.map_or(0, |now| now.saturating_sub(self.run_delay));
         let ended_ns = self.wait.start_ns + waited_ns;
@@ -227,7 +227,7 @@ impl Wait {
             SchedState::from_raw(self.state),
             Some(SchedState::Woken | SchedState::Preempted | SchedState::Throttled)
         );
-        // A sleep whose end was not shown to us lasts until the thread runs. Who ran meanwhile was not in its way.
+        // A sleep with an unseen end lasts until the thread runs. Who ran meanwhile was not in its way.
         let (by_pid, by) = match functions.name(self.place) {
             Some(function) if self.place != 0 => (self.by_pid, padded(function.as_bytes())),
             _ if wanted_cpu => (self.by_pid, padded(&self.by_comm)),

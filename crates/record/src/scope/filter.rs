@@ -19,7 +19,7 @@ const REQ_OP_FLUSH: u32 = 2;
 pub enum Verdict {
     /// It is in the scope.
     Within,
-    /// It is not, but competes with what is: its times, size and place are kept, and nothing that tells whose it is.
+    /// It is not, but competes with what is: its times, size and place are kept, and nothing that identifies its owner.
     Competing,
     /// It is left out.
     Outside,

@@ -1,8 +1,8 @@
 //! What a recording is limited to.
 //!
 //! *Who*: processes and control groups (the observed command is one of them); a process belongs to the scope if any of
-//! them has it. *Where*: devices, files and folders; likewise. A scope that says both wants both. Processes are told apart
-//! in the kernel (`bpf/scope.h`), places when records become rows ([`Filter`]).
+//! them has it. *Where*: devices, files and folders; likewise. A scope that says both wants both. The kernel's
+//! programs select the processes (`bpf/scope.h`), and [`Filter`] the places when records become rows.
 mod filter;
 mod places;
 mod processes;

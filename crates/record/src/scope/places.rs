@@ -14,7 +14,7 @@ pub type File = (u32, u64);
 /// Where a scope is; empty: everywhere.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// Disks whose requests are wanted, and which of their 512-byte sectors.
+    /// Disks with requests that are wanted, and which of their 512-byte sectors.
     pub disks: Vec<(u32, Range<u64>)>,
     /// Devices that may be behind a file, or be the file: the disks, their partitions, what is stacked on them.
     pub devices: HashSet<u32>,
@@ -116,7 +116,7 @@ impl Places {
         }
     }
 
-    /// File systems whose files have a device number of their own (btrfs): found by what they are mounted from.
+    /// File systems with files that have a device number of their own (btrfs): found by what they are mounted from.
     fn add_anonymous(&mut self) {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mut sources: BTreeMap<&str, Option<u32>> = BTreeMap::new();
@@ -161,7 +161,7 @@ fn sysfs(device: u32) -> Option<PathBuf> {
     fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
 }
 
-/// Number of the device whose folder in sysfs this is.
+/// Number of the device with this folder in sysfs.
 fn number(folder: &Path) -> Option<u32> {
     parse_number(fs::read_to_string(folder.join("dev")).ok()?.trim())
 }

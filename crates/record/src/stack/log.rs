@@ -10,7 +10,7 @@ use case::rows::{BioMemberRow, BioRow};
 use case::CaseError;
 use std::collections::VecDeque;
 
-/// How long after its end a bio of a limited recording is judged: the operation behind it has ended by then, and says whose it was.
+/// How long after its end a bio of a limited recording is judged: the operation behind it has ended by then, and names its owner.
 const PATIENCE_NS: u64 = 500_000_000;
 
 /// Bios that may wait for that (39 MB); more are judged at once.
@@ -61,7 +61,7 @@ impl StackLog {
     }
 }
 
-/// The bio without what tells whose it is.
+/// The bio without anything that identifies its owner.
 fn anonymous(bio: BioRow) -> BioRow {
     BioRow {
         op_id: 0,

@@ -5,7 +5,7 @@ use std::path::Path;
 /// Driver of each kind of volume in /proc/devices.
 const DRIVERS: [&str; 3] = ["md", "mdp", "device-mapper"];
 
-/// Majors of volumes that the programs are told (`MAJORS`).
+/// Majors of volumes that the programs get (`MAJORS`).
 pub const MAJORS: usize = 4;
 
 /// Names of the volumes that are there now.

@@ -157,7 +157,7 @@ impl CallRecord {
     }
 }
 
-/// Whether a file is one that is known by a name alone, whose device is still to be found.
+/// Whether a file is known by a name alone; its device is still to be found.
 fn is_given(device: u32, inode: u64) -> bool {
     device == 0 && inode >> 63 == 1
 }

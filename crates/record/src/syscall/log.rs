@@ -12,7 +12,7 @@ use case::CaseError;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Files whose names are remembered; beyond, all are forgotten and named anew. 24 MiB or so.
+/// Files with remembered names; beyond, all are forgotten and named anew. 24 MiB or so.
 const FILES_MAX: usize = 1 << 20;
 
 /// What came out of the rings since the last drain.

@@ -5,7 +5,7 @@ use std::io::{Read, Seek};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// This mount table, kept as it is. Programs with another root, or with mounts of their own, are told by it, too.
+/// This mount table, kept as it is. Programs with another root, or with mounts of their own, are resolved by it, too.
 #[derive(Default)]
 pub struct Mounts {
     table: Option<File>,

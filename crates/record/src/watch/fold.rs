@@ -196,7 +196,7 @@ impl Fold {
         });
     }
 
-    /// A system call or its like. One without an end, or whose begin was not seen, says nothing.
+    /// A system call or its like. One without an end, or with an unseen begin, says nothing.
     pub fn call(&mut self, row: &SyscallRow) {
         let waits = row.via == Via::Wait as u8;
         let Some(op) = Op::from_raw(row.op).filter(|_| !waits && row.start_ns != 0 && row.end_ns != 0) else {

@@ -1,7 +1,7 @@
 //! What a live view shows of one interval.
 use serde::Serialize;
 
-/// So many of the slowest operations of each layer are named.
+/// This many of the slowest operations of each layer are named.
 pub const WORST: usize = 5;
 
 /// One interval: everything that ended in it.

@@ -1,4 +1,4 @@
-//! A live view: the probes of a recording, whose rows are folded into numbers at once and never stored.
+//! A live view: the probes of a recording. Their rows are folded into numbers at once and never stored.
 //!
 //! The thread `whodisk-rec` empties the rings as in a recording. An operation belongs to the interval in which it ended, by
 //! its own time stamp, not to the one in which it was found.

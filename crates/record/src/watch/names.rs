@@ -12,7 +12,7 @@ pub struct Disks {
 }
 
 impl Disks {
-    /// The disk with this number (`major << 20 | minor`), or the disk whose partition it is. A number that sysfs does
+    /// The disk with this number (`major << 20 | minor`), or the disk of this partition. A number that sysfs does
     /// not know (a file system without a device of its own) is its own name, `0:45`.
     pub fn name(&mut self, dev: u32) -> &str {
         if self.names.len() >= NAMES_MAX {

@@ -35,7 +35,7 @@ pub enum Step {
 pub struct Seen {
     pub time_ns: u64,
     pub step: Step,
-    /// The thread in whose time it came.
+    /// The thread that was current when it came.
     pub tid: i32,
     /// Of the file system; 0 = not known.
     pub device: u32,

@@ -171,7 +171,7 @@ impl Design for WritebackProbe {
         }))
     }
 
-    /// Inodes that an fsync wrote back, or nobody yet, are told of once nobody dirties them any more.
+    /// Inodes that an fsync wrote back, or nobody yet, are reported once nobody dirties them any more.
     fn look_after(&mut self, kernel: &mut Kernel, records: &mut Records) -> Result<(), RecordError> {
         if let Some(modules) = &mut self.modules {
             modules.fetch(records);

@@ -330,7 +330,7 @@ impl Modules {
         self.listener.lost()
     }
 
-    /// File systems whose modules were loaded during the recording: their events were seen from then on, a tenth of a second late.
+    /// File systems with modules that were loaded during the recording: their events were seen from then on, a tenth of a second late.
     pub fn late(&self) -> u64 {
         self.late
     }

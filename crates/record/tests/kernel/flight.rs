@@ -1,4 +1,4 @@
-//! The flight recorder on a disk whose requests are late on purpose.
+//! The flight recorder on a disk that delays requests on purpose.
 use crate::common::crowd::{attempts, in_time};
 use crate::common::folder_on_disk;
 use case::raw::RawReader;

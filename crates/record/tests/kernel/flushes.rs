@@ -151,7 +151,7 @@ fn check_carriers(rows: &[BlockRow], turns: &[BlockCarrierRow]) {
     }
 }
 
-/// Writes a page and makes it durable, so many times.
+/// Writes a page and makes it durable, this many times.
 fn write_and_sync(file: &File) {
     for round in 0..ROUNDS {
         file.write_all_at(&[round as u8; PAGE as usize], round * PAGE)

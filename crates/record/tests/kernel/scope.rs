@@ -1,4 +1,4 @@
-//! Limited recordings: what is in the scope is there, exactly; of the rest, nothing that tells whose it is.
+//! Limited recordings: what is in the scope is there, exactly; of the rest, nothing that identifies its owner.
 use crate::common::{calls::file_id, crowd::in_time, fio, folder_on_disk, read, LoopDevice};
 use case::raw::RawRow;
 use case::rows::{block_flags, BlockRow, FileRow, SchedRow, SyscallRow, Via};
@@ -107,7 +107,7 @@ fn reads(rows: &[SyscallRow], pid: i32, file: (u32, u64)) -> u64 {
     rows.iter().filter(mine).count() as u64
 }
 
-/// Begins once told to, so that the recording is at work before it.
+/// Begins on command, so that the recording is at work before it.
 fn gated(path: &Path, count: u64) -> (Child, impl FnOnce(&mut Child)) {
     let script = format!(
         "read line; exec fio --name=scope --filename={} --number_ios={count} --rw=randread --bs=4k --direct=1 \
@@ -126,7 +126,7 @@ fn gated(path: &Path, count: u64) -> (Child, impl FnOnce(&mut Child)) {
     (child, open)
 }
 
-/// Nothing in a case tells what a process does, but those that may be there. Who uses the same disk is told.
+/// Nothing in a case shows what a process does, but for those that may be there. The case names who uses the same disk.
 fn tells_only_of(stored: &Stored, pids: &[i32], files: &[(u32, u64)]) {
     for row in stored.calls() {
         assert!(pids.contains(&row.pid), "{row:?}");

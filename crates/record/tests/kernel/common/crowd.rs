@@ -6,7 +6,7 @@ use std::time::Instant;
 const OTHERS_CPUS_MAX: f64 = 0.5;
 const ATTEMPTS: u32 = 3;
 
-/// Runs a test whose times hold only while it gets a CPU. Where it fails and other programs had the CPUs meanwhile, it runs
+/// Runs a test with times that hold only while it gets a CPU. Where it fails and other programs had the CPUs meanwhile, it runs
 /// again; in the end it is skipped. Where nobody else was at work it fails at once.
 pub fn in_time(test: impl Fn()) {
     attempts(test, cpu_of_others_s);

@@ -1,4 +1,4 @@
-//! Our engine's way to read: operations whose ids are their `user_data`.
+//! Our engine's way to read: operations with their ids in `user_data`.
 use io_uring::{opcode, types, IoUring};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;

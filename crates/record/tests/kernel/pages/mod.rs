@@ -122,7 +122,7 @@ impl FileSystem {
         self.mount.path.join(name)
     }
 
-    /// Creates a file of so many pages; on disk, and out of the cache.
+    /// Creates a file of this many pages; on disk, and out of the cache.
     pub fn cold_file(&self, pages: u64) -> File {
         let path = self.file("data");
         std::fs::write(&path, vec![0x5a; (pages * PAGE) as usize]).unwrap();
