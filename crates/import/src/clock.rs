@@ -24,7 +24,7 @@ pub struct Clock {
     pub zero: Zero,
     /// That moment since 1970, where the log says it, too.
     pub zero_unix_ns: Option<i64>,
-    /// Moments are told in steps of this many nanoseconds.
+    /// Moments have steps of this many nanoseconds.
     pub step_ns: i64,
 }
 

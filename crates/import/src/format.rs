@@ -21,7 +21,7 @@ pub struct Format {
     pub read: fn(&Source, &mut Sink) -> Result<(), ImportError>,
 }
 
-/// For formats whose files stand alone.
+/// For formats with files that stand alone.
 pub fn alone(_: &Path) -> Option<PathBuf> {
     None
 }

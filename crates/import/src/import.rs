@@ -18,7 +18,7 @@ pub struct Request {
     pub format: Option<String>,
     /// `--map`, for formats that take one.
     pub map: Option<String>,
-    /// `--device`, for formats whose logs do not name their device.
+    /// `--device`, for formats with logs that do not name their device.
     pub device: Option<String>,
     /// `--offset FILE=SECONDS`: what is added to the moments of a file.
     pub offsets: Vec<(String, i64)>,
@@ -70,7 +70,7 @@ pub struct Summary {
     pub not_carried: Vec<Unseen>,
 }
 
-/// A log, its format, and what a look at its begin told.
+/// A log, its format, and what a look at its begin showed.
 struct Log {
     format: &'static Format,
     source: Source,
@@ -78,7 +78,7 @@ struct Log {
     alignment: Alignment,
 }
 
-/// Turns files into the tables of a case. `tell` is told the bytes done.
+/// Turns files into the tables of a case. `tell` gets the bytes done.
 ///
 /// Errors: a file is of no known format (or of several), cannot be read, or is not as its format says.
 pub fn import(
@@ -190,7 +190,7 @@ fn look_at(
     }
 }
 
-/// Sets how each log's moments become those of the first, whose place is returned: one that counts from 1970 if there is one.
+/// Sets how each log's moments become those of the first; returns its place. The first is one that counts from 1970 if there is one.
 fn bring_together(logs: &mut [Log], request: &Request) -> Result<usize, ImportError> {
     let of_zero = |wanted: fn(&Zero) -> bool| logs.iter().position(|log| wanted(&log.survey.clock.zero));
     let first = of_zero(|zero| *zero == Zero::Unix)

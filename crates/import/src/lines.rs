@@ -49,7 +49,7 @@ impl<'a> Lines<'a> {
         &self.buffer[self.begin..self.whole_end.max(self.begin)]
     }
 
-    /// Goes on after so many lines and bytes.
+    /// Goes on after this many lines and bytes.
     pub fn pass(&mut self, lines: u64, bytes: usize) {
         self.number += lines;
         self.begin += bytes;

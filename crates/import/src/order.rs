@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashMap};
 
-/// Operations that are held back. One that ends after so many that began later comes out of order, which costs a few bytes.
+/// Operations that are held back. One that ends after this many that began later comes out of order, which costs a few bytes.
 const HELD_MIN: usize = 1 << 14;
 /// Operations that are put in order at a time.
 const BATCH: usize = 1 << 16;

@@ -174,7 +174,7 @@ impl<'a> Sink<'a> {
 
     // -- one log after the other ------------------------------------------------------------------
 
-    /// A log begins, whose moments are to be shifted so.
+    /// A log begins. Its moments are shifted by `shift_ns`.
     pub fn begin(&mut self, shift_ns: i64) {
         self.shift_ns = shift_ns;
         self.counts_depth = false;
@@ -324,7 +324,7 @@ impl<'a> Sink<'a> {
         meta.join = "none".into();
     }
 
-    /// Latencies of the log are told in steps of this many nanoseconds.
+    /// Latencies of the log have steps of this many nanoseconds.
     pub fn resolution(&mut self, step_ns: i64) {
         self.found.resolution_ns = self.found.resolution_ns.max(step_ns);
     }
@@ -555,7 +555,7 @@ impl<'a> Sink<'a> {
         self.bytes
     }
 
-    /// So many bytes are read.
+    /// This many bytes are read.
     pub fn progress(&mut self, bytes: u64) {
         self.bytes = bytes;
         (self.tell)(bytes);
@@ -617,7 +617,7 @@ pub fn plain_op(start_ns: i64, latency_ns: i64, op: Op) -> OpRow {
     }
 }
 
-/// The same, all of whose latency is one stage.
+/// The same, with all of its latency in one stage.
 #[inline]
 pub fn one_stage_op(start_ns: i64, latency_ns: i64, op: Op, stage: Stage) -> OpRow {
     let mut row = plain_op(start_ns, latency_ns, op);

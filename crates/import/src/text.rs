@@ -88,7 +88,7 @@ pub fn number(text: &str, column: &'static str) -> Result<f64, Bad> {
     }
 }
 
-/// Bytes of so many sectors of 512; None if there is no such place on any device.
+/// Bytes of this many sectors of 512; None if there is no such place on any device.
 pub fn sectors(count: u64) -> Option<i64> {
     i64::try_from(count).ok()?.checked_mul(512)
 }

@@ -163,7 +163,7 @@ fn fixtures_are_recognised_and_give_what_is_written_down() {
                 .filter(|one| (one.recognise)(&head))
                 .map(|one| one.name)
                 .collect();
-            // Tables of any columns are told by nothing but their mapping.
+            // Nothing but their mapping identifies tables of any columns.
             let is_table = map.is_some() && fitting.is_empty();
             assert!(
                 is_table || fitting == [format.name],
@@ -268,7 +268,7 @@ fn damage(bytes: &mut Vec<u8>, draw: &mut Draw) {
 }
 
 /// Damaged anyhow, a file gives an error that names it, or a case; never a panic, and rows in proportion to what it holds. With `--keep-going` never
-/// other rows than without, if that gives a case, too. `WHODISK_FUZZ_SECONDS=60` goes on for so long with each format (`make fuzz`),
+/// other rows than without, if that gives a case, too. `WHODISK_FUZZ_SECONDS=60` goes on for this time with each format (`make fuzz`),
 /// `WHODISK_FUZZ_SEED` begins elsewhere.
 #[test]
 fn damaged_fixtures_are_errors_or_cases() {

@@ -57,15 +57,15 @@ struct WorkerState<'a> {
 
 pub(crate) struct AppSide<'a> {
     workers: Vec<WorkerState<'a>>,
-    /// Reap and number of the worker whose row is next.
+    /// Reap and number of the worker with the next row.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     held: Reorder<Ready>,
     rows_held_max: usize,
     block_watched: bool,
     interrupts_watched: bool,
-    /// By the raw id of their operation: requests whose links are written with its row.
+    /// By the raw id of their operation: requests with links that are written with its row.
     further: HashMap<u64, Vec<Child>>,
-    /// Sealed ids of stragglers whose rows were written before their requests were all known, by their raw ids.
+    /// Sealed ids of stragglers with rows that were written before their requests were all known, by their raw ids.
     stragglers: HashMap<u64, u64>,
     /// `None`: the scheduler was not watched.
     cpu_waits: Option<CpuWaits<'a>>,
@@ -159,7 +159,7 @@ impl<'a> AppSide<'a> {
     }
 
     /// Joins every row that was reaped before `watermark_ns` (requests that began before it are in
-    /// `children`), and writes those whose turn has come. `seen` is called for each row read.
+    /// `children`), and writes those that are due. `seen` is called for each row read.
     pub(crate) fn take_up(
         &mut self,
         watermark_ns: u64,

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 /// Foreign threads that are followed before those without a rhythm are forgotten.
 const THREADS_MAX: usize = 1 << 14;
-/// A thread without a rhythm is forgotten after so much time without a request.
+/// A thread without a rhythm is forgotten after this time without a request.
 const THREAD_IDLE_NS: u64 = 10_000_000_000;
 
 struct Foreign {
@@ -152,7 +152,7 @@ impl<'a> BlockSide<'a> {
         Ok(true)
     }
 
-    /// Writes every request whose turn has come.
+    /// Writes every request that is due.
     pub(crate) fn emit(
         &mut self,
         watermark_ns: u64,

@@ -4,7 +4,7 @@
 //! The kernel (block/blk-flush.c) makes flush commands of its own, each a row without a program, that serve all carriers
 //! waiting at that moment; one per hardware queue is in flight. A carrier is at the device while its data or a flush
 //! command that serves it is. Before, it waits in the queue: for its data to be handed to kblockd, for the data of
-//! others, or until the flush command is done that was in flight already, which is told by a link `queued_behind`.
+//! others, or until the flush command is done that was in flight already, which a link `queued_behind` names.
 //!
 //! Requests come here in order of entry. A flush command enters with its issue, so the carriers that it serves came before.
 //! Held are the flush commands and waiting carriers in flight, about one and as many as there are, for each queue.
@@ -22,9 +22,9 @@ const OP_MASK: u32 = 0xff;
 const OP_FLUSH: u32 = 2;
 const REQ_PREFLUSH: u32 = 1 << 18;
 
-/// Flush commands that are waited for, before those are forgotten whose row never came.
+/// Flush commands that are waited for, before those without a row are forgotten.
 const EXPECTED_MAX: usize = 1 << 12;
-/// A flush command is issued at most so long before it is done, for this purpose.
+/// A flush command is issued at most this time before it is done, for this purpose.
 const LONGEST_NS: u64 = 600_000_000_000;
 
 /// Device and hardware queue: one flush command at a time.

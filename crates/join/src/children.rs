@@ -20,8 +20,8 @@ pub struct Child {
 }
 
 impl Child {
-    /// A bio of a volume that ends at `end_ns`, or a request that was made for it. What is spent below the volume is told by
-    /// its members' requests, so its own part is empty, and lies at its end.
+    /// A bio of a volume that ends at `end_ns`, or a request that was made for it. Its members' requests show what is spent
+    /// below the volume, so its own part is empty, and lies at its end.
     pub fn of_volume(row: &BlockRow, id: u64, end_ns: u64) -> Child {
         Child {
             part: Part {
@@ -74,7 +74,7 @@ enum Few {
 pub struct Children {
     by_operation: HashMap<u64, Few>,
     len: usize,
-    /// Workers whose streams have ended: nobody will ask for their requests.
+    /// Workers with ended streams: nobody will ask for their requests.
     ended: Vec<bool>,
     unclaimed: u64,
 }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// Softirqs in which block requests themselves complete.
 const OWN_SOFTIRQS: [&str; 2] = ["BLOCK", "IRQ_POLL"];
-/// Runs held on a CPU at most: so many may end before the oldest request does. The oldest go first.
+/// Runs held on a CPU at most: this many may end before the oldest request does. The oldest go first.
 const RUNS_MAX: usize = 1 << 18;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

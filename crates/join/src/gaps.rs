@@ -23,7 +23,7 @@
 
 /// Shortest gap.
 pub const GAP_MIN_NS: u64 = 1_000_000;
-/// A gap is so many times longer than what is ordinary.
+/// A gap is this many times longer than what is ordinary.
 const ORDINARY_TIMES: u64 = 20;
 /// In a sampled recording: the silence before an operation that is not marked as coming after one was shorter. What was ordinary
 /// is not known, so it counts as this long: then no gap is made up, and those of ten milliseconds are not missed.

@@ -1,4 +1,4 @@
-//! Requests whose submitter a controller of their queue held back: writeback throttling, io.latency, io.cost.
+//! Requests with a submitter that a controller of their queue held back: writeback throttling, io.latency, io.cost.
 //!
 //! They do it between the queueing of a bio and its request, where the submitter sleeps in a function of theirs; a
 //! submitter that waits for a tag sleeps in another one. A thread submits one bio at a time, so a sleep between
@@ -9,7 +9,7 @@ use case::rows::{sched_by, BlockRow, SchedRow};
 use case::CaseError;
 use std::collections::HashMap;
 
-/// Threads whose last sleep is kept before those that nobody can ask for any more are forgotten.
+/// Most threads with a kept last sleep; above, those that nobody can ask for any more are forgotten.
 const THREADS_MAX: usize = 1 << 12;
 
 /// A sleep in a controller's function.

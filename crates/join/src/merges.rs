@@ -2,7 +2,7 @@
 //!
 //! A bio is merged while its request waits, and a carrier ends after all it waited for, so such a row comes before its
 //! request completes, and its stream can be read ahead of the stream of requests. At most [`AHEAD_MAX`] rows are held,
-//! several times what all queues of a machine can hold at once. Rows whose request never comes (it was
+//! several times what all queues of a machine can hold at once. Rows without a request (it was
 //! lost) are dropped once the requests of much later rows have come.
 use crate::stream::{Cursor, Stream};
 use case::raw::RawRow;
@@ -42,7 +42,7 @@ pub struct Ahead<'a, R: OfRequest> {
     ahead_max: usize,
     rows_read: u64,
     last_taken: u64,
-    /// Rows whose request never came.
+    /// Rows with a request that never came.
     pub orphans: u64,
 }
 

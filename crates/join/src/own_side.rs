@@ -30,7 +30,7 @@ impl Timed for OwnRow {
     }
 }
 
-/// A system call whose time is known, as its thread's operations need it.
+/// A system call with a known time, as its thread's operations need it.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     /// Number in layer `syscall`.

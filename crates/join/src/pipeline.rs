@@ -154,13 +154,13 @@ pub struct Inputs<'a> {
     pub syscall: Option<&'a dyn Stream<SyscallRow>>,
     /// What a program says of its own operations.
     pub own: Option<&'a dyn Stream<OwnRow>>,
-    /// A server did these operations, whose system calls may have been recorded, too.
+    /// A server did these operations. Its system calls may have been recorded, too.
     pub served: Option<Served>,
     /// Everything else.
     pub beside: Streams<'a>,
     /// How names of interrupt handlers begin, and the device that they serve.
     pub handlers: Vec<(String, String)>,
-    /// The engine's waits for a CPU are told in such steps, rounded down.
+    /// The case stores the engine's waits for a CPU in such steps, rounded down.
     pub wait_step_ns: u64,
 }
 
@@ -191,7 +191,7 @@ pub struct Counts {
     pub gaps: u64,
     /// Events the join added (errors, requeues).
     pub events: u64,
-    /// App operations whose requests are known.
+    /// App operations with known requests.
     pub joined: u64,
     /// Calls of a server that were tied to an operation of its client.
     pub served_tied: u64,
@@ -201,19 +201,19 @@ pub struct Counts {
     pub served_alone: u64,
     /// Direct reads and writes without any request, though the block layer was watched.
     pub unjoined_direct: u64,
-    /// Syncs, whose requests carry no id.
+    /// Syncs: their requests carry no id.
     pub unjoined_sync: u64,
-    /// Operations through the page cache, whose requests carry no id.
+    /// Operations through the page cache: their requests carry no id.
     pub unjoined_buffered: u64,
     /// Operations on the engine's null target, which has no requests.
     pub unjoined_null: u64,
     /// Requests that carry an id of ours which no app stream has.
     pub unclaimed_requests: u64,
-    /// Merge rows whose request is not in the block stream.
+    /// Merge rows with a request that is not in the block stream.
     pub orphan_merges: u64,
-    /// Rows of what a carrier waited for, whose request is not in the block stream.
+    /// Rows of what a carrier waited for, with a request that is not in the block stream.
     pub orphan_carriers: u64,
-    /// Operations and requests whose stamps contradicted each other.
+    /// Operations and requests with stamps that contradicted each other.
     pub clamped: u64,
     /// First and last of those, CLOCK_MONOTONIC.
     pub clamped_span_ns: Option<(u64, u64)>,
@@ -464,7 +464,7 @@ pub(crate) struct Out<'o> {
     handlers: &'o [(String, String)],
 }
 
-/// The thread whose silences [`Out::gaps`] tells.
+/// The thread with the silences that [`Out::gaps`] writes.
 pub(crate) struct Silent {
     /// Where the silence was seen.
     pub(crate) layer: Layer,
@@ -598,7 +598,7 @@ impl<'o> Out<'o> {
         silences.gaps().into_iter().map(row).collect()
     }
 
-    /// Notes an operation whose stamps had to be put in order.
+    /// Notes an operation with stamps that had to be put in order.
     pub(crate) fn clamped(&mut self, at_ns: u64) {
         let (first_ns, last_ns) = self.counts.clamped_span_ns.unwrap_or((at_ns, at_ns));
         self.counts.clamped_span_ns = Some((first_ns.min(at_ns), last_ns.max(at_ns)));

@@ -27,7 +27,7 @@ const FS_AND_BELOW: &str = "fs+throttle+queue+device+interrupt";
 const CLIENT_AND_NETWORK: &str = "app+network+server";
 /// Name of the time of a volume's bio in which nothing of it was at a member.
 const VOLUME: &str = "volume";
-/// Hook whose presence means that completing interrupts were watched.
+/// Hook that is present if completing interrupts were watched.
 const INTERRUPT_HOOK: &str = "irq_handler_entry";
 /// The same for what reads wait for in the page cache (Linux 6.9 or so).
 const PAGES_HOOK: &str = "mm_filemap_get_pages";
@@ -52,7 +52,7 @@ const BESIDE: [&str; 16] = [
     WritebackRow::PROBE,
 ];
 
-/// Operations of one batch wait for a CPU together, each for another part of its time. Told to the nanosecond that took two of
+/// Operations of one batch wait for a CPU together, each for another part of its time. Stored to the nanosecond that took two of
 /// the 19 bytes that a row may have (DESIGN 10).
 const WAIT_STEP_NS: u64 = 1024;
 
@@ -243,7 +243,7 @@ impl Repair<'_> {
         }
     }
 
-    /// A layer whose stream is gone since cannot be built again, and must not vanish.
+    /// A layer with a stream that is gone since cannot be built again, and must not vanish.
     fn check_layers(&self, raw: &Raw) -> Result<(), JoinError> {
         let Some(first) = self.damage.first() else {
             return Ok(());
@@ -293,7 +293,7 @@ fn to_case_ns(mono_ns: i64, clock_start_ns: u64) -> i64 {
     mono_ns.wrapping_sub(clock_start_ns as i64)
 }
 
-/// A host whose facts were never written (a recorder killed at its very start) is unknown, not an error.
+/// A host without facts (a recorder killed at its very start) is unknown, not an error.
 fn read_system(case_dir: &Path) -> Result<SystemMeta, CaseError> {
     if case_dir.join("system.json").exists() {
         SystemMeta::read(case_dir)

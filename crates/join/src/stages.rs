@@ -2,7 +2,7 @@
 //!
 //! Everything here keeps two promises for any input: no stage is negative, and the stages sum exactly
 //! to the latency. Times that contradict each other (two CPUs' clocks, a lost stamp) are clamped into
-//! order, and the caller is told so that it can count them.
+//! order, and the caller hears of it so that it can count them.
 use crate::held_back::Passed;
 use case::rows::{AppRow, BlockRow};
 use case::schema::Stage;
@@ -200,7 +200,7 @@ pub struct Kernel {
     pub queue_ns: u64,
     /// Owned by a request that was at the device.
     pub device_ns: u64,
-    /// Owned by a request whose interrupt was running.
+    /// Owned by a request while its interrupt was running.
     pub interrupt_ns: u64,
 }
 

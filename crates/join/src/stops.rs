@@ -1,4 +1,4 @@
-//! When the observed process was stopped: the recorder is its parent and is told by the kernel.
+//! When the observed process was stopped: the recorder is its parent and hears of it from the kernel.
 use case::schema::{EventRow, EVENT_CONTINUED, EVENT_STOPPED};
 
 /// Intervals in which a process was stopped by a signal (or a tracer), CLOCK_MONOTONIC.

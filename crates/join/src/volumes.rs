@@ -12,7 +12,7 @@ use case::CaseError;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
-/// Two programs see one issue; the one that tells of members comes second, at most so much later.
+/// Two programs see one issue; the one that tells of members comes second, at most this much later.
 const ISSUE_NS: u64 = 10_000_000;
 /// Volumes on volumes that are followed.
 const LEVELS: usize = 8;
@@ -119,7 +119,7 @@ struct Place {
     cmd_flags: u32,
 }
 
-/// A request of a member whose volumes' bios may not all have begun.
+/// A request of a member; the bios of its volumes may not all have begun.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     /// Its number.
@@ -163,7 +163,7 @@ pub(crate) struct Volumes<'a> {
     members: Sorted<'a, BioMemberRow>,
     /// Whether there is any bio in this case.
     pub any: bool,
-    /// Members whose request has not come yet, by its place.
+    /// Members with a request that has not come yet, by its place.
     coming: HashMap<(u32, u64), Vec<BioMemberRow>>,
     in_flight: HashMap<u64, Volume>,
     by_device: HashMap<u32, Places>,
@@ -349,7 +349,7 @@ impl<'a> Volumes<'a> {
         Some((request, ties))
     }
 
-    /// The next request whose volumes' bios have all begun before `now_ns`: when they had, and what it is tied to.
+    /// The next request with all its volumes' bios begun before `now_ns`: when they had, and what it is tied to.
     pub fn due(&mut self, now_ns: u64) -> Option<(u64, Pending, Vec<Tie>)> {
         let (&(last_ns, _), _) = self.pending.first_key_value()?;
         if last_ns >= now_ns && now_ns != u64::MAX {

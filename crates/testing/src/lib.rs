@@ -71,7 +71,7 @@ macro_rules! main {
     };
 }
 
-/// Runs the tests of this program that the arguments choose: for a target whose `main` has something else to do, too.
+/// Runs the tests of this program that the arguments choose: for a target with a `main` that has something else to do, too.
 pub fn run(arguments: Arguments) -> ExitCode {
     let mut tests: Vec<&Test> = inventory::iter::<Test>.into_iter().collect();
     tests.sort_by_key(|test| (test.module, test.name));

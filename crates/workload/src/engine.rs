@@ -25,7 +25,7 @@ pub(crate) struct Totals {
     pub(crate) ops: u64,
     pub(crate) errors: u64,
     pub(crate) short: u64,
-    /// Operations whose batch ended inside the measured phase.
+    /// Operations with a batch that ended inside the measured phase.
     pub(crate) ops_measured: u64,
     /// Intended starts inside the measured phase, missed ones included.
     pub(crate) offered_measured: u64,

@@ -243,8 +243,8 @@ impl Channel {
 }
 
 impl Log {
-    /// Creates one stream per channel and starts the thread [`LOG_THREAD`], whose name lets the
-    /// recorder tell its writes from the workload's.
+    /// Creates one stream per channel and starts the thread [`LOG_THREAD`]. By that name the
+    /// recorder distinguishes its writes from the workload's.
     pub(crate) fn start(
         raw_dir: &Path,
         shared: &Arc<Shared>,

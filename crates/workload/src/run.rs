@@ -210,7 +210,7 @@ impl<'r> Run<'r> {
             let start_ns = mono_ns() + LEAD_NS;
             let times = self.times(start_ns);
             for start in starts {
-                // A worker that is gone has told why; it is found below.
+                // A worker that is gone has said why; it is found below.
                 let _ = start.send((start_ns, times));
             }
             self.watch(&threads, &counters, start_ns, times, options);

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Extended attribute of files that whodisk created, so that a later run may write to them without being told.
+/// Extended attribute of files that whodisk created, so that a later run may write to them without `allow_overwrite`.
 const MARK: &CStr = c"user.whodisk.created";
 
 /// Written in pieces of this size when a file is laid out.
@@ -371,7 +371,7 @@ impl Mark {
         }
     }
 
-    /// Best effort: on a file system without extended attributes the next run must be told.
+    /// Best effort: on a file system without extended attributes the next run needs `allow_overwrite`.
     fn write(file: &File) {
         let Ok(found) = file.metadata() else { return };
         let mark = Mark::of(&found);

@@ -1,4 +1,4 @@
-//! Typed access to a parsed TOML table whose errors know their line, column and key.
+//! Typed access to a parsed TOML table. Its errors know their line, column and key.
 use crate::units;
 use crate::WorkloadError;
 use std::ops::Range;

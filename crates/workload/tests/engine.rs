@@ -277,7 +277,7 @@ fn syncs_follow_every_nth_write_and_stand_alone() {
                 sync_kind = \"fdatasync\"\nqueue_depth = 4\noperations = 2003";
     let ran = run(disk_folder(), body);
     let (writes, syncs) = (ran.count(Op::Write), ran.count(Op::Sync));
-    // The last operation may be a fifth write whose sync came too late.
+    // The last operation may be a fifth write with a sync that came too late.
     assert!(
         syncs == writes / 5 || (writes % 5 == 0 && syncs == writes / 5 - 1),
         "{writes}, {syncs}"

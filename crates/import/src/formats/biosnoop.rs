@@ -1,4 +1,4 @@
-//! biosnoop of bcc, libbpf-tools and bpftrace. Columns are told by the header; names of programs may hold blanks, so lines are read from both ends.
+//! biosnoop of bcc, libbpf-tools and bpftrace. The header names the columns; names of programs may hold blanks, so lines are read from both ends.
 //!
 //! Source: the tools' print statements. bcc and libbpf-tools count from the issue of a request (`-Q`: and from its insertion before), bpftrace
 //! from its begin, in whole milliseconds. TIME is that of completion.
@@ -41,7 +41,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     each_line(source, sink, |line, sink| {
         let text = line.text.trim();
         if is_header(text) {
-            // `DISK ID` is one column over two, whose second line is `MAJOR MINOR`.
+            // `DISK ID` is one column over two, with `MAJOR MINOR` as their second line.
             let names = text.replace("DISK ID", "MAJOR MINOR");
             let names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
             begin(&names, sink);

@@ -1,6 +1,6 @@
 //! Text and CSV (`-j`, `-c`) of fsslower, ext4slower, xfsslower, btrfsslower, nfsslower (bcc, libbpf-tools): operations of a file system above a threshold.
 //!
-//! Names of programs may hold spaces: a row is told by `PID T BYTES OFF_KB LAT(ms)` in its middle. Source: the tools' print statements.
+//! Names of programs may hold spaces: `PID T BYTES OFF_KB LAT(ms)` in its middle identifies a row. Source: the tools' print statements.
 use super::calendar::time_of_day_ns;
 use crate::clock::Clock;
 use crate::error::Bad;
@@ -55,7 +55,7 @@ fn kind(letter: &str) -> Option<Op> {
     })
 }
 
-/// Fields of a row of text, told by their shapes.
+/// Fields of a row of text, found by their shapes.
 fn fields(text: &str) -> Option<[&str; 8]> {
     let mut words = Vec::new();
     let mut rest = text;

@@ -175,7 +175,7 @@ fn decode(text: &str, unit_ns: u64) -> Option<Bins> {
     Some(bins)
 }
 
-/// An LEB128 number whose ninth byte, where there is one, is a whole one; zigzag.
+/// An LEB128 number, zigzag. Its ninth byte, where there is one, is a whole one.
 fn zigzag(bytes: &mut &[u8]) -> Option<i64> {
     let mut value = 0_u64;
     for at in 0..9 {

@@ -1,4 +1,4 @@
-//! Results CSV of Iometer (1.1.0 and older): a row per access specification and manager, worker or disk. Columns are told by their names.
+//! Results CSV of Iometer (1.1.0 and older): a row per access specification and manager, worker or disk. The header names the columns.
 //!
 //! Built from Iometer's sources (80 columns in 1.1.0, with 21 latency bins); older versions have `MBps` and no bins.
 use super::bins::{values, Bins};
@@ -131,7 +131,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
                 bins.push((ns, number(cell, "of a bin")?.clamp(0.0, 1e15) as u64));
             }
         }
-        // The largest value is told exactly by a column of its own.
+        // The largest value has an exact column of its own.
         for (metric, value) in values("", &bins, sink) {
             if !row.iter().any(|(known, _)| *known == metric) {
                 row.push((metric, value));

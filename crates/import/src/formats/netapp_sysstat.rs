@@ -1,6 +1,6 @@
 //! `sysstat` of NetApp's 7-mode: untimed samples of an array, with a summary (minimum, average, maximum) at the end.
 //!
-//! Columns are told by the two header lines. Excerpts may have a name in brackets above them. A published mean is said with what it holds: idle
+//! The two header lines name the columns. Excerpts may have a name in brackets above them. A published mean is said with what it holds: idle
 //! samples, drift between the excerpts, bursts.
 use super::netapp_reallocate::Layouts;
 use crate::clock::Clock;
@@ -35,7 +35,7 @@ pub const FORMAT: Format = Format {
     read,
 };
 
-/// A sample whose disk writes are this many times the excerpt's median is a burst.
+/// A sample with disk writes of this many times the excerpt's median is a burst.
 const BURST_RATIO: f64 = 1.5;
 /// Samples of this CPU load or more are called, percent.
 const CPU_BUSY: f64 = 95.0;

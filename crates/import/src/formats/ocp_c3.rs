@@ -83,7 +83,7 @@ fn from_bytes(page: &[u8]) -> Page {
     said
 }
 
-/// Milliseconds in bits 0 to 47; those whose origin is a reset (bits 49 to 51 are 0) are no moments of a clock.
+/// Milliseconds in bits 0 to 47; those that count from a reset (bits 49 to 51 are 0) are no moments of a clock.
 fn stamp_ns(stamp: u64) -> Option<i64> {
     let is_set = stamp != u64::MAX && (stamp >> 49) & 7 != 0;
     is_set.then(|| {

@@ -1,6 +1,6 @@
 //! RocksDB's LOG: dumps of its statistics, and its own events (flushes, compactions, stalls).
 //!
-//! The dumps are cumulative: what came between two is their difference, and percentiles of the whole cannot be subtracted, so only means are told. Histograms
+//! The dumps are cumulative: what came between two is their difference, and percentiles of the whole cannot be subtracted, so only means are kept. Histograms
 //! of old versions without COUNT and SUM are passed over. Source: RocksDB's statistics.cc, event_logger.cc.
 use super::calendar::{date_ns, time_of_day_ns};
 use crate::clock::Clock;
@@ -217,7 +217,7 @@ fn event(text: &str, moment_ns: i64, sink: &mut Sink) -> Result<(), RecordError>
         return Err(Bad::new("EVENT_LOG_v1", "an event", text).into());
     };
     sink.record_without_row();
-    // Files come and go with the flushes and compactions, which are told.
+    // Files come and go with the flushes and compactions, which are imported.
     if !kind.starts_with("flush") && !kind.starts_with("compaction") {
         return Ok(());
     }

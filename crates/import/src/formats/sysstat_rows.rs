@@ -1,9 +1,9 @@
-//! What iostat, sar and sadf say of a device, as metrics of the case. Columns are told by their names; absent ones are not observed.
+//! What iostat, sar and sadf say of a device, as metrics of the case. The names identify the columns; absent ones are not observed.
 use crate::sink::Sink;
 use crate::ImportError;
 use case::schema::{NameId, SubjectKind};
 
-/// Metric, factor to base units, and the column without whose value this one means nothing (a mean wait of no request is no value).
+/// Metric, factor to base units, and the column that must have a value if this one is to count (a mean wait of no request is no value).
 fn metric(column: &str) -> Option<(&'static str, f64, Option<&'static str>)> {
     Some(match column {
         "r/s" => ("read_operations_per_s", 1.0, None),

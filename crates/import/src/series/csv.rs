@@ -73,7 +73,7 @@ struct RecordReader<'a> {
     unquoted: Vec<u8>,
     host: LastName,
     subject: LastName,
-    /// So many columns at the begin of a line are names, and these bytes were there in the line before: often the next
+    /// This many columns at the begin of a line are names, and these bytes were there in the line before: often the next
     /// one begins alike.
     names: usize,
     begin: Vec<u8>,
@@ -175,7 +175,7 @@ impl<'a> RecordReader<'a> {
         Ok((records, used))
     }
 
-    /// The moment of such a record, whose values are left in `values`, and its bytes with the end of its line.
+    /// The moment of such a record, and its bytes with the end of its line. Leaves its values in `values`.
     #[inline]
     fn plain_line(&mut self, text: &[u8]) -> Option<(i64, usize)> {
         if self.begin.is_empty() && self.names > 0 || !begins_with(text, &self.begin) {
@@ -318,7 +318,7 @@ impl<'a> RecordReader<'a> {
         sink.record(time, self.host.id, self.subject.id, &self.values)
     }
 
-    /// Whether a field of `rest` ends after so many bytes.
+    /// Whether a field of `rest` ends after this many bytes.
     fn ends_at(&self, rest: &[u8], used: usize) -> bool {
         rest.get(used).is_none_or(|byte| *byte == self.delimiter)
     }

@@ -21,7 +21,7 @@ use std::path::Path;
 /// Records decoded at a time.
 const BATCH_RECORDS: usize = 1 << 14;
 
-/// A file whose columns were checked.
+/// A file with checked columns.
 struct Opened<'a> {
     path: &'a Path,
     builder: ParquetRecordBatchReaderBuilder<File>,
@@ -75,7 +75,7 @@ pub fn read(path: &Path, mapping: &Mapping, sink: &mut Records) -> Result<(), Im
     Ok(())
 }
 
-/// Rows of any Parquet file as text: `each` gets the cells of the columns, empty where a value is missing. A column of moments is told in
+/// Rows of any Parquet file as text: `each` gets the cells of the columns, empty where a value is missing. A column of moments comes in
 /// nanoseconds since 1970, where `true` allows it.
 pub fn for_each_row(
     path: &Path,

@@ -1,4 +1,4 @@
-//! `events/`: commands to NVMe controllers, commands that failed, and what controllers told of by themselves.
+//! `events/`: commands to NVMe controllers, commands that failed, and what controllers reported by themselves.
 use super::{text, Streams, Surveys};
 use crate::pipeline::Out;
 use crate::sorted::{Sorted, Timed};

@@ -81,7 +81,7 @@ struct JournalWrite {
     request: Request,
     /// Disk.
     device: u32,
-    /// Block device whose cache it comes from; 0 = none.
+    /// Block device with the cache that it comes from; 0 = none.
     file_device: u32,
     /// A durable write of nobody in particular: of any file system on its disk.
     of_worker: bool,
@@ -297,7 +297,7 @@ impl<'a> SyscallSide<'a> {
         Ok(())
     }
 
-    /// A bio whose owner or file is known.
+    /// A bio with a known owner or file.
     fn bio(&mut self, request: Request, owner_key: u64, now_ns: u64) {
         if owner_key != 0 {
             match self.actives.of_owner(owner_key) {
@@ -542,7 +542,7 @@ impl<'a> SyscallSide<'a> {
         }
     }
 
-    /// Operations that ended before `now_ns` are complete; those whose turn has come are written.
+    /// Operations that ended before `now_ns` are complete; those that are due are written.
     fn end_before(&mut self, now_ns: u64, out: &mut Out) -> Result<(), CaseError> {
         while let Some((number, op)) = self.actives.end_before(now_ns) {
             self.held.insert(number, op);

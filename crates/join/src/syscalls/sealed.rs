@@ -10,7 +10,7 @@ use case::rows::{sampled, syscall_flags, CacheWait, CacheWaitRow};
 use case::schema::{flags, CacheRow, Layer, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
 
-/// Classes of operations whose shares of unknown time are told.
+/// Classes of operations with shares of unknown time that the case names.
 pub const CLASSES: [&str; 4] = ["direct", "buffered reads", "syncs", "others"];
 
 fn class(op: &Active) -> usize {

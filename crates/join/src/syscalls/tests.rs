@@ -127,7 +127,7 @@ fn own(op: Op, tid: i32, [start, submit, end]: [u64; 3]) -> OwnRow {
 }
 
 /// A commit of thread 11 that was due at 50: a write of 100 ns, a sync of 500 ns of which 300 were its request's at the
-/// device, 20 ns without a CPU between them; and others whose thread made no call, or is not known.
+/// device, 20 ns without a CPU between them; and others with a thread that made no call, or is not known.
 fn commit() -> Recording {
     let plain = |key, op, times| SyscallRow {
         result: 0,
