@@ -400,7 +400,7 @@ pub struct LinkRow {
 /// A row of `gaps/`: a submitting thread had nothing in flight below it though its workload meant to be busy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GapRow {
-    /// Layer with no operations in this time.
+    /// Layer in which the thread had nothing in flight.
     pub layer: Layer,
     /// Submitting thread.
     pub tid: i32,

@@ -48,7 +48,7 @@ pub struct Job {
 
 /// A job of this process.
 pub struct Running {
-    /// What the job file says.
+    /// The job, as its file says it.
     pub job: Job,
     file: PathBuf,
     _lock: File,

@@ -59,7 +59,7 @@ const URING_REQUESTS: &[Enumerator] = &[("REQ_F_FIXED_FILE_BIT", 0)];
 /// What `block/flush.h` tells.
 const FLUSHES_SERVING: &str = "which flush command a write waited for";
 
-/// A flag with a place that differs.
+/// A flag. Its place differs between kernels.
 const FLUSH_SEQUENCE: &str = "__RQF_FLUSH_SEQ";
 
 /// The same as a macro, `#define RQF_FLUSH_SEQ ((__force req_flags_t)(1 << 4))`, until it became an enumerator. Source:

@@ -1,6 +1,6 @@
 //! Text and CSV (`-j`, `-c`) of fsslower, ext4slower, xfsslower, btrfsslower, nfsslower (bcc, libbpf-tools): operations of a file system above a threshold.
 //!
-//! Names of programs may hold spaces: `PID T BYTES OFF_KB LAT(ms)` in its middle identifies a row. Source: the tools' print statements.
+//! Names of programs may hold spaces: `PID T BYTES OFF_KB LAT(ms)` in its middle marks a row. Source: the tools' print statements.
 use super::calendar::time_of_day_ns;
 use crate::clock::Clock;
 use crate::error::Bad;
