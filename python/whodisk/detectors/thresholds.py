@@ -1101,6 +1101,13 @@ THROTTLE_MEANWHILE_MIN = row(
     "Writes that are held back while requests that nobody waits for are in flight in this part of the time wait for those ...",
 )
 THROTTLE_MOMENTS = row("THROTTLE_MOMENTS", 256, "moments", CHOSEN, "... sampled at this many moments.")
+THROTTLED_BESIDE_MIN = row(
+    "THROTTLED_BESIDE_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "A program that waits for itself waits for the CPU limit if the limit kept one of its threads from running for this part of the wait.",
+)
 
 # uncached_tail
 TAIL_EACH_TIME = row(

@@ -15,10 +15,12 @@ from whodisk.detectors.thresholds import (
     SHARE_OF_LATENCY_FLOOR,
     THROTTLE_MEANWHILE_MIN,
     THROTTLE_MOMENTS,
+    THROTTLED_BESIDE_MIN,
 )
 from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import own_sql
+from whodisk.evidence.slow_operations import APP
 from whodisk.evidence.time_lost import (
     TimeLost,
     late_in_waits,
@@ -30,7 +32,7 @@ from whodisk.evidence.time_lost import (
 )
 from whodisk.findings import Culprit
 from whodisk.reading.views import STAGES, WBT
-from whodisk.statistics.stats import Bools
+from whodisk.statistics.stats import Bools, disjoint, overlap
 
 THROTTLE, FS = STAGES.index("throttle"), STAGES.index("fs")
 #: Flag of operations that bypass the page cache.
@@ -268,10 +270,23 @@ FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER B
         evidence=[evidence(context.case, "threads that were stopped, and for how long", sql)],
         refute="Raise cpu.max of the group and repeat: if it is silent as often, something else stopped it.",
         remedy="Look at cpu.max and cpu.stat (nr_throttled) of its control group; raise the quota, or use fewer threads.",
-        explains=late_in_waits(context, tids, "throttled"),
+        explains=late_in_waits(context, tids, "throttled") | _beside_throttled(context),
         # A silence is `runnable` either way: what kept the thread from running is in the waits.
         causes=(("stage", "runqueue"), ("process", "silence of the submitter, state runnable")),
     )
+
+
+def _beside_throttled(context: Context) -> Bools:
+    """Slow operations of a program that waited for itself while the controller kept one of its threads from running, which may have held the lock."""
+    slow = context.slow
+    if context.layer != "app" or context.case.program is None or not len(slow):
+        return np.zeros(len(slow), np.bool_)
+    kept = context.case.arrays(
+        "SELECT start_ns, start_ns + duration_ns AS end_ns FROM waits WHERE state = 'throttled' ORDER BY 1"
+    )
+    begin, end = disjoint(kept["start_ns"].astype(np.float64), kept["end_ns"].astype(np.float64))
+    covered = overlap(slow.start_ns, slow.end_ns, begin, end)
+    return np.asarray((slow.blamed == APP) & (covered >= THROTTLED_BESIDE_MIN * slow.latency_ns), np.bool_)
 
 
 DETECTOR = Detector(
