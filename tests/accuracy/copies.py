@@ -20,7 +20,6 @@ from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
 PAGE = ROOT / "docs/how-to/copies.md"
-MASKED = "cannot show the behaviour of a device"
 WAYS_HEAD = (
     "| server | way | round trip | file system | copied, MB/s | times `smb_read_write` (95 %) |",
     "|---|---|---|---|---|---|",
@@ -136,9 +135,7 @@ def tails(kind: str, folder: Path) -> list[str]:
             for finding in verdict.findings[:1]
             if finding.detector == "uncached_tail"
         ]
-        masked = sum(
-            any(MASKED in caveat.because for caveat in verdict.cannot_exclude) for verdict in verdicts
-        )
+        masked = sum(verdict.served_from == "ram" for verdict in verdicts)
         told = f"{len(named)} of {len(cases)}" + "".join(f"; {each}" for each in sorted(set(named)))
 
         def part(metric: str, arm: str = name) -> str:

@@ -4,19 +4,19 @@
 //! the start of a row is of no use to any later one. Held at any time: the waits within the longest operation in hand.
 use crate::beside::{end_of, wait_state};
 use crate::sorted::Sorted;
+use crate::spans::Spans;
 use crate::stages::{walk_back, Owner, Part};
 use case::rows::SchedRow;
 use case::schema::WaitState;
 use case::CaseError;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 /// Waits of the workers for a CPU, in order of time.
 pub struct CpuWaits<'a> {
     sched: Sorted<'a, SchedRow>,
     /// An unfinished wait ends here.
     end_ns: u64,
-    /// By thread. They do not overlap.
-    by_tid: HashMap<i32, VecDeque<(u64, u64)>>,
+    by_tid: HashMap<i32, Spans>,
 }
 
 impl<'a> CpuWaits<'a> {
@@ -29,7 +29,7 @@ impl<'a> CpuWaits<'a> {
         CpuWaits {
             sched,
             end_ns: recording_end_ns,
-            by_tid: tids.map(|tid| (tid, VecDeque::new())).collect(),
+            by_tid: tids.map(|tid| (tid, Spans::default())).collect(),
         }
     }
 
@@ -41,9 +41,7 @@ impl<'a> CpuWaits<'a> {
             }
         }
         if let Some(waits) = self.by_tid.get_mut(&tid) {
-            while waits.front().is_some_and(|(_, end_ns)| *end_ns <= from_ns) {
-                waits.pop_front();
-            }
+            waits.forget(from_ns);
         }
         Ok(())
     }
@@ -53,25 +51,16 @@ impl<'a> CpuWaits<'a> {
         let Some(waits) = self.by_tid.get_mut(&row.tid).filter(|_| waited) else {
             return;
         };
-        // A moment counts once, whatever the stream says.
-        let known_ns = waits.back().map_or(0, |(_, end_ns)| *end_ns);
         let end_ns = end_of(row, self.end_ns);
-        if end_ns > row.start_ns.max(known_ns).max(from_ns) {
-            waits.push_back((row.start_ns.max(known_ns), end_ns));
+        if end_ns > from_ns {
+            waits.add(row.start_ns, end_ns);
         }
     }
 
     /// How long `tid` waited between two moments that were made known.
     pub fn within(&self, tid: i32, from_ns: u64, to_ns: u64) -> u64 {
-        let Some(waits) = self.by_tid.get(&tid) else {
-            return 0;
-        };
-        let first = waits.partition_point(|(_, end_ns)| *end_ns <= from_ns);
-        waits
-            .range(first..)
-            .take_while(|(start_ns, _)| *start_ns < to_ns)
-            .map(|(start_ns, end_ns)| end_ns.min(&to_ns) - start_ns.max(&from_ns))
-            .sum()
+        let waits = self.by_tid.get(&tid);
+        waits.map_or(0, |waits| waits.covered_ns(from_ns, to_ns))
     }
 }
 

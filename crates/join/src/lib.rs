@@ -10,7 +10,7 @@
 //! * `cpu_waits`: when an engine worker had no CPU;
 //! * `gaps`: when a thread had nothing in flight;
 //! * `kernel`: the kernel's flag bits;
-//! * `reorder`, `sorted`, `merges`, `children`, `stream`: bounded memory.
+//! * `reorder`, `sorted`, `merges`, `children`, `spans`, `stream`: bounded memory.
 mod app_side;
 mod beside;
 mod block_side;
@@ -35,6 +35,7 @@ mod reorder;
 mod sealing;
 mod served;
 mod sorted;
+mod spans;
 mod stages;
 mod stops;
 mod stream;

@@ -7,13 +7,14 @@ use crate::beside::text;
 use crate::pipeline::Out;
 use crate::served::{self, Served};
 use crate::sorted::{Sorted, Surveyed, Timed};
+use crate::spans::Spans;
 use crate::stream::Stream;
 use crate::syscalls::timeline::{Stretch, Timeline};
 use case::rows::{OwnRow, SyscallRow};
 use case::schema::{flags, Layer, LinkKind, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 /// Operations that wait for an earlier one to end, before they are written out of order.
 const HELD_MAX: usize = 1 << 17;
@@ -56,56 +57,6 @@ struct Held {
     ambiguous: Vec<(u64, u64)>,
 }
 
-/// When a thread could run and did not; in order, none overlaps another.
-#[derive(Debug, Default)]
-struct Spans {
-    /// Begin, end, and the time of all that came before.
-    spans: VecDeque<(u64, u64, u64)>,
-}
-
-impl Spans {
-    fn add(&mut self, (from_ns, to_ns): (u64, u64)) {
-        let (last_ns, before_ns) = match self.spans.back() {
-            Some((from_ns, to_ns, before_ns)) => (*to_ns, before_ns + (to_ns - from_ns)),
-            None => (0, 0),
-        };
-        if to_ns > from_ns.max(last_ns) {
-            self.spans.push_back((from_ns.max(last_ns), to_ns, before_ns));
-        }
-    }
-
-    /// What ended until then is no longer asked for.
-    fn forget(&mut self, until_ns: u64) {
-        while self.spans.front().is_some_and(|(_, to_ns, _)| *to_ns <= until_ns) {
-            self.spans.pop_front();
-        }
-    }
-
-    fn touched(&self, from_ns: u64, to_ns: u64) -> std::ops::Range<usize> {
-        let first = self.spans.partition_point(|(_, end_ns, _)| *end_ns <= from_ns);
-        let end = self.spans.partition_point(|(begin_ns, _, _)| *begin_ns < to_ns);
-        first..end.max(first)
-    }
-
-    /// Those that touch a time.
-    fn within(&self, from_ns: u64, to_ns: u64) -> Vec<(u64, u64)> {
-        let touched = self.spans.range(self.touched(from_ns, to_ns));
-        touched.map(|(from_ns, to_ns, _)| (*from_ns, *to_ns)).collect()
-    }
-
-    /// How much of a time they take.
-    fn covered_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let touched = self.touched(from_ns, to_ns);
-        if touched.is_empty() {
-            return 0;
-        }
-        let (begin_ns, _, before_ns) = self.spans[touched.start];
-        let (last_begin_ns, last_end_ns, last_before_ns) = self.spans[touched.end - 1];
-        let all_ns = last_before_ns + (last_end_ns - last_begin_ns) - before_ns;
-        all_ns - from_ns.saturating_sub(begin_ns) - last_end_ns.saturating_sub(to_ns)
-    }
-}
-
 /// The operations of a thread that may still get calls. A program that falls behind its intended rate has a great many: nothing here goes
 /// through all of them.
 #[derive(Debug, Default)]
@@ -115,6 +66,7 @@ struct Lane {
     /// End and number of those that took at least 2^key ns once they were submitted, and less than twice that: one that took very long does
     /// not make the others harder to find.
     by_end: BTreeMap<u32, BTreeSet<(u64, u64)>>,
+    /// When it could run and did not.
     runnable: Spans,
 }
 
@@ -241,7 +193,7 @@ impl<'a> OwnSide<'a> {
     /// A thread had something to do and no CPU.
     pub(crate) fn runnable(&mut self, tid: i32, span: (u64, u64)) {
         if let Some(lane) = self.by_tid.get_mut(&tid) {
-            lane.runnable.add(span);
+            lane.runnable.add(span.0, span.1);
         }
     }
 
@@ -481,29 +433,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #[test]
-        fn spans_cover_what_they_cover(
-            gaps in prop::collection::vec((0u64..20, 0u64..10), 0..20),
-            from_ns in 0u64..200,
-            length_ns in 0u64..100,
-            forgotten_ns in 0u64..200,
-        ) {
-            let (mut spans, mut plain, mut now_ns) = (Spans::default(), Vec::new(), 0);
-            for (gap_ns, span_ns) in gaps {
-                spans.add((now_ns + gap_ns, now_ns + gap_ns + span_ns));
-                plain.push((now_ns + gap_ns, now_ns + gap_ns + span_ns));
-                now_ns += gap_ns + span_ns;
-            }
-            // What is forgotten ended before what is asked for.
-            spans.forget(forgotten_ns.min(from_ns));
-            let to_ns = from_ns + length_ns;
-            let overlap = |(a, b): &(u64, u64)| (*b).min(to_ns).saturating_sub((*a).max(from_ns));
-            prop_assert_eq!(spans.covered_ns(from_ns, to_ns), plain.iter().map(overlap).sum::<u64>());
-            let touched: Vec<_> = plain.iter().filter(|span| overlap(span) > 0).copied().collect();
-            let within = spans.within(from_ns, to_ns);
-            prop_assert_eq!(within.iter().filter(|span| overlap(span) > 0).copied().collect::<Vec<_>>(), touched);
-        }
-
         #[test]
         fn a_lane_leaves_out_no_operation_of_a_time(
             rows in prop::collection::vec((0u64..100, 0u64..50, 0u64..50), 0..30),

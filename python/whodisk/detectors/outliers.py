@@ -18,6 +18,7 @@ from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
 from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import Found
+from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.slowest import BELOW, Episode, find_beyond
 from whodisk.evidence.surroundings import Cause, causes_of, kind_of_cause
@@ -31,8 +32,6 @@ from whodisk.statistics.stats import Bools
 WRITTEN = "written"
 #: State of operations that made many more requests than others of their kind.
 MORE = "more work"
-#: Stages in which requests are made and take their time.
-MADE_IN = ("fs", "queue", "device")
 #: Operations that move data.
 SIZED = ("read", "write", "discard", "copy")
 _MORE_SAID = "many more requests were made than most of its kind make, and this is what they take"
@@ -105,17 +104,16 @@ def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list
     """The same, with the cause of those that made many more requests, or just waited until the file system had written out what their program had written."""
     above = [episode for episode, _ in apart if episode.stage == "fs" and not episode.silence]
     begin, end = (np.array([getattr(e, name) for e in above], np.int64) for name in ("start_ns", "end_ns"))
-    waited = {id(e) for e, did in zip(above, written_before(context, begin, end), strict=True) if did}
-    more = set(context.more_work.op_id.tolist()) if any(e.stage in MADE_IN for e, _ in apart) else set()
-    held = []
-    for episode, cause in apart:
-        own = cause
-        if id(episode) in waited:
-            own = Cause(WRITTEN, episode.comm, _WRITTEN_SAID, True)
-        elif episode.stage in MADE_IN and not episode.silence and not more.isdisjoint(episode.op_ids[:1]):
-            own = Cause(MORE, episode.comm, _MORE_SAID, True)
-        held.append((episode, own))
-    return held
+    wrote = written_before(context, begin, end)
+    made = [episode for episode, _ in apart if episode.stage in MADE_IN and not episode.silence]
+    first = np.array([episode.op_ids[0] for episode in made], np.int64)
+    did_more = context.more_work.among(first) if made else ()
+    own = {id(e): Cause(MORE, e.comm, _MORE_SAID, True) for e, did in zip(made, did_more, strict=True) if did}
+    # One that waited for the file system did so whatever it made itself.
+    own |= {
+        id(e): Cause(WRITTEN, e.comm, _WRITTEN_SAID, True) for e, did in zip(above, wrote, strict=True) if did
+    }
+    return [(episode, own.get(id(episode), cause)) for episode, cause in apart]
 
 
 def _by_recorder(context: Context, group: Group) -> bool:

@@ -38,8 +38,10 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.asleep import busy_meanwhile, slept_in
 from whodisk.evidence.behind_flushes import flushes_sql, in_flushes_ns
 from whodisk.evidence.context import Context
+from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.slow_operations import APP, SlowSet
 from whodisk.evidence.survey import bin_middle_ns, bin_sql
+from whodisk.evidence.time_lost import kept_ns
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.peers import kinds
 from whodisk.reading.views import STAGES
@@ -49,12 +51,10 @@ from whodisk.statistics.stats import (
     bootstrap_ratio,
     bootstrap_sum,
     concentration_p,
-    disjoint,
     episodes,
     extents,
     find_split,
     moved_quantile,
-    overlap,
     quantile_from_bins,
     spared_quantile,
     tail_p,
@@ -118,9 +118,9 @@ def run(context: Context) -> Result:
 
 
 def _more_work(context: Context, asked: Bools, result: Result) -> Bools:
-    """Reports those that made many more requests than others; where they are much, as a limit."""
+    """Those that made many more requests than others: reported, and nobody's fault."""
     slow = context.slow
-    of_requests = np.isin(slow.blamed, [STAGES.index(stage) for stage in ("fs", "queue", "device")])
+    of_requests = np.isin(slow.blamed, [STAGES.index(stage) for stage in MADE_IN])
     if not (asked & of_requests).any():
         return np.zeros(len(slow), np.bool_)
     chosen = np.asarray(asked & of_requests & context.more_work.among(slow.op_id), np.bool_)
@@ -144,13 +144,9 @@ def _is_own_doing(context: Context, suspect: Suspect) -> bool:
         return False
     if "waits" not in context.case.columns:
         return True
-    stops = context.case.arrays(
-        "SELECT start_ns, start_ns + duration_ns AS end_ns FROM waits WHERE state IN ('stopped', 'throttled') ORDER BY 1"
-    )
-    slow, chosen = context.slow, suspect.chosen
-    begin, end = disjoint(stops["start_ns"].astype(np.float64), stops["end_ns"].astype(np.float64))
-    held = overlap(slow.start_ns[chosen], slow.end_ns[chosen], begin, end)
-    return float(held.sum()) < OWN_STOPPED_MAX * float(slow.latency_ns[chosen].sum())
+    chosen = suspect.chosen
+    held_ns = float(kept_ns(context, "stopped", "throttled")[chosen].sum())
+    return held_ns < OWN_STOPPED_MAX * float(context.slow.latency_ns[chosen].sum())
 
 
 def _tell_own_doing(context: Context, suspect: Suspect, result: Result) -> None:

@@ -23,6 +23,7 @@ from whodisk.evidence.programs import own_sql
 from whodisk.evidence.slow_operations import APP
 from whodisk.evidence.time_lost import (
     TimeLost,
+    kept_ns,
     late_in_waits,
     lost_in_stage,
     lost_in_waits,
@@ -32,7 +33,7 @@ from whodisk.evidence.time_lost import (
 )
 from whodisk.findings import Culprit
 from whodisk.reading.views import STAGES, WBT
-from whodisk.statistics.stats import Bools, disjoint, overlap
+from whodisk.statistics.stats import Bools
 
 THROTTLE, FS = STAGES.index("throttle"), STAGES.index("fs")
 #: Flag of operations that bypass the page cache.
@@ -281,12 +282,8 @@ def _beside_throttled(context: Context) -> Bools:
     slow = context.slow
     if context.layer != "app" or context.case.program is None or not len(slow):
         return np.zeros(len(slow), np.bool_)
-    kept = context.case.arrays(
-        "SELECT start_ns, start_ns + duration_ns AS end_ns FROM waits WHERE state = 'throttled' ORDER BY 1"
-    )
-    begin, end = disjoint(kept["start_ns"].astype(np.float64), kept["end_ns"].astype(np.float64))
-    covered = overlap(slow.start_ns, slow.end_ns, begin, end)
-    return np.asarray((slow.blamed == APP) & (covered >= THROTTLED_BESIDE_MIN * slow.latency_ns), np.bool_)
+    kept = kept_ns(context, "throttled") >= THROTTLED_BESIDE_MIN * slow.latency_ns
+    return np.asarray((slow.blamed == APP) & kept, np.bool_)
 
 
 DETECTOR = Detector(

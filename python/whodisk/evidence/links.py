@@ -7,11 +7,15 @@ from whodisk.statistics.stats import Ints
 
 
 def placed_sql(layer: str, operations_max: int) -> str:
-    """The begin of a query: `top`, the first reads and writes of known places in files, and `below` (top_id, child_id), what they
-    waited for one and two levels down."""
-    return f"""WITH top AS (SELECT op_id, op, file, offset_bytes, size_bytes FROM measured
+    """The begin of a query: `top`, the first reads and writes of known places in files, and what is `below` (`two_levels_sql`)."""
+    return two_levels_sql(f"""SELECT op_id, op, file, offset_bytes, size_bytes FROM measured
     WHERE layer = '{layer}' AND op IN ('read', 'write') AND file IS NOT NULL AND offset_bytes IS NOT NULL
-    ORDER BY start_ns, op_id LIMIT {operations_max}),
+    ORDER BY start_ns, op_id LIMIT {operations_max}""")
+
+
+def two_levels_sql(top: str) -> str:
+    """The begin of a query: `top`, operations with their `op_id`, and `below` (top_id, child_id), what they waited for one and two levels down."""
+    return f"""WITH top AS ({top}),
   waited AS (SELECT parent_id, child_id FROM links WHERE kind = 'waits_for'),
   first AS (SELECT t.op_id AS top_id, l.child_id FROM top AS t JOIN waited AS l ON l.parent_id = t.op_id),
   second AS (SELECT f.top_id, l.child_id FROM first AS f JOIN waited AS l ON l.parent_id = f.child_id),

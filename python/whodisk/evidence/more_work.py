@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whodisk.evidence.links import two_levels_sql
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
     WORK_ALIKE_MIN,
@@ -22,6 +23,9 @@ from whodisk.evidence.thresholds import (
 )
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import Bools, Ints
+
+#: Stages in which requests are made and take their time.
+MADE_IN = ("fs", "queue", "device")
 
 
 @dataclass(frozen=True)
@@ -79,14 +83,12 @@ def work_sql(layer: str) -> str:
     `below_ns`: time in the stages queue and device; `alone_ns`: what its requests take when next to nothing else is in flight, larger ones in proportion
     more; `gap_ns`: the longest time between the ends of two of them.
     """
-    return f"""WITH waited AS (SELECT parent_id, child_id FROM links WHERE kind = 'waits_for'),
-  direct AS (SELECT m.op_id, w.child_id FROM measured AS m JOIN waited AS w ON w.parent_id = m.op_id WHERE m.layer = '{layer}'),
-  under AS (SELECT op_id, child_id FROM direct UNION SELECT d.op_id, w.child_id FROM direct AS d JOIN waited AS w ON w.parent_id = d.child_id),
+    return f"""{two_levels_sql(f"SELECT op_id FROM measured WHERE layer = '{layer}'")},
   alone AS (SELECT device, op, median(latency_ns) AS alone_ns, greatest(1, median(size_bytes)) AS bytes
     FROM block_ops WHERE NOT open AND queue_depth <= 2 GROUP BY 1, 2),
-  of_it AS (SELECT u.op_id, b.start_ns + b.latency_ns AS end_ns, a.alone_ns * greatest(1, coalesce(b.size_bytes, 0) / a.bytes) AS alone_ns,
-      b.start_ns + b.latency_ns - lag(b.start_ns + b.latency_ns) OVER (PARTITION BY u.op_id ORDER BY b.start_ns + b.latency_ns) AS gap_ns
-    FROM under AS u JOIN block_ops AS b ON b.op_id = u.child_id JOIN alone AS a ON a.device = b.device AND a.op = b.op),
+  of_it AS (SELECT u.top_id AS op_id, b.start_ns + b.latency_ns AS end_ns, a.alone_ns * greatest(1, coalesce(b.size_bytes, 0) / a.bytes) AS alone_ns,
+      b.start_ns + b.latency_ns - lag(b.start_ns + b.latency_ns) OVER (PARTITION BY u.top_id ORDER BY b.start_ns + b.latency_ns) AS gap_ns
+    FROM below AS u JOIN block_ops AS b ON b.op_id = u.child_id JOIN alone AS a ON a.device = b.device AND a.op = b.op),
   work AS (SELECT op_id, count(*) AS requests, sum(alone_ns) AS alone_ns, max(coalesce(gap_ns, 0)) AS gap_ns
     FROM of_it GROUP BY 1 HAVING count(*) >= {WORK_REQUESTS_MIN})
 SELECT m.op_id, m.op, m.latency_ns, coalesce(m.queue_ns, 0) + coalesce(m.device_ns, 0) AS below_ns, w.requests, w.alone_ns, w.gap_ns

@@ -12,11 +12,13 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import late_while_held
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import LINK_LEVELS, LOSS_BLOCKS, ONE_WINDOW_PART_MAX, TAIL_ERRORS, TAIL_MAX
+from whodisk.reading.views import quoted
 from whodisk.statistics.stats import (
     Bools,
     Floats,
     bootstrap_sum,
     episodes,
+    overlap,
     placed,
     runs,
     sum_of_runs,
@@ -196,6 +198,20 @@ def late_in_waits(context: Context, tids: list[int], state: str, least_ns: int =
     data = context.case.arrays(waits_sql(context, tids, state, least_ns))
     tid, start, duration = (data[name].astype(np.int64) for name in ("tid", "start_ns", "duration_ns"))
     return late_while_held(context, tid, start, duration).explained
+
+
+def kept_ns(context: Context, *states: str) -> Floats:
+    """How much of each slow operation's time some thread was kept from running, in one of these states of `waits`, ns."""
+    listed = ", ".join(map(quoted, states))
+    waits = context.case.arrays(
+        f"SELECT start_ns, start_ns + duration_ns AS end_ns FROM waits WHERE state IN ({listed}) ORDER BY 1"
+    )
+    return overlap(
+        context.slow.start_ns,
+        context.slow.end_ns,
+        waits["start_ns"].astype(np.int64),
+        waits["end_ns"].astype(np.int64),
+    )
 
 
 def weigh(lost: Floats, whole: Floats, count: int, each: Floats, span_ns: int) -> TimeLost | None:

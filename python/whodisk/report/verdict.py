@@ -72,16 +72,11 @@ def _points(verdict: Verdict) -> list[tuple[str, str]]:
     cleared = [item.what.removeprefix("stage:") for item in verdict.cleared]
     innocent = ("Cleared:", f"{', '.join(cleared)}." if cleared else "")
     if not verdict.findings:
-        if (
-            verdict.status not in ("healthy", "limited")
-            or len(verdict.summary) < 3
-            or not verdict.where_time_goes
-        ):
+        if not verdict.speed:
             return []
         points = [
             ("What sets its speed:", f"{verdict.limit}." if verdict.limit else ""),
-            ("How fast:", verdict.summary[1]),
-            ("Where:", verdict.summary[2]),
+            *zip(("How fast:", "Where:"), verdict.speed, strict=True),
             ("What to do:", next(iter(verdict.next_steps), "")),
             innocent,
         ]

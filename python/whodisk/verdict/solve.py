@@ -113,6 +113,8 @@ def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
         next_steps=_next_steps(judged, status),
         simulated=bool(case.meta.get("simulated")),
     )
+    if not verdict.findings:
+        verdict.speed.extend([_speed(context), _main_stage(verdict, context)])
     verdict.summary.extend(_summary(verdict, context, errors))
     verdict.summary.extend(own_work(case)[:OWN_WORK_TOLD_MAX] if layer == "app" else [])
     return verdict
@@ -422,9 +424,7 @@ def _summary(verdict: Verdict, context: Context, errors: list[str]) -> list[str]
         sentences.append(finding.claim)
     if verdict.findings and verdict.findings[0].share_low is not None and verdict.status == "slow":
         sentences.append(_weight(verdict.findings[0]))
-    if not verdict.findings:
-        sentences.append(_speed(context))
-        sentences.append(_main_stage(verdict, context))
+    sentences += verdict.speed
     if verdict.limit and verdict.status != "slow":
         sentences.append(f"What sets its speed: {verdict.limit}.")
     sentences += verdict.too_small[:1] + errors[:1]

@@ -191,10 +191,9 @@ fn flush(
         if end_ns > now_ns && now_ns != u64::MAX {
             break;
         }
-        let window = windows
-            .open
-            .remove(&(begin_ns, device, inode))
-            .unwrap_or_default();
+        let Some((_, window)) = windows.open.pop_first() else {
+            break;
+        };
         if window.issued_pages + window.late_pages + window.missed_pages == 0 {
             continue;
         }
