@@ -569,6 +569,27 @@ TRUTHS: dict[str, Truth] = {
     "crowded_software": Truth(
         "stage_blame", False, rates.crowded_software, says="as long as another thread's turn on a CPU"
     ),
+    "reads_behind_flushes": Truth(
+        "saturation", True, flushes.reads_behind_flushes, status="limited", limit="flushes: sda"
+    ),
+    "reads_beside_flushes": Truth(
+        "saturation", True, flushes.reads_beside_flushes, status="limited", limit="queue depth"
+    ),
+    "slow_flushes_in_commits": Truth(
+        "slow_requests",
+        True,
+        flushes.slow_flushes_in_commits,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:sda",
+    ),
+    "varied_flushes_in_commits": Truth(
+        "slow_requests", False, flushes.varied_flushes_in_commits, status="limited"
+    ),
+    "flushes_of_much_in_commits": Truth(
+        "slow_requests", False, flushes.flushes_of_much_in_commits, status="limited"
+    ),
     "computes": Truth("saturation", True, limits.computes, status="limited", limit="itself"),
     "idles": Truth("saturation", False, limits.idles, status="healthy"),
     "own_threads_crowd": Truth(

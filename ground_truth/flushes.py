@@ -231,3 +231,127 @@ def files_behind_a_commit(seed: int, path: Path) -> Path:
         took = int(each * np.exp(rng.normal(0, 0.05)))
         rows.request("write", begin, 5_000, took, KERNEL, 512 << 10, (88, "btrfs-endio-wri"))
     return rows.write(path, "tar")
+
+
+#: Flag of a command that empties a device's cache (crates/case/src/schema.rs, flags).
+_PREFLUSH = 1 << 7
+
+
+def _reads_and_flushes(seed: int, path: Path, *, wait_for_flushes: bool) -> Path:
+    """A program keeps four reads in flight, and four writes that each have to be durable; the device works on their flushes most of the time."""
+    rng = np.random.default_rng([seed, 123])
+    rows, tid, comm = _Rows(), 500, "fio"
+    begin, reads = MS, [MS + 10_000 * n for n in range(4)]
+    for _ in range(1_500):
+        length = int(850_000 * np.exp(rng.normal(0, 0.05)))
+        flush = rows.request("flush", begin, 0, length, _PREFLUSH, 0)
+        end = begin + length
+        for n in range(4):
+            write = rows.call(tid, comm, "write", begin, length + 20_000 + 5_000 * n, 1, device=length)
+            rows.links.append((write, flush, "waits_for"))
+        for n in range(4):
+            while (asked := reads[n]) < end:
+                done = (
+                    end + 30_000 + 5_000 * n
+                    if wait_for_flushes
+                    else asked + int(rng.integers(150_000, 250_000))
+                )
+                request = rows.request(
+                    "read", asked + 2_000, 0, done - asked - 4_000, 1, 4096, who=(tid, comm)
+                )
+                read = rows.call(tid, comm, "read", asked, done - asked, device=done - asked - 4_000)
+                rows.links.append((read, request, "waits_for"))
+                reads[n] = done + 4_000
+        begin = end + 100_000
+    return rows.write(path, comm)
+
+
+def reads_behind_flushes(seed: int, path: Path) -> Path:
+    """The device serves nothing else while it flushes: what binds is the flushes, whatever is in flight."""
+    return _reads_and_flushes(seed, path, wait_for_flushes=True)
+
+
+def reads_beside_flushes(seed: int, path: Path) -> Path:
+    """The device goes on serving reads while it flushes: these do not wait for it."""
+    return _reads_and_flushes(seed, path, wait_for_flushes=False)
+
+
+def _journaled_commits(
+    seed: int, path: Path, *, slow_part: float, slower_us: float, sigma: float, much: bool = False
+) -> Path:
+    """An embedded database with a rollback journal: each commit writes five times and flushes four times, one after the other."""
+    rng = np.random.default_rng([seed, 124])
+    commits: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
+    parents: list[int] = []
+    now = MS
+    for number in range(2_500):
+        begin, held = now, 0
+        for step in range(9):
+            now += int(rng.integers(25_000, 45_000))
+            is_flush = step % 2 == 1
+            took = 45_000 * np.exp(rng.normal(0, sigma)) if is_flush else rng.integers(12_000, 18_000)
+            slow = is_flush and rng.random() < slow_part
+            if slow:
+                took += slower_us * 1_000
+            if slow and much:
+                # A checkpoint: the write before it had much to write.
+                requests[-1]["size_bytes"] = 4 << 20
+            requests.append(
+                {
+                    "op_id": BLOCK_ID_BASE + len(requests),
+                    "start_ns": now,
+                    "latency_ns": int(took),
+                    "op": "flush" if is_flush else "write",
+                    "flags": _PREFLUSH if is_flush else 0,
+                    "device": DISK,
+                    "size_bytes": 0 if is_flush else 4096,
+                    "queue_ns": 0,
+                    "device_ns": int(took),
+                }
+            )
+            parents.append(APP_ID_BASE + number)
+            now += int(took)
+            held += int(took)
+        now += int(rng.integers(30_000, 60_000))
+        commits.append(
+            {
+                "op_id": APP_ID_BASE + number,
+                "start_ns": begin,
+                "latency_ns": now - begin,
+                "op": "sync",
+                "tid": 501,
+                "pid": 501,
+                "comm": "sqlite",
+                "device_ns": held,
+                "fs_ns": now - begin - held,
+            }
+        )
+        now += int(rng.integers(40_000, 80_000))
+    return write_case(
+        path,
+        app={name: [row[name] for row in commits] for name in commits[0]},
+        block={name: [row[name] for row in requests] for name in requests[0]},
+        links={
+            "parent_id": parents,
+            "child_id": [row["op_id"] for row in requests],
+            "kind": ["waits_for"] * len(parents),
+        },
+        devices=(DISK,),
+        meta={"duration_ns": now + MS},
+    )
+
+
+def slow_flushes_in_commits(seed: int, path: Path) -> Path:
+    """1 in 80 flushes takes 1.2 ms longer: a commit that meets one takes some three times as long, which is nothing apart at its own layer."""
+    return _journaled_commits(seed, path, slow_part=1 / 80, slower_us=1_200, sigma=0.25)
+
+
+def flushes_of_much_in_commits(seed: int, path: Path) -> Path:
+    """1 in 80 flushes takes 1.2 ms longer, and each of these makes a thousand times as much durable as others."""
+    return _journaled_commits(seed, path, slow_part=1 / 80, slower_us=1_200, sigma=0.25, much=True)
+
+
+def varied_flushes_in_commits(seed: int, path: Path) -> Path:
+    """Flushes vary as much as drives' flushes do, without two groups."""
+    return _journaled_commits(seed, path, slow_part=0, slower_us=0, sigma=0.7)

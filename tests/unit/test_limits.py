@@ -20,6 +20,8 @@ from whodisk.verdict.solve import solve
         ("own_threads_crowd", "more CPUs"),
         ("depth_of_reads", "twice the queue depth"),
         ("sync_bound", "half as many syncs"),
+        ("reads_behind_flushes", "half as many syncs"),
+        ("reads_beside_flushes", "twice the queue depth"),
         ("depth_limited", "twice the queue depth"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
@@ -23,7 +24,7 @@ from tests.accuracy.referee.faults import FAULTS
 from tests.accuracy.referee.intervals import wilson, wilson_of_cells
 from tests.accuracy.referee.others import while_it_lasts
 from tests.accuracy.referee.ranks import differs, worse_chance
-from tests.accuracy.referee.scene import Injection, Scene, open_in, processes, workers
+from tests.accuracy.referee.scene import Injection, Scene, open_until, processes, workers
 from tests.accuracy.referee.store import Store, StoreError
 from whodisk.programs import PROGRAMS
 
@@ -202,7 +203,7 @@ def test_what_is_on_is_off_at_the_end_and_what_touched_nobody_was_not_done() -> 
 
     def acted(touched: int) -> list[Injection]:
         @contextmanager
-        def does(_scene: Scene, _magnitudes: dict[str, float]) -> Iterator[Callable[[], int]]:
+        def stretch() -> Iterator[Callable[[], int]]:
             on.append("on")
             try:
                 yield lambda: touched
@@ -213,7 +214,9 @@ def test_what_is_on_is_off_at_the_end_and_what_touched_nobody_was_not_done() -> 
         ended = threading.Event()
         scene = Scene(PROGRAMS["sqlite"], Path("/dev/null"), 0, None, Path("/"))
         arguments = (scene, {"length_ms": 30, "every_s": 0.01}, random.Random(1), None, ended, done)
-        thread = threading.Thread(target=while_it_lasts(does), args=arguments)
+        thread = threading.Thread(
+            target=while_it_lasts(lambda *_: contextlib.nullcontext(stretch)), args=arguments
+        )
         thread.start()
         while touched and not done:
             ended.wait(0.01)
@@ -227,12 +230,31 @@ def test_what_is_on_is_off_at_the_end_and_what_touched_nobody_was_not_done() -> 
 
 
 def test_windows_bound_what_is_done() -> None:
-    chance = random.Random(1)
-    assert open_in([(10, 20), (30, 40)], 25, chance, 100) is None
-    assert open_in([(10, 20), (30, 40)], 35, chance, 100) == (35, 40)
-    assert open_in([(10, 20)], 12, chance, 3) == (12, 15)
-    begin, end = open_in(None, 5, chance, 100) or (0, 0)
-    assert (begin, 55 <= end <= 105) == (5, True)
+    assert open_until([(10, 20), (30, 40)], 25) is None
+    assert open_until([(10, 20), (30, 40)], 35) == 40
+    assert (open_until(None, 5) or 0) > 10**18
+
+
+def test_windows_get_the_dose_that_a_run_without_windows_gets(tmp_path: Path) -> None:
+    scene = Scene(PROGRAMS["sqlite"], Path("/dev/null"), 0, None, tmp_path)
+
+    def share(seed: int, windows: list[tuple[int, int]] | None) -> float:
+        act = while_it_lasts(lambda *_: contextlib.nullcontext(lambda: contextlib.nullcontext(lambda: 1)))
+        done: list[Injection] = []
+        ended = threading.Event()
+        arguments = (scene, {"length_ms": 30, "every_s": 0.2}, random.Random(seed), windows, ended, done)
+        thread = threading.Thread(target=act, args=arguments)
+        begin = time.monotonic()
+        thread.start()
+        ended.wait(1)
+        ended.set()
+        thread.join()
+        return sum(each.end_ns - each.start_ns for each in done) / 1e9 / (time.monotonic() - begin)
+
+    everything = [(0, time.monotonic_ns() + 10**11)]
+    # The same chances, so the same pauses and lengths: only what the machine does between them differs.
+    within, without = share(1, everything), share(1, None)
+    assert within < 2 * without < 4 * within
 
 
 def test_processes_are_those_of_the_program_only() -> None:

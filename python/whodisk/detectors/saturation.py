@@ -9,6 +9,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Detector, Result
+from whodisk.detectors.flush_limit import flush_limit
 from whodisk.detectors.thread_limit import FEWER_SYNCS, limit_of
 from whodisk.detectors.thresholds import (
     COMMAND_SHARE,
@@ -150,6 +151,7 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         # What sets its speed is who has its CPU: that is no limit of its own.
         return
     held = limit_of(context, program.comm, time) if time is not None else None
+    held = held or flush_limit(context, program.comm)
     if held is not None:
         result.limit, result.limited, result.limit_refute = held.said, True, held.refute
         return

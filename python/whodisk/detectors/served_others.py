@@ -49,11 +49,11 @@ def passed_over(context: Context) -> Bools:
 
 def went_on(begin_ns: Ints, end_ns: Ints, completed_ns: Ints) -> Bools:
     """Whether others completed throughout each wait; `completed_ns` are all completions of the disk, in order."""
-    others, silence = _silences(begin_ns, end_ns, completed_ns)
+    others, silence = silences(begin_ns, end_ns, completed_ns)
     return (others >= SERVED_OTHERS_MIN) & (silence < SERVED_SILENCE_MAX)
 
 
-def _silences(begin_ns: Ints, end_ns: Ints, completed_ns: Ints) -> tuple[Ints, Floats]:
+def silences(begin_ns: Ints, end_ns: Ints, completed_ns: Ints) -> tuple[Ints, Floats]:
     """Of each wait: how many others completed in it, and which part of it was the longest time without a completion."""
     first = np.searchsorted(completed_ns, begin_ns, side="right")
     last = np.searchsorted(completed_ns, end_ns, side="left")
@@ -88,7 +88,7 @@ WHERE NOT open AND device = {quoted(device)} AND op <> 'flush'"""
     telling = under_way > 1
     if telling.sum() < SERVED_TELLING_MIN:
         return None
-    _, silence = _silences(begin[telling], end[telling], ended)
+    _, silence = silences(begin[telling], end[telling], ended)
     return float((silence >= SERVED_SILENCE_MAX).mean())
 
 

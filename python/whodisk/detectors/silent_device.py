@@ -317,14 +317,18 @@ def _p99s(context: Context, pauses: Pauses) -> tuple[float, float]:
 
 
 def _lost(context: Context, survey: Survey, device: str, pauses: Pauses) -> Floats:
-    """Part of all latency that lies in each pause. Where all that is judged goes to this device, what waited above it counts, too."""
-    if survey.layer == context.layer or {s.device for s in survey.strata} != {device}:
+    """Part of all latency that lies in each pause. Where all that is judged goes to this device, what waited above it counts, too; else no more than
+    its requests lost."""
+    if survey.layer == context.layer:
         return pauses.lost_ns / max(1.0, survey.latency_ns)
     start, latency = context.operations
     order = np.argsort(start, kind="stable")
     begin, end = start[order], np.sort(start + latency)
     until, since = (_time_under_way(begin, end, moments) for moments in (pauses.end_ns, pauses.begin_ns))
-    return np.asarray((until - since) / max(1.0, float(latency.sum())), np.float64)
+    lost = np.asarray((until - since) / max(1.0, float(latency.sum())), np.float64)
+    if {s.device for s in survey.strata} == {device}:
+        return lost
+    return np.minimum(lost, pauses.lost_ns / max(1.0, context.survey.latency_ns))
 
 
 def _candidate(context: Context, survey: Survey, device: str, pauses: Pauses) -> Candidate:

@@ -15,11 +15,11 @@ from whodisk.detectors import reference
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence, large_enough
 from whodisk.detectors.blamed_device import Suspect, device_of
 from whodisk.detectors.served_others import passed_over, stood_still
+from whodisk.detectors.slow_groups import bunched_p_of, p_value_of, refute_of, remedy_of
 from whodisk.detectors.thresholds import (
     ASLEEP_TOLD_MIN,
     BUSY_TOLD_MIN,
     DEVICE_SHARE_ALONE,
-    EVENT_NEAR,
     FLUSH_OPERATIONS_SHOWN,
     FLUSH_PART_TOLD,
     ONE_KIND_MOSTLY,
@@ -39,8 +39,7 @@ from whodisk.evidence.asleep import busy_meanwhile, slept_in
 from whodisk.evidence.behind_flushes import flushes_sql, in_flushes_ns
 from whodisk.evidence.context import Context
 from whodisk.evidence.more_work import MADE_IN
-from whodisk.evidence.slow_operations import APP, SlowSet
-from whodisk.evidence.survey import bin_middle_ns, bin_sql
+from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.time_lost import kept_ns
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.peers import kinds
@@ -50,44 +49,12 @@ from whodisk.statistics.stats import (
     Ints,
     bootstrap_ratio,
     bootstrap_sum,
-    concentration_p,
     episodes,
     extents,
-    find_split,
     moved_quantile,
-    quantile_from_bins,
     spared_quantile,
-    tail_p,
     touched,
 )
-
-#: Histogram bin of the time of an operation without its wait for its turn.
-SERVED_BIN = bin_sql("latency_ns - coalesce(app_ns, 0)")
-
-REMEDIES = {
-    "device": "Look at the device and what is below it (firmware, media, path, host of a virtual disk); the host "
-    "above it only waited.",
-    "queue": "Look at the scheduler and the limits of the queue: nr_requests, tags, I/O scheduler, who else fills it.",
-    "interrupt": "Look at the completing CPU: interrupt affinity, other handlers on the same vector, soft interrupts.",
-    "reap": "Look at the submitter: it took its completions late (not running, or busy with something else).",
-    "app": "Look at the program: operations were handed to the kernel later than they were due.",
-    "fs": "Look above the block layer: file system, journal, locks, memory allocation.",
-    "throttle": "Look at I/O controllers and writeback throttling; they held the operation back on purpose.",
-    "runqueue": "Look at the CPU: the submitter was ready to run and did not (other load, steal time).",
-    "unknown": "Record again with the block layer, so that this part can be divided.",
-}
-
-REFUTES = {
-    "device": "Repeat with the same load on another device, or with this device emptied of other users: if the slow "
-    "operations stay, it is not this device.",
-    "queue": "Repeat with the scheduler `none` and half the queue depth: if the slow operations stay, it is not the queue.",
-    "interrupt": "Move the device's interrupt to an idle CPU (smp_affinity) and repeat: if the slow operations stay, it "
-    "is not the interrupt.",
-    "reap": "Repeat with the submitter alone on a CPU at real-time priority: if the slow operations stay, it is not the "
-    "submitter.",
-    "app": "Log the program's own time before each submit: if it was not late, this is wrong.",
-    "fs": "Repeat on the raw block device: if the slow operations stay, it is not the file system.",
-}
 
 
 def run(context: Context) -> Result:
@@ -151,14 +118,14 @@ def _is_own_doing(context: Context, suspect: Suspect) -> bool:
 
 def _tell_own_doing(context: Context, suspect: Suspect, result: Result) -> None:
     """Reported, and where it is much, as a limit: nothing of storage, and nobody else, holds the program up then."""
-    candidate = _candidate(context, suspect)
-    if candidate.share_of_latency >= SHARE_OF_LATENCY_FLOOR:
+    claim = _candidate(context, suspect)
+    if claim.share_of_latency >= SHARE_OF_LATENCY_FLOOR:
         result.observed.append(
-            f"{candidate.claim} That is what {context.case.program} does between its calls on storage: {words.percent(candidate.share_of_latency)} of all latency."
+            f"{claim.claim} That is what {context.case.program} does between its calls on storage: {words.percent(claim.share_of_latency)} of all latency."
         )
-    if candidate.share_of_latency >= SHARE_OF_LATENCY_MIN:
+    if claim.share_of_latency >= SHARE_OF_LATENCY_MIN:
         result.besides = result.besides or (
-            f"{context.case.program} itself: {words.percent(candidate.share_of_latency)} of the time of its operations is time in which the slow ones of "
+            f"{context.case.program} itself: {words.percent(claim.share_of_latency)} of the time of its operations is time in which the slow ones of "
             "them compute, or wait for the program's own threads and processes"
         )
         result.limited = True
@@ -218,7 +185,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     device = device_of(context, suspect)
     claim = _claim(context, suspect, device, share_of_latency)
     worse, still_worse = _p99_ratio(context, suspect)
-    bunched_p = _bunched_p(context, suspect)
+    bunched_p = bunched_p_of(context, suspect)
     # Behind one slow operation a long backlog may have built up by chance: what waited counts here as far as it is certain.
     own_share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
     certain = max(own_share, effect_low)
@@ -231,11 +198,11 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         effect=Effect("part of all latency", share_of_latency, "1", effect_low, min(1.0, effect_high)),
         share_of_excess=share,
         share_of_latency=share_of_latency,
-        p_value=_p_value(context, suspect, bunched_p),
+        p_value=p_value_of(context, suspect, bunched_p),
         episodes=suspect.episodes,
         evidence=_evidence(context, suspect),
-        refute=_refute(printed, name),
-        remedy=_remedy(printed, name),
+        refute=refute_of(printed, name),
+        remedy=remedy_of(printed, name),
         otherwise=claim,
         explains=chosen,
         share_low=low,
@@ -324,23 +291,6 @@ def p99_of_typical(context: Context, suspect: Suspect, largest: int) -> tuple[fl
     return p99(~everything) / without, p99(suspect.numbers == largest) / without
 
 
-def _is_undivided(printed: str, name: str) -> bool:
-    """Whether a recording of more layers would separate the parts of a stage; those of `app` lie outside of this machine's kernel."""
-    return name != "app" and printed.count("+") >= 2
-
-
-def _remedy(printed: str, name: str) -> str:
-    if _is_undivided(printed, name):
-        return f"Record again as root, with the block layer: it divides {printed} into its parts."
-    return REMEDIES[name]
-
-
-def _refute(printed: str, name: str) -> str:
-    if _is_undivided(printed, name):
-        return f"A recording with the block layer that shows no part of {printed} longer than usual."
-    return REFUTES.get(name, "Record the layers on both sides of this stage and repeat.")
-
-
 def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, float]:
     """Part of all slow operations' excess that this stage holds, with its 95 % interval.
 
@@ -355,83 +305,6 @@ def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, flo
     held = np.bincount(numbers, held_ns).astype(np.float64)
     low, high = bootstrap_ratio(held, total)
     return float(held.sum() / max(1.0, total.sum())), low, high
-
-
-def _p_value(context: Context, suspect: Suspect, bunched_p: float) -> float:
-    """The smallest of several tests, times their number.
-
-    Tail: episodes of a family lie farther out than its natural tail could put them. Bunching: the
-    slow operations share events, while natural ones would be spread over all operations. Families are
-    Bonferroni-corrected. Served: as tail, of the time without the wait for a turn, where those that waited behind slow ones lost more than
-    these: they fill what sets these apart.
-    """
-    slow, chosen = context.slow, suspect.chosen
-    best = 1.0
-    for number in range(len(slow.families)):
-        members = chosen & (slow.family == number)
-        if members.any():
-            best = min(best, _family_p(slow, members, number))
-    tests = [best * max(1, len(slow.families)), bunched_p]
-    if suspect.stage != APP and context.behind.excess_ns[chosen].sum() > slow.excess_ns[chosen].sum():
-        tests.append(_served_p(context, suspect))
-    return min(1.0, len(tests) * min(tests))
-
-
-def _served_p(context: Context, suspect: Suspect) -> float:
-    """Tail test of all kinds of operations together, each against its median."""
-    data = context.case.arrays(
-        f"""SELECT op, {SERVED_BIN} AS bin, count(*) AS n FROM judged WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
-    )
-    kind, bins, counts = data["op"].astype(str), data["bin"].astype(np.int64), data["n"].astype(np.int64)
-    typical = {
-        str(op): float(quantile_from_bins(bin_middle_ns(bins[kind == op]), counts[kind == op], 0.5))
-        for op in np.unique(kind)
-    }
-    ratio = bin_middle_ns(bins) / np.array([typical[str(op)] for op in kind])
-    order = np.argsort(ratio, kind="stable")
-    split = find_split(ratio[order], counts[order])
-    if split is None:
-        return 1.0
-    slow, chosen = context.slow, suspect.chosen
-    served = (slow.latency_ns - slow.stage_ns[:, APP])[chosen]
-    worst = np.zeros(suspect.episodes)
-    np.maximum.at(worst, suspect.numbers, served / np.array([typical[str(op)] for op in slow.op[chosen]]))
-    return tail_p(split, worst)
-
-
-def _bunched_p(context: Context, suspect: Suspect) -> float:
-    slow, chosen = context.slow, suspect.chosen
-    start, _ = context.operations
-    return concentration_p(suspect.numbers, slow.start_ns[chosen], slow.latency_ns[chosen], start)
-
-
-def _family_p(slow: SlowSet, members: Bools, number: int) -> float:
-    """Tail test on the largest operation of each episode; or of each event, doubled, where long waits of their own overlap."""
-    start, end = slow.start_ns[members], slow.end_ns[members]
-    chances = []
-    family = slow.families[number]
-    ratio = slow.ratio_in(family)[members]
-    for numbers in (episodes(start, end), _events(start, end)):
-        worst = np.zeros(int(numbers.max()) + 1)
-        np.maximum.at(worst, numbers, ratio)
-        chances.append(tail_p(family.split, worst))
-    return min(1.0, 2 * min(chances))
-
-
-def _events(start_ns: Ints, end_ns: Ints) -> Ints:
-    """Number of the event each operation waited for: what waited for the same one began together or ended together.
-
-    Long waits that only overlap (each for a timer of its own) are as many events as there are moments at which they
-    begin and end; the fewer of the two count.
-    """
-    near = EVENT_NEAR * float(np.median(end_ns - start_ns))
-    found: list[Ints] = []
-    for moments in (start_ns, end_ns):
-        order = np.argsort(moments, kind="stable")
-        numbers = np.empty(len(moments), np.int64)
-        numbers[order] = np.cumsum(np.concatenate(([0], np.diff(moments[order]) > near)))
-        found.append(numbers)
-    return min(found, key=lambda numbers: int(numbers.max()))
 
 
 def _claim(context: Context, suspect: Suspect, device: str | None, share_of_latency: float) -> str:

@@ -676,6 +676,38 @@ BUSY_TOLD_MIN = row(
     "A device was busy meanwhile if it had at least this many in flight on average.",
 )
 
+# slow_requests
+REQUESTS_PER_OPERATION_MIN = row(
+    "REQUESTS_PER_OPERATION_MIN",
+    1.5,
+    "requests per operation",
+    CHOSEN,
+    "From this number on a slow request can hide in an operation; with fewer the operation itself stands apart.",
+)
+REQUESTS_LOOKED_UP_MAX = row(
+    "REQUESTS_LOOKED_UP_MAX",
+    20_000,
+    "requests",
+    CHOSEN,
+    "Slow requests for which operations are looked up; of more every second, third and so on.",
+)
+
+# flush_limit
+FLUSH_OTHERS_MIN = row(
+    "FLUSH_OTHERS_MIN",
+    3.0,
+    "requests per flush",
+    CHOSEN,
+    "Other requests that a device completes per flush: with fewer a silence of most of a flush is nothing special ...",
+)
+FLUSH_SILENCE_MIN = row(
+    "FLUSH_SILENCE_MIN",
+    0.75,
+    "share",
+    CHOSEN,
+    "... and the part of a flush, in the median, in which it completes none of them: three at random moments leave half of it.",
+)
+
 # thread_limit
 THREAD_BINDS_MIN = row(
     "THREAD_BINDS_MIN",

@@ -34,3 +34,17 @@ def below_sql(op_ids: Ints) -> str:
         f"SELECT op_id, child_id FROM level_{level + 1}" for level in range(LINK_LEVELS)
     )
     return f"WITH {', '.join(steps)} {every}"
+
+
+def above_sql(op_ids: Ints) -> str:
+    """(child_id, op_id) of everything that these are linked below."""
+    ids = ", ".join(str(int(number)) for number in op_ids) or "NULL"
+    steps = [f"level_1 AS (SELECT child_id, parent_id AS op_id FROM links WHERE child_id IN ({ids}))"]
+    for level in range(2, LINK_LEVELS + 1):
+        steps.append(
+            f"level_{level} AS (SELECT u.child_id, l.parent_id AS op_id FROM level_{level - 1} AS u JOIN links AS l ON l.child_id = u.op_id)"
+        )
+    every = " UNION ALL ".join(
+        f"SELECT child_id, op_id FROM level_{level + 1}" for level in range(LINK_LEVELS)
+    )
+    return f"WITH {', '.join(steps)} {every}"

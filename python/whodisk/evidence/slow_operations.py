@@ -200,7 +200,7 @@ def slow_sql(survey: Survey, families: list[Family], thinning: float) -> str:
     stages = ", ".join(f"m.{stage}_ns" for stage in STAGES)
     keep = "" if thinning <= 1 else f"\n  AND {thinned(thinning, 1)}"
     return f"""SELECT m.op_id, m.start_ns, m.latency_ns, m.open, m.op, m.device, m.comm, m.tid, m.weight,
-  coalesce(m.flags, 0) & {FLUSH} <> 0 AS flushed,
+  coalesce(m.flags, 0) & {FLUSH} <> 0 OR m.op = 'flush' AS flushed,
   l.family, l.typical_ns, l.stratum, {stages}
 FROM {_classified(survey, int(lowest_ns), keep)}
 JOIN {_limits(rows)}

@@ -234,10 +234,10 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
 
 
 def _makes_slow(candidate: Candidate, finding: Finding) -> bool:
-    """Whether what was accepted makes more than outliers; so does what says nothing of single operations."""
-    if not candidate.explains.any() or (candidate.p99_ratio or 0.0) >= 1 + WORSE_MIN:
+    """Whether what was accepted makes more than outliers; so does what is large and says nothing of single operations."""
+    if (candidate.p99_ratio or 0.0) >= 1 + WORSE_MIN or is_slow(finding):
         return True
-    return is_slow(finding)
+    return candidate.large and not candidate.explains.any()
 
 
 def _limit(results: list[Result]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,13 +66,8 @@ def workers(scene: Scene) -> list[int]:
     return [pid for pid, comm in processes(scene) if comm == scene.program.worker]
 
 
-def open_in(
-    windows: list[Window] | None, now_ns: int, chance: random.Random, length_ns: int
-) -> tuple[int, int] | None:
-    """The stretch from now on in which something may be done, at most `length_ns`, drawn; None if that is not now."""
+def open_until(windows: list[Window] | None, now_ns: int) -> int | None:
+    """End of the window that is open now (without windows: never); None if none is."""
     if windows is None:
-        return now_ns, now_ns + round(length_ns * chance.uniform(0.5, 1.0))
-    for begin, end in windows:
-        if begin <= now_ns < end:
-            return now_ns, min(end, now_ns + length_ns)
-    return None
+        return sys.maxsize
+    return next((end for begin, end in windows if begin <= now_ns < end), None)

@@ -1,0 +1,145 @@
+"""Slow operations that are blamed on one stage: how likely chance made them, and what is said of the stage.
+
+Shared by `stage_blame`, for the operations that are judged, and `slow_requests`, for those below them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whodisk.detectors.blamed_device import Suspect
+from whodisk.detectors.thresholds import EVENT_NEAR
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import APP, SlowSet
+from whodisk.evidence.survey import bin_middle_ns, bin_sql
+from whodisk.statistics.stats import (
+    Bools,
+    Ints,
+    concentration_p,
+    episodes,
+    find_split,
+    quantile_from_bins,
+    tail_p,
+)
+
+#: Histogram bin of the time of an operation without its wait for its turn.
+SERVED_BIN = bin_sql("latency_ns - coalesce(app_ns, 0)")
+
+REMEDIES = {
+    "device": "Look at the device and what is below it (firmware, media, path, host of a virtual disk); the host "
+    "above it only waited.",
+    "queue": "Look at the scheduler and the limits of the queue: nr_requests, tags, I/O scheduler, who else fills it.",
+    "interrupt": "Look at the completing CPU: interrupt affinity, other handlers on the same vector, soft interrupts.",
+    "reap": "Look at the submitter: it took its completions late (not running, or busy with something else).",
+    "app": "Look at the program: operations were handed to the kernel later than they were due.",
+    "fs": "Look above the block layer: file system, journal, locks, memory allocation.",
+    "throttle": "Look at I/O controllers and writeback throttling; they held the operation back on purpose.",
+    "runqueue": "Look at the CPU: the submitter was ready to run and did not (other load, steal time).",
+    "unknown": "Record again with the block layer, so that this part can be divided.",
+}
+
+REFUTES = {
+    "device": "Repeat with the same load on another device, or with this device emptied of other users: if the slow "
+    "operations stay, it is not this device.",
+    "queue": "Repeat with the scheduler `none` and half the queue depth: if the slow operations stay, it is not the queue.",
+    "interrupt": "Move the device's interrupt to an idle CPU (smp_affinity) and repeat: if the slow operations stay, it "
+    "is not the interrupt.",
+    "reap": "Repeat with the submitter alone on a CPU at real-time priority: if the slow operations stay, it is not the "
+    "submitter.",
+    "app": "Log the program's own time before each submit: if it was not late, this is wrong.",
+    "fs": "Repeat on the raw block device: if the slow operations stay, it is not the file system.",
+}
+
+
+def is_undivided(printed: str, name: str) -> bool:
+    """Whether a recording of more layers would separate the parts of a stage; those of `app` lie outside of this machine's kernel."""
+    return name != "app" and printed.count("+") >= 2
+
+
+def remedy_of(printed: str, name: str) -> str:
+    if is_undivided(printed, name):
+        return f"Record again as root, with the block layer: it divides {printed} into its parts."
+    return REMEDIES[name]
+
+
+def refute_of(printed: str, name: str) -> str:
+    if is_undivided(printed, name):
+        return f"A recording with the block layer that shows no part of {printed} longer than usual."
+    return REFUTES.get(name, "Record the layers on both sides of this stage and repeat.")
+
+
+def p_value_of(context: Context, suspect: Suspect, bunched_p: float) -> float:
+    """The smallest of several tests, times their number.
+
+    Tail: episodes of a family lie farther out than its natural tail could put them. Bunching: the
+    slow operations share events, while natural ones would be spread over all operations. Families are
+    Bonferroni-corrected. Served: as tail, of the time without the wait for a turn, where those that waited behind slow ones lost more than
+    these: they fill what sets these apart.
+    """
+    slow, chosen = context.slow, suspect.chosen
+    best = 1.0
+    for number in range(len(slow.families)):
+        members = chosen & (slow.family == number)
+        if members.any():
+            best = min(best, _family_p(slow, members, number))
+    tests = [best * max(1, len(slow.families)), bunched_p]
+    if suspect.stage != APP and context.behind.excess_ns[chosen].sum() > slow.excess_ns[chosen].sum():
+        tests.append(_served_p(context, suspect))
+    return min(1.0, len(tests) * min(tests))
+
+
+def _served_p(context: Context, suspect: Suspect) -> float:
+    """Tail test of all kinds of operations together, each against its median."""
+    data = context.case.arrays(
+        f"""SELECT op, {SERVED_BIN} AS bin, count(*) AS n FROM judged WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
+    )
+    kind, bins, counts = data["op"].astype(str), data["bin"].astype(np.int64), data["n"].astype(np.int64)
+    typical = {
+        str(op): float(quantile_from_bins(bin_middle_ns(bins[kind == op]), counts[kind == op], 0.5))
+        for op in np.unique(kind)
+    }
+    ratio = bin_middle_ns(bins) / np.array([typical[str(op)] for op in kind])
+    order = np.argsort(ratio, kind="stable")
+    split = find_split(ratio[order], counts[order])
+    if split is None:
+        return 1.0
+    slow, chosen = context.slow, suspect.chosen
+    served = (slow.latency_ns - slow.stage_ns[:, APP])[chosen]
+    worst = np.zeros(suspect.episodes)
+    np.maximum.at(worst, suspect.numbers, served / np.array([typical[str(op)] for op in slow.op[chosen]]))
+    return tail_p(split, worst)
+
+
+def bunched_p_of(context: Context, suspect: Suspect) -> float:
+    slow, chosen = context.slow, suspect.chosen
+    start, _ = context.operations
+    return concentration_p(suspect.numbers, slow.start_ns[chosen], slow.latency_ns[chosen], start)
+
+
+def _family_p(slow: SlowSet, members: Bools, number: int) -> float:
+    """Tail test on the largest operation of each episode; or of each event, doubled, where long waits of their own overlap."""
+    start, end = slow.start_ns[members], slow.end_ns[members]
+    chances = []
+    family = slow.families[number]
+    ratio = slow.ratio_in(family)[members]
+    for numbers in (episodes(start, end), _events(start, end)):
+        worst = np.zeros(int(numbers.max()) + 1)
+        np.maximum.at(worst, numbers, ratio)
+        chances.append(tail_p(family.split, worst))
+    return min(1.0, 2 * min(chances))
+
+
+def _events(start_ns: Ints, end_ns: Ints) -> Ints:
+    """Number of the event each operation waited for: what waited for the same one began together or ended together.
+
+    Long waits that only overlap (each for a timer of its own) are as many events as there are moments at which they
+    begin and end; the fewer of the two count.
+    """
+    near = EVENT_NEAR * float(np.median(end_ns - start_ns))
+    found: list[Ints] = []
+    for moments in (start_ns, end_ns):
+        order = np.argsort(moments, kind="stable")
+        numbers = np.empty(len(moments), np.int64)
+        numbers[order] = np.cumsum(np.concatenate(([0], np.diff(moments[order]) > near)))
+        found.append(numbers)
+    return min(found, key=lambda numbers: int(numbers.max()))

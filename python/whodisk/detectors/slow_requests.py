@@ -1,0 +1,280 @@
+"""Requests that are far slower than others of their kind, inside operations of several requests.
+
+A commit that makes nine requests and meets one slow flush takes three times its usual time: at its own layer nothing stands apart. The flush does, among
+flushes. So requests are looked at as `stage_blame` looks at operations, and what the judged operations lost to the slow ones is added up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.blamed_device import Suspect, device_of
+from whodisk.detectors.served_others import passed_over
+from whodisk.detectors.slow_groups import bunched_p_of, p_value_of, refute_of, remedy_of
+from whodisk.detectors.thresholds import (
+    ONE_KIND_MOSTLY,
+    OUTLIER_EPISODES_MIN,
+    OUTLIER_RATIO_MIN,
+    P99_RATIO_MIN,
+    REQUESTS_LOOKED_UP_MAX,
+    REQUESTS_PER_OPERATION_MIN,
+    SHARE_FOR_P99_MIN,
+    SHARE_OF_LATENCY_MIN,
+)
+from whodisk.evidence.context import Context
+from whodisk.evidence.links import above_sql
+from whodisk.evidence.slow_operations import find_slow
+from whodisk.evidence.thresholds import WORK_LATENCY_MAX
+from whodisk.findings import Culprit, Effect
+from whodisk.machine.peers import kinds
+from whodisk.machine.volumes import volumes_of
+from whodisk.reading.views import STAGES, quoted
+from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum, disjoint, episodes, moved_quantile
+
+#: Where a slow request is the device's, or that of who stands before it.
+LOOKED_AT = ("queue", "device")
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Judged operations that waited for slow requests, an element each."""
+
+    op_id: Ints
+    latency_ns: Floats
+    #: Time by which the slow requests prolonged it, ns; what overlaps counts once.
+    lost_ns: Floats
+    #: Episode of the slow requests (of several the last one).
+    episode: Ints
+    #: Operations that each of them stands for.
+    weight: float
+
+
+def run(context: Context) -> Result:
+    """One candidate per stage and device with slow requests."""
+    result = Result()
+    if not _hides_requests(context):
+        return result
+    block = context.surveys["block"]
+    slow = find_slow(context.case, block) if block.stages_observed else None
+    if slow is None or not len(slow):
+        return result
+    below = Context(context.case, context.surveys, "block", slow, explained=np.zeros(len(slow), np.bool_))
+    usable = ~passed_over(below) & ~slow.ordinary
+    # Devices are compared with their peers by others (`member_tail`, `stripe_wait`); what a volume does, those below it do.
+    others = {device for kind in kinds(context, block) for device in kind.devices} | volumes_of(context.case)
+    for stage in LOOKED_AT:
+        number = STAGES.index(stage)
+        for device in sorted(set(slow.device.astype(str).tolist()) - others):
+            part = np.asarray(usable & (slow.blamed == number) & (slow.device == device), np.bool_)
+            if part.any():
+                part &= ~_usual_after_as_much(below, part, device)
+            if not part.any():
+                continue
+            suspect = Suspect(number, part, episodes(slow.start_ns[part], slow.end_ns[part]))
+            found = _candidate(context, below, suspect)
+            if found is not None:
+                result.candidates.append(found)
+    return result
+
+
+def _hides_requests(context: Context) -> bool:
+    """Whether the judged operations wait for several requests each, so that a slow one need not show in them."""
+    if context.layer == "block" or "block" not in context.surveys or "links" not in context.case.columns:
+        return False
+    row = context.case.rows(
+        "SELECT count(*) AS links, approx_count_distinct(parent_id) AS operations FROM links WHERE kind = 'waits_for'"
+    )[0]
+    links, operations = float(row["links"] or 0), float(row["operations"] or 0)
+    return operations > 0 and links >= REQUESTS_PER_OPERATION_MIN * operations
+
+
+def _usual_after_as_much(below: Context, part: Bools, device: str) -> Bools:
+    """Slow flushes that took no more than twice the median of those before which about as much was written (the same power of two): that is work."""
+    slow = below.slow
+    usual = np.zeros(len(slow), np.bool_)
+    flushes = part & (slow.op.astype(str) == "flush")
+    if not flushes.any():
+        return usual
+    data = below.case.arrays(
+        f"""WITH moved AS (SELECT op_id, op, latency_ns, start_ns, sum(CASE WHEN op = 'write' THEN size_bytes END) OVER (ORDER BY start_ns, op_id) AS bytes
+  FROM measured WHERE layer = 'block' AND device = {quoted(device)} AND op IN ('write', 'flush'))
+SELECT op_id, latency_ns, bytes - coalesce(lag(bytes) OVER (ORDER BY start_ns, op_id), 0) AS written FROM moved WHERE op = 'flush' ORDER BY op_id"""
+    )
+    latency = data["latency_ns"].astype(np.float64)
+    octave = np.log2(np.maximum(1.0, np.nan_to_num(data["written"].astype(np.float64)))).astype(np.int64)
+    alike: dict[int, float] = {}
+    for number in np.unique(octave):
+        mine = octave == number
+        alike.update(dict.fromkeys(data["op_id"][mine].tolist(), float(np.median(latency[mine]))))
+    # What has not ended yet is like none.
+    medians = np.array([alike.get(int(of), 0.0) for of in slow.op_id[flushes]])
+    usual[flushes] = slow.latency_ns[flushes] <= WORK_LATENCY_MAX * medians
+    return usual
+
+
+def _candidate(context: Context, below: Context, suspect: Suspect) -> Candidate | None:
+    lost = _lost(context, below, suspect)
+    if not len(lost.op_id):
+        return None
+    whole_ns = max(1.0, context.survey.latency_ns)
+    per_episode = np.bincount(lost.episode, lost.lost_ns * lost.weight, suspect.episodes) / whole_ns
+    share = float(per_episode.sum())
+    low, high = bootstrap_sum(per_episode)
+    largest = int(np.argmax(per_episode))
+    p99_ns, without_ns = _p99(context, lost, np.ones(len(lost.op_id), np.bool_))
+    worse = p99_ns / without_ns
+    # A percentile that one episode made says nothing of the others.
+    still_worse = _p99(context, lost, lost.episode == largest)[1] / without_ns
+    ratio = float(np.median(below.slow.ratio[suspect.chosen]))
+    enough = suspect.episodes >= OUTLIER_EPISODES_MIN and ratio >= OUTLIER_RATIO_MIN
+    by_share = share >= SHARE_OF_LATENCY_MIN and low > 0
+    by_p99 = share >= SHARE_FOR_P99_MIN and still_worse >= P99_RATIO_MIN
+    stage = context.stage(STAGES[suspect.stage])
+    claim = _claim(context, below, suspect, lost, share, p99_ns, without_ns)
+    device = device_of(below, suspect)
+    return Candidate(
+        culprit=Culprit("stage", stage, f"device:{device}" if device else None),
+        claim=claim,
+        baseline="the median request of the same device, kind, size class and queue depth class in this case",
+        effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
+        share_of_excess=_part_of_excess(context, lost),
+        share_of_latency=share,
+        p_value=p_value_of(below, suspect, bunched_p_of(below, suspect)),
+        episodes=suspect.episodes,
+        evidence=[
+            evidence(context.case, "the slowest of these requests", _slowest_sql(below, suspect)),
+            evidence(context.case, "operations that waited longest for one", _waited_sql(context, lost)),
+        ],
+        refute=refute_of(stage, STAGES[suspect.stage]),
+        remedy=remedy_of(stage, STAGES[suspect.stage]),
+        otherwise=claim,
+        explains=_explained(context, lost),
+        large=enough and (by_share or by_p99),
+        consequence=True,
+        p99_ratio=worse,
+    )
+
+
+def _lost(context: Context, below: Context, suspect: Suspect) -> Lost:
+    slow, chosen = below.slow, np.flatnonzero(suspect.chosen)
+    step = -(-len(chosen) // REQUESTS_LOOKED_UP_MAX)
+    places, numbers = chosen[::step], suspect.numbers[::step]
+    ids = slow.op_id[places]
+    data = context.case.arrays(waiting_sql(context, ids))
+    order = np.argsort(ids)
+    at = order[np.searchsorted(ids[order], data["request_id"].astype(np.int64))]
+    op_id, first, index = np.unique(data["op_id"].astype(np.int64), return_index=True, return_inverse=True)
+    start = data["start_ns"].astype(np.float64)
+    end = start + data["latency_ns"].astype(np.float64)
+    request_end = slow.end_ns[places][at].astype(np.float64)
+    excess = np.maximum(0.0, slow.stage_excess_ns[places, suspect.stage])[at]
+    begin = np.maximum(start, request_end - excess)
+    until = np.maximum(begin, np.minimum(end, request_end))
+    # Operations are laid out one behind the other, so that only what overlaps within one counts once.
+    latency = (end - start)[first]
+    base = (np.cumsum(latency) - latency)[index] - start
+    order = np.argsort(begin + base, kind="stable")
+    low, high = disjoint((begin + base)[order], (until + base)[order])
+    lost = np.bincount(index[order], np.maximum(0.0, high - low), minlength=len(op_id))
+    last = np.zeros(len(op_id), np.int64)
+    np.maximum.at(last, index, numbers[at])
+    return Lost(op_id, latency, lost.astype(np.float64), last, slow.thinning * step)
+
+
+def _p99(context: Context, lost: Lost, chosen: Bools) -> tuple[float, float]:
+    """The 99th percentile of the judged operations, and what it would be had the chosen ones not lost that time, ns."""
+    latency = context.sorted_latency_ns
+    each = lost.weight * len(latency) / max(1.0, context.survey.operations)
+    late = lost.latency_ns[chosen]
+    moved = np.maximum(1.0, late - lost.lost_ns[chosen])
+    return float(np.quantile(latency, 0.99)), max(1.0, moved_quantile(latency, late, moved, each, 0.99))
+
+
+def _lost_by_slow(context: Context, lost: Lost) -> Floats:
+    """Of what each slow operation lost the part that slow requests took, ns."""
+    there = dict(zip(lost.op_id.tolist(), lost.lost_ns.tolist(), strict=True))
+    by_requests = np.array([there.get(int(number), 0.0) for number in context.slow.op_id], np.float64)
+    return np.asarray(
+        np.minimum(by_requests * context.slow.weight * context.slow.thinning, context.slow.excess_ns),
+        np.float64,
+    )
+
+
+def _part_of_excess(context: Context, lost: Lost) -> float:
+    return float(_lost_by_slow(context, lost).sum() / max(1.0, float(context.slow.excess_ns.sum())))
+
+
+def _explained(context: Context, lost: Lost) -> Bools:
+    """Slow operations that lost half of their excess to slow requests."""
+    by_requests = _lost_by_slow(context, lost)
+    return np.asarray((by_requests > 0) & (by_requests >= 0.5 * context.slow.excess_ns), np.bool_)
+
+
+def waiting_sql(context: Context, request_ids: Ints) -> str:
+    """(request_id, op_id, start_ns, latency_ns): the judged operations that waited for these requests."""
+    return f"""SELECT DISTINCT p.child_id AS request_id, m.op_id, m.start_ns, m.latency_ns
+FROM ({above_sql(request_ids)}) AS p JOIN measured AS m ON m.op_id = p.op_id
+WHERE m.layer = '{context.layer}' ORDER BY 2, 1"""
+
+
+def _claim(
+    context: Context,
+    below: Context,
+    suspect: Suspect,
+    lost: Lost,
+    share: float,
+    p99_ns: float,
+    without_ns: float,
+) -> str:
+    slow, chosen = below.slow, suspect.chosen
+    ops, sizes = np.unique(slow.op[chosen].astype(str), return_counts=True)
+    main = str(ops[np.argmax(sizes)])
+    of_kind = sizes.max() >= ONE_KIND_MOSTLY * chosen.sum()
+    kind, counted = (words.plural_op(main), [main]) if of_kind else ("requests", list(ops))
+    total = sum(s.operations for s in below.survey.strata if s.op in counted)
+    every = total / max(1.0, np.isin(slow.op[chosen].astype(str), counted).sum() * slow.thinning)
+    waited = context.case.rows(
+        f"""SELECT op, count(*) AS n FROM measured WHERE layer = '{context.layer}' AND op_id IN ({_listed(lost.op_id)})
+GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1"""
+    )
+    waiting = str(waited[0]["op"]) if waited else "operation"
+    device = str(slow.device[chosen][0])
+    return (
+        f"1 in {words.significant(every)} {kind} of {device} took {words.duration(float(np.median(slow.latency_ns[chosen])))} where "
+        f"{words.duration(float(np.median(slow.typical_ns[chosen])))} is typical, and the time was lost in the stage "
+        f"{below.stage(STAGES[suspect.stage])}. {words.things(len(lost.op_id) * lost.weight, waiting, words.plural_op(waiting))} waited for one, "
+        f"{words.duration(float(np.median(lost.lost_ns)))} longer each: {words.percent(share)} of all latency. 99 % of operations took up to "
+        f"{words.duration(p99_ns)}; without that it would be {words.duration(without_ns)}."
+    )
+
+
+def _listed(op_ids: Ints) -> str:
+    return ", ".join(str(int(number)) for number in op_ids[:REQUESTS_LOOKED_UP_MAX]) or "NULL"
+
+
+def _slowest_sql(below: Context, suspect: Suspect) -> str:
+    slow, places = below.slow, np.flatnonzero(suspect.chosen)
+    slowest = places[np.argsort(-slow.stage_excess_ns[places, suspect.stage], kind="stable")][:10]
+    return f"""SELECT op_id, start_ns, op, device, size_bytes, queue_depth, latency_ns, {STAGES[suspect.stage]}_ns FROM block_ops
+WHERE op_id IN ({_listed(slow.op_id[slowest])}) ORDER BY latency_ns DESC, op_id"""
+
+
+def _waited_sql(context: Context, lost: Lost) -> str:
+    longest = np.argsort(-lost.lost_ns, kind="stable")[:10]
+    return f"""SELECT op_id, start_ns, op, tid, comm, latency_ns FROM measured
+WHERE layer = '{context.layer}' AND op_id IN ({_listed(lost.op_id[longest])}) ORDER BY latency_ns DESC, op_id"""
+
+
+DETECTOR = Detector(
+    name="slow_requests",
+    needs=("judged.start_ns", "judged.latency_ns", "links.kind"),
+    needs_stages=("queue", "device"),
+    null_model="that of stage_blame, for requests: slow ones are the natural tail of their kind, and each could have been any other",
+    smallest_effect="requests of 10 x typical in at least 3 episodes, that cost 5 % of all latency; or 0.2 % and make the 99th percentile 1.2 times what "
+    "it would be",
+    run=run,
+)
