@@ -184,26 +184,38 @@ def _without_common(case: Case, survey: Survey, found: list[Episode]) -> list[Ep
         )
     fell: set[int] = set()
     for (stage, device), numbers in common.items():
-        fell |= {
-            id(apart[number])
-            for number in numbers
-            if not apart[number].silence
-            and (
-                (survey.layer in ("app", "syscall") and apart[number].stage_excess_ns < APART_CALL_NS_MIN)
-                or _is_common(case, survey, stage, device, apart[number], apart, len(numbers))
-            )
-        }
+        asked = [number for number in numbers if not apart[number].silence]
+        if survey.layer in ("app", "syscall"):
+            short = {number for number in asked if apart[number].stage_excess_ns < APART_CALL_NS_MIN}
+            fell |= {id(apart[number]) for number in short}
+            asked = [number for number in asked if number not in short]
+        for alike in sorted({_kind_alike(apart[number]) for number in asked}):
+            same = [apart[number] for number in asked if _kind_alike(apart[number]) == alike]
+            as_long = _as_long(case, survey, stage, device, alike, min(_least_ns(e, stage) for e in same))
+            fell |= {id(e) for e in same if _is_common(as_long, _least_ns(e, stage), apart, len(numbers))}
     return [replace(e, apart=False, common=True) if id(e) in fell else e for e in found]
 
 
-def _is_common(
-    case: Case, survey: Survey, stage: str, device: str, episode: Episode, apart: list[Episode], count: int
-) -> bool:
+def _kind_alike(episode: Episode) -> str:
+    """The kind of a call that carries no data; empty for others."""
+    return "" if episode.op in ("read", "write") else episode.op
+
+
+def _least_ns(episode: Episode, stage: str) -> int:
+    return int(LIKE_LONGEST * episode.stage_ns[STAGES.index(stage)])
+
+
+def _as_long(
+    case: Case, survey: Survey, stage: str, device: str, alike: str, least_ns: int
+) -> dict[str, Ints]:
+    data = case.arrays(common_sql(survey, stage, device, least_ns, "block" in case.layers, alike or None))
+    return {name: data[name].astype(np.int64) for name in ("start_ns", "end_ns", "held_ns")}
+
+
+def _is_common(as_long: dict[str, Ints], least_ns: int, apart: list[Episode], count: int) -> bool:
     """Whether others are in the same stage for half as long, and more, in many more episodes than those that stand apart."""
-    least_ns = int(LIKE_LONGEST * episode.stage_ns[STAGES.index(stage)])
-    alike = None if episode.op in ("read", "write") else episode.op
-    data = case.arrays(common_sql(survey, stage, device, least_ns, "block" in case.layers, alike))
-    begin, end = data["start_ns"].astype(np.int64), data["end_ns"].astype(np.int64)
+    chosen = as_long["held_ns"] >= least_ns
+    begin, end = as_long["start_ns"][chosen], as_long["end_ns"][chosen]
     beside = np.ones(len(begin), np.bool_)
     for other in apart:
         beside &= (begin >= other.end_ns) | (end <= other.start_ns)
@@ -229,7 +241,7 @@ def common_sql(survey: Survey, stage: str, device: str, least_ns: int, requests:
         of.append(
             f"SELECT start_ns, latency_ns, latency_ns FROM judged WHERE layer = '{survey.layer}' AND op = {quoted(op)} AND latency_ns >= {least_ns}"
         )
-    return f"""SELECT start_ns, start_ns + latency_ns AS end_ns FROM ({" UNION ALL ".join(of)})
+    return f"""SELECT start_ns, start_ns + latency_ns AS end_ns, held_ns FROM ({" UNION ALL ".join(of)})
 ORDER BY held_ns DESC, start_ns LIMIT {LONGEST_MAX}"""
 
 
