@@ -448,6 +448,10 @@ TRUTHS: dict[str, Truth] = {
     "slow_commits": Truth("stage_blame", True, flushes.slow_commits, **_FLUSHED),
     "pausing_writes": Truth("stage_blame", True, flushes.pausing_writes, **_FLUSHED),
     "commits_behind_flushes": Truth("stage_blame", True, flushes.commits_behind_flushes, **_FLUSHED),
+    "late_flushes_under_overload": Truth(
+        "stage_blame", True, flushes.late_flushes_under_overload, **_FLUSHED
+    ),
+    "overloaded_log": Truth("stage_blame", False, flushes.overloaded_log),
     "even_commits": Truth("stage_blame", False, flushes.even_commits, status="limited", limit="for a sync"),
     "files_behind_a_commit": Truth(
         "stage_blame",

@@ -355,3 +355,79 @@ def flushes_of_much_in_commits(seed: int, path: Path) -> Path:
 def varied_flushes_in_commits(seed: int, path: Path) -> Path:
     """Flushes vary as much as drives' flushes do, without two groups."""
     return _journaled_commits(seed, path, slow_part=0, slower_us=0, sigma=0.7)
+
+
+def late_flushes_under_overload(seed: int, path: Path) -> Path:
+    """A log is written and synced, write by write, and more is due than this gives; 1 in 25 flushes takes 12 ms longer."""
+    return _overloaded_log(seed, path, 0.04)
+
+
+def overloaded_log(seed: int, path: Path) -> Path:
+    """The same, and no flush takes longer than others."""
+    return _overloaded_log(seed, path, 0.0)
+
+
+def _overloaded_log(seed: int, path: Path, late: float) -> Path:
+    """One thread that may keep 8 in flight: after each write it syncs, and submits nothing until that is done. Writes are due every 200 us."""
+    rng = np.random.default_rng([seed, 123])
+    rounds, due_every = 4_000, 200_000
+    written = (60e3 * np.exp(rng.normal(0, 0.2, rounds))).astype(np.int64)
+    flushed = 300e3 * np.exp(rng.normal(0, 0.2, rounds)) + np.where(rng.random(rounds) < late, 12.0 * MS, 0.0)
+    flushed = flushed.astype(np.int64)
+    fs = 4_000
+    took = written + flushed + 2 * fs
+    begin = np.concatenate(([0], np.cumsum(took)[:-1])) + MS
+    due = np.minimum(begin, np.arange(rounds) * due_every + MS)
+    write = np.arange(2 * rounds) % 2 == 0
+    submitted = np.where(write, np.repeat(begin, 2), np.repeat(begin + written + fs, 2))
+    start = np.where(write, np.repeat(due, 2), submitted)
+    device = np.where(write, np.repeat(written, 2), np.repeat(flushed, 2))
+    number = np.arange(2 * rounds)
+    common = {
+        "device": DISK,
+        "pid": 700,
+        "tid": 700,
+        "comm": "logger",
+        "size_bytes": np.where(write, 4096, 0),
+        "offset_bytes": number // 2 * 4096,
+        "queue_ns": 0,
+        "device_ns": device,
+        "interrupt_ns": 0,
+    }
+    app = {
+        **common,
+        "op_id": APP_ID_BASE | number,
+        "op": np.where(write, "write", "sync"),
+        "start_ns": start,
+        "latency_ns": submitted - start + fs + device,
+        "app_ns": submitted - start,
+        "fs_ns": fs,
+        "reap_ns": 0,
+        "runqueue_ns": 0,
+        # A slot is free again when an operation is done, so one is taken at a time; before the sync it was more.
+        "queue_depth": np.where(write, 8, 1),
+    }
+    block = {
+        **common,
+        "op_id": BLOCK_ID_BASE | number,
+        "op": np.where(write, "write", "flush"),
+        "start_ns": submitted + fs,
+        "latency_ns": device,
+        "queue_depth": 1,
+        "flags": np.where(write, 0, FLUSH),
+    }
+    spec = {
+        "queue_depth": 8,
+        "workers": 1,
+        "rate_per_s": 1e9 / due_every,
+        "direct": True,
+        "sync_every_writes": 1,
+    }
+    return write_case(
+        path,
+        app=app,
+        block=block,
+        links={"parent_id": app["op_id"], "child_id": block["op_id"]},
+        devices=(DISK,),
+        meta={"observer": "run", "duration_ns": int(begin[-1] + took[-1]) + MS, "workload": {"spec": spec}},
+    )

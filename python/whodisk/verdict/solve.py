@@ -220,7 +220,7 @@ def _backlog(case: Case, survey: Survey) -> list[str]:
     """A sentence if operations mostly waited for free slots because the ones before them took long; else nothing.
 
     Such a wait is a consequence: what filled the slots is what is asked for. Where the rate is kept, it passes: there it counts as what
-    its cause cost (`whodisk.evidence.backlog`).
+    its cause cost (`whodisk.evidence.backlog`). A sync takes all slots of its thread: nothing is submitted until it is done (decision 0361).
     """
     if survey.layer != "app" or "app" not in survey.stages_observed or survey.keeps(case.offered_per_s):
         return []
@@ -231,12 +231,14 @@ def _backlog(case: Case, survey: Survey) -> list[str]:
     if waited < BACKLOG_SHARE_MIN * survey.latency_ns:
         return []
     row = case.rows(
-        """SELECT count(DISTINCT tid) AS threads, max(queue_depth) AS deepest, sum(latency_ns - app_ns) AS inside_ns,
+        """SELECT count(DISTINCT tid) AS threads, max(queue_depth) AS deepest,
+  coalesce(sum(latency_ns - app_ns) FILTER (op <> 'sync'), 0) AS inside_ns, coalesce(sum(latency_ns - app_ns) FILTER (op = 'sync'), 0) AS sync_ns,
   min(start_ns + app_ns) AS begin_ns, max(start_ns + latency_ns) AS end_ns
 FROM measured WHERE layer = 'app' AND app_ns IS NOT NULL"""
     )[0]
-    threads, deepest, inside, begin, end = (float(value or 0) for value in row.values())
-    if end <= begin or inside < BACKLOG_FULL_MIN * threads * deepest * (end - begin):
+    threads, deepest, inside, syncs, begin, end = (float(value or 0) for value in row.values())
+    taken = inside + deepest * syncs
+    if end <= begin or taken < BACKLOG_FULL_MIN * threads * deepest * (end - begin):
         return []
     return [
         f"The workload asks for more than it gets: {words.percent(waited / survey.latency_ns)} of the time of operations, "
