@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +19,32 @@ OWN_PID = 4200
 
 
 def slowed(
-    seed: int, path: Path, moments: Any, factor: float, *writers: tuple[str, int, int], every: int = 1
+    seed: int,
+    path: Path,
+    moments: Any,
+    factor: float,
+    *writers: tuple[str, int, int],
+    every: int = 1,
+    burst_s: float = BURST_S,
+    steady: bool = False,
 ) -> Path:
     """Operations that begin in a burst take `factor` times as long; `writers` (name, process, bytes of a request) write in the bursts, or only in each
-    `every`-th of them."""
+    `every`-th of them; or all the time (`steady`)."""
     simulation = Simulation(seed=seed, depth=4, seconds=SECONDS, typical_us=300.0)
     device = simulation.stages["device"]
+    # Before the first one there is none.
+    begins = [-np.inf, *sorted(moments)]
     for slot in range(simulation.slots):
         now = 0.0
         for number in range(simulation.count):
-            if any(begin <= now < begin + BURST_S for begin in moments):
+            if now - begins[bisect(begins, now) - 1] < burst_s:
                 device[slot, number] *= factor
             now += (device[slot, number] + 12_000) / 1e9
     app, block, links = simulation.lay_out()
     for comm, pid, size_bytes in writers:
         start = np.concatenate([np.arange(begin, begin + BURST_S, 0.001) for begin in moments[::every]])
+        if steady:
+            start = np.sort(np.random.default_rng([seed, 33]).uniform(0, SECONDS, 4_000))
         start = (start[start < SECONDS] * 1e9).astype(np.int64)
         count = len(start)
         extra: dict[str, Any] = {
@@ -97,6 +109,12 @@ def no_bursts(seed: int, path: Path) -> Path:
 def even_writer(seed: int, path: Path) -> Path:
     """A program that writes at a period, and slows nobody."""
     return slowed(seed, path, _regular(seed), 1.0, _other("logger"))
+
+
+def steady_writer(seed: int, path: Path) -> Path:
+    """A device that is slow for 1 ms every 8 ms, and a program that writes all the time: most of that lies in a burst or next to one."""
+    moments = np.arange(0.1, SECONDS - 0.1, 0.008)
+    return slowed(seed, path, moments, 8.0, _other("logger"), burst_s=0.001, steady=True)
 
 
 def brief_waits(seed: int, path: Path) -> Path:

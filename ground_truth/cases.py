@@ -873,6 +873,7 @@ TRUTHS: dict[str, Truth] = {
     "periodic_nobody": Truth("burst", True, bursts.periodic_nobody, status="slow", kind="time_pattern"),
     "weak_period": Truth("burst", False, bursts.weak_period),
     "no_bursts": Truth("burst", False, bursts.no_bursts),
+    "steady_writer": Truth("burst", False, bursts.steady_writer, status="slow", kind="stage", name="device"),
     "even_writer": Truth("burst", False, bursts.even_writer),
     "brief_waits": Truth("burst", False, bursts.brief_waits, measured="reap"),
     "timeouts": Truth(

@@ -11,6 +11,7 @@ from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_
 from whodisk.detectors.thresholds import (
     BURST_BINS_MAX,
     BURST_BINS_MIN,
+    BURST_BUSIER_MIN,
     BURST_COVERED_MAX,
     BURST_DEVIATIONS,
     BURST_HARMONIC,
@@ -174,13 +175,14 @@ def _regularity(begin: Floats, bins: int) -> Floats:
 
 def _companion(context: Context, bursts: Bursts) -> tuple[str, float, float] | None:
     """(program, part of its bytes inside bursts, bytes) of another program that works when the bursts are, in those that hold most of what they
-    cost: who works now and then is not the reason of bursts that come without it."""
+    cost: who works now and then is not the reason of bursts that come without it, nor who works all the time of any."""
     if context.layer != "app" or "block" not in context.surveys:
         return None
     data = context.case.arrays(programs_sql(context, len(bursts.inside)))
     wide = bursts.inside.copy()
     wide[1:] |= bursts.inside[:-1]
     wide[:-1] |= bursts.inside[1:]
+    covered = float(wide.mean())
     everybody = float(data["bytes"].astype(np.float64)[wide[data["bin"].astype(np.int64)]].sum())
     best: tuple[str, float, float] | None = None
     others = {str(name) for name in data["comm"][~data["own"].astype(np.bool_)]}
@@ -198,6 +200,9 @@ def _companion(context: Context, bursts: Bursts) -> tuple[str, float, float] | N
             ]
         )
         if float(bursts.excess_ns[met].sum()) < BURST_MET_MIN * float(bursts.excess_ns.sum()):
+            continue
+        # Short bursts and what is next to them may cover most of the time: who works all the time does most of its work there.
+        if within * (1 - covered) < BURST_BUSIER_MIN * (total - within) * covered:
             continue
         if within >= max(BURST_INSIDE_MIN * total, BURST_MOVED_MIN * everybody, 1.0) and (
             best is None or total > best[2]

@@ -159,6 +159,13 @@ BURST_INSIDE_MIN = row(
     CHOSEN,
     "A program belongs to the bursts if this part of its bytes falls into them ...",
 )
+BURST_BUSIER_MIN = row(
+    "BURST_BUSIER_MIN",
+    2.0,
+    "ratio",
+    CHOSEN,
+    "... and per time this many times as many as at other times: short bursts and what is next to them may cover most of the time ...",
+)
 BURST_MET_MIN = row(
     "BURST_MET_MIN",
     0.5,
