@@ -68,7 +68,7 @@ class Act:
 
 
 def demo(
-    seconds: Annotated[int, typer.Option(min=2, max=600, help="Length of each measurement.")] = 4,
+    seconds: Annotated[int, typer.Option(min=2, max=600, help="Length of each measurement.")] = 3,
     directory: Annotated[
         Path | None,
         typer.Option(
