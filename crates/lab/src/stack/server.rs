@@ -38,8 +38,16 @@ impl Builder<'_> {
         let pages = self.pages(tier);
         let writeback = self.plan.scenario.has("writeback").then(|| self.writeback());
         let threads = section.whole("threads") as usize;
-        let server = Server::new(below, costs, threads, placement, pages, writeback)
-            .held_up_by(self.plan.commits.clone(), self.plan.far.clone());
+        let scenario = &self.plan.scenario;
+        let journal = match scenario.has("volume") {
+            true => self.section("volume").text("name").into(),
+            false => scenario.drive_names()[0].clone(),
+        };
+        let server = Server::new(below, costs, threads, placement, pages, writeback).held_up_by(
+            self.plan.commits.clone(),
+            &journal,
+            self.plan.far.clone(),
+        );
         self.sim.add(Box::new(server))
     }
 

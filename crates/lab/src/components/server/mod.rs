@@ -65,6 +65,11 @@ pub const KEYS: [Key; 7] = [
     ),
 ];
 
+/// Event of a commit, as `record` names it.
+const EVENT_COMMIT: &str = "journal_commit";
+/// Process of the journal's thread.
+const JOURNAL_PID: u32 = 301;
+
 const START: u16 = 1;
 const FLUSH: u16 = 2;
 const WRITE_BACK: u16 = 3;
@@ -97,6 +102,12 @@ pub struct Commits {
 }
 
 impl Commits {
+    /// Begin of commit `number`, from 0 on; `None` if there is none.
+    fn begin_ns(&self, number: u64) -> Option<u64> {
+        let begin_ns = self.from_ns.checked_add(number.checked_mul(self.every_ns)?)?;
+        (begin_ns < self.to_ns).then_some(begin_ns)
+    }
+
     /// End of the commit that is under way at `at_ns`, or `at_ns`.
     fn until_ns(&self, at_ns: u64) -> u64 {
         let Some(since_ns) = at_ns.checked_sub(self.from_ns) else {
@@ -138,6 +149,10 @@ pub struct Server {
     costs: Costs,
     lanes: Vec<u64>,
     commits: Vec<Commits>,
+    /// Device of the journal.
+    journal: String,
+    /// By kind of commits: how many are in the case already.
+    recorded: Vec<u64>,
     far: Vec<Far>,
     placement: Placement,
     pages: Option<Box<Pages>>,
@@ -167,6 +182,8 @@ impl Server {
             costs,
             lanes: vec![0; threads],
             commits: Vec::new(),
+            journal: String::new(),
+            recorded: Vec::new(),
             far: Vec::new(),
             placement,
             pages: pages.map(Box::new),
@@ -179,10 +196,25 @@ impl Server {
         }
     }
 
-    /// The same with what holds up single operations.
-    pub fn held_up_by(mut self, commits: Vec<Commits>, far: Vec<Far>) -> Server {
-        (self.commits, self.far) = (commits, far);
+    /// The same with what holds up single operations: commits of the journal on device `journal`, memory that is far away.
+    pub fn held_up_by(mut self, commits: Vec<Commits>, journal: &str, far: Vec<Far>) -> Server {
+        self.recorded = vec![0; commits.len()];
+        (self.commits, self.journal, self.far) = (commits, journal.into(), far);
         self
+    }
+
+    /// Records the commits that have begun, also those that nobody waited for: the kernel's tracepoints give them all.
+    fn record_commits(&mut self, core: &mut Core) {
+        let now_ns = core.now_ns();
+        for (commits, recorded) in self.commits.iter().zip(&mut self.recorded) {
+            while let Some(begin_ns) = commits.begin_ns(*recorded).filter(|begin_ns| *begin_ns <= now_ns) {
+                *recorded += 1;
+                let (length_ns, number, journal) = (commits.length_ns, *recorded, &self.journal);
+                core.recorder.event(begin_ns, EVENT_COMMIT, journal, || {
+                    format!("duration_ns {length_ns} transaction {number} by jbd2/{journal}-8 (pid {JOURNAL_PID})")
+                });
+            }
+        }
     }
 
     /// When an operation that is ready at `ready_ns` may go on.
@@ -225,6 +257,7 @@ impl Server {
             self.lanes[least] = ready_ns;
         }
         if !self.commits.is_empty() || !self.far.is_empty() {
+            self.record_commits(core);
             ready_ns = self.held_until_ns(core.get(handle), ready_ns);
         }
         if ready_ns > now_ns {
