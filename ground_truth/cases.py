@@ -551,6 +551,16 @@ TRUTHS: dict[str, Truth] = {
         name="device",
         because_of="device:nvme0n1",
     ),
+    "slower_at_times": Truth(
+        "slower_at_times", True, hosts.slower_at_times, status="slow", kind="device", name="nvme0n1"
+    ),
+    "elsewhere_at_times": Truth(
+        "slower_at_times", False, hosts.elsewhere_at_times, says="went to other places of it then"
+    ),
+    "in_order_at_times": Truth(
+        "slower_at_times", False, hosts.in_order_at_times, says="in another order of places"
+    ),
+    "busier_at_times": Truth("slower_at_times", False, hosts.busier_at_times),
     "slower_by_and_by": Truth("slower_since", False, hosts.slower_by_and_by),
     "slow_software": Truth(
         "stage_blame",

@@ -178,3 +178,63 @@ def slower_by_and_by(seed: int, path: Path) -> Path:
     rng = _rng(seed, 8)
     start = _open(rng)
     return _write(path, start, _served(rng) * 1.5 ** (start / SPAN_NS))
+
+
+#: Begin and end of windows without a period, as parts of the run.
+_WINDOWS = (
+    (0.03, 0.08),
+    (0.16, 0.19),
+    (0.26, 0.33),
+    (0.37, 0.42),
+    (0.55, 0.58),
+    (0.61, 0.66),
+    (0.8, 0.86),
+    (0.9, 0.94),
+)
+
+
+def _again(start: Ints) -> npt.NDArray[np.bool_]:
+    """Whether each read begins in one of the windows."""
+    inside = np.zeros(len(start), np.bool_)
+    for since, until in _WINDOWS:
+        inside |= (start >= since * SPAN_NS) & (start < until * SPAN_NS)
+    return inside
+
+
+def slower_at_times(seed: int, path: Path) -> Path:
+    """Eight times the drive is too warm for a while, at no period, and takes 1.8 times as long."""
+    rng = _rng(seed, 9)
+    start = _open(rng)
+    return _write(path, start, _served(rng) * np.where(_again(start), 1.8, 1.0), offset_bytes=_anywhere(rng))
+
+
+def elsewhere_at_times(seed: int, path: Path) -> Path:
+    """Eight times the reads go to another part of the drive for a while, which takes 1.8 times as long whenever it is read."""
+    rng = _rng(seed, 10)
+    start = _open(rng)
+    far = _again(start)
+    place = np.where(far, _anywhere(rng) + (400 << 30), _anywhere(rng))
+    return _write(path, start, _served(rng) * np.where(far, 1.8, 1.0), offset_bytes=place)
+
+
+def in_order_at_times(seed: int, path: Path) -> Path:
+    """A program that reads a file from one end to the other, and eight times for a while here and there, which takes the drive 1.8 times as long."""
+    rng = _rng(seed, 11)
+    start = _open(rng)
+    random = _again(start)
+    place = np.where(random, rng.integers(0, COUNT, COUNT), np.cumsum(~random)) * 4 * KIB
+    return _write(path, start, _served(rng) * np.where(random, 1.8, 1.0), offset_bytes=place)
+
+
+def busier_at_times(seed: int, path: Path) -> Path:
+    """Eight times half as many reads again come for a while, and each takes 1.8 times as long."""
+    rng = _rng(seed, 12)
+    more = rng.uniform(0, SPAN_NS, 4 * COUNT)
+    start = np.sort(more[_again(more.astype(np.int64)) | (rng.random(4 * COUNT) < 0.6)][:COUNT]).astype(
+        np.int64
+    )
+    return _write(path, start, _served(rng) * np.where(_again(start), 1.8, 1.0), offset_bytes=_anywhere(rng))
+
+
+def _anywhere(rng: np.random.Generator) -> Ints:
+    return np.asarray(rng.integers(0, 100 << 20, COUNT) * 4 * KIB, np.int64)

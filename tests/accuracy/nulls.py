@@ -36,6 +36,8 @@ from whodisk.detectors import (
 from whodisk.detectors.device_errors import error_p
 from whodisk.detectors.member_tail import stuck_p
 from whodisk.detectors.thresholds import (
+    AT_TIMES_BLOCKS,
+    AT_TIMES_REQUESTS,
     ERROR_SLOW_RATIO,
     HOSTS_MIN,
     NEIGHBOUR_BLOCKS,
@@ -61,6 +63,7 @@ from whodisk.evidence.peer_comparison import PeerGroup, compare
 from whodisk.evidence.service_times import Served
 from whodisk.evidence.thread_stops import Stops, overlaps
 from whodisk.evidence.thresholds import LEVEL_BLOCKS, MATCHED_BLOCKS, MATCHED_CELL_MIN, TAIL_BEGIN
+from whodisk.evidence.two_levels import two_levels
 from whodisk.statistics.coincidence import Intervals, coincidence_p
 from whodisk.statistics.stats import (
     body_of,
@@ -521,6 +524,39 @@ def _levels(w: World) -> tuple[Floats, Floats]:
     return values, np.bincount(block, minlength=LEVEL_BLOCKS).astype(np.float64)
 
 
+def at_times(family: str, seed: int) -> float:
+    """Of a world, or of a level that drifts or walks at random."""
+    rng = np.random.default_rng([seed, 132])
+    count = AT_TIMES_BLOCKS
+    if family == "drift":
+        found = two_levels(
+            np.linspace(0, rng.uniform(0.2, 1.0), count) + rng.normal(0, 0.03, count), np.ones(count)
+        )
+    elif family == "random walk":
+        found = two_levels(np.cumsum(rng.normal(0, 0.1, count)), np.ones(count))
+    else:
+        found = two_levels(*_parts(world(family, seed)))
+    return 1.0 if found is None else found.p_value
+
+
+def _parts(w: World) -> tuple[Floats, Floats]:
+    """Mean log time and requests of each part of the time."""
+    count = int(min(AT_TIMES_BLOCKS, len(w.start_ns) // AT_TIMES_REQUESTS))
+    block = np.minimum(count - 1, w.start_ns * count // SPAN_NS)
+    load = np.bincount(block, minlength=count).astype(np.float64)
+    sums = np.bincount(block, np.log(w.latency_ns / _typical(w)), count)
+    return np.where(load > 0, sums / np.maximum(load, 1.0), np.nan), load
+
+
+def at_times_power(seed: int) -> float:
+    """Ten times, for a third of the time, half as long again."""
+    w = world("quiet", seed)
+    warm = w.start_ns % (SPAN_NS // 10) < SPAN_NS // 30
+    w.latency_ns[warm] = (w.latency_ns[warm] * 1.5).astype(np.int64)
+    found = two_levels(*_parts(w))
+    return 1.0 if found is None else found.p_value
+
+
 def level_power(seed: int) -> float:
     """From a moment on, to the end, half as long again (one change: it has no episodes)."""
     w = world("quiet", seed)
@@ -732,6 +768,7 @@ TESTS: dict[str, Test] = {
     "pauses": Test("silent_device", "all requests under way stand still", NO_STALLS, pauses),
     "layout": Test("layout", "breaks cost time", ("here and there", "in order"), placed, placed_power),
     "level": Test("slower_since", "slower from a moment on", (*ALL, "drift", "random walk"), level, level_power),
+    "at times": Test("slower_at_times", "slower in windows of time", (*ALL, "drift", "random walk"), at_times, at_times_power),
     "stripes": Test("stripe_wait", "slow stripes wait for one member", ALL, stripes, stripes_power),
     "missed": Test("uncached_tail", "reads miss the same part each time", tuple(MISSES), missed, missed_power),
     "handlers": Test("shared_vector", "handlers of others cost more than interrupts do", ALL, handlers, handlers_power),

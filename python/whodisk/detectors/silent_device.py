@@ -37,8 +37,7 @@ from whodisk.evidence.steal import mostly_stolen, steal_of
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Survey
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
 from whodisk.findings import Culprit, Effect
-from whodisk.machine.peers import kinds, rotates
-from whodisk.machine.volumes import volumes_of
+from whodisk.machine.peers import without_peers
 from whodisk.reading.views import BINS_PER_OCTAVE, quoted
 from whodisk.statistics import probability
 from whodisk.statistics.stats import (
@@ -108,7 +107,7 @@ def run(context: Context) -> Result:
     if survey is None or "interrupt" not in survey.stages_observed:
         # A late interrupt would be taken for a late device.
         return result
-    for device in _alone(context, survey):
+    for device in without_peers(context, survey, SILENT_KIND_MIN):
         pauses = find_pauses(_requests(context, survey, device))
         if device.startswith(SOFTWARE_DEVICES):
             # Its worker threads need a CPU, and none may be free.
@@ -124,14 +123,6 @@ def run(context: Context) -> Result:
         else:
             result.tested.append(pauses.p_value)
     return result
-
-
-def _alone(context: Context, survey: Survey) -> list[str]:
-    """Devices at the bottom that have no peers: where there are some, `member_tail` compares with them."""
-    peers = {device for kind in kinds(context, survey) for device in kind.devices}
-    names = {device for device, count in survey.by_device().items() if device and count >= SILENT_KIND_MIN}
-    names -= volumes_of(context.case) | peers
-    return sorted(name for name in names if not rotates(context, name))
 
 
 _ISSUED = "start_ns + coalesce(throttle_ns, 0) + coalesce(queue_ns, 0)"

@@ -1350,6 +1350,49 @@ LINK_ALWAYS_MIN = row(
     "A link that is full for more of them leaves none that did not wait.",
 )
 
+# slower_at_times
+AT_TIMES_BLOCKS = row(
+    "AT_TIMES_BLOCKS", 192, "blocks", CHOSEN, "Parts of the time in which two levels are looked for, at most."
+)
+AT_TIMES_REQUESTS = row(
+    "AT_TIMES_REQUESTS",
+    16,
+    "requests",
+    CHOSEN,
+    "A part of the time holds this many requests of a device on average: then a change of 15 % stands out of one that varies by 40 %.",
+)
+AT_TIMES_CELL_MIN = row(
+    "AT_TIMES_CELL_MIN",
+    20,
+    "requests",
+    CHOSEN,
+    "Requests of one kind and queue depth (or place) are compared if each level has this many.",
+)
+AT_TIMES_SHARED_MIN = row(
+    "AT_TIMES_SHARED_MIN",
+    0.5,
+    "share of the requests",
+    CHOSEN,
+    "Levels are compared at the same queue depths, and at the same places, if this part of the slow requests has such on the other level ...",
+)
+AT_TIMES_KEPT_MIN = row(
+    "AT_TIMES_KEPT_MIN",
+    0.5,
+    "share of the change (log)",
+    CHOSEN,
+    "... and there this part of the change has to be left: else it is the depth, or the place, that takes longer.",
+)
+AT_TIMES_ORDER_MAX = row(
+    "AT_TIMES_ORDER_MAX",
+    0.2,
+    "share of the requests",
+    CHOSEN,
+    "On both levels about as many requests follow the one before them on the device: they differ by less than this.",
+)
+AT_TIMES_PLACES = row(
+    "AT_TIMES_PLACES", 16, "places", CHOSEN, "Equal parts of the range of a device that was used."
+)
+
 # slower_since
 SINCE_CELL_MIN = row(
     "SINCE_CELL_MIN",

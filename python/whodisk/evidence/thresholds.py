@@ -782,6 +782,36 @@ MATCHED_ROUNDS = row(
     "MATCHED_ROUNDS", 9999, "rounds", CHOSEN, "Drawings for the interval and for the test of two groups."
 )
 
+# two_levels
+LEVELS_WINDOWS_MIN = row(
+    "LEVELS_WINDOWS_MIN",
+    3,
+    "windows",
+    CHOSEN,
+    "Something comes back if there are this many windows of it: one is an event, two may be any.",
+)
+LEVELS_WINDOW_MIN = row(
+    "LEVELS_WINDOW_MIN",
+    3,
+    "blocks",
+    CHOSEN,
+    "A typical window lasts this long: shorter ones are pauses, no level.",
+)
+LEVELS_PART_MIN = row(
+    "LEVELS_PART_MIN",
+    0.1,
+    "share of the blocks",
+    CHOSEN,
+    "Either level holds at least this part of the time.",
+)
+LEVELS_BETWEEN = row(
+    "LEVELS_BETWEEN",
+    2,
+    "blocks per window",
+    CHOSEN,
+    "Only the block in which a window begins and the one in which it ends lie between the levels (in the middle half of the change).",
+)
+
 # level_change
 LEVEL_BLOCKS = row(
     "LEVEL_BLOCKS", 48, "blocks", CHOSEN, "Parts of the time in which a change of level is looked for."

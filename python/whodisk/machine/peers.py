@@ -72,6 +72,15 @@ class Facts:
         return ", ".join(parts) + lack
 
 
+def without_peers(context: Context, survey: Survey, least: int) -> list[str]:
+    """Devices at the bottom with at least so many operations that have no peers, and do not rotate: where there are peers, other detectors compare with
+    them."""
+    peers = {device for kind in kinds(context, survey) for device in kind.devices}
+    names = {device for device, count in survey.by_device().items() if device and count >= least}
+    names -= volumes_of(context.case) | peers
+    return sorted(name for name in names if not rotates(context, name))
+
+
 def _compared(context: Context, survey: Survey) -> list[tuple[str, Facts | None]]:
     """Devices with enough operations, and their facts."""
     # What volumes are made of, and how many members they have, differs.

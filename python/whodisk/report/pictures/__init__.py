@@ -46,6 +46,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "slow_member": (members.PICTURE,),
     "slow_member_sampled": (members.PICTURE,),
     "slow_requests": (moments.PICTURE,),
+    "slower_at_times": (members.PICTURE, moments.PICTURE),
     "slower_since": (members.PICTURE, moments.PICTURE),
     "stage_blame": (moments.PICTURE,),
     "steady_state": (moments.PICTURE,),
