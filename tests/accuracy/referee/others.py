@@ -23,7 +23,7 @@ from tests.accuracy.referee.scene import Injection, Scene, Window, open_until, w
 
 MIB = 1 << 20
 PERIOD_US = 100_000
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.05
 #: A neighbour sleeps for so long after it has started, and is stopped meanwhile.
 REST_SECONDS = 0.2
 #: Nothing goes on for longer than this without a look at the program's processes: they come and go.
