@@ -19,7 +19,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.reading.views import quoted
-from whodisk.statistics.stats import disjoint, overlap
+from whodisk.statistics.stats import overlap
 
 
 def flush_limit(context: Context, comm: str) -> Limit | None:
@@ -48,8 +48,8 @@ SELECT op = 'flush' AS is_flush, begin_ns, begin_ns + device_ns AS end_ns FROM m
     if is_flush.sum() < SATURATION_REQUESTS_MIN or len(others_ns) < SATURATION_REQUESTS_MIN:
         return None
     first, last = float(begin_ns[0]), float(begin_ns[-1])
-    low_ns, high_ns = disjoint(begin_ns[is_flush], end_ns[is_flush])
-    busy = float(overlap(np.array([first]), np.array([last]), low_ns, high_ns)[0]) / max(1.0, last - first)
+    covered = overlap(np.array([first]), np.array([last]), begin_ns[is_flush], end_ns[is_flush])
+    busy = float(covered[0]) / max(1.0, last - first)
     if busy < SATURATION_SYNC_SHARE or len(others_ns) < FLUSH_OTHERS_MIN * is_flush.sum():
         return None
     _, silence = silences(begin_ns[is_flush], end_ns[is_flush], np.sort(others_ns))

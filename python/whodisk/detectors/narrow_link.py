@@ -21,12 +21,12 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.device_pace import WAITS
-from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.slow_operations import waited_for
 from whodisk.evidence.survey import SIZE_CLASS, Survey
 from whodisk.evidence.time_lost import share_lost
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.links import link_bytes_per_s, narrow_links
-from whodisk.reading.views import STAGES, quoted
+from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Bools, Floats, Ints
 
 
@@ -158,11 +158,7 @@ ASOF JOIN (VALUES {times}) AS f (begin_ns, end_ns) ON f.begin_ns <= r.end_ns WHE
 
 
 def _behind(context: Context, device: str) -> Bools:
-    slow = context.slow
-    if not len(slow):
-        return none_of(slow)
-    waiting = np.isin(slow.blamed, [STAGES.index(stage) for stage in WAITS])
-    return np.asarray(waiting & np.isin(slow.device.astype(str), [device, "", "None"]), np.bool_)
+    return waited_for(context.slow, (device,), WAITS)
 
 
 DETECTOR = Detector(

@@ -150,8 +150,8 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     if time is not None and time.robbed > ROBBED_MAX:
         # What sets its speed is who has its CPU: that is no limit of its own.
         return
-    held = limit_of(context, program.comm, time) if time is not None else None
-    held = held or flush_limit(context, program.comm)
+    of_threads = limit_of(context, program.comm, time) if time is not None else None
+    held = of_threads or flush_limit(context, program.comm)
     if held is not None:
         result.limit, result.limited, result.limit_refute = held.said, True, held.refute
         return

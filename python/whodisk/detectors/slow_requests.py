@@ -7,8 +7,10 @@ flushes. So requests are looked at as `stage_blame` looks at operations, and wha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
@@ -27,11 +29,9 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import above_sql
-from whodisk.evidence.slow_operations import find_slow
 from whodisk.evidence.thresholds import WORK_LATENCY_MAX
 from whodisk.findings import Culprit, Effect
-from whodisk.machine.peers import kinds
-from whodisk.machine.volumes import volumes_of
+from whodisk.machine.peers import judged_elsewhere
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum, disjoint, episodes, moved_quantile
 
@@ -44,6 +44,7 @@ class Lost:
     """Judged operations that waited for slow requests, an element each."""
 
     op_id: Ints
+    op: npt.NDArray[Any]
     latency_ns: Floats
     #: Time by which the slow requests prolonged it, ns; what overlaps counts once.
     lost_ns: Floats
@@ -58,17 +59,15 @@ def run(context: Context) -> Result:
     result = Result()
     if not _hides_requests(context):
         return result
-    block = context.surveys["block"]
-    slow = find_slow(context.case, block) if block.stages_observed else None
-    if slow is None or not len(slow):
+    below = context.requests
+    slow = below.slow
+    if not len(slow):
         return result
-    below = Context(context.case, context.surveys, "block", slow, explained=np.zeros(len(slow), np.bool_))
     usable = ~passed_over(below) & ~slow.ordinary
-    # Devices are compared with their peers by others (`member_tail`, `stripe_wait`); what a volume does, those below it do.
-    others = {device for kind in kinds(context, block) for device in kind.devices} | volumes_of(context.case)
+    devices = sorted(set(slow.device.astype(str).tolist()) - judged_elsewhere(context, below.survey))
     for stage in LOOKED_AT:
         number = STAGES.index(stage)
-        for device in sorted(set(slow.device.astype(str).tolist()) - others):
+        for device in devices:
             part = np.asarray(usable & (slow.blamed == number) & (slow.device == device), np.bool_)
             if part.any():
                 part &= ~_usual_after_as_much(below, part, device)
@@ -101,19 +100,23 @@ def _usual_after_as_much(below: Context, part: Bools, device: str) -> Bools:
         return usual
     data = below.case.arrays(
         f"""WITH moved AS (SELECT op_id, op, latency_ns, start_ns, sum(CASE WHEN op = 'write' THEN size_bytes END) OVER (ORDER BY start_ns, op_id) AS bytes
-  FROM measured WHERE layer = 'block' AND device = {quoted(device)} AND op IN ('write', 'flush'))
-SELECT op_id, latency_ns, bytes - coalesce(lag(bytes) OVER (ORDER BY start_ns, op_id), 0) AS written FROM moved WHERE op = 'flush' ORDER BY op_id"""
+  FROM measured WHERE layer = 'block' AND device = {quoted(device)} AND op IN ('write', 'flush')),
+flushes AS (SELECT op_id, latency_ns, bytes - coalesce(lag(bytes) OVER (ORDER BY start_ns, op_id), 0) AS written FROM moved WHERE op = 'flush')
+SELECT op_id, median(latency_ns) OVER (PARTITION BY floor(log2(greatest(1, coalesce(written, 0))))) AS alike_ns FROM flushes ORDER BY op_id"""
     )
-    latency = data["latency_ns"].astype(np.float64)
-    octave = np.log2(np.maximum(1.0, np.nan_to_num(data["written"].astype(np.float64)))).astype(np.int64)
-    alike: dict[int, float] = {}
-    for number in np.unique(octave):
-        mine = octave == number
-        alike.update(dict.fromkeys(data["op_id"][mine].tolist(), float(np.median(latency[mine]))))
+    known_id, alike_ns = data["op_id"].astype(np.int64), data["alike_ns"].astype(np.float64)
     # What has not ended yet is like none.
-    medians = np.array([alike.get(int(of), 0.0) for of in slow.op_id[flushes]])
-    usual[flushes] = slow.latency_ns[flushes] <= WORK_LATENCY_MAX * medians
+    limit_ns = WORK_LATENCY_MAX * _of_each(slow.op_id[flushes], known_id, alike_ns)
+    usual[flushes] = slow.latency_ns[flushes] <= limit_ns
     return usual
+
+
+def _of_each(op_id: Ints, known_id: Ints, values: Floats) -> Floats:
+    """The value of each of these operations, 0 where there is none; `known_id` in ascending order."""
+    if not len(known_id):
+        return np.zeros(len(op_id))
+    at = np.searchsorted(known_id, op_id).clip(max=len(known_id) - 1)
+    return np.where(known_id[at] == op_id, values[at], 0.0)
 
 
 def _candidate(context: Context, below: Context, suspect: Suspect) -> Candidate | None:
@@ -134,14 +137,15 @@ def _candidate(context: Context, below: Context, suspect: Suspect) -> Candidate 
     by_share = share >= SHARE_OF_LATENCY_MIN and low > 0
     by_p99 = share >= SHARE_FOR_P99_MIN and still_worse >= P99_RATIO_MIN
     stage = context.stage(STAGES[suspect.stage])
-    claim = _claim(context, below, suspect, lost, share, p99_ns, without_ns)
+    claim = _claim(below, suspect, lost, share, p99_ns, without_ns)
     device = device_of(below, suspect)
+    by_slow, excess = _lost_by_slow(context, lost), context.slow.excess_ns
     return Candidate(
         culprit=Culprit("stage", stage, f"device:{device}" if device else None),
         claim=claim,
         baseline="the median request of the same device, kind, size class and queue depth class in this case",
         effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
-        share_of_excess=_part_of_excess(context, lost),
+        share_of_excess=float(by_slow.sum() / max(1.0, float(excess.sum()))),
         share_of_latency=share,
         p_value=p_value_of(below, suspect, bunched_p_of(below, suspect)),
         episodes=suspect.episodes,
@@ -152,7 +156,8 @@ def _candidate(context: Context, below: Context, suspect: Suspect) -> Candidate 
         refute=refute_of(stage, STAGES[suspect.stage]),
         remedy=remedy_of(stage, STAGES[suspect.stage]),
         otherwise=claim,
-        explains=_explained(context, lost),
+        # Those that lost half of their excess to slow requests.
+        explains=np.asarray((by_slow > 0) & (by_slow >= 0.5 * excess), np.bool_),
         large=enough and (by_share or by_p99),
         consequence=True,
         p99_ratio=worse,
@@ -182,7 +187,9 @@ def _lost(context: Context, below: Context, suspect: Suspect) -> Lost:
     lost = np.bincount(index[order], np.maximum(0.0, high - low), minlength=len(op_id))
     last = np.zeros(len(op_id), np.int64)
     np.maximum.at(last, index, numbers[at])
-    return Lost(op_id, latency, lost.astype(np.float64), last, slow.thinning * step)
+    return Lost(
+        op_id, data["op"][first].astype(str), latency, lost.astype(np.float64), last, slow.thinning * step
+    )
 
 
 def _p99(context: Context, lost: Lost, chosen: Bools) -> tuple[float, float]:
@@ -196,33 +203,19 @@ def _p99(context: Context, lost: Lost, chosen: Bools) -> tuple[float, float]:
 
 def _lost_by_slow(context: Context, lost: Lost) -> Floats:
     """Of what each slow operation lost the part that slow requests took, ns."""
-    there = dict(zip(lost.op_id.tolist(), lost.lost_ns.tolist(), strict=True))
-    by_requests = np.array([there.get(int(number), 0.0) for number in context.slow.op_id], np.float64)
-    return np.asarray(
-        np.minimum(by_requests * context.slow.weight * context.slow.thinning, context.slow.excess_ns),
-        np.float64,
-    )
-
-
-def _part_of_excess(context: Context, lost: Lost) -> float:
-    return float(_lost_by_slow(context, lost).sum() / max(1.0, float(context.slow.excess_ns.sum())))
-
-
-def _explained(context: Context, lost: Lost) -> Bools:
-    """Slow operations that lost half of their excess to slow requests."""
-    by_requests = _lost_by_slow(context, lost)
-    return np.asarray((by_requests > 0) & (by_requests >= 0.5 * context.slow.excess_ns), np.bool_)
+    slow = context.slow
+    by_requests = _of_each(slow.op_id, lost.op_id, lost.lost_ns) * slow.weight * slow.thinning
+    return np.asarray(np.minimum(by_requests, slow.excess_ns), np.float64)
 
 
 def waiting_sql(context: Context, request_ids: Ints) -> str:
-    """(request_id, op_id, start_ns, latency_ns): the judged operations that waited for these requests."""
-    return f"""SELECT DISTINCT p.child_id AS request_id, m.op_id, m.start_ns, m.latency_ns
+    """(request_id, op_id, op, start_ns, latency_ns): the judged operations that waited for these requests."""
+    return f"""SELECT DISTINCT p.child_id AS request_id, m.op_id, m.op, m.start_ns, m.latency_ns
 FROM ({above_sql(request_ids)}) AS p JOIN measured AS m ON m.op_id = p.op_id
 WHERE m.layer = '{context.layer}' ORDER BY 2, 1"""
 
 
 def _claim(
-    context: Context,
     below: Context,
     suspect: Suspect,
     lost: Lost,
@@ -237,11 +230,8 @@ def _claim(
     kind, counted = (words.plural_op(main), [main]) if of_kind else ("requests", list(ops))
     total = sum(s.operations for s in below.survey.strata if s.op in counted)
     every = total / max(1.0, np.isin(slow.op[chosen].astype(str), counted).sum() * slow.thinning)
-    waited = context.case.rows(
-        f"""SELECT op, count(*) AS n FROM measured WHERE layer = '{context.layer}' AND op_id IN ({_listed(lost.op_id)})
-GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1"""
-    )
-    waiting = str(waited[0]["op"]) if waited else "operation"
+    waited, times = np.unique(lost.op, return_counts=True)
+    waiting = str(waited[np.argmax(times)])
     device = str(slow.device[chosen][0])
     return (
         f"1 in {words.significant(every)} {kind} of {device} took {words.duration(float(np.median(slow.latency_ns[chosen])))} where "
@@ -253,7 +243,7 @@ GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1"""
 
 
 def _listed(op_ids: Ints) -> str:
-    return ", ".join(str(int(number)) for number in op_ids[:REQUESTS_LOOKED_UP_MAX]) or "NULL"
+    return ", ".join(str(int(number)) for number in op_ids) or "NULL"
 
 
 def _slowest_sql(below: Context, suspect: Suspect) -> str:

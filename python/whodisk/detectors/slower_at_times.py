@@ -19,7 +19,8 @@ from whodisk.detectors.thresholds import (
     AT_TIMES_SHARED_MIN,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.slow_operations import SOFTWARE_DEVICES, none_of
+from whodisk.evidence.level_change import level_of
+from whodisk.evidence.slow_operations import SOFTWARE_DEVICES, waited_for
 from whodisk.evidence.steal import mostly_stolen, steal_of
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Survey, thinned
 from whodisk.evidence.thresholds import LEVELS_WINDOWS_MIN, ORDINARY_WAIT_NS
@@ -27,7 +28,7 @@ from whodisk.evidence.time_lost import share_lost
 from whodisk.evidence.two_levels import TwoLevels, two_levels
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.peers import without_peers
-from whodisk.reading.views import STAGES, quoted
+from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Bools, Ints
 
 
@@ -75,18 +76,14 @@ def _levels(context: Context, survey: Survey, device: str, blocks: int) -> TwoLe
     data = context.case.arrays(series_sql(survey, device, blocks))
     block, count = data["block"].astype(np.int64), data["timed"].astype(np.float64)
     value = data["v"].astype(np.float64)
-    sums, weights, requests, moved = (np.zeros(blocks) for _ in range(4))
     _, kind = np.unique(
         np.stack((data["op"].astype(str), data["size_class"].astype(str))), axis=1, return_inverse=True
     )
-    for number in np.unique(kind.ravel()[count > 0]):
-        chosen = (kind.ravel() == number) & (count > 0)
-        centre = float(np.average(value[chosen], weights=count[chosen]))
-        np.add.at(sums, block[chosen], (value[chosen] - centre) * count[chosen])
-        np.add.at(weights, block[chosen], count[chosen])
+    timed = count > 0
+    level = level_of(value[timed], count[timed], block[timed], kind.ravel()[timed], blocks)
+    requests, moved = np.zeros(blocks), np.zeros(blocks)
     np.add.at(requests, block, data["n"].astype(np.float64))
     np.add.at(moved, block, data["bytes"].astype(np.float64))
-    level = np.where(weights > 0, sums / np.maximum(weights, 1.0), np.nan)
     found = two_levels(level, requests)
     # Fewer and larger ones are more to do, too.
     return found if found is not None and two_levels(level, moved) is not None else None
@@ -216,12 +213,9 @@ FROM measured WHERE {where} GROUP BY 1, 2 ORDER BY 1, 2""",
 def _behind(context: Context, device: str, begin: Ints, end: Ints) -> Bools:
     """Slow operations that began in a window and waited for this device."""
     slow = context.slow
-    if not len(slow):
-        return none_of(slow)
-    waiting = np.isin(slow.blamed, [STAGES.index("queue"), STAGES.index("device")])
     at = np.searchsorted(begin, slow.start_ns, side="right") - 1
     inside = (at >= 0) & (slow.start_ns < end[np.maximum(at, 0)])
-    return np.asarray(waiting & inside & np.isin(slow.device.astype(str), [device, "", "None"]), np.bool_)
+    return np.asarray(inside & waited_for(slow, (device,)), np.bool_)
 
 
 DETECTOR = Detector(

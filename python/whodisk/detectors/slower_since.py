@@ -18,15 +18,15 @@ from whodisk.detectors.thresholds import (
     SINCE_TOGETHER_BLOCKS,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.level_change import LevelChange, level_change
-from whodisk.evidence.slow_operations import none_of
+from whodisk.evidence.level_change import LevelChange, level_change, level_of
+from whodisk.evidence.slow_operations import waited_for
 from whodisk.evidence.survey import SIZE_CLASS, Survey
 from whodisk.evidence.thresholds import LEVEL_BLOCKS
 from whodisk.evidence.time_lost import share_lost
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.changes import changes_of
-from whodisk.reading.views import STAGES, quoted
+from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Bools
 
 #: What can change under a drive that stays, and how it is called.
@@ -97,20 +97,15 @@ def _changes(context: Context, survey: Survey, devices: set[str]) -> tuple[list[
         enough = False
         for op in ("read", "write"):
             of_op = mine & (data["op"].astype(str) == op)
-            sums, weights = np.zeros(LEVEL_BLOCKS), np.zeros(LEVEL_BLOCKS)
-            load = np.zeros(LEVEL_BLOCKS)
-            np.add.at(load, block[of_op], count[of_op])
-            for size_class in np.unique(data["size_class"][of_op]):
-                chosen = of_op & (data["size_class"] == size_class)
-                if chosen.sum() < SINCE_PRESENT_MIN * LEVEL_BLOCKS:
-                    continue
-                centre = float(np.average(value[chosen], weights=count[chosen]))
-                np.add.at(sums, block[chosen], (value[chosen] - centre) * count[chosen])
-                np.add.at(weights, block[chosen], count[chosen])
-            if not weights.any():
+            load = np.bincount(block[of_op], count[of_op], LEVEL_BLOCKS).astype(np.float64)
+            sizes, blocks_of = np.unique(data["size_class"][of_op], return_counts=True)
+            present = sizes[blocks_of >= SINCE_PRESENT_MIN * LEVEL_BLOCKS]
+            if not len(present):
                 continue
             enough = True
-            change = level_change(np.where(weights > 0, sums / np.maximum(weights, 1.0), np.nan), load)
+            kept = of_op & np.isin(data["size_class"], present)
+            level = level_of(value[kept], count[kept], block[kept], data["size_class"][kept], LEVEL_BLOCKS)
+            change = level_change(level, load)
             if change is not None:
                 by_op[op] = change
         if enough:
@@ -218,16 +213,8 @@ def _facts_changed(context: Context, devices: tuple[str, ...]) -> str:
 def _behind(context: Context, since: Since, at_ns: int) -> Bools:
     """Slow operations after the change that waited for these devices."""
     slow = context.slow
-    if not len(slow):
-        return none_of(slow)
-    waiting = np.isin(slow.blamed, [STAGES.index("queue"), STAGES.index("device")])
-    return np.asarray(
-        waiting
-        & (slow.start_ns >= at_ns)
-        & np.isin(slow.op.astype(str), since.ops)
-        & np.isin(slow.device.astype(str), [*since.devices, "", "None"]),
-        np.bool_,
-    )
+    of_it = (slow.start_ns >= at_ns) & np.isin(slow.op.astype(str), since.ops)
+    return np.asarray(of_it & waited_for(slow, since.devices), np.bool_)
 
 
 DETECTOR = Detector(

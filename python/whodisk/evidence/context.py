@@ -17,7 +17,7 @@ from whodisk.evidence.more_work import More, more_work
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.peer_comparison import Comparison
 from whodisk.evidence.sampled_series import Sampled, compare_series
-from whodisk.evidence.slow_operations import CPU_STAGES, SlowSet
+from whodisk.evidence.slow_operations import CPU_STAGES, SlowSet, find_slow
 from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
 from whodisk.evidence.surroundings import Cause, causes_of, with_alike
 from whodisk.evidence.survey import Survey, thinned
@@ -116,6 +116,12 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
     def more_work(self) -> More:
         """The judged operations that took longer because they made more requests."""
         return more_work(self.case, self.surveys, self.layer)
+
+    @cached_property
+    def requests(self) -> Context:
+        """The same for the block layer: its slow requests, none of them explained."""
+        slow = find_slow(self.case, self.surveys["block"])
+        return Context(self.case, self.surveys, "block", slow, explained=np.zeros(len(slow), np.bool_))
 
     @cached_property
     def behind(self) -> Behind:

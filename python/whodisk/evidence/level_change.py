@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from whodisk.evidence.thresholds import (
     LEVEL_LOAD_MAX,
@@ -13,7 +15,7 @@ from whodisk.evidence.thresholds import (
     LEVEL_SHARP_MIN,
     LEVEL_SIDE_MIN,
 )
-from whodisk.statistics.stats import SEED, Floats
+from whodisk.statistics.stats import SEED, Floats, Ints, bootstrap_log_ratio
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,19 @@ def level_change(log_time: Floats, load: Floats) -> LevelChange | None:
     asked_before, asked_after = load[known][:at].mean(), load[known][at:].mean()
     if asked_after > LEVEL_LOAD_MAX * asked_before:
         return None
-    generator = np.random.default_rng(SEED)
-    drawn = generator.choice(after, (2000, len(after))).mean(axis=1) - generator.choice(
-        before, (2000, len(before))
-    ).mean(axis=1)
-    low, high = np.percentile(np.exp(drawn), [2.5, 97.5])
-    return LevelChange(int(known[at]), float(np.exp(change)), float(low), float(high), _p_value(values))
+    low, high = bootstrap_log_ratio(before, after)
+    return LevelChange(int(known[at]), float(np.exp(change)), low, high, _p_value(values))
+
+
+def level_of(log_time: Floats, count: Floats, block: Ints, kind: npt.NDArray[Any], blocks: int) -> Floats:
+    """The level per block of time out of the means of kinds in blocks: each kind against its own mean, weighted by `count`; NaN where nothing was."""
+    sums, weights = np.zeros(blocks), np.zeros(blocks)
+    for one in np.unique(kind):
+        chosen = kind == one
+        centre = float(np.average(log_time[chosen], weights=count[chosen]))
+        np.add.at(sums, block[chosen], (log_time[chosen] - centre) * count[chosen])
+        np.add.at(weights, block[chosen], count[chosen])
+    return np.where(weights > 0, sums / np.maximum(weights, 1.0), np.nan)
 
 
 def _gain(values: Floats) -> Floats:

@@ -24,27 +24,24 @@ def two_levels_sql(top: str) -> str:
 
 def below_sql(op_ids: Ints) -> str:
     """(op_id, child_id) of everything linked below these operations."""
-    ids = ", ".join(str(int(number)) for number in op_ids) or "NULL"
-    steps = [f"level_1 AS (SELECT parent_id AS op_id, child_id FROM links WHERE parent_id IN ({ids}))"]
-    for level in range(2, LINK_LEVELS + 1):
-        steps.append(
-            f"level_{level} AS (SELECT u.op_id, l.child_id FROM level_{level - 1} AS u JOIN links AS l ON l.parent_id = u.child_id)"
-        )
-    every = " UNION ALL ".join(
-        f"SELECT op_id, child_id FROM level_{level + 1}" for level in range(LINK_LEVELS)
-    )
-    return f"WITH {', '.join(steps)} {every}"
+    return _reached_sql(op_ids, "op_id", "parent_id", "child_id")
 
 
 def above_sql(op_ids: Ints) -> str:
     """(child_id, op_id) of everything that these are linked below."""
+    reached = _reached_sql(op_ids, "child_id", "child_id", "parent_id")
+    return f"SELECT child_id, parent_id AS op_id FROM ({reached}) AS reached"
+
+
+def _reached_sql(op_ids: Ints, start: str, near: str, far: str) -> str:
+    """(`start`, `far`): what is reached from these operations, up to `LINK_LEVELS` links from the column `near` to the column `far`."""
     ids = ", ".join(str(int(number)) for number in op_ids) or "NULL"
-    steps = [f"level_1 AS (SELECT child_id, parent_id AS op_id FROM links WHERE child_id IN ({ids}))"]
+    steps = [f"level_1 AS (SELECT {near} AS {start}, {far} FROM links WHERE {near} IN ({ids}))"]
     for level in range(2, LINK_LEVELS + 1):
         steps.append(
-            f"level_{level} AS (SELECT u.child_id, l.parent_id AS op_id FROM level_{level - 1} AS u JOIN links AS l ON l.child_id = u.op_id)"
+            f"level_{level} AS (SELECT u.{start}, l.{far} FROM level_{level - 1} AS u JOIN links AS l ON l.{near} = u.{far})"
         )
     every = " UNION ALL ".join(
-        f"SELECT child_id, op_id FROM level_{level + 1}" for level in range(LINK_LEVELS)
+        f"SELECT {start}, {far} FROM level_{level + 1}" for level in range(LINK_LEVELS)
     )
     return f"WITH {', '.join(steps)} {every}"

@@ -234,8 +234,8 @@ def _limit_row(family: int, stage: int, stratum: Stratum, limit_ns: int, unit_ns
 
 
 def find_slow(case: Case, survey: Survey) -> SlowSet:
-    """Fetches the slow operations of a layer with their excess per stage."""
-    families = find_families(case, survey)
+    """Fetches the slow operations of a layer with their excess per stage; none where no stage was observed."""
+    families = find_families(case, survey) if survey.stages_observed else []
     if not families:
         return empty_slow_set()
     expected = sum(family.split.beyond for family in families)
@@ -411,6 +411,14 @@ def empty_slow_set() -> SlowSet:
 def none_of(slow: SlowSet) -> Bools:
     """A mask that chooses no slow operation."""
     return np.zeros(len(slow), np.bool_)
+
+
+def waited_for(
+    slow: SlowSet, devices: tuple[str, ...], stages: tuple[str, ...] = ("queue", "device")
+) -> Bools:
+    """Slow operations that waited for one of these devices, in these stages; those that name no device may have."""
+    waiting = np.isin(slow.blamed, [STAGES.index(stage) for stage in stages])
+    return np.asarray(waiting & np.isin(slow.device.astype(str), [*devices, "", "None"]), np.bool_)
 
 
 def _zero_for_null(values: npt.NDArray[Any]) -> Floats:

@@ -16,7 +16,7 @@ from whodisk.evidence.thresholds import (
     LEVELS_WINDOW_MIN,
     LEVELS_WINDOWS_MIN,
 )
-from whodisk.statistics.stats import SEED, Bools, Floats, Ints, runs
+from whodisk.statistics.stats import SEED, Bools, Floats, Ints, bootstrap_log_ratio, runs
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,7 @@ def _interval(log_time: Floats, begin: Ints, end: Ints) -> tuple[float, float]:
     lower, higher = (
         np.array([float(np.median(part)) for part in stretches[first::2] if len(part)]) for first in (0, 1)
     )
-    generator = np.random.default_rng(SEED)
-    drawn = generator.choice(higher, (2000, len(higher))).mean(axis=1) - generator.choice(
-        lower, (2000, len(lower))
-    ).mean(axis=1)
-    found = np.percentile(np.exp(drawn), [2.5, 97.5])
-    return float(found[0]), float(found[1])
+    return bootstrap_log_ratio(lower, higher)
 
 
 def _runs_p(high: Bools, rounds: int = 4999) -> float:

@@ -73,12 +73,15 @@ class Facts:
 
 
 def without_peers(context: Context, survey: Survey, least: int) -> list[str]:
-    """Devices at the bottom with at least so many operations that have no peers, and do not rotate: where there are peers, other detectors compare with
-    them."""
-    peers = {device for kind in kinds(context, survey) for device in kind.devices}
+    """Devices at the bottom with at least this number of operations that have no peers, and do not rotate."""
     names = {device for device, count in survey.by_device().items() if device and count >= least}
-    names -= volumes_of(context.case) | peers
-    return sorted(name for name in names if not rotates(context, name))
+    return sorted(name for name in names - judged_elsewhere(context, survey) if not rotates(context, name))
+
+
+def judged_elsewhere(context: Context, survey: Survey) -> set[str]:
+    """Devices that others than a detector of single devices look at: those with peers are compared with them; what a volume does, those below it do."""
+    peers = {device for kind in kinds(context, survey) for device in kind.devices}
+    return set(volumes_of(context.case)) | peers
 
 
 def _compared(context: Context, survey: Survey) -> list[tuple[str, Facts | None]]:

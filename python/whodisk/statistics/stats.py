@@ -390,6 +390,15 @@ def bootstrap_ratio(numerator: Floats, denominator: Floats, *, rounds: int = 200
     return (float(low), float(high))
 
 
+def bootstrap_log_ratio(below: Floats, above: Floats, *, rounds: int = 2000) -> tuple[float, float]:
+    """95 % interval of the ratio whose logarithm is mean(above) - mean(below), resampling both."""
+    generator = np.random.default_rng(SEED)
+    upper = generator.choice(above, (rounds, len(above))).mean(axis=1)
+    lower = generator.choice(below, (rounds, len(below))).mean(axis=1)
+    low, high = np.percentile(np.exp(upper - lower), [2.5, 97.5])
+    return (float(low), float(high))
+
+
 def bootstrap_sum(values: Floats, *, rounds: int = 2000) -> tuple[float, float]:
     """95 % interval of a sum over episodes, where their number varies too (Poisson bootstrap).
 

@@ -201,7 +201,7 @@ def _context(
     case: Case, surveys: dict[str, Survey], layer: str, against: Case | None, broken: list[Limit]
 ) -> Context:
     survey = surveys[layer]
-    slow = find_slow(case, survey) if survey.stages_observed else empty_slow_set()
+    slow = find_slow(case, survey)
     return Context(
         case,
         surveys,
