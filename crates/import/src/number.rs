@@ -40,8 +40,18 @@ pub fn leading_number(text: &[u8]) -> Option<(f64, usize)> {
 /// The digits at the begin of `text` after those of `before`, and how many they are. More than 15 make no sense.
 #[inline]
 pub fn leading_digits(text: &[u8], before: u64) -> (u64, usize) {
-    let (mut value, mut count) = (before, 0);
-    for byte in text {
+    let (mut value, mut count, mut rest) = (before, 0, text);
+    // Eight at a time: how long a number is costs no guess of the CPU then.
+    while let Some(eight) = rest.first_chunk() {
+        let (part, digits) = up_to_eight(*eight);
+        value = value.wrapping_mul(TENS[digits]).wrapping_add(part);
+        count += digits;
+        if digits < 8 {
+            return (value, count);
+        }
+        rest = &rest[8..];
+    }
+    for byte in rest {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             break;
@@ -50,6 +60,37 @@ pub fn leading_digits(text: &[u8], before: u64) -> (u64, usize) {
         count += 1;
     }
     (value, count)
+}
+
+const TENS: [u64; 9] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+];
+
+/// The digits at the begin of eight bytes as a number, and how many they are.
+#[inline]
+fn up_to_eight(text: [u8; 8]) -> (u64, usize) {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let word = u64::from_le_bytes(text) ^ (ONES * 0x30);
+    // The highest bit of a byte is set if it is no digit; those after the first such do not matter, so neither does the carry into them.
+    let other = (word.wrapping_add(ONES * 0x76) | word) & (ONES * 0x80);
+    let digits = other.trailing_zeros() as usize / 8;
+    if digits == 0 {
+        return (0, 0);
+    }
+    // Zeros in front, then two, four and eight digits at a time.
+    let word = word << (64 - 8 * digits);
+    let pairs = (word.wrapping_mul(10)).wrapping_add(word >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs.wrapping_mul(100)).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
+    let all = (fours.wrapping_mul(10_000)).wrapping_add(fours >> 32) & 0xffff_ffff;
+    (all, digits)
 }
 
 /// Reads a decimal number; correctly rounded. `NaN` and infinities are missing: they are no measurements.
@@ -228,6 +269,43 @@ mod tests {
         for text in ["x", "1.2.3", "12us", "1,5", "\u{ff}"] {
             assert_eq!(number(text.as_bytes()), Field::Wrong, "{text}");
         }
+    }
+
+    #[test]
+    fn digits_are_counted_and_read_wherever_they_end() {
+        let mut state = 12_345_u64;
+        for round in 0..20_000_usize {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let digits = round % 20;
+            let number = if digits == 0 {
+                String::new()
+            } else {
+                format!("{:0digits$}", (state >> 2) % 10_u64.pow(digits.min(18) as u32))
+            };
+            let after = [
+                &b""[..],
+                b",",
+                b"\xff\xff",
+                b" 12345678901",
+                b"/123456789",
+                b":",
+                b"\0\0",
+                b"x",
+            ][(state >> 40) as usize % 8];
+            let text = [number.as_bytes(), after].concat();
+            let expected = if digits == 0 {
+                0
+            } else {
+                number.parse::<u64>().unwrap()
+            };
+            assert_eq!(leading_digits(&text, 0), (expected, number.len()), "{text:?}");
+            assert_eq!(
+                leading_digits(number.as_bytes(), 0),
+                (expected, number.len()),
+                "{number}"
+            );
+        }
+        assert_eq!(leading_digits(b"25xxxxxxxxx", 1), (125, 2));
     }
 
     #[test]

@@ -23,29 +23,52 @@ pub struct Line<'a> {
 pub fn each_line(
     source: &Source,
     sink: &mut Sink,
-    mut each: impl FnMut(Line<'_>, &mut Sink) -> Result<(), RecordError>,
+    each: impl FnMut(Line<'_>, &mut Sink) -> Result<(), RecordError>,
 ) -> Result<(), ImportError> {
+    read_lines(source, sink, &mut EachLine(each))
+}
+
+/// Who reads lines. Most formats look at one after the other ([`each_line`]).
+pub trait ReadLines {
+    /// Reads a line.
+    fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError>;
+
+    /// Reads from the begin of `text`, which ends with a line, as many lines as need no closer look, all at once: how many they were, and
+    /// their bytes. [`ReadLines::line`] gets the next one.
+    fn plain_lines(&mut self, _text: &[u8], _sink: &mut Sink) -> Result<(u64, usize), ImportError> {
+        Ok((0, 0))
+    }
+}
+
+struct EachLine<F>(F);
+
+impl<F: FnMut(Line<'_>, &mut Sink) -> Result<(), RecordError>> ReadLines for EachLine<F> {
+    fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError> {
+        self.0(line, sink)
+    }
+}
+
+/// [`each_line`] for who can read many lines at once.
+pub fn read_lines(source: &Source, sink: &mut Sink, reader: &mut impl ReadLines) -> Result<(), ImportError> {
     for path in &source.files {
-        each_line_of(path, sink, &mut each)?;
+        read_lines_of(path, sink, reader)?;
     }
     Ok(())
 }
 
-fn each_line_of(
-    path: &Path,
-    sink: &mut Sink,
-    each: &mut impl FnMut(Line<'_>, &mut Sink) -> Result<(), RecordError>,
-) -> Result<(), ImportError> {
+fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> Result<(), ImportError> {
     let mut lines = Lines::open(path)?;
     let (mut told, mut before) = (0, sink.bytes_done());
     loop {
+        let (plain, used) = reader.plain_lines(lines.whole(), sink)?;
+        lines.pass(plain, used);
         let number = lines.number + 1;
         let done = match lines.next_line()? {
             None => break,
             Some(line) => match std::str::from_utf8(line) {
-                Ok(text) => each(Line { text }, sink),
+                Ok(text) => reader.line(Line { text }, sink),
                 // Names of programs and files may be any bytes.
-                Err(_) => each(
+                Err(_) => reader.line(
                     Line {
                         text: &String::from_utf8_lossy(line),
                     },

@@ -6,7 +6,7 @@ use crate::tie::Tie;
 use crate::ImportError;
 use case::meta::{LayerMeta, Unseen};
 use case::schema::{EventRow, IrqRow, Layer, LossRow, NameId, Op, OpRow, Sample, Stage, SubjectKind};
-use case::sealed::{Names, OpBatch, SealWriter};
+use case::sealed::{FewColumns, Names, OpBatch, SealWriter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -413,6 +413,36 @@ impl<'a> Sink<'a> {
         let mut order = std::mem::take(order);
         self.emit(layer, &mut order, false)?;
         self.orders.insert(layer, order);
+        Ok(())
+    }
+
+    /// Whether only the begin of a log is looked at, record by record.
+    pub fn is_survey(&self) -> bool {
+        matches!(self.to, To::Survey(_))
+    }
+
+    /// Operations like `row` but for a few columns, starts in the log's own time; a stage that `row` has takes all of each one's latency.
+    /// None of them are left in `few`. Not for a survey.
+    pub fn ops(&mut self, layer: Layer, row: &OpRow, few: &mut FewColumns) -> Result<(), ImportError> {
+        assert!(!self.is_survey(), "a survey looks at records one by one");
+        self.found.records += few.len() as u64;
+        for (start_ns, latency_ns) in few.start_ns.iter_mut().zip(&few.latency_ns) {
+            *start_ns = start_ns.saturating_add(self.shift_ns);
+            self.found.end_ns = self.found.end_ns.max(start_ns.saturating_add(*latency_ns));
+        }
+        let mut done = 0;
+        while done < few.len() {
+            let order = self.orders.entry(layer).or_default();
+            let end = few.len().min(done + order.room());
+            order.held.extend(row, few, done..end);
+            done = end;
+            if order.is_full() {
+                let mut order = std::mem::take(order);
+                self.emit(layer, &mut order, false)?;
+                self.orders.insert(layer, order);
+            }
+        }
+        few.clear();
         Ok(())
     }
 

@@ -37,13 +37,56 @@ const NO_CODE: u32 = u32::MAX;
 /// Values that are packed together.
 const GROUP: usize = 8;
 
+/// Codes of one page. As long as all are equal they are one and a count: most columns of most pages never need more.
+#[derive(Default)]
+struct Codes {
+    same: Option<(u32, usize)>,
+    all: Vec<u32>,
+}
+
+impl Codes {
+    fn len(&self) -> usize {
+        self.same.map_or(self.all.len(), |(_, times)| times)
+    }
+
+    fn clear(&mut self) {
+        self.same = None;
+        self.all.clear();
+    }
+
+    /// The same code this many times.
+    fn repeat(&mut self, code: u32, times: usize) {
+        match &mut self.same {
+            Some((same, before)) if *same == code => *before += times,
+            None if self.all.is_empty() && times > 0 => self.same = Some((code, times)),
+            _ => self.each().extend(std::iter::repeat_n(code, times)),
+        }
+    }
+
+    /// All of them one by one, to append others.
+    fn each(&mut self) -> &mut Vec<u32> {
+        if let Some((code, times)) = self.same.take() {
+            self.all.extend(std::iter::repeat_n(code, times));
+        }
+        &mut self.all
+    }
+
+    /// Appends them packed: see [`pack`].
+    fn pack(&mut self, width: u8, to: &mut Vec<u8>) {
+        match self.same {
+            Some((code, times)) if times >= RUN_MIN => put_run(code, times, width, to),
+            _ => pack(self.each(), width, to),
+        }
+    }
+}
+
 /// Codes of one column of one row group.
 struct Chunk {
     column: ColumnDescPtr,
     nullable: bool,
     /// Codes of the current page, NULL left out, and whether there is a value, row by row.
-    codes: Vec<u32>,
-    present: Vec<u32>,
+    codes: Codes,
+    present: Codes,
     pages: Vec<CompressedPage>,
     zstd: Compressor<'static>,
     rows: u64,
@@ -55,8 +98,8 @@ impl Chunk {
         Ok(Chunk {
             nullable: column.max_def_level() > 0,
             column,
-            codes: Vec::with_capacity(PAGE_ROWS),
-            present: Vec::new(),
+            codes: Codes::default(),
+            present: Codes::default(),
             pages: Vec::new(),
             zstd: Compressor::new(ZSTD_LEVEL).map_err(external)?,
             rows: 0,
@@ -69,8 +112,7 @@ impl Chunk {
         self.rows += rows as u64;
         self.nulls += if are_present { 0 } else { rows as u64 };
         if self.nullable {
-            self.present
-                .resize(self.present.len() + rows, u32::from(are_present));
+            self.present.repeat(u32::from(are_present), rows);
         }
     }
 
@@ -86,7 +128,7 @@ impl Chunk {
     fn end_page(&mut self, values: usize) -> Result<()> {
         let width = bits(values.saturating_sub(1));
         let mut packed = vec![width];
-        pack(&self.codes, width, &mut packed);
+        self.codes.pack(width, &mut packed);
         self.end_page_of(&packed, Encoding::RLE_DICTIONARY)
     }
 
@@ -97,7 +139,7 @@ impl Chunk {
         }
         let mut levels = Vec::new();
         if self.nullable {
-            pack(&self.present, 1, &mut levels);
+            self.present.pack(1, &mut levels);
         }
         let whole = levels.len() + values.len();
         let packed = self.zstd.compress(values).map_err(external)?;
@@ -201,18 +243,25 @@ impl Dictionary {
             self.chunk.appended(keys.len(), false);
         } else if keys.null_count() == 0 {
             for keys in keys.values().chunks(KEYS) {
-                let (before, mut known) = (self.chunk.codes.len(), true);
-                self.chunk.codes.extend(keys.iter().map(|key| {
+                let first = keys[0];
+                if keys.iter().all(|key| *key == first) {
+                    let code = self.code(values, first, &mut codes);
+                    self.chunk.codes.repeat(code, keys.len());
+                    continue;
+                }
+                let all = self.chunk.codes.each();
+                let (before, mut known) = (all.len(), true);
+                all.extend(keys.iter().map(|key| {
                     let code = codes[*key as usize];
                     known &= code != NO_CODE;
                     code
                 }));
                 if !known {
                     // Seldom: a string is here for the first time in this batch.
-                    self.chunk.codes.truncate(before);
+                    all.truncate(before);
                     for key in keys {
                         let code = self.code(values, *key, &mut codes);
-                        self.chunk.codes.push(code);
+                        self.chunk.codes.each().push(code);
                     }
                 }
             }
@@ -221,7 +270,7 @@ impl Dictionary {
             for key in keys {
                 if let Some(key) = key {
                     let code = self.code(values, key, &mut codes);
-                    self.chunk.codes.push(code);
+                    self.chunk.codes.repeat(code, 1);
                 }
                 self.chunk.appended(1, key.is_some());
             }
@@ -351,7 +400,7 @@ impl NumberDictionary {
             for number in array {
                 if let Some(number) = number {
                     let code = self.code(whole(number));
-                    self.chunk.codes.push(code);
+                    self.chunk.codes.repeat(code, 1);
                 }
                 self.chunk.appended(1, number.is_some());
             }
@@ -361,12 +410,13 @@ impl NumberDictionary {
             let first = numbers[0];
             if numbers.iter().all(|number| *number == first) {
                 let code = self.code(whole(first));
-                self.chunk.codes.extend(std::iter::repeat_n(code, numbers.len()));
+                self.chunk.codes.repeat(code, numbers.len());
                 continue;
             }
+            self.chunk.codes.each();
             for number in numbers {
                 let code = self.code(whole(*number));
-                self.chunk.codes.push(code);
+                self.chunk.codes.all.push(code);
             }
         }
         self.chunk.appended(array.len(), true);
@@ -401,8 +451,8 @@ impl NumberDictionary {
             return self.chunk.end_page(self.used);
         }
         let mut values = Vec::new();
-        for code in &self.chunk.codes {
-            self.plain(self.numbers[*code as usize], &mut values);
+        for code in self.chunk.codes.each() {
+            plain(self.kind, self.numbers[*code as usize], &mut values);
         }
         for number in self.numbers.drain(self.used..) {
             self.codes_of.remove(&number);
@@ -413,13 +463,6 @@ impl NumberDictionary {
         self.chunk.end_page_of(&values, Encoding::PLAIN)
     }
 
-    fn plain(&self, number: i64, to: &mut Vec<u8>) {
-        match self.kind {
-            Numbers::Int64 => to.extend_from_slice(&number.to_le_bytes()),
-            _ => to.extend_from_slice(&(number as u32).to_le_bytes()),
-        }
-    }
-
     /// Writes the chunk.
     pub(super) fn append_to<W: Write + Send>(
         mut self,
@@ -428,7 +471,7 @@ impl NumberDictionary {
         self.end_page()?;
         let mut values = Vec::new();
         for number in &self.numbers {
-            self.plain(*number, &mut values);
+            plain(self.kind, *number, &mut values);
         }
         let (least, most) = (
             self.bounds.map(|(least, _)| least),
@@ -446,6 +489,14 @@ impl NumberDictionary {
         };
         self.chunk
             .append_to(&values, self.numbers.len(), statistics, group)
+    }
+}
+
+/// A number as PLAIN has it.
+fn plain(kind: Numbers, number: i64, to: &mut Vec<u8>) {
+    match kind {
+        Numbers::Int64 => to.extend_from_slice(&number.to_le_bytes()),
+        _ => to.extend_from_slice(&(number as u32).to_le_bytes()),
     }
 }
 
@@ -476,12 +527,17 @@ fn pack(codes: &[u32], width: u8, to: &mut Vec<u8>) {
             continue;
         }
         pack_groups(&codes[packed..at + run - aligned], width, to);
-        put_number((aligned as u64) << 1, to);
-        to.extend_from_slice(&code.to_le_bytes()[..usize::from(width.div_ceil(8))]);
+        put_run(code, aligned, width, to);
         at += run;
         packed = at;
     }
     pack_groups(&codes[packed..], width, to);
+}
+
+/// A run of equal codes.
+fn put_run(code: u32, times: usize, width: u8, to: &mut Vec<u8>) {
+    put_number((times as u64) << 1, to);
+    to.extend_from_slice(&code.to_le_bytes()[..usize::from(width.div_ceil(8))]);
 }
 
 /// Groups of eight, the last one filled up with zeros.
@@ -572,6 +628,13 @@ mod tests {
                 let mut packed = Vec::new();
                 pack(&codes, width, &mut packed);
                 prop_assert_eq!(&unpack(&packed, width, codes.len()), &codes);
+                let (mut gathered, mut again) = (Codes::default(), Vec::new());
+                for (code, run) in &runs {
+                    gathered.repeat(*code, *run);
+                }
+                prop_assert_eq!(gathered.len(), codes.len());
+                gathered.pack(width, &mut again);
+                prop_assert_eq!(again, packed);
             }
         }
     }

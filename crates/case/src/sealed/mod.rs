@@ -12,7 +12,7 @@ mod values;
 use file::{ClosedTable, TableFile};
 use gather::Gathered;
 pub use gather::{Cells, TableRow};
-pub use op_batch::OpBatch;
+pub use op_batch::{FewColumns, OpBatch};
 
 use crate::meta::TableMeta;
 use crate::schema::{EventRow, GapRow, Layer, LinkKind, LinkRow, LossRow, NameId, Op, OpRow};

@@ -2,66 +2,93 @@
 use super::values::Values;
 use super::{key_of, name_array};
 use crate::schema::{NameId, Op, OpRow, Stage};
-use arrow_array::types::{Int32Type, Int64Type};
-use arrow_array::{ArrayRef, BooleanArray, Float32Array, UInt32Array};
+use arrow_array::types::{Float32Type, Int32Type, Int64Type, UInt32Type};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array};
+use arrow_buffer::BooleanBuffer;
+use std::ops::Range;
 use std::sync::Arc;
 
-const OP_ID: usize = 0;
-const START: usize = 1;
-const LATENCY: usize = 2;
-const OFFSET: usize = 3;
-const SIZE: usize = 4;
+const OFFSET: usize = 0;
+const SIZE: usize = 1;
 /// The first of the stages.
-const STAGES: usize = 5;
+const STAGES: usize = 2;
+const FOREIGN_HANDLER: usize = 11;
 const QUEUE_DEPTH: usize = 0;
 const DEVICE: usize = 1;
 
 /// Rows of `ops`. Groups of columns of equal type are kept in the order of the table.
+#[derive(Default)]
 pub struct OpBatch {
-    /// op_id, start_ns, latency_ns, offset_bytes, size_bytes, the nine stages, foreign_handler_ns.
-    wide: [Values<Int64Type>; 15],
+    op_id: Vec<i64>,
+    start: Vec<i64>,
+    latency: Vec<i64>,
+    /// offset_bytes, size_bytes, the nine stages, foreign_handler_ns.
+    wide: [Values<Int64Type>; 12],
     /// queue_depth, pid, tid, cpu, complete_cpu, hctx, vector, error.
     narrow: [Values<Int32Type>; 8],
     /// host, device, file, comm, cgroup.
     names: [Values<Int32Type>; 5],
-    open: Vec<bool>,
+    /// 0 or 1.
+    open: Values<Int32Type>,
     op: Values<Int32Type>,
-    flags: Vec<u32>,
-    weight: Vec<f32>,
+    flags: Values<UInt32Type>,
+    weight: Values<Float32Type>,
 }
 
-impl Default for OpBatch {
-    fn default() -> Self {
-        OpBatch {
-            wide: std::array::from_fn(|_| Values::default()),
-            narrow: std::array::from_fn(|_| Values::default()),
-            names: std::array::from_fn(|_| Values::default()),
-            open: Vec::new(),
-            op: Values::default(),
-            flags: Vec::new(),
-            weight: Vec::new(),
-        }
+/// Operations that differ in these columns only.
+#[derive(Default)]
+pub struct FewColumns {
+    /// When each begins.
+    pub start_ns: Vec<i64>,
+    /// How long each takes.
+    pub latency_ns: Vec<i64>,
+    /// Kinds.
+    pub op: Vec<Op>,
+    /// Empty: each has that of the others' row.
+    pub offset_bytes: Vec<i64>,
+    /// Empty: each has that of the others' row.
+    pub size_bytes: Vec<i64>,
+}
+
+impl FewColumns {
+    /// Rows.
+    pub fn len(&self) -> usize {
+        self.start_ns.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.start_ns.is_empty()
+    }
+
+    /// Removes all rows.
+    pub fn clear(&mut self) {
+        self.start_ns.clear();
+        self.latency_ns.clear();
+        self.op.clear();
+        self.offset_bytes.clear();
+        self.size_bytes.clear();
     }
 }
 
 impl OpBatch {
     /// Rows.
     pub fn len(&self) -> usize {
-        self.open.len()
+        self.start.len()
     }
 
     /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.start.is_empty()
     }
 
     /// Appends a row.
     #[inline]
     pub fn push(&mut self, row: &OpRow) {
-        let [op_id, start, latency, offset, size, rest @ ..] = &mut self.wide;
-        op_id.append(Some(row.op_id as i64));
-        start.append(Some(row.start_ns));
-        latency.append(Some(row.latency_ns));
+        self.op_id.push(row.op_id as i64);
+        self.start.push(row.start_ns);
+        self.latency.push(row.latency_ns);
+        let [offset, size, rest @ ..] = &mut self.wide;
         offset.append(row.offset_bytes);
         size.append(row.size_bytes);
         let (stages, foreign) = rest.split_at_mut(row.stages.len());
@@ -69,42 +96,77 @@ impl OpBatch {
             column.append(value);
         }
         foreign[0].append(row.foreign_handler_ns);
-        let narrow = [
-            row.queue_depth,
-            row.pid,
-            row.tid,
-            row.cpu,
-            row.complete_cpu,
-            row.hctx,
-            row.vector,
-            Some(row.error),
-        ];
-        for (column, value) in self.narrow.iter_mut().zip(narrow) {
+        for (column, value) in self.narrow.iter_mut().zip(narrow(row)) {
             column.append(value);
         }
-        let names = [row.host, row.device, row.file, row.comm, row.cgroup];
-        for (column, id) in self.names.iter_mut().zip(names) {
+        for (column, id) in self.names.iter_mut().zip(names(row)) {
             column.append(key_of(id));
         }
-        self.open.push(row.open);
+        self.open.append(Some(i32::from(row.open)));
         self.op.append(Some(row.op as i32));
-        self.flags.push(row.flags);
-        self.weight.push(row.weight);
+        self.flags.append(Some(row.flags));
+        self.weight.append(Some(row.weight));
+    }
+
+    /// Appends a range of rows that are like `row` but for these columns. A stage that `row` has takes all of each operation's latency.
+    pub fn extend(&mut self, row: &OpRow, few: &FewColumns, range: Range<usize>) {
+        let times = range.len();
+        self.op_id.extend(std::iter::repeat_n(row.op_id as i64, times));
+        self.start.extend_from_slice(&few.start_ns[range.clone()]);
+        let latencies = &few.latency_ns[range.clone()];
+        self.latency.extend_from_slice(latencies);
+        let ops = few.op[range.clone()].iter();
+        // Kinds that are all the same stay a count.
+        match few.op[range.clone()] {
+            [first, ref others @ ..] if others.iter().all(|op| *op == first) => {
+                self.op.repeat(Some(first as i32), times);
+            }
+            _ => self.op.extend_from(ops.map(|op| *op as i32)),
+        }
+        let [offset, size, rest @ ..] = &mut self.wide;
+        for (column, values, same) in [
+            (offset, &few.offset_bytes, row.offset_bytes),
+            (size, &few.size_bytes, row.size_bytes),
+        ] {
+            match values.get(range.clone()) {
+                None => column.repeat(same, times),
+                Some([first, others @ ..]) if others.iter().all(|value| value == first) => {
+                    column.repeat(Some(*first), times);
+                }
+                Some(values) => column.extend_from(values.iter().copied()),
+            }
+        }
+        let (stages, foreign) = rest.split_at_mut(row.stages.len());
+        for (column, value) in stages.iter_mut().zip(row.stages) {
+            match value {
+                None => column.repeat(None, times),
+                Some(_) => column.extend_from(latencies.iter().copied()),
+            }
+        }
+        foreign[0].repeat(row.foreign_handler_ns, times);
+        for (column, value) in self.narrow.iter_mut().zip(narrow(row)) {
+            column.repeat(value, times);
+        }
+        for (column, id) in self.names.iter_mut().zip(names(row)) {
+            column.repeat(key_of(id), times);
+        }
+        self.open.repeat(Some(i32::from(row.open)), times);
+        self.flags.repeat(Some(row.flags), times);
+        self.weight.repeat(Some(row.weight), times);
     }
 
     /// A row, as it was appended.
     pub fn row(&self, at: usize) -> OpRow {
         let wide = |column: usize| self.wide[column].get(at);
-        let must = |column: usize| wide(column).expect("no NULL in this column");
         let name = |column: usize| self.names[column].get(at).map(|key| key as NameId);
         let narrow = |column: usize| self.narrow[column].get(at);
         OpRow {
-            op_id: must(OP_ID) as u64,
-            start_ns: must(START),
-            latency_ns: must(LATENCY),
-            open: self.open[at],
-            op: Op::ALL[self.op.all()[at] as usize],
-            flags: self.flags[at],
+            op_id: self.op_id[at] as u64,
+            start_ns: self.start[at],
+            latency_ns: self.latency[at],
+            open: self.is_open(at),
+            op: self.op(at),
+            flags: self.flags.get(at).expect("no NULL in this column"),
             host: name(0),
             device: name(1),
             file: name(2),
@@ -120,9 +182,9 @@ impl OpBatch {
             hctx: narrow(5),
             vector: narrow(6),
             error: narrow(7).expect("no NULL in this column"),
-            weight: self.weight[at],
+            weight: self.weight.get(at).expect("no NULL in this column"),
             stages: std::array::from_fn(|stage| wide(STAGES + stage)),
-            foreign_handler_ns: wide(STAGES + 9),
+            foreign_handler_ns: wide(FOREIGN_HANDLER),
         }
     }
 
@@ -135,38 +197,43 @@ impl OpBatch {
     }
 
     fn chosen(&self, rows: &[u32]) -> OpBatch {
+        let whole = |all: &[i64]| rows.iter().map(|row| all[*row as usize]).collect();
         OpBatch {
+            op_id: whole(&self.op_id),
+            start: whole(&self.start),
+            latency: whole(&self.latency),
             wide: std::array::from_fn(|column| self.wide[column].chosen(rows)),
             narrow: std::array::from_fn(|column| self.narrow[column].chosen(rows)),
             names: std::array::from_fn(|column| self.names[column].chosen(rows)),
-            open: rows.iter().map(|row| self.open[*row as usize]).collect(),
+            open: self.open.chosen(rows),
             op: self.op.chosen(rows),
-            flags: rows.iter().map(|row| self.flags[*row as usize]).collect(),
-            weight: rows.iter().map(|row| self.weight[*row as usize]).collect(),
+            flags: self.flags.chosen(rows),
+            weight: self.weight.chosen(rows),
         }
     }
 
     /// When each begins.
     pub fn starts_ns(&self) -> &[i64] {
-        self.wide[START].all()
+        &self.start
     }
 
     /// How long each takes.
     pub fn latencies_ns(&self) -> &[i64] {
-        self.wide[LATENCY].all()
+        &self.latency
     }
 
     /// Its kind.
     pub fn op(&self, at: usize) -> Op {
-        Op::ALL[self.op.all()[at] as usize]
+        Op::ALL[self.op.get(at).expect("no NULL in this column") as usize]
     }
 
     /// Whether it had not ended.
     pub fn is_open(&self, at: usize) -> bool {
-        self.open[at]
+        self.open.get(at) == Some(1)
     }
 
     /// Its device.
+    #[inline]
     pub fn device(&self, at: usize) -> Option<NameId> {
         self.names[DEVICE].get(at).map(|key| key as NameId)
     }
@@ -190,30 +257,137 @@ impl OpBatch {
 
     /// Numbers the rows from here on.
     pub fn set_ids(&mut self, first: u64) {
-        let ids: Vec<i64> = (0..self.len() as i64).map(|at| first as i64 + at).collect();
-        self.wide[OP_ID] = ids.into();
+        let rows = 0..self.len() as i64;
+        self.op_id.clear();
+        self.op_id.extend(rows.map(|at| first as i64 + at));
     }
 
     /// The columns in the order of `tables::OPS`; there are no rows afterwards.
     pub(super) fn take(&mut self, ops: &ArrayRef, names: &ArrayRef) -> Vec<ArrayRef> {
-        let [op_id, start, latency, offset, size, rest @ ..] = &mut self.wide;
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(op_id.take()),
-            Arc::new(start.take()),
-            Arc::new(latency.take()),
-            Arc::new(BooleanArray::from(std::mem::take(&mut self.open))),
-            name_array(self.op.take(), ops),
-            Arc::new(UInt32Array::from(std::mem::take(&mut self.flags))),
-        ];
+        let rows = self.len();
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(32);
+        for column in [&mut self.op_id, &mut self.start, &mut self.latency] {
+            // The next batch has as many rows as this one.
+            let all = std::mem::replace(column, Vec::with_capacity(rows));
+            columns.push(Arc::new(Int64Array::from(all)));
+        }
+        columns.push(Arc::new(truths(&mut self.open, rows)));
+        columns.push(name_array(self.op.take(), ops));
+        columns.push(Arc::new(self.flags.take()));
         columns.extend(self.names.iter_mut().map(|keys| name_array(keys.take(), names)));
         let (mut no_wide, mut no_narrow) = (None, None);
+        let [offset, size, rest @ ..] = &mut self.wide;
         columns.push(Arc::new(offset.take_or(&mut no_wide)));
         columns.push(Arc::new(size.take_or(&mut no_wide)));
         let narrow = self.narrow.iter_mut();
         columns.extend(narrow.map(|column| Arc::new(column.take_or(&mut no_narrow)) as ArrayRef));
-        columns.push(Arc::new(Float32Array::from(std::mem::take(&mut self.weight))));
+        columns.push(Arc::new(self.weight.take()));
         let rest = rest.iter_mut();
         columns.extend(rest.map(|column| Arc::new(column.take_or(&mut no_wide)) as ArrayRef));
         columns
+    }
+}
+
+fn truths(column: &mut Values<Int32Type>, rows: usize) -> BooleanArray {
+    let same = column.same();
+    let values = column.take();
+    match same {
+        Some(0) => BooleanArray::new(BooleanBuffer::new_unset(rows), None),
+        _ => values.values().iter().map(|value| Some(*value == 1)).collect(),
+    }
+}
+
+fn narrow(row: &OpRow) -> [Option<i32>; 8] {
+    [
+        row.queue_depth,
+        row.pid,
+        row.tid,
+        row.cpu,
+        row.complete_cpu,
+        row.hctx,
+        row.vector,
+        Some(row.error),
+    ]
+}
+
+fn names(row: &OpRow) -> [Option<NameId>; 5] {
+    [row.host, row.device, row.file, row.comm, row.cgroup]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(start_ns: i64, latency_ns: i64, op: Op, size_bytes: Option<i64>) -> OpRow {
+        OpRow {
+            op_id: 0,
+            start_ns,
+            latency_ns,
+            open: false,
+            op,
+            flags: 2,
+            host: None,
+            device: Some(3),
+            file: None,
+            comm: Some(1),
+            cgroup: None,
+            offset_bytes: Some(start_ns * 512),
+            size_bytes,
+            queue_depth: None,
+            pid: Some(7),
+            tid: None,
+            cpu: None,
+            complete_cpu: None,
+            hctx: None,
+            vector: None,
+            error: 0,
+            weight: 1.0,
+            stages: std::array::from_fn(|stage| (stage == 1).then_some(latency_ns)),
+            foreign_handler_ns: None,
+        }
+    }
+
+    proptest! {
+        /// Rows that are appended together are those that are appended one by one.
+        #[test]
+        fn together_or_one_by_one(
+            ops in prop::collection::vec((0_i64..100, 0_i64..9, 0_usize..2), 1..40),
+            kinds in 1_usize..3,
+            sizes in prop::option::of(1_i64..3),
+            before in 0_usize..3,
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let op = |kind: usize| Op::ALL[kind % kinds];
+            let size = |start: i64| sizes.map(|sizes| 512 * (1 + start % sizes));
+            let (mut one_by_one, mut together, mut few) = (OpBatch::default(), OpBatch::default(), FewColumns::default());
+            for at in 0..before {
+                let other = OpRow { comm: None, open: at == 1, ..row(at as i64, 3, Op::Flush, Some(1)) };
+                one_by_one.push(&other);
+                together.push(&other);
+            }
+            for (start, latency, kind) in &ops {
+                one_by_one.push(&row(*start, *latency, op(*kind), size(*start)));
+                few.start_ns.push(*start);
+                few.latency_ns.push(*latency);
+                few.op.push(op(*kind));
+                few.offset_bytes.push(start * 512);
+                few.size_bytes.extend(size(*start));
+            }
+            let same = row(0, 0, Op::Read, None);
+            let cut = cut.index(ops.len());
+            together.extend(&same, &few, 0..cut);
+            together.extend(&same, &few, cut..ops.len());
+            prop_assert_eq!(together.len(), one_by_one.len());
+            for at in 0..together.len() {
+                prop_assert_eq!(format!("{:?}", together.row(at)), format!("{:?}", one_by_one.row(at)), "row {}", at);
+            }
+            let text = |batch: &mut OpBatch| {
+                let names = super::super::text_values(["a", "b", "c", "d"]);
+                let ops = super::super::text_values(Op::ALL.iter().map(|op| op.name()));
+                format!("{:?}", batch.take(&ops, &names))
+            };
+            prop_assert_eq!(text(&mut together), text(&mut one_by_one));
+        }
     }
 }

@@ -1,15 +1,18 @@
 //! Values of a column that are gathered row by row.
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::PrimitiveArray;
+use arrow_array::{ArrowNativeTypeOp, PrimitiveArray};
 use arrow_buffer::NullBuffer;
 
-/// Values of one batch. Most columns have no NULL, or nothing else: only a batch that has both pays for telling them apart.
+/// Values of one batch. Most columns have no NULL, or nothing else, and many hold one value throughout: only a batch that has both pays for
+/// telling them apart.
 pub(super) struct Values<T: ArrowPrimitiveType> {
     values: Vec<T::Native>,
     /// Empty as long as there is no NULL beside a value.
     present: Vec<bool>,
     /// NULLs, as long as there is nothing else.
     absent: usize,
+    /// Rows after the first with the same value, as long as there is no other; they are not in `values`.
+    more: usize,
 }
 
 impl<T: ArrowPrimitiveType> Default for Values<T> {
@@ -18,6 +21,7 @@ impl<T: ArrowPrimitiveType> Default for Values<T> {
             values: Vec::new(),
             present: Vec::new(),
             absent: 0,
+            more: 0,
         }
     }
 }
@@ -27,13 +31,34 @@ impl<T: ArrowPrimitiveType> Values<T> {
     pub(super) fn append(&mut self, value: Option<T::Native>) {
         match value {
             None if self.values.is_empty() => self.absent += 1,
-            Some(value) if self.absent == 0 && self.present.is_empty() => self.values.push(value),
+            Some(value) if self.absent == 0 && self.present.is_empty() => match self.values.as_slice() {
+                [same] if same.is_eq(value) => self.more += 1,
+                _ => {
+                    self.spread();
+                    self.values.push(value);
+                }
+            },
             value => self.append_to_both(value),
         }
     }
 
+    /// Rows with the same value become rows of their own.
+    #[inline(always)]
+    fn spread(&mut self) {
+        if self.more > 0 {
+            self.spread_same();
+        }
+    }
+
+    #[cold]
+    fn spread_same(&mut self) {
+        let rows = 1 + std::mem::take(&mut self.more);
+        self.values.resize(rows, self.values[0]);
+    }
+
     #[cold]
     fn append_to_both(&mut self, value: Option<T::Native>) {
+        self.spread();
         self.values
             .resize(self.values.len() + self.absent, T::Native::default());
         let were_absent = std::mem::take(&mut self.absent);
@@ -47,44 +72,68 @@ impl<T: ArrowPrimitiveType> Values<T> {
     /// The same value this many times.
     #[inline]
     pub(super) fn repeat(&mut self, value: Option<T::Native>, times: usize) {
+        if times == 0 {
+            return;
+        }
         match value {
-            Some(value) if self.absent == 0 && self.present.is_empty() => {
-                self.values.extend(std::iter::repeat_n(value, times));
-            }
+            None if self.values.is_empty() => self.absent += times,
+            Some(value) if self.absent == 0 && self.present.is_empty() => match self.values.as_slice() {
+                [] => {
+                    self.values.push(value);
+                    self.more = times - 1;
+                }
+                [same] if same.is_eq(value) => self.more += times,
+                _ => {
+                    self.spread();
+                    self.values.extend(std::iter::repeat_n(value, times));
+                }
+            },
             _ => (0..times).for_each(|_| self.append(value)),
         }
+    }
+
+    /// These values, none of them NULL.
+    pub(super) fn extend_from(&mut self, values: impl Iterator<Item = T::Native>) {
+        if self.absent == 0 && self.present.is_empty() {
+            self.spread();
+            self.values.extend(values);
+        } else {
+            values.for_each(|value| self.append(Some(value)));
+        }
+    }
+
+    /// The value that all rows have, where it is known to be one.
+    pub(super) fn same(&self) -> Option<T::Native> {
+        let is_one = self.values.len() == 1 && self.present.is_empty() && self.absent == 0;
+        is_one.then(|| self.values[0])
     }
 
     /// The value of a row.
     #[inline]
     pub(super) fn get(&self, row: usize) -> Option<T::Native> {
+        if self.more > 0 {
+            return (row <= self.more).then(|| self.values[0]);
+        }
         let is_present = self.present.get(row).copied().unwrap_or(true);
         self.values.get(row).copied().filter(|_| is_present)
     }
 
-    /// All values, of a column that has no NULL.
-    pub(super) fn all(&self) -> &[T::Native] {
-        debug_assert!(self.present.is_empty() && self.absent == 0);
-        &self.values
-    }
-
     /// These rows, in this order.
     pub(super) fn chosen(&self, rows: &[u32]) -> Values<T> {
+        let mut chosen = Values::default();
         if self.values.is_empty() {
-            return Values {
-                absent: rows.len(),
-                ..Values::default()
-            };
+            chosen.absent = rows.len();
+            return chosen;
         }
-        let present = match self.present.as_slice() {
-            [] => Vec::new(),
-            present => rows.iter().map(|row| present[*row as usize]).collect(),
-        };
-        Values {
-            values: rows.iter().map(|row| self.values[*row as usize]).collect(),
-            present,
-            absent: 0,
+        if self.more > 0 {
+            chosen.repeat(Some(self.values[0]), rows.len());
+            return chosen;
         }
+        if !self.present.is_empty() {
+            chosen.present = rows.iter().map(|row| self.present[*row as usize]).collect();
+        }
+        chosen.values = rows.iter().map(|row| self.values[*row as usize]).collect();
+        chosen
     }
 
     /// An array of the rows; there are none afterwards. Columns that are NULL throughout share `nothing`.
@@ -102,6 +151,7 @@ impl<T: ArrowPrimitiveType> Values<T> {
 
     /// An array of the rows; there are none afterwards.
     pub(super) fn take(&mut self) -> PrimitiveArray<T> {
+        self.spread();
         // The next batch has as many rows as this one.
         let next = Values {
             values: Vec::with_capacity(self.values.len()),
@@ -116,15 +166,6 @@ impl<T: ArrowPrimitiveType> Values<T> {
     }
 }
 
-impl<T: ArrowPrimitiveType> From<Vec<T::Native>> for Values<T> {
-    fn from(values: Vec<T::Native>) -> Self {
-        Values {
-            values,
-            ..Values::default()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,7 +176,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_went_in_comes_out(
-            rows in prop::collection::vec(prop::option::of(-9_i64..9), 0..40),
+            rows in prop_oneof![
+                prop::collection::vec(prop::option::of(-9_i64..9), 0..40),
+                prop::collection::vec(Just(Some(7)), 0..9),
+            ],
             times in 0_usize..3,
             picks in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
         ) {
@@ -154,6 +198,11 @@ mod tests {
                 let wanted: Vec<Option<i64>> = picked.iter().map(|row| expected[*row as usize]).collect();
                 prop_assert_eq!(chosen, wanted);
             }
+            let mut twice = Values::<Int64Type>::default();
+            expected.iter().for_each(|value| twice.append(*value));
+            twice.extend_from(std::iter::repeat_n(7, times));
+            let more = std::iter::repeat_n(Some(7), times);
+            prop_assert_eq!(twice.take().iter().collect::<Vec<_>>(), expected.iter().copied().chain(more).collect::<Vec<_>>());
             prop_assert_eq!(values.take().iter().collect::<Vec<_>>(), expected);
             prop_assert_eq!(values.take().len(), 0);
             let mut nothing = None;

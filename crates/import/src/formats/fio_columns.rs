@@ -258,14 +258,15 @@ impl Entry {
     #[inline]
     pub fn parse(line: &str, layout: &[Column]) -> Result<Entry, Bad> {
         match Entry::parse_as_printed(line.as_bytes(), layout) {
-            Some(entry) => Ok(entry),
-            None => Entry::parse_field_by_field(line, layout),
+            Some((entry, used)) if used == line.len() => Ok(entry),
+            _ => Entry::parse_field_by_field(line, layout),
         }
     }
 
-    /// Reads a line that is exactly as fio prints it: a comma and a blank between whole numbers. None: it is better looked at field by field.
+    /// Reads what begins exactly as fio prints a line: a comma and a blank between whole numbers; and how many bytes it is. None: it is
+    /// better looked at field by field.
     #[inline]
-    fn parse_as_printed(line: &[u8], layout: &[Column]) -> Option<Entry> {
+    pub fn parse_as_printed(line: &[u8], layout: &[Column]) -> Option<(Entry, usize)> {
         let mut entry = Entry::default();
         let mut at = 0;
         for (number, column) in layout.iter().enumerate() {
@@ -301,7 +302,7 @@ impl Entry {
                 Direction | Priority => return None,
             }
         }
-        (at == line.len()).then_some(entry)
+        Some((entry, at))
     }
 
     fn parse_field_by_field(line: &str, layout: &[Column]) -> Result<Entry, Bad> {

@@ -4,11 +4,14 @@
 //! `lat`, else `clat`, else `slat`. Rows that are averages of a window (`log_avg_msec`) become samples, not operations.
 use super::fio_columns::{is_log_of, kind_and_key, layout, look_like, Column, Entry, Layout};
 use crate::clock::Clock;
+use crate::error::RecordError;
 use crate::format::{Format, Head, Source};
-use crate::records::each_line;
+use crate::lines::find;
+use crate::records::{read_lines, Line, ReadLines};
 use crate::sink::{one_stage_op, Sink};
 use crate::ImportError;
-use case::schema::{Layer, Stage, SubjectKind};
+use case::schema::{Layer, Op, OpRow, Stage, SubjectKind};
+use case::sealed::FewColumns;
 use std::path::{Path, PathBuf};
 
 /// The registry's line.
@@ -104,21 +107,16 @@ fn read_one(source: &Source, layout: &Layout, sink: &mut Sink) -> Result<(), Imp
             format!("{} holds that part; NAME_lat.log holds the whole", source.shown()),
         );
     }
-    let mut writer = Writer {
+    let mut reader = Reader {
+        layout,
         comm: source.name().trim_end_matches(".log").to_owned(),
         device: source.device.clone(),
         stage_name,
         with_issue: layout.contains(&Column::IssueTime) && kind != "lat",
         said: Said::Nothing,
+        few: FewColumns::default(),
     };
-    each_line(source, sink, |line, sink| {
-        if line.text.is_empty() {
-            return Ok(());
-        }
-        let entry = Entry::parse(line.text, layout)?;
-        writer.write(&entry, sink)?;
-        Ok(())
-    })
+    read_lines(source, sink, &mut reader)
 }
 
 #[derive(PartialEq)]
@@ -128,15 +126,79 @@ enum Said {
     Layer,
 }
 
-struct Writer {
+struct Reader<'a> {
+    layout: &'a [Column],
     comm: String,
     device: Option<String>,
     stage_name: &'static str,
     with_issue: bool,
     said: Said,
+    few: FewColumns,
 }
 
-impl Writer {
+/// Operations that are handed on together.
+const TOGETHER: usize = 2048;
+
+impl ReadLines for Reader<'_> {
+    fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError> {
+        if line.text.is_empty() {
+            return Ok(());
+        }
+        let entry = Entry::parse(line.text, self.layout)?;
+        Ok(self.write(&entry, sink)?)
+    }
+
+    fn plain_lines(&mut self, text: &[u8], sink: &mut Sink) -> Result<(u64, usize), ImportError> {
+        if self.said != Said::Layer || sink.is_survey() {
+            return Ok((0, 0));
+        }
+        let row = self.row(0, 0, Op::Read, sink);
+        let (mut lines, mut used) = (0, 0);
+        // The end of a line is looked for first: the CPU reads several lines at once then.
+        while let Some(length) = find(&text[used..], b'\n') {
+            let Some((entry, read)) = Entry::parse_as_printed(&text[used..], self.layout) else {
+                break;
+            };
+            // Averages are no operations.
+            if read != length || entry.size_bytes == 0 {
+                break;
+            }
+            lines += 1;
+            used += length + 1;
+            let (start_ns, latency_ns) = self.times(&entry);
+            self.few.start_ns.push(start_ns);
+            self.few.latency_ns.push(latency_ns);
+            self.few.op.push(entry.op());
+            self.few.size_bytes.push(entry.size_bytes);
+            self.few.offset_bytes.extend(entry.offset_bytes);
+            if self.few.len() == TOGETHER {
+                sink.ops(Layer::App, &row, &mut self.few)?;
+            }
+        }
+        sink.ops(Layer::App, &row, &mut self.few)?;
+        Ok((lines, used))
+    }
+}
+
+impl Reader<'_> {
+    /// An operation, its place and size excepted.
+    fn row(&self, start_ns: i64, latency_ns: i64, op: Op, sink: &mut Sink) -> OpRow {
+        let mut row = one_stage_op(start_ns, latency_ns, op, Stage::Fs);
+        row.comm = Some(sink.name(&self.comm));
+        row.device = self.device.as_deref().map(|device| sink.name(device));
+        row
+    }
+
+    /// When an operation began, and how long it took.
+    fn times(&self, entry: &Entry) -> (i64, i64) {
+        let start_ns = if self.with_issue && entry.issue_ns > 0 {
+            entry.issue_ns
+        } else {
+            end_ns(entry) - entry.value
+        };
+        (start_ns, entry.value)
+    }
+
     fn write(&mut self, entry: &Entry, sink: &mut Sink) -> Result<(), ImportError> {
         if self.said == Said::Nothing {
             // Moments are in ms since the epoch of the job, or since 1970 with log_unix_epoch.
@@ -149,24 +211,16 @@ impl Writer {
             });
             self.said = Said::Clock;
         }
-        let end_ns = entry.time_ms.saturating_mul(1_000_000).min(i64::MAX / 2);
         if entry.size_bytes == 0 {
-            return self.sample(entry, end_ns, sink);
+            return self.sample(entry, end_ns(entry), sink);
         }
         if self.said == Said::Clock {
             sink.layer(Layer::App, &[(Stage::Fs, self.stage_name)]);
             sink.has_every_operation();
             self.said = Said::Layer;
         }
-        let latency_ns = entry.value;
-        let start_ns = if self.with_issue && entry.issue_ns > 0 {
-            entry.issue_ns
-        } else {
-            end_ns - latency_ns
-        };
-        let mut row = one_stage_op(start_ns, latency_ns, entry.op(), Stage::Fs);
-        row.comm = Some(sink.name(&self.comm));
-        row.device = self.device.as_deref().map(|device| sink.name(device));
+        let (start_ns, latency_ns) = self.times(entry);
+        let mut row = self.row(start_ns, latency_ns, entry.op(), sink);
         row.size_bytes = Some(entry.size_bytes);
         row.offset_bytes = entry.offset_bytes;
         sink.op(Layer::App, row)
@@ -192,4 +246,9 @@ impl Writer {
         );
         sink.sample(end_ns, None, kind, subject, &values)
     }
+}
+
+/// When it was logged.
+fn end_ns(entry: &Entry) -> i64 {
+    entry.time_ms.saturating_mul(1_000_000).min(i64::MAX / 2)
 }
