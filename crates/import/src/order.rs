@@ -182,8 +182,8 @@ mod tests {
             let mut rows = Vec::new();
             for part in [first, second] {
                 for (start, latency, device) in part {
-                    let mut row = plain_op(*start, *latency, Op::Read);
-                    row.device = *device;
+                    let mut row = plain_op(start, latency, Op::Read);
+                    row.device = device;
                     order.held.push(&row);
                 }
                 let mut batch = order.take(true);

@@ -145,7 +145,7 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
         .filter(|b| !matches!(b, b' ' | b'_' | b':'))
         .collect();
     let digit = |byte: u8| (byte as char).to_digit(16).map(|value| value as u8);
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     digits

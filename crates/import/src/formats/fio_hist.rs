@@ -37,7 +37,7 @@ fn recognise(head: &Head) -> bool {
     let named = is_log_of(&head.name, &["clat_hist", "hist", "lat_hist"]);
     let is_row = |line: &str| {
         let fields = line.split(',').count();
-        fields > 3 + BINS / 128 && BINS % (fields - 3) == 0
+        fields > 3 + BINS / 128 && BINS.is_multiple_of(fields - 3)
     };
     named && head.filled_lines().next().is_some_and(is_row)
 }
@@ -51,7 +51,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         }
         let fields: Vec<&str> = line.text.split(',').map(str::trim).collect();
         let count = fields.len().saturating_sub(3);
-        if count == 0 || BINS % count != 0 {
+        if count == 0 || !BINS.is_multiple_of(count) {
             let found = format!("{} columns", fields.len());
             return Err(Bad::new(
                 "",

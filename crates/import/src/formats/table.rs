@@ -106,7 +106,9 @@ fn mapping(source: &Source) -> Result<(Vec<Field>, Layer), ImportError> {
         });
     }
     let has = |key: &str| fields.iter().any(|field| field.key == key);
-    if !has("latency") && !(has("start") && has("end")) || !has("start") && !has("end") {
+    let has_moment = has("start") || has("end");
+    let has_length = has("latency") || has("start") && has("end");
+    if !has_moment || !has_length {
         return Err(wrong(
             "expected start or end, and latency (or both start and end), found not".into(),
         ));
