@@ -121,8 +121,8 @@ accuracy: packages-test packages-accuracy build venv-test ycsb ## the long table
 	$(PYTHON) -m tests.accuracy $(ARGS)
 
 .PHONY: fuzz
-fuzz: prerequisites ## fuzz the readers for FUZZ_SECONDS each (needs a nightly tool chain)
-	@scripts/fuzz.sh
+fuzz: prerequisites ## fuzz the readers, each until FUZZ_IDLE_SECONDS (300) bring no new edge, at most FUZZ_SECONDS (1200); ARGS='fio-lat ...' for some
+	@scripts/fuzz.sh $(ARGS)
 
 .PHONY: agent
 agent: prerequisites ## the static binary alone

@@ -29,6 +29,7 @@ BENCHES: dict[str, str] = {
     "solve_scale": "solving 1, 10 and 100 million operations",
     "import_series": "importing sampled counters from CSV, beside DuckDB's and Arrow's readers",
     "import_logs": "importing blktrace's binary beside blkparse and btt, fio's logs beside pandas",
+    "import_stream": "importing a log of 10 GB through a pipe: memory and progress",
     "lab_rate": "requests a second that the lab simulates, per core",
     "lab_validate": "the lab's prediction of a real disk and of a slowdisk at another depth and mix",
     "lab_cache": "the lab's replacement policies, beside libCacheSim",

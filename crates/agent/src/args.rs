@@ -148,6 +148,7 @@ const IMPORT_EXAMPLES: &str = "Examples:
   whodisk import --list
   whodisk import run_lat.1.log -o fio.case && whodisk solve fio.case
   whodisk import sda.blktrace.* run_lat.1.log -o both.case       several logs, one case: clocks aligned, layers tied
+  zcat trace.txt.gz | whodisk import - -o block.case             - is the standard input; pipes by name are read, too
   whodisk import drives.csv --as series -o drives.case \\
     --map 'host=host,device=disk_id,t=ts:s,latency=latency:us,throughput=throughput:B/s'
 
@@ -490,7 +491,7 @@ pub struct LabShowArgs {
 /// `import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// The files; parts of one log (blktrace's file per CPU, fio's lat, clat and slat) are read together.
+    /// The files or pipes, - for the standard input; parts of one log (blktrace's file per CPU, fio's lat, clat and slat) are read together.
     #[arg(required_unless_present = "list", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Format of the files [default: recognised]; --list shows the formats. It may stand before the files, too.

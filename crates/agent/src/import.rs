@@ -136,6 +136,7 @@ fn tell(imported: &Imported) {
 }
 
 fn write_case(path: &Path, request: &Request) -> Result<Imported, Failure> {
+    keep_memory();
     let mut writer = SealWriter::create(path)?;
     let mut names = Names::default();
     let mut progress = Progress::new();
@@ -166,6 +167,16 @@ fn write_case(path: &Path, request: &Request) -> Result<Imported, Failure> {
         left_out: summary.left_out,
         not_observed: summary.not_observed,
     })
+}
+
+/// Columns of a few MB are wanted again and again: their memory is kept, instead of being given back and filled with zeros anew each time, which
+/// was a twentieth of all CPU time.
+fn keep_memory() {
+    // SAFETY: sets how the C library gets memory; no other thread runs yet. A value that it refuses changes nothing.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 30);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
+    }
 }
 
 fn log(read: &import::Read) -> Log {

@@ -1,6 +1,6 @@
 //! What a foreign format is to the importer.
+use crate::input::open;
 use crate::{ImportError, Sink};
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -43,21 +43,10 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads it. Error: it is no file: a pipe can be read but once, and would let the import wait for ever.
+    /// Reads it.
     pub fn read(path: &Path) -> Result<Head, ImportError> {
-        let metadata = std::fs::metadata(path).map_err(|e| ImportError::io(path, "open", e))?;
-        if !metadata.is_file() {
-            let found = if metadata.is_dir() {
-                "a directory"
-            } else {
-                "a pipe or a device"
-            };
-            let hint = "its begin is read before the rest: write it into a file first";
-            return Err(ImportError::content(path, "begin", "a file", found, hint));
-        }
         let mut bytes = Vec::new();
-        File::open(path)
-            .map_err(|e| ImportError::io(path, "open", e))?
+        open(path)?
             .take(HEAD_BYTES as u64)
             .read_to_end(&mut bytes)
             .map_err(|e| ImportError::io(path, "read", e))?;

@@ -1,6 +1,7 @@
 //! From files to the tables of a case: formats are recognised, clocks brought together, logs read, layers tied.
 use crate::clock::{align, Alignment, Clock, Zero};
 use crate::format::{Format, Head, Source};
+use crate::input::Pipes;
 use crate::sink::{Found, Sink, Survey};
 use crate::{format, ImportError, FORMATS};
 use case::meta::{LayerMeta, Unseen};
@@ -87,6 +88,7 @@ pub fn import(
     names: &mut Names,
     tell: &mut dyn FnMut(u64),
 ) -> Result<Summary, ImportError> {
+    let pipes = Pipes::open(&request.files)?;
     let mut logs = Vec::new();
     for (format, source) in sources(request)? {
         let survey = look_at(format, &source, request.keep_going, names)?;
@@ -103,6 +105,7 @@ pub fn import(
     // The lower a layer, the earlier it is read: what is above is tied to it.
     logs.sort_by_key(|log| std::cmp::Reverse(log.survey.layers.iter().next_back().copied()));
     let mut sink = Sink::case(writer, names, tell, request.keep_going);
+    pipes.last_look();
     read_all(&logs, start_ns, &mut sink)?;
     if let Some(least_ns) = request.slower_than_ns {
         let layers: BTreeSet<Layer> = logs.iter().flat_map(|log| log.survey.layers.clone()).collect();

@@ -2,6 +2,7 @@
 //!
 //! * [`format`](Format): what a format says of itself;
 //! * `import`: recognising, bringing clocks together, reading, tying;
+//! * `input`: opening files and pipes;
 //! * `records`, `lines`, `text`, `number`: reading, where errors are said with their place;
 //! * [`Sink`]: where records go.
 //!
@@ -12,6 +13,7 @@ mod error;
 mod format;
 mod formats;
 mod import;
+mod input;
 mod lines;
 mod number;
 mod order;

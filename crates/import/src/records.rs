@@ -1,8 +1,8 @@
 //! Reading a file record by record: where a bad one is, what is left out, and what was cut off.
 use crate::error::{Bad, RecordError};
+use crate::input::open;
 use crate::lines::Lines;
 use crate::{ImportError, Sink, Source};
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -107,14 +107,14 @@ pub fn bad_record(path: &Path, at: &str, bad: Bad, sink: &mut Sink) -> Result<()
 
 /// The whole text of a file that is one document. Bytes that are no UTF-8 are replaced.
 pub fn document(path: &Path, sink: &mut Sink) -> Result<String, ImportError> {
-    let mut file = File::open(path).map_err(|e| ImportError::io(path, "open", e))?;
-    let length = file
-        .metadata()
-        .map_err(|e| ImportError::io(path, "look at", e))?
-        .len();
-    if length > DOCUMENT_BYTES_MAX {
+    let mut bytes = Vec::new();
+    open(path)?
+        .take(DOCUMENT_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| ImportError::io(path, "read", e))?;
+    if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
         let expected = format!("a document of at most {DOCUMENT_BYTES_MAX} bytes");
-        let found = format!("{length} bytes");
+        let found = "more";
         return Err(ImportError::content(
             path,
             "length",
@@ -123,9 +123,6 @@ pub fn document(path: &Path, sink: &mut Sink) -> Result<String, ImportError> {
             "split the file",
         ));
     }
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)
-        .map_err(|e| ImportError::io(path, "read", e))?;
     sink.progress(sink.bytes_done() + bytes.len() as u64);
     Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }

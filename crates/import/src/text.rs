@@ -1,5 +1,6 @@
 //! Fields of text: numbers with their units, words by columns. Errors name the column.
 use crate::error::Bad;
+use crate::number::leading_digits;
 
 /// Largest moment or length of time that is taken for one, nanoseconds either way: 146 years. Sums of two fit into an i64.
 pub const TIME_NS_MAX: i64 = i64::MAX / 2;
@@ -42,7 +43,21 @@ pub fn scaled(text: &str, unit: i64) -> Option<i64> {
     for byte in whole.bytes() {
         value = value.checked_mul(10)?.checked_add(digit(byte)?)?;
     }
-    value = value.checked_mul(unit)?;
+    value = value.checked_mul(unit)?.checked_add(part(fraction, unit)?)?;
+    (value <= TIME_NS_MAX).then_some(if negative { -value } else { value })
+}
+
+/// The digits after the point, in units.
+fn part(fraction: &str, unit: i64) -> Option<i64> {
+    if fraction.len() <= 9 && unit <= 1_000_000_000 {
+        // The product fits into an i64: divisions of longer numbers are slow.
+        let (mut rest, mut scale) = (0, 1);
+        for byte in fraction.bytes() {
+            rest = rest * 10 + digit(byte)?;
+            scale *= 10;
+        }
+        return Some(rest * unit / scale);
+    }
     let (mut rest, mut scale) = (0_i128, 1_i128);
     for byte in fraction.bytes() {
         let digit = digit(byte)?;
@@ -51,8 +66,26 @@ pub fn scaled(text: &str, unit: i64) -> Option<i64> {
             scale *= 10;
         }
     }
-    value = value.checked_add((rest * i128::from(unit) / scale) as i64)?;
-    (value <= TIME_NS_MAX).then_some(if negative { -value } else { value })
+    Some((rest * i128::from(unit) / scale) as i64)
+}
+
+/// The plain decimal number at the begin of `text` times `unit`, as [`scaled`] has it, and its bytes. None: it is better looked at as a whole.
+#[inline]
+pub fn leading_scaled(text: &[u8], unit: i64) -> Option<(i64, usize)> {
+    let (whole, mut used) = leading_digits(text, 0);
+    if !(1..=18).contains(&used) {
+        return None;
+    }
+    let mut value = (whole as i64).checked_mul(unit)?;
+    if text.get(used) == Some(&b'.') {
+        let (rest, digits) = leading_digits(&text[used + 1..], 0);
+        if digits > 9 || unit > 1_000_000_000 {
+            return None;
+        }
+        value = value.checked_add(rest as i64 * unit / 10_i64.pow(digits as u32))?;
+        used += 1 + digits;
+    }
+    (value <= TIME_NS_MAX).then_some((value, used))
 }
 
 fn digit(byte: u8) -> Option<i64> {
@@ -131,6 +164,13 @@ mod tests {
         fn any_nanoseconds_come_back(ns in 0_i64..4_000_000_000_000_000_000) {
             let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
             prop_assert_eq!(scaled(&text, 1_000_000_000), Some(ns));
+        }
+
+        #[test]
+        fn numbers_at_the_begin_are_as_those_that_stand_alone(text in "[0-9]{0,20}(\\.[0-9]{0,20})?", unit in prop::sample::select(vec![1_i64, 512, 1000, 1_000_000_000])) {
+            if let Some((value, used)) = leading_scaled(format!("{text},7").as_bytes(), unit) {
+                prop_assert_eq!((Some(value), used), (scaled(&text, unit), text.len()));
+            }
         }
 
         #[test]

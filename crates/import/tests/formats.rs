@@ -191,6 +191,103 @@ fn fixtures_are_recognised_and_give_what_is_written_down() {
     }
 }
 
+/// Through pipes, the same comes out, tables of Parquet excepted: their end is read first.
+#[test]
+fn fixtures_come_through_pipes() {
+    let mut seen = 0;
+    for format in FORMATS {
+        let (files, map, golden) = fixtures(format.name);
+        if files
+            .iter()
+            .any(|file| std::fs::read(file).unwrap().starts_with(b"PAR1"))
+        {
+            continue;
+        }
+        let (pipes, case) = (tempfile::tempdir().unwrap(), folder());
+        let mut paths = Vec::new();
+        for file in files {
+            let path = pipes.path().join(file.file_name().unwrap());
+            let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+            assert!(made.success());
+            let to = path.clone();
+            // A log of which another file says more is not read to its end.
+            std::thread::spawn(move || std::fs::write(to, std::fs::read(file).unwrap()));
+            paths.push(path);
+        }
+        let (summary, tables) = import_to(case.path(), format.name, &paths, &map, false)
+            .unwrap_or_else(|e| panic!("{}: {e}", format.name));
+        let mut told = shown(format, &summary).replace(
+            &format!("{}/", pipes.path().display()),
+            &format!("{}/", format.name),
+        );
+        tables
+            .iter()
+            .for_each(|table| told += &table_text(case.path(), table));
+        assert_eq!(told, std::fs::read_to_string(&golden).unwrap(), "{}", format.name);
+        seen += 1;
+    }
+    assert!(seen >= 30, "{seen} formats");
+}
+
+/// Lines that are read many at once give what they give one by one: with quotes, or more blanks, each is looked at closely.
+#[test]
+fn plain_lines_give_what_others_give() {
+    let mut draw = Draw(7);
+    let header = "t,lat,kind,where,len,disk,note";
+    let (mut plain, mut quoted) = (format!("{header}\n"), format!("{header}\n"));
+    let (mut printed, mut spread) = (String::new(), String::new());
+    for row in 0..5_000_u64 {
+        let disk = ["sda", "sdb", ""][draw.below(40) % 3 * usize::from(row % 300 < 200)];
+        let kind = ["R", "write", "flush", "0"][draw.below(4)];
+        let fraction = ["", ".5", ".250", ".123456789012"][draw.below(4)];
+        let place = if draw.below(50) == 0 {
+            "NULL".to_owned()
+        } else {
+            (draw.below(1 << 30) * 512).to_string()
+        };
+        let cells = [
+            format!("{}{fraction}", row * 10),
+            draw.below(5_000).to_string(),
+            kind.to_owned(),
+            place,
+            "4096".to_owned(),
+            disk.to_owned(),
+            "x y".to_owned(),
+        ];
+        plain += &format!("{}\n", cells.join(","));
+        quoted += &format!("\"{}\"\r\n", cells.join("\",\""));
+        let (latency, direction, size) = (draw.below(900_000), draw.below(2), [4096, 512][draw.below(9) / 8]);
+        let fields = [
+            (row / 3).to_string(),
+            latency.to_string(),
+            direction.to_string(),
+            size.to_string(),
+            (row * 512).to_string(),
+            "0x0000".to_owned(),
+        ];
+        printed += &format!("{}\n", fields.join(", "));
+        spread += &format!("{}\n", fields.join(",  "));
+    }
+    let map = "start=t:us,latency=lat:us,op=kind,offset=where:B,size=len:B,device=disk";
+    for (format, name, map, texts) in [
+        ("ops", "x.csv", Some(map.to_owned()), [plain, quoted]),
+        ("fio-lat", "x_lat.1.log", None, [printed, spread]),
+    ] {
+        let told = texts.map(|text| {
+            let (folder, case) = (folder(), folder());
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            let (summary, tables) = import_to(case.path(), format, &[path], &map, false).unwrap();
+            assert_eq!(summary.records, 5_000);
+            tables
+                .iter()
+                .map(|table| table_text(case.path(), table))
+                .collect::<String>()
+        });
+        assert_eq!(told[0], told[1]);
+    }
+}
+
 /// Pseudo-random numbers from a seed.
 struct Draw(u64);
 

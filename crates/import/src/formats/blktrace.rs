@@ -5,13 +5,13 @@ use super::block_requests::{Event, Requests, What, NOT_TRACED};
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{Format, Head, Source};
+use crate::input::{open, Input};
 use crate::records::bad_record;
 use crate::sink::Sink;
 use crate::ImportError;
 use case::schema::{flags, Op};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,7 @@ struct Record {
 
 struct Stream<'a> {
     path: &'a Path,
-    file: BufReader<File>,
+    file: BufReader<Input>,
     at: u64,
     last_ns: u64,
 }
@@ -191,7 +191,7 @@ impl Stream<'_> {
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut streams = Vec::new();
     for path in &source.files {
-        let file = File::open(path).map_err(|e| ImportError::io(path, "open", e))?;
+        let file = open(path)?;
         streams.push(Stream {
             path,
             file: BufReader::with_capacity(1 << 17, file),

@@ -4,12 +4,15 @@
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, never, Format, Source};
-use crate::records::each_line;
+use crate::lines::find;
+use crate::records::{read_lines, Line, ReadLines};
 use crate::series::{for_each_row, is_parquet};
 use crate::sink::{one_stage_op, Sink};
-use crate::text::{integer, scaled};
+use crate::text::{integer, leading_scaled, scaled};
 use crate::ImportError;
-use case::schema::{Layer, Op, Stage};
+use case::schema::{Layer, NameId, Op, OpRow, Stage};
+use case::sealed::FewColumns;
+use std::collections::BTreeSet;
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -43,6 +46,8 @@ fn unit(text: &str, is_time: bool) -> Option<i64> {
 
 struct Field {
     key: &'static str,
+    /// Of time or bytes.
+    is_number: bool,
     column: String,
     unit: i64,
 }
@@ -101,6 +106,7 @@ fn mapping(source: &Source) -> Result<(Vec<Field>, Layer), ImportError> {
         };
         fields.push(Field {
             key,
+            is_number: is_time || is_bytes,
             column: column.to_owned(),
             unit,
         });
@@ -130,7 +136,16 @@ pub fn cells(line: &str, delimiter: char) -> Vec<String> {
     cells
 }
 
+fn is_missing(cell: &str) -> bool {
+    matches!(cell, "" | "NULL" | "NA" | "N/A" | "NaN" | "nan" | "-")
+}
+
 fn kind(text: &str) -> Op {
+    match text {
+        "R" | "READ" | "Read" => return Op::Read,
+        "W" | "WRITE" | "Write" => return Op::Write,
+        _ => {}
+    }
     match text.to_ascii_lowercase().as_str() {
         "r" | "read" | "rd" | "0" => Op::Read,
         "w" | "write" | "wr" | "1" => Op::Write,
@@ -143,6 +158,52 @@ fn kind(text: &str) -> Op {
 }
 
 const UNIX_NS_MIN: i64 = 315_000_000_000_000_000;
+
+/// What a plain line says.
+#[derive(Clone, Copy)]
+struct Plain {
+    start_ns: i64,
+    latency_ns: i64,
+    op: Op,
+    offset_bytes: Option<i64>,
+    size_bytes: Option<i64>,
+    host: Option<NameId>,
+    device: Option<NameId>,
+    file: Option<NameId>,
+    comm: Option<NameId>,
+    pid: Option<i32>,
+}
+
+impl Default for Plain {
+    fn default() -> Plain {
+        Plain {
+            start_ns: 0,
+            latency_ns: 0,
+            op: Op::Other,
+            offset_bytes: None,
+            size_bytes: None,
+            host: None,
+            device: None,
+            file: None,
+            comm: None,
+            pid: None,
+        }
+    }
+}
+
+impl Plain {
+    /// What operations have that are handed on together.
+    fn names(&self) -> ([Option<NameId>; 4], Option<i32>) {
+        ([self.host, self.device, self.file, self.comm], self.pid)
+    }
+
+    fn others(&self, stage: Stage) -> OpRow {
+        let mut row = one_stage_op(0, 0, Op::Other, stage);
+        (row.host, row.device, row.file, row.comm, row.pid) =
+            (self.host, self.device, self.file, self.comm, self.pid);
+        row
+    }
+}
 
 /// What a file's rows are read with.
 struct Reader {
@@ -179,7 +240,7 @@ impl Reader {
         let mut row = one_stage_op(0, 0, Op::Other, self.stage);
         let (mut start, mut end, mut latency) = (None, None, None);
         for (field, cell) in self.fields.iter().zip(cells) {
-            if matches!(cell, "" | "NULL" | "NA" | "N/A" | "NaN" | "nan" | "-") {
+            if is_missing(cell) {
                 continue;
             }
             let scaled = || {
@@ -221,6 +282,70 @@ impl Reader {
         row.stages[self.stage as usize] = Some(latency_ns);
         sink.op(self.layer, row)?;
         Ok(())
+    }
+
+    /// The row of a line without quotes, blanks around fields, and anything that is missing or wrong. None: it is better looked at field by field.
+    #[inline]
+    fn plain_row(&self, line: &[u8], columns: &Columns, mut row: Plain, sink: &mut Sink) -> Option<Plain> {
+        let delimiter = u8::try_from(columns.delimiter).ok()?;
+        let (mut start, mut end, mut latency) = (None, None, None);
+        let mut rest = line;
+        for (column, field) in columns.fields.iter().enumerate() {
+            if column > 0 {
+                rest = rest.strip_prefix(&[delimiter])?;
+            }
+            let field = field.map(|field| &self.fields[field]);
+            let length = match field.filter(|field| field.is_number) {
+                Some(field) => {
+                    let (value, length) = leading_scaled(rest, field.unit)?;
+                    match field.key {
+                        "start" => start = Some(value),
+                        "end" => end = Some(value),
+                        "latency" => latency = Some(value),
+                        "offset" => row.offset_bytes = Some(value),
+                        _ => row.size_bytes = Some(value),
+                    }
+                    length
+                }
+                None => {
+                    let length = rest
+                        .iter()
+                        .position(|byte| *byte == delimiter)
+                        .unwrap_or(rest.len());
+                    let cell = &rest[..length];
+                    if cell.contains(&b'"') {
+                        return None;
+                    }
+                    if let Some(field) = field {
+                        let cell = std::str::from_utf8(cell).ok()?;
+                        if is_missing(cell) || cell.trim() != cell {
+                            return None;
+                        }
+                        match field.key {
+                            "op" => row.op = kind(cell),
+                            "device" => row.device = Some(sink.name(cell)),
+                            "file" => row.file = Some(sink.name(cell)),
+                            "comm" => row.comm = Some(sink.name(cell)),
+                            "host" => row.host = Some(sink.name(cell)),
+                            _ => row.pid = Some(cell.parse().ok()?),
+                        }
+                    }
+                    length
+                }
+            };
+            rest = &rest[length..];
+        }
+        // Quotes after the last column that is wanted do not matter; more of that column does.
+        if !rest.is_empty() && rest[0] != delimiter {
+            return None;
+        }
+        row.latency_ns = match (latency, start, end) {
+            (Some(latency), ..) => latency,
+            (None, Some(start), Some(end)) => end.checked_sub(start).filter(|latency| *latency >= 0)?,
+            _ => return None,
+        };
+        row.start_ns = start.or(end.map(|end| end - row.latency_ns))?;
+        Some(row)
     }
 
     /// Before the first row: its clock and its layer.
@@ -266,26 +391,105 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 }
 
 fn read_text(source: &Source, reader: &mut Reader, sink: &mut Sink) -> Result<(), ImportError> {
-    let mut places: Option<(char, Vec<usize>)> = None;
-    each_line(source, sink, |line, sink| {
+    let columns = None;
+    let few = FewColumns::default();
+    read_lines(
+        source,
+        sink,
+        &mut TextReader {
+            source,
+            reader,
+            columns,
+            few,
+        },
+    )
+}
+
+/// Operations that are handed on together.
+const TOGETHER: usize = 2048;
+
+/// Where the fields of a text are.
+struct Columns {
+    delimiter: char,
+    /// Of each field of the mapping.
+    places: Vec<usize>,
+    /// The field of each column up to the last that is wanted.
+    fields: Vec<Option<usize>>,
+    /// No column is for two fields, and no field in two columns.
+    is_plain: bool,
+}
+
+struct TextReader<'a> {
+    source: &'a Source,
+    reader: &'a mut Reader,
+    columns: Option<Columns>,
+    few: FewColumns,
+}
+
+impl ReadLines for TextReader<'_> {
+    fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError> {
         if line.text.trim().is_empty() {
             return Ok(());
         }
-        let Some((delimiter, places)) = &places else {
-            places = Some(header(line.text, &reader.fields, source)?);
+        let Some(Columns {
+            delimiter, places, ..
+        }) = &self.columns
+        else {
+            self.columns = Some(header(line.text, &self.reader.fields, self.source)?);
             return Ok(());
         };
         let cells = cells(line.text, *delimiter);
         let absent = places.iter().position(|at| *at >= cells.len());
-        if let Some(field) = absent.and_then(|at| reader.fields.get(at)) {
+        if let Some(field) = absent.and_then(|at| self.reader.fields.get(at)) {
             let expected = format!("a column '{}' as in the header", field.column);
             return Err(Bad::new("", expected, line.text).into());
         }
-        reader.row(places.iter().map(|at| cells[*at].as_str()), sink)
-    })
+        self.reader.row(places.iter().map(|at| cells[*at].as_str()), sink)
+    }
+
+    fn plain_lines(&mut self, text: &[u8], sink: &mut Sink) -> Result<(u64, usize), ImportError> {
+        let Some(columns) = &self.columns else {
+            return Ok((0, 0));
+        };
+        if !self.reader.is_told || !columns.is_plain || sink.is_survey() {
+            return Ok((0, 0));
+        }
+        let (layer, stage) = (self.reader.layer, self.reader.stage);
+        let mut said = Plain {
+            device: self.reader.device.as_deref().map(|device| sink.name(device)),
+            ..Plain::default()
+        };
+        let mut same = said.others(stage);
+        let (mut lines, mut used) = (0, 0);
+        while let Some(length) = find(&text[used..], b'\n') {
+            let line = &text[used..used + length];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let Some(row) = self.reader.plain_row(line, columns, said, sink) else {
+                break;
+            };
+            lines += 1;
+            used += length + 1;
+            let few = &mut self.few;
+            if few.len() == TOGETHER {
+                sink.ops(layer, &same, few)?;
+            }
+            if row.names() != said.names() {
+                sink.ops(layer, &same, few)?;
+                said = row;
+                same = said.others(stage);
+            }
+            few.start_ns.push(row.start_ns);
+            few.latency_ns.push(row.latency_ns);
+            few.op.push(row.op);
+            few.size_bytes.extend(row.size_bytes);
+            few.offset_bytes.extend(row.offset_bytes);
+        }
+        sink.ops(layer, &same, &mut self.few)?;
+        Ok((lines, used))
+    }
 }
 
-fn header(line: &str, fields: &[Field], source: &Source) -> Result<(char, Vec<usize>), ImportError> {
+fn header(line: &str, fields: &[Field], source: &Source) -> Result<Columns, ImportError> {
     let delimiter = [',', ';', '\t', '|']
         .into_iter()
         .max_by_key(|d| line.matches(*d).count())
@@ -301,5 +505,16 @@ fn header(line: &str, fields: &[Field], source: &Source) -> Result<(char, Vec<us
                 ImportError::content(source.path(), "line 1", expected, found, hint)
             })
     };
-    Ok((delimiter, fields.iter().map(place).collect::<Result<_, _>>()?))
+    let places = fields.iter().map(place).collect::<Result<Vec<usize>, _>>()?;
+    let last = places.iter().max().copied().unwrap_or(0);
+    let columns: BTreeSet<usize> = places.iter().copied().collect();
+    let keys: BTreeSet<&str> = fields.iter().map(|f| f.key).collect();
+    Ok(Columns {
+        delimiter,
+        is_plain: columns.len() == fields.len() && keys.len() == fields.len(),
+        fields: (0..=last)
+            .map(|column| places.iter().position(|at| *at == column))
+            .collect(),
+        places,
+    })
 }

@@ -13,10 +13,10 @@ pub(crate) use parquet::for_each_row;
 
 use crate::clock::Clock;
 use crate::format::{alone, never};
+use crate::input::open;
 use crate::{Format, ImportError, Sink, Source};
 use map::Mapping;
 use sink::Records;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -56,7 +56,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 
 /// Parquet files begin with `PAR1`, whatever their name is.
 pub(crate) fn is_parquet(path: &Path) -> Result<bool, ImportError> {
-    let mut file = File::open(path).map_err(|e| ImportError::io(path, "open", e))?;
+    let mut file = open(path)?;
     let mut begin = [0_u8; 4];
     match file.read_exact(&mut begin) {
         Ok(()) => Ok(&begin == b"PAR1"),

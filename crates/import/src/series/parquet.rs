@@ -2,6 +2,7 @@
 use super::map::{Mapping, TimeUnit};
 use super::sink::Records;
 use crate::error::RecordError;
+use crate::input::open_file;
 use crate::number::{iso_moment, scaled_moment, Field};
 use crate::records::bad_record;
 use crate::{ImportError, Sink};
@@ -30,7 +31,7 @@ struct Opened<'a> {
 
 impl<'a> Opened<'a> {
     fn new(path: &'a Path, wanted: Vec<&'a str>) -> Result<Self, ImportError> {
-        let file = File::open(path).map_err(|e| ImportError::io(path, "open", e))?;
+        let file = open_file(path)?;
         let builder =
             ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| unreadable(path, "footer", &e))?;
         let fields = builder.schema().fields();
