@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""`whodisk import` beside the tools that read the same logs: binary traces of blktrace beside blkparse and btt, latency logs of fio beside pandas and a reader in Python.
+"""`whodisk import` beside the tools that read the same logs: binary traces of blktrace beside blkparse and btt; latency logs of fio, and operations as CSV, beside pandas and readers in Python.
 
-Both files are made up with a fixed seed: events of 4 KiB requests (queue, insert, issue, completion), and a log as fio writes it with `log_offset`.
+All files are made up with a fixed seed: events of 4 KiB requests (queue, insert, issue, completion), a log as fio writes it with `log_offset`, and the
+same operations as CSV with moments and latencies in decimals. blkparse's text is that of the trace.
 whodisk writes a sealed case with a row per operation; blkparse writes text of every event to nowhere, or the merged binary that btt reads, which writes
 its averages; pandas and Python read the columns into memory. All count in processor time of one process, so other load on the machine matters less.
 """
@@ -12,6 +13,7 @@ import argparse
 import os
 import random
 import shutil
+import statistics
 import struct
 import sys
 from functools import partial
@@ -32,7 +34,8 @@ from common import (
 from engine import RELEASE, WORK
 
 REQUESTS = 150_000
-ROWS = 1_000_000
+ROWS = 2_000_000
+BAR_MB_PER_S = 300.0
 # Times and events of blktrace: magic with the version, and action codes of queue, insert, issue, completion.
 RECORD = struct.Struct("<IIQQIIIIIHH")
 MAGIC = 0x65617400 | 7
@@ -43,6 +46,21 @@ PANDAS = """
 import sys, pandas
 names = ["time_ms", "latency_ns", "ddir", "size", "offset", "prio"]
 table = pandas.read_csv(sys.argv[1], names=names, skipinitialspace=True)
+assert len(table) > 0
+"""
+
+MAP = "start=ts:s,latency=lat:us,op=type,offset=off:B,size=len:B,device=disk"
+PANDAS_CSV = """
+import sys, pandas
+table = pandas.read_csv(sys.argv[1])
+assert len(table) > 0
+"""
+PYTHON_CSV = """
+import csv, sys
+with open(sys.argv[1], newline="") as log:
+    rows = csv.reader(log)
+    next(rows)
+    table = [(float(row[0]), float(row[1]), row[2], int(row[3]), int(row[4]), row[5]) for row in rows]
 assert len(table) > 0
 """
 
@@ -65,11 +83,15 @@ def main() -> int:
             raise BenchError(f"{tool} is not installed; apt-get install blktrace")
     WORK.mkdir(parents=True, exist_ok=True)
     trace, log = WORK / "import.blktrace.0", WORK / "import_lat.1.log"
+    table, text = WORK / "import_ops.csv", WORK / "import_blkparse.txt"
     merged = WORK / "import.merged"
     _write_trace(trace)
     _write_log(log)
+    _write_table(table)
     parse = ["blkparse", "-q", "-i", str(WORK / "import"), "-o", "/dev/null"]
     run_measured(["blkparse", "-q", "-i", str(WORK / "import"), "-O", "-d", str(merged)])
+    run_measured(["sh", "-c", f"exec blkparse -q -i {WORK / 'import'} >{text}"])
+    as_table = ["--as", "ops", "--map", MAP]
     arms = {
         "whodisk, blktrace": partial(_ours, trace, REQUESTS),
         "blkparse": partial(_peer, parse, REQUESTS),
@@ -78,11 +100,15 @@ def main() -> int:
         "whodisk, fio": partial(_ours, log, ROWS),
         "pandas": partial(_peer, [sys.executable, "-c", PANDAS, str(log)], ROWS),
         "Python": partial(_peer, [sys.executable, "-c", PYTHON, str(log)], ROWS),
+        "whodisk, CSV": partial(_ours, table, ROWS, *as_table),
+        "pandas, CSV": partial(_peer, [sys.executable, "-c", PANDAS_CSV, str(table)], ROWS),
+        "Python, CSV": partial(_peer, [sys.executable, "-c", PYTHON_CSV, str(table)], ROWS),
+        "whodisk, blkparse's text": partial(_ours, text, REQUESTS),
     }
     samples = interleave(arms, rounds=options.rounds)
     print(f"machine: {machine(trace)}")
     print(
-        f"{REQUESTS:,} requests, {trace.stat().st_size / 1e6:.0f} MB; {ROWS:,} rows, {log.stat().st_size / 1e6:.0f} MB"
+        f"{REQUESTS:,} requests, {_mb(trace):.0f} MB, as text {_mb(text):.0f} MB; {ROWS:,} rows, {_mb(log):.0f} MB as fio's log, {_mb(table):.0f} MB as CSV"
     )
     for name, values in samples.items():
         print(summary_line(name, values, "operations per CPU second"))
@@ -102,6 +128,27 @@ def main() -> int:
         "fio's log into a sealed case, beside a reader in Python",
         10.0,
     )
+    print(
+        ratio(samples, "whodisk, CSV", "pandas, CSV").text(
+            "CSV into a sealed case, beside pandas, which only reads it"
+        )
+    )
+    met &= print_verdict(
+        ratio(samples, "whodisk, CSV", "Python, CSV"),
+        "CSV into a sealed case, beside a reader in Python",
+        10.0,
+    )
+    for name, path, rows in (
+        ("whodisk, fio", log, ROWS),
+        ("whodisk, CSV", table, ROWS),
+        ("whodisk, blkparse's text", text, REQUESTS),
+    ):
+        reached = statistics.median(samples[name]) / rows * _mb(path)
+        met &= reached >= BAR_MB_PER_S
+        print(
+            f"{name}: median {reached:.0f} MB of text per CPU second   bar >= {BAR_MB_PER_S:g}: "
+            f"{'met' if reached >= BAR_MB_PER_S else 'NOT MET'}"
+        )
     write_json(WORK / "import_logs.json", {"operations_per_cpu_s": samples})
     for path in [*WORK.glob("import[._-]*"), *WORK.glob("*_fp.dat")]:
         if path.suffix != ".json":
@@ -136,11 +183,28 @@ def _write_log(path: Path) -> None:
             out.write(f"{row // 20}, {latency_ns}, {draw.randrange(2)}, 4096, {place}, 0x0000\n")
 
 
-def _ours(log: Path, operations: int) -> float:
+def _write_table(path: Path) -> None:
+    """The same from one host with two disks."""
+    draw = random.Random(1)
+    with path.open("w", encoding="ascii") as out:
+        out.write("ts,lat,type,off,len,disk\n")
+        for row in range(ROWS):
+            moment = f"{1_700_000_000 + row // 20_000}.{row % 20_000 * 50:06d}"
+            latency_us, place = draw.lognormvariate(4.5, 0.5), draw.randrange(1 << 20) * 4096
+            out.write(
+                f"{moment},{latency_us:.3f},{'RW'[draw.randrange(2)]},{place},4096,sd{'ab'[draw.randrange(2)]}\n"
+            )
+
+
+def _mb(path: Path) -> float:
+    return path.stat().st_size / 1e6
+
+
+def _ours(log: Path, operations: int, *options: str) -> float:
     case = WORK / "import-logs.case"
     shutil.rmtree(case, ignore_errors=True)
     agent = os.environ.get("WHODISK_AGENT", str(RELEASE / "whodisk-agent"))
-    done = run_measured([agent, "import", str(log), "-o", str(case)])
+    done = run_measured([agent, "import", str(log), *options, "-o", str(case)])
     shutil.rmtree(case)
     return operations / done.cpu_s
 

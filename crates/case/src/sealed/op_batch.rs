@@ -48,6 +48,8 @@ pub struct FewColumns {
     pub offset_bytes: Vec<i64>,
     /// Empty: each has that of the others' row.
     pub size_bytes: Vec<i64>,
+    /// Empty: each has that of the others' row.
+    pub device: Vec<NameId>,
 }
 
 impl FewColumns {
@@ -68,6 +70,7 @@ impl FewColumns {
         self.op.clear();
         self.offset_bytes.clear();
         self.size_bytes.clear();
+        self.device.clear();
     }
 }
 
@@ -147,8 +150,15 @@ impl OpBatch {
         for (column, value) in self.narrow.iter_mut().zip(narrow(row)) {
             column.repeat(value, times);
         }
-        for (column, id) in self.names.iter_mut().zip(names(row)) {
-            column.repeat(key_of(id), times);
+        for (place, (column, id)) in self.names.iter_mut().zip(names(row)).enumerate() {
+            match few.device.get(range.clone()) {
+                Some([first, others @ ..]) if place == DEVICE && others.iter().any(|id| id != first) => {
+                    let devices = few.device[range.clone()].iter();
+                    column.extend_from(devices.map(|id| key_of(Some(*id)).expect("a name")));
+                }
+                Some([first, ..]) if place == DEVICE => column.repeat(key_of(Some(*first)), times),
+                _ => column.repeat(key_of(id), times),
+            }
         }
         self.open.repeat(Some(i32::from(row.open)), times);
         self.flags.repeat(Some(row.flags), times);
@@ -328,7 +338,7 @@ mod tests {
             op,
             flags: 2,
             host: None,
-            device: Some(3),
+            device: Some(3 - (size_bytes == Some(512)) as u32),
             file: None,
             comm: Some(1),
             cgroup: None,
@@ -373,6 +383,7 @@ mod tests {
                 few.op.push(op(*kind));
                 few.offset_bytes.push(start * 512);
                 few.size_bytes.extend(size(*start));
+                few.device.extend(row(*start, *latency, op(*kind), size(*start)).device);
             }
             let same = row(0, 0, Op::Read, None);
             let cut = cut.index(ops.len());

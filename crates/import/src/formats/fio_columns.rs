@@ -255,57 +255,7 @@ pub struct Entry {
 
 impl Entry {
     /// Reads a line.
-    #[inline]
     pub fn parse(line: &str, layout: &[Column]) -> Result<Entry, Bad> {
-        match Entry::parse_as_printed(line.as_bytes(), layout) {
-            Some((entry, used)) if used == line.len() => Ok(entry),
-            _ => Entry::parse_field_by_field(line, layout),
-        }
-    }
-
-    /// Reads what begins exactly as fio prints a line: a comma and a blank between whole numbers; and how many bytes it is. None: it is
-    /// better looked at field by field.
-    #[inline]
-    pub fn parse_as_printed(line: &[u8], layout: &[Column]) -> Option<(Entry, usize)> {
-        let mut entry = Entry::default();
-        let mut at = 0;
-        for (number, column) in layout.iter().enumerate() {
-            if number > 0 {
-                if line.get(at..at + 2) != Some(b", ") {
-                    return None;
-                }
-                at += 2;
-            }
-            if *column == Priority && line.get(at..at + 2) == Some(b"0x") {
-                let digits = line.get(at + 2..at + 6)?;
-                if !digits.iter().all(u8::is_ascii_hexdigit) {
-                    return None;
-                }
-                at += 6;
-                continue;
-            }
-            let (value, digits) = leading_digits(line.get(at..)?, 0);
-            if !(1..=18).contains(&digits) {
-                return None;
-            }
-            at += digits;
-            let value = value as i64;
-            match column {
-                Time => entry.time_ms = value,
-                Value => entry.value = value,
-                ValueMax => entry.value_max = Some(value),
-                BlockSize => entry.size_bytes = value,
-                Offset => entry.offset_bytes = Some(value),
-                IssueTime => entry.issue_ns = value,
-                Direction if value <= 2 => entry.direction = value as u8,
-                Priority if value <= 1 && digits == 1 => {}
-                Direction | Priority => return None,
-            }
-        }
-        Some((entry, at))
-    }
-
-    fn parse_field_by_field(line: &str, layout: &[Column]) -> Result<Entry, Bad> {
         let mut entry = Entry::default();
         let mut rest = line.as_bytes();
         for (number, column) in layout.iter().enumerate() {
@@ -363,6 +313,96 @@ impl Entry {
             1 => Op::Write,
             _ => Op::Discard,
         }
+    }
+}
+
+/// Columns in the order in which fio prints them, and which of those are there that are not always.
+#[derive(Clone, Copy)]
+pub struct Printed {
+    has_value_max: bool,
+    has_offset: bool,
+    has_priority: bool,
+    has_issue: bool,
+}
+
+impl Printed {
+    /// None: the columns are in another order.
+    pub fn new(layout: &[Column]) -> Option<Printed> {
+        let has = |column| layout.contains(&column);
+        let printed = Printed {
+            has_value_max: has(ValueMax),
+            has_offset: has(Offset),
+            has_priority: has(Priority),
+            has_issue: has(IssueTime),
+        };
+        layouts().iter().any(|known| known == layout).then_some(printed)
+    }
+
+    /// Reads what begins exactly as fio prints a line: a comma and a blank between whole numbers; and how many bytes it is. None: it is
+    /// better looked at field by field.
+    #[inline]
+    pub fn parse(self, line: &[u8]) -> Option<(Entry, usize)> {
+        let mut entry = Entry::default();
+        let mut at = 0;
+        entry.time_ms = whole(line, &mut at)?;
+        entry.value = next_whole(line, &mut at)?;
+        if self.has_value_max {
+            entry.value_max = Some(next_whole(line, &mut at)?);
+        }
+        let direction = next_byte(line, &mut at)?.wrapping_sub(b'0');
+        if direction > 2 {
+            return None;
+        }
+        entry.direction = direction;
+        entry.size_bytes = next_whole(line, &mut at)?;
+        if self.has_offset {
+            entry.offset_bytes = Some(next_whole(line, &mut at)?);
+        }
+        if self.has_priority {
+            let first = next_byte(line, &mut at)?;
+            if let Some([b'x', digits @ ..]) = line.get(at..).and_then(|rest| rest.first_chunk::<5>()) {
+                if first != b'0' || !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return None;
+                }
+                at += 5;
+            } else if first != b'0' && first != b'1' {
+                return None;
+            }
+        }
+        if self.has_issue {
+            entry.issue_ns = next_whole(line, &mut at)?;
+        }
+        Some((entry, at))
+    }
+}
+
+/// The whole number that begins there.
+#[inline]
+fn whole(line: &[u8], at: &mut usize) -> Option<i64> {
+    let (value, digits) = leading_digits(line.get(*at..)?, 0);
+    *at += digits;
+    (1..=18).contains(&digits).then_some(value as i64)
+}
+
+/// The same after a comma and a blank.
+#[inline]
+fn next_whole(line: &[u8], at: &mut usize) -> Option<i64> {
+    if line.get(*at..*at + 2)? != b", " {
+        return None;
+    }
+    *at += 2;
+    whole(line, at)
+}
+
+/// The byte after a comma and a blank.
+#[inline]
+fn next_byte(line: &[u8], at: &mut usize) -> Option<u8> {
+    match line.get(*at..*at + 3)? {
+        [b',', b' ', byte] => {
+            *at += 3;
+            Some(*byte)
+        }
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The three logs of a job hold the same operations. One of them is read: the one with issue times (they are exact, and in `clat` only), else
 //! `lat`, else `clat`, else `slat`. Rows that are averages of a window (`log_avg_msec`) become samples, not operations.
-use super::fio_columns::{is_log_of, kind_and_key, layout, look_like, Column, Entry, Layout};
+use super::fio_columns::{is_log_of, kind_and_key, layout, look_like, Column, Entry, Layout, Printed};
 use crate::clock::Clock;
 use crate::error::RecordError;
 use crate::format::{Format, Head, Source};
@@ -109,6 +109,7 @@ fn read_one(source: &Source, layout: &Layout, sink: &mut Sink) -> Result<(), Imp
     }
     let mut reader = Reader {
         layout,
+        printed: Printed::new(layout),
         comm: source.name().trim_end_matches(".log").to_owned(),
         device: source.device.clone(),
         stage_name,
@@ -128,6 +129,7 @@ enum Said {
 
 struct Reader<'a> {
     layout: &'a [Column],
+    printed: Option<Printed>,
     comm: String,
     device: Option<String>,
     stage_name: &'static str,
@@ -152,11 +154,14 @@ impl ReadLines for Reader<'_> {
         if self.said != Said::Layer || sink.is_survey() {
             return Ok((0, 0));
         }
+        let Some(printed) = self.printed else {
+            return Ok((0, 0));
+        };
         let row = self.row(0, 0, Op::Read, sink);
         let (mut lines, mut used) = (0, 0);
         // The end of a line is looked for first: the CPU reads several lines at once then.
         while let Some(length) = find(&text[used..], b'\n') {
-            let Some((entry, read)) = Entry::parse_as_printed(&text[used..], self.layout) else {
+            let Some((entry, read)) = printed.parse(&text[used..]) else {
                 break;
             };
             // Averages are no operations.

@@ -193,8 +193,8 @@ impl Default for Plain {
 
 impl Plain {
     /// What operations have that are handed on together.
-    fn names(&self) -> ([Option<NameId>; 4], Option<i32>) {
-        ([self.host, self.device, self.file, self.comm], self.pid)
+    fn names(&self) -> ([Option<NameId>; 3], Option<i32>) {
+        ([self.host, self.file, self.comm], self.pid)
     }
 
     fn others(&self, stage: Stage) -> OpRow {
@@ -483,6 +483,7 @@ impl ReadLines for TextReader<'_> {
             few.op.push(row.op);
             few.size_bytes.extend(row.size_bytes);
             few.offset_bytes.extend(row.offset_bytes);
+            few.device.extend(row.device);
         }
         sink.ops(layer, &same, &mut self.few)?;
         Ok((lines, used))
