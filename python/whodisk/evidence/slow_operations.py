@@ -13,7 +13,7 @@ from whodisk.evidence.journal_commits import waited_for_commits
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram, thinned
 from whodisk.evidence.thresholds import (
     FAMILY_OPERATIONS,
-    FLUSH_PART,
+    KIND_PART,
     KNOCK_ON_SHARE,
     ORDINARY_SHARE,
     ORDINARY_WAIT_NS,
@@ -244,7 +244,7 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
     slow = _slow_set(data, survey, families)
     slow.thinning = thinning
     slow.blamed = blame(slow)
-    unlike = late_flushes(case, slow) | waited_for_commits(case, survey, slow)
+    unlike = late_kinds(case, slow) | waited_for_commits(case, survey, slow)
     slow.ordinary = ordinary_waits(slow, cpu_waits(case, survey), unlike)
     return slow
 
@@ -299,46 +299,57 @@ def _unlike_cpu_waits(slow: SlowSet, waits: CpuWaits) -> Bools:
     return unlike
 
 
-def late_flushes(case: Case, slow: SlowSet) -> Bools:
-    """Operations with a flush that was as late as flush commands of their device are, and other requests of it hardly ever.
+def late_kinds(case: Case, slow: SlowSet) -> Bools:
+    """Operations as late as requests of their kind are at their device, and requests of other kinds hardly ever.
 
-    A turn on a CPU is missed by whatever the threads of a software device serve. Where flush commands take a time `UNLIKE_KINDS` times as often as the
-    requests beside them, that is what a flush costs there.
+    A turn on a CPU is missed by whatever the threads of a software device serve. Where flush commands, or reads, take a time `UNLIKE_KINDS` times as often
+    as the requests beside them, that is what they cost there. Writes are not asked: the file below such a device takes them as its own file system does.
     """
-    chosen = np.flatnonzero(slow.flushed & _at_software(slow))
     unlike = none_of(slow)
+    software = _at_software(slow)
+    kinds = {"flush": software & slow.flushed, "read": software & ~slow.flushed & (slow.op == "read")}
+    chosen = np.flatnonzero(kinds["flush"] | kinds["read"])
     if not len(chosen) or "block" not in case.layers:
         return unlike
-    device_of = slow.device[chosen].astype(str)
-    devices = np.unique(device_of)
-    counted = case.arrays(late_requests_sql(devices.tolist()))
-    is_flush = counted["flush"].astype(np.bool_)
-    lost_ns = (slow.latency_ns - slow.typical_ns)[chosen]
-    bins = np.floor(np.log2(np.maximum(1.0, FLUSH_PART * lost_ns)) * BINS_PER_OCTAVE).astype(np.int64)
-    for device in devices:
-        mine = device_of == device
-        there = counted["device"] == device
-        late, flushes = _late(counted, there & is_flush, bins[mine])
-        others_late, others = _late(counted, there & ~is_flush, bins[mine])
-        # One more than there are: what was not seen yet may be next.
-        expected = UNLIKE_KINDS * (others_late + 1) / others
-        unlike[chosen[mine]] = (late > UNLIKE_MIN) & (late / flushes > expected)
+    counted = case.arrays(late_requests_sql(np.unique(slow.device[chosen].astype(str)).tolist()))
+    for kind, members in kinds.items():
+        others = ("read", "write") if kind == "flush" else ("write",)
+        for device in np.unique(slow.device[members].astype(str)):
+            mine = np.flatnonzero(members & (slow.device == device))
+            unlike[mine] = _late_unlike(counted, slow, mine, kind, others)
+    return unlike
+
+
+def _late_unlike(
+    counted: dict[str, npt.NDArray[Any]], slow: SlowSet, mine: Ints, kind: str, others: tuple[str, ...]
+) -> Bools:
+    """Which of these operations of one device are as late as a kind of its requests is, and other kinds are not."""
+    there = counted["device"] == slow.device[mine[0]]
+    lost_ns = (slow.latency_ns - slow.typical_ns)[mine]
+    bins = np.floor(np.log2(np.maximum(1.0, KIND_PART * lost_ns)) * BINS_PER_OCTAVE).astype(np.int64)
+    late, of_kind = _late(counted, there & (counted["kind"] == kind), bins)
+    others_late, of_others = _late(counted, there & np.isin(counted["kind"], others), bins)
+    # One more than there are: what was not seen yet may be next.
+    expected = UNLIKE_KINDS * (others_late + 1) / of_others
+    unlike: Bools = (late > UNLIKE_MIN) & (late / of_kind > expected)
     return unlike
 
 
 def _late(counted: dict[str, npt.NDArray[Any]], rows: Bools, bins: Ints) -> tuple[Floats, float]:
     """Requests among these rows in each of the bins and beyond, and how many requests there are, 1 at least."""
-    counts = counted["n"][rows].astype(np.float64)
-    at_least = np.append(np.cumsum(counts[::-1])[::-1], 0.0)
-    first = np.searchsorted(counted["bin"][rows].astype(np.int64), bins, side="left")
+    bin_of, counts = counted["bin"][rows].astype(np.int64), counted["n"][rows].astype(np.float64)
+    order = np.argsort(bin_of, kind="stable")
+    at_least = np.append(np.cumsum(counts[order][::-1])[::-1], 0.0)
+    first = np.searchsorted(bin_of[order], bins, side="left")
     return at_least[first], max(1.0, float(counts.sum()))
 
 
 def late_requests_sql(devices: list[str]) -> str:
-    """How long devices worked for flush commands and for requests without a flush, in bins."""
+    """How long devices worked for flush commands, and for reads and writes without a flush, in bins."""
     names = ", ".join(quoted(device) for device in devices)
-    return f"""SELECT device, op = 'flush' AS flush, CAST(floor(log2(greatest(device_ns, 1)) * {BINS_PER_OCTAVE}) AS INTEGER) AS bin, count(*) AS n
-FROM block_ops WHERE NOT open AND device IN ({names}) AND device_ns IS NOT NULL AND (op = 'flush' OR coalesce(flags, 0) & {FLUSH} = 0)
+    return f"""SELECT device, op AS kind, CAST(floor(log2(greatest(device_ns, 1)) * {BINS_PER_OCTAVE}) AS INTEGER) AS bin, count(*) AS n
+FROM block_ops WHERE NOT open AND device IN ({names}) AND device_ns IS NOT NULL
+  AND (op = 'flush' OR op IN ('read', 'write') AND coalesce(flags, 0) & {FLUSH} = 0)
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 

@@ -366,14 +366,14 @@ UNLIKE_KINDS = row(
     4.0,
     "times",
     CHOSEN,
-    "Flush commands do not just wait for a CPU if they are late this many times as often as other requests of their device.",
+    "Flush commands, or reads, do not just wait for a CPU if they are late this many times as often as other requests of their device.",
 )
-FLUSH_PART = row(
-    "FLUSH_PART",
+KIND_PART = row(
+    "KIND_PART",
     0.8,
     "share",
     CHOSEN,
-    "A flush command is as late as an operation that waited for it if it took this part of what that lost.",
+    "A request is as late as an operation that waited for it if it took this part of what that lost.",
 )
 ORDINARY_SHARE = row(
     "ORDINARY_SHARE",

@@ -1,0 +1,147 @@
+"""A turn on a CPU makes all that a software device does late; a tail of flushes or reads only those."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+from whodisk.reading.flush_waits import FLUSH
+from whodisk.statistics.stats import Ints
+from whodisk.verdict.solve import solve
+
+COMMITS, DISK, MS = 4000, "loop0", 1_000_000
+
+
+def cpu_waits(end_ns: Ints, waited_ns: Ints) -> list[dict[str, Any]]:
+    """The one thread's waits at the end of each operation: blocked, then for a CPU, for 20 us at least."""
+    return [
+        {
+            "tid": 4300,
+            "pid": 4300,
+            "comm": "db",
+            "cpu": 0,
+            "start_ns": end - ns,
+            "duration_ns": ns,
+            "state": state,
+            "cause": None,
+            "cause_pid": None,
+        }
+        for end, waited in zip(end_ns.tolist(), waited_ns.tolist(), strict=True)
+        for state, ns in (("blocked", 100_000), ("runnable", waited or 20_000))
+    ]
+
+
+def commits(path: Path, late_flushes: float, late_writes: float) -> Path:
+    """Commits of one thread, a write and a flush command each, 4.5 ms late so often; the thread itself waits 4 ms for a CPU now and then, too."""
+    rng = np.random.default_rng(17)
+    write_ns = rng.integers(90_000, 110_000, COMMITS) + 4_500_000 * (rng.random(COMMITS) < late_writes)
+    flush_ns = rng.integers(180_000, 220_000, COMMITS) + 4_500_000 * (rng.random(COMMITS) < late_flushes)
+    waited_ns = 4_000_000 * (rng.random(COMMITS) < 0.03)
+    latency = 20_000 + write_ns + flush_ns + waited_ns
+    start = np.cumsum(latency + 200_000) - latency
+    number = np.arange(COMMITS)
+    common = {"device": DISK, "tid": 4300, "pid": 4300, "comm": "db"}
+    syscall = common | {
+        "op_id": APP_ID_BASE | number,
+        "start_ns": start,
+        "latency_ns": latency,
+        "op": "sync",
+        "flags": FLUSH,
+        "size_bytes": 0,
+        "fs_ns": np.full(COMMITS, 20_000),
+        "queue_ns": np.zeros(COMMITS, np.int64),
+        "device_ns": write_ns + flush_ns,
+        "interrupt_ns": np.zeros(COMMITS, np.int64),
+        "runqueue_ns": waited_ns,
+    }
+    begun = np.column_stack([start + 20_000, start + 20_000 + write_ns]).ravel()
+    took = np.column_stack([write_ns, flush_ns]).ravel()
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(2 * COMMITS),
+        "start_ns": begun,
+        "latency_ns": took,
+        "op": ["write", "flush"] * COMMITS,
+        "device": DISK,
+        "size_bytes": [8192, 0] * COMMITS,
+        "queue_ns": np.zeros(2 * COMMITS, np.int64),
+        "device_ns": took,
+    }
+    return write_case(
+        path,
+        syscall=syscall,
+        block=block,
+        links={
+            "parent_id": np.repeat(APP_ID_BASE | number, 2),
+            "child_id": block["op_id"],
+            "kind": ["waits_for"] * (2 * COMMITS),
+        },
+        devices=(DISK,),
+        tables={"waits": cpu_waits(start + latency, waited_ns)},
+        meta={"version": 2, "observer": "record", "command": ["db"], "duration_ns": int(start[-1] + 20 * MS)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("late_flushes", "late_writes", "accused"), [(0.03, 0.001, True), (0.02, 0.02, False)]
+)
+def test_flush_commands_that_are_late_alone_did_not_wait_for_a_cpu(
+    tmp_path: Path, late_flushes: float, late_writes: float, accused: bool
+) -> None:
+    verdict = solve(commits(tmp_path / "case", late_flushes, late_writes))
+    at_device = [finding for finding in verdict.findings if finding.culprit.name == "device"]
+    assert bool(at_device) == accused, verdict.summary
+    if not accused:
+        assert any("device" in told and "another thread's turn on a CPU" in told for told in verdict.minor), (
+            verdict.minor
+        )
+
+
+def requests(path: Path, late_reads: float, late_writes: float) -> Path:
+    """Random reads and writes of one thread, half and half, 4.5 ms late so often; the thread itself waits 4 ms for a CPU now and then, too."""
+    rng = np.random.default_rng(18)
+    op = np.where(rng.random(COMMITS) < 0.5, "read", "write")
+    late = np.where(op == "read", late_reads, late_writes)
+    device_ns = rng.integers(90_000, 110_000, COMMITS) + 4_500_000 * (rng.random(COMMITS) < late)
+    waited_ns = 4_000_000 * (rng.random(COMMITS) < 0.03)
+    latency = 10_000 + device_ns + waited_ns
+    start = np.cumsum(latency + 50_000) - latency
+    number = np.arange(COMMITS)
+    common = {"op": op, "device": DISK, "size_bytes": 4096, "tid": 4300, "pid": 4300, "comm": "db"}
+    stages = {"queue_ns": np.zeros(COMMITS, np.int64), "device_ns": device_ns}
+    syscall = common | {
+        "op_id": APP_ID_BASE | number,
+        "start_ns": start,
+        "latency_ns": latency,
+        "fs_ns": np.full(COMMITS, 10_000),
+        "interrupt_ns": np.zeros(COMMITS, np.int64),
+        "runqueue_ns": waited_ns,
+    }
+    block = common | {"op_id": BLOCK_ID_BASE | number, "start_ns": start + 10_000, "latency_ns": device_ns}
+    return write_case(
+        path,
+        syscall=syscall | stages,
+        block=block | stages,
+        links={
+            "parent_id": APP_ID_BASE | number,
+            "child_id": block["op_id"],
+            "kind": ["split"] * COMMITS,
+        },
+        devices=(DISK,),
+        tables={"waits": cpu_waits(start + latency, waited_ns)},
+        meta={"version": 2, "observer": "record", "command": ["db"], "duration_ns": int(start[-1] + 20 * MS)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("late_reads", "late_writes", "accused"), [(0.03, 0.001, True), (0.02, 0.02, False), (0.001, 0.03, False)]
+)
+def test_reads_that_are_late_alone_did_not_wait_for_a_cpu(
+    tmp_path: Path, late_reads: float, late_writes: float, accused: bool
+) -> None:
+    verdict = solve(requests(tmp_path / "case", late_reads, late_writes))
+    at_device = [finding for finding in verdict.findings if finding.culprit.name == "device"]
+    assert bool(at_device) == accused, verdict.summary
