@@ -66,11 +66,13 @@ from whodisk.evidence.thresholds import LEVEL_BLOCKS, MATCHED_BLOCKS, MATCHED_CE
 from whodisk.evidence.two_levels import two_levels
 from whodisk.statistics.coincidence import Intervals, coincidence_p
 from whodisk.statistics.stats import (
+    TailSplit,
     body_of,
     concentration_p,
     episodes,
     find_split,
     permutation_p,
+    same_length_p,
     tail_p,
 )
 from whodisk.statistics.traits import Items, Rules, strongest
@@ -274,17 +276,40 @@ def period_power(seed: int) -> float:
     return _period(np.sort(at.clip(0, SPAN_NS - 1)).astype(np.int64))
 
 
-def natural_tail(family: str, seed: int) -> float:
-    w = world(family, seed)
-    ratio = np.sort(w.own_ns / _typical(w))
+def _tail_of(w: World) -> tuple[TailSplit | None, np.ndarray]:
+    """Where the tail of a world splits, and the ratios beyond, in order of time."""
+    every = w.own_ns / _typical(w)
+    ratio = np.sort(every)
     values, counts = np.unique(np.floor(np.log2(ratio) * 64), return_counts=True)
     values = np.exp2((values + 0.5) / 64)
     body = body_of(values, counts)
     beyond = values > max(TAIL_BEGIN, body.quartile)
     if not beyond.any():
-        return 1.0
+        return None, ratio[:0]
     split = find_split(values[beyond], counts[beyond], body, max(TAIL_BEGIN, body.quartile))
-    return 1.0 if split is None else tail_p(split, ratio[ratio > split.limit])
+    return split, ratio[:0] if split is None else every[every > split.limit]
+
+
+def natural_tail(family: str, seed: int) -> float:
+    split, beyond = _tail_of(world(family, seed))
+    return 1.0 if split is None else tail_p(split, beyond)
+
+
+def one_length(family: str, seed: int) -> float:
+    split, beyond = _tail_of(world(family, seed))
+    return 1.0 if split is None or len(beyond) == 0 else same_length_p(beyond, 1e-6)
+
+
+def one_length_power(seed: int) -> float:
+    """Twelve of a hundred operations that take 28 ms longer, in a tail that is heavy."""
+    w = world("quiet", seed)
+    own_ns = 300e3 * np.exp(w.rng.normal(0, 0.9, 104))
+    own_ns[:12] = 28e6 + w.rng.uniform(0, 500e3, 12)
+    ratio = np.sort(own_ns / 300e3)
+    values, counts = np.unique(np.floor(np.log2(ratio) * 64), return_counts=True)
+    values = np.exp2((values + 0.5) / 64)
+    split = find_split(values, counts, body_of(values, counts), TAIL_BEGIN)
+    return 1.0 if split is None else same_length_p(ratio[ratio > split.limit], 1e-6)
 
 
 def tail_power(seed: int) -> float:
@@ -758,6 +783,13 @@ TESTS: dict[str, Test] = {
     "presence": Test("background_work, stolen_cpu", "slower while something is there", ALL, present, present_power),
     "period": Test("burst", "stalls have a period", ALL, period, period_power),
     "tail": Test("stage_blame, silent_device", "a group apart from the natural tail", ALL, natural_tail, tail_power),
+    "same length": Test(
+        "stage_blame, slow_requests",
+        "a group apart is of one length",
+        ALL,
+        one_length,
+        one_length_power,
+    ),
     "bunching": Test("stage_blame", "slow operations have an event in common", ALL, bunched, bunched_power),
     "stuck": Test("member_tail", "one device is stuck more often", ALL, stuck, stuck_power),
     "member": Test("slow_member", "one device is slower, operation by operation", ALL, member),

@@ -100,13 +100,18 @@ def test_flush_commands_that_are_late_alone_did_not_wait_for_a_cpu(
         )
 
 
-def requests(path: Path, late_reads: float, late_writes: float) -> Path:
+def requests(path: Path, late_reads: float, late_writes: float, stuck_ns: int = 0, turns: int = 0) -> Path:
     """Random reads and writes of one thread, half and half, 4.5 ms late so often; the thread itself waits 4 ms for a CPU now and then, too."""
     rng = np.random.default_rng(18)
     op = np.where(rng.random(COMMITS) < 0.5, "read", "write")
     late = np.where(op == "read", late_reads, late_writes)
     device_ns = rng.integers(90_000, 110_000, COMMITS) + 4_500_000 * (rng.random(COMMITS) < late)
     waited_ns = 4_000_000 * (rng.random(COMMITS) < 0.03)
+    if stuck_ns:
+        # Far from each other, and from the turns on a CPU that somebody else took.
+        device_ns[[COMMITS // 3, COMMITS // 2]] += stuck_ns
+        waited_ns[:] = 0
+        waited_ns[np.linspace(50, COMMITS - 50, turns).astype(int)] = stuck_ns
     latency = 10_000 + device_ns + waited_ns
     start = np.cumsum(latency + 50_000) - latency
     number = np.arange(COMMITS)
@@ -145,3 +150,15 @@ def test_reads_that_are_late_alone_did_not_wait_for_a_cpu(
     verdict = solve(requests(tmp_path / "case", late_reads, late_writes))
     at_device = [finding for finding in verdict.findings if finding.culprit.name == "device"]
     assert bool(at_device) == accused, verdict.summary
+
+
+@pytest.mark.parametrize(("turns", "accused"), [(8, False), (0, True)])
+def test_a_device_of_threads_waits_for_a_cpu_as_long_as_its_users_do(
+    tmp_path: Path, turns: int, accused: bool
+) -> None:
+    """Two requests stand apart by 50 ms, as long as somebody kept the CPU from the thread itself, eight times or never."""
+    case = requests(tmp_path / "case", 0.0, 0.0, stuck_ns=50 * MS, turns=turns)
+    verdict = solve(case)
+    at_device = [finding for finding in verdict.findings if finding.culprit.name == "device"]
+    assert bool(at_device) == accused, verdict.summary
+    assert any("need the same CPUs" in told for told in verdict.minor) != accused

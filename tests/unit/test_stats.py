@@ -81,6 +81,24 @@ def test_the_split_is_scale_free(factor: float) -> None:
         assert again.beyond == first.beyond
 
 
+@given(st.integers(0, 10_000), st.integers(4, 60), st.sampled_from([0.5, 1.0, 2.0]))
+def test_a_natural_tail_is_of_many_lengths(seed: int, count: int, index: float) -> None:
+    tail = np.random.default_rng(seed).pareto(index, count) + 1.0
+    assert stats.same_length_p(tail, 1e-6) > 1e-4
+
+
+def test_what_always_takes_the_same_time_does_so_by_no_chance() -> None:
+    rng = np.random.default_rng(3)
+    twelve = 28e6 + rng.uniform(0, 500e3, 12)
+    assert stats.same_length_p(twelve, 1e-6) < 1e-9
+    # Three of another kind among them change little, a clock that cannot tell them apart everything.
+    assert stats.same_length_p(np.concatenate([twelve, [9e6, 12e6, 90e6]]), 1e-6) < 1e-6
+    assert stats.same_length_p(twelve, 1.0) == 1.0
+    # Two may be alike by chance.
+    assert stats.same_length_p(twelve[:2], 1e-6) > 0.01
+    assert stats.same_length_p(twelve[:1], 1e-6) == 1.0
+
+
 def test_episodes_are_chains_of_overlap() -> None:
     start = np.array([0, 5, 100, 103], np.int64)
     end = np.array([10, 20, 104, 110], np.int64)

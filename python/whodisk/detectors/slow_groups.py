@@ -12,6 +12,7 @@ from whodisk.detectors.thresholds import EVENT_NEAR
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import APP, SlowSet
 from whodisk.evidence.survey import bin_middle_ns, bin_sql
+from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import (
     Bools,
     Ints,
@@ -19,11 +20,15 @@ from whodisk.statistics.stats import (
     episodes,
     find_split,
     quantile_from_bins,
+    same_length_p,
     tail_p,
 )
 
 #: Histogram bin of the time of an operation without its wait for its turn.
 SERVED_BIN = bin_sql("latency_ns - coalesce(app_ns, 0)")
+
+#: Stages in which a natural tail scatters: below the file system, where no lock, timer or turn of one length is waited for.
+HELD_BELOW = tuple(STAGES.index(stage) for stage in ("queue", "device", "interrupt"))
 
 REMEDIES = {
     "device": "Look at the device and what is below it (firmware, media, path, host of a virtual disk); the host "
@@ -74,15 +79,20 @@ def p_value_of(context: Context, suspect: Suspect, bunched_p: float) -> float:
     Tail: episodes of a family lie farther out than its natural tail could put them. Bunching: the
     slow operations share events, while natural ones would be spread over all operations. Families are
     Bonferroni-corrected. Served: as tail, of the time without the wait for a turn, where those that waited behind slow ones lost more than
-    these: they fill what sets these apart.
+    these: they fill what sets these apart. Same length: of what was lost below the file system, where natural tails of any index would scatter.
     """
     slow, chosen = context.slow, suspect.chosen
-    best = 1.0
+    best = alike = 1.0
     for number in range(len(slow.families)):
         members = chosen & (slow.family == number)
         if members.any():
             best = min(best, _family_p(slow, members, number))
-    tests = [best * max(1, len(slow.families)), bunched_p]
+            if suspect.stage in HELD_BELOW:
+                alike = min(alike, _same_length_p(context, members))
+    families = max(1, len(slow.families))
+    tests = [best * families, bunched_p]
+    if suspect.stage in HELD_BELOW:
+        tests.append(alike * families)
     if suspect.stage != APP and context.behind.excess_ns[chosen].sum() > slow.excess_ns[chosen].sum():
         tests.append(_served_p(context, suspect))
     return min(1.0, len(tests) * min(tests))
@@ -127,6 +137,20 @@ def _family_p(slow: SlowSet, members: Bools, number: int) -> float:
         np.maximum.at(worst, numbers, ratio)
         chances.append(tail_p(family.split, worst))
     return min(1.0, 2 * min(chances))
+
+
+def _same_length_p(context: Context, members: Bools) -> float:
+    """Same-length test on the first operation of each episode; where times are multiples of a unit, no finer than that.
+
+    Not on the longest: the longest of many are of about one length, whatever made them.
+    """
+    slow = context.slow
+    start, end = slow.start_ns[members], slow.end_ns[members]
+    order = np.lexsort((end, start))
+    _, first = np.unique(episodes(start, end)[order], return_index=True)
+    latency_ns = (end - start)[order][first]
+    unit_ns = max(context.case.resolution_ns, int(np.gcd.reduce(latency_ns)) if len(latency_ns) > 1 else 1)
+    return same_length_p(latency_ns.astype(np.float64), unit_ns / float(latency_ns.min()))
 
 
 def _events(start_ns: Ints, end_ns: Ints) -> Ints:

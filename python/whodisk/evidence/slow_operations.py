@@ -264,6 +264,13 @@ class CpuWaits:
         longer = len(self.waited_ns) - np.searchsorted(self.waited_ns, at_least_ns, side="left")
         return np.asarray(longer / max(1, self.woken, len(self.waited_ns)), np.float64)
 
+    def as_many(self, lost_ns: Floats) -> Bools:
+        """Whether at least as many waits as there are losses of that length or longer were as long as `KIND_PART` of each."""
+        rank = np.empty(len(lost_ns))
+        rank[np.argsort(-lost_ns, kind="stable")] = np.arange(1, len(lost_ns) + 1)
+        longer = len(self.waited_ns) - np.searchsorted(self.waited_ns, KIND_PART * lost_ns, side="left")
+        return np.asarray(longer >= rank, np.bool_)
+
 
 def cpu_waits(case: Case, survey: Survey) -> CpuWaits | None:
     """The waits for a CPU that were recorded; None where the scheduler was not."""
@@ -353,9 +360,14 @@ FROM block_ops WHERE NOT open AND device IN ({names}) AND device_ns IS NOT NULL
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
+def is_software(device: str) -> bool:
+    """Whether a device works by threads of this machine, which need a CPU."""
+    return device.startswith(SOFTWARE_DEVICES)
+
+
 def _at_software(slow: SlowSet) -> Bools:
     """Operations that waited for a device that works by threads."""
-    software = np.array([str(name).startswith(SOFTWARE_DEVICES) for name in slow.device], np.bool_)
+    software = np.array([is_software(str(name)) for name in slow.device], np.bool_)
     return software & np.isin(slow.blamed, SOFTWARE_STAGES)
 
 
@@ -370,6 +382,10 @@ def ordinary_waits(slow: SlowSet, waits: CpuWaits | None, unlike: Bools) -> Bool
         needs_cpu &= ~_unlike_cpu_waits(slow, waits)
     wait_ns = slow.latency_ns - slow.typical_ns
     ordinary: Bools = needs_cpu & (wait_ns < ORDINARY_WAIT_NS)
+    if waits is not None:
+        # Where somebody keeps the CPUs for longer, the threads of a software device wait for them as long as the program's own.
+        below = np.flatnonzero(needs_cpu & _at_software(slow) & ~ordinary)
+        ordinary[below] = waits.as_many(wait_ns[below])
     for number, family in enumerate(slow.families):
         members = slow.family == number
         if ordinary[members].sum() < max(1.0, ORDINARY_SHARE * members.sum()):

@@ -72,6 +72,8 @@ HUMP_RATIO_MIN = 3.0
 #: A hump within an octave, in the middle of a heavy tail, must be this much likelier than none (log likelihood ratio, nats): narrow
 #: stretches hold few operations, and of few operations chance makes humps.
 NARROW_SCORE_MIN = 10.0
+#: This part of the episodes beyond a split must have one length for the cause to be one that always takes the same time.
+SAME_LENGTH_SHARE = 0.75
 #: No healthy tail is assumed to be thinner than this index, whatever the body looks like.
 TAIL_INDEX_MAX = 2.0
 
@@ -187,6 +189,26 @@ def tail_p(split: TailSplit, worst: Floats) -> float:
     chance = (split.hump / split.valley) ** -split.index
     p = probability.at_least(far, len(worst) + split.in_valley, chance)
     return min(1.0, p * max(split.tests, 1))
+
+
+def same_length_p(latency: Floats, resolution: float) -> float:
+    """Probability that a natural tail puts so many episodes so close to one length.
+
+    `latency` is of one operation of each episode beyond a split, in any unit, `resolution` the part of a length that two of the same length may differ by for the clock's sake.
+    Given the shortest of those that lie close together, each further one of a tail with index `TAIL_INDEX_MAX` lies within their width by chance. Bonferroni over the
+    sets of most of the episodes, and over the first one of each.
+    """
+    count = len(latency)
+    places = np.sort(np.log(latency))
+    best = 1.0
+    for inside in range(math.ceil(SAME_LENGTH_SHARE * count), count + 1):
+        if inside < 2:
+            continue
+        width = float((places[inside - 1 :] - places[: count - inside + 1]).min()) + resolution
+        chance = -math.expm1(-TAIL_INDEX_MAX * width)
+        best = min(best, probability.at_least(inside - 1, count - 1, chance))
+    sets = count - math.ceil(SAME_LENGTH_SHARE * count) + 1
+    return min(1.0, count * sets * best)
 
 
 # -- episodes -------------------------------------------------------------------------------

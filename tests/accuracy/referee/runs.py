@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tests.accuracy.host import slowdisk
+from tests.accuracy.referee import others
 from tests.accuracy.referee import truth as truths
 from tests.accuracy.referee.excuses import Records
 from tests.accuracy.referee.faults import SPARE_BYTES, Injection, Scene, Window, acting, disk_faults
@@ -142,7 +143,10 @@ def _pairs(run: Run, work: Path, truth: Truth) -> None:
     """Runs the program again, not recorded, with the fault in one half of each of `PAIRS` pairs of windows, by chance."""
     fault, magnitudes, chance = run.row.fault, run.magnitudes(), random.Random(f"pairs {run.seed}")
     assert fault is not None
-    length = min(WINDOW_SECONDS_MAX, max(WINDOW_SECONDS_MIN, 1.2 * magnitudes.get("every_s", 0.0)))
+    # What comes and goes in stretches is on for half of the time, or less: a window holds two or three.
+    stretch_s = 3 * others.STRETCH_NS / 1e9 if fault.act else 0.0
+    cycle_s = magnitudes.get("every_s", stretch_s)
+    length = min(WINDOW_SECONDS_MAX, max(WINDOW_SECONDS_MIN, 1.2 * cycle_s))
     halves: list[tuple[int, int]] = []
     for pair in range(PAIRS):
         first = chance.randrange(2)
