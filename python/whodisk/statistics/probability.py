@@ -1,13 +1,13 @@
 """Probabilities of the few distributions that detectors compare with, by special functions.
 
-scipy.stats has them all, but to import it takes longer than to solve a small case. scipy.special takes a fraction of that.
+scipy.stats has them all, but to import it takes longer than to solve a small case. scipy.special takes a fraction of that, still a
+third of what `whodisk solve` imports: whoever asks for no probability does not wait for it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 
 def at_least(count: float, trials: float, chance: float) -> float:
@@ -19,31 +19,43 @@ def at_least(count: float, trials: float, chance: float) -> float:
         return 1.0
     if count > trials:
         return 0.0
+    from scipy import special
+
     return float(special.betainc(count, trials - count + 1, chance))
 
 
 def chi_squared_quantile(probability: float, degrees: float) -> float:
     """Value below which a chi-squared variable with `degrees` degrees of freedom stays with `probability`; 0 for 0 degrees."""
+    from scipy import special
+
     return 2.0 * float(special.gammaincinv(degrees / 2, probability)) if degrees > 0 else 0.0
 
 
 def beta_quantile(probability: float, a: float, b: float) -> float:
     """Value below which a beta variable with the shapes `a` and `b` (both over 0) stays with `probability`."""
+    from scipy import special
+
     return float(special.betaincinv(a, b, probability))
 
 
 def beta_at_most(values: npt.NDArray[np.float64], a: float, b: float) -> npt.NDArray[np.float64]:
     """Probability that a beta variable with the shapes `a` and `b` (0: always below) stays below each value (0 to 1)."""
+    from scipy import special
+
     return np.asarray(special.betainc(a, b, np.clip(values, 0.0, 1.0)), np.float64)
 
 
 def normal_above(value: float) -> float:
     """Probability that a standard normal variable exceeds `value`."""
+    from scipy import special
+
     return float(special.ndtr(-value))
 
 
 def student_above(value: float, degrees: float) -> float:
     """Probability that Student's t with `degrees` degrees of freedom exceeds `value`."""
+    from scipy import special
+
     return float(special.stdtr(degrees, -value))
 
 
@@ -61,6 +73,8 @@ def mean_above_zero(values: npt.NDArray[np.float64]) -> float:
 
 def student_quantile(probability: float, degrees: float) -> float:
     """Value below which Student's t with `degrees` degrees of freedom (over 0) stays with `probability`."""
+    from scipy import special
+
     return float(special.stdtrit(degrees, probability))
 
 
