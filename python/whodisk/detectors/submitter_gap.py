@@ -133,7 +133,8 @@ def _presumed(context: Context, result: Result, typical_ns: float) -> None:
 
 
 def _waits(context: Context, gaps: Gaps) -> LateOperations:
-    return late_while_held(context, gaps.tid, gaps.start_ns, gaps.duration_ns)
+    seen = set(gaps.state) == {STOPPED}
+    return late_while_held(context, gaps.tid, gaps.start_ns, gaps.duration_ns, seen=seen)
 
 
 def _candidate(context: Context, gaps: Gaps, total: int, limit_ns: float, typical_ns: float) -> Candidate:

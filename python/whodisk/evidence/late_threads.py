@@ -14,6 +14,7 @@ from whodisk.statistics.stats import Bools, Ints
 
 REAP = STAGES.index("reap")
 APP = STAGES.index("app")
+FS = STAGES.index("fs")
 
 
 @dataclass
@@ -27,18 +28,27 @@ class LateOperations:
     every: Intervals
 
 
-def late_while_held(context: Context, tid: Ints, start_ns: Ints, duration_ns: Ints) -> LateOperations:
+def late_while_held(
+    context: Context, tid: Ints, start_ns: Ints, duration_ns: Ints, *, seen: bool = False
+) -> LateOperations:
     """Slow operations with a wait (to be taken, or to be submitted) that lies in one of these times of their thread.
 
-    Times of one thread do not overlap, and rise with their begin.
+    Times of one thread do not overlap, and rise with their begin. Of threads that were `seen` stopped, operations that lost their time in stage fs count, too: no
+    thread is stopped within a call, so these had ended below, and where that is not recorded (buffered libaio) they waited to be taken.
     """
     slow = context.slow
     explained = np.zeros(len(slow), np.bool_)
-    late = np.isin(slow.blamed, (REAP, APP))
+    late = np.isin(slow.blamed, (REAP, APP, FS) if seen else (REAP, APP))
     # The wait to be taken is at the end of an operation, the wait to be submitted at its begin.
     reaping = slow.stage_ns[:, REAP] >= slow.stage_ns[:, APP] if len(slow) else explained
     begin = np.where(reaping, slow.end_ns - slow.stage_ns[:, REAP], slow.start_ns).astype(np.int64)
     end = np.where(reaping, slow.end_ns, slow.start_ns + slow.stage_ns[:, APP]).astype(np.int64)
+    wait_ns = end - begin
+    if seen and len(slow):
+        # It is not known when it ended below.
+        in_fs = slow.blamed == FS
+        begin, end = np.where(in_fs, slow.start_ns, begin), np.where(in_fs, slow.end_ns, end)
+        wait_ns = np.where(in_fs, slow.stage_excess_ns[:, FS], wait_ns)
     for number in np.unique(tid):
         held = tid == number
         mine = np.flatnonzero(late & (slow.tid == number))
@@ -46,7 +56,7 @@ def late_while_held(context: Context, tid: Ints, start_ns: Ints, duration_ns: In
         # The last one that began before the wait ended.
         nearest = np.clip(np.searchsorted(low, end[mine]) - 1, 0, None)
         inside = np.minimum(end[mine], high[nearest]) - np.maximum(begin[mine], low[nearest])
-        explained[mine] = inside >= LATE_INSIDE_MIN * (end[mine] - begin[mine])
+        explained[mine] = inside >= LATE_INSIDE_MIN * wait_ns[mine]
     every = late & np.isin(slow.tid, tid)
     return LateOperations(
         explained, begin[explained], end[explained], Intervals(slow.tid[every], begin[every], end[every])
