@@ -143,9 +143,9 @@ def _pairs(run: Run, work: Path, truth: Truth) -> None:
     """Runs the program again, not recorded, with the fault in one half of each of `PAIRS` pairs of windows, by chance."""
     fault, magnitudes, chance = run.row.fault, run.magnitudes(), random.Random(f"pairs {run.seed}")
     assert fault is not None
-    # What comes and goes in stretches is on for half of the time, or less: a window holds two or three.
+    # What comes and goes in stretches: a window holds one of them and the pause before it, whose lengths are drawn, too.
     stretch_s = 3 * others.STRETCH_NS / 1e9 if fault.act else 0.0
-    cycle_s = magnitudes.get("every_s", stretch_s)
+    cycle_s = magnitudes.get("every_s", stretch_s) + magnitudes.get("length_ms", 0.0) / 1e3
     length = min(WINDOW_SECONDS_MAX, max(WINDOW_SECONDS_MIN, 1.2 * cycle_s))
     halves: list[tuple[int, int]] = []
     for pair in range(PAIRS):
