@@ -24,8 +24,8 @@ from engine import RELEASE, WORK
 #: Memory of the whole log over that of a tenth: more would be growth.
 GROWTH_MAX = 1.25
 OPERATIONS_PER_MS = 20
-#: Milliseconds after which the same operations come again.
-CYCLE_MS = 1_000
+#: Milliseconds after which the same operations come again: more than a page of a table holds, so that nothing is smaller for it.
+CYCLE_MS = 10_000
 #: Progress comes every five seconds where nobody looks; a run that takes this long must have told something.
 SILENCE_S = 15.0
 

@@ -7,6 +7,18 @@ pub const TIME_NS_MAX: i64 = i64::MAX / 2;
 
 /// Splits off the next word; "" at the end.
 pub fn word<'a>(rest: &mut &'a str) -> &'a str {
+    let bytes = rest.as_bytes();
+    let begin = bytes.iter().position(|byte| !byte.is_ascii_whitespace());
+    let begin = begin.unwrap_or(bytes.len());
+    let ends = |byte: &u8| byte.is_ascii_whitespace() || !byte.is_ascii();
+    let end = bytes[begin..].iter().position(ends);
+    let end = end.map_or(bytes.len(), |length| begin + length);
+    // Letters beyond ASCII, and the rarest of blanks, are looked at as such.
+    if bytes.get(end).is_none_or(u8::is_ascii_whitespace) && !bytes[begin..end].contains(&0x0b) {
+        let word = &rest[begin..end];
+        *rest = &rest[end..];
+        return word;
+    }
     let text = rest.trim_start();
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     *rest = &text[end..];
@@ -164,6 +176,13 @@ mod tests {
         fn any_nanoseconds_come_back(ns in 0_i64..4_000_000_000_000_000_000) {
             let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
             prop_assert_eq!(scaled(&text, 1_000_000_000), Some(ns));
+        }
+
+        #[test]
+        fn words_are_those_of_the_standard_library(text in "[ab1\\x0b\\t \u{a0}\u{e9}]{0,12}") {
+            let mut rest = text.as_str();
+            let words: Vec<&str> = std::iter::from_fn(|| Some(word(&mut rest)).filter(|word| !word.is_empty())).collect();
+            prop_assert_eq!(words, text.split_whitespace().collect::<Vec<_>>());
         }
 
         #[test]

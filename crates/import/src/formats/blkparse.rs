@@ -6,6 +6,7 @@ use super::block_requests::{kind_of, Event, Requests, What, NOT_TRACED};
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
+use crate::number::leading_digits;
 use crate::records::each_line;
 use crate::sink::Sink;
 use crate::text::{integer, time, word};
@@ -70,10 +71,20 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         if text.is_empty() || text.starts_with('#') {
             return Ok(());
         }
+        // Once it is clear what the text is, most lines need no closer look.
+        if let Some((head, rest)) = told.and_then(|_| printed(text)) {
+            in_summary = false;
+            if let Some(event) = event(head, rest)? {
+                requests.event(event, sink)?;
+            }
+            return Ok(());
+        }
         let Some(style) = style(text) else {
             // Counts per CPU and in total follow the events.
             in_summary |= text.starts_with("CPU") || text.starts_with("Total");
-            if in_summary {
+            // Whoever sends its output into a file gets its messages there, too.
+            let is_message = text.starts_with("Input file ") && text.ends_with(" added");
+            if in_summary || is_message {
                 return Ok(());
             }
             return Err(Bad::new(
@@ -92,7 +103,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             });
             told = Some(style);
         }
-        if let Some(event) = event(text, style)? {
+        let (head, rest) = head(text, style)?;
+        if let Some(event) = event(head, rest)? {
             requests.event(event, sink)?;
         }
         Ok(())
@@ -100,9 +112,54 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     requests.end(sink)
 }
 
-fn event(text: &str, style: Style) -> Result<Option<Event>, Bad> {
+/// What a line begins with.
+struct Begin<'a> {
+    device: (u32, u32),
+    cpu: Option<i32>,
+    time_ns: i64,
+    pid: Option<i32>,
+    /// Empty: not said there.
+    comm: &'a str,
+}
+
+/// The begin of a line that blkparse printed, and the rest of it: numbers, blanks between them. None: it is better looked at as a whole.
+fn printed(text: &str) -> Option<(Begin<'_>, &str)> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    let mut whole = |before: u8| {
+        let begin = at;
+        while bytes.get(at) == Some(&before) && (before == b' ' || at == begin) {
+            at += 1;
+        }
+        if at == begin && begin > 0 {
+            return None;
+        }
+        let (value, digits) = leading_digits(&bytes[at..], 0);
+        at += digits;
+        (1..=9).contains(&digits).then_some((value as u32, digits))
+    };
+    let (major, minor) = (whole(b' ')?.0, whole(b',')?.0);
+    let cpu = whole(b' ')?.0;
+    // The number of the event.
+    let _ = whole(b' ')?;
+    let (seconds, (nanoseconds, digits)) = (whole(b' ')?.0, whole(b'.')?);
+    let pid = whole(b' ')?.0;
+    if digits != 9 || bytes.get(at) != Some(&b' ') {
+        return None;
+    }
+    let begin = Begin {
+        device: (major, minor),
+        cpu: Some(cpu as i32),
+        time_ns: i64::from(seconds) * SECOND + i64::from(nanoseconds),
+        pid: Some(pid as i32).filter(|pid| *pid > 0),
+        comm: "",
+    };
+    Some((begin, &text[at..]))
+}
+
+fn head(text: &str, style: Style) -> Result<(Begin<'_>, &str), Bad> {
     let mut rest = text;
-    let (device, cpu, moment, pid, mut comm);
+    let (device, cpu, moment, pid, comm);
     if style == Style::Ftrace {
         let (before, after) = text
             .split_once(": ")
@@ -114,23 +171,30 @@ fn event(text: &str, style: Style) -> Result<Option<Event>, Bad> {
             .trim()
             .rsplit_once('-')
             .ok_or_else(|| Bad::new("column task", "NAME-PID", task))?;
-        let number = number.split_whitespace().next().unwrap_or("");
+        pid = number.split_whitespace().next().unwrap_or("");
         moment = before.split_whitespace().next_back().unwrap_or("");
-        (cpu, pid, comm) = (of_cpu.split(']').next().unwrap_or(""), number, name.to_owned());
+        (cpu, comm) = (of_cpu.split(']').next().unwrap_or(""), name);
         rest = after;
         device = word(&mut rest);
     } else {
-        device = word(&mut rest);
-        cpu = word(&mut rest);
+        (device, cpu) = (word(&mut rest), word(&mut rest));
         if style == Style::Blkparse {
             word(&mut rest);
         }
-        moment = word(&mut rest);
-        pid = word(&mut rest);
-        comm = String::new();
+        (moment, pid, comm) = (word(&mut rest), word(&mut rest), "");
     }
-    let device = numbers(device).ok_or_else(|| Bad::new("column device", "MAJOR,MINOR", device))?;
-    let time_ns = time(moment, SECOND, "time")?;
+    let begin = Begin {
+        device: numbers(device).ok_or_else(|| Bad::new("column device", "MAJOR,MINOR", device))?,
+        cpu: cpu.parse().ok(),
+        time_ns: time(moment, SECOND, "time")?,
+        pid: pid.parse().ok().filter(|pid| *pid > 0),
+        comm,
+    };
+    Ok((begin, rest))
+}
+
+/// The event of a line, from what follows its begin.
+fn event(begin: Begin, mut rest: &str) -> Result<Option<Event>, Bad> {
     let (action, rwbs) = (word(&mut rest), word(&mut rest));
     if !matches!(action, "Q" | "D" | "C" | "X") {
         return Ok(None);
@@ -152,7 +216,7 @@ fn event(text: &str, style: Style) -> Result<Option<Event>, Bad> {
     };
     let end = rest.trim();
     let inside = end.rfind('[').map(|at| end[at + 1..].trim_end_matches(']'));
-    let mut error = 0;
+    let (mut error, mut comm) = (0, begin.comm.to_owned());
     match (action, inside) {
         ("C", Some(number)) => error = number.trim().parse::<i32>().unwrap_or(0).abs(),
         (_, Some(name)) if comm.is_empty() && name != "(null)" => comm = name.to_owned(),
@@ -170,15 +234,15 @@ fn event(text: &str, style: Style) -> Result<Option<Event>, Bad> {
     };
     let (op, flags) = kind_of(rwbs, count);
     Ok(Some(Event {
-        time_ns,
+        time_ns: begin.time_ns,
         what,
-        device,
+        device: begin.device,
         op,
         flags,
         sector,
         count,
-        cpu: cpu.parse().ok(),
-        pid: pid.parse().ok().filter(|pid| *pid > 0),
+        cpu: begin.cpu,
+        pid: begin.pid,
         comm,
         error,
     }))
