@@ -88,6 +88,10 @@ pub fn import(
     names: &mut Names,
     tell: &mut dyn FnMut(u64),
 ) -> Result<Summary, ImportError> {
+    // A name that is no format is told before any file is opened.
+    if let Some(name) = &request.format {
+        format(name)?;
+    }
     let pipes = Pipes::open(&request.files)?;
     let mut logs = Vec::new();
     for (format, source) in sources(request)? {
