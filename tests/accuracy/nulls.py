@@ -279,15 +279,25 @@ def period_power(seed: int) -> float:
 def _tail_of(w: World) -> tuple[TailSplit | None, np.ndarray]:
     """Where the tail of a world splits, and the ratios beyond, in order of time."""
     every = w.own_ns / _typical(w)
-    ratio = np.sort(every)
-    values, counts = np.unique(np.floor(np.log2(ratio) * 64), return_counts=True)
-    values = np.exp2((values + 0.5) / 64)
+    values, counts = _histogram(every)
     body = body_of(values, counts)
     beyond = values > max(TAIL_BEGIN, body.quartile)
     if not beyond.any():
-        return None, ratio[:0]
+        return None, every[:0]
     split = find_split(values[beyond], counts[beyond], body, max(TAIL_BEGIN, body.quartile))
-    return split, ratio[:0] if split is None else every[every > split.limit]
+    return split, every[:0] if split is None else every[every > split.limit]
+
+
+def _tail_of_few(ratio: np.ndarray) -> tuple[TailSplit | None, np.ndarray]:
+    """The same of ratios that are all looked at."""
+    values, counts = _histogram(ratio)
+    split = find_split(values, counts, body_of(values, counts), TAIL_BEGIN)
+    return split, ratio[:0] if split is None else ratio[ratio > split.limit]
+
+
+def _histogram(ratio: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    values, counts = np.unique(np.floor(np.log2(ratio) * 64), return_counts=True)
+    return np.exp2((values + 0.5) / 64), counts
 
 
 def natural_tail(family: str, seed: int) -> float:
@@ -305,22 +315,16 @@ def one_length_power(seed: int) -> float:
     w = world("quiet", seed)
     own_ns = 300e3 * np.exp(w.rng.normal(0, 0.9, 104))
     own_ns[:12] = 28e6 + w.rng.uniform(0, 500e3, 12)
-    ratio = np.sort(own_ns / 300e3)
-    values, counts = np.unique(np.floor(np.log2(ratio) * 64), return_counts=True)
-    values = np.exp2((values + 0.5) / 64)
-    split = find_split(values, counts, body_of(values, counts), TAIL_BEGIN)
-    return 1.0 if split is None else same_length_p(ratio[ratio > split.limit], 1e-6)
+    split, beyond = _tail_of_few(own_ns / 300e3)
+    return 1.0 if split is None else same_length_p(beyond, 1e-6)
 
 
 def tail_power(seed: int) -> float:
     """Thirty operations that take twenty times as long as is typical."""
     w = world("quiet", seed)
     w.own_ns[w.rng.choice(len(w), EPISODES, replace=False)] *= 20
-    ratio = np.sort(w.own_ns / 300e3)
-    values, counts = np.unique(np.floor(np.log2(ratio) * 64), return_counts=True)
-    values = np.exp2((values + 0.5) / 64)
-    split = find_split(values, counts, body_of(values, counts), TAIL_BEGIN)
-    return 1.0 if split is None else tail_p(split, ratio[ratio > split.limit])
+    split, beyond = _tail_of_few(w.own_ns / 300e3)
+    return 1.0 if split is None else tail_p(split, beyond)
 
 
 def bunched(family: str, seed: int) -> float:

@@ -85,8 +85,8 @@ def test_in_a_heavy_tail_the_injectors_log_tells_the_slowest() -> None:
     assert (truth.counts, truth.must_name, needs_pairs) == (False, False, True)
     assert truth.statuses == ["outliers", "healthy", "limited"]
     # One that nobody injected lies among them; more than half of them at other moments say nothing.
-    length = dict(list(stops.items())[1:])
-    assert of_run(own, _hits(length))[0].statuses == ["outliers", "healthy", "limited"]
+    but_one = dict(list(stops.items())[1:])
+    assert of_run(own, _hits(but_one))[0].statuses == ["outliers", "healthy", "limited"]
     moved = {at + (100 * MS if n < 5 else 0): length for n, (at, length) in enumerate(stops.items())}
     assert of_run(own, _hits(moved))[0].statuses == ["healthy", "limited"]
     # The same injections at other moments hit none of these.

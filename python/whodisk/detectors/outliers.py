@@ -20,8 +20,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.fired import Found
 from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.own_threads import is_recorder
-from whodisk.evidence.slow_operations import SOFTWARE_STAGES as SOFTWARE_STAGE_NUMBERS
-from whodisk.evidence.slow_operations import cpu_waits, is_software
+from whodisk.evidence.slow_operations import SOFTWARE_STAGES, is_software
 from whodisk.evidence.slowest import BELOW, Episode, find_beyond
 from whodisk.evidence.surroundings import Cause, causes_of, kind_of_cause
 from whodisk.evidence.worse import worse
@@ -34,8 +33,6 @@ from whodisk.statistics.stats import Bools
 WRITTEN = "written"
 #: State of operations that made many more requests than others of their kind.
 MORE = "more work"
-#: Stages in which a software device works.
-SOFTWARE_STAGES = tuple(STAGES[number] for number in SOFTWARE_STAGE_NUMBERS)
 #: Operations that move data.
 SIZED = ("read", "write", "discard", "copy")
 _MORE_SAID = "many more requests were made than most of its kind make, and this is what they take"
@@ -113,12 +110,11 @@ def run(context: Context) -> Result:
 
 def _as_long_as_cpu_waits(context: Context, group: Group) -> bool:
     """Whether what serves a software device may just have waited for a CPU, as the program's own threads did for as long."""
-    observed = group.stage in SOFTWARE_STAGES and is_software(group.device) and group.cause.state != "trouble"
-    if not observed or any(episode.silence for episode in group.episodes):
+    at_software = STAGES.index(group.stage) in SOFTWARE_STAGES and is_software(group.device)
+    if not at_software or group.cause.state == "trouble" or context.cpu_waits is None:
         return False
-    waits = cpu_waits(context.case, context.survey)
     lost_ns = np.array([episode.stage_excess_ns for episode in group.episodes])
-    return waits is not None and bool(waits.as_many(lost_ns).all())
+    return bool(context.cpu_waits.as_many(lost_ns).all())
 
 
 def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:

@@ -10,9 +10,8 @@ import numpy as np
 from whodisk.detectors.blamed_device import Suspect
 from whodisk.detectors.thresholds import EVENT_NEAR
 from whodisk.evidence.context import Context
-from whodisk.evidence.slow_operations import APP, SlowSet
+from whodisk.evidence.slow_operations import APP, HOLDERS, SlowSet
 from whodisk.evidence.survey import bin_middle_ns, bin_sql
-from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import (
     Bools,
     Ints,
@@ -26,9 +25,6 @@ from whodisk.statistics.stats import (
 
 #: Histogram bin of the time of an operation without its wait for its turn.
 SERVED_BIN = bin_sql("latency_ns - coalesce(app_ns, 0)")
-
-#: Stages in which a natural tail scatters: below the file system, where no lock, timer or turn of one length is waited for.
-HELD_BELOW = tuple(STAGES.index(stage) for stage in ("queue", "device", "interrupt"))
 
 REMEDIES = {
     "device": "Look at the device and what is below it (firmware, media, path, host of a virtual disk); the host "
@@ -82,16 +78,18 @@ def p_value_of(context: Context, suspect: Suspect, bunched_p: float) -> float:
     these: they fill what sets these apart. Same length: of what was lost below the file system, where natural tails of any index would scatter.
     """
     slow, chosen = context.slow, suspect.chosen
+    # There a natural tail scatters: nobody waits for a lock, a timer or a turn of one length.
+    is_below = suspect.stage in HOLDERS
     best = alike = 1.0
     for number in range(len(slow.families)):
         members = chosen & (slow.family == number)
         if members.any():
             best = min(best, _family_p(slow, members, number))
-            if suspect.stage in HELD_BELOW:
+            if is_below:
                 alike = min(alike, _same_length_p(context, members))
     families = max(1, len(slow.families))
     tests = [best * families, bunched_p]
-    if suspect.stage in HELD_BELOW:
+    if is_below:
         tests.append(alike * families)
     if suspect.stage != APP and context.behind.excess_ns[chosen].sum() > slow.excess_ns[chosen].sum():
         tests.append(_served_p(context, suspect))

@@ -17,7 +17,7 @@ from whodisk.evidence.more_work import More, more_work
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.peer_comparison import Comparison
 from whodisk.evidence.sampled_series import Sampled, compare_series
-from whodisk.evidence.slow_operations import CPU_STAGES, SlowSet, find_slow
+from whodisk.evidence.slow_operations import CPU_STAGES, CpuWaits, SlowSet, cpu_waits, find_slow
 from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
 from whodisk.evidence.surroundings import Cause, causes_of, with_alike
 from whodisk.evidence.survey import Survey, thinned
@@ -111,6 +111,11 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
             )
             names.update(str(row["comm"]) for row in rows)
         return sorted(names), sorted(pids)
+
+    @cached_property
+    def cpu_waits(self) -> CpuWaits | None:
+        """How long threads of the judged programs waited for a CPU; None where the scheduler was not recorded."""
+        return cpu_waits(self.case, self.survey)
 
     @cached_property
     def more_work(self) -> More:

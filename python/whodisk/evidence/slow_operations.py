@@ -261,15 +261,20 @@ class CpuWaits:
 
     def chance(self, at_least_ns: Floats) -> Floats:
         """Part of the times a thread needed a CPU in which it waited this long."""
-        longer = len(self.waited_ns) - np.searchsorted(self.waited_ns, at_least_ns, side="left")
+        longer = self._as_long(at_least_ns)
         return np.asarray(longer / max(1, self.woken, len(self.waited_ns)), np.float64)
 
     def as_many(self, lost_ns: Floats) -> Bools:
         """Whether at least as many waits as there are losses of that length or longer were as long as `KIND_PART` of each."""
         rank = np.empty(len(lost_ns))
         rank[np.argsort(-lost_ns, kind="stable")] = np.arange(1, len(lost_ns) + 1)
-        longer = len(self.waited_ns) - np.searchsorted(self.waited_ns, KIND_PART * lost_ns, side="left")
-        return np.asarray(longer >= rank, np.bool_)
+        return np.asarray(self._as_long(KIND_PART * lost_ns) >= rank, np.bool_)
+
+    def _as_long(self, at_least_ns: Floats) -> Ints:
+        """Waits that took as long, or longer."""
+        return np.asarray(
+            len(self.waited_ns) - np.searchsorted(self.waited_ns, at_least_ns, side="left"), np.int64
+        )
 
 
 def cpu_waits(case: Case, survey: Survey) -> CpuWaits | None:
