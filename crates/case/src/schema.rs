@@ -346,6 +346,39 @@ pub struct OpRow {
     pub foreign_handler_ns: Option<i64>,
 }
 
+impl OpRow {
+    /// An operation of which no more is known than its moment, kind and latency.
+    #[inline]
+    pub fn plain(start_ns: i64, latency_ns: i64, op: Op) -> OpRow {
+        OpRow {
+            op_id: 0,
+            start_ns,
+            latency_ns,
+            open: false,
+            op,
+            flags: 0,
+            host: None,
+            device: None,
+            file: None,
+            comm: None,
+            cgroup: None,
+            offset_bytes: None,
+            size_bytes: None,
+            queue_depth: None,
+            pid: None,
+            tid: None,
+            cpu: None,
+            complete_cpu: None,
+            hctx: None,
+            vector: None,
+            error: 0,
+            weight: 1.0,
+            stages: [None; 9],
+            foreign_handler_ns: None,
+        }
+    }
+}
+
 /// How a parent operation and its child belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]

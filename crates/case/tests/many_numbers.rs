@@ -10,10 +10,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 const ROWS: i64 = 400_000;
 
 fn row(at: i64) -> OpRow {
+    let op = if at % 3 == 0 { Op::Write } else { Op::Read };
     OpRow {
-        start_ns: at,
-        latency_ns: 100 + at % 7,
-        op: if at % 3 == 0 { Op::Write } else { Op::Read },
         // Few, then as many as there are rows, then few again.
         size_bytes: match at * 4 / ROWS {
             1 | 2 => Some(at * 512),
@@ -21,24 +19,8 @@ fn row(at: i64) -> OpRow {
         },
         pid: (at % 5 != 0).then_some((at % 5) as i32 - 2),
         op_id: at as u64,
-        open: false,
-        flags: 0,
-        host: None,
-        device: None,
-        file: None,
-        comm: None,
-        cgroup: None,
-        offset_bytes: None,
         queue_depth: Some(at as i32 % 300),
-        tid: None,
-        cpu: None,
-        complete_cpu: None,
-        hctx: None,
-        vector: None,
-        error: 0,
-        weight: 1.0,
-        stages: [None; 9],
-        foreign_handler_ns: None,
+        ..OpRow::plain(at, 100 + at % 7, op)
     }
 }
 

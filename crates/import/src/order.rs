@@ -162,8 +162,7 @@ fn sorted(mut moments: Vec<i64>) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::plain_op;
-    use case::schema::Op;
+    use case::schema::{Op, OpRow};
     use proptest::prelude::*;
 
     proptest! {
@@ -182,7 +181,7 @@ mod tests {
             let mut rows = Vec::new();
             for part in [first, second] {
                 for (start, latency, device) in part {
-                    let mut row = plain_op(start, latency, Op::Read);
+                    let mut row = OpRow::plain(start, latency, Op::Read);
                     row.device = device;
                     order.held.push(&row);
                 }
@@ -204,7 +203,7 @@ mod tests {
         fn what_comes_late_has_no_depth(late in prop::collection::vec(0_i64..50, 1..9), latency in 0_i64..9) {
             let mut order = Order::default();
             let mut depths = |starts: &[i64]| {
-                starts.iter().for_each(|start| order.held.push(&plain_op(*start, latency, Op::Read)));
+                starts.iter().for_each(|start| order.held.push(&OpRow::plain(*start, latency, Op::Read)));
                 let mut batch = order.take(true);
                 order.count_depth(&mut batch);
                 (0..batch.len()).map(|at| batch.queue_depth(at)).collect::<Vec<_>>()

@@ -616,41 +616,10 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// An operation without anything but its moment, kind and latency.
-#[inline]
-pub fn plain_op(start_ns: i64, latency_ns: i64, op: Op) -> OpRow {
-    OpRow {
-        op_id: 0,
-        start_ns,
-        latency_ns,
-        open: false,
-        op,
-        flags: 0,
-        host: None,
-        device: None,
-        file: None,
-        comm: None,
-        cgroup: None,
-        offset_bytes: None,
-        size_bytes: None,
-        queue_depth: None,
-        pid: None,
-        tid: None,
-        cpu: None,
-        complete_cpu: None,
-        hctx: None,
-        vector: None,
-        error: 0,
-        weight: 1.0,
-        stages: [None; 9],
-        foreign_handler_ns: None,
-    }
-}
-
-/// The same, with all of its latency in one stage.
+/// An operation that spent all of its latency in one stage, and nothing else is known of it.
 #[inline]
 pub fn one_stage_op(start_ns: i64, latency_ns: i64, op: Op, stage: Stage) -> OpRow {
-    let mut row = plain_op(start_ns, latency_ns, op);
+    let mut row = OpRow::plain(start_ns, latency_ns, op);
     row.stages[stage as usize] = Some(latency_ns);
     row
 }

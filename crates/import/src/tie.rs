@@ -194,10 +194,10 @@ impl Tie {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::{one_stage_op, plain_op};
+    use crate::sink::one_stage_op;
 
     fn request(id: u64, start_ns: i64, queue_ns: i64, device_ns: i64) -> OpRow {
-        let mut row = plain_op(start_ns, queue_ns + device_ns, Op::Read);
+        let mut row = OpRow::plain(start_ns, queue_ns + device_ns, Op::Read);
         (row.op_id, row.offset_bytes, row.size_bytes) = (id, Some(0), Some(4096));
         row.stages[Stage::Queue as usize] = Some(queue_ns);
         row.stages[Stage::Device as usize] = Some(device_ns);

@@ -35,6 +35,9 @@ pub struct OpBatch {
     weight: Values<Float32Type>,
 }
 
+/// Rows that are handed on together: their columns stay in the CPU's cache.
+const TOGETHER: usize = 2048;
+
 /// Operations that differ in these columns only.
 #[derive(Default)]
 pub struct FewColumns {
@@ -53,6 +56,11 @@ pub struct FewColumns {
 }
 
 impl FewColumns {
+    /// Whether there are as many as are best handed on together.
+    pub fn is_full(&self) -> bool {
+        self.len() >= TOGETHER
+    }
+
     /// Rows.
     pub fn len(&self) -> usize {
         self.start_ns.len()
@@ -331,30 +339,14 @@ mod tests {
 
     fn row(start_ns: i64, latency_ns: i64, op: Op, size_bytes: Option<i64>) -> OpRow {
         OpRow {
-            op_id: 0,
-            start_ns,
-            latency_ns,
-            open: false,
-            op,
             flags: 2,
-            host: None,
             device: Some(3 - (size_bytes == Some(512)) as u32),
-            file: None,
             comm: Some(1),
-            cgroup: None,
             offset_bytes: Some(start_ns * 512),
             size_bytes,
-            queue_depth: None,
             pid: Some(7),
-            tid: None,
-            cpu: None,
-            complete_cpu: None,
-            hctx: None,
-            vector: None,
-            error: 0,
-            weight: 1.0,
             stages: std::array::from_fn(|stage| (stage == 1).then_some(latency_ns)),
-            foreign_handler_ns: None,
+            ..OpRow::plain(start_ns, latency_ns, op)
         }
     }
 

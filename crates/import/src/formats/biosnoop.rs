@@ -7,10 +7,10 @@ use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
-use crate::sink::{plain_op, Sink};
+use crate::sink::Sink;
 use crate::text::{integer, last_word, length, sectors, time, word};
 use crate::ImportError;
-use case::schema::{Layer, Op, Stage};
+use case::schema::{Layer, Op, OpRow, Stage};
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -173,7 +173,7 @@ impl<'a> Row<'a> {
         };
         let queue_ns = self.queue_ns.unwrap_or(0);
         let whole = queue_ns.saturating_add(self.latency_ns);
-        let mut row = plain_op(self.end_ns.saturating_sub(whole), whole, op);
+        let mut row = OpRow::plain(self.end_ns.saturating_sub(whole), whole, op);
         let stage = if self.is_ms { Stage::Queue } else { Stage::Device };
         row.stages[stage as usize] = Some(self.latency_ns);
         if self.queue_ns.is_some() {

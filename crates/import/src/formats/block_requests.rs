@@ -2,10 +2,10 @@
 //!
 //! A request begins when the first bio in it was queued and ends when its last sector completed; a requeued one is issued last when it is
 //! issued last. What completes without having been issued (stacked devices that take bios) has one stage. Memory: what is in flight.
-use crate::sink::{plain_op, Sink};
+use crate::sink::Sink;
 use crate::text::sectors;
 use crate::ImportError;
-use case::schema::{flags, Layer, Op, Stage};
+use case::schema::{flags, Layer, Op, OpRow, Stage};
 use std::collections::{BTreeMap, HashMap};
 
 /// Bios without a request that are kept at most.
@@ -301,7 +301,7 @@ impl Requests {
             .map(|bio| (request.issue_ns - bio.time_ns).max(0));
         let device_ns = (end_ns - request.issue_ns).max(0);
         let start_ns = request.issue_ns - queue_ns.unwrap_or(0);
-        let mut row = plain_op(start_ns, queue_ns.unwrap_or(0) + device_ns, request.op);
+        let mut row = OpRow::plain(start_ns, queue_ns.unwrap_or(0) + device_ns, request.op);
         row.stages[Stage::Queue as usize] = queue_ns;
         row.stages[Stage::Device as usize] = Some(device_ns);
         row.open = event.is_none();
@@ -323,7 +323,7 @@ impl Requests {
     fn bio_done(&self, bio: &Bio, event: &Event, sink: &mut Sink) -> Result<(), ImportError> {
         sink.layer(Layer::Block, &[(Stage::Queue, "queue+device+interrupt")]);
         let latency_ns = (event.time_ns - bio.time_ns).max(0);
-        let mut row = plain_op(bio.time_ns, latency_ns, event.op);
+        let mut row = OpRow::plain(bio.time_ns, latency_ns, event.op);
         row.stages[Stage::Queue as usize] = Some(latency_ns);
         row.device = Some(self.name(event.device, sink));
         row.flags = bio.flags;

@@ -138,9 +138,6 @@ struct Reader<'a> {
     few: FewColumns,
 }
 
-/// Operations that are handed on together.
-const TOGETHER: usize = 2048;
-
 impl ReadLines for Reader<'_> {
     fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError> {
         if line.text.is_empty() {
@@ -176,7 +173,7 @@ impl ReadLines for Reader<'_> {
             self.few.op.push(entry.op());
             self.few.size_bytes.push(entry.size_bytes);
             self.few.offset_bytes.extend(entry.offset_bytes);
-            if self.few.len() == TOGETHER {
+            if self.few.is_full() {
                 sink.ops(Layer::App, &row, &mut self.few)?;
             }
         }

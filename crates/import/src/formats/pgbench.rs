@@ -6,10 +6,10 @@ use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
-use crate::sink::{plain_op, Sink};
+use crate::sink::Sink;
 use crate::text::integer;
 use crate::ImportError;
-use case::schema::{Layer, Op, Stage};
+use case::schema::{Layer, Op, OpRow, Stage};
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -89,7 +89,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         } else {
             0
         };
-        let mut row = plain_op(end_ns - latency_ns, latency_ns, Op::Other);
+        let mut row = OpRow::plain(end_ns - latency_ns, latency_ns, Op::Other);
         row.stages[Stage::App as usize] = has_lag.then_some(lag_ns);
         row.stages[Stage::Fs as usize] = Some(latency_ns - lag_ns);
         row.comm = Some(sink.name("pgbench"));

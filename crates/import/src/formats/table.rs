@@ -405,9 +405,6 @@ fn read_text(source: &Source, reader: &mut Reader, sink: &mut Sink) -> Result<()
     )
 }
 
-/// Operations that are handed on together.
-const TOGETHER: usize = 2048;
-
 /// Where the fields of a text are.
 struct Columns {
     delimiter: char,
@@ -470,7 +467,7 @@ impl ReadLines for TextReader<'_> {
             lines += 1;
             used += length + 1;
             let few = &mut self.few;
-            if few.len() == TOGETHER {
+            if few.is_full() {
                 sink.ops(layer, &same, few)?;
             }
             if row.names() != said.names() {

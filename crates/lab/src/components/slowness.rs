@@ -214,7 +214,8 @@ impl Slowness {
                 Shape::Intermittent { period_ns, on_ns } => (now_ns - slow.from_ns) % period_ns < on_ns,
                 Shape::AfterWriting(bytes) => self.written_bytes > bytes,
                 Shape::Unaligned(block) => {
-                    command.offset_bytes % block != 0 || u64::from(command.size_bytes) % block != 0
+                    !command.offset_bytes.is_multiple_of(block)
+                        || !u64::from(command.size_bytes).is_multiple_of(block)
                 }
             };
             if hit {
