@@ -509,7 +509,7 @@ def _placed(data: dict[str, Any]) -> float:
     distance = np.concatenate(([0], np.abs(begin[1:] - (begin + size)[:-1])))
     end = data["start_ns"] + data["latency_ns"]
     served = Served(
-        "sda", data["request"], np.full(len(end), "a"), np.ones(len(end), np.bool_), data["start_ns"], end,
+        "sda", data["request"], np.full(len(end), "a"), np.ones(len(end), np.bool_), np.full(len(end), "read"), data["start_ns"], end,
         np.concatenate(([False], distance[1:] == 0)), distance, data["latency_ns"].astype(np.float64),
     )  # fmt: skip
     found = layout._layout(data, served)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,8 +12,11 @@ import pytest
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
 from whodisk.detectors.shared_arm import _lost_sql
 from whodisk.reading.views import Case
+from whodisk.verdict.solve import solve
 
 MS = 1_000_000
+#: Of syncs, and of three kinds of requests.
+IDS = (APP_ID_BASE, BLOCK_ID_BASE, BLOCK_ID_BASE + 1000, BLOCK_ID_BASE + 2000)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +59,51 @@ def test_what_waits_one_after_the_other_adds_up(
         lost = _lost_sql(SimpleNamespace(layer="syscall"), guest)  # type: ignore[arg-type]
         rows = case.rows(f"SELECT lost_ns FROM ({lost})")
     assert [float(row["lost_ns"] or 0) / MS for row in rows] == [lost_ms]
+
+
+def test_a_commit_waits_for_the_journal_and_its_flush(tmp_path: Path) -> None:
+    """A disk with an arm serves a neighbour while a journal's thread commits for the judged program."""
+    rounds = 200
+    begin = np.arange(rounds) * 100 * MS
+    syncs, commits, flushes, reads = (first + np.arange(rounds) for first in IDS)
+    path = write_case(
+        tmp_path / "case",
+        syscall={
+            "op_id": syncs,
+            "start_ns": begin,
+            "latency_ns": 60 * MS,
+            "op": "sync",
+            "tid": 7,
+            "pid": 7,
+            "comm": "db",
+        },
+        block={
+            "op_id": np.concatenate((commits, flushes, reads)),
+            "start_ns": np.concatenate((begin, begin + 10 * MS, begin + 15 * MS)),
+            "latency_ns": np.repeat(np.array((10, 50, 20)) * MS, rounds),
+            "device_ns": np.repeat(np.array((10, 50, 20)) * MS, rounds),
+            "op": np.repeat(("write", "flush", "read"), rounds),
+            "comm": [*["jbd2/sda-8"] * rounds, *[None] * rounds, *["rival"] * rounds],
+            "offset_bytes": [
+                *(np.arange(rounds) * 4096),
+                *[None] * rounds,
+                *(np.arange(rounds) * 4096 + (1 << 36)),
+            ],
+            "size_bytes": [*[4096] * rounds, *[0] * rounds, *[262144] * rounds],
+            "device": "sda",
+        },
+        links={
+            "parent_id": np.concatenate((syncs, commits)),
+            "child_id": np.concatenate((commits, flushes)),
+        },
+        devices=("sda",),
+        meta={"observer": "record"},
+    )
+    system = json.loads((path / "system.json").read_text(encoding="utf-8"))
+    system["devices"] = {"sda": {"queue": {"rotational": "1"}}}
+    (path / "system.json").write_text(json.dumps(system), encoding="utf-8")
+    verdict = solve(path)
+    first = verdict.findings[0]
+    assert (first.culprit.kind, first.culprit.name) == ("process", "rival")
+    # The arm was at the neighbour for 20 of 60 ms of each.
+    assert first.share_of_latency == pytest.approx(20 / 60, rel=0.05)

@@ -68,8 +68,8 @@ def arm_of(served: Served) -> Arm | None:
     """None where requests that lie elsewhere take about as long as the others, or too few of either are known."""
     if len(served.op_id) < 2:
         return None
-    elsewhere = ~served.follows
-    elsewhere[0] = False
+    elsewhere = ~served.follows & (served.op != "flush")
+    elsewhere[np.flatnonzero(elsewhere)[:1]] = False
     far = elsewhere & (served.distance_bytes >= ARM_FAR_BYTES)
     if min(far.sum(), served.follows.sum()) < ARM_REQUESTS_MIN:
         return None

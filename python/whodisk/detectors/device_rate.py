@@ -14,13 +14,14 @@ from whodisk.detectors.thresholds import PACE_OWN_MIN, PACE_TOLD_MIN, THREAD_BIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.device_pace import BYTES, WAITS, Pace
 from whodisk.evidence.programs import own_sql, program_sql
+from whodisk.evidence.room import FOR_ROOM
 from whodisk.evidence.thresholds import PACE_LONG
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Bools, overlap
 
-#: What a thread sleeps in that waits for writes: one, those of a page, or all of a file system (case-format, waits).
-FOR_WRITES = ("io", "page under writeback", "wb_wait_for_completion")
+#: What a thread sleeps in that waits for writes: one, those of a page, all of a file system, or those that make room in it (case-format, waits).
+FOR_WRITES = ("io", "page under writeback", "wb_wait_for_completion", *FOR_ROOM)
 
 
 def run(context: Context) -> Result:
@@ -92,7 +93,8 @@ def _behind(context: Context, pace: Pace) -> Bools:
     slow = context.slow
     waiting = np.isin(slow.blamed, [STAGES.index(stage) for stage in WAITS])
     there = np.array([pace.is_of(str(device)) for device in slow.device], np.bool_)
-    return np.asarray(waiting & there & pace.covers(slow.start_ns, slow.end_ns), np.bool_)
+    held = pace.held_up(context.case, slow.tid, slow.start_ns, slow.end_ns)
+    return np.asarray(waiting & there & held, np.bool_)
 
 
 def said_of(pace: Pace, waited: float) -> str:

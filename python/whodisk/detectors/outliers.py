@@ -120,8 +120,10 @@ def _as_long_as_cpu_waits(context: Context, group: Group) -> bool:
 def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:
     """The same, with the cause of those that made many more requests, or just waited until the file system had written out what their program had written."""
     above = [episode for episode, _ in apart if episode.stage == "fs" and not episode.silence]
-    begin, end = (np.array([getattr(e, name) for e in above], np.int64) for name in ("start_ns", "end_ns"))
-    wrote = written_before(context, begin, end)
+    tid, begin, end = (
+        np.array([getattr(e, name) for e in above], np.int64) for name in ("tid", "start_ns", "end_ns")
+    )
+    wrote = written_before(context, tid, begin, end)
     made = [episode for episode, _ in apart if episode.stage in MADE_IN and not episode.silence]
     first = np.array([episode.op_ids[0] for episode in made], np.int64)
     did_more = context.more_work.among(first) if made else ()

@@ -21,8 +21,8 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.service_times import Served, requests_sql, served_by
 from whodisk.evidence.slow_operations import none_of
-from whodisk.evidence.thresholds import LINK_LEVELS, LOSS_BLOCKS
-from whodisk.evidence.time_lost import TimeLost, lost_per_episode, p99_ratio, weigh
+from whodisk.evidence.thresholds import LINK_LEVELS
+from whodisk.evidence.time_lost import lost_per_episode, p99_ratio
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.machine.peers import rotates
@@ -37,12 +37,10 @@ class Guest:
     comm: str
     device: str
     requests: int
-    #: Mean time of the arm for one of its requests, and beyond the usual for the next one of the judged program, ns.
+    #: Mean time of the arm for one of its requests, and beyond the usual for the next one of another, ns.
     service_ns: float
     return_ns: float
-    #: Of the time of the judged program's requests.
-    held: TimeLost
-    #: Requests of the judged program that lost something, and what, ns.
+    #: Requests of others that lost something, and what, ns.
     op_id: Ints
     lost_ns: Floats
 
@@ -57,63 +55,58 @@ def run(context: Context) -> Result:
             continue
         served = served_by(context, device)
         for comm in _guests(context.case, served):
-            guest = _guest(served, comm)
-            found = _candidate(context, guest) if guest else None
+            found = _candidate(context, _guest(served, comm))
             if found is not None:
                 result.candidates.append(found)
     return result
 
 
 def _guests(case: Case, served: Served) -> list[str]:
-    """Programs with enough requests, if the judged one has, too."""
+    """Programs with enough requests, where enough others are served, too: the judged program's, or the kernel's on its behalf."""
     names, counts = np.unique(served.comm[~served.own], return_counts=True)
-    if served.own.sum() < ARM_REQUESTS_MIN:
-        return []
-    chosen = names[counts >= ARM_REQUESTS_MIN].tolist()
-    return [name for name in chosen if name and not is_kernel_thread(case, name)]
+    return [
+        name
+        for name, count in zip(names.tolist(), counts.tolist(), strict=True)
+        if name
+        and min(count, len(served.op_id) - count) >= ARM_REQUESTS_MIN
+        and not is_kernel_thread(case, name)
+    ]
 
 
-def _guest(served: Served, comm: str) -> Guest | None:
+def _guest(served: Served, comm: str) -> Guest:
+    """What every other request lost: which of them the judged operations waited for is seen later (`_lost_sql`)."""
     its = served.comm == comm
-    # The judged program's next request, where the disk comes back from one of these.
+    # The next request of another, where the disk comes back from one of these.
     back = np.zeros(len(its), np.bool_)
-    back[1:] = served.own[1:] & its[:-1]
-    after_own = np.zeros(len(its), np.bool_)
-    after_own[1:] = served.own[1:] & served.own[:-1]
-    if not after_own.any():
-        return None
-    usual_ns = float(served.service_ns[after_own].mean())
-    # The mean: a single way back may be shorter than the way that it replaces.
-    return_ns = max(0.0, float(served.service_ns[back].mean()) - usual_ns) if back.any() else 0.0
-    further = np.where(back, np.minimum(served.service_ns, return_ns), 0.0)
-    taken = np.where(its, served.service_ns, further)
+    back[1:] = ~its[1:] & its[:-1]
+    further = np.zeros(len(its))
+    for op in np.unique(served.op[back]).tolist():
+        same = ~its & (served.op == op)
+        if (same & ~back).any():
+            # The mean: a single way back may be shorter than the way that it replaces.
+            usual_ns, back_ns = (
+                float(served.service_ns[which].mean()) for which in (same & ~back, same & back)
+            )
+            further[same & back] = max(0.0, back_ns - usual_ns)
+    taken = np.where(its, served.service_ns, np.minimum(served.service_ns, further))
     begin = served.end_ns - served.service_ns
-    busy = its | (further > 0)
-    low, high = begin[busy], (begin + taken)[busy]
-    start, end = served.start_ns[served.own], served.end_ns[served.own]
-    lost = overlap(start, end, low, high)
-    span = max(1, int(end.max() - start.min()) + 1)
-    block = np.minimum(LOSS_BLOCKS - 1, (start - start.min()) * LOSS_BLOCKS // span)
-    gone, whole = (
-        np.bincount(block, values, LOSS_BLOCKS).astype(np.float64) for values in (lost, end - start)
-    )
-    held = weigh(gone, whole, int(its.sum()), np.full(LOSS_BLOCKS, np.nan), span)
-    if held is None:
-        return None
+    busy = taken > 0
+    lost = overlap(served.start_ns[~its], served.end_ns[~its], begin[busy], (begin + taken)[busy])
     return Guest(
         comm=comm,
         device=served.device,
         requests=int(its.sum()),
         service_ns=float(served.service_ns[its].mean()),
-        return_ns=return_ns,
-        held=held,
-        op_id=served.op_id[served.own][lost > 0],
+        return_ns=float(further[back].mean()) if back.any() else 0.0,
+        op_id=served.op_id[~its][lost > 0],
         lost_ns=lost[lost > 0],
     )
 
 
 def _candidate(context: Context, guest: Guest) -> Candidate | None:
     """None where nobody is known to have waited for a request that lost something."""
+    if not len(guest.op_id):
+        return None
     lost_sql = _lost_sql(context, guest)
     lost = lost_per_episode(context, lost_sql)
     if not len(lost):
@@ -122,9 +115,14 @@ def _candidate(context: Context, guest: Guest) -> Candidate | None:
     total = max(1.0, context.survey.latency_ns)
     share = min(1.0, float(lost.sum()) / total)
     low, high = bootstrap_sum(lost / total)
+    further = (
+        f", and {words.duration(guest.return_ns)} more than usual for the request after it"
+        if guest.return_ns
+        else ""
+    )
     claim = (
         f"The arm of {guest.device} works for {guest.comm}, too: {words.things(guest.requests, 'request')}, "
-        f"{words.duration(guest.service_ns)} each, and {words.duration(guest.return_ns)} more than usual for the request after it. "
+        f"{words.duration(guest.service_ns)} each{further}. "
         f"Operations that wait meanwhile lose {words.percent(share)} of all latency by that; their 99th percentile is "
         f"{worse:.2f} times what it would be."
     )

@@ -70,7 +70,7 @@ def _tell_written_before(context: Context, result: Result) -> None:
     """Calls that slept above the block layer while the file system wrote out what their program had written."""
     slow = context.slow
     at = np.flatnonzero(~context.explained & (slow.blamed == FS))
-    waited = at[written_before(context, slow.start_ns[at], slow.end_ns[at])]
+    waited = at[written_before(context, slow.tid[at], slow.start_ns[at], slow.end_ns[at])]
     if not len(waited):
         return
     explains = np.zeros(len(slow), np.bool_)

@@ -1,7 +1,8 @@
 """Calls that slept while the file system wrote out what was written before: a commit, room in its log, reserved space.
 
 A caller that needs room waits until older data are on their way. What holds it then is work that its own program made, request after request
-at the device's ordinary pace: nobody is to blame. Where one request held most of the wait, the device is asked instead.
+at the device's ordinary pace: nobody is to blame. Where one request held most of the wait, the device is asked instead. Who is known to sleep
+until a file system has made room may do so for the file system's own timers, behind a few requests.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from whodisk.detectors.thresholds import (
     WRITTEN_REQUESTS_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.room import waits_for_room
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Bools, Floats, Ints, disjoint, overlap
 
 
-def written_before(context: Context, begin_ns: Ints, end_ns: Ints) -> Bools:
-    """Which of these calls waited for writes of the kernel's, or of their own program, on a device that they use.
+def written_before(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
+    """Which of these calls of threads waited for writes of the kernel's, or of their own program, on a device that they use.
 
     Of many calls the longest `WRITTEN_CALLS_MAX` are looked at; the others count as not.
     """
@@ -40,20 +42,29 @@ def written_before(context: Context, begin_ns: Ints, end_ns: Ints) -> Bools:
     for_it = np.isin(
         comms, [c for c in np.unique(comms) if not c or c in own or is_kernel_thread(context.case, c)]
     )
+    for_room = waits_for_room(context.case, tid[longest], begin_ns[longest], end_ns[longest])
     call = data["call"].astype(np.int64)
     first, last = data["begin_ns"].astype(np.float64), data["end_ns"].astype(np.float64)
     for number in np.unique(call):
         at = longest[number]
         mine = call == number
         found[at] = _is_own_work(
-            float(begin_ns[at]), float(end_ns[at]), first[mine], last[mine], for_it[mine]
+            float(begin_ns[at]),
+            float(end_ns[at]),
+            first[mine],
+            last[mine],
+            for_it[mine],
+            bool(for_room[number]),
         )
     return found
 
 
-def _is_own_work(begin_ns: float, end_ns: float, first: Floats, last: Floats, for_it: Bools) -> bool:
-    """Whether requests came one after the other all along the wait, none of them long, and next to none another program's."""
-    if for_it.sum() < WRITTEN_REQUESTS_MIN:
+def _is_own_work(
+    begin_ns: float, end_ns: float, first: Floats, last: Floats, for_it: Bools, for_room: bool
+) -> bool:
+    """Whether requests came one after the other all along the wait (or some, where it is known what it was for), none of them long, and next to
+    none another program's."""
+    if for_it.sum() < (1 if for_room else WRITTEN_REQUESTS_MIN):
         return False
     whole = np.array([begin_ns]), np.array([end_ns])
     inside = overlap(first, last, *whole)
@@ -63,7 +74,7 @@ def _is_own_work(begin_ns: float, end_ns: float, first: Floats, last: Floats, fo
     idle = np.append(low, end_ns) - np.append(begin_ns, high)
     others = float(inside[~for_it].sum())
     return bool(
-        float(idle.max()) <= WRITTEN_IDLE_MAX * length
+        (for_room or float(idle.max()) <= WRITTEN_IDLE_MAX * length)
         and float(inside.max()) <= WRITTEN_ONE_MAX * length
         and others <= WRITTEN_OTHERS_MAX * float(inside.sum())
     )

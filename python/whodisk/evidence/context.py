@@ -164,8 +164,10 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
             return self.layer == "syscall"
         if episode.stage not in PACE_WAITS:
             return False
-        begin, end = np.array([episode.start_ns]), np.array([episode.end_ns])
-        return any(pace.is_of(episode.device) and bool(pace.covers(begin, end)[0]) for pace in self.paces)
+        when = np.array([episode.tid]), np.array([episode.start_ns]), np.array([episode.end_ns])
+        return any(
+            pace.is_of(episode.device) and bool(pace.held_up(self.case, *when)[0]) for pace in self.paces
+        )
 
     @cached_property
     def fired(self) -> list[tuple[Found, Episode, Cause]]:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whodisk.evidence.room import waits_for_room
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
     PACE_BUSY_MAX,
     PACE_COVERS_MIN,
+    PACE_COVERS_ROOM_MIN,
     PACE_FASTER_MAX,
     PACE_HELD_MIN,
     PACE_REQUESTS_MAX,
@@ -61,10 +63,19 @@ class Pace:
         """Whether it may hold who waits for that device; "" where none is known, as of what waits above the block layer."""
         return device in ("", self.device)
 
-    def covers(self, begin_ns: Ints | Floats, end_ns: Ints | Floats) -> Bools:
-        """Whether the device was at its pace in most of each of these times."""
+    def covers(self, begin_ns: Ints | Floats, end_ns: Ints | Floats, least: float = PACE_COVERS_MIN) -> Bools:
+        """Whether the device was at its pace in that part of each of these times."""
         covered = overlap(begin_ns, end_ns, self.begin_ns, self.end_ns)
-        return np.asarray(covered >= PACE_COVERS_MIN * (np.asarray(end_ns) - np.asarray(begin_ns)), np.bool_)
+        return np.asarray(covered >= least * (np.asarray(end_ns) - np.asarray(begin_ns)), np.bool_)
+
+    def held_up(self, case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
+        """Whether the device was at its pace in most of each of these times of a thread; or in some, and else the thread slept until its file
+        system had made room by what the device took."""
+        held = self.covers(begin_ns, end_ns)
+        if self.op == "write":
+            at = np.flatnonzero(~held & self.covers(begin_ns, end_ns, PACE_COVERS_ROOM_MIN))
+            held[at] = waits_for_room(case, tid[at], begin_ns[at], end_ns[at])
+        return held
 
 
 def paces_of(case: Case, block: Survey) -> list[Pace]:

@@ -24,11 +24,13 @@ class Served:
     comm: npt.NDArray[np.str_]
     #: The judged program made it.
     own: Bools
+    #: "read", "write", "flush", ...: a flush has no place, and the arm is busy with it.
+    op: npt.NDArray[np.str_]
     start_ns: Ints
     end_ns: Ints
     #: It lies behind the one served before it.
     follows: Bools
-    #: From the end of the one served before it to its begin, bytes, either way.
+    #: From the end of the one served before it that has a place to its begin, bytes, either way; 0 for a flush.
     distance_bytes: Ints
     #: How long the disk took for it alone.
     service_ns: Floats
@@ -46,8 +48,8 @@ class Served:
 
 def requests_sql(context: Context, device: str) -> str:
     """The requests to a disk, and whether the judged program made them."""
-    return f"""SELECT op_id, coalesce(who, '') AS comm, coalesce(who IN ({own_sql(context)}), false) AS own, start_ns, latency_ns, offset_bytes, size_bytes
-FROM (SELECT *, {program_sql(context)} AS who FROM block_ops) AS requests WHERE device = {quoted(device)} AND offset_bytes IS NOT NULL AND NOT open AND latency_ns IS NOT NULL
+    return f"""SELECT op_id, coalesce(who, '') AS comm, coalesce(who IN ({own_sql(context)}), false) AS own, op, start_ns, latency_ns, offset_bytes, size_bytes
+FROM (SELECT *, {program_sql(context)} AS who FROM block_ops) AS requests WHERE device = {quoted(device)} AND (offset_bytes IS NOT NULL OR op = 'flush') AND NOT open AND latency_ns IS NOT NULL
 ORDER BY start_ns, op_id LIMIT {SERVICE_REQUESTS_MAX}"""
 
 
@@ -58,17 +60,22 @@ def served_by(context: Context, device: str) -> Served:
     end = start + data["latency_ns"].astype(np.int64)
     order = np.lexsort((start, end))
     start, end = start[order], end[order]
-    begin, size = (data[name].astype(np.int64)[order] for name in ("offset_bytes", "size_bytes"))
+    op = data["op"].astype(str)[order]
+    placed = op != "flush"
+    begin, size = (data[name][order][placed].astype(np.int64) for name in ("offset_bytes", "size_bytes"))
     before = np.concatenate((np.zeros(1, np.int64), end))[:-1]
+    apart = np.zeros(len(begin), np.int64)
+    apart[1:] = np.abs(begin[1:] - (begin + size)[:-1])
     distance = np.zeros(len(order), np.int64)
-    distance[1:] = np.abs(begin[1:] - (begin + size)[:-1])
-    follows = np.zeros(len(order), np.bool_)
-    follows[1:] = distance[1:] == 0
+    distance[placed] = apart
+    follows = placed & (distance == 0)
+    follows[np.flatnonzero(placed)[:1]] = False
     return Served(
         device=device,
         op_id=data["op_id"].astype(np.int64)[order],
         comm=data["comm"].astype(str)[order],
         own=data["own"].astype(np.bool_)[order],
+        op=op,
         start_ns=start,
         end_ns=end,
         follows=follows,

@@ -301,12 +301,28 @@ PACE_COVERS_MIN = row(
     CHOSEN,
     "An operation waited for a device at its pace if the device was in this part of its time: overheads are in the rest.",
 )
+PACE_COVERS_ROOM_MIN = row(
+    "PACE_COVERS_ROOM_MIN",
+    0.2,
+    "share",
+    CHOSEN,
+    "Where it slept for room in the file system: in this part, for that sleeps by timers of its own behind the requests.",
+)
 PACE_LONG = row(
     "PACE_LONG",
     10.0,
     "requests",
     CHOSEN,
     "A call that carries no data and takes as long as this many requests may have waited for them, whatever its stages say.",
+)
+
+# room
+ROOM_ASLEEP_MIN = row(
+    "ROOM_ASLEEP_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "A call waited for room in the file system if its thread slept for that in this part of its time.",
 )
 
 # service_times
