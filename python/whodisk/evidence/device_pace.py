@@ -63,8 +63,9 @@ class Pace:
         """Whether it may hold who waits for that device; "" where none is known, as of what waits above the block layer."""
         return device in ("", self.device)
 
-    def covers(self, begin_ns: Ints | Floats, end_ns: Ints | Floats, least: float = PACE_COVERS_MIN) -> Bools:
-        """Whether the device was at its pace in that part of each of these times."""
+    def covers(self, begin_ns: Ints | Floats, end_ns: Ints | Floats, least: float | None = None) -> Bools:
+        """Whether the device was at its pace in that part of each of these times; in most of it where none is given."""
+        least = PACE_COVERS_MIN if least is None else least
         covered = overlap(begin_ns, end_ns, self.begin_ns, self.end_ns)
         return np.asarray(covered >= least * (np.asarray(end_ns) - np.asarray(begin_ns)), np.bool_)
 
