@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import itertools
 import json
+import os
+import pty
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
+import termios
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -150,3 +157,33 @@ def test_wrong_use_is_said(whodisk: Run) -> None:
     assert "whole disk" in whodisk("watch", "--device", "no-such-disk", code=2).stderr
     assert "100ms to 1h" in whodisk("watch", "--interval", "1ms", code=2).stderr
     whodisk("watch", "--prometheus", "localhost", code=2)
+
+
+def test_q_ends_it_on_a_terminal_that_is_then_as_before() -> None:
+    """24 rows of 80 columns: each frame fits, or says what it leaves out."""
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    before = termios.tcgetattr(side)
+    # The terminal has to be the session's own, or nothing of it may be changed.
+    command = [WHODISK, "watch", "--interval", "100ms"]
+    shell = ["setsid", "--ctty", "--wait", *map(str, command)]
+    with started(*shell, stdin=side, stdout=side, stderr=side) as process:
+        text = b""
+        while b"whodisk watch" not in text:
+            text += os.read(main, 65536)
+        os.write(main, b"q")
+        reader = threading.Thread(target=_read_all, args=(main,), daemon=True)
+        reader.start()
+        assert process.wait(60) == 0
+    assert termios.tcgetattr(side) == before
+    os.close(side)
+    frame = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text.decode(errors="replace"))
+    assert "q or Ctrl-C ends it" in frame
+    assert all(len(line) <= 80 for line in frame.splitlines())
+
+
+def _read_all(terminal: int) -> None:
+    """What nobody reads would stop who writes it."""
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 65536):
+            pass

@@ -110,14 +110,19 @@ fn purposes(checks: &[Check]) -> Vec<(&'static str, Vec<&Check>)> {
 
 /// Every check.
 fn print_all(checks: &[Check]) -> Result<(), Failure> {
+    let width = checks
+        .iter()
+        .map(|check| check.name.chars().count())
+        .max()
+        .unwrap_or(0);
     for check in checks {
         let mark = if check.ok { "ok" } else { "--" };
         print(&format!(
-            "{mark}  {:<16} {} (for {})",
+            "{mark}  {:<width$}  {} (for {})",
             check.name, check.found, check.needed_for
         ))?;
         if !check.ok && !check.to_do.is_empty() {
-            print(&format!("                     {}", check.to_do))?;
+            print(&format!("    {:<width$}  {}", "", check.to_do))?;
         }
     }
     Ok(())

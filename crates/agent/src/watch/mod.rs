@@ -1,5 +1,6 @@
 //! `whodisk watch`: frames on stdout, metrics on request. Nothing is stored.
 mod http;
+mod keys;
 mod metrics;
 mod text;
 
@@ -7,6 +8,7 @@ use crate::args::WatchArgs;
 use crate::failure::Failure;
 use crate::output::{print, say};
 use crate::signals::Signals;
+use crate::watch::keys::Keys;
 use record::watch::{Frame, Watch};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -36,18 +38,27 @@ pub fn main(args: &WatchArgs) -> Result<(), Failure> {
     if let Some(listener) = listener {
         http::serve(listener, watch.totals())?;
     }
-    say("watching; Ctrl-C ends it");
-    let shown = show(args, &watch, &signals);
+    let keys = if args.json { None } else { Keys::of_terminal() };
+    say(if keys.is_some() {
+        "watching; q or Ctrl-C ends it"
+    } else {
+        "watching; Ctrl-C ends it"
+    });
+    let shown = show(args, &watch, &signals, keys.as_ref());
+    drop(keys);
     watch.end().map_err(Failure::error)?;
     shown
 }
 
-/// Prints frames until a signal, or the first one where only one is wanted.
-fn show(args: &WatchArgs, watch: &Watch, signals: &Signals) -> Result<(), Failure> {
+/// Prints frames until a signal or the key q, or the first one where only one is wanted.
+fn show(args: &WatchArgs, watch: &Watch, signals: &Signals, keys: Option<&Keys>) -> Result<(), Failure> {
     let terminal = std::io::stdout().is_terminal() && !args.json;
     loop {
         let ends = |signal| signal != libc::SIGCHLD;
         if signals.wait(TICK).iter().any(|arrived| ends(arrived.signal)) {
+            return Ok(());
+        }
+        if keys.is_some_and(Keys::quit) {
             return Ok(());
         }
         // Ended by itself: `Watch::end` says why.

@@ -197,7 +197,7 @@ pub fn on_screen(text: &str, rows: usize, columns: usize) -> String {
         said.push("lines are cut: 80 columns show all".to_owned());
     }
     if left_out > 0 {
-        said.push(format!("{} lines more below", left_out + 1));
+        said.push(format!("{} more lines below", left_out + 1));
     }
     if !said.is_empty() {
         // In the place of the last line that there is room for.
@@ -326,7 +326,7 @@ mod tests {
             assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
         }
         let screen = on_screen(&frame(&busy(), 80), 40, 80);
-        assert!(!screen.contains("cut") && !screen.contains("more below"));
+        assert!(!screen.contains("cut") && !screen.contains("lines below"));
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
         assert!(screen.contains("lines are cut: 80 columns show all"), "{screen}");
         let screen = on_screen(&text, 6, 80);
         let more = text.lines().count() - 4;
-        assert!(screen.contains(&format!("{more} lines more below")), "{screen}");
+        assert!(screen.contains(&format!("{more} more lines below")), "{screen}");
         assert_eq!(screen.lines().count(), 5);
     }
 
