@@ -67,6 +67,18 @@ def test_such_phrases_are_found_with_their_places(tmp_path: Path) -> None:
     ]
 
 
+def test_no_such_phrase_in_what_the_binary_prints(tmp_path: Path) -> None:
+    found = LINTER.phrases_in_binary()
+    assert not found, "\n".join(found)
+    sources = tmp_path / "crates/agent/src"
+    sources.mkdir(parents=True)
+    (sources / "args.rs").write_text(
+        '// whose\nlet quote = \'"\';\nlet said = "a disk whose";\n/// Counts as so many\nfn whose() {}\n'
+    )
+    found = [line.partition(": ")[0] for line in LINTER.phrases_in_binary(tmp_path / "crates")]
+    assert found == ["crates/agent/src/args.rs:3", "crates/agent/src/args.rs:4"]
+
+
 @pytest.mark.parametrize("name", LINTER.FIRST)
 def test_sentences_are_short(name: str) -> None:
     paragraphs = re.split(r"\n\s*\n|\n- |\n#+ ", prose(ROOT / name))

@@ -85,7 +85,7 @@ kernel with BTF; `whodisk doctor` says what is missing. The command's exit statu
 printed; whodisk itself ends with 0 if the recording succeeded.";
 
 const WATCH_EXAMPLES: &str = "Examples:
-  whodisk watch                                     a frame per second, until Ctrl-C
+  whodisk watch                                     a frame per second, until q or Ctrl-C
   whodisk watch --device nvme0n1 --interval 5s
   whodisk watch --once --json                       one second, as JSON
   whodisk watch --prometheus 9911 > /dev/null       metrics on http://127.0.0.1:9911/metrics
@@ -93,7 +93,7 @@ const WATCH_EXAMPLES: &str = "Examples:
 Nothing is stored. It needs what `record` needs.";
 
 const RUN_EXAMPLES: &str = "Examples:
-  whodisk run examples/vm-server.toml
+  whodisk run examples/iometer-vm-server.toml
   whodisk run spec.toml -o before.case --drop-raw
   whodisk run --list                                real programs by name: whodisk run PROGRAM --help
 
@@ -152,8 +152,8 @@ const IMPORT_EXAMPLES: &str = "Examples:
   whodisk import drives.csv --as series -o drives.case \\
     --map 'host=host,device=disk_id,t=ts:s,latency=latency:us,throughput=throughput:B/s'
 
-The format is recognised by how a file begins; --as says it where nothing tells. A bad record ends the import and is told with its \
-place; --keep-going leaves it out and counts it. Missing values stay missing.";
+The format is recognised by how a file begins; --as says it where the file does not show it. A bad record ends the import with a message \
+that names its place; --keep-going leaves it out and counts it. Missing values stay missing.";
 
 const LAYOUT_EXAMPLES: &str = "Examples:
   whodisk layout measure /srv/db --threshold 4      exit code 1 if a file is over it
@@ -183,8 +183,8 @@ const VERIFY_EXAMPLES: &str = "Examples:
   whodisk verify slow.case
   whodisk verify slow.case --json | jq .problems
 
-Exit code 1: the case contradicts its format, or more than 1 % of a layer's operations were lost. Smaller losses are told, \
-and are no failure.";
+Exit code 1: the case contradicts its format, or more than 1 % of a layer's operations were lost. Smaller losses are \
+reported, and are no failure.";
 
 /// Where a case goes and what happens to it when the recording ends.
 #[derive(Debug, Args)]
@@ -246,7 +246,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
     /// CPU time that the recorder may take, of one CPU, e.g. 3%. Above, it keeps one typical operation in 2, 4, ... 64, which then
-    /// counts as so many; slow ones it always keeps. Not with a scope or a flight recorder [default: keep all]
+    /// counts as that many; slow ones it always keeps. Not with a scope or a flight recorder [default: keep all]
     #[arg(long, value_name = "SHARE", value_parser = parse_share,
           conflicts_with_all = ["pids", "cgroups", "devices", "paths", "ring"])]
     pub cpu_budget: Option<f64>,
@@ -256,7 +256,7 @@ pub struct RecordArgs {
     pub scope: ScopeArgs,
     #[command(flatten)]
     pub flight: FlightArgs,
-    /// `run PROGRAM` is the observer: what the program meant is told by its own log.
+    /// `run PROGRAM` is the observer: its own log says what the program meant.
     #[arg(long, hide = true)]
     pub of_program: bool,
     /// The command to observe, with its arguments.
@@ -462,7 +462,7 @@ pub struct WhatifArgs {
     /// Layer to replay [default: app where the case has it, else block]
     #[arg(long)]
     pub layer: Option<ReplayLayer>,
-    /// Device whose requests are replayed, for the block layer [default: the top one that carried most]
+    /// Device with the requests to replay, for the block layer [default: the top one that carried most]
     #[arg(long)]
     pub device: Option<String>,
     /// Print the result as JSON.

@@ -84,7 +84,7 @@ pub fn lock_for_sealing(case: &Path) -> Result<Option<File>, Failure> {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(Failure::error(format!(
-            "{}: expected a case whose recording has ended, found one that is still being written; \
+            "{}: expected a case with its recording at an end, found one that is still being written; \
              wait for its end, or stop the recorder",
             case.display()
         ))),

@@ -290,7 +290,7 @@ fn said_of_clocks(logs: &[Log], clock: Clock) -> Vec<Unseen> {
                     "the order of what lies within {} ms in {shown}",
                     step_ns / 1_000_000
                 ),
-                because: "its moments are told no finer".into(),
+                because: "its moments are no finer".into(),
             });
         }
     }

@@ -174,7 +174,7 @@ impl Tie {
         add(
             self.none,
             "no request of the same kind, place and size lies inside them: they were split, merged, cached, or are of a file \
-             whose place on the device no log tells; their time is unknown"
+             without a place on the device in any log; their time is unknown"
                 .into(),
         );
         add(

@@ -908,7 +908,7 @@ fn open_questions(counts: &Counts) -> Vec<String> {
             counts.file_names_dropped
         )),
         (counts.threads_with_dropped_gaps, format!(
-            "{} threads have so many silences that the shorter ones were dropped from gaps",
+            "{} threads had more silences than the table gaps keeps; the shorter ones were dropped",
             counts.threads_with_dropped_gaps
         )),
     ];

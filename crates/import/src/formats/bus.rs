@@ -26,7 +26,7 @@ pub const FORMAT: Format = Format {
             "the analyzer sees the bus",
         ),
         (
-            "other queues than the one whose addresses are given",
+            "other queues than the one with the addresses that are given",
             "import each queue by itself",
         ),
     ],

@@ -288,7 +288,7 @@ fn tell(subject: &str, excerpts: &[Excerpt], summary: &Summary, sink: &mut Sink)
                  (up to {:.0} MB/s), {busy} have {CPU_BUSY:.0} % CPU or more{of_max}",
                 most / 1000.0
             ),
-            "consistency points write in bursts; the samples have no moments, so only that they come is told, not how often",
+            "consistency points write in bursts; the samples have no moments, so it is known that they come, not how often",
         );
     }
 }

@@ -25,7 +25,7 @@ pub const FORMAT: Format = Format {
         ),
         (
             "percentiles between dumps",
-            "they are told of all since the start only, and cannot be subtracted",
+            "the log has them since the start only, and they cannot be subtracted",
         ),
         (
             "the time zone",

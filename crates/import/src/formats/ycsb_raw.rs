@@ -21,7 +21,7 @@ pub const FORMAT: Format = Format {
         ),
         (
             "the order of operations within a millisecond",
-            "moments are told in milliseconds",
+            "moments are in milliseconds",
         ),
         (
             "when operations were meant to begin",
