@@ -110,13 +110,31 @@ def test_doctor_fits_ten_lines(whodisk: Run) -> None:
 
 
 def test_completion(whodisk: Run) -> None:
-    assert (
-        "whodisk"
-        in subprocess.run([AGENT, "completion", "bash"], capture_output=True, text=True, check=True).stdout
-    )
     # Which shell called is found by the processes above, and in a test there may be none.
     named = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    assert "whodisk" in whodisk("--show-completion", "bash", env=named).stdout
+    for shell in ("bash", "zsh", "fish"):
+        assert "whodisk" in whodisk("--show-completion", shell, env=named).stdout
+    script = subprocess.run([AGENT, "completion", "bash"], capture_output=True, text=True, check=True)
+    assert "--trigger" in script.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("whodisk rec", {"record"}),
+        ("whodisk solve --ex", {"--expect"}),
+        # Commands of the binary: what its own help says.
+        ("whodisk record --r", {"--redact", "--redact-key", "--ring", "--ring-memory", "--refractory"}),
+        ("whodisk lab r", {"run"}),
+        ("whodisk lab run --sw", {"--sweep"}),
+        ("whodisk run --app", {"--app-only"}),
+        ("whodisk run --cl", {"--clients"}),
+        ("whodisk import a", set()),
+    ],
+)
+def test_words_are_completed(whodisk: Run, line: str, offered: set[str]) -> None:
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_WHODISK_COMPLETE": "complete_bash"}
+    assert set(whodisk(env={**os.environ, **asked}).stdout.split()) == offered
 
 
 def test_a_closed_pipe_is_success(whodisk: Run, work: Path) -> None:

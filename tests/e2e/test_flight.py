@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from tests.accuracy.host import slowdisk
-from tests.e2e.conftest import AGENT, WHODISK, Run, meta
+from tests.e2e.conftest import Run, meta
 
 #: Reads block 0 of a disk, on which that takes long, once among many others.
 READER = """
@@ -94,11 +94,3 @@ def test_wrong_triggers_and_scopes_say_what_is_expected(whodisk: Run) -> None:
     }
     for arguments, words in wrong.items():
         assert words in whodisk("record", *arguments, code=2).stderr, arguments
-
-
-def test_completion_knows_the_options() -> None:
-    script = subprocess.run([WHODISK, "completion", "bash"], capture_output=True, text=True, check=False)
-    if script.returncode != 0:
-        script = subprocess.run([AGENT, "completion", "bash"], capture_output=True, text=True, check=True)
-    for option in ("--ring", "--trigger", "--pid", "--cgroup", "--device", "--path", "--max-cases"):
-        assert option in script.stdout, option

@@ -22,6 +22,7 @@ from whodisk.cli import (
     score,
     solve,
 )
+from whodisk.cli.completion import BinaryCommand
 from whodisk.copies.specification import COMMAND
 
 
@@ -59,7 +60,7 @@ def _root(
 
 
 app.command("demo", help=demo.HELP)(demo.demo)
-app.command("run", help=run.HELP, short_help=agent.COMMANDS["run"])(run.run)
+app.command("run", help=run.HELP, short_help=agent.COMMANDS["run"], cls=BinaryCommand)(run.run)
 # What `run` becomes for the specification of a copy (main.py).
 app.command(COMMAND, hidden=True)(copy.run_copy)
 app.command("solve", help=solve.HELP)(solve.solve)
@@ -87,7 +88,7 @@ def _pass_through(name: str, text: str) -> None:
         agent.become([name, *context.args])
 
     settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-    app.command(name, help=text, add_help_option=False, context_settings=settings)(command)
+    app.command(name, help=text, add_help_option=False, context_settings=settings, cls=BinaryCommand)(command)
 
 
 for _name, _text in agent.COMMANDS.items():
