@@ -16,9 +16,15 @@ PAGES = sorted(
 )
 #: Blocks in other languages are no commands.
 LANGUAGES = {"toml", "python", "sql", "json"}
-COMMAND = re.compile(r"(?:[A-Z_]+=\S+ )*(?:sudo )?(?:\.venv/bin/)?(?:whodisk|make|git|cd|python|pip|pytest) ")
+COMMAND = re.compile(
+    r"(?:[A-Z_]+=\S+ )*(?:sudo )?(?:zcat \S+ \| )?(?:\.venv/bin/)?(?:whodisk|make|git|cd|python|pip|pytest) "
+)
 #: What stands behind several spaces, or behind a #, is a remark; an option that is aligned is none.
 REMARK = re.compile(r"(?<=\S)(?: {3,}(?!-)| +# ).*")
+
+
+#: A command within a sentence or a table.
+INLINE = re.compile(r"`((?:whodisk|make) (?!-)[^`\n]+)`")
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,18 @@ def commands(page: Path) -> list[Printed]:
 def everywhere() -> list[Printed]:
     """Every command of every page, once for each page that prints it."""
     return list(dict.fromkeys(printed for page in PAGES for printed in commands(page)))
+
+
+def within_sentences() -> list[Printed]:
+    """Every command of whodisk or make that a sentence or a table of a page names; the change log tells what was once."""
+    found = []
+    for page in PAGES:
+        if page.name == "CHANGELOG.md":
+            continue
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+        for line in INLINE.findall(text):
+            found.append(Printed(str(page.relative_to(ROOT)), line.replace("\\|", "|").strip()))
+    return list(dict.fromkeys(found))
 
 
 def without_brackets(line: str) -> str:

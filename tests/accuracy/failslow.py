@@ -1,7 +1,7 @@
 """`python -m tests.accuracy.failslow`: labelled fail-slow drives, and seeded perturbations of them, as a table.
 
 The data are not part of this repository: `WHODISK_DATA` names the folder that holds failslow_cluster_*.parquet and
-failslow_labels.csv. Every row imports a file with `whodisk import series`, solves the case and compares.
+failslow_labels.csv. Every row imports a file with `whodisk import --as series`, solves the case and compares.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Counts:
 HEAD = """# Fail-slow drives
 
 Written by `python -m tests.accuracy.failslow` from the labelled PERSEUS data (drives of two clusters, a sample of latency and throughput every
-15 s, three hours a day for two weeks). One setting for all rows. Each run imports the file with `whodisk import series` and
+15 s, three hours a day for two weeks). One setting for all rows. Each run imports the file with `whodisk import --as series` and
 solves the case; precision, recall and MCC count drives. "Named" counts runs in which the changed drive (or drives, or host) was accused; a drive that costs
 less than a tenth of its own mean latency (15 % in a third of the hours is 5 %) is not to be accused, but watched, and counts as guilty in no column but "named or watched".
 "Tellable" counts runs in which a test that is told the hours in question would be sure of the drive: how much slower it is in them than

@@ -6,6 +6,7 @@ short by a stand-in for the number that makes them long, or by words at their en
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,7 +27,6 @@ from tests.unit import test_tutorial
 
 #: By the beginning of a line: why it is not run here.
 LEFT_OUT = {
-    "whodisk solve -- fio --name=db --filename=/dev/loop0": "the page shortens it by three dots; docs/start/start.md prints it whole",
     "make ": "sets the machine up: CI runs `make test` on a fresh one, people run `make demo`",
     "git clone": "needs the address of a repository",
     "whodisk run ycsb-b": "needs Maven and a minute: tests/accuracy/programs.py runs it",
@@ -41,8 +42,10 @@ OPERATIONS = "dd if=/dev/zero of=out.dat bs=64k count=16 oflag=dsync status=none
 STAND_INS = {
     "--size=1G": "--size=8M",
     "--runtime=10": "--runtime=1 --rate_iops=300",
+    "--runtime=8": "--runtime=1 --rate_iops=300",
     "count=500": "count=8",
     "1min": "1s",
+    "/dev/loop0": "{slow}",
     "CMD": f"sh -c '{OPERATIONS}'",
     "CASE": "slow.case",
     "FOLDER": "folder",
@@ -176,6 +179,8 @@ def provide(work: Path, word: str, cases: Mapping[str, Path]) -> None:
         shutil.copy(FILES["sda.blktrace.0"], work / "sda.blktrace.0")
     elif word in FILES:
         shutil.copy(FILES[word], path)
+    elif word == "trace.txt.gz":
+        path.write_bytes(gzip.compress((LOGS / "blkparse/blkparse.txt").read_bytes()))
     elif word in {"srv/db", "copies=srv"}:
         (work / "srv/db").mkdir(parents=True)
         (work / "srv/db/table").write_bytes(os.urandom(1 << 20))
@@ -220,6 +225,20 @@ def ended_by_ctrl_c(process: subprocess.Popen[str], said: Path, ready: str) -> N
     process.wait(SECONDS_MAX)
 
 
+@contextmanager
+def slow_disk(wanted: bool) -> Iterator[str]:
+    """The device of a `whodisk slowdisk`, where a line has the stand-in for one."""
+    if not wanted:
+        yield ""
+        return
+    command: list[str | Path] = [WHODISK, "slowdisk", "--size", "64MiB", "--fault", "read tail 0.01 5ms"]
+    with started(*command, stdout=subprocess.PIPE) as disk:
+        assert disk.stdout is not None
+        yield disk.stdout.readline().strip()
+        os.killpg(disk.pid, signal.SIGINT)
+        disk.wait(SECONDS_MAX)
+
+
 @pytest.fixture
 def known(work: Path) -> Iterator[dict[str, str]]:
     """What stand-ins are on this machine: the disk of `work`, a control group, a port that is free."""
@@ -246,6 +265,12 @@ def test_a_printed_command_runs(
 ) -> None:
     if left_out is not None:
         pytest.skip(left_out)
+    with slow_disk("{slow}" in with_stand_ins(printed.line, {})) as device:
+        run_as_printed(printed, {**known, "slow": device}, work, cases)
+
+
+def run_as_printed(printed: Printed, known: Mapping[str, str], work: Path, cases: Mapping[str, Path]) -> None:
+    """Runs a line with its stand-ins, and checks how it ends."""
     line = with_stand_ins(printed.line, known)
     words = shlex.split(line)
     made = {words[at + 1] for at, word in enumerate(words[:-1]) if word == "-o" and "--dry-run" not in words}

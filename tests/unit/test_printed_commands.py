@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from tests.printed import everywhere, without_brackets
+from tests.printed import everywhere, within_sentences, without_brackets
 from whodisk.cli import agent
 from whodisk.cli.app import app
 
@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 def commands() -> list[tuple[str, str]]:
     """Page and command line of each printed command of whodisk, without its name and the brackets of what may be left out."""
     found = []
-    for printed in everywhere():
+    for printed in [*everywhere(), *within_sentences()]:
         name, _, rest = printed.line.partition("whodisk ")
-        if re.fullmatch(r"(?:[A-Z_]+=\S+ )*(?:sudo )?(?:\.venv/bin/)?", name):
+        if re.fullmatch(r"(?:[A-Z_]+=\S+ )*(?:sudo )?(?:zcat \S+ \| )?(?:\.venv/bin/)?", name):
             found.append((printed.page, without_brackets(rest).replace("$(", "").replace(")", "")))
     return found
 
@@ -80,9 +80,16 @@ def wrong(line: str) -> list[str]:
 @pytest.mark.skipif(not help_of(), reason="no whodisk-agent; make build")
 def test_every_printed_command_is_one_of_the_program() -> None:
     lines = commands()
-    assert len(lines) > 60
+    assert len(lines) > 120
     found = [f"{page}: whodisk {line}: {wrong(line)}" for page, line in lines if wrong(line)]
     assert not found, "\n".join(found)
+
+
+def test_every_printed_target_is_one_of_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    lines = [p for p in [*everywhere(), *within_sentences()] if p.line.startswith("make ")]
+    assert len(lines) > 15
+    assert [f"{p.page}: {p.line}" for p in lines if p.line.split()[1] not in targets] == []
 
 
 def test_a_wrong_option_is_seen() -> None:

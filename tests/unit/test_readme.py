@@ -49,6 +49,13 @@ def test_readme_is_read_in_three_minutes() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= LINES_MAX
 
 
+def headings(page: Path) -> set[str]:
+    """What a link behind # may name."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    names = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for name in names}
+
+
 @pytest.mark.parametrize(
     "page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]), ids=lambda page: page.stem
 )
@@ -57,6 +64,13 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
     local = [target for target in targets if "://" not in target and not target.startswith("mailto:")]
     assert [target for target in local if not (page.parent / target).exists()] == []
+    places = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", text)
+    wrong = [
+        f"{target}#{place}"
+        for target, place in places
+        if "://" not in target and place not in headings(page.parent / target if target else page)
+    ]
+    assert wrong == []
 
 
 def test_files_that_a_recipe_names_are_there() -> None:
@@ -67,6 +81,32 @@ def test_files_that_a_recipe_names_are_there() -> None:
     paths = {name for name in named if "NAME" not in name} | {str(Path(name).parent) for name in made}
     assert len(paths) > 30
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name", "word", "folders"),
+    [
+        ("A detector", "far_node", "far_node", ("python", "ground_truth", "tests/accuracy")),
+        ("A probe", "nvme", "NvmeRow", ("crates",)),
+        ("A foreign format", "rocksdb_log", "rocksdb_log", ("crates",)),
+        ("A component of the lab", "throttle", "components::throttle", ("crates/lab/src/stack",)),
+        ("A column of the case", "", "foreign_handler_ns", ("crates/*/src", "python/whodisk/reading")),
+    ],
+)
+def test_a_recipe_names_every_file_that_one_of_its_kind_touches(
+    recipe: str, name: str, word: str, folders: tuple[str, ...]
+) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.partition(f"## {recipe}\n")[2].partition("\n## ")[0]
+    listed = {path.replace("NAME", name) for path in re.findall(r"`([\w./-]+/[\w./-]+)`", section)}
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in ROOT.glob(f"{folder}/**/*")
+        if path.suffix in {".rs", ".py"} and word in path.read_text(encoding="utf-8")
+    }
+    own = f"crates/record/src/{name}/"
+    assert found and {path for path in found - listed if not path.startswith(own)} == set()
 
 
 def test_docs_has_four_parts() -> None:
