@@ -56,7 +56,11 @@ def _programs(docs: Path) -> str:
     )
     found = wilson(int(line[3]), int(line[4]))
     met = found.low >= 0.92 and found.successes >= 0.95 * found.trials
-    when = f"{line[1].lower()} set of freeze {line[2]}"
+    # Its row in the table of freezes: commit, date, ... solver, set, ... machine.
+    commit, _, solver = line[2].partition("/")
+    row = _found(rf"^\| {commit} \| ([\d-]+) \|.*\| {solver} \| ([^|]+) \|.*\| ([^|]+) \|$", text, name)
+    since = " (looked into since: development data)" if "looked into" in row[2] else ""
+    when = f"{row[3]}: {line[1].lower()} set{since} of {row[1]}, commit {commit}"
     return _row("real programs, a frozen solver", name, found, ">= 95 %, at least 92 %", met, when)
 
 
@@ -65,7 +69,8 @@ def _simulated(docs: Path) -> str:
     text = _page(docs, name)
     line = _found(r"(\d+) of (\d+) right where the effect is 1\.5 times", text, name)
     found = wilson(int(line[1]), int(line[2]))
-    when = _found(r"(\d+ cases of seed \d+)", text, name)[1]
+    drawn = _found(r"(\d+ cases of seed \d+), solved once by the solver of commit (\w+)", text, name)
+    when = f"{drawn[1]}, commit {drawn[2]}"
     title = "the lab's cases, 1.5 times worse and more"
     return _row(title, name, found, "at least 98.5 %", found.low >= 0.985, when)
 
