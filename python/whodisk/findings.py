@@ -26,7 +26,7 @@ STATUSES = ("healthy", "slow", "outliers", "limited", "insufficient")
 BASES = ("measured", "estimated", "inferred")
 
 #: What the verdict says where the record holds nothing that could have held an operation.
-NOTHING_OBSERVED = "nothing that was observed"
+NOTHING_OBSERVED = "nothing observed"
 
 #: What a claim may answer: a flight recorder's trigger (DESIGN 6), an expectation that was given, or nothing but what the case shows.
 QUESTIONS = ("trigger", "expectation", "")

@@ -59,7 +59,7 @@ def size(size_bytes: float) -> str:
 
 #: What a culprit is called, by its kind.
 _ACCUSED = {
-    "stage": "the stage {}",
+    "stage": "the {} stage",
     "device": "the device {}",
     "vector": "interrupt vector {}",
     "host": "host {}",
@@ -74,7 +74,7 @@ _ACCUSED = {
 
 
 def accused(kind: str, name: str, because_of: str | None) -> str:
-    """``the stage device of nvme3``: a culprit as the subject of a sentence."""
+    """``the device stage of nvme3``: a culprit as the subject of a sentence."""
     because = because_of or ""
     # Numbers of bytes are for programs.
     name = re.sub(r"\b([0-9]+) bytes\b", lambda found: size(int(found[1])), name)
@@ -82,10 +82,24 @@ def accused(kind: str, name: str, because_of: str | None) -> str:
     if kind == "stage" and name == "unknown":
         said = "time that was not recorded"
     if kind == "process" and because.startswith("silence of the submitter"):
-        said = f"the submitter, {name},"
+        together = threads_together(name)
+        several = "(threads " in together or " and " in together
+        said = together if together[:1].isdigit() else f"the submitter{'s' if several else ''} {together}"
+    if kind == "config" and " limit of " in name:
+        said = f"the {name}"
+    if (kind, name) == ("host", "hypervisor"):
+        said = "the hypervisor"
     if kind == "vector" and not name.isdigit():
         said = f"the interrupts of {name}"
-    return said + (f" of {because.removeprefix('device:')}" if because.startswith("device:") else "")
+    # A program works on a device; all else is the device's own.
+    place = "on" if kind == "process" else "of"
+    return said + (f" {place} {because.removeprefix('device:')}" if because.startswith("device:") else "")
+
+
+def is_or_are(said: str) -> str:
+    """The verb behind what `accused` gives."""
+    plural = said[:1].isdigit() or said.startswith(("the submitters ", "the interrupts ", "the requests "))
+    return "are" if plural else "is"
 
 
 def listed(names: list[str]) -> str:
@@ -108,6 +122,55 @@ def threads(pairs: set[tuple[int, str]]) -> str:
     names = sorted({comm for _, comm in pairs})
     whose = f" of {names[0]}" if len(names) == 1 and names[0] else f" ({names[0]} to {names[-1]})"
     return f"{len(pairs)} submitting threads{whose}"
+
+
+def cleared(names: list[str]) -> str:
+    """``device loop0; stages fs, queue`` for ``device:loop0``, ``stage:fs``, ``stage:queue``: what a verdict clears, by kind."""
+    by_kind: dict[str, list[str]] = {}
+    for name in names:
+        kind, _, rest = name.partition(":")
+        by_kind.setdefault(kind, []).append(rest)
+    return "; ".join(f"{kind}{'s' if len(of) > 1 else ''} {', '.join(of)}" for kind, of in by_kind.items())
+
+
+def threads_together(said: str) -> str:
+    """``fio (threads 41 and 42)`` for ``fio (thread 41) and fio (thread 42)``; threads of different names stay as they are."""
+    found = re.findall(r"(?:^|, | and )(.+?) \(thread ([0-9]+)\)", said)
+    if len(found) < 2 or len({comm for comm, _ in found}) > 1:
+        return said
+    return f"{found[0][0]} (threads {listed([tid for _, tid in found])})"
+
+
+#: What a thread waited for where the kernel gives a name, not a function.
+_WAITED_FOR = {
+    "io": "I/O",
+    "mutex": "a mutex",
+    "read lock": "a read lock",
+    "write lock": "a write lock",
+    "rt mutex": "an rt mutex",
+    "page under writeback": "the writeback of a page",
+}
+
+
+def slept(cause: str) -> str:
+    """``waited for a mutex``, ``slept in wait_current_trans``: what a thread that was off the CPU did."""
+    return f"waited for {_WAITED_FOR[cause]}" if cause in _WAITED_FOR else f"slept in {cause}"
+
+
+#: What a sentence begins with: a capital, a number, or a name like nvme0n1 ...
+_BEGIN = r"\s+(?=[A-Z0-9\"'(]|[a-z]+\d)"
+#: ... behind the end of another: a word or a number, not a single letter.
+_END = re.compile(rf"(?<=[^\W_]{{2}}[.!?]){_BEGIN}|(?<=[)%][.!?]){_BEGIN}|(?<=\s\d[.!?]){_BEGIN}")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text."""
+    return [part for part in (part.strip() for part in _END.split(text)) if part]
+
+
+def without_consequences(claim: str) -> list[str]:
+    """What a finding claims, and each of the consequences that stand behind it."""
+    return claim.split(" Consequence: ")
 
 
 #: Where an s is not enough.

@@ -323,7 +323,7 @@ def test_a_result_is_told_in_ten_lines_as_json_and_as_a_page(tmp_path: Path) -> 
         and comparison.called[0]
     )
     said = sentences(whole)
-    assert "higher than of a" in said[0] and said[1].startswith("c failed in 2 of 2 runs: exit code 3")
+    assert "higher than that of a" in said[0] and said[1].startswith("c failed in 2 of 2 runs: exit code 3")
     assert len(lines(whole)) <= 14
     data = json.loads(to_json(whole))
     assert len(data["order"]) == 8 and data["comparisons"][0]["metrics"][0]["metric"] == "p50"

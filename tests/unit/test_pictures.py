@@ -15,6 +15,7 @@ import pytest
 
 from ground_truth.cases import TRUTHS
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+from whodisk import words
 from whodisk.detectors import DETECTORS
 from whodisk.findings import Culprit, Effect, Finding, Verdict
 from whodisk.reading import views
@@ -366,12 +367,12 @@ def test_the_verdict_has_five_sentences_at_most(name: str, told: Callable[[str],
     head = verdict.verdict_head(told(name).verdict)
     read = head.split("<details")[0]
     texts = [part.split(">", 1)[1].split("</")[0] for part in read.replace("<h1", "<p").split("<p")[1:]]
-    assert 1 <= sum(len(verdict.sentences(text)) for text in texts) <= verdict.SENTENCES_MAX
+    assert 1 <= sum(len(words.sentences(text)) for text in texts) <= verdict.SENTENCES_MAX
 
 
 def test_sentences_end_where_sentences_end() -> None:
     text = "Reads took 3.5 ms (95 %: 3 to 4). It is CPU 3. nvme0n1 suffers. Cleared: queue (99.9 %). Not e. g. this."
-    assert verdict.sentences(text) == [
+    assert words.sentences(text) == [
         "Reads took 3.5 ms (95 %: 3 to 4).",
         "It is CPU 3.",
         "nvme0n1 suffers.",

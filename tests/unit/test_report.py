@@ -204,7 +204,7 @@ def test_a_silence_nobody_vouches_for_is_presumed(synth: ModuleType, tmp_path: P
     assert (
         text.count(">silence: nothing in flight<") == text.count(">presumed silence: nothing in flight<") == 1
     )
-    assert "presumed where it is not known whether it meant to be busy (1)" in text
+    assert "Of 1 it is not known whether the thread had work." in text
 
 
 def test_the_slowest_are_on_the_page() -> None:
@@ -351,3 +351,10 @@ def test_the_first_screen_answers_what_how_much_and_what_to_do() -> None:
         == "28.1 % of all latency; 79.8 % of what slow operations lost; 106 separate episodes."
     )
     assert (points["What:"], points["What to do:"]) == (finding.claim, finding.remedy)
+    longer = replace(finding, claim=f"{finding.claim} Consequence: syncs wait. Consequence: so do reads.")
+    shown = str(said.verdict_head(replace(VERDICT, findings=[longer]), "slow operations from 1 s to 2 s"))
+    points = dict(re.findall(r"<li><strong>([^<]*)</strong> ([^<]*)</li>", shown))
+    assert points["What:"] == finding.claim
+    assert points["When:"].startswith("slow operations from 1 s to 2 s")
+    card = said.findings(replace(VERDICT, findings=[longer]), {})
+    assert "<p>syncs wait.</p><p>so do reads.</p>" in card

@@ -11,13 +11,27 @@ from whodisk.findings import CULPRIT_KINDS
 @pytest.mark.parametrize(
     ("culprit", "said"),
     [
-        (("stage", "device", "device:nvme3"), "the stage device of nvme3"),
+        (("stage", "device", "device:nvme3"), "the device stage of nvme3"),
         (("stage", "unknown", None), "time that was not recorded"),
         (("device", "nvme3", None), "the device nvme3"),
         (("vector", "41", "handler:switchtec"), "interrupt vector 41"),
         (("vector", "cpu 3", "affinity"), "the interrupts of cpu 3"),
         (("process", "fsyncs", "stage:fs"), "the program fsyncs"),
-        (("process", "fio", "silence of the submitter, state stopped"), "the submitter, fio,"),
+        (("process", "rival", "device:sda"), "the program rival on sda"),
+        (
+            ("process", "fio (thread 4)", "silence of the submitter, state stopped"),
+            "the submitter fio (thread 4)",
+        ),
+        (
+            ("process", "fio (thread 4) and fio (thread 5)", "silence of the submitter, state stopped"),
+            "the submitters fio (threads 4 and 5)",
+        ),
+        (
+            ("process", "8 submitting threads of fio", "silence of the submitter"),
+            "8 submitting threads of fio",
+        ),
+        (("host", "hypervisor", "steal"), "the hypervisor"),
+        (("config", "I/O limit of sda", "stage:throttle"), "the I/O limit of sda"),
         (("request_shape", "read of 8650752 bytes", None), "the shape of the requests (read of 8.25 MiB)"),
         (("layout", "fragmentation", "device:sda"), "the layout (fragmentation) of sda"),
         (("config", "read_ahead_kb of sda", "128 KiB"), "the setting read_ahead_kb of sda"),
@@ -25,6 +39,40 @@ from whodisk.findings import CULPRIT_KINDS
 )
 def test_a_culprit_is_the_subject_of_a_sentence(culprit: tuple[str, str, str | None], said: str) -> None:
     assert words.accused(*culprit) == said
+
+
+@pytest.mark.parametrize(
+    ("said", "verb"),
+    [
+        ("the device stage of sda", "is"),
+        ("the submitter fio (thread 4)", "is"),
+        ("the submitters fio (threads 4 and 5)", "are"),
+        ("8 submitting threads of fio", "are"),
+        ("the interrupts of cpu 3", "are"),
+    ],
+)
+def test_a_culprit_has_its_verb(said: str, verb: str) -> None:
+    assert words.is_or_are(said) == verb
+
+
+def test_threads_of_one_name_stand_together() -> None:
+    several = words.threads({(5, "fio"), (4, "fio"), (6, "fio")})
+    assert words.threads_together(several) == "fio (threads 4, 5 and 6)"
+    for same in (
+        words.threads({(4, "fio")}),
+        words.threads({(4, "fio"), (5, "pg")}),
+        "4 submitting threads of fio",
+    ):
+        assert words.threads_together(same) == same
+
+
+def test_what_is_cleared_stands_by_kind() -> None:
+    assert words.cleared(["device:sda", "stage:fs", "stage:queue"]) == "device sda; stages fs, queue"
+
+
+def test_a_thread_sleeps_in_a_function_and_waits_for_a_thing() -> None:
+    assert words.slept("wait_current_trans") == "slept in wait_current_trans"
+    assert words.slept("page under writeback") == "waited for the writeback of a page"
 
 
 def test_every_kind_of_culprit_has_words() -> None:

@@ -210,11 +210,10 @@ class Stage:
 
 
 def _culprit(finding: dict[str, Any]) -> str:
-    """Whom a finding names, with its part of all latency: `the stage device of loop0, 31.2 %`."""
+    """Whom a finding names, with its part of all latency: `the device stage of loop0, 31.2 %`."""
     culprit = finding["culprit"]
     name = words.accused(culprit["kind"], culprit["name"], culprit["because_of"])
-    # The subject of a sentence may end with a comma of its own.
-    return f"{name.removesuffix(',')}, {words.percent(finding['share_of_latency'])}"
+    return f"{name}, {words.percent(finding['share_of_latency'])}"
 
 
 def _show(command: list[str], suffix: str = "") -> None:

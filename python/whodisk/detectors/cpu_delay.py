@@ -88,8 +88,8 @@ def run(context: Context) -> Result:
             return result
         if held.share >= SHARE_OF_LATENCY_MIN and not own:
             result.observed.append(
-                f"{_claim(held, hog)} These are waits of a time slice and less: the CPUs are in use, and nobody keeps them "
-                "for himself."
+                f"{_claim(held, hog)} These are waits of a time slice and less: the CPUs are in use, and no program keeps "
+                "them for itself."
             )
             return result
     else:

@@ -101,10 +101,10 @@ def said_of(pace: Pace, waited: float) -> str:
     """The limit in words."""
     plural = words.plural_op(pace.op)
     rate = f"{words.size(pace.bytes_per_s)}/s"
-    when = f"in {words.percent(waited)} of the time something waits for it at that"
+    when = f"{words.percent(waited)} of the time, operations wait for it at that rate"
     if pace.unit == BYTES:
         return (
-            f"the bandwidth of {pace.device}: it takes {rate} of {plural} and no more, small ones and large ones alike "
+            f"the bandwidth of {pace.device}: it takes {rate} of {plural} and no more, small or large "
             f"({words.percent(pace.held)} of its time with {plural} at the same rate within a tenth); {when}"
         )
     return (

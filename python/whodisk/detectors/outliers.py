@@ -297,12 +297,12 @@ def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
     name = context.stage(group.stage)
     place = f" of {group.device}" if group.device else ""
     if silent == len(group.episodes):
-        what = f"{_threads(group)} submitted nothing for {took}, {words.things(silent, 'time')}, {others}"
+        what = f"{words.threads_together(_threads(group))} submitted nothing for {took}, {words.things(silent, 'time')}, {others}"
         return f"{what}: {group.cause.said}."
     lost = sum(e.stage_excess_ns for e in group.episodes)
     whole = max(1.0, sum(float(e.latency_ns) for e in group.episodes))
     number = words.things(len(group.episodes), noun, plural)
-    where = f"{words.percent(min(1.0, lost / whole))} of that in the stage {name}{place}"
+    where = f"{words.percent(min(1.0, lost / whole))} of that in the {name} stage{place}"
     why = f": {group.cause.said}" if group.cause.certain else f"; at the same time {group.cause.said}"
     if group.cause.state == "none":
         why = (
@@ -335,7 +335,7 @@ def _explains(context: Context, group: Group) -> Bools:
 def _refute(context: Context, group: Group) -> str:
     state = group.cause.state
     if state == "stopped":
-        return "Look who sends SIGSTOP, and repeat without: operations that stay slow are not its."
+        return "Find who sends SIGSTOP, and repeat without it: operations that stay slow have another cause."
     if state == "runnable":
         return "Run the same under a real-time priority (`chrt -f 50`) on a CPU of its own: if it comes again there, it was not the CPU."
     if state == "throttled":
@@ -347,7 +347,7 @@ def _refute(context: Context, group: Group) -> str:
     name = context.stage(group.stage)
     return (
         f"Record again until it comes back (`whodisk record --ring 30s --trigger 'latency > "
-        f"{round(0.5e-6 * min(e.latency_ns for e in group.episodes), 1):g}ms'`): if the time is then not in the stage {name}, this was a coincidence."
+        f"{round(0.5e-6 * min(e.latency_ns for e in group.episodes), 1):g}ms'`): if the time is then not in the {name} stage, this was a coincidence."
     )
 
 
@@ -360,9 +360,9 @@ def _remedy(group: Group) -> str:
     if state == "throttled":
         return "Raise the CPU quota, or its period."
     if state == MORE:
-        return "That is work that the program does now and then (a checkpoint, a new log segment, a sync of all that was written): let it do that more often and in smaller pieces, or beside its operations."
+        return "The program makes this work now and then (a checkpoint, a new log segment, a sync of all that it wrote). Let it do so more often and in smaller pieces, or in the background."
     if state == WRITTEN:
-        return "That is work that the program made, and a file system does at its own moments: fewer bytes, or earlier syncs, spread it; so does another file system."
+        return "The program made this work, and the file system chooses when to do it. Write fewer bytes, or sync earlier, or try another file system."
     if state == "trouble":
         return "Read the device's log (smartctl -x, nvme error-log, dmesg)."
     return "One operation is an answer to where it was, not yet to why: keep a flight recorder on for the next one."

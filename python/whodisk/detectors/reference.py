@@ -71,12 +71,12 @@ def compared(context: Context) -> list[Candidate]:
     claim = (
         f"Operations take {words.significant(ratio)} times as long as in {other.path.resolve().name} "
         f"({words.duration(float(match.weight @ match.here_ns) / mean)} against "
-        f"{words.duration(there_ns / mean)}), and {words.percent(share)} of the difference lies in the stage {name}. "
+        f"{words.duration(there_ns / mean)}), and {words.percent(share)} of the difference lies in the {name} stage. "
         f"{words.rate(_rate(context.survey))} per second are done, {words.rate(_rate(other_survey))} there."
     )
     culprit = Culprit("stage", name, _only_device(context.survey))
     refute = "Record both again, alternating and several times: if runs of one kind differ as much among themselves, this is wrong."
-    remedy = f"Find out what changed below or around the stage {name} between the two recordings."
+    remedy = f"Find out what changed below or around the {name} stage between the two recordings."
     if STAGES[stage] in ("queue", "device") and (scores := _scores(context.case, other)):
         culprit = Culprit("layout", "fragmentation", f"layout score {scores[0]:g}, not {scores[1]:g}")
         claim += (
@@ -239,7 +239,7 @@ FROM measured WHERE layer = '{context.layer}'{where} GROUP BY 1 ORDER BY 1""",
     share = float(per_stage[stage]) / max(1.0, total_ns)
     claim = (
         f"{words.things(over, 'operation')} of {words.count(operations)} took longer than the "
-        f"{words.duration(bound_ns)} of '{limit.text}', and spent {words.percent(share)} of their time in the stage {name}."
+        f"{words.duration(bound_ns)} of '{limit.text}', and spent {words.percent(share)} of their time in the {name} stage."
     )
     share_of_latency = excess_ns / max(1.0, context.survey.latency_ns)
     allowed = max(1.0 - quantile, 1e-12)
@@ -256,7 +256,7 @@ FROM measured WHERE layer = '{context.layer}'{where} GROUP BY 1 ORDER BY 1""",
         evidence=[ran],
         refute="If the expectation was not met before either, or on another machine of the same kind, it is the "
         "expectation that is wrong.",
-        remedy=f"Look at the stage {name} first; compare with a case in which the expectation was met (--against).",
+        remedy=f"Look at the {name} stage first; compare with a case in which the expectation was met (--against).",
         otherwise=claim,
         explains=none_of(context.slow),
         large=True,

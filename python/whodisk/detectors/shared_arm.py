@@ -121,10 +121,10 @@ def _candidate(context: Context, guest: Guest) -> Candidate | None:
         else ""
     )
     claim = (
-        f"The arm of {guest.device} works for {guest.comm}, too: {words.things(guest.requests, 'request')}, "
+        f"The arm of {guest.device} also serves {guest.comm}: {words.things(guest.requests, 'request')}, "
         f"{words.duration(guest.service_ns)} each{further}. "
-        f"Operations that wait meanwhile lose {words.percent(share)} of all latency by that; their 99th percentile is "
-        f"{worse:.2f} times what it would be."
+        f"That costs the operations that wait meanwhile {words.percent(share)} of all latency, and makes their 99th percentile "
+        f"{worse:.2f} times as long."
     )
     return Candidate(
         culprit=Culprit("process", guest.comm, f"device:{guest.device}"),

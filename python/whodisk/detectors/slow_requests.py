@@ -235,10 +235,10 @@ def _claim(
     device = str(slow.device[chosen][0])
     return (
         f"1 in {words.significant(every)} {kind} of {device} took {words.duration(float(np.median(slow.latency_ns[chosen])))} where "
-        f"{words.duration(float(np.median(slow.typical_ns[chosen])))} is typical, and the time was lost in the stage "
-        f"{below.stage(STAGES[suspect.stage])}. {words.things(len(lost.op_id) * lost.weight, waiting, words.plural_op(waiting))} waited for one, "
-        f"{words.duration(float(np.median(lost.lost_ns)))} longer each: {words.percent(share)} of all latency. 99 % of operations took up to "
-        f"{words.duration(p99_ns)}; without that it would be {words.duration(without_ns)}."
+        f"{words.duration(float(np.median(slow.typical_ns[chosen])))} is typical, and lost the time in the "
+        f"{below.stage(STAGES[suspect.stage])} stage. {words.things(len(lost.op_id) * lost.weight, waiting, words.plural_op(waiting))} waited for one, "
+        f"{words.duration(float(np.median(lost.lost_ns)))} longer each: {words.percent(share)} of all latency. The 99th percentile is "
+        f"{words.duration(p99_ns)}, without these waits {words.duration(without_ns)}."
     )
 
 

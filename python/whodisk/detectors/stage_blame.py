@@ -316,6 +316,7 @@ def _claim(context: Context, suspect: Suspect, device: str | None, share_of_late
     main = str(kinds[np.argmax(sizes)])
     kind = words.plural_op(main) if sizes.max() >= ONE_KIND_MOSTLY * chosen.sum() else "operations"
     place = f" of {device}" if device and STAGES[suspect.stage] in ("device", "queue", "interrupt") else ""
+    where = f"the {name} stage{place}"
     counted = [main] if kind != "operations" else list(kinds)
     total = sum(s.operations for s in context.survey.strata if s.op in counted)
     every = total / max(1.0, np.isin(slow.op[chosen].astype(str), counted).sum() * slow.thinning)
@@ -323,15 +324,14 @@ def _claim(context: Context, suspect: Suspect, device: str | None, share_of_late
     there = words.duration(float(np.median(stage_ns[stuck] if stuck.any() else stage_ns)))
     if stuck.sum() < 0.5 * len(stuck):
         number = words.count(float(stuck.sum()) * slow.thinning)
-        lost = f"{number} of them spent {there} there, and the others waited behind them"
+        lost = f"{number} of them spent {there} in {where}, and the others waited behind them"
     else:
-        lost = (
-            f"{there} there instead of {words.duration(max(0.0, float(np.median(typical_stage_ns[stuck]))))}"
-        )
+        typically = words.duration(max(0.0, float(np.median(typical_stage_ns[stuck]))))
+        lost = f"{there} in {where} instead of {typically}"
     return (
         f"1 in {words.significant(every)} {kind} took {words.duration(float(np.median(slow.latency_ns[chosen])))} "
-        f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical, and the time was lost in the "
-        f"stage {name}{place}: {lost}.{_in_flushes(context, suspect)}{_meanwhile(context, suspect, device)}"
+        f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical: "
+        f"{lost}.{_in_flushes(context, suspect)}{_meanwhile(context, suspect, device)}"
     )
 
 
@@ -346,7 +346,7 @@ def _in_flushes(context: Context, suspect: Suspect) -> str:
     part = float(flush_ns.sum()) / max(1.0, float(there_ns.sum()))
     if part < FLUSH_PART_TOLD:
         return ""
-    return f" {words.percent(part)} of that it spent on flush commands, which make written data durable."
+    return f" {words.percent(part)} of that are flush commands, which make written data durable."
 
 
 def _held(context: Context, suspect: Suspect) -> Ints:
@@ -376,7 +376,9 @@ def _slept(context: Context, suspect: Suspect) -> str:
     sleep = slept_in(context, suspect.chosen)
     if sleep is None or sleep.share < ASLEEP_TOLD_MIN:
         return ""
-    said = f" Their threads slept in {sleep.cause} in {words.percent(min(1.0, sleep.share))} of that time"
+    said = (
+        f" Their threads {words.slept(sleep.cause)} for {words.percent(min(1.0, sleep.share))} of that time"
+    )
     busy = busy_meanwhile(context, suspect.chosen)
     if busy is None or busy.in_flight < BUSY_TOLD_MIN:
         return said + "."

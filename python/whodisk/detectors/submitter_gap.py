@@ -1,4 +1,4 @@
-"""Silence above the device: nothing was in flight although the workload meant it."""
+"""Silence above the device: the workload had work, and nothing was in flight."""
 
 from __future__ import annotations
 
@@ -205,9 +205,9 @@ def _stopped(context: Context, stops: Stops, typical_ns: float) -> Candidate:
     part = stops.share_of_time / max(1, int(stops.duration_ns.sum()))
     low, high = bootstrap_sum(np.asarray(np.bincount(numbers, stops.duration_ns) * part, np.float64))
     with_them, without = words.duration(stops.p99_ns), words.duration(stops.p99_without_ns)
-    felt = f" The 99th percentile of all operations is {with_them}, of those that no stop touched {without}."
+    felt = f" The 99th percentile is {with_them}, without the operations that a stop touched {without}."
     if with_them == without:
-        felt = f" The 99th percentile of all operations is {with_them} with and without them."
+        felt = f" The 99th percentile is {with_them}, with and without the operations that a stop touched."
     claim = _claim(gaps, numbers, int(stops.duration_ns.sum()), waits, context) + felt
     happened = int(numbers.max()) + 1
     unmade = float(stops.unmade.sum())
@@ -215,7 +215,7 @@ def _stopped(context: Context, stops: Stops, typical_ns: float) -> Candidate:
     # That operations were not made is counted: nothing is left to test.
     counted = unmade >= SHARE_OF_LATENCY_MIN and unmade_low > 0
     if counted:
-        claim += f" {words.percent(unmade)} fewer operations were made because of them."
+        claim += f" Because of these stops, {words.percent(unmade)} fewer operations ran."
     return Candidate(
         culprit=Culprit("process", _threads(gaps), f"silence of the submitter, state {STOPPED}"),
         claim=claim,
@@ -323,8 +323,8 @@ def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: LateOperations, con
     times = int(numbers.max()) + 1
     each = words.duration(float(np.median(gaps.duration_ns)))
     text = (
-        f"{_threads(gaps)} {'was' if _thread_count(gaps) == 1 else 'were'} silent {words.things(times, 'time')} for "
-        f"{words.duration(silent_ns)} in all (typically {each}){_seen(gaps)}: nothing was in flight although the workload meant it"
+        f"{words.threads_together(_threads(gaps))} {'was' if _thread_count(gaps) == 1 else 'were'} silent {words.things(times, 'time')} for "
+        f"{words.duration(silent_ns)} in all (typically {each}){_seen(gaps)}: the workload had work, and nothing was in flight"
     )
     late = int(waits.explained.sum())
     if late:

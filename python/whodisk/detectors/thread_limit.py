@@ -91,7 +91,7 @@ def _syncs(context: Context, comm: str, time: ThreadTime) -> Limit:
         f"{words.rate(calls.count / (time.span_ns / 1e9))} per second{_mostly(context, _SYNCS)}"
     )
     if time.share[SYNCS] < SATURATION_SYNC_SHARE <= time.any_sync:
-        said += f"; in {words.percent(time.any_sync)} of the time one of its threads is in one"
+        said += f"; {words.percent(time.any_sync)} of the time, at least one thread is in a sync"
     if time.behind_sync >= BEHIND_SYNC_TOLD:
         said += (
             f". What it keeps in flight passes {words.percent(time.behind_sync)} of its time while its own thread sits in a sync, "
@@ -128,25 +128,22 @@ def _others(context: Context, comm: str, time: ThreadTime) -> Limit:
 def _computes(context: Context, comm: str, time: ThreadTime) -> Limit:
     without = time.share[NO_CPU]
     crowded = without * time.own_cpu
-    runs = (
-        f"{_threads(comm, time)} between calls {words.percent(time.share[RUNNING])} of the time, and nothing of storage "
-        "holds it up then"
-    )
+    runs = f"{_threads(time)} between calls {words.percent(time.share[RUNNING])} of the time, when storage does not hold it up"
     if time.own_cpu >= OWN_CPU_MIN and crowded >= THREAD_BINDS_MIN * (crowded + time.share[RUNNING]):
         return Limit(
             f"the CPUs: {comm} has more to compute than there are CPUs. Its threads had none in {words.percent(without)} of their time, "
             f"{words.percent(time.own_cpu)} of that because other threads of {comm} had them",
             f"Give {comm} more CPUs, or run fewer of it at once: if each of them does not get faster, the CPUs are not what limits it.",
         )
-    rest = f"; it had no CPU in another {words.percent(without)}" if without >= BEHIND_SYNC_TOLD else ""
+    rest = f"; for another {words.percent(without)} it had no CPU" if without >= BEHIND_SYNC_TOLD else ""
     return Limit(
         f"{comm} itself: {runs}{rest}",
         f"Run the same on files in memory (tmpfs): if {comm} gets much faster there, storage limits it after all.",
     )
 
 
-def _threads(comm: str, time: ThreadTime) -> str:
-    return "its thread runs" if time.threads == 1 else f"its {words.count(time.threads)} threads run"
+def _threads(time: ThreadTime) -> str:
+    return "its thread computes" if time.threads == 1 else f"its {words.count(time.threads)} threads compute"
 
 
 def _waits(comm: str, time: ThreadTime, share: float) -> str:
@@ -165,7 +162,7 @@ def _mostly(context: Context, ops: tuple[str, ...]) -> str:
         return ""
     shares = np.sum([s.stage_ns for s in strata], axis=0) / whole
     most = int(np.argmax(shares))
-    return f", {words.percent(float(shares[most]))} of it in the stage {context.stage(STAGES[most])}"
+    return f", {words.percent(float(shares[most]))} of it in the {context.stage(STAGES[most])} stage"
 
 
 def _held_below(context: Context) -> float:
@@ -207,4 +204,4 @@ WHERE state = 'blocked' AND cause <> 'io' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1"
     if not row or not row[0]["whole_ns"]:
         return ""
     share = float(row[0]["slept_ns"] or 0) / float(row[0]["whole_ns"])
-    return f"; {words.percent(min(1.0, share))} of it asleep in: {row[0]['cause']}"
+    return f"; for {words.percent(min(1.0, share))} of it the thread {words.slept(str(row[0]['cause']))}"

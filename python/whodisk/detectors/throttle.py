@@ -80,7 +80,7 @@ def _tell_written_before(context: Context, result: Result) -> None:
         result.observed.append(
             f"{words.things(len(waited) * slow.thinning, 'call')} waited {words.duration(float(np.median(slow.latency_ns[waited])))} above the block "
             f"layer while the file system wrote out what was written before, request after request, none of them long: {words.percent(share)} "
-            "of all latency. That is work that the program made; fewer or earlier syncs spread it."
+            "of all latency. The program made this work; earlier syncs spread it."
         )
     result.excuses.append(Excuse("waited for what was written before", explains))
 

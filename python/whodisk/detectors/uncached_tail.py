@@ -255,7 +255,7 @@ def _candidate(context: Context, tail: Tail, total_ns: float) -> Candidate:
     wait_median = float(np.median(waits["wait_ns"]))
     claim = (
         f"{words.percent(tail.waited / tail.reads)} of {words.things(tail.reads, 'read')} of {_bytes(tail.read_bytes)} "
-        f"waited by itself for the same part: the {words.size(tail.size_bytes)} behind its first "
+        f"waited separately for the same part: the {words.size(tail.size_bytes)} behind its first "
         f"{words.size(tail.cached_bytes)}, {words.duration(wait_median)} each (from {tail.tiers}); "
         f"{words.percent(share)} of the time in reads. {_prefetching(context)}"
     )

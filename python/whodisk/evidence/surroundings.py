@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from whodisk import words
 from whodisk.evidence.behind_flushes import in_flushes_ns
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.slowest import BELOW, Episode
@@ -216,7 +217,7 @@ def _still(episode: Episode, stills: list[tuple[int, int, int]], waits: list[_Ti
             return Cause(
                 "standstill",
                 f"cpu{cpu}",
-                f"CPU {cpu} stood still: its hypervisor, or its firmware, had it elsewhere",
+                f"CPU {cpu} stood still (hypervisor or firmware)",
                 True,
             )
     return None
@@ -342,12 +343,12 @@ def _said(state: str, who: str) -> str:
     if state == "stopped":
         return "its thread was stopped by a signal"
     if state == "paused":
-        return f"the program itself held all its threads ({who})"
+        return f"the program paused all its threads ({who})"
     if state == "throttled":
-        return "the CPU quota of its control group was used up"
+        return "its control group had used up its CPU quota"
     if state == "runnable":
-        return f"its thread was ready to run while {who or 'another program'} had the CPU"
-    return f"its thread slept in {who}" if who else "its thread slept"
+        return f"its thread was ready; {who or 'another program'} had the CPU"
+    return f"its thread {words.slept(who)}" if who else "its thread slept"
 
 
 def _article(kind: str) -> str:

@@ -199,7 +199,7 @@ def claim(comparison: Comparison) -> str:
     if not comparison.called[0]:
         return f"No difference beyond noise{where} in {name} of {second} against {first}."
     more = "higher" if ratio.ratio > 1 else "lower"
-    return f"{name} of {second} is {words.percent(abs(ratio.ratio - 1))} {more} than of {first}{where}."
+    return f"{name} of {second} is {words.percent(abs(ratio.ratio - 1))} {more} than that of {first}{where}."
 
 
 def sentence(comparison: Comparison) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -11,14 +11,14 @@ from rich.text import Text
 from whodisk import words
 from whodisk.findings import Verdict
 from whodisk.report import slowest
-from whodisk.report.terminal import STYLES
+from whodisk.report.terminal import STYLES, wrapped
 from whodisk.types import Cell
 
 #: With the blank lines and the line of the report that `whodisk solve` adds.
 LINES_MAX = 25
 #: Each section's share of them.
-ANSWER_LINES, SLOWEST_ROWS, OTHERS_SHOWN, NEXT_LINES = 5, 3, 2, 2
-BAR_WIDTH = 40
+ANSWER_LINES, SLOWEST_ROWS, OTHERS_SHOWN, NEXT_LINES = 4, 3, 2, 2
+BAR_WIDTH = 36
 #: A bar is made of letters, so that it is readable without colour; the colours are the report's order of stages.
 STAGES = {
     "app": ("a", "white"),
@@ -48,7 +48,7 @@ def lines(verdict: Verdict, width: int) -> list[Text]:
     status.append(_cut(head, width - len(status)), "not bold default")
     blocks = [
         [status],
-        _wrapped(_answer(verdict), width, ANSWER_LINES),
+        _answer(verdict, width),
         _bars(verdict, width),
         _slowest(verdict, width),
         [
@@ -65,11 +65,18 @@ def lines(verdict: Verdict, width: int) -> list[Text]:
     return joined
 
 
-def _answer(verdict: Verdict) -> str:
-    """What is to blame, and by how much: the first two sentences of the summary. Where nothing is broken, what binds stands first."""
-    if verdict.status == "limited" and verdict.limit:
-        return f"{verdict.summary[0]} What sets its speed: {verdict.limit}."
-    return " ".join(verdict.summary[:2])
+def _answer(verdict: Verdict, width: int) -> list[Text]:
+    """What is to blame, and by how much: the headline and the claim behind it, without its consequences. Where nothing is broken, what binds
+    stands behind the headline. Sentences that the lines have no room for are left out whole."""
+    limited = verdict.status == "limited" and verdict.limit
+    rest = f"What sets its speed: {verdict.limit}." if limited else " ".join(verdict.summary[1:2])
+    said = [*verdict.summary[:1], *words.sentences(words.without_consequences(rest)[0])]
+    if not verdict.findings:
+        # It stands under Next.
+        said = [sentence for sentence in said if sentence not in verdict.next_steps]
+    while len(said) > 2 and len(wrapped(" ".join(said), width)) > ANSWER_LINES:
+        said.pop()
+    return _wrapped(" ".join(said), width, ANSWER_LINES + 1)
 
 
 # -- the bars ----------------------------------------------------------------------------------
@@ -92,7 +99,7 @@ def _bars(verdict: Verdict, width: int) -> list[Text]:
     label_width = max((len(bar.label) for bar in bars), default=0)
     shown = []
     for bar in bars:
-        took = f"{words.duration(bar.latency_ns):>8}  " if bar.latency_ns is not None else ""
+        took = f"mean {words.duration(bar.latency_ns):>8}  " if bar.latency_ns is not None else ""
         line = Text(f"{bar.label:<{label_width}}  {took}")
         for stage, cells in _cells(bar.shares).items():
             letter, colour = STAGES.get(stage.split("+", maxsplit=1)[0], ("?", "bright_black"))
@@ -117,12 +124,15 @@ def _compared(verdict: Verdict) -> list[_Bar]:
             typical = [row for row in rows if not row["slow"] and row.get("op") == slow.get("op")]
             pairs = [("slow", slow), *(("other", row) for row in typical[:1])]
             return [
-                _Bar(
-                    f"{name} {words.plural_op(str(row.get('op')))}", _number(row, "latency_ns"), _shares(row)
-                )
+                _Bar(_label(name, str(row.get("op"))), _number(row, "latency_ns"), _shares(row))
                 for name, row in pairs
             ]
     return []
+
+
+def _label(which: str, op: str) -> str:
+    """``slow reads``; of kinds without a name ``slow ones``."""
+    return f"{which} ones" if op == "other" else f"{which} {words.plural_op(op)}"
 
 
 def _number(row: dict[str, Cell], name: str) -> float:
@@ -156,7 +166,9 @@ def _cells(shares: dict[str, float]) -> dict[str, int]:
 def _slowest(verdict: Verdict, width: int) -> list[Text]:
     if not verdict.slowest:
         return []
-    table = [slowest.HEAD, *(slowest.row(item) for item in verdict.slowest[:SLOWEST_ROWS])]
+    # Episodes that read alike (of two drives of a mirror, say) take one row.
+    rows = list(dict.fromkeys(slowest.row(item) for item in verdict.slowest))
+    table = [slowest.HEAD, *rows[:SLOWEST_ROWS]]
     widths = [max(len(line[column]) for line in table) for column in range(4)]
     shown = []
     for number, line in enumerate(table):
@@ -184,12 +196,13 @@ def _next(verdict: Verdict, width: int) -> list[Text]:
 
 
 def _cleared(verdict: Verdict, width: int) -> list[Text]:
-    names = [item.what.removeprefix("stage:") for item in verdict.cleared]
-    return [Text(_cut(f"Cleared: {', '.join(names)}", width))] if names else []
+    names = words.cleared([item.what for item in verdict.cleared])
+    return [Text(_cut(f"Cleared: {names}", width))] if names else []
 
 
 def _unseen(verdict: Verdict, width: int) -> list[Text]:
-    names = [caveat.what for caveat in verdict.cannot_exclude]
+    # Of a path its last part.
+    names = [re.sub(r"(?<!\S)/\S*/", "", caveat.what) for caveat in verdict.cannot_exclude]
     return [Text(_cut(f"Not excluded: {'; '.join(names)}", width))] if names else []
 
 
@@ -204,5 +217,4 @@ def _cut(text: str, width: int) -> str:
 
 def _wrapped(text: str, width: int, lines_max: int) -> list[Text]:
     """A paragraph of `lines_max` lines at most; a cut shows."""
-    made = textwrap.wrap(text, max(20, width), max_lines=lines_max, placeholder=" ...")
-    return [Text(line) for line in made]
+    return [Text(line) for line in wrapped(text, width, max_lines=lines_max, placeholder=" ...")]

@@ -241,7 +241,7 @@ def _stages(case: Case, layer: str, row: Row, start_ns: int) -> list[Bar]:
 def _silence(row: Row, zero: int) -> Bar:
     length = whole(row["duration_ns"])
     text = f"nothing in flight for {words.duration(length)}\nthread state: {row['state']}\n" + (
-        "its workload meant to be busy" if row["meant_busy"] else "whether it meant to be busy is not known"
+        "its thread had work" if row["meant_busy"] else "whether its thread had work is not known"
     )
     return {**_bar(whole(row["start_ns"]) - zero, length, "gap", text), "hatch": True}
 

@@ -270,7 +270,18 @@ def _verdict(case: Case, verdict: Verdict, rows: Material) -> Markup:
         slowest[layer] = max(slowest.get(layer, 0), bins.high_ns[-1])
     ranked = sorted(slowest.items(), key=lambda item: material.layer_rank(item[0]))
     facts = said.facts(case, rows.extent, rows.losses, ranked)
-    return tag("div", said.verdict_head(verdict), facts, class_="verdict")
+    return tag("div", said.verdict_head(verdict, _slow_times(rows)), facts, class_="verdict")
+
+
+def _slow_times(rows: Material) -> str:
+    """From when to when slow operations were in flight, in the topmost layer that has some; empty where none has."""
+    heat = rows.pictures.get("heatmap", {"slow": {}})
+    layers = sorted(heat["slow"], key=material.layer_rank)
+    if not layers:
+        return ""
+    bins = [row[0] for row in heat["slow"][layers[0]]]
+    begin, end = (number * heat["bin_ns"] / 1e9 for number in (min(bins), max(bins) + 1))
+    return f"slow operations from {begin:.3f} s to {end:.3f} s"
 
 
 def _findings(verdict: Verdict, rows: Material) -> Markup:
@@ -329,9 +340,7 @@ def _silence_note(row: Row) -> str:
     note = f"Silence: a thread had nothing in flight, {words.things(total, 'time')}, {words.duration(whole(row['silent_ns']))} in all"
     if meant == total:
         return note + "."
-    return (
-        f"{note}; presumed where it is not known whether it meant to be busy ({words.count(total - meant)})."
-    )
+    return f"{note}. Of {words.count(total - meant)} it is not known whether the thread had work."
 
 
 def _nines(rows: Material) -> Markup | None:

@@ -95,8 +95,7 @@ def _stage_group(case: Case, one: Threshold, slow: Row | None, typical: Row | No
     elif typical is not None:
         note += f", {words.duration(_each(slow))} against {words.duration(_each(typical))} per operation"
         rows += [_excess_row(case, one, slow, typical), _stage_table(case, one.layer, slow, typical)]
-    name = f"{one.op}s" if one.op in {"read", "write"} else one.op
-    return tag("div", tag("h3", name, tag("small", note)), *rows, class_="group")
+    return tag("div", tag("h3", words.plural_op(one.op), tag("small", note)), *rows, class_="group")
 
 
 def _each(row: Row, column: str = "latency_ns") -> float:

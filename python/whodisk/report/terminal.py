@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -13,6 +14,8 @@ from whodisk.findings import Caveat, Evidence, Finding, Verdict
 from whodisk.report import slowest
 from whodisk.types import Cell
 
+#: How the sentence of the summary begins that says how much the first finding holds.
+WEIGHT = "That is "
 STYLES = {
     "healthy": "bold green",
     "slow": "bold red",
@@ -30,22 +33,27 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
     if verdict.simulated:
         out.print(Text("This case comes from a model, not from a machine.", "italic"))
     out.print()
+    # What stands in a section of its own below is not said here.
+    below = [*(finding.claim for finding in verdict.findings), *verdict.too_small, *verdict.next_steps]
     for sentence in verdict.summary:
-        _say(out, sentence)
+        if sentence not in below and not sentence.startswith(("Cleared: ", "Not excluded: ", WEIGHT)):
+            _say(out, sentence)
     _time(verdict, out)
+    weight = next((sentence for sentence in verdict.summary if sentence.startswith(WEIGHT)), "")
     for number, finding in enumerate(verdict.findings, 1):
-        _finding(number, finding, out)
+        _finding(number, finding, weight if number == 1 else "", out)
     _slowest(verdict, out)
     _lines("Too small to be the cause", verdict.too_small, out)
     _lines("Too small or too rare to accuse", verdict.minor, out)
     cleared = [
-        f"{c.what}: {c.bound}; so all stay within in {words.percent(c.quantile)} of {c.unit}, at "
-        f"{words.percent(c.confidence)} confidence (clock step {c.resolution})"
+        f"{words.cleared([c.what])}: {c.bound}. That holds for {words.percent(c.quantile)} of {c.unit}, at "
+        f"{words.percent(c.confidence)} confidence (clock step {c.resolution})."
         for c in verdict.cleared
     ]
     _lines("Cleared", cleared, out)
     _lines("Cannot be excluded", _caveats(verdict.cannot_exclude), out)
-    _lines("Next", verdict.next_steps, out)
+    refuted = {finding.refute for finding in verdict.findings}
+    _lines("Next", [step for step in dict.fromkeys(verdict.next_steps) if step not in refuted], out)
 
 
 def _caveats(caveats: list[Caveat]) -> list[str]:
@@ -73,11 +81,11 @@ def _time(verdict: Verdict, out: Console) -> None:
         _say(out, f"{op}: {text}", 2)
 
 
-def _finding(number: int, finding: Finding, out: Console) -> None:
+def _finding(number: int, finding: Finding, weight: str, out: Console) -> None:
     out.print()
     because = f", because of {finding.culprit.because_of}" if finding.culprit.because_of else ""
     out.print(Text(f"Finding {number}: {finding.culprit.kind} {finding.culprit.name}{because}", "bold"))
-    _say(out, f"{finding.claim}", 2)
+    _say(out, f"{finding.claim} {weight}".rstrip(), 2)
     _say(out, f"Against: {finding.baseline}.", 2)
     strength = "measured" if finding.q_value is None else f"{finding.basis}, q = {finding.q_value:.1e}"
     _say(out, f"Effect: {_effect(finding)}; {strength}; by {finding.detector}.", 2)
@@ -163,11 +171,16 @@ def _cell(name: str, value: Cell) -> str:
 
 
 def _say(out: Console, text: str, indent: int = 0, style: str = "") -> None:
-    """Prints a paragraph, wrapped at spaces but never between a number and its unit."""
-    glued = re.sub(r"(?<=\d) (?=(?:ns|us|ms|s|%|KiB|MiB|GiB|B)\b|%)", "\u00a0", text)
+    """Prints a paragraph."""
     space = " " * indent
-    for line in textwrap.wrap(glued, max(20, out.width), initial_indent=space, subsequent_indent=space):
-        out.print(Text(line.replace("\u00a0", " "), style), soft_wrap=True)
+    for line in wrapped(text, out.width, initial_indent=space, subsequent_indent=space):
+        out.print(Text(line, style), soft_wrap=True)
+
+
+def wrapped(text: str, width: int, **options: Any) -> list[str]:
+    """The lines of a paragraph, wrapped at spaces but never between a number and its unit."""
+    glued = re.sub(r"(?<=\d) (?=(?:ns|us|ms|s|%|KiB|MiB|GiB|B)\b|%)", "\u00a0", text)
+    return [line.replace("\u00a0", " ") for line in textwrap.wrap(glued, max(20, width), **options)]
 
 
 def _lines(title: str, lines: list[str], out: Console) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,9 +30,9 @@ SAME = {"with": 1.0, "without": 1.0}
 EVIDENCE_ROWS = 20
 
 
-def verdict_head(verdict: Verdict) -> Markup:
-    """Status and at most five sentences: the headline, what was asked for, then the rest in the verdict's own order."""
-    said = [sentence for text in verdict.summary for sentence in sentences(text)]
+def verdict_head(verdict: Verdict, slow_times: str = "") -> Markup:
+    """Status, headline, and a point each for what a reader asks first; the rest opens. `slow_times`: since when, and until when."""
+    said = [sentence for text in verdict.summary for sentence in words.sentences(text)]
     first, *more = said or ["There is nothing to say about this case."]
     below = {text for finding in verdict.findings for text in (finding.refute, finding.remedy)}
     if verdict.status == "limited" and verdict.limit and verdict.limit.lower() not in " ".join(said).lower():
@@ -45,11 +44,11 @@ def verdict_head(verdict: Verdict) -> Markup:
     more = [*unsaid, *more, *(f"Next: {step}" for step in verdict.next_steps if step not in below)]
     status = STATUS_WORDS[verdict.status] + (" (simulated)" if verdict.simulated else "")
     parts: list[Child] = [tag("div", status, class_="status"), tag("h1", first)]
-    points = _points(verdict)
+    points = _points(verdict, slow_times)
     if points:
         shown, rest = more[: len(unsaid)], more[len(unsaid) :]
         # What stands in the points already.
-        claimed = {sentence for _, text in points for sentence in sentences(text)}
+        claimed = {sentence for _, text in points for sentence in words.sentences(text)}
         claimed.update(f"{name} {text}" for name, text in points)
         claimed.update(f"Next: {text}" for _, text in points)
         rest = [sentence for sentence in rest if sentence not in claimed]
@@ -66,11 +65,11 @@ def verdict_head(verdict: Verdict) -> Markup:
     return join(parts)
 
 
-def _points(verdict: Verdict) -> list[tuple[str, str]]:
+def _points(verdict: Verdict, slow_times: str) -> list[tuple[str, str]]:
     """What, how much, when, what to do, what is innocent: of the first finding; without one what sets the speed, how fast it is and where the
     time goes. Empty where nothing was judged."""
-    cleared = [item.what.removeprefix("stage:") for item in verdict.cleared]
-    innocent = ("Cleared:", f"{', '.join(cleared)}." if cleared else "")
+    cleared = words.cleared([item.what for item in verdict.cleared])
+    innocent = ("Cleared:", f"{cleared}." if cleared else "")
     if not verdict.findings:
         if not verdict.speed:
             return []
@@ -91,7 +90,9 @@ def _points(verdict: Verdict) -> list[tuple[str, str]]:
         if share
     ]
     episodes = [words.things(first.episodes, "separate episode")] if first.episodes else []
-    tail = next((name for name in ("p99", "p99.9", "p99.99") if _differ(first.worse.get(name, SAME))), None)
+    # The quantile that it makes most worse says most.
+    tails = [name for name in ("p99", "p99.9", "p99.99") if _differ(first.worse.get(name, SAME))]
+    tail = max(tails, key=lambda name: _factor(first.worse[name]), default=None)
     if tail:
         pair = first.worse[tail]
         episodes.append(
@@ -100,30 +101,26 @@ def _points(verdict: Verdict) -> list[tuple[str, str]]:
     when = [
         f"{item.start_ns / 1e9:.3f} s ({words.duration(item.latency_ns)})" for item in verdict.slowest[:3]
     ]
+    times = [slow_times] if slow_times else []
+    times += [f"the slowest at {', '.join(when)}"] if when else []
     points = [
-        ("What:", first.claim),
+        # What follows from it stands in the finding.
+        ("What:", words.without_consequences(first.claim)[0]),
         ("How much:", "; ".join(["; ".join(much), *episodes]) + "." if much or episodes else ""),
-        ("When:", f"the slowest at {', '.join(when)}." if when else ""),
+        ("When:", f"{'; '.join(times)}." if times else ""),
         ("What to do:", first.remedy),
         innocent,
     ]
     return [(name, text) for name, text in points if text]
 
 
+def _factor(pair: Mapping[str, float]) -> float:
+    return pair["with"] / max(1.0, pair["without"])
+
+
 def _with_code(text: str) -> list[Child]:
     """What stands between backticks is a command."""
     return [tag("code", part) if number % 2 else part for number, part in enumerate(text.split("`"))]
-
-
-#: What a sentence begins with: a capital, a number, or a name like nvme0n1 ...
-_BEGIN = r"\s+(?=[A-Z0-9\"'(]|[a-z]+\d)"
-#: ... behind the end of another: a word or a number, not a single letter.
-_END = re.compile(rf"(?<=[^\W_]{{2}}[.!?]){_BEGIN}|(?<=[)%][.!?]){_BEGIN}|(?<=\s\d[.!?]){_BEGIN}")
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of a text."""
-    return [part for part in (part.strip() for part in _END.split(text)) if part]
 
 
 def _expectation(item: Expectation) -> str:
@@ -192,13 +189,15 @@ def _finding(finding: Finding, pictures: Sequence[Child], opened: bool) -> Marku
     effect = tag(
         "span", effect_value(finding.effect), tag("small", _effect_note(finding.effect)), class_="effect"
     )
-    summary = tag("summary", tag("span", finding.claim, class_="claim"), effect)
+    claim, *consequences = words.without_consequences(finding.claim)
+    summary = tag("summary", tag("span", claim, class_="claim"), effect)
     culprit = f"{finding.culprit.kind} {finding.culprit.name}"
     if finding.culprit.because_of:
         culprit += f", because of {_spoken(finding.culprit.because_of)}"
     known = pairs(
         [
             ("culprit", culprit),
+            ("consequence", [tag("p", text) for text in consequences] or None),
             ("share of the excess", _share_bar(finding)),
             ("of all latency", units.share(finding.share_of_latency) if finding.share_of_latency else None),
             ("compared with", finding.baseline),
@@ -393,7 +392,7 @@ def cleared(verdict: Verdict) -> Markup:
         )
         for item in verdict.cleared
     ]
-    head = ("cleared", "bound", "all stay within in", "confidence", "finest step")
+    head = ("cleared", "bound", "holds in", "confidence", "finest step")
     return (
         table(head, rows, numbers=(2, 3, 4)) if rows else tag("p", "Nothing could be cleared.", class_="none")
     )

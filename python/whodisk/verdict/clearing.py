@@ -141,13 +141,14 @@ def _bounded(
         if exceeding and quantile < CLEARED_QUANTILE_MIN:
             continue
         operations = sum(s.operations for s in survey.select(suspect.device))
-        among = words.count(number) + (
-            f" recorded of about {words.count(operations)}" if number < operations else ""
-        )
+        noun = "request" if survey.layer == "block" else "operation"
+        among = words.things(number, noun)
+        if number < operations:
+            among = f"{words.things(number, 'recorded ' + noun)} (of about {words.count(operations)})"
         cleared.append(
             Cleared(
                 suspect.what,
-                f"{_said(suspect, survey, exceeding, bound_ns)} in {among}",
+                _said(suspect, exceeding, bound_ns, among),
                 quantile,
                 CLEARED_CONFIDENCE,
                 words.duration(context.case.resolution_ns),
@@ -165,12 +166,11 @@ def _bound_ns(suspect: _Suspect, slow_excess_ns: float | None) -> int:
     return max(1, round(0.5 * slow_excess_ns))
 
 
-def _said(suspect: _Suspect, survey: Survey, exceeding: int, bound_ns: int) -> str:
-    noun = "request" if survey.layer == "block" else "operation"
+def _said(suspect: _Suspect, exceeding: int, bound_ns: int, among: str) -> str:
     verb = "took over" if suspect.column == "latency_ns" else "spent over"
     where = "" if suspect.column == "latency_ns" else " in it" if suspect.device else " there"
-    number = words.things(exceeding, noun) if exceeding else f"no {noun}"
-    return f"{number} {verb} {words.duration(bound_ns)}{where}"
+    number = words.count(exceeding) if exceeding else "none"
+    return f"{number} of {among} {verb} {words.duration(bound_ns)}{where}"
 
 
 def _blocks(

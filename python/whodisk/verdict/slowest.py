@@ -63,7 +63,7 @@ def fired_said(context: Context) -> list[str]:
             if found.layer == fired.layer
             else f", the {episode.op} that waited for it {words.duration(episode.latency_ns)}"
         )
-        said.append(f"{begin}{above}; {in_stage} of that in the stage {stage}: {why}.")
+        said.append(f"{begin}{above}; {in_stage} of that in the {stage} stage: {why}.")
     return said
 
 

@@ -350,7 +350,10 @@ def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limit
         why = "The case holds no finished operation outside its ramp phase."
     else:
         why = f"The case holds {words.things(operations, 'operation')}; a verdict needs {VERDICT_OPERATIONS_MIN}."
-    step = "Record for longer, or while the workload is running; as root, so that the block layer is seen."
+    step = "Record for longer, or while the workload is running"
+    step += "." if "block" in case.layers else "; as root, so that the block layer is seen."
+    if case.meta.get("observer") == "import":
+        step = "Import a log of more operations."
     # What a program read in order to start is no operation of it.
     if case.program is None and (idle := _idle_command(case)):
         why, step = (
@@ -451,7 +454,7 @@ def _headline(verdict: Verdict) -> str:
     if verdict.status == "slow":
         culprit = verdict.findings[0].culprit
         said = words.accused(culprit.kind, culprit.name, culprit.because_of)
-        return f"Slow: {said} is to blame."
+        return f"Slow: {said} {words.is_or_are(said)} to blame."
     if verdict.status == "limited":
         return "Nothing is broken; the workload runs into a limit."
     if any(slow.apart for slow in verdict.slowest):
@@ -463,9 +466,10 @@ def _weight(finding: Finding) -> str:
     interval = ""
     if finding.share_low is not None and finding.share_high is not None and finding.share_low < 0.9995:
         interval = f" (95 %: {words.percent(finding.share_low)} to {words.percent(finding.share_high)})"
+    lost = f"{words.percent(finding.share_of_excess)}{interval} of what slow operations lost and "
     return (
-        f"That is {words.percent(finding.share_of_excess)}{interval} of what slow operations lost and "
-        f"{words.percent(finding.share_of_latency)} of all latency, in {words.things(finding.episodes, 'separate episode')}."
+        f"That is {lost if finding.share_of_excess >= 0.0005 else ''}{words.percent(finding.share_of_latency)} of all latency, in "
+        f"{words.things(finding.episodes, 'separate episode')}."
     )
 
 
@@ -505,7 +509,7 @@ def _main_stage(verdict: Verdict, context: Context) -> str:
         if shares:
             stage = max(sorted(shares), key=lambda name: shares[name])
             parts.append(
-                f"{words.plural_op(op)} spend {words.percent(shares[stage])} of their time in the stage {stage}"
+                f"{words.plural_op(op)} spend {words.percent(shares[stage])} of their time in the {stage} stage"
             )
     text = words.listed(parts)
     return text[:1].upper() + text[1:] + "." if text else "Where the time goes was not observed."
@@ -513,8 +517,8 @@ def _main_stage(verdict: Verdict, context: Context) -> str:
 
 def _cleared_sentence(verdict: Verdict) -> str:
     parts = [
-        f"{item.what.split(':', 1)[1]} ({item.bound}; so in {words.percent(item.quantile)} of {item.unit}, "
-        f"at {words.percent(item.confidence)})"
+        f"{words.cleared([item.what])} ({item.bound}; holds for {words.percent(item.quantile)} of {item.unit}, "
+        f"at {words.percent(item.confidence)} confidence)"
         for item in verdict.cleared[:3]
     ]
     return "Cleared: " + "; ".join(parts) + "."

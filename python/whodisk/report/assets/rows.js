@@ -94,7 +94,7 @@ const rowsTable = (rows) => {
 
 const rowsNote = (shown, found, behind, alike) => {
   const all = behind.n === undefined ? null : behind.n;
-  if (alike) return `None of ${count(all)} is carried. ${count(shown)} that took about as long, at the nearest moments:`;
+  if (alike) return `The report carries none of these ${count(all)}. Here are ${count(shown)} that took about as long, at the nearest moments:`;
   if (!found) return `None of ${all === null ? "them" : count(all)} is among the operations that this report carries; the query below lists them.`;
   if (all !== null && all <= shown) return "All of them.";
   const which = behind.near_ns === undefined ? "the slowest" : "those nearest to the median";

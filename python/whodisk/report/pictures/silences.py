@@ -86,7 +86,7 @@ def draw(look: Look, finding: Finding) -> Drawn | None:
     ]
     number = whole(longest["gaps"])
     return Drawn(
-        lead=f"{words.things(number, 'silence')} of threads that meant to be busy, {words.duration(whole(longest['silent_ns']))} in "
+        lead=f"{words.things(number, 'silence')} of threads that had work, {words.duration(whole(longest['silent_ns']))} in "
         f"all: nothing of theirs was in flight. The longest, {length}, is shaded above and drawn from near below: what "
         f"{thread(longest)} had in flight around it.",
         figure=figure(
