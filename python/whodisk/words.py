@@ -35,13 +35,21 @@ def things(number: float, singular: str, plural: str | None = None) -> str:
 
 
 def percent(share: float) -> str:
-    """``7.1 %``; as many digits near 100 % as it takes to show the difference."""
+    """``7.1 %`` of something; what is not all of it is never printed as 100 %."""
+    value = 100 * share
+    if 99.0 < value < 100.0:
+        return f"{significant(min(value, 99.9))} %"
+    return f"{significant(value, 2 if value < 10 else 3)} %"
+
+
+def quantile(share: float) -> str:
+    """The same of a part that is promised: near 100 % with the digits that it takes to show the difference, rounded down."""
     value = 100 * share
     if 99.0 < value < 100.0:
         digits = min(7, max(1, math.ceil(-math.log10(100.0 - value)) + 1))
         floored = math.floor(value * 10**digits) / 10**digits
         return f"{floored:.{digits}f}".rstrip("0").rstrip(".") + " %"
-    return f"{significant(value, 2 if value < 10 else 3)} %"
+    return percent(share)
 
 
 def rate(per_second: float) -> str:

@@ -55,7 +55,9 @@ def test_a_slower_case_is_found_with_its_ratio(tmp_path: Path) -> None:
     assert ratio.low < 1 / 1.22 and ratio.high > 1 / 1.25 and ratio.high < 1 and comparison.called[0]
     assert "lower than that of base" in sentence(comparison) and "in these runs" not in sentence(comparison)
     headline = claim(comparison)
-    assert headline.endswith("lower than that of base.") and sentence(comparison).startswith(headline[:-1] + ": ")
+    assert headline.endswith("lower than that of base.") and sentence(comparison).startswith(
+        headline[:-1] + ": "
+    )
     by_name = {r.metric.name: r for r in comparison.ratios}
     assert by_name["p50"].ratio == pytest.approx(1.24, abs=0.02)
     assert by_name["p99.999"].missing.startswith("not estimable")

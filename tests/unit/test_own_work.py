@@ -87,7 +87,7 @@ def test_a_pause_that_the_program_logged_is_its_own(tmp_path: Path) -> None:
     pauses = [{"what": "JVM safepoint G1", "start_ns": 900 * 4 * MS, "duration_ns": 60 * MS}]
     slow = {900: 60 * MS}
     verdict = solve(database(tmp_path / "case", slow, False, pauses=pauses))
-    assert verdict.slowest[0].what == "the program itself held all its threads (JVM safepoint G1)"
+    assert verdict.slowest[0].what == "the program paused all its threads (JVM safepoint G1)"
     assert verdict.slowest[0].stage == "app"
     unlogged = solve(database(tmp_path / "unlogged", slow, False))
     assert "JVM" not in unlogged.slowest[0].what

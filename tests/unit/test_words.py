@@ -75,6 +75,22 @@ def test_a_thread_sleeps_in_a_function_and_waits_for_a_thing() -> None:
     assert words.slept("page under writeback") == "waited for the writeback of a page"
 
 
+@pytest.mark.parametrize(
+    ("share", "part", "promised"),
+    [
+        (0.0712, "7.1 %", "7.1 %"),
+        (0.99, "99 %", "99 %"),
+        (0.9963, "99.6 %", "99.63 %"),
+        (0.99999952, "99.9 %", "99.999952 %"),
+        (1.0, "100 %", "100 %"),
+    ],
+)
+def test_parts_have_three_digits_and_promises_all_that_they_need(
+    share: float, part: str, promised: str
+) -> None:
+    assert (words.percent(share), words.quantile(share)) == (part, promised)
+
+
 def test_every_kind_of_culprit_has_words() -> None:
     # What limits a workload is told in a sentence of its own, and is never accused.
     told = {kind for kind in CULPRIT_KINDS if words.accused(kind, "x", None) != f"{kind} x"}

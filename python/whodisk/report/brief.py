@@ -69,7 +69,9 @@ def _answer(verdict: Verdict, width: int) -> list[Text]:
     """What is to blame, and by how much: the headline and the claim behind it, without its consequences. Where nothing is broken, what binds
     stands behind the headline. Sentences that the lines have no room for are left out whole."""
     limited = verdict.status == "limited" and verdict.limit
-    rest = f"What sets its speed: {verdict.limit}." if limited else " ".join(verdict.summary[1:2])
+    # What is cleared, and what is not excluded, has a line of its own.
+    others = [text for text in verdict.summary[1:2] if not text.startswith(("Cleared: ", "Not excluded: "))]
+    rest = f"What sets its speed: {verdict.limit}." if limited else " ".join(others)
     said = [*verdict.summary[:1], *words.sentences(words.without_consequences(rest)[0])]
     if not verdict.findings:
         # It stands under Next.
@@ -203,7 +205,7 @@ def _cleared(verdict: Verdict, width: int) -> list[Text]:
 def _unseen(verdict: Verdict, width: int) -> list[Text]:
     # Of a path its last part.
     names = [re.sub(r"(?<!\S)/\S*/", "", caveat.what) for caveat in verdict.cannot_exclude]
-    return [Text(_cut(f"Not excluded: {'; '.join(names)}", width))] if names else []
+    return [Text(_cut(f"Not excluded: {'; '.join(dict.fromkeys(names))}", width))] if names else []
 
 
 def _cut(text: str, width: int) -> str:

@@ -46,7 +46,7 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
     _lines("Too small to be the cause", verdict.too_small, out)
     _lines("Too small or too rare to accuse", verdict.minor, out)
     cleared = [
-        f"{words.cleared([c.what])}: {c.bound}. That holds for {words.percent(c.quantile)} of {c.unit}, at "
+        f"{words.cleared([c.what])}: {c.bound}. That holds for {words.quantile(c.quantile)} of {c.unit}, at "
         f"{words.percent(c.confidence)} confidence (clock step {c.resolution})."
         for c in verdict.cleared
     ]

@@ -386,7 +386,7 @@ def cleared(verdict: Verdict) -> Markup:
         (
             _spoken(item.what),
             item.bound,
-            f"{words.percent(item.quantile)} of {item.unit}",
+            f"{words.quantile(item.quantile)} of {item.unit}",
             f"{item.confidence * 100:.4g} %",
             item.resolution,
         )

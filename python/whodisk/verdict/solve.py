@@ -517,7 +517,7 @@ def _main_stage(verdict: Verdict, context: Context) -> str:
 
 def _cleared_sentence(verdict: Verdict) -> str:
     parts = [
-        f"{words.cleared([item.what])} ({item.bound}; holds for {words.percent(item.quantile)} of {item.unit}, "
+        f"{words.cleared([item.what])} ({item.bound}; holds for {words.quantile(item.quantile)} of {item.unit}, "
         f"at {words.percent(item.confidence)} confidence)"
         for item in verdict.cleared[:3]
     ]
