@@ -71,7 +71,7 @@ _ACCUSED = {
     "device": "the device {}",
     "vector": "interrupt vector {}",
     "host": "host {}",
-    "request_shape": "the shape of the requests ({})",
+    "request_shape": "{}",
     "cache_tier": "the cache tier {}",
     "layout": "the layout ({})",
     "time_pattern": "a pattern in time ({})",
@@ -93,8 +93,12 @@ def accused(kind: str, name: str, because_of: str | None) -> str:
         together = threads_together(name)
         several = "(threads " in together or " and " in together
         said = together if together[:1].isdigit() else f"the submitter{'s' if several else ''} {together}"
-    if kind == "config" and " limit of " in name:
+    if kind == "process" and name.startswith("thread "):
+        said = name
+    if kind == "config" and "_" not in name:
         said = f"the {name}"
+    if kind == "request_shape":
+        said = _requests(name)
     if (kind, name) == ("host", "hypervisor"):
         said = "the hypervisor"
     if kind == "vector" and not name.isdigit():
@@ -104,9 +108,18 @@ def accused(kind: str, name: str, because_of: str | None) -> str:
     return said + (f" {place} {because.removeprefix('device:')}" if because.startswith("device:") else "")
 
 
+def _requests(shape: str) -> str:
+    """``reads of 8.25 MiB``, ``requests of 64 KiB``, ``the alignment of the requests``."""
+    if found := re.fullmatch(r"([a-z]+) of (.+)", shape):
+        return f"{plural_op(found[1])} of {found[2]}"
+    if shape.startswith("size "):
+        return f"requests of {shape.removeprefix('size ')}"
+    return f"the {shape} of the requests"
+
+
 def is_or_are(said: str) -> str:
     """The verb behind what `accused` gives."""
-    plural = said[:1].isdigit() or said.startswith(("the submitters ", "the interrupts ", "the requests "))
+    plural = said[:1].isdigit() or re.match(r"the (?:submitters|interrupts) |[a-z]+s of ", said)
     return "are" if plural else "is"
 
 

@@ -32,7 +32,12 @@ from whodisk.findings import CULPRIT_KINDS
         ),
         (("host", "hypervisor", "steal"), "the hypervisor"),
         (("config", "I/O limit of sda", "stage:throttle"), "the I/O limit of sda"),
-        (("request_shape", "read of 8650752 bytes", None), "the shape of the requests (read of 8.25 MiB)"),
+        (("request_shape", "read of 8650752 bytes", None), "reads of 8.25 MiB"),
+        (("request_shape", "size 64 KiB", None), "requests of 64 KiB"),
+        (("request_shape", "alignment", "physical blocks of 4 KiB"), "the alignment of the requests"),
+        (("process", "thread 4303", None), "thread 4303"),
+        (("config", "limit of dirty pages", "stage:throttle"), "the limit of dirty pages"),
+        (("config", "NUMA distance", "submitting cpu 1"), "the NUMA distance"),
         (("layout", "fragmentation", "device:sda"), "the layout (fragmentation) of sda"),
         (("config", "read_ahead_kb of sda", "128 KiB"), "the setting read_ahead_kb of sda"),
     ],
@@ -49,6 +54,8 @@ def test_a_culprit_is_the_subject_of_a_sentence(culprit: tuple[str, str, str | N
         ("the submitters fio (threads 4 and 5)", "are"),
         ("8 submitting threads of fio", "are"),
         ("the interrupts of cpu 3", "are"),
+        ("reads of 8.25 MiB", "are"),
+        ("the alignment of the requests", "is"),
     ],
 )
 def test_a_culprit_has_its_verb(said: str, verb: str) -> None:
