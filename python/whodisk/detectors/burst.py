@@ -252,8 +252,8 @@ def _candidate(
             *(("stage", stage) for stage in STAGES),
             *((kind, "*") for kind in ("process", "device", "vector", "config")),
         ),
-        unless=f"but with a regularity of {words.significant(regularity, 2)} of 1, and {words.duration(float(np.median(bursts.slow_ns)))} each, this is no period "
-        "that anybody could look for",
+        unless=f"but with a regularity of {words.significant(regularity, 2)} of 1, and {words.duration(float(np.median(bursts.slow_ns)))} each, this is too "
+        "irregular, or too short, to look for its source",
         # A shorter one may be another thread's turn on a CPU, which may recur by itself on a busy machine.
         large=large_enough(share, 1.0, bursts.ratio, count)
         and regularity >= BURST_REGULARITY_MIN

@@ -283,7 +283,7 @@ def _culprit(held: TimeLost, hog: Hog | None) -> Culprit:
 def _claim(held: TimeLost, hog: Hog | None, of: str = "the time of their operations") -> str:
     claim = (
         f"Submitters were ready to run but had no CPU in {words.percent(held.share)} of {of} "
-        f"({words.count(held.count)} times, typically {words.duration(held.each_ns)})"
+        f"({words.things(held.count, 'time')}, typically {words.duration(held.each_ns)})"
     )
     if hog and hog.idle:
         why = (
