@@ -353,7 +353,7 @@ def test_the_first_screen_is_25_lines(tmp_path: Path, width: int) -> None:
     assert shown[0].startswith("SLOW")
     bars = [line for line in shown if line.startswith(("slow ", "other "))]
     assert len(bars) == 2
-    assert "d" * 30 in bars[0], "the slow operations lost their time in the device"
+    assert "d" * 20 in bars[0], "the slow operations lost their time in the device"
     for begin in ("Next: ", "Cleared: ", "Not excluded: "):
         assert sum(line.startswith(begin) for line in shown) == 1, begin
 

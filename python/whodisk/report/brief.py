@@ -18,7 +18,7 @@ from whodisk.types import Cell
 LINES_MAX = 25
 #: Each section's share of them.
 ANSWER_LINES, SLOWEST_ROWS, OTHERS_SHOWN, NEXT_LINES = 4, 3, 2, 2
-BAR_WIDTH = 36
+BAR_WIDTH, BAR_WIDTH_NARROW = 36, 24
 #: A bar is made of letters, so that it is readable without colour; the colours are the report's order of stages.
 STAGES = {
     "app": ("a", "white"),
@@ -103,7 +103,7 @@ def _bars(verdict: Verdict, width: int) -> list[Text]:
     for bar in bars:
         took = f"mean {words.duration(bar.latency_ns):>8}  " if bar.latency_ns is not None else ""
         line = Text(f"{bar.label:<{label_width}}  {took}")
-        for stage, cells in _cells(bar.shares).items():
+        for stage, cells in _cells(bar.shares, BAR_WIDTH if width >= 100 else BAR_WIDTH_NARROW).items():
             letter, colour = STAGES.get(stage.split("+", maxsplit=1)[0], ("?", "bright_black"))
             line.append(letter * cells, f"{colour} reverse")
         most = sorted(bar.shares.items(), key=lambda item: -item[1])[:3]
@@ -153,12 +153,12 @@ def _shares(row: dict[str, Cell]) -> dict[str, float]:
     return {stage: ns / whole for stage, ns in stages.items() if ns > 0} if whole > 0 else {}
 
 
-def _cells(shares: dict[str, float]) -> dict[str, int]:
+def _cells(shares: dict[str, float], bar_width: int) -> dict[str, int]:
     """Characters of each stage; together as many as the bar is wide, where the shares sum to one."""
     cells, before = {}, 0.0
     for stage, share in shares.items():
         begin, before = before, min(1.0, before + share)
-        cells[stage] = round(before * BAR_WIDTH) - round(begin * BAR_WIDTH)
+        cells[stage] = round(before * bar_width) - round(begin * bar_width)
     return cells
 
 
