@@ -201,6 +201,7 @@ PLURALS = {
     "copy": "copies",
     "truncate": "truncations",
     "allocate": "allocations",
+    "fault": "page faults",
 }
 
 

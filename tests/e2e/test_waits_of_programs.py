@@ -206,3 +206,39 @@ def test_syncs_that_join_a_commit_wait_for_the_disk(whodisk: Run, work: Path, ki
         below = number(case, "SELECT sum(device_ns + coalesce(interrupt_ns, 0) + queue_ns) AS n " + syncs)
         assert below > 0.9 * lost, (below / lost, count)
         assert number(case, f"SELECT count(*) AS n {syncs} AND device = '{name}'") == count
+
+
+MAPPED = """
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+memory = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+memory.madvise(mmap.MADV_RANDOM)
+for page in range(0, len(memory) // mmap.PAGESIZE, 16):
+    assert len(memory[page * mmap.PAGESIZE : page * mmap.PAGESIZE + 1]) == 1
+"""
+
+
+@pytest.mark.root
+def test_page_faults_that_read_are_operations(whodisk: Run, work: Path) -> None:
+    """A program that maps its file calls nobody: each page that it waits for is an operation, down to its request."""
+    path, pages = work / "a.case", 16 * 256
+    try:
+        with slowdisk("read constant 2ms", seed=1) as device, file_system(device, work / "mnt") as folder:
+            file = data(folder / "data", 16)
+            whodisk("record", "-o", path, "--", sys.executable, "-c", MAPPED, file)
+    except Unavailable as lack:
+        pytest.skip(str(lack))
+    whodisk("verify", path)
+    with Case(path) as case:
+        faults = "FROM syscall_ops WHERE op = 'fault' AND file LIKE '%/data'"
+        assert number(case, f"SELECT count(*) AS n {faults}") == pages // 16
+        assert (
+            number(case, f"SELECT count(DISTINCT offset_bytes) AS n {faults} AND offset_bytes % 65536 = 0")
+            == pages // 16
+        )
+        assert number(case, f"SELECT sum(size_bytes) AS n {faults}") == pages // 16 * 4096
+        # Each waited for one request, which took 2 ms.
+        linked = f"FROM links JOIN syscall_ops AS s ON s.op_id = parent_id JOIN block_ops AS b ON b.op_id = child_id WHERE s.op = 'fault' AND b.comm = s.comm AND s.op_id IN (SELECT op_id {faults})"
+        assert number(case, f"SELECT count(DISTINCT parent_id) AS n {linked}") == pages // 16
+        assert number(case, f"SELECT median(device_ns) / 1e6 AS n {faults}") >= 2
+        assert number(case, f"SELECT count(DISTINCT comm) AS n {faults} AND comm IS NOT NULL") == 1

@@ -94,11 +94,13 @@ pub enum Op {
     Truncate = 19,
     /// Layer syscall: space allocated or freed: fallocate.
     Allocate = 20,
+    /// Layer syscall: a page of a mapped file that was not in memory, and that a thread waited for.
+    Fault = 21,
 }
 
 impl Op {
     /// Every kind, in the order of the discriminants.
-    pub const ALL: [Op; 21] = [
+    pub const ALL: [Op; 22] = [
         Op::Read,
         Op::Write,
         Op::Flush,
@@ -120,6 +122,7 @@ impl Op {
         Op::Link,
         Op::Truncate,
         Op::Allocate,
+        Op::Fault,
     ];
 
     /// The name stored in column `op`.
@@ -146,6 +149,7 @@ impl Op {
             Op::Link => "link",
             Op::Truncate => "truncate",
             Op::Allocate => "allocate",
+            Op::Fault => "fault",
         }
     }
 

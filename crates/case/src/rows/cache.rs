@@ -56,7 +56,7 @@ impl CacheWait {
 /// One wait of a thread for a page of the cache to be read (`raw/cache_wait/cache_wait.arrows`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheWaitRow {
-    /// The thread left its CPU to wait.
+    /// The thread left its CPU to wait; of a fault, it looked for the page.
     pub start_ns: u64,
     /// It was on a CPU again.
     pub end_ns: u64,

@@ -82,9 +82,14 @@ impl Active {
         matches!(op, Some(Op::Sync | Op::Flush)) || self.row.flags & syscall_flags::SYNC != 0
     }
 
-    /// A read through the page cache.
+    /// A read through the page cache, or a page fault, which is one.
     pub fn buffered_read(&self) -> bool {
-        !self.direct() && Op::from_raw(self.row.op) == Some(Op::Read)
+        !self.direct() && matches!(Op::from_raw(self.row.op), Some(Op::Read | Op::Fault))
+    }
+
+    /// A page fault: known by its wait alone.
+    pub fn is_fault(&self) -> bool {
+        Op::from_raw(self.row.op) == Some(Op::Fault)
     }
 
     /// The file that it works on.

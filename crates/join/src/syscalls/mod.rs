@@ -13,7 +13,7 @@ pub(crate) mod timeline;
 pub(crate) use sealed::observed;
 pub use sealed::CLASSES;
 
-use crate::beside::{Streams, Surveys};
+use crate::beside::{text, Streams, Surveys};
 use crate::children::Child;
 use crate::own_side::OwnSide;
 use crate::pipeline::Out;
@@ -113,6 +113,8 @@ pub struct SyscallSide<'a> {
     submitted: HashMap<i32, (u64, u64)>,
     /// Writes of journals that have not ended: who asks for durable data meanwhile joins the commit that runs.
     journal: Vec<JournalWrite>,
+    /// Names of threads, as far as they came up.
+    comms: HashMap<i32, [u8; 16]>,
     /// What the programs say themselves.
     own: OwnSide<'a>,
 }
@@ -163,6 +165,7 @@ impl<'a> SyscallSide<'a> {
             disk_of: HashMap::new(),
             submitted: HashMap::new(),
             journal: Vec::new(),
+            comms: HashMap::new(),
             own,
         })
     }
@@ -237,6 +240,7 @@ impl<'a> SyscallSide<'a> {
     /// Whether no operation is left that something may belong to.
     fn is_idle(&self) -> bool {
         let calls = self.rows.peek().is_some() || self.actives.len() > 0 || self.dirty.len() > 0;
+        let calls = calls || self.waits.peek().is_some();
         !calls && self.own.is_idle()
     }
 
@@ -405,7 +409,7 @@ impl<'a> SyscallSide<'a> {
                 Some(1) => self.wait_of_scheduler(out)?,
                 Some(2) => {
                     if let Some(row) = self.waits.take()? {
-                        self.wait_for_page(&row);
+                        self.wait_for_page(row)?;
                     }
                 }
                 Some(3) => {
@@ -443,6 +447,7 @@ impl<'a> SyscallSide<'a> {
             done_ns: self.done_ns(&row),
             ..Active::new(row, start_ns, end_ns)
         };
+        self.comms.insert(row.tid, row.comm);
         self.begin_op(op);
         Ok(())
     }
@@ -506,6 +511,14 @@ impl<'a> SyscallSide<'a> {
         let Some(row) = self.sched.take()? else {
             return Ok(());
         };
+        if text(&row.comm).is_some() {
+            self.comms.insert(row.tid, row.comm);
+            self.actives.of_thread(row.tid, |op| {
+                if op.is_fault() && text(&op.row.comm).is_none() {
+                    op.row.comm = row.comm;
+                }
+            });
+        }
         if matches!(
             crate::beside::wait_state(row.state),
             WaitState::Runnable | WaitState::Throttled
@@ -517,18 +530,53 @@ impl<'a> SyscallSide<'a> {
         Ok(())
     }
 
-    fn wait_for_page(&mut self, row: &CacheWaitRow) {
-        if CacheWait::from_raw(row.kind).is_none_or(|kind| kind == CacheWait::Fault) {
-            return;
+    fn wait_for_page(&mut self, row: CacheWaitRow) -> Result<(), CaseError> {
+        match CacheWait::from_raw(row.kind) {
+            None => return Ok(()),
+            Some(CacheWait::Fault) => return self.fault(row),
+            Some(_) => (),
         }
         let file = (row.device, row.inode);
         self.actives.of_thread(row.tid, |op| {
             let (from, to) = op.pages();
             let place = row.waited_index.saturating_mul(crate::beside::PAGE_BYTES);
             if op.buffered_read() && op.file() == file && (from..to).contains(&place) {
-                op.waits.push(*row);
+                op.waits.push(row);
             }
         });
+        Ok(())
+    }
+
+    /// A page fault that waited is an operation: the program read, though it called nobody. It may sleep more than once.
+    fn fault(&mut self, row: CacheWaitRow) -> Result<(), CaseError> {
+        let same = |other: &&CacheWaitRow| {
+            (other.start_ns, other.tid, other.kind) == (row.start_ns, row.tid, row.kind)
+        };
+        let mut waits = vec![row];
+        while self.waits.peek().filter(same).is_some() {
+            waits.extend(self.waits.take()?);
+        }
+        let end_ns = waits.iter().map(|wait| wait.end_ns).max().unwrap_or(row.end_ns);
+        let call = SyscallRow {
+            start_ns: row.start_ns,
+            end_ns,
+            offset_bytes: row.waited_index.saturating_mul(crate::beside::PAGE_BYTES),
+            size_bytes: crate::beside::PAGE_BYTES,
+            result: crate::beside::PAGE_BYTES as i64,
+            inode: row.inode,
+            device: row.device,
+            pid: row.pid,
+            tid: row.tid,
+            via: Via::Call as u8,
+            op: Op::Fault as u8,
+            comm: self.comms.get(&row.tid).copied().unwrap_or_default(),
+            ..SyscallRow::default()
+        };
+        self.begin_op(Active {
+            waits,
+            ..Active::new(call, row.start_ns, end_ns)
+        });
+        Ok(())
     }
 
     fn throttle(&mut self, row: &WritebackRow) {

@@ -254,7 +254,7 @@ pub(crate) fn observed(watched: Watched) -> [(Stage, bool); 9] {
 fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], out: &mut Out) -> OpRow {
     let raw = &op.row;
     let kind = Op::from_raw(raw.op).unwrap_or(Op::Other);
-    let has_place = matches!(kind, Op::Read | Op::Write | Op::Discard | Op::Copy);
+    let has_place = matches!(kind, Op::Read | Op::Write | Op::Discard | Op::Copy | Op::Fault);
     let bit = |set: bool, flag: u32| if set { flag } else { 0 };
     let device = device_of(op);
     let seen_to_end = raw.end_ns != 0;
@@ -288,8 +288,8 @@ fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], 
             .map(|depth| i32::try_from(depth).unwrap_or(i32::MAX)),
         pid: Some(raw.pid),
         tid: Some(raw.tid),
-        cpu: Some(i32::from(raw.cpu)),
-        complete_cpu: seen_to_end.then_some(i32::from(raw.end_cpu)),
+        cpu: (!op.is_fault()).then_some(i32::from(raw.cpu)),
+        complete_cpu: (seen_to_end && !op.is_fault()).then_some(i32::from(raw.end_cpu)),
         hctx: None,
         vector: None,
         error: i32::try_from(-raw.result.min(0)).unwrap_or(0),
@@ -339,7 +339,13 @@ fn pieces(op_id: u64, op: &Active, file: Option<NameId>, out: &mut Out) -> Resul
             piece("ram", now, from, 0)?;
         }
         if to > from || wait.wait_ns > 0 {
-            let missed = CacheWait::from_raw(wait.kind) == Some(CacheWait::Missed);
+            let missed = match CacheWait::from_raw(wait.kind) {
+                // It asked the device itself, unless the page was on its way already.
+                Some(CacheWait::Fault) => {
+                    of_wait(op, wait).any(|request| request.child.part.entry_ns >= op.start_ns)
+                }
+                kind => kind == Some(CacheWait::Missed),
+            };
             piece(
                 if missed { "device" } else { "readahead" },
                 from,

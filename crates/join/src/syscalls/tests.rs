@@ -727,7 +727,10 @@ proptest! {
         seed in any::<prop::sample::Index>(),
     ) {
         let (kept, counts) = recording.seal();
-        prop_assert_eq!(kept.syscall.len(), recording.syscalls.len());
+        // A fault that slept more than once is one operation.
+        let faults = recording.waits.iter().filter(|wait| wait.kind == CacheWait::Fault as u8);
+        let faults: BTreeSet<_> = faults.map(|wait| (wait.start_ns, wait.tid)).collect();
+        prop_assert_eq!(kept.syscall.len(), recording.syscalls.len() + faults.len());
         prop_assert!(kept.syscall.is_sorted_by_key(|op| op.start_ns));
         for op in &kept.syscall {
             prop_assert!(op.stages.iter().flatten().all(|ns| *ns >= 0));
@@ -751,6 +754,62 @@ proptest! {
         prop_assert_eq!(kept.syscall, again.syscall);
         prop_assert_eq!(kept.links, again.links);
     }
+}
+
+/// The page's request, asked for after the look for it, and metadata before that; the thread slept twice, and waited for a CPU in between.
+#[test]
+fn a_page_fault_that_waited_is_an_operation() {
+    let page = BlockRow {
+        inode: 5,
+        file_device: DISK,
+        file_offset_bytes: 12288,
+        size_bytes: 4096,
+        ..request(1, 11, [350, 360, 500, 510])
+    };
+    let metadata = request(2, 11, [120, 130, 290, 300]);
+    let mut comm = [0u8; 16];
+    comm[..6].copy_from_slice(b"reader");
+    let fault = |times| page_wait(CacheWait::Fault, 3, times);
+    let recording = Recording {
+        blocks: vec![page, metadata],
+        waits: vec![fault([100, 310]), fault([100, 530])],
+        sched: vec![SchedRow {
+            start_ns: START_NS + 310,
+            end_ns: START_NS + 330,
+            tid: 11,
+            state: SchedState::Preempted as u8,
+            comm,
+            ..SchedRow::default()
+        }],
+        ..Recording::default()
+    };
+    let (kept, counts) = recording.seal();
+    let [op] = &kept.syscall[..] else {
+        panic!("{:?}", kept.syscall);
+    };
+    assert_eq!((op.op, op.start_ns, op.latency_ns), (Op::Fault, 100, 430));
+    assert_eq!((op.offset_bytes, op.size_bytes), (Some(12288), Some(4096)));
+    assert_eq!((op.tid, op.cpu, op.open), (Some(11), None, false));
+    assert!(op.comm.is_some());
+    let expected = [
+        ("fs_ns", 20 + 50 - 20 + 20),
+        ("queue_ns", 20),
+        ("device_ns", 160 + 140),
+        ("interrupt_ns", 20),
+        ("runqueue_ns", 20),
+    ];
+    assert_eq!(stages(op), expected);
+    assert_eq!((kept.links.len(), counts.syscall_rows), (2, 1));
+    let tiers: Vec<_> = kept
+        .beside
+        .iter()
+        .filter_map(|row| match row {
+            Row::Cache(c) => Some((c.tier.as_str(), c.offset_bytes, c.size_bytes)),
+            _ => None,
+        })
+        .collect();
+    // Both waits stand there; the page came once.
+    assert_eq!(tiers, [("device", Some(12288), 4096), ("device", Some(16384), 0)]);
 }
 
 /// `io_submit` of buffered writes does them; what comes then, until `io_getevents` has them, is reaping, whatever their thread does.

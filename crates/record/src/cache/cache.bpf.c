@@ -768,7 +768,8 @@ static __always_inline void fault_send(struct sleeper *sleeper, struct task_stru
 	record.key.inode = sleeper->fault_inode;
 	record.key.device = sleeper->fault_device;
 	record.key.tid = task->pid;
-	record.wait.start_ns = sleeper->start_ns;
+	// From when the fault looked into the file: what it asked the device for is then within its time.
+	record.wait.start_ns = sleeper->fault_ns;
 	record.wait.end_ns = sleeper->end_ns;
 	record.wait.wait_ns = sleeper->wait_ns;
 	record.wait.index = sleeper->fault_index;

@@ -81,9 +81,9 @@ pub struct TriggerError {
     pub expected: String,
 }
 
-const OPS: [&str; 14] = [
+const OPS: [&str; 15] = [
     "read", "write", "flush", "discard", "sync", "copy", "open", "rename", "unlink", "mkdir", "link",
-    "truncate", "allocate", "other",
+    "truncate", "allocate", "fault", "other",
 ];
 
 impl std::str::FromStr for Trigger {

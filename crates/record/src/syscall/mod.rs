@@ -6,8 +6,8 @@
 //! allocations, truncations, opens, renames, removals, links, new directories; requests in an io_uring; control blocks of libaio. Syncs of
 //! directories, too. Pipes, sockets, what else is done to directories, and files
 //! in memory (tmpfs, /proc) are counted and left out, as are calls of 32-bit programs. Files on overlayfs are named as
-//! overlayfs knows them, not as the file system below does. Page faults of mapped files are no calls; the cache probe
-//! tells those that wait.
+//! overlayfs knows them, not as the file system below does. Page faults of mapped files are no calls: the cache probe
+//! tells those that wait, and sealing makes operations of them.
 //!
 //! # When it begins and ends
 //!
