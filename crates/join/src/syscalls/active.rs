@@ -46,6 +46,8 @@ pub struct Active {
     pub throttled: Vec<(u64, u64)>,
     /// Operations of its thread in flight, this one included; `None`: not known.
     pub queue_depth: Option<usize>,
+    /// It slept until a commit of the journal was on the disk, though it asked for nothing durable itself.
+    pub joined_commit: bool,
     /// When it was done at the latest, where its end is when it was reaped and this is known beside it.
     pub done_ns: Option<u64>,
 }
@@ -62,6 +64,7 @@ impl Active {
             runnable: Vec::new(),
             throttled: Vec::new(),
             queue_depth: None,
+            joined_commit: false,
             done_ns: None,
         }
     }
@@ -209,6 +212,24 @@ impl Actives {
                 see(op);
             }
         }
+    }
+
+    /// The call of a thread waits for a commit from now on, as syncs do. Returns its file system; `None`: it is in no such call.
+    pub fn joins_commit(&mut self, tid: i32) -> Option<u32> {
+        let numbers = self.by_tid.get(&tid)?;
+        for number in numbers {
+            let Some(op) = self.by_number.get_mut(number) else {
+                continue;
+            };
+            if op.is_call() && !op.durable() && !op.buffered_read() && op.row.device != 0 {
+                if !op.joined_commit {
+                    op.joined_commit = true;
+                    self.durable.entry(op.row.device).or_default().push(*number);
+                }
+                return Some(op.row.device);
+            }
+        }
+        None
     }
 
     /// Operations of a thread.

@@ -36,6 +36,14 @@ const HELD_MAX: usize = 1 << 17;
 const REMEMBERED_MAX: usize = 1 << 14;
 /// A page may be marked as read a while after its request completed: the completing thread can be preempted in between.
 const SETTLING_NS: u64 = 1_000_000_000;
+/// What a thread sleeps in until a commit of its file system's journal is on the disk: XFS, ext4 (jbd2), btrfs.
+const COMMIT_WAITS: [&str; 5] = [
+    "xlog_wait_on_iclog",
+    "xlog_wait_on_iclog_lsn",
+    "jbd2_log_wait_commit",
+    "wait_log_commit",
+    "wait_for_commit",
+];
 /// Number of the call (x86-64).
 const IO_SUBMIT: u16 = 209;
 /// Low 8 bits of `cmd_flags` of a read and a write.
@@ -519,6 +527,9 @@ impl<'a> SyscallSide<'a> {
                 }
             });
         }
+        if text(&row.by).is_some_and(|by| COMMIT_WAITS.contains(&by.as_str())) {
+            self.join_commit(row.tid, row.start_ns);
+        }
         if matches!(
             crate::beside::wait_state(row.state),
             WaitState::Runnable | WaitState::Throttled
@@ -528,6 +539,26 @@ impl<'a> SyscallSide<'a> {
             self.own.runnable(row.tid, span);
         }
         Ok(())
+    }
+
+    /// A call that joins a commit which is under way waits for what of it is in flight, and for what comes: whoever called for it.
+    fn join_commit(&mut self, tid: i32, now_ns: u64) {
+        let Some(device) = self.actives.joins_commit(tid) else {
+            return;
+        };
+        let running = |write: &&JournalWrite| write.request.child.part.end_ns > now_ns;
+        let its: Vec<Request> = self
+            .journal
+            .iter()
+            .filter(running)
+            .filter(|write| self.may_be_of(write, device))
+            .map(|write| write.request)
+            .collect();
+        self.actives.of_thread(tid, |op| {
+            if op.joined_commit {
+                its.iter().for_each(|request| op.give(*request));
+            }
+        });
     }
 
     fn wait_for_page(&mut self, row: CacheWaitRow) -> Result<(), CaseError> {

@@ -89,7 +89,8 @@ fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
     if !op.buffered_read() {
         let meanwhile = |part: &Part| part.entry_ns <= end_ns && part.end_ns >= start_ns;
         // Who returns when data are durable has waited for nothing that was still going on then.
-        let outlived = |part: &Part| op.durable() && op.row.end_ns != 0 && part.end_ns > end_ns;
+        let for_commit = op.durable() || op.joined_commit;
+        let outlived = |part: &Part| for_commit && op.row.end_ns != 0 && part.end_ns > end_ns;
         let waited_for = |part: &Part| meanwhile(part) && !outlived(part);
         let kept: Vec<Request> = op
             .requests

@@ -756,6 +756,55 @@ proptest! {
     }
 }
 
+/// XFS: who makes a file finds its inode in a log that is being written, and waits for that write, which another thread's sync asked for.
+#[test]
+fn a_call_that_waits_for_a_commit_of_others_waits_for_the_journals_writes() {
+    const PREFLUSH_FUA: u32 = 1 << 18 | 1 << 17;
+    let log = |request_key, times| BlockRow {
+        cmd_flags: 1 | PREFLUSH_FUA,
+        ..request(request_key, 500, times)
+    };
+    let mut by = [0u8; 32];
+    by[..18].copy_from_slice(b"xlog_wait_on_iclog");
+    let asleep = |[start, end]: [u64; 2], by| SchedRow {
+        start_ns: START_NS + start,
+        end_ns: START_NS + end,
+        tid: 11,
+        state: SchedState::Uninterruptible as u8,
+        by,
+        ..SchedRow::default()
+    };
+    let open = SyscallRow {
+        result: 3,
+        ..call(1, Op::Open, 0, [100, 1000])
+    };
+    let sealed = |by| {
+        let recording = Recording {
+            syscalls: vec![open],
+            // One that was in flight when it fell asleep, one that came then, one that it did not wait for.
+            blocks: vec![
+                log(1, [150, 160, 390, 400]),
+                log(2, [420, 430, 890, 900]),
+                log(3, [950, 960, 1090, 1100]),
+            ],
+            sched: vec![asleep([200, 910], by)],
+            ..Recording::default()
+        };
+        recording.seal().0
+    };
+    let kept = sealed(by);
+    let expected = [
+        ("fs_ns", 50 + 20 + 100),
+        ("queue_ns", 20),
+        ("device_ns", 230 + 460),
+        ("interrupt_ns", 20),
+    ];
+    assert_eq!(stages(&kept.syscall[0]), expected);
+    assert_eq!(kept.links.len(), 2);
+    // Whoever sleeps in anything else waits for nothing of that.
+    assert_eq!(stages(&sealed([0; 32]).syscall[0]), [("fs_ns", 900)]);
+}
+
 /// The page's request, asked for after the look for it, and metadata before that; the thread slept twice, and waited for a CPU in between.
 #[test]
 fn a_page_fault_that_waited_is_an_operation() {
