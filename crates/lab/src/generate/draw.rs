@@ -237,7 +237,25 @@ fn most_bytes_per_s(text: &str) -> f64 {
         digits.and_then(|digits| digits.parse().ok()).unwrap_or(1.0)
     };
     let fastest_us = number("simple_read").min(number("simple_write").max(1.0));
-    number("workers") * number("queue_depth") * number("block_sizes") * 1024.0 * 1e6 / fastest_us
+    let own = number("workers") * number("queue_depth") * number("block_sizes") * 1024.0 * 1e6;
+    own / fastest_us + others_bytes_per_s(text)
+}
+
+/// What programs beside it ask of one drive, bytes per second.
+fn others_bytes_per_s(text: &str) -> f64 {
+    let number = |load: &str, key: &str| -> f64 {
+        let line = load
+            .lines()
+            .take_while(|line| !line.starts_with('['))
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+        let digits = line.map(|value| value.trim_matches(|c: char| !c.is_ascii_digit() && c != '.'));
+        digits.and_then(|digits| digits.parse().ok()).unwrap_or(0.0)
+    };
+    let loads = text.split("[load.").skip(1);
+    loads
+        .filter_map(|load| load.split_once('\n'))
+        .map(|(_, load)| number(load, "rate") * number(load, "size") * 1024.0)
+        .sum()
 }
 
 /// Dice of case `number` of `seed`, with a strength.
@@ -315,6 +333,13 @@ mod tests {
     use super::*;
     use crate::faults::Plan;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn what_others_ask_of_a_drive_counts_for_its_slot() {
+        let text = "[workload]\nrate = \"24801/s\"\n\n[load.scan]\ncomm = \"scan\"\nrate = 1000.5\nsize = \"16KiB\"\n\n[load.other]\nrate = 2.0\nsize = \"4KiB\"\n\n[recorder]\n";
+        assert_eq!(others_bytes_per_s(text), 1000.5 * 16384.0 + 2.0 * 4096.0);
+        assert_eq!(others_bytes_per_s("[workload]\nrate = 5.0\n"), 0.0);
+    }
 
     #[test]
     fn every_drawn_scenario_is_legal_and_all_kinds_occur() {

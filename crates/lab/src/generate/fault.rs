@@ -184,9 +184,10 @@ fn later_kinds(dice: &mut Dice, site: &Site, kind: &str, onset: &str) -> String 
             )
         }
         "link_downgrade" => {
-            // Lanes and speeds that there are, from the whole link down.
-            let lost = (dice.1 * LINKS.len() as f64) as usize;
-            let (_, rate) = LINKS[LINKS.len() - 1 - lost.min(LINKS.len() - 1)];
+            // Lanes and speeds that there are, below those of the whole link.
+            let narrower = &LINKS[..LINKS.len() - 1];
+            let lost = (dice.1 * narrower.len() as f64) as usize;
+            let (_, rate) = narrower[narrower.len() - 1 - lost.min(narrower.len() - 1)];
             format!("drive = {drive}\nbandwidth = \"{rate}B/s\"\nonset = {onset}\n")
         }
         "fast_region_full" => format!(
