@@ -551,6 +551,22 @@ TRUTHS: dict[str, Truth] = {
         name="device",
         because_of="device:nvme0n1",
     ),
+    "slower_since_soon": Truth(
+        "slower_since",
+        True,
+        hosts.slower_since_soon,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:nvme0n1",
+    ),
+    "slower_since_all": Truth(
+        "slower_since", True, hosts.slower_since_all, status="slow", kind="stage", name="device", nobody=True
+    ),
+    # Not all of them: `slow_member` sees which one.
+    "slower_since_one": Truth(
+        "slow_member", True, hosts.slower_since_one, status="slow", kind="device", name="nvme2n1"
+    ),
     "slower_at_times": Truth(
         "slower_at_times", True, hosts.slower_at_times, status="slow", kind="device", name="nvme0n1"
     ),
@@ -559,6 +575,12 @@ TRUTHS: dict[str, Truth] = {
     ),
     "in_order_at_times": Truth(
         "slower_at_times", False, hosts.in_order_at_times, says="in another order of places"
+    ),
+    "piled_up_at_times": Truth(
+        "slower_at_times", True, hosts.piled_up_at_times, status="slow", kind="device", name="nvme0n1"
+    ),
+    "deeper_at_times": Truth(
+        "slower_at_times", False, hosts.deeper_at_times, says="more was in flight there then"
     ),
     "busier_at_times": Truth("slower_at_times", False, hosts.busier_at_times),
     "slower_by_and_by": Truth("slower_since", False, hosts.slower_by_and_by),

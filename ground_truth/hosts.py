@@ -28,6 +28,7 @@ def _write(
     facts: dict[str, str] | None = None,
     system: dict[str, Any] | None = None,
     size: int = 4 * KIB,
+    meta: dict[str, Any] | None = None,
     **columns: Any,
 ) -> Path:
     """Reads, one request below each; `columns` of both layers, or of the one that has them."""
@@ -69,7 +70,9 @@ def _write(
     }
     links = {"parent_id": app["op_id"], "child_id": block["op_id"]}
     end = int(ended[-1]) + 1_000_000
-    case = write_case(path, app=app, block=block, links=links, devices=devices, meta={"duration_ns": end})
+    case = write_case(
+        path, app=app, block=block, links=links, devices=devices, meta={"duration_ns": end} | (meta or {})
+    )
     written = json.loads((case / "system.json").read_text(encoding="utf-8")) | (system or {})
     for device in devices:
         written["devices"][device] |= {
@@ -173,6 +176,31 @@ def slower_since(seed: int, path: Path) -> Path:
     return _write(path, start, served, facts={"firmware": "1.0.4"}, system=changes)
 
 
+def slower_since_soon(seed: int, path: Path) -> Path:
+    """A fast region of a drive is full after a fourth of what one reader asks for, and a sixtieth of the time: then each takes 20 times as long."""
+    rng = _rng(seed, 13)
+    served = _served(rng) * np.where(np.arange(COUNT) < COUNT // 4, 1.0, 20.0)
+    return _write(path, (np.cumsum(served + 20e3) - served).astype(np.int64), served)
+
+
+def slower_since_all(seed: int, path: Path) -> Path:
+    """96 drives get an update at 40 % of the run and take twice as long; each serves too few requests to show it by itself."""
+    rng = _rng(seed, 14)
+    start = _open(rng)
+    served = _served(rng) * np.where(start > 0.4 * SPAN_NS, 2.0, 1.0)
+    return _write(path, start, served, tuple(f"nvme{number}n1" for number in range(96)))
+
+
+def slower_since_one(seed: int, path: Path) -> Path:
+    """One drive of four takes eight times as long from 40 % of the run on: on average all got slower, and three of them did not."""
+    rng = _rng(seed, 15)
+    start = _open(rng)
+    late = (start > 0.4 * SPAN_NS) & (np.arange(COUNT) % 4 == 2)
+    return _write(
+        path, start, _served(rng) * np.where(late, 8.0, 1.0), tuple(f"nvme{number}n1" for number in range(4))
+    )
+
+
 def slower_by_and_by(seed: int, path: Path) -> Path:
     """It drifts to 1.5 times as long from the begin to the end: nothing happened at any moment."""
     rng = _rng(seed, 8)
@@ -206,6 +234,24 @@ def slower_at_times(seed: int, path: Path) -> Path:
     rng = _rng(seed, 9)
     start = _open(rng)
     return _write(path, start, _served(rng) * np.where(_again(start), 1.8, 1.0), offset_bytes=_anywhere(rng))
+
+
+def _piled_up(seed: int, path: Path, meta: dict[str, Any]) -> Path:
+    """Reads that come every 2.5 ms and take 4.4 ms, four times for a while 3.5 times as long: three times as many are in flight then, and so many never else."""
+    rng = _rng(seed, 16)
+    start = np.arange(COUNT, dtype=np.int64) * (SPAN_NS // COUNT)
+    served = _served(rng, 4.4e6) * np.where(_again(start) & (start < SPAN_NS // 2), 3.5, 1.0)
+    return _write(path, start, served, offset_bytes=_anywhere(rng), meta=meta)
+
+
+def piled_up_at_times(seed: int, path: Path) -> Path:
+    """They are due at times of their own: no more of them came, and more are in flight because each takes longer."""
+    return _piled_up(seed, path, {"workload": {"spec": {"rate_per_s": COUNT / SPAN_NS * 1e9}}})
+
+
+def deeper_at_times(seed: int, path: Path) -> Path:
+    """Of these nothing is known: a program that has more in flight at times gets the same picture of a drive at its limit."""
+    return _piled_up(seed, path, {})
 
 
 def elsewhere_at_times(seed: int, path: Path) -> Path:

@@ -57,12 +57,18 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence import presence
 from whodisk.evidence.host_kinds import host_kinds
-from whodisk.evidence.level_change import level_change
+from whodisk.evidence.level_change import blocks_of, level_change
 from whodisk.evidence.matched_groups import matched
 from whodisk.evidence.peer_comparison import PeerGroup, compare
 from whodisk.evidence.service_times import Served
 from whodisk.evidence.thread_stops import Stops, overlaps
-from whodisk.evidence.thresholds import LEVEL_BLOCKS, MATCHED_BLOCKS, MATCHED_CELL_MIN, TAIL_BEGIN
+from whodisk.evidence.thresholds import (
+    LEVEL_BLOCKS,
+    LEVEL_PLACES,
+    MATCHED_BLOCKS,
+    MATCHED_CELL_MIN,
+    TAIL_BEGIN,
+)
 from whodisk.evidence.two_levels import two_levels
 from whodisk.statistics.coincidence import Intervals, coincidence_p
 from whodisk.statistics.stats import (
@@ -544,13 +550,15 @@ def level(family: str, seed: int) -> float:
 
 
 def _levels(w: World) -> tuple[Floats, Floats]:
-    block = np.minimum(LEVEL_BLOCKS - 1, w.start_ns * LEVEL_BLOCKS // SPAN_NS)
+    block_of = blocks_of(w.start_ns, 0, SPAN_NS)
+    block = block_of[np.minimum(LEVEL_PLACES - 1, w.start_ns * LEVEL_PLACES // SPAN_NS)]
     logs = np.log(w.latency_ns / _typical(w))
     values = np.full(LEVEL_BLOCKS, np.nan)
     for number in range(LEVEL_BLOCKS):
         if (block == number).sum() >= SINCE_CELL_MIN:
             values[number] = np.median(logs[block == number])
-    return values, np.bincount(block, minlength=LEVEL_BLOCKS).astype(np.float64)
+    places = np.bincount(block_of, minlength=LEVEL_BLOCKS)
+    return values, np.bincount(block, minlength=LEVEL_BLOCKS) / np.maximum(1.0, places)
 
 
 def at_times(family: str, seed: int) -> float:

@@ -123,3 +123,33 @@ def test_neighbours_served_in_another_order_are_read_on_all_the_same() -> None:
     alternating = np.arange(count) // 2 % 2
     far = {**data, "file_offset": np.arange(count) * 4096 * 1000}
     assert not layout._directly(far, alternating, place, one[1::2], two[1::2]).any()
+
+
+def test_a_request_behind_a_break_that_the_disk_left_is_part_of_the_break() -> None:
+    count, far = 400, 1 << 40
+    at = np.arange(count, dtype=np.int64) * 4096
+    start = np.arange(count, dtype=np.int64) * 1000
+    end = start + 4000
+    # The file goes on elsewhere at 100 and at 300. The disk begins with the third one behind the first break, and comes back much later.
+    end[100:102] = 150_000
+    # One that waits for as long, but not behind a break, waits for something else.
+    end[200] = 250_000
+    disk = at + np.where(np.arange(count) >= 100, far, 0) + np.where(np.arange(count) >= 300, far, 0)
+    file, one = np.zeros(count, np.int64), np.arange(count - 1)
+    is_break = disk[one] + 4096 != disk[one + 1]
+    assert layout._passed_over(file, start, end, one, one + 1, is_break).tolist() == [100, 101]
+    assert not len(layout._passed_over(file, start, start + 4000, one, one + 1, is_break))
+
+
+def test_blocks_hold_as_much_of_the_time_and_of_the_requests_together() -> None:
+    from whodisk.evidence.level_change import blocks_of
+    from whodisk.evidence.thresholds import LEVEL_BLOCKS, LEVEL_PLACES, LEVEL_SIDE_MIN
+
+    even = blocks_of(np.arange(10_000, dtype=np.int64), 0, 10_000)
+    assert np.bincount(even).tolist() == [LEVEL_PLACES // LEVEL_BLOCKS] * LEVEL_BLOCKS
+    # A fourth of the requests came in the first fiftieth of the time.
+    soon = np.concatenate((np.arange(2500) * 800 // 10_000, 200 + np.arange(7500) * 9_800 // 7500))
+    block_of = blocks_of(soon.astype(np.int64), 0, 10_000)
+    assert np.all(np.diff(block_of) >= 0)
+    assert block_of[LEVEL_PLACES // 50] >= LEVEL_SIDE_MIN
+    assert block_of[-1] == LEVEL_BLOCKS - 1

@@ -32,6 +32,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.links import placed_sql
 from whodisk.evidence.service_times import Served, served_by
 from whodisk.evidence.slow_operations import SlowSet, none_of
+from whodisk.evidence.thresholds import COVERS_MIN
 from whodisk.evidence.time_lost import p99_ratio
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.peers import rotates
@@ -68,8 +69,8 @@ class Layout:
     #: Operations that were in flight while the disk jumped because of a break, these among them, and what that cost each, ns.
     waiting: Ints
     waiting_ns: Floats
-    #: How much longer than others a request behind a break takes, where the disk serves first what lies together; else 0. Median, ns.
-    passed_over_ns: float
+    #: Of these operations, whether the disk passed them over for what lies together.
+    passed_over: Bools
     #: The longest jumps, ns (99 % of them take less).
     longest_ns: float
 
@@ -167,18 +168,24 @@ def _layout(data: dict[str, np.ndarray], served: Served) -> Layout | None:
     behind = np.zeros(len(start), np.bool_)
     behind[gap_at] = True
     p = _p_value(service, size, behind, follows if measured else None, served.distance_bytes[place], block)
-    broken, broken_at, times = np.unique(
-        data["op_id"].astype(np.int64)[gap_at], return_inverse=True, return_counts=True
-    )
-    late = _late((end - start) - served.guests_ns(start, end), gap_at)
+    op_id = data["op_id"].astype(np.int64)
+    broken, broken_at, times = np.unique(op_id[gap_at], return_inverse=True, return_counts=True)
+    alone = (end - start) - served.guests_ns(start, end)
+    late = _late(alone, gap_at)
     passed_over_ns = float(np.median(late))
     if passed_over_ns <= jump_ns:
         late, passed_over_ns = np.full(len(gap_at), jump_ns), 0.0
-    broken_ns = np.bincount(broken_at, late, len(broken)).astype(np.float64)
+    gap_ns = np.bincount(broken_at, late, len(broken)).astype(np.float64)
     began = (end - service)[gap_at].astype(np.float64)
     jumping = (service[gap_at] - alone_ns).clip(0.0)
-    waiting, waiting_ns = _in_flight(data["op_id"].astype(np.int64), start, end, began, began + jumping)
-    own = np.searchsorted(waiting, broken)
+    waiting, waiting_ns = _in_flight(op_id, start, end, began, began + jumping)
+    over_at = _passed_over(file.astype(np.int64), start, end, one, two, is_break)
+    every = np.union1d(broken, op_id[over_at])
+    broken_ns, broken_times = np.zeros(len(every)), np.zeros(len(every), np.int64)
+    broken_ns[np.searchsorted(every, broken)] = gap_ns
+    broken_times[np.searchsorted(every, broken)] = times
+    np.maximum.at(broken_ns, np.searchsorted(every, op_id[over_at]), _late(alone, over_at))
+    own = np.searchsorted(waiting, every)
     waiting_ns[own] = np.maximum(waiting_ns[own], broken_ns)
     return Layout(
         device=served.device,
@@ -192,12 +199,12 @@ def _layout(data: dict[str, np.ndarray], served: Served) -> Layout | None:
         p_value=p,
         baseline=baseline,
         is_least=is_least,
-        broken=broken,
-        broken_times=times.astype(np.int64),
+        broken=every,
+        broken_times=broken_times,
         broken_ns=broken_ns,
+        passed_over=np.isin(every, op_id[over_at]) | ((broken_times > 0) & (passed_over_ns > 0)),
         waiting=waiting[waiting_ns > 0],
         waiting_ns=waiting_ns[waiting_ns > 0],
-        passed_over_ns=passed_over_ns,
         longest_ns=float(np.quantile(service[jumps], 0.99)),
     )
 
@@ -265,10 +272,37 @@ def _late(latency: Floats, gap_at: Ints) -> Floats:
 
     A disk that orders its commands serves what lies near first: one that lies apart may be passed over many times.
     """
+    if not len(gap_at):
+        return np.zeros(0)
     others = np.ones(len(latency), np.bool_)
     others[gap_at] = False
     usual = float(np.median(latency[others])) if others.any() else 0.0
     return np.asarray((latency[gap_at] - usual).clip(0), np.float64)
+
+
+def _passed_over(file: Ints, start: Ints, end: Ints, one: Ints, two: Ints, is_break: Bools) -> Ints:
+    """Requests behind a break that the disk left for what lies behind them: more than `READ_ON_MAX` that came later, of the same file, were done before.
+
+    It comes back when it has to jump anyway, so that they are no jump of their own; a file in one piece would have been served in its order. Those that
+    follow them, and are left with them, count as well.
+    """
+    overtaken = np.zeros(len(file), np.bool_)
+    for number in np.unique(file):
+        mine = np.flatnonzero(file == number)
+        mine = mine[np.argsort(start[mine], kind="stable")]
+        # At most all that came before it are among those that were done before it.
+        done = np.searchsorted(np.sort(end[mine]), end[mine], side="left")
+        overtaken[mine] = done - np.arange(len(mine)) > READ_ON_MAX
+    following = np.full(len(file), -1, np.int64)
+    following[one] = two
+    found: list[Ints] = []
+    at = two[is_break]
+    for _ in range(int(READ_ON_MAX)):
+        at = at[overtaken[at]]
+        found.append(at)
+        at = following[at]
+        at = at[at >= 0]
+    return np.unique(np.concatenate(found))
 
 
 def _in_flight(op_id: Ints, start: Ints, end: Ints, low: Floats, high: Floats) -> tuple[Ints, Floats]:
@@ -296,6 +330,9 @@ def _p_value(
 
 def _candidate(context: Context, layout: Layout) -> Candidate:
     share = min(1.0, float(layout.lost_ns.sum()) / max(1.0, layout.busy_ns))
+    # What is passed over waits for much longer than the disk jumps.
+    waited = min(1.0, float(layout.waiting_ns.sum()) / max(1.0, context.survey.latency_ns))
+    most = max(share, waited)
     low, high = bootstrap_sum(layout.lost_ns / max(1.0, layout.busy_ns))
     apart = layout.breaks / layout.neighbours
     least = "at least " if layout.is_least else ""
@@ -305,18 +342,21 @@ def _candidate(context: Context, layout: Layout) -> Candidate:
         f"neighbours in a file lie apart on the disk (pieces of {words.size(layout.piece_bytes)} on average), and a jump "
         f"costs {least}{words.duration(layout.jump_ns)}: {words.percent(share)} of the disk's time."
     )
-    if layout.passed_over_ns:
+    if layout.passed_over.any():
+        late = layout.broken_ns[layout.passed_over]
         claim += (
-            f" The disk serves first what lies together: a request behind a break takes {words.duration(layout.passed_over_ns)} longer "
-            "than the others."
+            f" The disk serves first what lies together: {words.things(len(late), 'operation')} behind a break "
+            f"took {words.duration(float(np.median(late)))} longer than the others, at most {words.duration(float(late.max()))}."
         )
+    if waited > share:
+        claim += f" Operations lost {words.percent(waited)} of all latency by that."
     return Candidate(
         culprit=Culprit("layout", "fragmentation", f"device:{layout.device}"),
         claim=claim,
         baseline=layout.baseline,
         effect=Effect("part of the disk's time", share, "1", low, min(1.0, high)),
-        share_of_excess=share,
-        share_of_latency=share,
+        share_of_excess=most,
+        share_of_latency=most,
         p_value=layout.p_value,
         episodes=layout.breaks,
         evidence=[
@@ -334,9 +374,9 @@ WHERE device = {quoted(layout.device)} ORDER BY file, file_offset, start_ns LIMI
         otherwise=claim,
         explains=_explains(context.slow, layout),
         causes=(("stage", "device"), ("stage", "queue")),
-        large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN),
+        large=most >= SHARE_OF_LATENCY_MIN or (most >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN),
         p99_ratio=worse,
-        likely_share=share * layout.likely_jump_ns / layout.jump_ns,
+        likely_share=most * layout.likely_jump_ns / layout.jump_ns,
     )
 
 
@@ -355,8 +395,13 @@ def _explains(slow: SlowSet, layout: Layout) -> Bools:
         return none_of(slow)
     place = np.searchsorted(layout.broken, slow.op_id).clip(max=len(layout.broken) - 1)
     jumps = np.where(layout.broken[place] == slow.op_id, layout.broken_times[place], 0)
-    most = np.maximum(jumps * layout.longest_ns, layout.broken_ns[place] if layout.passed_over_ns else 0.0)
-    return np.asarray((jumps > 0) & (slow.latency_ns - slow.typical_ns <= most), np.bool_)
+    passed_over = (layout.broken[place] == slow.op_id) & layout.passed_over[place]
+    excess = slow.latency_ns - slow.typical_ns
+    by_jumps = (jumps > 0) & (excess <= jumps * layout.longest_ns)
+    return np.asarray(
+        by_jumps | (passed_over & (layout.broken_ns[place] >= COVERS_MIN * excess)),
+        np.bool_,
+    )
 
 
 DETECTOR = Detector(
@@ -365,7 +410,7 @@ DETECTOR = Detector(
     needs_stages=(),
     null_model="within a block of time a request's place has nothing to do with how long it takes the disk: those behind a break against those that "
     "follow the one served before them (van Elteren); without these: further jumps take no longer (ranks)",
-    smallest_effect="5 % of the time of a rotating disk, or 0.2 % and a 99th percentile that is 10 % above that without the jumps; over at "
+    smallest_effect="5 % of the time of a rotating disk, or of the latency of what waited for it, or 0.2 % and a 99th percentile that is 10 % above that without the jumps; over at "
     "least 50 pairs of neighbours",
     run=run,
     needs_all=True,

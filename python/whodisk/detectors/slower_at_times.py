@@ -101,7 +101,8 @@ def _otherwise(context: Context, survey: Survey, device: str, blocks: int, level
     if any(pace.device == device and pace.covers(begin, end).mean() > 0.5 for pace in context.paces):
         return "it then takes requests at a fixed pace, which is a limit"
     change = float(np.log(levels.ratio))
-    if not _holds(context, survey, device, blocks, levels, DEPTH_CLASS, change):
+    # Where operations are due at times of their own, and no more of them came, more is in flight because each takes longer.
+    if not context.keeps_rate and not _holds(context, survey, device, blocks, levels, DEPTH_CLASS, change):
         return "more was in flight there then"
     if not _holds(context, survey, device, blocks, levels, _place(survey, device), change):
         return "the requests went to other places of it then"
@@ -223,7 +224,7 @@ DETECTOR = Detector(
     needs=("judged.latency_ns", "ops/block.device_ns", "ops/block.offset_bytes"),
     needs_stages=(),
     null_model="parts of the time are slow independently of each other: they do not lie together in so few windows (runs); and the shape is that of two levels "
-    "with hardly anything between them, at the same queue depths, places and order of requests",
+    "with hardly anything between them, at the same queue depths (unless the workload keeps a rate of its own), places and order of requests",
     smallest_effect="15 % slower in the device in at least 3 windows and a tenth of the time; 5 % of all latency, or a 99th percentile 10 % above that without",
     run=run,
     needs_all=True,

@@ -6,6 +6,7 @@ The earlier part of the run is the baseline. It names a device (or all of them) 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,16 +19,16 @@ from whodisk.detectors.thresholds import (
     SINCE_TOGETHER_BLOCKS,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.level_change import LevelChange, level_change, level_of
+from whodisk.evidence.level_change import LevelChange, blocks_of, level_change, level_of
 from whodisk.evidence.slow_operations import waited_for
-from whodisk.evidence.survey import SIZE_CLASS, Survey
-from whodisk.evidence.thresholds import LEVEL_BLOCKS
+from whodisk.evidence.survey import SIZE_CLASS, Survey, thinned
+from whodisk.evidence.thresholds import LEVEL_BLOCKS, LEVEL_PLACES
 from whodisk.evidence.time_lost import share_lost
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.changes import changes_of
 from whodisk.reading.views import quoted
-from whodisk.statistics.stats import Bools
+from whodisk.statistics.stats import Bools, Floats, Ints
 
 #: What can change under a drive that stays, and how it is called.
 _FACTS = {"firmware": "firmware", "pcie_link": "PCIe link"}
@@ -40,6 +41,45 @@ class Since:
     devices: tuple[str, ...]
     ops: tuple[str, ...]
     change: LevelChange
+    #: When, ns since the case's start.
+    at_ns: int
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Median log time in the device of its requests, by device, kind, size and block of time; an element each."""
+
+    device: np.ndarray[Any, np.dtype[Any]]
+    op: np.ndarray[Any, np.dtype[Any]]
+    size: Ints
+    block: Ints
+    value: Floats
+    count: Floats
+    #: Length of each block, ns, and when it begins.
+    length_ns: Floats
+    begin_ns: Ints
+
+    def pick(self, chosen: Bools) -> Cells:
+        """Some of them."""
+        return replace(
+            self,
+            device=self.device[chosen],
+            op=self.op[chosen],
+            size=self.size[chosen],
+            block=self.block[chosen],
+            value=self.value[chosen],
+            count=self.count[chosen],
+        )
+
+    def levels(self) -> Floats:
+        """The level of each block: each size of each device against its own mean."""
+        pairs = np.stack((self.device.astype(str), self.size.astype(str)))
+        _, kind = np.unique(pairs, axis=1, return_inverse=True)
+        return level_of(self.value, self.count, self.block, kind.ravel(), LEVEL_BLOCKS)
+
+    def rates(self) -> Floats:
+        """Requests per ns in each block."""
+        return np.asarray(np.bincount(self.block, self.count, LEVEL_BLOCKS) / self.length_ns, np.float64)
 
 
 def run(context: Context) -> Result:
@@ -49,8 +89,11 @@ def run(context: Context) -> Result:
     if survey is None or "device" not in survey.stages_observed:
         return result
     volumes = volumes_of(context.case)
-    devices = sorted(device for device in survey.by_device() if device and device not in volumes)
-    changed, looked_at = _changes(context, survey, set(devices))
+    cells = _cells(context, survey, [device for device in survey.by_device() if device not in volumes])
+    devices = np.unique(cells.device).tolist()
+    changed, looked_at = _changes(cells, devices)
+    if (all_of_them := _as_one(cells, devices)) is not None:
+        changed, looked_at = [all_of_them], all_of_them.devices
     for since in _together(changed, looked_at):
         candidate = _candidate(context, survey, since, looked_at)
         if _at_its_pace(context, survey, since) and not _facts_changed(context, since.devices):
@@ -64,7 +107,7 @@ def run(context: Context) -> Result:
 
 def _at_its_pace(context: Context, survey: Survey, since: Since) -> bool:
     """Whether devices that changed take requests at one pace from then on, and no more."""
-    begin = np.array([_moment_ns(survey, since.change)])
+    begin = np.array([since.at_ns])
     end = np.array([survey.end_ns])
     return any(
         pace.device in since.devices and pace.op in since.ops and bool(pace.covers(begin, end)[0])
@@ -72,51 +115,95 @@ def _at_its_pace(context: Context, survey: Survey, since: Since) -> bool:
     )
 
 
-def _moment_ns(survey: Survey, change: LevelChange) -> int:
-    return survey.begin_ns + int(change.block * survey.span_ns / LEVEL_BLOCKS)
+def series_sql(survey: Survey, block_of: Ints) -> str:
+    """Median log time in the device, and the number of requests, by device, kind, size and block of time (`block_of`: of each place in time)."""
+    places = ", ".join(f"({place}, {block})" for place, block in enumerate(block_of.tolist()))
+    return f"""SELECT device, op, size_class, block, median(log_ns) AS v, count(*) AS n
+FROM (SELECT device, op, {SIZE_CLASS} AS size_class, {survey.time_bin_sql(LEVEL_PLACES)} AS place, ln(greatest(device_ns, 1)) AS log_ns
+  FROM measured WHERE layer = '{survey.layer}' AND device_ns IS NOT NULL AND op IN ('read', 'write') AND {thinned(survey.operations)}) AS r
+JOIN (VALUES {places}) AS b(place, block) ON b.place = r.place
+GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
 
 
-def series_sql(survey: Survey) -> str:
-    """Median log time in the device, and the number of requests, by device, kind, size and block of time."""
-    return f"""SELECT device, op, {SIZE_CLASS} AS size_class, {survey.time_bin_sql(LEVEL_BLOCKS)} AS block, median(ln(greatest(device_ns, 1))) AS v,
-  count(*) AS n
-FROM measured WHERE layer = '{survey.layer}' AND device_ns IS NOT NULL AND op IN ('read', 'write')
-GROUP BY 1, 2, 3, 4 HAVING n >= {SINCE_CELL_MIN} ORDER BY 1, 2, 3, 4"""
+def _cells(context: Context, survey: Survey, devices: list[str]) -> Cells:
+    block_of = blocks_of(context.operations[0], survey.begin_ns, survey.span_ns)
+    data = context.case.arrays(series_sql(survey, block_of))
+    length = np.bincount(block_of, minlength=LEVEL_BLOCKS) * (survey.span_ns / LEVEL_PLACES)
+    begin = survey.begin_ns + (np.cumsum(length) - length).astype(np.int64)
+    cells = Cells(
+        device=data["device"].astype(str),
+        op=data["op"].astype(str),
+        size=data["size_class"].astype(np.int64),
+        block=data["block"].astype(np.int64),
+        value=data["v"].astype(np.float64),
+        count=data["n"].astype(np.float64),
+        length_ns=np.maximum(length, 1.0),
+        begin_ns=begin,
+    )
+    return cells.pick(np.isin(cells.device, devices))
 
 
-def _changes(context: Context, survey: Survey, devices: set[str]) -> tuple[list[Since], tuple[str, ...]]:
+def _changes(cells: Cells, devices: list[str]) -> tuple[list[Since], tuple[str, ...]]:
     """Devices that changed, and all that could be looked at."""
-    data = context.case.arrays(series_sql(survey))
-    block, count = data["block"].astype(np.int64), data["n"].astype(np.float64)
-    value = data["v"].astype(np.float64)
+    cells = cells.pick(cells.count >= SINCE_CELL_MIN)
     found: list[Since] = []
     looked_at: list[str] = []
-    for device in sorted(devices.intersection(data["device"].astype(str))):
-        mine = data["device"].astype(str) == device
+    for device in devices:
+        mine = cells.pick(cells.device == device)
         by_op: dict[str, LevelChange] = {}
         enough = False
         for op in ("read", "write"):
-            of_op = mine & (data["op"].astype(str) == op)
-            load = np.bincount(block[of_op], count[of_op], LEVEL_BLOCKS).astype(np.float64)
-            sizes, blocks_of = np.unique(data["size_class"][of_op], return_counts=True)
-            present = sizes[blocks_of >= SINCE_PRESENT_MIN * LEVEL_BLOCKS]
-            if not len(present):
+            of_op = mine.pick(mine.op == op)
+            kept = of_op.pick(np.isin(of_op.size, _present(of_op)))
+            if not len(kept.value):
                 continue
             enough = True
-            kept = of_op & np.isin(data["size_class"], present)
-            level = level_of(value[kept], count[kept], block[kept], data["size_class"][kept], LEVEL_BLOCKS)
-            change = level_change(level, load)
+            change = level_change(kept.levels(), of_op.rates())
             if change is not None:
                 by_op[op] = change
         if enough:
             looked_at.append(device)
         if by_op:
-            strongest = max(by_op.values(), key=lambda one: one.ratio)
-            ops = tuple(
-                op for op, one in by_op.items() if abs(one.block - strongest.block) <= SINCE_TOGETHER_BLOCKS
-            )
-            found.append(Since((device,), ops, strongest))
+            found.append(_since(cells, (device,), by_op))
     return found, tuple(looked_at)
+
+
+def _present(cells: Cells) -> Ints:
+    """Sizes that occur in most blocks."""
+    sizes, of_size = np.unique(cells.size, return_inverse=True)
+    blocks = [len(np.unique(cells.block[of_size == number])) for number in range(len(sizes))]
+    return np.asarray(sizes[np.array(blocks, np.int64) >= SINCE_PRESENT_MIN * LEVEL_BLOCKS], np.int64)
+
+
+def _since(cells: Cells, devices: tuple[str, ...], by_op: dict[str, LevelChange]) -> Since:
+    strongest = max(by_op.values(), key=lambda one: one.ratio)
+    ops = tuple(op for op, one in by_op.items() if abs(one.block - strongest.block) <= SINCE_TOGETHER_BLOCKS)
+    return Since(devices, ops, strongest, int(cells.begin_ns[strongest.block]))
+
+
+def _as_one(cells: Cells, devices: list[str]) -> Since | None:
+    """All devices together, if they changed as one: each has too few requests by itself, perhaps, to show it."""
+    by_op: dict[str, LevelChange] = {}
+    for op in ("read", "write"):
+        of_op = cells.pick(cells.op == op)
+        kept = of_op.pick(np.isin(of_op.size, _present(of_op)))
+        change = level_change(kept.levels(), of_op.rates()) if len(kept.value) else None
+        if change is not None and _each_changed(kept, devices, change):
+            by_op[op] = change
+    return _since(cells, tuple(devices), by_op) if by_op and len(devices) > 1 else None
+
+
+def _each_changed(cells: Cells, devices: list[str], change: LevelChange) -> bool:
+    """Whether nearly all devices take longer since then, each by half as much at least: what one of them does is no change of all."""
+    count = 0
+    for device in devices:
+        mine = cells.pick(cells.device == device)
+        level = mine.levels()
+        before, after = level[: change.block], level[change.block :]
+        before, after = before[np.isfinite(before)], after[np.isfinite(after)]
+        if len(before) and len(after):
+            count += bool(np.median(after) - np.median(before) >= 0.5 * np.log(change.ratio))
+    return count >= SINCE_DEVICES_PART * len(devices)
 
 
 def _together(changed: list[Since], looked_at: tuple[str, ...]) -> list[Since]:
@@ -137,12 +224,12 @@ def _together(changed: list[Since], looked_at: tuple[str, ...]) -> list[Since]:
         # The least convinced of them speaks for all.
         p_value=max(since.change.p_value for since in same),
     )
-    return [Since(devices, ops, change)]
+    return [Since(devices, ops, change, typical.at_ns)]
 
 
 def _candidate(context: Context, survey: Survey, since: Since, looked_at: tuple[str, ...]) -> Candidate:
     change = since.change
-    at_ns = _moment_ns(survey, change)
+    at_ns = since.at_ns
     where = (
         f"layer = '{survey.layer}' AND device IN ({', '.join(map(quoted, since.devices))}) "
         f"AND op IN ({', '.join(map(quoted, since.ops))}) AND device_ns IS NOT NULL"

@@ -846,12 +846,19 @@ LEVELS_BETWEEN = row(
 LEVEL_BLOCKS = row(
     "LEVEL_BLOCKS", 48, "blocks", CHOSEN, "Parts of the time in which a change of level is looked for."
 )
+LEVEL_PLACES = row(
+    "LEVEL_PLACES",
+    768,
+    "parts",
+    CHOSEN,
+    "Parts of the time that blocks are made of: a block is as much of the time and of the requests together as any other.",
+)
 LEVEL_SIDE_MIN = row(
     "LEVEL_SIDE_MIN",
     5,
     "blocks",
     CHOSEN,
-    "A level before and one after a change must last this long: a tenth of the run.",
+    "A level before and one after a change must last this long: a tenth of the run, in time and requests on average.",
 )
 LEVEL_RATIO_MIN = row(
     "LEVEL_RATIO_MIN",
