@@ -535,6 +535,15 @@ TRUTHS: dict[str, Truth] = {
         name="nvme0n1",
         because_of="PCIe link 2.5 GT/s PCIe x1, could be 8.0 GT/s PCIe x4",
     ),
+    "narrow_link_since": Truth(
+        "narrow_link",
+        True,
+        hosts.narrow_link_since,
+        status="slow",
+        kind="device",
+        name="nvme0n1",
+        because_of="PCIe link 2.5 GT/s PCIe x1, could be 8.0 GT/s PCIe x4",
+    ),
     "roomy_link": Truth("narrow_link", False, hosts.roomy_link, says="it was not full"),
     "misaligned": Truth(
         "misaligned", True, hosts.misaligned, status="slow", kind="request_shape", name="alignment"
@@ -915,6 +924,15 @@ TRUTHS: dict[str, Truth] = {
         status="slow",
         kind="device",
         name="nvme0n1",
+        because_of="errors",
+    ),
+    "timeout_once": Truth(
+        "device_errors",
+        True,
+        hosts.timeout_once,
+        status="slow",
+        kind="device",
+        name="nvme1n1",
         because_of="errors",
     ),
     "harmless_errors": Truth("device_errors", False, troubles.harmless_errors, says="has to do with them"),

@@ -29,6 +29,7 @@ def _write(
     system: dict[str, Any] | None = None,
     size: int = 4 * KIB,
     meta: dict[str, Any] | None = None,
+    events: list[dict[str, Any]] | None = None,
     **columns: Any,
 ) -> Path:
     """Reads, one request below each; `columns` of both layers, or of the one that has them."""
@@ -71,7 +72,13 @@ def _write(
     links = {"parent_id": app["op_id"], "child_id": block["op_id"]}
     end = int(ended[-1]) + 1_000_000
     case = write_case(
-        path, app=app, block=block, links=links, devices=devices, meta={"duration_ns": end} | (meta or {})
+        path,
+        app=app,
+        block=block,
+        links=links,
+        devices=devices,
+        meta={"duration_ns": end} | (meta or {}),
+        events=events or [],
     )
     written = json.loads((case / "system.json").read_text(encoding="utf-8")) | (system or {})
     for device in devices:
@@ -107,6 +114,17 @@ def narrow_link(seed: int, path: Path) -> Path:
     behind = (np.arange(COUNT) % 32 + 1) * (128 * KIB / 0.212)
     # Between bursts a read comes alone.
     return _write(path, start, behind + _served(rng, 80e3), facts=NARROW, size=128 * KIB)
+
+
+def narrow_link_since(seed: int, path: Path) -> Path:
+    """The same link, which was a wide one when the recording began."""
+    case = narrow_link(seed, path)
+    written = json.loads((case / "system.json").read_text(encoding="utf-8"))
+    narrow = NARROW["pcie_link"]
+    written["devices"]["nvme0n1"]["facts"]["pcie_link"] = NARROW["pcie_link_max"]
+    written["changes"] = [f"device nvme0n1: pcie_link was '{NARROW['pcie_link_max']}', is '{narrow}'"]
+    (case / "system.json").write_text(json.dumps(written), encoding="utf-8")
+    return case
 
 
 def roomy_link(seed: int, path: Path) -> Path:
@@ -199,6 +217,20 @@ def slower_since_one(seed: int, path: Path) -> Path:
     return _write(
         path, start, _served(rng) * np.where(late, 8.0, 1.0), tuple(f"nvme{number}n1" for number in range(4))
     )
+
+
+def timeout_once(seed: int, path: Path) -> Path:
+    """One drive of four does not answer for 200 ms, once, and the kernel logs each command that it gives again."""
+    rng = _rng(seed, 17)
+    start = _open(rng)
+    until = SPAN_NS // 2
+    stuck = (start > until - 200_000_000) & (start < until) & (np.arange(COUNT) % 4 == 1)
+    events = [
+        {"time_ns": int(moment) + 30_000, "kind": "error", "subject": "nvme1n1", "detail": "given again"}
+        for moment in start[stuck]
+    ]
+    served = _served(rng) + np.where(stuck, until - start, 0)
+    return _write(path, start, served, tuple(f"nvme{number}n1" for number in range(4)), events=events)
 
 
 def slower_by_and_by(seed: int, path: Path) -> Path:

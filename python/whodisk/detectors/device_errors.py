@@ -10,6 +10,7 @@ from whodisk.detectors.thresholds import ERROR_NOTICED_NS, ERROR_OPERATIONS_MAX,
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import Survey, thinned
+from whodisk.evidence.thresholds import COVERS_MIN, ELSEWHERE_MAX
 from whodisk.findings import Culprit, Effect
 from whodisk.reading.views import quoted
 from whodisk.statistics import probability
@@ -81,8 +82,12 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
         f"""SELECT start_ns FROM measured WHERE layer = '{survey.layer}' AND device = {quoted(device)}
   AND {thinned(survey.operations)} ORDER BY 1"""
     )["start_ns"].astype(np.int64)
-    p_value = 0.0 if is_read_off else error_p(times, begin, end, starts, (survey.begin_ns, survey.end_ns))
+    span = (survey.begin_ns, survey.end_ns)
     which = "that failed" if is_read_off else "in which one of them fell"
+    # As with what holds a single operation: errors that cover nearly all that its slow ones lost, and hardly anything else.
+    held = float(excess.sum()) / max(1.0, float((latency - typical_ns).sum()))
+    is_read_off |= held >= COVERS_MIN and elsewhere(begin, end, starts, span) <= ELSEWHERE_MAX
+    p_value = 0.0 if is_read_off else error_p(times, begin, end, starts, span)
     claim = (
         f"{device} had {words.listed(told)}. {words.things(int(hit.sum()), 'operation')} {which} took "
         f"{words.duration(float(np.median(latency[hit])))} where {words.duration(typical_ns)} is typical: {words.percent(share)} of all latency."
@@ -92,7 +97,7 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
         claim=claim,
         baseline="operations of the same device without errors",
         effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
-        share_of_excess=min(1.0, float(excess.sum()) / max(1.0, float((latency - typical_ns).sum()))),
+        share_of_excess=min(1.0, held),
         share_of_latency=share,
         p_value=p_value,
         basis="measured" if is_read_off else "inferred",
@@ -135,11 +140,16 @@ def error_p(times: Ints, begin: Ints, end: Ints, starts: Ints, span: tuple[int, 
     """
     apart = np.diff(times) > float(np.median(end - begin))
     first = times[np.concatenate(([True], apart))]
+    inside = int(_inside(first, begin, end).sum())
+    return probability.at_least(inside, len(first), elsewhere(begin, end, starts, span))
+
+
+def elsewhere(begin: Ints, end: Ints, starts: Ints, span: tuple[int, int]) -> float:
+    """The part of the `span`, or of the begins of all operations (`starts`), that lies in slow operations: the larger one."""
     window = np.array([span[0]]), np.array([span[1]])
     by_time = float(overlap(*window, begin, end)[0]) / max(1, span[1] - span[0])
     by_load = float(_inside(starts, begin, end).mean()) if len(starts) else 0.0
-    inside = int(_inside(first, begin, end).sum())
-    return probability.at_least(inside, len(first), min(1.0, max(by_time, by_load)))
+    return min(1.0, max(by_time, by_load))
 
 
 def _inside(moments: Ints, begin: Ints, end: Ints) -> Bools:
@@ -154,7 +164,8 @@ DETECTOR = Detector(
     name="device_errors",
     needs=("events.kind", "judged.latency_ns"),
     needs_stages=(),
-    null_model="none for operations that failed themselves and cost enough; for others: errors have nothing to do with slow operations: they fall into them as often as slow operations cover the time, or the begins of all "
+    null_model="none for operations that failed themselves and cost enough, nor where errors lie in nearly all that slow operations of the device lost, and these in a twentieth of the time or "
+    "less; for others: errors have nothing to do with slow operations: they fall into them as often as slow operations cover the time, or the begins of all "
     "operations",
     smallest_effect="5 % of all latency; or 1 % in at least 3 episodes of 10 x typical",
     run=run,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from whodisk.reading.changes import changes_of
 from whodisk.reading.views import Case
 
 #: What sysfs calls a link: `16.0 GT/s PCIe x4`; older kernels leave the bus out.
@@ -23,11 +24,20 @@ def link_bytes_per_s(link: str | None) -> float | None:
 
 
 def narrow_links(case: Case) -> dict[str, tuple[str, str]]:
-    """Devices with a link that carries less than it could: the link it has and the most it can, as recorded."""
+    """Devices with a link that carries less than it could: the link it has and the most it can, as recorded. One that lost lanes or speed during the
+    recording counts with what it had left."""
+    left = {
+        change.subject: change.now
+        for change in changes_of(case.system)
+        if (change.kind, change.fact) == ("device", "pcie_link")
+    }
     found = {}
     for name, described in sorted((case.system.get("devices") or {}).items()):
         facts = described.get("facts") or {}
         link, most = facts.get("pcie_link"), facts.get("pcie_link_max")
+        after = link_bytes_per_s(left.get(name))
+        if after is not None and after < (link_bytes_per_s(link) or 0.0):
+            link = left[name]
         now, could = link_bytes_per_s(link), link_bytes_per_s(most)
         if now is not None and could is not None and now < could:
             found[str(name)] = (str(link), str(most))
