@@ -6,7 +6,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_enough
-from whodisk.detectors.thresholds import ERROR_NOTICED_NS, ERROR_OPERATIONS_MAX, ERROR_SLOW_RATIO
+from whodisk.detectors.thresholds import ERROR_AT_NS, ERROR_NOTICED_NS, ERROR_OPERATIONS_MAX, ERROR_SLOW_RATIO
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import Survey, thinned
@@ -136,12 +136,21 @@ def error_p(times: Ints, begin: Ints, end: Ints, starts: Ints, span: tuple[int, 
     """Probability that errors fall into slow operations (from `begin` to `end`) this often, if these have nothing to do with each other.
 
     Errors come at any time of the `span`, or with any operation (`starts`, in order), whichever explains more: load comes in bursts, and errors and
-    slow operations both come with it. Errors that are closer to each other than a typical slow operation is long count once.
+    slow operations both come with it. Errors that are closer to each other than a typical slow operation is long count once. Where slow operations
+    cover much of the time, it says more that errors come as one of them begins or ends (those of one moment count once): the better of the two, Bonferroni.
     """
-    apart = np.diff(times) > float(np.median(end - begin))
-    first = times[np.concatenate(([True], apart))]
-    inside = int(_inside(first, begin, end).sum())
-    return probability.at_least(inside, len(first), elsewhere(begin, end, starts, span))
+    edges = np.concatenate((begin, end - ERROR_NOTICED_NS))
+    # Errors that are closer than this to each other, and operations from then to then.
+    where = (
+        (float(np.median(end - begin)), begin, end),
+        (2.0 * ERROR_AT_NS, edges - ERROR_AT_NS, edges + ERROR_AT_NS),
+    )
+    found = []
+    for least_ns, from_ns, to_ns in where:
+        first = times[np.concatenate(([True], np.diff(times) > least_ns))]
+        inside = int(_inside(first, from_ns, to_ns).sum())
+        found.append(probability.at_least(inside, len(first), elsewhere(from_ns, to_ns, starts, span)))
+    return min(1.0, len(where) * min(found))
 
 
 def elsewhere(begin: Ints, end: Ints, starts: Ints, span: tuple[int, int]) -> float:
@@ -165,8 +174,8 @@ DETECTOR = Detector(
     needs=("events.kind", "judged.latency_ns"),
     needs_stages=(),
     null_model="none for operations that failed themselves and cost enough, nor where errors lie in nearly all that slow operations of the device lost, and these in a twentieth of the time or "
-    "less; for others: errors have nothing to do with slow operations: they fall into them as often as slow operations cover the time, or the begins of all "
-    "operations",
+    "less; for others: errors have nothing to do with slow operations: they fall into them, or to where one of them begins or ends, as often as these "
+    "cover the time, or the begins of all operations",
     smallest_effect="5 % of all latency; or 1 % in at least 3 episodes of 10 x typical",
     run=run,
 )

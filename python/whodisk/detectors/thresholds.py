@@ -274,6 +274,13 @@ ERROR_NOTICED_NS = row(
     CHOSEN,
     "An operation is blamed on an event inside it, or at most this long after its end: a kernel logs an event when it notices it.",
 )
+ERROR_AT_NS = row(
+    "ERROR_AT_NS",
+    100_000,
+    "ns",
+    CHOSEN,
+    "An event so near the begin or the end of an operation is of that moment: a command fails as it is given or as it ends.",
+)
 ERROR_OPERATIONS_MAX = row(
     "ERROR_OPERATIONS_MAX", 300_000, "operations", CHOSEN, "The slowest operations that are looked at."
 )

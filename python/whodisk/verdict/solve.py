@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from whodisk.evidence.thresholds import OWN_WORK_TOLD_MAX
 from whodisk.findings import Expectation, Finding, Verdict
 from whodisk.reading.losses import Missing, missing_layers
 from whodisk.reading.views import IO_ERROR, IS_IO, STAGES, Case
+from whodisk.statistics import probability
 from whodisk.verdict import clearing
 from whodisk.verdict.adjudicate import Heard, Judged, accuse, adjudicate, correct
 from whodisk.verdict.caveats import caveats_of, losses, lost_of, unseen
@@ -39,19 +41,21 @@ def solve(case: Path, *, expect: list[str] | None = None, against: Path | None =
     WhodiskError (ExpectationError, CaseError; NotSealedError if the case has to be sealed first).
     """
     limits = [parse(text) for text in expect or []]
+    coming = probability.ahead()
     with Case(case) as opened:
         if against is None:
-            return _solve(opened, limits, None)
+            return _solve(opened, limits, None, coming)
         with Case(against) as other:
-            return _solve(opened, limits, other)
+            return _solve(opened, limits, other, coming)
 
 
-def _solve(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
+def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread) -> Verdict:
     incomplete = missing_layers(case)
     missing = [of for of in incomplete if of.is_too_much]
     if missing:
         case.leave_out([of.layer for of in missing])
     surveys = {layer: survey_layer(case, layer) for layer in case.layers}
+    coming.join()
     surveys = {layer: survey for layer, survey in surveys.items() if survey.operations}
     if case.never_began:
         return _insufficient(case, surveys, 0, limits)
