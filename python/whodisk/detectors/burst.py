@@ -29,7 +29,6 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import programs_sql
 from whodisk.evidence.slow_operations import none_of
-from whodisk.evidence.survey import thinned
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
@@ -121,15 +120,10 @@ FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
 def _slow_ns(context: Context, usual_of: dict[str, float], bins: int, begin: Ints, end: Ints) -> Floats:
     """Time in each burst during which an operation was in flight that took longer than usual: where few operations are done, one that
     waited for a moment makes a whole bin slow."""
-    survey = context.survey
-    limits = " ".join(
-        f"WHEN '{op}' THEN {round((1 + BURST_SLOWER) * usual)}" for op, usual in sorted(usual_of.items())
-    )
-    data = context.case.arrays(
-        f"""SELECT start_ns, latency_ns FROM measured
-WHERE layer = '{context.layer}' AND {thinned(survey.operations)} AND latency_ns > CASE op {limits} END"""
-    )
-    start, latency = data["start_ns"].astype(np.int64), data["latency_ns"].astype(np.int64)
+    survey, sample = context.survey, context.sample
+    limits = np.array([round((1 + BURST_SLOWER) * usual_of[op]) for op in sample.ops], np.int64)
+    slow = sample.latency_ns > limits[sample.kind]
+    start, latency = sample.start_ns[slow], sample.latency_ns[slow]
     since, until = (
         np.asarray(survey.begin_ns + edge * (survey.span_ns / bins), np.float64) for edge in (begin, end)
     )

@@ -71,7 +71,7 @@ def _only_missed(context: Context) -> list[Excuse]:
     A read that waits for readahead in flight waits for the same tier as a miss does.
     """
     slow = context.slow
-    if not len(slow):
+    if not len(slow) or not context.case.rows("SELECT 1 AS one FROM cache WHERE wait_ns > 0 LIMIT 1"):
         return []
     # The account of a cache belongs to the layer above it; the judged operations may be one layer further up.
     misses = "SELECT op_id FROM cache WHERE wait_ns > 0"

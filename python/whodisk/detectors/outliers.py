@@ -173,16 +173,18 @@ def _candidate(context: Context, group: Group, asked: Asked | None) -> Candidate
         1.0, sum(e.latency_ns - e.typical_ns for e in group.episodes)
     )
     claim = claim_of(context, group, asked)
-    ids = [op_id for e in group.episodes for op_id in e.op_ids[:1]][:20]
+    shown = [(e.op_ids[0], int(e.each_ns[0])) for e in group.episodes if e.op_ids][:20]
     stages = ", ".join(f"{stage}_ns" for stage in _stages(context))
     ran = []
-    if ids:
+    if shown:
+        ids = ", ".join(str(op_id) for op_id, _ in shown)
+        least_ns = min(latency_ns for _, latency_ns in shown)
         ran.append(
             evidence(
                 context.case,
                 "these operations and their stages",
                 f"""SELECT op_id, start_ns, op, device, latency_ns, {stages}
-FROM judged WHERE layer = '{context.layer}' AND op_id IN ({", ".join(map(str, ids))}) ORDER BY latency_ns DESC, op_id""",
+FROM judged WHERE layer = '{context.layer}' AND latency_ns >= {least_ns} AND op_id IN ({ids}) ORDER BY latency_ns DESC, op_id""",
             )
         )
     return Candidate(

@@ -20,7 +20,6 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import LateOperations, late_while_held
-from whodisk.evidence.survey import thinned
 from whodisk.evidence.thread_stops import Stops, find_stops, stops_sql
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
 from whodisk.findings import Culprit, Effect, Evidence
@@ -312,11 +311,8 @@ def _p_value(context: Context, gaps: Gaps, waits: LateOperations, limit_ns: floa
 
 def _begins(context: Context, gaps: Gaps) -> Ints:
     """When operations of these threads began, in order; of very many an even part."""
-    tids = ", ".join(str(tid) for tid in np.unique(gaps.tid))
-    return context.case.arrays(
-        f"""SELECT start_ns FROM measured WHERE layer = '{context.layer}' AND tid IN ({tids})
-  AND {thinned(context.survey.operations)} ORDER BY 1"""
-    )["start_ns"].astype(np.int64)
+    sample = context.sample
+    return np.sort(sample.start_ns[np.isin(sample.tid, gaps.tid)])
 
 
 def _claim(gaps: Gaps, numbers: Ints, silent_ns: int, waits: LateOperations, context: Context) -> str:

@@ -27,6 +27,19 @@ from whodisk.statistics.stats import Bools, Ints
 
 
 @dataclass(frozen=True)
+class Sample:
+    """Judged operations, of many an even part; an array element each, in no order."""
+
+    start_ns: Ints
+    latency_ns: Ints
+    #: Kind of operation: index into `ops`.
+    kind: Ints
+    ops: tuple[str, ...]
+    #: -1: not observed.
+    tid: Ints
+
+
+@dataclass(frozen=True)
 class Context:
     """What a detector may look at, and cannot change."""
 
@@ -77,13 +90,23 @@ FROM measured WHERE layer = '{self.layer}' AND tid IS NOT NULL GROUP BY tid)"""
         return float(row["lived_ns"] or 0)
 
     @cached_property
-    def operations(self) -> tuple[Ints, Ints]:
-        """Start and latency of the judged operations, ns; of many a sample."""
+    def sample(self) -> Sample:
+        """What several detectors ask of single operations, in one pass."""
+        ops = tuple(sorted({stratum.op for stratum in self.survey.strata}))
+        kinds = " ".join(f"WHEN {quoted(op)} THEN {number}" for number, op in enumerate(ops))
         found = self.case.arrays(
-            f"""SELECT start_ns, latency_ns FROM measured
+            f"""SELECT start_ns, latency_ns, {f"CASE op {kinds} ELSE -1 END" if ops else "-1"} AS kind, coalesce(tid, -1) AS tid FROM measured
 WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         )
-        return found["start_ns"].astype(np.int64), found["latency_ns"].astype(np.int64)
+        start, latency, kind, tid = (
+            found[name].astype(np.int64) for name in ("start_ns", "latency_ns", "kind", "tid")
+        )
+        return Sample(start, latency, kind, ops, tid)
+
+    @property
+    def operations(self) -> tuple[Ints, Ints]:
+        """Start and latency of the judged operations, ns; of many a sample."""
+        return self.sample.start_ns, self.sample.latency_ns
 
     @cached_property
     def sorted_latency_ns(self) -> Ints:

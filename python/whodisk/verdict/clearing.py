@@ -180,6 +180,13 @@ def _blocks(
     lengths = [max(CLEARED_BLOCK_NS_MIN, CLEARED_BLOCK_TIMES * bound) for bound in bounds]
     if not lengths:
         return []
+    if survey is context.survey and all(suspect.device is None for suspect in suspects):
+        start = np.sort(context.sample.start_ns)
+        # They are in order, and so are their blocks.
+        return [
+            (length, int(np.count_nonzero(np.diff(start // length))) + min(1, len(start)))
+            for length in lengths
+        ]
     # A row per suspect, not a column: a case may have devices by the thousand.
     rows = ", ".join(
         f"({number}, {length}, {'NULL' if suspect.device is None else quoted(suspect.device)})"
