@@ -19,6 +19,8 @@ from whodisk.evidence.thresholds import (
     ORDINARY_WAIT_NS,
     SLOW_OPERATIONS_MAX,
     TAIL_BEGIN,
+    TAIL_KEPT_OPERATIONS_MIN,
+    TAIL_KEPT_ROWS_MAX,
     TURNS_PER_OPERATION,
     UNLIKE_KINDS,
     UNLIKE_LENGTH_P,
@@ -140,7 +142,8 @@ def find_families(case: Case, survey: Survey) -> list[Family]:
     ]
     if not kinds:
         return []
-    data = case.arrays(tails_sql(survey, kinds))
+    _keep_tail(case, survey, kinds)
+    data = case.arrays(tails_sql(case, survey, kinds))
     found = []
     for number, (device, op) in enumerate(kinds):
         strata = survey.select(device, op)
@@ -171,7 +174,20 @@ def _tail(data: dict[str, npt.NDArray[Any]], rows: Bools, scale: str) -> tuple[F
     return np.exp2((data["bin"][rows] + 0.5) / BINS_PER_OCTAVE), data["n"][rows].astype(np.int64)
 
 
-def tails_sql(survey: Survey, kinds: list[tuple[str, str]]) -> str:
+def _keep_tail(case: Case, survey: Survey, kinds: list[tuple[str, str]]) -> None:
+    """Lets the case keep what all of the next queries ask for, if the layer is large and its tail is not."""
+    if survey.operations < TAIL_KEPT_OPERATIONS_MIN:
+        return
+    strata = [stratum for key in kinds for stratum in survey.select(*key)]
+    lowest_ns = min(int(TAIL_BEGIN * stratum.typical_ns) for stratum in strata)
+    above = sum(
+        int(s.counts[np.exp2((s.bins + 1) / BINS_PER_OCTAVE) > lowest_ns].sum()) for s in survey.strata
+    )
+    if above <= TAIL_KEPT_ROWS_MAX:
+        case.keep_tail(survey.layer, lowest_ns)
+
+
+def tails_sql(case: Case, survey: Survey, kinds: list[tuple[str, str]]) -> str:
     """Operations far from typical, counted per kind, per stage that took most, and per ratio to what is typical in their stratum (scale
     `ratio`), or in the kind's slowest stratum (scale `time`: the same time is at the same place whatever the stratum)."""
     rows, lowest_ns = [], math.inf
@@ -184,7 +200,7 @@ def tails_sql(survey: Survey, kinds: list[tuple[str, str]]) -> str:
             lowest_ns = min(lowest_ns, limit_ns)
     place = f"CAST(floor(log2(latency_ns / CAST({{}} AS DOUBLE)) * {BINS_PER_OCTAVE}) AS INTEGER)"
     return f"""WITH tail AS (SELECT l.family AS kind, m.stage, m.latency_ns, l.typical_ns, l.unit_ns
-  FROM {_classified(survey, int(lowest_ns), "")}
+  FROM {_classified(case, survey, int(lowest_ns), "")}
   JOIN {_limits(rows)}
     ON m.d = l.device AND m.op = l.op AND m.size_class = l.size_class AND m.depth_class = l.depth_class
   WHERE m.latency_ns > l.limit_ns)
@@ -194,7 +210,7 @@ SELECT 'time', kind, stage, {place.format("unit_ns")}, count(*) FROM tail GROUP 
 ORDER BY 1, 2, 3, 4"""
 
 
-def slow_sql(survey: Survey, families: list[Family], thinning: float) -> str:
+def slow_sql(case: Case, survey: Survey, families: list[Family], thinning: float) -> str:
     """The query for the slow operations: one limit per stratum and stage."""
     rows, lowest_ns = [], math.inf
     for number, family in enumerate(families):
@@ -207,7 +223,7 @@ def slow_sql(survey: Survey, families: list[Family], thinning: float) -> str:
     return f"""SELECT m.op_id, m.start_ns, m.latency_ns, m.open, m.op, m.device, m.comm, m.tid, m.weight,
   coalesce(m.flags, 0) & {FLUSH} <> 0 OR m.op = 'flush' AS flushed,
   l.family, l.typical_ns, l.stratum, {stages}
-FROM {_classified(survey, int(lowest_ns), keep)}
+FROM {_classified(case, survey, int(lowest_ns), keep)}
 JOIN {_limits(rows)}
   ON m.d = l.device AND m.op = l.op AND m.size_class = l.size_class AND m.depth_class = l.depth_class
     AND m.stage = l.stage
@@ -215,14 +231,14 @@ WHERE m.latency_ns > l.limit_ns
 ORDER BY m.start_ns, m.op_id"""
 
 
-def _classified(survey: Survey, lowest_ns: int, keep: str) -> str:
+def _classified(case: Case, survey: Survey, lowest_ns: int, keep: str) -> str:
     """Operations over a latency with their stratum and the stage that took most of it."""
     observed = [stage for stage in STAGES if stage in survey.stages_observed]
     most = "greatest(" + ", ".join(f"coalesce({stage}_ns, 0)" for stage in observed) + ")"
     cases = " ".join(f"WHEN coalesce({s}_ns, 0) = {most} THEN {STAGES.index(s)}" for s in observed)
     return f"""(SELECT *, coalesce(device, '') AS d, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class,
     CASE {cases} END AS stage
-  FROM judged WHERE layer = '{survey.layer}' AND latency_ns > {lowest_ns}{keep}) AS m"""
+  FROM {case.judged_above(survey.layer, lowest_ns)} WHERE layer = '{survey.layer}' AND latency_ns > {lowest_ns}{keep}) AS m"""
 
 
 def _limits(rows: list[str]) -> str:
@@ -245,7 +261,7 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
         return empty_slow_set()
     expected = sum(family.split.beyond for family in families)
     thinning = max(1.0, expected / SLOW_OPERATIONS_MAX)
-    data = case.arrays(slow_sql(survey, families, thinning))
+    data = case.arrays(slow_sql(case, survey, families, thinning))
     slow = _slow_set(data, survey, families)
     slow.thinning = thinning
     slow.blamed = blame(slow)

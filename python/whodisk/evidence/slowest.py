@@ -98,14 +98,16 @@ class Episode:
         return max(self.excess_ns)
 
 
-def longest_sql(survey: Survey) -> str:
+def longest_sql(case: Case, survey: Survey) -> str:
     """The longest operations of each kind and size class: about `LONGEST_MAX` each, by a limit from the survey's histogram."""
     limits = [(op, size_class, _limit_ns(strata)) for (op, size_class), strata in kinds_of(survey)]
     chosen = " OR ".join(
         f"(op = {quoted(op)} AND {SIZE_CLASS} = {size_class} AND latency_ns >= {limit})"
         for op, size_class, limit in limits
     )
-    return f"{_COLUMNS}\nFROM judged WHERE layer = '{survey.layer}' AND latency_ns >= {min(limit for *_, limit in limits)} AND ({chosen})\n{_ORDER}"
+    least = min(limit for *_, limit in limits)
+    source = case.judged_above(survey.layer, least - 1)
+    return f"{_COLUMNS}\nFROM {source} WHERE layer = '{survey.layer}' AND latency_ns >= {least} AND ({chosen})\n{_ORDER}"
 
 
 def beyond_sql(survey: Survey, op: str | None, bound_ns: float) -> str:
@@ -149,7 +151,7 @@ def find_longest(case: Case, survey: Survey, silences: list[Silence]) -> list[Ep
     """The longest episodes: all that stand apart, and some more; those that stand apart first, then the longest."""
     if not survey.strata:
         return []
-    rows = case.arrays(longest_sql(survey))
+    rows = case.arrays(longest_sql(case, survey))
     kinds = kinds_of(survey)
     home = _kind_of_threads(rows)
     found: list[Episode] = []

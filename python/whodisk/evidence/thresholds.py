@@ -348,6 +348,16 @@ SLOW_OPERATIONS_MAX = row(
 TAIL_BEGIN = row(
     "TAIL_BEGIN", 4.0, "times typical", CHOSEN, "A tail is looked at from here on: less is no outlier."
 )
+TAIL_KEPT_OPERATIONS_MIN = row(
+    "TAIL_KEPT_OPERATIONS_MIN",
+    200_000,
+    "operations",
+    CHOSEN,
+    "From here on the tail of a layer is kept for the queries that ask for it ...",
+)
+TAIL_KEPT_ROWS_MAX = row(
+    "TAIL_KEPT_ROWS_MAX", 500_000, "operations", CHOSEN, "... if it is no larger: about 100 MB."
+)
 KNOCK_ON_SHARE = row(
     "KNOCK_ON_SHARE",
     0.5,

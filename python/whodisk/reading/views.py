@@ -97,6 +97,20 @@ OP_COLUMNS: dict[str, str] = {
     "foreign_handler_ns": "BIGINT",
 }
 
+#: Columns that nobody asks of the slowest operations as a whole.
+_NOT_OF_TAILS = (
+    "host",
+    "file",
+    "cgroup",
+    "offset_bytes",
+    "pid",
+    "cpu",
+    "complete_cpu",
+    "hctx",
+    "vector",
+    "error",
+)
+
 TABLES: dict[str, dict[str, str]] = {
     "links": {
         "parent_id": "BIGINT",
@@ -220,6 +234,8 @@ class Case:
         self.columns: dict[str, frozenset[str]] = {}
         #: Layers of which an operation stands for several: it is there several times.
         self.copied: frozenset[str] = frozenset()
+        #: Layer -> latency above which its rows of `judged` lie in the table `tail_<layer>`, ns.
+        self._tails: dict[str, int] = {}
         self.views = self._views()
         self.copied = self._sampled_layers()
         if self.copied:
@@ -242,6 +258,7 @@ class Case:
         For runs that cannot keep up: every operation waits for the ones before it, and only what those spent
         below says why.
         """
+        self._tails.clear()
         self.views["judged"] = self._judged(
             {
                 "start_ns": "start_ns + coalesce(app_ns, 0)",
@@ -443,6 +460,19 @@ class Case:
     def make_table(self, name: str, sql: str) -> None:
         """Keeps the rows of `sql` (views allowed) as the temporary table `name`, on disk where they do not fit into memory."""
         self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{self.expand(sql)}")
+
+    def keep_tail(self, layer: str, above_ns: int) -> None:
+        """Keeps the rows of `judged` that took longer: what asks for some of them need not read all of the layer again."""
+        columns = ", ".join(name for name in OP_COLUMNS if name not in _NOT_OF_TAILS)
+        self.make_table(
+            f"tail_{layer}",
+            f"SELECT layer, {columns} FROM judged WHERE layer = '{layer}' AND latency_ns > {above_ns}",
+        )
+        self._tails[layer] = above_ns
+
+    def judged_above(self, layer: str, above_ns: int) -> str:
+        """Where to read the rows of `judged` that took longer: the table that is kept, if it holds them all."""
+        return f"tail_{layer}" if above_ns >= self._tails.get(layer, above_ns + 1) else "judged"
 
     @contextmanager
     def _told(self, tell: Callable[[float], None]) -> Iterator[None]:
