@@ -41,9 +41,9 @@ def test_a_context_cannot_be_changed(context: Context) -> None:
 
 
 def test_what_was_measured_is_shared_by_later_contexts(context: Context) -> None:
-    measured = context.operations
+    measured = context.sample
     later = context.after(~context.explained)
-    assert later.operations is measured
+    assert later.sample is measured
     assert later.explained.all() and not context.explained.any()
     with pytest.raises(ValueError, match="read-only"):
         later.explained[0] = False
