@@ -81,6 +81,19 @@ fn part(fraction: &str, unit: i64) -> Option<i64> {
     Some((rest * i128::from(unit) / scale) as i64)
 }
 
+const TENS: [i64; 10] = [
+    1,
+    10,
+    100,
+    1_000,
+    10_000,
+    100_000,
+    1_000_000,
+    10_000_000,
+    100_000_000,
+    1_000_000_000,
+];
+
 /// The plain decimal number at the begin of `text` times `unit`, as [`scaled`] has it, and its bytes. None: it is better looked at as a whole.
 #[inline]
 pub fn leading_scaled(text: &[u8], unit: i64) -> Option<(i64, usize)> {
@@ -94,7 +107,18 @@ pub fn leading_scaled(text: &[u8], unit: i64) -> Option<(i64, usize)> {
         if digits > 9 || unit > 1_000_000_000 {
             return None;
         }
-        value = value.checked_add(rest as i64 * unit / 10_i64.pow(digits as u32))?;
+        // Units of ten are mostly finer than the digits: then nothing is divided.
+        let places = match unit {
+            1_000_000_000 => 9,
+            1_000_000 => 6,
+            1_000 => 3,
+            _ => 0,
+        };
+        let part = match places >= digits {
+            true => rest as i64 * TENS[places - digits],
+            false => rest as i64 * unit / TENS[digits],
+        };
+        value = value.checked_add(part)?;
         used += 1 + digits;
     }
     (value <= TIME_NS_MAX).then_some((value, used))

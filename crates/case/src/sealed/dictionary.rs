@@ -18,6 +18,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::Write;
 use zstd::bulk::Compressor;
@@ -88,23 +89,21 @@ struct Chunk {
     codes: Codes,
     present: Codes,
     pages: Vec<CompressedPage>,
-    zstd: Compressor<'static>,
     rows: u64,
     nulls: u64,
 }
 
 impl Chunk {
-    fn new(column: ColumnDescPtr) -> Result<Chunk> {
-        Ok(Chunk {
+    fn new(column: ColumnDescPtr) -> Chunk {
+        Chunk {
             nullable: column.max_def_level() > 0,
             column,
             codes: Codes::default(),
             present: Codes::default(),
             pages: Vec::new(),
-            zstd: Compressor::new(ZSTD_LEVEL).map_err(external)?,
             rows: 0,
             nulls: 0,
-        })
+        }
     }
 
     /// Notes `rows` rows appended to `codes`: all of them present, or none.
@@ -142,7 +141,7 @@ impl Chunk {
             self.present.pack(1, &mut levels);
         }
         let whole = levels.len() + values.len();
-        let packed = self.zstd.compress(values).map_err(external)?;
+        let packed = compress(values)?;
         let is_compressed = packed.len() < values.len();
         let mut buf = levels.clone();
         buf.extend_from_slice(if is_compressed { &packed } else { values });
@@ -172,7 +171,7 @@ impl Chunk {
         group: &mut SerializedRowGroupWriter<'_, W>,
     ) -> Result<()> {
         let dictionary = Page::DictionaryPage {
-            buf: Bytes::from(self.zstd.compress(values).map_err(external)?),
+            buf: Bytes::from(compress(values)?),
             num_values: count as u32,
             encoding: Encoding::PLAIN,
             is_sorted: false,
@@ -224,12 +223,12 @@ pub(super) struct Dictionary {
 }
 
 impl Dictionary {
-    pub(super) fn new(column: ColumnDescPtr) -> Result<Dictionary> {
-        Ok(Dictionary {
-            chunk: Chunk::new(column)?,
+    pub(super) fn new(column: ColumnDescPtr) -> Dictionary {
+        Dictionary {
+            chunk: Chunk::new(column),
             strings: Vec::new(),
             codes_of: HashMap::new(),
-        })
+        }
     }
 
     /// Appends a column with a dictionary of strings.
@@ -356,23 +355,23 @@ pub(super) struct NumberDictionary {
 
 impl NumberDictionary {
     /// None: a column of this type is written otherwise.
-    pub(super) fn new(column: ColumnDescPtr, of: &DataType) -> Result<Option<NumberDictionary>> {
+    pub(super) fn new(column: ColumnDescPtr, of: &DataType) -> Option<NumberDictionary> {
         let kind = match of {
             DataType::Int64 => Numbers::Int64,
             DataType::Int32 => Numbers::Int32,
             DataType::UInt32 => Numbers::UInt32,
             DataType::Float32 => Numbers::Float32,
-            _ => return Ok(None),
+            _ => return None,
         };
-        Ok(Some(NumberDictionary {
-            chunk: Chunk::new(column)?,
+        Some(NumberDictionary {
+            chunk: Chunk::new(column),
             kind,
             numbers: Vec::new(),
             used: 0,
             codes_of: HashMap::new(),
             small: Box::new([NO_CODE; SMALL]),
             bounds: None,
-        }))
+        })
     }
 
     /// Appends a column.
@@ -498,6 +497,21 @@ fn plain(kind: Numbers, number: i64, to: &mut Vec<u8>) {
         Numbers::Int64 => to.extend_from_slice(&number.to_le_bytes()),
         _ => to.extend_from_slice(&(number as u32).to_le_bytes()),
     }
+}
+
+thread_local! {
+    /// One for all columns: to make one takes as long as to compress a short page.
+    static ZSTD: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn compress(values: &[u8]) -> Result<Vec<u8>> {
+    ZSTD.with_borrow_mut(|zstd| {
+        let zstd = match zstd {
+            Some(zstd) => zstd,
+            None => zstd.insert(Compressor::new(ZSTD_LEVEL).map_err(external)?),
+        };
+        zstd.compress(values).map_err(external)
+    })
 }
 
 fn external(error: std::io::Error) -> ParquetError {

@@ -211,21 +211,17 @@ impl TableFile {
         let described = self.writer.schema_descr().columns();
         let fields = self.schema.fields().iter().zip(&self.encodings);
         let columns = numbers.into_iter().zip(fields).zip(described);
-        columns
-            .map(|((numbers, (field, encoding)), column)| match field.data_type() {
-                DataType::Dictionary(..) => {
-                    Ok(ColumnWriter::Strings(Box::new(Dictionary::new(column.clone())?)))
-                }
-                of if *encoding == Encoding::Dictionary => {
-                    let few = NumberDictionary::new(column.clone(), of)?;
-                    Ok(few.map_or_else(
-                        || ColumnWriter::Numbers(Box::new(numbers)),
-                        |few| ColumnWriter::FewNumbers(Box::new(few)),
-                    ))
-                }
-                _ => Ok(ColumnWriter::Numbers(Box::new(numbers))),
-            })
-            .collect()
+        let writers = columns.map(|((numbers, (field, encoding)), column)| match field.data_type() {
+            DataType::Dictionary(..) => ColumnWriter::Strings(Box::new(Dictionary::new(column.clone()))),
+            of => (*encoding == Encoding::Dictionary)
+                .then(|| NumberDictionary::new(column.clone(), of))
+                .flatten()
+                .map_or_else(
+                    || ColumnWriter::Numbers(Box::new(numbers)),
+                    |few| ColumnWriter::FewNumbers(Box::new(few)),
+                ),
+        });
+        Ok(writers.collect())
     }
 
     fn end_group(&mut self) -> Result<(), ParquetError> {

@@ -143,7 +143,11 @@ impl ReadLines for Reader<'_> {
         if line.text.is_empty() {
             return Ok(());
         }
-        let entry = Entry::parse(line.text, self.layout)?;
+        let bytes = line.text.as_bytes();
+        let entry = match self.printed.and_then(|printed| printed.parse(bytes)) {
+            Some((entry, read)) if read == bytes.len() => entry,
+            _ => Entry::parse(line.text, self.layout)?,
+        };
         Ok(self.write(&entry, sink)?)
     }
 

@@ -317,8 +317,10 @@ impl Reader {
                         return None;
                     }
                     if let Some(field) = field {
+                        let (first, last) = (cell.first()?, cell.last()?);
+                        let is_bare = first.is_ascii_graphic() && last.is_ascii_graphic();
                         let cell = std::str::from_utf8(cell).ok()?;
-                        if is_missing(cell) || cell.trim() != cell {
+                        if !is_bare || matches!(first, b'N' | b'n' | b'-') && is_missing(cell) {
                             return None;
                         }
                         match field.key {
