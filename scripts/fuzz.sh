@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# Fuzzes every target, importers format by format: each until FUZZ_IDLE_SECONDS (300) pass without a new edge, at most FUZZ_SECONDS (1200). Seeds are
-# in fuzz/seeds, those of importers are the samples in crates/import/tests/fixtures; what was learnt is in fuzz/corpus, where the next run goes
-# on; an input that broke something is in fuzz/artifacts. With names, only these targets or formats. Exit code 1: something broke.
+# Fuzzes every target, importers format by format, FUZZ_JOBS (1) at once: each until FUZZ_IDLE_SECONDS (300) pass without a new edge, at most
+# FUZZ_SECONDS (1200). Seconds are the fuzzer's own CPU time: one that is stopped, or starved by others, does not count as idle.
+# Seeds are in fuzz/seeds, those of importers are the samples in crates/import/tests/fixtures; what was learnt is in fuzz/corpus, where the next
+# run goes on; an input that broke something is in fuzz/artifacts. How each target ended is a line of docs/reference/fuzz.md.
+# With names, only these targets or formats. FUZZ_SKIP=1 leaves out those with a line of the current code. Exit code 1: something broke.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-most_s=${FUZZ_SECONDS:-1200} idle_s=${FUZZ_IDLE_SECONDS:-300}
+most_s=${FUZZ_SECONDS:-1200} idle_s=${FUZZ_IDLE_SECONDS:-300} jobs_max=${FUZZ_JOBS:-1} skip=${FUZZ_SKIP:-0}
 binaries=fuzz/target/x86_64-unknown-linux-gnu/release
+table=docs/reference/fuzz.md
+# A unit may take this much CPU time; libFuzzer's own limit counts the time that a fuzzer is stopped.
+unit_s=10 unit_wall_s=30
+ticks=$(getconf CLK_TCK)
 
 if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
     echo "fuzz: no nightly tool chain with cargo-fuzz: importers get random damage without a look at what it reaches, other readers nothing" >&2
@@ -14,7 +20,44 @@ if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
 fi
 
 cargo +nightly fuzz build
-broken=()
+commit=$(git rev-parse --short=8 HEAD)
+git diff --quiet HEAD -- crates fuzz || commit+=-dirty
+broken=$(mktemp)
+trap 'jobs -p | xargs -r kill 2>/dev/null || true; rm -f "$broken"' EXIT
+trap 'exit 130' INT TERM
+
+# What an importer reads with: its own file, those beside it that it uses, and what all share.
+importer_files() {
+    local file users uses
+    users=$(grep -rlE "name: \"$1\"," crates/import/src)
+    [[ $users == */mod.rs ]] && users=$(echo "$(dirname "$users")"/*.rs)
+    while :; do
+        # shellcheck disable=SC2086
+        uses=$({ grep -hoE '\b(super|formats)::[a-z_0-9]+' $users || true; } | sed -E 's/.*:://' | sort -u | while read -r name; do
+            file=crates/import/src/formats/$name.rs
+            if [[ -f $file ]]; then echo "$file"; fi
+        done)
+        uses=$(printf '%s\n' $users $uses | sort -u)
+        [[ $uses == "$(printf '%s\n' $users | sort -u)" ]] && break
+        users=$uses
+    done
+    printf '%s\n' $uses crates/import/src/*.rs
+}
+
+# A hash over the target, and what it fuzzes: an importer's files, or the crate.
+code_of() {
+    local target=$1 name=$2 files
+    files=fuzz/fuzz_targets/$target.rs
+    if [[ $target == import ]]; then
+        files+=" $(importer_files "${name#import-}")"
+    else
+        files+=" $(grep -oE '^use (case|lab|slowdisk|workload)\b' "$files" | sed 's/use //' | sort -u | while read -r crate; do
+            find "crates/$crate/src" -name '*.rs' | sort
+        done)"
+    fi
+    # shellcheck disable=SC2086
+    cat $files | sha256sum | cut -c 1-12
+}
 
 wanted() {
     local name=$1
@@ -23,61 +66,138 @@ wanted() {
 }
 
 # The last of a figure that libFuzzer told so far.
-told() { grep -oE "$1:? +[0-9]+" "$2" | tail -n 1 | grep -oE '[0-9]+$' || echo 0; }
+told() { tail -c 65536 "$2" | grep -oE "$1:? +[0-9]+" | tail -n 1 | grep -oE '[0-9]+$' || echo 0; }
 
-run() {
-    local target=$1 name=$2 seeds=$3
-    local corpus=fuzz/corpus/$name artifacts=fuzz/artifacts/$name log=fuzz/target/$name.log
-    mkdir -p "$corpus" "$artifacts"
-    local begun_s=$SECONDS learnt_s=$SECONDS edges=0 code=0 end="at most ${most_s} s"
-    # Without the sanitizer's leak check, which needs ptrace.
-    ASAN_OPTIONS=detect_leaks=0 "$binaries/$target" "$corpus" "$seeds" -artifact_prefix="$artifacts/" -max_total_time="$most_s" \
-        -rss_limit_mb=2048 -malloc_limit_mb=512 -timeout=10 -print_final_stats=1 >"$log" 2>&1 &
-    local fuzzer=$!
-    while kill -0 "$fuzzer" 2>/dev/null; do
-        sleep 1
-        local now
-        now=$(told cov "$log")
-        if [[ $now != "$edges" ]]; then
-            edges=$now learnt_s=$SECONDS
-        elif ((SECONDS - learnt_s >= idle_s)); then
-            end="no new edge for $idle_s s"
-            kill -INT "$fuzzer" 2>/dev/null || true
-            break
-        fi
-    done
-    wait "$fuzzer" || code=$?
-    # 72 is how libFuzzer ends when it is told to.
-    if ((code != 0 && code != 72)); then
-        end="BROKEN, exit $code: $log, $artifacts"
-        broken+=("$name")
-    fi
-    printf '%-24s %6d s  %10d inputs  %6d edges  %s\n' \
-        "$name" $((SECONDS - begun_s)) "$(told number_of_executed_units "$log")" "$edges" "$end"
+# CPU seconds of a process; nothing once it is gone.
+cpu_s() {
+    local stat
+    stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+    # shellcheck disable=SC2086
+    set -- ${stat##*) }
+    echo $(((${12} + ${13}) / ticks))
 }
 
-for file in fuzz/fuzz_targets/*.rs; do
-    target=$(basename "$file" .rs)
-    if [[ $target != import ]] && wanted "$target" "$@"; then
-        run "$target" "$target" "fuzz/seeds/$target"
-    fi
-done
-for folder in crates/import/tests/fixtures/*/; do
-    format=$(basename "$folder")
-    wanted "$format" "$@" || continue
-    # Two bytes before the content say how it is read.
+write_line() {
+    local name=$1 line=$2
+    (
+        flock 9
+        {
+            cat <<'HEAD'
+# Fuzzing
+
+`scripts/fuzz.sh` (`make fuzz`) writes a line as each target ends: the commit, a hash over the code (the target; of an importer, its own file,
+those that it uses, and what all importers share; of another reader, its crate), CPU seconds of the fuzzer, inputs that it ran, edges that the
+corpus reaches, and why it ended. The rule: until 300 CPU seconds pass without a new edge, at most 1200. A run begins with the corpus of
+the one before.
+
+| target | commit | code | CPU s | inputs | edges | ended by |
+|---|---|---|---|---|---|---|
+HEAD
+            { { grep -E '^\| [a-z]' "$table" 2>/dev/null || true; } | grep -v -e "^| target " -e "^| $name " || true; echo "$line"; } | sort
+        } >"$table.new"
+        mv "$table.new" "$table"
+    ) 9>"fuzz/target/table.lock"
+}
+
+run() {
+    local target=$1 name=$2 seeds=$3 code_now=$4
+    local corpus=fuzz/corpus/$name artifacts=fuzz/artifacts/$name log=fuzz/target/$name.log
+    mkdir -p "$corpus" "$artifacts"
+    local before_s=0 used_s=0 learnt_s=0 edges=0 inputs=0 end="" fuzzer=
+    trap 'kill "$fuzzer" 2>/dev/null || true; exit 130' TERM INT
+    while [[ -z $end ]]; do
+        local code=0 now_s
+        # Without the sanitizer's leak check, which needs ptrace.
+        ASAN_OPTIONS=detect_leaks=0 "$binaries/$target" "$corpus" "$seeds" -artifact_prefix="$artifacts/" -report_slow_units=1000000 \
+            -rss_limit_mb=2048 -malloc_limit_mb=512 -timeout="$unit_wall_s" -print_final_stats=1 >"$log" 2>&1 &
+        fuzzer=$!
+        while now_s=$(cpu_s "$fuzzer"); do
+            used_s=$((before_s + now_s))
+            local now
+            now=$(told cov "$log")
+            if ((now > edges)); then
+                edges=$now learnt_s=$used_s
+            elif ((used_s - learnt_s >= idle_s)); then
+                end="no new edge for $idle_s s"
+            elif ((used_s >= most_s)); then
+                end="$most_s s"
+            fi
+            if [[ -n $end ]]; then
+                kill -TERM "$fuzzer" 2>/dev/null || true
+                break
+            fi
+            sleep 1
+        done
+        wait "$fuzzer" || code=$?
+        before_s=$used_s inputs=$((inputs + $(told number_of_executed_units "$log")))
+        # 72 is how libFuzzer ends when it is told to, 70 when a unit takes too long: stopped, or it is slow.
+        if ((code == 70)) && was_stopped "$binaries/$target" "$artifacts"; then
+            continue
+        elif ((code != 0 && code != 72)); then
+            end="**broken**, exit $code"
+            echo "$name" >>"$broken"
+            echo "fuzz: $name: exit $code: $log, $artifacts" >&2
+        fi
+    done
+    write_line "$name" "| $name | $commit | $code_now | $used_s | $inputs | $edges | $end |"
+    printf '%-28s %6d CPU s  %10d inputs  %6d edges  %s\n' "$name" "$used_s" "$inputs" "$edges" "$end"
+}
+
+# Whether what took too long is done in time by itself; then it is no artifact.
+was_stopped() {
+    local binary=$1 artifacts=$2 unit
+    for unit in "$artifacts"/timeout-*; do
+        (ulimit -t "$unit_s" && ASAN_OPTIONS=detect_leaks=0 exec "$binary" "$unit" -timeout=0 -rss_limit_mb=2048) >/dev/null 2>&1 || return 1
+        rm "$unit"
+    done
+}
+
+# Two bytes before a log's content say how it is read.
+run_importer() {
+    local format=$1 code_now=$2 seeds file name
     seeds=$(mktemp -d)
-    for file in "$folder"*; do
+    for file in "crates/import/tests/fixtures/$format/"*; do
         name=$(basename "$file")
         if [[ $name != golden.txt && $name != map ]]; then
             { printf '\0\0'; cat "$file"; } >"$seeds/$name"
             { printf '\3\0'; cat "$file"; } >"$seeds/$name.twice"
         fi
     done
-    WHODISK_FUZZ_FORMAT=$format run import "import-$format" "$seeds"
+    WHODISK_FUZZ_FORMAT=$format run import "import-$format" "$seeds" "$code_now"
     rm -r "$seeds"
+}
+
+# The sources may change while this runs: the hashes are those of what was built.
+queue=()
+for file in fuzz/fuzz_targets/*.rs; do
+    target=$(basename "$file" .rs)
+    if [[ $target != import ]] && wanted "$target" "$@"; then
+        queue+=("$target $target $(code_of "$target" "$target")")
+    fi
 done
-if ((${#broken[@]} > 0)); then
-    echo "fuzz: broken: ${broken[*]}" >&2
+for folder in crates/import/tests/fixtures/*/; do
+    format=$(basename "$folder")
+    if wanted "$format" "$@"; then
+        queue+=("import import-$format $(code_of import "import-$format")")
+    fi
+done
+for one in "${queue[@]}"; do
+    read -r target name code_now <<<"$one"
+    if [[ $skip == 1 ]] && grep -qE "^\| $name \| [^|]+ \| $code_now \|.* \| (no new edge|[0-9]+ s)" "$table" 2>/dev/null; then
+        echo "$name: there is a line of this code"
+        continue
+    fi
+    while (($(jobs -rp | wc -l) >= jobs_max)); do
+        wait -n || true
+    done
+    if [[ $target == import ]]; then
+        run_importer "${name#import-}" "$code_now" &
+    else
+        run "$target" "$name" "fuzz/seeds/$target" "$code_now" &
+    fi
+done
+wait
+if [[ -s $broken ]]; then
+    echo "fuzz: broken: $(tr '\n' ' ' <"$broken")" >&2
     exit 1
 fi
