@@ -42,10 +42,12 @@ binary-all: prerequisites
 build-all: binary-all venv-test
 	@scripts/install.sh $(AGENT)
 
-# What whodisk itself needs; what its tests and linters need comes on top. Modules are compiled when something imports them.
-.PHONY: venv venv-test
+# What whodisk itself needs; what its tests and linters need comes on top, and on top of that the peers of benchmarks. Modules are compiled when
+# something imports them.
+.PHONY: venv venv-test venv-bench
 venv: $(VENV)/.requirements
 venv-test: $(VENV)/.requirements-test
+venv-bench: $(VENV)/.requirements-bench
 
 $(VENV)/.requirements: requirements.lock
 	@scripts/python.sh -m venv $(VENV)
@@ -54,6 +56,10 @@ $(VENV)/.requirements: requirements.lock
 
 $(VENV)/.requirements-test: requirements-test.lock $(VENV)/.requirements
 	@$(VENV)/bin/pip install --quiet --no-compile -r requirements-test.lock
+	@touch $@
+
+$(VENV)/.requirements-bench: requirements-bench.lock $(VENV)/.requirements-test
+	@$(VENV)/bin/pip install --quiet --no-compile -r requirements-bench.lock
 	@touch $@
 
 .PHONY: demo
@@ -104,7 +110,7 @@ test-starts: packages-test packages-test-vm build-all ## 200 recordings begin an
 	WHODISK_STARTS=200 $(PYTHON) -m pytest -m vm tests/vm/test_parallel.py
 
 .PHONY: bench
-bench: packages-bench build-all ## benchmarks side by side with their peers; ARGS='engine_disk -- --seconds 2' for some
+bench: packages-bench build-all venv-bench ## benchmarks side by side with their peers; ARGS='engine_disk -- --seconds 2' for some
 	$(PYTHON) benches/run.py $(ARGS)
 
 .PHONY: lint
@@ -121,7 +127,7 @@ accuracy: packages-test packages-accuracy build venv-test ycsb ## the long table
 	$(PYTHON) -m tests.accuracy $(ARGS)
 
 .PHONY: fuzz
-fuzz: prerequisites ## fuzz the readers, each until FUZZ_IDLE_SECONDS (300) bring no new edge, at most FUZZ_SECONDS (1200); ARGS='fio-lat ...' for some
+fuzz: prerequisites ## fuzz the readers, each until FUZZ_IDLE_SECONDS (300) of CPU time bring no new edge, at most FUZZ_SECONDS (1200), FUZZ_JOBS at once; ARGS='fio-lat ...' for some
 	@scripts/fuzz.sh $(ARGS)
 
 .PHONY: agent

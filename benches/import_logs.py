@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""`whodisk import` beside the tools that read the same logs: binary traces of blktrace beside blkparse and btt; latency logs of fio, and operations as CSV, beside pandas and readers in Python.
+"""`whodisk import` beside the tools that read the same logs: binary traces of blktrace beside blkparse and btt; latency logs of fio beside pandas and
+fio-plot; operations as CSV beside pandas and csv.DictReader.
 
 All files are made up with a fixed seed: events of 4 KiB requests (queue, insert, issue, completion), a log as fio writes it with `log_offset`, and the
 same operations as CSV with moments and latencies in decimals. blkparse's text is that of the trace.
 whodisk writes a sealed case with a row per operation; blkparse writes text of every event to nowhere, or the merged binary that btt reads, which writes
-its averages; pandas and Python read the columns into memory. All count in processor time of one process, so other load on the machine matters less.
+its averages; pandas reads the columns into memory. fio-plot runs its own functions: its reader (csv.DictReader, a dictionary of strings per row, and
+the mean interval between rows), then its merging of jobs into lists of numbers to draw. Of CSV, csv.DictReader's rows become tuples of numbers.
+The shortest readers in Python, csv.reader and tuples, are there as well, without a bar. All count in processor time of one process, so other load on
+the machine matters less; of fio-plot only its functions count, without its start, which loads matplotlib.
 """
 
 from __future__ import annotations
@@ -64,7 +68,33 @@ with open(sys.argv[1], newline="") as log:
 assert len(table) > 0
 """
 
-# As plotters of fio's logs read them, row by row.
+PYTHON_CSV_DICT = """
+import csv, sys
+with open(sys.argv[1], newline="") as log:
+    table = [
+        (float(row["ts"]), float(row["lat"]), row["type"], int(row["off"]), int(row["len"]), row["disk"])
+        for row in csv.DictReader(log)
+    ]
+assert len(table) > 0
+"""
+# What fio-plot does between opening its logs and drawing (fio_plot/fiolib/getdata.py, get_log_data), timed after its reader and at its end.
+FIO_PLOT = """
+import sys, time
+from fio_plot.fiolib import dataimport
+from fio_plot.fiolib.defaultsettings import get_default_settings
+settings = get_default_settings() | {"rw": "randrw", "iodepth": [1], "numjobs": [1], "type": ["lat"]}
+begun = time.process_time()
+files = dataimport.filterLogFiles(settings, dataimport.list_fio_log_files(sys.argv[1]))
+data = dataimport.readLogDataFromFiles(settings, files)
+read = time.process_time()
+merged = dataimport.mergeDataSet(settings, data)
+done = time.process_time()
+lists = merged[0]["data"][0]
+assert len(data[0]["data"]) == len(lists["read"]) + len(lists["write"]) > 0
+print(read - begun, done - begun)
+"""
+
+# The shortest, row by row.
 PYTHON = """
 import csv, sys
 with open(sys.argv[1], newline="") as log:
@@ -85,8 +115,15 @@ def main() -> int:
     trace, log = WORK / "import.blktrace.0", WORK / "import_lat.1.log"
     table, text = WORK / "import_ops.csv", WORK / "import_blkparse.txt"
     merged = WORK / "import.merged"
+    # fio-plot takes a folder, and names as its own bench-fio gives them.
+    of_fio_plot = WORK / "import-fio-plot"
+    of_fio_plot.mkdir(exist_ok=True)
+    graphs: list[float] = []
     _write_trace(trace)
     _write_log(log)
+    link = of_fio_plot / "randrw-iodepth-1-numjobs-1_lat.1.log"
+    link.unlink(missing_ok=True)
+    link.symlink_to(log)
     _write_table(table)
     parse = ["blkparse", "-q", "-i", str(WORK / "import"), "-o", "/dev/null"]
     run_measured(["blkparse", "-q", "-i", str(WORK / "import"), "-O", "-d", str(merged)])
@@ -99,13 +136,16 @@ def main() -> int:
         "btt": partial(_peer, ["sh", "-c", f"cd {WORK} && exec btt -i {merged} -o import-btt"], REQUESTS),
         "whodisk, fio": partial(_ours, log, ROWS),
         "pandas": partial(_peer, [sys.executable, "-c", PANDAS, str(log)], ROWS),
+        "fio-plot's reader": partial(_fio_plot, of_fio_plot, graphs),
         "Python": partial(_peer, [sys.executable, "-c", PYTHON, str(log)], ROWS),
         "whodisk, CSV": partial(_ours, table, ROWS, *as_table),
         "pandas, CSV": partial(_peer, [sys.executable, "-c", PANDAS_CSV, str(table)], ROWS),
+        "csv.DictReader, CSV": partial(_peer, [sys.executable, "-c", PYTHON_CSV_DICT, str(table)], ROWS),
         "Python, CSV": partial(_peer, [sys.executable, "-c", PYTHON_CSV, str(table)], ROWS),
         "whodisk, blkparse's text": partial(_ours, text, REQUESTS),
     }
     samples = interleave(arms, rounds=options.rounds)
+    samples["fio-plot, up to what it draws"] = graphs
     print(f"machine: {machine(trace)}")
     print(
         f"{REQUESTS:,} requests, {_mb(trace):.0f} MB, as text {_mb(text):.0f} MB; {ROWS:,} rows, {_mb(log):.0f} MB as fio's log, {_mb(table):.0f} MB as CSV"
@@ -124,9 +164,19 @@ def main() -> int:
         )
     )
     met &= print_verdict(
-        ratio(samples, "whodisk, fio", "Python"),
-        "fio's log into a sealed case, beside a reader in Python",
+        ratio(samples, "whodisk, fio", "fio-plot's reader"),
+        "fio's log into a sealed case, beside fio-plot's reader",
         10.0,
+    )
+    print(
+        ratio(samples, "whodisk, fio", "fio-plot, up to what it draws").text(
+            "fio's log into a sealed case, beside all that fio-plot does before it draws"
+        )
+    )
+    print(
+        ratio(samples, "whodisk, fio", "Python").text(
+            "fio's log into a sealed case, beside csv.reader and tuples in Python"
+        )
     )
     print(
         ratio(samples, "whodisk, CSV", "pandas, CSV").text(
@@ -134,9 +184,14 @@ def main() -> int:
         )
     )
     met &= print_verdict(
-        ratio(samples, "whodisk, CSV", "Python, CSV"),
-        "CSV into a sealed case, beside a reader in Python",
+        ratio(samples, "whodisk, CSV", "csv.DictReader, CSV"),
+        "CSV into a sealed case, beside csv.DictReader",
         10.0,
+    )
+    print(
+        ratio(samples, "whodisk, CSV", "Python, CSV").text(
+            "CSV into a sealed case, beside csv.reader and tuples in Python"
+        )
     )
     for name, path, rows in (
         ("whodisk, fio", log, ROWS),
@@ -151,8 +206,9 @@ def main() -> int:
         )
     write_json(WORK / "import_logs.json", {"operations_per_cpu_s": samples})
     for path in [*WORK.glob("import[._-]*"), *WORK.glob("*_fp.dat")]:
-        if path.suffix != ".json":
+        if path.suffix != ".json" and path.is_file():
             path.unlink()
+    shutil.rmtree(of_fio_plot)
     return 0 if met else 1
 
 
@@ -207,6 +263,14 @@ def _ours(log: Path, operations: int, *options: str) -> float:
     done = run_measured([agent, "import", str(log), *options, "-o", str(case)])
     shutil.rmtree(case)
     return operations / done.cpu_s
+
+
+def _fio_plot(folder: Path, graphs: list[float]) -> float:
+    """Its reader's rate; that up to what it draws is appended."""
+    done = run_measured([sys.executable, "-c", FIO_PLOT, str(folder)])
+    reader_s, whole_s = map(float, done.stdout.split())
+    graphs.append(ROWS / whole_s)
+    return ROWS / reader_s
 
 
 def _peer(command: list[str], operations: int) -> float:
