@@ -16,6 +16,7 @@ fn map(format: &str) -> Option<String> {
         "ops" => include_str!("../../crates/import/tests/fixtures/ops/map"),
         "bus" => include_str!("../../crates/import/tests/fixtures/bus/map"),
         "hdr-log" => "unit=us",
+        "trace-events" => "block=512",
         "amazon-d0" | "ocp-c3" | "interrupts" | "diskstats" => "every=60s",
         _ => return None,
     };

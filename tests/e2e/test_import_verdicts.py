@@ -31,7 +31,7 @@ OPERATIONS = {
     "ops": 2,
     "pgbench": 4,
     "strace": 20,
-    "trace-events": 24,
+    "trace-events": 33,
     "ycsb-raw": 3,
 }
 

@@ -113,15 +113,14 @@ impl<'a> Lines<'a> {
 }
 
 /// Position of a byte; eight at a time.
+#[inline]
 pub fn find(bytes: &[u8], wanted: u8) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
     let mut chunks = bytes.chunks_exact(8);
     let mut at = 0;
     for chunk in &mut chunks {
-        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes")) ^ (ONES * u64::from(wanted));
-        let hit = word.wrapping_sub(ONES) & !word & (ONES << 7);
-        if hit != 0 {
-            return Some(at + hit.trailing_zeros() as usize / 8);
+        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
+        if let Some(place) = first_of(word, wanted) {
+            return Some(at + place);
         }
         at += 8;
     }
@@ -130,6 +129,15 @@ pub fn find(bytes: &[u8], wanted: u8) -> Option<usize> {
         .iter()
         .position(|&byte| byte == wanted)
         .map(|place| at + place)
+}
+
+/// The first of eight bytes, the lowest first, that is this one.
+#[inline]
+pub fn first_of(eight: u64, wanted: u8) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let word = eight ^ (ONES * u64::from(wanted));
+    let hit = word.wrapping_sub(ONES) & !word & (ONES << 7);
+    (hit != 0).then(|| hit.trailing_zeros() as usize / 8)
 }
 
 fn without_return(line: &[u8]) -> &[u8] {

@@ -33,15 +33,22 @@ impl Order {
 
     /// The operations that began first; all of them when the log has ended.
     pub fn take(&mut self, has_ended: bool) -> OpBatch {
-        let rows = by_start(self.held.starts_ns());
-        let kept = if has_ended { 0 } else { HELD_MIN.min(rows.len()) };
-        self.held.take_in_order(&rows, rows.len() - kept)
+        let rows = self.held.len();
+        let count = if has_ended {
+            rows
+        } else {
+            rows.saturating_sub(HELD_MIN)
+        };
+        if self.held.starts_ns().is_sorted() {
+            return self.held.take_first(count);
+        }
+        self.held.take_in_order(&by_start(self.held.starts_ns()), count)
     }
 
     /// Operations in flight on the same device when each of these began, itself included; None if one comes out of order.
     pub fn count_depth(&mut self, batch: &mut OpBatch) {
         let depths = self.in_flight.begin(batch);
-        batch.set_queue_depths(depths.into_iter());
+        batch.set_queue_depths(depths);
     }
 }
 
@@ -97,51 +104,97 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// How many were in flight as each of these began, in the order of their starts.
-    fn begin(&mut self, batch: &OpBatch) -> Vec<Option<i32>> {
+    /// How many were in flight as each of these began, in the order of their starts; 0: it comes out of order.
+    fn begin(&mut self, batch: &OpBatch) -> Vec<i32> {
         let starts = batch.starts_ns();
         // Only the first ones can come out of order: batches are sorted.
         let late = self
             .last_ns
             .map_or(0, |last| starts.partition_point(|start| *start < last));
-        let mut depths: Vec<Option<i32>> = (0..batch.len()).map(|at| batch.queue_depth(at)).collect();
-        let mut of_device: HashMap<Option<NameId>, Vec<u32>> = HashMap::new();
+        self.last_ns = self.last_ns.max(starts.last().copied());
+        let mut depths = vec![0; batch.len()];
         let first = batch.device(late);
         if (late..batch.len()).all(|at| batch.device(at) == first) {
-            of_device.insert(first, (late as u32..batch.len() as u32).collect());
-        } else {
-            for at in late..batch.len() {
-                of_device.entry(batch.device(at)).or_default().push(at as u32);
-            }
+            self.begin_on(first, late..batch.len(), batch, &mut depths);
+            return depths;
+        }
+        let mut of_device: HashMap<Option<NameId>, Vec<usize>> = HashMap::new();
+        for at in late..batch.len() {
+            of_device.entry(batch.device(at)).or_default().push(at);
         }
         for (device, rows) in of_device {
-            let ends = self.ends.entry(device).or_default();
-            let ends_before = std::mem::take(ends);
-            *ends = count(&rows, batch, ends_before, &mut depths);
+            self.begin_on(device, rows.iter().copied(), batch, &mut depths);
         }
-        self.last_ns = self.last_ns.max(starts.last().copied());
         depths
+    }
+
+    fn begin_on(
+        &mut self,
+        device: Option<NameId>,
+        rows: impl ExactSizeIterator<Item = usize> + Clone,
+        batch: &OpBatch,
+        depths: &mut [i32],
+    ) {
+        let ends = self.ends.entry(device).or_default();
+        *ends = count_few(rows.clone(), batch, ends.clone(), depths)
+            .unwrap_or_else(|| count(rows, batch, std::mem::take(ends), depths));
     }
 }
 
-/// Counts operations of one device; says when those end that go on after the last begins.
-fn count(rows: &[u32], batch: &OpBatch, mut ends: Vec<i64>, depths: &mut [Option<i32>]) -> Vec<i64> {
+/// Moves of ends per operation up to which they are put in order one by one.
+const MOVES_MAX: usize = 16;
+
+/// Counts operations of one device; says when those end that go on after the last begins. None: so many are in flight that this takes long.
+fn count_few(
+    rows: impl ExactSizeIterator<Item = usize>,
+    batch: &OpBatch,
+    mut ends: Vec<i64>,
+    depths: &mut [i32],
+) -> Option<Vec<i64>> {
     let (starts, latencies) = (batch.starts_ns(), batch.latencies_ns());
-    let end = |row: u32| starts[row as usize].saturating_add(latencies[row as usize]);
-    // What takes no time is in flight for no other.
-    let takes_time = |row: u32| latencies[row as usize] > 0;
-    let mut flying = ends.len();
-    ends.extend(rows.iter().filter(|row| takes_time(**row)).map(|row| end(*row)));
-    let mut ends = sorted(ends);
-    let mut ended = 0;
+    let (mut ended, mut moves) = (0, rows.len() * MOVES_MAX);
     for row in rows {
-        let start = starts[*row as usize];
+        let start = starts[row];
         while ends.get(ended).is_some_and(|end| *end <= start) {
             ended += 1;
         }
-        let depth = &mut depths[*row as usize];
-        *depth = depth.or(i32::try_from(flying - ended + 1).ok());
-        flying += usize::from(takes_time(*row));
+        depths[row] = i32::try_from(ends.len() - ended + 1).unwrap_or(0);
+        // What takes no time is in flight for no other.
+        if latencies[row] > 0 {
+            let end = start.saturating_add(latencies[row]);
+            let mut at = ends.len();
+            ends.push(end);
+            while at > ended && ends[at - 1] > end {
+                ends[at] = ends[at - 1];
+                at -= 1;
+            }
+            moves = moves.checked_sub(ends.len() - 1 - at)?;
+            ends[at] = end;
+        }
+    }
+    ends.drain(..ended);
+    Some(ends)
+}
+
+/// The same for any number in flight.
+fn count(
+    rows: impl Iterator<Item = usize> + Clone,
+    batch: &OpBatch,
+    mut ends: Vec<i64>,
+    depths: &mut [i32],
+) -> Vec<i64> {
+    let (starts, latencies) = (batch.starts_ns(), batch.latencies_ns());
+    let mut flying = ends.len();
+    let taking_time = rows.clone().filter(|row| latencies[*row] > 0);
+    ends.extend(taking_time.map(|row| starts[row].saturating_add(latencies[row])));
+    let mut ends = sorted(ends);
+    let mut ended = 0;
+    for row in rows {
+        while ends.get(ended).is_some_and(|end| *end <= starts[row]) {
+            ended += 1;
+        }
+        depths[row] = i32::try_from(flying - ended + 1).unwrap_or(0);
+        flying += usize::from(latencies[row] > 0);
     }
     ends.drain(..ended);
     ends
@@ -212,6 +265,24 @@ mod tests {
             let mut expected = vec![None; late.len()];
             expected.push(Some(if latency > 0 { 2 } else { 1 }));
             prop_assert_eq!(depths(&[late, vec![50]].concat()), expected);
+        }
+
+        #[test]
+        fn few_or_many_in_flight_are_counted_alike(
+            ops in prop::collection::vec((0_i64..100, 0_i64..1000), 0..200),
+            before in prop::collection::vec(0_i64..500, 0..40),
+        ) {
+            let mut batch = OpBatch::default();
+            let mut starts: Vec<i64> = ops.iter().map(|(start, _)| *start).collect();
+            starts.sort_unstable();
+            for (start, (_, latency)) in starts.into_iter().zip(&ops) {
+                batch.push(&OpRow::plain(start, *latency, Op::Read));
+            }
+            let (before, mut many, mut few) = (sorted(before), vec![0; ops.len()], vec![0; ops.len()]);
+            let left = count(0..ops.len(), &batch, before.clone(), &mut many);
+            if let Some(left_of_few) = count_few(0..ops.len(), &batch, before, &mut few) {
+                prop_assert_eq!((few, left_of_few), (many, left));
+            }
         }
 
         #[test]

@@ -5,7 +5,9 @@ use crate::order::Order;
 use crate::tie::Tie;
 use crate::ImportError;
 use case::meta::{LayerMeta, Unseen};
-use case::schema::{EventRow, IrqRow, Layer, LossRow, NameId, Op, OpRow, Sample, Stage, SubjectKind};
+use case::schema::{
+    EventRow, IrqRow, Layer, LossRow, NameId, Op, OpRow, Sample, Stage, SubjectKind, WaitRow,
+};
 use case::sealed::{FewColumns, Names, OpBatch, SealWriter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -416,16 +418,26 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// Whether only the begin of a log is looked at, record by record.
-    pub fn is_survey(&self) -> bool {
-        matches!(self.to, To::Survey(_))
-    }
-
     /// Operations like `row` but for a few columns, starts in the log's own time; a stage that `row` has takes all of each one's latency.
-    /// None of them are left in `few`. Not for a survey.
+    /// None of them are left in `few`.
     pub fn ops(&mut self, layer: Layer, row: &OpRow, few: &mut FewColumns) -> Result<(), ImportError> {
-        assert!(!self.is_survey(), "a survey looks at records one by one");
         self.found.records += few.len() as u64;
+        if let To::Survey(survey) = &mut self.to {
+            for at in 0..few.len() {
+                survey.ops.push(Seen {
+                    start_ns: few.start_ns[at],
+                    latency_ns: few.latency_ns[at],
+                    op: few.op[at],
+                    offset_bytes: few.offset_bytes.get(at).copied().or(row.offset_bytes),
+                    size_bytes: few.size_bytes.get(at).copied().or(row.size_bytes),
+                });
+                if survey.ops.len() >= SURVEY_OPS {
+                    return Err(ImportError::Enough);
+                }
+            }
+            few.clear();
+            return Ok(());
+        }
         for (start_ns, latency_ns) in few.start_ns.iter_mut().zip(&few.latency_ns) {
             *start_ns = start_ns.saturating_add(self.shift_ns);
             self.found.end_ns = self.found.end_ns.max(start_ns.saturating_add(*latency_ns));
@@ -541,6 +553,16 @@ impl<'a> Sink<'a> {
     /// A run of an interrupt handler.
     pub fn irq(&mut self, mut row: IrqRow) -> Result<(), ImportError> {
         self.found.records += 1;
+        row.start_ns = self.moment(row.start_ns)?;
+        if let To::Case(writer) = &mut self.to {
+            writer.row(&row, self.names)?;
+            self.found.rows += 1;
+        }
+        Ok(())
+    }
+
+    /// A wait of a thread.
+    pub fn wait(&mut self, mut row: WaitRow) -> Result<(), ImportError> {
         row.start_ns = self.moment(row.start_ns)?;
         if let To::Case(writer) = &mut self.to {
             writer.row(&row, self.names)?;

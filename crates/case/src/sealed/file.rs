@@ -1,5 +1,6 @@
 //! One Parquet file of a case: its properties, its row groups, its checksum.
 use super::dictionary::{Dictionary, NumberDictionary};
+use super::split::Split;
 use super::{ROW_GROUP_ROWS, TEMP_SUFFIX};
 use crate::meta::TableMeta;
 use crate::tables::{Encoding, Kind, Table};
@@ -126,6 +127,7 @@ pub(super) struct TableFile {
 enum ColumnWriter {
     Numbers(Box<ArrowColumnWriter>),
     FewNumbers(Box<NumberDictionary>),
+    SplitNumbers(Box<Split>),
     Strings(Box<Dictionary>),
 }
 
@@ -134,6 +136,7 @@ impl ColumnWriter {
         match self {
             ColumnWriter::Strings(strings) => strings.write(array),
             ColumnWriter::FewNumbers(numbers) => numbers.write(array),
+            ColumnWriter::SplitNumbers(numbers) => numbers.write(array),
             ColumnWriter::Numbers(numbers) => {
                 let mut leaves = compute_leaves(field, array)?.into_iter();
                 leaves.try_for_each(|leaf| numbers.write(&leaf))
@@ -213,6 +216,9 @@ impl TableFile {
         let columns = numbers.into_iter().zip(fields).zip(described);
         let writers = columns.map(|((numbers, (field, encoding)), column)| match field.data_type() {
             DataType::Dictionary(..) => ColumnWriter::Strings(Box::new(Dictionary::new(column.clone()))),
+            DataType::Int64 if *encoding == Encoding::Split => {
+                ColumnWriter::SplitNumbers(Box::new(Split::new(column.clone())))
+            }
             of => (*encoding == Encoding::Dictionary)
                 .then(|| NumberDictionary::new(column.clone(), of))
                 .flatten()
@@ -232,6 +238,7 @@ impl TableFile {
                 ColumnWriter::Numbers(numbers) => numbers.close()?.append_to_row_group(&mut group)?,
                 ColumnWriter::Strings(strings) => strings.append_to(&mut group)?,
                 ColumnWriter::FewNumbers(numbers) => numbers.append_to(&mut group)?,
+                ColumnWriter::SplitNumbers(numbers) => numbers.append_to(&mut group)?,
             }
         }
         group.close().map(|_| ())

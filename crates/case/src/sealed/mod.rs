@@ -2,11 +2,13 @@
 //!
 //! [`tables`] describes every table and column once; the writer, `verify` and the test of
 //! `docs/reference/case-format.md` all use that description.
+mod chunk;
 mod dictionary;
 mod file;
 mod gather;
 mod op_batch;
 pub(crate) mod rewrite;
+mod split;
 mod values;
 
 use file::{ClosedTable, TableFile};

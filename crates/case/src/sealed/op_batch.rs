@@ -1,5 +1,5 @@
 //! Operations gathered column by column, which can be put in order before they are written.
-use super::values::Values;
+use super::values::{split_off, Values};
 use super::{key_of, name_array};
 use crate::schema::{NameId, Op, OpRow, Stage};
 use arrow_array::types::{Float32Type, Int32Type, Int64Type, UInt32Type};
@@ -19,7 +19,7 @@ const DEVICE: usize = 1;
 /// Rows of `ops`. Groups of columns of equal type are kept in the order of the table.
 #[derive(Default)]
 pub struct OpBatch {
-    op_id: Vec<i64>,
+    op_id: Values<Int64Type>,
     start: Vec<i64>,
     latency: Vec<i64>,
     /// offset_bytes, size_bytes, the nine stages, foreign_handler_ns.
@@ -96,7 +96,7 @@ impl OpBatch {
     /// Appends a row.
     #[inline]
     pub fn push(&mut self, row: &OpRow) {
-        self.op_id.push(row.op_id as i64);
+        self.op_id.append(Some(row.op_id as i64));
         self.start.push(row.start_ns);
         self.latency.push(row.latency_ns);
         let [offset, size, rest @ ..] = &mut self.wide;
@@ -122,7 +122,7 @@ impl OpBatch {
     /// Appends a range of rows that are like `row` but for these columns. A stage that `row` has takes all of each operation's latency.
     pub fn extend(&mut self, row: &OpRow, few: &FewColumns, range: Range<usize>) {
         let times = range.len();
-        self.op_id.extend(std::iter::repeat_n(row.op_id as i64, times));
+        self.op_id.repeat(Some(row.op_id as i64), times);
         self.start.extend_from_slice(&few.start_ns[range.clone()]);
         let latencies = &few.latency_ns[range.clone()];
         self.latency.extend_from_slice(latencies);
@@ -179,7 +179,7 @@ impl OpBatch {
         let name = |column: usize| self.names[column].get(at).map(|key| key as NameId);
         let narrow = |column: usize| self.narrow[column].get(at);
         OpRow {
-            op_id: self.op_id[at] as u64,
+            op_id: self.op_id.get(at).expect("no NULL in this column") as u64,
             start_ns: self.start[at],
             latency_ns: self.latency[at],
             open: self.is_open(at),
@@ -209,24 +209,46 @@ impl OpBatch {
     /// Takes the first `count` of `rows` out; those that are left stay, in the order of the rest of `rows`.
     pub fn take_in_order(&mut self, rows: &[u32], count: usize) -> OpBatch {
         let (taken, left) = rows.split_at(count);
-        let first = self.chosen(taken);
-        *self = self.chosen(left);
+        let first = self.chosen(taken, count);
+        // As many will come again.
+        *self = self.chosen(left, rows.len());
         first
     }
 
-    fn chosen(&self, rows: &[u32]) -> OpBatch {
-        let whole = |all: &[i64]| rows.iter().map(|row| all[*row as usize]).collect();
+    /// Takes the first `count` rows out.
+    pub fn take_first(&mut self, count: usize) -> OpBatch {
+        let left = OpBatch {
+            op_id: self.op_id.split_off(count),
+            start: split_off(&mut self.start, count),
+            latency: split_off(&mut self.latency, count),
+            wide: std::array::from_fn(|column| self.wide[column].split_off(count)),
+            narrow: std::array::from_fn(|column| self.narrow[column].split_off(count)),
+            names: std::array::from_fn(|column| self.names[column].split_off(count)),
+            open: self.open.split_off(count),
+            op: self.op.split_off(count),
+            flags: self.flags.split_off(count),
+            weight: self.weight.split_off(count),
+        };
+        std::mem::replace(self, left)
+    }
+
+    fn chosen(&self, rows: &[u32], capacity: usize) -> OpBatch {
+        let whole = |all: &[i64]| {
+            let mut chosen = Vec::with_capacity(capacity);
+            chosen.extend(rows.iter().map(|row| all[*row as usize]));
+            chosen
+        };
         OpBatch {
-            op_id: whole(&self.op_id),
+            op_id: self.op_id.chosen(rows, capacity),
             start: whole(&self.start),
             latency: whole(&self.latency),
-            wide: std::array::from_fn(|column| self.wide[column].chosen(rows)),
-            narrow: std::array::from_fn(|column| self.narrow[column].chosen(rows)),
-            names: std::array::from_fn(|column| self.names[column].chosen(rows)),
-            open: self.open.chosen(rows),
-            op: self.op.chosen(rows),
-            flags: self.flags.chosen(rows),
-            weight: self.weight.chosen(rows),
+            wide: std::array::from_fn(|column| self.wide[column].chosen(rows, capacity)),
+            narrow: std::array::from_fn(|column| self.narrow[column].chosen(rows, capacity)),
+            names: std::array::from_fn(|column| self.names[column].chosen(rows, capacity)),
+            open: self.open.chosen(rows, capacity),
+            op: self.op.chosen(rows, capacity),
+            flags: self.flags.chosen(rows, capacity),
+            weight: self.weight.chosen(rows, capacity),
         }
     }
 
@@ -266,25 +288,32 @@ impl OpBatch {
         self.narrow[QUEUE_DEPTH].get(at)
     }
 
-    /// Replaces that of all rows.
-    pub fn set_queue_depths(&mut self, depths: impl Iterator<Item = Option<i32>>) {
+    /// How many were in flight as each began; 0: not known. What a row has already stays.
+    pub fn set_queue_depths(&mut self, depths: Vec<i32>) {
+        let known = &mut self.narrow[QUEUE_DEPTH];
+        if known.is_absent() && !depths.contains(&0) {
+            *known = Values::of(depths);
+            return;
+        }
         let mut column = Values::default();
-        depths.for_each(|depth| column.append(depth));
-        self.narrow[QUEUE_DEPTH] = column;
+        for (at, depth) in depths.into_iter().enumerate() {
+            column.append(known.get(at).or((depth > 0).then_some(depth)));
+        }
+        *known = column;
     }
 
     /// Numbers the rows from here on.
     pub fn set_ids(&mut self, first: u64) {
         let rows = 0..self.len() as i64;
-        self.op_id.clear();
-        self.op_id.extend(rows.map(|at| first as i64 + at));
+        self.op_id = Values::of(rows.map(|at| first as i64 + at).collect());
     }
 
     /// The columns in the order of `tables::OPS`; there are no rows afterwards.
     pub(super) fn take(&mut self, ops: &ArrayRef, names: &ArrayRef) -> Vec<ArrayRef> {
         let rows = self.len();
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(32);
-        for column in [&mut self.op_id, &mut self.start, &mut self.latency] {
+        columns.push(Arc::new(self.op_id.take()));
+        for column in [&mut self.start, &mut self.latency] {
             // The next batch has as many rows as this one.
             let all = std::mem::replace(column, Vec::with_capacity(rows));
             columns.push(Arc::new(Int64Array::from(all)));

@@ -26,7 +26,28 @@ impl<T: ArrowPrimitiveType> Default for Values<T> {
     }
 }
 
+/// Cuts off what follows the first rows. Both can grow as long as the whole was.
+pub(super) fn split_off<V: Copy>(rows: &mut Vec<V>, first: usize) -> Vec<V> {
+    let mut rest = Vec::with_capacity(rows.capacity());
+    rest.extend_from_slice(&rows[first..]);
+    rows.truncate(first);
+    rest
+}
+
 impl<T: ArrowPrimitiveType> Values<T> {
+    /// These values, none of them NULL.
+    pub(super) fn of(values: Vec<T::Native>) -> Self {
+        Values {
+            values,
+            ..Values::default()
+        }
+    }
+
+    /// Whether there is no value.
+    pub(super) fn is_absent(&self) -> bool {
+        self.values.is_empty()
+    }
+
     #[inline(always)]
     pub(super) fn append(&mut self, value: Option<T::Native>) {
         match value {
@@ -118,8 +139,8 @@ impl<T: ArrowPrimitiveType> Values<T> {
         self.values.get(row).copied().filter(|_| is_present)
     }
 
-    /// These rows, in this order.
-    pub(super) fn chosen(&self, rows: &[u32]) -> Values<T> {
+    /// These rows, in this order; room for as many as `capacity`.
+    pub(super) fn chosen(&self, rows: &[u32], capacity: usize) -> Values<T> {
         let mut chosen = Values::default();
         if self.values.is_empty() {
             chosen.absent = rows.len();
@@ -132,8 +153,32 @@ impl<T: ArrowPrimitiveType> Values<T> {
         if !self.present.is_empty() {
             chosen.present = rows.iter().map(|row| self.present[*row as usize]).collect();
         }
-        chosen.values = rows.iter().map(|row| self.values[*row as usize]).collect();
+        chosen.values.reserve_exact(capacity);
+        let values = rows.iter().map(|row| self.values[*row as usize]);
+        chosen.values.extend(values);
         chosen
+    }
+
+    /// Cuts off what follows the first rows.
+    pub(super) fn split_off(&mut self, first: usize) -> Values<T> {
+        let mut rest = Values::default();
+        if self.values.is_empty() {
+            rest.absent = self.absent - first;
+            self.absent = first;
+        } else if self.more > 0 {
+            let rows = 1 + self.more;
+            rest.repeat(Some(self.values[0]), rows - first);
+            match first {
+                0 => *self = Values::default(),
+                _ => self.more = first - 1,
+            }
+        } else {
+            if !self.present.is_empty() {
+                rest.present = split_off(&mut self.present, first);
+            }
+            rest.values = split_off(&mut self.values, first);
+        }
+        rest
     }
 
     /// An array of the rows; there are none afterwards. Columns that are NULL throughout share `nothing`.
@@ -182,6 +227,7 @@ mod tests {
             ],
             times in 0_usize..3,
             picks in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+            cut in any::<prop::sample::Index>(),
         ) {
             let mut values = Values::<Int64Type>::default();
             let mut expected = Vec::new();
@@ -194,10 +240,21 @@ mod tests {
             prop_assert_eq!(&got, &expected);
             if !expected.is_empty() {
                 let picked: Vec<u32> = picks.iter().map(|pick| pick.index(expected.len()) as u32).collect();
-                let chosen: Vec<Option<i64>> = values.chosen(&picked).take().iter().collect();
+                let chosen: Vec<Option<i64>> = values.chosen(&picked, picks.len()).take().iter().collect();
                 let wanted: Vec<Option<i64>> = picked.iter().map(|row| expected[*row as usize]).collect();
                 prop_assert_eq!(chosen, wanted);
             }
+            let cut = cut.index(expected.len() + 1);
+            let (mut first, mut rest) = (Values::<Int64Type>::default(), Values::default());
+            for (at, value) in expected.iter().enumerate() {
+                first.append(*value);
+                if at >= cut {
+                    rest.append(*value);
+                }
+            }
+            let mut second = first.split_off(cut);
+            prop_assert_eq!(second.take(), rest.take());
+            prop_assert_eq!(first.take().iter().collect::<Vec<_>>(), &expected[..cut]);
             let mut twice = Values::<Int64Type>::default();
             expected.iter().for_each(|value| twice.append(*value));
             twice.extend_from(std::iter::repeat_n(7, times));

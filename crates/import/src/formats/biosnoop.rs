@@ -169,7 +169,7 @@ impl<'a> Row<'a> {
         let (op, flags) = if self.kind.is_empty() {
             (Op::Other, 0)
         } else {
-            kind_of(self.kind, count)
+            kind_of(self.kind.as_bytes(), count)
         };
         let queue_ns = self.queue_ns.unwrap_or(0);
         let whole = queue_ns.saturating_add(self.latency_ns);

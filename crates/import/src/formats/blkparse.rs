@@ -4,13 +4,15 @@
 //! task, CPU and flags. Source: blkparse_fmt.c; kernel/trace/blktrace.c.
 use super::block_requests::{kind_of, Event, Requests, What, NOT_TRACED};
 use crate::clock::Clock;
-use crate::error::Bad;
+use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
+use crate::lines::find;
 use crate::number::leading_digits;
-use crate::records::each_line;
+use crate::records::{read_lines, Line, ReadLines};
 use crate::sink::Sink;
 use crate::text::{integer, time, word};
 use crate::ImportError;
+use case::schema::NameId;
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -64,52 +66,74 @@ fn recognise(head: &Head) -> bool {
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let mut requests = Requests::new(source.device.clone());
-    let (mut told, mut in_summary) = (None, false);
-    each_line(source, sink, |line, sink| {
+    let mut reader = Reader {
+        requests: Requests::new(source.device.clone()),
+        is_told: false,
+        in_summary: false,
+    };
+    read_lines(source, sink, &mut reader)?;
+    reader.requests.end(sink)
+}
+
+struct Reader {
+    requests: Requests,
+    /// It is clear what the text is, and its clock is told.
+    is_told: bool,
+    in_summary: bool,
+}
+
+impl ReadLines for Reader {
+    fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError> {
         let text = line.text.trim();
         if text.is_empty() || text.starts_with('#') {
             return Ok(());
         }
-        // Once it is clear what the text is, most lines need no closer look.
-        if let Some((head, rest)) = told.and_then(|_| printed(text)) {
-            in_summary = false;
-            if let Some(event) = event(head, rest)? {
-                requests.event(event, sink)?;
-            }
-            return Ok(());
-        }
         let Some(style) = style(text) else {
             // Counts per CPU and in total follow the events.
-            in_summary |= text.starts_with("CPU") || text.starts_with("Total");
+            self.in_summary |= text.starts_with("CPU") || text.starts_with("Total");
             // Whoever sends its output into a file gets its messages there, too.
             let is_message = text.starts_with("Input file ") && text.ends_with(" added");
-            if in_summary || is_message {
+            if self.in_summary || is_message {
                 return Ok(());
             }
-            return Err(Bad::new(
-                "",
-                "an event: device, CPU, number, seconds, pid, action, kind",
-                text,
-            )
-            .into());
+            let expected = "an event: device, CPU, number, seconds, pid, action, kind";
+            return Err(Bad::new("", expected, text).into());
         };
-        in_summary = false;
-        if told.is_none() {
+        self.in_summary = false;
+        if !self.is_told {
             sink.clock(match style {
                 Style::Blkparse => Clock::own("the begin of the trace", 1),
                 Style::Classic => Clock::boot(1),
                 Style::Ftrace => Clock::boot(1000),
             });
-            told = Some(style);
+            self.is_told = true;
         }
         let (head, rest) = head(text, style)?;
-        if let Some(event) = event(head, rest)? {
-            requests.event(event, sink)?;
+        if let Some(event) = event(head, rest, sink)? {
+            self.requests.event(event, sink)?;
         }
         Ok(())
-    })?;
-    requests.end(sink)
+    }
+
+    fn plain_lines(&mut self, text: &[u8], sink: &mut Sink) -> Result<(u64, usize), ImportError> {
+        if !self.is_told {
+            return Ok((0, 0));
+        }
+        let (mut lines, mut used) = (0, 0);
+        // The end of a line is looked for first: the CPU reads several lines at once then.
+        while let Some(length) = find(&text[used..], b'\n') {
+            let Some(event) = printed(&text[used..], length, sink) else {
+                break;
+            };
+            lines += 1;
+            used += length + 1;
+            self.in_summary = false;
+            if let Some(event) = event {
+                self.requests.event(event, sink)?;
+            }
+        }
+        Ok((lines, used))
+    }
 }
 
 /// What a line begins with.
@@ -122,39 +146,131 @@ struct Begin<'a> {
     comm: &'a str,
 }
 
-/// The begin of a line that blkparse printed, and the rest of it: numbers, blanks between them. None: it is better looked at as a whole.
-fn printed(text: &str) -> Option<(Begin<'_>, &str)> {
-    let bytes = text.as_bytes();
+/// The event of the line of this length that `text` begins with, if it is exactly as blkparse prints one: numbers, blanks between them, and who
+/// did it in brackets; `Some(None)`: it is an event that makes no request. None: the line is better looked at word by word.
+#[inline]
+fn printed(text: &[u8], length: usize, sink: &mut Sink) -> Option<Option<Event>> {
     let mut at = 0;
-    let mut whole = |before: u8| {
-        let begin = at;
-        while bytes.get(at) == Some(&before) && (before == b' ' || at == begin) {
-            at += 1;
-        }
-        if at == begin && begin > 0 {
-            return None;
-        }
-        let (value, digits) = leading_digits(&bytes[at..], 0);
-        at += digits;
-        (1..=9).contains(&digits).then_some((value as u32, digits))
-    };
-    let (major, minor) = (whole(b' ')?.0, whole(b',')?.0);
-    let cpu = whole(b' ')?.0;
+    let (major, minor) = (whole(text, &mut at)?, after(text, &mut at, b',')?);
+    let cpu = next_whole(text, &mut at)?;
     // The number of the event.
-    let _ = whole(b' ')?;
-    let (seconds, (nanoseconds, digits)) = (whole(b' ')?.0, whole(b'.')?);
-    let pid = whole(b' ')?.0;
-    if digits != 9 || bytes.get(at) != Some(&b' ') {
+    next_whole(text, &mut at)?;
+    let seconds = next_whole(text, &mut at)?;
+    let point = at;
+    let nanoseconds = after(text, &mut at, b'.')?;
+    if at != point + 10 {
         return None;
     }
-    let begin = Begin {
-        device: (major, minor),
-        cpu: Some(cpu as i32),
-        time_ns: i64::from(seconds) * SECOND + i64::from(nanoseconds),
-        pid: Some(pid as i32).filter(|pid| *pid > 0),
-        comm: "",
+    let pid = next_whole(text, &mut at)?;
+    let action = blank_and_word(text, &mut at)?;
+    let [action @ (b'Q' | b'D' | b'C')] = action else {
+        // What is split tells where.
+        return (action != b"X").then_some(None);
     };
-    Some((begin, &text[at..]))
+    let rwbs = blank_and_word(text, &mut at)?;
+    let sector = long_after(text, &mut at)?;
+    if text.get(at..at + 2)? != b" +" {
+        return None;
+    }
+    at += 2;
+    let count = long_after(text, &mut at)?;
+    let [b' ', b'[', inside @ .., b']'] = text.get(at..length)? else {
+        return None;
+    };
+    if inside.iter().any(|byte| matches!(byte, b'[' | b']')) {
+        return None;
+    }
+    let inside = std::str::from_utf8(inside).ok()?;
+    let (what, error, comm) = match action {
+        b'Q' => (What::Queue, 0, name(inside, sink)),
+        b'D' => (What::Issue, 0, None),
+        _ => (What::Complete, error(inside), None),
+    };
+    let (op, flags) = kind_of(rwbs, count);
+    Some(Some(Event {
+        time_ns: i64::from(seconds) * SECOND + i64::from(nanoseconds),
+        what,
+        device: (major, minor),
+        op,
+        flags,
+        sector,
+        count,
+        cpu: Some(cpu as i32),
+        pid: Some(pid as i32).filter(|pid| *pid > 0),
+        comm,
+        error,
+    }))
+}
+
+/// A number of at most nine digits after any blanks.
+#[inline(always)]
+fn whole(text: &[u8], at: &mut usize) -> Option<u32> {
+    pass_blanks(text, at);
+    digits(text, at)
+}
+
+/// The same after at least one blank.
+#[inline(always)]
+fn next_whole(text: &[u8], at: &mut usize) -> Option<u32> {
+    pass_byte(text, at, b' ')?;
+    whole(text, at)
+}
+
+/// The same after one of this byte.
+#[inline(always)]
+fn after(text: &[u8], at: &mut usize, before: u8) -> Option<u32> {
+    pass_byte(text, at, before)?;
+    digits(text, at)
+}
+
+#[inline(always)]
+fn pass_byte(text: &[u8], at: &mut usize, wanted: u8) -> Option<()> {
+    let is_there = text.get(*at) == Some(&wanted);
+    *at += 1;
+    is_there.then_some(())
+}
+
+/// Blanks, eight at a time.
+#[inline(always)]
+fn pass_blanks(text: &[u8], at: &mut usize) {
+    while let Some(eight) = text[*at..].first_chunk() {
+        let others = u64::from_le_bytes(*eight) ^ u64::from_le_bytes([b' '; 8]);
+        *at += others.trailing_zeros() as usize / 8;
+        if others != 0 {
+            return;
+        }
+    }
+    while text.get(*at) == Some(&b' ') {
+        *at += 1;
+    }
+}
+
+#[inline(always)]
+fn digits(text: &[u8], at: &mut usize) -> Option<u32> {
+    let (value, digits) = leading_digits(&text[*at..], 0);
+    *at += digits;
+    (1..=9).contains(&digits).then_some(value as u32)
+}
+
+/// A number after a blank.
+#[inline(always)]
+fn long_after(text: &[u8], at: &mut usize) -> Option<u64> {
+    pass_byte(text, at, b' ')?;
+    let (value, digits) = leading_digits(text.get(*at..)?, 0);
+    *at += digits;
+    (1..=18).contains(&digits).then_some(value)
+}
+
+/// A word of letters after blanks.
+#[inline(always)]
+fn blank_and_word<'a>(text: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
+    pass_byte(text, at, b' ')?;
+    pass_blanks(text, at);
+    let begin = *at;
+    while text.get(*at).is_some_and(u8::is_ascii_alphabetic) {
+        *at += 1;
+    }
+    (*at > begin && text.get(*at) == Some(&b' ')).then(|| &text[begin..*at])
 }
 
 fn head(text: &str, style: Style) -> Result<(Begin<'_>, &str), Bad> {
@@ -194,7 +310,7 @@ fn head(text: &str, style: Style) -> Result<(Begin<'_>, &str), Bad> {
 }
 
 /// The event of a line, from what follows its begin.
-fn event(begin: Begin, mut rest: &str) -> Result<Option<Event>, Bad> {
+fn event(begin: Begin, mut rest: &str, sink: &mut Sink) -> Result<Option<Event>, Bad> {
     let (action, rwbs) = (word(&mut rest), word(&mut rest));
     if !matches!(action, "Q" | "D" | "C" | "X") {
         return Ok(None);
@@ -216,10 +332,10 @@ fn event(begin: Begin, mut rest: &str) -> Result<Option<Event>, Bad> {
     };
     let end = rest.trim();
     let inside = end.rfind('[').map(|at| end[at + 1..].trim_end_matches(']'));
-    let (mut error, mut comm) = (0, begin.comm.to_owned());
+    let (mut code, mut comm) = (0, sink.name_if(begin.comm));
     match (action, inside) {
-        ("C", Some(number)) => error = number.trim().parse::<i32>().unwrap_or(0).abs(),
-        (_, Some(name)) if comm.is_empty() && name != "(null)" => comm = name.to_owned(),
+        ("C", Some(inside)) => code = error(inside),
+        (_, Some(inside)) if comm.is_none() => comm = name(inside, sink),
         _ => {}
     }
     let what = match action {
@@ -232,7 +348,7 @@ fn event(begin: Begin, mut rest: &str) -> Result<Option<Event>, Bad> {
                 .ok_or_else(|| Bad::new("column sector", "SECTOR / SECTOR", rest))?,
         ),
     };
-    let (op, flags) = kind_of(rwbs, count);
+    let (op, flags) = kind_of(rwbs.as_bytes(), count);
     Ok(Some(Event {
         time_ns: begin.time_ns,
         what,
@@ -244,6 +360,63 @@ fn event(begin: Begin, mut rest: &str) -> Result<Option<Event>, Bad> {
         cpu: begin.cpu,
         pid: begin.pid,
         comm,
-        error,
+        error: code,
     }))
+}
+
+/// Who did it, as it stands in brackets.
+fn name(inside: &str, sink: &mut Sink) -> Option<NameId> {
+    sink.name_if(inside).filter(|_| inside != "(null)")
+}
+
+/// The error of a completion, as it stands in brackets.
+fn error(inside: &str) -> i32 {
+    match inside {
+        "0" => 0,
+        _ => inside.trim().parse::<i32>().unwrap_or(0).saturating_abs(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use case::sealed::Names;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A line that needs no closer look says the same as when it is looked at word by word.
+        #[test]
+        fn both_ways_of_reading_agree(
+            (device, cpu, number) in ((0_u32..300, 0_u32..70_000), 0_u32..200, 0_u64..2_000_000_000),
+            (seconds, nanoseconds, pid) in (0_u64..2_000_000_000, 0_u32..1_000_000_000, 0_u32..4_200_000),
+            action in prop::sample::select(vec!["Q", "G", "I", "D", "C", "UT", "P", "m"]),
+            kind in prop::sample::select(vec!["R", "W", "WS", "RA", "RM", "FWFSM", "FWS", "D", "N"]),
+            (sector, count) in (any::<u64>(), 0_u64..5000),
+            inside in prop::sample::select(vec!["fio", "0", "-5", "(null)", "kworker/u8:0", "a b", "x]", "[y", "\u{e9}", ""]),
+            spoilt in prop::option::of((any::<prop::sample::Index>(), prop::sample::select(vec![' ', 'x', '[', '7', ',']))),
+            after in prop::sample::select(vec!["", "  8,0    3        1     0.0"]),
+        ) {
+            let (major, minor) = device;
+            let mut line = format!(
+                "{:>3},{:<3} {cpu:2} {number:8} {seconds:5}.{nanoseconds:09} {pid:5} {action:>2} {kind:>3} {sector} + {count} [{inside}]",
+                major, minor
+            );
+            if let Some((at, letter)) = spoilt {
+                let at = at.index(line.chars().count());
+                line = line.chars().enumerate().map(|(place, old)| if place == at { letter } else { old }).collect();
+            }
+            let (mut names, mut silent) = (Names::default(), |_: u64| {});
+            let mut sink = Sink::survey(&mut names, &mut silent, false);
+            let text = format!("{line}\n{after}");
+            if let Some(read) = printed(text.as_bytes(), line.len(), &mut sink) {
+                let text = line.trim();
+                prop_assert_eq!(style(text).map(|style| style == Style::Blkparse), Some(true), "{}", line);
+                let (begin, rest) = head(text, Style::Blkparse).unwrap();
+                let other = event(begin, rest, &mut sink).unwrap();
+                // Who issued or completed a request is not asked for.
+                let of_queue = |event: Event| Event { comm: event.comm.filter(|_| event.what == What::Queue), ..event };
+                prop_assert_eq!(read, other.map(of_queue), "{}", line);
+            }
+        }
+    }
 }

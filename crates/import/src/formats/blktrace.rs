@@ -9,7 +9,7 @@ use crate::input::{open, Input};
 use crate::records::bad_record;
 use crate::sink::Sink;
 use crate::ImportError;
-use case::schema::{flags, Op};
+use case::schema::{flags, NameId, Op};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::{BufReader, Read};
@@ -238,7 +238,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 
 struct Reader {
     requests: Requests,
-    comms: HashMap<u32, String>,
+    comms: HashMap<u32, Option<NameId>>,
     clock_told: bool,
 }
 
@@ -265,8 +265,8 @@ impl Reader {
         match record.action & 0xff {
             0 => {
                 let name = record.payload.split(|byte| *byte == 0).next().unwrap_or(&[]);
-                self.comms
-                    .insert(record.pid, String::from_utf8_lossy(name).into_owned());
+                let name = sink.name_if(&String::from_utf8_lossy(name));
+                self.comms.insert(record.pid, name);
             }
             1 if !self.clock_told && record.payload.len() >= 8 => {
                 let part = |at: usize| {
@@ -335,7 +335,7 @@ impl Reader {
             count: u64::from(record.bytes / 512),
             cpu: i32::try_from(record.cpu).ok(),
             pid: i32::try_from(record.pid).ok().filter(|pid| *pid > 0),
-            comm: self.comms.get(&record.pid).cloned().unwrap_or_default(),
+            comm: self.comms.get(&record.pid).copied().flatten(),
             error: i32::from(record.error as i16).abs(),
         };
         self.requests.event(event, sink)

@@ -5,7 +5,8 @@
 use crate::sink::Sink;
 use crate::text::sectors;
 use crate::ImportError;
-use case::schema::{flags, Layer, Op, OpRow, Stage};
+use case::schema::{flags, Layer, NameId, Op, OpRow, Stage};
+use foldhash::fast::FixedState;
 use std::collections::{BTreeMap, HashMap};
 
 /// Bios without a request that are kept at most.
@@ -39,7 +40,7 @@ pub enum What {
 }
 
 /// One event.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
     /// On the log's clock.
     pub time_ns: i64,
@@ -59,31 +60,31 @@ pub struct Event {
     pub cpu: Option<i32>,
     /// Who caused it.
     pub pid: Option<i32>,
-    /// Its name; empty = not known.
-    pub comm: String,
+    /// Its name.
+    pub comm: Option<NameId>,
     /// errno of a completion.
     pub error: i32,
 }
 
 /// Kind and flags of the letters that the kernel prints for a request (`fill_rwbs`), and of how many sectors it is.
-pub fn kind_of(rwbs: &str, count: u64) -> (Op, u32) {
-    let is_flush = rwbs.starts_with('F') && (count == 0 || !rwbs[1..].contains('W'));
-    let op = match rwbs.trim_start_matches('F').chars().next() {
+pub fn kind_of(rwbs: &[u8], count: u64) -> (Op, u32) {
+    let is_flush = rwbs.first() == Some(&b'F') && (count == 0 || !rwbs[1..].contains(&b'W'));
+    let op = match rwbs.iter().find(|letter| **letter != b'F') {
         _ if is_flush => Op::Flush,
-        Some('R') => Op::Read,
-        Some('W') => Op::Write,
-        Some('D') => Op::Discard,
+        Some(b'R') => Op::Read,
+        Some(b'W') => Op::Write,
+        Some(b'D') => Op::Discard,
         _ => Op::Other,
     };
     let mut set = 0;
-    let rest = rwbs.get(1..).unwrap_or("");
-    for (letter, flag) in [
-        ('S', flags::SYNC),
-        ('M', flags::META),
-        ('A', flags::READAHEAD),
-        ('F', flags::FUA),
-    ] {
-        set |= if rest.contains(letter) { flag } else { 0 };
+    for letter in rwbs.iter().skip(1) {
+        set |= match letter {
+            b'S' => flags::SYNC,
+            b'M' => flags::META,
+            b'A' => flags::READAHEAD,
+            b'F' => flags::FUA,
+            _ => 0,
+        };
     }
     (op, set)
 }
@@ -114,13 +115,14 @@ pub fn device_name((major, minor): (u32, u32)) -> String {
 
 type Place = (u32, u32, u8);
 
+#[derive(Clone, Copy)]
 struct Bio {
     time_ns: i64,
     end: u64,
     flags: u32,
     cpu: Option<i32>,
     pid: Option<i32>,
-    comm: String,
+    comm: Option<NameId>,
 }
 
 struct Request {
@@ -138,9 +140,11 @@ struct Request {
 #[derive(Default)]
 pub struct Requests {
     device: Option<String>,
-    waiting: HashMap<Place, BTreeMap<u64, Bio>>,
+    /// The device that was named last.
+    named: Option<((u32, u32), NameId)>,
+    waiting: HashMap<Place, BTreeMap<u64, Bio>, FixedState>,
     waiting_count: usize,
-    issued: HashMap<(Place, u64), Request>,
+    issued: HashMap<(Place, u64), Request, FixedState>,
     unmatched: u64,
     dropped: u64,
     last_ns: i64,
@@ -218,10 +222,7 @@ impl Requests {
         if at <= sector || at >= bio.end {
             return;
         }
-        let rest = Bio {
-            comm: bio.comm.clone(),
-            ..*bio
-        };
+        let rest = *bio;
         bio.end = at;
         if bios.insert(at, rest).is_none() {
             self.waiting_count += 1;
@@ -230,15 +231,12 @@ impl Requests {
 
     fn take_waiting(&mut self, place: Place, sector: u64, end: u64) -> Option<Bio> {
         let bios = self.waiting.get_mut(&place)?;
-        let inside: Vec<u64> = bios
-            .range(sector..end.max(sector.saturating_add(1)))
-            .map(|(at, _)| *at)
-            .collect();
+        let end = end.max(sector.saturating_add(1));
         let mut first: Option<Bio> = None;
-        for at in inside {
+        while let Some(at) = bios.range(sector..end).next().map(|(at, _)| *at) {
             let bio = bios.remove(&at)?;
             self.waiting_count -= 1;
-            if first.as_ref().is_none_or(|first| bio.time_ns < first.time_ns) {
+            if first.is_none_or(|first| bio.time_ns < first.time_ns) {
                 first = Some(bio);
             }
         }
@@ -288,7 +286,7 @@ impl Requests {
     }
 
     fn done(
-        &self,
+        &mut self,
         (major, minor, _): Place,
         request: &Request,
         end_ns: i64,
@@ -310,9 +308,9 @@ impl Requests {
         row.cpu = request.queued.as_ref().map_or(request.cpu, |bio| bio.cpu);
         if let Some(bio) = &request.queued {
             row.pid = bio.pid;
-            row.comm = sink.name_if(&bio.comm);
+            row.comm = bio.comm;
         }
-        self.place(&mut row, request.sector, request.count);
+        Self::place(&mut row, request.sector, request.count);
         if let Some(event) = event {
             row.complete_cpu = event.cpu;
             row.error = event.error;
@@ -320,7 +318,7 @@ impl Requests {
         sink.op(Layer::Block, row)
     }
 
-    fn bio_done(&self, bio: &Bio, event: &Event, sink: &mut Sink) -> Result<(), ImportError> {
+    fn bio_done(&mut self, bio: &Bio, event: &Event, sink: &mut Sink) -> Result<(), ImportError> {
         sink.layer(Layer::Block, &[(Stage::Queue, "queue+device+interrupt")]);
         let latency_ns = (event.time_ns - bio.time_ns).max(0);
         let mut row = OpRow::plain(bio.time_ns, latency_ns, event.op);
@@ -328,13 +326,13 @@ impl Requests {
         row.device = Some(self.name(event.device, sink));
         row.flags = bio.flags;
         (row.pid, row.cpu, row.complete_cpu) = (bio.pid, bio.cpu, event.cpu);
-        row.comm = sink.name_if(&bio.comm);
+        row.comm = bio.comm;
         row.error = event.error;
-        self.place(&mut row, event.sector, event.count);
+        Self::place(&mut row, event.sector, event.count);
         sink.op(Layer::Block, row)
     }
 
-    fn place(&self, row: &mut case::schema::OpRow, sector: u64, count: u64) {
+    fn place(row: &mut OpRow, sector: u64, count: u64) {
         row.size_bytes = sectors(count);
         row.offset_bytes = if row.op == Op::Flush {
             None
@@ -343,10 +341,17 @@ impl Requests {
         };
     }
 
-    fn name(&self, device: (u32, u32), sink: &mut Sink) -> case::schema::NameId {
-        match &self.device {
-            Some(name) => sink.name(name),
-            None => sink.name(&device_name(device)),
+    fn name(&mut self, device: (u32, u32), sink: &mut Sink) -> NameId {
+        match self.named {
+            Some((named, name)) if named == device => name,
+            _ => {
+                let name = match &self.device {
+                    Some(name) => sink.name(name),
+                    None => sink.name(&device_name(device)),
+                };
+                self.named = Some((device, name));
+                name
+            }
         }
     }
 
@@ -381,14 +386,14 @@ mod tests {
 
     #[test]
     fn letters_and_numbers_have_names() {
-        assert_eq!(kind_of("WS", 8), (Op::Write, flags::SYNC));
-        assert_eq!(kind_of("FWFS", 8).0, Op::Write);
+        assert_eq!(kind_of(b"WS", 8), (Op::Write, flags::SYNC));
+        assert_eq!(kind_of(b"FWFS", 8).0, Op::Write);
         assert_eq!(
-            (kind_of("FWS", 0).0, kind_of("FN", 0).0, kind_of("F", 0).0),
+            (kind_of(b"FWS", 0).0, kind_of(b"FN", 0).0, kind_of(b"F", 0).0),
             (Op::Flush, Op::Flush, Op::Flush)
         );
-        assert_eq!(kind_of("RAM", 8), (Op::Read, flags::READAHEAD | flags::META));
-        assert_eq!(kind_of("DS", 8).0, Op::Discard);
+        assert_eq!(kind_of(b"RAM", 8), (Op::Read, flags::READAHEAD | flags::META));
+        assert_eq!(kind_of(b"DS", 8).0, Op::Discard);
         let names = [(8, 0), (8, 17), (65, 160), (7, 3), (259, 2)].map(device_name);
         assert_eq!(names, ["sda", "sdb1", "sdaa", "loop3", "259:2"]);
     }

@@ -152,7 +152,7 @@ impl ReadLines for Reader<'_> {
     }
 
     fn plain_lines(&mut self, text: &[u8], sink: &mut Sink) -> Result<(u64, usize), ImportError> {
-        if self.said != Said::Layer || sink.is_survey() {
+        if self.said != Said::Layer {
             return Ok((0, 0));
         }
         let Some(printed) = self.printed else {

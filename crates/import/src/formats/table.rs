@@ -4,13 +4,13 @@
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, never, Format, Source};
-use crate::lines::find;
+use crate::lines::{find, first_of};
 use crate::records::{read_lines, Line, ReadLines};
 use crate::series::{for_each_row, is_parquet};
 use crate::sink::{one_stage_op, Sink};
 use crate::text::{integer, leading_scaled, scaled};
 use crate::ImportError;
-use case::schema::{Layer, NameId, Op, OpRow, Stage};
+use case::schema::{Layer, Op, Stage};
 use case::sealed::FewColumns;
 use std::collections::BTreeSet;
 
@@ -46,8 +46,6 @@ fn unit(text: &str, is_time: bool) -> Option<i64> {
 
 struct Field {
     key: &'static str,
-    /// Of time or bytes.
-    is_number: bool,
     column: String,
     unit: i64,
 }
@@ -106,7 +104,6 @@ fn mapping(source: &Source) -> Result<(Vec<Field>, Layer), ImportError> {
         };
         fields.push(Field {
             key,
-            is_number: is_time || is_bytes,
             column: column.to_owned(),
             unit,
         });
@@ -159,50 +156,95 @@ fn kind(text: &str) -> Op {
 
 const UNIX_NS_MIN: i64 = 315_000_000_000_000_000;
 
-/// What a plain line says.
+/// Keys of numbers, in the order of [`Plain::numbers`].
+const NUMBERS: [&str; 5] = ["start", "end", "latency", "offset", "size"];
+const START: usize = 0;
+const LATENCY: usize = 2;
+const OFFSET: usize = 3;
+const SIZE: usize = 4;
+/// Keys of words, in the order of [`Plain::words`].
+const WORDS: [&str; 6] = ["op", "device", "file", "comm", "host", "pid"];
+const OP: usize = 0;
+const DEVICE: usize = 1;
+const FILE: usize = 2;
+const COMM: usize = 3;
+const HOST: usize = 4;
+const PID: usize = 5;
+
+/// What a column of a plain line is.
 #[derive(Clone, Copy)]
-struct Plain {
-    start_ns: i64,
-    latency_ns: i64,
-    op: Op,
-    offset_bytes: Option<i64>,
-    size_bytes: Option<i64>,
-    host: Option<NameId>,
-    device: Option<NameId>,
-    file: Option<NameId>,
-    comm: Option<NameId>,
-    pid: Option<i32>,
+enum Column {
+    /// None that is wanted.
+    Other,
+    /// Its place in [`NUMBERS`], and its unit.
+    Number(usize, i64),
+    /// Its place in [`WORDS`].
+    Word(usize),
 }
 
-impl Default for Plain {
-    fn default() -> Plain {
-        Plain {
-            start_ns: 0,
-            latency_ns: 0,
-            op: Op::Other,
-            offset_bytes: None,
-            size_bytes: None,
-            host: None,
-            device: None,
-            file: None,
-            comm: None,
-            pid: None,
-        }
-    }
+/// What a plain line says. Which of it counts is known from the header.
+#[derive(Clone, Copy, Default)]
+struct Plain {
+    numbers: [i64; NUMBERS.len()],
+    /// Kind, names, process.
+    words: [u32; WORDS.len()],
 }
 
 impl Plain {
-    /// What operations have that are handed on together.
-    fn names(&self) -> ([Option<NameId>; 3], Option<i32>) {
-        ([self.host, self.file, self.comm], self.pid)
+    /// The words that operations have in common that are handed on together.
+    fn others(&self) -> [u32; 4] {
+        [FILE, COMM, HOST, PID].map(|word| self.words[word])
+    }
+}
+
+/// A word of up to eight bytes, zeros after it.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Short {
+    bytes: u64,
+    length: usize,
+}
+
+impl Short {
+    /// The word before the next delimiter, at most `rest` bytes from the begin of `text`. None: there is none, it is longer, or the text ends soon.
+    #[inline]
+    fn new(text: &[u8], rest: usize, delimiter: u8) -> Option<Short> {
+        let bytes = u64::from_le_bytes(*text.first_chunk()?);
+        let length = first_of(bytes, delimiter).unwrap_or(8).min(rest);
+        let is_whole = length < 8 || rest == 8 || text.get(8) == Some(&delimiter);
+        (length > 0 && is_whole).then(|| Short {
+            bytes: bytes << (64 - 8 * length) >> (64 - 8 * length),
+            length,
+        })
     }
 
-    fn others(&self, stage: Stage) -> OpRow {
-        let mut row = one_stage_op(0, 0, Op::Other, stage);
-        (row.host, row.device, row.file, row.comm, row.pid) =
-            (self.host, self.device, self.file, self.comm, self.pid);
-        row
+    /// Its place among those that were seen last.
+    #[inline]
+    fn place(self) -> usize {
+        (self.bytes.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize
     }
+}
+
+/// The words of one column that were seen last, and what they are.
+type Recent = [(Short, u32); 16];
+
+/// The text before the next delimiter.
+fn cell(text: &[u8], delimiter: u8) -> &[u8] {
+    &text[..find(text, delimiter).unwrap_or(text.len())]
+}
+
+/// What a word is in the column of this place among [`WORDS`]. None: it is quoted, missing or wrong.
+fn word(place: usize, cell: &[u8], sink: &mut Sink) -> Option<u32> {
+    let (first, last) = (cell.first()?, cell.last()?);
+    let is_bare = first.is_ascii_graphic() && last.is_ascii_graphic() && !cell.contains(&b'"');
+    let cell = std::str::from_utf8(cell).ok()?;
+    if !is_bare || is_missing(cell) {
+        return None;
+    }
+    Some(match place {
+        OP => kind(cell) as u32,
+        PID => cell.parse::<i32>().ok()? as u32,
+        _ => sink.name(cell),
+    })
 }
 
 /// What a file's rows are read with.
@@ -284,69 +326,67 @@ impl Reader {
         Ok(())
     }
 
-    /// The row of a line without quotes, blanks around fields, and anything that is missing or wrong. None: it is better looked at field by field.
+    /// What the line says that `text` begins with and that ends at `end`, if it has no quotes, no blanks around fields, and nothing that is
+    /// missing or wrong. None: it is better looked at field by field.
     #[inline]
-    fn plain_row(&self, line: &[u8], columns: &Columns, mut row: Plain, sink: &mut Sink) -> Option<Plain> {
+    fn plain_row(
+        text: &[u8],
+        end: usize,
+        columns: &Columns,
+        recent: &mut [Recent; WORDS.len()],
+        sink: &mut Sink,
+    ) -> Option<Plain> {
         let delimiter = u8::try_from(columns.delimiter).ok()?;
-        let (mut start, mut end, mut latency) = (None, None, None);
-        let mut rest = line;
-        for (column, field) in columns.fields.iter().enumerate() {
-            if column > 0 {
-                rest = rest.strip_prefix(&[delimiter])?;
-            }
-            let field = field.map(|field| &self.fields[field]);
-            let length = match field.filter(|field| field.is_number) {
-                Some(field) => {
-                    let (value, length) = leading_scaled(rest, field.unit)?;
-                    match field.key {
-                        "start" => start = Some(value),
-                        "end" => end = Some(value),
-                        "latency" => latency = Some(value),
-                        "offset" => row.offset_bytes = Some(value),
-                        _ => row.size_bytes = Some(value),
-                    }
-                    length
+        let mut row = Plain::default();
+        let mut at = 0;
+        for (number, column) in columns.plain.iter().enumerate() {
+            if number > 0 {
+                if at >= end || text[at] != delimiter {
+                    return None;
                 }
-                None => {
-                    let length = rest
-                        .iter()
-                        .position(|byte| *byte == delimiter)
-                        .unwrap_or(rest.len());
-                    let cell = &rest[..length];
+                at += 1;
+            }
+            match *column {
+                Column::Number(place, unit) => {
+                    let (value, length) = leading_scaled(text.get(at..)?, unit)?;
+                    row.numbers[place] = value;
+                    at += length;
+                }
+                Column::Word(place) => {
+                    let Some(short) = Short::new(&text[at..], end - at, delimiter) else {
+                        let cell = cell(&text[at..end], delimiter);
+                        row.words[place] = word(place, cell, sink)?;
+                        at += cell.len();
+                        continue;
+                    };
+                    let (seen, is) = &mut recent[place][short.place()];
+                    if *seen != short {
+                        *is = word(place, &text[at..at + short.length], sink)?;
+                        *seen = short;
+                    }
+                    row.words[place] = *is;
+                    at += short.length;
+                }
+                Column::Other => {
+                    let cell = cell(&text[at..end], delimiter);
                     if cell.contains(&b'"') {
                         return None;
                     }
-                    if let Some(field) = field {
-                        let (first, last) = (cell.first()?, cell.last()?);
-                        let is_bare = first.is_ascii_graphic() && last.is_ascii_graphic();
-                        let cell = std::str::from_utf8(cell).ok()?;
-                        if !is_bare || matches!(first, b'N' | b'n' | b'-') && is_missing(cell) {
-                            return None;
-                        }
-                        match field.key {
-                            "op" => row.op = kind(cell),
-                            "device" => row.device = Some(sink.name(cell)),
-                            "file" => row.file = Some(sink.name(cell)),
-                            "comm" => row.comm = Some(sink.name(cell)),
-                            "host" => row.host = Some(sink.name(cell)),
-                            _ => row.pid = Some(cell.parse().ok()?),
-                        }
-                    }
-                    length
+                    at += cell.len();
                 }
-            };
-            rest = &rest[length..];
+            }
         }
         // Quotes after the last column that is wanted do not matter; more of that column does.
-        if !rest.is_empty() && rest[0] != delimiter {
+        if at < end && text[at] != delimiter {
             return None;
         }
-        row.latency_ns = match (latency, start, end) {
-            (Some(latency), ..) => latency,
-            (None, Some(start), Some(end)) => end.checked_sub(start).filter(|latency| *latency >= 0)?,
-            _ => return None,
-        };
-        row.start_ns = start.or(end.map(|end| end - row.latency_ns))?;
+        let [start_ns, end_ns, latency_ns, ..] = &mut row.numbers;
+        if !columns.has_latency {
+            *latency_ns = end_ns.checked_sub(*start_ns).filter(|ns| *ns >= 0)?;
+        }
+        if !columns.has_start {
+            *start_ns = *end_ns - *latency_ns;
+        }
         Some(row)
     }
 
@@ -402,6 +442,7 @@ fn read_text(source: &Source, reader: &mut Reader, sink: &mut Sink) -> Result<()
             source,
             reader,
             columns,
+            recent: Default::default(),
             few,
         },
     )
@@ -412,16 +453,26 @@ struct Columns {
     delimiter: char,
     /// Of each field of the mapping.
     places: Vec<usize>,
-    /// The field of each column up to the last that is wanted.
-    fields: Vec<Option<usize>>,
+    /// Up to the last that is wanted.
+    plain: Vec<Column>,
     /// No column is for two fields, and no field in two columns.
     is_plain: bool,
+    keys: BTreeSet<&'static str>,
+    has_latency: bool,
+    has_start: bool,
+}
+
+impl Columns {
+    fn has(&self, key: &str) -> bool {
+        self.keys.contains(key)
+    }
 }
 
 struct TextReader<'a> {
     source: &'a Source,
     reader: &'a mut Reader,
     columns: Option<Columns>,
+    recent: [Recent; WORDS.len()],
     few: FewColumns,
 }
 
@@ -450,39 +501,49 @@ impl ReadLines for TextReader<'_> {
         let Some(columns) = &self.columns else {
             return Ok((0, 0));
         };
-        if !self.reader.is_told || !columns.is_plain || sink.is_survey() {
+        if !self.reader.is_told || !columns.is_plain {
             return Ok((0, 0));
         }
-        let (layer, stage) = (self.reader.layer, self.reader.stage);
-        let mut said = Plain {
-            device: self.reader.device.as_deref().map(|device| sink.name(device)),
-            ..Plain::default()
-        };
-        let mut same = said.others(stage);
+        let layer = self.reader.layer;
+        let mut same = one_stage_op(0, 0, Op::Other, self.reader.stage);
+        same.device = self.reader.device.as_deref().map(|device| sink.name(device));
+        let has_number = NUMBERS.map(|key| columns.has(key));
+        let has_word = WORDS.map(|key| columns.has(key));
+        // What operations have that are handed on together, apart from kind and device.
+        let has_others = has_word[FILE] || has_word[COMM] || has_word[HOST] || has_word[PID];
+        let mut others = None;
+        let few = &mut self.few;
         let (mut lines, mut used) = (0, 0);
         while let Some(length) = find(&text[used..], b'\n') {
-            let line = &text[used..used + length];
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            let Some(row) = self.reader.plain_row(line, columns, said, sink) else {
+            let line = &text[used..];
+            let end = length - usize::from(length > 0 && line[length - 1] == b'\r');
+            let Some(row) = Reader::plain_row(line, end, columns, &mut self.recent, sink) else {
                 break;
             };
             lines += 1;
             used += length + 1;
-            let few = &mut self.few;
             if few.is_full() {
                 sink.ops(layer, &same, few)?;
             }
-            if row.names() != said.names() {
+            if has_others && others != Some(row.others()) {
                 sink.ops(layer, &same, few)?;
-                said = row;
-                same = said.others(stage);
+                others = Some(row.others());
+                let name = |word: usize| has_word[word].then_some(row.words[word]);
+                (same.file, same.comm, same.host) = (name(FILE), name(COMM), name(HOST));
+                same.pid = has_word[PID].then_some(row.words[PID] as i32);
             }
-            few.start_ns.push(row.start_ns);
-            few.latency_ns.push(row.latency_ns);
-            few.op.push(row.op);
-            few.size_bytes.extend(row.size_bytes);
-            few.offset_bytes.extend(row.offset_bytes);
-            few.device.extend(row.device);
+            few.start_ns.push(row.numbers[START]);
+            few.latency_ns.push(row.numbers[LATENCY]);
+            few.op.push(if has_word[OP] {
+                Op::ALL[row.words[OP] as usize]
+            } else {
+                Op::Other
+            });
+            few.size_bytes
+                .extend(has_number[SIZE].then_some(row.numbers[SIZE]));
+            few.offset_bytes
+                .extend(has_number[OFFSET].then_some(row.numbers[OFFSET]));
+            few.device.extend(has_word[DEVICE].then_some(row.words[DEVICE]));
         }
         sink.ops(layer, &same, &mut self.few)?;
         Ok((lines, used))
@@ -509,12 +570,25 @@ fn header(line: &str, fields: &[Field], source: &Source) -> Result<Columns, Impo
     let last = places.iter().max().copied().unwrap_or(0);
     let columns: BTreeSet<usize> = places.iter().copied().collect();
     let keys: BTreeSet<&str> = fields.iter().map(|f| f.key).collect();
+    let plain = |column: usize| {
+        let field = places.iter().position(|at| *at == column).map(|at| &fields[at]);
+        let place = |keys: &[&str]| {
+            keys.iter()
+                .position(|key| field.is_some_and(|field| field.key == *key))
+        };
+        match (place(&NUMBERS), place(&WORDS), field) {
+            (Some(place), _, Some(field)) => Column::Number(place, field.unit),
+            (_, Some(place), _) => Column::Word(place),
+            _ => Column::Other,
+        }
+    };
     Ok(Columns {
         delimiter,
         is_plain: columns.len() == fields.len() && keys.len() == fields.len(),
-        fields: (0..=last)
-            .map(|column| places.iter().position(|at| *at == column))
-            .collect(),
+        plain: (0..=last).map(plain).collect(),
+        has_latency: keys.contains("latency"),
+        has_start: keys.contains("start"),
+        keys,
         places,
     })
 }

@@ -1,8 +1,11 @@
 //! Kernel tracepoints as text: `perf script`, `trace-cmd report`, and ftrace's own `trace` file.
 //!
-//! Read are block_bio_queue, block_split, block_rq_insert, _issue and _complete (operations), irq_handler_entry and _exit (handler runs). Where no
-//! bio was traced, a request's queue begins when it was inserted. Source: include/trace/events/block.h, irq.h.
+//! Read are block_bio_queue, block_split, block_rq_insert, _issue and _complete (operations), irq_handler_entry and _exit (handler runs),
+//! nvme_setup_cmd and nvme_complete_rq (commands), sched_switch and sched_wakeup (waits of threads that submit). Where no bio was traced, a
+//! request's queue begins when it was inserted. Source: include/trace/events/block.h, irq.h.
 use super::block_requests::{kind_of, Event, Requests, What};
+use super::nvme_commands::Commands;
+use super::thread_waits::Waits;
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
@@ -16,11 +19,15 @@ use std::collections::HashMap;
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "trace-events",
-    about: "text of perf script, trace-cmd report and ftrace: block requests and interrupt handlers",
+    about: "text of perf script, trace-cmd report and ftrace: block requests, NVMe commands, interrupt handlers, waits of threads",
     not_carried: &[
         (
-            "other tracepoints than block and irq",
-            "what the scheduler, nvme and file systems say is passed over",
+            "other tracepoints than block, irq, nvme and sched",
+            "what file systems and others say is passed over",
+        ),
+        (
+            "waits of threads that submit no request in the log",
+            "they delay no operation of it",
         ),
         (
             "where the interrupt began",
@@ -80,7 +87,16 @@ fn is_known(name: &str) -> bool {
         "block_rq_issue",
         "block_rq_complete",
     ];
-    block.contains(&name) || name.starts_with("irq_handler_")
+    let others = [
+        "nvme_setup_cmd",
+        "nvme_complete_rq",
+        "sched_switch",
+        "sched_wakeup",
+        "sched_wakeup_new",
+        "irq_handler_entry",
+        "irq_handler_exit",
+    ];
+    block.contains(&name) || others.contains(&name)
 }
 
 fn recognise(head: &Head) -> bool {
@@ -92,8 +108,9 @@ fn recognise(head: &Head) -> bool {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut requests = Requests::new(source.device.clone());
+    let (mut commands, mut waits) = (Commands::new(source)?, Waits::default());
     let mut running: HashMap<i32, (i64, i32, String)> = HashMap::new();
-    let (mut is_told, mut has_bios, mut others) = (false, false, 0_u64);
+    let (mut is_told, mut has_block, mut has_bios, mut others) = (false, false, false, 0_u64);
     each_line(source, sink, |line, sink| {
         let text = line.text;
         if text.trim().is_empty() || text.trim_start().starts_with('#') || !text.contains(" [") {
@@ -116,16 +133,26 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             sink.resolution(step_ns);
             is_told = true;
         }
-        if point.name.starts_with("irq_") {
-            return handler(&point, time_ns, &mut running, sink);
+        match point.name {
+            "irq_handler_entry" | "irq_handler_exit" => return handler(&point, time_ns, &mut running, sink),
+            "nvme_complete_rq" => return commands.complete(time_ns, point.cpu, point.rest, sink),
+            "sched_switch" => return waits.switch(time_ns, point.cpu, point.rest, sink),
+            "sched_wakeup" | "sched_wakeup_new" => return waits.wakeup(time_ns, point.rest, sink),
+            "nvme_setup_cmd" => {
+                waits.submits(point.pid);
+                return Ok(commands.setup(time_ns, point.cpu, point.pid, point.rest, sink)?);
+            }
+            "block_bio_queue" | "block_rq_insert" => waits.submits(point.pid),
+            _ => {}
         }
+        has_block = true;
         has_bios |= point.name == "block_bio_queue";
-        if let Some(event) = request(&point, time_ns)? {
+        if let Some(event) = request(&point, time_ns, sink)? {
             requests.event(event, sink)?;
         }
         Ok(())
     })?;
-    if !has_bios {
+    if has_block && !has_bios {
         sink.unseen(
             "time before a request was inserted",
             "block_bio_queue was not traced",
@@ -134,13 +161,14 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     if others > 0 {
         sink.unseen(
             format!("what {others} other tracepoints say"),
-            "only those of block and irq are read",
+            "only those of block, irq, nvme and sched are read",
         );
     }
+    commands.end(sink)?;
     requests.end(sink)
 }
 
-fn request(point: &Point<'_>, time_ns: i64) -> Result<Option<Event>, Bad> {
+fn request(point: &Point<'_>, time_ns: i64, sink: &mut Sink) -> Result<Option<Event>, Bad> {
     let mut rest = point.rest;
     let device = word(&mut rest);
     let numbers = device
@@ -176,10 +204,10 @@ fn request(point: &Point<'_>, time_ns: i64) -> Result<Option<Event>, Bad> {
         What::Complete => inside
             .and_then(|text| text.parse::<i32>().ok())
             .unwrap_or(0)
-            .abs(),
+            .saturating_abs(),
         _ => 0,
     };
-    let (op, flags) = kind_of(rwbs, count);
+    let (op, flags) = kind_of(rwbs.as_bytes(), count);
     let sector = if count == 0 && sector == u64::MAX {
         0
     } else {
@@ -195,7 +223,7 @@ fn request(point: &Point<'_>, time_ns: i64) -> Result<Option<Event>, Bad> {
         count,
         cpu: point.cpu,
         pid: point.pid.filter(|pid| *pid > 0),
-        comm: point.comm.to_owned(),
+        comm: sink.name_if(point.comm),
         error,
     }))
 }
