@@ -131,7 +131,7 @@ impl Commands {
             if self.block_bytes.is_none() {
                 sink.unseen(
                     "places and sizes of NVMe commands",
-                    "they are told in blocks of the namespace, and not how long these are; --map block=512 says it",
+                    "the log counts in blocks of the namespace, and does not say how long these are; --map block=512 does",
                 );
             }
             self.is_told = true;
