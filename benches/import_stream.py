@@ -66,7 +66,7 @@ def main() -> int:
     growth = whole.peak_bytes / tenth.peak_bytes
     bounded, told = growth <= GROWTH_MAX, bool(whole.progress) or whole.wall_s < SILENCE_S
     print(f"memory, all / a tenth = {growth:.3f}   bar <= {GROWTH_MAX:g}: {'met' if bounded else 'NOT MET'}")
-    print(f"progress is told while it reads   {'met' if told else 'NOT MET'}")
+    print(f"progress is printed while it reads   {'met' if told else 'NOT MET'}")
     write_json(
         WORK / "import_stream.json", {name: vars(run) for name, run in (("tenth", tenth), ("all", whole))}
     )

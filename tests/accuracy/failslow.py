@@ -173,7 +173,7 @@ class Counts:
     named: int | None = None
     #: Runs in which it was told at least that it is to be watched.
     watched: int = 0
-    #: Runs in which a test that is told the hours would be sure (None = that is not asked).
+    #: Runs in which a test that knows the hours would be sure (None = that is not asked).
     tellable: int | None = None
     seconds: float = 0.0
     #: Hosts that were accused, and to which nothing was done.
@@ -205,7 +205,7 @@ Written by `python -m tests.accuracy.failslow` from the labelled PERSEUS data (d
 15 s, three hours a day for two weeks). One setting for all rows. Each run imports the file with `whodisk import --as series` and
 solves the case; precision, recall and MCC count drives. "Named" counts runs in which the changed drive (or drives, or host) was accused; a drive that costs
 less than a tenth of its own mean latency (15 % in a third of the hours is 5 %) is not to be accused, but watched, and counts as guilty in no column but "named or watched".
-"Tellable" counts runs in which a test that is told the hours in question would be sure of the drive: how much slower it is in them than
+"Tellable" counts runs in which a test that knows the hours in question would be sure of the drive: how much slower it is in them than
 in its other hours is beyond what chance makes of any of the healthy drives (p < 0.01). whodisk has to find the hours, too.
 
 | cluster | data | change | runs | precision | recall | MCC | hosts wrongly accused | named | named or watched | tellable | seconds per run (import and solve) |
@@ -329,7 +329,7 @@ def main() -> None:
     natural = [f"{hourly(cluster):.1%} in cluster {cluster.upper()}" for cluster in chosen.clusters]
     tail = f"""
 From hour to hour a healthy drive differs from its host by {" and ".join(natural)} (standard deviation of the hours' medians). What
-a fault adds in some hours can be told from that only where it is more.
+a fault adds in some hours can be distinguished from that only where it is more.
 """
 
     unlabelled: dict[str, Counter[Drive]] = {cluster: Counter() for cluster in chosen.clusters}

@@ -378,7 +378,7 @@ def stuck(family: str, seed: int) -> float:
 
 
 def stuck_power(seed: int) -> float:
-    """One of four devices pauses thirty times, each of the others eight times. (Twice as often, the least that accuses, cannot be told with thirty: p = 0.01.)"""
+    """One of four devices pauses thirty times, each of the others eight times. (Twice as often, the least that accuses, cannot be shown with thirty: p = 0.01.)"""
     w = world("quiet", seed, devices=4)
     w.device = w.rng.integers(0, 4, len(w))
     slow = np.zeros(len(w), np.bool_)

@@ -24,7 +24,7 @@ only ever added. Each run draws a program, a file system and a fault (or none) w
 - **True** is what the program's own log says. A fault counts if the injector's log says that it hit, and an operation that it hit
   stands apart in the program's log, or windows with and without it differ (8 interleaved pairs, Wilcoxon's signed ranks, 5 %). What counts is
   `slow` from 5 % of all latency or 20 % worse p99 or throughput on (within a factor of 1.25 of these limits neither status is wrong), `outliers`
-  where an operation stands apart, and else too little to be told.
+  where an operation stands apart, and else too little to be reported.
 - **Right**: status right, culprit first, no finding that is wrong. A finding about something that was not injected is excused only if a second tracer (the
   kernel's event tracing) or the kernel's account of steal shows it at the same operations; every excuse is listed.
 - **Set aside** is a run by what else the machine did (others and the hypervisor had 0.3 CPUs or more on average), written down
@@ -85,7 +85,7 @@ def _headline(group: Group) -> str:
 
 def _freezes(groups: list[Group]) -> list[str]:
     lines = [
-        "Latest first. Hashes of what was frozen (first 8 digits); an empty one is part of the solver. Faulty runs are those whose fault counts and has to be told.",
+        "Latest first. Hashes of what was frozen (first 8 digits); an empty one is part of the solver. Faulty runs are those whose fault counts and has to be named.",
         "",
         "| freeze | frozen | recorder | join | solver | thresholds | judge | set | runs | recordings set aside | all right | culprit first | over cells | no fault, accused | slowest is the one hit | machine |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
@@ -122,7 +122,7 @@ def _group(group: Group) -> list[str]:
         lines.append(f"| {fault} | {' | '.join(cells)} |")
     lines += [
         "",
-        "Right of runs; in brackets those whose fault did too little to be told, or did not count.",
+        "Right of runs; in brackets those whose fault did too little to be reported, or did not count.",
         "",
     ]
     for name, place in (("file system", 1), ("fault", 2)):
@@ -228,7 +228,7 @@ def _mistake(group: Group, result: Line) -> str:
 def _why(truth: Line) -> str:
     if not truth.get("counts"):
         return "do not count (" + ("it hit nothing" if not truth.get("hits") else "no visible effect") + ")"
-    return "count and must be told" if truth["must_name"] else "count and do too little to be told"
+    return "count and must be named" if truth["must_name"] else "count and do too little to be reported"
 
 
 def _magnitudes(group: Group, result: Line) -> str:
