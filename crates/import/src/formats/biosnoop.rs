@@ -116,11 +116,11 @@ impl<'a> Row<'a> {
             row.field(column, field, &mut numbers)?;
         }
         for column in columns[comm_at + 1..].iter().rev() {
+            let before = rest;
             let mut field = last_word(&mut rest);
             // With a pattern column, rows without one leave it blank.
             if column == "PATTERN" && !matches!(field, "R" | "S" | "SEQ" | "RAND") {
-                rest = &text[..text.len() - (text.len() - rest.len()) + field.len()];
-                field = "";
+                (rest, field) = (before, "");
             }
             row.field(column, field, &mut numbers)?;
         }
@@ -190,5 +190,30 @@ impl<'a> Row<'a> {
             self.sector.and_then(sectors)
         };
         sink.op(Layer::Block, row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_without_a_pattern_leave_its_column_blank() {
+        let header = "TIME(s) COMM PID DISK T SECTOR BYTES PATTERN LAT(ms)";
+        let columns: Vec<String> = header.split(' ').map(str::to_owned).collect();
+        for comm in ["kworker/u8:1", "a b", "\u{fffd}\u{fffd}"] {
+            for pattern in ["", "RAND"] {
+                let line = format!("0.004183 {comm} 2617 nvme1n1 W 113638 8192 {pattern:7} 5.49");
+                let row = Row::parse(&line, &columns).unwrap();
+                assert_eq!(
+                    (row.comm, row.pid, row.disk.as_str()),
+                    (comm, Some(2617), "nvme1n1")
+                );
+                assert_eq!(
+                    (row.sector, row.bytes, row.latency_ns),
+                    (Some(113_638), Some(8192), 5_490_000)
+                );
+            }
+        }
     }
 }
