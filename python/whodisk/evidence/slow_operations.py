@@ -23,8 +23,6 @@ from whodisk.evidence.thresholds import (
     TAIL_KEPT_ROWS_MAX,
     TURNS_PER_OPERATION,
     UNLIKE_KINDS,
-    UNLIKE_LENGTH_P,
-    UNLIKE_LENGTH_PART,
     UNLIKE_MIN,
     UNLIKE_RATIO,
 )
@@ -32,7 +30,6 @@ from whodisk.reading.flush_waits import FLUSH
 from whodisk.reading.views import BINS_PER_OCTAVE, STAGES, Case, quoted
 from whodisk.statistics.stats import (
     NARROW,
-    SAME_LENGTH_SHARE,
     Body,
     Bools,
     Floats,
@@ -40,10 +37,8 @@ from whodisk.statistics.stats import (
     TailSplit,
     apart_from_earlier,
     body_of,
-    densest,
     find_split,
     overlap,
-    same_length_p,
 )
 
 APP = STAGES.index("app")
@@ -267,7 +262,6 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
     slow.blamed = blame(slow)
     waits = cpu_waits(case, survey)
     unlike = late_kinds(case, slow) | waited_for_commits(case, survey, slow)
-    unlike |= of_one_length(slow, waits, case.resolution_ns)
     slow.ordinary = ordinary_waits(slow, waits, unlike)
     return slow
 
@@ -292,11 +286,6 @@ class CpuWaits:
         rank = np.empty(len(lost_ns))
         rank[np.argsort(-lost_ns, kind="stable")] = np.arange(1, len(lost_ns) + 1)
         return np.asarray(self._as_long(KIND_PART * lost_ns) >= rank, np.bool_)
-
-    def between(self, low_ns: float, high_ns: float) -> int:
-        """Waits of these lengths."""
-        low, high = np.searchsorted(self.waited_ns, [low_ns, high_ns])
-        return int(high - low)
 
     def _as_long(self, at_least_ns: Floats) -> Ints:
         """Waits that took as long, or longer."""
@@ -391,34 +380,6 @@ def late_requests_sql(devices: list[str]) -> str:
 FROM block_ops WHERE NOT open AND device IN ({names}) AND device_ns IS NOT NULL
   AND (op = 'flush' OR op IN ('read', 'write') AND coalesce(flags, 0) & {FLUSH} = 0)
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
-
-
-def of_one_length(slow: SlowSet, waits: CpuWaits | None, resolution_ns: float) -> Bools:
-    """Operations that a software device held for one length of time, again and again, for which hardly anybody waited for a CPU.
-
-    Waits for a CPU are of any length, or end with a tick of the clock: then those of the program's own threads do, too.
-    """
-    unlike = none_of(slow)
-    if waits is None:
-        return unlike
-    software = _at_software(slow)
-    for device, op in sorted(
-        set(zip(slow.device[software].tolist(), slow.op[software].tolist(), strict=True))
-    ):
-        mine = np.flatnonzero(software & (slow.device == device) & (slow.op == op))
-        lost_ns = (slow.latency_ns - slow.typical_ns)[mine].astype(np.float64)
-        # What waited together counts once.
-        first = apart_from_earlier(slow.start_ns[mine], slow.end_ns[mine])
-        if first.sum() <= UNLIKE_MIN or lost_ns[first].min() <= 0:
-            continue
-        if same_length_p(lost_ns[first], resolution_ns / float(lost_ns[first].min())) > UNLIKE_LENGTH_P:
-            continue
-        low, high = densest(lost_ns[first], SAME_LENGTH_SHARE)
-        held = (lost_ns >= low) & (lost_ns <= high)
-        alike = waits.between(UNLIKE_LENGTH_PART * low, high / UNLIKE_LENGTH_PART)
-        if (held & first).sum() > UNLIKE_RATIO * (1 + alike):
-            unlike[mine[held]] = True
-    return unlike
 
 
 def is_software(device: str) -> bool:

@@ -387,20 +387,6 @@ UNLIKE_RATIO = row(
     "Operations are no waits for a CPU if they outnumber, by this factor, what the recorded waits of half their length would make ...",
 )
 UNLIKE_MIN = row("UNLIKE_MIN", 5, "episodes", CHOSEN, "... and there are more than this many.")
-UNLIKE_LENGTH_P = row(
-    "UNLIKE_LENGTH_P",
-    0.01,
-    "probability",
-    CHOSEN,
-    "Nor do those of one length, where it is this unlikely that a natural tail puts them so close together, and they outnumber the waits for a CPU of that length.",
-)
-UNLIKE_LENGTH_PART = row(
-    "UNLIKE_LENGTH_PART",
-    0.75,
-    "ratio",
-    CHOSEN,
-    "... or of about that length, this much shorter or longer: what a device does after its turn adds to it.",
-)
 UNLIKE_KINDS = row(
     "UNLIKE_KINDS",
     4.0,

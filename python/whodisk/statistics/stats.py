@@ -211,14 +211,6 @@ def same_length_p(latency: Floats, resolution: float) -> float:
     return min(1.0, count * sets * best)
 
 
-def densest(values: Floats, share: float) -> tuple[float, float]:
-    """The narrowest bounds, as a ratio, that hold this part of some positive values."""
-    places = np.sort(np.log(values))
-    inside = max(1, math.ceil(share * len(places)))
-    first = int(np.argmin(places[inside - 1 :] - places[: len(places) - inside + 1]))
-    return float(np.exp(places[first])) * (1 - 1e-9), float(np.exp(places[first + inside - 1])) * (1 + 1e-9)
-
-
 # -- episodes -------------------------------------------------------------------------------
 
 
