@@ -62,7 +62,8 @@ pub fn leading_digits(text: &[u8], before: u64) -> (u64, usize) {
     (value, count)
 }
 
-const TENS: [u64; 9] = [
+/// Powers of ten, for up to nine digits.
+pub const TENS: [u64; 10] = [
     1,
     10,
     100,
@@ -72,6 +73,7 @@ const TENS: [u64; 9] = [
     1_000_000,
     10_000_000,
     100_000_000,
+    1_000_000_000,
 ];
 
 /// The digits at the begin of eight bytes as a number, and how many they are.

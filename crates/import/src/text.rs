@@ -1,6 +1,6 @@
 //! Fields of text: numbers with their units, words by columns. Errors name the column.
 use crate::error::Bad;
-use crate::number::leading_digits;
+use crate::number::{leading_digits, TENS};
 
 /// Largest moment or length of time that is taken for one, nanoseconds either way: 146 years. Sums of two fit into an i64.
 pub const TIME_NS_MAX: i64 = i64::MAX / 2;
@@ -81,19 +81,6 @@ fn part(fraction: &str, unit: i64) -> Option<i64> {
     Some((rest * i128::from(unit) / scale) as i64)
 }
 
-const TENS: [i64; 10] = [
-    1,
-    10,
-    100,
-    1_000,
-    10_000,
-    100_000,
-    1_000_000,
-    10_000_000,
-    100_000_000,
-    1_000_000_000,
-];
-
 /// The plain decimal number at the begin of `text` times `unit`, as [`scaled`] has it, and its bytes. None: it is better looked at as a whole.
 #[inline]
 pub fn leading_scaled(text: &[u8], unit: i64) -> Option<(i64, usize)> {
@@ -115,8 +102,8 @@ pub fn leading_scaled(text: &[u8], unit: i64) -> Option<(i64, usize)> {
             _ => 0,
         };
         let part = match places >= digits {
-            true => rest as i64 * TENS[places - digits],
-            false => rest as i64 * unit / TENS[digits],
+            true => rest as i64 * TENS[places - digits] as i64,
+            false => rest as i64 * unit / TENS[digits] as i64,
         };
         value = value.checked_add(part)?;
         used += 1 + digits;
