@@ -32,29 +32,17 @@ impl CaseSink {
         let placed = request.size_bytes > 0;
         OpRow {
             op_id: request.op_id,
-            start_ns: request.start_ns as i64,
-            latency_ns: request.latency_ns() as i64,
             open,
-            op: request.op,
             flags: request.flags,
             host: Some(self.host),
-            device: None,
-            file: None,
             comm: thread.map(|thread| thread.comm),
-            cgroup: None,
             offset_bytes: placed.then_some(request.offset_bytes as i64),
             size_bytes: Some(i64::from(request.size_bytes)),
             queue_depth: Some(request.depth as i32),
             pid: thread.map(|thread| thread.pid),
             tid: thread.map(|thread| thread.tid),
             cpu: Some(i32::from(request.cpu)),
-            complete_cpu: None,
-            hctx: None,
-            vector: None,
-            error: 0,
-            weight: 1.0,
-            stages: [None; 9],
-            foreign_handler_ns: None,
+            ..OpRow::plain(request.start_ns as i64, request.latency_ns() as i64, request.op)
         }
     }
 
