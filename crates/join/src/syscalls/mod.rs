@@ -368,6 +368,17 @@ impl<'a> SyscallSide<'a> {
         }
     }
 
+    /// Writes of this file system's journal, as far as is known, that are in flight at this moment.
+    fn journal_writes(&self, device: u32, now_ns: u64) -> impl Iterator<Item = Request> + '_ {
+        let running = self
+            .journal
+            .iter()
+            .filter(move |write| write.request.child.part.end_ns > now_ns);
+        running
+            .filter(move |write| self.may_be_of(write, device))
+            .map(|write| write.request)
+    }
+
     /// Whether the journal of this file system may have written it.
     fn may_be_of(&self, write: &JournalWrite, device: u32) -> bool {
         let its_disk = write.device == device || self.disk_of.get(&device) == Some(&write.device);
@@ -494,11 +505,8 @@ impl<'a> SyscallSide<'a> {
             }
         }
         if op.durable() {
-            let running = |write: &&JournalWrite| write.request.child.part.end_ns > start_ns;
-            for write in self.journal.iter().filter(running) {
-                if self.may_be_of(write, op.row.device) {
-                    op.give(write.request);
-                }
+            for request in self.journal_writes(op.row.device, start_ns) {
+                op.give(request);
             }
         }
         if !op.buffered_read() {
@@ -546,14 +554,7 @@ impl<'a> SyscallSide<'a> {
         let Some(device) = self.actives.joins_commit(tid) else {
             return;
         };
-        let running = |write: &&JournalWrite| write.request.child.part.end_ns > now_ns;
-        let its: Vec<Request> = self
-            .journal
-            .iter()
-            .filter(running)
-            .filter(|write| self.may_be_of(write, device))
-            .map(|write| write.request)
-            .collect();
+        let its: Vec<Request> = self.journal_writes(device, now_ns).collect();
         self.actives.of_thread(tid, |op| {
             if op.joined_commit {
                 its.iter().for_each(|request| op.give(*request));
