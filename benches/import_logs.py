@@ -103,6 +103,25 @@ assert len(table) > 0
 """
 
 
+#: Ours, a peer, what is compared, and the least ratio, where there is a bar.
+COMPARED: tuple[tuple[str, str, str, float | None], ...] = (
+    ("whodisk, blktrace", "blkparse", "blktrace beside blkparse", 1.0),
+    ("whodisk, blktrace", "btt", "blktrace beside btt, which averages what blkparse merged", None),
+    ("whodisk, fio", "pandas", "fio's log into a sealed case, beside pandas, which only reads it", None),
+    ("whodisk, fio", "fio-plot's reader", "fio's log into a sealed case, beside fio-plot's reader", 10.0),
+    (
+        "whodisk, fio",
+        "fio-plot, up to what it draws",
+        "fio's log into a sealed case, beside all that fio-plot does before it draws",
+        None,
+    ),
+    ("whodisk, fio", "Python", "fio's log into a sealed case, beside csv.reader and tuples in Python", None),
+    ("whodisk, CSV", "pandas, CSV", "CSV into a sealed case, beside pandas, which only reads it", None),
+    ("whodisk, CSV", "csv.DictReader, CSV", "CSV into a sealed case, beside csv.DictReader", 10.0),
+    ("whodisk, CSV", "Python, CSV", "CSV into a sealed case, beside csv.reader and tuples in Python", None),
+)
+
+
 def main() -> int:
     """Exit code 0: the bars are met; 1: not; 2: could not be run."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -152,47 +171,13 @@ def main() -> int:
     )
     for name, values in samples.items():
         print(summary_line(name, values, "operations per CPU second"))
-    met = print_verdict(ratio(samples, "whodisk, blktrace", "blkparse"), "blktrace beside blkparse", 1.0)
-    print(
-        ratio(samples, "whodisk, blktrace", "btt").text(
-            "blktrace beside btt, which averages what blkparse merged"
-        )
-    )
-    print(
-        ratio(samples, "whodisk, fio", "pandas").text(
-            "fio's log into a sealed case, beside pandas, which only reads it"
-        )
-    )
-    met &= print_verdict(
-        ratio(samples, "whodisk, fio", "fio-plot's reader"),
-        "fio's log into a sealed case, beside fio-plot's reader",
-        10.0,
-    )
-    print(
-        ratio(samples, "whodisk, fio", "fio-plot, up to what it draws").text(
-            "fio's log into a sealed case, beside all that fio-plot does before it draws"
-        )
-    )
-    print(
-        ratio(samples, "whodisk, fio", "Python").text(
-            "fio's log into a sealed case, beside csv.reader and tuples in Python"
-        )
-    )
-    print(
-        ratio(samples, "whodisk, CSV", "pandas, CSV").text(
-            "CSV into a sealed case, beside pandas, which only reads it"
-        )
-    )
-    met &= print_verdict(
-        ratio(samples, "whodisk, CSV", "csv.DictReader, CSV"),
-        "CSV into a sealed case, beside csv.DictReader",
-        10.0,
-    )
-    print(
-        ratio(samples, "whodisk, CSV", "Python, CSV").text(
-            "CSV into a sealed case, beside csv.reader and tuples in Python"
-        )
-    )
+    met = True
+    for ours, peer, what, bar in COMPARED:
+        result = ratio(samples, ours, peer)
+        if bar is None:
+            print(result.text(what))
+        else:
+            met &= print_verdict(result, what, bar)
     for name, path, rows in (
         ("whodisk, fio", log, ROWS),
         ("whodisk, CSV", table, ROWS),
