@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk.evidence.context import Context
+from whodisk.evidence.sleeps import of_threads
 from whodisk.evidence.thresholds import ASLEEP_OPERATIONS_MAX, ASLEEP_REQUESTS_MAX
-from whodisk.statistics.stats import Bools, Floats, overlap
+from whodisk.statistics.stats import Bools, Ints, overlap
 
 
 @dataclass(frozen=True)
@@ -31,36 +32,25 @@ class Busy:
     mean_ns: float
 
 
-def _sample(context: Context, chosen: Bools) -> tuple[Floats, Floats, Floats]:
+def _sample(context: Context, chosen: Bools) -> tuple[Ints, Ints, Ints]:
     """Thread, begin and end of some of the slow operations, ns."""
     slow = context.slow
     at = np.flatnonzero(chosen)
     at = at[:: -(-len(at) // ASLEEP_OPERATIONS_MAX)]
-    return (
-        slow.tid[at].astype(np.float64),
-        slow.start_ns[at].astype(np.float64),
-        slow.end_ns[at].astype(np.float64),
-    )
+    return slow.tid[at], slow.start_ns[at], slow.end_ns[at]
 
 
 def slept_in(context: Context, chosen: Bools) -> Sleep | None:
     """What threads slept in most during these slow operations; None where that was not recorded, or they did not."""
-    if "waits" not in context.case.columns or not chosen.any():
+    if not chosen.any():
         return None
     tid, begin, end = _sample(context, chosen)
-    listed = ", ".join(str(int(number)) for number in np.unique(tid))
-    data = context.case.arrays(
-        f"""SELECT tid, cause, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
-WHERE state = 'blocked' AND cause IS NOT NULL AND tid IN ({listed})
-  AND start_ns < {int(end.max())} AND start_ns + duration_ns > {int(begin.min())} ORDER BY start_ns"""
-    )
     slept: dict[str, float] = {}
-    for thread in np.unique(tid):
-        mine = tid == thread
-        for cause in np.unique(data["cause"][data["tid"] == thread].astype(str)):
-            its = (data["tid"] == thread) & (data["cause"].astype(str) == cause)
-            low, high = data["begin_ns"][its].astype(np.float64), data["end_ns"][its].astype(np.float64)
-            slept[cause] = slept.get(cause, 0.0) + float(overlap(begin[mine], end[mine], low, high).sum())
+    for mine, sleeps in of_threads(context.case, tid, begin, end):
+        for cause in np.unique(sleeps.cause).tolist():
+            its = sleeps.cause == cause
+            held = overlap(begin[mine], end[mine], sleeps.begin_ns[its], sleeps.end_ns[its])
+            slept[cause] = slept.get(cause, 0.0) + float(held.sum())
     if not slept:
         return None
     most = max(sorted(slept), key=lambda cause: slept[cause])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from whodisk.evidence.sleeps import of_threads
 from whodisk.evidence.thresholds import ROOM_ASLEEP_MIN
-from whodisk.reading.views import Case, quoted
+from whodisk.reading.views import Case
 from whodisk.statistics.stats import Bools, Ints, overlap
 
 #: Where btrfs lets a thread wait until it has made room for what it is about to write (fs/btrfs/space-info.c; which of them shows depends on what
@@ -16,15 +17,6 @@ FOR_ROOM = ("__reserve_bytes", "handle_reserve_ticket", "wait_reserve_ticket")
 def waits_for_room(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
     """In which of these times its thread mostly slept until the file system had made room; none where that was not recorded."""
     slept = np.zeros(len(tid))
-    if "waits" not in case.columns or not len(tid):
-        return slept > 0
-    data = case.arrays(
-        f"""SELECT tid, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
-WHERE state = 'blocked' AND cause IN ({", ".join(map(quoted, FOR_ROOM))}) AND tid IN ({", ".join(map(str, np.unique(tid).tolist()))})
-  AND start_ns < {int(end_ns.max())} AND start_ns + duration_ns > {int(begin_ns.min())} ORDER BY start_ns"""
-    )
-    for thread in np.unique(data["tid"]):
-        mine, its = tid == thread, data["tid"] == thread
-        low, high = (data[name][its].astype(np.int64) for name in ("begin_ns", "end_ns"))
-        slept[mine] = overlap(begin_ns[mine], end_ns[mine], low, high)
+    for mine, sleeps in of_threads(case, tid, begin_ns, end_ns, FOR_ROOM):
+        slept[mine] = overlap(begin_ns[mine], end_ns[mine], sleeps.begin_ns, sleeps.end_ns)
     return np.asarray((slept > 0) & (slept >= ROOM_ASLEEP_MIN * (end_ns - begin_ns)), np.bool_)
