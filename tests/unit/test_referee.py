@@ -23,6 +23,7 @@ from tests.accuracy.referee.freeze import ROOT
 from tests.accuracy.referee.judge import judge
 from tests.accuracy.referee.machine import Machine
 from tests.accuracy.referee.rows import ROWS, refused, runs
+from tests.accuracy.referee.scheduler import OffCpu, times_off
 from tests.accuracy.referee.store import Store
 from tests.accuracy.referee.table import document
 from tests.accuracy.referee.tracer import Request, requests
@@ -350,6 +351,62 @@ def test_steal_is_excused_at_its_time_and_of_its_size(tmp_path: Path) -> None:
         )
         is None
     )
+
+
+def _singly(stage: str, culprit: tuple[str, str, str | None], *lengths_ms: int) -> dict[str, Any]:
+    """A finding that was read off single calls, which begin every second."""
+    rows = [
+        {"start_ns": number * S, "latency_ns": length * MS + 10 * US, f"{stage}_ns": length * MS}
+        for number, length in enumerate(lengths_ms)
+    ]
+    kind, name, because_of = culprit
+    return {**_finding(kind, name, because_of), "basis": "measured", "evidence": [{"rows": rows}]}
+
+
+SLEPT = _singly("fs", ("stage", "fs", None), 2, 3)
+NO_CPU = _singly("runqueue", ("process", "make", "stage:runqueue"), 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("finding", "asleep_ms", "ready_ms", "injected_s", "excused", "why"),
+    [
+        (SLEPT, [2, 3], [0, 0], [], True, "both calls slept"),
+        (SLEPT, [2, 9], [0, 0], [], False, "one slept for another time"),
+        (SLEPT, [0, 0], [2, 3], [], False, "they were ready"),
+        (SLEPT, [2, 3], [0, 0], [1], False, "the second lies in what was injected"),
+        (NO_CPU, [0, 0], [2, 3], [], True, "both had no CPU"),
+        (NO_CPU, [2, 3], [0, 0], [], False, "they were asleep"),
+        (_finding("process", "make", "stage:runqueue"), [0, 0], [2, 3], [], False, "no call is named"),
+    ],
+)
+def test_single_calls_that_the_scheduler_saw_off_a_cpu_are_excused(
+    tmp_path: Path,
+    finding: dict[str, Any],
+    asleep_ms: list[int],
+    ready_ms: list[int],
+    injected_s: list[int],
+    excused: bool,
+    why: str,
+) -> None:
+    records = _records(tmp_path, [], [], 0.0)
+    zero = records.case_start_ns
+    off = [
+        OffCpu(7, zero + number * S + 5 * US, asleep * MS, ready * MS)
+        for number, (asleep, ready) in enumerate(zip(asleep_ms, ready_ms, strict=True))
+    ]
+    injected = [Injection(zero + at * S, zero + at * S + MS) for at in injected_s]
+    assert (excuse(finding, replace(records, off=off, injected=injected)) is not None) == excused, why
+
+
+def test_the_schedulers_events_tell_sleep_from_want_of_a_cpu() -> None:
+    text = """# tracer: nop
+  rm-7 [001] d..2. 100.000000: sched_switch: prev_comm=rm prev_pid=7 prev_prio=120 prev_state=D ==> next_comm=a b next_pid=9 next_prio=120
+  a b-9 [001] dN.4. 100.002000: sched_wakeup: comm=rm pid=7 prio=120 target_cpu=001
+  a b-9 [001] d..2. 100.003000: sched_switch: prev_comm=a b prev_pid=9 prev_prio=120 prev_state=R+ ==> next_comm=rm next_pid=7 next_prio=120
+  rm-7 [001] d..2. 100.003100: sched_switch: prev_comm=rm prev_pid=7 prev_prio=120 prev_state=R ==> next_comm=a b next_pid=9 next_prio=120
+  a b-9 [001] d..2. 100.003200: sched_switch: prev_comm=a b prev_pid=9 prev_prio=120 prev_state=S ==> next_comm=rm next_pid=7 next_prio=120
+"""
+    assert list(times_off(text.splitlines())) == [OffCpu(7, 100_000_000_000, 2_000_000, 1_000_000)]
 
 
 def test_the_second_tracer_joins_issue_and_completion() -> None:

@@ -1,7 +1,7 @@
 """Findings about something that was not injected: excused if an independent record shows it at the same operations.
 
-Same device, same time, same size of effect: the record of a second tracer for devices, the kernel's account of steal for
-hypervisors. What no independent record can show is never excused.
+Same device, same time, same size of effect: the record of a second tracer for devices, the same of the scheduler for single calls
+that slept or had no CPU, the kernel's account of steal for hypervisors. What no independent record can show is never excused.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import duckdb
 import numpy as np
 
 from tests.accuracy.referee.faults import Finding, Injection
+from tests.accuracy.referee.scheduler import LONG_NS, OffCpu
 from tests.accuracy.referee.tracer import Request
 from tests.accuracy.referee.truth import HIT_SHARE, Own, covered_ns
 
@@ -30,6 +31,10 @@ SAME_BEGIN_NS, SAME_LENGTH = 1_000_000, 0.2
 SAME_SIZE = 2.0
 
 
+#: Stages in which a thread that has no CPU sleeps, and those in which it is ready.
+ASLEEP_IN, READY_IN = frozenset({"fs"}), frozenset({"runqueue"})
+
+
 @dataclass(frozen=True)
 class Records:
     """What was recorded of a run beside its case."""
@@ -43,6 +48,10 @@ class Records:
     case_start_ns: int
     #: The device that the fault is on: what it does is injected, so nothing of it is excused; None without a fault.
     faulty: str | None
+    #: Times in which a thread of the program had no CPU.
+    off: Sequence[OffCpu] = ()
+    #: What was injected: operations that it touched are never excused.
+    injected: Sequence[Injection] = ()
 
 
 def excuse(finding: Finding, records: Records) -> str | None:
@@ -53,7 +62,42 @@ def excuse(finding: Finding, records: Records) -> str | None:
     device = _device(finding, records)
     if device is not None and device != records.faulty:
         return _slow_device(finding, device, records)
+    if (stage := _of_thread(finding)) is not None:
+        return _off_cpu(finding, stage, records)
     return None
+
+
+def _of_thread(finding: Finding) -> str | None:
+    """The stage in which a thread without a CPU holds an operation, if the finding is of one that says which operations it speaks of."""
+    culprit = finding["culprit"]
+    if culprit["kind"] == "stage":
+        named = str(culprit["name"])
+    else:
+        named = str(culprit["because_of"] or "").removeprefix("stage:")
+    shown = next((each["rows"] for each in finding.get("evidence", [])), [])
+    singly = finding.get("basis") == "measured" and shown and {"start_ns", f"{named}_ns"} <= set(shown[0])
+    return named if named in ASLEEP_IN | READY_IN and singly else None
+
+
+def _off_cpu(finding: Finding, stage: str, records: Records) -> str | None:
+    """Calls that the second record saw asleep, or ready without a CPU, for as long as is said; none that an injection touched."""
+    lengths = np.array([each.asleep_ns if stage in ASLEEP_IN else each.ready_ns for each in records.off])
+    begins = np.array([each.start_ns for each in records.off])
+    ends = begins + np.array([each.asleep_ns + each.ready_ns for each in records.off])
+    seen_ns, total_ns = 0, 0
+    for row in finding["evidence"][0]["rows"]:
+        begin = records.case_start_ns + int(row["start_ns"])
+        end, length = begin + int(row["latency_ns"]), int(row[f"{stage}_ns"])
+        if any(each.start_ns < end and each.end_ns > begin for each in records.injected):
+            return None
+        within = (begins >= begin - SAME_BEGIN_NS) & (ends <= end + SAME_BEGIN_NS) & (lengths >= LONG_NS)
+        total_ns += length
+        if (np.abs(lengths[within] - length) <= SAME_LENGTH * length).any():
+            seen_ns += length
+    if not total_ns or seen_ns < SEEN_SHARE * total_ns:
+        return None
+    what = "asleep" if stage in ASLEEP_IN else "ready without a CPU"
+    return f"scheduler's events: {seen_ns / 1e6:.1f} ms {what} in the same calls"
 
 
 def _device(finding: Finding, records: Records) -> str | None:

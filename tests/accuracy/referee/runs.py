@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -25,6 +26,8 @@ from tests.accuracy.referee.faults import SPARE_BYTES, Injection, Scene, Window,
 from tests.accuracy.referee.freeze import environment
 from tests.accuracy.referee.machine import Machine, watched
 from tests.accuracy.referee.rows import FILE_SYSTEMS, Row, Run
+from tests.accuracy.referee.scene import processes
+from tests.accuracy.referee.scheduler import OffCpu, off_cpu
 from tests.accuracy.referee.tracer import Request, traced
 from tests.accuracy.referee.truth import Own, Truth
 from whodisk.programs.base import Load, Place, find, said, told_of
@@ -34,6 +37,7 @@ SIZE_BYTES = 768 << 20
 MEMORY = Path("/dev/shm")
 #: Files of a run beside its case.
 CASE, FACTS, OWN, REQUESTS = "run.case", "facts.json", "own.json.gz", "requests.json.gz"
+THREADS = "threads.json.gz"
 #: Pairs of windows with and without the fault; eight, so that the rank test can be sure of four figures at once.
 PAIRS = 8
 WINDOW_SECONDS_MIN, WINDOW_SECONDS_MAX = 0.6, 1.6
@@ -78,7 +82,12 @@ def make(
             name = device.name
             with _mounted(device, row, work, run.seed) as place, row.program.ready(place, seconds) as load:
                 scene = Scene(row.program, device, SIZE_BYTES, load.server, work / "mount")
-                with traced() as requests, acting(fault, scene, magnitudes, run.seed) as acted:
+                ours = [pid for pid, comm in processes(scene) if not comm.startswith("whodisk")]
+                with (
+                    off_cpu([os.getpid(), *ours]) as off,
+                    traced() as requests,
+                    acting(fault, scene, magnitudes, run.seed) as acted,
+                ):
                     _record(whodisk, load, keep / CASE, place)
                 own = truths.columns(row.program.own_log(place))
                 _seal(run, whodisk, seconds, keep / CASE, place)
@@ -98,6 +107,7 @@ def make(
     (keep / FACTS).write_text(json.dumps(facts), encoding="utf-8")
     _pack(keep / OWN, [own.start_ns.tolist(), own.latency_ns.tolist(), own.kind.tolist()])
     _pack(keep / REQUESTS, [dataclasses.astuple(request) for request in requests])
+    _pack(keep / THREADS, [dataclasses.astuple(each) for each in off])
     return machine, truth
 
 
@@ -109,10 +119,12 @@ def records_of(keep: Path) -> tuple[Records, Truth, str]:
     records = Records(
         own=own,
         requests=[Request(*values) for values in _unpack(keep / REQUESTS)],
+        off=[OffCpu(*values) for values in _unpack(keep / THREADS)],
         stolen=Machine(**facts["machine"]).stolen_windows(),
         case=keep / CASE,
         case_start_ns=int(meta["clock"]["start_ns"]),
         faulty=None if facts["injected"] is None else facts["device"],
+        injected=[Injection(*each) for each in facts["injected"] or []],
     )
     return records, Truth(**facts["truth"]), facts["device"]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 TRACEFS = Path("/sys/kernel/tracing")
-INSTANCE = TRACEFS / "instances" / "referee"
 BUFFER_KIB_PER_CPU = 24 << 10
 EVENTS = ("block/block_rq_issue", "block/block_rq_complete")
 #: `tar-12  [001] ..... 123.456789: block_rq_issue: 7,0 W 4096 () 2048 + 8 none,0,0 [tar]`
@@ -36,30 +35,42 @@ class Request:
 @contextmanager
 def traced() -> Iterator[list[Request]]:
     """Traces all block devices; the list is filled at the end. Raises TracerError if it cannot."""
+    found: list[Request] = []
+    with instance("referee", EVENTS) as folder:
+        yield found
+        found += requests(written(folder), _devices())
+
+
+@contextmanager
+def instance(name: str, events: Sequence[str], settings: Sequence[tuple[str, str]] = ()) -> Iterator[Path]:
+    """The folder of an instance of its own, in which these events are traced. Raises TracerError if it cannot."""
     if not (TRACEFS / "instances").is_dir():
         # As perf does, and the recorder.
         subprocess.run(["mount", "-t", "tracefs", "nodev", str(TRACEFS)], check=False, capture_output=True)
     if not (TRACEFS / "instances").is_dir():
         raise TracerError(f"{TRACEFS}: expected tracefs, found none; mount -t tracefs nodev {TRACEFS}")
-    if INSTANCE.exists():
+    folder = TRACEFS / "instances" / name
+    if folder.exists():
         # Of a run that was killed.
-        INSTANCE.rmdir()
-    INSTANCE.mkdir()
-    found: list[Request] = []
+        folder.rmdir()
+    folder.mkdir()
     try:
-        for name, value in (("trace_clock", "mono"), ("buffer_size_kb", str(BUFFER_KIB_PER_CPU))):
-            (INSTANCE / name).write_text(value, encoding="ascii")
-        for event in EVENTS:
-            (INSTANCE / "events" / event / "enable").write_text("1", encoding="ascii")
-        yield found
-        (INSTANCE / "tracing_on").write_text("0", encoding="ascii")
-        with (INSTANCE / "trace").open(encoding="utf-8", errors="replace") as lines:
-            found += requests(lines, _devices())
+        every = (("trace_clock", "mono"), ("buffer_size_kb", str(BUFFER_KIB_PER_CPU)), *settings)
+        for file, value in (*every, *((f"events/{event}/enable", "1") for event in events)):
+            (folder / file).write_text(value, encoding="ascii")
+        yield folder
     finally:
-        INSTANCE.rmdir()
+        folder.rmdir()
 
 
-def requests(lines: Iterator[str] | list[str], devices: dict[tuple[int, int], str]) -> Iterator[Request]:
+def written(folder: Path) -> Iterator[str]:
+    """The lines of an instance, which traces no more."""
+    (folder / "tracing_on").write_text("0", encoding="ascii")
+    with (folder / "trace").open(encoding="utf-8", errors="replace") as lines:
+        yield from lines
+
+
+def requests(lines: Iterable[str], devices: dict[tuple[int, int], str]) -> Iterator[Request]:
     """Joins issue and completion of the same device, place and kind; what the buffer lost has no other half and is left out."""
     issued: dict[tuple[str, str, str], int] = {}
     for line in lines:
