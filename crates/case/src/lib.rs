@@ -20,7 +20,7 @@ pub mod redact;
 pub mod rows;
 pub mod schema;
 pub mod sealed;
-mod servers;
+pub mod servers;
 pub mod tables;
 pub mod verify;
 

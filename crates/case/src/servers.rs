@@ -18,6 +18,11 @@ const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
 /// Bytes of struct loop_info64, which begins with the device number of the file system that the backing file is on.
 const LOOP_INFO64_BYTES: usize = 232;
 
+/// Process id -> block devices and mount points of this host that it serves now.
+pub fn of_this_host() -> BTreeMap<String, Vec<String>> {
+    servers(Path::new("/"))
+}
+
 /// Process id -> block devices and mount points that it serves.
 pub(crate) fn servers(root: &Path) -> BTreeMap<String, Vec<String>> {
     let mut servers: BTreeMap<String, Vec<String>> = BTreeMap::new();

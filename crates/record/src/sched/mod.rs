@@ -20,6 +20,12 @@
 //! per millisecond and thread, so every sleep that begins a millisecond after the last look has one. Of a thread that the last look
 //! found held back by a queue's controller (writeback throttling, io.latency, io.cost) every sleep has one. Kernel threads are
 //! looked at only where they sleep for I/O, and such a sleep is recorded if they were held back: writeback is mostly theirs.
+//!
+//! # Devices that are software
+//!
+//! A loop device on a FUSE file, ublk or nbd is as late as the threads that work for it. Where the recording finds such servers
+//! (`system.servers`), their waits for a CPU are recorded whatever the scope, and so are those of the kernel's workers that
+//! complete requests: what a request waited for there is then known, not guessed from how crowded the CPUs were.
 use crate::error::RecordError;
 use crate::facts;
 use crate::host::{self, Functions};
@@ -30,6 +36,7 @@ use crate::ring_probe::{Counter, Design, Records, RingProbe, Settings};
 use crate::streams::{Out, Stream};
 use aya::include_bytes_aligned;
 use aya::maps::HashMap;
+use aya::Btf;
 use case::rows::{sched_by, SchedRow, SchedState, NAME_BYTES};
 use case::CaseError;
 use std::collections::BTreeMap;
@@ -45,6 +52,7 @@ const STACK_PAUSE_NS: u64 = 1_000_000;
 const SCOPE: &str = "threads that submit I/O and never sleep for it";
 const DESCENDANTS: &str = "waits of the command's descendants before their first I/O";
 const LOCKS: &str = "locks that threads wait for";
+const SERVING: &str = "waits for a CPU of the kernel's workers that serve devices";
 
 /// Ends before begins: a thread comes into scope last.
 pub const HOOKS: Hooks = &[
@@ -57,7 +65,14 @@ pub const HOOKS: Hooks = &[
     ("sched_process_fork", Need::Fact(DESCENDANTS)),
     ("io_uring_cqring_wait", Need::Fact(SCOPE)),
     ("block_bio_queue", Need::Fact(SCOPE)),
+    ("block_rq_complete", Need::Fact(SERVING)),
 ];
+
+/// Processes that serve storage by software, at most; as in sched.bpf.c.
+const SERVERS_MAX: usize = 16;
+
+/// Kernel's names of block devices that threads of this host work for begin so.
+const BY_SOFTWARE: [&str; 3] = ["loop", "ublkb", "nbd"];
 
 /// Loads and attaches the probe.
 pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
@@ -68,12 +83,25 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         sched_by::IO_COST,
     ];
     let symbols = host::kernel_symbols(&names);
-    RingProbe::attach(Sched { symbols }, context)
+    let servers = case::servers::of_this_host();
+    let sched = Sched {
+        symbols,
+        by_software: servers
+            .values()
+            .flatten()
+            .any(|name| BY_SOFTWARE.iter().any(|begin| name.starts_with(begin))),
+        servers: servers.keys().filter_map(|pid| pid.parse().ok()).collect(),
+    };
+    RingProbe::attach(sched, context)
 }
 
 struct Sched {
     /// Addresses of the functions that a look at a stack knows, as far as they are shown.
     symbols: BTreeMap<String, u64>,
+    /// Processes that serve storage from user space when the recording begins.
+    servers: Vec<i32>,
+    /// Whether one of them serves a block device, at which workers of the kernel take part.
+    by_software: bool,
 }
 
 impl Design for Sched {
@@ -99,7 +127,12 @@ impl Design for Sched {
         let symbol = |name: &str| self.symbols.get(name).copied().unwrap_or(0);
         let end = |begin: u64| Functions::of_kernel().end(begin);
         let (wbt, cost) = (symbol(sched_by::WBT), symbol(sched_by::IO_COST));
+        let mut servers = [0_u8; 4 * SERVERS_MAX];
+        for (place, pid) in servers.chunks_exact_mut(4).zip(&self.servers) {
+            place.copy_from_slice(&pid.to_ne_bytes());
+        }
         Settings::default()
+            .global("servers", servers)
             .global("min_ns", MIN_NS.to_ne_bytes())
             .global("stack_pause_ns", STACK_PAUSE_NS.to_ne_bytes())
             .global("scope_limited", [u8::from(context.config.follows_processes())])
@@ -110,6 +143,11 @@ impl Design for Sched {
             .global("wbt_end", end(wbt).to_ne_bytes())
             .global("cost_start", cost.to_ne_bytes())
             .global("cost_end", end(cost).to_ne_bytes())
+    }
+
+    /// Completions are looked at only where one may come from a worker that needed a CPU.
+    fn wanted(&self, _btf: &Btf, tracepoint: &str, _need: Need) -> bool {
+        tracepoint != "block_rq_complete" || self.by_software
     }
 
     /// Without the addresses nobody is seen to be held back; in a scope of processes those who write back are not looked at.
@@ -145,7 +183,7 @@ impl Design for Sched {
         for thread in threads.filter(|thread| thread.wait.start_ns != 0) {
             let for_a_cpu = thread.wait.state <= SchedState::Throttled as u8;
             let held_back = thread.held_back != 0 && thread.wait.place != 0;
-            if !for_a_cpu && thread.kernel != 0 && !held_back {
+            if !for_a_cpu && (thread.kernel != 0 || thread.serves != 0) && !held_back {
                 continue;
             }
             let mut wait = thread.wait;
@@ -158,7 +196,12 @@ impl Design for Sched {
     }
 
     fn notes(&self) -> Vec<(&'static str, u64)> {
-        vec![("min_ns", MIN_NS), ("stack_pause_ns", STACK_PAUSE_NS)]
+        let servers = self.servers.len().min(SERVERS_MAX) as u64;
+        vec![
+            ("min_ns", MIN_NS),
+            ("stack_pause_ns", STACK_PAUSE_NS),
+            ("servers", servers),
+        ]
     }
 }
 
@@ -192,7 +235,7 @@ struct Thread {
     of_command: u8,
     kernel: u8,
     held_back: u8,
-    pad: u8,
+    serves: u8,
 }
 
 const THREAD_BYTES: usize = size_of::<Thread>();

@@ -2,7 +2,8 @@
 //
 // A thread is in scope once it submits a bio, sleeps for I/O, or waits for io_uring completions; and all threads of
 // the processes named to us and their descendants are; others are not, where only those are asked for. Of each thread in scope every wait of at least min_ns is sent when
-// it ends; shorter ones are counted. All times are bpf_ktime_get_ns() = CLOCK_MONOTONIC.
+// it ends; shorter ones are counted. Of threads that serve a device by software (processes in `servers`, workers of the kernel that complete its
+// requests) only the waits for a CPU are. All times are bpf_ktime_get_ns() = CLOCK_MONOTONIC.
 #include "../bpf/kernel.h"
 
 // The order is that of `COUNTERS` in mod.rs.
@@ -33,6 +34,9 @@ const volatile u64 wbt_end = 0;
 const volatile u64 cost_start = 0; // ioc_rqos_throttle: the same by io.cost
 const volatile u64 cost_end = 0;
 
+#define SERVERS_MAX 16
+const volatile s32 servers[SERVERS_MAX]; // processes that serve storage from user space; the rest is 0
+
 #define THREADS_MAX 32768
 #define FRAMES 16
 #define CPUS_MAX 1024
@@ -47,6 +51,7 @@ const volatile u64 cost_end = 0;
 #define TASK_FROZEN 0x8000
 #define EXIT_DEAD 0x10
 #define EXIT_ZOMBIE 0x20
+#define PF_WQ_WORKER 0x20
 #define PF_KTHREAD 0x200000
 #define JOBCTL_TRAP_FREEZE (1 << 23)
 // trace/events/lock.h
@@ -116,7 +121,7 @@ struct thread {
 	u8 of_command;
 	u8 kernel;
 	u8 held_back; // at the last look, by a queue's controller
-	u8 pad;
+	u8 serves;    // by software; what it sleeps for is nobody's operation
 };
 
 struct {
@@ -185,6 +190,15 @@ static __noinline int learn(task_t *task, bool of_command)
 	return 0;
 }
 
+static __always_inline bool is_server(s32 tgid)
+{
+	for (u32 i = 0; i < SERVERS_MAX && servers[i]; i++)
+		if (servers[i] == tgid)
+			return 1;
+	return 0;
+}
+
+// One that submits I/O itself has sleeps that matter, whomever it serves.
 static __always_inline void learn_current(void)
 {
 	task_t *task = (void *)bpf_get_current_task_btf();
@@ -194,9 +208,12 @@ static __always_inline void learn_current(void)
 
 	if (*lately == tid)
 		return;
-	if (find(tid))
+	struct thread *thread = find(tid);
+	if (thread) {
 		*lately = tid;
-	else if (!scope_only || scope_has(task->tgid))
+		if (!scope_only || scope_has(task->tgid))
+			thread->serves = 0;
+	} else if (!scope_only || scope_has(task->tgid))
 		learn(task, 0);
 }
 
@@ -302,7 +319,8 @@ static __always_inline void end(struct thread *thread, u64 now)
 	if (duration_ns < min_ns) {
 		count(SHORT, 1);
 		count(SHORT_NS, duration_ns);
-	} else if (!(thread->kernel && wait->state >= SLEEPING && !(wait->place && thread->held_back))) {
+	} else if (!((thread->kernel || thread->serves) && wait->state >= SLEEPING &&
+		     !(wait->place && thread->held_back))) {
 		wait->end_ns = now;
 		send_event(wait, sizeof(*wait));
 	}
@@ -411,12 +429,14 @@ static __always_inline void leave(void *ctx, task_t *task, task_t *next, u32 sta
 		if (state & (TASK_DEAD | EXIT_DEAD | EXIT_ZOMBIE))
 			return;
 		bool of_command = scope_limited && scope_has(task->tgid);
-		if (!of_command && (scope_only || !(state && BPF_CORE_READ_BITFIELD(task, in_iowait))))
+		bool serves = !of_command && is_server(task->tgid);
+		if (!of_command && !serves && (scope_only || !(state && BPF_CORE_READ_BITFIELD(task, in_iowait))))
 			return;
 		learn(task, of_command);
 		thread = find(task->pid);
 		if (!thread)
 			return;
+		thread->serves = serves;
 	}
 	if (thread->wait.start_ns)
 		end_unseen(thread, task, now);
@@ -429,7 +449,7 @@ static __always_inline void leave(void *ctx, task_t *task, task_t *next, u32 sta
 	thread->wait.reason = blocked_reason(thread, task);
 	// Who was held back is likely to be so again, for less than the pause.
 	bool look = now - thread->stack_ns >= stack_pause_ns || thread->held_back;
-	if (sched_text_start && look && (!thread->kernel || thread->wait.reason == IO)) {
+	if (sched_text_start && look && ((!thread->kernel && !thread->serves) || thread->wait.reason == IO)) {
 		thread->stack_ns = now;
 		thread->wait.place = waiting_place(ctx);
 		thread->held_back = holds_back(thread->wait.place);
@@ -516,6 +536,21 @@ int BPF_PROG(block_bio_queue)
 {
 	if (recording)
 		learn_current();
+	return 0;
+}
+
+// Attached where devices are served by software: a worker of the kernel that completes a request there may be late for want of a CPU.
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(block_rq_complete)
+{
+	task_t *task = (void *)bpf_get_current_task_btf();
+
+	if (recording && task->flags & PF_WQ_WORKER && !find(task->pid)) {
+		learn(task, 0);
+		struct thread *thread = find(task->pid);
+		if (thread)
+			thread->serves = 1;
+	}
 	return 0;
 }
 
