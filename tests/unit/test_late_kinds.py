@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from whodisk.statistics.stats import Ints
 from whodisk.verdict.solve import solve
 
 COMMITS, DISK, MS = 4000, "loop0", 1_000_000
+#: The process that serves the disk.
+SERVER = 900
 
 
 def cpu_waits(end_ns: Ints, waited_ns: Ints) -> list[dict[str, Any]]:
@@ -100,8 +103,18 @@ def test_flush_commands_that_are_late_alone_did_not_wait_for_a_cpu(
         )
 
 
-def requests(path: Path, late_reads: float, late_writes: float, stuck_ns: int = 0, turns: int = 0) -> Path:
-    """Random reads and writes of one thread, half and half, 4.5 ms late so often; the thread itself waits 4 ms for a CPU now and then, too."""
+def requests(
+    path: Path,
+    late_reads: float,
+    late_writes: float,
+    stuck_ns: int = 0,
+    turns: int = 0,
+    served: str = "not recorded",
+) -> Path:
+    """Random reads and writes of one thread, half and half, 4.5 ms late so often; the thread itself waits 4 ms for a CPU now and then, too.
+
+    `served`: what is known of the process that serves the device: nothing; that it had no CPU during those 4.5 ms; or that it had none at other times.
+    """
     rng = np.random.default_rng(18)
     op = np.where(rng.random(COMMITS) < 0.5, "read", "write")
     late = np.where(op == "read", late_reads, late_writes)
@@ -126,7 +139,16 @@ def requests(path: Path, late_reads: float, late_writes: float, stuck_ns: int = 
         "runqueue_ns": waited_ns,
     }
     block = common | {"op_id": BLOCK_ID_BASE | number, "start_ns": start + 10_000, "latency_ns": device_ns}
-    return write_case(
+    waits = cpu_waits(start + latency, waited_ns)
+    known = served != "not recorded"
+    if known:
+        served_late = np.flatnonzero(device_ns > 4 * MS) + (0 if served == "no CPU then" else 1)
+        waits += [
+            {**wait, "tid": SERVER, "pid": SERVER, "comm": "served"}
+            for wait in cpu_waits(start[served_late] + 4_400_000, np.full(len(served_late), 4_300_000))
+            if wait["state"] == "runnable"
+        ]
+    case = write_case(
         path,
         syscall=syscall | stages,
         block=block | stages,
@@ -136,9 +158,18 @@ def requests(path: Path, late_reads: float, late_writes: float, stuck_ns: int = 
             "kind": ["split"] * COMMITS,
         },
         devices=(DISK,),
-        tables={"waits": cpu_waits(start + latency, waited_ns)},
-        meta={"version": 2, "observer": "record", "command": ["db"], "duration_ns": int(start[-1] + 20 * MS)},
+        tables={"waits": waits},
+        meta={
+            "version": 2,
+            "observer": "record",
+            "command": ["db"],
+            "duration_ns": int(start[-1] + 20 * MS),
+            "probes": {"sched": {"counts": {"servers": int(known)}}},
+        },
     )
+    system = json.loads((case / "system.json").read_text())
+    (case / "system.json").write_text(json.dumps({**system, "servers": {str(SERVER): [DISK]}}))
+    return case
 
 
 @pytest.mark.parametrize(
@@ -148,6 +179,16 @@ def test_reads_that_are_late_alone_did_not_wait_for_a_cpu(
     tmp_path: Path, late_reads: float, late_writes: float, accused: bool
 ) -> None:
     verdict = solve(requests(tmp_path / "case", late_reads, late_writes))
+    at_device = [finding for finding in verdict.findings if finding.culprit.name == "device"]
+    assert bool(at_device) == accused, verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("served", "accused"), [("not recorded", False), ("no CPU then", False), ("no CPU at other times", True)]
+)
+def test_what_serves_a_device_is_known_to_have_had_a_cpu(tmp_path: Path, served: str, accused: bool) -> None:
+    """Reads and writes are late alike, which a want of CPUs would explain; but the record of those who serve them may say that they had one."""
+    verdict = solve(requests(tmp_path / "case", 0.02, 0.02, served=served))
     at_device = [finding for finding in verdict.findings if finding.culprit.name == "device"]
     assert bool(at_device) == accused, verdict.summary
 

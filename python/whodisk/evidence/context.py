@@ -17,6 +17,7 @@ from whodisk.evidence.more_work import More, more_work
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.peer_comparison import Comparison
 from whodisk.evidence.sampled_series import Sampled, compare_series
+from whodisk.evidence.serving_waits import ServingWaits, serving_waits
 from whodisk.evidence.slow_operations import CPU_STAGES, CpuWaits, SlowSet, cpu_waits, find_slow
 from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
 from whodisk.evidence.surroundings import Cause, causes_of, with_alike
@@ -139,6 +140,11 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
     def cpu_waits(self) -> CpuWaits | None:
         """How long threads of the judged programs waited for a CPU; None where the scheduler was not recorded."""
         return cpu_waits(self.case, self.survey)
+
+    @cached_property
+    def serving_waits(self) -> ServingWaits:
+        """How long the threads that serve software devices waited for a CPU, and when."""
+        return serving_waits(self.case)
 
     @cached_property
     def more_work(self) -> More:

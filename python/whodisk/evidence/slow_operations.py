@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whodisk.evidence.journal_commits import waited_for_commits
+from whodisk.evidence.serving_waits import ServingWaits, serving_sql, serving_waits
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram, thinned
 from whodisk.evidence.thresholds import (
     FAMILY_OPERATIONS,
@@ -262,7 +263,7 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
     slow.blamed = blame(slow)
     waits = cpu_waits(case, survey)
     unlike = late_kinds(case, slow) | waited_for_commits(case, survey, slow)
-    slow.ordinary = ordinary_waits(slow, waits, unlike)
+    slow.ordinary = ordinary_waits(slow, waits, unlike, serving_waits(case))
     return slow
 
 
@@ -299,7 +300,9 @@ def cpu_waits(case: Case, survey: Survey) -> CpuWaits | None:
     if "waits" not in case.columns:
         return None
     woken = case.rows("SELECT count(*) AS n FROM waits WHERE state = 'blocked'")[0]["n"]
-    waited = case.arrays("SELECT duration_ns FROM waits WHERE state = 'runnable' ORDER BY 1")["duration_ns"]
+    waited = case.arrays(
+        f"SELECT duration_ns FROM waits WHERE state = 'runnable' AND NOT coalesce({serving_sql(case)}, false) ORDER BY 1"
+    )["duration_ns"]
     served = case.rows(
         f"SELECT count(*) AS n FROM judged WHERE layer = '{survey.layer}' AND coalesce(queue_ns, 0) + coalesce(device_ns, 0) > 0"
     )[0]["n"]
@@ -393,20 +396,27 @@ def _at_software(slow: SlowSet) -> Bools:
     return software & np.isin(slow.blamed, SOFTWARE_STAGES)
 
 
-def ordinary_waits(slow: SlowSet, waits: CpuWaits | None, unlike: Bools) -> Bools:
-    """Slow operations that may just have waited for a CPU; those that are `unlike` such waits did not.
+def ordinary_waits(slow: SlowSet, waits: CpuWaits | None, unlike: Bools, serving: ServingWaits) -> Bools:
+    """Slow operations that may just have waited for a CPU; those that are `unlike` such waits did not, nor those at a software device whose
+    servers had a CPU all the time.
 
     Of a software device's those do that are no more than waits for a CPU as long as theirs, which were recorded, can tell. Where such waits make a good part of a family's slow group, longer operations have to be a hump of
     their own beyond them, or they are the end of the same tail; the family's split moves there.
     """
-    needs_cpu = (np.isin(slow.blamed, CPU_STAGES) | _at_software(slow)) & ~unlike
+    wait_ns = slow.latency_ns - slow.typical_ns
+    at_software = _at_software(slow)
+    for device in np.unique(slow.device[at_software].astype(str)):
+        mine = np.flatnonzero(at_software & (slow.device == device))
+        at_software[mine] = serving.may_have_held(
+            str(device), slow.start_ns[mine], slow.end_ns[mine], wait_ns[mine].astype(np.float64)
+        )
+    needs_cpu = (np.isin(slow.blamed, CPU_STAGES) | at_software) & ~unlike
     if waits is not None:
         needs_cpu &= ~_unlike_cpu_waits(slow, waits)
-    wait_ns = slow.latency_ns - slow.typical_ns
     ordinary: Bools = needs_cpu & (wait_ns < ORDINARY_WAIT_NS)
     if waits is not None:
         # Where somebody keeps the CPUs for longer, the threads of a software device wait for them as long as the program's own.
-        below = np.flatnonzero(needs_cpu & _at_software(slow) & ~ordinary)
+        below = np.flatnonzero(needs_cpu & at_software & ~ordinary)
         ordinary[below] = waits.as_many(wait_ns[below])
     for number, family in enumerate(slow.families):
         members = slow.family == number

@@ -372,6 +372,13 @@ ORDINARY_WAIT_NS = row(
     CHOSEN,
     "A shorter wait, in a stage in which some thread needs a CPU, may just be another thread's turn on it (time slices are a few milliseconds).",
 )
+SERVED_LATE_MIN = row(
+    "SERVED_LATE_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "What serves a software device must have waited for a CPU during this part of what an operation lost there, or the CPU was not why.",
+)
 TURNS_PER_OPERATION = row(
     "TURNS_PER_OPERATION",
     8,
