@@ -18,6 +18,7 @@ from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
 from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import Found
+from whodisk.evidence.late_threads import REAP, taken_late
 from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.slow_operations import SOFTWARE_STAGES, is_software
@@ -96,6 +97,13 @@ def run(context: Context) -> Result:
                 f"{claim_of(context, group)} That is the recorder: without it this time is not lost."
             )
             result.excuses.append(Excuse("the recorder had the CPU", _explains(context, group)))
+        elif _were_taken_late(context, group):
+            result.observed.append(
+                f"{claim_of(context, group)} Their threads waited for slower operations, which held these up, too."
+            )
+            result.excuses.append(
+                Excuse("taken late, behind a slow operation of the same thread", _explains(context, group))
+            )
         elif _as_long_as_cpu_waits(context, group):
             result.observed.append(
                 f"{claim_of(context, group)} The program's own threads waited as long for a CPU, as often at least; those that serve {group.device} need the same CPUs."
@@ -108,13 +116,26 @@ def run(context: Context) -> Result:
     return result
 
 
+def _were_taken_late(context: Context, group: Group) -> bool:
+    """Whether what stands apart had ended, and was not taken because its thread waited for another operation."""
+    if group.stage != "reap" or group.cause.state in ("stopped", "throttled"):
+        return False
+    tid, end = (np.array([getattr(e, name) for e in group.episodes], np.int64) for name in ("tid", "end_ns"))
+    reap_ns = np.array([e.stage_ns[REAP] for e in group.episodes], np.int64)
+    return bool(taken_late(context, tid, end - reap_ns, end).all())
+
+
 def _as_long_as_cpu_waits(context: Context, group: Group) -> bool:
     """Whether what serves a software device may just have waited for a CPU, as the program's own threads did for as long."""
     at_software = STAGES.index(group.stage) in SOFTWARE_STAGES and is_software(group.device)
     if not at_software or group.cause.state == "trouble" or context.cpu_waits is None:
         return False
     lost_ns = np.array([episode.stage_excess_ns for episode in group.episodes])
-    return bool(context.cpu_waits.as_many(lost_ns).all())
+    begin, end = (
+        np.array([getattr(e, name) for e in group.episodes], np.int64) for name in ("start_ns", "end_ns")
+    )
+    held = context.serving_waits.may_have_held(group.device, begin, end, lost_ns)
+    return bool((held & context.cpu_waits.as_many(lost_ns)).all())
 
 
 def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:

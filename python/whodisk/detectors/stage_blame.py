@@ -38,6 +38,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.asleep import busy_meanwhile, slept_in
 from whodisk.evidence.behind_flushes import flushes_sql, in_flushes_ns
 from whodisk.evidence.context import Context
+from whodisk.evidence.late_threads import REAP, taken_late
 from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.time_lost import kept_ns
@@ -66,7 +67,8 @@ def run(context: Context) -> Result:
         result.observed.append(_passed_over(context, by_order))
         result.excuses.append(Excuse("passed over by a disk that chooses its order", by_order))
     more = _more_work(context, ~context.explained & ~by_order, result)
-    explained = context.explained | by_order | more
+    late = _taken_late(context, ~context.explained & ~by_order & ~more, result)
+    explained = context.explained | by_order | more | late
     remaining = ~explained & ~slow.ordinary
     suspects = [
         Suspect(stage, part, episodes(slow.start_ns[part], slow.end_ns[part]))
@@ -102,6 +104,26 @@ def _more_work(context: Context, asked: Bools, result: Result) -> Bools:
             f"{words.percent(share)} of all latency."
         )
     result.excuses.append(Excuse("many more requests than others", chosen))
+    return chosen
+
+
+def _taken_late(context: Context, asked: Bools, result: Result) -> Bools:
+    """Those that only waited to be taken while a slow operation of their own thread was held further down: reported as its consequence."""
+    slow = context.slow
+    chosen = np.asarray(asked & (slow.blamed == REAP), np.bool_)
+    mine = np.flatnonzero(chosen)
+    end = slow.end_ns[mine]
+    chosen[mine] = taken_late(context, slow.tid[mine], end - slow.stage_ns[mine, REAP].astype(np.int64), end)
+    if not chosen.any():
+        return chosen
+    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    if share >= SHARE_OF_LATENCY_FLOOR:
+        result.observed.append(
+            f"{words.things(float(chosen.sum()) * slow.thinning, 'operation')} had ended and were not taken for "
+            f"{words.duration(float(np.median(slow.stage_ns[chosen, REAP])))}: their threads waited for slower ones, which held them up. "
+            f"That is {words.percent(share)} of all latency."
+        )
+    result.excuses.append(Excuse("taken late, behind a slow operation of the same thread", chosen))
     return chosen
 
 

@@ -10,11 +10,13 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.thresholds import LATE_INSIDE_MIN
 from whodisk.reading.views import STAGES
 from whodisk.statistics.coincidence import Intervals
-from whodisk.statistics.stats import Bools, Ints
+from whodisk.statistics.stats import Bools, Ints, overlap
 
 REAP = STAGES.index("reap")
 APP = STAGES.index("app")
 FS = STAGES.index("fs")
+#: An operation that is held there may hold its thread, or whatever the thread waits for next.
+HOLDING = tuple(STAGES.index(name) for name in ("fs", "throttle", "queue", "device", "interrupt"))
 
 
 @dataclass
@@ -61,3 +63,24 @@ def late_while_held(
     return LateOperations(
         explained, begin[explained], end[explained], Intervals(slow.tid[every], begin[every], end[every])
     )
+
+
+def taken_late(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
+    """Which of these waits to be taken lie mostly in slow operations of their own thread that were held further down.
+
+    A thread that sits in one call, or waits until the last of several operations has ended, takes nothing of what has ended before: that
+    wait is a consequence.
+    """
+    slow = context.slow
+    held = np.isin(slow.blamed, HOLDING)
+    apart = [e for e, _ in context.longest if e.apart and not e.silence and STAGES.index(e.stage) in HOLDING]
+    thread, low, high = (
+        np.concatenate([column[held], np.array([getattr(e, name) for e in apart], np.int64)])
+        for name, column in (("tid", slow.tid), ("start_ns", slow.start_ns), ("end_ns", slow.end_ns))
+    )
+    late: Bools = np.zeros(len(tid), np.bool_)
+    for number in np.unique(tid):
+        mine, theirs = np.flatnonzero(tid == number), thread == number
+        inside = overlap(begin_ns[mine], end_ns[mine], low[theirs], high[theirs])
+        late[mine] = inside >= np.maximum(1, LATE_INSIDE_MIN * (end_ns - begin_ns)[mine])
+    return late
