@@ -136,6 +136,8 @@ class Result:
     limited: bool = False
     #: The experiment that would show that `limit` does not bind.
     limit_refute: str | None = None
+    #: Device whose limit this result reports, as what binds or besides: it is not cleared.
+    limiting_device: str = ""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def run(context: Context) -> Result:
         if waited < PACE_TOLD_MIN:
             continue
         if not result.limited:
-            result.limited = True
+            result.limited, result.limiting_device = True, pace.device
             said = said_of(pace, waited)
             if waited >= THREAD_BINDS_MIN:
                 result.limit, result.limit_refute = said, _refute(pace)

@@ -182,7 +182,10 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         return sorted(judged, key=lambda each: (not each[0].apart, -each[0].latency_ns, each[0].start_ns))
 
     def _is_usual(self, episode: Episode, cause: Cause) -> bool:
-        """Whether what held an operation is no more than another thread's turn on a CPU, the recorder's, or a device at its limit."""
+        """Whether what held an operation is no more than another thread's turn on a CPU, the recorder's, or a device at its limit.
+
+        A program with a backlog of writes at such a device (a memtable that cannot be written out) lets its own threads wait for these.
+        """
         if episode.silence:
             return False
         if cause.state == "runnable" and is_recorder(self.case, cause.who):
@@ -191,6 +194,10 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         if needs_cpu and episode.stage_excess_ns < ORDINARY_WAIT_NS:
             # Whom it slept for may have waited for its turn just as well.
             return self.layer == "syscall"
+        if self.layer == "app" and episode.stage == "app" and cause.state == "blocked":
+            # The program waits for its own threads, and these for what takes no more.
+            begin, end = np.array([episode.start_ns]), np.array([episode.end_ns])
+            return any(pace.op == "write" and bool(pace.covers(begin, end)[0]) for pace in self.paces)
         if episode.stage not in PACE_WAITS:
             return False
         when = np.array([episode.tid]), np.array([episode.start_ns]), np.array([episode.end_ns])

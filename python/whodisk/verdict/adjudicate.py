@@ -53,6 +53,8 @@ class Judged:
     limited: bool
     #: The experiment that would show that the limit does not bind.
     limit_refute: str | None
+    #: Devices whose limits are reported.
+    limiting_devices: frozenset[str]
     #: Whether anything was accepted for what it makes of all operations, not only of those that stand apart.
     slow: bool
     #: Slow operations that findings explain.
@@ -228,6 +230,7 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         limit=_limit(results),
         limited=any(result.limited for result in results),
         limit_refute=next((result.limit_refute for result in results if result.limit), None),
+        limiting_devices=frozenset(result.limiting_device for result in results if result.limiting_device),
         slow=any(_makes_slow(candidate, finding) for candidate, finding in corrected.accepted),
         explained=corrected.explained,
     )

@@ -41,7 +41,9 @@ class _Suspect:
     worst_ns: float
 
 
-def clear(context: Context, claims: list[Finding], slow_excess_ns: float | None) -> list[Cleared]:
+def clear(
+    context: Context, claims: list[Finding], slow_excess_ns: float | None, limiting: frozenset[str]
+) -> list[Cleared]:
     """Stages of the judged layer and devices of the block layer that are not to blame.
 
     `slow_excess_ns` is the median excess of the operations that the findings explain: something with
@@ -51,7 +53,7 @@ def clear(context: Context, claims: list[Finding], slow_excess_ns: float | None)
     """
     named = _named(claims)
     cleared = _bounded(
-        context, context.surveys.get("block"), _devices(context, claims, named), slow_excess_ns
+        context, context.surveys.get("block"), _devices(context, claims, named, limiting), slow_excess_ns
     )
     if claims:
         cleared += _bounded(context, context.survey, _stages(context, named), slow_excess_ns)
@@ -91,7 +93,9 @@ def _stages(context: Context, named: set[str]) -> list[_Suspect]:
     return found
 
 
-def _devices(context: Context, findings: list[Finding], named: set[str]) -> list[_Suspect]:
+def _devices(
+    context: Context, findings: list[Finding], named: set[str], limiting: frozenset[str]
+) -> list[_Suspect]:
     survey = context.surveys.get("block")
     if survey is None:
         return []
@@ -108,7 +112,7 @@ def _devices(context: Context, findings: list[Finding], named: set[str]) -> list
     found = []
     for device in sorted({s.device for s in survey.strata if s.device}):
         strata = survey.select(device)
-        if unnamed or f"device:{device}" in named | in_front:
+        if unnamed or device in limiting or f"device:{device}" in named | in_front:
             continue
         if own_time:
             worst_ns = max(float(s.stage_max_ns[STAGES.index("device")]) for s in strata)

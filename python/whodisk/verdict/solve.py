@@ -110,7 +110,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         slowest=slowest,
         too_small=rejected(context, judged.claims),
         minor=errors + beside + backlog + [f"{item.sentence}." for item in judged.declined] + judged.minor,
-        cleared=judged.cleared + clearing.clear(context, judged.claims, slow_ns),
+        cleared=judged.cleared + clearing.clear(context, judged.claims, slow_ns, judged.limiting_devices),
         cannot_exclude=lost_of(incomplete) + judged.caveats + caveats_of(context, bool(limits or against)),
         expectations=expectations,
         served_from=judged.served_from,

@@ -245,18 +245,22 @@ def _natural(own: Own, apart: list[int]) -> list[str]:
 
 
 def _judge_severity(truth: Truth, severity: Severity | None, stands_apart: bool) -> None:
-    """Right statuses of a run whose fault counts."""
-    below = [OUTLIERS] if stands_apart else [HEALTHY, LIMITED, *([OUTLIERS] if truth.slowest_hit else [])]
+    """Right statuses of a run whose fault counts.
+
+    Where it makes hardly a difference on average, what stands apart in the run is judged as if nobody had done anything to it.
+    """
+    natural = [status for status in truth.statuses if status in (SLOW, OUTLIERS)]
+    below = natural if stands_apart else [HEALTHY, LIMITED, *([OUTLIERS] if truth.slowest_hit else [])]
     if severity is None:
         # It stands apart in the run, but no pairs came about that tell how much it costs.
-        truth.statuses, truth.must_name = [SLOW, *below], True
+        truth.statuses, truth.must_name = list(dict.fromkeys([SLOW, *below])), True
         return
     truth.severity = asdict(severity)
     truth.must_name = stands_apart or severity.beyond(BAND)
     if severity.beyond(BAND):
         truth.statuses = [SLOW]
     elif severity.beyond(1 / BAND):
-        truth.statuses = [SLOW, *below]
+        truth.statuses = list(dict.fromkeys([SLOW, *below]))
     else:
         truth.statuses = below
 
