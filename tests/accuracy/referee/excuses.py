@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -74,7 +75,7 @@ def _of_thread(finding: Finding) -> str | None:
         named = str(culprit["name"])
     else:
         named = str(culprit["because_of"] or "").removeprefix("stage:")
-    shown = next((each["rows"] for each in finding.get("evidence", [])), [])
+    shown: list[dict[str, Any]] = next((each["rows"] for each in finding.get("evidence", [])), [])
     singly = finding.get("basis") == "measured" and shown and {"start_ns", f"{named}_ns"} <= set(shown[0])
     return named if named in ASLEEP_IN | READY_IN and singly else None
 
