@@ -26,7 +26,7 @@ only ever added. Each run draws a program, a file system and a fault (or none) w
   `slow` from 5 % of all latency or 20 % worse p99 or throughput on (within a factor of 1.25 of these limits neither status is wrong), `outliers`
   where an operation stands apart, and else too little to be reported.
 - **Right**: status right, culprit first, no finding that is wrong. A finding about something that was not injected is excused only if a second tracer (the
-  kernel's event tracing) or the kernel's account of steal shows it at the same operations; every excuse is listed.
+  kernel's event tracing, of requests and of the scheduler) or the kernel's account of steal shows it at the same operations; every excuse is listed.
 - **Set aside** is a run by what else the machine did (others and the hypervisor had 0.3 CPUs or more on average), written down
   before the run is solved.
 - Intervals: Wilson, 95 %; *over cells*: cells of program x fault count as what fails together. How it is done: `tests/accuracy/referee/`.
