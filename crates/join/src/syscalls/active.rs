@@ -38,6 +38,8 @@ pub struct Active {
     pub end_ns: u64,
     /// Requests that may be its.
     pub requests: Vec<Request>,
+    /// Of direct I/O with a key: what its thread asked for without one, within its call.
+    pub by_thread: Vec<Request>,
     /// Its waits for pages.
     pub waits: Vec<CacheWaitRow>,
     /// Its thread could run and did not.
@@ -60,6 +62,7 @@ impl Active {
             start_ns,
             end_ns: end_ns.max(start_ns),
             requests: Vec::new(),
+            by_thread: Vec::new(),
             waits: Vec::new(),
             runnable: Vec::new(),
             throttled: Vec::new(),

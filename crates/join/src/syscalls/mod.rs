@@ -334,11 +334,16 @@ impl<'a> SyscallSide<'a> {
             self.disk_of.insert(row.file_device, row.device);
         }
         let read = row.cmd_flags & 0xff == OP_READ && row.cmd_flags & READAHEAD_FLAG == 0;
+        let keyed = |op: &Active| op.direct() && op.row.owner_key != 0;
         if row.tid > 0 {
             self.actives.of_thread(row.tid, |op| {
-                let unowned = !op.direct() || op.row.owner_key == 0;
-                if op.is_call() && (op.durable() || read && unowned || op.direct() && op.row.owner_key == 0) {
+                if !op.is_call() {
+                    return;
+                }
+                if op.durable() || read && !keyed(op) || op.direct() && !keyed(op) {
                     op.give(request);
+                } else if keyed(op) {
+                    op.by_thread.push(request);
                 }
             });
         }

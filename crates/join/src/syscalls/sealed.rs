@@ -92,13 +92,17 @@ fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
         let for_commit = op.durable() || op.joined_commit;
         let outlived = |part: &Part| for_commit && op.row.end_ns != 0 && part.end_ns > end_ns;
         let waited_for = |part: &Part| meanwhile(part) && !outlived(part);
-        let kept: Vec<Request> = op
-            .requests
-            .iter()
-            .filter(|request| waited_for(&request.child.part))
-            .copied()
-            .collect();
-        op.requests = kept;
+        let kept = |requests: &[Request]| -> Vec<Request> {
+            let mine = requests.iter().filter(|request| waited_for(&request.child.part));
+            mine.copied().collect()
+        };
+        let mut requests = kept(&op.requests);
+        if requests.is_empty() {
+            // Direct I/O that its file system did through the page cache after all (btrfs does so now and then): its requests have no
+            // key, but its own thread made them within the call.
+            requests = kept(&op.by_thread);
+        }
+        op.requests = requests;
     }
     timeline.add(end_ns, reaped_ns, Stage::Reap);
     if !watched.block {

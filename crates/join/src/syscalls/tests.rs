@@ -4,6 +4,7 @@ use crate::kernel::CmdFlags;
 use crate::pipeline::{join, Counts, Inputs, Row};
 use crate::served::Served;
 use crate::stream::Stream;
+use crate::syscalls::{META_FLAG, READAHEAD_FLAG};
 use crate::testing::{Kept, Rows};
 use case::rows::{
     block_flags, syscall_flags, BlockMergeRow, BlockRow, CacheWait, CacheWaitRow, FileRow, OwnRow, SchedRow,
@@ -379,12 +380,42 @@ fn direct_io_finds_its_request_by_key() {
 fn direct_io_without_a_request_is_unknown() {
     let recording = Recording {
         syscalls: vec![call(1, Op::Write, syscall_flags::DIRECT, [100, 1000])],
-        blocks: vec![request(1, 11, [300, 400, 800, 850])],
+        blocks: vec![request(1, 500, [300, 400, 800, 850])],
         ..Recording::default()
     };
     let (kept, counts) = recording.seal();
     assert_eq!(stages(&kept.syscall[0]), [("unknown_ns", 900)]);
     assert_eq!((counts.syscall_shares[0].unknown_ns, kept.links.len()), (900, 0));
+}
+
+/// btrfs reads through the page cache where it cannot read directly.
+#[test]
+fn direct_io_waits_for_what_its_own_thread_asks_for_within_the_call() {
+    let metadata = BlockRow {
+        cmd_flags: META_FLAG,
+        ..request(1, 11, [150, 160, 300, 310])
+    };
+    let read_ahead = BlockRow {
+        cmd_flags: READAHEAD_FLAG,
+        ..request(2, 11, [400, 420, 900, 910])
+    };
+    let recording = Recording {
+        syscalls: vec![call(1, Op::Read, syscall_flags::DIRECT, [100, 1000])],
+        blocks: vec![metadata, read_ahead],
+        ..Recording::default()
+    };
+    let (kept, counts) = recording.seal();
+    assert_eq!(
+        stages(&kept.syscall[0]),
+        [
+            ("fs_ns", 140),
+            ("queue_ns", 30),
+            ("device_ns", 620),
+            ("interrupt_ns", 20),
+            ("reap_ns", 90)
+        ]
+    );
+    assert_eq!((counts.syscall_shares[0].unknown_ns, kept.links.len()), (0, 2));
 }
 
 #[test]
