@@ -100,6 +100,7 @@ def make(
         "seed": str(run.seed),
         "magnitudes": magnitudes,
         "device": name,
+        "faulty": name if faults else None,
         "injected": None if injected is None else [[i.start_ns, i.end_ns] for i in injected],
         "machine": machine.to_json(),
         "truth": truth.to_json(),
@@ -123,7 +124,7 @@ def records_of(keep: Path) -> tuple[Records, Truth, str]:
         stolen=Machine(**facts["machine"]).stolen_windows(),
         case=keep / CASE,
         case_start_ns=int(meta["clock"]["start_ns"]),
-        faulty=None if facts["injected"] is None else facts["device"],
+        faulty=facts["faulty"],
         injected=[Injection(*each) for each in facts["injected"] or []],
     )
     return records, Truth(**facts["truth"]), facts["device"]
