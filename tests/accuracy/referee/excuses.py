@@ -89,7 +89,7 @@ def _off_cpu(finding: Finding, stage: str, records: Records) -> str | None:
     for row in finding["evidence"][0]["rows"]:
         begin = records.case_start_ns + int(row["start_ns"])
         end, length = begin + int(row["latency_ns"]), int(row[f"{stage}_ns"])
-        if any(each.start_ns < end and each.end_ns > begin for each in records.injected):
+        if _injected(records, begin, end):
             return None
         within = (begins >= begin - SAME_BEGIN_NS) & (ends <= end + SAME_BEGIN_NS) & (lengths >= LONG_NS)
         total_ns += length
@@ -127,6 +127,8 @@ def _slow_device(finding: Finding, device: str, records: Records) -> str | None:
     seen_ns, total_ns, slow = 0, 0, []
     for start, length in claimed:
         at = records.case_start_ns + start
+        if _injected(records, at, at + length):
+            return None
         near = slice(np.searchsorted(begins, at - SAME_BEGIN_NS), np.searchsorted(begins, at + SAME_BEGIN_NS))
         total_ns += length
         if (np.abs(lengths[near] - length) <= SAME_LENGTH * length).any():
@@ -138,6 +140,11 @@ def _slow_device(finding: Finding, device: str, records: Records) -> str | None:
     return _same_size(
         finding, share, f"second tracer: {len(slow)} requests of {device}, {seen_ns / 1e6:.0f} ms"
     )
+
+
+def _injected(records: Records, begin_ns: int, end_ns: int) -> bool:
+    """Whether something was done to the program, its machine or its device in that time."""
+    return any(each.start_ns < end_ns and each.end_ns > begin_ns for each in records.injected)
 
 
 def _stolen(finding: Finding, records: Records) -> str | None:
