@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Fuzzes every target, importers format by format, FUZZ_JOBS (1) at once: each until FUZZ_IDLE_SECONDS (300) pass without a new edge, at most
+# Fuzzes every target, importers format by format (those that most people have first), FUZZ_JOBS (1) at once: each until FUZZ_IDLE_SECONDS (300) pass without a new edge, at most
 # FUZZ_SECONDS (1200). Seconds are the fuzzer's own CPU time: one that is stopped, or starved by others, does not count as idle.
 # Seeds are in fuzz/seeds, those of importers are the samples in crates/import/tests/fixtures; what was learnt is in fuzz/corpus, where the next
 # run goes on; an input that broke something is in fuzz/artifacts. How each target ended is a line of docs/reference/fuzz.md.
+# The readers are safe Rust, so no sanitizer slows them down; their memory is limited instead.
 # With names, only these targets or formats. FUZZ_SKIP=1 leaves out those with a line of the current code. Exit code 1: something broke.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 most_s=${FUZZ_SECONDS:-1200} idle_s=${FUZZ_IDLE_SECONDS:-300} jobs_max=${FUZZ_JOBS:-1} skip=${FUZZ_SKIP:-0}
 binaries=fuzz/target/x86_64-unknown-linux-gnu/release
 table=docs/reference/fuzz.md
+# What a fuzzer may allocate.
+memory_kib=$((4 << 20))
 # A unit may take this much CPU time; libFuzzer's own limit counts the time that a fuzzer is stopped.
 unit_s=10 unit_wall_s=30
 ticks=$(getconf CLK_TCK)
@@ -19,7 +22,7 @@ if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
     WHODISK_FUZZ_SECONDS=$idle_s exec cargo test --release --package whodisk-import --test formats damaged -- --nocapture
 fi
 
-cargo +nightly fuzz build
+cargo +nightly fuzz build --sanitizer none
 commit=$(git rev-parse --short=8 HEAD)
 git diff --quiet HEAD -- crates fuzz || commit+=-dirty
 broken=$(mktemp)
@@ -42,6 +45,17 @@ importer_files() {
         users=$uses
     done
     printf '%s\n' $uses crates/import/src/*.rs
+}
+
+# The words in a target's code, as libFuzzer's dictionary has them: keywords of a format, names of columns.
+words_of() {
+    local target=$1 name=$2 files=fuzz/fuzz_targets/$1.rs
+    if [[ $target == import ]]; then
+        files=$(importer_files "${name#import-}" | grep /formats/)
+    fi
+    echo "# words of $name"
+    # shellcheck disable=SC2086
+    sed '/^mod tests/,$d' $files | { grep -oE '"[A-Za-z0-9_ :=()./%#,<>{}[@-]{1,40}"' || true; } | grep -v '{[a-z_:?]*}' | sort -u
 }
 
 # A hash over the target, and what it fuzzes: an importer's files, or the crate.
@@ -101,15 +115,18 @@ HEAD
 
 run() {
     local target=$1 name=$2 seeds=$3 code_now=$4
-    local corpus=fuzz/corpus/$name artifacts=fuzz/artifacts/$name log=fuzz/target/$name.log
+    local corpus=fuzz/corpus/$name artifacts=fuzz/artifacts/$name log=fuzz/target/$name.log dictionary=fuzz/target/$name.dict
     mkdir -p "$corpus" "$artifacts"
+    words_of "$target" "$name" >"$dictionary"
     local before_s=0 used_s=0 learnt_s=0 edges=0 inputs=0 end="" fuzzer=
     trap 'kill "$fuzzer" 2>/dev/null || true; exit 130' TERM INT
     while [[ -z $end ]]; do
         local code=0 now_s
-        # Without the sanitizer's leak check, which needs ptrace.
-        ASAN_OPTIONS=detect_leaks=0 "$binaries/$target" "$corpus" "$seeds" -artifact_prefix="$artifacts/" -report_slow_units=1000000 \
-            -rss_limit_mb=2048 -malloc_limit_mb=512 -timeout="$unit_wall_s" -print_final_stats=1 >"$log" 2>&1 &
+        (
+            ulimit -v "$memory_kib"
+            exec "$binaries/$target" "$corpus" "$seeds" -artifact_prefix="$artifacts/" -report_slow_units=1000000 -dict="$dictionary" \
+                -rss_limit_mb=2048 -timeout="$unit_wall_s" -print_final_stats=1 >"$log" 2>&1
+        ) &
         fuzzer=$!
         while now_s=$(cpu_s "$fuzzer"); do
             used_s=$((before_s + now_s))
@@ -147,7 +164,7 @@ run() {
 was_stopped() {
     local binary=$1 artifacts=$2 unit
     for unit in "$artifacts"/timeout-*; do
-        (ulimit -t "$unit_s" && ASAN_OPTIONS=detect_leaks=0 exec "$binary" "$unit" -timeout=0 -rss_limit_mb=2048) >/dev/null 2>&1 || return 1
+        (ulimit -t "$unit_s" && exec "$binary" "$unit" -timeout=0 -rss_limit_mb=2048) >/dev/null 2>&1 || return 1
         rm "$unit"
     done
 }
@@ -169,16 +186,16 @@ run_importer() {
 
 # The sources may change while this runs: the hashes are those of what was built.
 queue=()
+first="fio-lat blkparse blktrace iostat fio-json biosnoop strace trace-events ycsb pgbench netapp-sysstat sysstat-json series ops rocksdb-log diskspd"
+for format in $first $(cd crates/import/tests/fixtures && ls -d -- * | grep -vxF "${first// /$'\n'}"); do
+    if wanted "$format" "$@"; then
+        queue+=("import import-$format $(code_of import "import-$format")")
+    fi
+done
 for file in fuzz/fuzz_targets/*.rs; do
     target=$(basename "$file" .rs)
     if [[ $target != import ]] && wanted "$target" "$@"; then
         queue+=("$target $target $(code_of "$target" "$target")")
-    fi
-done
-for folder in crates/import/tests/fixtures/*/; do
-    format=$(basename "$folder")
-    if wanted "$format" "$@"; then
-        queue+=("import import-$format $(code_of import "import-$format")")
     fi
 done
 for one in "${queue[@]}"; do

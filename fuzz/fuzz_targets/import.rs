@@ -4,6 +4,7 @@
 use case::sealed::{Names, SealWriter};
 use import::{Format, Request, FORMATS};
 use libfuzzer_sys::fuzz_target;
+use std::cell::RefCell;
 use std::sync::LazyLock;
 
 const KEEP_GOING: u8 = 1;
@@ -28,20 +29,43 @@ static CHOSEN: LazyLock<Option<&Format>> = LazyLock::new(|| {
     Some(import::format(&name).expect("a registered format"))
 });
 
-fuzz_target!(|data: &[u8]| {
+/// Inputs that one writer takes. It writes nothing meanwhile: its buffers are larger than what so many inputs hold.
+const INPUTS_OF_WRITER: usize = 256;
+
+/// Where rows go. What is written is no business of these readers, and files that are opened for each input take most of the time.
+struct Scratch {
+    folder: tempfile::TempDir,
+    writer: Option<(SealWriter, Names, usize)>,
+}
+
+thread_local!(static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+    folder: tempfile::tempdir_in("/dev/shm").expect("room in /dev/shm"),
+    writer: None,
+}));
+
+fuzz_target!(|data: &[u8]| SCRATCH.with_borrow_mut(|scratch| read(scratch, data)));
+
+fn read(scratch: &mut Scratch, data: &[u8]) {
     let [how, which, content @ ..] = data else { return };
     let format = CHOSEN.unwrap_or(FORMATS[usize::from(*which) % FORMATS.len()]);
-    let folder = tempfile::tempdir_in("/dev/shm").expect("room in /dev/shm");
-    let mut files = vec![folder.path().join("input_lat.1.log")];
+    let folder = scratch.folder.path();
+    let mut files = vec![folder.join("input_lat.1.log")];
     if how & TWICE != 0 {
-        files.push(folder.path().join("input_clat.1.log"));
+        files.push(folder.join("input_clat.1.log"));
     }
     for file in &files {
         std::fs::write(file, content).expect("room in /dev/shm");
     }
-    let case = folder.path().join("case");
-    std::fs::create_dir(&case).expect("room in /dev/shm");
-    let mut writer = SealWriter::create(&case).expect("room in /dev/shm");
+    let (mut writer, mut names, inputs) = match scratch.writer.take() {
+        Some(before) if before.2 < INPUTS_OF_WRITER => before,
+        _ => {
+            let case = folder.join("case");
+            let _ = std::fs::remove_dir_all(&case);
+            std::fs::create_dir(&case).expect("room in /dev/shm");
+            let writer = SealWriter::create(&case).expect("room in /dev/shm");
+            (writer, Names::default(), 0)
+        }
+    };
     let request = Request {
         files,
         format: Some(format.name.into()),
@@ -49,8 +73,9 @@ fuzz_target!(|data: &[u8]| {
         keep_going: how & KEEP_GOING != 0,
         ..Request::default()
     };
-    if let Err(error) = import::import(&request, &mut writer, &mut Names::default(), &mut |_| {}) {
+    if let Err(error) = import::import(&request, &mut writer, &mut names, &mut |_| {}) {
         let said = error.to_string();
         assert!(said.contains("input_") || said.contains("--map"), "{said}");
     }
-});
+    scratch.writer = Some((writer, names, inputs + 1));
+}

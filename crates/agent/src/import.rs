@@ -145,8 +145,13 @@ fn write_case(path: &Path, request: &Request) -> Result<Imported, Failure> {
     progress.clear();
     let summary = read?;
     if summary.rows == 0 {
+        // What a format says that the log lacks is why.
+        let why = summary.not_observed.first();
+        let why = why.map_or(String::new(), |unseen| {
+            format!(" ({}: {})", unseen.what, unseen.because)
+        });
         return Err(Failure::error(format!(
-            "{}: expected records with values, found none in {} records; check the file, --as and --map",
+            "{}: expected records with values, found none in {} records{why}; check the file, --as and --map",
             request
                 .files
                 .first()

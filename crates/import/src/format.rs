@@ -1,5 +1,6 @@
 //! What a foreign format is to the importer.
-use crate::input::open;
+use crate::input::open_text;
+use crate::records::without_colours;
 use crate::{ImportError, Sink};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -46,10 +47,13 @@ impl Head {
     /// Reads it.
     pub fn read(path: &Path) -> Result<Head, ImportError> {
         let mut bytes = Vec::new();
-        open(path)?
+        open_text(path)?
             .take(HEAD_BYTES as u64)
             .read_to_end(&mut bytes)
             .map_err(|e| ImportError::io(path, "read", e))?;
+        if let Some(plain) = coloured(&bytes).map(without_colours) {
+            bytes = plain.into_bytes();
+        }
         let name = path
             .file_name()
             .map_or(String::new(), |n| n.to_string_lossy().into_owned());
@@ -81,6 +85,18 @@ impl Head {
         let begins = text.trim_start().starts_with(['{', '[']);
         begins && text.contains(&format!("\"{key}\""))
     }
+}
+
+/// The whole lines of text with colours; None: there are none in it.
+fn coloured(bytes: &[u8]) -> Option<&str> {
+    if !bytes.windows(2).any(|two| two == b"\x1b[") {
+        return None;
+    }
+    let end = match bytes.iter().rposition(|&byte| byte == b'\n') {
+        Some(at) if bytes.len() == HEAD_BYTES => at,
+        _ => bytes.len(),
+    };
+    std::str::from_utf8(&bytes[..end]).ok()
 }
 
 /// One log: a file, or several that belong together.

@@ -166,7 +166,10 @@ pub fn recognise(path: &Path, head: &Head) -> Result<&'static Format, ImportErro
         [] => {
             let begin: String = String::from_utf8_lossy(&head.bytes).chars().take(60).collect();
             let found = format!("'{}'", begin.escape_debug());
-            let hint = "say what it is with --as FORMAT; whodisk import --list shows the formats";
+            let hint = match packed(&head.bytes) {
+                Some(how) => format!("it is packed: {how} FILE | whodisk import -"),
+                None => "say what it is with --as FORMAT; whodisk import --list shows the formats".into(),
+            };
             Err(ImportError::content(path, "begin", "a known format", found, hint))
         }
         several => {
@@ -181,6 +184,20 @@ pub fn recognise(path: &Path, head: &Head) -> Result<&'static Format, ImportErro
             ))
         }
     }
+}
+
+/// What unpacks a file that begins so.
+fn packed(begin: &[u8]) -> Option<&'static str> {
+    let known: [(&[u8], &str); 4] = [
+        (b"\x1f\x8b", "zcat"),
+        (b"\xfd7zXZ\0", "xzcat"),
+        (b"\x28\xb5\x2f\xfd", "zstdcat"),
+        (b"BZh", "bzcat"),
+    ];
+    known
+        .iter()
+        .find(|(mark, _)| begin.starts_with(mark))
+        .map(|(_, how)| *how)
 }
 
 fn look_at(

@@ -124,6 +124,121 @@ pub fn open(path: &Path) -> Result<Input, ImportError> {
     }))
 }
 
+/// Opens a file or a pipe as text in UTF-8: a mark at its begin says that it is UTF-16 (shells of Windows write it), and goes.
+pub fn open_text(path: &Path) -> Result<Text, ImportError> {
+    Ok(Text {
+        from: open(path)?,
+        encoding: None,
+        raw: Vec::new(),
+        ready: Vec::new(),
+        at: 0,
+    })
+}
+
+/// What letters are written in.
+#[derive(Clone, Copy, PartialEq)]
+enum Encoding {
+    /// As it is.
+    Utf8,
+    Utf16Le,
+    Utf16Be,
+}
+
+/// Reads text, from its begin.
+pub struct Text {
+    from: Input,
+    /// None: nothing was read yet.
+    encoding: Option<Encoding>,
+    /// Half of a letter.
+    raw: Vec<u8>,
+    /// What was read and not yet asked for.
+    ready: Vec<u8>,
+    at: usize,
+}
+
+/// Bytes of UTF-16 that are read at a time.
+const UTF16_BYTES: usize = 1 << 16;
+
+impl Text {
+    fn begin(&mut self) -> std::io::Result<Encoding> {
+        let mut first = Vec::new();
+        while first.len() < 3 {
+            let mut some = [0; 3];
+            let read = self.from.read(&mut some[first.len()..])?;
+            if read == 0 {
+                break;
+            }
+            first.extend_from_slice(&some[first.len()..first.len() + read]);
+        }
+        let (encoding, mark) = match first[..] {
+            [0xef, 0xbb, 0xbf] => (Encoding::Utf8, 3),
+            [0xff, 0xfe, ..] => (Encoding::Utf16Le, 2),
+            [0xfe, 0xff, ..] => (Encoding::Utf16Be, 2),
+            _ => (Encoding::Utf8, 0),
+        };
+        let rest = first.split_off(mark);
+        match encoding {
+            Encoding::Utf8 => self.ready = rest,
+            _ => self.raw = rest,
+        }
+        Ok(encoding)
+    }
+
+    /// Reads more of UTF-16. False: there is no more.
+    fn decode(&mut self, is_big: bool) -> std::io::Result<bool> {
+        let mut raw = std::mem::take(&mut self.raw);
+        let kept = raw.len();
+        raw.resize(kept + UTF16_BYTES, 0);
+        let read = self.from.read(&mut raw[kept..])?;
+        raw.truncate(kept + read);
+        let mut whole = raw.len() / 2 * 2;
+        let unit = |pair: &[u8]| {
+            let pair = [pair[0], pair[1]];
+            if is_big {
+                u16::from_be_bytes(pair)
+            } else {
+                u16::from_le_bytes(pair)
+            }
+        };
+        // The first half of a letter waits for the second.
+        if read > 0 && whole > 0 && matches!(unit(&raw[whole - 2..]), 0xd800..0xdc00) {
+            whole -= 2;
+        }
+        self.raw = raw.split_off(whole);
+        let letters = char::decode_utf16(raw.chunks_exact(2).map(unit));
+        let text: String = letters
+            .map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect();
+        (self.ready, self.at) = (text.into_bytes(), 0);
+        Ok(read > 0)
+    }
+}
+
+impl Read for Text {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        let encoding = match self.encoding {
+            Some(encoding) => encoding,
+            None => {
+                let told = self.begin()?;
+                *self.encoding.insert(told)
+            }
+        };
+        while self.at == self.ready.len() {
+            let more = match encoding {
+                Encoding::Utf8 => return self.from.read(to),
+                Encoding::Utf16Le => self.decode(false)?,
+                Encoding::Utf16Be => self.decode(true)?,
+            };
+            if !more && self.ready.is_empty() {
+                return Ok(0);
+            }
+        }
+        let read = (&self.ready[self.at..]).read(to)?;
+        self.at += read;
+        Ok(read)
+    }
+}
+
 /// Opens what can only be read from a file, because its end is read first.
 pub fn open_file(path: &Path) -> Result<File, ImportError> {
     match open(path)? {
@@ -228,6 +343,34 @@ mod tests {
         pipes.last_look();
         assert_eq!((read().as_str(), read().as_str()), ("short", "short"));
         writer.join().unwrap();
+    }
+
+    #[test]
+    fn marks_of_encodings_are_obeyed_and_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text");
+        let read = |bytes: &[u8], most: usize| {
+            std::fs::write(&path, bytes).unwrap();
+            let (mut text, mut all, mut some) = (open_text(&path).unwrap(), Vec::new(), vec![0; most]);
+            loop {
+                match text.read(&mut some).unwrap() {
+                    0 => return String::from_utf8(all).unwrap(),
+                    read => all.extend_from_slice(&some[..read]),
+                }
+            }
+        };
+        let long = "Gerät 1,5 \u{1f4be}\r\n".repeat(9_000);
+        let units: Vec<u16> = std::iter::once(0xfeff).chain(long.encode_utf16()).collect();
+        let little: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+        let big: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+        for most in [1, 7, 1 << 20] {
+            assert!(read(&little, most) == long && read(&big, most) == long);
+            assert_eq!(read(&[b"\xef\xbb\xbf", long.as_bytes()].concat(), most), long);
+            assert_eq!(read(long.as_bytes(), most), long);
+            assert_eq!((read(b"", most).as_str(), read(b"ab", most).as_str()), ("", "ab"));
+            // Half a letter at the end.
+            assert_eq!(read(b"\xff\xfea\0\x3d\xd8", most), "a\u{fffd}");
+        }
     }
 
     #[test]

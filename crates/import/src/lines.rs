@@ -1,5 +1,5 @@
 //! Lines of a file, in a buffer of bounded size.
-use crate::input::{open, Input};
+use crate::input::{open_text, Text};
 use crate::ImportError;
 use std::io::Read;
 use std::path::Path;
@@ -12,7 +12,7 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 /// Reads a file line by line.
 pub struct Lines<'a> {
     path: &'a Path,
-    file: Input,
+    file: Text,
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
@@ -32,7 +32,7 @@ impl<'a> Lines<'a> {
     pub fn open(path: &'a Path) -> Result<Lines<'a>, ImportError> {
         Ok(Lines {
             path,
-            file: open(path)?,
+            file: open_text(path)?,
             buffer: vec![0; BLOCK_BYTES + LINE_BYTES_MAX],
             begin: 0,
             end: 0,

@@ -1,6 +1,6 @@
 //! Reading a file record by record: where a bad one is, what is left out, and what was cut off.
 use crate::error::{Bad, RecordError};
-use crate::input::open;
+use crate::input::open_text;
 use crate::lines::Lines;
 use crate::{ImportError, Sink, Source};
 use std::io::Read;
@@ -66,14 +66,12 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         let done = match lines.next_line()? {
             None => break,
             Some(line) => match std::str::from_utf8(line) {
-                Ok(text) => reader.line(Line { text }, sink),
+                Ok(text) if !of_terminal(text) => reader.line(Line { text }, sink),
                 // Names of programs and files may be any bytes.
-                Err(_) => reader.line(
-                    Line {
-                        text: &String::from_utf8_lossy(line),
-                    },
-                    sink,
-                ),
+                _ => match without_terminal(&String::from_utf8_lossy(line)) {
+                    Some(text) => reader.line(Line { text: &text }, sink),
+                    None => Ok(()),
+                },
             },
         };
         match done {
@@ -89,6 +87,44 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         }
     }
     Ok(())
+}
+
+/// Whether a line holds what a terminal was told, or echoed.
+fn of_terminal(line: &str) -> bool {
+    line.starts_with("^C") || line.as_bytes().contains(&ESCAPE)
+}
+
+const ESCAPE: u8 = 0x1b;
+
+/// A line without colours, and without the echo of an interrupt, which stands at its begin; None if that is all of it.
+fn without_terminal(line: &str) -> Option<String> {
+    let plain = without_colours(line);
+    match plain.strip_prefix("^C") {
+        Some(rest) => Some(rest.to_owned()).filter(|rest| !rest.trim().is_empty()),
+        None => Some(plain),
+    }
+}
+
+/// Text without what switches colours (and other commands to a terminal that begin with an escape).
+pub fn without_colours(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        if letter != char::from(ESCAPE) {
+            plain.push(letter);
+            continue;
+        }
+        match letters.next() {
+            // A command's numbers go on until its letter.
+            Some('[') => while letters.next().is_some_and(|letter| matches!(letter, ' '..='?')) {},
+            // A set of letters is named.
+            Some('(' | ')') => {
+                letters.next();
+            }
+            _ => {}
+        }
+    }
+    plain
 }
 
 /// What becomes of a bad record: an error, or left out and counted.
@@ -108,7 +144,7 @@ pub fn bad_record(path: &Path, at: &str, bad: Bad, sink: &mut Sink) -> Result<()
 /// The whole text of a file that is one document. Bytes that are no UTF-8 are replaced.
 pub fn document(path: &Path, sink: &mut Sink) -> Result<String, ImportError> {
     let mut bytes = Vec::new();
-    open(path)?
+    open_text(path)?
         .take(DOCUMENT_BYTES_MAX + 1)
         .read_to_end(&mut bytes)
         .map_err(|e| ImportError::io(path, "read", e))?;
@@ -127,44 +163,60 @@ pub fn document(path: &Path, sink: &mut Sink) -> Result<String, ImportError> {
     Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
-/// Parses a JSON document; what a killed program left unfinished is closed, and the case says so. Anything before the first brace is
-/// passed over: some tools print a line of text first.
-pub fn json(path: &Path, sink: &mut Sink) -> Result<serde_json::Value, ImportError> {
+/// Parses a file's JSON: a document, or several of which one follows the other (a log that runs were appended to). What a killed program left
+/// unfinished is closed, and the case says so. Anything before a brace is passed over: some tools print lines of text first.
+pub fn json(path: &Path, sink: &mut Sink) -> Result<Vec<serde_json::Value>, ImportError> {
     let text = document(path, sink)?;
-    let begin = text.find(['{', '[']).unwrap_or(0);
-    let text = &text[begin..];
-    let error = match serde_json::Deserializer::from_str(text).into_iter().next() {
-        Some(Ok(value)) => return Ok(value),
-        Some(Err(error)) => error,
-        None => {
-            return Err(ImportError::content(
-                path,
-                "byte 0",
-                "JSON",
-                "an empty file",
-                "check the file",
-            ));
+    let (mut values, mut at) = (Vec::new(), 0);
+    while let Some(begin) = text[at..].find(['{', '[']) {
+        at += begin;
+        let mut documents = serde_json::Deserializer::from_str(&text[at..]).into_iter();
+        let error = match documents.next() {
+            Some(Ok(value)) => {
+                values.push(value);
+                at += documents.byte_offset();
+                continue;
+            }
+            Some(Err(error)) => error,
+            None => break,
+        };
+        let lines_before = text[..at].matches('\n').count();
+        let place = format!("line {} column {}", lines_before + error.line(), error.column());
+        let found = error.to_string();
+        let bad = Bad::new("", "JSON", found.split(" at line ").next().unwrap_or(""));
+        if error.is_eof() {
+            if let Some(value) = closed(&text[at..]) {
+                values.push(value);
+                sink.cut(path, &place, &bad);
+                return Ok(values);
+            }
         }
-    };
-    let at = format!("line {} column {}", error.line(), error.column());
-    let bad = Bad::new(
-        "",
-        "JSON",
-        error.to_string().split(" at line ").next().unwrap_or(""),
-    );
-    if error.is_eof() {
-        if let Some(value) = closed(text) {
-            sink.cut(path, &at, &bad);
-            return Ok(value);
+        if !values.is_empty() {
+            // What programs print behind their documents, or a document of which nothing is whole.
+            sink.unseen(
+                format!("what {} says from {place} on", path.display()),
+                "it is no JSON",
+            );
+            return Ok(values);
         }
+        let hint = "check that the file is whole";
+        return Err(ImportError::content(path, place, bad.expected, bad.found, hint));
     }
-    Err(ImportError::content(
-        path,
-        at,
-        bad.expected,
-        bad.found,
-        "check that the file is whole",
-    ))
+    if values.is_empty() {
+        let found = if text.trim().is_empty() {
+            "an empty file"
+        } else {
+            "no brace"
+        };
+        return Err(ImportError::content(
+            path,
+            "byte 0",
+            "JSON",
+            found,
+            "check the file",
+        ));
+    }
+    Ok(values)
 }
 
 /// JSON that ends too early, without what was begun last: cut after the last value that ended, and closed.
@@ -202,6 +254,44 @@ fn closed(text: &str) -> Option<serde_json::Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_that_follow_each_other_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+            json(&path, &mut Sink::survey(&mut names, &mut silent, false)).map_err(|e| e.to_string())
+        };
+        assert_eq!(read("fio: warning\n{\"a\": 1}\n\n{\"a\": 2}\n").unwrap().len(), 2);
+        assert_eq!(read("{\"a\": 1}\nfio: done").unwrap().len(), 1);
+        assert_eq!(
+            read("{\"a\": 1}\n{\"a\": [{}, {").unwrap()[1]["a"][0],
+            serde_json::json!({})
+        );
+        assert_eq!(read("{\"a\": 1} {bad").unwrap().len(), 1);
+        assert!(read("{\n\"a\": x}").unwrap_err().contains("line 2 column 6"));
+        assert!(
+            read("").unwrap_err().contains("an empty file") && read("x").unwrap_err().contains("no brace")
+        );
+    }
+
+    #[test]
+    fn lines_of_a_terminal_are_text() {
+        assert!(!of_terminal("sda 1.00") && of_terminal("\u{1b}[1msda") && of_terminal("^C"));
+        let coloured = "\u{1b}[32;22msda \u{1b}[0m  \u{1b}[34;1m1,00\u{1b}(B\u{1b}[m";
+        assert_eq!(without_terminal(coloured).unwrap(), "sda   1,00");
+        assert_eq!(
+            without_terminal("^C     usecs : count").unwrap(),
+            "     usecs : count"
+        );
+        assert_eq!(
+            (without_terminal("^C"), without_terminal("\u{1b}[K").as_deref()),
+            (None, Some(""))
+        );
+        assert_eq!(without_colours("a\u{1b}[12"), "a");
+    }
 
     #[test]
     fn documents_that_end_too_early_are_closed() {

@@ -51,9 +51,82 @@ pub fn bcc_unit(line: &str) -> Option<u64> {
     })
 }
 
+/// The unit and the key of a histogram of bpftrace: `@usecs:`, `@usecs[nvme0n1]:`.
+pub fn bpftrace_map(line: &str) -> Option<(u64, &str)> {
+    let inside = line.trim().strip_prefix('@')?.strip_suffix(':')?;
+    let (name, key) = match inside.split_once('[') {
+        Some((name, key)) => (name, key.strip_suffix(']')?),
+        None => (inside, ""),
+    };
+    let unit_ns = match name.rsplit('_').next().unwrap_or(name) {
+        "nsecs" | "ns" => 1,
+        "usecs" | "us" => 1000,
+        "msecs" | "ms" => 1_000_000,
+        _ => return None,
+    };
+    Some((unit_ns, key))
+}
+
+/// A bin of bpftrace, `[16, 32)   12 |@@@   |`, `[1K, 2K)`, `[0]`, `(..., 0)`: its middle and its count.
+pub fn bpftrace_bin(line: &str, unit_ns: u64) -> Option<(u64, u64)> {
+    let (bounds, rest) = line.split_at(line.find([')', ']'])? + 1);
+    let count = rest.split('|').next()?.trim().parse().ok()?;
+    let bounds = &bounds[1..bounds.len() - 1];
+    let (low, high) = match bounds.split_once(',') {
+        // What is below zero took no time.
+        Some(("...", _)) => (0, 0),
+        Some((low, high)) => (power_of_two(low.trim())?, power_of_two(high.trim())?),
+        None => {
+            let value = power_of_two(bounds.trim())?;
+            (value, value.checked_add(1)?)
+        }
+    };
+    Some((low.checked_add(high)?.checked_mul(unit_ns)? / 2, count))
+}
+
+/// A number with its unit of 1024.
+fn power_of_two(text: &str) -> Option<u64> {
+    let shift = match text.bytes().next_back()? {
+        b'K' => 10,
+        b'M' => 20,
+        b'G' => 30,
+        b'T' => 40,
+        _ => return text.parse().ok(),
+    };
+    let number: u64 = text[..text.len() - 1].parse().ok()?;
+    number.checked_mul(1 << shift)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bins_of_bpftrace() {
+        assert_eq!(bpftrace_map("@usecs: "), Some((1000, "")));
+        assert_eq!(bpftrace_map("@read_us[nvme0n1]:"), Some((1000, "nvme0n1")));
+        assert_eq!((bpftrace_map("@bytes:"), bpftrace_map("usecs:")), (None, None));
+        assert_eq!(
+            bpftrace_bin("[16, 32)              12 |@@@@      |", 1000),
+            Some((24_000, 12))
+        );
+        assert_eq!(
+            bpftrace_bin("[1K, 2K)               3 |@         |", 1000),
+            Some((1_536_000, 3))
+        );
+        assert_eq!(
+            bpftrace_bin("[0]                    3 |@         |", 1000),
+            Some((500, 3))
+        );
+        assert_eq!(
+            bpftrace_bin("(..., 0)               1 |          |", 1000),
+            Some((0, 1))
+        );
+        assert_eq!(
+            (bpftrace_bin("[x, 2)  1 ||", 1), bpftrace_bin("[1, 2)  |", 1)),
+            (None, None)
+        );
+    }
 
     #[test]
     fn bins_of_bcc() {

@@ -1,8 +1,8 @@
-//! Text of biolatency (bcc, libbpf-tools): a histogram of block latencies per interval, with `-D` per disk, with `-F` per set of flags.
+//! Text of biolatency (bcc, libbpf-tools, bpftrace): a histogram of block latencies per interval, with `-D` per disk, with `-F` per set of flags.
 //!
 //! With `-T` a time of day stands above each interval; without, intervals are put one second apart.
 use super::bcc_intervals::{each_trimmed_line, Intervals};
-use super::bins::{bcc_bin, bcc_unit, values, Bins};
+use super::bins::{bcc_bin, bcc_unit, bpftrace_bin, bpftrace_map, values, Bins};
 use super::calendar::time_of_day_ns;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
@@ -14,7 +14,7 @@ use case::schema::SubjectKind;
 pub const FORMAT: Format = Format {
     name: "biolatency",
     about:
-        "text of biolatency (bcc, libbpf-tools): the distribution of block latencies per interval, as samples",
+        "text of biolatency (bcc, libbpf-tools, bpftrace): the distribution of block latencies per interval, as samples",
     not_carried: &[
         (
             "single operations",
@@ -35,7 +35,7 @@ pub const FORMAT: Format = Format {
 };
 
 fn recognise(head: &Head) -> bool {
-    let has_bins = head.has_line(|line| bcc_unit(line).is_some());
+    let has_bins = head.has_line(|line| bcc_unit(line).is_some() || bpftrace_map(line).is_some());
     let of_irqs = head.has_line(|line| line.starts_with("hardirq = ") || line.starts_with("softirq = "));
     let of_disks = head.has_line(|line| {
         line.contains("Tracing block device I/O")
@@ -63,6 +63,13 @@ impl Reader {
         if let Some(unit_ns) = bcc_unit(text) {
             self.flush(sink)?;
             self.at.unit_ns = unit_ns;
+        } else if let Some((unit_ns, key)) = bpftrace_map(text) {
+            self.flush(sink)?;
+            (self.at.unit_ns, self.at.label) = (unit_ns, key.to_owned());
+        } else if text.starts_with(['[', '(']) && self.at.unit_ns > 0 {
+            let bin = bpftrace_bin(text, self.at.unit_ns)
+                .ok_or_else(|| Bad::new("", "[LOW, HIGH) COUNT |...|", text))?;
+            self.at.bins.push(bin);
         } else if text.contains("->") && self.at.unit_ns > 0 {
             let bin = bcc_bin(text, self.at.unit_ns)
                 .ok_or_else(|| Bad::new("", "LOW -> HIGH : COUNT |...|", text))?;
@@ -72,7 +79,8 @@ impl Reader {
             self.intervals.at(time_ns);
         } else if let Some((what, label)) = text.split_once(" = ").filter(|_| !text.starts_with("avg")) {
             self.flush(sink)?;
-            let label = label.trim_matches('\'');
+            // Under Python 3 bcc prints `b'sda'`.
+            let label = label.strip_prefix("b'").unwrap_or(label).trim_matches('\'');
             self.at.label = if what.ends_with("flags") {
                 format!("flags {label}")
             } else {

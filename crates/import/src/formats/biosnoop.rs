@@ -1,8 +1,9 @@
 //! biosnoop of bcc, libbpf-tools and bpftrace. The header names the columns; names of programs may hold blanks, so lines are read from both ends.
 //!
 //! Source: the tools' print statements. bcc and libbpf-tools count from the issue of a request (`-Q`: and from its insertion before), bpftrace
-//! from its begin, in whole milliseconds. TIME is that of completion.
+//! from its begin, in whole milliseconds. TIME is that of completion; with `-t` libbpf-tools prints the time of day when it prints the row.
 use super::block_requests::{device_name, kind_of};
+use super::calendar::time_of_day_ns;
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
@@ -29,7 +30,21 @@ pub const FORMAT: Format = Format {
 };
 
 fn is_header(line: &str) -> bool {
-    line.starts_with("TIME(") && line.contains("LAT(ms)") && line.contains("PID")
+    // fileslower's has a file behind the latency.
+    let is_begin = line.starts_with("TIME(") || line.starts_with("TIMESTAMP ");
+    is_begin && line.trim_end().ends_with(" LAT(ms)") && line.contains(" PID ")
+}
+
+/// How many rows the tool says that it lost: it says so on stderr, which may go into the same file.
+fn lost(line: &str) -> Option<u64> {
+    let after = line
+        .strip_prefix("lost ")
+        .or_else(|| line.strip_prefix("Possibly lost "))
+        .or_else(|| line.strip_prefix("Lost "))?;
+    let (count, what) = after.split_once(' ')?;
+    (what.starts_with("events") || what.starts_with("samples"))
+        .then(|| count.parse().ok())
+        .flatten()
 }
 
 fn recognise(head: &Head) -> bool {
@@ -38,6 +53,7 @@ fn recognise(head: &Head) -> bool {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut columns: Option<Vec<String>> = None;
+    let (mut lost_rows, mut day) = (0_u64, Day::default());
     each_line(source, sink, |line, sink| {
         let text = line.text.trim();
         if is_header(text) {
@@ -52,19 +68,56 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         if text.is_empty() || text.starts_with("MAJOR") || text.starts_with("Attach") {
             return Ok(());
         }
-        let row = Row::parse(text, columns)?;
+        if let Some(count) = lost(text) {
+            lost_rows = lost_rows.saturating_add(count);
+            return Ok(());
+        }
+        let mut row = Row::parse(text, columns)?;
+        if row.is_of_day {
+            row.end_ns = day.later(row.end_ns);
+        }
         row.write(source.device.as_deref(), sink)?;
         Ok(())
-    })
+    })?;
+    if lost_rows > 0 {
+        let because = "the kernel's buffer was full: biosnoop says so between its rows";
+        sink.unseen(format!("{lost_rows} requests that biosnoop lost"), because);
+    }
+    Ok(())
 }
+
+/// Times of day of one log, which may pass midnight.
+#[derive(Default)]
+struct Day {
+    begin_ns: i64,
+    last_ns: i64,
+}
+
+impl Day {
+    fn later(&mut self, of_day_ns: i64) -> i64 {
+        let mut ns = self.begin_ns + of_day_ns;
+        if ns < self.last_ns - 12 * HOUR_NS {
+            self.begin_ns += 24 * HOUR_NS;
+            ns += 24 * HOUR_NS;
+        }
+        self.last_ns = ns;
+        ns
+    }
+}
+
+const HOUR_NS: i64 = 3_600_000_000_000;
 
 fn has(columns: &[String], name: &str) -> bool {
     columns.iter().any(|column| column == name)
 }
 
 fn begin(columns: &[String], sink: &mut Sink) {
-    if has(columns, "TIME(s)") {
-        sink.clock(Clock::own("the first request of biosnoop", 1000));
+    if !has(columns, "TIME(ms)") {
+        sink.clock(if has(columns, "TIMESTAMP") {
+            Clock::own("midnight", 1_000_000)
+        } else {
+            Clock::own("the first request of biosnoop", 1000)
+        });
         let queue = has(columns, "QUE(ms)").then_some((Stage::Queue, "queue"));
         let mut stages = vec![(Stage::Device, "device+interrupt")];
         stages.extend(queue);
@@ -94,6 +147,7 @@ fn begin(columns: &[String], sink: &mut Sink) {
 struct Row<'a> {
     end_ns: i64,
     is_ms: bool,
+    is_of_day: bool,
     comm: &'a str,
     pid: Option<i32>,
     disk: String,
@@ -115,11 +169,23 @@ impl<'a> Row<'a> {
             let field = word(&mut rest);
             row.field(column, field, &mut numbers)?;
         }
-        for column in columns[comm_at + 1..].iter().rev() {
+        // bcc prints nothing between BYTES and what follows: `10485761000.00` is a MiB and a second, `1048576R` a MiB at a random place.
+        let mut glued = None;
+        let after = &columns[comm_at + 1..];
+        for (at, column) in after.iter().enumerate().rev() {
             let before = rest;
-            let mut field = last_word(&mut rest);
+            let mut field = glued.take().unwrap_or_else(|| last_word(&mut rest));
+            if after[..at].last().is_some_and(|one| one == "BYTES") {
+                if let Some((bytes, rest)) = unglued(field) {
+                    (glued, field) = (Some(bytes), rest);
+                }
+            }
             // With a pattern column, rows without one leave it blank.
-            if column == "PATTERN" && !matches!(field, "R" | "S" | "SEQ" | "RAND") {
+            if is_pattern(column) && !matches!(field, "R" | "S" | "?" | "SEQ" | "RAND") {
+                (rest, field) = (before, "");
+            }
+            // Requests without a disk (of a SCSI layer, flushes) leave its column blank: what stands there is the PID.
+            if column == "DISK" && !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit()) {
                 (rest, field) = (before, "");
             }
             row.field(column, field, &mut numbers)?;
@@ -143,7 +209,14 @@ impl<'a> Row<'a> {
                 self.end_ns = time(field, 1_000_000, "TIME(ms)")?;
                 self.is_ms = true;
             }
+            "TIMESTAMP" => {
+                let wrong = || Bad::new("column TIMESTAMP", "HH:MM:SS.mmm", field);
+                self.end_ns = time_of_day_ns(field, "").ok_or_else(wrong)?;
+                self.is_of_day = true;
+            }
             "PID" => self.pid = Some(integer::<i32>(field, "PID")?).filter(|pid| *pid > 0),
+            // bcc and libbpf-tools print so what is no disk that they know.
+            "DISK" if matches!(field, "Unknown" | "<unknown>" | "?") => {}
             "DISK" => self.disk = field.to_owned(),
             "MAJOR" => numbers.0 = Some(integer(field, "MAJOR")?),
             "MINOR" => numbers.1 = Some(integer(field, "MINOR")?),
@@ -151,6 +224,8 @@ impl<'a> Row<'a> {
             // Flushes have none, or -1.
             "SECTOR" => self.sector = field.parse::<u64>().ok().filter(|sector| *sector != u64::MAX),
             "BYTES" => self.bytes = Some(integer(field, "BYTES")?),
+            // libbpf-tools prints -1 where it did not see the insertion.
+            "QUE(ms)" if field.starts_with("-1.") => self.queue_ns = None,
             "QUE(ms)" => self.queue_ns = Some(length(field, 1_000_000, "QUE(ms)")?),
             "LAT(ms)" => {
                 self.latency_ns = length(field, 1_000_000, "LAT(ms)")?;
@@ -193,9 +268,118 @@ impl<'a> Row<'a> {
     }
 }
 
+fn is_pattern(column: &str) -> bool {
+    matches!(column, "P" | "PATTERN")
+}
+
+/// Bytes, and what stands behind them without a blank. BYTES is seven letters wide, a number behind it as well.
+fn unglued(field: &str) -> Option<(&str, &str)> {
+    let digits = field.bytes().take_while(u8::is_ascii_digit).count();
+    let after = &field[digits..];
+    if digits >= 7 && matches!(after, "R" | "S" | "?") {
+        return Some((&field[..digits], after));
+    }
+    if !after.starts_with('.') || digits < 11 {
+        return None;
+    }
+    let is_whole = |bytes: &&str| bytes.parse::<u64>().is_ok_and(|bytes| bytes % 512 == 0);
+    let bytes = (7..=digits - 4).map(|end| &field[..end]).find(is_whole)?;
+    Some((bytes, &field[bytes.len()..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn row<'a>(text: &'a str, header: &str) -> Row<'a> {
+        let columns: Vec<String> = header.split_whitespace().map(str::to_owned).collect();
+        Row::parse(text, &columns).unwrap()
+    }
+
+    #[test]
+    fn bytes_stand_close_to_what_follows() {
+        let plain = "TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  LAT(ms)";
+        let read = row(
+            "4.000213    dd             811     sdb       W 2048       10485761000.25",
+            plain,
+        );
+        assert_eq!((read.bytes, read.latency_ns), (Some(1_048_576), 1_000_250_000));
+        let read = row(
+            "4.000213    dd             811     sdb       W 2048       41943041000.25",
+            plain,
+        );
+        assert_eq!((read.bytes, read.latency_ns), (Some(4_194_304), 1_000_250_000));
+        let queued = "TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  P QUE(ms) LAT(ms)";
+        for (bytes, pattern) in [
+            ("1048576", "R"),
+            ("4096   ", "S"),
+            ("8192   ", "?"),
+            ("512    ", " "),
+        ] {
+            let text = format!(
+                "4.000213    dd x           811     sdb       W 2048       {bytes}{pattern}    0.02    7.50"
+            );
+            let read = row(&text, queued);
+            assert_eq!(
+                (read.bytes, read.comm),
+                (bytes.trim().parse().ok(), "dd x"),
+                "{text}"
+            );
+            assert_eq!(
+                (read.queue_ns, read.latency_ns),
+                (Some(20_000), 7_500_000),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn rows_of_libbpf_tools_tell_the_time_of_day_and_what_was_not_seen() {
+        let header = "TIMESTAMP    COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(ms)";
+        assert!(is_header(header));
+        let read = row(
+            "23:59:59.750 fio            77      Unknown WS   -1         0        -1.000   0.125",
+            header,
+        );
+        assert_eq!((read.end_ns, read.queue_ns), (86_399_750_000_000, None));
+        assert_eq!((read.sector, read.latency_ns), (None, 125_000));
+        let mut day = Day::default();
+        let moments = [read.end_ns, 1_000_000_000, 500_000_000].map(|ns| day.later(ns));
+        assert_eq!(moments[1..], [86_401_000_000_000, 86_400_500_000_000]);
+    }
+
+    #[test]
+    fn requests_without_a_disk_leave_its_column_blank() {
+        let header = "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)";
+        let read = row(
+            "0.000000    kworker/3:1    9126           R 18446744073709551615 0         0.25",
+            header,
+        );
+        assert_eq!(
+            (read.comm, read.pid, read.disk.as_str()),
+            ("kworker/3:1", Some(9126), "")
+        );
+        assert_eq!(
+            (read.sector, read.bytes, read.latency_ns),
+            (None, Some(0), 250_000)
+        );
+        let read = row(
+            "0.359278    ?              0              R 0          8         2.75",
+            header,
+        );
+        assert_eq!((read.comm, read.pid, read.bytes), ("?", None, Some(8)));
+    }
+
+    #[test]
+    fn lost_rows_are_counted() {
+        let all = [
+            "lost 12 events on CPU #3",
+            "Possibly lost 7 samples",
+            "Lost 3 events",
+            "lost dog 1 2 3",
+        ];
+        assert_eq!(all.map(lost), [Some(12), Some(7), Some(3), None]);
+    }
 
     #[test]
     fn rows_without_a_pattern_leave_its_column_blank() {

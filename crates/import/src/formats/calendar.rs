@@ -15,7 +15,7 @@ pub fn day_ns(year: i64, month: i64, day: i64) -> Option<i64> {
     Some(days * 86_400 * 1_000_000_000)
 }
 
-/// A date: `11/24/26` (month first, as sysstat prints it in the C locale), `2026-11-24`, `24.11.2026`.
+/// A date: `11/24/26` (month first, as sysstat prints it in the C locale, unless it is none), `2026/11/24`, `2026-11-24`, `24.11.2026`.
 pub fn date_ns(text: &str) -> Option<i64> {
     let numbers = |by: char| -> Option<[i64; 3]> {
         let all: Vec<i64> = text
@@ -25,8 +25,12 @@ pub fn date_ns(text: &str) -> Option<i64> {
         all.try_into().ok()
     };
     let full = |year: i64| if year < 100 { year + 2000 } else { year };
-    if let Some([month, day, year]) = numbers('/') {
-        return day_ns(full(year), month, day);
+    if let Some([first, second, third]) = numbers('/') {
+        return match (first, second) {
+            (100.., month) => day_ns(first, month, third),
+            (13.., month) => day_ns(full(third), month, first),
+            (month, day) => day_ns(full(third), month, day),
+        };
     }
     if let Some([year, month, day]) = numbers('-') {
         return day_ns(year, month, day);

@@ -1,6 +1,6 @@
 //! Histogram logs of fio (`write_hist_log`): `msec, direction, block size, bin, bin, ...`, each row what came since the one before.
 //!
-//! 1856 bins, or 1856 / 2^c with `log_hist_coarseness=c`. A row becomes samples: the number of operations, median, 99th percentile and slowest bin.
+//! 1856 bins of nanoseconds, or 1216 of microseconds (before fio 3), or those / 2^c with `log_hist_coarseness=c`. A row becomes samples: the number of operations, median, 99th percentile and slowest bin.
 use super::fio_bins::{middle_ns, quantile};
 use super::fio_columns::is_log_of;
 use crate::clock::Clock;
@@ -31,13 +31,23 @@ pub const FORMAT: Format = Format {
     read,
 };
 
-const BINS: usize = 1856;
+const BINS: [(usize, u64); 2] = [(1856, 1), (1216, 1000)];
+
+/// Bins of the full width in one of a row, and nanoseconds of a unit, from how many bins a row has. None: no version writes so many.
+fn width_and_unit(count: usize) -> Option<(u64, u64)> {
+    let fits = |all: usize| {
+        count > 0 && all.is_multiple_of(count) && (all / count).is_power_of_two() && all / count <= 64
+    };
+    BINS.into_iter()
+        .find(|(all, _)| fits(*all))
+        .map(|(all, unit_ns)| ((all / count) as u64, unit_ns))
+}
 
 fn recognise(head: &Head) -> bool {
     let named = is_log_of(&head.name, &["clat_hist", "hist", "lat_hist"]);
     let is_row = |line: &str| {
         let fields = line.split(',').count();
-        fields > 3 + BINS / 128 && BINS.is_multiple_of(fields - 3)
+        fields > 3 && width_and_unit(fields - 3).is_some()
     };
     named && head.filled_lines().next().is_some_and(is_row)
 }
@@ -50,16 +60,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             return Ok(());
         }
         let fields: Vec<&str> = line.text.split(',').map(str::trim).collect();
-        let count = fields.len().saturating_sub(3);
-        if count == 0 || !BINS.is_multiple_of(count) {
+        let Some((wide, unit_ns)) = width_and_unit(fields.len().saturating_sub(3)) else {
             let found = format!("{} columns", fields.len());
-            return Err(Bad::new(
-                "",
-                "milliseconds, direction, block size, and 1856 / 2^c bins",
-                &found,
-            )
-            .into());
-        }
+            let expected = "milliseconds, direction, block size, and 1856 / 2^c bins (fio 2: 1216 / 2^c)";
+            return Err(Bad::new("", expected, &found).into());
+        };
         let time_ms: u32 = integer(fields[0], "time")?;
         let op = match fields[1] {
             "0" => "read",
@@ -67,12 +72,14 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             "2" => "discard",
             other => return Err(Bad::new("column direction", "0, 1 or 2", other).into()),
         };
-        let wide = (BINS / count) as u64;
         let mut bins = Vec::new();
         for (index, field) in fields[3..].iter().enumerate() {
             let many: u64 = integer(field, "of a bin")?;
             if many > 0 {
-                bins.push((middle_ns(index as u64 * wide + wide / 2), many.min(1 << 40)));
+                bins.push((
+                    middle_ns(index as u64 * wide + wide / 2) * unit_ns,
+                    many.min(1 << 40),
+                ));
             }
         }
         let total: u64 = bins.iter().map(|(_, many)| many).sum();
@@ -92,4 +99,17 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         )?;
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_bins_tells_their_width_and_unit() {
+        let all = [1856, 928, 29, 1216, 304, 19, 1855, 1, 0].map(width_and_unit);
+        let known = [(1, 1), (2, 1), (64, 1), (1, 1000), (4, 1000), (64, 1000)];
+        assert_eq!(all[..6], known.map(Some));
+        assert_eq!(all[6..], [None; 3]);
+    }
 }

@@ -32,40 +32,67 @@ fn recognise(head: &Head) -> bool {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let path = source.path();
-    let document = json(path, sink)?;
-    let Some(jobs) = document["jobs"].as_array() else {
-        return Err(ImportError::content(
-            path,
-            "jobs",
-            "a list",
-            "none",
-            "check that the file is a summary of fio",
-        ));
-    };
-    sink.clock(Clock::unix(1_000_000));
-    let end_ms = document["timestamp_ms"]
-        .as_i64()
-        .or_else(|| document["timestamp"].as_i64()?.checked_mul(1000));
-    let end_ns = end_ms
-        .and_then(|ms| ms.checked_mul(1_000_000))
-        .unwrap_or(0)
-        .clamp(0, i64::MAX / 4);
-    for job in jobs {
+    let documents = json(path, sink)?;
+    let mut jobs = Vec::new();
+    for document in &documents {
+        // fio's server sends what `--client` prints as client_stats.
+        let lists = ["jobs", "client_stats"].map(|list| document[list].as_array());
+        if lists == [None, None] {
+            let hint = "check that the file is a summary of fio";
+            return Err(ImportError::content(path, "jobs", "a list", "none", hint));
+        }
+        let end_ns = end_ns(document);
+        jobs.extend(lists.into_iter().flatten().flatten().map(|job| (end_ns, job)));
+    }
+    // Before 2.2 fio did not say when it was.
+    let is_timed = documents.iter().any(|document| moment_ms(document).is_some());
+    sink.clock(if is_timed {
+        Clock::unix(1_000_000)
+    } else {
+        Clock::own("the end of fio's run", 1_000_000)
+    });
+    for (at, (end_ns, job)) in jobs.iter().enumerate() {
+        let name = job_name(job);
+        // With --status-interval the last summary of a job holds the others.
+        let is_last = !jobs[at + 1..].iter().any(|(_, later)| job_name(later) == name);
         for (kind, op) in [
             ("read", "read"),
             ("write", "write"),
             ("trim", "discard"),
             ("sync", "sync"),
         ] {
-            let name = job["jobname"].as_str().unwrap_or("fio");
-            one(name, op, &job[kind], end_ns, sink)?;
+            one(name, op, &job[kind], (*end_ns, is_last), sink)?;
         }
     }
     Ok(())
 }
 
+fn job_name(job: &Value) -> &str {
+    job["jobname"].as_str().unwrap_or("fio")
+}
+
+fn moment_ms(document: &Value) -> Option<i64> {
+    let seconds = document["timestamp"].as_i64();
+    document["timestamp_ms"]
+        .as_i64()
+        .or_else(|| seconds?.checked_mul(1000))
+}
+
+fn end_ns(document: &Value) -> i64 {
+    moment_ms(document)
+        .and_then(|ms| ms.checked_mul(1_000_000))
+        .unwrap_or(0)
+        .clamp(0, i64::MAX / 4)
+}
+
 /// The most complete latency of a kind: `lat_ns` has no percentiles by default, `clat_ns` has.
-fn one(job: &str, op: &str, of: &Value, end_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
+fn one(
+    job: &str,
+    op: &str,
+    of: &Value,
+    (end_ns, is_last): (i64, bool),
+    sink: &mut Sink,
+) -> Result<(), ImportError> {
     let latencies = ["clat_ns", "lat_ns", "clat"].map(|name| (name, &of[name]));
     let has_percentiles = |latency: &&(&str, &Value)| latency.1["percentile"].is_object();
     let Some((name, latency)) = latencies
@@ -78,6 +105,7 @@ fn one(job: &str, op: &str, of: &Value, end_ns: i64, sink: &mut Sink) -> Result<
     let total = of["total_ios"]
         .as_u64()
         .or_else(|| latency["N"].as_u64())
+        .or_else(|| Some((of["iops"].as_f64()? * of["runtime"].as_f64()? / 1e3).round() as u64))
         .unwrap_or(0);
     if total == 0 {
         return Ok(());
@@ -114,7 +142,9 @@ fn one(job: &str, op: &str, of: &Value, end_ns: i64, sink: &mut Sink) -> Result<
         name.trim_end_matches("_ns"),
         told.join(", ")
     );
-    sink.unseen(what, "the summary holds a distribution, and no moments");
+    if is_last {
+        sink.unseen(what, "the summary holds a distribution, and no moments");
+    }
     let subject = sink.name(job);
     sink.sample(end_ns, None, SubjectKind::Process, subject, &values)
 }

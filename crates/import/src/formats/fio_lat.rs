@@ -9,6 +9,7 @@ use crate::format::{Format, Head, Source};
 use crate::lines::find;
 use crate::records::{read_lines, Line, ReadLines};
 use crate::sink::{one_stage_op, Sink};
+use crate::text::TIME_NS_MAX;
 use crate::ImportError;
 use case::schema::{Layer, Op, OpRow, Stage, SubjectKind};
 use case::sealed::FewColumns;
@@ -57,15 +58,36 @@ fn kind(path: &Path) -> &'static str {
     kind_and_key(&name, &KINDS).map_or("lat", |(kind, _)| kind)
 }
 
+/// The same with the unit of its values out of the map, and that unit.
+fn with_unit(source: &Source) -> (Source, i64) {
+    let (mut source, mut unit_ns) = (source.clone(), 1);
+    for (name, ns) in [("value:us", 1000), ("value:ns", 1)] {
+        if let Some(map) = source.map.as_mut().filter(|map| map.contains(name)) {
+            (*map, unit_ns) = (map.replace(name, "value"), ns);
+        }
+    }
+    (source, unit_ns)
+}
+
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let (chosen, layout) = choose(source)?;
+    let (source, unit_ns) = with_unit(source);
+    let (chosen, layout) = choose(&source)?;
+    if layout.len() == 4 && source.map.is_none() {
+        sink.unseen(
+            format!(
+                "whether latencies of {} are nanoseconds, as they are taken for",
+                chosen.shown()
+            ),
+            "fio 2 logged microseconds in the same four columns; --map 'time,value:us,ddir,bs' says so",
+        );
+    }
     for other in source.files.iter().filter(|path| **path != chosen.files[0]) {
         sink.unseen(
             format!("what {} says", other.display()),
             format!("it holds the operations of {} again", chosen.shown()),
         );
     }
-    read_one(&chosen, &layout, sink)
+    read_one(&chosen, &layout, unit_ns, sink)
 }
 
 /// The log that is read.
@@ -91,7 +113,7 @@ fn choose(source: &Source) -> Result<(Source, Layout), ImportError> {
     Ok((one, layout))
 }
 
-fn read_one(source: &Source, layout: &Layout, sink: &mut Sink) -> Result<(), ImportError> {
+fn read_one(source: &Source, layout: &Layout, unit_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
     let kind = kind(source.path());
     let (stage_name, what) = match kind {
         "lat" => ("fs+queue+device+interrupt+reap", "from submission to completion"),
@@ -113,6 +135,7 @@ fn read_one(source: &Source, layout: &Layout, sink: &mut Sink) -> Result<(), Imp
         comm: source.name().trim_end_matches(".log").to_owned(),
         device: source.device.clone(),
         stage_name,
+        unit_ns,
         with_issue: layout.contains(&Column::IssueTime) && kind != "lat",
         said: Said::Nothing,
         few: FewColumns::default(),
@@ -133,6 +156,8 @@ struct Reader<'a> {
     comm: String,
     device: Option<String>,
     stage_name: &'static str,
+    /// Nanoseconds of a unit of the values.
+    unit_ns: i64,
     with_issue: bool,
     said: Said,
     few: FewColumns,
@@ -197,12 +222,13 @@ impl Reader<'_> {
 
     /// When an operation began, and how long it took.
     fn times(&self, entry: &Entry) -> (i64, i64) {
+        let latency_ns = entry.value.saturating_mul(self.unit_ns).min(TIME_NS_MAX);
         let start_ns = if self.with_issue && entry.issue_ns > 0 {
             entry.issue_ns
         } else {
-            end_ns(entry) - entry.value
+            end_ns(entry) - latency_ns
         };
-        (start_ns, entry.value)
+        (start_ns, latency_ns)
     }
 
     fn write(&mut self, entry: &Entry, sink: &mut Sink) -> Result<(), ImportError> {
@@ -242,9 +268,10 @@ impl Reader<'_> {
             SubjectKind::Process
         };
         let mean = sink.name(&format!("{op}_latency_ns"));
-        let mut values = vec![(mean, entry.value as f64)];
+        let unit_ns = self.unit_ns as f64;
+        let mut values = vec![(mean, entry.value as f64 * unit_ns)];
         if let Some(most) = entry.value_max {
-            values.push((sink.name(&format!("{op}_latency_max_ns")), most as f64));
+            values.push((sink.name(&format!("{op}_latency_max_ns")), most as f64 * unit_ns));
         }
         sink.unseen(
             "single operations of windows that fio averaged",
@@ -257,4 +284,28 @@ impl Reader<'_> {
 /// When it was logged.
 fn end_ns(entry: &Entry) -> i64 {
     entry.time_ms.saturating_mul(1_000_000).min(i64::MAX / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_map_says_what_values_are_in() {
+        let of = |map: Option<&str>| {
+            let source = Source {
+                files: Vec::new(),
+                map: map.map(str::to_owned),
+                device: None,
+            };
+            let (source, unit_ns) = with_unit(&source);
+            (source.map, unit_ns)
+        };
+        assert_eq!(
+            of(Some("time,value:us,ddir,bs")),
+            (Some("time,value,ddir,bs".into()), 1000)
+        );
+        assert_eq!(of(Some("time,value,ddir,bs")).1, 1);
+        assert_eq!(of(None), (None, 1));
+    }
 }

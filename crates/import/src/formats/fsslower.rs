@@ -55,6 +55,9 @@ fn kind(letter: &str) -> Option<Op> {
     })
 }
 
+/// What libbpf-tools prints where a sync has no end: the whole file.
+const ALL_BYTES: &str = "LL_MAX";
+
 /// Fields of a row of text, found by their shapes.
 fn fields(text: &str) -> Option<[&str; 8]> {
     let mut words = Vec::new();
@@ -70,7 +73,7 @@ fn fields(text: &str) -> Option<[&str; 8]> {
     let at = (2..words.len().saturating_sub(4)).find(|&at| {
         is_number(words[at])
             && kind(words[at + 1]).is_some()
-            && is_number(words[at + 2])
+            && (is_number(words[at + 2]) || words[at + 2] == ALL_BYTES)
             && is_number(words[at + 3])
             && words[at + 4].contains('.')
     })?;
@@ -158,7 +161,10 @@ impl Reader {
         row.comm = sink.name_if(comm);
         row.file = sink.name_if(file);
         row.pid = Some(integer(pid, "PID")?);
-        let bytes: i64 = integer(bytes, "BYTES")?;
+        let bytes: i64 = match bytes {
+            ALL_BYTES => -1,
+            _ => integer(bytes, "BYTES")?,
+        };
         if matches!(op, Op::Read | Op::Write) {
             row.size_bytes = (bytes >= 0).then_some(bytes);
         }
@@ -232,4 +238,25 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syncs_of_whole_files_are_rows() {
+        let text = "10:54:32 postgres: check   811     F LL_MAX  0          12.50 16384 a";
+        let expected = [
+            "10:54:32",
+            "postgres: check",
+            "811",
+            "F",
+            "LL_MAX",
+            "0",
+            "12.50",
+            "16384 a",
+        ];
+        assert_eq!(fields(text), Some(expected));
+    }
 }

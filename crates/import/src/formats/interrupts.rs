@@ -39,7 +39,9 @@ fn recognise(head: &Head) -> bool {
     let Some(cpus) = lines.next().and_then(header) else {
         return false;
     };
-    lines.next().is_some_and(|line| {
+    // /proc/softirqs has no numbers before its counts.
+    let mut rows = lines.skip_while(|line| !line.starts_with(|c: char| c.is_ascii_digit()));
+    rows.next().is_some_and(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.len() > cpus.len()
             && words[0].ends_with(':')

@@ -1,6 +1,7 @@
 //! Text of `iostat -x` and of `sar -d`: a header line tells the columns, which differ from version to version.
 //!
-//! The first report of iostat averages since the machine's start and is left out. Without `-t` reports have no moment.
+//! The first report of a run of iostat averages since the machine's start: it is left out if another follows. Without `-t` reports have no moment. A table ends with a blank
+//! line; those of other things (`sar -A`) are passed over. Source: sysstat's iostat.c, pr_stats.c, common.c (cprintf_unit).
 use super::calendar::{date_ns, time_of_day_ns};
 use super::sysstat_rows;
 use crate::clock::Clock;
@@ -10,11 +11,12 @@ use crate::records::each_line;
 use crate::sink::Sink;
 use crate::text::number;
 use crate::ImportError;
+use std::borrow::Cow;
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "iostat",
-    about: "text of iostat -x and of sar -d: samples per device",
+    about: "text of iostat and of sar -d: samples per device",
     not_carried: &[
         (
             "single operations",
@@ -32,9 +34,16 @@ pub const FORMAT: Format = Format {
 
 const SECOND: i64 = 1_000_000_000;
 
-fn is_iostat_header(words: &[&str]) -> bool {
-    words.first().is_some_and(|w| w.trim_end_matches(':') == "Device")
-        && words.iter().any(|w| *w == "%util" || w.ends_with("await"))
+/// Place of the device's name in a header of iostat: it stands first, or last (`-h`).
+fn iostat_header(words: &[&str]) -> Option<usize> {
+    let is_name = |word: &&str| word.trim_end_matches(':') == "Device";
+    let at = match words {
+        [first, ..] if is_name(first) => 0,
+        [.., last] if is_name(last) => words.len() - 1,
+        _ => return None,
+    };
+    let is_column = |word: &&str| matches!(*word, "%util" | "tps") || word.ends_with("await");
+    words.iter().any(is_column).then_some(at)
 }
 
 /// Place of `DEV` in a header of `sar -d`.
@@ -44,22 +53,49 @@ fn sar_header(words: &[&str]) -> Option<usize> {
 }
 
 fn recognise(head: &Head) -> bool {
+    // In a day of `sar -A` the devices come after what is looked at.
+    let begins = head
+        .filled_lines()
+        .next()
+        .is_some_and(|line| line.starts_with("Linux "));
     head.has_line(|line| {
+        let line = western(line);
         let words: Vec<&str> = line.split_whitespace().collect();
-        is_iostat_header(&words) || sar_header(&words).is_some()
+        let is_table = iostat_header(&words).is_some() || sar_header(&words).is_some();
+        is_table || begins && words.len() > 2 && is_header(&words)
     })
 }
+
+/// What the rows at hand are of.
+#[derive(Clone, Copy, PartialEq)]
+enum Table {
+    Iostat,
+    Sar,
+    /// Of something that is not read.
+    Other,
+}
+
+/// A moment, a device, and its values by column.
+type Row = (i64, String, Vec<(String, f64)>);
 
 struct Reader {
     host: String,
     day_ns: Option<i64>,
+    table: Table,
     columns: Vec<String>,
     device_at: usize,
-    is_sar: bool,
     /// Of the report at hand.
     moment_ns: Option<i64>,
+    /// Reports of iostat so far.
     reports: i64,
+    /// Reports of the run of iostat at hand.
+    of_run: i64,
+    /// Rows of its first report.
+    first: Vec<Row>,
+    /// First reports that were left out.
+    left_out: u64,
     clock_told: bool,
+    has_sar: bool,
     last_ns: i64,
 }
 
@@ -67,33 +103,40 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut reader = Reader {
         host: String::new(),
         day_ns: None,
+        table: Table::Other,
         columns: Vec::new(),
         device_at: 0,
-        is_sar: false,
         moment_ns: None,
         reports: 0,
+        of_run: 0,
+        first: Vec::new(),
+        left_out: 0,
         clock_told: false,
+        has_sar: false,
         last_ns: i64::MIN,
     };
-    let mut in_cpu = false;
     each_line(source, sink, |line, sink| {
-        let words: Vec<&str> = line.text.split_whitespace().collect();
+        let text = western(line.text);
+        let words: Vec<&str> = text.split_whitespace().collect();
         let Some(first) = words.first().copied() else {
-            in_cpu = false;
+            reader.table = Table::Other;
             return Ok(());
         };
         if first == "Linux" && words.len() > 3 {
+            reader.end_run(sink)?;
             reader.system(&words);
         } else if first == "avg-cpu:" {
-            in_cpu = true;
+            reader.table = Table::Other;
         } else if let Some(ns) = moment(&words) {
             reader.moment_ns = Some(ns);
-        } else if is_iostat_header(&words) {
-            in_cpu = false;
-            reader.begin_iostat(&words, sink);
+        } else if let Some(at) = iostat_header(&words) {
+            reader.begin_iostat(&words, at, sink);
         } else if let Some(at) = sar_header(&words) {
-            reader.begin_sar(&words, at);
-        } else if in_cpu || first == "Average:" || reader.columns.is_empty() || words.contains(&"LINUX") {
+            reader.begin(Table::Sar, &words, at);
+        } else if reader.table == Table::Sar && is_comment(&words) {
+        } else if reader.table == Table::Sar && is_header(&words) {
+            reader.table = Table::Other;
+        } else if reader.table == Table::Other || is_mean(&words) || words.contains(&"LINUX") {
         } else if words.len() == reader.columns.len() {
             reader.row(&words, sink)?;
         } else {
@@ -102,19 +145,78 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         }
         Ok(())
     })?;
-    if !reader.is_sar && reader.reports > 0 {
+    reader.end_run(sink)?;
+    if reader.reports == 0 && !reader.has_sar {
+        let hint = "take it with iostat -x 1, or print it with sar -d";
+        let found = "none";
+        return Err(ImportError::content(
+            source.path(),
+            "end",
+            "a table of devices",
+            found,
+            hint,
+        ));
+    }
+    if reader.left_out > 0 {
         sink.unseen(
             "what the first report says",
             "iostat's first report averages since the machine's start (unless -y was given)",
         );
     }
-    if !reader.is_sar && reader.moment_ns.is_none() && reader.reports > 0 {
-        sink.unseen(
-            "when the samples were taken",
-            "iostat prints moments with -t only; they are put one second apart",
-        );
+    if reader.reports > 0 {
+        if reader.moment_ns.is_none() {
+            sink.unseen(
+                "when the samples were taken",
+                "iostat prints moments with -t only; they are put one second apart",
+            );
+        }
     }
     Ok(())
+}
+
+/// A line with dates and times as the C locale has them, where they are written in Chinese or Japanese.
+fn western(line: &str) -> Cow<'_, str> {
+    if line.is_ascii() {
+        return Cow::Borrowed(line);
+    }
+    let halves = [
+        ("\u{4e0a}\u{5348}", " AM "),
+        ("\u{5348}\u{524d}", " AM "),
+        ("\u{4e0b}\u{5348}", " PM "),
+        ("\u{5348}\u{5f8c}", " PM "),
+    ];
+    let text = halves
+        .iter()
+        .fold(line.to_owned(), |text, (half, plain)| text.replace(half, plain));
+    let plain = text.chars().filter_map(|letter| match letter {
+        // Year, month; day; hour, minute; second.
+        '\u{5e74}' | '\u{6708}' => Some('-'),
+        '\u{65f6}' | '\u{6642}' | '\u{5206}' => Some(':'),
+        '\u{65e5}' | '\u{79d2}' => None,
+        other => Some(other),
+    });
+    Cow::Owned(plain.collect())
+}
+
+/// `COM` and what somebody wrote into the file.
+fn is_comment(words: &[&str]) -> bool {
+    words.get(1) == Some(&"COM") || words.get(2) == Some(&"COM") && matches!(words[1], "AM" | "PM")
+}
+
+/// A line of sar that names the columns of another table: nothing after its time is a number.
+fn is_header(words: &[&str]) -> bool {
+    let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    words.len() > 1 && time_of_day_ns(words[0], "").is_some() && !words[1..].iter().any(is_number)
+}
+
+/// `Average:`, in any language.
+fn is_mean(words: &[&str]) -> bool {
+    let ends = |word: &str| word.ends_with([':', '\u{ff1a}']);
+    time_of_day_ns(words[0], "").is_none()
+        && (ends(words[0])
+            || words
+                .get(1)
+                .is_some_and(|second| matches!(*second, ":" | "\u{ff1a}")))
 }
 
 /// A line that is a moment: date and time.
@@ -122,6 +224,7 @@ fn moment(words: &[&str]) -> Option<i64> {
     match words {
         [date, time] => Some(date_ns(date)? + time_of_day_ns(time, "")?),
         [date, time, half @ ("AM" | "PM")] => Some(date_ns(date)? + time_of_day_ns(time, half)?),
+        [date, half @ ("AM" | "PM"), time] => Some(date_ns(date)? + time_of_day_ns(time, half)?),
         [iso] => {
             let (date, rest) = iso.split_once('T')?;
             let (time, zone) = rest.split_at_checked(8)?;
@@ -135,16 +238,56 @@ fn moment(words: &[&str]) -> Option<i64> {
     }
 }
 
+/// A value of a column; with `--human` a unit stands behind it, with `--pretty` a per cent sign.
+fn value(word: &str, column: &str) -> Result<f64, Bad> {
+    let of_unit = |unit: char| "BkMGTP".find(unit).map(|power| power as i32);
+    let plain = word.trim_end_matches('%');
+    let Some(power) = plain.chars().next_back().and_then(of_unit) else {
+        return number(plain, "of a rate");
+    };
+    // Columns say kB or MB, sizes of requests are in kB.
+    let of_column = if column.contains("MB") { 2 } else { 1 };
+    Ok(number(&plain[..plain.len() - 1], "of a rate")? * 1024_f64.powi(power - of_column))
+}
+
 impl Reader {
     fn system(&mut self, words: &[&str]) {
         self.host = words[2].trim_start_matches('(').trim_end_matches(')').to_owned();
         self.day_ns = words[3..].iter().find_map(|word| date_ns(word));
+        (self.table, self.last_ns) = (Table::Other, i64::MIN);
     }
 
-    fn begin_iostat(&mut self, words: &[&str], sink: &mut Sink) {
-        (self.is_sar, self.device_at) = (false, 0);
+    /// A run of iostat ends. If it had one report only, that is all there is.
+    fn end_run(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        let first = std::mem::take(&mut self.first);
+        if std::mem::take(&mut self.of_run) == 1 && !first.is_empty() {
+            sink.unseen(
+                "what the devices did lately",
+                "a run of iostat has one report, which averages since the machine's start (unless -y was given)",
+            );
+            for (time_ns, device, values) in first {
+                let values: Vec<(&str, f64)> = values
+                    .iter()
+                    .map(|(column, value)| (column.as_str(), *value))
+                    .collect();
+                sysstat_rows::write(time_ns, &self.host, &device, &values, sink)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, table: Table, words: &[&str], device_at: usize) {
+        (self.table, self.device_at) = (table, device_at);
+        self.has_sar |= table == Table::Sar;
         self.columns = words.iter().map(|word| (*word).to_owned()).collect();
+    }
+
+    fn begin_iostat(&mut self, words: &[&str], at: usize, sink: &mut Sink) {
+        self.begin(Table::Iostat, words, at);
         self.reports += 1;
+        self.of_run += 1;
+        self.left_out += u64::from(self.of_run == 2);
+        self.first.clear();
         if !self.clock_told {
             sink.clock(if self.moment_ns.is_some() {
                 Clock::unix(SECOND)
@@ -155,41 +298,159 @@ impl Reader {
         }
     }
 
-    fn begin_sar(&mut self, words: &[&str], at: usize) {
-        (self.is_sar, self.device_at) = (true, at);
-        self.columns = words.iter().map(|word| (*word).to_owned()).collect();
-    }
-
     fn row(&mut self, words: &[&str], sink: &mut Sink) -> Result<(), crate::error::RecordError> {
-        if !self.is_sar && self.reports < 2 {
-            return Ok(());
-        }
-        let time_ns = if self.is_sar {
-            let half = if self.device_at == 2 { words[1] } else { "" };
-            let of_day = time_of_day_ns(words[0], half)
-                .ok_or_else(|| Bad::new("column time", "HH:MM:SS", words[0]))?;
-            if !self.clock_told {
-                sink.clock(match self.day_ns {
-                    Some(_) => Clock::unix(SECOND),
-                    None => Clock::own("midnight", SECOND),
-                });
-                self.clock_told = true;
-            }
-            let mut ns = self.day_ns.unwrap_or(0) + of_day;
-            // Past midnight.
-            while ns < self.last_ns {
-                ns += 86_400 * SECOND;
-            }
-            ns
+        let is_sar = self.table == Table::Sar;
+        let time_ns = if is_sar {
+            self.sar_moment(words, sink)?
         } else {
             self.moment_ns.unwrap_or((self.reports - 1) * SECOND)
         };
         let mut values = Vec::with_capacity(words.len());
-        for (column, word) in self.columns.iter().zip(words).skip(self.device_at + 1) {
-            values.push((column.as_str(), number(word, "of a rate")?));
+        let first = if is_sar { self.device_at + 1 } else { 0 };
+        for (at, (column, word)) in self.columns.iter().zip(words).enumerate().skip(first) {
+            if at != self.device_at {
+                values.push((column.as_str(), value(word, column)?));
+            }
         }
         self.last_ns = time_ns;
-        sysstat_rows::write(time_ns, &self.host, words[self.device_at], &values, sink)?;
+        let device = words[self.device_at];
+        if !is_sar && self.of_run == 1 {
+            let values = values
+                .into_iter()
+                .map(|(column, value)| (column.to_owned(), value));
+            self.first.push((time_ns, device.to_owned(), values.collect()));
+            return Ok(());
+        }
+        sysstat_rows::write(time_ns, &self.host, device, &values, sink)?;
         Ok(())
+    }
+
+    fn sar_moment(&mut self, words: &[&str], sink: &mut Sink) -> Result<i64, Bad> {
+        let half = if self.device_at == 2 { words[1] } else { "" };
+        let of_day = time_of_day_ns(words[0], half).or_else(|| time_of_day_ns(half, words[0]));
+        let of_day = of_day.ok_or_else(|| Bad::new("column time", "HH:MM:SS", words[0]))?;
+        if !self.clock_told {
+            sink.clock(match self.day_ns {
+                Some(_) => Clock::unix(SECOND),
+                None => Clock::own("midnight", SECOND),
+            });
+            self.clock_told = true;
+        }
+        let mut ns = self.day_ns.unwrap_or(0) + of_day;
+        // Past midnight; a clock that is put back by an hour is not.
+        while ns < self.last_ns.saturating_sub(DAY / 2) {
+            ns += DAY;
+        }
+        Ok(ns)
+    }
+}
+
+const DAY: i64 = 86_400 * SECOND;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use case::sealed::Names;
+
+    /// What a log is read as: rows, or what is wrong.
+    fn samples(text: &str) -> Result<u64, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, case) = (folder.path().join("log"), folder.path().join("case"));
+        std::fs::write(&path, text).unwrap();
+        assert!(recognise(&Head::read(&path).unwrap()), "{text}");
+        std::fs::create_dir(&case).unwrap();
+        let mut writer = case::sealed::SealWriter::create(&case).unwrap();
+        let request = crate::Request {
+            files: vec![path],
+            ..Default::default()
+        };
+        crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {})
+            .map(|summary| summary.records)
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn headers_of_every_version() {
+        let at = |line: &str| iostat_header(&line.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(
+            at("Device:  rrqm/s wrqm/s r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await svctm %util"),
+            Some(0)
+        );
+        assert_eq!(
+            at("     r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz Device"),
+            Some(5 + 1)
+        );
+        assert_eq!(
+            at("Device             tps    kB_read/s    kB_wrtn/s    kB_read    kB_wrtn"),
+            Some(0)
+        );
+        assert_eq!(at("Device driver loaded"), None);
+    }
+
+    #[test]
+    fn units_behind_values_are_those_of_the_column() {
+        assert_eq!(value("222.1k", "rkB/s").unwrap(), 222.1);
+        assert_eq!(value("1.5G", "rkB/s").unwrap(), 1.5 * 1_048_576.0);
+        assert_eq!(value("512.0k", "rMB/s").unwrap(), 0.5);
+        assert_eq!(
+            (value("5.4%", "%util").unwrap(), value("1,25", "r/s").unwrap()),
+            (5.4, 1.25)
+        );
+        assert!(value("x", "r/s").is_err() && value("k", "rkB/s").is_err());
+    }
+
+    #[test]
+    fn dates_of_other_places_are_moments() {
+        let expected = date_ns("2026-11-24").unwrap() + time_of_day_ns("10:54:32", "").unwrap();
+        for line in [
+            "11/24/26 10:54:32",
+            "11/24/2026 10:54:32 AM",
+            "24/11/26 10:54:32",
+            "24.11.2026 10:54:32",
+            "2026/11/24 10:54:32",
+            "2026-11-24T11:54:32+0100",
+            "2026\u{5e74}11\u{6708}24\u{65e5} 10\u{65f6}54\u{5206}32\u{79d2}",
+            "2026\u{5e74}11\u{6708}24\u{65e5} \u{4e0a}\u{5348}10:54:32",
+        ] {
+            let line = western(line);
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert_eq!(moment(&words), Some(expected), "{line}");
+        }
+    }
+
+    const CPU: &str = "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n           1.0    0.0    0.0    0.0    0.0   99.0\n\n";
+    const DISK: &str = "Device   r/s   rkB/s  r_await  w/s  wkB/s  w_await  aqu-sz  %util\nsda   1.0  8.0  0.5  2.0  16.0  1.5  0.1  3.0\n\n";
+
+    #[test]
+    fn the_first_report_of_each_run_is_left_out() {
+        let run =
+            format!("Linux 6.1.0 (host) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n{CPU}{DISK}{CPU}{DISK}{CPU}{DISK}");
+        assert_eq!(samples(&run), Ok(2));
+        assert_eq!(samples(&format!("{run}^C\n{run}")), Ok(4));
+        // What there is one of is all there is.
+        assert_eq!(samples(&format!("{CPU}{DISK}")), Ok(1));
+        let damaged = run.replace("1.5  0.1", "1.5");
+        assert!(samples(&damaged).unwrap_err().contains("9 columns"));
+    }
+
+    #[test]
+    fn other_tables_of_sar_are_passed_over() {
+        let sar = "Linux 6.1.0 (host) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n\
+            10:54:32     DEV   tps  rkB/s  wkB/s  dkB/s  areq-sz  aqu-sz  await  %util\n\
+            10:54:33     sda  1.00   8.00   0.00   0.00     8.00    0.01   0.50   0.10\n\
+            Moyenne :    sda  1.00   8.00   0.00   0.00     8.00    0.01   0.50   0.10\n\n\
+            10:54:32     CPU  %usr  %nice   %sys  %iowait  %steal   %irq  %soft  %idle\n\
+            10:54:33     all  1.00   8.00   0.00   0.00     8.00    0.01   0.50   0.10\n";
+        assert_eq!(samples(sar), Ok(1));
+        let commented = sar.replace("Moyenne", "10:54:33     COM Hello world!\n10:54:34     sda  1.00   8.00   0.00   0.00     8.00    0.01   0.50   0.10\nMoyenne");
+        assert_eq!(samples(&commented), Ok(2));
+        let cpu = sar.split("\n\n").last().unwrap();
+        let error = samples(&format!(
+            "Linux 6.1.0 (host) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n{cpu}"
+        ))
+        .unwrap_err();
+        assert!(error.contains("sar -d"), "{error}");
+        // Without the blank lines, too.
+        assert_eq!(samples(&sar.replace("\n\n", "\n")), Ok(1));
     }
 }

@@ -195,7 +195,14 @@ fn page_of(path: &Path, sink: &mut Sink) -> Result<Page, ImportError> {
         .next()
         .is_some_and(|line| line.starts_with('{'))
     {
-        return from_fields(path, &fields_of_json(&json(path, sink)?));
+        return match json(path, sink)?.as_slice() {
+            [one] => from_fields(path, &fields_of_json(one)),
+            several => {
+                let found = format!("{} documents", several.len());
+                let hint = "put each snapshot into a file of its own";
+                Err(ImportError::content(path, "byte 0", "one snapshot", found, hint))
+            }
+        };
     }
     let text = document(path, sink)?;
     from_fields(path, &fields_of_text(&text))

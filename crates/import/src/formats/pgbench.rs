@@ -31,11 +31,23 @@ pub const FORMAT: Format = Format {
 const RETRIES_MAX: u64 = 100;
 
 fn recognise(head: &Head) -> bool {
-    head.name.starts_with("pgbench_log")
-        && head.filled_lines().take(5).all(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            (6..=8).contains(&words.len()) && words[4].len() >= 9
-        })
+    let lines: Vec<&str> = head.filled_lines().take(20).collect();
+    // A damaged line among them does not make it another format.
+    2 * lines.iter().filter(|line| is_transaction(line)).count() > lines.len()
+}
+
+/// Whole numbers, of which the fifth and sixth are a moment of this century: `--log-prefix` names files as it likes.
+fn is_transaction(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if !(6..=8).contains(&words.len()) {
+        return false;
+    }
+    let number = |at: usize| words[at].parse::<u64>().ok();
+    let has_time =
+        number(2).is_some() || matches!(words[2], "skipped" | "failed" | "serialization" | "deadlock");
+    let is_moment = number(4).is_some_and(|s| (946_684_800..4_102_444_800).contains(&s));
+    let rest = (6..words.len()).chain([0, 1, 3]).all(|at| number(at).is_some());
+    has_time && is_moment && rest && number(5).is_some_and(|us| us < 1_000_000)
 }
 
 /// Of 7 columns the last is the lag of `-R`, or the number of retries (`--max-tries`): retries are few.

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "rocksdb-log",
-    about: "RocksDB's LOG: statistics between dumps as samples; flushes, compactions and stalls as events",
+    about: "RocksDB's LOG: statistics and intervals between dumps as samples; flushes, compactions and stalls as events",
     not_carried: &[
         (
             "single operations",
@@ -55,6 +55,8 @@ fn recognise(head: &Head) -> bool {
     head.has_line(|line| {
         stamped(line).is_some_and(|(_, rest)| {
             rest.contains("RocksDB version:")
+                || rest.to_ascii_lowercase().contains("speedb version:")
+                || rest.contains("DUMPING STATS")
                 || rest.contains("STATISTICS:")
                 || rest.contains("EVENT_LOG_v1 {")
         })
@@ -101,6 +103,9 @@ struct Reader {
     before: Option<(i64, BTreeMap<String, Statistic>)>,
     dumps: u64,
     last_ns: i64,
+    /// Seconds that the lines at hand are of: `Uptime(secs): 4.8 total, 4.8 interval`.
+    interval_s: Option<f64>,
+    intervals: u64,
 }
 
 impl Reader {
@@ -108,6 +113,7 @@ impl Reader {
         if let Some((moment_ns, rest)) = stamped(text) {
             self.end_dump(sink)?;
             self.last_ns = moment_ns;
+            self.interval_s = None;
             if rest.trim_end().ends_with("STATISTICS:") {
                 self.dump_ns = Some(moment_ns);
             } else if let Some(at) = rest.find("EVENT_LOG_v1 ") {
@@ -120,6 +126,10 @@ impl Reader {
                     detail: after_bracket(rest).to_owned(),
                 })?;
             }
+        } else if let Some(rest) = text.strip_prefix("Uptime(secs): ") {
+            self.interval_s = uptime_interval(rest);
+        } else if let (Some(rest), Some(_)) = (text.strip_prefix("Interval "), self.interval_s) {
+            return self.interval(rest, sink);
         } else if self.dump_ns.is_some() {
             if let Some((name, statistic)) = statistic(text)? {
                 self.now.insert(name.to_owned(), statistic);
@@ -129,6 +139,46 @@ impl Reader {
     }
 
     /// A dump is whole where the next stamped line begins.
+    /// `writes: 0 writes, 0 keys, ... ingest: 0.00 MB, 0.00 MB/s`, `WAL: 0 writes, 0 syncs, ...`, `stall: 00:00:1.250 H:M:S, 12.3 percent`.
+    fn interval(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
+        let Some((kind, rest)) = text.trim_end().split_once(": ") else {
+            return Ok(());
+        };
+        let of = |unit: &str| {
+            let parts = rest.split([',', ':']).map(str::trim);
+            let value = parts.filter_map(|part| part.strip_suffix(unit)).next_back()?;
+            human(value.trim())
+        };
+        let seconds = self.interval_s.filter(|seconds| *seconds > 0.0);
+        let per_s = |count: Option<f64>| Some(count? / seconds?);
+        let all: Vec<(&str, Option<f64>)> = match kind {
+            "writes" => vec![
+                ("db_writes", of(" writes")),
+                ("db_writes_per_s", per_s(of(" writes"))),
+                ("db_keys_written", of(" keys")),
+                ("db_ingest_bytes_per_s", of(" MB/s").map(|mb| mb * 1_048_576.0)),
+            ],
+            "WAL" => vec![
+                ("wal_syncs", of(" syncs")),
+                ("wal_syncs_per_s", per_s(of(" syncs"))),
+                ("wal_written_bytes_per_s", of(" MB/s").map(|mb| mb * 1_048_576.0)),
+            ],
+            "stall" => vec![("write_stall_ratio", of(" percent").map(|percent| percent / 100.0))],
+            _ => return Ok(()),
+        };
+        let values: Vec<_> = all
+            .into_iter()
+            .filter_map(|(metric, value)| Some((sink.name(metric), value?)))
+            .collect();
+        if values.is_empty() {
+            return Err(Bad::new("", "what an interval held", text).into());
+        }
+        self.intervals += 1;
+        let subject = sink.name("rocksdb");
+        sink.sample(self.last_ns, None, SubjectKind::Process, subject, &values)?;
+        Ok(())
+    }
+
     fn end_dump(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
         let Some(dump_ns) = self.dump_ns.take() else {
             return Ok(());
@@ -141,6 +191,23 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// A number as RocksDB prints large ones: `1234K`, `56M`.
+fn human(text: &str) -> Option<f64> {
+    let (digits, factor) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 1e3),
+        b'M' => (&text[..text.len() - 1], 1e6),
+        b'G' => (&text[..text.len() - 1], 1e9),
+        _ => (text, 1.0),
+    };
+    Some(number(digits, "of an interval").ok()? * factor)
+}
+
+/// Seconds of the interval in `4.8 total, 4.8 interval`.
+fn uptime_interval(text: &str) -> Option<f64> {
+    let interval = text.trim_end().strip_suffix(" interval")?;
+    number(interval.rsplit(' ').next()?, "interval").ok()
 }
 
 /// Without `[default] ` and the place in the source.
@@ -255,7 +322,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     reader.end_dump(sink)?;
     if reader.dumps < 2 {
         sink.unseen(
-            "what RocksDB did between two dumps of its statistics",
+            "what RocksDB's statistics say of the time between two dumps",
             format!(
                 "the log has {}; set statistics and stats_dump_period_sec",
                 reader.dumps
@@ -263,4 +330,20 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_intervals() {
+        assert_eq!(
+            (human("9999"), human("1234K"), human("5.5M")),
+            (Some(9999.0), Some(1_234_000.0), Some(5_500_000.0))
+        );
+        assert_eq!((human("K"), human("")), (None, None));
+        assert_eq!(uptime_interval("604.8 total, 600.5 interval"), Some(600.5));
+        assert_eq!(uptime_interval("604.8 total"), None);
+    }
 }

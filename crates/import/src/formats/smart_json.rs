@@ -29,7 +29,9 @@ pub const FORMAT: Format = Format {
 };
 
 fn recognise(head: &Head) -> bool {
-    head.is_json_with("smartctl") && head.is_json_with("json_format_version")
+    let is_whole = head.is_json_with("smartctl") && head.is_json_with("json_format_version");
+    // Collectors keep what is of the drive, and not who said it.
+    is_whole || head.is_json_with("smart_status") && head.is_json_with("local_time")
 }
 
 /// Where a counter stands, its metric, and what one is in it.
@@ -109,16 +111,28 @@ const COUNTERS: [(&str, &str, f64); 18] = [
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let path = source.path();
-    let report = json(path, sink)?;
-    let name = report.pointer("/device/name").and_then(Value::as_str);
-    let name = name.map(|name| name.trim_start_matches("/dev/").to_owned());
-    let device = source.device.clone().or(name).unwrap_or_else(|| "drive".into());
-    let time_s = report.pointer("/local_time/time_t").and_then(Value::as_i64);
-    sink.clock(if time_s.is_some() {
+    let reports = json(path, sink)?;
+    let has_moments = reports.iter().any(|report| moment_s(report).is_some());
+    sink.clock(if has_moments {
         Clock::unix(1_000_000_000)
     } else {
         Clock::own("the report", 1_000_000_000)
     });
+    for report in &reports {
+        sample(source, report, sink)?;
+    }
+    Ok(())
+}
+
+fn moment_s(report: &Value) -> Option<i64> {
+    report.pointer("/local_time/time_t").and_then(Value::as_i64)
+}
+
+fn sample(source: &Source, report: &Value, sink: &mut Sink) -> Result<(), ImportError> {
+    let path = source.path();
+    let name = report.pointer("/device/name").and_then(Value::as_str);
+    let name = name.map(|name| name.trim_start_matches("/dev/").to_owned());
+    let device = source.device.clone().or(name).unwrap_or_else(|| "drive".into());
     let mut values: Vec<(NameId, f64)> = Vec::new();
     for (place, metric, factor) in COUNTERS {
         if let Some(value) = report.pointer(place).and_then(Value::as_f64) {
@@ -155,7 +169,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         );
     }
     let subject = sink.name(&device);
-    let time_ns = time_s.unwrap_or(0).saturating_mul(1_000_000_000);
+    let time_ns = moment_s(report).unwrap_or(0).saturating_mul(1_000_000_000);
     sink.sample(
         time_ns.clamp(0, i64::MAX / 4),
         None,

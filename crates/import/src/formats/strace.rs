@@ -72,6 +72,14 @@ fn recognise(head: &Head) -> bool {
     })
 }
 
+/// What strace says of itself, old versions without their name.
+fn is_message(line: &str) -> bool {
+    let is_of_process = ["attached", "detached", "suspended", "resumed"]
+        .iter()
+        .any(|state| line.contains(state));
+    line.starts_with("strace: ") || line.starts_with("Process ") && is_of_process
+}
+
 #[derive(Default)]
 struct Reader {
     is_told: bool,
@@ -97,13 +105,18 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     reader.relative = moments
         .next()
         .is_some_and(|first| scaled(&first, SECOND).is_some_and(|ns| ns < 1_000_000 * SECOND));
+    // With -C a table of all calls stands at the end.
+    let mut in_table = false;
     each_line(source, sink, |line, sink| {
         let text = line.text.trim_end();
-        if text.is_empty() || text.starts_with("strace:") {
-            return Ok(());
-        }
-        let call =
-            split(text).ok_or_else(|| Bad::new("", "[pid,] moment, call(...) = result <seconds>", text))?;
+        in_table |= text.starts_with("% time ");
+        let Some(call) = split(text) else {
+            if text.is_empty() || in_table || is_message(text) {
+                return Ok(());
+            }
+            return Err(Bad::new("", "[pid,] moment, call(...) = result <seconds>", text).into());
+        };
+        in_table = false;
         reader.call(&call, sink)?;
         Ok(())
     })?;
@@ -347,4 +360,21 @@ fn errno(name: &str) -> i32 {
         .chain(&more)
         .find(|(one, _)| *one == name)
         .map_or(5, |(_, number)| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_strace_are_no_calls() {
+        for line in [
+            "strace: Process 12 attached",
+            "Process 12 attached",
+            "Process 12 resumed (parent 7 ready)",
+        ] {
+            assert!(is_message(line), "{line}");
+        }
+        assert!(!is_message("Process of elimination") && !is_message("read(3"));
+    }
 }

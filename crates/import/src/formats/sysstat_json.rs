@@ -29,20 +29,25 @@ fn is_sysstat(head: &Head) -> bool {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let path = source.path();
-    let document = json(path, sink)?;
-    let Some(hosts) = document["sysstat"]["hosts"].as_array() else {
-        return Err(ImportError::content(
-            path,
-            "sysstat.hosts",
-            "a list",
-            "none",
-            "check that the file is of iostat or sadf",
-        ));
-    };
+    let documents = json(path, sink)?;
+    let mut hosts = Vec::new();
+    for document in &documents {
+        let Some(some) = document["sysstat"]["hosts"].as_array() else {
+            let hint = "check that the file is of iostat or sadf";
+            return Err(ImportError::content(
+                path,
+                "sysstat.hosts",
+                "a list",
+                "none",
+                hint,
+            ));
+        };
+        hosts.extend(some);
+    }
     let reports = |host: &Value| host["statistics"].as_array().cloned().unwrap_or_default();
     let has_moments = hosts
         .iter()
-        .flat_map(reports)
+        .flat_map(|host| reports(host))
         .any(|report| moment(&report).is_some());
     sink.clock(if has_moments {
         Clock::unix(SECOND)
@@ -51,14 +56,21 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     });
     for host in hosts {
         let name = host["nodename"].as_str().unwrap_or("");
-        for (number, report) in reports(host).iter().enumerate() {
+        let all = reports(host);
+        for (number, report) in all.iter().enumerate() {
             let is_iostat = report.get("avg-cpu").is_some() || report["disk"][0].get("disk_device").is_some();
             if is_iostat && number == 0 {
+                if all.len() > 1 {
+                    sink.unseen(
+                        "what the first report says",
+                        "iostat's first report averages since the machine's start (unless -y was given)",
+                    );
+                    continue;
+                }
                 sink.unseen(
-                    "what the first report says",
-                    "iostat's first report averages since the machine's start (unless -y was given)",
+                    "what the devices did lately",
+                    "a run of iostat has one report, which averages since the machine's start (unless -y was given)",
                 );
-                continue;
             }
             let time_ns = moment(report).unwrap_or(number as i64 * SECOND);
             for disk in report["disk"].as_array().into_iter().flatten() {

@@ -11,6 +11,16 @@ fn metric(column: &str) -> Option<(&'static str, f64, Option<&'static str>)> {
         "d/s" => ("discard_operations_per_s", 1.0, None),
         "f/s" => ("flush_operations_per_s", 1.0, None),
         "tps" => ("operations_per_s", 1.0, None),
+        "kB/s" => ("throughput_bytes_per_s", 1024.0, None),
+        "MB/s" => ("throughput_bytes_per_s", 1_048_576.0, None),
+        "kB_read/s" => ("read_throughput_bytes_per_s", 1024.0, None),
+        "kB_wrtn/s" => ("write_throughput_bytes_per_s", 1024.0, None),
+        "kB_dscd/s" => ("discard_throughput_bytes_per_s", 1024.0, None),
+        "MB_read/s" => ("read_throughput_bytes_per_s", 1_048_576.0, None),
+        "MB_wrtn/s" => ("write_throughput_bytes_per_s", 1_048_576.0, None),
+        "MB_dscd/s" => ("discard_throughput_bytes_per_s", 1_048_576.0, None),
+        "Blk_read/s" => ("read_throughput_bytes_per_s", 512.0, None),
+        "Blk_wrtn/s" => ("write_throughput_bytes_per_s", 512.0, None),
         "rkB/s" | "rkB" => ("read_throughput_bytes_per_s", 1024.0, None),
         "wkB/s" | "wkB" => ("write_throughput_bytes_per_s", 1024.0, None),
         "dkB/s" | "dkB" => ("discard_throughput_bytes_per_s", 1024.0, None),
@@ -57,12 +67,11 @@ pub fn write(
         }
         // Old iostat has await and the rates of reads and writes, but no tps.
         let idle = *column == "await" && value_of("r/s") == Some(0.0) && value_of("w/s") == Some(0.0);
-        let doubled = match *column {
-            "avgqu-sz" => value_of("aqu-sz").is_some(),
-            _ => false,
-        };
-        if !idle && !doubled {
-            values.push((sink.name(name), value * factor));
+        let name = sink.name(name);
+        // Some versions say the same in sectors and in kB, or under an old name and a new one.
+        let is_doubled = values.iter().any(|(other, _)| *other == name);
+        if !idle && !is_doubled {
+            values.push((name, value * factor));
         }
     }
     let sums = [

@@ -64,6 +64,13 @@ fn split(line: &str) -> Option<Point<'_>> {
         Some((event, rest)) if !event.is_empty() && !event.contains(' ') => (event, rest),
         _ => (name, rest),
     };
+    // With record-tgid (Android's traces) the process stands behind the thread: `fio-4711  (   4700)`.
+    let task = match task.strip_suffix(')').and_then(|rest| rest.rsplit_once('(')) {
+        Some((task, process)) if process.trim().bytes().all(|b| b.is_ascii_digit() || b == b'-') => {
+            task.trim_end()
+        }
+        _ => task,
+    };
     let (comm, pid) = match task.rsplit_once([' ', '-']) {
         // perf prints `pid/tid` where asked to.
         Some((comm, number)) => (comm.trim(), number.split('/').next_back()?.parse().ok()),
@@ -267,4 +274,42 @@ fn handler(
         duration_ns: (time_ns - start_ns).max(0),
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_of_every_tool() {
+        for (line, comm, pid) in [
+            (
+                "  fio-4711  [001] d..1. 16.000100: block_rq_issue: 8,0 R 4096 () 8 + 8 [fio]",
+                "fio",
+                Some(4711),
+            ),
+            (
+                "  a-b (c)-77  ( 70) [001] .... 16.000100: block_rq_issue: 8,0 R 4096 () 8 + 8 [x]",
+                "a-b (c)",
+                Some(77),
+            ),
+            (
+                "  <idle>-0  (-----) [001] .... 16.000100: block_rq_issue: 8,0 R 4096 () 8 + 8 [x]",
+                "<idle>",
+                Some(0),
+            ),
+            (
+                "  opt cgu.03 22552 [001]   16.000100:    block:block_rq_issue: 8,0 R 0 () 8 + 8 [x]",
+                "opt cgu.03",
+                Some(22552),
+            ),
+        ] {
+            let point = split(line).unwrap();
+            assert_eq!(
+                (point.comm, point.pid, point.cpu, point.name),
+                (comm, pid, Some(1), "block_rq_issue"),
+                "{line}"
+            );
+        }
+    }
 }

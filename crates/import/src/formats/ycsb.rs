@@ -97,8 +97,9 @@ impl Reader {
             sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
         }
         for part in rest.split('[').skip(1) {
-            let Some((kind, fields)) = part.split(']').next().and_then(|inside| inside.split_once(": "))
-            else {
+            let inside = part.split(']').next().unwrap_or("");
+            // Before 0.2: `[READ AverageLatency(us)=426.5]`.
+            let Some((kind, fields)) = inside.split_once(": ").or_else(|| inside.split_once(' ')) else {
                 continue;
             };
             let mut values = Vec::new();
