@@ -51,8 +51,8 @@ impl Head {
             .take(HEAD_BYTES as u64)
             .read_to_end(&mut bytes)
             .map_err(|e| ImportError::io(path, "read", e))?;
-        if let Some(plain) = coloured(&bytes).map(without_colours) {
-            bytes = plain.into_bytes();
+        if !bytes.contains(&0) {
+            bytes = whole_text(bytes);
         }
         let name = path
             .file_name()
@@ -62,11 +62,7 @@ impl Head {
 
     /// Whole lines of text; none of what is no text.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
-        let whole = match self.bytes.iter().rposition(|&byte| byte == b'\n') {
-            Some(at) if self.bytes.len() == HEAD_BYTES => &self.bytes[..at],
-            _ => &self.bytes[..],
-        };
-        std::str::from_utf8(whole).unwrap_or("").lines()
+        std::str::from_utf8(&self.bytes).unwrap_or("").lines()
     }
 
     /// Whether any of the first lines fulfils a condition.
@@ -87,16 +83,21 @@ impl Head {
     }
 }
 
-/// The whole lines of text with colours; None: there are none in it.
-fn coloured(bytes: &[u8]) -> Option<&str> {
-    if !bytes.windows(2).any(|two| two == b"\x1b[") {
-        return None;
+/// The whole lines of a text, without colours, and in UTF-8: names of programs and files may be any bytes.
+fn whole_text(mut bytes: Vec<u8>) -> Vec<u8> {
+    if let (true, Some(at)) = (
+        bytes.len() == HEAD_BYTES,
+        bytes.iter().rposition(|&byte| byte == b'\n'),
+    ) {
+        bytes.truncate(at + 1);
     }
-    let end = match bytes.iter().rposition(|&byte| byte == b'\n') {
-        Some(at) if bytes.len() == HEAD_BYTES => at,
-        _ => bytes.len(),
+    let text =
+        String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+    let plain = match text.contains("\u{1b}[") {
+        true => without_colours(&text),
+        false => text,
     };
-    std::str::from_utf8(&bytes[..end]).ok()
+    plain.into_bytes()
 }
 
 /// One log: a file, or several that belong together.
@@ -129,5 +130,34 @@ impl Source {
             0 | 1 => self.name(),
             more => format!("{} and {} more", self.name(), more - 1),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_of_another_encoding_hides_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let lines = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            let head = Head::read(&path).unwrap();
+            head.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(b"a\nM\xfcller\nc"), ["a", "M\u{fffd}ller", "c"]);
+        assert_eq!(lines(b"\x1b[1ma\x1b[0m\r\nb"), ["a", "b"]);
+        assert!(lines(b"a\0\xff").is_empty());
+        // What is looked at ends inside a line.
+        let long = b"abcdefg\n".repeat(HEAD_BYTES / 8);
+        assert_eq!(
+            lines(&[&long[..HEAD_BYTES - 4], b"xx\nyy"].concat()).len(),
+            HEAD_BYTES / 8
+        );
+        assert_eq!(
+            lines(&[&long[1..], b"xx\nyy"].concat()).last().unwrap(),
+            "abcdefg"
+        );
     }
 }

@@ -160,7 +160,13 @@ pub fn document(path: &Path, sink: &mut Sink) -> Result<String, ImportError> {
         ));
     }
     sink.progress(sink.bytes_done() + bytes.len() as u64);
-    Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+    let text =
+        String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+    Ok(if text.contains("\u{1b}[") {
+        without_colours(&text)
+    } else {
+        text
+    })
 }
 
 /// Parses a file's JSON: a document, or several of which one follows the other (a log that runs were appended to). What a killed program left
@@ -222,7 +228,7 @@ pub fn json(path: &Path, sink: &mut Sink) -> Result<Vec<serde_json::Value>, Impo
 /// JSON that ends too early, without what was begun last: cut after the last value that ended, and closed.
 fn closed(text: &str) -> Option<serde_json::Value> {
     let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
-    // Where a value of an array or object ended last, and what was open there.
+    // Where a value ended last, and what was open there.
     let mut good: Option<(usize, Vec<char>)> = None;
     for (at, byte) in text.char_indices() {
         if in_string {
@@ -242,6 +248,7 @@ fn closed(text: &str) -> Option<serde_json::Value> {
                 open.pop();
                 good = Some((at + 1, open.clone()));
             }
+            ',' => good = Some((at, open.clone())),
             _ => {}
         }
     }
@@ -264,6 +271,7 @@ mod tests {
             let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
             json(&path, &mut Sink::survey(&mut names, &mut silent, false)).map_err(|e| e.to_string())
         };
+        assert_eq!(read("\u{1b}[1m{\u{1b}[0m\"a\": 1}").unwrap().len(), 1);
         assert_eq!(read("fio: warning\n{\"a\": 1}\n\n{\"a\": 2}\n").unwrap().len(), 2);
         assert_eq!(read("{\"a\": 1}\nfio: done").unwrap().len(), 1);
         assert_eq!(
@@ -301,6 +309,7 @@ mod tests {
             assert_eq!(value["a"][0]["b"], 1, "{end}");
         }
         assert!(closed("{\"a\": 1").is_none());
+        assert_eq!(closed("{\"a\": {\"b\": 1, \"c").unwrap()["a"]["b"], 1);
         assert!(closed("").is_none());
     }
 }

@@ -296,7 +296,17 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             places = header(text, &map);
             return Ok(());
         };
+        if text.is_empty() {
+            return Ok(());
+        }
         let cells = cells(text, delimiter);
+        let needed = time_at.max(address_at).max(payload_at) + 1;
+        // What carries no data may leave the last columns away.
+        if cells.len() < needed
+            && time(cells.get(time_at).map_or("", String::as_str), map.time.1, "time").is_err()
+        {
+            return Err(Bad::new("", format!("{needed} columns, as the header says"), text).into());
+        }
         let of = |at: usize| cells.get(at).map_or("", String::as_str);
         let payload = of(payload_at);
         let Some(address) = hex(of(address_at)).filter(|_| !payload.is_empty()) else {

@@ -44,8 +44,9 @@ fn is_row(line: &str) -> bool {
 }
 
 fn recognise(head: &Head) -> bool {
-    let mut lines = head.filled_lines().take(20).peekable();
-    lines.peek().is_some() && lines.all(is_row)
+    let lines: Vec<&str> = head.filled_lines().take(20).collect();
+    // A damaged line among them does not make it another format.
+    2 * lines.iter().filter(|line| is_row(line)).count() > lines.len()
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {

@@ -39,7 +39,8 @@ pub fn read(path: &Path, mapping: &Mapping, sink: &mut Records) -> Result<(), Im
             break;
         };
         if !line.is_empty() {
-            reader.record(line, number, sink)?;
+            let done = reader.record(line, number, sink);
+            done.or_else(|error| sink.bad_line(path, error, lines.is_cut))?;
         }
         if lines.bytes != told {
             told = lines.bytes;

@@ -1,7 +1,9 @@
 //! Records become rows of the table `series`.
 use super::map::Mapping;
+use crate::error::Bad;
 use crate::{ImportError, Sink};
 use case::schema::{NameId, SubjectKind};
+use std::path::Path;
 
 /// Where records go.
 pub struct Records<'s, 'a> {
@@ -59,6 +61,29 @@ impl<'s, 'a> Records<'s, 'a> {
     /// See [`Sink::unseen`].
     pub fn unseen(&mut self, what: String, because: String) {
         self.sink.unseen(what, because);
+    }
+
+    /// What becomes of a line that is no record: the file ends inside it, it is left out, or this is an error.
+    pub fn bad_line(&mut self, path: &Path, error: ImportError, is_cut: bool) -> Result<(), ImportError> {
+        let ImportError::Content {
+            at, expected, found, ..
+        } = &error
+        else {
+            return Err(error);
+        };
+        let bad = Bad {
+            part: "".into(),
+            expected: expected.clone().into(),
+            found: found.clone(),
+        };
+        if is_cut {
+            self.sink.cut(path, at, &bad);
+        } else if self.sink.keeps_going() {
+            self.sink.left_out(path, at, &bad);
+        } else {
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// One record; `values` in the order of the mapping's metrics, in the file's units.
