@@ -323,6 +323,29 @@ def test_fio_iolog_leaves_out_paths_that_fio_would_cut(tmp_path: Path) -> None:
     assert result.rows == 1 and sorted(result.left_out.values()) == [2, 2]
 
 
+def test_fio_iolog_opens_the_device_that_an_import_was_told(tmp_path: Path) -> None:
+    case = write_case(
+        tmp_path / "a.case",
+        app={
+            "op_id": APP + np.arange(3),
+            "start_ns": np.arange(3) * 1000,
+            "latency_ns": np.full(3, 10),
+            "op": ["read"] * 3,
+            "device": ["/dev/nvme0n1", "vda", "/dev/nvme0n1"],
+            "file": [None, None, "/a/file"],
+            "offset_bytes": np.zeros(3, np.int64),
+            "size_bytes": np.full(3, 512),
+        },
+    )
+    result = written(case, "fio-iolog", tmp_path / "a")
+    # A device without a path is where a file lies: places in a file are none on the device.
+    assert result == Written(2, {"no path": 1})
+    assert [line for line in (tmp_path / "a").read_text().splitlines() if " read " in line] == [
+        "0 /dev/nvme0n1 read 0 512",
+        "2 /a/file read 0 512",
+    ]
+
+
 # -- HdrHistogram ----------------------------------------------------------------------------------
 
 

@@ -12,8 +12,11 @@ from whodisk.export.base import Format, Tell, Wanted, Written, carried, count_le
 from whodisk.export.fio_log import LINES
 from whodisk.reading.views import Case
 
-#: SQL: what fio would open.
-_NAME = "CASE WHEN layer IN ('block', 'device') THEN '/dev/' || device ELSE file END"
+#: SQL: what fio would open. A device with a path is one that somebody named (`import --device /dev/nvme0n1`).
+_NAME = (
+    "CASE WHEN device LIKE '/%' AND (file IS NULL OR layer IN ('block', 'device')) THEN device "
+    "WHEN layer IN ('block', 'device') THEN '/dev/' || device ELSE file END"
+)
 _ACTION = "CASE op WHEN 'discard' THEN 'trim' WHEN 'flush' THEN 'sync' ELSE op END"
 
 _REASONS = {

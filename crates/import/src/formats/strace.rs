@@ -72,6 +72,35 @@ fn recognise(head: &Head) -> bool {
     })
 }
 
+const EXPECTED: &str = "[pid,] moment, call(...) = result <seconds>";
+
+/// A call of which the end comes in a later line: what the program itself writes to the terminal (or to the file that strace's words go to) stands between.
+#[derive(Default)]
+struct Begun(Option<String>);
+
+impl Begun {
+    fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether a line has a call without an end.
+    fn begins(&mut self, line: &str, call: &Call<'_>) -> bool {
+        let of_other = ["+++", "---", "<... "]
+            .iter()
+            .any(|mark| call.rest.starts_with(mark));
+        let has_end = call.rest.contains(" = ") || call.rest.ends_with("<unfinished ...>");
+        self.0 = (!of_other && !has_end && call.rest.contains('(')).then(|| line.to_owned());
+        self.is_some()
+    }
+
+    /// The whole call, if this is the end of it.
+    fn rest(&mut self, line: &str) -> Option<String> {
+        let is_end = line.starts_with(')') && line.contains(" = ");
+        let begin = self.0.take_if(|_| is_end)?;
+        Some(begin + line)
+    }
+}
+
 /// What strace says of itself, old versions without their name.
 fn is_message(line: &str) -> bool {
     let is_of_process = ["attached", "detached", "suspended", "resumed"]
@@ -106,17 +135,23 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         .next()
         .is_some_and(|first| scaled(&first, SECOND).is_some_and(|ns| ns < 1_000_000 * SECOND));
     // With -C a table of all calls stands at the end.
-    let mut in_table = false;
+    let (mut in_table, mut begun) = (false, Begun::default());
     each_line(source, sink, |line, sink| {
         let text = line.text.trim_end();
         in_table |= text.starts_with("% time ");
         let Some(call) = split(text) else {
-            if text.is_empty() || in_table || is_message(text) {
-                return Ok(());
+            if let Some(whole) = begun.rest(text) {
+                let call = split(&whole).ok_or_else(|| Bad::new("", EXPECTED, text))?;
+                reader.call(&call, sink)?;
+            } else if !begun.is_some() && !text.is_empty() && !in_table && !is_message(text) {
+                return Err(Bad::new("", EXPECTED, text).into());
             }
-            return Err(Bad::new("", "[pid,] moment, call(...) = result <seconds>", text).into());
+            return Ok(());
         };
         in_table = false;
+        if begun.begins(text, &call) {
+            return Ok(());
+        }
         reader.call(&call, sink)?;
         Ok(())
     })?;
@@ -365,6 +400,23 @@ fn errno(name: &str) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_program_writes_may_stand_inside_a_call() {
+        let begin = r#"05:07:35.695 write(2, "20+0 records out\n", 1720+0 records out"#;
+        let mut begun = Begun::default();
+        assert!(begun.begins(begin, &split(begin).unwrap()) && begun.rest("more of it").is_none());
+        let whole = begun.rest(")       = 17 <0.000010>").unwrap();
+        assert!(whole.starts_with("05:07:35.695 write(2,") && whole.ends_with(")       = 17 <0.000010>"));
+        assert!(!begun.is_some());
+        for line in [
+            "1.5 read(3,  <unfinished ...>",
+            "1.5 read(3, x, 1) = 1 <0.1>",
+            "1.5 +++ exited with 0 +++",
+        ] {
+            assert!(!begun.begins(line, &split(line).unwrap()), "{line}");
+        }
+    }
 
     #[test]
     fn messages_of_strace_are_no_calls() {
