@@ -1,4 +1,4 @@
-//! Text and CSV (`-j`, `-c`) of fsslower, ext4slower, xfsslower, btrfsslower, nfsslower (bcc, libbpf-tools): operations of a file system above a threshold.
+//! Text and CSV (`-j`, `-c`) of fsslower, ext4slower, xfsslower, btrfsslower, nfsslower (bcc, libbpf-tools), and text of fileslower (bcc): operations of a file system above a threshold.
 //!
 //! Names of programs may hold spaces: `PID T BYTES OFF_KB LAT(ms)` in its middle marks a row. Source: the tools' print statements.
 use super::calendar::time_of_day_ns;
@@ -14,7 +14,7 @@ use case::schema::{Layer, Op, OpRow, Stage};
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "fsslower",
-    about: "text and CSV of fsslower, ext4slower, xfsslower, btrfsslower, nfsslower: slow operations of a file system",
+    about: "text and CSV of fsslower, ext4slower, xfsslower, btrfsslower, nfsslower, fileslower: slow operations of a file system",
     not_carried: &[
         (
             "operations faster than the tool's threshold",
@@ -39,8 +39,25 @@ fn is_header(line: &str) -> bool {
     words.starts_with(&["TIME", "COMM", "PID", "T", "BYTES", "OFF_KB"])
 }
 
+/// fileslower's: seconds since its first row, and no place.
+fn is_fileslower_header(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    matches!(
+        words[..],
+        [
+            "TIME(s)",
+            "COMM",
+            "PID" | "TID",
+            "D",
+            "BYTES",
+            "LAT(ms)",
+            "FILENAME"
+        ]
+    )
+}
+
 fn recognise(head: &Head) -> bool {
-    head.has_line(|line| is_csv_header(line) || is_header(line))
+    head.has_line(|line| is_csv_header(line) || is_header(line) || is_fileslower_header(line))
 }
 
 fn kind(letter: &str) -> Option<Op> {
@@ -59,7 +76,7 @@ fn kind(letter: &str) -> Option<Op> {
 const ALL_BYTES: &str = "LL_MAX";
 
 /// Fields of a row of text, found by their shapes.
-fn fields(text: &str) -> Option<[&str; 8]> {
+fn fields(text: &str, has_place: bool) -> Option<[&str; 8]> {
     let mut words = Vec::new();
     let mut rest = text;
     while words.len() < 64 {
@@ -70,24 +87,28 @@ fn fields(text: &str) -> Option<[&str; 8]> {
         words.push(word);
     }
     let is_number = |word: &str| word.trim_start_matches('-').parse::<u64>().is_ok();
-    let at = (2..words.len().saturating_sub(4)).find(|&at| {
+    // Where the latency stands behind the PID.
+    let latency = if has_place { 4 } else { 3 };
+    let at = (2..words.len().saturating_sub(latency)).find(|&at| {
         is_number(words[at])
             && kind(words[at + 1]).is_some()
             && (is_number(words[at + 2]) || words[at + 2] == ALL_BYTES)
-            && is_number(words[at + 3])
-            && words[at + 4].contains('.')
+            && (!has_place || is_number(words[at + 3]))
+            && words[at + latency].contains('.')
     })?;
     let place = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
     let comm = text.get(place(words[1])..place(words[at]))?.trim();
-    let file = words.get(at + 5).map_or("", |word| text[place(word)..].trim());
+    let file = words
+        .get(at + latency + 1)
+        .map_or("", |word| text[place(word)..].trim());
     Some([
         words[0],
         comm,
         words[at],
         words[at + 1],
         words[at + 2],
-        words[at + 3],
-        words[at + 4],
+        if has_place { words[at + 3] } else { "" },
+        words[at + latency],
         file,
     ])
 }
@@ -98,6 +119,8 @@ const THRESHOLD_NS_MIN: i64 = 1_000_000;
 struct Reader {
     /// Nanoseconds of a unit of ENDTIME; None: text.
     csv_unit_ns: Option<i64>,
+    /// Of fileslower.
+    is_relative: bool,
     is_told: bool,
     day_ns: i64,
     last_ns: i64,
@@ -131,10 +154,21 @@ impl Reader {
     }
 
     fn text_row(&mut self, text: &str, sink: &mut Sink) -> Result<Option<OpRow>, Bad> {
-        let Some([end, comm, pid, letter, bytes, _, latency, file]) = fields(text) else {
+        let Some([end, comm, pid, letter, bytes, place, latency, file]) = fields(text, !self.is_relative)
+        else {
             let expected = "TIME COMM PID T BYTES OFF_KB LAT(ms) FILENAME";
             return Err(Bad::new("", expected, text));
         };
+        let latency_ns = length(latency, 1_000_000, "LAT(ms)")?;
+        if self.is_relative {
+            let end_ns = time(end, 1_000_000_000, "TIME(s)")?;
+            return Ok(Some(self.op(
+                end_ns,
+                latency_ns,
+                [comm, pid, letter, bytes, file],
+                sink,
+            )?));
+        }
         let mut end_ns = time_of_day_ns(end, "").ok_or_else(|| Bad::new("column TIME", "HH:MM:SS", end))?;
         // Times of day that fall by more than half a day are the next day's.
         end_ns += self.day_ns;
@@ -143,9 +177,8 @@ impl Reader {
             end_ns += 86_400_000_000_000;
         }
         self.last_ns = end_ns;
-        let latency_ns = length(latency, 1_000_000, "LAT(ms)")?;
         let row = self.op(end_ns, latency_ns, [comm, pid, letter, bytes, file], sink)?;
-        self.places += u64::from(matches!(row.op, Op::Read | Op::Write));
+        self.places += u64::from(matches!(row.op, Op::Read | Op::Write) && !place.is_empty());
         Ok(Some(row))
     }
 
@@ -177,6 +210,7 @@ impl Reader {
         }
         sink.clock(match self.csv_unit_ns {
             Some(unit_ns) => Clock::boot(unit_ns),
+            None if self.is_relative => Clock::own("the first row of fileslower", 1_000_000),
             None => Clock::own("midnight", 1_000_000_000),
         });
         sink.resolution(if self.csv_unit_ns.is_some() { 1000 } else { 10_000 });
@@ -190,6 +224,7 @@ impl Reader {
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut reader = Reader {
         csv_unit_ns: None,
+        is_relative: false,
         is_told: false,
         day_ns: 0,
         last_ns: 0,
@@ -199,6 +234,10 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     };
     each_line(source, sink, |line, sink| {
         let text = line.text.trim();
+        if is_fileslower_header(text) {
+            reader.is_relative = true;
+            return Ok(());
+        }
         if text.is_empty() || is_header(text) || text.starts_with("Tracing ") {
             if let Some(at) = text.find("slower than ") {
                 let mut rest = &text[at + 12..];
@@ -257,6 +296,16 @@ mod tests {
             "12.50",
             "16384 a",
         ];
-        assert_eq!(fields(text), Some(expected));
+        assert_eq!(fields(text, true), Some(expected));
+    }
+
+    #[test]
+    fn rows_of_fileslower_have_no_place() {
+        assert!(is_fileslower_header(
+            "TIME(s)  COMM           TID    D BYTES   LAT(ms) FILENAME"
+        ));
+        let text = "8.850    my app 2       4762   R 8192      11.26 data 1";
+        let expected = ["8.850", "my app 2", "4762", "R", "8192", "", "11.26", "data 1"];
+        assert_eq!(fields(text, false), Some(expected));
     }
 }
