@@ -163,13 +163,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             "iostat's first report averages since the machine's start (unless -y was given)",
         );
     }
-    if reader.reports > 0 {
-        if reader.moment_ns.is_none() {
-            sink.unseen(
-                "when the samples were taken",
-                "iostat prints moments with -t only; they are put one second apart",
-            );
-        }
+    if reader.reports > 0 && reader.moment_ns.is_none() {
+        sink.unseen(
+            "when the samples were taken",
+            "iostat prints moments with -t only; they are put one second apart",
+        );
     }
     Ok(())
 }
