@@ -181,5 +181,5 @@ def _has(context: Context, need: str) -> bool:
 
 
 def evidence(case: Case, what: str, sql: str) -> Evidence:
-    """Runs `sql` (views allowed) and keeps it as it ran, views written out, with what it returned."""
-    return Evidence(what, case.expand(sql), case.rows(sql))
+    """A fact by `sql` (views allowed), with views written out. It runs when the claim becomes a finding (`verdict.adjudicate`): most do not."""
+    return Evidence(what, case.expand(sql))

@@ -18,12 +18,11 @@ from whodisk.detectors.thresholds import (
     TRAIT_P_MAX,
     TRAIT_ROUNDS,
     TRAIT_SAME,
-    TRAIT_SAMPLE,
     TRAIT_STAGE_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import SlowSet, none_of
-from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Survey
+from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Survey, drawn
 from whodisk.findings import Culprit, Effect
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import SEED, Bools, Floats, Ints, bootstrap_ratio, episodes
@@ -123,8 +122,8 @@ def _one_of_episodes(slow: SlowSet, chosen: Bools) -> Ints:
     return drawn[:: max(1, len(drawn) // TRAIT_EPISODES_MAX)][:TRAIT_EPISODES_MAX]
 
 
-def traits_sql(survey: Survey, where: str, linked: bool, reach: float) -> str:
-    """Traits of operations as text (empty = not observed), each with the request below it where links name it; and what shows how exposed they
+def traits_sql(survey: Survey, source: str, ids: Ints, linked: bool, reach: float) -> str:
+    """Traits of these operations and of some drawn from all, as text (empty = not observed), each with the request below it where links name it; and what shows how exposed they
     were: their stratum, and their time in each stage."""
     fill = {"reach": repr(max(reach, 1.0)), "begin": survey.begin_ns, "span": survey.span_ns}
     columns = ", ".join(
@@ -148,11 +147,12 @@ def traits_sql(survey: Survey, where: str, linked: bool, reach: float) -> str:
     direct = (
         "TRUE" if survey.layer != "syscall" else f"(m.op = 'read' OR coalesce(m.flags, 0) & {DIRECT} > 0)"
     )
-    return f"""WITH chosen AS (SELECT * FROM judged WHERE layer = '{survey.layer}' AND {where})
+    few, listed = drawn(survey.operations), ", ".join(map(str, ids.tolist()))
+    return f"""WITH chosen AS (SELECT * FROM {source} WHERE layer = '{survey.layer}' AND ({few} OR op_id IN ({listed})))
 SELECT m.op_id, {columns}, m.op, coalesce(m.device, '') AS at_device, m.size_class, m.depth_class, m.latency_ns,
   greatest(coalesce(m.queue_depth, 1), 1) AS depth, {stages},
-  {direct} AS direct, m.op || CASE WHEN (coalesce(m.flags, 0) | coalesce(b.flags, 0)) & {SYNCED} > 0 THEN ' synced' ELSE '' END AS stratum
-FROM (SELECT *, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class FROM chosen) AS m {join} ORDER BY m.op_id"""
+  {direct} AS direct, m.drawn, m.op || CASE WHEN (coalesce(m.flags, 0) | coalesce(b.flags, 0)) & {SYNCED} > 0 THEN ' synced' ELSE '' END AS stratum
+FROM (SELECT *, {few} AS drawn, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class FROM chosen) AS m {join} ORDER BY m.op_id"""
 
 
 Table = dict[str, npt.NDArray[np.generic]]
@@ -168,14 +168,10 @@ def _table(context: Context, slow_ids: Ints) -> Table:
         ]
         or 0
     )
-    part = max(1, round(1_000_003 * min(1.0, TRAIT_SAMPLE / max(1, survey.operations))))
-    sample = f"(op_id % 1000003) * 7919 % 1000003 < {part}"
-    ids = ", ".join(str(int(number)) for number in slow_ids)
-    where = f"({sample} OR op_id IN ({ids}))"
-    table = context.case.arrays(traits_sql(survey, where, linked, reach + 1))
-    op_id = table["op_id"].astype(np.int64)
-    table["sampled"] = (op_id % 1_000_003) * 7919 % 1_000_003 < part
-    return table
+    source = context.case.judged_above(
+        survey.layer, int(context.slow.latency_ns.min()) - 1, drawn(survey.operations)
+    )
+    return context.case.arrays(traits_sql(survey, source, slow_ids, linked, reach + 1))
 
 
 def _items(table: Table, chosen: Ints | Bools, excess: Floats, stage: int, through_files: bool) -> Items:
@@ -206,7 +202,7 @@ def _usual(context: Context, table: Table, stage: int) -> Items:
     A large operation takes long enough that a short stall does not make it an outlier: whoever is not seen among the slow ones for that reason
     is no proof against those that are.
     """
-    chosen = np.asarray(table["sampled"], np.bool_)
+    chosen = np.asarray(table["drawn"], np.bool_)
     need = _needs(context)
     keys = zip(
         *(table[name][chosen] for name in ("at_device", "op", "size_class", "depth_class")), strict=True
@@ -238,7 +234,7 @@ def _exposures(context: Context, table: Table, stage: int) -> list[Floats]:
     """How likely each operation of the sample is to be hit, by what may hit it: any operation that passes the stage, alike; what is there at
     some moment, by how long it is there; and one of what is there then. What slow operations lost is none of their own."""
     slow = context.slow
-    chosen = np.asarray(table["sampled"], np.bool_)
+    chosen = np.asarray(table["drawn"], np.bool_)
     op_id = table["op_id"][chosen].astype(np.int64)
     order = np.argsort(slow.op_id)
     place = order[np.searchsorted(slow.op_id, op_id, sorter=order).clip(max=len(slow) - 1)]

@@ -27,7 +27,7 @@ from whodisk.statistics.steadiness import judge
 def seconds_sql(context: Context) -> str:
     """Operations that began per second of the measured window, idle seconds left out."""
     return f"""SELECT CAST(floor((start_ns - {context.survey.begin_ns}) / 1e9) AS BIGINT) AS second,
-  sum(weight) AS operations, sum(latency_ns * weight) / sum(weight) AS mean_ns
+  sum(weight) AS operations
 FROM measured WHERE layer = '{context.layer}' AND start_ns >= {context.survey.begin_ns} GROUP BY 1 ORDER BY 1"""
 
 

@@ -20,6 +20,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import LateOperations, late_while_held
+from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.thread_stops import Stops, find_stops, stops_sql
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
 from whodisk.findings import Culprit, Effect, Evidence
@@ -141,7 +142,7 @@ def _candidate(context: Context, gaps: Gaps, total: int, limit_ns: float, typica
     seen = set(gaps.state) == {STOPPED}
     numbers = episodes(gaps.start_ns, gaps.start_ns + gaps.duration_ns)
     silent_ns = int(gaps.duration_ns.sum())
-    submitters = _submitters(context)
+    submitters = max(1, len(operations_of(context.case, context.layer)))
     share_of_time = silent_ns / (submitters * context.survey.span_ns)
     shares = _shares(context, waits.explained, share_of_time)
     low, high = bootstrap_sum(np.bincount(numbers, gaps.duration_ns) / (submitters * context.survey.span_ns))
@@ -272,18 +273,10 @@ def _per(numbers: Ints, values: Floats) -> Floats:
     return np.bincount(numbers, values).astype(np.float64)
 
 
-def _submitters(context: Context) -> int:
-    rows = context.case.rows(f"SELECT count(DISTINCT tid) AS n FROM judged WHERE layer = '{context.layer}'")
-    return max(1, int(rows[0]["n"] or 1))
-
-
 def _main_threads(context: Context) -> list[int]:
     """Threads with at least a tenth of the operations."""
-    rows = context.case.rows(
-        f"SELECT tid, count(*) AS n FROM judged WHERE layer = '{context.layer}' AND tid IS NOT NULL GROUP BY 1 ORDER BY 1"
-    )
-    total = context.survey.operations
-    return [int(row["tid"] or 0) for row in rows if int(row["n"] or 0) >= 0.1 * total]
+    found = operations_of(context.case, context.layer)
+    return [tid for tid, operations in found.items() if operations >= 0.1 * context.survey.operations]
 
 
 def _p_value(context: Context, gaps: Gaps, waits: LateOperations, limit_ns: float, total: int) -> float:

@@ -444,9 +444,6 @@ NEIGHBOUR_BLOCKS = row(
 NEIGHBOUR_BLOCKS_MIN = row("NEIGHBOUR_BLOCKS_MIN", 5, "blocks", DESIGN_8, "Fewer such blocks accuse nobody.")
 
 # over_represented
-TRAIT_SAMPLE = row(
-    "TRAIT_SAMPLE", 20_000, "operations", CHOSEN, "Drawn from all to learn what is usual, at most."
-)
 TRAIT_EPISODES_MAX = row("TRAIT_EPISODES_MAX", 400, "episodes", CHOSEN, "Looked at, at most.")
 TRAIT_EPISODES_MIN = row("TRAIT_EPISODES_MIN", 5, "episodes", DESIGN_8, "Fewer accuse nothing.")
 TRAIT_ROUNDS = row("TRAIT_ROUNDS", 1999, "rounds", CHOSEN, "Rounds of the test.")

@@ -20,6 +20,7 @@ from whodisk.evidence.sampled_series import Sampled, compare_series
 from whodisk.evidence.serving_waits import ServingWaits, serving_waits
 from whodisk.evidence.slow_operations import CPU_STAGES, CpuWaits, SlowSet, cpu_waits, find_slow
 from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
+from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.surroundings import Cause, causes_of, with_alike
 from whodisk.evidence.survey import Survey, thinned
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
@@ -227,10 +228,11 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
             f"ops/{self.layer}", frozenset()
         ):
             return []
+        threads = ", ".join(map(str, operations_of(self.case, self.layer))) or "NULL"
         rows = self.case.rows(
             f"""SELECT tid, any_value(comm) AS comm, start_ns, max(duration_ns) AS duration_ns FROM {table}
 WHERE state = 'stopped' AND start_ns >= {survey.begin_ns} AND start_ns < {survey.end_ns}
-  AND tid IN (SELECT DISTINCT tid FROM judged WHERE layer = '{self.layer}')
+  AND tid IN ({threads})
 GROUP BY tid, start_ns ORDER BY tid, start_ns"""
         )
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from whodisk.evidence.submitters import processes_of
 from whodisk.reading.views import Case
 
 #: Where a case does not say (before it had `recorder`): how every thread of the recorder is called (decision 0001).
@@ -30,7 +31,7 @@ def own_sql(case: Case, layer: str) -> str:
     A server's processes crowd each other out, and so does a client that was started with it. Neither name nor process alone would do: another program
     may have the name, and in a recording of a whole machine every program submits.
     """
-    submits = f"SELECT pid FROM judged WHERE layer = '{layer}' AND pid IS NOT NULL GROUP BY 1"
+    submits = ", ".join(map(str, processes_of(case, layer))) or "NULL"
     own = f"cause_pid = pid OR (cause = comm AND cause_pid IN ({submits}))"
     if case.meta.get("command") and "syscall" in case.layers:
         # Calls are recorded of the command and its descendants alone.

@@ -11,11 +11,21 @@ import numpy.typing as npt
 
 from whodisk.evidence.journal_commits import waited_for_commits
 from whodisk.evidence.serving_waits import ServingWaits, serving_sql, serving_waits
-from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey, ratio_histogram, thinned
+from whodisk.evidence.slowest import are_longest, kinds_of
+from whodisk.evidence.survey import (
+    DEPTH_CLASS,
+    SIZE_CLASS,
+    Stratum,
+    Survey,
+    drawn,
+    ratio_histogram,
+    thinned,
+)
 from whodisk.evidence.thresholds import (
     FAMILY_OPERATIONS,
     KIND_PART,
     KNOCK_ON_SHARE,
+    LONGEST_MAX,
     ORDINARY_SHARE,
     ORDINARY_WAIT_NS,
     SLOW_OPERATIONS_MAX,
@@ -179,8 +189,12 @@ def _keep_tail(case: Case, survey: Survey, kinds: list[tuple[str, str]]) -> None
     above = sum(
         int(s.counts[np.exp2((s.bins + 1) / BINS_PER_OCTAVE) > lowest_ns].sum()) for s in survey.strata
     )
-    if above <= TAIL_KEPT_ROWS_MAX:
-        case.keep_tail(survey.layer, lowest_ns)
+    few = drawn(survey.operations)
+    longest = sum(min(LONGEST_MAX, sum(s.operations for s in strata)) for _, strata in kinds_of(survey))
+    if above + longest <= TAIL_KEPT_ROWS_MAX:
+        case.keep(survey.layer, lowest_ns, are_longest(survey), few)
+    elif above <= TAIL_KEPT_ROWS_MAX:
+        case.keep(survey.layer, lowest_ns, few)
 
 
 def tails_sql(case: Case, survey: Survey, kinds: list[tuple[str, str]]) -> str:

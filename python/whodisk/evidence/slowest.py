@@ -7,6 +7,8 @@ operations, since none is there to hold it.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,15 +101,20 @@ class Episode:
 
 
 def longest_sql(case: Case, survey: Survey) -> str:
-    """The longest operations of each kind and size class: about `LONGEST_MAX` each, by a limit from the survey's histogram."""
+    """The longest operations of each kind and size class."""
+    chosen = are_longest(survey)
+    source = case.judged_above(survey.layer, math.inf, chosen)
+    return f"{_COLUMNS}\nFROM {source} WHERE layer = '{survey.layer}' AND {chosen}\n{_ORDER}"
+
+
+def are_longest(survey: Survey) -> str:
+    """Condition for the longest operations of each kind and size class: about `LONGEST_MAX` each, by a limit from the survey's histogram."""
     limits = [(op, size_class, _limit_ns(strata)) for (op, size_class), strata in kinds_of(survey)]
     chosen = " OR ".join(
-        f"(op = {quoted(op)} AND {SIZE_CLASS} = {size_class} AND latency_ns >= {limit})"
+        f"(latency_ns >= {limit} AND op = {quoted(op)} AND {SIZE_CLASS} = {size_class})"
         for op, size_class, limit in limits
     )
-    least = min(limit for *_, limit in limits)
-    source = case.judged_above(survey.layer, least - 1)
-    return f"{_COLUMNS}\nFROM {source} WHERE layer = '{survey.layer}' AND latency_ns >= {least} AND ({chosen})\n{_ORDER}"
+    return f"(latency_ns >= {min(limit for *_, limit in limits)} AND ({chosen}))"
 
 
 def beyond_sql(survey: Survey, op: str | None, bound_ns: float) -> str:
@@ -210,7 +217,10 @@ def _least_ns(episode: Episode, stage: str) -> int:
 def _as_long(
     case: Case, survey: Survey, stage: str, device: str, alike: str, least_ns: int
 ) -> dict[str, Ints]:
-    data = case.arrays(common_sql(survey, stage, device, least_ns, "block" in case.layers, alike or None))
+    source = case.judged_above(survey.layer, least_ns - 1)
+    data = case.arrays(
+        common_sql(survey, source, stage, device, least_ns, "block" in case.layers, alike or None)
+    )
     return {name: data[name].astype(np.int64) for name in ("start_ns", "end_ns", "held_ns")}
 
 
@@ -228,20 +238,22 @@ def _is_common(as_long: dict[str, Ints], least_ns: int, apart: list[Episode], co
     return happened >= max(COMMON_EPISODES_MIN, COMMON_PER_APART * count)
 
 
-def common_sql(survey: Survey, stage: str, device: str, least_ns: int, requests: bool, op: str | None) -> str:
-    """Operations, and requests of a device, that were this long in a stage; `LONGEST_MAX` of the longest.
+def common_sql(
+    survey: Survey, source: str, stage: str, device: str, least_ns: int, requests: bool, op: str | None
+) -> str:
+    """Operations (of `source`), and requests of a device, that were this long in a stage; `LONGEST_MAX` of the longest.
 
     `op`: a kind of calls that carry no data; those of any size that took this long belong to them, whatever held them.
     """
     where = f"{stage}_ns >= {max(1, least_ns)}" + (f" AND device = {quoted(device)}" if device else "")
     of = [
-        f"SELECT start_ns, latency_ns, {stage}_ns AS held_ns FROM judged WHERE layer = '{survey.layer}' AND {where}"
+        f"SELECT start_ns, latency_ns, {stage}_ns AS held_ns FROM {source} WHERE layer = '{survey.layer}' AND {where}"
     ]
     if device and requests and survey.layer != "block":
         of.append(f"SELECT start_ns, latency_ns, {stage}_ns FROM block_ops WHERE NOT open AND {where}")
     if op is not None:
         of.append(
-            f"SELECT start_ns, latency_ns, latency_ns FROM judged WHERE layer = '{survey.layer}' AND op = {quoted(op)} AND latency_ns >= {least_ns}"
+            f"SELECT start_ns, latency_ns, latency_ns FROM {source} WHERE layer = '{survey.layer}' AND op = {quoted(op)} AND latency_ns >= {least_ns}"
         )
     return f"""SELECT start_ns, start_ns + latency_ns AS end_ns, held_ns FROM ({" UNION ALL ".join(of)})
 ORDER BY held_ns DESC, start_ns LIMIT {LONGEST_MAX}"""
@@ -276,12 +288,10 @@ def _episodes_of(rows: dict[str, npt.NDArray[Any]], survey: Survey) -> list[Epis
 
 def _kind_of_threads(rows: dict[str, npt.NDArray[Any]]) -> dict[int, tuple[str, int]]:
     """Thread -> kind and size class of most of its long operations."""
+    found = zip(rows["tid"].tolist(), rows["op"].tolist(), rows["size_class"].tolist(), strict=True)
     counted: dict[int, dict[tuple[str, int], int]] = {}
-    for tid, op, size_class in zip(
-        rows["tid"].tolist(), rows["op"].tolist(), rows["size_class"].tolist(), strict=True
-    ):
-        mine = counted.setdefault(int(tid), {})
-        mine[(str(op), int(size_class))] = mine.get((str(op), int(size_class)), 0) + 1
+    for (tid, op, size_class), number in Counter(found).items():
+        counted.setdefault(int(tid), {})[(str(op), int(size_class))] = number
     return {tid: max(sorted(mine), key=lambda key: mine[key]) for tid, mine in counted.items()}
 
 
@@ -301,7 +311,7 @@ def _maxima(rows: dict[str, npt.NDArray[Any]], mine: Ints, silences: list[Silenc
     places.sort(key=lambda place: (-place[1], place[0], place[2]))
     begin = np.array([place[0] for place in places], np.int64)
     length = np.array([place[1] for place in places], np.int64)
-    chosen = np.flatnonzero(apart_from_earlier(begin, begin + length))[:MAXIMA_MAX]
+    chosen = np.flatnonzero(apart_from_earlier(begin, begin + length, MAXIMA_MAX))
     return [places[number] for number in chosen]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whodisk.evidence.thresholds import (
+    DRAWN_OPERATIONS,
     RATE_ACHIEVED,
     SURVEY_BLOCKS,
     THINNED_OPERATIONS_MAX,
@@ -23,12 +24,14 @@ from whodisk.reading.views import BINS_PER_OCTAVE, STAGES, Case
 from whodisk.reading.weighted_rows import FIRST_COPY
 from whodisk.statistics.stats import Floats, Ints, quantile_from_bins
 
-SIZE_CLASS = (
-    "CASE WHEN coalesce(size_bytes, 0) <= 0 THEN -1 ELSE CAST(floor(log2(size_bytes)) AS INTEGER) END"
-)
-DEPTH_CLASS = (
-    "CASE WHEN coalesce(queue_depth, 0) <= 0 THEN -1 ELSE CAST(floor(log2(queue_depth)) AS INTEGER) END"
-)
+
+def _octave(column: str) -> str:
+    """Expression: the octave of a number; -1 of none, and of 0."""
+    return f"CAST(floor(log2(greatest(CAST(coalesce({column}, 0) AS DOUBLE), 0.5e0))) AS INTEGER)"
+
+
+SIZE_CLASS = _octave("size_bytes")
+DEPTH_CLASS = _octave("queue_depth")
 
 
 def bin_sql(time: str) -> str:
@@ -39,6 +42,7 @@ def bin_sql(time: str) -> str:
 LATENCY_BIN = bin_sql("latency_ns")
 #: A prime: operations are chosen by their number modulo this, in an order that their numbers do not have.
 _THIN = 1_000_003
+_LOT = f"(op_id % {_THIN}) * 7919 % {_THIN}"
 
 
 def thinned(operations: float, most: int | None = None) -> str:
@@ -46,7 +50,12 @@ def thinned(operations: float, most: int | None = None) -> str:
     most = THINNED_OPERATIONS_MAX if most is None else most
     if operations <= most:
         return "true"
-    return f"(op_id % {_THIN}) * 7919 % {_THIN} < {int(_THIN * most / operations)}"
+    return f"{_LOT} < {int(_THIN * most / operations)}"
+
+
+def drawn(operations: int) -> str:
+    """SQL: keeps about `DRAWN_OPERATIONS` of this many operations, in the same way."""
+    return f"{_LOT} < {max(1, round(_THIN * min(1.0, DRAWN_OPERATIONS / max(1, operations))))}"
 
 
 @dataclass
@@ -189,7 +198,8 @@ def survey_sql(case: Case, layer: str, begin_ns: int, end_ns: int) -> str:
     else:
 
         def total(column: str) -> str:
-            return f"sum({column})"
+            # Exact up to 104 days in one bin, and quicker than integers of 128 bits.
+            return f"sum(CAST({column} AS DOUBLE))"
 
         operations = "CAST(count(*) AS DOUBLE)"
     listed = _stages_listed(case, layer)
@@ -199,7 +209,9 @@ def survey_sql(case: Case, layer: str, begin_ns: int, end_ns: int) -> str:
         else f"CAST(NULL AS BIGINT) AS {s}_sum, CAST(NULL AS BIGINT) AS {s}_max"
         for s in STAGES
     )
-    block = time_bin_sql(begin_ns, max(1, end_ns - begin_ns), SURVEY_BLOCKS)
+    # As in `time_bin_sql`, but whole numbers: this is a good part of the pass.
+    place = f"(start_ns - {begin_ns}) * {SURVEY_BLOCKS} // {max(1, end_ns - begin_ns)}"
+    block = f"least({SURVEY_BLOCKS - 1}, greatest(0, {place}))"
     seen = f" count(CASE WHEN {FIRST_COPY} THEN 1 END) AS n_seen," if layer in case.copied else ""
     return f"""SELECT coalesce(device, '') AS device, op,
   {SIZE_CLASS} AS size_class,
@@ -220,9 +232,12 @@ def _is_weighted(case: Case, layer: str) -> bool:
 
 
 def _stages_listed(case: Case, layer: str) -> tuple[str, ...]:
-    """Stages that case.json lists for a layer; all where it lists none."""
+    """Stages that case.json lists for a layer (all where it lists none), as far as there is something in them."""
     listed = ((case.meta.get("layers") or {}).get(layer) or {}).get("stages") or {}
-    return tuple(s for s in STAGES if f"{s}_ns" in listed) or STAGES
+    empty = case.empty_columns(layer)
+    return tuple(
+        s for s in tuple(s for s in STAGES if f"{s}_ns" in listed) or STAGES if f"{s}_ns" not in empty
+    )
 
 
 def measured_window(case: Case, layer: str) -> tuple[int, int]:

@@ -353,7 +353,7 @@ TAIL_KEPT_OPERATIONS_MIN = row(
     200_000,
     "operations",
     CHOSEN,
-    "From here on the tail of a layer is kept for the queries that ask for it ...",
+    "From here on the tail of a layer is kept for the queries that ask for it, with the longest and some drawn from all ...",
 )
 TAIL_KEPT_ROWS_MAX = row(
     "TAIL_KEPT_ROWS_MAX", 500_000, "operations", CHOSEN, "... if it is no larger: about 100 MB."
@@ -532,6 +532,9 @@ TRUSTED_BLOCKS = row(
 )
 RATE_ACHIEVED = row(
     "RATE_ACHIEVED", 0.99, "share", CHOSEN, "A fixed rate counts as achieved from this part on."
+)
+DRAWN_OPERATIONS = row(
+    "DRAWN_OPERATIONS", 20_000, "operations", CHOSEN, "Drawn from all to learn what is usual, at most."
 )
 THINNED_OPERATIONS_MAX = row(
     "THINNED_OPERATIONS_MAX", 2_000_000, "operations", CHOSEN, "More are thinned out for a percentile."

@@ -10,6 +10,7 @@ import numpy as np
 from whodisk import words
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import late_while_held
+from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import LINK_LEVELS, LOSS_BLOCKS, ONE_WINDOW_PART_MAX, TAIL_ERRORS, TAIL_MAX
 from whodisk.reading.views import quoted
@@ -67,11 +68,9 @@ FROM measured WHERE layer = '{context.layer}' AND {stage}_ns IS NOT NULL GROUP B
 
 def submitters(context: Context) -> list[int]:
     """Threads with at least a tenth of the operations, or of an even part of them."""
-    rows = context.case.rows(
-        f"SELECT tid, count(*) AS n FROM measured WHERE layer = '{context.layer}' AND tid IS NOT NULL GROUP BY 1 ORDER BY 1"
-    )
-    least = 0.1 * context.survey.operations / max(1, len(rows))
-    return [int(row["tid"] or 0) for row in rows if int(row["n"] or 0) >= least]
+    found = operations_of(context.case, context.layer, ended=True)
+    least = 0.1 * context.survey.operations / max(1, len(found))
+    return [tid for tid, operations in found.items() if operations >= least]
 
 
 def waits_where(context: Context, tids: list[int], state: str) -> str:

@@ -55,6 +55,9 @@ _WBT_IS_QUEUE = {
     "ELSE queue_ns END",
 }
 
+#: Stages that `judged` may hold otherwise than they were recorded.
+_MOVED = ("app_ns", *_WBT_IS_QUEUE, "device_ns")
+
 #: Most that queries may put on disk when they do not fit into memory.
 SPILL_LIMIT = "16GiB"
 
@@ -97,19 +100,8 @@ OP_COLUMNS: dict[str, str] = {
     "foreign_handler_ns": "BIGINT",
 }
 
-#: Columns that nobody asks of the slowest operations as a whole.
-_NOT_OF_TAILS = (
-    "host",
-    "file",
-    "cgroup",
-    "offset_bytes",
-    "pid",
-    "cpu",
-    "complete_cpu",
-    "hctx",
-    "vector",
-    "error",
-)
+#: Columns that nobody asks of the operations that are kept.
+_NOT_KEPT = ("host", "cgroup", "pid", "error")
 
 TABLES: dict[str, dict[str, str]] = {
     "links": {
@@ -227,6 +219,8 @@ class Case:
         self._connection.execute(f"SET memory_limit = '{memory_limit}'")
         self._connection.execute(f"SET threads = {threads}")
         self._connection.execute("SET preserve_insertion_order = false")
+        # Dozens of queries read the same files.
+        self._connection.execute("SET parquet_metadata_cache = true")
         # A query that runs away ends with an error, and not with a full disk.
         self._connection.execute(f"SET max_temp_directory_size = '{SPILL_LIMIT}'")
         # The command line shows progress of its own.
@@ -234,8 +228,10 @@ class Case:
         self.columns: dict[str, frozenset[str]] = {}
         #: Layers of which an operation stands for several: it is there several times.
         self.copied: frozenset[str] = frozenset()
-        #: Layer -> latency above which its rows of `judged` lie in the table `tail_<layer>`, ns.
-        self._tails: dict[str, int] = {}
+        #: Layer -> which of its rows of `judged` lie in the table `kept_<layer>`: those above a latency, ns, and those of further conditions.
+        self._kept: dict[str, tuple[int, frozenset[str]]] = {}
+        #: Query -> its rows, of those that several ask.
+        self._known: dict[str, list[Row]] = {}
         self.views = self._views()
         self.copied = self._sampled_layers()
         if self.copied:
@@ -258,7 +254,8 @@ class Case:
         For runs that cannot keep up: every operation waits for the ones before it, and only what those spent
         below says why.
         """
-        self._tails.clear()
+        self._forget()
+        self._is_plain = False
         self.views["judged"] = self._judged(
             {
                 "start_ns": "start_ns + coalesce(app_ns, 0)",
@@ -408,9 +405,18 @@ class Case:
 
     def rows(self, sql: str) -> list[Row]:
         """Runs `sql` (views allowed); one dictionary per row, plain Python values."""
-        cursor = self._run(self.expand(sql))
+        return self._fetched(self.expand(sql))
+
+    def _fetched(self, expanded: str) -> list[Row]:
+        cursor = self._run(expanded)
         names = [column[0] for column in cursor.description or []]
         return [dict(zip(names, (_plain(value) for value in row), strict=True)) for row in cursor.fetchall()]
+
+    def known(self, expanded: str) -> list[Row]:
+        """The same, of a query that several ask, with its views written out: it runs once."""
+        if expanded not in self._known:
+            self._known[expanded] = self._fetched(expanded)
+        return self._known[expanded]
 
     def arrays(self, sql: str) -> dict[str, npt.NDArray[Any]]:
         """Runs `sql`; one NumPy array per column. NULL integers arrive as NaN in float arrays."""
@@ -461,18 +467,36 @@ class Case:
         """Keeps the rows of `sql` (views allowed) as the temporary table `name`, on disk where they do not fit into memory."""
         self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{self.expand(sql)}")
 
-    def keep_tail(self, layer: str, above_ns: int) -> None:
-        """Keeps the rows of `judged` that took longer: what asks for some of them need not read all of the layer again."""
-        columns = ", ".join(name for name in OP_COLUMNS if name not in _NOT_OF_TAILS)
-        self.make_table(
-            f"tail_{layer}",
-            f"SELECT layer, {columns} FROM judged WHERE layer = '{layer}' AND latency_ns > {above_ns}",
+    def keep(self, layer: str, above_ns: int, *conditions: str) -> None:
+        """Keeps the rows of `judged` that took longer, and those that meet one of these conditions: what asks for some of them need not read all
+        of the layer again."""
+        empty = self.empty_columns(layer)
+        columns = ", ".join(
+            f"CAST(NULL AS {kind}) AS {name}" if name in empty else name
+            for name, kind in OP_COLUMNS.items()
+            if name not in _NOT_KEPT
         )
-        self._tails[layer] = above_ns
+        chosen = " OR ".join((f"latency_ns > {above_ns}", *conditions))
+        self.make_table(
+            f"kept_{layer}", f"SELECT layer, {columns} FROM judged WHERE layer = '{layer}' AND ({chosen})"
+        )
+        self._kept[layer] = above_ns, frozenset(conditions)
 
-    def judged_above(self, layer: str, above_ns: int) -> str:
-        """Where to read the rows of `judged` that took longer: the table that is kept, if it holds them all."""
-        return f"tail_{layer}" if above_ns >= self._tails.get(layer, above_ns + 1) else "judged"
+    def empty_columns(self, layer: str) -> frozenset[str]:
+        """Columns of a layer in `judged` that hold nothing in any row, as the statistics of its files say: adding up what is not there takes as
+        long as adding up what is."""
+        found = self.known(
+            f"""SELECT path_in_schema AS name FROM parquet_metadata('ops/layer={layer}/*.parquet')
+GROUP BY 1 HAVING bool_and(coalesce(stats_null_count = num_values, FALSE)) ORDER BY 1"""
+        )
+        # In `judged` these are not always what was recorded.
+        moved = () if self._is_plain else ("start_ns", "latency_ns", *_MOVED)
+        return frozenset(str(row["name"]) for row in found if row["name"] not in moved)
+
+    def judged_above(self, layer: str, above_ns: float, *conditions: str) -> str:
+        """Where to read the rows of `judged` that took longer, or meet one of these conditions: the table that is kept, if it holds them all."""
+        least_ns, kept = self._kept.get(layer, (math.inf, frozenset[str]()))
+        return f"kept_{layer}" if above_ns >= least_ns and kept.issuperset(conditions) else "judged"
 
     @contextmanager
     def _told(self, tell: Callable[[float], None]) -> Iterator[None]:
@@ -557,14 +581,20 @@ class Case:
             parts.append(f"SELECT {columns} FROM {layer}_ops WHERE {self._counts()}{issued}")
         return "\nUNION ALL\n".join(parts)
 
+    def _forget(self) -> None:
+        """What was kept of `judged` is not true of it any more."""
+        self._kept.clear()
+        self._known.clear()
+
     def _judge(self) -> None:
         """Sets the views that operations are judged by."""
+        self._forget()
         above = tuple(layer for layer in self.layers if layer in ("app", "syscall"))
         self.behind_flushes = self.behind_flushes and bool(above)
         if self.behind_flushes:
             self.views["behind_flushes"] = behind_sql(above)
-        plain = not (self.wbt or self.carriers or self.behind_flushes)
-        self.views["judged"] = _JUDGED.format(counts=self._counts()) if plain else self._judged({})
+        self._is_plain = not (self.wbt or self.carriers or self.behind_flushes)
+        self.views["judged"] = _JUDGED.format(counts=self._counts()) if self._is_plain else self._judged({})
 
     def _carriers(self) -> tuple[bool, bool]:
         """Whether there are carriers, and whether one of them waited behind a flush command."""

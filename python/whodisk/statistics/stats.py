@@ -214,8 +214,8 @@ def same_length_p(latency: Floats, resolution: float) -> float:
 # -- episodes -------------------------------------------------------------------------------
 
 
-def apart_from_earlier(start_ns: Ints, end_ns: Ints) -> Bools:
-    """Which intervals overlap with none of those before them in the list that are chosen themselves."""
+def apart_from_earlier(start_ns: Ints, end_ns: Ints, most: int | None = None) -> Bools:
+    """Which intervals overlap with none of those before them in the list that are chosen themselves; the first `most` of them."""
     begins: list[int] = []
     ends: list[int] = []
     chosen = np.zeros(len(start_ns), np.bool_)
@@ -227,6 +227,8 @@ def apart_from_earlier(start_ns: Ints, end_ns: Ints) -> Bools:
         begins.insert(at, start)
         ends.insert(at, end)
         chosen[number] = True
+        if len(begins) == most:
+            break
     return chosen
 
 

@@ -8,7 +8,7 @@ it does not blame that again. *Accuse*: their claims together. *Correct*: all te
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -292,7 +292,10 @@ def _finding(context: Context, detector: str, candidate: Candidate, q_value: flo
         share_of_excess=candidate.share_of_excess,
         q_value=q_value,
         episodes=candidate.episodes,
-        evidence=candidate.evidence,
+        evidence=[
+            item if item.rows else replace(item, rows=context.case.known(item.query))
+            for item in candidate.evidence
+        ],
         refute=candidate.refute,
         remedy=candidate.remedy,
         share_of_latency=candidate.share_of_latency,

@@ -217,9 +217,10 @@ def _exceeding(
     where = _of(suspect, " AND device = {}")
     if layer in context.case.copied:
         where += f" AND {FIRST_COPY}"
+    source = context.case.judged_above(layer, limit_ns)
     row = context.case.rows(
-        f"""SELECT count(*) AS n, count(DISTINCT start_ns // {block_ns}) AS blocks FROM measured
-WHERE layer = '{layer}' AND {suspect.column} > {limit_ns}{where}"""
+        f"""SELECT count(*) AS n, count(DISTINCT start_ns // {block_ns}) AS blocks FROM {source}
+WHERE layer = '{layer}' AND NOT open AND {suspect.column} > {limit_ns}{where}"""
     )[0]
     return int(row["n"] or 0), int(row["blocks"] or 0)
 
