@@ -218,3 +218,12 @@ def test_operations_that_are_made_up_for_after_a_stop_are_not_lost(
         (np.full(10, 7), stops, np.full(10, 100_000_000)), np.full(len(begins), 7), begins, 10_000_000_000
     )
     assert least <= lost.sum() <= most
+
+
+@pytest.mark.parametrize(("falls_behind", "first"), [(False, "fstrim"), (True, "submitter")])
+def test_what_counts_where_a_rate_is_missed_is_throughput(falls_behind: bool, first: str) -> None:
+    """Operations are then later and later for want of throughput, whatever their own 99th percentile is."""
+    guest = accepted("background_work", Culprit("process", "fstrim"), "part of all latency", 0.3, False)
+    guest[0].p99_ratio = 3.0
+    stops = accepted("submitter_gap", Culprit("process", "submitter"), "part of all latency", 0.33, False)
+    assert merge([guest, stops], False, falls_behind)[0].culprit.name == first

@@ -10,6 +10,7 @@ import pytest
 from ground_truth.bursts import SECONDS, slowed
 from tests.synth import APP_ID_BASE, Simulation, write_case
 from whodisk.detectors import layout
+from whodisk.evidence.service_times import Served
 from whodisk.reading.changes import Changed, changes_of
 from whodisk.verdict.solve import solve
 
@@ -153,3 +154,42 @@ def test_blocks_hold_as_much_of_the_time_and_of_the_requests_together() -> None:
     assert np.all(np.diff(block_of) >= 0)
     assert block_of[LEVEL_PLACES // 50] >= LEVEL_SIDE_MIN
     assert block_of[-1] == LEVEL_BLOCKS - 1
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_what_a_disk_leaves_behind_breaks_is_told_by_its_waiting(left: bool) -> None:
+    """Served in order of place: no request takes the disk longer than others, but those behind a break wait until it comes back."""
+    count, size = 1200, 524_288
+    number = np.arange(count, dtype=np.int64)
+    piece = number // 100
+    data = {
+        "op_id": number,
+        "request": number,
+        "file": np.full(count, "data"),
+        "file_offset": number * size,
+        "file_bytes": np.full(count, size),
+        "disk_offset": number * size + piece * (1 << 32),
+        "disk_bytes": np.full(count, size),
+        "start_ns": number * 4_000_000,
+        "latency_ns": np.where((number % 100 == 0) & (piece > 1) & left, 350_000_000, 8_000_000),
+    }
+    data["latency_ns"] = data["latency_ns"] + number % 7
+    end = data["start_ns"] + data["latency_ns"]
+    order = np.argsort(end)
+    begin = data["disk_offset"][order]
+    distance = np.concatenate(([0], np.abs(begin[1:] - begin[:-1] - size)))
+    served = Served(
+        device="sda",
+        op_id=number[order],
+        comm=np.full(count, "a"),
+        own=np.ones(count, np.bool_),
+        op=np.full(count, "read"),
+        start_ns=data["start_ns"][order],
+        end_ns=end[order],
+        follows=np.concatenate(([False], distance[1:] == 0)),
+        distance_bytes=distance,
+        # Longer for a jump, but by less than they vary.
+        service_ns=4e6 + 1e6 * np.random.default_rng(3).random(count) + 2e5 * (distance > 0),
+    )
+    found = layout._layout(data, served)
+    assert (found is not None and found.p_value < 1e-4) == left

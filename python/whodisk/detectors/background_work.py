@@ -21,6 +21,9 @@ from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import Bools, Floats
 
+#: What a device, or who is served there, may hold: not how long the program left what was done.
+TIME_BELOW = "latency_ns - coalesce(reap_ns, 0)"
+
 
 @dataclass(frozen=True)
 class Work:
@@ -44,7 +47,7 @@ def run(context: Context) -> Result:
     data = context.case.arrays(programs_sql(context, bins))
     names = sorted({str(name) for name in data["comm"]})
     everybody = _per_bin(data, np.ones(len(data["bin"]), np.bool_), bins)
-    load = load_of(context, bins)
+    load = load_of(context, bins, TIME_BELOW)
     work = [w for name in names if (w := _work(context, data, name, everybody, load)) is not None]
     result.candidates += [_candidate(context, bins, w) for w in work]
     return result
@@ -106,7 +109,7 @@ def _candidate(context: Context, bins: int, work: Work) -> Candidate:
         remedy=f"Let {work.comm} work at another time, on another device, or less at once: io.weight or io.max for its group, "
         "ionice -c3; for a rebuild or scrub sync_speed_max.",
     )
-    found.causes = tuple(("stage", stage) for stage in STAGES)
+    found.causes = tuple(("stage", stage) for stage in STAGES if stage != "reap")
     found.met = work.met
     # Where its times have a period, `burst` reports it.
     found.consequence = True

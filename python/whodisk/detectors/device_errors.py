@@ -5,12 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_enough
-from whodisk.detectors.thresholds import ERROR_AT_NS, ERROR_NOTICED_NS, ERROR_OPERATIONS_MAX, ERROR_SLOW_RATIO
+from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_by_loss, large_enough
+from whodisk.detectors.thresholds import (
+    ERROR_AT_NS,
+    ERROR_EPISODES_MIN,
+    ERROR_NOTICED_NS,
+    ERROR_OPERATIONS_MAX,
+    ERROR_SLOW_RATIOS,
+    SHARE_FOR_P99_MIN,
+)
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import Survey, thinned
 from whodisk.evidence.thresholds import COVERS_MIN, ELSEWHERE_MAX
+from whodisk.evidence.time_lost import lost_above, p99_ratio
 from whodisk.findings import Culprit, Effect
 from whodisk.reading.views import quoted
 from whodisk.statistics import probability
@@ -47,18 +55,32 @@ def run(context: Context) -> Result:
     return result
 
 
-def _slow_sql(survey: Survey, device: str, typical_ns: float) -> str:
+def _slow_sql(survey: Survey, device: str, least_ns: float) -> str:
     return f"""SELECT op_id, start_ns, latency_ns, error FROM measured
-WHERE layer = '{survey.layer}' AND device = {quoted(device)} AND latency_ns >= {ERROR_SLOW_RATIO * typical_ns!r}
+WHERE layer = '{survey.layer}' AND device = {quoted(device)} AND latency_ns >= {least_ns!r}
 ORDER BY latency_ns DESC, op_id LIMIT {ERROR_OPERATIONS_MAX}"""
 
 
 def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -> Candidate | None:
+    """Out of slow operations; out of those that are less slow, too, only where the first ones are not worth an accusation."""
     strata = survey.select(device=device)
     if not strata:
         return None
     typical_ns = survey.quantile_ns(strata, 0.5)
-    slow = context.case.arrays(_slow_sql(survey, device, typical_ns))
+    first = None
+    for ratio in ERROR_SLOW_RATIOS:
+        found = _beyond(context, survey, device, told, typical_ns, ratio)
+        if found is not None and found.large:
+            return found
+        first = first or found
+    return first
+
+
+def _beyond(
+    context: Context, survey: Survey, device: str, told: list[str], typical_ns: float, ratio: float
+) -> Candidate | None:
+    least_ns = ratio * typical_ns
+    slow = context.case.arrays(_slow_sql(survey, device, least_ns))
     times = context.case.arrays(
         f"SELECT time_ns FROM events WHERE kind IN ({KINDS}) AND subject = {quoted(device)} ORDER BY 1"
     )["time_ns"].astype(np.int64)
@@ -87,7 +109,11 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
     # As with what holds a single operation: errors that cover nearly all that its slow ones lost, and hardly anything else.
     held = float(excess.sum()) / max(1.0, float((latency - typical_ns).sum()))
     is_read_off |= held >= COVERS_MIN and elsewhere(begin, end, starts, span) <= ELSEWHERE_MAX
-    p_value = 0.0 if is_read_off else error_p(times, begin, end, starts, span)
+    # Two sets of slow operations may be looked at (Bonferroni).
+    p_value = (
+        0.0 if is_read_off else min(1.0, len(ERROR_SLOW_RATIOS) * error_p(times, begin, end, starts, span))
+    )
+    worse = _p99_ratio(context, survey, slow["op_id"][hit].astype(np.int64), typical_ns)
     claim = (
         f"{device} had {words.listed(told)}. {words.things(int(hit.sum()), 'operation')} {which} took "
         f"{words.duration(float(np.median(latency[hit])))} where {words.duration(typical_ns)} is typical: {words.percent(share)} of all latency."
@@ -108,7 +134,7 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
             evidence(
                 context.case,
                 "the slowest operations",
-                _slow_sql(survey, device, typical_ns).replace(str(ERROR_OPERATIONS_MAX), "10"),
+                _slow_sql(survey, device, least_ns).replace(str(ERROR_OPERATIONS_MAX), "10"),
             ),
         ],
         refute="Exchange the cable or slot first, the device after that: errors that stay with the place are not the device's.",
@@ -119,8 +145,29 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
         causes=(("stage", "device"), ("device", device)),
         large=large_enough(
             share, 1.0, float(np.median(latency[hit])) / max(1.0, typical_ns), len(per_episode)
-        ),
+        )
+        or _by_tail(share, worse, len(per_episode)),
+        p99_ratio=worse,
     )
+
+
+def _by_tail(share: float, worse: float | None, happened: int) -> bool:
+    """Whether a small part of all latency makes the 99th percentile so much longer that it is an effect by itself."""
+    return share >= SHARE_FOR_P99_MIN and happened >= ERROR_EPISODES_MIN and large_by_loss(share, worse)
+
+
+def _p99_ratio(context: Context, survey: Survey, op_ids: Ints, typical_ns: float) -> float | None:
+    """99th percentile of the judged operations, over that if these of the device had been as long as is typical; None where nobody is known to
+    have waited for them."""
+    listed = ", ".join(map(str, op_ids.tolist()))
+    lost_sql = (
+        f"SELECT op_id, latency_ns - {round(typical_ns)} AS lost_ns FROM measured WHERE layer = '{survey.layer}' "
+        f"AND op_id IN ({listed})"
+    )
+    if survey.layer == context.layer:
+        return p99_ratio(context, lost_sql)
+    above = lost_above(context, survey, lost_sql)
+    return above[1] if above else None
 
 
 def _costs_enough(survey: Survey, latency: Ints, typical_ns: float, begin: Ints, end: Ints) -> bool:
@@ -176,6 +223,7 @@ DETECTOR = Detector(
     null_model="none for operations that failed themselves and cost enough, nor where errors lie in nearly all that slow operations of the device lost, and these in a twentieth of the time or "
     "less; for others: errors have nothing to do with slow operations: they fall into them, or to where one of them begins or ends, as often as these "
     "cover the time, or the begins of all operations",
-    smallest_effect="5 % of all latency; or 1 % in at least 3 episodes of 10 x typical",
+    smallest_effect="5 % of all latency; or 1 % in at least 3 episodes of 10 x typical; or 0.2 % and a 99th percentile that is 10 % above that without them, in at "
+    "least 5 episodes",
     run=run,
 )

@@ -46,6 +46,8 @@ class Operations:
 
     start_ns: Ints
     latency_ns: Floats
+    #: The same without the time until the submitter took them, and without a CPU: no device holds that.
+    held_ns: Floats
     #: Operations that can be compared: same kind, size class, own queue depth class.
     kind: Ints
     block: Ints
@@ -62,7 +64,7 @@ class Near:
     is_least: bool
     #: Part of the operations that begin soon after a request.
     part: float
-    #: Mean latency of these, and what the same kinds take otherwise, ns.
+    #: Mean time of these (`Operations.held_ns`), and what the same kinds take otherwise, ns.
     with_ns: float
     without_ns: float
     #: 99th percentile of all, and of those that begin later, with as many of each kind, ns.
@@ -127,12 +129,13 @@ ORDER BY start_ns LIMIT {NEIGHBOUR_REQUESTS_MAX}"""
 
 def _operations(context: Context) -> Operations:
     data = context.case.arrays(
-        f"""SELECT start_ns, latency_ns, hash(op, {SIZE_CLASS}, {DEPTH_CLASS}) AS kind, {context.survey.time_bin_sql(NEIGHBOUR_BLOCKS)} AS block
+        f"""SELECT start_ns, latency_ns, latency_ns - coalesce(reap_ns, 0) - coalesce(runqueue_ns, 0) AS held_ns, hash(op, {SIZE_CLASS}, {DEPTH_CLASS}) AS kind, {context.survey.time_bin_sql(NEIGHBOUR_BLOCKS)} AS block
 FROM measured WHERE layer = '{context.layer}' AND {thinned(context.survey.operations, NEIGHBOUR_OPERATIONS_MAX)} ORDER BY start_ns, op_id"""
     )
     return Operations(
         start_ns=data["start_ns"].astype(np.int64),
         latency_ns=data["latency_ns"].astype(np.float64),
+        held_ns=data["held_ns"].astype(np.float64),
         kind=np.unique(data["kind"], return_inverse=True)[1].astype(np.int64),
         block=data["block"].astype(np.int64),
     )
@@ -158,7 +161,11 @@ def _near(operations: Operations, comm: str, begun: Ints, typical_ns: float) -> 
     if not (soon & kept).any():
         return None
     chosen = Operations(
-        operations.start_ns[kept], operations.latency_ns[kept], operations.kind[kept], operations.block[kept]
+        operations.start_ns[kept],
+        operations.latency_ns[kept],
+        operations.held_ns[kept],
+        operations.kind[kept],
+        operations.block[kept],
     )
     return _compare(
         chosen, soon[kept], comm, len(begun), multiple * typical_ns, multiple < NEIGHBOUR_SOON[0], kinds
@@ -168,20 +175,24 @@ def _near(operations: Operations, comm: str, begun: Ints, typical_ns: float) -> 
 def _compare(
     operations: Operations, soon: Bools, comm: str, requests: int, soon_ns: float, is_least: bool, kinds: int
 ) -> Near | None:
-    latency, kind, block = operations.latency_ns, operations.kind, operations.block
+    latency, held, kind, block = (
+        operations.latency_ns,
+        operations.held_ns,
+        operations.kind,
+        operations.block,
+    )
     later = np.bincount(kind[~soon], minlength=kinds)
-    usual = (np.bincount(kind[~soon], latency[~soon], kinds) / np.maximum(1, later))[kind]
+    usual = (np.bincount(kind[~soon], held[~soon], kinds) / np.maximum(1, later))[kind]
     # As many of each kind as there are in all: then only the other program's requests differ.
     weight = (np.bincount(kind, minlength=kinds) / np.maximum(1, later))[kind]
     p99_later_ns = _quantile(latency[~soon], weight[~soon], 0.99)
     beyond, whole = (
-        np.bincount(block, values, NEIGHBOUR_BLOCKS).astype(np.float64)
-        for values in (latency - usual, latency)
+        np.bincount(block, values, NEIGHBOUR_BLOCKS).astype(np.float64) for values in (held - usual, latency)
     )
     share = float(beyond.sum() / max(1.0, whole.sum()))
     if share <= 0:
         return None
-    mean_p, blocks = _differ(np.log(np.maximum(latency, 1.0) / np.maximum(usual, 1.0)), soon, block)
+    mean_p, blocks = _differ(np.log(np.maximum(held, 1.0) / np.maximum(usual, 1.0)), soon, block)
     tail_p, _ = _differ((latency > p99_later_ns).astype(np.float64), soon, block)
     if blocks < NEIGHBOUR_BLOCKS_MIN:
         return None
@@ -192,7 +203,7 @@ def _compare(
         soon_ns=soon_ns,
         is_least=is_least,
         part=float(soon.mean()),
-        with_ns=float(latency[soon].mean()),
+        with_ns=float(held[soon].mean()),
         without_ns=float(usual[soon].mean()),
         p99_ns=float(np.quantile(latency, 0.99)),
         p99_later_ns=p99_later_ns,
@@ -230,7 +241,7 @@ def _candidate(context: Context, near: Near, devices: list[str]) -> Candidate:
     claim = (
         f"{near.comm} uses the same device ({words.things(near.requests, 'request')}), and operations that begin within "
         f"{words.duration(near.soon_ns)} after one of its requests ({words.percent(near.part)} of them) take "
-        f"{words.duration(near.with_ns)} on average, others of their kind {words.duration(near.without_ns)}: "
+        f"{words.duration(near.with_ns)} on average, others of their kind {words.duration(near.without_ns)} (until they are done, not until the program takes them): "
         f"{least}{words.percent(near.share)} of all latency. The 99th percentile is {words.duration(near.p99_ns)}, of operations that begin later "
         f"{words.duration(near.p99_later_ns)}."
     )

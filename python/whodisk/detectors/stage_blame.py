@@ -344,7 +344,9 @@ def _claim(context: Context, suspect: Suspect, device: str | None, share_of_late
     every = total / max(1.0, np.isin(slow.op[chosen].astype(str), counted).sum() * slow.thinning)
     stuck = np.argmax(slow.stage_excess_ns[chosen], axis=1) == suspect.stage
     there = words.duration(float(np.median(stage_ns[stuck] if stuck.any() else stage_ns)))
-    if stuck.sum() < 0.5 * len(stuck):
+    if not stuck.any():
+        lost = f"all of them waited behind operations that were held in {where}"
+    elif stuck.sum() < 0.5 * len(stuck):
         number = words.count(float(stuck.sum()) * slow.thinning)
         lost = f"{number} of them spent {there} in {where}, and the others waited behind them"
     else:

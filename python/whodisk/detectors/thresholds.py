@@ -264,8 +264,19 @@ CROWDED_REQUESTS_MIN = row(
 )
 
 # device_errors
-ERROR_SLOW_RATIO = row(
-    "ERROR_SLOW_RATIO", 4.0, "times the median", CHOSEN, "Operations of a device are looked at from here on."
+ERROR_SLOW_RATIOS = row(
+    "ERROR_SLOW_RATIOS",
+    (4.0, 2.0),
+    "times the median",
+    CHOSEN,
+    "Operations of a device are looked at from here on; from the second on where the first do not accuse: a short retry makes none four times as long.",
+)
+ERROR_EPISODES_MIN = row(
+    "ERROR_EPISODES_MIN",
+    5,
+    "episodes",
+    DESIGN_8,
+    "Errors that cost a small part, but lengthen the 99th percentile, accuse from this many on.",
 )
 ERROR_NOTICED_NS = row(
     "ERROR_NOTICED_NS",

@@ -37,7 +37,7 @@ from whodisk.statistics.stats import (
 class Load:
     """The judged operations that begin in each time bin."""
 
-    #: Sum of their latencies, ns.
+    #: Sum of their latencies (or of what is looked at of these), ns.
     latency_ns: Floats
     operations: Floats
 
@@ -82,10 +82,10 @@ def bins_of(context: Context, most: int | None = None) -> int | None:
     return bins if bins >= PRESENCE_BINS_MIN else None
 
 
-def load_of(context: Context, bins: int) -> Load:
-    """The judged operations per time bin."""
+def load_of(context: Context, bins: int, time: str = "latency_ns") -> Load:
+    """The judged operations per time bin; `time`: what of theirs is looked at (SQL)."""
     data = context.case.arrays(
-        f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, sum(latency_ns) AS latency_ns, count(*) AS n
+        f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, sum({time}) AS latency_ns, count(*) AS n
 FROM measured WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 1"""
     )
     return Load(placed(data["bin"], data["latency_ns"], bins), placed(data["bin"], data["n"], bins))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,8 @@ from whodisk.statistics.stats import (
     TailSplit,
     apart_from_earlier,
     body_of,
+    disjoint,
+    extents,
     find_split,
     overlap,
 )
@@ -274,7 +276,7 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
     data = case.arrays(slow_sql(case, survey, families, thinning))
     slow = _slow_set(data, survey, families)
     slow.thinning = thinning
-    slow.blamed = blame(slow)
+    slow.blamed = blame(slow, in_flight_before(case, survey))
     waits = cpu_waits(case, survey)
     unlike = late_kinds(case, slow) | waited_for_commits(case, survey, slow)
     slow.ordinary = ordinary_waits(slow, waits, unlike, serving_waits(case))
@@ -500,17 +502,46 @@ def _zero_for_null(values: npt.NDArray[Any]) -> Floats:
     return np.nan_to_num(values.astype(np.float64), nan=0.0)
 
 
-def blame(slow: SlowSet) -> Ints:
+def in_flight_before(case: Case, survey: Survey) -> SlowSet:
+    """What was far from typical and still in flight when the measured time began: it is not judged, but judged operations may wait for it."""
+    phases = case.phases()
+    if not phases:
+        return empty_slow_set()
+    stages = ", ".join(f"{stage}_ns" for stage in STAGES)
+    data = case.arrays(
+        f"""SELECT op_id, start_ns, latency_ns, open, op, coalesce(device, '') AS device, comm, tid, weight, {stages},
+  coalesce(flags, 0) & {FLUSH} <> 0 OR op = 'flush' AS flushed, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class
+FROM {survey.layer}_ops WHERE start_ns < {survey.begin_ns} AND start_ns + latency_ns > {survey.begin_ns} ORDER BY start_ns, op_id"""
+    )
+    known = {(s.device, s.op, s.size_class, s.depth_class): s for s in survey.strata}
+    keys = zip(*(data[name].tolist() for name in ("device", "op", "size_class", "depth_class")), strict=True)
+    strata = [known.get(key) for key in keys]
+    late = [
+        stratum is not None and latency > TAIL_BEGIN * stratum.typical_ns
+        for stratum, latency in zip(strata, data["latency_ns"].tolist(), strict=True)
+    ]
+    chosen = np.flatnonzero(np.array(late, np.bool_))
+    of = [stratum for stratum in (strata[place] for place in chosen) if stratum is not None]
+    kept = {name: values[chosen] for name, values in data.items()}
+    kept["stratum"] = np.array([stratum.number for stratum in of], np.int64)
+    kept["typical_ns"] = np.array([stratum.typical_ns for stratum in of])
+    kept["family"] = np.zeros(len(of), np.int64)
+    return _slow_set(kept, survey, [])
+
+
+def blame(slow: SlowSet, before: SlowSet | None = None) -> Ints:
     """The stage to blame for each slow operation: where most of its excess is, knock-on waits aside.
 
     Whoever waits for a slot (a tag, a request, the submitter's own queue depth) waits in a stage above
     the one that holds the slots. So an operation that waited in `fs`, `throttle` or `queue` while
     operations of the same device were stuck further down is blamed on where those were stuck; one
     that waited in `app` on what held the operations of its thread. Without anything stuck further
-    down at that time, the stage itself is to blame.
+    down at that time, the stage itself is to blame. `before`: others that began earlier (`in_flight_before`).
     """
     if len(slow) == 0:
         return np.zeros(0, np.int64)
+    if before is not None and len(before):
+        return blame(_one_after_the_other(before, slow))[len(before) :]
     blamed: Ints = np.argmax(slow.stage_excess_ns, axis=1).astype(np.int64)
     own = blamed.copy()
     for device in np.unique(slow.device.astype(str)):
@@ -522,6 +553,16 @@ def blame(slow: SlowSet) -> Ints:
                 behind = _covered_share(slow, waiting, stuck, holder) >= KNOCK_ON_SHARE
                 blamed[waiting[behind]] = holder
     return _blame_backlog(slow, own, blamed)
+
+
+def _one_after_the_other(one: SlowSet, two: SlowSet) -> SlowSet:
+    """The operations of both, in this order, to be blamed anew; of the rest what the second one has."""
+    both: dict[str, Any] = {
+        of.name: np.concatenate((getattr(one, of.name), getattr(two, of.name)))
+        for of in fields(SlowSet)
+        if of.name not in ("families", "thinning", "blamed", "ordinary")
+    }
+    return replace(two, **both, blamed=np.zeros(0, np.int64), ordinary=np.zeros(0, np.bool_))
 
 
 def _covered_share(slow: SlowSet, waiting: Ints, stuck: Ints, holder: int) -> Floats:
@@ -540,8 +581,6 @@ def _covered_share(slow: SlowSet, waiting: Ints, stuck: Ints, holder: int) -> Fl
 def _blame_backlog(slow: SlowSet, own: Ints, blamed: Ints) -> Ints:
     """Operations that were due while all slots of their thread were taken, and the backlog after that."""
     waiting = own == APP
-    if not waiting.any() or waiting.all():
-        return blamed
     for tid in np.unique(slow.tid[waiting]):
         mine = np.flatnonzero(slow.tid == tid)
         chain = chains(slow.start_ns[mine], slow.end_ns[mine])
@@ -549,9 +588,31 @@ def _blame_backlog(slow: SlowSet, own: Ints, blamed: Ints) -> Ints:
         causes = ~waiting[mine]
         np.add.at(held, (chain[causes], blamed[mine[causes]]), slow.excess_ns[mine[causes]])
         caused = np.bincount(chain[causes], minlength=len(held)) > 0
-        inherits = waiting[mine] & caused[chain]
+        one_by_one = _held_below(slow, mine, chain, len(held))
+        held = np.where(caused[:, None], held, one_by_one)
+        inherits = waiting[mine] & (held.sum(axis=1) > 0)[chain]
         blamed[mine[inherits]] = np.argmax(held, axis=1)[chain[inherits]]
     return blamed
+
+
+def _held_below(slow: SlowSet, mine: Ints, chain: Ints, count: int) -> Floats:
+    """What the operations of each chain lost below, per stage, ns; nothing where their slots stood empty for longer than that held them.
+
+    Where each operation is late behind the one before, all of them wait in `app`, and none is slow for what it did below by itself.
+    """
+    lost = slow.stage_excess_ns[mine].clip(0.0)
+    lost[:, APP] = 0.0
+    held = np.zeros((count, len(STAGES)))
+    np.add.at(held, chain, lost)
+    start, end = slow.start_ns[mine], slow.end_ns[mine]
+    submit = (start + slow.stage_ns[mine, APP]).astype(np.int64)
+    first, last = extents(chain, start, end)
+    # Chains of a thread come one after the other, and so do their parts here.
+    low, high = disjoint(submit, end)
+    busy = np.bincount(chain[np.argsort(submit, kind="stable")], high - low, count)
+    inside = np.bincount(chain, end - submit, count)
+    late = busy * held.sum(axis=1) / np.maximum(inside, 1.0)
+    return np.where((late > (last - first) - busy)[:, None], held, 0.0)
 
 
 def chains(start_ns: Ints, end_ns: Ints) -> Ints:

@@ -232,6 +232,8 @@ class Case:
         self._kept: dict[str, tuple[int, frozenset[str]]] = {}
         #: Query -> its rows, of those that several ask.
         self._known: dict[str, list[Row]] = {}
+        #: Whether operations are counted from their submit on (`count_from_submit`).
+        self.counts_from_submit = False
         self.views = self._views()
         self.copied = self._sampled_layers()
         if self.copied:
@@ -255,6 +257,7 @@ class Case:
         below says why.
         """
         self._forget()
+        self.counts_from_submit = True
         self._is_plain = False
         self.views["judged"] = self._judged(
             {

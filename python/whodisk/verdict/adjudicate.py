@@ -217,7 +217,8 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
     return Judged(
         # What fired a trigger is what was asked: it comes first.
         findings=sorted(
-            merge(corrected.accepted, context.keeps_rate) + corrected.measured,
+            merge(corrected.accepted, context.keeps_rate, context.case.counts_from_submit)
+            + corrected.measured,
             key=lambda finding: finding.answers != "trigger",
         ),
         claims=[finding for _, finding in corrected.accepted] + corrected.measured,

@@ -9,12 +9,14 @@ from whodisk.detectors.thresholds import MERGED_SHARE_MAX, MET_MIN
 from whodisk.findings import Culprit, Evidence, Finding
 
 
-def merge(accepted: list[tuple[Candidate, Finding]], keeps_rate: bool = False) -> list[Finding]:
+def merge(
+    accepted: list[tuple[Candidate, Finding]], keeps_rate: bool = False, falls_behind: bool = False
+) -> list[Finding]:
     """The findings that are left when each cause reports its consequences, what does most harm first (see `_harm`).
 
     A finding is a consequence if another one lists its culprit (or why it is one) among what it is the reason of (`Candidate.causes`), or if
     it only says what a culprit led to (`Candidate.consequence`) and another finding accuses the same one. Its claim joins
-    the cause's, and its evidence the cause's evidence. `keeps_rate`: nothing here costs throughput.
+    the cause's, and its evidence the cause's evidence. `keeps_rate`: nothing here costs throughput. `falls_behind`: throughput is what counts.
     """
     told_by: list[int | None] = [None] * len(accepted)
     for number in range(len(accepted)):
@@ -27,23 +29,23 @@ def merge(accepted: list[tuple[Candidate, Finding]], keeps_rate: bool = False) -
         whole = [candidate, *(accepted[n][0] for n in told)]
         known = [c for c in whole if c.p99_ratio is not None]
         # Where only the 99th percentile counts, who knows it decides.
-        harm = max(_harm(c, keeps_rate) for c in (known if keeps_rate and known else whole))
+        harm = max(_harm(c, keeps_rate, falls_behind) for c in (known if keeps_rate and known else whole))
         merged.append((harm, _with(cause, [accepted[n][1] for n in told])))
     merged.sort(key=lambda pair: (-pair[0], -pair[1].share_of_latency))
     return [finding for _, finding in merged]
 
 
-def _harm(candidate: Candidate, keeps_rate: bool) -> float:
+def _harm(candidate: Candidate, keeps_rate: bool, falls_behind: bool) -> float:
     """How many times worse it makes things: the 99th percentile, where that is known, or the mean, whichever suffers more.
 
     The mean stands for throughput: in a closed loop it falls as the mean rises. Where the workload keeps its rate, only the 99th percentile
-    counts.
+    counts; where it falls behind its rate, operations are later and later for want of throughput, and only the mean counts.
     """
     if keeps_rate and candidate.p99_ratio:
         return candidate.p99_ratio
     share = max(candidate.share_of_latency, candidate.likely_share or 0.0)
     mean = 1.0 / (1.0 - min(share, MERGED_SHARE_MAX))
-    return max(candidate.p99_ratio or 1.0, mean)
+    return mean if falls_behind else max(candidate.p99_ratio or 1.0, mean)
 
 
 def _with(cause: Finding, consequences: list[Finding]) -> Finding:
