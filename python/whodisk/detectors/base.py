@@ -183,3 +183,13 @@ def _has(context: Context, need: str) -> bool:
 def evidence(case: Case, what: str, sql: str) -> Evidence:
     """A fact by `sql` (views allowed), with views written out. It runs when the claim becomes a finding (`verdict.adjudicate`): most do not."""
     return Evidence(what, case.expand(sql))
+
+
+def evidence_above(case: Case, layer: str, what: str, sql: str, above_ns: int, *conditions: str) -> Evidence:
+    """The same, of a query that asks `measured` for the rows of a layer above a latency, or of these conditions, and for no others: where those are kept,
+    it runs now, and reads them there."""
+    source = case.judged_above(layer, above_ns, *conditions)
+    if source == "judged":
+        return evidence(case, what, sql)
+    kept = sql.replace("FROM measured", f"FROM (SELECT * FROM {source} WHERE NOT open) AS measured")
+    return Evidence(what, case.expand(sql), case.rows(kept))

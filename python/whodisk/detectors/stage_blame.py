@@ -12,7 +12,15 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors import reference
-from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence, large_enough
+from whodisk.detectors.base import (
+    Candidate,
+    Detector,
+    Excuse,
+    Result,
+    evidence,
+    evidence_above,
+    large_enough,
+)
 from whodisk.detectors.blamed_device import Suspect, device_of
 from whodisk.detectors.served_others import passed_over, stood_still
 from whodisk.detectors.slow_groups import bunched_p_of, p_value_of, refute_of, remedy_of
@@ -41,6 +49,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import REAP, taken_late
 from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.slow_operations import SlowSet
+from whodisk.evidence.survey import drawn, is_thinned
 from whodisk.evidence.time_lost import kept_ns
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.peers import kinds
@@ -415,19 +424,28 @@ def _evidence(context: Context, suspect: Suspect) -> list[Evidence]:
     limit_ns = _limit_ns(context, suspect)
     means = ", ".join(f"CAST(avg({stage}_ns) AS BIGINT) AS {stage}_ns" for stage in stages)
     column = f"{STAGES[suspect.stage]}_ns"
-    split = evidence(
+    # Of very many others a mean needs few.
+    few = [drawn(context.survey.operations)] if is_thinned(context.survey.operations) else []
+    among = f" AND (latency_ns > {limit_ns} OR {few[0]})" if few else ""
+    others = "some others, drawn from all" if few else "all other operations"
+    split = evidence_above(
         context.case,
-        f"mean time per stage of slow (over {words.duration(limit_ns)}) and of all other operations",
+        context.layer,
+        f"mean time per stage of slow (over {words.duration(limit_ns)}) and of {others}",
         f"""SELECT op, latency_ns > {limit_ns} AS slow, count(*) AS operations,
   CAST(avg(latency_ns) AS BIGINT) AS latency_ns, {means}
-FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2""",
+FROM measured WHERE layer = '{context.layer}'{among} GROUP BY 1, 2 ORDER BY 1, 2""",
+        limit_ns if few else -1,
+        *few,
     )
-    worst = evidence(
+    worst = evidence_above(
         context.case,
+        context.layer,
         "the slowest operations",
         f"""SELECT op_id, start_ns, op, device, size_bytes, queue_depth, latency_ns, {column}
 FROM measured WHERE layer = '{context.layer}' AND latency_ns > {limit_ns}
 ORDER BY {column} DESC, op_id LIMIT 10""",
+        limit_ns,
     )
     if context.case.carriers and STAGES[suspect.stage] in ("device", "queue"):
         behind = evidence(

@@ -201,7 +201,8 @@ def _without_common(case: Case, survey: Survey, found: list[Episode]) -> list[Ep
         for alike in sorted({_kind_alike(apart[number]) for number in asked}):
             same = [apart[number] for number in asked if _kind_alike(apart[number]) == alike]
             as_long = _as_long(case, survey, stage, device, alike, min(_least_ns(e, stage) for e in same))
-            fell |= {id(e) for e in same if _is_common(as_long, _least_ns(e, stage), apart, len(numbers))}
+            beside = _beside(as_long, apart)
+            fell |= {id(e) for e in same if _is_common(beside, _least_ns(e, stage), len(numbers))}
     return [replace(e, apart=False, common=True) if id(e) in fell else e for e in found]
 
 
@@ -224,17 +225,23 @@ def _as_long(
     return {name: data[name].astype(np.int64) for name in ("start_ns", "end_ns", "held_ns")}
 
 
-def _is_common(as_long: dict[str, Ints], least_ns: int, apart: list[Episode], count: int) -> bool:
-    """Whether others are in the same stage for half as long, and more, in many more episodes than those that stand apart."""
-    chosen = as_long["held_ns"] >= least_ns
-    begin, end = as_long["start_ns"][chosen], as_long["end_ns"][chosen]
+def _beside(as_long: dict[str, Ints], apart: list[Episode]) -> dict[str, Ints]:
+    """Those of them that met none of the operations that stand apart, in order of their start."""
+    begin, end = as_long["start_ns"], as_long["end_ns"]
     beside = np.ones(len(begin), np.bool_)
     for other in apart:
         beside &= (begin >= other.end_ns) | (end <= other.start_ns)
-    if not beside.any():
+    order = np.flatnonzero(beside)
+    order = order[np.argsort(begin[order], kind="stable")]
+    return {name: values[order] for name, values in as_long.items()}
+
+
+def _is_common(beside: dict[str, Ints], least_ns: int, count: int) -> bool:
+    """Whether others are in the same stage for half as long, and more, in many more episodes than those that stand apart."""
+    chosen = beside["held_ns"] >= least_ns
+    if not chosen.any():
         return False
-    order = np.argsort(begin[beside], kind="stable")
-    happened = int(episodes(begin[beside][order], end[beside][order]).max()) + 1
+    happened = int(episodes(beside["start_ns"][chosen], beside["end_ns"][chosen]).max()) + 1
     return happened >= max(COMMON_EPISODES_MIN, COMMON_PER_APART * count)
 
 
@@ -301,18 +308,14 @@ _Place = tuple[int, int, int]
 
 def _maxima(rows: dict[str, npt.NDArray[Any]], mine: Ints, silences: list[Silence]) -> list[_Place]:
     """The longest operation or silence of each episode, descending: each that overlaps with no longer one before it in this list."""
-    places: list[_Place] = [
-        (int(start), int(latency), number)
-        for number, (start, latency) in enumerate(
-            zip(rows["start_ns"][mine].tolist(), rows["latency_ns"][mine].tolist(), strict=True)
-        )
-    ]
-    places += [(s.start_ns, s.duration_ns, -1 - number) for number, s in enumerate(silences)]
-    places.sort(key=lambda place: (-place[1], place[0], place[2]))
-    begin = np.array([place[0] for place in places], np.int64)
-    length = np.array([place[1] for place in places], np.int64)
+    silent = np.array([(s.start_ns, s.duration_ns) for s in silences], np.int64).reshape(-1, 2)
+    begin = np.concatenate((rows["start_ns"][mine].astype(np.int64), silent[:, 0]))
+    length = np.concatenate((rows["latency_ns"][mine].astype(np.int64), silent[:, 1]))
+    number = np.concatenate((np.arange(len(mine)), -1 - np.arange(len(silent))))
+    order = np.lexsort((number, begin, -length))
+    begin, length, number = begin[order], length[order], number[order]
     chosen = np.flatnonzero(apart_from_earlier(begin, begin + length, MAXIMA_MAX))
-    return [places[number] for number in chosen]
+    return list(zip(*(values[chosen].tolist() for values in (begin, length, number)), strict=True))
 
 
 def _episode(

@@ -45,10 +45,15 @@ _THIN = 1_000_003
 _LOT = f"(op_id % {_THIN}) * 7919 % {_THIN}"
 
 
+def is_thinned(operations: float, most: int | None = None) -> bool:
+    """Whether `thinned` leaves out any of this many operations."""
+    return operations > (THINNED_OPERATIONS_MAX if most is None else most)
+
+
 def thinned(operations: float, most: int | None = None) -> str:
     """SQL: keeps about `most` (None: THINNED_OPERATIONS_MAX) of this many operations, by operation id, so always the same ones."""
     most = THINNED_OPERATIONS_MAX if most is None else most
-    if operations <= most:
+    if not is_thinned(operations, most):
         return "true"
     return f"{_LOT} < {int(_THIN * most / operations)}"
 

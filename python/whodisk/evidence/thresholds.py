@@ -537,7 +537,7 @@ DRAWN_OPERATIONS = row(
     "DRAWN_OPERATIONS", 20_000, "operations", CHOSEN, "Drawn from all to learn what is usual, at most."
 )
 THINNED_OPERATIONS_MAX = row(
-    "THINNED_OPERATIONS_MAX", 2_000_000, "operations", CHOSEN, "More are thinned out for a percentile."
+    "THINNED_OPERATIONS_MAX", 1_000_000, "operations", CHOSEN, "More are thinned out for a percentile."
 )
 
 # thread_stops
