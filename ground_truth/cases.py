@@ -862,6 +862,14 @@ TRUTHS: dict[str, Truth] = {
     "cpu_limit": Truth(
         "throttle", True, held.cpu_limit, status="slow", kind="config", because_of="stage:runqueue"
     ),
+    "cpu_limit_of_a_script": Truth(
+        "throttle",
+        True,
+        held.cpu_limit_of_a_script,
+        status="slow",
+        kind="config",
+        because_of="stage:runqueue",
+    ),
     "cpu_limit_and_turns": Truth(
         "throttle", True, held.cpu_limit_and_turns, status="slow", kind="config", because_of="stage:runqueue"
     ),

@@ -28,9 +28,14 @@ def _with_waits(
     cause: str | tuple[str, ...] | None,
     cause_pid: int | None,
     own_turn_ns: int = 0,
+    lives: int = 1,
 ) -> Path:
-    """The case with a row of `waits` for each operation that was in the run queue; and 40 short ones for each other, of this length."""
+    """The case with a row of `waits` for each operation that was in the run queue; and 40 short ones for each other, of this length.
+
+    `lives`: so many threads do what one does otherwise, one after the other.
+    """
     app, block, links = simulation.lay_out()
+    app["tid"] = app["tid"] * lives + app["start_ns"] * lives // int(simulation.seconds * 1e9)
     held = np.flatnonzero(app["runqueue_ns"] > 0)
     causes = cause if isinstance(cause, tuple) else (cause,)
     waits = [
@@ -267,6 +272,11 @@ def cpu_limit_late(seed: int, path: Path) -> Path:
 def cpu_limit(seed: int, path: Path) -> Path:
     """The group of the submitters has used up its CPU time in a fifth of the time."""
     return _with_waits(_runqueue(seed, 0.02, 8000), path, "throttled", None, None)
+
+
+def cpu_limit_of_a_script(seed: int, path: Path) -> Path:
+    """The same, of a script that starts one program after the other: each of its threads is there for a moment."""
+    return _with_waits(_runqueue(seed, 0.02, 8000), path, "throttled", None, None, lives=40)
 
 
 def cpu_limit_and_turns(seed: int, path: Path) -> Path:

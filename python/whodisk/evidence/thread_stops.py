@@ -23,7 +23,7 @@ from whodisk.evidence.thresholds import (
     STOP_ROUNDS,
     STOP_TESTED_MAX,
 )
-from whodisk.evidence.time_lost import submitters, waits_sql
+from whodisk.evidence.time_lost import submitters, threads_time, waits_sql
 from whodisk.statistics.coincidence import Intervals, coincidence_p
 from whodisk.statistics.stats import (
     Bools,
@@ -103,7 +103,7 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
         comm=np.array([str(name or "the submitter") for name in found["comm"]], dtype=object),
         start_ns=start,
         duration_ns=length,
-        share_of_time=float(length.sum()) / (len(submitters(context)) * survey.span_ns),
+        share_of_time=min(1.0, float(length.sum()) / float(threads_time(context, submitters(context)).sum())),
         share_of_latency=float(per_stop.sum()) / max(1.0, float(latency.sum())),
         per_stop=per_stop,
         unmade=unmade_operations((tid, start, length), op_tid, op_start, survey.span_ns),

@@ -94,8 +94,37 @@ FROM waits WHERE {waits_where(context, tids, state)} AND duration_ns >= {least_n
     )
     lost = placed(data["block"], data["lost_ns"], LOSS_BLOCKS)
     each = placed(data["block"], data["each_ns"], LOSS_BLOCKS, np.nan)
-    whole = np.full(LOSS_BLOCKS, max(1, len(tids)) * context.survey.span_ns / LOSS_BLOCKS)
+    whole = threads_time(context, tids)
     return weigh(lost, whole, int(data["n"].sum()), each, context.survey.span_ns)
+
+
+def threads_time(context: Context, tids: list[int]) -> Floats:
+    """How long these threads were there, in each of `LOSS_BLOCKS` blocks of the measured window, ns: each from the first to the last of its operations
+    and waits; together at least as long as one thread that is always there.
+
+    A script starts one program after the other, so that most of its threads are there for a moment only.
+    """
+    survey, listed = context.survey, ", ".join(map(str, tids)) or "NULL"
+    waits = (
+        f" UNION ALL SELECT tid, start_ns, duration_ns FROM waits WHERE tid IN ({listed})"
+        if "waits" in context.case.columns
+        else ""
+    )
+    lives = context.case.arrays(
+        f"""SELECT greatest(min(start_ns), {survey.begin_ns}) AS begin_ns, least(max(start_ns + latency_ns), {survey.end_ns}) AS end_ns FROM
+  (SELECT tid, start_ns, latency_ns FROM measured WHERE layer = '{context.layer}' AND tid IN ({listed}){waits}) GROUP BY tid ORDER BY 1, 2"""
+    )
+    edges = np.linspace(survey.begin_ns, survey.end_ns, LOSS_BLOCKS + 1)
+    begin, end = (np.sort(lives[name].astype(np.float64)) for name in ("begin_ns", "end_ns"))
+    there = _before(begin, edges) - _before(end, edges)
+    return np.asarray(np.maximum(np.diff(there), survey.span_ns / LOSS_BLOCKS), np.float64)
+
+
+def _before(moments: Floats, edges: Floats) -> Floats:
+    """For each edge the time from each moment before it up to it, summed up; `moments` in order."""
+    number = np.searchsorted(moments, edges)
+    summed = np.concatenate(([0.0], np.cumsum(moments)))
+    return np.asarray(number * edges - summed[number], np.float64)
 
 
 def lost_in_blocks(context: Context, lost_sql: str, column: str) -> TimeLost | None:
