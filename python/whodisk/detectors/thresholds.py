@@ -1221,6 +1221,13 @@ MEASURED_TOLD_MIN = row(
 SLOWEST_TOLD = row(
     "SLOWEST_TOLD", 5, "episodes", "DESIGN 7", "The number of slowest episodes that a verdict lists."
 )
+USUAL_MAX = row(
+    "USUAL_MAX",
+    2.0,
+    "1",
+    CHOSEN,
+    "Of the slowest episodes, one of less than this many times what is typical of operations like it, and that lost most in another stage than its longest, is reported as usual.",
+)
 SLOWEST_OP_IDS_MAX = row(
     "SLOWEST_OP_IDS_MAX", 20, "operations", CHOSEN, "At most this many operations of each of them are named."
 )

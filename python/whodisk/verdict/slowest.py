@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from whodisk import words
-from whodisk.detectors.thresholds import SHARE_OF_LATENCY_MIN, SLOWEST_OP_IDS_MAX, SLOWEST_TOLD, WORSE_MIN
+from whodisk.detectors.thresholds import (
+    SHARE_OF_LATENCY_MIN,
+    SLOWEST_OP_IDS_MAX,
+    SLOWEST_TOLD,
+    USUAL_MAX,
+    WORSE_MIN,
+)
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import fired_of
+from whodisk.evidence.slowest import Episode
+from whodisk.evidence.surroundings import Cause
 from whodisk.findings import Finding, Slowest
 from whodisk.reading.views import STAGES
+
+#: `Slowest.what` of an operation that is no longer than most of its kind.
+USUAL_LENGTH = "as long as most of its kind"
 
 
 def slowest_of(context: Context) -> list[Slowest]:
     """The slowest episodes of the judged layer: those that stand apart first, then the longest."""
-    return [
-        Slowest(
-            start_ns=episode.start_ns,
-            latency_ns=episode.latency_ns,
-            operations=len(episode.op_ids),
-            op=episode.op,
-            stage=context.stage(episode.stage),
-            stage_ns=round(episode.stage_ns[STAGES.index(episode.stage)]),
-            what=cause.said,
-            certain=cause.certain,
-            apart=episode.apart,
-            device=episode.device,
-            op_ids=list(episode.op_ids[:SLOWEST_OP_IDS_MAX]),
-        )
-        for episode, cause in context.longest[:SLOWEST_TOLD]
-    ]
+    return [_told(context, episode, cause) for episode, cause in context.longest[:SLOWEST_TOLD]]
+
+
+def _told(context: Context, episode: Episode, cause: Cause) -> Slowest:
+    number, longest = STAGES.index(episode.stage), int(np.argmax(episode.stage_ns))
+    # One that is no longer than most of its kind lost next to nothing, wherever that was: its time is in its longest stage.
+    usual = number != longest and not episode.apart and episode.latency_ns < USUAL_MAX * episode.typical_ns
+    return Slowest(
+        start_ns=episode.start_ns,
+        latency_ns=episode.latency_ns,
+        operations=len(episode.op_ids),
+        op=episode.op,
+        stage=context.stage(STAGES[longest] if usual else episode.stage),
+        stage_ns=round(episode.stage_ns[longest if usual else number]),
+        what=USUAL_LENGTH if usual else cause.said,
+        certain=usual or cause.certain,
+        apart=episode.apart,
+        device=episode.device,
+        op_ids=list(episode.op_ids[:SLOWEST_OP_IDS_MAX]),
+    )
 
 
 def fired_said(context: Context) -> list[str]:
