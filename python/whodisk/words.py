@@ -93,6 +93,9 @@ def accused(kind: str, name: str, because_of: str | None) -> str:
         together = threads_together(name)
         several = "(threads " in together or " and " in together
         said = together if together[:1].isdigit() else f"the submitter{'s' if several else ''} {together}"
+        if because.endswith("state stopped"):
+            # They are the victims.
+            said = f"whoever stopped {together}"
     if kind == "process" and name.startswith("thread "):
         said = name
     if kind == "config" and "_" not in name:

@@ -20,10 +20,14 @@ from whodisk.findings import CULPRIT_KINDS
         (("process", "rival", "device:sda"), "the program rival on sda"),
         (
             ("process", "fio (thread 4)", "silence of the submitter, state stopped"),
-            "the submitter fio (thread 4)",
+            "whoever stopped fio (thread 4)",
         ),
         (
             ("process", "fio (thread 4) and fio (thread 5)", "silence of the submitter, state stopped"),
+            "whoever stopped fio (threads 4 and 5)",
+        ),
+        (
+            ("process", "fio (thread 4) and fio (thread 5)", "silence of the submitter, state runnable"),
             "the submitters fio (threads 4 and 5)",
         ),
         (
@@ -50,6 +54,7 @@ def test_a_culprit_is_the_subject_of_a_sentence(culprit: tuple[str, str, str | N
     ("said", "verb"),
     [
         ("the device stage of sda", "is"),
+        ("whoever stopped fio (thread 4)", "is"),
         ("the submitter fio (thread 4)", "is"),
         ("the submitters fio (threads 4 and 5)", "are"),
         ("8 submitting threads of fio", "are"),
