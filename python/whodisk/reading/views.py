@@ -267,6 +267,15 @@ class Case:
             }
         )
 
+    def judge_requests_of(self, pids: Collection[int]) -> None:
+        """Lets `judged` have, of the layer of requests, those of these processes alone."""
+        listed = ", ".join(map(str, sorted(pids))) or "NULL"
+        self._forget()
+        self._is_plain = False
+        self.views["judged"] = (
+            f"SELECT * FROM ({self.views['judged']}) WHERE layer <> 'block' OR pid IN ({listed})"
+        )
+
     def leave_out(self, layers: Collection[str]) -> None:
         """Lets the case look as if these layers had not been observed: no view has a row of them."""
         for layer in layers:

@@ -18,6 +18,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.expectations import Limit, check, parse
 from whodisk.evidence.fired import find_fired
+from whodisk.evidence.lookups import lookups_of
 from whodisk.evidence.own_work import own_work
 from whodisk.evidence.slow_operations import empty_slow_set, find_slow
 from whodisk.evidence.survey import Survey, survey_layer
@@ -72,6 +73,12 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         case.leave_out(cut_off)
         surveys = whole
     layer = _judged_layer(surveys, case.program)
+    looked_up = lookups_of(case, surveys) if layer == "syscall" and case.program is None else None
+    if looked_up is not None and looked_up.count >= VERDICT_OPERATIONS_MIN:
+        layer = "block"
+        case.judge_requests_of(looked_up.pids)
+        surveys["block"] = survey_layer(case, "block")
+        beside.append(looked_up.said)
     operations = surveys[layer].operations if layer else 0
     # Where operations spent their time is known from their requests.
     if missing and (operations < VERDICT_OPERATIONS_MIN or any(of.layer == "block" for of in missing)):
