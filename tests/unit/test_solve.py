@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ground_truth.troubles import harmless_errors
 from tests.synth import APP_ID_BASE, Simulation, write_case
 from whodisk.errors import CaseError, NotSealedError
 from whodisk.findings import Verdict
@@ -369,3 +370,13 @@ def test_terminal_prints_every_status(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_stage_order_is_the_format(tmp_path: Path) -> None:
     with Case(small().write(tmp_path / "case")) as case:
         assert {f"{stage}_ns" for stage in STAGES} <= case.columns["ops/app"]
+
+
+def test_errors_that_cost_nothing_are_no_all_clear(tmp_path: Path) -> None:
+    """A device that reports errors is no healthy one, though nothing waited for them."""
+    verdict = solve(harmless_errors(1, tmp_path / "errors.case"))
+    assert not verdict.findings
+    assert "nvme0n1 had 6 resets and 6 timeouts" in verdict.summary[0], verdict.summary
+    assert "Nothing is broken" not in verdict.summary[0] and "Healthy" not in verdict.summary[0]
+    assert any("dmesg" in step for step in verdict.next_steps)
+    assert "device:nvme0n1" not in [item.what for item in verdict.cleared]

@@ -127,6 +127,8 @@ class Result:
     cleared: list[Cleared] = field(default_factory=list)
     #: (what, because) pairs.
     caveats: list[tuple[str, str]] = field(default_factory=list)
+    #: Device -> what it reported and no operation lost time by (``12 errors``): a verdict then neither says that all is well nor clears it.
+    trouble: dict[str, str] = field(default_factory=dict)
     #: The tier that served nearly all that was read, where it is faster than the one that the run is about: nothing below it was shown.
     served_from: str = ""
     limit: str | None = None

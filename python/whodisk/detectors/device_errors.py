@@ -49,6 +49,7 @@ def run(context: Context) -> Result:
         if candidate is not None:
             result.candidates.append(candidate)
         else:
+            result.trouble[device] = words.listed(told)
             result.observed.append(
                 f"{device} had {words.listed(told)}; no slow operation of it has to do with them."
             )

@@ -47,6 +47,8 @@ class Judged:
     compared: list[str]
     cleared: list[Cleared]
     caveats: list[Caveat]
+    #: `Result.trouble`.
+    trouble: dict[str, str]
     #: `Verdict.served_from`.
     served_from: str
     limit: str | None
@@ -227,6 +229,7 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         compared=[line for result in results for line in result.compared],
         cleared=[item for result in results for item in result.cleared],
         caveats=[Caveat(what, because) for result in results for what, because in result.caveats],
+        trouble={device: told for result in results for device, told in result.trouble.items()},
         served_from=next((result.served_from for result in results if result.served_from), ""),
         limit=_limit(results),
         limited=any(result.limited for result in results),

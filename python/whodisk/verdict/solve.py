@@ -34,6 +34,9 @@ from whodisk.verdict.slow_only import slow_ones, slow_only
 from whodisk.verdict.slowest import fired_said, is_slow, slowest_of
 from whodisk.verdict.too_small import rejected
 
+#: What to do about a device that reports errors.
+TROUBLE_STEP = "Read the device's log (smartctl -x, nvme error-log, dmesg): its errors cost no time yet."
+
 
 def solve(case: Path, *, expect: list[str] | None = None, against: Path | None = None) -> Verdict:
     """Runs every detector over a sealed case.
@@ -117,7 +120,12 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         slowest=slowest,
         too_small=rejected(context, judged.claims),
         minor=errors + beside + backlog + [f"{item.sentence}." for item in judged.declined] + judged.minor,
-        cleared=judged.cleared + clearing.clear(context, judged.claims, slow_ns, judged.limiting_devices),
+        cleared=[
+            item
+            for item in judged.cleared
+            + clearing.clear(context, judged.claims, slow_ns, judged.limiting_devices)
+            if item.what.removeprefix("device:") not in judged.trouble
+        ],
         cannot_exclude=lost_of(incomplete) + judged.caveats + caveats_of(context, bool(limits or against)),
         expectations=expectations,
         served_from=judged.served_from,
@@ -126,7 +134,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
     )
     if not verdict.findings:
         verdict.speed.extend([_speed(context), _main_stage(verdict, context)])
-    verdict.summary.extend(_summary(verdict, context, errors))
+    verdict.summary.extend(_summary(verdict, context, errors, judged.trouble))
     verdict.summary.extend(own_work(case)[:OWN_WORK_TOLD_MAX] if layer == "app" else [])
     return verdict
 
@@ -184,7 +192,7 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
         # Of operations nothing is known.
         "healthy": "No device stands out from its peers in what was sampled.",
     }
-    verdict.summary.append(headline.get(verdict.status) or _headline(verdict))
+    verdict.summary.append(headline.get(verdict.status) or _headline(verdict, judged.trouble))
     verdict.summary.extend(finding.claim for finding in judged.findings[:3])
     if len(judged.findings) > 3:
         verdict.summary.append(f"{len(judged.findings) - 3} more findings follow.")
@@ -322,6 +330,8 @@ WHERE layer = '{context.layer}' AND {IO_ERROR} GROUP BY 1, 2, 3 ORDER BY 4 DESC,
 def _next_steps(judged: Judged, status: str) -> list[str]:
     """What would refute each claim, the limit's last: where a culprit slows everything, the limit is no claim."""
     steps = [finding.refute for finding in judged.findings]
+    if judged.trouble:
+        steps.append(TROUBLE_STEP)
     if status != "slow" and judged.limited and judged.limit_refute:
         steps.append(judged.limit_refute)
     return steps
@@ -430,9 +440,9 @@ def _idle_command(case: Case) -> str | None:
     )
 
 
-def _summary(verdict: Verdict, context: Context, errors: list[str]) -> list[str]:
+def _summary(verdict: Verdict, context: Context, errors: list[str], trouble: dict[str, str]) -> list[str]:
     """The verdict in about five plain sentences."""
-    sentences = [_headline(verdict), *_not_done(context.case)]
+    sentences = [_headline(verdict, trouble), *_not_done(context.case)]
     # Where a finding does not begin with what fired, this does.
     if verdict.fired and not (verdict.findings and verdict.findings[0].answers == "trigger"):
         sentences.append(verdict.fired[0])
@@ -453,7 +463,7 @@ def _summary(verdict: Verdict, context: Context, errors: list[str]) -> list[str]
     return sentences
 
 
-def _headline(verdict: Verdict) -> str:
+def _headline(verdict: Verdict, trouble: dict[str, str]) -> str:
     if verdict.status == "outliers":
         culprit = verdict.findings[0].culprit
         said = words.accused(culprit.kind, culprit.name, culprit.because_of)
@@ -466,6 +476,10 @@ def _headline(verdict: Verdict) -> str:
         culprit = verdict.findings[0].culprit
         said = words.accused(culprit.kind, culprit.name, culprit.because_of)
         return f"Slow: {said} {words.is_or_are(said)} to blame."
+    if trouble:
+        runs = "the workload runs into a limit" if verdict.status == "limited" else "no operation stands out"
+        said = words.listed([f"{device} had {told}" for device, told in trouble.items()])
+        return f"Look at a device: {said}. No slow operation has to do with them; {runs}."
     if verdict.status == "limited":
         return "Nothing is broken; the workload runs into a limit."
     if any(slow.apart for slow in verdict.slowest):
