@@ -603,6 +603,16 @@ TRUTHS: dict[str, Truth] = {
         name="device",
         because_of="device:loop0",
     ),
+    "late_read_ahead": Truth(
+        "slow_requests",
+        True,
+        reads.late_read_ahead,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:nvme0n1",
+    ),
+    "early_reader": Truth("slow_requests", False, reads.early_reader, nobody=True),
     "slow_lookups": Truth(
         "stage_blame",
         True,

@@ -273,3 +273,73 @@ def constant_rate(seed: int, path: Path) -> Path:
     """A rate that varies by a few percent."""
     rng = np.random.default_rng([seed, 14])
     return _rates(path, [int(rate) for rate in rng.uniform(380, 420, 60)], seed)
+
+
+def _read_ahead(seed: int, path: Path, part: float) -> Path:
+    """A program reads a large file from its begin to its end and computes; readahead has the next piece ready, 256 KiB in 260 us, and only where a piece is late
+    does a call wait. `part` of the requests take 15 ms longer."""
+    rng = np.random.default_rng([seed, 99])
+    requests, each = 3_000, 8
+    took = (260_000 * np.exp(rng.normal(0, 0.15, requests))).astype(np.int64)
+    took += 15_000_000 * (rng.random(requests) < part)
+    # A piece is asked for when the one before begins to be read, which takes 1.6 ms.
+    computes = 200_000
+    late = np.maximum(0, took - computes * each)
+    # Now and then the program reads faster than usual, and waits for a piece that took no longer than others.
+    early = (rng.random(requests) < 0.008) & (late == 0)
+    late[early] = took[early] // 3
+    calls = requests * each
+    waits = np.zeros(calls, np.int64)
+    waits[::each] = late
+    latency = (6_000 * np.exp(rng.normal(0, 0.2, calls))).astype(np.int64) + waits
+    start = np.cumsum(latency + computes) - latency
+    first = np.arange(0, calls, each)
+    waited = first[late > 0]
+    syscall = {
+        "op_id": SYSCALL_ID_BASE | np.arange(calls),
+        "start_ns": start,
+        "latency_ns": latency,
+        "fs_ns": latency - waits,
+        "queue_ns": 0,
+        "device_ns": waits,
+        "op": "read",
+        "size_bytes": 32 * KIB,
+        "tid": 41,
+        "pid": 41,
+        "comm": "sha256sum",
+        "device": np.where(waits > 0, "nvme0n1", ""),
+        "queue_depth": 1,
+    }
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(requests),
+        # It ends when the call that waits for it goes on.
+        "start_ns": np.maximum(0, start[first] + np.where(late > 0, latency[first], 0) - took),
+        "latency_ns": took,
+        "queue_ns": 2_000,
+        "device_ns": took - 4_000,
+        "interrupt_ns": 2_000,
+        "op": "read",
+        "size_bytes": 256 * KIB,
+        "tid": 41,
+        "pid": 41,
+        "comm": "sha256sum",
+        "device": "nvme0n1",
+        "queue_depth": 1,
+    }
+    links = {
+        "parent_id": SYSCALL_ID_BASE | waited,
+        "child_id": BLOCK_ID_BASE | (waited // each),
+        "bytes": 256 * KIB,
+    }
+    meta = {"duration_ns": int(start[-1] + latency[-1]) + 1_000_000}
+    return write_case(path, syscall=syscall, block=block, links=links, meta=meta)
+
+
+def late_read_ahead(seed: int, path: Path) -> Path:
+    """One request in 100 takes 15 ms longer: most of the calls that wait at all wait for one of these."""
+    return _read_ahead(seed, path, 0.01)
+
+
+def early_reader(seed: int, path: Path) -> Path:
+    """None does: calls that wait came a little too early."""
+    return _read_ahead(seed, path, 0.0)

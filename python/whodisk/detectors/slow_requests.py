@@ -81,14 +81,19 @@ def run(context: Context) -> Result:
 
 
 def _hides_requests(context: Context) -> bool:
-    """Whether the judged operations wait for several requests each, so that a slow one need not show in them."""
+    """Whether the judged operations wait for several requests each, or readahead makes most requests, so that a slow one need not show in them."""
     if context.layer == "block" or "block" not in context.surveys or "links" not in context.case.columns:
         return False
     row = context.case.rows(
         "SELECT count(*) AS links, approx_count_distinct(parent_id) AS operations FROM links WHERE kind = 'waits_for'"
     )[0]
     links, operations = float(row["links"] or 0), float(row["operations"] or 0)
-    return operations > 0 and links >= REQUESTS_PER_OPERATION_MIN * operations
+    if operations > 0 and links >= REQUESTS_PER_OPERATION_MIN * operations:
+        return True
+    # Readahead asks before the program does: only reads that came too early wait, and where most of those met a slow request, nothing is slower than they.
+    requests = sum(stratum.operations for stratum in context.surveys["block"].select(op="read"))
+    waited = sum(stratum.operations for stratum in context.survey.select(op="read") if stratum.device)
+    return 0 < REQUESTS_PER_OPERATION_MIN * waited <= requests
 
 
 def _usual_after_as_much(below: Context, part: Bools, device: str) -> Bools:
