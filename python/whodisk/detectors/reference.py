@@ -222,7 +222,7 @@ def _beyond(context: Context, limit: Limit) -> Candidate | None:
         f"""SELECT latency_ns > {bound_ns} AS beyond, count(*) AS operations, sum(latency_ns) AS latency_ns, {sums}
 FROM measured WHERE layer = '{context.layer}'{where} GROUP BY 1 ORDER BY 1""",
     )
-    rows = {bool(row["beyond"]): row for row in ran.rows}
+    rows = {bool(row["beyond"]): row for row in context.case.known(ran.query)}
     beyond = rows.get(True)
     if beyond is None:
         return None
