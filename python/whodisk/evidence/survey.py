@@ -214,8 +214,8 @@ def survey_sql(case: Case, layer: str, begin_ns: int, end_ns: int) -> str:
         else f"CAST(NULL AS BIGINT) AS {s}_sum, CAST(NULL AS BIGINT) AS {s}_max"
         for s in STAGES
     )
-    # As in `time_bin_sql`, but whole numbers: this is a good part of the pass.
-    place = f"(start_ns - {begin_ns}) * {SURVEY_BLOCKS} // {max(1, end_ns - begin_ns)}"
+    # As in `time_bin_sql`, but whole numbers (which do not overflow): this is a good part of the pass.
+    place = f"(start_ns - {begin_ns}) // {max(1, -((begin_ns - end_ns) // SURVEY_BLOCKS))}"
     block = f"least({SURVEY_BLOCKS - 1}, greatest(0, {place}))"
     seen = f" count(CASE WHEN {FIRST_COPY} THEN 1 END) AS n_seen," if layer in case.copied else ""
     return f"""SELECT coalesce(device, '') AS device, op,
