@@ -22,12 +22,12 @@ FORMATS = sorted(path.name for path in FIXTURES.iterdir())
 
 #: Format -> operations judged. The samples are short: none holds what a verdict needs, and none gets a claim.
 OPERATIONS = {
-    "biosnoop": 3,
+    "biosnoop": 13,
     "blkparse": 12,
     "blktrace": 32,
     "bus": 3,
     "fio-lat": 60,
-    "fsslower": 10,
+    "fsslower": 12,
     "ops": 2,
     "pgbench": 4,
     "strace": 20,
