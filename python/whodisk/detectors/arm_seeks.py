@@ -54,7 +54,7 @@ def run(context: Context) -> Result:
         if arm is None or chosen is None or not chosen.any():
             continue
         result.excuses.append(Excuse(f"the arm of {device} moved", chosen))
-        share = float(context.slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+        share = context.share_lost(chosen)
         if share >= ARM_TOLD_MIN:
             number = words.things(float(chosen.sum()) * context.slow.thinning, "operation")
             result.observed.append(

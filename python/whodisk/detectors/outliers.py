@@ -18,11 +18,11 @@ from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
 from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import Found
-from whodisk.evidence.late_threads import REAP, taken_late
+from whodisk.evidence.late_threads import REAP, TAKEN_LATE, taken_late
 from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.slow_operations import SOFTWARE_STAGES, is_software
-from whodisk.evidence.slowest import BELOW, Episode, find_beyond
+from whodisk.evidence.slowest import BELOW, Episode, columns_of, find_beyond
 from whodisk.evidence.surroundings import Cause, causes_of, kind_of_cause
 from whodisk.evidence.worse import worse
 from whodisk.findings import Culprit, Effect
@@ -101,9 +101,7 @@ def run(context: Context) -> Result:
             result.observed.append(
                 f"{claim_of(context, group)} Their threads waited for slower operations, which held these up, too."
             )
-            result.excuses.append(
-                Excuse("taken late, behind a slow operation of the same thread", _explains(context, group))
-            )
+            result.excuses.append(Excuse(TAKEN_LATE, _explains(context, group)))
         elif _as_long_as_cpu_waits(context, group):
             result.observed.append(
                 f"{claim_of(context, group)} The program's own threads waited as long for a CPU, as often at least; those that serve {group.device} need the same CPUs."
@@ -120,7 +118,7 @@ def _were_taken_late(context: Context, group: Group) -> bool:
     """Whether what stands apart had ended, and was not taken because its thread waited for another operation."""
     if group.stage != "reap" or group.cause.state in ("stopped", "throttled"):
         return False
-    tid, end = (np.array([getattr(e, name) for e in group.episodes], np.int64) for name in ("tid", "end_ns"))
+    tid, end = columns_of(group.episodes, "tid", "end_ns")
     reap_ns = np.array([e.stage_ns[REAP] for e in group.episodes], np.int64)
     return bool(taken_late(context, tid, end - reap_ns, end).all())
 
@@ -131,9 +129,7 @@ def _as_long_as_cpu_waits(context: Context, group: Group) -> bool:
     if not at_software or group.cause.state == "trouble" or context.cpu_waits is None:
         return False
     lost_ns = np.array([episode.stage_excess_ns for episode in group.episodes])
-    begin, end = (
-        np.array([getattr(e, name) for e in group.episodes], np.int64) for name in ("start_ns", "end_ns")
-    )
+    begin, end = columns_of(group.episodes, "start_ns", "end_ns")
     held = context.serving_waits.may_have_held(group.device, begin, end, lost_ns)
     return bool((held & context.cpu_waits.as_many(lost_ns)).all())
 
@@ -141,9 +137,7 @@ def _as_long_as_cpu_waits(context: Context, group: Group) -> bool:
 def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:
     """The same, with the cause of those that made many more requests, or just waited until the file system had written out what their program had written."""
     above = [episode for episode, _ in apart if episode.stage == "fs" and not episode.silence]
-    tid, begin, end = (
-        np.array([getattr(e, name) for e in above], np.int64) for name in ("tid", "start_ns", "end_ns")
-    )
+    tid, begin, end = columns_of(above, "tid", "start_ns", "end_ns")
     wrote = written_before(context, tid, begin, end)
     made = [episode for episode, _ in apart if episode.stage in MADE_IN and not episode.silence]
     first = np.array([episode.op_ids[0] for episode in made], np.int64)

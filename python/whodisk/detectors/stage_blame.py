@@ -46,7 +46,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.asleep import busy_meanwhile, slept_in
 from whodisk.evidence.behind_flushes import flushes_sql, in_flushes_ns
 from whodisk.evidence.context import Context
-from whodisk.evidence.late_threads import REAP, taken_late
+from whodisk.evidence.late_threads import REAP, TAKEN_LATE, taken_late
 from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.survey import drawn, is_thinned
@@ -105,7 +105,7 @@ def _more_work(context: Context, asked: Bools, result: Result) -> Bools:
     if not chosen.any():
         return chosen
     at = np.searchsorted(context.more_work.op_id, slow.op_id[chosen])
-    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    share = context.share_lost(chosen)
     if share >= SHARE_OF_LATENCY_FLOOR:
         result.observed.append(
             f"{words.things(float(chosen.sum()) * slow.thinning, 'operation')} took {words.duration(float(np.median(slow.latency_ns[chosen])))} each and made "
@@ -125,14 +125,14 @@ def _taken_late(context: Context, asked: Bools, result: Result) -> Bools:
     chosen[mine] = taken_late(context, slow.tid[mine], end - slow.stage_ns[mine, REAP].astype(np.int64), end)
     if not chosen.any():
         return chosen
-    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    share = context.share_lost(chosen)
     if share >= SHARE_OF_LATENCY_FLOOR:
         result.observed.append(
             f"{words.things(float(chosen.sum()) * slow.thinning, 'operation')} had ended and were not taken for "
             f"{words.duration(float(np.median(slow.stage_ns[chosen, REAP])))}: their threads waited for slower ones, which held them up. "
             f"That is {words.percent(share)} of all latency."
         )
-    result.excuses.append(Excuse("taken late, behind a slow operation of the same thread", chosen))
+    result.excuses.append(Excuse(TAKEN_LATE, chosen))
     return chosen
 
 
@@ -164,7 +164,7 @@ def _tell_own_doing(context: Context, suspect: Suspect, result: Result) -> None:
 
 
 def _passed_over(context: Context, chosen: Bools) -> str:
-    share = float(context.slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    share = context.share_lost(chosen)
     return (
         f"{words.things(float(chosen.sum()) * context.slow.thinning, 'operation')} waited while the disk served others that came "
         f"later: it chooses their order, and was not stuck. That is {words.percent(share)} of all latency."
@@ -187,7 +187,7 @@ def _by_device(slow: SlowSet, chosen: Bools) -> list[Bools]:
 def _tell_ordinary(context: Context, chosen: Bools, result: Result) -> None:
     """Reports waits of a time slice's length with their cost, and with what would explain them."""
     slow = context.slow
-    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    share = context.share_lost(chosen)
     if share < ORDINARY_SHARE_TOLD:
         return
     stages = sorted({context.stage(STAGES[number]) for number in np.unique(slow.blamed[chosen])})
@@ -218,7 +218,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     worse, still_worse = _p99_ratio(context, suspect)
     bunched_p = bunched_p_of(context, suspect)
     # Behind one slow operation a long backlog may have built up by chance: what waited counts here as far as it is certain.
-    own_share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    own_share = context.share_lost(chosen)
     certain = max(own_share, effect_low)
     name = STAGES[suspect.stage]
     printed = context.stage(name)

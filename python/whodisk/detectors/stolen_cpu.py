@@ -120,7 +120,7 @@ def _waited(context: Context, chosen: Bools) -> tuple[str, float]:
     stages = sorted({context.stage(STAGES[number]) for number in np.unique(slow.blamed[chosen])})
     number = words.things(float(chosen.sum()) * slow.thinning, "operation")
     typical = words.duration(float(np.median(slow.latency_ns[chosen])))
-    share = float(slow.excess_ns[chosen].sum()) / max(1.0, context.survey.latency_ns)
+    share = context.share_lost(chosen)
     return f"{number} waited {typical} in {words.listed(stages)}", share
 
 

@@ -75,7 +75,7 @@ def _tell_written_before(context: Context, result: Result) -> None:
         return
     explains = np.zeros(len(slow), np.bool_)
     explains[waited] = True
-    share = float(slow.excess_ns[waited].sum()) / max(1.0, context.survey.latency_ns)
+    share = context.share_lost(waited)
     if share >= SHARE_OF_LATENCY_FLOOR:
         result.observed.append(
             f"{words.things(len(waited) * slow.thinning, 'call')} waited {words.duration(float(np.median(slow.latency_ns[waited])))} above the block "

@@ -76,6 +76,10 @@ class Context:
         """Survey of the judged layer."""
         return self.surveys[self.layer]
 
+    def share_lost(self, chosen: Bools | Ints) -> float:
+        """What these of the slow operations took longer than usual, of all latency."""
+        return float(self.slow.excess_ns[chosen].sum()) / max(1.0, self.survey.latency_ns)
+
     @cached_property
     def keeps_rate(self) -> bool:
         """Whether operations are due at times of their own, and are done as often: then nothing that delays them costs

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk.evidence.context import Context
+from whodisk.evidence.slowest import columns_of
 from whodisk.evidence.thresholds import LATE_INSIDE_MIN
 from whodisk.reading.views import STAGES
 from whodisk.statistics.coincidence import Intervals
 from whodisk.statistics.stats import Bools, Ints, overlap
+
+TAKEN_LATE = "taken late, behind a slow operation of the same thread"
 
 REAP = STAGES.index("reap")
 APP = STAGES.index("app")
@@ -75,8 +78,12 @@ def taken_late(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Boo
     held = np.isin(slow.blamed, HOLDING)
     apart = [e for e, _ in context.longest if e.apart and not e.silence and STAGES.index(e.stage) in HOLDING]
     thread, low, high = (
-        np.concatenate([column[held], np.array([getattr(e, name) for e in apart], np.int64)])
-        for name, column in (("tid", slow.tid), ("start_ns", slow.start_ns), ("end_ns", slow.end_ns))
+        np.concatenate([column[held], more])
+        for column, more in zip(
+            (slow.tid, slow.start_ns, slow.end_ns),
+            columns_of(apart, "tid", "start_ns", "end_ns"),
+            strict=True,
+        )
     )
     late: Bools = np.zeros(len(tid), np.bool_)
     for number in np.unique(tid):

@@ -33,7 +33,7 @@ def servers_of(case: Case) -> dict[int, list[str]]:
     probe = (case.meta.get("probes") or {}).get("sched") or {}
     if not (probe.get("counts") or {}).get("servers"):
         return {}
-    return {int(pid): list(served) for pid, served in (case.system.get("servers") or {}).items()}
+    return case.servers
 
 
 def serving_sql(case: Case) -> str:

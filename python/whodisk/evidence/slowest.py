@@ -266,6 +266,11 @@ def common_sql(
 ORDER BY held_ns DESC, start_ns LIMIT {LONGEST_MAX}"""
 
 
+def columns_of(episodes: list[Episode], *names: str) -> list[Ints]:
+    """These whole numbers of each episode, an array a name."""
+    return [np.array([getattr(episode, name) for episode in episodes], np.int64) for name in names]
+
+
 def ranked(episodes: list[Episode]) -> list[Episode]:
     """Those that stand apart first, then the longest."""
     return sorted(episodes, key=lambda e: (not e.apart, -e.latency_ns, e.start_ns))

@@ -14,7 +14,7 @@ import numpy as np
 from whodisk import words
 from whodisk.evidence.behind_flushes import in_flushes_ns
 from whodisk.evidence.own_threads import own_sql
-from whodisk.evidence.slowest import BELOW, Episode
+from whodisk.evidence.slowest import BELOW, Episode, columns_of
 from whodisk.evidence.steal import mostly_stolen, steal_of
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
@@ -105,7 +105,7 @@ def _or_stolen(case: Case, survey: Survey, episodes: list[Episode], causes: list
     steal = steal_of(case, survey) if any(needy) and "series" in case.columns else None
     if steal is None:
         return causes
-    begin, end = (np.array([getattr(e, name) for e in episodes], np.int64) for name in ("start_ns", "end_ns"))
+    begin, end = columns_of(episodes, "start_ns", "end_ns")
     stolen = mostly_stolen(case, steal, begin, end)
     return [STOLEN if need and was else cause for cause, need, was in zip(causes, needy, stolen, strict=True)]
 

@@ -8,7 +8,7 @@ from whodisk.reading.views import quoted
 
 def serving_pids(context: Context) -> frozenset[int]:
     """Processes that serve, from user space, a device or a mount point that the judged operations are on."""
-    servers: dict[str, list[str]] = context.case.system.get("servers") or {}
+    servers = context.case.servers
     if not servers:
         return frozenset()
     devices = {device for survey in context.surveys.values() for device in survey.by_device()}
@@ -16,7 +16,7 @@ def serving_pids(context: Context) -> frozenset[int]:
     def serves(what: str) -> bool:
         return what in devices or (what.startswith("/") and _has_files(context, what))
 
-    return frozenset(int(pid) for pid, served in servers.items() if any(serves(what) for what in served))
+    return frozenset(pid for pid, served in servers.items() if any(serves(what) for what in served))
 
 
 def _has_files(context: Context, mount: str) -> bool:

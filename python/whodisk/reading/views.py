@@ -244,6 +244,11 @@ class Case:
         self.carriers, self.behind_flushes = self._carriers()
         self._judge()
 
+    @property
+    def servers(self) -> dict[int, list[str]]:
+        """Processes that serve devices or mount points from user space, and which."""
+        return {int(pid): list(served) for pid, served in (self.system.get("servers") or {}).items()}
+
     def __enter__(self) -> Case:
         return self
 

@@ -334,15 +334,15 @@ impl<'a> SyscallSide<'a> {
             self.disk_of.insert(row.file_device, row.device);
         }
         let read = row.cmd_flags & 0xff == OP_READ && row.cmd_flags & READAHEAD_FLAG == 0;
-        let keyed = |op: &Active| op.direct() && op.row.owner_key != 0;
         if row.tid > 0 {
             self.actives.of_thread(row.tid, |op| {
                 if !op.is_call() {
                     return;
                 }
-                if op.durable() || read && !keyed(op) || op.direct() && !keyed(op) {
+                let keyed = op.direct() && op.row.owner_key != 0;
+                if op.durable() || !keyed && (read || op.direct()) {
                     op.give(request);
-                } else if keyed(op) {
+                } else if keyed && row.owner_key == 0 {
                     op.by_thread.push(request);
                 }
             });
