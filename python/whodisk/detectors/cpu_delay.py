@@ -41,8 +41,8 @@ from whodisk.evidence.time_lost import (
 from whodisk.findings import Culprit
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.machine.servers import serving_pids
-from whodisk.reading.views import STAGES
-from whodisk.statistics.stats import Bools, bootstrap_sum, episodes
+from whodisk.reading.views import STAGES, quoted
+from whodisk.statistics.stats import Bools, bootstrap_sum, episodes, overlap
 
 RUNQUEUE = STAGES.index("runqueue")
 STILL_REFUTE = "Run hwlatdetect, or cyclictest at real-time priority, on the idle machine: if no CPU is ever away for that long, this is wrong."
@@ -74,6 +74,9 @@ def run(context: Context) -> Result:
     tids = submitters(context)
     hog = _hog(context, tids)
     own = hog is not None and hog.own
+    if own and (beside := _beside_own(context, tids)) is not None:
+        result.candidates.append(beside)
+        return result
     held = _held(context, tids, ORDINARY_WAIT_NS)
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
         crowd = None if hog is None or own or hog.serves else _crowd(context, hog, tids)
@@ -106,6 +109,55 @@ def run(context: Context) -> Result:
     else:
         result.candidates.append(_candidate(context, held, hog, tids))
     return result
+
+
+def _beside_own(context: Context, tids: list[int]) -> Candidate | None:
+    """What one other program costs where most of the crowd are the program's own threads: the part of operations in which that one had the CPU, and
+    nothing else. What own threads cost each other is a limit."""
+    others = [hog for hog in _hogs(context, tids) if not (hog.own or hog.serves or hog.idle or hog.recorder)]
+    if not others or others[0].share < ONE_HOG_MIN * sum(other.share for other in others):
+        return None
+    rival = others[0]
+    held = lost_in_blocks(context, _behind_sql(context, tids, rival), "wait_ns")
+    if held is None or held.share < SHARE_OF_LATENCY_MIN:
+        return None
+    found = _candidate(context, held, rival, tids)
+    found.claim = found.otherwise = (
+        f"{rival.comm} had the CPU while submitters were ready to run, in {words.percent(held.share)} of the time of their operations "
+        f"({words.things(held.count, 'operation')}, typically {words.duration(held.each_ns)} each). The program's own threads wait for each other, too; that is not "
+        f"counted.{held.said}"
+    )
+    found.explains = _waited_behind(context, tids, rival)
+    return found
+
+
+def _behind(context: Context, tids: list[int], rival: Hog) -> str:
+    """Waits of submitters in which that program had the CPU, but for those that any switch costs."""
+    return f"""SELECT tid, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
+WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {CROWD_WAIT_NS} AND cause = {quoted(rival.comm)}
+  AND NOT {own_sql(context.case, context.layer)}"""
+
+
+def _behind_sql(context: Context, tids: list[int], rival: Hog) -> str:
+    """What each operation waited for a CPU behind that program; of several in flight on one thread the latest has it."""
+    return f"""WITH behind AS ({_behind(context, tids, rival)}),
+waiting AS (SELECT op_id, tid, start_ns, start_ns + latency_ns AS until_ns, runqueue_ns FROM measured
+  WHERE layer = '{context.layer}' AND runqueue_ns >= {CROWD_WAIT_NS})
+SELECT min(waiting.start_ns) AS start_ns, least(min(runqueue_ns), sum(least(end_ns, until_ns) - begin_ns)) AS wait_ns
+FROM behind ASOF JOIN waiting ON behind.tid = waiting.tid AND behind.begin_ns >= waiting.start_ns
+WHERE begin_ns < until_ns GROUP BY op_id"""
+
+
+def _waited_behind(context: Context, tids: list[int], rival: Hog) -> Bools:
+    """Slow operations that lost most of their time to that program."""
+    slow = context.slow
+    found = context.case.arrays(f"{_behind(context, tids, rival)} ORDER BY tid, begin_ns")
+    waited_ns = np.zeros(len(slow), np.int64)
+    for tid in np.unique(slow.tid[slow.blamed == RUNQUEUE]):
+        mine, theirs = np.flatnonzero(slow.tid == tid), found["tid"] == tid
+        begin, end = (found[name][theirs].astype(np.int64) for name in ("begin_ns", "end_ns"))
+        waited_ns[mine] = overlap(slow.start_ns[mine], slow.end_ns[mine], begin, end)
+    return np.asarray((slow.blamed == RUNQUEUE) & (2 * waited_ns >= slow.excess_ns), np.bool_)
 
 
 def _long_waits(context: Context, held: TimeLost, tids: list[int]) -> Candidate | None:
@@ -216,19 +268,26 @@ WHERE runqueue_ns - coalesce(stopped_ns, 0) >= {least_ns}"""
 
 
 def _hog(context: Context, tids: list[int], least_ns: int = 1) -> Hog | None:
+    hogs = _hogs(context, tids, least_ns)
+    return hogs[0] if hogs and hogs[0].share >= HOG_SHARE_MIN else None
+
+
+def _hogs(context: Context, tids: list[int], least_ns: int = 1) -> list[Hog]:
+    """Who had the CPU while submitters waited for one, the longest first."""
     rows = context.case.rows(_hogs_sql(context, tids, least_ns))
-    total = sum(float(row["waited_ns"] or 0) for row in rows)
-    named = [row for row in rows if row["cause"] is not None]
-    if not named or total <= 0 or float(named[0]["waited_ns"] or 0) < HOG_SHARE_MIN * total:
-        return None
-    comm = str(named[0]["cause"])
-    return Hog(
-        comm=comm,
-        share=float(named[0]["waited_ns"] or 0) / total,
-        own=bool(named[0]["own"]),
-        serves=is_kernel_thread(context.case, comm) or named[0]["cause_pid"] in serving_pids(context),
-        recorder=is_recorder(context.case, comm, named[0]["cause_pid"]),
-    )
+    total = max(1.0, sum(float(row["waited_ns"] or 0) for row in rows))
+    serving = serving_pids(context)
+    return [
+        Hog(
+            comm=str(row["cause"]),
+            share=float(row["waited_ns"] or 0) / total,
+            own=bool(row["own"]),
+            serves=is_kernel_thread(context.case, str(row["cause"])) or row["cause_pid"] in serving,
+            recorder=is_recorder(context.case, str(row["cause"]), row["cause_pid"]),
+        )
+        for row in rows
+        if row["cause"] is not None
+    ]
 
 
 def _hogs_sql(context: Context, tids: list[int], least_ns: int = 1) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from whodisk.evidence.serving_waits import serving_sql
 from whodisk.evidence.submitters import processes_of
 from whodisk.reading.views import Case
 
@@ -34,6 +35,8 @@ def own_sql(case: Case, layer: str) -> str:
     submits = ", ".join(map(str, processes_of(case, layer))) or "NULL"
     own = f"cause_pid = pid OR (cause = comm AND cause_pid IN ({submits}))"
     if case.meta.get("command") and "syscall" in case.layers:
-        # Calls are recorded of the command and its descendants alone.
+        # Calls are recorded of the command and its descendants alone, and so are waits but for those of who serves a device: a shell that only
+        # starts programs makes no call on storage.
         own += " OR cause_pid IN (SELECT pid FROM syscall_ops WHERE pid IS NOT NULL GROUP BY 1)"
+        own += f" OR cause_pid IN (SELECT pid FROM waits WHERE pid IS NOT NULL AND NOT {serving_sql(case)} GROUP BY 1)"
     return f"coalesce({own}, FALSE)"

@@ -1,0 +1,84 @@
+"""A program whose own threads crowd the CPUs is limited by them; what another program takes of these CPUs is that program's doing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.synth import SYSCALL_ID_BASE, write_case
+from whodisk.verdict.solve import solve
+
+OPERATIONS, THREADS, US, MS = 4000, 4, 1_000, 1_000_000
+OWN_PID, SHELL_PID, OTHER_PID = 4300, 4299, 77
+
+
+def crowd(path: Path, others: float, cause_pid: int) -> Path:
+    """Four threads that sync; in a third of the syncs an own thread has the CPU for 1 ms, in a part of them somebody else for 3 ms."""
+    rng = np.random.default_rng(29)
+    tid = 5000 + np.arange(OPERATIONS) % THREADS
+    device_ns = (1 * MS * np.exp(rng.normal(0, 0.15, OPERATIONS))).astype(np.int64)
+    own = rng.random(OPERATIONS) < 1 / 3
+    other = ~own & (rng.random(OPERATIONS) < others)
+    wait_ns = np.where(own, 1 * MS, 0) + np.where(other, 3 * MS, 0)
+    wait_ns = (wait_ns * rng.uniform(0.7, 1.3, OPERATIONS)).astype(np.int64)
+    latency = device_ns + wait_ns + 20 * US
+    begin = np.zeros(OPERATIONS, np.int64)
+    for thread in range(THREADS):
+        mine = np.flatnonzero(tid == 5000 + thread)
+        begin[mine] = np.cumsum(latency[mine] + 30 * US) - latency[mine]
+    waits = [
+        {
+            "tid": int(tid[number]),
+            "pid": OWN_PID,
+            "comm": "db",
+            "cpu": 0,
+            "start_ns": int(begin[number] + 10 * US),
+            "duration_ns": int(wait_ns[number]),
+            "state": "runnable",
+            "cause": "db" if own[number] else "other",
+            "cause_pid": OWN_PID if own[number] else cause_pid,
+        }
+        for number in np.flatnonzero(wait_ns)
+    ]
+    # The shell that started it waited, too, so it was recorded: it makes no calls on storage.
+    shell = {"tid": SHELL_PID, "pid": SHELL_PID, "comm": "other", "start_ns": 0, "duration_ns": 50 * US}
+    waits.append({**waits[0], **shell, "cause": None, "cause_pid": None})
+    syscall = {
+        "op_id": SYSCALL_ID_BASE | np.arange(OPERATIONS),
+        "start_ns": begin,
+        "latency_ns": latency,
+        "op": "sync",
+        "device": "nvme0n1",
+        "file": "/data/log",
+        "tid": tid,
+        "pid": OWN_PID,
+        "comm": "db",
+        "app_ns": 0,
+        "fs_ns": 20 * US,
+        "queue_ns": 0,
+        "device_ns": device_ns,
+        "interrupt_ns": 0,
+        "reap_ns": 0,
+        "runqueue_ns": wait_ns,
+    }
+    meta = {"duration_ns": int((begin + latency).max()) + MS, "command": ["sh", "-c", "db"]}
+    return write_case(path, syscall=syscall, tables={"waits": waits}, meta=meta)
+
+
+@pytest.mark.parametrize(
+    ("others", "cause_pid", "accused"),
+    [
+        (0.15, OTHER_PID, [("process", "other")]),
+        (0.02, OTHER_PID, []),
+        (0.15, SHELL_PID, []),
+    ],
+)
+def test_what_another_program_takes_is_told_beside_a_crowd_of_own_threads(
+    tmp_path: Path, others: float, cause_pid: int, accused: list[tuple[str, str]]
+) -> None:
+    verdict = solve(crowd(tmp_path / "case", others, cause_pid))
+    assert [(f.culprit.kind, f.culprit.name) for f in verdict.findings] == accused, verdict.summary
+    if accused:
+        assert 0.05 <= verdict.findings[0].share_of_latency <= 0.3
