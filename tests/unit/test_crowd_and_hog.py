@@ -28,7 +28,7 @@ def crowd(path: Path, others: float, cause_pid: int) -> Path:
     for thread in range(THREADS):
         mine = np.flatnonzero(tid == 5000 + thread)
         begin[mine] = np.cumsum(latency[mine] + 30 * US) - latency[mine]
-    waits = [
+    waits: list[dict[str, object]] = [
         {
             "tid": int(tid[number]),
             "pid": OWN_PID,
@@ -43,7 +43,13 @@ def crowd(path: Path, others: float, cause_pid: int) -> Path:
         for number in np.flatnonzero(wait_ns)
     ]
     # The shell that started it waited, too, so it was recorded: it makes no calls on storage.
-    shell = {"tid": SHELL_PID, "pid": SHELL_PID, "comm": "other", "start_ns": 0, "duration_ns": 50 * US}
+    shell: dict[str, object] = {
+        "tid": SHELL_PID,
+        "pid": SHELL_PID,
+        "comm": "other",
+        "start_ns": 0,
+        "duration_ns": 50 * US,
+    }
     waits.append({**waits[0], **shell, "cause": None, "cause_pid": None})
     syscall = {
         "op_id": SYSCALL_ID_BASE | np.arange(OPERATIONS),
