@@ -42,7 +42,8 @@ from whodisk.findings import Culprit
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.machine.servers import serving_pids
 from whodisk.reading.views import STAGES, quoted
-from whodisk.statistics.stats import Bools, bootstrap_sum, episodes, overlap
+from whodisk.statistics.coincidence import Covered, Intervals
+from whodisk.statistics.stats import Bools, bootstrap_sum, episodes
 
 RUNQUEUE = STAGES.index("runqueue")
 STILL_REFUTE = "Run hwlatdetect, or cyclictest at real-time priority, on the idle machine: if no CPU is ever away for that long, this is wrong."
@@ -72,9 +73,10 @@ def run(context: Context) -> Result:
     """One candidate for all waiting for CPUs."""
     result = Result()
     tids = submitters(context)
-    hog = _hog(context, tids)
+    hogs = _hogs(context, tids)
+    hog = _foremost(hogs)
     own = hog is not None and hog.own
-    if own and (beside := _beside_own(context, tids)) is not None:
+    if own and (beside := _beside_own(context, hogs, tids)) is not None:
         result.candidates.append(beside)
         return result
     held = _held(context, tids, ORDINARY_WAIT_NS)
@@ -97,7 +99,7 @@ def run(context: Context) -> Result:
             return result
     else:
         # Who has the CPU in many short waits may not be who has it in the long ones.
-        hog = _hog(context, tids, ORDINARY_WAIT_NS)
+        hog = _foremost(_hogs(context, tids, ORDINARY_WAIT_NS))
         own = hog is not None and hog.own
     if hog is not None and hog.recorder:
         _recorder(context, held, hog, tids, result)
@@ -111,10 +113,10 @@ def run(context: Context) -> Result:
     return result
 
 
-def _beside_own(context: Context, tids: list[int]) -> Candidate | None:
+def _beside_own(context: Context, hogs: list[Hog], tids: list[int]) -> Candidate | None:
     """What one other program costs where most of the crowd are the program's own threads: the part of operations in which that one had the CPU, and
     nothing else. What own threads cost each other is a limit."""
-    others = [hog for hog in _hogs(context, tids) if not (hog.own or hog.serves or hog.idle or hog.recorder)]
+    others = [hog for hog in hogs if not (hog.own or hog.serves or hog.idle or hog.recorder)]
     if not others or others[0].share < ONE_HOG_MIN * sum(other.share for other in others):
         return None
     rival = others[0]
@@ -152,18 +154,15 @@ def _waited_behind(context: Context, tids: list[int], rival: Hog) -> Bools:
     """Slow operations that lost most of their time to that program."""
     slow = context.slow
     found = context.case.arrays(f"{_behind(context, tids, rival)} ORDER BY tid, begin_ns")
-    waited_ns = np.zeros(len(slow), np.int64)
-    for tid in np.unique(slow.tid[slow.blamed == RUNQUEUE]):
-        mine, theirs = np.flatnonzero(slow.tid == tid), found["tid"] == tid
-        begin, end = (found[name][theirs].astype(np.int64) for name in ("begin_ns", "end_ns"))
-        waited_ns[mine] = overlap(slow.start_ns[mine], slow.end_ns[mine], begin, end)
+    behind = Intervals(*(found[name].astype(np.int64) for name in ("tid", "begin_ns", "end_ns")))
+    waited_ns = Covered(behind).by(slow.tid, slow.start_ns, slow.end_ns)
     return np.asarray((slow.blamed == RUNQUEUE) & (2 * waited_ns >= slow.excess_ns), np.bool_)
 
 
 def _long_waits(context: Context, held: TimeLost, tids: list[int]) -> Candidate | None:
     """Waits longer than another thread's turn that cost too little to accuse by themselves, while one other program had the CPU: who holds up what is
     slow in the stage `runqueue`."""
-    hog = _hog(context, tids, ORDINARY_WAIT_NS)
+    hog = _foremost(_hogs(context, tids, ORDINARY_WAIT_NS))
     if hog is None or hog.share < ONE_HOG_MIN or hog.own or hog.serves or hog.idle or hog.recorder:
         return None
     return _candidate(context, held, hog, tids)
@@ -267,8 +266,8 @@ SELECT start_ns, runqueue_ns - coalesce(stopped_ns, 0) AS wait_ns FROM waiting L
 WHERE runqueue_ns - coalesce(stopped_ns, 0) >= {least_ns}"""
 
 
-def _hog(context: Context, tids: list[int], least_ns: int = 1) -> Hog | None:
-    hogs = _hogs(context, tids, least_ns)
+def _foremost(hogs: list[Hog]) -> Hog | None:
+    """Who had it in a good part of the waits."""
     return hogs[0] if hogs and hogs[0].share >= HOG_SHARE_MIN else None
 
 

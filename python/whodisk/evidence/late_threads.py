@@ -10,8 +10,8 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.slowest import columns_of
 from whodisk.evidence.thresholds import LATE_INSIDE_MIN
 from whodisk.reading.views import STAGES
-from whodisk.statistics.coincidence import Intervals
-from whodisk.statistics.stats import Bools, Ints, overlap
+from whodisk.statistics.coincidence import Covered, Intervals
+from whodisk.statistics.stats import Bools, Ints
 
 TAKEN_LATE = "taken late, behind a slow operation of the same thread"
 
@@ -85,9 +85,5 @@ def taken_late(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Boo
             strict=True,
         )
     )
-    late: Bools = np.zeros(len(tid), np.bool_)
-    for number in np.unique(tid):
-        mine, theirs = np.flatnonzero(tid == number), thread == number
-        inside = overlap(begin_ns[mine], end_ns[mine], low[theirs], high[theirs])
-        late[mine] = inside >= np.maximum(1, LATE_INSIDE_MIN * (end_ns - begin_ns)[mine])
-    return late
+    inside = Covered(Intervals(thread, low, high)).by(tid, begin_ns, end_ns)
+    return np.asarray(inside >= np.maximum(1, LATE_INSIDE_MIN * (end_ns - begin_ns)), np.bool_)

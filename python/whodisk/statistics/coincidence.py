@@ -40,7 +40,7 @@ def coincidence_p(held: Intervals, late: Intervals, places_ns: Ints, rounds: int
         return 1.0
     group = episodes(held.begin_ns, held.end_ns)
     first, _ = extents(group, held.begin_ns, held.end_ns)
-    covered = _Covered(late)
+    covered = Covered(late)
     observed = covered.by(held.thread, held.begin_ns, held.end_ns)
     total = float(observed.sum())
     if total <= 0:
@@ -67,14 +67,14 @@ def coincidence_p(held: Intervals, late: Intervals, places_ns: Ints, rounds: int
     return drawn_p(drawn, total)
 
 
-class _Covered:
-    """How much of an interval of a thread its late intervals cover, those that overlap counted once."""
+class Covered:
+    """How much of an interval of a thread others of the same thread cover, those that overlap counted once."""
 
-    def __init__(self, late: Intervals) -> None:
+    def __init__(self, covering: Intervals) -> None:
         self._of: dict[int, tuple[Floats, Floats]] = {}
-        for thread in np.unique(late.thread).tolist():
-            mine = late.thread == thread
-            lows, highs = disjoint(late.begin_ns[mine], late.end_ns[mine])
+        for thread in np.unique(covering.thread).tolist():
+            mine = covering.thread == thread
+            lows, highs = disjoint(covering.begin_ns[mine], covering.end_ns[mine])
             points = np.column_stack((lows, highs)).ravel()
             steps = np.diff(points) * (np.arange(len(points) - 1) % 2 == 0)
             self._of[thread] = points, np.concatenate(([0.0], np.cumsum(steps)))
