@@ -1102,6 +1102,7 @@ TRUTHS: dict[str, Truth] = {
     ),
     "late_prefetch": Truth("prefetch", True, crowds.late_prefetch, status="slow", kind="request_shape"),
     "as_fast_as_it_goes": Truth("prefetch", False, crowds.as_fast_as_it_goes),
+    "read_by_two": Truth("prefetch", False, crowds.read_by_two),
     "scanned_drive": Truth("slow_member", False, crowds.scanned_drive),
     "short_stops": Truth(
         "submitter_gap",

@@ -136,8 +136,11 @@ def passed_over(seed: int, path: Path) -> Path:
 # -- prefetching ----------------------------------------------------------------------------------
 
 
-def _prefetched(seed: int, path: Path, pause_us: float) -> Path:
-    """A reader of 256 KiB; the fetch of each piece (1 ms) begins when the piece before it is asked for."""
+def _prefetched(seed: int, path: Path, pause_us: float, by_another: bool = False) -> Path:
+    """A reader of 256 KiB; the fetch of each piece (1 ms) begins when the piece before it is asked for.
+
+    `by_another`: a second reader of the same file, one piece ahead, waits for each fetch from its begin: it is its read that fetches.
+    """
     rng = np.random.default_rng([seed, 53])
     count, size = 1500, 256 << 10
     fetch = rng.normal(1e6, 5e4, count).astype(np.int64)
@@ -195,7 +198,26 @@ def _prefetched(seed: int, path: Path, pause_us: float) -> Path:
         "late_bytes": int((wait > 0).sum()) * size,
         "missed_bytes": 0,
     }
-    return write_case(path, app=app, block=block, tables={"cache": cache, "prefetch": [account]})
+    tables = {"cache": cache, "prefetch": [account]}
+    if not by_another:
+        return write_case(path, app=app, block=block, tables=tables)
+    other_id = APP_ID_BASE + count + np.arange(count)
+    other = {**app, "op_id": other_id, "start_ns": begun, "latency_ns": fetch + 40_000, "device_ns": fetch}
+    other["tid"] = [202] * count
+    both = {
+        name: np.concatenate([column, other[name]]) if name != "flags" else 0 for name, column in app.items()
+    }
+    block["tid"] = [202] * count
+    tables["cache"] = cache + [
+        {**row, "op_id": int(op_id), "tier": "device", "wait_ns": int(took)}
+        for row, op_id, took in zip(cache, other_id, fetch, strict=True)
+    ]
+    links = {
+        "parent_id": np.concatenate([other_id, np.asarray(app["op_id"])[wait > 0]]),
+        "child_id": np.concatenate([block["op_id"], np.asarray(block["op_id"])[wait > 0]]),
+        "kind": ["waits_for"] * (count + int((wait > 0).sum())),
+    }
+    return write_case(path, app=both, block=block, links=links, tables=tables)
 
 
 def late_prefetch(seed: int, path: Path) -> Path:
@@ -206,6 +228,11 @@ def late_prefetch(seed: int, path: Path) -> Path:
 def as_fast_as_it_goes(seed: int, path: Path) -> Path:
     """The reader comes back at once: it waits for each fetch, and no prefetcher could help."""
     return _prefetched(seed, path, 2.0)
+
+
+def read_by_two(seed: int, path: Path) -> Path:
+    """Two threads read the same file; one waits for what the other's reads are fetching: no prefetcher is late."""
+    return _prefetched(seed, path, 2_200.0, by_another=True)
 
 
 # -- peers that hardly compare --------------------------------------------------------------------

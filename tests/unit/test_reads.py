@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ground_truth import reads
-from tests.synth import APP_ID_BASE, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
 from whodisk.evidence.prefetching import accounts
 from whodisk.reading.views import Case
 from whodisk.report import falls, tiers
@@ -141,6 +141,35 @@ def test_what_was_fetched_ahead_in_the_run_did_come_from_the_device(
     verdict = solve(write_case(tmp_path / "case", app=app, tables=tables))
     told = [c.because for c in verdict.cannot_exclude if "cannot show the behaviour of a device" in c.because]
     assert bool(told) == masked, told
+
+
+@pytest.mark.parametrize("tail", [False, True])
+def test_a_tail_of_the_device_is_no_consequence_of_a_cache_that_is_too_small(
+    tmp_path: Path, tail: bool
+) -> None:
+    rng = np.random.default_rng(7)
+    count, pieces = 12_000, 1000
+    wait = rng.normal(200_000, 20_000, count).astype(np.int64)
+    if tail:
+        wait[rng.choice(count, count // 100, replace=False)] += 15_000_000
+    latency = wait + 20_000
+    op_id, block_id = APP_ID_BASE + np.arange(count), BLOCK_ID_BASE + np.arange(count)
+    start_ns = np.concatenate([[0], np.cumsum(latency + 50_000)[:-1]])
+    offset_bytes = (np.arange(count) % pieces) << 14
+    same = {"size_bytes": [1 << 14] * count, "device": ["nvme0n1"] * count, "device_ns": wait, "flags": 0}
+    app = {"op_id": op_id, "start_ns": start_ns, "latency_ns": latency, "fs_ns": [20_000] * count, **same}
+    app |= {"offset_bytes": offset_bytes, "file": ["/data/a.db"] * count, "tid": [101] * count}
+    block = {"op_id": block_id, "start_ns": start_ns + 10_000, "latency_ns": wait, **same}
+    cache = [
+        {"op_id": int(each), "tier": "device", "file": "/data/a.db", "offset_bytes": int(offset), "size_bytes": 1 << 14, "wait_ns": int(ns)}
+        for each, offset, ns in zip(op_id, offset_bytes, wait, strict=True)
+    ]  # fmt: skip
+    links = {"parent_id": op_id, "child_id": block_id}
+    verdict = solve(write_case(tmp_path / "case", app=app, block=block, links=links, tables={"cache": cache}))
+    accused = {(f.culprit.kind, f.culprit.name) for f in verdict.findings}
+    assert ("cache_tier", "ram") in accused
+    assert (("stage", "device") in accused) == tail, verdict.findings
+    assert not any("Consequence" in f.claim for f in verdict.findings if f.culprit.kind == "cache_tier")
 
 
 def test_prefetching_is_accounted_for(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ be fetched again costs a finding.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from whodisk import words
@@ -73,23 +75,48 @@ def _only_missed(context: Context) -> list[Excuse]:
     slow = context.slow
     if not len(slow) or not context.case.rows("SELECT 1 AS one FROM cache WHERE wait_ns > 0 LIMIT 1"):
         return []
-    # The account of a cache belongs to the layer above it; the judged operations may be one layer further up.
+    misses = _misses(context)
+    if misses is None or context.survey.operations - misses.measured < misses.measured:
+        return []
+    return [Excuse("took no longer than a miss", _only_missed_among(context, misses))]
+
+
+@dataclass(frozen=True)
+class _Misses:
+    """Judged operations that missed."""
+
+    #: What one takes, ns.
+    typical_ns: float
+    #: Operations in the measured window.
+    measured: int
+
+
+def _missed(context: Context) -> str:
+    """Whether an operation missed: the account of a cache belongs to the layer above it; the judged ones may be one layer further up."""
     misses = "SELECT op_id FROM cache WHERE wait_ns > 0"
-    missed = f"(op_id IN ({misses}) OR op_id IN (SELECT parent_id FROM links WHERE child_id IN ({misses})))"
+    linked = f" OR op_id IN (SELECT parent_id FROM links WHERE child_id IN ({misses}))"
+    return f"(op_id IN ({misses}){linked if 'links' in context.case.columns else ''})"
+
+
+def _misses(context: Context) -> _Misses | None:
     # A ramp fills the cache: few misses may be left after it, and what one costs was learned there.
     typical = context.case.rows(
         f"""SELECT median(latency_ns) AS ns, count(*) AS n, count(*) FILTER (start_ns >= {context.survey.begin_ns}) AS measured
-FROM ops WHERE NOT open AND layer = '{context.layer}' AND {missed}"""
+FROM ops WHERE NOT open AND layer = '{context.layer}' AND {_missed(context)}"""
     )[0]
-    hits = context.survey.operations - int(typical["measured"] or 0)
-    if int(typical["n"] or 0) < CACHE_MISSES_MIN or hits < int(typical["measured"] or 0):
-        return []
+    if int(typical["n"] or 0) < CACHE_MISSES_MIN:
+        return None
+    return _Misses(float(typical["ns"] or 0), int(typical["measured"] or 0))
+
+
+def _only_missed_among(context: Context, misses: _Misses) -> Bools:
+    """The slow operations that missed, and took no longer than one does that misses."""
+    slow = context.slow
     ids = context.case.arrays(
-        f"""SELECT op_id FROM measured WHERE layer = '{context.layer}' AND {missed}
-AND latency_ns >= {int(slow.latency_ns.min())} AND latency_ns <= {int(TAIL_BEGIN * float(typical["ns"] or 0))}"""
+        f"""SELECT op_id FROM measured WHERE layer = '{context.layer}' AND {_missed(context)}
+AND latency_ns >= {int(slow.latency_ns.min())} AND latency_ns <= {int(TAIL_BEGIN * misses.typical_ns)}"""
     )
-    only_missed: Bools = np.isin(slow.op_id, ids["op_id"].astype(np.int64))
-    return [Excuse("took no longer than a miss", only_missed)]
+    return np.isin(slow.op_id, ids["op_id"].astype(np.int64))
 
 
 def _held(context: Context) -> TimeLost | None:
@@ -133,6 +160,10 @@ FROM ({touches_sql(context)}) AS t GROUP BY 1, 2, 3 ORDER BY 5 DESC, 1, 2, 3 LIM
         f"SELECT op_id, wait_ns AS lost_ns FROM ({touches_sql(context)}) AS t WHERE missed AND nth > 1"
     )
     found.p99_ratio = p99_ratio(context, again_sql)
+    # A miss explains why a read went to the tier below, not why that took far longer than it does for other misses.
+    misses = _misses(context) if len(context.slow) else None
+    if misses is not None:
+        found.met = _only_missed_among(context, misses)
     return found
 
 

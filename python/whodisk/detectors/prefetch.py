@@ -112,9 +112,13 @@ def _too_small(context: Context, device: str) -> Candidate | None:
 
 
 def late_sql(context: Context) -> str:
-    """Waits of reads for what was being fetched ahead of them."""
-    return """SELECT r.op_id, r.start_ns, r.latency_ns, r.size_bytes, r.file, c.wait_ns FROM cache AS c
-JOIN measured AS r ON r.op_id = c.op_id WHERE r.op = 'read' AND c.tier = 'readahead' AND c.wait_ns > 0"""
+    """Waits of reads for what was being fetched ahead of them: not for what another thread's read of the same data was fetching."""
+    fetched_by_others = """SELECT links.parent_id FROM links JOIN measured AS reader ON reader.op_id = links.parent_id
+  JOIN ops AS request ON request.op_id = links.child_id
+  WHERE links.kind = 'waits_for' AND request.tid <> reader.tid AND request.tid IN (SELECT tid FROM measured WHERE op = 'read' AND layer = reader.layer)"""
+    own = f"AND c.op_id NOT IN ({fetched_by_others})" if "links" in context.case.columns else ""
+    return f"""SELECT r.op_id, r.start_ns, r.latency_ns, r.size_bytes, r.file, c.wait_ns FROM cache AS c
+JOIN measured AS r ON r.op_id = c.op_id WHERE r.op = 'read' AND c.tier = 'readahead' AND c.wait_ns > 0 {own}"""
 
 
 def _late(context: Context) -> Candidate | None:
@@ -194,6 +198,7 @@ def _late_candidate(
     )
     # A device that is slow makes fetches late: the finding that accuses it reports them.
     found.consequence, found.joins = True, (("device", "*"),)
+    found.met = found.explains
     found.p99_ratio = p99_ratio(
         context, f"SELECT op_id, wait_ns AS lost_ns FROM ({late_sql(context)}) AS late"
     )
