@@ -88,7 +88,7 @@ ENDLESS: dict[str, str | None] = {
 #: These answer a question by their exit code.
 ANSWERS = ("whodisk gate", "whodisk layout measure", "whodisk doctor", "whodisk solve today.case --expect")
 ROOT_ONLY = re.compile(
-    r"whodisk (?:record|run (?!--list)|solve (?:--redact )?-- |slowdisk|watch|experiment|layout (?!status|timer))"
+    r"whodisk (?:record|run (?!--list)|solve (?:--redact |-o \S+ )*-- |slowdisk|watch|experiment|layout (?!status|timer))"
 )
 #: How long one may take on a machine that others use, too.
 SECONDS_MAX = 240
