@@ -193,6 +193,34 @@ fn a_programs_operation_has_the_stages_of_its_threads_calls() {
     assert_eq!((links, counts.app_rows, counts.joined), (calls, 3, 2));
 }
 
+/// A call that outlasts all that may be held is passed over and written when it ends; nothing after it is lost, nor a program's own operation.
+#[test]
+fn a_call_longer_than_what_may_be_held_loses_nothing() {
+    let others = super::HELD_MAX as u64 + 1000;
+    let short = |number: u64| {
+        let start = 100 + 20 * number;
+        SyscallRow {
+            result: 0,
+            ..call(2 + number, Op::Read, 0, [start, start + 10])
+        }
+    };
+    // It ends before the last thousand begin.
+    let end = 100 + 20 * (others - 500);
+    let long = SyscallRow {
+        tid: 12,
+        result: 0,
+        ..call(1, Op::Write, 0, [50, end])
+    };
+    let after = [end + 1000, end + 1000, end + 2000];
+    let recording = Recording {
+        syscalls: std::iter::once(long).chain((0..others).map(short)).collect(),
+        own: vec![own(Op::Commit, 11, [200, 200, 300]), own(Op::Commit, 11, after)],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    assert_eq!((kept.syscall.len() as u64, kept.app.len()), (others + 1, 2));
+}
+
 /// Two READs and an OFFLOAD_WRITE at once, then a FLUSH, on files 5 (source) and 6 (destination) of a server.
 fn served() -> Recording {
     let file = |inode, text: &str| {
