@@ -1,12 +1,11 @@
-"""One workload, recorded at once by fio's log, by the kernel's `blk` tracer and by whodisk: the counts are equal.
-
-biosnoop is not among them: it attaches to functions of the kernel that newer kernels do not let it trace.
-"""
+"""One workload, recorded at once by fio's log, by the kernel's `blk` tracer, by bpftrace's biosnoop and by whodisk: the counts are equal."""
 
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,26 @@ from whodisk.reading.views import Case
 
 TRACEFS = Path("/sys/kernel/tracing")
 OPERATIONS = 300
+
+#: What biosnoop.bt prints where it uses tracepoints; older ones attach to functions that newer kernels do not let them trace.
+SNOOP = r"""
+BEGIN {
+  printf("%-12s %-14s %-16s %-6s %7s\n", "TIME(ms)", "DISK ID", "COMM", "PID", "LAT(ms)");
+  printf("             MAJOR MINOR\n");
+}
+tracepoint:block:block_io_start {
+  @begun[args->dev, args->sector] = nsecs;
+  @comm[args->dev, args->sector] = comm;
+  @pid[args->dev, args->sector] = pid;
+}
+tracepoint:block:block_io_done /@begun[args->dev, args->sector]/ {
+  $ms = (nsecs - @begun[args->dev, args->sector]) / 1000000;
+  printf("%-12u %-5d %-8d %-16s %-6d %7d\n", elapsed / 1000000, args->dev >> 20, args->dev & 0xfffff,
+    @comm[args->dev, args->sector], @pid[args->dev, args->sector], $ms);
+  delete(@begun[args->dev, args->sector]);
+}
+END { clear(@begun); clear(@comm); clear(@pid); }
+"""
 
 
 @contextmanager
@@ -54,8 +73,29 @@ def kernel_tracer(device: str) -> Iterator[None]:
         tracer.write_text("nop")
 
 
+@contextmanager
+def biosnoop(log: Path) -> Iterator[bool]:
+    """biosnoop of bpftrace writes to this file; False: there is no bpftrace."""
+    if shutil.which("bpftrace") is None:
+        yield False
+        return
+    with log.open("w") as file:
+        command = ["bpftrace", "-B", "line", "-e", SNOOP]
+        snoop = subprocess.Popen(command, stdout=file, stderr=subprocess.PIPE, text=True)
+    try:
+        until = time.monotonic() + 30
+        while "MAJOR" not in log.read_text():
+            assert snoop.poll() is None, snoop.communicate()[1]
+            assert time.monotonic() < until, "bpftrace did not begin"
+            time.sleep(0.05)
+        yield True
+    finally:
+        snoop.send_signal(signal.SIGINT)
+        snoop.communicate(timeout=30)
+
+
 @pytest.mark.root
-def test_three_recorders_count_the_same(work: Path) -> None:
+def test_four_recorders_count_the_same(work: Path) -> None:
     if shutil.which("fio") is None:
         pytest.skip("fio is not installed")
     with loop_device(work / "disk.img") as device:
@@ -63,7 +103,7 @@ def test_three_recorders_count_the_same(work: Path) -> None:
             f"fio --name=j --filename={device} --rw=randrw --bs=4k --direct=1 --ioengine=psync --size=16M "
             f"--number_ios={OPERATIONS} --randseed=7 --write_lat_log=j --log_offset=1 --output=fio.txt"
         )
-        with kernel_tracer(device):
+        with kernel_tracer(device), biosnoop(work / "snoop.txt") as snooped:
             record: list[str | Path] = [
                 AGENT,
                 "record",
@@ -77,7 +117,7 @@ def test_three_recorders_count_the_same(work: Path) -> None:
             subprocess.run(record, cwd=work, check=True, capture_output=True, timeout=60)
             trace = (TRACEFS / "trace").read_text()
         (work / "blk.txt").write_text(trace)
-        logs = [work / "blk.txt", work / "j_lat.1.log"]
+        logs = [work / "blk.txt", work / "j_lat.1.log", *([work / "snoop.txt"] if snooped else [])]
         subprocess.run([AGENT, "import", *logs, "-o", work / "both.case"], check=True, capture_output=True)
     name = Path(device).name
     # Whoever looks for a partition table reads the device before and after the workload.
@@ -93,7 +133,15 @@ def test_three_recorders_count_the_same(work: Path) -> None:
     assert sum(asked[key] >= traced[key] for key in asked) >= 0.98 * OPERATIONS
     with Case(work / "both.case") as both:
         tied = both.rows("SELECT count(*) AS tied FROM links WHERE kind = 'waits_for'")
+        # Whole milliseconds, no kinds and no places: only the order of the latencies can be compared.
+        told = both.rows(f"""SELECT latency_ns FROM ops WHERE layer = 'block' AND device = '{name}' AND comm LIKE 'fio%'
+  AND size_bytes IS NULL ORDER BY 1""")
     assert tied[0]["tied"] == OPERATIONS
+    if not snooped:
+        pytest.skip("bpftrace is not installed: biosnoop was not among the recorders")
+    assert len(told) == OPERATIONS
+    cut_ns = [ns - int(row["latency_ns"] or 0) for row, ns in zip(told, sorted(traced.values()), strict=True)]
+    assert sum(-50_000 < ns < 1_050_000 for ns in cut_ns) >= 0.98 * OPERATIONS, cut_ns
 
 
 def operations(case: Path, where: str) -> dict[tuple[str, int, int], int]:

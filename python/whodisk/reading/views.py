@@ -224,7 +224,7 @@ class Case:
         # A query that runs away ends with an error, and not with a full disk.
         self._connection.execute(f"SET max_temp_directory_size = '{SPILL_LIMIT}'")
         # The command line shows progress of its own.
-        self._connection.execute("SET enable_progress_bar = false")
+        self._count_progress(False)
         self.columns: dict[str, frozenset[str]] = {}
         #: Layers of which an operation stands for several: it is there several times.
         self.copied: frozenset[str] = frozenset()
@@ -525,7 +525,9 @@ GROUP BY 1 HAVING bool_and(coalesce(stats_null_count = num_values, FALSE)) ORDER
                 tell(max(0.0, self._connection.query_progress()) / 100)
 
         watcher = threading.Thread(target=watch, name="whodisk-progress", daemon=True)
-        self._connection.execute("SET enable_progress_bar = true")
+        if not self._count_progress(True):
+            yield
+            return
         self._connection.execute("SET enable_progress_bar_print = false")
         watcher.start()
         try:
@@ -533,7 +535,15 @@ GROUP BY 1 HAVING bool_and(coalesce(stats_null_count = num_values, FALSE)) ORDER
         finally:
             over.set()
             watcher.join()
-            self._connection.execute("SET enable_progress_bar = false")
+            self._count_progress(False)
+
+    def _count_progress(self, on: bool) -> bool:
+        """Whether DuckDB does so: in a notebook without ipywidgets it refuses to be asked, and shows no progress."""
+        try:
+            self._connection.execute(f"SET enable_progress_bar = {on}")
+        except duckdb.InvalidInputException:
+            return False
+        return True
 
     def _run(self, sql: str) -> duckdb.DuckDBPyConnection:
         try:
