@@ -48,6 +48,20 @@ def case_dir(synth: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return written
 
 
+@pytest.fixture(scope="module")
+def gathered(case_dir: Path) -> html.Material:
+    """What the report of that case is drawn from."""
+    with Case(case_dir) as case:
+        return html.gather(case)
+
+
+@pytest.fixture(scope="module")
+def report(case_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its report, alone in a directory."""
+    html.write(case_dir, VERDICT, written := tmp_path_factory.mktemp("report") / "report.html")
+    return written
+
+
 VERDICT = findings.Verdict("case", "healthy", ["All is well."], {"read": {"device": 1.0}}, 10)
 
 
@@ -82,26 +96,26 @@ def test_a_file_that_is_not_there_is_no_failed_operation(synth: ModuleType, tmp_
         assert "I/O errors" in str(said.facts(case, extent, [], []))
 
 
-def test_same_case_same_bytes(case_dir: Path, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        html.write(case_dir, VERDICT, tmp_path / name)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"], "no draft is left"
+def test_same_case_same_bytes(case_dir: Path, report: Path, tmp_path: Path) -> None:
+    html.write(case_dir, VERDICT, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == report.read_bytes()
+    for folder, name in ((tmp_path, "again"), (report.parent, report.name)):
+        assert [path.name for path in folder.iterdir()] == [name], "no draft is left"
 
 
-def test_size(case_dir: Path, tmp_path: Path) -> None:
-    html.write(case_dir, VERDICT, tmp_path / "report.html")
-    assert (tmp_path / "report.html").stat().st_size < 7_000_000
+def test_size(report: Path) -> None:
+    assert report.stat().st_size < 7_000_000
 
 
-def test_an_unwritable_place_is_an_error_with_its_name(case_dir: Path, tmp_path: Path) -> None:
+def test_an_unwritable_place_is_an_error_with_its_name(synth: ModuleType, tmp_path: Path) -> None:
+    synth.write_case(tmp_path / "case", app={"op_id": [1], "start_ns": [0], "latency_ns": [5]})
     with pytest.raises(WhodiskError, match=r"absent/report\.html: the report could not be written"):
-        html.write(case_dir, VERDICT, tmp_path / "absent" / "report.html")
+        html.write(tmp_path / "case", VERDICT, tmp_path / "absent" / "report.html")
 
 
-def test_pictures_hold_every_operation(case_dir: Path) -> None:
+def test_pictures_hold_every_operation(case_dir: Path, gathered: html.Material) -> None:
+    rows = gathered
     with Case(case_dir) as case:
-        rows = html.gather(case)
         exact = {
             row["layer"]: row["n"] for row in case.rows("SELECT layer, count(*) AS n FROM ops GROUP BY 1")
         }
@@ -116,10 +130,10 @@ def test_pictures_hold_every_operation(case_dir: Path) -> None:
     assert max(row["latency_ns"][-1] for row in rows.pictures["nines"] if row["layer"] == "app") == slowest
 
 
-def test_the_strip_slow_is_as_dark_as_the_time_is_covered(case_dir: Path) -> None:
+def test_the_strip_slow_is_as_dark_as_the_time_is_covered(case_dir: Path, gathered: html.Material) -> None:
     """The time in which a slow operation was in flight, per time bin: the union of their intervals, taken one by one."""
+    rows = gathered
     with Case(case_dir) as case:
-        rows = html.gather(case)
         limits = {op: limit for layer, op, limit in rows.slow_from if layer == "app"}
         slow = " OR ".join(f"(op = '{op}' AND latency_ns >= {limit})" for op, limit in limits.items())
         found = case.arrays(f"SELECT start_ns, latency_ns FROM app_ops WHERE {slow} ORDER BY start_ns")
@@ -136,12 +150,11 @@ def test_the_strip_slow_is_as_dark_as_the_time_is_covered(case_dir: Path) -> Non
     assert max(one[3] for one in heat["slow"]["app"]) == max(found["latency_ns"].tolist())
 
 
-def test_typical_operations_are_carried(case_dir: Path) -> None:
+def test_typical_operations_are_carried(case_dir: Path, gathered: html.Material) -> None:
     """A few of each class of latency, also where thousands are alike."""
     with Case(case_dir) as case:
-        rows = html.gather(case)
         median = float(case.arrays("SELECT median(latency_ns) AS m FROM app_ops WHERE op = 'read'")["m"][0])
-    kept = rows.pictures["operations"]
+    kept = gathered.pictures["operations"]
     numbers, layers, ops = kept["numbers"], kept["texts"]["layer"], kept["texts"]["op"]
     near = [
         start
@@ -154,12 +167,10 @@ def test_typical_operations_are_carried(case_dir: Path) -> None:
     assert max(near) - min(near) > 10**9, "of the whole recording"
 
 
-def test_curve_counts_are_exact(case_dir: Path) -> None:
+def test_curve_counts_are_exact(case_dir: Path, gathered: html.Material) -> None:
     """Every point of the distribution: that many operations are slower, counted one by one."""
+    line = next(r for r in gathered.pictures["nines"] if (r["layer"], r["op"]) == ("app", "read"))
     with Case(case_dir) as case:
-        line = next(
-            r for r in html.gather(case).pictures["nines"] if (r["layer"], r["op"]) == ("app", "read")
-        )
         latency = case.arrays("SELECT latency_ns FROM measured WHERE layer = 'app' AND op = 'read'")[
             "latency_ns"
         ]
@@ -170,9 +181,8 @@ def test_curve_counts_are_exact(case_dir: Path) -> None:
     assert points[-1] == (latency.max(), 0)
 
 
-def test_waterfall_of_a_joined_operation_has_its_request(case_dir: Path) -> None:
-    with Case(case_dir) as case:
-        rows = html.gather(case)
+def test_waterfall_of_a_joined_operation_has_its_request(gathered: html.Material) -> None:
+    rows = gathered
     operation, request, *_ = rows.pictures["waterfalls"][0]["rows"]
     assert operation["label"].startswith("app: ")
     assert request["label"].startswith("nvme0n1: ")
@@ -180,10 +190,8 @@ def test_waterfall_of_a_joined_operation_has_its_request(case_dir: Path) -> None
     assert [bar["color"] for bar in request["bars"]] == ["stage-queue", "stage-device", "stage-interrupt"]
 
 
-def test_slow_against_typical_finds_the_tail(case_dir: Path) -> None:
-    with Case(case_dir) as case:
-        rows = html.gather(case)
-    slow = {(row["layer"], row["op"]): row for row in rows.classes if row["class"] == "slow"}
+def test_slow_against_typical_finds_the_tail(gathered: html.Material) -> None:
+    slow = {(row["layer"], row["op"]): row for row in gathered.classes if row["class"] == "slow"}
     for row in slow.values():
         assert int(str(row["low_ns"])) > 19_000_000
     assert set(slow) == {(layer, op) for layer in ("app", "block") for op in ("read", "write")}
@@ -248,9 +256,11 @@ def test_bounds_are_rounded_down() -> None:
     assert "99.9981 %" in said.cleared(verdict)
 
 
-def test_many_cells_are_merged_until_they_fit(case_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_cells_are_merged_until_they_fit(
+    case_dir: Path, gathered: html.Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = gathered.pictures["heatmap"]
     with Case(case_dir) as case:
-        whole = html.gather(case).pictures["heatmap"]
         monkeypatch.setattr(material, "CELLS_MAX", 500)
         merged = html.gather(case).pictures["heatmap"]
 
