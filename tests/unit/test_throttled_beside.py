@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.synth import APP_ID_BASE, write_case
 from whodisk.verdict.solve import solve
@@ -14,14 +15,17 @@ EVERY = 60
 HELD_NS = 80_000_000
 
 
-def test_who_waits_for_a_thread_that_the_limit_holds_waits_for_the_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("waits_in", ["app", "fs"])
+def test_who_waits_for_a_thread_that_the_limit_holds_waits_for_the_limit(
+    tmp_path: Path, waits_in: str
+) -> None:
     rng = np.random.default_rng(3)
     rows, waits = [], []
     for tid in (7, 8):
         now = 10_000_000
         for number in range(OPERATIONS):
             held = number % EVERY == EVERY - 1
-            # The limit keeps one of them from running, in turn; the other waits for it in the program.
+            # The limit keeps one of them from running, in turn; the other waits for it in the program, or in the file system.
             kept = held and number // EVERY % 2 == tid % 2
             if kept:
                 wait = {"tid": tid, "pid": 7, "comm": "base", "cpu": 0, "state": "throttled"}
@@ -40,8 +44,9 @@ def test_who_waits_for_a_thread_that_the_limit_holds_waits_for_the_limit(tmp_pat
         "tid": tids,
         "size_bytes": None,
         "offset_bytes": None,
-        "app_ns": latency - runqueue,
+        "app_ns": 0,
         "fs_ns": 0,
+        f"{waits_in}_ns": latency - runqueue,
         "runqueue_ns": runqueue,
     }
     meta = {"workload": {"program": "base"}}

@@ -262,7 +262,7 @@ FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER B
         f"{comm} had used up the CPU time of its control group {words.things(held.count, 'time')} and was stopped for "
         f"{words.percent(held.share)} of its time (typically {words.duration(held.each_ns)}): no I/O was submitted then."
     )
-    return of_time_lost(
+    found = of_time_lost(
         held,
         culprit=Culprit("config", f"CPU limit of {comm}", "stage:runqueue"),
         claim=claim,
@@ -273,8 +273,20 @@ FROM waits WHERE {waits_where(context, tids, "throttled")} GROUP BY 1, 2 ORDER B
         remedy="Look at cpu.max and cpu.stat (nr_throttled) of its control group; raise the quota, or use fewer threads.",
         explains=late_in_waits(context, tids, "throttled") | _beside_throttled(context),
         # A silence is `runnable` either way: what kept the thread from running is in the waits.
-        causes=(("stage", "runqueue"), ("process", "silence of the submitter, state runnable")),
+        # What is done is not taken, and what a worker was to go on with stays in the file system, while the group may not run.
+        causes=(
+            *(("stage", stage) for stage in ("runqueue", "fs", "reap")),
+            ("process", "silence of the submitter, state runnable"),
+        ),
     )
+    found.met = found.explains | _meanwhile(context)
+    return found
+
+
+def _meanwhile(context: Context) -> Bools:
+    """Slow operations during most of which the controller kept a thread from running."""
+    kept = kept_ns(context, "throttled") >= THROTTLED_BESIDE_MIN * context.slow.latency_ns
+    return np.asarray(kept, np.bool_)
 
 
 def _beside_throttled(context: Context) -> Bools:
@@ -282,8 +294,7 @@ def _beside_throttled(context: Context) -> Bools:
     slow = context.slow
     if context.layer != "app" or context.case.program is None or not len(slow):
         return np.zeros(len(slow), np.bool_)
-    kept = kept_ns(context, "throttled") >= THROTTLED_BESIDE_MIN * slow.latency_ns
-    return np.asarray((slow.blamed == APP) & kept, np.bool_)
+    return np.asarray((slow.blamed == APP) & _meanwhile(context), np.bool_)
 
 
 DETECTOR = Detector(
