@@ -1,4 +1,4 @@
-//! Moments of what a tool of bcc prints per interval: a time of day above each (with `-T`), else one second apart.
+//! Moments of what a tool of bcc prints per interval: a time of day above each (with `-T`) or in each (with `-j`), else one second apart.
 use super::calendar::time_of_day_ns;
 use crate::clock::Clock;
 use crate::error::RecordError;
@@ -49,6 +49,12 @@ impl Intervals {
     }
 }
 
+/// The time of day in a line of `-j`: `{'ts': '2020-12-30 14:33:03', ...`.
+pub fn moment_of_dictionary(line: &str) -> Option<i64> {
+    let moment = line.trim().strip_prefix("{'ts': '")?.split('\'').next()?;
+    time_of_day_ns(moment.split_once(' ')?.1, "")
+}
+
 /// Reads a file of intervals, line by line. `zero`: what its first moment is without `-T`; `untimed`: that it has no moments then.
 pub fn each_trimmed_line(
     source: &Source,
@@ -57,7 +63,9 @@ pub fn each_trimmed_line(
     untimed: &'static str,
     mut each: impl FnMut(&str, &mut Sink) -> Result<(), RecordError>,
 ) -> Result<(), ImportError> {
-    let is_timed = Head::read(source.path())?.has_line(|line| time_of_day_ns(line.trim(), "").is_some());
+    let has_moment =
+        |line: &str| time_of_day_ns(line.trim(), "").is_some() || moment_of_dictionary(line).is_some();
+    let is_timed = Head::read(source.path())?.has_line(has_moment);
     sink.clock(Clock::own(
         if is_timed { "midnight" } else { zero },
         1_000_000_000,

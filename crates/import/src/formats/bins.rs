@@ -1,5 +1,5 @@
 //! Latency histograms of other tools, as the samples of one moment: number of operations, median, 99th percentile, slowest bin.
-use super::fio_bins::quantile;
+use super::fio_bins::{counted, quantile};
 use crate::sink::Sink;
 use case::schema::NameId;
 
@@ -8,7 +8,7 @@ pub type Bins = Vec<(u64, u64)>;
 
 /// Metrics of a histogram; `op` may be empty. None of a histogram without counts.
 pub fn values(op: &str, bins: &[(u64, u64)], sink: &mut Sink) -> Vec<(NameId, f64)> {
-    let total: u64 = bins.iter().map(|(_, count)| *count).sum();
+    let total = counted(bins);
     if total == 0 {
         return Vec::new();
     }
@@ -32,9 +32,22 @@ pub fn bcc_bin(line: &str, unit_ns: u64) -> Option<(u64, u64)> {
     let (high, rest) = rest.split_once(':')?;
     let count = rest.split('|').next()?.trim().parse().ok()?;
     let (low, high): (u64, u64) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
-    // `high` itself is inside.
-    let middle = low.checked_add(high)?.checked_add(1)?.checked_mul(unit_ns)? / 2;
-    Some((middle, count))
+    Some((middle_ns(low, high, unit_ns)?, count))
+}
+
+/// The middle of a bin of bcc; `high` itself is inside.
+fn middle_ns(low: u64, high: u64, unit_ns: u64) -> Option<u64> {
+    Some(low.checked_add(high)?.checked_add(1)?.checked_mul(unit_ns)? / 2)
+}
+
+/// A bin as bcc's `-j` prints it, `'interval-start': 16, 'interval-end': 31, 'count': 7`: its middle and its count.
+pub fn bcc_dictionary_bin(text: &str, unit_ns: u64) -> Option<(u64, u64)> {
+    let number = |key: &str| -> Option<u64> {
+        let (_, after) = text.split_once(key)?;
+        after.split(',').next()?.trim().parse().ok()
+    };
+    let (low, high) = (number("'interval-start':")?, number("'interval-end':")?);
+    Some((middle_ns(low, high, unit_ns)?, number("'count':")?))
 }
 
 /// The unit in the head of a histogram of bcc: `usecs : count distribution`.
@@ -43,7 +56,12 @@ pub fn bcc_unit(line: &str) -> Option<u64> {
     if !rest.trim_start().starts_with("count") {
         return None;
     }
-    Some(match unit.trim() {
+    bcc_unit_ns(unit.trim())
+}
+
+/// What bcc calls the units of its bins.
+pub fn bcc_unit_ns(unit: &str) -> Option<u64> {
+    Some(match unit {
         "nsecs" => 1,
         "usecs" => 1000,
         "msecs" => 1_000_000,
@@ -138,5 +156,8 @@ mod tests {
             Some(1000)
         );
         assert_eq!(bcc_unit("     kbytes              : count    distribution"), None);
+        let bin = "{'interval-start': 16, 'interval-end': 31, 'count': 20609";
+        assert_eq!(bcc_dictionary_bin(bin, 1000), Some((24_000, 20_609)));
+        assert_eq!(bcc_dictionary_bin("{'interval-start': 16, 'count': 1", 1), None);
     }
 }

@@ -1,8 +1,11 @@
 //! Text of biolatency (bcc, libbpf-tools, bpftrace): a histogram of block latencies per interval, with `-D` per disk, with `-F` per set of flags.
 //!
-//! With `-T` a time of day stands above each interval; without, intervals are put one second apart.
-use super::bcc_intervals::{each_trimmed_line, Intervals};
-use super::bins::{bcc_bin, bcc_unit, bpftrace_bin, bpftrace_map, values, Bins};
+//! With `-T` a time of day stands above each interval; without, intervals are put one second apart. With `-j` bcc prints each histogram as
+//! a dictionary of Python, with its moment.
+use super::bcc_intervals::{each_trimmed_line, moment_of_dictionary, Intervals};
+use super::bins::{
+    bcc_bin, bcc_dictionary_bin, bcc_unit, bcc_unit_ns, bpftrace_bin, bpftrace_map, values, Bins,
+};
 use super::calendar::time_of_day_ns;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
@@ -26,7 +29,7 @@ pub const FORMAT: Format = Format {
         ),
         (
             "the date and the time zone",
-            "biolatency prints a time of day only (with -T), or none",
+            "biolatency prints a time of day (with -T), a local date as well (with -j), or none",
         ),
     ],
     recognise,
@@ -42,14 +45,45 @@ fn recognise(head: &Head) -> bool {
             || line.starts_with("disk = ")
             || line.starts_with("Bucket disk = ")
     });
-    has_bins && of_disks && !of_irqs
+    has_bins && of_disks && !of_irqs || head.has_line(|line| dictionary(line).is_some())
 }
 
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Histogram {
     label: String,
     unit_ns: u64,
     bins: Bins,
+}
+
+/// Whose histogram it is. Under Python 3 bcc prints `b'sda'`.
+fn label_of(what: &str, label: &str) -> String {
+    let label = label.strip_prefix("b'").unwrap_or(label).trim_matches('\'');
+    if what.ends_with("flags") {
+        format!("flags {label}")
+    } else {
+        label.to_owned()
+    }
+}
+
+/// A line of `-j`: `{'ts': '2020-12-30 14:33:03', 'val_type': 'usecs', 'data': [{'interval-start': 0, 'interval-end': 1, 'count': 7}, ...],
+/// 'flags': 'Sync-Write'}`.
+fn dictionary(line: &str) -> Option<Histogram> {
+    moment_of_dictionary(line)?;
+    let (_, unit) = line.split_once("'val_type': '")?;
+    let unit_ns = bcc_unit_ns(unit.split('\'').next()?)?;
+    let (bins, rest) = line.split_once("'data': [")?.1.split_once(']')?;
+    let bins = bins.split('}').filter(|bin| bin.contains('{'));
+    let label = match rest.trim_end().strip_suffix('}')?.split_once("': ") {
+        Some((what, label)) => label_of(what, label),
+        None => String::new(),
+    };
+    Some(Histogram {
+        label,
+        unit_ns,
+        bins: bins
+            .map(|bin| bcc_dictionary_bin(bin, unit_ns))
+            .collect::<Option<_>>()?,
+    })
 }
 
 #[derive(Default)]
@@ -60,7 +94,14 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
-        if let Some(unit_ns) = bcc_unit(text) {
+        if let Some(time_ns) = moment_of_dictionary(text) {
+            self.flush(sink)?;
+            let histogram = dictionary(text);
+            self.at =
+                histogram.ok_or_else(|| Bad::new("", "{'ts': ..., 'val_type': ..., 'data': [...]}", text))?;
+            self.intervals.at(time_ns);
+            self.flush(sink)?;
+        } else if let Some(unit_ns) = bcc_unit(text) {
             self.flush(sink)?;
             self.at.unit_ns = unit_ns;
         } else if let Some((unit_ns, key)) = bpftrace_map(text) {
@@ -79,13 +120,7 @@ impl Reader {
             self.intervals.at(time_ns);
         } else if let Some((what, label)) = text.split_once(" = ").filter(|_| !text.starts_with("avg")) {
             self.flush(sink)?;
-            // Under Python 3 bcc prints `b'sda'`.
-            let label = label.strip_prefix("b'").unwrap_or(label).trim_matches('\'');
-            self.at.label = if what.ends_with("flags") {
-                format!("flags {label}")
-            } else {
-                label.to_owned()
-            };
+            self.at.label = label_of(what, label);
         }
         Ok(())
     }
@@ -118,4 +153,35 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         |text, sink| reader.line(text, sink),
     )?;
     reader.flush(sink)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_dash_j() {
+        let bins = "'data': [{'interval-start': 0, 'interval-end': 1, 'count': 0}, {'interval-start': 2, 'interval-end': 3, 'count': 7}]";
+        let line =
+            |after: &str| format!("{{'ts': '2020-12-30 14:33:03', 'val_type': 'msecs', {bins}{after}}}");
+        let label = |after: &str| dictionary(&line(after)).map(|histogram| histogram.label);
+        let whole = Histogram {
+            label: String::new(),
+            unit_ns: 1_000_000,
+            bins: vec![(1_000_000, 0), (3_000_000, 7)],
+        };
+        assert_eq!(dictionary(&line("")), Some(whole));
+        assert_eq!(
+            label(", 'flags': 'Sync-Write'").as_deref(),
+            Some("flags Sync-Write")
+        );
+        // With `-D`; what the key is called differs.
+        assert_eq!(label(", 'Bucket ptr': b'nvme0n1'").as_deref(), Some("nvme0n1"));
+        assert_eq!(moment_of_dictionary(&line("")), Some(52_383_000_000_000));
+        let damaged = [
+            line("").replace("'count': 7", "'count': x"),
+            line(", ").replace(']', ""),
+        ];
+        assert_eq!(damaged.map(|line| dictionary(&line)), [None, None]);
+    }
 }

@@ -190,6 +190,8 @@ impl<'a> Row<'a> {
             }
             row.field(column, field, &mut numbers)?;
         }
+        // bpftrace's latency begins with the request: what it waited in the queue is in it.
+        row.queue_ns = row.queue_ns.filter(|_| !row.is_ms);
         row.comm = rest.trim();
         if let (Some(major), Some(minor)) = numbers {
             row.disk = device_name((major, minor));
@@ -246,8 +248,7 @@ impl<'a> Row<'a> {
         } else {
             kind_of(self.kind.as_bytes(), count)
         };
-        let queue_ns = self.queue_ns.unwrap_or(0);
-        let whole = queue_ns.saturating_add(self.latency_ns);
+        let whole = self.latency_ns + self.queue_ns.unwrap_or(0);
         let mut row = OpRow::plain(self.end_ns.saturating_sub(whole), whole, op);
         let stage = if self.is_ms { Stage::Queue } else { Stage::Device };
         row.stages[stage as usize] = Some(self.latency_ns);
@@ -346,6 +347,14 @@ mod tests {
         let mut day = Day::default();
         let moments = [read.end_ns, 1_000_000_000, 500_000_000].map(|ns| day.later(ns));
         assert_eq!(moments[1..], [86_401_000_000_000, 86_400_500_000_000]);
+    }
+
+    #[test]
+    fn whole_milliseconds_hold_the_queue() {
+        // A header of two tools.
+        let header = "TIME(ms) COMM PID DISK T SECTOR BYTES QUE(ms) LAT(ms)";
+        let read = row("7 dd 811 sdb W 2048 512 0.50 9", header);
+        assert_eq!((read.queue_ns, read.latency_ns), (None, 9_000_000));
     }
 
     #[test]

@@ -279,7 +279,8 @@ impl Requests {
         };
         if event.count < request.left && event.error == 0 && event.count > 0 {
             request.left -= event.count;
-            self.issued.insert((place, event.sector + event.count), request);
+            let next = event.sector.saturating_add(event.count);
+            self.issued.insert((place, next), request);
             return Ok(());
         }
         self.done(place, &request, event.time_ns, Some(&event), sink)

@@ -9,14 +9,19 @@ pub fn middle_ns(index: u64) -> u64 {
     (1 << (bits + 6)) + ((index % 64) << bits) + (1 << bits) / 2
 }
 
+/// All counts.
+pub fn counted(bins: &[(u64, u64)]) -> u64 {
+    bins.iter().fold(0, |all, (_, count)| all.saturating_add(*count))
+}
+
 /// The value below which `share` of the counts lie; None without any.
 pub fn quantile(bins: &[(u64, u64)], share: f64) -> Option<u64> {
-    let all: u64 = bins.iter().map(|(_, count)| count).sum();
+    let all = counted(bins);
     let wanted = ((all as f64 * share).ceil() as u64).clamp(1, all.max(1));
-    let mut below = 0;
+    let mut below = 0_u64;
     bins.iter()
         .find(|(_, count)| {
-            below += count;
+            below = below.saturating_add(*count);
             below >= wanted && *count > 0
         })
         .map(|(value, _)| *value)
@@ -37,5 +42,11 @@ mod tests {
             (quantile(&[(1, 5), (9, 5)], 0.51), quantile(&[], 0.5)),
             (Some(9), None)
         );
+    }
+
+    #[test]
+    fn counts_beyond_what_fits_are_the_most_that_fits() {
+        let bins = [(1, u64::MAX), (2, u64::MAX)];
+        assert_eq!((counted(&bins), quantile(&bins, 0.5)), (u64::MAX, Some(1)));
     }
 }

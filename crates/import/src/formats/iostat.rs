@@ -229,7 +229,9 @@ fn moment(words: &[&str]) -> Option<i64> {
             let ns = date_ns(date)? + time_of_day_ns(time, "")?;
             let zone = zone.replace(':', "");
             let (sign, digits) = zone.split_at_checked(1).unwrap_or(("", ""));
-            let minutes = digits.parse::<i64>().map_or(0, |n| n / 100 * 60 + n % 100);
+            let minutes = digits
+                .parse::<u16>()
+                .map_or(0, |n| i64::from(n / 100 * 60 + n % 100));
             Some(ns - if sign == "-" { -minutes } else { minutes } * 60 * SECOND)
         }
         _ => None,
@@ -450,5 +452,14 @@ mod tests {
         assert!(error.contains("sar -d"), "{error}");
         // Without the blank lines, too.
         assert_eq!(samples(&sar.replace("\n\n", "\n")), Ok(1));
+    }
+
+    #[test]
+    fn zones_are_hours_and_minutes() {
+        let at = |zone: &str| moment(&[format!("2026-11-24T10:00:00{zone}").as_str()]);
+        let utc = at("Z").expect("a moment");
+        assert_eq!(at("+0130"), Some(utc - 90 * 60 * SECOND));
+        assert_eq!(at("-01:00"), Some(utc + 60 * 60 * SECOND));
+        assert_eq!(at("+9223372036854775807"), Some(utc));
     }
 }

@@ -97,7 +97,7 @@ fn stamp_ns(stamp: u64) -> Option<i64> {
 fn moment_ns(text: &str) -> Option<i64> {
     let (day, time) = text.trim().split_once("D|")?;
     let (time, ms) = time.rsplit_once(':')?;
-    Some(date_ns(day)? + time_of_day_ns(time, "")? + ms.parse::<i64>().ok()? * 1_000_000)
+    Some(date_ns(day)? + time_of_day_ns(time, "")? + i64::from(ms.parse::<u16>().ok()?) * 1_000_000)
 }
 
 /// Fields of the text and of the JSON have the same names: the three operations' words by name.
@@ -219,7 +219,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             slowest(&device, before.as_ref(), &page, sink);
         }
         for (at, (op, _)) in OPS.iter().enumerate() {
-            let over = |page: &Page| page.counts.iter().map(|bucket| bucket[at]).sum::<u64>();
+            let over = |page: &Page| counted_from(page, 0, at);
             // Of several snapshots, what came between the first and the last; of one, all that the drive counted.
             let counted = match &before {
                 Some(first) => over(&page).saturating_sub(over(first)),
@@ -241,12 +241,18 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     Ok(())
 }
 
+/// Commands of a kind in this bucket and in those above.
+fn counted_from(page: &Page, bucket: usize, at: usize) -> u64 {
+    let counts = page.counts[bucket..].iter().map(|counts| counts[at]);
+    counts.fold(0, u64::saturating_add)
+}
+
 /// `read_commands_over_5ms` and its kin: every command over the threshold is in its bucket or in one above.
 fn samples(device: &str, time_ns: i64, page: &Page, sink: &mut Sink) -> Result<(), ImportError> {
     let mut values = Vec::new();
     for bucket in 0..4 {
         for (at, (_, name)) in OPS.iter().enumerate() {
-            let over: u64 = page.counts[bucket..].iter().map(|counts| counts[at]).sum();
+            let over = counted_from(page, bucket, at);
             let metric = format!("{name}_commands_over_{}ms", page.thresholds_ms[bucket]);
             values.push((sink.name(&metric), over as f64));
         }
@@ -291,5 +297,16 @@ fn slowest(device: &str, before: Option<&Page>, page: &Page, sink: &mut Sink) {
             what,
             format!("the drive keeps the slowest of each bucket, without its place; its counters run since {minutes} minutes"),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_of_text() {
+        assert_eq!(moment_ns("1970-01-01D|00:00:01:500"), Some(1_500_000_000));
+        assert_eq!(moment_ns("1970-01-01D|00:00:01:9223372036854775807"), None);
     }
 }

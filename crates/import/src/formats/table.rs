@@ -111,10 +111,15 @@ fn mapping(source: &Source) -> Result<(Vec<Field>, Layer), ImportError> {
     let has = |key: &str| fields.iter().any(|field| field.key == key);
     let has_moment = has("start") || has("end");
     let has_length = has("latency") || has("start") && has("end");
-    if !has_moment || !has_length {
-        return Err(wrong(
-            "expected start or end, and latency (or both start and end), found not".into(),
-        ));
+    if !has_moment {
+        return Err(wrong("expected start or end, found neither".into()));
+    }
+    if !has_length {
+        let found =
+            "a trace without latencies holds no operation to judge; --as series reads what else it holds";
+        return Err(wrong(format!(
+            "expected latency, or both start and end, found neither: {found}"
+        )));
     }
     Ok((fields, layer))
 }

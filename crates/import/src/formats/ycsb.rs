@@ -48,7 +48,8 @@ fn status(line: &str) -> Option<(i64, &str)> {
     let (seconds, rest) = rest.split_once(" sec: ")?;
     let (clock, ms) = time.rsplit_once(':')?;
     seconds.trim().parse::<u64>().ok()?;
-    let moment_ns = date_ns(date)? + time_of_day_ns(clock, "")? + ms.parse::<i64>().ok()? * 1_000_000;
+    let moment_ns =
+        date_ns(date)? + time_of_day_ns(clock, "")? + i64::from(ms.parse::<u16>().ok()?) * 1_000_000;
     Some((moment_ns, rest))
 }
 
@@ -170,4 +171,16 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         sink.sample(reader.last_ns, None, SubjectKind::Process, subject, &values)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_of_status_lines() {
+        let line = |ms: &str| format!("2016-11-14 12:59:18:{ms} 10 sec: 1234 operations");
+        assert!(status(&line("287")).is_some_and(|(ns, _)| ns % 1_000_000_000 == 287_000_000));
+        assert_eq!(status(&line("9223372036854775807")), None);
+    }
 }
