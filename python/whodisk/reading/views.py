@@ -58,6 +58,9 @@ _WBT_IS_QUEUE = {
 #: Stages that `judged` may hold otherwise than they were recorded.
 _MOVED = ("app_ns", *_WBT_IS_QUEUE, "device_ns")
 
+#: Values in the largest result that is kept for whoever asks the same again.
+KEPT_VALUES_MAX = 20_000
+
 #: Most that queries may put on disk when they do not fit into memory.
 SPILL_LIMIT = "16GiB"
 
@@ -230,8 +233,11 @@ class Case:
         self.copied: frozenset[str] = frozenset()
         #: Layer -> which of its rows of `judged` lie in the table `kept_<layer>`: those above a latency, ns, and those of further conditions.
         self._kept: dict[str, tuple[int, frozenset[str]]] = {}
-        #: Query -> its rows, of those that several ask.
+        #: Query -> its rows, or its columns: several detectors ask the same.
         self._known: dict[str, list[Row]] = {}
+        self._known_arrays: dict[str, dict[str, npt.NDArray[Any]]] = {}
+        #: Tables of `make_table`: what a query on one gives is not kept, as a table may be made anew.
+        self._made: set[str] = set()
         #: Whether operations are counted from their submit on (`count_from_submit`).
         self.counts_from_submit = False
         self.views = self._views()
@@ -421,8 +427,15 @@ class Case:
         return f"WITH {tables}\n{body}"
 
     def rows(self, sql: str) -> list[Row]:
-        """Runs `sql` (views allowed); one dictionary per row, plain Python values."""
-        return self._fetched(self.expand(sql))
+        """Runs `sql` (views allowed); one dictionary per row, plain Python values. Who asks the same again gets copies of the rows."""
+        expanded = self.expand(sql)
+        rows = self._known.get(expanded)
+        if rows is None:
+            rows = self._fetched(expanded)
+            if sum(map(len, rows)) > KEPT_VALUES_MAX or not self._lasts(expanded):
+                return rows
+            self._known[expanded] = rows
+        return [dict(row) for row in rows]
 
     def _fetched(self, expanded: str) -> list[Row]:
         cursor = self._run(expanded)
@@ -436,9 +449,20 @@ class Case:
         return self._known[expanded]
 
     def arrays(self, sql: str) -> dict[str, npt.NDArray[Any]]:
-        """Runs `sql`; one NumPy array per column. NULL integers arrive as NaN in float arrays."""
-        fetched = self._run(self.expand(sql)).fetchnumpy()
-        return {name: _filled(values) for name, values in fetched.items()}
+        """Runs `sql`; one NumPy array per column. NULL integers arrive as NaN in float arrays. Who asks the same again gets copies."""
+        expanded = self.expand(sql)
+        columns = self._known_arrays.get(expanded)
+        if columns is None:
+            fetched = self._run(expanded).fetchnumpy()
+            columns = {name: _filled(values) for name, values in fetched.items()}
+            if sum(values.size for values in columns.values()) > KEPT_VALUES_MAX or not self._lasts(expanded):
+                return columns
+            self._known_arrays[expanded] = columns
+        return {name: values.copy() for name, values in columns.items()}
+
+    def _lasts(self, expanded: str) -> bool:
+        """Whether a query gives the same when it is asked again."""
+        return not any(name in expanded for name in self._made)
 
     def streamed(self, sql: str, rows: int = 10_000) -> Iterator[list[tuple[Any, ...]]]:
         """Runs `sql` (views allowed) and hands out its rows in lists of at most `rows`; the next query ends it."""
@@ -482,6 +506,7 @@ class Case:
 
     def make_table(self, name: str, sql: str) -> None:
         """Keeps the rows of `sql` (views allowed) as the temporary table `name`, on disk where they do not fit into memory."""
+        self._made.add(name)
         self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{self.expand(sql)}")
 
     def keep(self, layer: str, above_ns: int, *conditions: str) -> None:
@@ -612,6 +637,7 @@ GROUP BY 1 HAVING bool_and(coalesce(stats_null_count = num_values, FALSE)) ORDER
         """What was kept of `judged` is not true of it any more."""
         self._kept.clear()
         self._known.clear()
+        self._known_arrays.clear()
 
     def _judge(self) -> None:
         """Sets the views that operations are judged by."""
