@@ -265,13 +265,15 @@ class _Lasting:
         self.names, self.kind = np.unique(_kinds(requests.kind), return_inverse=True)
         took = requests.end_ns - requests.begin_ns
         self.took = [np.sort(took[self.kind == number]) for number in range(len(self.names))]
+        #: Of each kind, the logarithm of the part that lasts longer, by how many do; one more does.
+        self.log_part = [np.log((np.arange(len(all_) + 1) + 1.0) / (len(all_) + 1.0)) for all_ in self.took]
 
     def log_chance(self, since_ns: int, until_ns: int, under_way: int) -> float:
         """Logarithm of the chance that none of the requests under way ends between two moments."""
         chosen = self._under_way(until_ns, under_way)
         begin, kind = self.requests.begin_ns[chosen], self.kind[chosen]
         chance = 0.0
-        for number in np.unique(kind):
+        for number in np.flatnonzero(np.bincount(kind)):
             if len(self.took[number]) < SILENT_KIND_MIN:
                 continue
             mine = begin[kind == number]
@@ -281,10 +283,10 @@ class _Lasting:
         return chance
 
     def _lasts(self, number: int, age_ns: Ints) -> Floats:
-        """Logarithm of the part of the requests that last this long; one more does."""
+        """Logarithm of the part of the requests that last this long."""
         took = self.took[number]
-        longer = len(took) - np.searchsorted(took, age_ns, side="left")
-        return np.asarray(np.log((longer + 1.0) / (len(took) + 1.0)), np.float64)
+        longer = len(took) - took.searchsorted(age_ns, side="left")
+        return np.asarray(self.log_part[number][longer], np.float64)
 
     def _under_way(self, moment_ns: int, count: int) -> npt.NDArray[Any]:
         """Places of the requests that were begun before a moment and not done before it."""
