@@ -15,6 +15,7 @@ use lz4_flex::frame::FrameDecoder;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -97,14 +98,18 @@ impl<const N: usize> RawField for [u8; N] {
     }
 }
 
-/// One column of a raw row type: how to get values out of rows and back into them.
-pub struct Column<R: 'static> {
+/// One column of a raw row type as Arrow knows it.
+pub struct Shape {
     /// Name of the column, which is the name of the field.
     pub name: &'static str,
     /// Arrow type.
     pub data_type: DataType,
     /// Bytes of one value.
     pub width: usize,
+}
+
+/// One column of a raw row type: how to get values out of rows and back into them.
+pub struct Column<R: 'static> {
     /// Appends the values of all rows to the column's bytes.
     pub put: fn(&[R], &mut Vec<u8>),
     /// Sets the field of every row from the column's bytes (`rows.len() * width` of them).
@@ -115,7 +120,9 @@ pub struct Column<R: 'static> {
 pub trait RawRow: Copy + Default + Send + 'static {
     /// Probe name: folder under `raw/`.
     const PROBE: &'static str;
-    /// Columns in the order of the fields.
+    /// Shapes of the columns, in the order of the fields.
+    const SHAPES: &'static [Shape];
+    /// The columns, in the same order.
     const COLUMNS: &'static [Column<Self>];
 }
 
@@ -142,10 +149,12 @@ macro_rules! raw_row {
     ($row:ty, $probe:literal, { $($field:ident : $type:ty),+ $(,)? }) => {
         impl $crate::raw::RawRow for $row {
             const PROBE: &'static str = $probe;
-            const COLUMNS: &'static [$crate::raw::Column<Self>] = &[$($crate::raw::Column {
+            const SHAPES: &'static [$crate::raw::Shape] = &[$($crate::raw::Shape {
                 name: stringify!($field),
                 data_type: <$type as $crate::raw::RawField>::TYPE,
                 width: <$type as $crate::raw::RawField>::WIDTH,
+            }),+];
+            const COLUMNS: &'static [$crate::raw::Column<Self>] = &[$($crate::raw::Column {
                 put: |rows, to| $crate::raw::put_field(rows, to, |row: &$row| row.$field),
                 take: |from, rows| {
                     $crate::raw::take_field(from, rows, |row: &mut $row, value: $type| row.$field = value)
@@ -156,8 +165,8 @@ macro_rules! raw_row {
 }
 pub(crate) use raw_row;
 
-fn arrow_schema<R: RawRow>(metadata: &[(String, String)]) -> Schema {
-    let fields: Vec<Field> = R::COLUMNS
+fn arrow_schema(shapes: &[Shape], metadata: &[(String, String)]) -> Schema {
+    let fields: Vec<Field> = shapes
         .iter()
         .map(|c| Field::new(c.name, c.data_type.clone(), false))
         .collect();
@@ -237,63 +246,19 @@ impl BatchEncoder {
 /// fails too. A writer that is dropped without [`RawWriter::finish`] tries to write what it holds,
 /// but leaves the stream without its end mark.
 pub struct RawWriter<R: RawRow> {
-    path: PathBuf,
-    file: File,
     /// Rows not yet turned into columns.
     block: Vec<R>,
-    /// The current batch, one byte vector per column.
-    columns: Vec<Vec<u8>>,
-    rows_in_columns: usize,
-    encoder: BatchEncoder,
-    /// A message up to its body, which the encoder has.
-    head: Vec<u8>,
-    bytes_good: u64,
-    /// How far writing to the disk was begun, and when the first message after it came.
-    bytes_begun: u64,
-    waiting_since: Option<Instant>,
-    batches: u64,
-    rows: u64,
-    oldest: Option<Instant>,
-    failed: bool,
-    finished: bool,
+    sink: Sink,
 }
 
 impl<R: RawRow> RawWriter<R> {
     /// Creates `path` (its folder too) and writes the stream's schema with `metadata`.
     /// Fails if the file exists: raw streams are never rewritten.
     pub fn create(path: &Path, metadata: &[(String, String)]) -> Result<Self, CaseError> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|e| CaseError::io(folder, "create the folder", e))?;
-        }
-        let file = File::create_new(path).map_err(|e| CaseError::io(path, "create the raw stream", e))?;
-        let mut writer = RawWriter {
-            path: path.to_owned(),
-            file,
+        Ok(RawWriter {
+            sink: Sink::create(path, R::SHAPES, metadata)?,
             block: Vec::with_capacity(BLOCK_ROWS),
-            columns: R::COLUMNS
-                .iter()
-                .map(|c| Vec::with_capacity(c.width * BATCH_ROWS))
-                .collect(),
-            rows_in_columns: 0,
-            encoder: BatchEncoder::default(),
-            head: Vec::new(),
-            bytes_good: 0,
-            bytes_begun: 0,
-            waiting_since: None,
-            batches: 0,
-            rows: 0,
-            oldest: None,
-            failed: false,
-            finished: false,
-        };
-        let header = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(
-            &arrow_schema::<R>(metadata),
-            &mut DictionaryTracker::new(true),
-            &IpcWriteOptions::default(),
-        );
-        frame_header(&header.ipc_message, &mut writer.head);
-        writer.write_message("write the schema")?;
-        Ok(writer)
+        })
     }
 
     /// Appends one row; writes a batch when one is full.
@@ -320,17 +285,17 @@ impl<R: RawRow> RawWriter<R> {
     /// Writes what is batched so far.
     pub fn flush(&mut self) -> Result<(), CaseError> {
         self.drain_block()?;
-        self.write_batch()
+        self.sink.write_batch()
     }
 
     /// Flushes if rows have waited for `age` or longer. Call it now and then on streams that may be
     /// slow, so that a kill costs at most about `age` of rows. Rows that came by [`RawWriter::push`]
     /// are dated by the first call after they came.
     pub fn flush_if_older_than(&mut self, age: Duration) -> Result<(), CaseError> {
-        if self.block.is_empty() && self.rows_in_columns == 0 {
+        if self.block.is_empty() && self.sink.rows_in_columns == 0 {
             return Ok(());
         }
-        let oldest = *self.oldest.get_or_insert_with(Instant::now);
+        let oldest = *self.sink.oldest.get_or_insert_with(Instant::now);
         if oldest.elapsed() >= age {
             self.flush()?;
         }
@@ -339,25 +304,18 @@ impl<R: RawRow> RawWriter<R> {
 
     /// Rows pushed so far.
     pub fn rows(&self) -> u64 {
-        self.rows + (self.rows_in_columns + self.block.len()) as u64
+        self.sink.rows + (self.sink.rows_in_columns + self.block.len()) as u64
     }
 
     /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
-        self.bytes_good
+        self.sink.bytes_good
     }
 
     /// Flushes, writes the end-of-stream mark, returns the number of rows.
     pub fn finish(mut self) -> Result<u64, CaseError> {
         self.flush()?;
-        self.head.clear();
-        self.encoder.body.clear();
-        self.head.extend_from_slice(&CONTINUATION);
-        self.head.extend_from_slice(&[0; 4]);
-        self.write_message("write the end mark")?;
-        self.begin_writeback();
-        self.finished = true;
-        Ok(self.rows)
+        self.sink.finish()
     }
 
     fn drain_block(&mut self) -> Result<(), CaseError> {
@@ -370,23 +328,95 @@ impl<R: RawRow> RawWriter<R> {
 
     fn add_columns(&mut self, rows: &[R]) -> Result<(), CaseError> {
         debug_assert!(rows.len() <= BLOCK_ROWS);
-        if self.failed {
-            return Err(self.failed_before());
-        }
-        for (column, bytes) in R::COLUMNS.iter().zip(&mut self.columns) {
+        self.sink.can_write()?;
+        for (column, bytes) in R::COLUMNS.iter().zip(&mut self.sink.columns) {
             (column.put)(rows, bytes);
         }
-        self.rows_in_columns += rows.len();
-        if self.rows_in_columns >= BATCH_ROWS {
-            self.write_batch()?;
+        self.sink.rows_in_columns += rows.len();
+        if self.sink.rows_in_columns >= BATCH_ROWS {
+            self.sink.write_batch()?;
         }
         Ok(())
     }
+}
+
+impl<R: RawRow> Drop for RawWriter<R> {
+    fn drop(&mut self) {
+        if !self.sink.finished && !self.sink.failed {
+            let _ = self.flush();
+        }
+    }
+}
+
+/// What of a writer is the same for rows of all types: compiled once, not for each of them.
+struct Sink {
+    path: PathBuf,
+    file: File,
+    /// The current batch, one byte vector per column.
+    columns: Vec<Vec<u8>>,
+    rows_in_columns: usize,
+    encoder: BatchEncoder,
+    /// A message up to its body, which the encoder has.
+    head: Vec<u8>,
+    bytes_good: u64,
+    /// How far writing to the disk was begun, and when the first message after it came.
+    bytes_begun: u64,
+    waiting_since: Option<Instant>,
+    batches: u64,
+    rows: u64,
+    oldest: Option<Instant>,
+    failed: bool,
+    finished: bool,
+}
+
+impl Sink {
+    fn create(path: &Path, shapes: &[Shape], metadata: &[(String, String)]) -> Result<Self, CaseError> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|e| CaseError::io(folder, "create the folder", e))?;
+        }
+        let file = File::create_new(path).map_err(|e| CaseError::io(path, "create the raw stream", e))?;
+        let mut sink = Sink {
+            path: path.to_owned(),
+            file,
+            columns: shapes
+                .iter()
+                .map(|shape| Vec::with_capacity(shape.width * BATCH_ROWS))
+                .collect(),
+            rows_in_columns: 0,
+            encoder: BatchEncoder::default(),
+            head: Vec::new(),
+            bytes_good: 0,
+            bytes_begun: 0,
+            waiting_since: None,
+            batches: 0,
+            rows: 0,
+            oldest: None,
+            failed: false,
+            finished: false,
+        };
+        let header = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(
+            &arrow_schema(shapes, metadata),
+            &mut DictionaryTracker::new(true),
+            &IpcWriteOptions::default(),
+        );
+        frame_header(&header.ipc_message, &mut sink.head);
+        sink.write_message("write the schema")?;
+        Ok(sink)
+    }
+
+    fn finish(&mut self) -> Result<u64, CaseError> {
+        self.head.clear();
+        self.encoder.body.clear();
+        self.head.extend_from_slice(&CONTINUATION);
+        self.head.extend_from_slice(&[0; 4]);
+        self.write_message("write the end mark")?;
+        self.begin_writeback();
+        self.finished = true;
+        Ok(self.rows)
+    }
 
     fn write_batch(&mut self) -> Result<(), CaseError> {
-        if self.failed {
-            return Err(self.failed_before());
-        }
+        self.can_write()?;
         if self.rows_in_columns == 0 {
             return Ok(());
         }
@@ -432,6 +462,14 @@ impl<R: RawRow> RawWriter<R> {
         self.waiting_since = None;
     }
 
+    #[inline]
+    fn can_write(&self) -> Result<(), CaseError> {
+        if self.failed {
+            return Err(self.failed_before());
+        }
+        Ok(())
+    }
+
     fn failed_before(&self) -> CaseError {
         CaseError::format(
             &self.path,
@@ -440,14 +478,6 @@ impl<R: RawRow> RawWriter<R> {
             "an earlier write error",
             "the rows before it are safe; stop the recording",
         )
-    }
-}
-
-impl<R: RawRow> Drop for RawWriter<R> {
-    fn drop(&mut self) {
-        if !self.finished && !self.failed {
-            let _ = self.flush();
-        }
     }
 }
 
@@ -481,17 +511,69 @@ pub struct Truncation {
 ///
 /// Memory is bounded by one batch of [`BATCH_ROWS_MAX`] rows, whatever the file holds.
 pub struct RawReader<R: RawRow> {
+    source: Source,
+    _rows: std::marker::PhantomData<R>,
+}
+
+impl<R: RawRow> RawReader<R> {
+    /// Opens a stream. A file that was cut or damaged within its header reads as empty with a
+    /// [`Truncation`]; a whole header with other columns than `R` has is an error.
+    pub fn open(path: &Path) -> Result<Self, CaseError> {
+        Ok(RawReader {
+            source: Source::open(path, R::SHAPES)?,
+            _rows: std::marker::PhantomData,
+        })
+    }
+
+    /// Value of a metadata key of the stream's schema.
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        self.source.metadata.get(key).map(String::as_str)
+    }
+
+    /// Clears `into` and fills it with the next batch; false at the end (good or cut).
+    pub fn next_batch(&mut self, into: &mut Vec<R>) -> Result<bool, CaseError> {
+        into.clear();
+        let Some(rows) = self.source.next_batch()? else {
+            return Ok(false);
+        };
+        into.resize(rows, R::default());
+        for (index, column) in R::COLUMNS.iter().enumerate() {
+            let Some(bytes) = self.source.column(index, rows)? else {
+                into.clear();
+                return Ok(false);
+            };
+            (column.take)(bytes, into);
+        }
+        self.source.pass_batch();
+        Ok(true)
+    }
+
+    /// After the end: Some if the stream has no proper end.
+    pub fn truncation(&self) -> Option<&Truncation> {
+        self.source.truncation.as_ref()
+    }
+
+    /// Bytes of whole messages read so far.
+    pub fn good_bytes(&self) -> u64 {
+        self.source.good_bytes
+    }
+}
+
+/// What of a reader is the same for rows of all types: compiled once, not for each of them.
+struct Source {
     path: PathBuf,
     file: BufReader<File>,
     file_bytes: u64,
     good_bytes: u64,
     metadata: HashMap<String, String>,
+    shapes: &'static [Shape],
     header: Vec<u8>,
     body: Vec<u8>,
+    /// Where in the body each column of the batch is.
+    spans: Vec<Range<usize>>,
     column: Vec<u8>,
     ended: bool,
     truncation: Option<Truncation>,
-    _rows: std::marker::PhantomData<R>,
 }
 
 /// A message's frame: what the prefix and the header say.
@@ -521,76 +603,71 @@ fn damaged<T>(found: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Damaged(found.into()))
 }
 
-impl<R: RawRow> RawReader<R> {
-    /// Opens a stream. A file that was cut or damaged within its header reads as empty with a
-    /// [`Truncation`]; a whole header with other columns than `R` has is an error.
-    pub fn open(path: &Path) -> Result<Self, CaseError> {
+impl Source {
+    fn open(path: &Path, shapes: &'static [Shape]) -> Result<Self, CaseError> {
         let io = |e| CaseError::io(path, "open the raw stream", e);
         let file = File::open(path).map_err(io)?;
         let file_bytes = file.metadata().map_err(io)?.len();
-        let mut reader = RawReader {
+        let mut source = Source {
             path: path.to_owned(),
             file: BufReader::with_capacity(1 << 16, file),
             file_bytes,
             good_bytes: 0,
             metadata: HashMap::new(),
+            shapes,
             header: Vec::new(),
             body: Vec::new(),
+            spans: Vec::new(),
             column: Vec::new(),
             ended: false,
             truncation: None,
-            _rows: std::marker::PhantomData,
         };
-        match reader.read_schema() {
+        match source.read_schema() {
             Ok(schema) => {
-                reader.check_schema(&schema)?;
-                reader.metadata = schema
+                source.check_schema(&schema)?;
+                source.metadata = schema
                     .metadata()
                     .iter()
                     .map(|(k, v)| (k.to_string(), v.to_string()))
                     .collect();
-                Ok(reader)
             }
-            Err(stop) => {
-                reader.stop(stop)?;
-                Ok(reader)
-            }
+            Err(stop) => source.stop(stop)?,
         }
+        Ok(source)
     }
 
-    /// Value of a metadata key of the stream's schema.
-    pub fn metadata(&self, key: &str) -> Option<&str> {
-        self.metadata.get(key).map(String::as_str)
-    }
-
-    /// Clears `into` and fills it with the next batch; false at the end (good or cut).
-    pub fn next_batch(&mut self, into: &mut Vec<R>) -> Result<bool, CaseError> {
-        into.clear();
+    /// Reads the next batch, packed as it is, and gives its number of rows; None at the end (good or cut).
+    fn next_batch(&mut self) -> Result<Option<usize>, CaseError> {
         if self.ended {
-            return Ok(false);
+            return Ok(None);
         }
-        match self.read_batch(into) {
-            Ok(true) => Ok(true),
-            Ok(false) => {
+        match self.read_batch() {
+            Ok(Some(rows)) => Ok(Some(rows)),
+            Ok(None) => {
                 self.end();
-                Ok(false)
+                Ok(None)
             }
             Err(stop) => {
-                into.clear();
                 self.stop(stop)?;
-                Ok(false)
+                Ok(None)
             }
         }
     }
 
-    /// After the end: Some if the stream has no proper end.
-    pub fn truncation(&self) -> Option<&Truncation> {
-        self.truncation.as_ref()
+    /// Unpacks a column of the batch that was read; None if it is damaged, and then the stream has ended.
+    fn column(&mut self, index: usize, rows: usize) -> Result<Option<&[u8]>, CaseError> {
+        let shape = &self.shapes[index];
+        let packed = &self.body[self.spans[index].clone()];
+        if let Err(what) = decompress(packed, rows * shape.width, &mut self.column) {
+            self.stop(Stop::Damaged(format!("column {}: {what}", shape.name)))?;
+            return Ok(None);
+        }
+        Ok(Some(&self.column))
     }
 
-    /// Bytes of whole messages read so far.
-    pub fn good_bytes(&self) -> u64 {
-        self.good_bytes
+    /// The batch that was read is whole.
+    fn pass_batch(&mut self) {
+        self.good_bytes += PREFIX_BYTES + (self.header.len() + self.body.len()) as u64;
     }
 
     fn end(&mut self) {
@@ -689,7 +766,7 @@ impl<R: RawRow> RawReader<R> {
         let wrong = |at: String, expected: String, found: String| {
             Err(CaseError::format(&self.path, at, expected, found, hint))
         };
-        for (index, column) in R::COLUMNS.iter().enumerate() {
+        for (index, column) in self.shapes.iter().enumerate() {
             let expected = format!("{}: {}", column.name, column.data_type);
             match schema.fields().get(index) {
                 Some(f) if f.name() == column.name && f.data_type() == &column.data_type => {}
@@ -700,43 +777,39 @@ impl<R: RawRow> RawReader<R> {
                 None => return wrong(format!("schema column {index}"), expected, "none".into()),
             }
         }
-        if schema.fields().len() > R::COLUMNS.len() {
-            let found = schema.field(R::COLUMNS.len()).name().clone();
-            let at = format!("schema column {}", R::COLUMNS.len());
+        let known = self.shapes.len();
+        if schema.fields().len() > known {
+            let found = schema.field(known).name().clone();
+            let at = format!("schema column {known}");
             return wrong(at, "no further column".into(), found);
         }
         Ok(())
     }
 
-    /// Reads one batch; false at the end mark. `good_bytes` moves only past whole messages.
-    fn read_batch(&mut self, into: &mut Vec<R>) -> Result<bool, Stop> {
+    /// Reads one batch and finds its columns; None at the end mark. `good_bytes` moves only past whole messages.
+    fn read_batch(&mut self) -> Result<Option<usize>, Stop> {
         let body_bytes = match self.read_frame()? {
             Frame::End => {
                 self.good_bytes += PREFIX_BYTES;
-                return Ok(false);
+                return Ok(None);
             }
             Frame::Message { body_bytes } => body_bytes,
         };
-        let (rows, spans) = batch_layout::<R>(&self.header, body_bytes)?;
+        let rows = batch_layout(self.shapes, &self.header, body_bytes, &mut self.spans)?;
         self.body.resize(body_bytes as usize, 0);
         self.file.read_exact(&mut self.body)?;
-        into.resize(rows, R::default());
-        for (column, span) in R::COLUMNS.iter().zip(spans) {
-            decompress(&self.body[span], rows * column.width, &mut self.column)
-                .map_err(|what| Stop::Damaged(format!("column {}: {what}", column.name)))?;
-            (column.take)(&self.column, into);
-        }
-        self.good_bytes += PREFIX_BYTES + self.header.len() as u64 + body_bytes;
-        Ok(true)
+        Ok(Some(rows))
     }
 }
 
-/// Checks a record batch header against `R` and gives its row count and each column's bytes in the body.
-fn batch_layout<R: RawRow>(
+/// Checks a record batch header against these columns and gives its row count; `spans` becomes each column's bytes in the body.
+fn batch_layout(
+    shapes: &[Shape],
     header: &[u8],
     body_bytes: u64,
-) -> Result<(usize, Vec<std::ops::Range<usize>>), Stop> {
-    let row_bytes: usize = R::COLUMNS.iter().map(|c| c.width).sum();
+    spans: &mut Vec<Range<usize>>,
+) -> Result<usize, Stop> {
+    let row_bytes: usize = shapes.iter().map(|c| c.width).sum();
     // LZ4 adds at most a fraction of a percent and a few dozen bytes per column.
     let body_bytes_max = (BATCH_ROWS_MAX * row_bytes * 2) as u64 + 4096;
     if body_bytes > body_bytes_max {
@@ -760,7 +833,7 @@ fn batch_layout<R: RawRow>(
     let (Some(nodes), Some(buffers)) = (batch.nodes(), batch.buffers()) else {
         return damaged("a batch without columns");
     };
-    if nodes.len() != R::COLUMNS.len() || buffers.len() != 2 * R::COLUMNS.len() {
+    if nodes.len() != shapes.len() || buffers.len() != 2 * shapes.len() {
         return damaged(format!("{} columns, {} buffers", nodes.len(), buffers.len()));
     }
     if nodes
@@ -769,8 +842,8 @@ fn batch_layout<R: RawRow>(
     {
         return damaged("a column of another length, or with NULLs");
     }
-    let mut spans = Vec::with_capacity(R::COLUMNS.len());
-    for index in 0..R::COLUMNS.len() {
+    spans.clear();
+    for index in 0..shapes.len() {
         let buffer = buffers.get(2 * index + 1);
         let start = usize::try_from(buffer.offset()).ok();
         let end = start
@@ -781,7 +854,7 @@ fn batch_layout<R: RawRow>(
             _ => return damaged(format!("a column outside its batch ({buffer:?})")),
         }
     }
-    Ok((rows, spans))
+    Ok(rows)
 }
 
 /// Decompresses one column into `to`, which ends up exactly `bytes` long, or says what is wrong.

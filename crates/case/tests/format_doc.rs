@@ -56,7 +56,7 @@ fn sealed_tables_are_as_documented() {
 
 fn raw_is_documented<R: RawRow>() {
     let listed = first(&cells(&doc(), &format!("<!-- raw: {} -->", R::PROBE)), 2);
-    let written: Vec<Vec<String>> = R::COLUMNS
+    let written: Vec<Vec<String>> = R::SHAPES
         .iter()
         .map(|c| vec![c.name.to_owned(), c.data_type.to_string()])
         .collect();

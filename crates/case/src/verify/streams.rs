@@ -2,7 +2,7 @@
 use super::{Findings, Report};
 use crate::completeness::{self, Account};
 use crate::meta::{CaseMeta, State};
-use crate::raw::{RawReader, RawRow};
+use crate::raw::{RawReader, RawRow, Truncation};
 use crate::rows::{
     AppRow, BioMemberRow, BioRow, BlockCarrierRow, BlockMergeRow, BlockRow, FileRow, SyscallRow, Via,
 };
@@ -244,8 +244,20 @@ fn check_stream<R: RawRow>(
 ) {
     let mut findings = Findings::new(relative, HINT);
     let mut rows = 0;
-    match read_stream(&case_dir.join(relative), &mut rows, &mut findings, check) {
-        Ok(Some(lost)) => report.missing.push(format!("{relative}: {lost}")),
+    let end = read_stream(&case_dir.join(relative), &mut rows, &mut findings, check);
+    report_stream(relative, rows, end, findings, report);
+}
+
+/// Not part of `check_stream`, which is compiled for every type of rows.
+fn report_stream(
+    relative: &str,
+    rows: u64,
+    end: Result<Option<Truncation>, CaseError>,
+    mut findings: Findings,
+    report: &mut Report,
+) {
+    match end {
+        Ok(Some(cut)) => report.missing.push(format!("{relative}: {}", lost_text(&cut))),
         Ok(None) => {}
         Err(CaseError::Format {
             at, expected, found, ..
@@ -256,28 +268,34 @@ fn check_stream<R: RawRow>(
     report.problems.append(&mut findings.into_problems());
 }
 
-/// Reads a whole stream; what was lost at its end, in words.
+/// Reads a whole stream; where it was cut, if it was.
 fn read_stream<R: RawRow>(
     path: &Path,
     rows: &mut u64,
     findings: &mut Findings,
     check: fn(&R) -> Option<Contradiction>,
-) -> Result<Option<String>, CaseError> {
+) -> Result<Option<Truncation>, CaseError> {
     let mut reader = RawReader::<R>::open(path)?;
     let mut batch = Vec::new();
     while reader.next_batch(&mut batch)? {
         for (index, row) in batch.iter().enumerate() {
-            if let Some((column, expected, found)) = check(row) {
-                findings.add(
-                    format!("row {}, column {column}", *rows + index as u64),
-                    expected,
-                    found,
-                );
+            if let Some(contradiction) = check(row) {
+                add_row(findings, *rows + index as u64, contradiction);
             }
         }
         *rows += batch.len() as u64;
     }
-    Ok(reader.truncation().map(|cut| match cut.lost_bytes {
+    Ok(reader.truncation().cloned())
+}
+
+#[cold]
+fn add_row(findings: &mut Findings, row: u64, (column, expected, found): Contradiction) {
+    findings.add(format!("row {row}, column {column}"), expected, found);
+}
+
+/// What was lost at the end of a stream, in words.
+fn lost_text(cut: &Truncation) -> String {
+    match cut.lost_bytes {
         0 => format!(
             "ends at byte {} without its end mark: rows that were not written yet are lost",
             cut.good_bytes
@@ -286,7 +304,7 @@ fn read_stream<R: RawRow>(
             "cut at byte {}: {lost} bytes after the last whole batch are lost (found {})",
             cut.good_bytes, cut.found
         ),
-    }))
+    }
 }
 
 fn loss_text(loss: &LossRow) -> String {
