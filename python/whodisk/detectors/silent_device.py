@@ -273,7 +273,7 @@ class _Lasting:
         chosen = self._under_way(until_ns, under_way)
         begin, kind = self.requests.begin_ns[chosen], self.kind[chosen]
         chance = 0.0
-        for number in np.flatnonzero(np.bincount(kind)):
+        for number in np.flatnonzero(np.bincount(kind)).tolist():
             if len(self.took[number]) < SILENT_KIND_MIN:
                 continue
             mine = begin[kind == number]
