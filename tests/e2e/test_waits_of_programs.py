@@ -242,3 +242,43 @@ def test_page_faults_that_read_are_operations(whodisk: Run, work: Path) -> None:
         assert number(case, f"SELECT count(DISTINCT parent_id) AS n {linked}") == pages // 16
         assert number(case, f"SELECT median(device_ns) / 1e6 AS n {faults}") >= 2
         assert number(case, f"SELECT count(DISTINCT comm) AS n {faults} AND comm IS NOT NULL") == 1
+
+
+WRITTEN = """
+import mmap, os, sys, threading, time
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.ftruncate(file, 1 << 20)
+memory = mmap.mmap(file, 1 << 20)
+memory[0] = 1
+for number in range(3):
+    time.sleep(0.5)
+    memory[1] = number
+    sync = threading.Thread(target=os.fsync, args=(file,))
+    sync.start()
+    until = time.monotonic() + 0.2
+    while time.monotonic() < until:
+        memory[2] = number
+        time.sleep(0.001)
+    sync.join()
+"""
+
+
+@pytest.mark.root
+def test_writes_to_mapped_pages_that_wait_are_no_fault_that_is_over(whodisk: Run, work: Path) -> None:
+    """A write to a page that is being written out sleeps in the file system, long after the last fault looked into a file."""
+    path = work / "a.case"
+    try:
+        with (
+            slowdisk("write constant 60ms", seed=1) as device,
+            file_system(device, work / "mnt", "btrfs") as folder,
+        ):
+            whodisk("record", "-o", path, "--", sys.executable, "-c", WRITTEN, folder / "data")
+    except Unavailable as lack:
+        pytest.skip(str(lack))
+    whodisk("verify", path)
+    with Case(path) as case:
+        waits = "FROM waits WHERE cause = 'page under writeback' AND duration_ns > 50e6"
+        assert number(case, f"SELECT count(*) AS n {waits}") > 0
+        # The last fault that looked into a file was before the sleep of 500 ms.
+        faults = "FROM syscall_ops WHERE op = 'fault' AND latency_ns > 400e6"
+        assert number(case, f"SELECT count(*) AS n {faults}") == 0

@@ -41,6 +41,8 @@ struct task_io_accounting {
 struct task_struct___pages {
 	int pid;
 	int tgid;
+	unsigned long min_flt;
+	unsigned long maj_flt;
 	u32 in_iowait : 1;
 	struct task_io_accounting ioac;
 };
@@ -117,6 +119,14 @@ static __always_inline u64 reads_ended(struct task_struct *task)
 	struct task_struct___pages *of = (void *)task;
 
 	return bpf_core_field_exists(of->ioac) ? of->ioac.syscr : 0;
+}
+
+// Page faults that a thread has ended: the same number twice means the same fault (mm/memory.c, mm_account_fault).
+static __always_inline u64 faults_ended(struct task_struct *task)
+{
+	struct task_struct___pages *of = (void *)task;
+
+	return of->min_flt + of->maj_flt;
 }
 
 static __always_inline bool in_iowait(struct task_struct *task)

@@ -158,7 +158,8 @@ struct sleeper {
 	u64 start_ns;
 	u64 end_ns;
 	u64 wait_ns;
-	// The last page fault that looked into a file
+	// The last page fault that looked into a file, and how many its thread had ended before it
+	u64 fault_number;
 	u64 fault_inode;
 	u64 fault_index;
 	u64 fault_ns;
@@ -201,6 +202,13 @@ static __always_inline u64 most(u64 a, u64 b)
 static __always_inline struct sleeper *sleeper_of(s32 tid)
 {
 	return &sleepers[(u32)tid & (SLEEPERS - 1)];
+}
+
+// Whether a thread is still in the fault that looked into a file last. Other faults sleep, too (a write to a mapped page waits for the file
+// system): they look into no file, and the one before them may be long over.
+static __always_inline bool in_fault(struct sleeper *sleeper, struct task_struct *task)
+{
+	return sleeper->fault_ns && sleeper->fault_number == faults_ended(task);
 }
 
 // The place of a thread, taken from whoever had it before.
@@ -634,7 +642,7 @@ static __always_inline int readahead_window(struct inode *inode, u64 index, u64 
 		return 0;
 	struct sleeper *sleeper = sleeper_take(task->pid);
 	if (reader->kind == OTHER) {
-		bool fault = call_number(task) == NO_CALL && sleeper->fault_ns;
+		bool fault = call_number(task) == NO_CALL && in_fault(sleeper, task);
 
 		run_end(&key, reader);
 		reader->demand_begin = fault ? sleeper->fault_index : 0;
@@ -754,6 +762,7 @@ int BPF_PROG(mm_filemap_fault, struct address_space *mapping, u64 index)
 	sleeper->fault_device = inode_device(inode);
 	sleeper->fault_index = index;
 	sleeper->fault_ns = bpf_ktime_get_ns();
+	sleeper->fault_number = faults_ended(task);
 	if (*unread_of(sleeper->fault_inode, sleeper->fault_device) > 0)
 		chunks_change(sleeper->fault_inode, sleeper->fault_device, index, index + 1, USED);
 	return 0;
@@ -808,7 +817,7 @@ static __always_inline void sleep_end(struct task_struct *task)
 	sleeper->end_ns = bpf_ktime_get_ns();
 	sleeper->wait_ns += sleeper->end_ns - sleeper->out_ns;
 	sleeper->out_ns = 0;
-	if (sleeper->call_number == NO_CALL && sleeper->fault_ns)
+	if (sleeper->call_number == NO_CALL && in_fault(sleeper, task))
 		fault_send(sleeper, task);
 }
 
