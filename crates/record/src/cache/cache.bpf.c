@@ -489,6 +489,13 @@ static __always_inline struct reader *reader_of(struct reader_key *key, struct t
 	return reader ? reader : reader_make(key);
 }
 
+// Whether a thread has slept for I/O in the call that it is in, and no lookup has ended since.
+static __always_inline bool slept_in(struct sleeper *sleeper, struct task_struct *task, u64 call)
+{
+	return sleeper->tid == task->pid && sleeper->wait_ns && sleeper->call == call &&
+	       sleeper->call_number == call_number(task);
+}
+
 // The wait that ended just before this lookup, if the same call waited.
 static __always_inline void take_wait(struct reader *reader, struct task_struct *task, u64 call)
 {
@@ -496,7 +503,7 @@ static __always_inline void take_wait(struct reader *reader, struct task_struct 
 
 	if (sleeper->tid != task->pid || !sleeper->wait_ns)
 		return;
-	if (sleeper->call == call && sleeper->call_number == call_number(task)) {
+	if (slept_in(sleeper, task, call)) {
 		reader->wait.start_ns = sleeper->start_ns;
 		reader->wait.end_ns = sleeper->end_ns;
 		reader->wait.wait_ns = sleeper->wait_ns;
@@ -521,14 +528,21 @@ static __always_inline void run_was_read(struct reader *reader, u64 index, u64 l
 
 // ---- what the kernel tells ----
 
-// The first page that the call asks for. If it finds some pages and has to wait for the next one, which is being read
-// ahead, the kernel hands it those pages without a word, and tells of the next one only (filemap_get_pages, where
+// The first page that the call asks for. If it finds some pages and has to wait for the next one, which is being
+// brought, the kernel hands it those pages without a word, and tells of the next one only (filemap_get_pages, where
 // filemap_update_page returns AOP_TRUNCATED_PAGE).
 static __always_inline u64 first_of_call(struct task_struct *task, struct inode *inode, u64 index)
 {
 	s64 begin = read_begin(task, inode);
 
 	return begin < 0 ? index : least(index, (u64)begin >> page_shift);
+}
+
+// Whether a page of the file may be on its way: one read ahead and noted as such, or brought by this reader and not yet
+// noted, or one that it waited for, whoever brought it. Elsewhere the kernel tells of a call's first page.
+static __always_inline bool may_be_on_its_way(struct reader *reader, struct task_struct *task, u64 call, s64 unread)
+{
+	return unread > 0 || reader->run.pages || slept_in(sleeper_of(task->pid), task, call);
 }
 
 // A thread has pages of a file in its hands, beginning at `index`, after any wait for them. A call that asks for many
@@ -558,7 +572,10 @@ int BPF_PROG(mm_filemap_get_pages, struct address_space *mapping, u64 index, u64
 	if (reader->wait.wait_ns)
 		wait_send(&key, reader, again ? index - 1 : reader->last);
 	if (!again) {
-		u64 first = unread > 0 ? first_of_call(task, inode, index) : index;
+		u64 first = index;
+
+		if (may_be_on_its_way(reader, task, call, unread))
+			first = first_of_call(task, inode, index);
 
 		reader->reads++;
 		reader->asked += last - first + 1;

@@ -254,6 +254,38 @@ fn readahead_that_comes_too_late_is_told_from_a_miss() {
     assert!(waited > took * 3 / 4, "{waited:?} of {took:?}");
 }
 
+/// What a call finds before a page that somebody else is bringing, the kernel hands out without a word.
+#[test]
+fn a_call_that_waits_for_a_page_of_another_threads_read_has_asked_for_the_pages_before_it() {
+    require_kernel!();
+    let disk = crate::common::slow_disk(64 << 20, "read constant 20ms");
+    let system = FileSystem::on("ext4", disk.device().to_str().unwrap());
+    let file = system.cold_file(PAGES);
+    advise(&file, libc::POSIX_FADV_RANDOM); // no page comes unasked
+    let read = |first: u64, pages: u64| {
+        let mut buffer = vec![0; (pages * PAGE) as usize];
+        file.read_exact_at(&mut buffer, first * PAGE).unwrap();
+    };
+    let places = [0, 100, 200, 300, 400];
+    for first in places {
+        read(first, 1);
+    }
+    let told = record_file(&system, &file, || {
+        for first in places {
+            std::thread::scope(|scope| {
+                scope.spawn(|| read(first + 1, 1));
+                std::thread::sleep(Duration::from_millis(6));
+                read(first, 2);
+            });
+        }
+    });
+    let own: Vec<&CacheReadRow> = told.reads.iter().filter(|row| row.tid == thread()).collect();
+    let asked: u64 = own.iter().map(|row| row.pages_asked).sum();
+    let waits: u64 = own.iter().map(|row| row.waits).sum();
+    assert_eq!(asked, 2 * places.len() as u64, "{own:?}");
+    assert!(waits > 0, "{own:?}");
+}
+
 #[test]
 fn a_page_fault_that_waits_is_told() {
     require_kernel!();
