@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ground_truth.cases import TRUTHS
@@ -115,6 +117,33 @@ def test_a_recording_is_redacted_at_once(whodisk: Run, work: Path) -> None:
     comm = meta(work / "a.case")["command"][0]
     assert comm.startswith("comm-") and comm in strings(work / "a.case")
     assert "--redact" in whodisk("solve", "a.case", "--redact", code=2).stderr
+
+
+def _ran_instead(case: Path, comm: str) -> None:
+    """Makes this thread the one that had the CPU in all waits of `case`."""
+    path = case / "waits" / "part-0.parquet"
+    waits = pq.read_table(path)
+    at = waits.schema.get_field_index("cause")
+    causes = pa.array([comm] * len(waits), waits.schema.field(at).type)
+    pq.write_table(waits.set_column(at, waits.schema.field(at), causes), path)
+    system = json.loads((case / "system.json").read_text(encoding="utf-8"))
+    system["kernel_threads"] = ["kdamond.#", "kworker/#:#", "md_acme_raid#"]
+    (case / "system.json").write_text(json.dumps(system), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("comm", "kept"), [("kdamond.0", False), ("kworker/3:1", True), ("md_acme_raid1", False)]
+)
+def test_threads_of_the_kernel_stay_threads_of_the_kernel(
+    whodisk: Run, work: Path, comm: str, kept: bool
+) -> None:
+    case = TRUTHS["cpu_hog"].build(0, work / "a.case")
+    _ran_instead(case, comm)
+    whodisk("redact", case, "-o", "b.case")
+    text = everything(work / "b.case")
+    assert (comm in text) is kept and "acme" not in text
+    before, after = (without_names(solve(path).to_dict()) for path in (case, work / "b.case"))
+    assert before == after
 
 
 @pytest.mark.parametrize("name", TRUTHS_REDACTED)

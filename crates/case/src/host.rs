@@ -68,7 +68,7 @@ fn own_name(name: &str) -> &str {
 }
 
 /// `#` for each number, so that a worker of the same kind is known that was not there when somebody looked.
-fn without_numbers(name: &str) -> String {
+pub(crate) fn without_numbers(name: &str) -> String {
     let mut stem = String::with_capacity(name.len());
     for character in name.chars() {
         match character {

@@ -25,7 +25,8 @@ COMM_MAX = 15
 def is_kernel_thread(case: Case, comm: str) -> bool:
     """Whether a thread of this name is one of the kernel's, which works for whoever caused it: its requests belong to the judged program, too.
 
-    The kernel says which threads are its own (`kernel_threads` in system.json, with `#` for each number); a program may be called as it likes.
+    The kernel says which threads are its own (`kernel_threads` in system.json, with `#` for each number; in a redacted case with the tokens of some,
+    too); a program may be called as it likes.
     """
     if OWN.fullmatch(comm) or IDLE.fullmatch(comm):
         return True
@@ -34,4 +35,4 @@ def is_kernel_thread(case: Case, comm: str) -> bool:
     told = case.system.get("kernel_threads")
     if not told:
         return USUAL.fullmatch(comm) is not None
-    return re.sub("[0-9]+", "#", comm[:COMM_MAX]) in told
+    return comm in told or re.sub("[0-9]+", "#", comm[:COMM_MAX]) in told

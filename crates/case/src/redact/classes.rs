@@ -15,6 +15,8 @@ pub enum Class {
     Path,
     /// Command name of a thread. Those of the kernel's own threads stay.
     Comm,
+    /// Such a name with `#` for each number, as `kernel_threads` has it.
+    KernelThread,
     /// The program of a command line: a path with a command name as its last part.
     Program,
     /// Any other word of a command line.
@@ -164,7 +166,7 @@ pub const SYSTEM_JSON: &[(&str, Class)] = &[
     ("mounts.*.2", Class::MountOptions),
     ("irqs.*.*", Class::Keep),
     ("servers.*.*", Class::Subject),
-    ("kernel_threads.*", Class::Comm),
+    ("kernel_threads.*", Class::KernelThread),
     ("recorder.*.*", Class::Keep),
     ("cgroups.*", Class::Path),
     ("changes.*", Class::Text),

@@ -58,8 +58,11 @@ pub fn redact(case_dir: &Path, out: &Path, key: Key) -> Result<Summary, CaseErro
         rows += written.rows;
         meta.tables.insert(relative, written);
     }
+    let threads = system.kernel_threads.clone();
     let system = json_of(&system, "system.json", classes::SYSTEM_JSON, &mut tokens, true);
-    back::<SystemMeta>(system).write(out)?;
+    let mut copy = back::<SystemMeta>(system);
+    copy.kernel_threads.extend(tokens.of_kernel_threads(&threads));
+    copy.write(out)?;
     meta.redacted = true;
     let meta = json_of(&meta, "case.json", classes::CASE_JSON, &mut tokens, true);
     back::<CaseMeta>(meta).write(out)?;

@@ -39,7 +39,7 @@ const KERNEL_THREADS: [&str; 32] = [
     "dm_bufio",
     "watchdog/",
     "idle_inject/",
-    "whodisk-",
+    "whodisk",
 ];
 
 /// Folders of the file system standard: everybody has them.
@@ -158,6 +158,11 @@ pub fn is_kernel_thread(comm: &str) -> bool {
         .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     let known = KERNEL_THREADS.iter().any(|prefix| comm.starts_with(prefix));
     comm.chars().all(plain) && (known || is_array || is_loop)
+}
+
+/// `md_acme_resync`: work on a volume, which competes as a program's does though a thread of the kernel does it.
+pub fn is_volume_work(comm: &str) -> bool {
+    comm.starts_with("md") && (comm.ends_with("_resync") || comm.ends_with("_reshape"))
 }
 
 /// Whether a folder of this name at the root tells nothing.

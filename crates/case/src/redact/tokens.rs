@@ -2,8 +2,10 @@
 use super::classes::Class;
 use super::names::{
     is_kernel_device, is_kernel_option, is_kernel_thread, is_numbered, is_pseudo_source, is_standard_folder,
+    is_volume_work,
 };
-use std::collections::{BTreeMap, HashMap};
+use crate::host::without_numbers;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 // The standard library's only keyed hash that is meant to keep its key secret: SipHash-2-4 with 128 bits
 // (Aumasson and Bernstein 2012). It is deprecated there as a hash for tables, not for being broken.
 #[allow(deprecated)]
@@ -65,6 +67,17 @@ impl Tokens {
         replaced
     }
 
+    /// Tokens of the threads seen so far that are the kernel's own, by its list of them. Some of their names hold those of volumes or servers, so
+    /// not all of them stay; a thread that works for others must not pass for one of their programs.
+    pub fn of_kernel_threads(&self, listed: &BTreeSet<String>) -> BTreeSet<String> {
+        let replaced = |((class, name), token): &(&(Class, String), &String)| {
+            let works = *class == Class::Comm && listed.contains(&without_numbers(name));
+            works && *token != name && !is_volume_work(name)
+        };
+        let found = self.known.iter().filter(replaced);
+        found.map(|(_, token)| token.clone()).collect()
+    }
+
     fn hide(&mut self, name: &str, token: &str) {
         if name.contains(is_edge) {
             self.phrases.insert(name.to_owned(), token.to_owned());
@@ -85,6 +98,8 @@ impl Tokens {
             }
             Class::Path => self.path(text),
             Class::Comm if is_kernel_thread(text) => text.to_owned(),
+            Class::KernelThread if is_kernel_thread(&text.replace('#', "0")) => text.to_owned(),
+            Class::KernelThread => self.token("thread", text, 8),
             // As long as a command name may be, so that it can be compared with a program's.
             Class::Comm => self.token("comm", text, 10),
             Class::Program => {
@@ -283,6 +298,26 @@ mod tests {
         assert_ne!(token, other.replace(Class::Comm, "postgres"));
         assert_ne!(token, one.replace(Class::Comm, "mysqld"));
         assert!(token.len() <= COMM_BYTES, "{token}");
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_listed_by_their_tokens() {
+        let listed = ["kworker/u#:#", "kdamond.#", "md_acme_raid#", "md_acme_resync"];
+        let listed: BTreeSet<String> = listed.map(str::to_owned).into();
+        let mut tokens = tokens();
+        let [damon, array, program, work] = ["kdamond.0", "md_acme_raid1", "postgres", "md_acme_resync"]
+            .map(|comm| tokens.replace(Class::Comm, comm));
+        assert_eq!(tokens.replace(Class::Comm, "kworker/u8:3"), "kworker/u8:3");
+        assert_eq!(
+            tokens.replace(Class::KernelThread, "kworker/u#:#"),
+            "kworker/u#:#"
+        );
+        assert!(!tokens
+            .replace(Class::KernelThread, "md_acme_raid#")
+            .contains("acme"));
+        let found = tokens.of_kernel_threads(&listed);
+        assert_eq!(found, [damon, array].into());
+        assert!(!found.contains(&program) && !found.contains(&work));
     }
 
     #[test]
