@@ -20,6 +20,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+mod columns;
 mod lz4;
 
 /// Rows the writer puts into one batch. Columns then stay in the cache, and busy streams have batches of one length: a column that never
@@ -46,32 +47,22 @@ const PREFIX_BYTES: u64 = 8;
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// A type that can be a field of a raw row: fixed width, little endian, never NULL.
-pub trait RawField: Copy {
+///
+/// # Safety
+///
+/// It has `WIDTH` bytes, and any bytes are a value.
+pub unsafe trait RawField: Copy {
     /// Its Arrow type.
     const TYPE: DataType;
     /// Bytes of one value.
-    const WIDTH: usize;
-    /// Writes the value into `to`, which is `WIDTH` long.
-    fn put(self, to: &mut [u8]);
-    /// Reads a value from `from`, which is `WIDTH` long.
-    fn take(from: &[u8]) -> Self;
+    const WIDTH: usize = size_of::<Self>();
 }
 
 macro_rules! raw_field {
     ($type:ty, $arrow:expr) => {
-        impl RawField for $type {
+        // SAFETY: a number.
+        unsafe impl RawField for $type {
             const TYPE: DataType = $arrow;
-            const WIDTH: usize = size_of::<$type>();
-            #[inline]
-            fn put(self, to: &mut [u8]) {
-                to.copy_from_slice(&self.to_le_bytes());
-            }
-            #[inline]
-            fn take(from: &[u8]) -> Self {
-                let mut bytes = [0; size_of::<$type>()];
-                bytes.copy_from_slice(from);
-                Self::from_le_bytes(bytes)
-            }
         }
     };
 }
@@ -83,19 +74,9 @@ raw_field!(u16, DataType::UInt16);
 raw_field!(u8, DataType::UInt8);
 raw_field!(f64, DataType::Float64);
 
-impl<const N: usize> RawField for [u8; N] {
+// SAFETY: bytes.
+unsafe impl<const N: usize> RawField for [u8; N] {
     const TYPE: DataType = DataType::FixedSizeBinary(N as i32);
-    const WIDTH: usize = N;
-    #[inline]
-    fn put(self, to: &mut [u8]) {
-        to.copy_from_slice(&self);
-    }
-    #[inline]
-    fn take(from: &[u8]) -> Self {
-        let mut bytes = [0; N];
-        bytes.copy_from_slice(from);
-        bytes
-    }
 }
 
 /// One column of a raw row type as Arrow knows it.
@@ -104,61 +85,39 @@ pub struct Shape {
     pub name: &'static str,
     /// Arrow type.
     pub data_type: DataType,
+    /// Where in a row the field begins, in bytes.
+    pub offset: usize,
     /// Bytes of one value.
     pub width: usize,
 }
 
-/// One column of a raw row type: how to get values out of rows and back into them.
-pub struct Column<R: 'static> {
-    /// Appends the values of all rows to the column's bytes.
-    pub put: fn(&[R], &mut Vec<u8>),
-    /// Sets the field of every row from the column's bytes (`rows.len() * width` of them).
-    pub take: fn(&[u8], &mut [R]),
-}
-
 /// A raw row type and its Arrow form. Implemented by [`raw_row!`] in `rows.rs`.
-pub trait RawRow: Copy + Default + Send + 'static {
+///
+/// # Safety
+///
+/// Each shape is that of a field: a [`RawField`] of this width at this offset.
+pub unsafe trait RawRow: Copy + Default + Send + 'static {
     /// Probe name: folder under `raw/`.
     const PROBE: &'static str;
     /// Shapes of the columns, in the order of the fields.
     const SHAPES: &'static [Shape];
-    /// The columns, in the same order.
-    const COLUMNS: &'static [Column<Self>];
-}
-
-/// Appends one field of every row.
-#[inline]
-pub(crate) fn put_field<R, F: RawField>(rows: &[R], to: &mut Vec<u8>, get: impl Fn(&R) -> F) {
-    let start = to.len();
-    to.resize(start + rows.len() * F::WIDTH, 0);
-    for (cell, row) in to[start..].chunks_exact_mut(F::WIDTH).zip(rows) {
-        get(row).put(cell);
-    }
-}
-
-/// Sets one field of every row.
-#[inline]
-pub(crate) fn take_field<R, F: RawField>(from: &[u8], rows: &mut [R], set: impl Fn(&mut R, F)) {
-    for (cell, row) in from.chunks_exact(F::WIDTH).zip(rows) {
-        set(row, F::take(cell));
-    }
 }
 
 /// Implements [`RawRow`] for a struct with named fields that are all [`RawField`]s.
 macro_rules! raw_row {
     ($row:ty, $probe:literal, { $($field:ident : $type:ty),+ $(,)? }) => {
-        impl $crate::raw::RawRow for $row {
+        // The fields have these types, or this function does not compile.
+        const _: fn(&$row) = |row| {
+            $(let _: $type = row.$field;)+
+        };
+        // SAFETY: a shape for each field, of its type and at its place.
+        unsafe impl $crate::raw::RawRow for $row {
             const PROBE: &'static str = $probe;
             const SHAPES: &'static [$crate::raw::Shape] = &[$($crate::raw::Shape {
                 name: stringify!($field),
                 data_type: <$type as $crate::raw::RawField>::TYPE,
+                offset: std::mem::offset_of!($row, $field),
                 width: <$type as $crate::raw::RawField>::WIDTH,
-            }),+];
-            const COLUMNS: &'static [$crate::raw::Column<Self>] = &[$($crate::raw::Column {
-                put: |rows, to| $crate::raw::put_field(rows, to, |row: &$row| row.$field),
-                take: |from, rows| {
-                    $crate::raw::take_field(from, rows, |row: &mut $row, value: $type| row.$field = value)
-                },
             }),+];
         }
     };
@@ -329,9 +288,7 @@ impl<R: RawRow> RawWriter<R> {
     fn add_columns(&mut self, rows: &[R]) -> Result<(), CaseError> {
         debug_assert!(rows.len() <= BLOCK_ROWS);
         self.sink.can_write()?;
-        for (column, bytes) in R::COLUMNS.iter().zip(&mut self.sink.columns) {
-            (column.put)(rows, bytes);
-        }
+        columns::append(rows, &mut self.sink.columns);
         self.sink.rows_in_columns += rows.len();
         if self.sink.rows_in_columns >= BATCH_ROWS {
             self.sink.write_batch()?;
@@ -537,12 +494,12 @@ impl<R: RawRow> RawReader<R> {
             return Ok(false);
         };
         into.resize(rows, R::default());
-        for (index, column) in R::COLUMNS.iter().enumerate() {
+        for (index, shape) in R::SHAPES.iter().enumerate() {
             let Some(bytes) = self.source.column(index, rows)? else {
                 into.clear();
                 return Ok(false);
             };
-            (column.take)(bytes, into);
+            columns::set(shape, bytes, into);
         }
         self.source.pass_batch();
         Ok(true)
