@@ -5,7 +5,7 @@ use crate::cpu_waits::{above_requests, CpuWaits};
 use crate::gaps::{Intent, Thread};
 use crate::pipeline::{app_span_ns, Inputs, Out, Silent, Worker};
 use crate::reorder::{Plan, Reorder, Watermark};
-use crate::stages::{app_times, join_parts, AppTimes, Below, Part};
+use crate::stages::{app_times, held_by_wbt, join_parts, AppTimes, Below, Part};
 use crate::stream::{Cursor, Stream};
 use case::rows::AppRow;
 use case::schema::{flags, EventRow, GapRow, Layer, LinkRow, NameId, Op, OpRow, Stage};
@@ -316,9 +316,9 @@ impl<'a> AppSide<'a> {
         if further.is_none() && app_span_ns(row) > worker.straggler_ns {
             self.stragglers.insert(row.op_id, op_id);
         }
-        let mut held_back = false;
-        for child in ready.first.iter().chain(further.iter().flatten()) {
-            held_back |= child.part.wbt;
+        let children = || ready.first.iter().chain(further.iter().flatten());
+        let held_back = held_by_wbt(children().map(|child| &child.part));
+        for child in children() {
             link(op_id, row, child, out)?;
         }
         if times.clamped || ready.overhang {

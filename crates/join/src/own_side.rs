@@ -348,7 +348,7 @@ impl<'a> OwnSide<'a> {
             latency_ns: (row.end_ns - row.start_ns) as i64,
             open: false,
             op: Op::from_raw(row.op).unwrap_or(Op::Other),
-            flags: op.calls.iter().fold(0, |bits, call| bits | call.flags) & (flags::WBT | flags::FLUSH),
+            flags: op.calls.iter().fold(0, |bits, call| bits | call.flags) & flags::FLUSH | wbt_of(&op.calls),
             host: out.host,
             device: device.map(|device| out.device(device)),
             file: None,
@@ -427,10 +427,56 @@ fn timeline(op: &Held, known: bool, sched_watched: bool) -> Timeline {
     timeline
 }
 
+/// The flag of writeback throttling, if the calls that it held were held back for longer than the others.
+fn wbt_of(calls: &[Call]) -> u32 {
+    let (mut wbt_ns, mut others_ns, mut any) = (0, 0, 0);
+    for call in calls {
+        let held = call
+            .stretches
+            .iter()
+            .filter(|stretch| stretch.stage == Stage::Throttle);
+        let held_ns: u64 = held.map(|stretch| stretch.to_ns - stretch.from_ns).sum();
+        any |= call.flags & flags::WBT;
+        *(if call.flags & flags::WBT != 0 {
+            &mut wbt_ns
+        } else {
+            &mut others_ns
+        }) += held_ns;
+    }
+    if wbt_ns >= others_ns {
+        any
+    } else {
+        0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn held(flags: u32, length_ns: u64) -> Call {
+        Call {
+            op_id: 0,
+            start_ns: 0,
+            end_ns: length_ns,
+            stretches: vec![Stretch {
+                from_ns: 0,
+                to_ns: length_ns,
+                stage: Stage::Throttle,
+            }],
+            device: None,
+            bytes: 0,
+            flags,
+        }
+    }
+
+    #[test]
+    fn what_a_limit_held_for_longer_is_no_writeback_throttling() {
+        assert_eq!(wbt_of(&[held(flags::WBT, 30), held(0, 20)]), flags::WBT);
+        assert_eq!(wbt_of(&[held(flags::WBT, 3), held(0, 200)]), 0);
+        assert_eq!(wbt_of(&[held(0, 200)]), 0);
+    }
 
     proptest! {
         #[test]

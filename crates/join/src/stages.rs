@@ -127,6 +127,18 @@ impl BlockTimes {
     }
 }
 
+/// Whether writeback throttling is what held an operation's requests back: where the I/O controller held any, the limit that somebody set did.
+pub fn held_by_wbt<'a>(parts: impl Iterator<Item = &'a Part>) -> bool {
+    let mut wbt = false;
+    for part in parts {
+        if part.throttled {
+            return false;
+        }
+        wbt |= part.wbt;
+    }
+    wbt
+}
+
 /// One request as the operation above it sees it: ordered boundaries and an identity to break ties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
@@ -458,6 +470,18 @@ mod tests {
             ..kernel(10, 5 + 10, 15 + 20, 5 + 10)
         };
         assert_eq!(split, wanted);
+    }
+
+    #[test]
+    fn what_a_limit_held_back_too_is_no_writeback_throttling() {
+        let part = |wbt, throttled| Part {
+            wbt,
+            throttled,
+            ..Part::default()
+        };
+        assert!(held_by_wbt([part(false, false), part(true, false)].iter()));
+        assert!(!held_by_wbt([part(true, false), part(false, true)].iter()));
+        assert!(!held_by_wbt([part(false, false)].iter()));
     }
 
     #[test]

@@ -249,8 +249,7 @@ def _judge_severity(truth: Truth, severity: Severity | None, stands_apart: bool)
 
     Where it makes hardly a difference on average, what stands apart in the run is judged as if nobody had done anything to it.
     """
-    natural = [status for status in truth.statuses if status in (SLOW, OUTLIERS)]
-    below = natural if stands_apart else [HEALTHY, LIMITED, *([OUTLIERS] if truth.slowest_hit else [])]
+    below = list(truth.statuses)
     if severity is None:
         # It stands apart in the run, but no pairs came about that tell how much it costs.
         truth.statuses, truth.must_name = list(dict.fromkeys([SLOW, *below])), True

@@ -5,7 +5,7 @@ use super::{Share, Watched};
 use crate::beside::{text, Surveys, PAGE_BYTES};
 use crate::own_side::{Call, OwnSide};
 use crate::pipeline::{Out, Row};
-use crate::stages::Part;
+use crate::stages::{held_by_wbt, Part};
 use case::rows::{sampled, syscall_flags, CacheWait, CacheWaitRow};
 use case::schema::{flags, CacheRow, Layer, LinkRow, NameId, Op, OpRow, Stage};
 use case::CaseError;
@@ -272,7 +272,7 @@ fn row(op_id: u64, op: &Active, file: Option<NameId>, stages: [Option<i64>; 9], 
         flags: bit(op.direct(), flags::DIRECT)
             | bit(raw.flags & syscall_flags::SYNC != 0, flags::SYNC)
             | bit(
-                op.requests.iter().any(|request| request.child.part.wbt),
+                held_by_wbt(op.requests.iter().map(|request| &request.child.part)),
                 flags::WBT,
             )
             | bit(
