@@ -1015,6 +1015,9 @@ TRUTHS: dict[str, Truth] = {
     "load_that_wants_more": Truth(
         "stolen_cpu", False, steal.load_that_wants_more, says="times as many operations"
     ),
+    "more_than_was_stolen": Truth(
+        "stolen_cpu", False, steal.more_than_was_stolen, says="But what was stolen can have cost"
+    ),
     "hardly_stolen": Truth("stolen_cpu", False, steal.hardly_stolen, says_not="hypervisor"),
     "cpu_that_stood_still": Truth(
         "stolen_cpu", False, steal.cpu_that_stood_still, measured="hypervisor", says="CPU 1 stood still"

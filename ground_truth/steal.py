@@ -77,6 +77,11 @@ def harmless_steal(seed: int, path: Path) -> Path:
     return _stolen(seed, path, 0.3, 1.0)
 
 
+def more_than_was_stolen(seed: int, path: Path) -> Path:
+    """Operations, one at a time, take four times as long then: some four times what was stolen. Work of another kind wants more CPU, too."""
+    return _stolen(seed, path, 0.3, 4.0)
+
+
 def hardly_stolen(seed: int, path: Path) -> Path:
     """One part in a hundred: not worth a word."""
     return _stolen(seed, path, 0.01, 1.0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from whodisk.detectors.over_represented import strongest_at_device
+from whodisk.reading.views import STAGES
 from whodisk.statistics.draws import drawn_p
 from whodisk.statistics.traits import Items, Rules, strongest
 
@@ -64,3 +66,28 @@ def test_items_are_compared_with_their_kind() -> None:
     usual = Items({"alignment": np.where(kind == "read", "4096", "512")}, kind, np.zeros(4_000))
     chosen = items({"alignment": ["512"] * 50}, 5.0, stratum="write synced")
     assert strongest(chosen, usual, [np.ones(4_000)], RULES) is None
+
+
+def test_what_another_device_serves_is_no_proof() -> None:
+    """A server's reads of 32 KiB; those that wait for another's request have no device and lose little. Programs load small pieces from another
+    disk: only these need as little to be slow, so it looks as if the size did it."""
+    device = np.repeat(["sdb", "", "vda"], [3_000, 3_000, 60])
+    size = np.where(device == "vda", "4096", "32768")
+    usual = Items(
+        {"device": device, "size": size},
+        np.full(len(size), "read"),
+        np.where(device == "sdb", 10.0, np.where(device == "vda", 1.0, 0.1)),
+    )
+    there = np.where(device == "", 0.0, 1.0)
+    slow_at = np.repeat(["sdb", ""], [40, 20])
+    seen = Items(
+        {"device": slow_at, "size": np.full(60, "32768")},
+        np.full(60, "read"),
+        np.where(slow_at == "sdb", 15.0, 5.0),
+    )
+    accused = strongest(seen, usual, [there], RULES)
+    assert accused is not None and accused.traits == ("size",) and accused.p_value < 0.01
+    assert strongest_at_device(seen, usual, [there], STAGES.index("device"), RULES) is None
+    # Above the block layer nothing is a device's own.
+    above = strongest_at_device(seen, usual, [there], STAGES.index("fs"), RULES)
+    assert above is not None and above.p_value == accused.p_value

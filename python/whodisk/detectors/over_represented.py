@@ -77,7 +77,7 @@ def run(context: Context) -> Result:
     if len(seen) != len(worst) or len(usual) < TRAIT_EPISODES_MIN:
         return result
     rules = Rules(TRAIT_ROUNDS, TRAIT_ATTRIBUTABLE_MIN, TRAIT_COUNT_MIN, TRAIT_SAME)
-    shared = strongest(seen, usual, _exposures(context, table, stage), rules)
+    shared = strongest_at_device(seen, usual, _exposures(context, table, stage), stage, rules)
     if shared is None:
         return result
     sentence = (
@@ -92,6 +92,26 @@ def run(context: Context) -> Result:
         return result
     result.candidates.append(_candidate(context, shared, kind, worst, chosen, sentence))
     return result
+
+
+def strongest_at_device(
+    seen: Items, usual: Items, exposures: list[Floats], stage: int, rules: Rules
+) -> Shared | None:
+    """The strongest trait; if it is no device, among the operations of the device that held the slow ones: what a device does hits its own."""
+    shared = strongest(seen, usual, exposures, rules)
+    at = _at_their_device(seen, usual, stage)
+    if shared is None or "device" in shared.traits or at is None:
+        return shared
+    return strongest(seen, usual.pick(at), [exposure[at] for exposure in exposures], rules)
+
+
+def _at_their_device(seen: Items, usual: Items, stage: int) -> Bools | None:
+    """Which operations of the sample no other device served, where the slow ones were held below the file system, by one device as far as is known."""
+    devices = set(seen.traits["device"].tolist()) - {""}
+    if stage not in BELOW or len(devices) != 1:
+        return None
+    at: Bools = np.isin(usual.traits["device"], [*devices, ""])
+    return at if at.sum() >= TRAIT_EPISODES_MIN and not at.all() else None
 
 
 def _text(shared: Shared) -> str:

@@ -22,11 +22,11 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.presence import bins_of, compare, load_of
 from whodisk.evidence.slow_operations import CPU_STAGES, none_of
 from whodisk.evidence.standstill import standstills
-from whodisk.evidence.steal import SAMPLES, Steal, steal_of
+from whodisk.evidence.steal import CPUS, SAMPLES, Steal, steal_of
 from whodisk.evidence.thresholds import EXPLAINED_PART
 from whodisk.findings import Culprit
 from whodisk.reading.views import STAGES
-from whodisk.statistics.stats import Bools
+from whodisk.statistics.stats import Bools, Floats
 
 NEEDS_CPU = (*CPU_STAGES, STAGES.index("interrupt"))
 
@@ -44,12 +44,12 @@ def run(context: Context) -> Result:
     survey = context.survey
     # Finer bins than samples would invent detail.
     bins = bins_of(context, len(steal.time_ns)) if steal.part >= STOLEN_ACCUSED_MIN else None
-    presence = None
+    presence, most_ns = None, 0.0
     if bins is not None:
         stolen, wanted = steal.per_bin(survey.begin_ns, survey.end_ns, bins)
-        presence = compare(
-            context, load_of(context, bins), stolen >= STOLEN_PRESENT_MIN * np.maximum(wanted, 1.0)
-        )
+        load, there = load_of(context, bins), stolen >= STOLEN_PRESENT_MIN * np.maximum(wanted, 1.0)
+        presence = compare(context, load, there)
+        most_ns = _most_ns(context, stolen[there], load.latency_ns[there] * bins)
     said = f"The hypervisor had this machine's CPUs elsewhere in {words.percent(steal.part)} of the time in which they were wanted (steal)"
     if presence is not None and presence.rate_ratio > STOLEN_BUSIER:
         said += (
@@ -66,6 +66,14 @@ def run(context: Context) -> Result:
             )
         )
         return result
+    lost_ns = float(presence.excess_ns.sum())
+    if lost_ns > most_ns:
+        result.observed.append(
+            f"{said}, and operations take {words.duration(presence.with_ns)} on average then, {words.duration(presence.without_ns)} otherwise. "
+            f"But what was stolen can have cost {words.duration(most_ns)}, and they took {words.duration(lost_ns)} longer: something else "
+            "makes most of the difference, such as work of another kind."
+        )
+        return result
     found = of_presence(
         context,
         presence,
@@ -80,6 +88,16 @@ def run(context: Context) -> Result:
     found.causes = (("stage", "runqueue"), ("process", "silence of the submitter, state runnable"))
     result.candidates.append(found)
     return result
+
+
+def _most_ns(context: Context, stolen_ns: Floats, latency_ns: Floats) -> float:
+    """What stolen time can have cost at most: each nanosecond one to everything in flight, or to the one operation that was.
+
+    `stolen_ns` per CPU and bin; `latency_ns` of the operations of each bin, times the number of bins.
+    """
+    cpus = max(1.0, float(context.case.rows(CPUS)[0]["cpus"] or 0))
+    in_flight = latency_ns / max(1, context.survey.end_ns - context.survey.begin_ns)
+    return float((cpus * stolen_ns * np.maximum(1.0, in_flight)).sum())
 
 
 def _excuse_standstills(context: Context, result: Result) -> Bools:

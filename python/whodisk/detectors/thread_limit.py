@@ -67,11 +67,13 @@ def limit_of(context: Context, comm: str, time: ThreadTime) -> Limit | None:
         RUNNING: (time.share[RUNNING] + time.share[NO_CPU] * time.own_cpu) / left,
         ASLEEP: time.share[ASLEEP] / left,
     }
+    if time.any_sync >= SATURATION_SYNC_SHARE:
+        # Others of its threads wait for those that sync: for a lock, or for a signal. Of their sleep, so much is while one syncs.
+        behind = time.any_sync * groups[ASLEEP]
+        groups[ASLEEP] -= behind
+        groups[SYNCS if groups[SYNCS] >= groups[DURABLE] else DURABLE] += behind
     most = max(groups, key=lambda what: groups[what])
-    if most == ASLEEP and time.any_sync >= SATURATION_SYNC_SHARE:
-        # Others of its threads wait for those that sync: for a lock, or for a signal.
-        most = SYNCS if groups[SYNCS] >= groups[DURABLE] else DURABLE
-    elif groups[most] < THREAD_BINDS_MIN:
+    if groups[most] < THREAD_BINDS_MIN:
         return None
     if most == SYNCS:
         return _syncs(context, comm, time)
