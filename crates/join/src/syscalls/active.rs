@@ -55,8 +55,14 @@ pub struct Active {
 }
 
 impl Active {
-    /// One that begins.
-    pub fn new(row: SyscallRow, start_ns: u64, end_ns: u64) -> Active {
+    /// One that begins. A copy may ask for as much as there is (`cp` asks for 2^63 bytes): its size is what it copied, and unknown if it failed.
+    pub fn new(mut row: SyscallRow, start_ns: u64, end_ns: u64) -> Active {
+        if Op::from_raw(row.op) == Some(Op::Copy) {
+            match u64::try_from(row.result) {
+                Ok(copied) if row.end_ns != 0 => row.size_bytes = copied,
+                _ => row.flags |= syscall_flags::SIZE_UNSEEN,
+            }
+        }
         Active {
             row,
             start_ns,

@@ -866,6 +866,22 @@ fn a_call_that_waits_for_a_commit_of_others_waits_for_the_journals_writes() {
 
 /// The page's request, asked for after the look for it, and metadata before that; the thread slept twice, and waited for a CPU in between.
 #[test]
+fn the_size_of_a_copy_is_what_it_copied() {
+    let copy = |number: u64, result: i64| SyscallRow {
+        size_bytes: i64::MAX as u64,
+        result,
+        ..call(number, Op::Copy, 0, [number * 100, number * 100 + 10])
+    };
+    let recording = Recording {
+        syscalls: vec![copy(1, 8192), copy(2, 0), copy(3, -18)],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let sizes: Vec<_> = kept.syscall.iter().map(|op| op.size_bytes).collect();
+    assert_eq!(sizes, [Some(8192), Some(0), None]);
+}
+
+#[test]
 fn a_page_fault_that_waited_is_an_operation() {
     let page = BlockRow {
         inode: 5,
