@@ -128,12 +128,13 @@ const LIMITS: [(usize, &str); 4] = [
 const QUEUE: usize = 10;
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let moments = Moments::of(source, sink)?;
+    let mut moments = Moments::of(source)?;
     let device = source.device.clone().unwrap_or_else(|| "volume".into());
     let mut before: Option<Page> = None;
     let mut held = [0_u64; LIMITS.len()];
     for (number, path) in source.files.iter().enumerate() {
         let now = page(path)?;
+        moments.begin(sink);
         sink.progress(sink.bytes_done() + PAGE_BYTES as u64);
         let Some(old) = before.take() else {
             sink.record_without_row();
@@ -142,7 +143,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         };
         match grown(&old, &now) {
             Some(grown) => {
-                sample(&device, moments, number, &now, &grown, sink)?;
+                sample(&device, moments.now_ns(), &now, &grown, sink)?;
                 for (sum, (at, _)) in held.iter_mut().zip(LIMITS) {
                     *sum = sum.saturating_add(grown.counters[at]);
                 }
@@ -154,9 +155,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         }
         before = Some(now);
     }
-    let seconds = moments
-        .seconds()
-        .map(|one| one * source.files.len().saturating_sub(1) as f64);
+    // Of the first snapshot to the last.
+    let seconds = moments.seconds_since(0);
     for (us, (_, limit)) in held.iter().zip(LIMITS) {
         if *us > 0 {
             let of = seconds.map_or(String::new(), |all| format!(" of {all:.0} s"));
@@ -175,7 +175,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             "this is an instance store: the page knows the instance's only",
         );
     }
-    moments.tell(source.files.len(), sink);
+    moments.tell(sink);
     Ok(())
 }
 
@@ -202,14 +202,7 @@ fn grown(old: &Page, now: &Page) -> Option<Page> {
     })
 }
 
-fn sample(
-    device: &str,
-    moments: Moments,
-    number: usize,
-    now: &Page,
-    grown: &Page,
-    sink: &mut Sink,
-) -> Result<(), ImportError> {
+fn sample(device: &str, now_ns: i64, now: &Page, grown: &Page, sink: &mut Sink) -> Result<(), ImportError> {
     let mut row = Vec::new();
     for (at, (metric, factor)) in METRICS.iter().enumerate() {
         let is_known = !(now.is_local && (at == 6 || at == 7));
@@ -226,5 +219,5 @@ fn sample(
         }
     }
     let subject = sink.name(device);
-    sink.sample(moments.at(number), None, SubjectKind::Device, subject, &row)
+    sink.sample(now_ns, None, SubjectKind::Device, subject, &row)
 }

@@ -2,6 +2,7 @@
 //!
 //! The header names the CPUs that are online. Rows of interrupts with a handler are read; those without a number (NMI, LOC) have no handler.
 use super::snapshots::{of_one_folder, Moments};
+use super::stamps::stamp_ns;
 use crate::error::Bad;
 use crate::format::{Format, Head, Source};
 use crate::records::each_line;
@@ -35,7 +36,7 @@ fn header(line: &str) -> Option<Vec<u32>> {
 }
 
 fn recognise(head: &Head) -> bool {
-    let mut lines = head.filled_lines();
+    let mut lines = head.filled_lines().skip_while(|line| stamp_ns(line).is_some());
     let Some(cpus) = lines.next().and_then(header) else {
         return false;
     };
@@ -54,7 +55,6 @@ fn recognise(head: &Head) -> bool {
 struct Reader {
     moments: Moments,
     cpus: Vec<u32>,
-    snapshots: usize,
     before: HashMap<String, Vec<(u32, u64)>>,
 }
 
@@ -65,7 +65,10 @@ impl Reader {
         }
         if let Some(cpus) = header(text) {
             self.cpus = cpus;
-            self.snapshots += 1;
+            self.moments.begin(sink);
+            return Ok(());
+        }
+        if self.moments.stamp(text) {
             return Ok(());
         }
         let Some((number, rest)) = text.split_once(':') else {
@@ -123,7 +126,7 @@ impl Reader {
         }
         values.push((sink.name("interrupts"), all as f64));
         let subject = sink.name(handler);
-        let time_ns = self.moments.at(self.snapshots.saturating_sub(1));
+        let time_ns = self.moments.now_ns();
         sink.sample(time_ns, None, SubjectKind::Component, subject, &values)?;
         Ok(())
     }
@@ -131,12 +134,42 @@ impl Reader {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut reader = Reader {
-        moments: Moments::of(source, sink)?,
+        moments: Moments::of(source)?,
         cpus: Vec::new(),
-        snapshots: 0,
         before: HashMap::new(),
     };
     each_line(source, sink, |line, sink| reader.line(line.text.trim(), sink))?;
-    reader.moments.tell(reader.snapshots, sink);
+    reader.moments.tell(sink);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use case::sealed::{Names, SealWriter};
+
+    #[test]
+    fn a_line_above_a_snapshot_is_its_moment() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, case) = (folder.path().join("log"), folder.path().join("case"));
+        let snapshot = |count: u32| {
+            format!("     CPU0  CPU1\n 33:  {count}  7  PCI-MSI-edge  nvme0q1\nNMI:  1  1  Non-maskable\n")
+        };
+        let log = format!(
+            "TS 1283888686.5 2010-09-07 19:44:46\n{}TS 1283888687.5\n{}",
+            snapshot(5),
+            snapshot(9)
+        );
+        std::fs::write(&path, log).unwrap();
+        assert!(recognise(&Head::read(&path).unwrap()));
+        std::fs::create_dir(&case).unwrap();
+        let request = crate::Request {
+            files: vec![path],
+            ..Default::default()
+        };
+        let mut writer = SealWriter::create(&case).unwrap();
+        let summary = crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {}).unwrap();
+        assert_eq!(summary.start_unix_ns, Some(1_283_888_687_500_000_000));
+        assert_eq!(summary.rows, 2);
+    }
 }

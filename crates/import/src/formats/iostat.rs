@@ -1,8 +1,10 @@
 //! Text of `iostat -x` and of `sar -d`: a header line tells the columns, which differ from version to version.
 //!
-//! The first report of a run of iostat averages since the machine's start: it is left out if another follows. Without `-t` reports have no moment. A table ends with a blank
-//! line; those of other things (`sar -A`) are passed over. Source: sysstat's iostat.c, pr_stats.c, common.c (cprintf_unit).
+//! The first report of a run of iostat averages since the machine's start: it is left out if another follows. Without `-t` reports have no moment but what a
+//! script wrote above a run. A table ends with a blank line; those of other things (`sar -A`) are passed over. Source: sysstat's iostat.c, pr_stats.c,
+//! common.c (cprintf_unit).
 use super::calendar::{date_ns, time_of_day_ns};
+use super::stamps::{moment, stamp_ns};
 use super::sysstat_rows;
 use crate::clock::Clock;
 use crate::error::Bad;
@@ -86,6 +88,10 @@ struct Reader {
     device_at: usize,
     /// Of the report at hand.
     moment_ns: Option<i64>,
+    /// Reports since a line told the moment.
+    since_moment: i64,
+    /// Whether reports below others that had a moment had none.
+    lacks_moments: bool,
     /// Reports of iostat so far.
     reports: i64,
     /// Reports of the run of iostat at hand.
@@ -107,6 +113,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         columns: Vec::new(),
         device_at: 0,
         moment_ns: None,
+        since_moment: 0,
+        lacks_moments: false,
         reports: 0,
         of_run: 0,
         first: Vec::new(),
@@ -127,8 +135,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             reader.system(&words);
         } else if first == "avg-cpu:" {
             reader.table = Table::Other;
-        } else if let Some(ns) = moment(&words) {
-            reader.moment_ns = Some(ns);
+        } else if let Some(ns) = moment(&words).or_else(|| reader.time_line(&words)) {
+            reader.is_at(ns);
         } else if let Some(at) = iostat_header(&words) {
             reader.begin_iostat(&words, at, sink);
         } else if let Some(at) = sar_header(&words) {
@@ -137,6 +145,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         } else if reader.table == Table::Sar && is_header(&words) {
             reader.table = Table::Other;
         } else if reader.table == Table::Other || is_mean(&words) || words.contains(&"LINUX") {
+            if let (Table::Other, Some(ns)) = (reader.table, stamp_ns(&text)) {
+                reader.is_at(ns);
+            }
         } else if words.len() == reader.columns.len() {
             reader.row(&words, sink)?;
         } else {
@@ -166,6 +177,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     if reader.reports > 0 && reader.moment_ns.is_none() {
         sink.unseen(
             "when the samples were taken",
+            "iostat prints moments with -t only; they are put one second apart",
+        );
+    } else if reader.lacks_moments {
+        sink.unseen(
+            "when all samples but the first below each moment were taken",
             "iostat prints moments with -t only; they are put one second apart",
         );
     }
@@ -217,27 +233,6 @@ fn is_mean(words: &[&str]) -> bool {
                 .is_some_and(|second| matches!(*second, ":" | "\u{ff1a}")))
 }
 
-/// A line that is a moment: date and time.
-fn moment(words: &[&str]) -> Option<i64> {
-    match words {
-        [date, time] => Some(date_ns(date)? + time_of_day_ns(time, "")?),
-        [date, time, half @ ("AM" | "PM")] => Some(date_ns(date)? + time_of_day_ns(time, half)?),
-        [date, half @ ("AM" | "PM"), time] => Some(date_ns(date)? + time_of_day_ns(time, half)?),
-        [iso] => {
-            let (date, rest) = iso.split_once('T')?;
-            let (time, zone) = rest.split_at_checked(8)?;
-            let ns = date_ns(date)? + time_of_day_ns(time, "")?;
-            let zone = zone.replace(':', "");
-            let (sign, digits) = zone.split_at_checked(1).unwrap_or(("", ""));
-            let minutes = digits
-                .parse::<u16>()
-                .map_or(0, |n| i64::from(n / 100 * 60 + n % 100));
-            Some(ns - if sign == "-" { -minutes } else { minutes } * 60 * SECOND)
-        }
-        _ => None,
-    }
-}
-
 /// A value of a column; with `--human` a unit stands behind it, with `--pretty` a per cent sign.
 fn value(word: &str, column: &str) -> Result<f64, Bad> {
     let of_unit = |unit: char| "BkMGTP".find(unit).map(|power| power as i32);
@@ -276,6 +271,25 @@ impl Reader {
         Ok(())
     }
 
+    /// A line told the moment of the report below it.
+    fn is_at(&mut self, moment_ns: i64) {
+        (self.moment_ns, self.since_moment) = (Some(moment_ns), 0);
+    }
+
+    /// `Time: 03:49:57 PM`, as iostat's `-t` had it before sysstat 9: its day is that of the run, or the one after.
+    fn time_line(&self, words: &[&str]) -> Option<i64> {
+        let of_day = match words {
+            ["Time:", time] => time_of_day_ns(time, ""),
+            ["Time:", time, half @ ("AM" | "PM")] => time_of_day_ns(time, half),
+            _ => None,
+        }?;
+        let mut ns = self.day_ns? + of_day;
+        while ns < self.moment_ns.map_or(i64::MIN, |before| before - DAY / 2) {
+            ns += DAY;
+        }
+        Some(ns)
+    }
+
     fn begin(&mut self, table: Table, words: &[&str], device_at: usize) {
         (self.table, self.device_at) = (table, device_at);
         self.has_sar |= table == Table::Sar;
@@ -286,6 +300,11 @@ impl Reader {
         self.begin(Table::Iostat, words, at);
         self.reports += 1;
         self.of_run += 1;
+        self.since_moment += 1;
+        if let (Some(moment_ns), 2..) = (self.moment_ns, self.since_moment) {
+            self.moment_ns = Some(moment_ns + SECOND);
+            self.lacks_moments = true;
+        }
         self.left_out += u64::from(self.of_run == 2);
         self.first.clear();
         if !self.clock_told {
@@ -354,6 +373,10 @@ mod tests {
 
     /// What a log is read as: rows, or what is wrong.
     fn samples(text: &str) -> Result<u64, String> {
+        import(text).map(|summary| summary.records)
+    }
+
+    fn import(text: &str) -> Result<crate::Summary, String> {
         let folder = tempfile::tempdir().unwrap();
         let (path, case) = (folder.path().join("log"), folder.path().join("case"));
         std::fs::write(&path, text).unwrap();
@@ -364,9 +387,7 @@ mod tests {
             files: vec![path],
             ..Default::default()
         };
-        crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {})
-            .map(|summary| summary.records)
-            .map_err(|e| e.to_string())
+        crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {}).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -454,12 +475,35 @@ mod tests {
         assert_eq!(samples(&sar.replace("\n\n", "\n")), Ok(1));
     }
 
+    /// Seconds since 1970 of the first sample, from there to the last, and whether some moments are not known.
+    fn moments(text: &str) -> (i64, i64, bool) {
+        let summary = import(text).unwrap();
+        let is_of_moments = |unseen: &case::meta::Unseen| unseen.what.contains("were taken");
+        (
+            summary.start_unix_ns.unwrap() / SECOND,
+            summary.end_ns / SECOND,
+            summary.not_observed.iter().any(is_of_moments),
+        )
+    }
+
     #[test]
-    fn zones_are_hours_and_minutes() {
-        let at = |zone: &str| moment(&[format!("2026-11-24T10:00:00{zone}").as_str()]);
-        let utc = at("Z").expect("a moment");
-        assert_eq!(at("+0130"), Some(utc - 90 * 60 * SECOND));
-        assert_eq!(at("-01:00"), Some(utc + 60 * 60 * SECOND));
-        assert_eq!(at("+9223372036854775807"), Some(utc));
+    fn what_a_script_wrote_above_a_run_is_its_moment() {
+        // 24 November 2026, 10:54:32.
+        let begin = 1_795_517_672;
+        let run =
+            format!("Linux 6.1.0 (host) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n{CPU}{DISK}{CPU}{DISK}{CPU}{DISK}");
+        let of_oswatcher =
+            format!("zzz ***Tue Nov 24 10:54:32 UTC 2026\n{run}zzz ***Tue Nov 24 10:55:02 UTC 2026\n{run}");
+        assert_eq!(moments(&of_oswatcher), (begin + 1, 31, true));
+        let of_loop = format!("Tue Nov 24 10:54:32 UTC 2026\n{CPU}{DISK}\n1795517677\n{CPU}{DISK}");
+        assert_eq!(moments(&of_loop), (begin + 5, 0, false));
+    }
+
+    #[test]
+    fn old_versions_print_the_time_without_the_day() {
+        let report = |time: &str| format!("Time: {time}\n{CPU}{DISK}");
+        let run = ["11:59:58 PM", "11:59:59 PM", "12:00:01 AM"].map(report).concat();
+        let log = format!("Linux 2.6.18-371.el5 (host) \t11/24/2026\n\n{run}");
+        assert_eq!(moments(&log), (1_795_478_400 + 86_399, 2, false));
     }
 }

@@ -35,6 +35,7 @@ pub mod rocksdb_queries;
 pub mod rocksdb_seconds;
 pub mod smart_json;
 pub mod snapshots;
+pub mod stamps;
 pub mod strace;
 pub mod sysstat_json;
 pub mod sysstat_rows;

@@ -209,12 +209,13 @@ fn page_of(path: &Path, sink: &mut Sink) -> Result<Page, ImportError> {
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let moments = Moments::of(source, sink)?;
+    let mut moments = Moments::of(source)?;
     let device = source.device.clone().unwrap_or_else(|| "drive".into());
     let mut before: Option<Page> = None;
     for (number, path) in source.files.iter().enumerate() {
         let page = page_of(path, sink)?;
-        samples(&device, moments.at(number), &page, sink)?;
+        moments.begin(sink);
+        samples(&device, moments.now_ns(), &page, sink)?;
         if number + 1 == source.files.len() {
             slowest(&device, before.as_ref(), &page, sink);
         }
@@ -237,7 +238,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             before = Some(page);
         }
     }
-    moments.tell(source.files.len(), sink);
+    moments.tell(sink);
     Ok(())
 }
 
