@@ -26,12 +26,17 @@ pub fn values(op: &str, bins: &[(u64, u64)], sink: &mut Sink) -> Vec<(NameId, f6
     values
 }
 
-/// `low -> high : count |****|`, as bcc prints powers of two, times `unit_ns`: the bin's middle and its count.
-pub fn bcc_bin(line: &str, unit_ns: u64) -> Option<(u64, u64)> {
+/// `low -> high : count |****|`, as bcc prints powers of two.
+pub fn bcc_row(line: &str) -> Option<(u64, u64, u64)> {
     let (low, rest) = line.split_once("->")?;
     let (high, rest) = rest.split_once(':')?;
     let count = rest.split('|').next()?.trim().parse().ok()?;
-    let (low, high): (u64, u64) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+    Some((low.trim().parse().ok()?, high.trim().parse().ok()?, count))
+}
+
+/// The middle of such a bin times `unit_ns`, and its count.
+pub fn bcc_bin(line: &str, unit_ns: u64) -> Option<(u64, u64)> {
+    let (low, high, count) = bcc_row(line)?;
     Some((middle_ns(low, high, unit_ns)?, count))
 }
 

@@ -4,7 +4,7 @@
 //! a dictionary of Python, with its moment.
 use super::bcc_intervals::{each_trimmed_line, moment_of_dictionary, Intervals};
 use super::bins::{
-    bcc_bin, bcc_dictionary_bin, bcc_unit, bcc_unit_ns, bpftrace_bin, bpftrace_map, values, Bins,
+    bcc_bin, bcc_dictionary_bin, bcc_row, bcc_unit, bcc_unit_ns, bpftrace_bin, bpftrace_map, values, Bins,
 };
 use super::calendar::time_of_day_ns;
 use crate::error::{Bad, RecordError};
@@ -55,8 +55,11 @@ struct Histogram {
     bins: Bins,
 }
 
-/// Whose histogram it is. Under Python 3 bcc prints `b'sda'`.
+/// Whose histogram it is. Under Python 3 bcc prints `b'sda'`; libbpf-tools print both, with a tab between them.
 fn label_of(what: &str, label: &str) -> String {
+    if let Some((disk, flags)) = label.split_once("flags = ") {
+        return format!("{} {flags}", disk.trim_end());
+    }
     let label = label.strip_prefix("b'").unwrap_or(label).trim_matches('\'');
     if what.ends_with("flags") {
         format!("flags {label}")
@@ -112,9 +115,15 @@ impl Reader {
                 .ok_or_else(|| Bad::new("", "[LOW, HIGH) COUNT |...|", text))?;
             self.at.bins.push(bin);
         } else if text.contains("->") && self.at.unit_ns > 0 {
-            let bin = bcc_bin(text, self.at.unit_ns)
-                .ok_or_else(|| Bad::new("", "LOW -> HIGH : COUNT |...|", text))?;
-            self.at.bins.push(bin);
+            match (bcc_bin(text, self.at.unit_ns), bcc_row(text)) {
+                (Some(bin), _) => self.at.bins.push(bin),
+                // Where a request's end is before its begin, the difference is a number that long.
+                (None, Some(_)) => sink.unseen(
+                    "latencies that biolatency prints as more than 500 years",
+                    "its clock was wrong there",
+                ),
+                (None, None) => return Err(Bad::new("", "LOW -> HIGH : COUNT |...|", text).into()),
+            }
         } else if let Some(time_ns) = time_of_day_ns(text, "") {
             self.flush(sink)?;
             self.intervals.at(time_ns);
@@ -183,5 +192,33 @@ mod tests {
             line(", ").replace(']', ""),
         ];
         assert_eq!(damaged.map(|line| dictionary(&line)), [None, None]);
+    }
+
+    #[test]
+    fn what_a_wrong_clock_made_is_no_latency_and_hides_none() {
+        let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        let mut reader = Reader::default();
+        let mut line = |text: &str| reader.line(text, &mut sink).is_ok();
+        assert!(line("msecs                         : count     distribution"));
+        assert!(line(
+            "2 -> 3                    : 5        |********************|"
+        ));
+        assert!(line(
+            "18014398509481984 -> 36028797018963967     : 1        |****                |"
+        ));
+        assert!(!line(
+            "18014398509481984 -> x     : 1        |****                |"
+        ));
+        assert_eq!(reader.at.bins, [(3_000_000, 5)]);
+    }
+
+    #[test]
+    fn a_disk_and_flags_are_one_label() {
+        let text = "disk = vda\tflags = Sync-Write";
+        let (what, label) = text.split_once(" = ").unwrap();
+        assert_eq!(label_of(what, label), "vda Sync-Write");
+        assert_eq!(label_of("flags", "Read"), "flags Read");
+        assert_eq!(label_of("disk", "b'sda'"), "sda");
     }
 }

@@ -238,16 +238,22 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
+    /// The kind of the request, and its flags.
+    fn op(&self) -> (Op, u32) {
+        let count = self.bytes.map_or(1, |bytes| bytes.unsigned_abs() / 512);
+        match self.kind {
+            "" => (Op::Other, 0),
+            // bcc says R of everything that is no write. What has neither a place nor bytes is a flush.
+            "R" if self.sector.is_none() && self.bytes == Some(0) => (Op::Flush, 0),
+            kind => kind_of(kind.as_bytes(), count),
+        }
+    }
+
     fn write(&self, device: Option<&str>, sink: &mut Sink) -> Result<(), ImportError> {
         if let Some((_, digits)) = self.latency_text.split_once('.') {
             sink.resolution(1_000_000 / 10_i64.pow(digits.len().min(6) as u32));
         }
-        let count = self.bytes.map_or(1, |bytes| bytes.unsigned_abs() / 512);
-        let (op, flags) = if self.kind.is_empty() {
-            (Op::Other, 0)
-        } else {
-            kind_of(self.kind.as_bytes(), count)
-        };
+        let (op, flags) = self.op();
         let whole = self.latency_ns + self.queue_ns.unwrap_or(0);
         let mut row = OpRow::plain(self.end_ns.saturating_sub(whole), whole, op);
         let stage = if self.is_ms { Stage::Queue } else { Stage::Device };
@@ -372,11 +378,15 @@ mod tests {
             (read.sector, read.bytes, read.latency_ns),
             (None, Some(0), 250_000)
         );
+        assert_eq!(read.op().0, Op::Flush);
         let read = row(
             "0.359278    ?              0              R 0          8         2.75",
             header,
         );
-        assert_eq!((read.comm, read.pid, read.bytes), ("?", None, Some(8)));
+        assert_eq!(
+            (read.comm, read.pid, read.bytes, read.op().0),
+            ("?", None, Some(8), Op::Read)
+        );
     }
 
     #[test]

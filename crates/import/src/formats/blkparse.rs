@@ -12,7 +12,7 @@ use crate::records::{read_lines, Line, ReadLines};
 use crate::sink::Sink;
 use crate::text::{integer, time, word};
 use crate::ImportError;
-use case::schema::NameId;
+use case::schema::{NameId, Op};
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -317,19 +317,22 @@ fn event(begin: Begin, mut rest: &str, sink: &mut Sink) -> Result<Option<Event>,
     }
     let mut after = rest;
     let first = word(&mut after);
-    let (sector, count, mut split) = if first.bytes().all(|b| b.is_ascii_digit()) && !first.is_empty() {
-        let sector = integer(first, "sector")?;
-        match word(&mut after) {
-            "+" => (sector, integer(word(&mut after), "sectors")?, None),
-            "/" => (sector, 0, Some(integer(word(&mut after), "sector of the rest")?)),
-            // What completes without data: `0 [0]`.
-            other if other.starts_with('[') => (sector, 0, None),
-            other => return Err(Bad::new("column sector", "'+' or '/' after it", other)),
-        }
-    } else {
-        // Flushes have no place; commands of users print their payload, or bytes.
-        (0, 0, None)
-    };
+    // A command of a program or of the kernel that is passed through: `D   N 36 (12 00 ..) [smartctl]`, `C   N (12 00 ..) [0]`.
+    let is_command = first.starts_with('(') || after.trim_start().starts_with('(');
+    let (sector, count, mut split) =
+        if !is_command && first.bytes().all(|b| b.is_ascii_digit()) && !first.is_empty() {
+            let sector = integer(first, "sector")?;
+            match word(&mut after) {
+                "+" => (sector, integer(word(&mut after), "sectors")?, None),
+                "/" => (sector, 0, Some(integer(word(&mut after), "sector of the rest")?)),
+                // What completes without data: `0 [0]`. Before it, the number is that of a command's bytes.
+                other if other.starts_with('[') => (if action == "C" { sector } else { 0 }, 0, None),
+                other => return Err(Bad::new("column sector", "'+' or '/' after it", other)),
+            }
+        } else {
+            // Neither flushes nor commands have a place.
+            (0, 0, None)
+        };
     let end = rest.trim();
     let inside = end.rfind('[').map(|at| end[at + 1..].trim_end_matches(']'));
     let (mut code, mut comm) = (0, sink.name_if(begin.comm));
@@ -348,7 +351,10 @@ fn event(begin: Begin, mut rest: &str, sink: &mut Sink) -> Result<Option<Event>,
                 .ok_or_else(|| Bad::new("column sector", "SECTOR / SECTOR", rest))?,
         ),
     };
-    let (op, flags) = kind_of(rwbs.as_bytes(), count);
+    let (op, flags) = match is_command {
+        true => (Op::Other, 0),
+        false => kind_of(rwbs.as_bytes(), count),
+    };
     Ok(Some(Event {
         time_ns: begin.time_ns,
         what,
@@ -382,6 +388,38 @@ mod tests {
     use super::*;
     use case::sealed::Names;
     use proptest::prelude::*;
+
+    #[test]
+    fn commands_that_are_passed_through_are_neither_reads_nor_writes() {
+        let (mut names, mut silent) = (Names::default(), |_: u64| {});
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        let mut read = |line: &str| {
+            let (begin, rest) = head(line, Style::Blkparse).unwrap();
+            let event = event(begin, rest, &mut sink).unwrap().unwrap();
+            (event.what, event.op, event.sector, event.count, event.error)
+        };
+        let issued = (What::Issue, Op::Other, 0, 0, 0);
+        for line in [
+            "8,16   1   10     0.000193637 68010  D   N 0 (00 ..) [kworker/1:0]",
+            "8,16   1   10     0.000193637 68010  D   R 36 (12 00 00 00 24 00 ..) [smartctl]",
+            "8,16   1   10     0.000193637 68010  D   N 36 [smartctl]",
+        ] {
+            assert_eq!(read(line), issued, "{line}");
+        }
+        let done = |error| (What::Complete, Op::Other, 0, 0, error);
+        assert_eq!(
+            read("8,16   0   1     0.000206557 89787  C   N (00 ..) [0]"),
+            done(0)
+        );
+        assert_eq!(
+            read("8,16   0   5     0.337736338     0  C   R (a1 08 2e 00 ..) [2]"),
+            done(2)
+        );
+        assert_eq!(
+            read("8,16   3   4     0.100499251    24  C  WS 0 [0]"),
+            (What::Complete, Op::Write, 0, 0, 0)
+        );
+    }
 
     proptest! {
         /// A line that needs no closer look says the same as when it is looked at word by word.

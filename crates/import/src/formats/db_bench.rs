@@ -68,6 +68,8 @@ fn recognise(head: &Head) -> bool {
 struct Reader {
     benchmark: String,
     after_ns: i64,
+    /// Whether the benchmark at hand told its progress, so that the moment is known.
+    has_progress: bool,
     values: Vec<(String, f64)>,
     summaries: u64,
 }
@@ -84,6 +86,8 @@ impl Reader {
                     "ops/sec" => self.push("operations_per_s", number(value, "ops/sec")?),
                     "operations" => self.push("operations", number(value, "operations")?),
                     "MB/s" => self.push("throughput_bytes_per_s", number(value, "MB/s")? * 1_048_576.0),
+                    // Its last progress was at most an interval before its end.
+                    "seconds" if self.has_progress => {}
                     "seconds" => {
                         let seconds = number(value, "seconds")?.clamp(0.0, 1e9);
                         self.after_ns = self.after_ns.saturating_add((seconds * 1e9) as i64).min(1 << 61);
@@ -91,6 +95,7 @@ impl Reader {
                     _ => {}
                 }
             }
+            self.has_progress = false;
         } else if let Some(rest) = text.strip_prefix("Percentiles: ") {
             // `P50: 5.33 P75: 7.55`, microseconds.
             let words: Vec<&str> = rest.split_whitespace().collect();
@@ -145,8 +150,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             .and_then(|(date, time)| Some(date_ns(&date.replace('/', "-"))? + time_of_day_ns(time, "")?));
         let moment_ns = moment.ok_or_else(|| Bad::new("", "YYYY/MM/DD-HH:MM:SS ... thread N", text))?;
         last_ns = moment_ns;
-        // A summary comes after the progress of its benchmark.
-        reader.after_ns = moment_ns;
+        // What a benchmark said last is written before the next one tells its progress.
+        reader.flush(sink)?;
+        (reader.after_ns, reader.has_progress) = (moment_ns, true);
         let values = [(sink.name("operations_per_s"), number(rate, "ops/second")?)];
         let subject = sink.name(&format!("thread {thread}"));
         sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
@@ -160,4 +166,29 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use case::sealed::{Names, SealWriter};
+
+    #[test]
+    fn a_benchmark_ends_at_its_last_progress_or_after_its_seconds() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, case) = (folder.path().join("log"), folder.path().join("case"));
+        let log =
+            "2024/12/12-18:33:13  ... thread 0: (5,5) ops and (0.5,0.5) ops/second in (10.0,10.0) seconds\n\
+            2024/12/12-18:33:23  ... thread 0: (5,10) ops and (0.5,0.5) ops/second in (10.0,20.0) seconds\n\
+            fillseq      :  20.123 micros/op 49999 ops/sec 20.001 seconds 10 operations;    5.5 MB/s\n\
+            readseq      :  20.123 micros/op 49999 ops/sec 7.000 seconds 10 operations;    5.5 MB/s\n";
+        std::fs::write(&path, log).unwrap();
+        std::fs::create_dir(&case).unwrap();
+        let request = crate::Request {
+            files: vec![path],
+            ..Default::default()
+        };
+        let mut writer = SealWriter::create(&case).unwrap();
+        let summary = crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {}).unwrap();
+        assert_eq!((summary.records, summary.end_ns), (4, 17_000_000_000));
+    }
 }

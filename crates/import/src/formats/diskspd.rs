@@ -86,6 +86,8 @@ fn series(span: &Element, begin_ns: i64, sink: &mut Sink) -> Result<(), ImportEr
             ("Total", "operations_per_s", 1.0),
             ("ReadAvgLatencyMilliseconds", "read_latency_ns", 1e6),
             ("WriteAvgLatencyMilliseconds", "write_latency_ns", 1e6),
+            ("ReadMaxLatencyMilliseconds", "read_latency_max_ns", 1e6),
+            ("WriteMaxLatencyMilliseconds", "write_latency_max_ns", 1e6),
         ] {
             // A mean of no operation is printed as 0.
             if let Some(value) = bucket

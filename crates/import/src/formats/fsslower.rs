@@ -64,7 +64,8 @@ fn kind(letter: &str) -> Option<Op> {
     Some(match letter {
         "R" => Op::Read,
         "W" => Op::Write,
-        "S" | "F" => Op::Sync,
+        // C is the commit of NFS, which makes its writes durable.
+        "S" | "F" | "C" => Op::Sync,
         "O" => Op::Open,
         // getattr
         "G" => Op::Other,
@@ -297,6 +298,7 @@ mod tests {
             "16384 a",
         ];
         assert_eq!(fields(text, true), Some(expected));
+        assert_eq!(["S", "F", "C"].map(kind), [Some(Op::Sync); 3]);
     }
 
     #[test]

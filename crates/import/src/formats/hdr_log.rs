@@ -1,7 +1,7 @@
-//! HdrHistogram's interval logs (versions 1.2 and 1.3), as YCSB (`<OP>.hdr`) and whodisk's export write them: a histogram per interval and tag, as samples.
+//! HdrHistogram's interval logs (versions 1.0 to 1.3), as YCSB (`<OP>.hdr`) and whodisk's export write them: a histogram per interval and tag, as samples.
 //!
-//! Histograms are V2, compressed with zlib, in Base64. The log does not say its unit: `--map unit=us` (YCSB's) does, unless whodisk wrote it.
-//! Source: the format's description (HdrHistogramLogWriter, V2 encoding).
+//! Histograms are V2 (or V1 or V0, of older libraries), compressed with zlib, in Base64. The log does not say its unit: `--map unit=us` (YCSB's) does,
+//! unless whodisk wrote it. Source: the format's description (HdrHistogramLogWriter, V2 encoding), AbstractHistogram's decodeFromByteBuffer.
 use super::bins::{values, Bins};
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
@@ -32,7 +32,20 @@ const UNIX_NS_MIN: i64 = 946_684_800 * SECOND_NS;
 fn recognise(head: &Head) -> bool {
     head.has_line(|line| {
         line.contains("[Histogram log format version") || line.contains("Interval_Compressed_Histogram")
-    })
+    }) || head.filled_lines().next().is_some_and(is_interval)
+}
+
+/// `[Tag=NAME,]0.127,1.007,2.769,HISTFAAAAEV4...`: every histogram begins alike.
+fn is_interval(line: &str) -> bool {
+    let fields: Vec<&str> = line.split(',').collect();
+    let numbers = match fields[..] {
+        [tag, .., histogram] if tag.starts_with("Tag=") && histogram.starts_with("HIST") => {
+            &fields[1..fields.len() - 1]
+        }
+        [.., histogram] if histogram.starts_with("HIST") => &fields[..fields.len() - 1],
+        _ => return false,
+    };
+    numbers.len() == 3 && numbers.iter().all(|number| scaled(number, SECOND_NS).is_some())
 }
 
 fn unit_ns(source: &Source, head: &Head) -> Result<u64, ImportError> {
@@ -92,8 +105,13 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             });
             is_told = true;
         }
-        let bins = decode(histogram.trim(), unit_ns)
-            .ok_or_else(|| Bad::new("column histogram", "a V2 histogram, zlib in Base64", histogram))?;
+        let bins = decode(histogram.trim(), unit_ns).ok_or_else(|| {
+            Bad::new(
+                "column histogram",
+                "a histogram (V0, V1 or V2), zlib in Base64",
+                histogram,
+            )
+        })?;
         let op = tag.unwrap_or(&name).to_ascii_lowercase();
         let values = values("", &bins, sink);
         if values.is_empty() {
@@ -119,6 +137,15 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 /// Largest histogram that is unpacked: full range with five digits is 6 MiB of counts.
 const HISTOGRAM_BYTES_MAX: usize = 32 << 20;
 
+/// How counts follow each other.
+#[derive(Clone, Copy)]
+enum Counts {
+    /// V2: [`zigzag`]; how many places are zero is a negative number.
+    Zigzag,
+    /// V0 and V1: words of this many bytes, the highest first.
+    Words(usize),
+}
+
 /// Bins of a histogram: the middle of each, nanoseconds, and its count. None: it is none of these, or damaged.
 fn decode(text: &str, unit_ns: u64) -> Option<Bins> {
     let packed = base64(text)?;
@@ -126,53 +153,99 @@ fn decode(text: &str, unit_ns: u64) -> Option<Bins> {
         Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
     };
     // The last nibble but one is how wide words are; V2 says nothing with it.
-    if word(&packed, 0)? & !0xf0 != 0x1c84_9304 {
-        return None;
-    }
+    let (cookie, encoding) = match word(&packed, 0)? & !0xf0 {
+        0x1c84_9304 => (0x1c84_9303, 2),
+        0x1c84_9302 => (0x1c84_9301, 1),
+        0x1c84_9309 => (0x1c84_9308, 0),
+        _ => return None,
+    };
     let end = 8_usize.checked_add(word(&packed, 4)? as usize)?;
     let bytes =
         miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(packed.get(8..end)?, HISTOGRAM_BYTES_MAX)
             .ok()?;
-    if word(&bytes, 0)? & !0xf0 != 0x1c84_9303 {
+    let found = word(&bytes, 0)?;
+    if found & !0xf0 != cookie {
         return None;
     }
-    let (length, offset, digits) = (
-        word(&bytes, 4)? as usize,
-        word(&bytes, 8)? as i32,
-        word(&bytes, 12)?,
-    );
-    let lowest = u64::from_be_bytes(bytes.get(16..24)?.try_into().ok()?);
+    // V0 has no length and no offset, but how many values there are.
+    let (length, offset, digits, at) = match encoding {
+        0 => (bytes.len().checked_sub(32)?, 0, word(&bytes, 4)?, 8),
+        _ => (
+            word(&bytes, 4)? as usize,
+            word(&bytes, 8)? as i32,
+            word(&bytes, 12)?,
+            16,
+        ),
+    };
+    let lowest = u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?);
     if !(0..=5).contains(&digits) || lowest == 0 || offset != 0 {
         return None;
     }
-    let unit_magnitude = lowest.ilog2();
-    let sub_buckets = (2 * 10_u64.pow(digits)).next_power_of_two();
-    let half_magnitude = (sub_buckets.ilog2()).max(1) - 1;
-    let half = 1_u64 << half_magnitude;
-    let mut counts = bytes.get(40..40_usize.checked_add(length)?)?;
-    let (mut index, mut bins) = (0_u64, Bins::new());
-    while !counts.is_empty() {
-        let count = zigzag(&mut counts)?;
-        if count < 0 {
-            index = index.checked_add(count.unsigned_abs())?;
-            continue;
-        }
-        if count > 0 {
-            let bucket = index >> half_magnitude;
-            let (shift, sub) = match bucket {
-                0 => (u64::from(unit_magnitude), index),
-                more => (more - 1 + u64::from(unit_magnitude), (index & (half - 1)) + half),
-            };
-            let shift = u32::try_from(shift).ok().filter(|shift| *shift < 63)?;
-            let low = sub.checked_mul(1 << shift)?;
-            bins.push((
-                low.checked_add((1_u64 << shift) / 2)?.checked_mul(unit_ns)?,
-                count as u64 & ((1 << 40) - 1),
-            ));
-        }
-        index = index.checked_add(1)?;
+    let shape = Shape::new(lowest, digits, unit_ns);
+    let begin = at + 24;
+    let counts = bytes.get(begin..begin.checked_add(length)?)?;
+    match (encoding, (found >> 4) as usize & 0xf) {
+        (2, _) => shape.bins(counts, Counts::Zigzag),
+        (_, width @ (2 | 4 | 8)) => shape.bins(counts, Counts::Words(width)),
+        _ => None,
     }
-    Some(bins)
+}
+
+/// Which values the places of a histogram are.
+struct Shape {
+    unit_magnitude: u32,
+    half_magnitude: u32,
+    unit_ns: u64,
+}
+
+impl Shape {
+    fn new(lowest: u64, digits: u32, unit_ns: u64) -> Shape {
+        let sub_buckets = (2 * 10_u64.pow(digits)).next_power_of_two();
+        Shape {
+            unit_magnitude: lowest.ilog2(),
+            half_magnitude: sub_buckets.ilog2().max(1) - 1,
+            unit_ns,
+        }
+    }
+
+    /// The middle of a place, nanoseconds.
+    fn middle_ns(&self, index: u64) -> Option<u64> {
+        let half = 1_u64 << self.half_magnitude;
+        let unit_magnitude = u64::from(self.unit_magnitude);
+        let (shift, sub) = match index >> self.half_magnitude {
+            0 => (unit_magnitude, index),
+            more => (more - 1 + unit_magnitude, (index & (half - 1)) + half),
+        };
+        let shift = u32::try_from(shift).ok().filter(|shift| *shift < 63)?;
+        let low = sub.checked_mul(1 << shift)?;
+        low.checked_add((1_u64 << shift) / 2)?.checked_mul(self.unit_ns)
+    }
+
+    fn bins(&self, mut counts: &[u8], kind: Counts) -> Option<Bins> {
+        let (mut index, mut bins) = (0_u64, Bins::new());
+        while !counts.is_empty() {
+            let count = match kind {
+                Counts::Zigzag => zigzag(&mut counts)?,
+                Counts::Words(width) => {
+                    let (word, rest) = counts.split_at_checked(width)?;
+                    counts = rest;
+                    let count = word
+                        .iter()
+                        .fold(0_u64, |count, byte| count << 8 | u64::from(*byte));
+                    i64::try_from(count).ok()?
+                }
+            };
+            if count < 0 {
+                index = index.checked_add(count.unsigned_abs())?;
+                continue;
+            }
+            if count > 0 {
+                bins.push((self.middle_ns(index)?, count as u64 & ((1 << 40) - 1)));
+            }
+            index = index.checked_add(1)?;
+        }
+        Some(bins)
+    }
 }
 
 /// An LEB128 number, zigzag. Its ninth byte, where there is one, is a whole one.
@@ -227,5 +300,88 @@ mod tests {
         let mut bytes: &[u8] = &[0x02, 0x01, 0xac, 0x02, 0xff];
         let read: Vec<Option<i64>> = (0..4).map(|_| zigzag(&mut bytes)).collect();
         assert_eq!(read, [Some(1), Some(-1), Some(150), None]);
+    }
+
+    fn base64_of(bytes: &[u8]) -> String {
+        let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let three = bytes.chunks(3).map(|three| {
+            let word = three
+                .iter()
+                .fold(0_u32, |word, byte| word << 8 | u32::from(*byte))
+                << (8 * (3 - three.len()));
+            (0..=three.len())
+                .map(move |at| char::from(letters[(word >> (18 - 6 * at)) as usize & 63]))
+                .collect::<String>()
+        });
+        three.collect()
+    }
+
+    /// A histogram as the library writes it.
+    fn packed(cookie: u32, header: &[&[u8]], counts: &[u8]) -> String {
+        let mut whole = cookie.to_be_bytes().to_vec();
+        whole.extend(header.concat());
+        whole.extend(counts);
+        let packed = miniz_oxide::deflate::compress_to_vec_zlib(&whole, 6);
+        let outer = (cookie & 0xf0) | ((cookie & !0xf0) + 1);
+        base64_of(
+            &[
+                &outer.to_be_bytes()[..],
+                &(packed.len() as u32).to_be_bytes(),
+                &packed,
+            ]
+            .concat(),
+        )
+    }
+
+    #[test]
+    fn histograms_of_every_version_are_alike() {
+        // Two digits: places of one up to 256, then of two. Seven values of 3, nine of 260.
+        let places: Vec<u64> = (0..259)
+            .map(|at| [0, 7, 9][usize::from(at == 3) + 2 * usize::from(at == 258)])
+            .collect();
+        let words = |width: usize| -> Vec<u8> {
+            places
+                .iter()
+                .flat_map(|count| count.to_be_bytes()[8 - width..].to_vec())
+                .collect()
+        };
+        let (digits, lowest, highest) = (2_u32.to_be_bytes(), 1_u64.to_be_bytes(), 60_000_u64.to_be_bytes());
+        let expected = Some(vec![(3_000, 7), (261_000, 9)]);
+        for width in [2, 4, 8] {
+            let cookie = (width as u32) << 4;
+            let length = (259 * width as u32).to_be_bytes();
+            let header: [&[u8]; 6] = [&length, &[0; 4], &digits, &lowest, &highest, &[0; 8]];
+            assert_eq!(
+                decode(&packed(0x1c84_9301 | cookie, &header, &words(width)), 1000),
+                expected
+            );
+            let header: [&[u8]; 4] = [&digits, &lowest, &highest, &16_u64.to_be_bytes()];
+            assert_eq!(
+                decode(&packed(0x1c84_9308 | cookie, &header, &words(width)), 1000),
+                expected
+            );
+        }
+        let counts = [5, 14, 0xfb, 0x03, 18];
+        let header: [&[u8]; 6] = [&5_u32.to_be_bytes(), &[0; 4], &digits, &lowest, &highest, &[0; 8]];
+        assert_eq!(decode(&packed(0x1c84_9313, &header, &counts), 1000), expected);
+        let of_three_bytes = packed(
+            0x1c84_9331,
+            &[&[0, 0, 0, 0], &[0; 4], &digits, &lowest, &highest, &[0; 8]],
+            &[],
+        );
+        assert_eq!(decode(&of_three_bytes, 1000), None);
+    }
+
+    #[test]
+    fn a_log_without_its_header_is_known_by_its_lines() {
+        assert!(is_interval("0.127,1.007,2.769,HISTFAAAAEV42pNpmSzMwMCg"));
+        assert!(is_interval(
+            "Tag=READ,1527510686.313,40.807,0.000,HISTFAAAABx4nJNp"
+        ));
+        assert!(
+            !is_interval("HISTORY,1,2,3")
+                && !is_interval("0.127,1.007,HISTFAAA")
+                && !is_interval("a,b,c,HISTF")
+        );
     }
 }

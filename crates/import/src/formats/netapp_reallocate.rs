@@ -32,18 +32,21 @@ fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
 }
 
 fn measure(line: &str) -> Option<&str> {
-    if line.contains("llocation check on") {
+    if is_check(line) {
         return after(line, "' is").or_else(|| after(line, " is"));
     }
     after(line, "optimization")
 }
 
+/// `Allocation check on`, or `Allocation measurement check on`.
+fn is_check(line: &str) -> bool {
+    line.contains("llocation") && line.contains(" check on ")
+}
+
 fn recognise(head: &Head) -> bool {
     // Logs of sysstat carry such messages, too, and are read as what they mostly are.
     !head.has_line(super::netapp_sysstat::is_header)
-        && head.has_line(|line| {
-            line.to_ascii_lowercase().contains("reallocat") || line.contains("llocation check on")
-        })
+        && head.has_line(|line| line.to_ascii_lowercase().contains("reallocat") || is_check(line))
         && head.has_line(|line| measure(line).is_some())
 }
 
@@ -75,6 +78,10 @@ impl Layouts {
         let mut values = vec![(sink.name("layout_measure"), number(found, "optimization")?)];
         if let Some(threshold) = after(text, "threshold") {
             values.push((sink.name("layout_threshold"), number(threshold, "threshold")?));
+        }
+        // Of the worst part of the volume.
+        if let Some(hotspot) = after(text, "hotspot") {
+            values.push((sink.name("layout_hotspot"), number(hotspot, "hotspot")?));
         }
         let told = format!("{} {found}", self.volume);
         if !self.told.contains(&told) && self.told.len() < TOLD_MAX {
@@ -108,4 +115,23 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     })?;
     layouts.end(sink);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_and_measurements_are_measures() {
+        let check = "[wafl.reallocate.check.high:info]: Allocation check on '/vol/a9' is 6, hotspot 19 (threshold 4), so will reallocate.";
+        assert_eq!(
+            (measure(check), after(check, "hotspot"), after(check, "threshold")),
+            (Some("6"), Some("19"), Some("4"))
+        );
+        assert_eq!(
+            measure("Allocation measurement check on '/vol/a9' is 3."),
+            Some("3")
+        );
+        assert_eq!(measure("Starting a check on 7 disks"), None);
+    }
 }

@@ -43,7 +43,9 @@ const CPU_BUSY: f64 = 95.0;
 /// The first of the two lines above the samples.
 pub fn is_header(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
-    words.first() == Some(&"CPU") && words.contains(&"NFS") && words.contains(&"Disk")
+    // `-u` has one column for all protocols.
+    let has_operations = words.contains(&"NFS") || words.contains(&"Total");
+    words.first() == Some(&"CPU") && has_operations && words.contains(&"Disk") && words.contains(&"kB/s")
 }
 
 fn recognise(head: &Head) -> bool {
@@ -77,26 +79,33 @@ enum Part {
     Max,
 }
 
-/// The columns in their order: the two header lines of `sysstat` and `sysstat -x`.
+/// The columns in their order: the header's first line of `sysstat` with any option. What is followed by its unit has two columns; others
+/// that are not known have one.
 fn columns(first: &str) -> Vec<&'static str> {
     let mut names = vec![];
     let words: Vec<&str> = first.split_whitespace().collect();
-    for word in &words {
+    for (at, word) in words.iter().enumerate() {
+        let is_pair = words.get(at + 1) == Some(&"kB/s");
         match *word {
             "CPU" => names.push("cpu"),
             "NFS" => names.push("nfs"),
             "CIFS" => names.push("cifs"),
             "HTTP" => names.push("http"),
-            "Total" => names.push("total"),
+            "Total" if !is_pair => names.push("total"),
             "Net" => names.extend(["net_in", "net_out"]),
             "Disk" if names.contains(&"disk_read") => names.push("disk_busy"),
             "Disk" => names.extend(["disk_read", "disk_write"]),
-            "Tape" => names.extend(["tape_read", "tape_write"]),
             "Cache" if names.contains(&"cache_age") => names.push("cache_hit"),
             "Cache" => names.push("cache_age"),
             "CP" if names.contains(&"cp_time") => names.push("cp_type"),
             "CP" => names.push("cp_time"),
-            _ => {}
+            "FCP" if is_pair => names.extend(["fcp_in", "fcp_out"]),
+            "FCP" => names.push("fcp"),
+            "iSCSI" if is_pair => names.extend(["iscsi_in", "iscsi_out"]),
+            "iSCSI" => names.push("iscsi"),
+            "kB/s" => {}
+            _ if is_pair => names.extend(["other", "other"]),
+            _ => names.push("other"),
         }
     }
     names
@@ -108,6 +117,12 @@ fn metric(column: &str) -> Option<(&'static str, f64)> {
         "nfs" => ("nfs_operations_per_s", 1.0),
         "cifs" => ("cifs_operations_per_s", 1.0),
         "http" => ("http_operations_per_s", 1.0),
+        "fcp" => ("fcp_operations_per_s", 1.0),
+        "iscsi" => ("iscsi_operations_per_s", 1.0),
+        "fcp_in" => ("fcp_in_bytes_per_s", 1000.0),
+        "fcp_out" => ("fcp_out_bytes_per_s", 1000.0),
+        "iscsi_in" => ("iscsi_in_bytes_per_s", 1000.0),
+        "iscsi_out" => ("iscsi_out_bytes_per_s", 1000.0),
         "total" => ("operations_per_s", 1.0),
         "net_in" => ("net_in_bytes_per_s", 1000.0),
         "net_out" => ("net_out_bytes_per_s", 1000.0),
@@ -168,7 +183,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         }
         let mut values = Vec::new();
         for (column, field) in names.iter().zip(&fields) {
-            if metric(column).is_some() {
+            // Without reads there is no share of hits.
+            if metric(column).is_some() && *field != "-" {
                 values.push((*column, number(field.trim_end_matches('%'), "of a rate")?));
             }
         }
@@ -272,7 +288,7 @@ fn tell(subject: &str, excerpts: &[Excerpt], summary: &Summary, sink: &mut Sink)
             .count();
         busy += excerpt.cpu.iter().filter(|value| **value >= CPU_BUSY).count();
         most = excerpt.writes.iter().copied().fold(most, f64::max);
-        samples += excerpt.nfs.len();
+        samples += excerpt.writes.len();
     }
     let of_max = summary.writes_max.map_or(String::new(), |max| {
         format!(
@@ -290,5 +306,36 @@ fn tell(subject: &str, excerpts: &[Excerpt], summary: &Summary, sink: &mut Sink)
             ),
             "consistency points write in bursts; the samples have no moments, so it is known that they come, not how often",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_every_option() {
+        let plain = "CPU    NFS   CIFS   HTTP      Net kB/s     Disk kB/s      Tape kB/s    Cache";
+        assert_eq!(columns(plain).len(), 11);
+        let all = "CPU NFS CIFS HTTP Total Net kB/s Disk kB/s Tape kB/s Cache Cache CP CP Disk OTHER FCP iSCSI FCP kB/s iSCSI kB/s";
+        let names = columns(all);
+        assert_eq!(names.len(), 23);
+        assert_eq!(
+            names[12..17],
+            ["cache_hit", "cp_time", "cp_type", "disk_busy", "other"]
+        );
+        assert_eq!(names[17..21], ["fcp", "iscsi", "fcp_in", "fcp_out"]);
+        let of_fcp = columns("CPU   NFS  CIFS   FCP   Net kB/s   Disk kB/s    FCP kB/s   Cache");
+        assert_eq!(
+            of_fcp[3..8],
+            ["fcp", "net_in", "net_out", "disk_read", "disk_write"]
+        );
+        let of_utilization =
+            "CPU   Total     Net   kB/s    Disk   kB/s    Tape   kB/s  Cache  Cache    CP  CP  Disk";
+        assert!(is_header(of_utilization) && columns(of_utilization).len() == 13);
+        let newer =
+            columns("CPU NFS CIFS HTTP Total Net kB/s Disk kB/s Tape kB/s Cache Cache CP CP_Ty CP_Ph Disk");
+        assert_eq!(newer[13..], ["cp_time", "other", "other", "disk_busy"]);
+        assert!(!is_header("ANY1+ ANY2+ AVG CPU0 CPU1") && !is_header("CPU Total Disk"));
     }
 }

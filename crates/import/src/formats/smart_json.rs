@@ -35,7 +35,7 @@ fn recognise(head: &Head) -> bool {
 }
 
 /// Where a counter stands, its metric, and what one is in it.
-const COUNTERS: [(&str, &str, f64); 18] = [
+const COUNTERS: [(&str, &str, f64); 23] = [
     ("/temperature/current", "temperature_c", 1.0),
     ("/power_on_time/hours", "power_on_hours", 1.0),
     ("/power_cycle_count", "power_cycles", 1.0),
@@ -107,6 +107,31 @@ const COUNTERS: [(&str, &str, f64); 18] = [
         60e9,
     ),
     ("/scsi_grown_defect_list", "grown_defects", 1.0),
+    (
+        "/scsi_error_counter_log/read/total_uncorrected_errors",
+        "read_errors",
+        1.0,
+    ),
+    (
+        "/scsi_error_counter_log/read/errors_corrected_by_eccdelayed",
+        "reads_corrected_with_delay",
+        1.0,
+    ),
+    (
+        "/scsi_error_counter_log/read/errors_corrected_by_rereads_rewrites",
+        "reads_repeated",
+        1.0,
+    ),
+    (
+        "/scsi_error_counter_log/write/total_uncorrected_errors",
+        "write_errors",
+        1.0,
+    ),
+    (
+        "/scsi_error_counter_log/write/errors_corrected_by_rereads_rewrites",
+        "writes_repeated",
+        1.0,
+    ),
 ];
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
@@ -177,4 +202,35 @@ fn sample(source: &Source, report: &Value, sink: &mut Sink) -> Result<(), Import
         subject,
         &values,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scsi_drive_counts_what_it_repeated() {
+        let report = serde_json::json!({
+            "device": {"name": "/dev/sdg"},
+            "scsi_grown_defect_list": 3,
+            "scsi_error_counter_log": {
+                "read": {"errors_corrected_by_eccdelayed": 410, "errors_corrected_by_rereads_rewrites": 7, "total_uncorrected_errors": 2},
+                "write": {"errors_corrected_by_rereads_rewrites": 1, "total_uncorrected_errors": 0},
+            },
+        });
+        let values = COUNTERS
+            .iter()
+            .filter_map(|(place, name, factor)| Some((*name, report.pointer(place)?.as_f64()? * factor)));
+        assert_eq!(
+            values.collect::<Vec<_>>(),
+            [
+                ("grown_defects", 3.0),
+                ("read_errors", 2.0),
+                ("reads_corrected_with_delay", 410.0),
+                ("reads_repeated", 7.0),
+                ("write_errors", 0.0),
+                ("writes_repeated", 1.0),
+            ]
+        );
+    }
 }

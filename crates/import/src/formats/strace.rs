@@ -53,6 +53,14 @@ fn split(line: &str) -> Option<Call<'_>> {
     }
     let is_moment =
         first.contains('.') && scaled(first, SECOND).is_some() || time_of_day_ns(first, "").is_some();
+    // With -r besides -tt or -ttt, the time since the call before.
+    if let Some((_, rest)) = after
+        .trim_start()
+        .strip_prefix("(+")
+        .and_then(|rest| rest.split_once(')'))
+    {
+        after = rest;
+    }
     is_moment.then_some(Call {
         pid,
         moment: first,
@@ -283,6 +291,8 @@ impl Reader {
         row.file = sink.name_if(&file);
         match number {
             Some(bytes) if bytes >= 0 && op != Op::Sync => row.size_bytes = Some(bytes),
+            // A signal interrupted the call, and the kernel begins it anew: `? ERESTARTSYS`.
+            None if value == "?" => row.error = errno("EINTR"),
             Some(-1) => row.error = errno(result.split_whitespace().nth(1).unwrap_or("")),
             _ => {}
         }
@@ -428,5 +438,45 @@ mod tests {
             assert!(is_message(line), "{line}");
         }
         assert!(!is_message("Process of elimination") && !is_message("read(3"));
+    }
+
+    /// Kind, start, latency and error of what a log's calls are.
+    fn operations(log: &str) -> Vec<(Op, i64, i64)> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, log).unwrap();
+        assert!(recognise(&Head::read(&path).unwrap()), "{log}");
+        let source = Source {
+            files: vec![path],
+            map: None,
+            device: None,
+        };
+        let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        read(&source, &mut sink).unwrap();
+        let seen = sink.surveyed();
+        let mut calls: Vec<_> = seen
+            .ops
+            .iter()
+            .map(|op| (op.op, op.start_ns, op.latency_ns))
+            .collect();
+        calls.sort_by_key(|call| call.1);
+        calls
+    }
+
+    #[test]
+    fn moments_may_have_the_time_since_the_call_before() {
+        let log = "20:37:49.050065 (+     0.000012) pwrite64(7, \"abc\"..., 4096, 8192) = 4096 <0.030807>\n\
+            20:37:54.080941 (+     5.030876) fsync(7) = 0 <0.136024>\n";
+        let begin_ns = time_of_day_ns("20:37:49.050065", "").unwrap();
+        assert_eq!(
+            operations(log),
+            [
+                (Op::Write, begin_ns, 30_807_000),
+                (Op::Sync, begin_ns + 5_030_876_000, 136_024_000)
+            ]
+        );
+        let relative = "     0.000000 fsync(7) = 0 <0.000024>\n     0.000500 fsync(7) = 0 <0.000025>\n";
+        assert_eq!(operations(relative)[1].1, 500_000);
     }
 }

@@ -118,8 +118,14 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let (mut commands, mut waits) = (Commands::new(source)?, Waits::default());
     let mut running: HashMap<i32, (i64, i32, String)> = HashMap::new();
     let (mut is_told, mut has_block, mut has_bios, mut others) = (false, false, false, 0_u64);
+    let (mut lost_events, mut losses) = (0_u64, 0_u64);
     each_line(source, sink, |line, sink| {
         let text = line.text;
+        if let Some(count) = lost(text) {
+            lost_events = lost_events.saturating_add(count);
+            losses += 1;
+            return Ok(());
+        }
         if text.trim().is_empty() || text.trim_start().starts_with('#') || !text.contains(" [") {
             return Ok(());
         }
@@ -171,8 +177,33 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             "only those of block, irq, nvme and sched are read",
         );
     }
+    if losses > 0 {
+        let count = match lost_events {
+            0 => "events".to_owned(),
+            count => format!("{count} events"),
+        };
+        sink.unseen(
+            format!("{count} that the tracer lost"),
+            "its buffer was full: requests whose begin or end is among them are missing, and a pair may be of two requests",
+        );
+    }
     commands.end(sink)?;
     requests.end(sink)
+}
+
+/// How many events were lost where the buffer was full, 0 if it does not say: `CPU:2 [LOST 12 EVENTS]`, as ftrace and trace-cmd have it,
+/// or `CPU:2 [12 EVENTS DROPPED]`, `CPU:2 [EVENTS DROPPED]`.
+fn lost(line: &str) -> Option<u64> {
+    let rest = line.trim().strip_prefix("CPU:")?;
+    let (_, inside) = rest.strip_suffix(']')?.split_once('[')?;
+    let count = inside
+        .strip_prefix("LOST ")
+        .and_then(|rest| rest.strip_suffix(" EVENTS"))
+        .or_else(|| inside.strip_suffix("EVENTS DROPPED"))?;
+    match count.trim() {
+        "" => Some(0),
+        count => count.parse().ok(),
+    }
 }
 
 fn request(point: &Point<'_>, time_ns: i64, sink: &mut Sink) -> Result<Option<Event>, Bad> {
@@ -311,5 +342,17 @@ mod tests {
                 "{line}"
             );
         }
+    }
+
+    #[test]
+    fn events_that_were_lost_are_told() {
+        let lines = [
+            "CPU:2 [LOST 12 EVENTS]",
+            "  CPU:0 [7 EVENTS DROPPED]",
+            "CPU:0 [EVENTS DROPPED]",
+            "CPU:2 [LOST x EVENTS]",
+            "CPU:2 [000] 1.5: block_rq_issue: x",
+        ];
+        assert_eq!(lines.map(lost), [Some(12), Some(7), Some(0), None, None]);
     }
 }

@@ -1,13 +1,14 @@
 //! YCSB's output without raw measurements: its status lines, its summary, and time series (`measurementtype=timeseries`), as samples.
 //!
-//! Built from YCSB's OneMeasurementHistogram.java, OneMeasurementTimeSeries.java, Client.java. Labels of fractional percentiles lack "th".
+//! Built from YCSB's OneMeasurementHistogram.java, OneMeasurementTimeSeries.java, Client.java. Labels of fractional percentiles lack "th". What
+//! YCSB-cpp (measurements.cc) and go-ycsb (histogram.go) print while they run counts from the begin of the run: differences become samples.
 use super::calendar::{date_ns, time_of_day_ns};
 use crate::clock::Clock;
 use crate::error::RecordError;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::number;
+use crate::text::{number, time};
 use crate::ImportError;
 use case::schema::{NameId, SubjectKind};
 use std::collections::BTreeMap;
@@ -36,50 +37,78 @@ fn recognise(head: &Head) -> bool {
     !is_raw
         && head.has_line(|line| {
             line.starts_with("[OVERALL], RunTime(ms),")
+                || line.starts_with("[OVERALL],RunTime(ms),")
                 || line.contains(" operations; ") && line.contains("current ops/sec")
-                || status(line).is_some() && line.contains("est completion in")
+                || status(line).is_some()
+                    && (line.contains("est completion in") || line.contains(" operations;"))
+                || of_go(line).is_some()
         })
 }
 
-/// `2016-11-14 12:59:18:287 10 sec: 1234 operations; 123.4 current ops/sec; ...`.
+/// `2016-11-14 12:59:18:287 10 sec: 1234 operations; 123.4 current ops/sec; ...`; YCSB-cpp prints no milliseconds.
 fn status(line: &str) -> Option<(i64, &str)> {
     let (date, rest) = line.split_once(' ')?;
     let (time, rest) = rest.split_once(' ')?;
     let (seconds, rest) = rest.split_once(" sec: ")?;
-    let (clock, ms) = time.rsplit_once(':')?;
+    let (clock, ms) = match time.matches(':').count() {
+        2 => (time, "0"),
+        _ => time.rsplit_once(':')?,
+    };
     seconds.trim().parse::<u64>().ok()?;
     let moment_ns =
         date_ns(date)? + time_of_day_ns(clock, "")? + i64::from(ms.parse::<u16>().ok()?) * 1_000_000;
     Some((moment_ns, rest))
 }
 
+/// The kind of operations and the fields of a line of go-ycsb: `READ   - Takes(s): 10.0, Count: 50214, OPS: 5024.1, Avg(us): 1520, ...`.
+fn of_go(line: &str) -> Option<(&str, &str)> {
+    let (kind, fields) = line.split_once("- Takes(s): ")?;
+    (!kind.trim().is_empty() && fields.contains(", Count: ")).then_some((kind.trim(), fields))
+}
+
 /// Metric of `Avg`, `99.9`, `99thPercentileLatency(us)`, and what one is in it.
 fn metric(label: &str) -> Option<(String, f64)> {
     let label = label.trim();
-    let latency = |part: &str| Some((format!("latency_{part}_ns"), 1e3));
+    // Before 0.2 there were milliseconds.
+    let (label, factor) = match label.strip_suffix("(ms)") {
+        Some(label) => (label, 1e6),
+        None => (label.strip_suffix("(us)").unwrap_or(label), 1e3),
+    };
+    let latency = |part: &str| Some((format!("latency_{part}_ns"), factor));
     match label {
         "Count" | "Operations" => return Some(("operations".into(), 1.0)),
-        "Avg" | "AverageLatency(us)" => return Some(("latency_ns".into(), 1e3)),
-        "Max" | "MaxLatency(us)" => return latency("max"),
-        "Min" | "MinLatency(us)" => return latency("min"),
+        "Avg" | "AverageLatency" => return Some(("latency_ns".into(), factor)),
+        "Max" | "MaxLatency" => return latency("max"),
+        "Min" | "MinLatency" => return latency("min"),
         "Throughput(ops/sec)" => return Some(("operations_per_s".into(), 1.0)),
         _ => {}
     }
-    let share = label.trim_end_matches("PercentileLatency(us)");
+    let share = label.trim_end_matches("PercentileLatency");
     let share = share
         .trim_end_matches("th")
         .trim_end_matches("st")
         .trim_end_matches("nd")
         .trim_end_matches("rd");
     let value: f64 = share.parse().ok()?;
-    let is_percentile = label.ends_with("PercentileLatency(us)") || !label.contains('(');
-    (is_percentile && (0.0..=100.0).contains(&value)).then(|| (format!("latency_p{share}_ns"), 1e3))
+    let is_percentile = !label.contains('(');
+    (is_percentile && (0.0..=100.0).contains(&value)).then(|| (format!("latency_p{share}_ns"), factor))
+}
+
+/// What was counted of a kind since the begin of the run.
+#[derive(Clone, Copy, Default)]
+struct Total {
+    at_ns: i64,
+    operations: f64,
+    sum_ns: f64,
 }
 
 #[derive(Default)]
 struct Reader {
     last_ns: i64,
     begin_ns: i64,
+    /// The status line before.
+    said: (i64, String),
+    totals: BTreeMap<String, Total>,
     summary: BTreeMap<String, Vec<(NameId, f64)>>,
 }
 
@@ -89,6 +118,11 @@ impl Reader {
             self.begin_ns = moment_ns;
         }
         self.last_ns = moment_ns;
+        // The standard output has what the error output has, and somebody may have kept both in one file.
+        if self.said.0 == moment_ns && self.said.1 == rest {
+            return Ok(());
+        }
+        self.said = (moment_ns, rest.to_owned());
         let rate = rest
             .split(';')
             .find_map(|part| part.trim().strip_suffix(" current ops/sec"));
@@ -103,6 +137,10 @@ impl Reader {
             let Some((kind, fields)) = inside.split_once(": ").or_else(|| inside.split_once(' ')) else {
                 continue;
             };
+            if !fields.contains(',') && fields.contains(" Max=") {
+                self.total(moment_ns, kind, fields.split_whitespace(), '=', sink)?;
+                continue;
+            }
             let mut values = Vec::new();
             for field in fields.split(',') {
                 let Some((label, value)) = field.split_once('=') else {
@@ -124,6 +162,70 @@ impl Reader {
         Ok(())
     }
 
+    /// Fields that count from the begin of the run: what came since those before is a sample, all of it the summary so far.
+    fn total<'a>(
+        &mut self,
+        moment_ns: i64,
+        kind: &str,
+        fields: impl Iterator<Item = &'a str>,
+        between: char,
+        sink: &mut Sink,
+    ) -> Result<(), RecordError> {
+        let mut now = Total {
+            at_ns: moment_ns,
+            ..Total::default()
+        };
+        let (mut mean_ns, mut summary) = (0.0, Vec::new());
+        for field in fields {
+            let Some((label, value)) = field.split_once(between) else {
+                continue;
+            };
+            let Some((name, factor)) = metric(label) else {
+                continue;
+            };
+            let value = number(value.trim(), "of a status line")? * factor;
+            match name.as_str() {
+                "operations" => now.operations = value,
+                "latency_ns" => mean_ns = value,
+                _ => {}
+            }
+            summary.push((sink.name(&format!("run_{name}")), value));
+        }
+        now.sum_ns = mean_ns * now.operations;
+        self.last_ns = self.last_ns.max(moment_ns);
+        self.summary.insert(kind.to_owned(), summary);
+        let begin = Total {
+            at_ns: self.begin_ns,
+            ..Total::default()
+        };
+        let old = self.totals.insert(kind.to_owned(), now).unwrap_or(begin);
+        let operations = now.operations - old.operations;
+        let seconds = moment_ns.saturating_sub(old.at_ns) as f64 / 1e9;
+        if operations > 0.0 && seconds > 0.0 {
+            let values = [
+                (sink.name("operations"), operations),
+                (sink.name("operations_per_s"), operations / seconds),
+                // A mean is rounded, and so is the difference of two sums.
+                (
+                    sink.name("latency_ns"),
+                    ((now.sum_ns - old.sum_ns) / operations).max(0.0),
+                ),
+            ];
+            let subject = sink.name(kind);
+            sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
+        } else {
+            sink.record_without_row();
+        }
+        Ok(())
+    }
+
+    /// A line of go-ycsb: its first field is how long the run took so far.
+    fn of_go(&mut self, kind: &str, fields: &str, sink: &mut Sink) -> Result<(), RecordError> {
+        let (takes, fields) = fields.split_once(',').unwrap_or((fields, ""));
+        let moment_ns = time(takes, 1_000_000_000, "Takes(s)")?;
+        self.total(moment_ns, kind, fields.split(", "), ':', sink)
+    }
+
     /// `[READ], 99thPercentileLatency(us), 426`, or a bucket of a time series, `[READ], 1000, 312.5`.
     fn summary(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
         let fields: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -139,6 +241,8 @@ impl Reader {
             let time_ns = self.begin_ns + i64::from(ms) * 1_000_000;
             self.last_ns = self.last_ns.max(time_ns);
             sink.sample(time_ns, None, SubjectKind::Process, subject, &values)?;
+        } else if label.bytes().all(|byte| byte.is_ascii_digit()) {
+            // A bucket of a histogram.
         } else if let Some((name, factor)) = metric(label) {
             let value = number(value, "of the summary")?;
             let value = (sink.name(&format!("run_{name}")), value * factor);
@@ -161,7 +265,10 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         if let Some((moment_ns, rest)) = status(text) {
             return reader.status(moment_ns, rest, sink);
         }
-        if text.starts_with('[') && text.contains("], ") {
+        if let Some((kind, fields)) = of_go(text) {
+            return reader.of_go(kind, fields, sink);
+        }
+        if text.starts_with('[') && text.contains("],") {
             return reader.summary(text, sink);
         }
         Ok(())
@@ -182,5 +289,76 @@ mod tests {
         let line = |ms: &str| format!("2016-11-14 12:59:18:{ms} 10 sec: 1234 operations");
         assert!(status(&line("287")).is_some_and(|(ns, _)| ns % 1_000_000_000 == 287_000_000));
         assert_eq!(status(&line("9223372036854775807")), None);
+    }
+
+    /// Samples of a log, and its last moment.
+    fn samples(log: &str) -> (u64, u64, i64) {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, case) = (folder.path().join("log"), folder.path().join("case"));
+        std::fs::write(&path, log).unwrap();
+        assert!(recognise(&Head::read(&path).unwrap()), "{log}");
+        std::fs::create_dir(&case).unwrap();
+        let request = crate::Request {
+            files: vec![path],
+            ..Default::default()
+        };
+        let mut writer = case::sealed::SealWriter::create(&case).unwrap();
+        let mut names = case::sealed::Names::default();
+        let summary = crate::import(&request, &mut writer, &mut names, &mut |_| {}).unwrap();
+        (summary.records, summary.rows, summary.end_ns / 1_000_000_000)
+    }
+
+    #[test]
+    fn what_counts_from_the_begin_of_the_run_is_subtracted() {
+        let status =
+            |s: u32, fields: &str| format!("2024-01-28 19:34:{s} {} sec: 9 operations; {fields}\n", s - 32);
+        let of_cpp = status(32, "")
+            + &status(
+                42,
+                "[READ: Count=528 Max=26.86 Min=0.46 Avg=5.41 90=9.92 99.9=26.82]",
+            )
+            + &status(
+                52,
+                "[READ: Count=5592 Max=55.42 Min=0.04 Avg=6.03 90=12.68 99.9=27.74]",
+            );
+        // Two intervals of three values each, and the summary of six.
+        assert_eq!(samples(&of_cpp), (3, 12, 10));
+        let of_go = "READ   - Takes(s): 10.0, Count: 50, OPS: 5.0, Avg(us): 1520, Min(us): 102, Max(us): 20111, 99.9th(us): 9000\n\
+            READ   - Takes(s): 20.0, Count: 150, OPS: 7.5, Avg(us): 1020, Min(us): 102, Max(us): 20111, 99.9th(us): 9000\n\
+            Run finished, takes 20.0s\n\
+            READ   - Takes(s): 20.0, Count: 150, OPS: 7.5, Avg(us): 1020, Min(us): 102, Max(us): 20111, 99.9th(us): 9000\n";
+        assert_eq!(samples(of_go).1, 6 + 5);
+        let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        let mut reader = Reader::default();
+        for (at, fields) in [(1, "Count=100 Max=9 Avg=5"), (2, "Count=300 Max=9 Avg=7")] {
+            // A survey ends with its first sample.
+            let _ = reader.total(at, "READ", fields.split(' '), '=', &mut sink);
+        }
+        let total = reader.totals["READ"];
+        assert_eq!((total.operations, total.sum_ns), (300.0, 2_100_000.0));
+    }
+
+    #[test]
+    fn old_versions_print_milliseconds_and_no_blank() {
+        assert_eq!(metric("AverageLatency(ms)"), Some(("latency_ns".into(), 1e6)));
+        assert_eq!(
+            metric("99thPercentileLatency(ms)"),
+            Some(("latency_p99_ns".into(), 1e6))
+        );
+        assert_eq!(metric("99.9th(us)"), Some(("latency_p99.9_ns".into(), 1e3)));
+        assert_eq!(
+            (metric("RunTime(ms)"), metric("OPS"), metric("Time(%)")),
+            (None, None, None)
+        );
+        let old = "[OVERALL],RunTime(ms), 10110\n[OVERALL],Throughput(ops/sec), 98.9\n\
+            [UPDATE], AverageLatency(ms), 0.05\n[UPDATE], 0, 464\n[UPDATE], >1000, 0\n";
+        assert_eq!(samples(old), (2, 2, 0));
+    }
+
+    #[test]
+    fn a_status_line_that_stands_twice_is_one() {
+        let line = "2016-03-02 14:58:23:453 100 sec: 97 operations; 912.3 current ops/sec; est completion in 1 minutes [READ AverageLatency(us)=10945.5]\n";
+        assert_eq!(samples(&line.repeat(2)).0, 2);
     }
 }
