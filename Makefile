@@ -106,7 +106,7 @@ test-vm: packages-test-vm build venv-test ## the recorder on Linux 6.1 and 6.12 
 # The recorder's programs are attached and detached while they run. Starts while the machine is idle show nothing.
 .PHONY: test-starts
 test-starts: packages-test packages-test-vm build-all ## 200 recordings begin and end under load: here, and on Linux 6.1 and 6.12 under emulation
-	WHODISK_STARTS=200 cargo test --release --workspace --test starts
+	WHODISK_STARTS=200 cargo test --release --workspace --test kernel starts
 	WHODISK_STARTS=200 $(PYTHON) -m pytest -m vm tests/vm/test_parallel.py
 
 .PHONY: bench
