@@ -775,6 +775,9 @@ int BPF_PROG(mm_filemap_fault, struct address_space *mapping, u64 index)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct inode *inode = mapping->host;
 	struct sleeper *sleeper = sleeper_take(task->pid);
+	// Outside of calls, what was slept before this fault is no part of it: faults that look into no file sleep, too.
+	if (call_number(task) == NO_CALL)
+		sleeper->wait_ns = 0;
 	sleeper->fault_inode = inode_number(inode);
 	sleeper->fault_device = inode_device(inode);
 	sleeper->fault_index = index;
