@@ -21,7 +21,7 @@ from whodisk.evidence.thresholds import (
     WORK_RARE_MAX,
     WORK_REQUESTS_MIN,
 )
-from whodisk.reading.views import Case
+from whodisk.reading.views import WBT, Case
 from whodisk.statistics.stats import Bools, Ints
 
 #: Stages in which requests are made and take their time.
@@ -60,6 +60,7 @@ def more_work(case: Case, surveys: Mapping[str, Survey], layer: str) -> More:
     kinds = data["op"].astype(str)
     requests, latency = data["requests"].astype(np.int64), data["latency_ns"].astype(np.float64)
     below, alone = data["below_ns"].astype(np.float64), data["alone_ns"].astype(np.float64)
+    wbt = data["wbt_ns"].astype(np.float64)
     spread = data["gap_ns"].astype(np.float64) <= WORK_GAP_MAX * latency
     octave = np.log2(requests).astype(np.int64)
     found = np.zeros(len(kinds), np.bool_)
@@ -72,15 +73,17 @@ def more_work(case: Case, surveys: Mapping[str, Survey], layer: str) -> More:
             if alike.sum() < WORK_ALIKE_MIN:
                 found |= alike & spread & (below <= alone)
             elif float(np.median(below[alike])) <= WORK_PACE_MAX * float(np.median(alone[alike])):
-                found |= alike & (latency <= WORK_LATENCY_MAX * float(np.median(latency[alike])))
+                most = WORK_LATENCY_MAX * float(np.median(latency[alike]))
+                # What writeback throttling holds back it lets go as earlier requests end: nobody's doing where they end one after the other.
+                found |= alike & ((latency <= most) | (spread & (latency - wbt <= most)))
     order = np.argsort(data["op_id"][found])
     return More(data["op_id"][found].astype(np.int64)[order], requests[found][order])
 
 
 def work_sql(layer: str) -> str:
-    """(op_id, op, latency_ns, below_ns, requests, alone_ns, gap_ns) of operations of at least `WORK_REQUESTS_MIN` requests.
+    """(op_id, op, latency_ns, below_ns, wbt_ns, requests, alone_ns, gap_ns) of operations of at least `WORK_REQUESTS_MIN` requests.
 
-    `below_ns`: time in the stages queue and device; `alone_ns`: what its requests take when next to nothing else is in flight, larger ones in proportion
+    `below_ns`: time in the stages queue and device; `wbt_ns`: time that writeback throttling held it back; `alone_ns`: what its requests take when next to nothing else is in flight, larger ones in proportion
     more; `gap_ns`: the longest time between the ends of two of them.
     """
     return f"""{two_levels_sql(f"SELECT op_id FROM measured WHERE layer = '{layer}'")},
@@ -91,5 +94,6 @@ def work_sql(layer: str) -> str:
     FROM below AS u JOIN block_ops AS b ON b.op_id = u.child_id JOIN alone AS a ON a.device = b.device AND a.op = b.op),
   work AS (SELECT op_id, count(*) AS requests, sum(alone_ns) AS alone_ns, max(coalesce(gap_ns, 0)) AS gap_ns
     FROM of_it GROUP BY 1 HAVING count(*) >= {WORK_REQUESTS_MIN})
-SELECT m.op_id, m.op, m.latency_ns, coalesce(m.queue_ns, 0) + coalesce(m.device_ns, 0) AS below_ns, w.requests, w.alone_ns, w.gap_ns
-FROM work AS w JOIN measured AS m ON m.op_id = w.op_id WHERE m.layer = '{layer}' ORDER BY 1"""
+SELECT m.op_id, m.op, m.latency_ns, coalesce(m.queue_ns, 0) + coalesce(m.device_ns, 0) AS below_ns,
+  CASE WHEN coalesce(o.flags, 0) & {WBT} > 0 THEN coalesce(o.throttle_ns, 0) ELSE 0 END AS wbt_ns, w.requests, w.alone_ns, w.gap_ns
+FROM work AS w JOIN measured AS m ON m.op_id = w.op_id JOIN {layer}_ops AS o ON o.op_id = w.op_id WHERE m.layer = '{layer}' ORDER BY 1"""
