@@ -162,3 +162,26 @@ def test_what_was_hardly_there_is_no_reason(context: Context, present: bool) -> 
     corrected = adjudicate.correct(context, [("presence", mine), ("stage_blame", stage)])
     accused = [finding.culprit.name for _, finding in corrected.accepted]
     assert accused == (["python", "device"] if present else ["device"])
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_stage_that_costs_little_is_accused_of_what_stands_apart(
+    context: Context, monkeypatch: pytest.MonkeyPatch, apart: bool
+) -> None:
+    """A crowd on two CPUs has a heavy tail: that one in 3,000 spent 17 ms in the queue changes nothing for whoever waits (decision 0368)."""
+    monkeypatch.setattr(adjudicate, "is_slow", lambda _: False)
+    slow = int(context.slow.latency_ns.argmax())
+    longest = [(e, c) for e, c in context.longest if int(context.slow.op_id[slow]) in e.op_ids]
+    assert longest, "the longest is among the slowest"
+    monkeypatch.setitem(
+        context.__dict__, "longest", [(dataclasses.replace(e, apart=apart), c) for e, c in longest]
+    )
+    small = {"share_of_latency": 0.024, "share_of_excess": 0.9}
+    chosen = slice(slow, slow + 1)
+    stage = candidate(context, "unused", 1e-9, chosen, culprit=Culprit("stage", "queue"), **small)
+    corrected = adjudicate.correct(context, [("stage_blame", stage)])
+    assert bool(corrected.accepted) is apart
+    assert apart or "under the 5 % that accuse" in corrected.told[0]
+    # Whoever is seen to do it is named whatever the rest of the tail.
+    named = candidate(context, "sqlite", 1e-9, chosen, **small)
+    assert adjudicate.correct(context, [("submitter_gap", named)]).accepted

@@ -182,8 +182,9 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
             for c in accused
         )
         large = candidate.large or reason
-        if large and _likely(q_value):
-            accepted.append((candidate, _finding(context, name, candidate, q_value)))
+        finding = _finding(context, name, candidate, q_value) if large and _likely(q_value) else None
+        if finding is not None and (reason or _weighs(context, candidate, finding)):
+            accepted.append((candidate, finding))
             explained |= candidate.explains
         elif candidate.share_of_latency >= OBSERVED_MIN and not any(
             _same_culprit(candidate, other) for _, other in singles
@@ -199,6 +200,15 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         explained,
         {_key(name, c) for name, c, q_value in judged if _likely(q_value)},
     )
+
+
+def _weighs(context: Context, candidate: Candidate, finding: Finding) -> bool:
+    """Whether a claim makes the status `slow`, names more than a stage, or reports what stands apart (DESIGN 8). Of a heavy tail, which all have
+    who wait for CPUs or devices, a stage is no culprit."""
+    if candidate.culprit.kind != "stage" or _makes_slow(candidate, finding):
+        return True
+    apart = [op_id for episode, _ in context.longest if episode.apart for op_id in episode.op_ids]
+    return bool(np.isin(context.slow.op_id[candidate.explains], apart).any())
 
 
 def _held_most(candidate: Candidate, accused: Candidate) -> bool:
@@ -278,7 +288,7 @@ def _told(candidate: Candidate, q_value: float | None) -> str:
     said = f"{words.percent(candidate.share_of_latency)} of all latency"
     # Many a claim ends with its cost.
     cost = f"{candidate.otherwise} That is" + ("" if said in candidate.otherwise else f" {said},")
-    if candidate.large:
+    if candidate.large and not _likely(q_value):
         return f"{cost} large enough to accuse, but that these have this in common may be chance (q = {q_value:.2g})."
     if candidate.share_of_latency < SHARE_OF_LATENCY_MIN:
         # Outliers accuse from less on: another finding may have cost less than this.
