@@ -377,9 +377,11 @@ fn name(inside: &str, sink: &mut Sink) -> Option<NameId> {
 
 /// The error of a completion, as it stands in brackets.
 fn error(inside: &str) -> i32 {
-    match inside {
-        "0" => 0,
-        _ => inside.trim().parse::<i32>().unwrap_or(0).saturating_abs(),
+    match inside.trim().parse::<i32>() {
+        // blkparse prints the sixteen bits of -121 without their sign.
+        Ok(code @ 32_768..=65_535) => 65_536 - code,
+        Ok(code) => code.saturating_abs(),
+        Err(_) => 0,
     }
 }
 
@@ -415,6 +417,7 @@ mod tests {
             read("8,16   0   5     0.337736338     0  C   R (a1 08 2e 00 ..) [2]"),
             done(2)
         );
+        assert_eq!(["0", "-5", "65415", "fio"].map(error), [0, 5, 121, 0]);
         assert_eq!(
             read("8,16   3   4     0.100499251    24  C  WS 0 [0]"),
             (What::Complete, Op::Write, 0, 0, 0)

@@ -11,7 +11,7 @@ use crate::sink::Sink;
 use crate::ImportError;
 use case::schema::{flags, NameId, Op};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -54,6 +54,35 @@ fn stem(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     Some(name.split_once(".blktrace.")?.0.to_owned())
 }
+
+/// CPUs of which no file is among those of the others, in words; blktrace writes a file for every CPU that is online.
+fn missing_cpus(files: &[PathBuf]) -> Option<String> {
+    let number = |path: &PathBuf| {
+        path.file_name()?
+            .to_str()?
+            .split_once(".blktrace.")?
+            .1
+            .parse::<u32>()
+            .ok()
+    };
+    let there: BTreeSet<u32> = files.iter().map(number).collect::<Option<_>>()?;
+    // Of one file nothing tells how many there were.
+    let last = *there.last().filter(|last| there.len() > 1 && **last < 1 << 16)?;
+    let missing: Vec<String> = (0..last)
+        .filter(|cpu| !there.contains(cpu))
+        .map(|cpu| cpu.to_string())
+        .collect();
+    let more = missing.len().saturating_sub(CPUS_SHOWN_MAX);
+    let shown = missing[..missing.len() - more].join(", ");
+    match (missing.len(), more) {
+        (0, _) => None,
+        (1, _) => Some(format!("the file of CPU {shown} is missing")),
+        (_, 0) => Some(format!("the files of CPUs {shown} are missing")),
+        _ => Some(format!("the files of CPUs {shown} and {more} more are missing")),
+    }
+}
+
+const CPUS_SHOWN_MAX: usize = 8;
 
 struct Record {
     time_ns: u64,
@@ -205,6 +234,10 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         comms: HashMap::new(),
         clock_told: false,
     };
+    if let Some(missing) = missing_cpus(&source.files) {
+        sink.unseen("what the tracer saw on all CPUs", missing.clone());
+        reader.requests.lacks_completions(missing);
+    }
     let mut held: BinaryHeap<Reverse<(u64, u64, usize)>> = BinaryHeap::new();
     let mut records: Vec<Option<Record>> = Vec::new();
     let (mut free, mut arrived) = (Vec::new(), 0);
@@ -339,5 +372,28 @@ impl Reader {
             error: i32::from(record.error as i16).abs(),
         };
         self.requests.event(event, sink)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_cpus_that_are_missing_are_named() {
+        let missing = |names: &[&str]| {
+            let files: Vec<PathBuf> = names.iter().map(|name| PathBuf::from("/x").join(name)).collect();
+            missing_cpus(&files)
+        };
+        assert_eq!(missing(&["sda.blktrace.0", "sda.blktrace.1"]), None);
+        assert_eq!(missing(&["sda.blktrace.3"]), None);
+        assert_eq!(missing(&["sda.blktrace.0", "merged.bin"]), None);
+        let one = missing(&["sda.blktrace.0", "sda.blktrace.2"]);
+        assert_eq!(one.as_deref(), Some("the file of CPU 1 is missing"));
+        let many = missing(&["sda.blktrace.0", "sda.blktrace.12"]);
+        assert_eq!(
+            many.as_deref(),
+            Some("the files of CPUs 1, 2, 3, 4, 5, 6, 7, 8 and 3 more are missing")
+        );
     }
 }

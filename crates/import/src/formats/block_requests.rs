@@ -1,7 +1,9 @@
 //! Events of block requests (bio queued, request issued, completed) become operations. Shared by the formats of tracers.
 //!
 //! A request begins when the first bio in it was queued and ends when its last sector completed; a requeued one is issued last when it is
-//! issued last. What completes without having been issued (stacked devices that take bios) has one stage. Memory: what is in flight.
+//! issued last. What completes without having been issued (stacked devices that take bios) has one stage. What has no completion was in flight
+//! when the log ended; of more than a device can have in flight, the completions are not in the log, and nothing is said of their time.
+//! Memory: what is in flight.
 use crate::sink::Sink;
 use crate::text::sectors;
 use crate::ImportError;
@@ -11,6 +13,11 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Bios without a request that are kept at most.
 const WAITING_MAX: usize = 1 << 20;
+
+/// Requests without a completion that are kept at most.
+const ISSUED_MAX: usize = 1 << 20;
+/// More than a device has in flight: drivers give it up to 1023 at once per queue, and programs rarely so many.
+const IN_FLIGHT_MAX: u64 = 1024;
 
 /// What no log of the block layer's tracer carries, and why; see `Format::not_carried`.
 pub const NOT_TRACED: &[(&str, &str)] = &[
@@ -147,6 +154,13 @@ pub struct Requests {
     issued: HashMap<(Place, u64), Request, FixedState>,
     unmatched: u64,
     dropped: u64,
+    /// Requests without a completion that were given up.
+    forgotten: u64,
+    /// Requests and bios that ended.
+    ended: u64,
+    last_end_ns: i64,
+    /// Why completions may be missing.
+    lacks: Option<String>,
     last_ns: i64,
     is_told: bool,
 }
@@ -158,6 +172,11 @@ impl Requests {
             device,
             ..Requests::default()
         }
+    }
+
+    /// Completions may be missing, because of this: what has none says nothing.
+    pub fn lacks_completions(&mut self, because: String) {
+        self.lacks = Some(because);
     }
 
     /// Takes the next event, in the order of time.
@@ -245,6 +264,10 @@ impl Requests {
 
     fn issue(&mut self, place: Place, event: Event) {
         let end = event.sector.saturating_add(event.count);
+        if self.issued.len() >= ISSUED_MAX {
+            self.forgotten += self.issued.len() as u64;
+            self.issued.clear();
+        }
         // Issued once more: it was requeued, and what counts is the last time.
         let before = self.issued.remove(&(place, event.sector));
         let queued = match self.take_waiting(place, event.sector, end) {
@@ -283,6 +306,8 @@ impl Requests {
             self.issued.insert((place, next), request);
             return Ok(());
         }
+        self.ended += 1;
+        self.last_end_ns = self.last_end_ns.max(event.time_ns);
         self.done(place, &request, event.time_ns, Some(&event), sink)
     }
 
@@ -321,6 +346,8 @@ impl Requests {
 
     fn bio_done(&mut self, bio: &Bio, event: &Event, sink: &mut Sink) -> Result<(), ImportError> {
         sink.layer(Layer::Block, &[(Stage::Queue, "queue+device+interrupt")]);
+        self.ended += 1;
+        self.last_end_ns = self.last_end_ns.max(event.time_ns);
         let latency_ns = (event.time_ns - bio.time_ns).max(0);
         let mut row = OpRow::plain(bio.time_ns, latency_ns, event.op);
         row.stages[Stage::Queue as usize] = Some(latency_ns);
@@ -356,9 +383,37 @@ impl Requests {
         }
     }
 
+    /// Why requests without a completion are not those that were in flight when the log ended; None: they are.
+    fn why_without_completion(&self) -> Option<String> {
+        if self.lacks.is_some() {
+            return self.lacks.clone();
+        }
+        let none_ended = self.ended == 0;
+        // What a device that stops completing leaves was issued after its last completion, but for what was in flight then.
+        let earlier = self
+            .issued
+            .values()
+            .filter(|request| request.issue_ns < self.last_end_ns);
+        let earlier = earlier.count() as u64 + self.forgotten;
+        let too_many = earlier > self.ended.min(IN_FLIGHT_MAX);
+        let because = match (none_ended, too_many) {
+            (true, _) => "no completion is in the log: none was traced, or no request ended",
+            (false, true) => "a device does not have so many in flight: not all completions were traced",
+            (false, false) => return None,
+        };
+        Some(because.into())
+    }
+
     /// The log has ended: what is still in flight is open.
     pub fn end(mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        let why = self.why_without_completion();
         let mut open: Vec<((Place, u64), Request)> = std::mem::take(&mut self.issued).into_iter().collect();
+        let without = open.len() as u64 + self.forgotten;
+        if let Some(because) = why.filter(|_| without > 0) {
+            open.clear();
+            let what = format!("how long {without} requests took, of which only the issue is in the log");
+            sink.unseen(what, because);
+        }
         open.sort_by_key(|(key, _)| *key);
         for ((place, _), request) in &open {
             self.done(*place, request, self.last_ns, None, sink)?;
@@ -397,5 +452,67 @@ mod tests {
         assert_eq!(kind_of(b"DS", 8).0, Op::Discard);
         let names = [(8, 0), (8, 17), (65, 160), (7, 3), (259, 2)].map(device_name);
         assert_eq!(names, ["sda", "sdb1", "sdaa", "loop3", "259:2"]);
+    }
+
+    const READ: Event = Event {
+        time_ns: 0,
+        what: What::Issue,
+        device: (8, 0),
+        op: Op::Read,
+        flags: 0,
+        sector: 0,
+        count: 8,
+        cpu: None,
+        pid: None,
+        comm: None,
+        error: 0,
+    };
+
+    /// Operations that become of requests, each with the moments of its issue and, if there is one, of its completion.
+    fn operations(requests: &[(i64, Option<i64>)], lacks: Option<&str>) -> usize {
+        let mut events: Vec<Event> = Vec::new();
+        for (at, (issued_ns, ended_ns)) in requests.iter().enumerate() {
+            let event = |what, time_ns| Event {
+                what,
+                time_ns,
+                sector: 8 * at as u64,
+                ..READ
+            };
+            events.push(event(What::Issue, *issued_ns));
+            events.extend(ended_ns.map(|ns| event(What::Complete, ns)));
+        }
+        events.sort_by_key(|event| event.time_ns);
+        let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        let mut reader = Requests::new(None);
+        if let Some(because) = lacks {
+            reader.lacks_completions(because.into());
+        }
+        for event in events {
+            reader.event(event, &mut sink).unwrap();
+        }
+        reader.end(&mut sink).unwrap();
+        sink.surveyed().ops.len()
+    }
+
+    #[test]
+    fn requests_without_a_completion_were_in_flight_at_the_end() {
+        let ended: Vec<_> = (0..100).map(|at| (at * 10, Some(at * 10 + 5))).collect();
+        // A device that stops, with 32 in flight.
+        let stuck: Vec<_> = (0..32).map(|at| (990 + at, None)).collect();
+        assert_eq!(operations(&[&ended[..], &stuck[..]].concat(), None), 132);
+        // One that is stuck while others go on.
+        assert_eq!(operations(&[&[(1, None)], &ended[..]].concat(), None), 101);
+    }
+
+    #[test]
+    fn of_completions_that_are_not_in_the_log_nothing_is_said() {
+        let ended: Vec<_> = (0..100).map(|at| (at * 10, Some(at * 10 + 5))).collect();
+        let lost: Vec<_> = (0..101).map(|at| (at * 9, None)).collect();
+        assert_eq!(operations(&[&ended[..], &lost[..]].concat(), None), 100);
+        assert_eq!(operations(&lost, None), 0);
+        // Files of some CPUs are missing.
+        assert_eq!(operations(&[&ended[..], &lost[..3]].concat(), Some("why")), 100);
+        assert_eq!(operations(&[&ended[..], &lost[..3]].concat(), None), 103);
     }
 }

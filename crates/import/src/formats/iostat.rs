@@ -48,11 +48,14 @@ fn iostat_header(words: &[&str]) -> Option<usize> {
     words.iter().any(is_column).then_some(at)
 }
 
-/// Place of `DEV` in a header of `sar -d`.
+/// Place of `DEV` in a header of `sar -d`: it follows the time, or stands last (`-h`, `--pretty`).
 fn sar_header(words: &[&str]) -> Option<usize> {
     let at = words.iter().position(|word| *word == "DEV")?;
-    (at <= 2 && words.contains(&"tps")).then_some(at)
+    ((at <= 2 || at + 1 == words.len()) && words.contains(&"tps")).then_some(at)
 }
+
+/// What a header of `sadf -d` begins with.
+const SADF: &str = "# hostname;interval;timestamp;";
 
 fn recognise(head: &Head) -> bool {
     // In a day of `sar -A` the devices come after what is looked at.
@@ -64,7 +67,7 @@ fn recognise(head: &Head) -> bool {
         let line = western(line);
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_table = iostat_header(&words).is_some() || sar_header(&words).is_some();
-        is_table || begins && words.len() > 2 && is_header(&words)
+        is_table || begins && words.len() > 2 && is_header(&words) || line.starts_with(SADF)
     })
 }
 
@@ -73,6 +76,8 @@ fn recognise(head: &Head) -> bool {
 enum Table {
     Iostat,
     Sar,
+    /// `sadf -d`.
+    Sadf,
     /// Of something that is not read.
     Other,
 }
@@ -96,6 +101,8 @@ struct Reader {
     reports: i64,
     /// Reports of the run of iostat at hand.
     of_run: i64,
+    /// Headers of the report at hand: with `-h` and `--pretty` the columns of `-x` are in several tables.
+    headers: Vec<String>,
     /// Rows of its first report.
     first: Vec<Row>,
     /// First reports that were left out.
@@ -117,6 +124,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         lacks_moments: false,
         reports: 0,
         of_run: 0,
+        headers: Vec::new(),
         first: Vec::new(),
         left_out: 0,
         clock_told: false,
@@ -125,6 +133,13 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     };
     each_line(source, sink, |line, sink| {
         let text = western(line.text);
+        if let Some(columns) = text.strip_prefix(SADF) {
+            reader.begin_sadf(columns, sink);
+            return Ok(());
+        }
+        if reader.table == Table::Sadf && text.contains(';') {
+            return reader.sadf_row(&text, sink);
+        }
         let words: Vec<&str> = text.split_whitespace().collect();
         let Some(first) = words.first().copied() else {
             reader.table = Table::Other;
@@ -135,6 +150,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             reader.system(&words);
         } else if first == "avg-cpu:" {
             reader.table = Table::Other;
+            reader.headers.clear();
         } else if let Some(ns) = moment(&words).or_else(|| reader.time_line(&words)) {
             reader.is_at(ns);
         } else if let Some(at) = iostat_header(&words) {
@@ -250,6 +266,7 @@ impl Reader {
         self.host = words[2].trim_start_matches('(').trim_end_matches(')').to_owned();
         self.day_ns = words[3..].iter().find_map(|word| date_ns(word));
         (self.table, self.last_ns) = (Table::Other, i64::MIN);
+        self.headers.clear();
     }
 
     /// A run of iostat ends. If it had one report only, that is all there is.
@@ -274,6 +291,7 @@ impl Reader {
     /// A line told the moment of the report below it.
     fn is_at(&mut self, moment_ns: i64) {
         (self.moment_ns, self.since_moment) = (Some(moment_ns), 0);
+        self.headers.clear();
     }
 
     /// `Time: 03:49:57 PM`, as iostat's `-t` had it before sysstat 9: its day is that of the run, or the one after.
@@ -292,12 +310,21 @@ impl Reader {
 
     fn begin(&mut self, table: Table, words: &[&str], device_at: usize) {
         (self.table, self.device_at) = (table, device_at);
-        self.has_sar |= table == Table::Sar;
+        self.has_sar |= matches!(table, Table::Sar | Table::Sadf);
         self.columns = words.iter().map(|word| (*word).to_owned()).collect();
     }
 
     fn begin_iostat(&mut self, words: &[&str], at: usize, sink: &mut Sink) {
         self.begin(Table::Iostat, words, at);
+        let header = words.join(" ");
+        let is_same_report = !self.headers.is_empty() && !self.headers.contains(&header);
+        if !is_same_report {
+            self.headers.clear();
+        }
+        self.headers.push(header);
+        if is_same_report {
+            return;
+        }
         self.reports += 1;
         self.of_run += 1;
         self.since_moment += 1;
@@ -325,7 +352,7 @@ impl Reader {
             self.moment_ns.unwrap_or((self.reports - 1) * SECOND)
         };
         let mut values = Vec::with_capacity(words.len());
-        let first = if is_sar { self.device_at + 1 } else { 0 };
+        let first = if is_sar { self.words_of_time() } else { 0 };
         for (at, (column, word)) in self.columns.iter().zip(words).enumerate().skip(first) {
             if at != self.device_at {
                 values.push((column.as_str(), value(word, column)?));
@@ -344,8 +371,53 @@ impl Reader {
         Ok(())
     }
 
+    /// How many words a row's time is.
+    fn words_of_time(&self) -> usize {
+        let is_half = |column: &String| matches!(column.as_str(), "AM" | "PM");
+        match self.device_at {
+            at @ ..=2 => at,
+            _ => 1 + usize::from(self.columns.iter().take(2).any(is_half)),
+        }
+    }
+
+    /// `DEV;tps;rkB/s;...`, or columns of something else.
+    fn begin_sadf(&mut self, columns: &str, sink: &mut Sink) {
+        let columns: Vec<&str> = columns.split(';').map(str::trim).collect();
+        self.table = Table::Other;
+        if columns[0] == "DEV" {
+            self.begin(Table::Sadf, &columns, 0);
+            if !std::mem::replace(&mut self.clock_told, true) {
+                sink.clock(Clock::unix(SECOND));
+            }
+        }
+    }
+
+    /// `host;10;2026-11-24 10:54:32 UTC;sda;1.60;...`; seconds since 1970 with `-U`.
+    fn sadf_row(&self, text: &str, sink: &mut Sink) -> Result<(), crate::error::RecordError> {
+        let fields: Vec<&str> = text.trim().split(';').collect();
+        if fields.len() == 4 {
+            // A restart, or a comment.
+            return Ok(());
+        }
+        let [host, _, moment, device, rates @ ..] = &fields[..] else {
+            return Err(Bad::new("", "host;interval;timestamp;device;rates", text).into());
+        };
+        if rates.len() + 1 != self.columns.len() {
+            let expected = format!("{} columns, as the header says", self.columns.len() + 3);
+            return Err(Bad::new("", expected, text).into());
+        }
+        let time_ns =
+            stamp_ns(moment).ok_or_else(|| Bad::new("column timestamp", "date and time", moment))?;
+        let mut values = Vec::with_capacity(rates.len());
+        for (column, word) in self.columns[1..].iter().zip(rates) {
+            values.push((column.as_str(), value(word, column)?));
+        }
+        sysstat_rows::write(time_ns, host, device, &values, sink)?;
+        Ok(())
+    }
+
     fn sar_moment(&mut self, words: &[&str], sink: &mut Sink) -> Result<i64, Bad> {
-        let half = if self.device_at == 2 { words[1] } else { "" };
+        let half = if self.words_of_time() == 2 { words[1] } else { "" };
         let of_day = time_of_day_ns(words[0], half).or_else(|| time_of_day_ns(half, words[0]));
         let of_day = of_day.ok_or_else(|| Bad::new("column time", "HH:MM:SS", words[0]))?;
         if !self.clock_told {
@@ -505,5 +577,51 @@ mod tests {
         let run = ["11:59:58 PM", "11:59:59 PM", "12:00:01 AM"].map(report).concat();
         let log = format!("Linux 2.6.18-371.el5 (host) \t11/24/2026\n\n{run}");
         assert_eq!(moments(&log), (1_795_478_400 + 86_399, 2, false));
+    }
+
+    #[test]
+    fn a_report_in_several_tables_is_one() {
+        let report = "avg-cpu:  %user   %idle\n           1.0    99.0\n\n\
+            \x20    r/s     rkB/s r_await Device\n    6.90    222.14   12.58 sda\n    0.01      0.29   60.92 sdb\n\n\
+            \x20    w/s     wkB/s w_await Device\n    1.69     57.08    9.61 sda\n    0.00      0.00    0.00 sdb\n\n\
+            \x20    f/s f_await  aqu-sz  %util Device\n    0.00    0.00    0.10   0.46 sda\n    0.00    0.00    0.00   0.00 sdb\n\n\n";
+        let run = |reports: &str| format!("Linux 6.1.0 (host) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n{reports}");
+        let summary = import(&run(&report.repeat(3))).unwrap();
+        // Two reports of two disks; one second lies between them.
+        assert_eq!(
+            (summary.records, summary.start_ns, summary.end_ns),
+            (12, 0, 2 * SECOND)
+        );
+        let without_cpu = report[report.find("r/s").unwrap() - 5..].repeat(3);
+        assert_eq!(samples(&run(&without_cpu)), Ok(12));
+    }
+
+    #[test]
+    fn devices_of_sar_may_stand_last() {
+        let sar = |half: &str| {
+            format!(
+                "Linux 6.1.0 (host) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n\
+                10:54:31 {half}   tps  rkB/s  wkB/s  dkB/s  areq-sz  aqu-sz  await  %util DEV\n\
+                10:54:32 {half}  1.00   8.00   0.00   0.00     8.00    0.01   0.50   0.10 sda\n\
+                10:54:33 {half}  1.00   8.00   0.00   0.00     8.00    0.01   0.50   0.10 sda\n\
+                Average:     1.00   8.00   0.00   0.00     8.00    0.01   0.50   0.10 sda\n"
+            )
+        };
+        assert_eq!(moments(&sar("")), (1_795_517_672, 1, false));
+        assert_eq!(moments(&sar("PM")), (1_795_517_672 + 43_200, 1, false));
+    }
+
+    #[test]
+    fn tables_of_sadf_with_semicolons_are_read() {
+        let sadf = "# hostname;interval;timestamp;CPU;%usr;%idle\n\
+            host;10;2026-11-24 10:54:32 UTC;-1;1.00;99.00\n\
+            # hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util\n\
+            host;10;2026-11-24 10:54:32 UTC;sda;1604.70;41499.97;10663.48;0.00;32.51;18.56;12.00;85.36\n\
+            host;-1;2026-11-24 10:54:40 UTC;LINUX-RESTART\t(2 CPU)\n\
+            host;10;1795517682;sda;1,60;0,00;0,00;0,80;0,50;0,00;1,00;0,00\n";
+        assert_eq!(moments(sadf), (1_795_517_672, 10, false));
+        assert_eq!(samples(sadf), Ok(2));
+        let error = samples(&sadf.replace(";85.36", "")).unwrap_err();
+        assert!(error.contains("12 columns"), "{error}");
     }
 }

@@ -29,6 +29,7 @@ pub struct Commands {
     of_admin: u64,
     unmatched: u64,
     dropped: u64,
+    ended: u64,
 }
 
 impl Commands {
@@ -111,6 +112,7 @@ impl Commands {
             false => FAILED,
         };
         row.complete_cpu = cpu;
+        self.ended += 1;
         self.done(row, time_ns, sink)?;
         Ok(())
     }
@@ -145,6 +147,13 @@ impl Commands {
     pub fn end(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
         let mut open: Vec<(Key, OpRow)> = self.in_flight.drain().collect();
         open.sort_by(|(one, _), (other, _)| one.cmp(other));
+        if self.ended == 0 && !open.is_empty() {
+            sink.unseen(
+                "how long NVMe commands took",
+                "no completion is in the log: none was traced, or no command ended",
+            );
+            open.clear();
+        }
         for (_, mut row) in open {
             row.open = true;
             self.done(row, self.last_ns, sink)?;

@@ -1,7 +1,8 @@
 //! Transaction logs of pgbench (`-l`): `pgbench_log.PID[.THREAD]`.
 //!
 //! `client transaction time script epoch_s epoch_us [lag] [retries]`: times in microseconds; the moment is that of the end. With `-R` the time counts from
-//! when the transaction was meant to begin, and the lag is the part of it before it did. Source: pgbench.c, doLog.
+//! when the transaction was meant to begin, and the lag is the part of it before it did. With `--aggregate-interval` a line is an interval:
+//! `begin_s transactions sum sum_of_squares min max [lag, failures, ...]`. Source: pgbench.c, doLog.
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
@@ -9,12 +10,12 @@ use crate::records::each_line;
 use crate::sink::Sink;
 use crate::text::integer;
 use crate::ImportError;
-use case::schema::{Layer, Op, OpRow, Stage};
+use case::schema::{Layer, Op, OpRow, Stage, SubjectKind};
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "pgbench",
-    about: "transaction logs of pgbench (-l): every transaction",
+    about: "transaction logs of pgbench (-l): every transaction; with --aggregate-interval samples",
     not_carried: &[
         (
             "what a transaction did",
@@ -33,7 +34,41 @@ const RETRIES_MAX: u64 = 100;
 fn recognise(head: &Head) -> bool {
     let lines: Vec<&str> = head.filled_lines().take(20).collect();
     // A damaged line among them does not make it another format.
-    2 * lines.iter().filter(|line| is_transaction(line)).count() > lines.len()
+    let is_row = |line: &&&str| is_transaction(line) || interval(line).is_some();
+    2 * lines.iter().filter(is_row).count() > lines.len()
+}
+
+/// Whether a second since 1970 is one of this century.
+fn is_moment(seconds: u64) -> bool {
+    (946_684_800..4_102_444_800).contains(&seconds)
+}
+
+/// Transactions of an interval, times in microseconds.
+struct Interval {
+    begin_s: u64,
+    count: u64,
+    sum: u64,
+    min: u64,
+    max: u64,
+}
+
+/// The interval of a line, whose numbers must agree with each other: the mean lies between the smallest and the largest.
+fn interval(line: &str) -> Option<Interval> {
+    let numbers: Vec<u64> = line
+        .split_whitespace()
+        .map(|word| word.parse().ok())
+        .collect::<Option<_>>()?;
+    let [begin_s, count, sum, _, min, max, ..] = numbers[..] else {
+        return None;
+    };
+    let agrees = count.checked_mul(min)? <= sum && sum <= count.checked_mul(max)?;
+    (is_moment(begin_s) && agrees).then_some(Interval {
+        begin_s,
+        count,
+        sum,
+        min,
+        max,
+    })
 }
 
 /// Whole numbers, of which the fifth and sixth are a moment of this century: `--log-prefix` names files as it likes.
@@ -45,7 +80,7 @@ fn is_transaction(line: &str) -> bool {
     let number = |at: usize| words[at].parse::<u64>().ok();
     let has_time =
         number(2).is_some() || matches!(words[2], "skipped" | "failed" | "serialization" | "deadlock");
-    let is_moment = number(4).is_some_and(|s| (946_684_800..4_102_444_800).contains(&s));
+    let is_moment = number(4).is_some_and(is_moment);
     let rest = (6..words.len()).chain([0, 1, 3]).all(|at| number(at).is_some());
     has_time && is_moment && rest && number(5).is_some_and(|us| us < 1_000_000)
 }
@@ -64,8 +99,50 @@ fn has_lag(head: &Head) -> bool {
     most > RETRIES_MAX
 }
 
+/// What `--aggregate-interval` logs.
+fn read_intervals(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    sink.clock(Clock::unix(1_000_000_000));
+    sink.unseen(
+        "single transactions",
+        "with --aggregate-interval pgbench logs how many an interval had, their mean, the fastest and the slowest",
+    );
+    each_line(source, sink, |line, sink| {
+        if line.text.trim().is_empty() {
+            return Ok(());
+        }
+        let Some(interval) = interval(line.text) else {
+            let expected = "begin, transactions, sum, sum of squares, min, max[, ...]";
+            return Err(Bad::new("", expected, line.text).into());
+        };
+        if interval.count == 0 {
+            sink.record_without_row();
+            return Ok(());
+        }
+        let count = interval.count as f64;
+        let values = [
+            ("operations", count),
+            ("latency_ns", interval.sum as f64 * 1e3 / count),
+            ("latency_min_ns", interval.min as f64 * 1e3),
+            ("latency_max_ns", interval.max as f64 * 1e3),
+        ]
+        .map(|(name, value)| (sink.name(name), value));
+        let subject = sink.name("pgbench");
+        let time_ns = interval.begin_s as i64 * 1_000_000_000;
+        sink.sample(time_ns, None, SubjectKind::Process, subject, &values)?;
+        Ok(())
+    })
+}
+
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let has_lag = has_lag(&Head::read(source.path())?);
+    let head = Head::read(source.path())?;
+    if head
+        .filled_lines()
+        .take(20)
+        .any(|line| interval(line).is_some() && !is_transaction(line))
+    {
+        return read_intervals(source, sink);
+    }
+    let has_lag = has_lag(&head);
     let (mut is_told, mut left_out) = (false, 0_u64);
     each_line(source, sink, |line, sink| {
         if line.text.trim().is_empty() {
@@ -116,4 +193,52 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_intervals_are_known_by_numbers_that_agree() {
+        let first = interval("1649114136 5815 27552565 177846919143 1078 21716").unwrap();
+        assert_eq!((first.count, first.sum, first.max), (5815, 27_552_565, 21_716));
+        assert!(
+            interval("1649114136 5815 27552565 177846919143 1078 21716 2756 7264 696 60 0 0 0").is_some()
+        );
+        assert!(interval("1649114136 0 0 0 0 0").is_some());
+        // A transaction; the fastest was slower than the mean; another century; too short.
+        for other in [
+            "0 199 2241 0 1175850568 995598",
+            "1649114136 10 100 5000 11 21",
+            "164911 5815 27552565 177846919143 1078 21716",
+            "1649114136 5815 27552565 177846919143 1078",
+        ] {
+            assert!(interval(other).is_none(), "{other}");
+        }
+        assert!(is_transaction("0 199 2241 0 1175850568 995598"));
+    }
+
+    #[test]
+    fn intervals_become_samples() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, case) = (folder.path().join("pgbench_log.1"), folder.path().join("case"));
+        std::fs::write(
+            &path,
+            "1649114136 2 300 50000 100 200\n1649114146 0 0 0 0 0\n1649114156 1 90 8100 90 90\n",
+        )
+        .unwrap();
+        std::fs::create_dir(&case).unwrap();
+        let mut writer = case::sealed::SealWriter::create(&case).unwrap();
+        let request = crate::Request {
+            files: vec![path],
+            ..Default::default()
+        };
+        let mut names = case::sealed::Names::default();
+        let summary = crate::import(&request, &mut writer, &mut names, &mut |_| {}).unwrap();
+        assert_eq!(
+            (summary.records, summary.rows, summary.end_ns),
+            (3, 8, 20_000_000_000)
+        );
+    }
 }

@@ -76,6 +76,10 @@ fn named_moment(words: &[&str]) -> Option<i64> {
     };
     moment(words)
         .or_else(|| iso(words.join(" ")))
+        .or_else(|| match words {
+            [date, time, zone] if is_zone(zone) => moment(&[date, time]),
+            _ => None,
+        })
         .or_else(|| date_output(words))
 }
 
@@ -92,13 +96,17 @@ fn date_output(words: &[&str]) -> Option<i64> {
             _ if word.contains(':') && time.is_none() => time = Some(word),
             _ if month.is_none() && place_of(word, &MONTHS).is_some() => month = place_of(word, &MONTHS),
             _ if place_of(word, &DAYS).is_some() => {}
-            // A zone has a name of its own, or is a difference to UTC, and which zone a name means depends on the place.
-            _ if word.len() <= 5 && word.bytes().all(|byte| byte.is_ascii_uppercase()) => {}
+            _ if is_zone(word) => {}
             _ if word.len() <= 6 && word.starts_with(['+', '-']) && time.is_some() => {}
             _ => return None,
         }
     }
     Some(day_ns(year?, month?, day?)? + time_of_day_ns(time?, half)?)
+}
+
+/// A zone's name; which zone a name means depends on the place.
+fn is_zone(word: &str) -> bool {
+    (1..=5).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
 const MONTHS: [&str; 12] = [
@@ -144,6 +152,7 @@ mod tests {
             "Tue Oct 20 08:00:05 AM UTC 2020",
             "2020-10-20 08:00:05",
             "2020-10-20T10:00:05+02:00",
+            "2020-10-20 08:00:05 UTC",
             "2020-10-20 08:00:05,000",
             "=== 2020-10-20 08:00:05 ===",
             "date: 10/20/2020 08:00:05",

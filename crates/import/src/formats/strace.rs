@@ -68,7 +68,31 @@ fn split(line: &str) -> Option<Call<'_>> {
     })
 }
 
+/// Whether a line is a call without a moment: `fsync(7) = 0`, with its thread or without.
+fn is_without_moment(line: &str) -> bool {
+    let line = match line.strip_prefix("[pid").and_then(|rest| rest.split_once(']')) {
+        Some((_, rest)) => rest,
+        None => line.trim_start_matches(|c: char| c.is_ascii_digit()),
+    };
+    let Some((name, rest)) = line.trim_start().split_once('(') else {
+        return false;
+    };
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let has_result = rest.split_once(')').is_some_and(|(_, rest)| rest.contains("= "));
+    !name.is_empty() && name.bytes().all(is_name) && (has_result || rest.ends_with("<unfinished ...>"))
+}
+
+/// Whether a log has calls, and not one of them a moment.
+fn lacks_moments(head: &Head) -> bool {
+    let lines: Vec<&str> = head.filled_lines().take(30).collect();
+    let calls = lines.iter().filter(|line| is_without_moment(line)).count();
+    2 * calls > lines.len() && !lines.iter().any(|line| split(line).is_some())
+}
+
 fn recognise(head: &Head) -> bool {
+    if lacks_moments(head) {
+        return true;
+    }
     let mut calls = head.filled_lines().take(30).filter_map(split);
     calls.any(|call| {
         let name = call.rest.split('(').next().unwrap_or("");
@@ -134,6 +158,15 @@ struct Reader {
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut reader = Reader::default();
     let head = Head::read(source.path())?;
+    if lacks_moments(&head) {
+        return Err(ImportError::content(
+            source.path(),
+            "begin",
+            "a moment before each call",
+            head.filled_lines().next().unwrap_or(""),
+            "take it with strace -T -ttt",
+        ));
+    }
     let mut moments = head
         .filled_lines()
         .filter_map(split)
@@ -163,6 +196,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         reader.call(&call, sink)?;
         Ok(())
     })?;
+    reader.unfinished(sink)?;
     if reader.skipped > 0 {
         let what = format!(
             "{} calls on sockets, pipes, terminals and /dev/null",
@@ -220,6 +254,9 @@ impl Reader {
         let moment_ns = self.moment(call.moment, sink)?;
         let pid = call.pid.unwrap_or(0);
         if call.rest.starts_with("+++") || call.rest.starts_with("---") {
+            if call.rest.starts_with("+++") {
+                self.unfinished.remove(&pid);
+            }
             return Ok(());
         }
         if let Some(begin) = call.rest.trim_end().strip_suffix("<unfinished ...>") {
@@ -306,6 +343,31 @@ impl Reader {
                 .and_then(|last| last.trim().parse().ok());
         }
         sink.op(Layer::Syscall, row)?;
+        Ok(())
+    }
+
+    /// The log has ended: calls that did not return were under way.
+    fn unfinished(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        let mut begun: Vec<(i32, (i64, String))> = std::mem::take(&mut self.unfinished).into_iter().collect();
+        begun.sort();
+        for (pid, (start_ns, text)) in begun {
+            let Some((name, arguments)) = text.split_once('(') else {
+                continue;
+            };
+            let Some(op) = kind(name) else { continue };
+            // What waits on a descriptor that was opened before the log began waits for a peer, more often than for a disk.
+            let file = self.file(name, pid, arguments);
+            let Some(file) = file.filter(|file| !file.is_empty() || op == Op::Sync) else {
+                self.skipped += 1;
+                continue;
+            };
+            let so_far_ns = self.last_ns.saturating_sub(start_ns).max(0);
+            let mut row = one_stage_op(start_ns, so_far_ns, op, Stage::Fs);
+            (row.pid, row.tid) = (Some(pid).filter(|pid| *pid > 0), Some(pid).filter(|pid| *pid > 0));
+            row.file = sink.name_if(&file);
+            row.open = true;
+            sink.op(Layer::Syscall, row)?;
+        }
         Ok(())
     }
 
@@ -465,6 +527,39 @@ mod tests {
     }
 
     #[test]
+    fn calls_without_moments_are_known_and_what_to_do_is_told() {
+        for line in [
+            "fsync(7)                                = 0",
+            "[pid  6594] pread64(32, \"\"..., 13, 4339) = 13 <0.000017>",
+            "20974 pread(7792,  <unfinished ...>",
+            "execve(\"/bin/x\", [\"x\"], 0x7ffc /* 58 vars */) = 0",
+        ] {
+            assert!(is_without_moment(line), "{line}");
+        }
+        for line in [
+            "int main(void) {",
+            "fsync(7",
+            "Print(7) = 1",
+            "(7) = 0",
+            "20974 12 3",
+        ] {
+            assert!(!is_without_moment(line), "{line}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, "brk(NULL) = 0x55fe\nfsync(7) = 0\n").unwrap();
+        assert!(recognise(&Head::read(&path).unwrap()));
+        let source = Source {
+            files: vec![path],
+            map: None,
+            device: None,
+        };
+        let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+        let error = read(&source, &mut Sink::survey(&mut names, &mut silent, false)).unwrap_err();
+        assert!(error.to_string().contains("strace -T -ttt"), "{error}");
+    }
+
+    #[test]
     fn moments_may_have_the_time_since_the_call_before() {
         let log = "20:37:49.050065 (+     0.000012) pwrite64(7, \"abc\"..., 4096, 8192) = 4096 <0.030807>\n\
             20:37:54.080941 (+     5.030876) fsync(7) = 0 <0.136024>\n";
@@ -476,6 +571,14 @@ mod tests {
                 (Op::Sync, begin_ns + 5_030_876_000, 136_024_000)
             ]
         );
+        // What did not return was under way when the log ended, unless its thread was gone.
+        let stuck = "[pid 7] 1700000100.0 fsync(3 <unfinished ...>\n[pid 8] 1700000100.5 fsync(4) = 0 <0.000024>\n\
+            [pid 9] 1700000100.6 fsync(3 <unfinished ...>\n[pid 8] 1700000102.5 fsync(4) = 0 <0.000024>\n[pid 9] 1700000103.0 +++ exited with 0 +++\n";
+        assert_eq!(
+            operations(stuck)[0],
+            (Op::Sync, 1_700_000_100 * SECOND, 3 * SECOND)
+        );
+        assert_eq!(operations(stuck).len(), 3);
         let relative = "     0.000000 fsync(7) = 0 <0.000024>\n     0.000500 fsync(7) = 0 <0.000025>\n";
         assert_eq!(operations(relative)[1].1, 500_000);
     }

@@ -1,6 +1,7 @@
 //! Operations from any CSV or Parquet file, by a mapping of its columns: `--map 'start=ts:us,latency=lat:us,op=type,offset=lba:sectors,size=len:B,device=disk'`.
 //!
 //! `start` or `end` gives the moment, `latency` how long. `layer=block` (or app, syscall, device) is no column but the layer; without it `app`.
+use super::stamps::stamp_ns;
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, never, Format, Source};
@@ -27,6 +28,9 @@ pub const FORMAT: Format = Format {
 const KEYS: [&str; 12] = [
     "start", "end", "latency", "op", "offset", "size", "device", "file", "comm", "host", "pid", "layer",
 ];
+
+/// Moments that are dates and times (`:iso`) have no unit.
+const ISO: i64 = 0;
 
 /// Nanoseconds or bytes of a unit.
 fn unit(text: &str, is_time: bool) -> Option<i64> {
@@ -89,12 +93,14 @@ fn mapping(source: &Source) -> Result<(Vec<Field>, Layer), ImportError> {
             Some((column, unit)) if is_time || is_bytes => (column, unit),
             _ => (value, ""),
         };
+        let is_moment = matches!(*key, "start" | "end");
         let unit = match is_time || is_bytes {
+            true if is_moment && unit_name == "iso" => ISO,
             true => unit(unit_name, is_time).ok_or_else(|| {
-                let units = if is_time {
-                    "ns, us, ms, s"
-                } else {
-                    "B, kB, KiB, MiB, sectors, blocks4k"
+                let units = match (is_moment, is_time) {
+                    (true, _) => "ns, us, ms, s, iso",
+                    (_, true) => "ns, us, ms, s",
+                    _ => "B, kB, KiB, MiB, sectors, blocks4k",
                 };
                 wrong(format!(
                     "{key}: expected a unit out of {units}, found '{unit_name}'"
@@ -290,13 +296,21 @@ impl Reader {
             if is_missing(cell) {
                 continue;
             }
+            let moment = || match field.unit {
+                ISO => stamp_ns(cell).ok_or_else(|| {
+                    let column = format!("column {}", field.column);
+                    Bad::new(column, "a date and a time, 2026-01-31T23:59:59.5Z", cell)
+                }),
+                unit => scaled(cell, unit)
+                    .ok_or_else(|| Bad::new(format!("column {}", field.column), "a decimal number", cell)),
+            };
             let scaled = || {
                 scaled(cell, field.unit)
                     .ok_or_else(|| Bad::new(format!("column {}", field.column), "a decimal number", cell))
             };
             match field.key {
-                "start" => start = Some(scaled()?),
-                "end" => end = Some(scaled()?),
+                "start" => start = Some(moment()?),
+                "end" => end = Some(moment()?),
                 "latency" => latency = Some(scaled()?),
                 "offset" => row.offset_bytes = Some(scaled()?),
                 "size" => row.size_bytes = Some(scaled()?),
@@ -401,7 +415,7 @@ impl Reader {
             return;
         }
         let moments = self.fields.iter().filter(|f| matches!(f.key, "start" | "end"));
-        let step = moments.map(|f| f.unit).min().unwrap_or(1);
+        let step = moments.map(|f| f.unit.max(1)).min().unwrap_or(1);
         sink.clock(if start_ns >= UNIX_NS_MIN {
             Clock::unix(step)
         } else {
@@ -589,11 +603,69 @@ fn header(line: &str, fields: &[Field], source: &Source) -> Result<Columns, Impo
     };
     Ok(Columns {
         delimiter,
-        is_plain: columns.len() == fields.len() && keys.len() == fields.len(),
+        is_plain: columns.len() == fields.len()
+            && keys.len() == fields.len()
+            && fields.iter().all(|field| field.unit != ISO),
         plain: (0..=last).map(plain).collect(),
         has_latency: keys.contains("latency"),
         has_start: keys.contains("start"),
         keys,
         places,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_may_be_dates_and_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.csv");
+        let read_with = |map: &str, text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let source = Source {
+                files: vec![path.clone()],
+                map: Some(map.into()),
+                device: None,
+            };
+            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+            let mut sink = Sink::survey(&mut names, &mut silent, false);
+            read(&source, &mut sink).map_err(|e| e.to_string())?;
+            let mut ops: Vec<(i64, i64)> = sink
+                .surveyed()
+                .ops
+                .iter()
+                .map(|op| (op.start_ns, op.latency_ns))
+                .collect();
+            ops.sort_unstable();
+            Ok::<_, String>(ops)
+        };
+        let begin_ns = 1_603_180_805_000_000_000;
+        let rows = "Time;Latency\n2020-10-20 08:00:05;1,5\n2020-10-20T10:00:06.25+02:00;2,5\n2020-10-20 08:00:07,5;3\n";
+        let expected = [
+            (begin_ns, 1_500_000),
+            (begin_ns + 1_250_000_000, 2_500_000),
+            (begin_ns + 2_500_000_000, 3_000_000),
+        ];
+        assert_eq!(
+            read_with("start=Time:iso,latency=Latency:ms", rows).unwrap(),
+            expected
+        );
+        let ends = "a,b\n2020-10-20 08:00:05,2020-10-20 08:00:05.002\n";
+        assert_eq!(
+            read_with("start=a:iso,end=b:iso", ends).unwrap(),
+            [(begin_ns, 2_000_000)]
+        );
+        let error =
+            read_with("start=Time:iso,latency=Latency:ms", "Time;Latency\nyesterday;1\n").unwrap_err();
+        assert!(
+            error.contains("line 2") && error.contains("column Time") && error.contains("a date and a time")
+        );
+        let error = read_with("start=Time:s,latency=Latency:iso", rows).unwrap_err();
+        assert!(
+            error.contains("latency: expected a unit out of ns, us, ms, s, found 'iso'"),
+            "{error}"
+        );
+    }
 }
