@@ -8,39 +8,23 @@ use aya::maps::{Map, MapData, RingBuf};
 use aya::programs::{tp_btf::BtfTracePointLink, BtfTracePoint, ProgramError, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
 use case::meta::Unseen;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// What a probe may use to attach itself.
 pub struct Context<'a> {
     /// What was asked for.
     pub config: &'a Config,
-    shared: Arc<Shared>,
-    /// How many probes attach before this one.
-    place: usize,
+    btf: OnceCell<Btf>,
+    chains: Chains,
 }
 
-/// What all probes use, on several threads.
+/// Where the next program at a tracepoint is put.
 #[derive(Default)]
-struct Shared {
-    /// Held while it is read.
-    reading: Mutex<()>,
-    btf: OnceLock<Btf>,
-    chains: Mutex<Chains>,
-    /// How many probes have attached, or could not.
-    attached: Mutex<usize>,
-    passed: Condvar,
-}
-
-/// Tracepoint -> where the next program there is put.
-type Chains = BTreeMap<String, ChainEnd>;
-
-/// What a lock guards is whole: whoever panics with it ends the recorder.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+struct Chains(RefCell<BTreeMap<String, ChainEnd>>);
 
 /// The program array of the last program at a tracepoint that can go on (`bpf/chain.h`).
 struct ChainEnd {
@@ -62,60 +46,25 @@ impl<'a> Context<'a> {
     pub fn new(config: &'a Config) -> Context<'a> {
         Context {
             config,
-            shared: Arc::default(),
-            place: 0,
+            btf: OnceCell::new(),
+            chains: Chains::default(),
         }
-    }
-
-    /// The same for the probe that attaches after `place` others. Programs are loaded in any order, and attached in this one: it is the order in which
-    /// they are called.
-    pub fn at(&self, place: usize) -> Context<'a> {
-        Context {
-            config: self.config,
-            shared: self.shared.clone(),
-            place,
-        }
-    }
-
-    /// Waits until the probes before this one have attached.
-    fn wait_for_turn(&self) -> MutexGuard<'_, usize> {
-        let attached = locked(&self.shared.attached);
-        let passed = &self.shared.passed;
-        let turn = passed.wait_while(attached, |attached| *attached < self.place);
-        turn.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// While it is there, those after this one wait.
-    pub fn turn(&self) -> Turn<'_> {
-        Turn(self)
     }
 
     /// The kernel's type information, read once for all probes (it takes about 0.15 s). Error: this host does not
     /// let us load programs at all.
     pub fn btf(&self) -> Result<&Btf, RecordError> {
-        let Shared { reading, btf, .. } = &*self.shared;
-        let _one = locked(reading);
-        if let Some(btf) = btf.get() {
+        if let Some(btf) = self.btf.get() {
             return Ok(btf);
         }
         host::may_load_tracing().map_err(|found| RecordError::NotPrivileged { found })?;
         if host::locked_down() {
             return Err(RecordError::Lockdown);
         }
-        let read = Btf::from_sys_fs().map_err(|error| RecordError::NoBtf {
+        let btf = Btf::from_sys_fs().map_err(|error| RecordError::NoBtf {
             found: error.to_string(),
         })?;
-        Ok(btf.get_or_init(|| read))
-    }
-}
-
-/// The turn of a probe: when it is dropped, the next one may attach, once those before this one have.
-pub struct Turn<'a>(&'a Context<'a>);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        *self.0.wait_for_turn() = self.0.place + 1;
-        self.0.shared.passed.notify_all();
+        Ok(self.btf.get_or_init(|| btf))
     }
 }
 
@@ -184,30 +133,12 @@ impl Kernel {
         hooks: Hooks,
         wanted: impl Fn(&str, Need) -> bool,
     ) -> Result<(), RecordError> {
-        let btf = context.btf()?;
-        let mut loaded = Vec::new();
         for (tracepoint, need) in hooks {
             if wanted(tracepoint, *need) {
-                loaded.push((tracepoint, *need, self.load_hook(btf, tracepoint)));
+                self.attach_hook(context, tracepoint, *need)?;
             }
         }
-        drop(context.wait_for_turn());
-        for (tracepoint, need, outcome) in loaded {
-            self.attach_hook(context, tracepoint, need, outcome)?;
-        }
         Ok(())
-    }
-
-    /// Hands a program to the verifier, which takes far longer than to attach it.
-    fn load_hook(&mut self, btf: &Btf, tracepoint: &str) -> Result<(), String> {
-        let program = self.hook(tracepoint)?;
-        verified(|| program.load(tracepoint, btf)).map_err(|error| whole(&error))
-    }
-
-    fn hook(&mut self, tracepoint: &str) -> Result<&mut BtfTracePoint, String> {
-        let program = self.ebpf.program_mut(tracepoint);
-        let program = program.ok_or("the object has no such program")?;
-        program.try_into().map_err(|error: ProgramError| whole(&error))
     }
 
     fn attach_hook(
@@ -215,11 +146,9 @@ impl Kernel {
         context: &Context<'_>,
         tracepoint: &str,
         need: Need,
-        loaded: Result<(), String>,
     ) -> Result<(), RecordError> {
-        let mut chains = locked(&context.shared.chains);
-        let link = loaded.and_then(|()| self.try_attach(tracepoint, &mut chains));
-        let cause = match link {
+        let btf = context.btf()?;
+        let cause = match self.try_attach(btf, tracepoint, &context.chains) {
             Ok(link) => {
                 self.links.push(link);
                 self.attached.push(tracepoint.to_string());
@@ -245,11 +174,17 @@ impl Kernel {
         Ok(())
     }
 
-    fn try_attach(&mut self, tracepoint: &str, chains: &mut Chains) -> Result<Link, String> {
+    fn try_attach(&mut self, btf: &Btf, tracepoint: &str, chains: &Chains) -> Result<Link, String> {
         let end = self.chain_end(tracepoint).map_err(|error| whole(&error))?;
-        let program = self.hook(tracepoint)?;
+        let program = self
+            .ebpf
+            .program_mut(tracepoint)
+            .ok_or("the object has no such program")?;
+        let program: &mut BtfTracePoint = program.try_into().map_err(|error| whole(&error))?;
+        verified(|| program.load(tracepoint, btf)).map_err(|error| whole(&error))?;
         let fd = program.fd().map_err(|error| whole(&error))?.as_fd().as_raw_fd();
-        let link = match chains.remove(tracepoint).filter(|end| end.takes(fd)) {
+        let mut ends = chains.0.borrow_mut();
+        let link = match ends.remove(tracepoint).filter(|end| end.takes(fd)) {
             Some(ChainEnd { array, .. }) => Link::Chained { array },
             None => {
                 let id = program.attach().map_err(|error| whole(&error))?;
@@ -257,7 +192,7 @@ impl Kernel {
                 Link::Tracepoint { _link: link }
             }
         };
-        chains.extend(end.map(|end| (tracepoint.to_string(), end)));
+        ends.extend(end.map(|end| (tracepoint.to_string(), end)));
         Ok(link)
     }
 
@@ -454,26 +389,6 @@ mod tests {
             }
         });
         (result.is_ok(), asked)
-    }
-
-    #[test]
-    fn probes_attach_in_their_order_whoever_is_ready_first() {
-        let config = Config::default();
-        let (context, order) = (Context::new(&config), Mutex::new(Vec::new()));
-        std::thread::scope(|scope| {
-            for place in (0..5).rev() {
-                let (context, order) = (context.at(place), &order);
-                scope.spawn(move || {
-                    let _turn = context.turn();
-                    // The third cannot be attached: those after it wait for nothing.
-                    if place != 2 {
-                        drop(context.wait_for_turn());
-                        locked(order).push(place);
-                    }
-                });
-            }
-        });
-        assert_eq!(*locked(&order), [0, 1, 3, 4]);
     }
 
     #[test]

@@ -6,11 +6,6 @@ use crate::load::Context;
 use crate::probe::{Hooks, Probe};
 use crate::{block, cache, doctor, irq, nvme, sampler, sched, stack, syscall, writeback};
 use case::meta::Unseen;
-use std::io;
-use std::panic::resume_unwind;
-use std::thread::{Builder, ScopedJoinHandle};
-
-type Outcome = Result<Box<dyn Probe>, RecordError>;
 
 /// A probe that may be attached.
 pub struct Entry {
@@ -160,15 +155,15 @@ pub fn attach(context: &Context<'_>) -> Result<Attached, RecordError> {
     }
     let mut probes = Vec::new();
     let mut failures = Vec::new();
-    let (wanted, others): (Vec<&Entry>, Vec<&Entry>) = REGISTRY
-        .iter()
-        .partition(|entry| context.config.wants(entry.name));
-    failures.extend(others.into_iter().map(|entry| {
-        let because = format!("the recording was asked for without probe {}", entry.name);
-        (entry, because)
-    }));
-    for (entry, outcome) in wanted.iter().copied().zip(attach_each(context, &wanted)) {
-        match outcome {
+    for entry in REGISTRY {
+        if !context.config.wants(entry.name) {
+            failures.push((
+                entry,
+                format!("the recording was asked for without probe {}", entry.name),
+            ));
+            continue;
+        }
+        match entry.attached(context) {
             Ok(probe) => probes.push((entry.name, probe)),
             Err(error) if entry.vital => return Err(error),
             Err(error) => failures.push((entry, doctor::shortened(&error.to_string()))),
@@ -183,28 +178,6 @@ pub fn attach(context: &Context<'_>) -> Result<Attached, RecordError> {
     unseen.extend(entries.flat_map(Entry::left_out));
     unseen.extend(missing_facts(&attached, &failures));
     Ok(Attached { probes, unseen })
-}
-
-/// What became of each entry, in their order. The kernel verifies the programs of several probes at a time: that is most of what attaching takes.
-fn attach_each(context: &Context<'_>, entries: &[&Entry]) -> Vec<Outcome> {
-    let attach = |place: usize| {
-        let context = context.at(place);
-        let _turn = context.turn();
-        entries[place].attached(&context)
-    };
-    std::thread::scope(|scope| {
-        let spawn = |place| {
-            let thread = Builder::new().name("whodisk-load".into());
-            (place, thread.spawn_scoped(scope, move || attach(place)))
-        };
-        let threads: Vec<_> = (0..entries.len()).map(spawn).collect();
-        let outcome = |(place, thread): (usize, io::Result<ScopedJoinHandle<'_, Outcome>>)| match thread {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-            // No more threads are allowed here: those before it have ended, so its turn has come.
-            Err(_) => attach(place),
-        };
-        threads.into_iter().map(outcome).collect()
-    })
 }
 
 /// What a recording without any probe does not see.
