@@ -83,7 +83,8 @@ def test_a_recorder_that_is_killed_for_want_of_memory_leaves_a_readable_case(
         Path(f"/proc/{recorder.pid}/oom_score_adj").write_text("1000")
         subprocess.run(COMMAND[1:], cwd=work, check=True, capture_output=True)
         time.sleep(1.5)
-        subprocess.run(within(limit, sys.executable, "-c", HOG, str(recorder.pid)), check=True, timeout=60)
+        # The kernel may kill this one, too, while the recorder's memory is not free yet.
+        subprocess.run(within(limit, sys.executable, "-c", HOG, str(recorder.pid)), check=False, timeout=60)
         assert recorder.wait(timeout=60) == -signal.SIGKILL
     case = work / "a.case"
     assert meta(case)["state"] == "recording"
