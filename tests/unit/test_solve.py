@@ -380,3 +380,21 @@ def test_errors_that_cost_nothing_are_no_all_clear(tmp_path: Path) -> None:
     assert "Nothing is broken" not in verdict.summary[0] and "Healthy" not in verdict.summary[0]
     assert any("dmesg" in step for step in verdict.next_steps)
     assert "device:nvme0n1" not in [item.what for item in verdict.cleared]
+
+
+def test_operations_that_never_ended_make_no_verdict(tmp_path: Path) -> None:
+    """A trace without its completions (files of some CPUs are missing): it was HEALTHY."""
+    count = 4_000
+    app = {
+        "op_id": APP_ID_BASE + np.arange(count),
+        "start_ns": np.arange(count) * 1_000_000,
+        "latency_ns": np.full(count, 10**9),
+        "op": ["read"] * count,
+        "open": np.full(count, True),
+        "tid": [1] * count,
+        "device": ["sda"] * count,
+    }
+    meta = {"duration_ns": count * 1_000_000}
+    verdict = solve(write_case(tmp_path / "open", app=app, meta=meta, devices=("sda",)))
+    assert verdict.status == "insufficient"
+    assert "no finished operation" in verdict.summary[0]

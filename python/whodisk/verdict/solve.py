@@ -82,7 +82,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         case.judge_requests_of(looked_up.pids)
         surveys["block"] = survey_layer(case, "block")
         beside.append(looked_up.said)
-    operations = surveys[layer].operations if layer else 0
+    operations = _finished(case, surveys[layer]) if layer else 0
     # Where operations spent their time is known from their requests.
     if missing and (operations < VERDICT_OPERATIONS_MIN or any(of.layer == "block" for of in missing)):
         return _too_much_lost(case, surveys.get(layer or ""), missing, limits)
@@ -362,6 +362,15 @@ def _too_much_lost(case: Case, survey: Survey | None, missing: list[Missing], li
         next_steps=[step],
         simulated=bool(case.meta.get("simulated")),
     )
+
+
+def _finished(case: Case, survey: Survey) -> int:
+    """Operations of a layer; only those that ended, if they are too few for a verdict: of a log without completions nothing is known."""
+    ended = case.rows(
+        f"SELECT count(*) AS n FROM (SELECT 1 FROM measured WHERE layer = '{survey.layer}' LIMIT {VERDICT_OPERATIONS_MIN})"
+    )[0]["n"]
+    few = int(ended or 0)
+    return few if few < VERDICT_OPERATIONS_MIN else survey.operations
 
 
 def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limits: list[Limit]) -> Verdict:
