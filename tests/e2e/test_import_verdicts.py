@@ -20,18 +20,18 @@ from whodisk.verdict.solve import solve
 FIXTURES = Path(__file__).parents[2] / "crates/import/tests/fixtures"
 FORMATS = sorted(path.name for path in FIXTURES.iterdir())
 
-#: Format -> operations judged. The samples are short: none holds what a verdict needs, and none gets a claim.
+#: Format -> operations that ended. The samples are short: none holds what a verdict needs, and none gets a claim.
 OPERATIONS = {
     "biosnoop": 13,
-    "blkparse": 12,
-    "blktrace": 32,
+    "blkparse": 10,
+    "blktrace": 30,
     "bus": 3,
     "fio-lat": 60,
     "fsslower": 12,
     "ops": 2,
     "pgbench": 4,
     "strace": 20,
-    "trace-events": 33,
+    "trace-events": 31,
     "ycsb-raw": 3,
 }
 
