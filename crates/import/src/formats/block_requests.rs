@@ -398,7 +398,7 @@ impl Requests {
         let too_many = earlier > self.ended.min(IN_FLIGHT_MAX);
         let because = match (none_ended, too_many) {
             (true, _) => "no completion is in the log: none was traced, or no request ended",
-            (false, true) => "a device does not have so many in flight: not all completions were traced",
+            (false, true) => "no device has this many in flight: not all completions were traced",
             (false, false) => return None,
         };
         Some(because.into())

@@ -184,7 +184,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         };
         sink.unseen(
             format!("{count} that the tracer lost"),
-            "its buffer was full: requests whose begin or end is among them are missing, and a pair may be of two requests",
+            "its buffer was full: requests with their begin or end among them are missing, and a pair may be of two requests",
         );
     }
     commands.end(sink)?;
