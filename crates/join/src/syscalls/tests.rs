@@ -864,7 +864,6 @@ fn a_call_that_waits_for_a_commit_of_others_waits_for_the_journals_writes() {
     assert_eq!(stages(&sealed([0; 32]).syscall[0]), [("fs_ns", 900)]);
 }
 
-/// The page's request, asked for after the look for it, and metadata before that; the thread slept twice, and waited for a CPU in between.
 #[test]
 fn the_size_of_a_copy_is_what_it_copied() {
     let copy = |number: u64, result: i64| SyscallRow {
@@ -881,6 +880,7 @@ fn the_size_of_a_copy_is_what_it_copied() {
     assert_eq!(sizes, [Some(8192), Some(0), None]);
 }
 
+/// The page's request, asked for after the look for it, and metadata before that; the thread slept twice, and waited for a CPU in between.
 #[test]
 fn a_page_fault_that_waited_is_an_operation() {
     let page = BlockRow {
