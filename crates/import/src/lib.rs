@@ -20,6 +20,8 @@ mod order;
 mod records;
 mod series;
 mod sink;
+#[cfg(test)]
+mod testing;
 mod text;
 mod tie;
 

@@ -22,7 +22,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.presence import bins_of, compare, load_of
 from whodisk.evidence.slow_operations import CPU_STAGES, none_of
 from whodisk.evidence.standstill import standstills
-from whodisk.evidence.steal import CPUS, SAMPLES, Steal, steal_of
+from whodisk.evidence.steal import SAMPLES, Steal, cpus_of, steal_of
 from whodisk.evidence.thresholds import EXPLAINED_PART
 from whodisk.findings import Culprit
 from whodisk.reading.views import STAGES
@@ -49,7 +49,7 @@ def run(context: Context) -> Result:
         stolen, wanted = steal.per_bin(survey.begin_ns, survey.end_ns, bins)
         load, there = load_of(context, bins), stolen >= STOLEN_PRESENT_MIN * np.maximum(wanted, 1.0)
         presence = compare(context, load, there)
-        most_ns = _most_ns(context, stolen[there], load.latency_ns[there] * bins)
+        most_ns = _most_ns(context, stolen[there], load.latency_ns[there], bins)
     said = f"The hypervisor had this machine's CPUs elsewhere in {words.percent(steal.part)} of the time in which they were wanted (steal)"
     if presence is not None and presence.rate_ratio > STOLEN_BUSIER:
         said += (
@@ -90,14 +90,13 @@ def run(context: Context) -> Result:
     return result
 
 
-def _most_ns(context: Context, stolen_ns: Floats, latency_ns: Floats) -> float:
+def _most_ns(context: Context, stolen_ns: Floats, latency_ns: Floats, bins: int) -> float:
     """What stolen time can have cost at most: each nanosecond one to everything in flight, or to the one operation that was.
 
-    `stolen_ns` per CPU and bin; `latency_ns` of the operations of each bin, times the number of bins.
+    `stolen_ns` per CPU and `latency_ns` of the operations, both by time bin (some of `bins` equal ones).
     """
-    cpus = max(1.0, float(context.case.rows(CPUS)[0]["cpus"] or 0))
-    in_flight = latency_ns / max(1, context.survey.end_ns - context.survey.begin_ns)
-    return float((cpus * stolen_ns * np.maximum(1.0, in_flight)).sum())
+    in_flight = latency_ns * bins / context.survey.span_ns
+    return float((cpus_of(context.case) * stolen_ns * np.maximum(1.0, in_flight)).sum())
 
 
 def _excuse_standstills(context: Context, result: Result) -> Bools:

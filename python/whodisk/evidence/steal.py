@@ -41,7 +41,7 @@ class Steal:
 
     def around(self, case: Case, start_ns: Ints, end_ns: Ints) -> tuple[Floats, Floats]:
         """Stolen and wanted time of all CPUs in each interval and the sample before and after it, ns."""
-        cpus = max(1.0, float(case.rows(CPUS)[0]["cpus"] or 0))
+        cpus = cpus_of(case)
         sample_ns = float(np.median(np.diff(self.time_ns)))
         before, after = self._until(start_ns - sample_ns), self._until(end_ns + sample_ns)
         stolen, wanted = (cpus * (until - since) for since, until in zip(before, after, strict=True))
@@ -54,6 +54,11 @@ class Steal:
             for grown in (self.stolen_ns, self.wanted_ns)
         )
         return stolen, wanted
+
+
+def cpus_of(case: Case) -> float:
+    """CPUs that were sampled, at least one."""
+    return max(1.0, float(case.rows(CPUS)[0]["cpus"] or 0))
 
 
 def steal_of(case: Case, survey: Survey) -> Steal | None:

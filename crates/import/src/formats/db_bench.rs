@@ -170,25 +170,16 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 
 #[cfg(test)]
 mod tests {
-    use case::sealed::{Names, SealWriter};
+    use super::*;
 
     #[test]
     fn a_benchmark_ends_at_its_last_progress_or_after_its_seconds() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, case) = (folder.path().join("log"), folder.path().join("case"));
         let log =
             "2024/12/12-18:33:13  ... thread 0: (5,5) ops and (0.5,0.5) ops/second in (10.0,10.0) seconds\n\
             2024/12/12-18:33:23  ... thread 0: (5,10) ops and (0.5,0.5) ops/second in (10.0,20.0) seconds\n\
             fillseq      :  20.123 micros/op 49999 ops/sec 20.001 seconds 10 operations;    5.5 MB/s\n\
             readseq      :  20.123 micros/op 49999 ops/sec 7.000 seconds 10 operations;    5.5 MB/s\n";
-        std::fs::write(&path, log).unwrap();
-        std::fs::create_dir(&case).unwrap();
-        let request = crate::Request {
-            files: vec![path],
-            ..Default::default()
-        };
-        let mut writer = SealWriter::create(&case).unwrap();
-        let summary = crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {}).unwrap();
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
         assert_eq!((summary.records, summary.end_ns), (4, 17_000_000_000));
     }
 }

@@ -201,20 +201,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use case::sealed::{Names, SealWriter};
 
     fn import(text: &str) -> crate::Summary {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, case) = (folder.path().join("log"), folder.path().join("case"));
-        std::fs::write(&path, text).unwrap();
-        assert!(recognise(&Head::read(&path).unwrap()), "{text}");
-        std::fs::create_dir(&case).unwrap();
-        let request = crate::Request {
-            files: vec![path],
-            ..Default::default()
-        };
-        let mut writer = SealWriter::create(&case).unwrap();
-        crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {}).unwrap()
+        crate::testing::import(&FORMAT, text).unwrap()
     }
 
     const SDA: &str = "   8       0 sda 10 0 80 20 5 1 40 60 0 50 80\n   8       1 sda1 10 80 5 40\n";

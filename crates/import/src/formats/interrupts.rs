@@ -146,12 +146,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use case::sealed::{Names, SealWriter};
 
     #[test]
     fn a_line_above_a_snapshot_is_its_moment() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, case) = (folder.path().join("log"), folder.path().join("case"));
         let snapshot = |count: u32| {
             format!("     CPU0  CPU1\n 33:  {count}  7  PCI-MSI-edge  nvme0q1\nNMI:  1  1  Non-maskable\n")
         };
@@ -160,15 +157,7 @@ mod tests {
             snapshot(5),
             snapshot(9)
         );
-        std::fs::write(&path, log).unwrap();
-        assert!(recognise(&Head::read(&path).unwrap()));
-        std::fs::create_dir(&case).unwrap();
-        let request = crate::Request {
-            files: vec![path],
-            ..Default::default()
-        };
-        let mut writer = SealWriter::create(&case).unwrap();
-        let summary = crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {}).unwrap();
+        let summary = crate::testing::import(&FORMAT, &log).unwrap();
         assert_eq!(summary.start_unix_ns, Some(1_283_888_687_500_000_000));
         assert_eq!(summary.rows, 2);
     }

@@ -441,7 +441,6 @@ const DAY: i64 = 86_400 * SECOND;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use case::sealed::Names;
 
     /// What a log is read as: rows, or what is wrong.
     fn samples(text: &str) -> Result<u64, String> {
@@ -449,17 +448,7 @@ mod tests {
     }
 
     fn import(text: &str) -> Result<crate::Summary, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, case) = (folder.path().join("log"), folder.path().join("case"));
-        std::fs::write(&path, text).unwrap();
-        assert!(recognise(&Head::read(&path).unwrap()), "{text}");
-        std::fs::create_dir(&case).unwrap();
-        let mut writer = case::sealed::SealWriter::create(&case).unwrap();
-        let request = crate::Request {
-            files: vec![path],
-            ..Default::default()
-        };
-        crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {}).map_err(|e| e.to_string())
+        crate::testing::import(&FORMAT, text).map_err(|e| e.to_string())
     }
 
     #[test]

@@ -221,21 +221,8 @@ mod tests {
 
     #[test]
     fn intervals_become_samples() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, case) = (folder.path().join("pgbench_log.1"), folder.path().join("case"));
-        std::fs::write(
-            &path,
-            "1649114136 2 300 50000 100 200\n1649114146 0 0 0 0 0\n1649114156 1 90 8100 90 90\n",
-        )
-        .unwrap();
-        std::fs::create_dir(&case).unwrap();
-        let mut writer = case::sealed::SealWriter::create(&case).unwrap();
-        let request = crate::Request {
-            files: vec![path],
-            ..Default::default()
-        };
-        let mut names = case::sealed::Names::default();
-        let summary = crate::import(&request, &mut writer, &mut names, &mut |_| {}).unwrap();
+        let log = "1649114136 2 300 50000 100 200\n1649114146 0 0 0 0 0\n1649114156 1 90 8100 90 90\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
         assert_eq!(
             (summary.records, summary.rows, summary.end_ns),
             (3, 8, 20_000_000_000)

@@ -296,17 +296,11 @@ impl Reader {
             if is_missing(cell) {
                 continue;
             }
+            let bad = |expected| Bad::new(format!("column {}", field.column), expected, cell);
+            let scaled = || scaled(cell, field.unit).ok_or_else(|| bad("a decimal number"));
             let moment = || match field.unit {
-                ISO => stamp_ns(cell).ok_or_else(|| {
-                    let column = format!("column {}", field.column);
-                    Bad::new(column, "a date and a time, 2026-01-31T23:59:59.5Z", cell)
-                }),
-                unit => scaled(cell, unit)
-                    .ok_or_else(|| Bad::new(format!("column {}", field.column), "a decimal number", cell)),
-            };
-            let scaled = || {
-                scaled(cell, field.unit)
-                    .ok_or_else(|| Bad::new(format!("column {}", field.column), "a decimal number", cell))
+                ISO => stamp_ns(cell).ok_or_else(|| bad("a date and a time, 2026-01-31T23:59:59.5Z")),
+                _ => scaled(),
             };
             match field.key {
                 "start" => start = Some(moment()?),

@@ -293,18 +293,7 @@ mod tests {
 
     /// Samples of a log, and its last moment.
     fn samples(log: &str) -> (u64, u64, i64) {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, case) = (folder.path().join("log"), folder.path().join("case"));
-        std::fs::write(&path, log).unwrap();
-        assert!(recognise(&Head::read(&path).unwrap()), "{log}");
-        std::fs::create_dir(&case).unwrap();
-        let request = crate::Request {
-            files: vec![path],
-            ..Default::default()
-        };
-        let mut writer = case::sealed::SealWriter::create(&case).unwrap();
-        let mut names = case::sealed::Names::default();
-        let summary = crate::import(&request, &mut writer, &mut names, &mut |_| {}).unwrap();
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
         (summary.records, summary.rows, summary.end_ns / 1_000_000_000)
     }
 

@@ -1,0 +1,18 @@
+//! What tests of formats share.
+use crate::{Format, Head, ImportError, Request, Summary};
+use case::sealed::{Names, SealWriter};
+
+/// A log of this text, imported into a case of its own. Panics unless `format` recognises it.
+pub fn import(format: &Format, text: &str) -> Result<Summary, ImportError> {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, case) = (folder.path().join("log"), folder.path().join("case"));
+    std::fs::write(&path, text).unwrap();
+    assert!((format.recognise)(&Head::read(&path).unwrap()), "{text}");
+    std::fs::create_dir(&case).unwrap();
+    let request = Request {
+        files: vec![path],
+        ..Default::default()
+    };
+    let mut writer = SealWriter::create(&case).unwrap();
+    crate::import(&request, &mut writer, &mut Names::default(), &mut |_| {})
+}
