@@ -242,7 +242,8 @@ def test_a_disk_that_runs_full_leaves_a_case_that_is_not_sound(whodisk: Run, wor
     lost = {of["layer"]: of["lost"] for of in report["layers_missing"]}
     assert lost["syscall"] > 100_000, lost
     verdict = json.loads(whodisk("solve", work / "rescued.case", "--json", "--no-report").stdout)
-    assert "layer syscall" in verdict["cannot_exclude"][0]["what"]
+    # On a busy machine the disk may be full before the requests are written; then they are named, too.
+    assert any("layer syscall" in of["what"] for of in verdict["cannot_exclude"]), verdict["cannot_exclude"]
     if verdict["status"] != "insufficient":
         # The requests are whole and many enough: then they alone are judged.
         assert verdict["operations"] == meta(work / "rescued.case")["layers"]["block"]["rows"]
