@@ -191,7 +191,12 @@ def pausing_writes(seed: int, path: Path) -> Path:
 def commits_behind_flushes(seed: int, path: Path) -> Path:
     """An embedded database, and now and then a commit of the kernel's own, whose flush takes 30 ms: who syncs meanwhile waits in the queue until
     the device is done with it."""
-    return _Database("sqlite3", 1, 2_000, 700, slower_ms=30, part=0.02, of_kernel=True).write(seed, path)
+    return many_commits_behind_flushes(2_000, seed, path)
+
+
+def many_commits_behind_flushes(commits: int, seed: int, path: Path) -> Path:
+    """The same, with so many commits of the database."""
+    return _Database("sqlite3", 1, commits, 700, slower_ms=30, part=0.02, of_kernel=True).write(seed, path)
 
 
 def even_commits(seed: int, path: Path) -> Path:
