@@ -47,7 +47,7 @@ def test_cases_are_scored_side_by_side(whodisk: Run, work: Path) -> None:
 
 def test_a_check_fails_whoever_reads(whodisk: Run, work: Path) -> None:
     """`whodisk solve CASE --expect CHECK | head -1`: the reader leaves, the exit code stays."""
-    whodisk("lab", "run", "healthy-nvme", "--set", "workload.duration=200ms", "-o", "a.case")
+    whodisk("lab", "run", "healthy-nvme", "--set", "workload.duration=20ms", "-o", "a.case")
     good, bad = ["solve", "a.case", "--expect", "p50<10s"], ["solve", "a.case", "--expect", "p50<1ns"]
     for command, code in ((good, 0), (bad, 1), ([*bad, "--json"], 1), (["verify", "a.case"], 0)):
         assert _code_without_reader(work, command) == code, command

@@ -17,8 +17,11 @@ from ground_truth.cases import TRUTHS
 from tests.e2e.conftest import Run, meta, write_spec
 from whodisk.verdict.solve import solve
 
-#: Cases with a known culprit that are redacted: some of each kind.
-TRUTHS_REDACTED = sorted(TRUTHS)[::30]
+#: Cases with a known culprit that are redacted: some of each kind, half of them in `make test-long` alone.
+TRUTHS_REDACTED = [
+    pytest.param(name, marks=pytest.mark.slow if at % 2 else ())
+    for at, name in enumerate(sorted(TRUTHS)[::30])
+]
 
 
 def strings(case: Path) -> set[str]:
@@ -65,7 +68,7 @@ def without_names(found: dict[str, Any]) -> dict[str, Any]:
 def test_a_recording_loses_its_names_and_keeps_its_verdict(whodisk: Run, work: Path) -> None:
     folder = work / "payroll-2026"
     folder.mkdir()
-    spec = write_spec(work / "acme-nightly.toml", folder / "customers.ibd", duration="1s")
+    spec = write_spec(work / "acme-nightly.toml", folder / "customers.ibd", duration="300ms")
     whodisk("run", spec, "-o", "a.case")
     whodisk("redact", "a.case", "-o", "b.case", "--redact-key", "key")
     case, copy = work / "a.case", work / "b.case"

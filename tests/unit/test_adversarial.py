@@ -177,8 +177,8 @@ def nulls(path: Path) -> Path:
 
 
 def many_devices(path: Path) -> Path:
-    """20,000 devices, one request each."""
-    count = 20_000
+    """5,000 devices, one request each."""
+    count = 5_000
     names = {"device": [f"sd{number}" for number in range(count)]}
     return _case(path, None, _ops(BLOCK_ID_BASE, count, **names))
 
