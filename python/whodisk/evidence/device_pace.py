@@ -113,7 +113,8 @@ def pace_of(
     before = np.maximum.accumulate(np.concatenate(([-np.inf], end_ns[:-1])))
     begin_ns = np.maximum(issued_ns, before)
     own_ns = np.maximum(end_ns - begin_ns, 1.0)
-    held = {model: _held(model, own_ns, size_bytes) for model in _models(own_ns, size_bytes)}
+    waited = issued_ns < before
+    held = {model: _held(model, own_ns, size_bytes, waited) for model in _models(own_ns, size_bytes)}
     most = max(held.values())
     if most == 0:
         return None
@@ -166,10 +167,16 @@ def _models(own_ns: Floats, size_bytes: Floats) -> list[_Model]:
     return found
 
 
-def _held(model: _Model, own_ns: Floats, size_bytes: Floats) -> float:
-    """Part of the time in which a model holds; 0 where it holds too little, or the device can do more: then it is no limit."""
+def _held(model: _Model, own_ns: Floats, size_bytes: Floats, waited: Bools) -> float:
+    """Part of the time in which a model holds; 0 where it holds too little, or the device can do more: then it is no limit.
+
+    `waited`: which requests were there when the one before them ended. The device went on with such a one while the end of the one before
+    was late to be told: what that one came late, up to a request's time, is no speed of the device.
+    """
     part = float(own_ns[_kept(model, own_ns, size_bytes)].sum() / own_ns.sum())
-    faster = own_ns < model.takes_ns(size_bytes) * (1 - PACE_WIDTH)
+    takes_ns = model.takes_ns(size_bytes)
+    late_ns = np.concatenate(([0.0], np.maximum(own_ns - takes_ns, 0.0)[:-1])) * waited
+    faster = own_ns + np.minimum(late_ns, takes_ns) < takes_ns * (1 - PACE_WIDTH)
     amount = size_bytes if model.per_byte_ns else np.ones(len(own_ns))
     too_fast = float(amount[faster].sum()) > PACE_FASTER_MAX * float(amount.sum())
     return part if part >= PACE_HELD_MIN and not too_fast else 0.0

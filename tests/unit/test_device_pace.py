@@ -1,0 +1,53 @@
+"""A pace is seen where ends are told late; a device that goes faster whenever it likes keeps none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from whodisk.evidence.device_pace import BYTES, pace_of
+from whodisk.statistics.stats import Floats
+
+MIB = 1 << 20
+NS_PER_BYTE = 1e9 / (180 * MIB)
+
+
+def _requests(seed: int, count: int = 3_000) -> tuple[Floats, Floats, Floats]:
+    """Issue, end, size of requests of a device that takes 180 MiB/s and always has the next one waiting."""
+    rng = np.random.default_rng(seed)
+    size = rng.choice([64, 96, 128, 160, 240], count) * 1024.0
+    end = np.cumsum(size * NS_PER_BYTE)
+    issued = np.concatenate((np.zeros(8), end[:-8]))
+    return issued, end, size
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_ends_that_are_told_late_hide_no_pace(seed: int) -> None:
+    """A quarter of the ends come late, by up to a third of a request's time, as where who tells them waits for a CPU: the next seems fast."""
+    issued, end, size = _requests(seed)
+    rng = np.random.default_rng([seed, 1])
+    late = np.where(rng.random(len(end)) < 0.25, rng.uniform(0.1, 0.35, len(end)) * size * NS_PER_BYTE, 0.0)
+    told = np.maximum.accumulate(end + late)
+    pace = pace_of("sda", "write", issued, told, size, float(told[-1]))
+    assert pace is not None and pace.unit == BYTES
+    assert pace.bytes_per_s == pytest.approx(180 * MIB, rel=0.03)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_device_that_now_and_then_goes_faster_keeps_no_pace(seed: int) -> None:
+    """A quarter of the requests take half the time, whatever was before them: it can do more."""
+    issued, end, size = _requests(seed)
+    rng = np.random.default_rng([seed, 2])
+    own = np.diff(np.concatenate(([0.0], end))) * np.where(rng.random(len(end)) < 0.25, 0.5, 1.0)
+    end = np.cumsum(own)
+    assert pace_of("sda", "write", np.concatenate((np.zeros(8), end[:-8])), end, size, float(end[-1])) is None
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_what_comes_after_a_pause_is_not_forgiven(seed: int) -> None:
+    """Where the device has nothing to do in between, a late end gives the next request nothing: half of them are faster than the rest."""
+    _, _, size = _requests(seed)
+    own = size * NS_PER_BYTE * np.where(np.arange(len(size)) % 2, 0.6, 1.4)
+    issued = np.cumsum(own + 1e6) - own
+    end = issued + own
+    assert pace_of("sda", "write", issued, end, size, float(end[-1])) is None
