@@ -36,7 +36,7 @@ def test_ends_that_are_told_late_hide_no_pace(seed: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_device_that_now_and_then_goes_faster_keeps_no_pace(seed: int) -> None:
     """A quarter of the requests take half the time, whatever was before them: it can do more."""
-    issued, end, size = _requests(seed)
+    _, end, size = _requests(seed)
     rng = np.random.default_rng([seed, 2])
     own = np.diff(np.concatenate(([0.0], end))) * np.where(rng.random(len(end)) < 0.25, 0.5, 1.0)
     end = np.cumsum(own)
