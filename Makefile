@@ -88,7 +88,7 @@ test: ## all tests; prints what was skipped and why
 	cargo test --release --workspace --no-fail-fast || failed=1; \
 	$(PYTHON) -m pytest --durations 20 -n auto --dist loadgroup -m 'not (root or alone or vm or slow)' || failed=1; \
 	$(PYTHON) -m pytest --durations 20 --reruns 1 -m '(root or alone) and not (vm or slow)' || failed=1; \
-	$(PYTHON) -m pytest --durations 20 --reruns 1 -m vm -k 'not raid and not slow_handler' tests/vm/test_faults.py tests/vm/test_schedulers.py || failed=1; \
+	$(PYTHON) -m pytest --durations 20 --reruns 1 -m vm tests/vm/test_schedulers.py || failed=1; \
 	scripts/skipped.sh "$$WHODISK_SKIPS" "$$WHODISK_RETRIES"; \
 	echo "left out, because they take minutes: long tests (make test-long), most tests in the emulated machine (make test-vm)"; \
 	exit $$failed

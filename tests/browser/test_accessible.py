@@ -29,10 +29,10 @@ metric = "p99"
 repetitions = 3
 [common]
 scenario = "slow-member"
-arguments = ["workload.duration=20ms", "workload.ramp=5ms"]
+arguments = ["workload.duration=8ms", "workload.ramp=5ms"]
 [arm.slow]
 [arm.replaced]
-arguments = ["workload.duration=20ms", "workload.ramp=5ms", "fault.slow.factor=1"]
+arguments = ["workload.duration=8ms", "workload.ramp=5ms", "fault.slow.factor=1"]
 """
 
 
@@ -42,7 +42,7 @@ def whodisk(work: Path, *arguments: str | Path) -> None:
 
 
 def model(work: Path) -> Path:
-    short = ["--set", "workload.duration=20ms", "--set", "workload.ramp=5ms"]
+    short = ["--set", "workload.duration=8ms", "--set", "workload.ramp=5ms"]
     whodisk(work, "lab", "run", "slow-member", *short, "-o", "a.case")
     whodisk(work, "solve", "a.case")
     return work / "a.case/report.html"
@@ -103,7 +103,7 @@ def test_no_serious_fault_in_a_recording(tmp_path: Path, open_page: Callable[...
         pytest.skip("needs root")
     if (obstacle := block_obstacle()) is not None:
         pytest.skip(f"block requests cannot be recorded here: {obstacle}")
-    load = ["dd", "if=/dev/zero", "of=out.dat", "bs=16k", "count=400", "oflag=dsync", "status=none"]
+    load = ["dd", "if=/dev/zero", "of=out.dat", "bs=16k", "count=100", "oflag=dsync", "status=none"]
     whodisk(tmp_path, "solve", "-o", "a.case", "--", *load)
     for theme, width in SCREENS:
         page = open_page(tmp_path / "a.case/report.html", theme=theme, width=width)

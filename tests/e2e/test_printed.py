@@ -70,7 +70,7 @@ STAND_INS = {
 }
 #: What makes a command short, by its beginning: words at its end.
 SHORT = {
-    "whodisk lab run slow-member": "--set workload.duration=20ms --set workload.ramp=5ms",
+    "whodisk lab run slow-member": "--set workload.duration=8ms --set workload.ramp=5ms",
     "whodisk run sqlite": "--seconds 1",
     "python examples/copy_server/samba.py": "--port {port}",
     "PYTHONPATH=examples/odx python -m odx_server": "--port {port}",
@@ -141,7 +141,7 @@ def with_stand_ins(line: str, known: Mapping[str, str]) -> str:
 def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A volume with a slow drive, and the same without: some thousand operations each."""
     folder = tmp_path_factory.mktemp("cases")
-    short = ["--set", "workload.duration=20ms", "--set", "workload.ramp=5ms"]
+    short = ["--set", "workload.duration=8ms", "--set", "workload.ramp=5ms"]
     more: list[str]
     for name, more in (("slow", []), ("quick", ["--set", "fault.slow.factor=1"])):
         command: list[str | Path] = [

@@ -105,6 +105,6 @@ def test_reads_larger_than_the_readahead(hdd: Run) -> None:
 
 @pytest.mark.parametrize("name", ["slow_handler", "throttled_raid0", "throttled_raid5", "short_readahead"])
 def test_the_fault_is_named_and_nobody_without_it(name: str, request: pytest.FixtureRequest) -> None:
-    # Only the machine that is asked for boots: `make test` leaves out the arrays, which take longest.
+    # Only the machine that is asked for boots.
     machine = {"slow_handler": "shared_line", "short_readahead": "hdd"}.get(name, "arrays")
     check_named(name, request.getfixturevalue(machine))
