@@ -19,7 +19,7 @@ ticks=$(getconf CLK_TCK)
 if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
     echo "fuzz: no nightly tool chain with cargo-fuzz: importers get random damage without a look at what it reaches, other readers nothing" >&2
     echo "fuzz: for all of it: rustup toolchain install nightly && cargo +nightly install cargo-fuzz" >&2
-    WHODISK_FUZZ_SECONDS=$idle_s exec cargo test --release --package whodisk-import --test formats damaged -- --nocapture
+    WHODISK_FUZZ_SECONDS=$idle_s exec cargo test --release --package whodisk-import --test all formats::damaged -- --nocapture
 fi
 
 cargo +nightly fuzz build --sanitizer none

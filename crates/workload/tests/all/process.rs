@@ -42,7 +42,7 @@ fn child() {
 fn start(folder: &Path, spec: &str, forbid: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
-        .args(["--exact", "child", "--nocapture"])
+        .args(["--exact", "process::child", "--nocapture"])
         .env(FOLDER, folder)
         .env(SPEC, spec);
     command.env(FORBID, forbid);

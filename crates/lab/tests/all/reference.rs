@@ -50,7 +50,7 @@ fn reference() -> String {
     text
 }
 
-/// `WHODISK_WRITE_REFERENCE=1 cargo test --test reference` writes it.
+/// `WHODISK_WRITE_REFERENCE=1 cargo test -p whodisk-lab --test all reference` writes it.
 #[test]
 fn the_document_lists_every_key() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/lab.md");
@@ -64,6 +64,6 @@ fn the_document_lists_every_key() {
     }
     assert!(
         text[begin..end] == expected,
-        "docs/reference/lab.md differs from the code; WHODISK_WRITE_REFERENCE=1 cargo test --test reference writes it"
+        "docs/reference/lab.md differs from the code; WHODISK_WRITE_REFERENCE=1 cargo test -p whodisk-lab --test all reference writes it"
     );
 }

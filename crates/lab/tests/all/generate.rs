@@ -1,7 +1,5 @@
 //! Random cases: sound, the same bytes for any number of threads, kept when they are whole.
-mod common;
-
-use common::files;
+use crate::common::files;
 use lab::generate::{generate, Line, Request};
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! case.json and system.json: round trips, atomic replacement, errors that name file and key.
-mod common;
+use crate::common;
 use case::meta::{CaseMeta, SystemMeta};
 use std::path::Path;
 

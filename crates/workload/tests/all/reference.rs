@@ -21,7 +21,7 @@ fn table() -> String {
     text
 }
 
-/// `UPDATE_REFERENCE=1 cargo test -p whodisk-workload --test reference` writes the table anew.
+/// `UPDATE_REFERENCE=1 cargo test -p whodisk-workload --test all reference` writes the table anew.
 #[test]
 fn the_reference_lists_every_key() {
     let path = root().join("docs/how-to/workload.md");

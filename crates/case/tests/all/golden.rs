@@ -1,8 +1,8 @@
 //! The golden case: the same rows must give the same bytes, today and after every change.
 //!
-//! When the format changes on purpose: `WHODISK_GOLDEN=write cargo test --release -p whodisk-case --test golden`,
+//! When the format changes on purpose: `WHODISK_GOLDEN=write cargo test --release -p whodisk-case --test all golden`,
 //! then read the difference, raise `FORMAT_VERSION` where old readers would be misled, and write a decision note.
-mod common;
+use crate::common;
 use std::path::Path;
 
 #[test]

@@ -1,7 +1,5 @@
 //! Cases of the lab: sound, complete, and the same bytes for the same seed.
-mod common;
-
-use common::files;
+use crate::common::files;
 use lab::scenario::Scenario;
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! verify: a good case passes, every kind of damage is named.
-mod common;
+use crate::common;
 use case::meta::{CaseMeta, State};
 use case::schema::{Layer, Op, OpRow, Stage, FORMAT_VERSION};
 use case::sealed::{Names, SealWriter};

@@ -1,4 +1,5 @@
 //! docs/reference/case-format.md must list what the code writes: columns, types, NULL rules, stages, flags, keys.
+use crate::common;
 use case::raw::RawRow;
 use case::rows::{
     block_flags, syscall_flags, AppRow, BlockCarrierRow, BlockMergeRow, BlockRow, FileRow, SyscallRow,
@@ -7,7 +8,6 @@ use case::rows::{BioMemberRow, BioRow, IrqRow, IrqTotalRow, NvmeRow, SampleRow, 
 use case::rows::{CacheReadRow, CacheWaitRow, ReadaheadRow, ReadaheadUseRow, Writeback, WritebackRow};
 use case::schema::{flags, LinkKind, Op, Stage};
 use case::tables;
-mod common;
 
 fn doc() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/case-format.md");

@@ -1,0 +1,3 @@
+//! One program: what it is linked with is compiled and linked once.
+mod process;
+mod reference;
