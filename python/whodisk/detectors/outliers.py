@@ -102,6 +102,11 @@ def run(context: Context) -> Result:
                 f"{claim_of(context, group)} Their threads waited for slower operations, which held these up, too."
             )
             result.excuses.append(Excuse(TAKEN_LATE, _explains(context, group)))
+        elif group.cause.certain and group.cause.state == "runnable" and group.cause.own:
+            result.observed.append(
+                f"{claim_of(context, group)} That is a thread of the same program: more CPUs, or fewer threads, and no fault of the storage."
+            )
+            result.excuses.append(Excuse("a thread of the same program had the CPU", _explains(context, group)))
         elif _as_long_as_cpu_waits(context, group):
             result.observed.append(
                 f"{claim_of(context, group)} The program's own threads waited as long for a CPU, as often at least; those that serve {group.device} need the same CPUs."
@@ -243,7 +248,7 @@ def culprit_of(context: Context, group: Group) -> Culprit:
     first = group.episodes[0]
     if group.cause.certain and group.cause.state == "stopped":
         return Culprit("process", _threads(group), "silence of the submitter, state stopped")
-    # Threads of one program that crowd each other out want more CPUs than there are; the kernel's work for whoever asked.
+    # Threads of one program that crowd each other out want more CPUs than there are; the kernel works for whoever asked.
     who = group.cause.who
     competes = bool(who) and not group.cause.own and not is_kernel_thread(context.case, who)
     if (
