@@ -69,10 +69,17 @@ def crowd(path: Path, others: float, cause_pid: int, reads: bool = False, own_ms
         "device_ns": 95 * US,
     }
     if reads:
-        # Whoever makes requests is recorded with its waits.
+        # Whoever makes requests, or sleeps for them, is recorded with its waits.
         reader: dict[str, object] = {"tid": cause_pid, "pid": cause_pid, "comm": "other", "start_ns": 3 * MS}
         waits.append(
-            {**waits[0], **reader, "duration_ns": 90 * US, "state": "blocked", "cause": "io", "cause_pid": None}
+            {
+                **waits[0],
+                **reader,
+                "duration_ns": 90 * US,
+                "state": "blocked",
+                "cause": "io",
+                "cause_pid": None,
+            }
         )
     syscall = {
         "op_id": SYSCALL_ID_BASE | np.arange(OPERATIONS),
@@ -93,7 +100,9 @@ def crowd(path: Path, others: float, cause_pid: int, reads: bool = False, own_ms
         "runqueue_ns": wait_ns,
     }
     meta = {"duration_ns": int((begin + latency).max()) + MS, "command": ["sh", "-c", "db"]}
-    return write_case(path, block=block if reads else None, syscall=syscall, tables={"waits": waits}, meta=meta)
+    return write_case(
+        path, block=block if reads else None, syscall=syscall, tables={"waits": waits}, meta=meta
+    )
 
 
 @pytest.mark.parametrize(

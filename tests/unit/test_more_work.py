@@ -22,8 +22,8 @@ MANY, MADE = 20, 40
 MS = 1_000_000
 
 
-def _case(path: Path, *, request_ns: float, held: int = 0, linked: bool = True) -> Path:
-    """Commits of two requests, and checkpoints of 256 requests that end one after the other; `held` ordinary commits wait 30 ms in the device.
+def _case(path: Path, *, request_ns: float, held: int = 0, linked: bool = True, usual: int = 2) -> Path:
+    """Commits of two (`usual`) requests, and checkpoints of 256 requests that end one after the other; `held` ordinary commits wait 30 ms in the device.
 
     `request_ns` is what the device takes for each request of a checkpoint; for those of other commits 50 us.
     """
@@ -32,7 +32,9 @@ def _case(path: Path, *, request_ns: float, held: int = 0, linked: bool = True) 
     now, stuck = 10_000_000, set(rng.choice(np.arange(20, COMMITS), held, replace=False).tolist())
     for number in range(COMMITS):
         checkpoint = number % EVERY == EVERY - 1
-        each = rng.normal(request_ns / 4 if checkpoint else 50_000.0, 2000.0, REQUESTS if checkpoint else 2)
+        each = rng.normal(
+            request_ns / 4 if checkpoint else 50_000.0, 2000.0, REQUESTS if checkpoint else usual
+        )
         each = np.abs(each).astype(np.int64)
         if number in stuck and not checkpoint:
             each[0] += 30_000_000
@@ -40,7 +42,7 @@ def _case(path: Path, *, request_ns: float, held: int = 0, linked: bool = True) 
         # Requests of a checkpoint are handed over at once: they queue for each other.
         begins = np.where(checkpoint, now + 20_000, ends - each)
         block += [
-            (begin, end - begin, end - begin - length, length, min(REQUESTS, len(each)))
+            (begin, end - begin, end - begin - length, length, len(each) if checkpoint else 1)
             for begin, end, length in zip(begins, ends, each, strict=True)
         ]
         parent += [number] * len(each)
@@ -97,6 +99,12 @@ def test_a_checkpoint_that_takes_what_its_requests_take_accuses_nobody(tmp_path:
     if linked:
         told = " ".join([*verdict.minor, *(finding.claim for finding in verdict.findings)])
         assert "many more requests" in told or "make few" in told, told
+
+
+def test_a_checkpoint_does_more_than_commits_that_do_much_themselves(tmp_path: Path) -> None:
+    """Every commit makes nine requests, and few make 256: rare is what makes so many, not what makes more than a few."""
+    verdict = solve(_case(tmp_path / "one.case", request_ns=50_000.0, usual=9))
+    assert [f.culprit.kind for f in verdict.findings if f.culprit.kind != "saturation"] == [], verdict.summary
 
 
 def test_what_held_an_ordinary_commit_is_named_beside_checkpoints(tmp_path: Path) -> None:

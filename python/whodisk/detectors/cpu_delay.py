@@ -290,9 +290,9 @@ def _hogs(context: Context, tids: list[int], least_ns: int = 1) -> list[Hog]:
 
 
 def _hogs_sql(context: Context, tids: list[int], least_ns: int = 1) -> str:
-    return f"""SELECT cause, bool_and({own_sql(context.case, context.layer)}) AS own, count(*) AS waits, sum(duration_ns) AS waited_ns,
+    return f"""SELECT cause, {own_sql(context.case, context.layer)} AS own, count(*) AS waits, sum(duration_ns) AS waited_ns,
   max(duration_ns) AS longest_ns, min(cause_pid) AS cause_pid
-FROM waits WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {least_ns} GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 10"""
+FROM waits WHERE {waits_where(context, tids, "runnable")} AND duration_ns >= {least_ns} GROUP BY 1, 2 ORDER BY 4 DESC, 1, 2 LIMIT 10"""
 
 
 def _candidate(

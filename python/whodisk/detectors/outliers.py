@@ -106,7 +106,9 @@ def run(context: Context) -> Result:
             result.observed.append(
                 f"{claim_of(context, group)} That is a thread of the same program: more CPUs, or fewer threads, and no fault of the storage."
             )
-            result.excuses.append(Excuse("a thread of the same program had the CPU", _explains(context, group)))
+            result.excuses.append(
+                Excuse("a thread of the same program had the CPU", _explains(context, group))
+            )
         elif _as_long_as_cpu_waits(context, group):
             result.observed.append(
                 f"{claim_of(context, group)} The program's own threads waited as long for a CPU, as often at least; those that serve {group.device} need the same CPUs."

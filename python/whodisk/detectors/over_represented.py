@@ -67,7 +67,8 @@ def run(context: Context) -> Result:
     """One candidate at most: the strongest trait, if no other detector names it anyway."""
     result = Result()
     slow = context.slow
-    chosen = ~context.explained & ~slow.ordinary
+    # What takes longer because it makes more requests has its own reason, whoever does it (a thread that syncs all it wrote before).
+    chosen = ~context.explained & ~slow.ordinary & ~context.more_work.among(slow.op_id)
     worst = _one_of_episodes(slow, chosen)
     if len(worst) < TRAIT_EPISODES_MIN:
         return result

@@ -66,9 +66,10 @@ def more_work(case: Case, surveys: Mapping[str, Survey], layer: str) -> More:
     found = np.zeros(len(kinds), np.bool_)
     for kind in np.unique(kinds):
         mine = kinds == kind
-        if mine.sum() > WORK_RARE_MAX * sum(s.operations for s in surveys[layer].select(op=str(kind))):
-            continue
+        operations = sum(s.operations for s in surveys[layer].select(op=str(kind)))
         for number in np.unique(octave[mine]):
+            if (mine & (octave >= number)).sum() > WORK_RARE_MAX * operations:
+                continue
             alike = mine & (octave == number)
             if alike.sum() < WORK_ALIKE_MIN:
                 found |= alike & spread & (below <= alone)

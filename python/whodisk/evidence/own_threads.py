@@ -35,11 +35,13 @@ def own_sql(case: Case, layer: str) -> str:
     submits = ", ".join(map(str, processes_of(case, layer))) or "NULL"
     own = f"cause_pid = pid OR (cause = comm AND cause_pid IN ({submits}))"
     if case.meta.get("command") and "syscall" in case.layers:
-        # Calls are recorded of the command and its descendants alone, and so are waits but for those of who serves a device or made requests of
-        # its own: a shell that only starts programs makes no call on storage.
+        # Calls are recorded of the command and its descendants alone. So are waits, but for those of who serves a device, and of whoever makes
+        # requests or sleeps for one: such a one is another program, unless a program of that name made calls. A shell that only starts programs
+        # makes none.
         own += " OR cause_pid IN (SELECT pid FROM syscall_ops WHERE pid IS NOT NULL GROUP BY 1)"
-        others = serving_sql(case)
+        does_io = "pid IN (SELECT pid FROM waits WHERE state = 'blocked' AND cause = 'io' GROUP BY 1)"
         if "block" in case.layers:
-            others += " OR pid IN (SELECT pid FROM block_ops WHERE pid IS NOT NULL GROUP BY 1)"
-        own += f" OR cause_pid IN (SELECT pid FROM waits WHERE pid IS NOT NULL AND NOT ({others}) GROUP BY 1)"
+            does_io += " OR pid IN (SELECT pid FROM block_ops WHERE pid IS NOT NULL GROUP BY 1)"
+        named = "comm IN (SELECT comm FROM syscall_ops WHERE comm IS NOT NULL GROUP BY 1)"
+        own += f" OR cause_pid IN (SELECT pid FROM waits WHERE pid IS NOT NULL AND NOT {serving_sql(case)} AND ({named} OR NOT ({does_io})) GROUP BY 1)"
     return f"coalesce({own}, FALSE)"
