@@ -81,13 +81,13 @@ ycsb: packages-accuracy venv-test
 test: ## all tests; prints what was skipped and why
 	@# Packages come over the network while the CPUs compile.
 	@$(MAKE) --no-print-directory --jobs 2 packages-test build-all
-	@# All parts run, whatever the others find. Tests that only compute share the CPUs; those that record go one by one.
+	@# All parts run, whatever the others find. Tests that only compute share the CPUs, with some that record; the others that do go one by one.
 	@# A test of a live kernel that failed runs once more, and is named at the end (decision 0193).
 	export WHODISK_SKIPS=$(CURDIR)/target/skips.tsv WHODISK_RETRIES=$(CURDIR)/target/retries.tsv; \
 	rm -f "$$WHODISK_SKIPS" "$$WHODISK_RETRIES"; failed=0; \
 	cargo test --release --workspace --no-fail-fast || failed=1; \
-	$(PYTHON) -m pytest --durations 20 -n auto --dist loadgroup -m 'not (root or alone or vm or slow)' || failed=1; \
-	$(PYTHON) -m pytest --durations 20 --reruns 1 -m '(root or alone) and not (vm or slow)' || failed=1; \
+	$(PYTHON) -m pytest --durations 20 -n auto --dist loadgroup -m '(beside or not (root or alone)) and not (vm or slow)' || failed=1; \
+	$(PYTHON) -m pytest --durations 20 --reruns 1 -m '(root or alone) and not (beside or vm or slow)' || failed=1; \
 	$(PYTHON) -m pytest --durations 20 --reruns 1 -m vm tests/vm/test_schedulers.py || failed=1; \
 	scripts/skipped.sh "$$WHODISK_SKIPS" "$$WHODISK_RETRIES"; \
 	echo "left out, because they take minutes: long tests (make test-long), most tests in the emulated machine (make test-vm)"; \

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from functools import partialmethod
 from pathlib import Path
 
 import pytest
@@ -15,15 +13,12 @@ settings.register_profile("whodisk", deadline=None)
 settings.load_profile("whodisk")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Queries in the process of a test take one thread, which needs a fifth less CPU on small cases (decision 0379); the
-    command has its two."""
-    from whodisk.reading.views import Case
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Case, "__init__", partialmethod(Case.__init__, threads=1))
-        yield
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Recordings that computing tests may disturb go one by one, and once more if they fail (decision 0193)."""
+    for item in items:
+        if item.get_closest_marker("beside") is not None:
+            item.add_marker(pytest.mark.xdist_group("recordings"))
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

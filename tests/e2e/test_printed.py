@@ -118,6 +118,9 @@ def parameters() -> list[object]:
             continue
         reason = row_of(LEFT_OUT, printed.line)
         marks = [pytest.mark.root] if ROOT_ONLY.match(printed.line) and reason is None else []
+        # Each test has a program of this name: those of others would be found, too.
+        if marks and "pidof" not in printed.line:
+            marks.append(pytest.mark.beside)
         name = f"{Path(printed.page).stem}: {printed.line}"
         rows.setdefault(
             re.sub(r"\b[a-z]+\.case\b|\bCASE\b", "CASE", printed.line),

@@ -83,6 +83,7 @@ def test_a_program_that_dies_in_the_middle_leaves_a_case(tmp_path: Path) -> None
     assert any("layer app" in unseen["what"] for unseen in meta["not_observed"])
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -109,6 +109,7 @@ def test_the_same_key_gives_the_same_tokens(whodisk: Run, work: Path) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.beside
 def test_a_recording_is_redacted_at_once(whodisk: Run, work: Path) -> None:
     secret = work / "payroll-2026.bin"
     command = ["dd", "if=/dev/zero", f"of={secret}", "bs=64k", "count=23", "oflag=direct"]

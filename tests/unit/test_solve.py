@@ -143,7 +143,7 @@ def test_everything_null(tmp_path: Path) -> None:
         max_size=150,
     )
 )
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_any_numbers_give_a_verdict(tmp_path_factory: Any, rows: list[tuple[int, int, bool, str]]) -> None:
     latency = np.array([row[1] for row in rows], np.int64)
     columns = app_columns(
