@@ -247,3 +247,17 @@ def test_damage_leaves_the_good_part_and_is_told(agent: str, tmp_path: Path) -> 
     shutil.rmtree(tmp_path / "case")
     cut = json.loads(run(whole[: whole.index("70, 90070") + 6]).stdout)
     assert cut["records"] == 70 and any("cut off" in one["because"] for one in cut["not_observed"])
+
+
+def test_every_format_has_its_row(agent: str) -> None:
+    """What makes such a log, and what is kept of it, is on the page of formats; a row of no format is none."""
+    listed = json.loads(
+        subprocess.run([agent, "import", "--list", "--json"], check=True, capture_output=True).stdout
+    )
+    page = (FIXTURES.parents[3] / "docs/reference/import-formats.md").read_text(encoding="utf-8")
+    told = [
+        name
+        for cell in re.findall(r"^\| (`[^|]+`) \|", page, re.M)
+        for name in re.findall(r"`([^`]+)`", cell)
+    ]
+    assert sorted(told) == sorted(one["name"] for one in listed)
