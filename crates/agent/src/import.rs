@@ -18,6 +18,7 @@ struct Imported {
     records: u64,
     rows: u64,
     left_out: u64,
+    cut: Vec<String>,
     not_observed: Vec<Unseen>,
 }
 
@@ -120,19 +121,27 @@ fn tell(imported: &Imported) {
             log.clock
         ));
     }
-    if imported.left_out > 0 {
-        say(&format!(
+    imported.cut.iter().for_each(|cut| say(cut));
+    match imported.left_out {
+        0 => {}
+        1 => say("1 bad record was left out; case.json says where it is"),
+        many => say(&format!(
             "{} bad records were left out; case.json says where the first are",
-            grouped(imported.left_out)
-        ));
+            grouped(many)
+        )),
     }
     say(&format!(
-        "{}: {} records, {} rows; next: whodisk solve {}",
+        "{}: {}, {}; next: whodisk solve {}",
         imported.case.display(),
-        grouped(imported.records),
-        grouped(imported.rows),
+        counted(imported.records, "record"),
+        counted(imported.rows, "row"),
         imported.case.display()
     ));
+}
+
+/// `1 record`, `1,200 records`.
+fn counted(count: u64, one: &str) -> String {
+    format!("{} {one}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 fn write_case(path: &Path, request: &Request) -> Result<Imported, Failure> {
@@ -146,17 +155,17 @@ fn write_case(path: &Path, request: &Request) -> Result<Imported, Failure> {
     let summary = read?;
     if summary.rows == 0 {
         // What a format says that the log lacks is why.
-        let why = summary.not_observed.first();
+        let why = summary.missing.iter().chain(&summary.not_observed).next();
         let why = why.map_or(String::new(), |unseen| {
             format!(" ({}: {})", unseen.what, unseen.because)
         });
         return Err(Failure::error(format!(
-            "{}: expected records with values, found none in {} records{why}; check the file, --as and --map",
+            "{}: expected records with values, found none in {}{why}; check the file, --as and --map",
             request
                 .files
                 .first()
                 .map_or(String::new(), |f| f.display().to_string()),
-            grouped(summary.records)
+            counted(summary.records, "record")
         )));
     }
     let mut meta = meta(&summary);
@@ -170,7 +179,8 @@ fn write_case(path: &Path, request: &Request) -> Result<Imported, Failure> {
         records: summary.records,
         rows: summary.rows,
         left_out: summary.left_out,
-        not_observed: summary.not_observed,
+        not_observed: summary.not_observed(),
+        cut: summary.cut,
     })
 }
 
@@ -219,7 +229,7 @@ fn meta(summary: &Summary) -> CaseMeta {
         state: State::Sealed,
         layers: summary.layers.clone(),
         not_carried: summary.not_carried.clone(),
-        not_observed: summary.not_observed.clone(),
+        not_observed: summary.not_observed(),
         ..CaseMeta::new("import", env!("CARGO_PKG_VERSION"))
     }
 }

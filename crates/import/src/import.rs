@@ -65,10 +65,21 @@ pub struct Summary {
     pub end_ns: i64,
     /// Layers with operations.
     pub layers: BTreeMap<String, LayerMeta>,
+    /// Of what this input holds: what could not be read, or is there by half, and how much it is.
+    pub missing: Vec<Unseen>,
+    /// Places where files end inside a record, each with what becomes of it.
+    pub cut: Vec<String>,
     /// What this input did not hold.
     pub not_observed: Vec<Unseen>,
     /// What the formats can never carry.
     pub not_carried: Vec<Unseen>,
+}
+
+impl Summary {
+    /// All that could not be seen; what the logs hold by half, with how much it is, before what nobody logged.
+    pub fn not_observed(&self) -> Vec<Unseen> {
+        [&self.missing[..], &self.not_observed].concat()
+    }
 }
 
 /// A log, its format, and what a look at its begin showed.
@@ -128,6 +139,7 @@ fn sources(request: &Request) -> Result<Vec<(&'static Format, Source)>, ImportEr
     let named = request.format.as_deref().map(format).transpose()?;
     for path in &request.files {
         let head = Head::read(path)?;
+        not_packed(path, &head)?;
         let format = match named {
             Some(format) => format,
             None => recognise(path, &head)?,
@@ -165,10 +177,13 @@ pub fn recognise(path: &Path, head: &Head) -> Result<&'static Format, ImportErro
         [one] => Ok(one),
         [] => {
             let begin: String = String::from_utf8_lossy(&head.bytes).chars().take(60).collect();
-            let found = format!("'{}'", begin.escape_debug());
-            let hint = match packed(&head.bytes) {
-                Some(how) => format!("it is packed: {how} FILE | whodisk import -"),
-                None => "say what it is with --as FORMAT; whodisk import --list shows the formats".into(),
+            let found = match begin.is_empty() {
+                true => "an empty file".into(),
+                false => format!("'{}'", begin.escape_debug()),
+            };
+            let hint = match begin.is_empty() {
+                true => "check the path, and whether whoever writes it has written it yet",
+                false => "say what it is with --as FORMAT; whodisk import --list shows the formats",
             };
             Err(ImportError::content(path, "begin", "a known format", found, hint))
         }
@@ -186,18 +201,22 @@ pub fn recognise(path: &Path, head: &Head) -> Result<&'static Format, ImportErro
     }
 }
 
-/// What unpacks a file that begins so.
-fn packed(begin: &[u8]) -> Option<&'static str> {
-    let known: [(&[u8], &str); 4] = [
-        (b"\x1f\x8b", "zcat"),
-        (b"\xfd7zXZ\0", "xzcat"),
-        (b"\x28\xb5\x2f\xfd", "zstdcat"),
-        (b"BZh", "bzcat"),
+/// Error: the file is packed.
+fn not_packed(path: &Path, head: &Head) -> Result<(), ImportError> {
+    let known: [(&[u8], &str, &str); 4] = [
+        (b"\x1f\x8b", "gzip", "zcat"),
+        (b"\xfd7zXZ\0", "xz", "xzcat"),
+        (b"\x28\xb5\x2f\xfd", "zstd", "zstdcat"),
+        (b"BZh", "bzip2", "bzcat"),
     ];
-    known
-        .iter()
-        .find(|(mark, _)| begin.starts_with(mark))
-        .map(|(_, how)| *how)
+    match known.iter().find(|(mark, ..)| head.bytes.starts_with(mark)) {
+        None => Ok(()),
+        Some((_, packer, unpacker)) => {
+            let found = format!("what {packer} packed");
+            let hint = format!("unpack it, or: {unpacker} FILE | whodisk import - (with --as FORMAT if its name tells the format)");
+            Err(ImportError::content(path, "begin", "a log", found, hint))
+        }
+    }
 }
 
 fn look_at(
@@ -357,6 +376,8 @@ fn summary(logs: &[Log], clock: Clock, start_ns: i64, found: Found) -> Summary {
             .into_iter()
             .map(|(layer, meta)| (layer.name().to_owned(), meta))
             .collect(),
+        missing: found.missing,
+        cut: found.cut,
         not_observed: found.not_observed,
         not_carried,
     }

@@ -128,6 +128,7 @@ pub fn open(path: &Path) -> Result<Input, ImportError> {
 pub fn open_text(path: &Path) -> Result<Text, ImportError> {
     Ok(Text {
         from: open(path)?,
+        bytes: 0,
         encoding: None,
         raw: Vec::new(),
         ready: Vec::new(),
@@ -147,6 +148,8 @@ enum Encoding {
 /// Reads text, from its begin.
 pub struct Text {
     from: Input,
+    /// Bytes that were read of the file.
+    pub bytes: u64,
     /// None: nothing was read yet.
     encoding: Option<Encoding>,
     /// Half of a letter.
@@ -176,12 +179,21 @@ impl Text {
             [0xfe, 0xff, ..] => (Encoding::Utf16Be, 2),
             _ => (Encoding::Utf8, 0),
         };
+        self.bytes += first.len() as u64;
         let rest = first.split_off(mark);
         match encoding {
             Encoding::Utf8 => self.ready = rest,
             _ => self.raw = rest,
         }
         Ok(encoding)
+    }
+
+    /// How many bytes of the file some text was.
+    pub fn bytes_of(&self, text: &[u8]) -> u64 {
+        match self.encoding {
+            None | Some(Encoding::Utf8) => text.len() as u64,
+            Some(_) => 2 * String::from_utf8_lossy(text).encode_utf16().count() as u64,
+        }
     }
 
     /// Reads more of UTF-16. False: there is no more.
@@ -191,6 +203,7 @@ impl Text {
         raw.resize(kept + UTF16_BYTES, 0);
         let read = self.from.read(&mut raw[kept..])?;
         raw.truncate(kept + read);
+        self.bytes += read as u64;
         let mut whole = raw.len() / 2 * 2;
         let unit = |pair: &[u8]| {
             let pair = [pair[0], pair[1]];
@@ -225,7 +238,11 @@ impl Read for Text {
         };
         while self.at == self.ready.len() {
             let more = match encoding {
-                Encoding::Utf8 => return self.from.read(to),
+                Encoding::Utf8 => {
+                    let read = self.from.read(to)?;
+                    self.bytes += read as u64;
+                    return Ok(read);
+                }
                 Encoding::Utf16Le => self.decode(false)?,
                 Encoding::Utf16Be => self.decode(true)?,
             };

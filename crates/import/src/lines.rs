@@ -2,6 +2,7 @@
 use crate::input::{open_text, Text};
 use crate::ImportError;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 
 /// Bytes read at a time.
@@ -14,13 +15,16 @@ pub struct Lines<'a> {
     path: &'a Path,
     file: Text,
     buffer: Vec<u8>,
+    line: Range<usize>,
     begin: usize,
     end: usize,
     /// The end of the last line that is there as a whole.
     whole_end: usize,
     ended: bool,
-    /// The line that [`Lines::next_line`] returned last had no end: the file ended inside it.
+    /// The line at hand has no end: the file ends inside it, or right behind it.
     pub is_cut: bool,
+    /// Nor does anything else show that its last field is whole. A number that was cut is a number, too.
+    pub is_in_doubt: bool,
     /// Lines so far.
     pub number: u64,
     /// Bytes read so far.
@@ -34,11 +38,13 @@ impl<'a> Lines<'a> {
             path,
             file: open_text(path)?,
             buffer: vec![0; BLOCK_BYTES + LINE_BYTES_MAX],
+            line: 0..0,
             begin: 0,
             end: 0,
             whole_end: 0,
             ended: false,
             is_cut: false,
+            is_in_doubt: false,
             number: 0,
             bytes: 0,
         })
@@ -55,30 +61,45 @@ impl<'a> Lines<'a> {
         self.begin += bytes;
     }
 
-    /// The next line without its end; None after the last.
-    pub fn next_line(&mut self) -> Result<Option<&[u8]>, ImportError> {
+    /// The line at hand, without its end.
+    pub fn line(&self) -> &[u8] {
+        without_return(&self.buffer[self.line.clone()])
+    }
+
+    /// Goes on to the next line; false after the last.
+    pub fn next_line(&mut self) -> Result<bool, ImportError> {
         let mut searched = 0;
         loop {
             let rest = &self.buffer[self.begin + searched..self.end];
             if let Some(at) = find(rest, b'\n') {
-                let line = self.begin..self.begin + searched + at;
-                self.begin = line.end + 1;
+                self.line = self.begin..self.begin + searched + at;
+                self.begin = self.line.end + 1;
                 self.number += 1;
-                return Ok(Some(without_return(&self.buffer[line])));
+                return Ok(true);
             }
             searched = self.end - self.begin;
             if self.ended {
                 if searched == 0 {
-                    return Ok(None);
+                    return Ok(false);
                 }
-                let line = self.begin..self.end;
+                self.line = self.begin..self.end;
                 self.begin = self.end;
                 self.number += 1;
                 self.is_cut = true;
-                return Ok(Some(without_return(&self.buffer[line])));
+                self.is_in_doubt = is_in_doubt(&self.buffer[self.line.clone()]);
+                return Ok(true);
             }
             self.fill(searched)?;
         }
+    }
+
+    /// Where the line at hand is; of one without an end, the byte of the file at which it begins, too.
+    pub fn place(&self) -> String {
+        if !self.is_cut {
+            return format!("line {}", self.number);
+        }
+        let byte = self.file.bytes - self.file.bytes_of(&self.buffer[self.line.clone()]);
+        format!("line {} (byte {byte})", self.number)
     }
 
     fn fill(&mut self, kept: usize) -> Result<(), ImportError> {
@@ -138,6 +159,14 @@ pub fn first_of(eight: u64, wanted: u8) -> Option<usize> {
     let word = eight ^ (ONES * u64::from(wanted));
     let hit = word.wrapping_sub(ONES) & !word & (ONES << 7);
     (hit != 0).then(|| hit.trailing_zeros() as usize / 8)
+}
+
+/// Whether the last field of a line without an end may have been longer: only a blank, a bracket or a quotation mark ends one.
+fn is_in_doubt(line: &[u8]) -> bool {
+    !matches!(
+        line.last(),
+        None | Some(b' ' | b'\t' | b'\r' | b')' | b']' | b'>' | b'}' | b'"')
+    )
 }
 
 fn without_return(line: &[u8]) -> &[u8] {

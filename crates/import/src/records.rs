@@ -18,8 +18,8 @@ pub struct Line<'a> {
 
 /// Calls `each` with every line of a source's files, empty ones too.
 ///
-/// A bad line ends the import, or is left out and counted with `--keep-going`. A last line that is bad and has no end was cut off:
-/// what is before it is kept, and the case says so.
+/// A bad line ends the import, or is left out and counted with `--keep-going`. A last line without an end, which is bad or of which nothing shows
+/// that its last field is whole, was cut off: what is before it is kept, and the case says so ([`ReadLines::may_lack_its_end`]).
 pub fn each_line(
     source: &Source,
     sink: &mut Sink,
@@ -32,6 +32,11 @@ pub fn each_line(
 pub trait ReadLines {
     /// Reads a line.
     fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError>;
+
+    /// Whether a table's last line may have no end, as it may in CSV (RFC 4180). Tools that write a log end every line.
+    fn may_lack_its_end(&self) -> bool {
+        false
+    }
 
     /// Reads from the begin of `text`, which ends with a line, as many lines as need no closer look, all at once: how many they were, and
     /// their bytes. [`ReadLines::line`] gets the next one.
@@ -62,23 +67,26 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     loop {
         let (plain, used) = reader.plain_lines(lines.whole(), sink)?;
         lines.pass(plain, used);
-        let number = lines.number + 1;
-        let done = match lines.next_line()? {
-            None => break,
-            Some(line) => match std::str::from_utf8(line) {
-                Ok(text) if !of_terminal(text) => reader.line(Line { text }, sink),
-                // Names of programs and files may be any bytes.
-                _ => match without_terminal(&String::from_utf8_lossy(line)) {
-                    Some(text) => reader.line(Line { text: &text }, sink),
-                    None => Ok(()),
-                },
+        if !lines.next_line()? {
+            break;
+        }
+        let done = match std::str::from_utf8(lines.line()) {
+            _ if lines.is_in_doubt && !reader.may_lack_its_end() => {
+                Err(Bad::new("", "the end of a line", &String::from_utf8_lossy(lines.line())).into())
+            }
+            Ok(text) if !of_terminal(text) => reader.line(Line { text }, sink),
+            // Names of programs and files may be any bytes.
+            _ => match without_terminal(&String::from_utf8_lossy(lines.line())) {
+                Some(text) => reader.line(Line { text: &text }, sink),
+                None => Ok(()),
             },
         };
         match done {
+            Ok(()) if lines.is_in_doubt => sink.in_doubt(path, &lines.place(), lines.line()),
             Ok(()) => {}
             Err(RecordError::Fatal(error)) => return Err(error),
-            Err(RecordError::Bad(bad)) if lines.is_cut => sink.cut(path, &format!("line {number}"), &bad),
-            Err(RecordError::Bad(bad)) => bad_record(path, &format!("line {number}"), bad, sink)?,
+            Err(RecordError::Bad(bad)) if lines.is_cut => sink.cut(path, &lines.place(), &bad),
+            Err(RecordError::Bad(bad)) => bad_record(path, &lines.place(), bad, sink)?,
         }
         if lines.bytes != told {
             before += lines.bytes - told;
@@ -283,6 +291,53 @@ mod tests {
         assert!(
             read("").unwrap_err().contains("an empty file") && read("x").unwrap_err().contains("no brace")
         );
+    }
+
+    #[test]
+    fn a_last_line_that_may_go_on_is_no_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            let source = Source {
+                files: vec![path.clone()],
+                map: None,
+                device: None,
+            };
+            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+            let mut sink = Sink::survey(&mut names, &mut silent, false);
+            let mut seen = Vec::new();
+            each_line(&source, &mut sink, |line, _| {
+                seen.push(line.text.to_owned());
+                Ok(())
+            })
+            .unwrap();
+            (seen, sink.finish().cut.join("\n"))
+        };
+        // 125 or 12.
+        let (seen, cut) = read(b"1, 250\n2, 12");
+        assert_eq!(seen, ["1, 250"]);
+        let place = "log: line 2 (byte 7): expected the end of a line, found '2, 12' where the file ends";
+        assert!(cut.contains(place), "{cut}");
+        let wide: Vec<u8> = "\u{feff}1, 250\r\n2, 12"
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        let (seen, cut) = read(&wide);
+        assert!(seen == ["1, 250"] && cut.contains("line 2 (byte 18)"), "{cut}");
+        for whole in [
+            "2, 125\n",
+            "2, 125\r\n",
+            "2, 125\r",
+            "2, 125 ",
+            "[fio]",
+            "<0.000125>",
+            "\"125\"",
+        ] {
+            let (seen, cut) = read(format!("1, 250\n{whole}").as_bytes());
+            assert_eq!((seen.len(), cut.as_str()), (2, ""), "{whole:?}");
+        }
+        assert_eq!(read(b"").0.len() + read(b"7").0.len(), 0);
     }
 
     #[test]

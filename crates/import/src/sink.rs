@@ -2,6 +2,7 @@
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::order::Order;
+use crate::text::counted;
 use crate::tie::Tie;
 use crate::ImportError;
 use case::meta::{LayerMeta, Unseen};
@@ -100,6 +101,10 @@ pub struct Found {
     pub resolution_ns: i64,
     /// Layers with operations.
     pub layers: BTreeMap<Layer, LayerMeta>,
+    /// Of what the input does hold: what could not be read, or is there by half.
+    pub missing: Vec<Unseen>,
+    /// Places where files end inside a record.
+    pub cut: Vec<String>,
     /// What the input did not hold.
     pub not_observed: Vec<Unseen>,
 }
@@ -189,9 +194,9 @@ impl<'a> Sink<'a> {
             self.emit(layer, &mut order, true)?;
         }
         if self.bad_of_source > 0 {
-            let what = format!("{} bad records of {shown}", self.bad_of_source);
-            let because = format!("they were left out (--keep-going): {}", self.bad.join("; "));
-            self.unseen(what, because);
+            let records = counted(self.bad_of_source, "bad record");
+            let because = format!("left out (--keep-going): {}", self.bad.join("; "));
+            self.missing(format!("{records} of {shown}"), because);
             self.bad.clear();
         }
         Ok(())
@@ -353,6 +358,18 @@ impl<'a> Sink<'a> {
             .any(|unseen| unseen.what == what && unseen.because == because)
         {
             self.found.not_observed.push(Unseen { what, because });
+        }
+    }
+
+    /// Something that the log holds, but not as a whole or not in a form that can be read, with how much it is: a verdict says it before all else
+    /// that was not seen.
+    pub fn missing(&mut self, what: impl Into<String>, because: impl Into<String>) {
+        let missing = Unseen {
+            what: what.into(),
+            because: because.into(),
+        };
+        if !self.found.missing.contains(&missing) {
+            self.found.missing.push(missing);
         }
     }
 
@@ -631,9 +648,30 @@ impl<'a> Sink<'a> {
 
     /// The file ends inside a record: what is before it is kept.
     pub fn cut(&mut self, path: &Path, at: &str, bad: &Bad) {
-        self.unseen(
-            format!("what follows the end of {}", path.display()),
+        let path = path.display();
+        self.missing(
+            format!("what follows the end of {path}"),
             format!("the file is cut off at {at} ({})", bad.found),
+        );
+        let told = format!(
+            "{path}: {at}: expected {}, found {} where the file ends; what was begun there is left out",
+            bad.expected, bad.found
+        );
+        if !self.found.cut.contains(&told) {
+            self.found.cut.push(told);
+        }
+    }
+
+    /// The last line of a table has no end: it is read, but its last field may have been longer.
+    pub fn in_doubt(&mut self, path: &Path, at: &str, line: &[u8]) {
+        let found = Bad::new("", "", &String::from_utf8_lossy(line)).found;
+        self.found.cut.push(format!(
+            "{}: {at}: expected the end of a line, found {found} where the file ends; it is read, but if the file was cut off, its last value is wrong",
+            path.display()
+        ));
+        self.unseen(
+            format!("whether the last value of {} is whole", path.display()),
+            format!("{at} has no end"),
         );
     }
 }

@@ -35,6 +35,11 @@ pub fn last_word<'a>(rest: &mut &'a str) -> &'a str {
     &text[begin..]
 }
 
+/// How many of something: `1 request`, `12 requests`.
+pub fn counted(count: u64, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A whole number.
 pub fn integer<T: std::str::FromStr>(text: &str, column: &'static str) -> Result<T, Bad> {
     text.parse()

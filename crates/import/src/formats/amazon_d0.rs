@@ -160,12 +160,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     for (us, (_, limit)) in held.iter().zip(LIMITS) {
         if *us > 0 {
             let of = seconds.map_or(String::new(), |all| format!(" of {all:.0} s"));
-            sink.unseen(
+            sink.missing(
                 format!(
-                    "which operations of {device} waited for {limit}: it held operations for {:.1} s{of}",
+                    "a wait for {limit} ({:.1} s{of})",
                     *us as f64 / 1e6
                 ),
-                "the page sums up microseconds; it does not say of which operations",
+                format!("it held operations of {device}; the page sums up microseconds, and does not say of which"),
             );
         }
     }

@@ -9,7 +9,7 @@ use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::{integer, last_word, length, sectors, time, word};
+use crate::text::{counted, integer, last_word, length, sectors, time, word};
 use crate::ImportError;
 use case::schema::{Layer, Op, OpRow, Stage};
 
@@ -81,7 +81,10 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     })?;
     if lost_rows > 0 {
         let because = "the kernel's buffer was full: biosnoop says so between its rows";
-        sink.unseen(format!("{lost_rows} requests that biosnoop lost"), because);
+        sink.missing(
+            format!("{} that biosnoop lost", counted(lost_rows, "request")),
+            because,
+        );
     }
     Ok(())
 }

@@ -30,7 +30,8 @@ const HELD_MAX: usize = 1 << 16;
 const NOTIFY: u64 = 1 << 10;
 
 fn recognise(head: &Head) -> bool {
-    magic(&head.bytes).is_some()
+    // A CPU that saw nothing has an empty file.
+    magic(&head.bytes).is_some() || head.bytes.is_empty() && head.name.contains(".blktrace.")
 }
 
 /// Byte order (true = big) and version.
@@ -235,7 +236,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         clock_told: false,
     };
     if let Some(missing) = missing_cpus(&source.files) {
-        sink.unseen("what the tracer saw on all CPUs", missing.clone());
+        sink.missing("what the tracer saw on all CPUs", missing.clone());
         reader.requests.lacks_completions(missing);
     }
     let mut held: BinaryHeap<Reverse<(u64, u64, usize)>> = BinaryHeap::new();

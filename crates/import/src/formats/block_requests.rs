@@ -5,7 +5,7 @@
 //! when the log ended; of more than a device can have in flight, the completions are not in the log, and nothing is said of their time.
 //! Memory: what is in flight.
 use crate::sink::Sink;
-use crate::text::sectors;
+use crate::text::{counted, sectors};
 use crate::ImportError;
 use case::schema::{flags, Layer, NameId, Op, OpRow, Stage};
 use foldhash::fast::FixedState;
@@ -411,8 +411,9 @@ impl Requests {
         let without = open.len() as u64 + self.forgotten;
         if let Some(because) = why.filter(|_| without > 0) {
             open.clear();
-            let what = format!("how long {without} requests took, of which only the issue is in the log");
-            sink.unseen(what, because);
+            let requests = counted(without, "request");
+            let what = format!("slow ones among {requests} without a completion in the log");
+            sink.missing(what, because);
         }
         open.sort_by_key(|(key, _)| *key);
         for ((place, _), request) in &open {
@@ -420,14 +421,14 @@ impl Requests {
         }
         if self.unmatched > 0 {
             let what = format!(
-                "{} requests of which only the completion is in the log",
-                self.unmatched
+                "slow ones among {} without an issue in the log",
+                counted(self.unmatched, "request")
             );
-            sink.unseen(what, "they were issued before it began, or their issue was lost");
+            sink.missing(what, "they were issued before it began, or their issue was lost");
         }
         if self.dropped > 0 {
-            let what = format!("who queued {} bios", self.dropped);
-            sink.unseen(
+            let what = format!("who queued {}", counted(self.dropped, "bio"));
+            sink.missing(
                 what,
                 format!("no request took them; at most {WAITING_MAX} are kept"),
             );

@@ -10,7 +10,7 @@ use crate::error::{Bad, RecordError};
 use crate::format::{alone, never, Format, Source};
 use crate::records::each_line;
 use crate::sink::{one_stage_op, Sink};
-use crate::text::time;
+use crate::text::{counted, time};
 use crate::ImportError;
 use case::schema::{Layer, Op, Stage};
 use std::collections::{HashMap, VecDeque};
@@ -352,14 +352,17 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         ));
     }
     if queue.ambiguous > 0 {
-        sink.unseen(
-            format!("which command {} completions ended", queue.ambiguous),
+        sink.missing(
+            format!("which command {} ended", counted(queue.ambiguous, "completion")),
             "several were in flight, and the fetched entries are not in the log: give fetch=FROM-TO",
         );
     }
     if queue.unmatched > 0 {
-        sink.unseen(
-            format!("{} commands of which a part is not in the log", queue.unmatched),
+        sink.missing(
+            format!(
+                "slow ones among {} of which a part is not in the log",
+                counted(queue.unmatched, "command")
+            ),
             "they were begun before it, or the analyzer missed a transaction",
         );
     }

@@ -83,7 +83,7 @@ impl Reader {
             let bin =
                 bcc_bin(text, self.unit_ns).ok_or_else(|| Bad::new("", "LOW -> HIGH : COUNT |...|", text))?;
             self.bins.push(bin);
-        } else if !self.columns.is_empty() && !text.is_empty() {
+        } else if !self.columns.is_empty() && !text.is_empty() && !text.starts_with("Tracing ") {
             return self.row(text, sink);
         }
         Ok(())

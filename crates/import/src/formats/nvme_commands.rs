@@ -6,7 +6,7 @@
 use crate::error::Bad;
 use crate::format::Source;
 use crate::sink::{one_stage_op, Sink};
-use crate::text::integer;
+use crate::text::{counted, integer};
 use crate::ImportError;
 use case::schema::{Layer, Op, OpRow, Stage};
 use std::collections::HashMap;
@@ -25,10 +25,13 @@ pub struct Commands {
     block_bytes: Option<i64>,
     in_flight: HashMap<Key, OpRow>,
     last_ns: i64,
+    /// When the last command ended.
+    last_end_ns: i64,
     is_told: bool,
     of_admin: u64,
     unmatched: u64,
-    dropped: u64,
+    /// Commands whose completion cannot come any more.
+    forgotten: u64,
     ended: u64,
 }
 
@@ -64,7 +67,7 @@ impl Commands {
             return Ok(());
         };
         if self.in_flight.len() >= IN_FLIGHT_MAX {
-            self.dropped += self.in_flight.len() as u64;
+            self.forgotten += self.in_flight.len() as u64;
             self.in_flight.clear();
         }
         let command = rest.split_once("cmd=(").map_or("", |(_, command)| command);
@@ -87,7 +90,10 @@ impl Commands {
             // 0 is one block.
             row.size_bytes = blocks("len=").and_then(|more| more.checked_add(1)?.checked_mul(block));
         }
-        self.in_flight.insert(key, row);
+        // A number is given anew once its command has ended.
+        if self.in_flight.insert(key, row).is_some() {
+            self.forgotten += 1;
+        }
         Ok(())
     }
 
@@ -113,6 +119,7 @@ impl Commands {
         };
         row.complete_cpu = cpu;
         self.ended += 1;
+        self.last_end_ns = self.last_end_ns.max(time_ns);
         self.done(row, time_ns, sink)?;
         Ok(())
     }
@@ -143,41 +150,53 @@ impl Commands {
         sink.op(Layer::Device, row)
     }
 
+    /// Why commands without a completion are not those that were in flight when the log ended; None: they are.
+    fn why_without_completion(&self) -> Option<&'static str> {
+        if self.ended == 0 {
+            return Some("no completion is in the log: none was traced, or no command ended");
+        }
+        // What a drive that stops completing leaves was begun after its last completion, but for what was in flight then.
+        let earlier = self
+            .in_flight
+            .values()
+            .filter(|row| row.start_ns < self.last_end_ns);
+        let earlier = earlier.count() as u64 + self.forgotten;
+        (earlier > self.ended.min(IN_FLIGHT_MAX as u64))
+            .then_some("no drive has this many in flight: not all completions were traced")
+    }
+
     /// The log has ended: what is still in flight is open.
     pub fn end(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        let why = self.why_without_completion();
         let mut open: Vec<(Key, OpRow)> = self.in_flight.drain().collect();
         open.sort_by(|(one, _), (other, _)| one.cmp(other));
-        if self.ended == 0 && !open.is_empty() {
-            sink.unseen(
-                "how long NVMe commands took",
-                "no completion is in the log: none was traced, or no command ended",
-            );
+        let mut without = self.forgotten;
+        if why.is_some() {
+            without += open.len() as u64;
             open.clear();
+        }
+        if without > 0 {
+            let commands = counted(without, "NVMe command");
+            let what = format!("slow ones among {commands} without a completion in the log");
+            let because = why.unwrap_or(
+                "their numbers were given to others, so they had ended: that was not traced, or lost",
+            );
+            sink.missing(what, because);
         }
         for (_, mut row) in open {
             row.open = true;
             self.done(row, self.last_ns, sink)?;
         }
-        for (count, what, because) in [
-            (
-                self.of_admin,
-                "commands of NVMe admin queues",
-                "they read and write no data",
-            ),
-            (
-                self.unmatched,
-                "NVMe commands of which only the completion is in the log",
-                "they were set up before it began, or that was lost",
-            ),
-            (
-                self.dropped,
-                "NVMe commands without a completion",
-                "too many were in flight at once",
-            ),
-        ] {
-            if count > 0 {
-                sink.unseen(format!("{count} {what}"), because);
-            }
+        if self.of_admin > 0 {
+            let what = format!("{} of NVMe admin queues", counted(self.of_admin, "command"));
+            sink.unseen(what, "they read and write no data");
+        }
+        if self.unmatched > 0 {
+            let what = format!(
+                "slow ones among {} without a begin in the log",
+                counted(self.unmatched, "NVMe command")
+            );
+            sink.missing(what, "they were set up before it began, or that was lost");
         }
         Ok(())
     }
@@ -187,4 +206,92 @@ impl Commands {
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, after) = text.split_once(name)?;
     after.split([',', ' ', ')']).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::formats::trace_events::FORMAT;
+    use crate::testing::import;
+    use crate::Summary;
+
+    /// A log of commands, each with its number, the microsecond of its begin and, if it is in the log, that of its end.
+    fn log(commands: &[(u32, u32, Option<u32>)]) -> Summary {
+        let point = |us: &u32, what: &str, number: &u32, rest: &str| {
+            let line = format!("  fio-7 [001] ..... 16.{us:06}: {what}: nvme0: disk=nvme0n1, qid=2, cmdid={number}, {rest}\n");
+            (*us, line)
+        };
+        let mut lines = Vec::new();
+        for (number, begin_us, end_us) in commands {
+            let begin = "nsid=1, flags=0x0, meta=0x0, cmd=(nvme_cmd_read slba=8, len=7, ctrl=0x0, dsmgmt=0, reftag=0)";
+            lines.push(point(begin_us, "nvme_setup_cmd", number, begin));
+            let end = end_us.as_ref().map(|us| {
+                point(
+                    us,
+                    "nvme_complete_rq",
+                    number,
+                    "res=0x0, retries=0, flags=0x0, status=0x0",
+                )
+            });
+            lines.extend(end);
+        }
+        lines.sort();
+        import(
+            &FORMAT,
+            &lines.into_iter().map(|(_, line)| line).collect::<String>(),
+        )
+        .unwrap()
+    }
+
+    fn missing(summary: &Summary) -> String {
+        let told = summary
+            .missing
+            .iter()
+            .map(|missing| format!("{}: {}", missing.what, missing.because));
+        told.collect::<Vec<_>>().join("\n")
+    }
+
+    const ENDED: [(u32, u32, Option<u32>); 4] = [
+        (0, 100, Some(150)),
+        (1, 200, Some(250)),
+        (2, 300, Some(350)),
+        (3, 400, Some(450)),
+    ];
+
+    #[test]
+    fn commands_without_a_completion_were_in_flight_at_the_end() {
+        let stuck: Vec<_> = (10..30).map(|number| (number, 440 + number, None)).collect();
+        let summary = log(&[&ENDED[..], &stuck[..]].concat());
+        assert_eq!((summary.records, missing(&summary).as_str()), (24, ""));
+    }
+
+    #[test]
+    fn of_completions_that_are_not_in_the_log_nothing_is_said() {
+        // More of them than the drive ended: it was not traced.
+        let lost: Vec<_> = (10..15).map(|number| (number, 100 + number, None)).collect();
+        let summary = log(&[&ENDED[..], &lost[..]].concat());
+        let told = missing(&summary);
+        assert_eq!(summary.records, 4, "{told}");
+        assert!(
+            told.contains("among 5 NVMe commands") && told.contains("not all completions were traced"),
+            "{told}"
+        );
+        // None at all.
+        let summary = log(&lost);
+        let told = missing(&summary);
+        assert_eq!((summary.records, summary.layers.len()), (0, 0), "{told}");
+        assert!(
+            told.contains("among 5 NVMe commands") && told.contains("no completion"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_command_whose_number_is_given_again_has_no_latency() {
+        let summary = log(&[&ENDED[..], &[(0, 120, None), (9, 130, None), (9, 140, Some(160))]].concat());
+        let told = missing(&summary);
+        // Number 0 was given twice, too: the first of both never ended as far as the log says.
+        assert!(told.contains("among 2 NVMe commands"), "{told}");
+        assert_eq!(summary.records, 5, "{told}");
+        assert!(summary.end_ns <= 350_000, "{}", summary.end_ns);
+    }
 }

@@ -9,7 +9,7 @@ use crate::lines::{find, first_of};
 use crate::records::{read_lines, Line, ReadLines};
 use crate::series::{for_each_row, is_parquet};
 use crate::sink::{one_stage_op, Sink};
-use crate::text::{integer, leading_scaled, scaled};
+use crate::text::{counted, integer, leading_scaled, scaled};
 use crate::ImportError;
 use case::schema::{Layer, Op, Stage};
 use case::sealed::FewColumns;
@@ -437,8 +437,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         read_text(source, &mut reader, sink)?;
     }
     if reader.missing > 0 {
-        sink.unseen(
-            format!("{} operations without a moment or a latency", reader.missing),
+        sink.missing(
+            format!(
+                "slow ones among {} without a moment or a latency",
+                counted(reader.missing, "operation")
+            ),
             "the columns are empty there",
         );
     }
@@ -490,6 +493,10 @@ struct TextReader<'a> {
 }
 
 impl ReadLines for TextReader<'_> {
+    fn may_lack_its_end(&self) -> bool {
+        true
+    }
+
     fn line(&mut self, line: Line<'_>, sink: &mut Sink) -> Result<(), RecordError> {
         if line.text.trim().is_empty() {
             return Ok(());

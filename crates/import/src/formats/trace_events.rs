@@ -11,7 +11,7 @@ use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::{integer, time, word};
+use crate::text::{counted, integer, time, word};
 use crate::ImportError;
 use case::schema::{IrqKind, IrqRow};
 use std::collections::HashMap;
@@ -180,9 +180,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     if losses > 0 {
         let count = match lost_events {
             0 => "events".to_owned(),
-            count => format!("{count} events"),
+            count => counted(count, "event"),
         };
-        sink.unseen(
+        sink.missing(
             format!("{count} that the tracer lost"),
             "its buffer was full: requests with their begin or end among them are missing, and a pair may be of two requests",
         );

@@ -20,7 +20,7 @@ enum Role {
 /// Streams the file into `sink`.
 pub fn read(path: &Path, mapping: &Mapping, sink: &mut Records) -> Result<(), ImportError> {
     let mut lines = Lines::open(path)?;
-    let Some(header) = lines.next_line()? else {
+    if !lines.next_line()? {
         return Err(ImportError::content(
             path,
             "line 1",
@@ -28,19 +28,23 @@ pub fn read(path: &Path, mapping: &Mapping, sink: &mut Records) -> Result<(), Im
             "an empty file",
             "check the path",
         ));
-    };
-    let mut reader = RecordReader::new(path, header, mapping)?;
+    }
+    let mut reader = RecordReader::new(path, lines.line(), mapping)?;
     let mut told = 0;
     loop {
         let (records, used) = reader.plain_lines(lines.whole(), sink)?;
         lines.pass(records, used);
         let number = lines.number + 1;
-        let Some(line) = lines.next_line()? else {
+        if !lines.next_line()? {
             break;
-        };
+        }
+        let line = lines.line();
         if !line.is_empty() {
-            let done = reader.record(line, number, sink);
-            done.or_else(|error| sink.bad_line(path, error, lines.is_cut))?;
+            match reader.record(line, number, sink) {
+                Ok(()) if lines.is_in_doubt => sink.in_doubt(path, &lines.place(), line),
+                Ok(()) => {}
+                Err(error) => sink.bad_line(path, error, lines.is_cut)?,
+            }
         }
         if lines.bytes != told {
             told = lines.bytes;

@@ -63,6 +63,11 @@ impl<'s, 'a> Records<'s, 'a> {
         self.sink.unseen(what, because);
     }
 
+    /// See [`Sink::in_doubt`].
+    pub fn in_doubt(&mut self, path: &Path, at: &str, line: &[u8]) {
+        self.sink.in_doubt(path, at, line);
+    }
+
     /// What becomes of a line that is no record: the file ends inside it, it is left out, or this is an error.
     pub fn bad_line(&mut self, path: &Path, error: ImportError, is_cut: bool) -> Result<(), ImportError> {
         let ImportError::Content {

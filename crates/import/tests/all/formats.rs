@@ -145,7 +145,7 @@ fn shown(format: &Format, summary: &Summary) -> String {
         text += &format!("never carried: {what}\n");
     }
     let folder = format!("{}/tests/fixtures/", env!("CARGO_MANIFEST_DIR"));
-    for unseen in &summary.not_observed {
+    for unseen in summary.missing.iter().chain(&summary.not_observed) {
         text += &format!("unseen {}: {}\n", unseen.what, unseen.because).replace(&folder, "");
     }
     text
@@ -284,6 +284,62 @@ fn traces_of_every_version_and_byte_order_are_read() {
         "version 7 in this byte order is the file itself"
     );
     assert!(told.iter().all(|(_, tables)| *tables == told[0].1));
+}
+
+fn told(files: &[PathBuf]) -> Result<Summary, String> {
+    let case = folder();
+    let request = Request {
+        files: files.to_vec(),
+        ..Request::default()
+    };
+    let mut writer = SealWriter::create(case.path()).unwrap();
+    import::import(&request, &mut writer, &mut Names::default(), &mut |_| {})
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn what_is_no_log_yet_is_told() {
+    let folder = folder();
+    let path = folder.path().join("x.txt");
+    for (bytes, found, hint) in [
+        (&b""[..], "found an empty file", "check the path"),
+        (b"\x1f\x8b\x08\0", "found what gzip packed", "zcat FILE"),
+        (b"\x28\xb5\x2f\xfd", "found what zstd packed", "zstdcat FILE"),
+        (b"no log", "found 'no log'", "--as FORMAT"),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        let error = told(std::slice::from_ref(&path)).unwrap_err();
+        assert!(
+            error.contains("x.txt: begin: expected") && error.contains(found) && error.contains(hint),
+            "{error}"
+        );
+    }
+}
+
+/// Of CPUs that saw nothing blktrace writes empty files; they are there, so no completion is missing for them.
+#[test]
+fn a_cpu_that_saw_nothing_is_there() {
+    let (files, ..) = fixtures("blktrace");
+    let folder = folder();
+    let copies = [0, 1, 2].map(|cpu| folder.path().join(format!("loop0.blktrace.{cpu}")));
+    std::fs::write(&copies[0], "").unwrap();
+    std::fs::copy(&files[0], &copies[1]).unwrap();
+    std::fs::write(&copies[2], "").unwrap();
+    let summary = told(&copies).unwrap();
+    assert_eq!(
+        (summary.logs.len(), summary.records, summary.missing.len()),
+        (1, 32, 0)
+    );
+}
+
+/// A tool that was run twice into one file says at the begin of each run what it does.
+#[test]
+fn two_runs_of_hardirqs_are_read() {
+    let (files, ..) = fixtures("hardirqs");
+    let folder = folder();
+    let path = folder.path().join("twice.txt");
+    std::fs::write(&path, std::fs::read_to_string(&files[0]).unwrap().repeat(2)).unwrap();
+    assert_eq!(told(&[path]).unwrap().records, 12);
 }
 
 /// Lines that are read many at once give what they give one by one: with quotes, or more blanks, each is looked at closely.
