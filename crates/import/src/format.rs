@@ -35,6 +35,18 @@ pub fn never(_: &Head) -> bool {
 /// Bytes of a file that are looked at to recognise it.
 pub const HEAD_BYTES: usize = 1 << 16;
 
+/// What packed a file that begins so, and what unpacks it.
+pub fn packer(begin: &[u8]) -> Option<(&'static str, &'static str)> {
+    let known: [(&[u8], _); 4] = [
+        (b"\x1f\x8b", ("gzip", "zcat")),
+        (b"\xfd7zXZ\0", ("xz", "xzcat")),
+        (b"\x28\xb5\x2f\xfd", ("zstd", "zstdcat")),
+        (b"BZh", ("bzip2", "bzcat")),
+    ];
+    let (_, names) = known.iter().find(|(mark, _)| begin.starts_with(mark))?;
+    Some(*names)
+}
+
 /// The begin of a file.
 pub struct Head {
     /// Its name without folders.
@@ -51,7 +63,7 @@ impl Head {
             .take(HEAD_BYTES as u64)
             .read_to_end(&mut bytes)
             .map_err(|e| ImportError::io(path, "read", e))?;
-        if !bytes.contains(&0) {
+        if !bytes.contains(&0) && packer(&bytes).is_none() {
             bytes = whole_text(bytes);
         }
         let name = path

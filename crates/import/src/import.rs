@@ -1,6 +1,6 @@
 //! From files to the tables of a case: formats are recognised, clocks brought together, logs read, layers tied.
 use crate::clock::{align, Alignment, Clock, Zero};
-use crate::format::{Format, Head, Source};
+use crate::format::{packer, Format, Head, Source};
 use crate::input::Pipes;
 use crate::sink::{Found, Sink, Survey};
 use crate::{format, ImportError, FORMATS};
@@ -203,16 +203,10 @@ pub fn recognise(path: &Path, head: &Head) -> Result<&'static Format, ImportErro
 
 /// Error: the file is packed.
 fn not_packed(path: &Path, head: &Head) -> Result<(), ImportError> {
-    let known: [(&[u8], &str, &str); 4] = [
-        (b"\x1f\x8b", "gzip", "zcat"),
-        (b"\xfd7zXZ\0", "xz", "xzcat"),
-        (b"\x28\xb5\x2f\xfd", "zstd", "zstdcat"),
-        (b"BZh", "bzip2", "bzcat"),
-    ];
-    match known.iter().find(|(mark, ..)| head.bytes.starts_with(mark)) {
+    match packer(&head.bytes) {
         None => Ok(()),
-        Some((_, packer, unpacker)) => {
-            let found = format!("what {packer} packed");
+        Some((name, unpacker)) => {
+            let found = format!("what {name} packed");
             let hint = format!("unpack it, or: {unpacker} FILE | whodisk import - (with --as FORMAT if its name tells the format)");
             Err(ImportError::content(path, "begin", "a log", found, hint))
         }

@@ -326,9 +326,12 @@ fn a_cpu_that_saw_nothing_is_there() {
     std::fs::copy(&files[0], &copies[1]).unwrap();
     std::fs::write(&copies[2], "").unwrap();
     let summary = told(&copies).unwrap();
-    assert_eq!(
-        (summary.logs.len(), summary.records, summary.missing.len()),
-        (1, 32, 0)
+    assert_eq!((summary.logs.len(), summary.records), (1, 32));
+    // The sample itself is cut off; nothing else is missing.
+    let missing: Vec<&str> = summary.missing.iter().map(|one| one.what.as_str()).collect();
+    assert!(
+        missing.len() == 1 && missing[0].contains("follows the end"),
+        "{missing:?}"
     );
 }
 
