@@ -317,7 +317,7 @@ def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
     if asked is not None:
         others += f" and {asked.said}"
     elif longest.kind.apart is not None:
-        others += f" and no other {longest.op}{_of_size('this', longest.op)} took over {words.duration(longest.kind.apart.next_value)}"
+        others += f" and no other {longest.op}{_of_size('this', longest.op)} took over {words.duration(longest.kind.apart.next_value)}{_compared(longest)}"
     name = context.stage(group.stage)
     place = f" of {group.device}" if group.device else ""
     if silent == len(group.episodes):
@@ -335,6 +335,11 @@ def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
             else "; what held them there was not observed"
         )
     return f"{number} took {took} {others}, {where}{why}."
+
+
+def _compared(episode: Episode) -> str:
+    """What was not counted of the others."""
+    return " apart from waiting for a CPU" if episode.kind.without_cpu_waits else ""
 
 
 def _of_size(which: str, op: str) -> str:
@@ -397,7 +402,7 @@ DETECTOR = Detector(
     needs=("judged.start_ns", "judged.latency_ns"),
     needs_stages=(),
     null_model="the largest values belong to a tail with the spacings of the tail behind them, as in any Pareto tail; lighter ones "
-    "have smaller ones (`whodisk.statistics.standing_apart`)",
+    "have smaller ones (`whodisk.statistics.standing_apart`); where none does, the same once more without waits for a CPU",
     smallest_effect="one operation of 10 x the median of its kind, and twice the longest other one",
     run=run,
 )

@@ -29,6 +29,7 @@ from whodisk.statistics.standing_apart import MAXIMA_MAX, Apart, standing_apart
 from whodisk.statistics.stats import Floats, Ints, apart_from_earlier, episodes, quantile_from_bins
 
 APP = STAGES.index("app")
+RUNQUEUE = "runqueue"
 #: Stages that are a device's: its requests show how long it usually holds them there, whoever waits for them.
 BELOW = ("queue", "device", "interrupt")
 
@@ -44,6 +45,8 @@ class Kind:
     apart: Apart | None
     #: Number of episodes that were compared.
     episodes: int
+    #: They were compared by what they took apart from waiting for a CPU.
+    without_cpu_waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,9 +175,18 @@ def find_longest(case: Case, survey: Survey, silences: list[Silence]) -> list[Ep
         operations = sum(s.operations for s in strata)
         apart = standing_apart(lengths, operations, median, len(kinds))
         kind = Kind(op, size_class, operations, median, apart, len(maxima))
-        count = apart.count if apart else 0
-        for rank, place in enumerate(maxima[: max(EPISODES_KEPT_MIN, count)]):
-            found.append(_episode(survey, rows, mine, theirs, place, kind, rank < count))
+        ahead = maxima[: apart.count] if apart else []
+        if apart is None and RUNQUEUE in survey.stages_observed:
+            # Where threads crowd each other out, many wait for a CPU for milliseconds: no measure of what a device or a lock did to a few.
+            others, lengths = _without_cpu_waits(rows, mine, theirs)
+            apart = standing_apart(lengths, operations, median, 2 * len(kinds))
+            if apart is not None:
+                kind = replace(kind, apart=apart, episodes=len(others), without_cpu_waits=True)
+                ahead = others[: apart.count]
+        chosen = set(ahead)
+        listed = ahead + [place for place in maxima if place not in chosen]
+        for place in listed[: max(EPISODES_KEPT_MIN, len(ahead))]:
+            found.append(_episode(survey, rows, mine, theirs, place, kind, place in chosen))
     return ranked(_without_common(case, survey, found))
 
 
@@ -311,16 +323,37 @@ def _kind_of_threads(rows: dict[str, npt.NDArray[Any]]) -> dict[int, tuple[str, 
 _Place = tuple[int, int, int]
 
 
-def _maxima(rows: dict[str, npt.NDArray[Any]], mine: Ints, silences: list[Silence]) -> list[_Place]:
-    """The longest operation or silence of each episode, descending: each that overlaps with no longer one before it in this list."""
+def _maxima(
+    rows: dict[str, npt.NDArray[Any]], mine: Ints, silences: list[Silence], waited: Ints | None = None
+) -> list[_Place]:
+    """The longest operation or silence of each episode, descending: each that overlaps with no longer one before it in this list.
+
+    `waited`: a part of each operation's latency, ns, that does not count for which is longer.
+    """
     silent = np.array([(s.start_ns, s.duration_ns) for s in silences], np.int64).reshape(-1, 2)
     begin = np.concatenate((rows["start_ns"][mine].astype(np.int64), silent[:, 0]))
     length = np.concatenate((rows["latency_ns"][mine].astype(np.int64), silent[:, 1]))
     number = np.concatenate((np.arange(len(mine)), -1 - np.arange(len(silent))))
-    order = np.lexsort((number, begin, -length))
+    counted = length.copy()
+    if waited is not None:
+        counted[: len(mine)] -= waited
+    order = np.lexsort((number, begin, -counted))
     begin, length, number = begin[order], length[order], number[order]
     chosen = np.flatnonzero(apart_from_earlier(begin, begin + length, MAXIMA_MAX))
     return list(zip(*(values[chosen].tolist() for values in (begin, length, number)), strict=True))
+
+
+def _without_cpu_waits(
+    rows: dict[str, npt.NDArray[Any]], mine: Ints, silences: list[Silence]
+) -> tuple[list[_Place], Floats]:
+    """The same by what each took apart from waiting for a CPU, which comes along, ns. Operations that are not among the rows took less than any of them:
+    what is longer than the shortest is all there is."""
+    waited = rows["runqueue_ns"][mine].astype(np.int64)
+    least_ns = int(rows["latency_ns"][mine].min()) if len(mine) else 0
+    maxima = _maxima(rows, mine, silences, waited)
+    took = np.array([length - (waited[number] if number >= 0 else 0) for _, length, number in maxima], np.int64)
+    enough = took >= least_ns
+    return [place for place, kept in zip(maxima, enough, strict=True) if kept], took[enough].astype(np.float64)
 
 
 def _episode(
