@@ -1,7 +1,7 @@
 //! Which records of a limited recording become rows.
 use super::places::{File, Places};
 use super::recent::{Recent, ENTRIES_MAX};
-use crate::block::{BlockRecord, SLOT_SCOPED};
+use crate::block::{BlockRecord, SLOT_SCOPED, SLOT_THROTTLED};
 use crate::flight::Operation;
 use case::rows::{BioRow, SyscallRow, Via, Writeback, WritebackRow};
 use case::schema::Op;
@@ -9,6 +9,9 @@ use std::collections::{HashSet, VecDeque};
 
 /// How long calls are remembered after newer ones of the same key: longer than a request waits to be judged.
 const MEMORY_NS: u64 = 2_000_000_000;
+
+/// What the I/O controller holds back waits for its next slice at least, which is longer.
+const HELD_BACK_NS: u64 = 1_000_000;
 
 const REQ_OP_MASK: u32 = 0xff;
 const REQ_OP_WRITE: u32 = 1;
@@ -52,6 +55,8 @@ pub struct Filter {
     named: HashSet<File>,
     /// Files that calls in the scope have written: what is written back to them later is theirs.
     touched: Recent<File, ()>,
+    /// Files whose data calls in the scope waited for: what the I/O controller held back of them is theirs, whoever queues it later.
+    waited_for: Recent<File, ()>,
     /// Calls in the scope by what their block requests are known by: start and end.
     owners: Recent<u64, Spans>,
     /// Threads of calls and requests in the scope.
@@ -69,6 +74,7 @@ impl Filter {
             places,
             named: HashSet::new(),
             touched: Recent::default(),
+            waited_for: Recent::default(),
             owners: Recent::default(),
             threads: Recent::default(),
         }
@@ -105,8 +111,11 @@ impl Filter {
             return false;
         }
         self.threads.insert(call.tid, ());
+        let took_ns = call.end_ns.saturating_sub(call.start_ns);
         if call.op != Op::Read as u8 && call.inode != 0 {
             self.touched.insert(file, ());
+        } else if call.inode != 0 && (took_ns >= HELD_BACK_NS || call.end_ns == 0) {
+            self.waited_for.insert(file, ());
         }
         if call.owner_key != 0 {
             let end_ns = if call.end_ns == 0 { u64::MAX } else { call.end_ns };
@@ -269,7 +278,10 @@ impl Filter {
         let calls = self.owners.get(&owner.owner_key);
         let owned = calls.is_some_and(|calls| calls.hold(begin_ns));
         let written = facts.cmd_flags & REQ_OP_MASK == REQ_OP_WRITE;
-        let cached = written && file.0 != 0 && self.touched.get(&file).is_some();
+        let held_back = facts.flags & SLOT_THROTTLED != 0;
+        let touched =
+            written && self.touched.get(&file).is_some() || held_back && self.waited_for.get(&file).is_some();
+        let cached = file.0 != 0 && touched;
         let scoped = facts.flags & SLOT_SCOPED != 0;
         if places.has_paths() {
             let by_path = file.0 != 0 && self.admits_file(file) && (!self.only_processes || scoped || cached);
@@ -374,6 +386,30 @@ mod tests {
         };
         filter.admits_call(&call);
         assert_eq!(filter.judge(&written), Verdict::Within);
+    }
+
+    #[test]
+    fn what_a_limit_held_back_of_a_file_is_its_readers() {
+        let mut filter = Filter::new(true, Places::default());
+        let mut read = request(SLOT_THROTTLED, 0, 50);
+        read.owner.inode = 12;
+        read.owner.file_device = DISK + 1;
+        let call = |end_ns| SyscallRow {
+            device: DISK + 1,
+            inode: 12,
+            op: Op::Read as u8,
+            end_ns,
+            ..SyscallRow::default()
+        };
+        filter.admits_call(&call(HELD_BACK_NS / 2));
+        assert_eq!(filter.judge(&read), Verdict::Outside, "nobody waited for it");
+        filter.admits_call(&call(2 * HELD_BACK_NS));
+        assert_eq!(filter.judge(&read), Verdict::Within);
+        read.facts.flags = 0;
+        assert_eq!(filter.judge(&read), Verdict::Competing, "what others read of it");
+        read.facts.flags = SLOT_THROTTLED;
+        read.owner.inode = 13;
+        assert_eq!(filter.judge(&read), Verdict::Competing, "another file");
     }
 
     #[test]
