@@ -68,7 +68,9 @@ def crowded(path: Path, seed: int, stalls: int, stall_ms: int = 90) -> Path:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_few_stalls_of_the_device_are_told(tmp_path: Path, seed: int) -> None:
     verdict = solve(crowded(tmp_path / "case", seed, stalls=2))
-    assert [(f.culprit.kind, f.culprit.name) for f in verdict.findings] == [("stage", "device")], verdict.summary
+    assert [(f.culprit.kind, f.culprit.name) for f in verdict.findings] == [("stage", "device")], (
+        verdict.summary
+    )
     assert "2 reads took" in verdict.findings[0].claim, verdict.findings[0].claim
     assert "apart from waiting for a CPU" in verdict.findings[0].claim, verdict.findings[0].claim
 

@@ -92,33 +92,31 @@ def run(context: Context) -> Result:
                 told.update(_ids(group))
     apart = [(e, cause) for e, cause in context.longest if e.apart and told.isdisjoint(e.op_ids)]
     for group in grouped(_with_own_work(context, apart)):
-        if _by_recorder(context, group):
-            result.observed.append(
-                f"{claim_of(context, group)} That is the recorder: without it this time is not lost."
-            )
-            result.excuses.append(Excuse("the recorder had the CPU", _explains(context, group)))
-        elif _were_taken_late(context, group):
-            result.observed.append(
-                f"{claim_of(context, group)} Their threads waited for slower operations, which held these up, too."
-            )
-            result.excuses.append(Excuse(TAKEN_LATE, _explains(context, group)))
-        elif group.cause.certain and group.cause.state == "runnable" and group.cause.own:
-            result.observed.append(
-                f"{claim_of(context, group)} That is a thread of the same program: more CPUs, or fewer threads, and no fault of the storage."
-            )
-            result.excuses.append(
-                Excuse("a thread of the same program had the CPU", _explains(context, group))
-            )
-        elif _as_long_as_cpu_waits(context, group):
-            result.observed.append(
-                f"{claim_of(context, group)} The program's own threads waited as long for a CPU, as often at least; those that serve {group.device} need the same CPUs."
-            )
-            result.excuses.append(
-                Excuse("as long as waits for a CPU, at a device of threads", _explains(context, group))
-            )
-        else:
+        why = _accuses_nobody(context, group)
+        if why is None:
             result.candidates.append(_candidate(context, group, None))
+            continue
+        sentence, excuse = why
+        result.observed.append(f"{claim_of(context, group)} {sentence}")
+        result.excuses.append(Excuse(excuse, _explains(context, group)))
     return result
+
+
+def _accuses_nobody(context: Context, group: Group) -> tuple[str, str] | None:
+    """Why nobody is to blame for these: in a sentence, and in a few words; None: somebody is."""
+    if _by_recorder(context, group):
+        return "That is the recorder: without it this time is not lost.", "the recorder had the CPU"
+    if _were_taken_late(context, group):
+        return "Their threads waited for slower operations, which held these up, too.", TAKEN_LATE
+    if group.cause.certain and group.cause.state == "runnable" and group.cause.own:
+        sentence = (
+            "That is a thread of the same program: more CPUs, or fewer threads, and no fault of the storage."
+        )
+        return sentence, "a thread of the same program had the CPU"
+    if _as_long_as_cpu_waits(context, group):
+        sentence = f"The program's own threads waited as long for a CPU, as often at least; those that serve {group.device} need the same CPUs."
+        return sentence, "as long as waits for a CPU, at a device of threads"
+    return None
 
 
 def _were_taken_late(context: Context, group: Group) -> bool:

@@ -29,7 +29,6 @@ from whodisk.statistics.standing_apart import MAXIMA_MAX, Apart, standing_apart
 from whodisk.statistics.stats import Floats, Ints, apart_from_earlier, episodes, quantile_from_bins
 
 APP = STAGES.index("app")
-RUNQUEUE = "runqueue"
 #: Stages that are a device's: its requests show how long it usually holds them there, whoever waits for them.
 BELOW = ("queue", "device", "interrupt")
 
@@ -176,7 +175,7 @@ def find_longest(case: Case, survey: Survey, silences: list[Silence]) -> list[Ep
         apart = standing_apart(lengths, operations, median, len(kinds))
         kind = Kind(op, size_class, operations, median, apart, len(maxima))
         ahead = maxima[: apart.count] if apart else []
-        if apart is None and RUNQUEUE in survey.stages_observed:
+        if apart is None and rows["runqueue_ns"][mine].any():
             # Where threads crowd each other out, many wait for a CPU for milliseconds: no measure of what a device or a lock did to a few.
             others, lengths = _without_cpu_waits(rows, mine, theirs)
             apart = standing_apart(lengths, operations, median, 2 * len(kinds))
@@ -351,9 +350,13 @@ def _without_cpu_waits(
     waited = rows["runqueue_ns"][mine].astype(np.int64)
     least_ns = int(rows["latency_ns"][mine].min()) if len(mine) else 0
     maxima = _maxima(rows, mine, silences, waited)
-    took = np.array([length - (waited[number] if number >= 0 else 0) for _, length, number in maxima], np.int64)
+    took = np.array(
+        [length - (waited[number] if number >= 0 else 0) for _, length, number in maxima], np.int64
+    )
     enough = took >= least_ns
-    return [place for place, kept in zip(maxima, enough, strict=True) if kept], took[enough].astype(np.float64)
+    return [place for place, kept in zip(maxima, enough, strict=True) if kept], took[enough].astype(
+        np.float64
+    )
 
 
 def _episode(
