@@ -54,8 +54,44 @@ def test_most_of_a_call_asleep_for_room(cause: str, expected: list[bool], tmp_pa
         assert not waits_for_room(case, np.array((8,)), begin[:1], begin[:1] + 10 * MS).any()
 
 
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        # Nearly all that was seen was for room: so is what was not.
+        (["__reserve_bytes"] * 10, True),
+        # A part of it was a lock: what was not seen may be, too.
+        (["__reserve_bytes"] * 5 + ["btrfs_tree_read_lock_nested"] * 5, False),
+        # Nothing was seen.
+        ([], False),
+    ],
+)
+def test_sleeps_that_nobody_looked_into_are_as_those_seen(
+    seen: list[str], expected: bool, tmp_path: Path
+) -> None:
+    """Eleven calls of 10 ms, asleep for 8 ms each; the recorder did not look at what the last one slept in."""
+    count = len(seen) + 1
+    begin = np.arange(count) * 100 * MS
+    wait = {"pid": 7, "comm": "tar", "cpu": 0, "duration_ns": 8 * MS, "state": "blocked"}
+    waits = [
+        {"tid": 7 + at, "start_ns": int(begin[at]) + MS, "cause": cause, **wait}
+        for at, cause in enumerate([*seen, None])
+    ]
+    calls = {
+        "start_ns": begin,
+        "latency_ns": 10 * MS,
+        "op": "open",
+        "tid": 7 + np.arange(count),
+        "comm": "tar",
+    }
+    path = write_case(tmp_path / "case", syscall=calls, tables={"waits": waits})
+    with Case(path) as case:
+        found = waits_for_room(case, 7 + np.arange(count), begin, begin + 10 * MS)
+        assert found[-1] == expected
+        assert found[:-1].tolist() == [cause == "__reserve_bytes" for cause in seen]
+
+
 def _own_work(length_ms: float, requests_ms: list[tuple[float, float]], for_room: bool) -> bool:
-    first, last = (np.array(each) for each in zip(*requests_ms, strict=True))
+    first, last = np.array(requests_ms).reshape(-1, 2).T
     return _is_own_work(0.0, length_ms, first, last, np.ones(len(first), np.bool_), for_room)
 
 
@@ -64,6 +100,9 @@ def test_timers_of_the_file_system_are_nobodys_fault() -> None:
     few = [(float(at), at + 0.5) for at in range(5)]
     assert not _own_work(16.0, few, for_room=False)
     assert _own_work(16.0, few, for_room=True)
+    # It may sleep without any request; who waits for something else does not.
+    assert not _own_work(16.0, [], for_room=False)
+    assert _own_work(16.0, [], for_room=True)
     # One request that took most of the time is the device's.
     assert not _own_work(16.0, [(0.0, 12.0)], for_room=True)
 

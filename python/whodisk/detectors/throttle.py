@@ -79,7 +79,7 @@ def _tell_written_before(context: Context, result: Result) -> None:
     if share >= SHARE_OF_LATENCY_FLOOR:
         result.observed.append(
             f"{words.things(len(waited) * slow.thinning, 'call')} waited {words.duration(float(np.median(slow.latency_ns[waited])))} above the block "
-            f"layer while the file system wrote out what was written before, request after request, none of them long: {words.percent(share)} "
+            f"layer while the file system wrote out what was written before or made room for more, request after request, none of them long: {words.percent(share)} "
             "of all latency. The program made this work; earlier syncs spread it."
         )
     result.excuses.append(Excuse("waited for what was written before", explains))

@@ -35,8 +35,6 @@ def written_before(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) ->
         return found
     longest = np.argsort(begin_ns - end_ns, kind="stable")[:WRITTEN_CALLS_MAX]
     data = context.case.arrays(_meanwhile_sql(context, used, begin_ns[longest], end_ns[longest]))
-    if not len(data["call"]):
-        return found
     comms = data["comm"].astype(str)
     own = set(_programs(context))
     for_it = np.isin(
@@ -45,8 +43,7 @@ def written_before(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) ->
     for_room = waits_for_room(context.case, tid[longest], begin_ns[longest], end_ns[longest])
     call = data["call"].astype(np.int64)
     first, last = data["begin_ns"].astype(np.float64), data["end_ns"].astype(np.float64)
-    for number in np.unique(call):
-        at = longest[number]
+    for number, at in enumerate(longest):
         mine = call == number
         found[at] = _is_own_work(
             float(begin_ns[at]),
@@ -62,8 +59,12 @@ def written_before(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) ->
 def _is_own_work(
     begin_ns: float, end_ns: float, first: Floats, last: Floats, for_it: Bools, for_room: bool
 ) -> bool:
-    """Whether requests came one after the other all along the wait (or some, where it is known what it was for), none of them long, and next to
-    none another program's."""
+    """Whether requests came one after the other all along the wait, none of them long, and next to none another program's.
+
+    Where it is known that the file system made room meanwhile, there may be few, or none: it sleeps by timers of its own between its rounds.
+    """
+    if for_room and not len(first):
+        return True
     if for_it.sum() < (1 if for_room else WRITTEN_REQUESTS_MIN):
         return False
     whole = np.array([begin_ns]), np.array([end_ns])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk.evidence.sleeps import of_threads
-from whodisk.evidence.thresholds import ROOM_ASLEEP_MIN
+from whodisk.evidence.thresholds import ROOM_ASLEEP_MIN, ROOM_SEEN_MIN
 from whodisk.reading.views import Case
 from whodisk.statistics.stats import Bools, Ints, overlap
 
@@ -15,8 +15,18 @@ FOR_ROOM = ("__reserve_bytes", "handle_reserve_ticket", "wait_reserve_ticket")
 
 
 def waits_for_room(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
-    """In which of these times its thread mostly slept until the file system had made room; none where that was not recorded."""
-    slept = np.zeros(len(tid))
-    for mine, sleeps in of_threads(case, tid, begin_ns, end_ns, FOR_ROOM):
-        slept[mine] = overlap(begin_ns[mine], end_ns[mine], sleeps.begin_ns, sleeps.end_ns)
-    return np.asarray((slept > 0) & (slept >= ROOM_ASLEEP_MIN * (end_ns - begin_ns)), np.bool_)
+    """In which of these times its thread mostly slept until the file system had made room; none where that was not recorded.
+
+    A recorder looks at what a thread sleeps in only now and then. Where nearly all that it saw in these times was for room, so are the sleeps between.
+    """
+    none = np.zeros(len(tid), np.bool_)
+    if not any(True for _ in of_threads(case, tid, begin_ns, end_ns, FOR_ROOM)):
+        return none
+    room, others, unseen = np.zeros(len(tid)), np.zeros(len(tid)), np.zeros(len(tid))
+    for mine, sleeps in of_threads(case, tid, begin_ns, end_ns, unseen=True):
+        of_room, not_seen = np.isin(sleeps.cause, FOR_ROOM), sleeps.cause == ""
+        for held, its in ((room, of_room), (others, ~of_room & ~not_seen), (unseen, not_seen)):
+            held[mine] = overlap(begin_ns[mine], end_ns[mine], sleeps.begin_ns[its], sleeps.end_ns[its])
+    if room.sum() >= ROOM_SEEN_MIN * (room.sum() + others.sum()):
+        room += unseen
+    return np.asarray((room > 0) & (room >= ROOM_ASLEEP_MIN * (end_ns - begin_ns)), np.bool_)

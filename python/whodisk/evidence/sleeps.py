@@ -16,24 +16,37 @@ from whodisk.statistics.stats import Bools, Ints
 class Sleeps:
     """Sleeps of one thread, in order of their begin; an array element each."""
 
+    #: Empty: nobody looked.
     cause: npt.NDArray[np.str_]
     begin_ns: Ints
     end_ns: Ints
 
 
 def of_threads(
-    case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, causes: tuple[str, ...] = ()
+    case: Case,
+    tid: Ints,
+    begin_ns: Ints,
+    end_ns: Ints,
+    causes: tuple[str, ...] = (),
+    *,
+    unseen: bool = False,
 ) -> Iterator[tuple[Bools, Sleeps]]:
     """For each thread that slept: which of these times are its, and its sleeps around then (in one of the causes, if any are given).
 
-    Nothing where that was not recorded.
+    A recorder looks at the cause of a sleep now and then: `unseen` are the others, too. Nothing where that was not recorded.
     """
     if "waits" not in case.columns or not len(tid):
         return
     listed = ", ".join(map(str, np.unique(tid).tolist()))
-    chosen = f"cause IN ({', '.join(map(quoted, causes))})" if causes else "cause IS NOT NULL"
+    chosen = (
+        f"cause IN ({', '.join(map(quoted, causes))})"
+        if causes
+        else "true"
+        if unseen
+        else "cause IS NOT NULL"
+    )
     data = case.arrays(
-        f"""SELECT tid, cause, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
+        f"""SELECT tid, coalesce(cause, '') AS cause, start_ns AS begin_ns, start_ns + duration_ns AS end_ns FROM waits
 WHERE state = 'blocked' AND {chosen} AND tid IN ({listed})
   AND start_ns < {int(end_ns.max())} AND start_ns + duration_ns > {int(begin_ns.min())} ORDER BY start_ns"""
     )

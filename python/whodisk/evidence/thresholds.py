@@ -324,6 +324,13 @@ ROOM_ASLEEP_MIN = row(
     CHOSEN,
     "A call waited for room in the file system if its thread slept for that in this part of its time.",
 )
+ROOM_SEEN_MIN = row(
+    "ROOM_SEEN_MIN",
+    0.9,
+    "share",
+    CHOSEN,
+    "Sleeps that the recorder did not look into were for room, too, if this part of what it saw in such calls was.",
+)
 
 # service_times
 SERVICE_REQUESTS_MAX = row(
