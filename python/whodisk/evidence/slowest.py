@@ -170,11 +170,16 @@ def find_longest(case: Case, survey: Survey, silences: list[Silence]) -> list[Ep
         values, counts = survey.histogram(strata)
         median = quantile_from_bins(values, counts, 0.5)
         maxima = _maxima(rows, mine, theirs)
-        lengths = np.array([latency for _, latency, _ in maxima], np.float64)
         operations = sum(s.operations for s in strata)
-        apart = standing_apart(lengths, operations, median, len(kinds))
+        apart = standing_apart(_lengths(maxima), operations, median, len(kinds))
         kind = Kind(op, size_class, operations, median, apart, len(maxima))
         ahead = maxima[: apart.count] if apart else []
+        if apart is None and theirs:
+            # A stop that met no operation may have been shorter than those that did: it would fill the gap behind them.
+            others = _maxima(rows, mine, [])
+            apart = standing_apart(_lengths(others), operations, median, 4 * len(kinds))
+            if apart is not None:
+                kind, ahead = replace(kind, apart=apart, episodes=len(others)), others[: apart.count]
         if apart is None and rows["runqueue_ns"][mine].any():
             # Where threads crowd each other out, many wait for a CPU for milliseconds: no measure of what a device or a lock did to a few.
             others, lengths = _without_cpu_waits(rows, mine, theirs)
@@ -320,6 +325,10 @@ def _kind_of_threads(rows: dict[str, npt.NDArray[Any]]) -> dict[int, tuple[str, 
 
 #: Start, latency, and place among the rows of a kind; of a silence -1 - its place.
 _Place = tuple[int, int, int]
+
+
+def _lengths(maxima: list[_Place]) -> Floats:
+    return np.array([latency for _, latency, _ in maxima], np.float64)
 
 
 def _maxima(
