@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from ground_truth.cases import TRUTHS
 from tests.synth import Simulation
+from whodisk.verdict.clearing import _used
 from whodisk.verdict.solve import solve
 
 
@@ -35,3 +39,11 @@ def test_operations_in_flight_together_are_one_piece_of_evidence(tmp_path: Path)
         assert item.blocks <= 1.6e9 / item.block_ns
         assert 1 - 3.1 / item.blocks < item.quantile < 1 - 2.8 / item.blocks
     assert found["deep"].quantile < found["shallow"].quantile + 0.001
+
+
+@pytest.mark.parametrize("length_ns", [1, 7, 1000, 10**7])
+def test_blocks_are_counted_once(length_ns: int) -> None:
+    start_ns = np.sort(np.random.default_rng(length_ns).integers(-5000, 200_000, 3000))
+    assert _used(start_ns, length_ns) == len(np.unique(start_ns // length_ns))
+    assert _used(start_ns[:1], length_ns) == 1
+    assert _used(start_ns[:0], length_ns) == 0

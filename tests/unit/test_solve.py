@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ground_truth.cases import TRUTHS
 from ground_truth.troubles import harmless_errors
 from tests.synth import APP_ID_BASE, Simulation, write_case
 from whodisk.errors import CaseError, NotSealedError
+from whodisk.evidence.thresholds import TAIL_KEPT_OPERATIONS_MIN
 from whodisk.findings import Verdict
 from whodisk.reading.views import STAGES, Case
 from whodisk.report import brief
@@ -236,17 +238,33 @@ def test_an_operation_that_never_ended_counts_with_its_age(tmp_path: Path) -> No
     assert verdict.findings[0].culprit.name == "device"
 
 
-def test_evidence_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    simulation = small(depth=16, seconds=2.0).tail("device", 0.01, 20).stop(0, [0.5, 1.0, 1.4], 100)
-    case = simulation.write(tmp_path / "case")
+#: The larger one has enough operations for its tail to be kept: evidence is read from there.
+@pytest.mark.parametrize(("depth", "typical_us"), [(16, 300.0), (64, 250.0)])
+def test_evidence_can_be_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: int, typical_us: float
+) -> None:
+    simulation = small(depth=depth, seconds=2.0, typical_us=typical_us).tail("device", 0.01, 20)
+    case = simulation.stop(0, [0.5, 1.0, 1.4], 100).write(tmp_path / "case")
     verdict = solve(case)
     assert {finding.detector for finding in verdict.findings} == {"submitter_gap", "stage_blame"}
+    assert (verdict.operations > TAIL_KEPT_OPERATIONS_MIN) == (depth == 64)
+    assert _is_as_pasted(case, verdict, monkeypatch)
+
+
+def test_evidence_of_bursts_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = TRUTHS["periodic_nobody"].build(0, tmp_path / "case")
+    verdict = solve(case)
+    assert "slowest moments" in verdict.to_json()
+    assert _is_as_pasted(case, verdict, monkeypatch)
+
+
+def _is_as_pasted(case: Path, verdict: Verdict, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether all evidence has rows, and those that its query gives in DuckDB."""
     monkeypatch.chdir(case)
-    for finding in verdict.findings:
-        for evidence in finding.evidence:
-            rows = duckdb.connect().execute(evidence.query).fetchall()
-            assert [list(row.values()) for row in evidence.rows] == [list(row) for row in rows]
-            assert rows
+    evidence = [item for finding in verdict.findings for item in finding.evidence]
+    pasted = [duckdb.connect().execute(item.query).fetchall() for item in evidence]
+    shown = [[tuple(row.values()) for row in item.rows] for item in evidence]
+    return shown == pasted and all(pasted)
 
 
 def test_same_case_same_bytes(tmp_path: Path) -> None:

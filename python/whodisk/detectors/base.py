@@ -195,3 +195,11 @@ def evidence_above(case: Case, layer: str, what: str, sql: str, above_ns: int, *
         return evidence(case, what, sql)
     kept = sql.replace("FROM measured", f"FROM (SELECT * FROM {source} WHERE NOT open) AS measured")
     return Evidence(what, case.expand(sql), case.rows(kept))
+
+
+def evidence_beyond(case: Case, layer: str, what: str, sql: str, above_ns: int) -> Evidence:
+    """The same, of a query that asks the table of a layer, which it names once."""
+    if case.judged_above(layer, above_ns) == "judged" or not case.judges_all:
+        return evidence(case, what, sql)
+    kept = sql.replace(f"FROM {layer}_ops", f"FROM kept_{layer}")
+    return Evidence(what, case.expand(sql), case.rows(kept))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_enough
@@ -32,7 +34,7 @@ from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
-from whodisk.reading.views import STAGES
+from whodisk.reading.views import STAGES, Row
 from whodisk.statistics.draws import drawn_p
 from whodisk.statistics.stats import (
     SEED,
@@ -45,6 +47,9 @@ from whodisk.statistics.stats import (
     spread_out,
     sum_of_runs,
 )
+
+#: Bins that are shown as evidence.
+MOMENTS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ class Bursts:
     slow_ns: Floats
     #: Typical latency in bursts over usual.
     ratio: float
+    #: What `_moments_sql` gives; empty: not known.
+    moments: list[Row]
 
 
 def run(context: Context) -> Result:
@@ -87,7 +94,8 @@ def _bursts(context: Context) -> Bursts | None:
     if bins < BURST_BINS_MIN:
         return None
     data = context.case.arrays(
-        f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, op, sum(latency_ns) AS latency_ns, count(*) AS n
+        f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, op, sum(latency_ns) AS latency_ns, count(*) AS n,
+  min(start_ns) AS begin_ns, max(latency_ns) AS max_ns
 FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
     )
     usual_of = {op: survey.quantile_ns(survey.select(op=op), 0.5) for op in {s.op for s in survey.strata}}
@@ -114,7 +122,30 @@ FROM measured WHERE layer = '{context.layer}' GROUP BY 1, 2 ORDER BY 1, 2"""
         excess_ns=sum_of_runs(excess, begin, end),
         slow_ns=_slow_ns(context, usual_of, bins, begin, end),
         ratio=float(np.nanmedian(ratio[inside])) / max(base, 1e-9),
+        moments=_moments(data),
     )
+
+
+def _moments(data: dict[str, npt.NDArray[Any]]) -> list[Row]:
+    """The rows of `_moments_sql`, which would be another pass over all operations; none where a sum is too large for a double to be exact."""
+    bins, begins = np.unique(data["bin"].astype(np.int64), return_index=True)
+    # They are in order of their bins.
+    latency_ns = np.add.reduceat(data["latency_ns"].astype(np.float64), begins)
+    if not latency_ns.max() < 2**53:
+        return []
+    operations = np.add.reduceat(data["n"].astype(np.int64), begins)
+    mean_ns = np.rint(latency_ns / operations).astype(np.int64)
+    begin_ns = np.minimum.reduceat(data["begin_ns"].astype(np.int64), begins)
+    max_ns = np.maximum.reduceat(data["max_ns"].astype(np.int64), begins)
+    slowest = np.lexsort((bins, -mean_ns))[:MOMENTS_SHOWN]
+    columns = {
+        "bin": bins,
+        "begin_ns": begin_ns,
+        "operations": operations,
+        "mean_ns": mean_ns,
+        "max_ns": max_ns,
+    }
+    return [{name: int(values[at]) for name, values in columns.items()} for at in slowest]
 
 
 def _slow_ns(context: Context, usual_of: dict[str, float], bins: int, begin: Ints, end: Ints) -> Floats:
@@ -230,7 +261,9 @@ def _candidate(
         share_of_latency=share,
         p_value=p_value,
         episodes=count,
-        evidence=[evidence(context.case, "the slowest moments", _moments_sql(context))],
+        evidence=[
+            replace(evidence(context.case, "the slowest moments", _moments_sql(context)), rows=bursts.moments)
+        ],
         refute=f"Stop {name} for a few periods: bursts that stay are not its."
         if companion
         else "Record for a multiple of the period while whatever runs at it (jobs, checkpoints, timers) is stopped.",
@@ -259,7 +292,7 @@ def _moments_sql(context: Context) -> str:
     bins = _bins(context)
     return f"""SELECT {context.survey.time_bin_sql(bins)} AS bin, min(start_ns) AS begin_ns, count(*) AS operations,
   CAST(avg(latency_ns) AS BIGINT) AS mean_ns, max(latency_ns) AS max_ns
-FROM measured WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT 20"""
+FROM measured WHERE layer = '{context.layer}' GROUP BY 1 ORDER BY 4 DESC, 1 LIMIT {MOMENTS_SHOWN}"""
 
 
 DETECTOR = Detector(

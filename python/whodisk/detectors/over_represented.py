@@ -225,13 +225,9 @@ def _usual(context: Context, table: Table, stage: int) -> Items:
     """
     chosen = np.asarray(table["drawn"], np.bool_)
     need = _needs(context)
-    keys = zip(
-        *(table[name][chosen] for name in ("at_device", "op", "size_class", "depth_class")), strict=True
-    )
-    rarely = math.inf
-    found = [
-        need.get((str(device), str(op), int(size), int(depth)), rarely) for device, op, size, depth in keys
-    ]
+    names = ("at_device", "op", "size_class", "depth_class")
+    keys = zip(*(table[name][chosen].tolist() for name in names), strict=True)
+    found = [need.get(key, math.inf) for key in keys]
     return _items(table, chosen, np.array(found, np.float64), stage, context.layer == "syscall")
 
 

@@ -105,7 +105,7 @@ FROM measured WHERE layer = '{self.layer}' AND tid IS NOT NULL GROUP BY tid)"""
 WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         )
         start, latency, kind, tid = (
-            found[name].astype(np.int64) for name in ("start_ns", "latency_ns", "kind", "tid")
+            np.asarray(found[name], np.int64) for name in ("start_ns", "latency_ns", "kind", "tid")
         )
         return Sample(start, latency, kind, ops, tid)
 
@@ -113,6 +113,11 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
     def operations(self) -> tuple[Ints, Ints]:
         """Start and latency of the judged operations, ns; of many a sample."""
         return self.sample.start_ns, self.sample.latency_ns
+
+    @cached_property
+    def sorted_start_ns(self) -> Ints:
+        """When `operations` began, in ascending order."""
+        return np.sort(self.operations[0])
 
     @cached_property
     def sorted_latency_ns(self) -> Ints:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ class Episode:
     def end_ns(self) -> int:
         return self.start_ns + self.latency_ns
 
-    @property
+    @cached_property
     def stage(self) -> str:
         """The stage in which it lost most."""
         return STAGES[int(np.argmax(self.excess_ns))]

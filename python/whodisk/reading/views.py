@@ -538,6 +538,11 @@ GROUP BY 1 HAVING bool_and(coalesce(stats_null_count = num_values, FALSE)) ORDER
         moved = () if self._is_plain else ("start_ns", "latency_ns", *_MOVED)
         return frozenset(str(row["name"]) for row in found if row["name"] not in moved)
 
+    @property
+    def judges_all(self) -> bool:
+        """Whether `judged` has every operation, and as it was recorded."""
+        return self._is_plain and not self.phases()
+
     def judged_above(self, layer: str, above_ns: float, *conditions: str) -> str:
         """Where to read the rows of `judged` that took longer, or meet one of these conditions: the table that is kept, if it holds them all."""
         least_ns, kept = self._kept.get(layer, (math.inf, frozenset[str]()))

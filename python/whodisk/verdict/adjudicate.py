@@ -184,7 +184,7 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         large = candidate.large or reason
         finding = _finding(context, name, candidate, q_value) if large and _likely(q_value) else None
         if finding is not None and (reason or _weighs(context, candidate, finding)):
-            accepted.append((candidate, finding))
+            accepted.append((candidate, _proven(context, finding)))
             explained |= candidate.explains
         elif candidate.share_of_latency >= OBSERVED_MIN and not any(
             _same_culprit(candidate, other) for _, other in singles
@@ -195,7 +195,7 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         explained |= candidate.explains
     return Corrected(
         accepted,
-        [_finding(context, name, c, None) for name, c in untold],
+        [_proven(context, _finding(context, name, c, None)) for name, c in untold],
         told,
         explained,
         {_key(name, c) for name, c, q_value in judged if _likely(q_value)},
@@ -306,10 +306,7 @@ def _finding(context: Context, detector: str, candidate: Candidate, q_value: flo
         share_of_excess=candidate.share_of_excess,
         q_value=q_value,
         episodes=candidate.episodes,
-        evidence=[
-            item if item.rows else replace(item, rows=context.case.known(item.query))
-            for item in candidate.evidence
-        ],
+        evidence=candidate.evidence,
         refute=candidate.refute,
         remedy=candidate.remedy,
         share_of_latency=candidate.share_of_latency,
@@ -319,6 +316,14 @@ def _finding(context: Context, detector: str, candidate: Candidate, q_value: flo
         answers=candidate.answers,
         worse=candidate.worse or _worse(context, candidate),
     )
+
+
+def _proven(context: Context, finding: Finding) -> Finding:
+    """The same with the rows of its evidence."""
+    shown = [
+        item if item.rows else replace(item, rows=context.case.known(item.query)) for item in finding.evidence
+    ]
+    return replace(finding, evidence=shown)
 
 
 def _worse(context: Context, candidate: Candidate) -> dict[str, dict[str, float]]:

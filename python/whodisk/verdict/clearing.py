@@ -24,7 +24,7 @@ from whodisk.evidence.survey import Survey, thinned
 from whodisk.findings import Cleared, Finding
 from whodisk.reading.views import STAGES, quoted
 from whodisk.reading.weighted_rows import FIRST_COPY
-from whodisk.statistics.stats import Bools, cleared_quantile
+from whodisk.statistics.stats import Bools, Ints, cleared_quantile
 
 #: Stages of a request in which its device has it; before them it waits in the host.
 _IN_DEVICE = frozenset({"device", "interrupt", "unknown"})
@@ -185,12 +185,7 @@ def _blocks(
     if not lengths:
         return []
     if survey is context.survey and all(suspect.device is None for suspect in suspects):
-        start = np.sort(context.sample.start_ns)
-        # They are in order, and so are their blocks.
-        return [
-            (length, int(np.count_nonzero(np.diff(start // length))) + min(1, len(start)))
-            for length in lengths
-        ]
+        return [(length, _used(context.sorted_start_ns, length)) for length in lengths]
     # A row per suspect, not a column: a case may have devices by the thousand.
     rows = ", ".join(
         f"({number}, {length}, {'NULL' if suspect.device is None else quoted(suspect.device)})"
@@ -204,6 +199,18 @@ WHERE m.layer = '{survey.layer}' AND {thinned(survey.operations)} GROUP BY s.num
     )
     used = {int(row["number"] or 0): int(row["n"] or 0) for row in found}
     return [(length, used.get(number, 0)) for number, length in enumerate(lengths)]
+
+
+def _used(start_ns: Ints, length_ns: int) -> int:
+    """How many blocks of that length have an operation; these are in order of their start."""
+    if not len(start_ns):
+        return 0
+    first, last = int(start_ns[0]) // length_ns, int(start_ns[-1]) // length_ns
+    if last - first < len(start_ns) // 8:
+        # Fewer blocks than operations: look for the edges, and divide none.
+        edges = np.arange(first, last + 2, dtype=np.int64) * length_ns
+        return int(np.count_nonzero(np.diff(np.searchsorted(start_ns, edges))))
+    return int(np.count_nonzero(np.diff(start_ns // length_ns))) + 1
 
 
 def _of(suspect: _Suspect, text: str) -> str:
