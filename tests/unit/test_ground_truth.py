@@ -136,6 +136,7 @@ def test_every_detector_file_is_registered() -> None:
         "flush_limit",
         "reference",
         "served_others",
+        "shared_devices",
         "slow_groups",
         "thread_limit",
         "thresholds",

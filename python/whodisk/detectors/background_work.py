@@ -12,6 +12,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import PRESENCE_SMALLEST_EFFECT, of_presence
+from whodisk.detectors.shared_devices import shared_devices
 from whodisk.detectors.thresholds import BACKGROUND_MOVED_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.presence import Load, Presence, bins_of, compare, load_of
@@ -44,12 +45,13 @@ def run(context: Context) -> Result:
     bins = bins_of(context)
     if bins is None:
         return result
-    data = context.case.arrays(programs_sql(context, bins))
+    devices = shared_devices(context)
+    data = context.case.arrays(programs_sql(context, bins, devices))
     names = sorted({str(name) for name in data["comm"]})
     everybody = _per_bin(data, np.ones(len(data["bin"]), np.bool_), bins)
     load = load_of(context, bins, TIME_BELOW)
     work = [w for name in names if (w := _work(context, data, name, everybody, load)) is not None]
-    result.candidates += [_candidate(context, bins, w) for w in work]
+    result.candidates += [_candidate(context, bins, devices, w) for w in work]
     return result
 
 
@@ -90,7 +92,7 @@ def _per_bin(data: dict[str, np.ndarray], chosen: Bools, bins: int) -> tuple[Flo
     return size, requests
 
 
-def _candidate(context: Context, bins: int, work: Work) -> Candidate:
+def _candidate(context: Context, bins: int, devices: list[str], work: Work) -> Candidate:
     found = of_presence(
         context,
         work.presence,
@@ -102,7 +104,9 @@ def _candidate(context: Context, bins: int, work: Work) -> Candidate:
         baseline=f"operations that began while {work.comm} did nothing on their devices",
         evidence=[
             evidence(
-                context.case, "who read or wrote how much on the same devices", _bytes_sql(context, bins)
+                context.case,
+                "who read or wrote how much on the same devices",
+                _bytes_sql(context, bins, devices),
             )
         ],
         refute=f"Stop {work.comm} for a while: operations that stay slow are not its.",
@@ -116,8 +120,8 @@ def _candidate(context: Context, bins: int, work: Work) -> Candidate:
     return found
 
 
-def _bytes_sql(context: Context, bins: int) -> str:
-    return f"""SELECT comm, own, count(*) AS bins, sum(bytes) AS bytes FROM ({programs_sql(context, bins)}) AS p
+def _bytes_sql(context: Context, bins: int, devices: list[str]) -> str:
+    return f"""SELECT comm, own, count(*) AS bins, sum(bytes) AS bytes FROM ({programs_sql(context, bins, devices)}) AS p
 GROUP BY 1, 2 ORDER BY 4 DESC, 1, 2 LIMIT 20"""
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence, large_enough
+from whodisk.detectors.shared_devices import shared_devices
 from whodisk.detectors.thresholds import (
     BURST_BINS_MAX,
     BURST_BINS_MIN,
@@ -203,7 +204,7 @@ def _companion(context: Context, bursts: Bursts) -> tuple[str, float, float] | N
     cost: who works now and then is not the reason of bursts that come without it, nor who works all the time of any."""
     if context.layer != "app" or "block" not in context.surveys:
         return None
-    data = context.case.arrays(programs_sql(context, len(bursts.inside)))
+    data = context.case.arrays(programs_sql(context, len(bursts.inside), shared_devices(context)))
     wide = bursts.inside.copy()
     wide[1:] |= bursts.inside[:-1]
     wide[:-1] |= bursts.inside[1:]

@@ -13,6 +13,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
+from whodisk.detectors.shared_devices import shared_devices
 from whodisk.detectors.thresholds import (
     NEIGHBOUR_BLOCKS,
     NEIGHBOUR_BLOCKS_MIN,
@@ -86,8 +87,7 @@ def run(context: Context) -> Result:
     result = Result()
     if context.layer not in ("app", "syscall") or "block" not in context.surveys:
         return result
-    devices = [row["device"] for row in context.case.rows(_devices_sql(context))]
-    shared = [str(device) for device in devices if device and not rotates(context, str(device))]
+    shared = [device for device in shared_devices(context) if not rotates(context, device)]
     programs = context.case.rows(programs_sql(context, shared))
     programs = [row for row in programs if not is_kernel_thread(context.case, str(row["comm"]))][
         :NEIGHBOUR_PROGRAMS_MAX
@@ -106,10 +106,6 @@ def run(context: Context) -> Result:
             near = replace(near, is_least=near.is_least or context.case.offered_per_s is not None)
             result.candidates.append(_candidate(context, near, shared))
     return result
-
-
-def _devices_sql(context: Context) -> str:
-    return f"""SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own_sql(context)}) GROUP BY 1 ORDER BY 1"""
 
 
 def programs_sql(context: Context, devices: list[str]) -> str:

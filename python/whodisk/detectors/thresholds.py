@@ -80,6 +80,22 @@ BACKGROUND_MOVED_MIN = row(
     "A program must move this part of all bytes, or make this part of the requests, while it is there: who writes a log line is no load.",
 )
 
+# shared_devices
+SHARED_DEVICE_MIN = row(
+    "SHARED_DEVICE_MIN",
+    0.01,
+    "share",
+    CHOSEN,
+    "A neighbour is looked for on devices on which this part of the judged program's time passes, of operations or requests: elsewhere it can cost no more.",
+)
+SHARED_KNOWN_MIN = row(
+    "SHARED_KNOWN_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "Operations decide that alone if this part of their time is at a device that they tell; else requests count, too.",
+)
+
 # blamed_device
 DEVICE_P_MAX = row(
     "DEVICE_P_MAX",

@@ -23,11 +23,11 @@ def program_sql(context: Context) -> str:
     return f"CASE WHEN {same} THEN concat(comm, ' (process ', pid, ')') ELSE comm END"
 
 
-def programs_sql(context: Context, bins: int) -> str:
-    """SQL: bytes and requests per time bin of programs on the judged program's devices, and of the judged program."""
+def programs_sql(context: Context, bins: int, devices: list[str]) -> str:
+    """SQL: bytes and requests per time bin of programs on these devices, the judged one among them."""
     own = own_sql(context)
+    names = ", ".join(quoted(device) for device in devices) or "NULL"
     return f"""SELECT comm, comm IN ({own}) AS own, bin, sum(size_bytes) AS bytes, count(*) AS requests
 FROM (SELECT {program_sql(context)} AS comm, {context.survey.time_bin_sql(bins)} AS bin, size_bytes FROM measured
-  WHERE layer = 'block' AND comm IS NOT NULL
-    AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) GROUP BY 1)) AS requests
+  WHERE layer = 'block' AND comm IS NOT NULL AND device IN ({names})) AS requests
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
