@@ -868,6 +868,7 @@ TRUTHS: dict[str, Truth] = {
     "one_wait_for_the_recorder": Truth(
         "outliers", False, held.one_wait_for_the_recorder, says="That is the recorder"
     ),
+    "one_wait_for_the_server": Truth("outliers", False, held.one_wait_for_the_server, measured="runqueue"),
     "io_limit": Truth(
         "throttle",
         True,

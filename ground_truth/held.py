@@ -187,6 +187,11 @@ def one_wait_for_the_recorder(seed: int, path: Path) -> Path:
     return one_wait(seed, path, "whodisk-rec")
 
 
+def one_wait_for_the_server(seed: int, path: Path) -> Path:
+    """The same, and who serves the device from user space had the CPU: it worked for whoever asked."""
+    return _served_by(one_wait(seed, path, "slowdisk-0"), {"777": ["nvme0n1"]})
+
+
 def _held_below(simulation: Simulation, path: Path) -> Path:
     """The case with the stage throttle in the requests, too, where controllers hold them back."""
     app, block, links = simulation.lay_out()

@@ -17,6 +17,7 @@ from whodisk.detectors.thresholds import (
     CROWD_MIN,
     CROWD_OFTEN,
     CROWD_WAIT_NS,
+    CROWDED_CPU_MIN,
     HOG_SHARE_MIN,
     ONE_HOG_MIN,
     P99_RATIO_MIN,
@@ -321,8 +322,28 @@ def _candidate(
         "operations take as long, the CPU is innocent.",
         remedy=STILL_REMEDY if _stood_still(held, hog) else _remedy(hog),
         explains=explains,
-        causes=(("stage", "runqueue"), ("process", "silence of the submitter, state runnable")),
+        causes=(
+            ("stage", "runqueue"),
+            ("process", "silence of the submitter, state runnable"),
+            *_crowded_cpus(context, hog, tids),
+        ),
     )
+
+
+def _crowded_cpus(context: Context, hog: Hog | None, tids: list[int]) -> list[tuple[str, str]]:
+    """The CPUs, as findings name them, on which submitters mostly waited for that program: that what is slow was there is its doing."""
+    if hog is None or hog.idle:
+        return []
+    rows = context.case.rows(
+        f"""SELECT cpu, sum(duration_ns) AS waited_ns FROM waits
+WHERE {waits_where(context, tids, "runnable")} AND cause = {quoted(hog.comm)} AND cpu IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"""
+    )
+    total = sum(float(row["waited_ns"] or 0) for row in rows)
+    return [
+        ("config", f"submitting cpu {row['cpu']}")
+        for row in rows
+        if float(row["waited_ns"] or 0) >= CROWDED_CPU_MIN * total
+    ]
 
 
 def _stood_still(held: TimeLost, hog: Hog | None) -> bool:

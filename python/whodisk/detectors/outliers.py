@@ -27,6 +27,7 @@ from whodisk.evidence.surroundings import Cause, causes_of, kind_of_cause
 from whodisk.evidence.worse import worse
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.machine.servers import serving_names
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import Bools
 
@@ -248,9 +249,11 @@ def culprit_of(context: Context, group: Group) -> Culprit:
     first = group.episodes[0]
     if group.cause.certain and group.cause.state == "stopped":
         return Culprit("process", _threads(group), "silence of the submitter, state stopped")
-    # Threads of one program that crowd each other out want more CPUs than there are; the kernel works for whoever asked.
+    # Threads of one program that crowd each other out want more CPUs than there are; the kernel works for whoever asked, and so does who serves
+    # their device.
     who = group.cause.who
     competes = bool(who) and not group.cause.own and not is_kernel_thread(context.case, who)
+    competes = competes and who not in serving_names(context)
     if (
         group.cause.certain
         and group.cause.state == "runnable"

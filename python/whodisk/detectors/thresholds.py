@@ -261,6 +261,13 @@ CROWD_WAIT_NS = row(
     CHOSEN,
     "... each for at least this long: shorter waits are the cost of any switch ...",
 )
+CROWDED_CPU_MIN = row(
+    "CROWDED_CPU_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "A CPU is slow because of a program if submitters waited for that program there for this part of all such waits.",
+)
 ONE_HOG_MIN = row(
     "ONE_HOG_MIN",
     0.5,

@@ -19,6 +19,17 @@ def serving_pids(context: Context) -> frozenset[int]:
     return frozenset(pid for pid, served in servers.items() if any(serves(what) for what in served))
 
 
+def serving_names(context: Context) -> frozenset[str]:
+    """What their threads are called, of those that had a CPU for which others waited."""
+    pids = serving_pids(context)
+    if not pids or "waits" not in context.case.columns:
+        return frozenset()
+    rows = context.case.rows(
+        f"SELECT DISTINCT cause FROM waits WHERE state = 'runnable' AND cause_pid IN ({', '.join(map(str, sorted(pids)))})"
+    )
+    return frozenset(str(row["cause"]) for row in rows)
+
+
 def _has_files(context: Context, mount: str) -> bool:
     below = quoted(mount.rstrip("/") + "/")
     return bool(context.case.rows(f"SELECT 1 AS one FROM measured WHERE starts_with(file, {below}) LIMIT 1"))
