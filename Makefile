@@ -86,16 +86,16 @@ test: ## all tests; prints what was skipped and why
 	export WHODISK_SKIPS=$(CURDIR)/target/skips.tsv WHODISK_RETRIES=$(CURDIR)/target/retries.tsv; \
 	rm -f "$$WHODISK_SKIPS" "$$WHODISK_RETRIES"; failed=0; \
 	cargo test --release --workspace --no-fail-fast || failed=1; \
-	$(PYTHON) -m pytest --durations 20 -n auto --dist loadgroup -m '(beside or not (root or alone)) and not (vm or slow)' || failed=1; \
-	$(PYTHON) -m pytest --durations 20 --reruns 1 -m '(root or alone) and not (beside or vm or slow)' || failed=1; \
-	$(PYTHON) -m pytest --durations 20 --reruns 1 -m vm tests/vm/test_schedulers.py || failed=1; \
+	$(PYTHON) -m pytest --durations 20 -n auto --dist loadgroup -m '(vm or beside or not (root or alone)) and not slow' || failed=1; \
+	$(PYTHON) -m pytest --durations 20 --reruns 1 -m '(root or alone) and not (vm or beside or slow)' || failed=1; \
 	scripts/skipped.sh "$$WHODISK_SKIPS" "$$WHODISK_RETRIES"; \
 	echo "left out, because they take minutes: long tests (make test-long), most tests in the emulated machine (make test-vm)"; \
 	exit $$failed
 
 .PHONY: test-long
 test-long: packages-test build-all ## what `make test` leaves out: long recordings, more programs, more seeds
-	$(PYTHON) -m pytest -m 'slow and not vm'
+	$(PYTHON) -m pytest -n auto --dist loadgroup -m 'slow and (beside or not (root or alone)) and not vm'
+	$(PYTHON) -m pytest --reruns 1 -m 'slow and (root or alone) and not (beside or vm)'
 	WHODISK_SEEDS=5 $(PYTHON) -m pytest -n auto --dist loadgroup tests/unit/test_ground_truth.py
 	cargo test --release --package whodisk-lab -- --include-ignored
 

@@ -82,7 +82,14 @@ def of_import(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return imported(tmp_path_factory.mktemp("imported"))
 
 
-@pytest.mark.parametrize("kind", ["model", "imported", "experiment"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "model",
+        pytest.param("imported", marks=pytest.mark.slow),
+        pytest.param("experiment", marks=pytest.mark.slow),
+    ],
+)
 def test_no_serious_fault(kind: str, of_import: Path, tmp_path: Path, open_page: Callable[..., Any]) -> None:
     path = {"model": model, "imported": lambda _: of_import, "experiment": experiment}[kind](tmp_path)
     for theme, width in SCREENS:
@@ -98,6 +105,7 @@ def test_no_serious_fault_with_a_finding_and_odd_names(
 
 
 @pytest.mark.root
+@pytest.mark.slow
 def test_no_serious_fault_in_a_recording(tmp_path: Path, open_page: Callable[..., Any]) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")

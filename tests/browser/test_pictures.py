@@ -15,7 +15,7 @@ from whodisk.report import html
 from whodisk.verdict.solve import solve
 
 # One browser for all of them.
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 #: Cases that together have every picture, and the pictures that the first finding of each opens to.
 CASES = {

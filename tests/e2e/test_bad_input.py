@@ -83,6 +83,7 @@ def tables(case: Path) -> dict[Path, bytes]:
     return {path.relative_to(case): path.read_bytes() for path in case.rglob("*.parquet")}
 
 
+@pytest.mark.slow
 def test_the_advice_for_damaged_tables_works(whodisk: Run, case: Path) -> None:
     """Every command that stumbles over damage says the same, and following it makes the case whole."""
     good = tables(case)

@@ -45,6 +45,7 @@ def test_cases_are_scored_side_by_side(whodisk: Run, work: Path) -> None:
     assert told["simulated"]["cases"] == 3, told
 
 
+@pytest.mark.slow
 def test_a_check_fails_whoever_reads(whodisk: Run, work: Path) -> None:
     """`whodisk solve CASE --expect CHECK | head -1`: the reader leaves, the exit code stays."""
     whodisk("lab", "run", "healthy-nvme", "--set", "workload.duration=20ms", "-o", "a.case")

@@ -68,6 +68,7 @@ def primary(found: dict[str, Any], arm: str) -> dict[str, Any]:
     return ratio
 
 
+@pytest.mark.slow
 def test_equal_arms_are_equal_a_delay_is_found_and_a_broken_arm_spoils_nothing(
     whodisk: Run, work: Path
 ) -> None:

@@ -76,6 +76,7 @@ sys.modules["ipywidgets"] = None
 """
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(work: Path) -> None:
     """Cell by cell, as a kernel would, the value of each last expression left aside."""
     notebook = json.loads((ROOT / "examples/case.ipynb").read_text())

@@ -37,6 +37,7 @@ LEFT_OUT = {
 }
 #: Pages with commands that tests/unit/test_tutorial.py runs, in order and with the output that they show.
 TUTORIALS = {f"docs/start/{page.values[0]}.md" for page in test_tutorial.PAGES}
+FIRST_READ = re.compile(r"README\.md|docs/start/|docs/how-to/record\.md")
 OPERATIONS = "dd if=/dev/zero of=out.dat bs=64k count=16 oflag=dsync status=none"
 #: What stands for what a page leaves to its reader, or for a number that makes a command long.
 STAND_INS = {
@@ -156,6 +157,9 @@ def parameters() -> list[object]:
         # Each test has a program of this name: those of others would be found, too.
         if marks and "pidof" not in printed.line:
             marks.append(pytest.mark.beside)
+        # What a newcomer types runs each time; pages that go deeper with the long tests.
+        if not FIRST_READ.match(printed.page):
+            marks.append(pytest.mark.slow)
         name = f"{Path(printed.page).stem}: {printed.line}"
         rows.setdefault(
             re.sub(r"\b[a-z]+\.case\b|\bCASE\b", "CASE", printed.line),

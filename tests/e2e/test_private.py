@@ -84,6 +84,7 @@ def test_recordings_are_their_owners_alone_and_the_command_keeps_its_umask(
 
 @OPEN_UMASK
 @pytest.mark.root
+@pytest.mark.slow
 def test_cases_of_the_flight_recorder_are_private_too(whodisk: Run, work: Path, umask: int) -> None:
     (work / "reader.py").write_text(READER)
     with slowdisk("read constant 600ms offset 0..4KiB", seed=1, size="16MiB") as device:

@@ -57,6 +57,7 @@ def one(case: Path, sql: str) -> dict[str, Any]:
 
 
 @pytest.mark.root
+@pytest.mark.slow
 def test_slow_operations_are_all_there_and_the_rest_is_estimated(
     whodisk: Run, work: Path, slow_disk: tuple[str, Path]
 ) -> None:

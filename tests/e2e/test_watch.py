@@ -88,6 +88,7 @@ def test_numbers_are_those_of_fio(device: Path) -> None:
     assert "fio" in {op["comm"] for op in frame["worst"]} and frame["lost"] == 0
 
 
+@pytest.mark.slow
 def test_a_steady_rate_is_shown(device: Path) -> None:
     """Frames within a run at a fixed rate: each within what its edges and the pacing explain."""
     with watching("--json", "--interval", "500ms", "--device", str(device)) as (process, _):

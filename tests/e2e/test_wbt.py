@@ -12,7 +12,10 @@ from whodisk.reading.views import WBT, Case
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("latency_us", [2000, 0], ids=["on", "off"])
+@pytest.mark.parametrize(
+    "latency_us",
+    [pytest.param(2000, id="on"), pytest.param(0, id="off", marks=pytest.mark.slow)],
+)
 def test_a_writer_that_is_held_back_is_told(whodisk: Run, work: Path, latency_us: int) -> None:
     path = work / "a.case"
     try:

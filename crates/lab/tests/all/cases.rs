@@ -75,6 +75,7 @@ fn another_seed_gives_another_case() {
 }
 
 #[test]
+#[ignore = "takes half a minute: make test-long"]
 fn faults_of_the_scenarios_are_their_culprits() {
     check_culprits(|name| !name.starts_with("m3"));
 }

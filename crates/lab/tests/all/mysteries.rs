@@ -61,6 +61,7 @@ fn m1_reads_that_the_scheduler_combines_outrun_no_prefetch() {
 }
 
 #[test]
+#[ignore = "takes half a minute: make test-long"]
 fn m1_the_ssd_tier_hides_it_and_eviction_shows_it() {
     let edits: Vec<String> = vec!["workload.duration=10s".into()];
     let effect = |name: &str| {

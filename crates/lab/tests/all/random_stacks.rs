@@ -124,7 +124,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(40))]
+    #![proptest_config(config(12))]
 
     #[test]
     fn every_case_is_whole(workload in workload(), stack in stack(), faults in faults()) {
