@@ -19,8 +19,10 @@ from whodisk.detectors.thresholds import (
     CROWD_WAIT_NS,
     CROWDED_CPU_MIN,
     HOG_SHARE_MIN,
+    LONG_TURN_NS,
     ONE_HOG_MIN,
     P99_RATIO_MIN,
+    SHARE_FOR_P99_MIN,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
     SHORT_WAIT_NS,
@@ -83,6 +85,8 @@ def run(context: Context) -> Result:
     held = _held(context, tids, ORDINARY_WAIT_NS)
     if held is None or held.share < SHARE_OF_LATENCY_MIN:
         crowd = None if hog is None or own or hog.serves else _crowd(context, hog, tids)
+        if crowd is None or not crowd.summed:
+            crowd = _long_turns(context, tids) or crowd
         if crowd is not None:
             result.candidates.append(crowd)
             return result
@@ -207,15 +211,25 @@ def _crowd(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
         and often.count >= CROWD_OFTEN * context.survey.operations
     ):
         return _candidate(context, often, hog, tids)
-    return _slower_tail(context, hog, tids)
+    return _slower_tail(context, hog, tids, SHORT_WAIT_NS, SHARE_OF_LATENCY_FLOOR)
 
 
-def _slower_tail(context: Context, hog: Hog, tids: list[int]) -> Candidate | None:
+def _long_turns(context: Context, tids: list[int]) -> Candidate | None:
+    """The same of turns that are no mere switch of threads: who takes these may be nobody among thousands of short waits for whoever serves the device."""
+    hog = _foremost(_hogs(context, tids, LONG_TURN_NS))
+    if hog is None or hog.own or hog.serves or hog.idle or hog.recorder:
+        return None
+    return _slower_tail(context, hog, tids, LONG_TURN_NS, SHARE_FOR_P99_MIN)
+
+
+def _slower_tail(
+    context: Context, hog: Hog, tids: list[int], least_ns: int, least_share: float
+) -> Candidate | None:
     """Short waits that the slowest operations owe to one other program: theirs, and of what was in flight or due meanwhile."""
     if hog.share < ONE_HOG_MIN:
         return None
-    waits = find_stops(context, "runnable", SHORT_WAIT_NS)
-    if waits is None or waits.share_of_latency < SHARE_OF_LATENCY_FLOOR:
+    waits = find_stops(context, "runnable", least_ns)
+    if waits is None or waits.share_of_latency < least_share:
         return None
     if waits.p99_ns < P99_RATIO_MIN * waits.p99_without_ns:
         return None

@@ -261,6 +261,13 @@ CROWD_WAIT_NS = row(
     CHOSEN,
     "... each for at least this long: shorter waits are the cost of any switch ...",
 )
+LONG_TURN_NS = row(
+    "LONG_TURN_NS",
+    1_000_000,
+    "ns",
+    CHOSEN,
+    "Waits from here on are no mere switch of threads: who had the CPU in most of them is asked for what they do to the 99th percentile.",
+)
 CROWDED_CPU_MIN = row(
     "CROWDED_CPU_MIN",
     0.5,
