@@ -515,9 +515,11 @@ class Case:
     def keep(self, layer: str, above_ns: int, *conditions: str) -> None:
         """Keeps the rows of `judged` that took longer, and those that meet one of these conditions: what asks for some of them need not read all
         of the layer again."""
-        empty = self.empty_columns(layer)
+        alike = self.constant_columns(layer)
         columns = ", ".join(
-            f"CAST(NULL AS {kind}) AS {name}" if name in empty else name
+            f"CAST({'NULL' if alike[name] is None else alike[name]} AS {kind}) AS {name}"
+            if name in alike
+            else name
             for name, kind in OP_COLUMNS.items()
             if name not in _NOT_KEPT
         )
@@ -527,16 +529,22 @@ class Case:
         )
         self._kept[layer] = above_ns, frozenset(conditions)
 
-    def empty_columns(self, layer: str) -> frozenset[str]:
-        """Columns of a layer in `judged` that hold nothing in any row, as the statistics of its files say: adding up what is not there takes as
-        long as adding up what is."""
+    def constant_columns(self, layer: str) -> dict[str, int | None]:
+        """Columns of a layer in `judged` that hold the same whole number in every row, or nothing (None), as the statistics of its files say: adding up
+        what is not there, or is the same everywhere, takes as long as adding up what is."""
         found = self.known(
-            f"""SELECT path_in_schema AS name FROM parquet_metadata('ops/layer={layer}/*.parquet')
-GROUP BY 1 HAVING bool_and(coalesce(stats_null_count = num_values, FALSE)) ORDER BY 1"""
+            f"""SELECT path_in_schema AS name, bool_and(coalesce(stats_null_count = num_values, FALSE)) AS is_empty,
+  bool_and(coalesce(type IN ('INT32', 'INT64') AND stats_null_count = 0 AND stats_min_value = stats_max_value, FALSE))
+    AND min(stats_min_value) = max(stats_min_value) AS is_same, min(stats_min_value) AS value
+FROM parquet_metadata('ops/layer={layer}/*.parquet') GROUP BY 1 ORDER BY 1"""
         )
         # In `judged` these are not always what was recorded.
         moved = () if self._is_plain else ("start_ns", "latency_ns", *_MOVED)
-        return frozenset(str(row["name"]) for row in found if row["name"] not in moved)
+        return {
+            str(row["name"]): None if row["is_empty"] else int(str(row["value"]))
+            for row in found
+            if row["name"] not in moved and (row["is_empty"] or row["is_same"])
+        }
 
     @property
     def judges_all(self) -> bool:
