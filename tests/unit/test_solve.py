@@ -377,6 +377,39 @@ def test_the_first_screen_is_25_lines(tmp_path: Path, width: int) -> None:
         assert sum(line.startswith(begin) for line in shown) == 1, begin
 
 
+def test_what_a_log_holds_by_half_is_read_on_the_first_screen(tmp_path: Path) -> None:
+    """Amazon's page D0: counters only, and no verdict. Which limit held operations, and for how long, is said in full, before what no counter shows."""
+    limit = "the volume's IOPS limit, which held operations of volume for 3.1 s of 60 s"
+    other = "the instance's throughput limit, which held operations of volume for 0.2 s of 60 s"
+    sample = {
+        "time_ns": 10**9,
+        "kind": "device",
+        "subject": "volume",
+        "metric": "read_latency_ns",
+        "value": 1e6,
+    }
+    meta = {
+        "observer": "import",
+        "not_observed": [{"what": what, "because": "it is a sum"} for what in (limit, other)],
+        "not_carried": [{"what": "single operations", "because": "the page counts"}],
+    }
+    verdict = solve(write_case(tmp_path / "sampled", tables={"series": [sample]}, meta=meta))
+    assert [caveat.what for caveat in verdict.cannot_exclude] == [
+        limit,
+        other,
+        "a slow device",
+        "single operations",
+    ]
+    shown = [line.plain for line in brief.lines(verdict, 80)]
+    assert max(map(len, shown)) <= 80
+    said = " ".join(shown)
+    assert f"Not excluded: {limit}; {other}; a slow device; single operations" in said
+    # Beside operations of another log it comes first, too.
+    case = write_case(tmp_path / "both", app=app_columns([1000] * 500), meta=meta)
+    whats = [caveat.what for caveat in solve(case).cannot_exclude]
+    assert whats.index(limit) < whats.index("a fault that slows every operation alike")
+
+
 def test_terminal_prints_every_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     render(solve(small().write(tmp_path / "limited")))
     render(solve(write_case(tmp_path / "none", app=app_columns([1, 2]))))

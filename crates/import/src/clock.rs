@@ -96,7 +96,7 @@ impl Alignment {
 }
 
 /// Pairs that must agree, at least, before an estimate is one.
-const PAIRS_MIN: usize = 8;
+pub const PAIRS_MIN: usize = 8;
 /// Pairs agree if they differ by less than this (or by twice the coarser clock's step).
 const AGREE_NS: i64 = 500_000;
 /// An operation that comes more often in either log is no help.
@@ -120,6 +120,34 @@ pub fn align(first: &Survey, other: &Survey) -> Alignment {
     Alignment::Unknown {
         offset_ns: begin(first).saturating_sub(begin(other)),
     }
+}
+
+/// How many operations of the begins of both logs are the same: device, kind, place and size are equal, and they ended at the same moment.
+/// `offset_ns` is what brings the other's moments to the first's. Without a device nothing is known: jobs of fio ask for the same places.
+pub fn in_both(first: &Survey, other: &Survey, offset_ns: i64) -> usize {
+    let width_ns = AGREE_NS.max(2 * first.clock.step_ns.max(other.clock.step_ns));
+    let mut ends: HashMap<_, Vec<i64>> = HashMap::new();
+    let key_of = |op: &Seen| Some((op.device?, op.op, op.offset_bytes?, op.size_bytes?));
+    for op in &first.ops {
+        if let Some(key) = key_of(op) {
+            let end_ns = op.start_ns.saturating_add(op.latency_ns);
+            ends.entry(key).or_default().push(end_ns);
+        }
+    }
+    let is_in_first = |op: &&Seen| {
+        let Some(of_first) = key_of(op).and_then(|key| ends.get_mut(&key)) else {
+            return false;
+        };
+        let end_ns = op
+            .start_ns
+            .saturating_add(op.latency_ns)
+            .saturating_add(offset_ns);
+        let same = of_first
+            .iter()
+            .position(|end| end.abs_diff(end_ns) <= width_ns.unsigned_abs());
+        same.map(|at| of_first.swap_remove(at)).is_some()
+    };
+    other.ops.iter().filter(is_in_first).count()
 }
 
 type Key = (Op, i64, i64);
@@ -193,6 +221,7 @@ mod tests {
                     op: Op::Read,
                     offset_bytes: Some(offset),
                     size_bytes: Some(4096),
+                    device: Some(3),
                 })
                 .collect(),
             ..Survey::default()
@@ -220,6 +249,26 @@ mod tests {
         };
         assert!((offset_ns - 5_000_000_000).abs() < 1_000_000, "{offset_ns}");
         assert!(error_ns <= 1_000_000 && pairs >= 450, "{error_ns} {pairs}");
+    }
+
+    #[test]
+    fn operations_that_both_logs_hold_are_counted() {
+        let of = |begin_ns: i64| {
+            survey(
+                Clock::boot(1),
+                (0..500).map(move |i| (begin_ns + i * 3_000_000, 200_000, i % 250 * 4096)),
+            )
+        };
+        assert_eq!(in_both(&of(7_000), &of(0), 0), 500);
+        assert_eq!(in_both(&of(9_000_000_000), &of(0), 9_000_000_000), 500);
+        // Parts of one log, one behind the other.
+        assert_eq!(in_both(&of(0), &of(2_000_000_000), 0), 0);
+        // Members of a mirror, and logs without a device.
+        for device in [Some(4), None] {
+            let mut other = of(0);
+            other.ops.iter_mut().for_each(|op| op.device = device);
+            assert_eq!(in_both(&of(0), &other, 0), 0);
+        }
     }
 
     #[test]

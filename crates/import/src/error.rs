@@ -103,6 +103,14 @@ impl Bad {
             found: format!("'{}{rest}'", cut.escape_debug()),
         }
     }
+
+    /// A part that is not there.
+    pub fn none(part: impl Into<Cow<'static, str>>, expected: impl Into<Cow<'static, str>>) -> Bad {
+        Bad {
+            found: "none".into(),
+            ..Bad::new(part, expected, "")
+        }
+    }
 }
 
 /// Why a record could not be taken.

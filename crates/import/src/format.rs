@@ -35,13 +35,15 @@ pub fn never(_: &Head) -> bool {
 /// Bytes of a file that are looked at to recognise it.
 pub const HEAD_BYTES: usize = 1 << 16;
 
-/// What packed a file that begins so, and what unpacks it.
+/// What packed a file that begins so, and what prints what is in it.
 pub fn packer(begin: &[u8]) -> Option<(&'static str, &'static str)> {
-    let known: [(&[u8], _); 4] = [
+    let known: [(&[u8], _); 5] = [
         (b"\x1f\x8b", ("gzip", "zcat")),
         (b"\xfd7zXZ\0", ("xz", "xzcat")),
         (b"\x28\xb5\x2f\xfd", ("zstd", "zstdcat")),
         (b"BZh", ("bzip2", "bzcat")),
+        // With log_store_compressed.
+        (b"x\x9c", ("zlib", "fio --inflate-log")),
     ];
     let (_, names) = known.iter().find(|(mark, _)| begin.starts_with(mark))?;
     Some(*names)

@@ -1,5 +1,5 @@
 //! From files to the tables of a case: formats are recognised, clocks brought together, logs read, layers tied.
-use crate::clock::{align, Alignment, Clock, Zero};
+use crate::clock::{align, in_both, Alignment, Clock, Zero, PAIRS_MIN};
 use crate::format::{packer, Format, Head, Source};
 use crate::input::Pipes;
 use crate::sink::{Found, Sink, Survey};
@@ -130,6 +130,7 @@ pub fn import(
     }
     let mut found = sink.finish();
     found.not_observed.extend(said_of_clocks(&logs, clock));
+    found.missing.splice(0..0, logged_twice(&logs));
     Ok(summary(&logs, clock, start_ns, found))
 }
 
@@ -296,6 +297,37 @@ fn tolerance_of(log: &Log) -> i64 {
         _ => 0,
     };
     error_ns.saturating_add(log.survey.clock.step_ns)
+}
+
+/// Logs that hold the same operations of a layer: of each operation the case has two.
+fn logged_twice(logs: &[Log]) -> Vec<Unseen> {
+    let mut said = Vec::new();
+    for (at, log) in logs.iter().enumerate() {
+        for other in &logs[at + 1..] {
+            // Two jobs of fio may ask for the same places at the same time.
+            let mut layers = log.survey.layers.intersection(&other.survey.layers);
+            let Some(layer) = layers.find(|layer| **layer >= Layer::Block) else {
+                continue;
+            };
+            let offset_ns = other
+                .alignment
+                .offset_ns()
+                .saturating_sub(log.alignment.offset_ns());
+            let both = in_both(&log.survey, &other.survey, offset_ns);
+            let least = log.survey.ops.len().min(other.survey.ops.len());
+            if both < PAIRS_MIN || 2 * both < least {
+                continue;
+            }
+            let (one, two) = (log.source.shown(), other.source.shown());
+            said.push(Unseen {
+                what: format!("how many operations of layer {} there were: {one} and {two} hold the same", layer.name()),
+                because: format!(
+                    "each log's are counted ({both} of the first {least} are in both), so numbers and rates are up to twice what they were; import one of the two"
+                ),
+            });
+        }
+    }
+    said
 }
 
 fn said_of_clocks(logs: &[Log], clock: Clock) -> Vec<Unseen> {

@@ -1,4 +1,5 @@
 //! Numbers and moments as text.
+use crate::formats::calendar::days_of_month;
 
 /// Powers of ten that are exact as f64.
 const EXACT: [f64; 23] = [
@@ -182,11 +183,10 @@ fn parse_iso(text: &str) -> Option<i64> {
         number_at(text, 8, 10)?,
     );
     let marks = |at: usize| text.as_bytes().get(at).copied();
-    if marks(4) != Some(b'-')
-        || marks(7) != Some(b'-')
-        || !(1..=12).contains(&month)
-        || !(1..=31).contains(&day)
-    {
+    if marks(4) != Some(b'-') || marks(7) != Some(b'-') {
+        return None;
+    }
+    if !(1..=days_of_month(year, month)).contains(&day) {
         return None;
     }
     let days = days_since_1970(year, month, day);
@@ -201,6 +201,10 @@ fn parse_iso(text: &str) -> Option<i64> {
         number_at(text, 14, 16)?,
         number_at(text, 17, 19)?,
     );
+    // Leap seconds are.
+    if hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
     let mut rest = &text[19..];
     let mut nanoseconds = 0;
     if let Some(fraction) = rest.strip_prefix('.') {
@@ -216,7 +220,11 @@ fn parse_iso(text: &str) -> Option<i64> {
     let zone_minutes = match rest.as_bytes() {
         [] | [b'Z'] => 0,
         [sign @ (b'+' | b'-'), ..] if rest.len() == 6 => {
-            let minutes = number_at(rest, 1, 3)? * 60 + number_at(rest, 4, 6)?;
+            let (hours, minutes) = (number_at(rest, 1, 3)?, number_at(rest, 4, 6)?);
+            if hours > 23 || minutes > 59 {
+                return None;
+            }
+            let minutes = hours * 60 + minutes;
             if *sign == b'-' {
                 -minutes
             } else {
@@ -343,6 +351,10 @@ mod tests {
             "18.07.2022",
             "2022-07-18T13",
             "2022-07-18T13:00:15+2",
+            "2022-07-18T25:00:15Z",
+            "2022-07-18T13:60:15",
+            "2022-07-18T13:00:15+25:00",
+            "2022-02-29",
         ] {
             assert_eq!(iso_moment(bad.as_bytes()), Field::Wrong, "{bad}");
         }

@@ -4,7 +4,7 @@ use crate::input::open_text;
 use crate::lines::Lines;
 use crate::{ImportError, Sink, Source};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Largest file that is read as one document (JSON, XML).
 const DOCUMENT_BYTES_MAX: u64 = 512 << 20;
@@ -137,9 +137,10 @@ pub fn without_colours(text: &str) -> String {
 
 /// What becomes of a bad record: an error, or left out and counted.
 pub fn bad_record(path: &Path, at: &str, bad: Bad, sink: &mut Sink) -> Result<(), ImportError> {
-    let at = match bad.part.as_ref() {
-        "" => at.to_owned(),
-        part => format!("{at}, {part}"),
+    let at = match (at, bad.part.as_ref()) {
+        (_, "") => at.to_owned(),
+        ("", part) => part.to_owned(),
+        (_, part) => format!("{at}, {part}"),
     };
     if sink.keeps_going() {
         sink.left_out(path, &at, &bad);
@@ -177,13 +178,47 @@ pub fn document(path: &Path, sink: &mut Sink) -> Result<String, ImportError> {
     })
 }
 
+/// The documents of a file of JSON, in their order.
+pub struct Documents {
+    path: PathBuf,
+    /// One at least.
+    pub all: Vec<serde_json::Value>,
+    /// Where the file ends inside the last one.
+    cut_at: Option<String>,
+}
+
+impl Documents {
+    /// What becomes of a document without what every document of its format has: it is a bad record. If it is the last one, and the file's end
+    /// cut it off, those before it are kept.
+    pub fn lacks(&self, number: usize, mut bad: Bad, sink: &mut Sink) -> Result<(), ImportError> {
+        let cut_at = self.cut_at.as_ref().filter(|_| number + 1 == self.all.len());
+        let at = match self.all.len() {
+            1 => String::new(),
+            _ => format!("document {}", number + 1),
+        };
+        match cut_at {
+            Some(_) if number > 0 => Ok(()),
+            Some(place) => {
+                bad.found = format!("none before {place}, where the file is cut off");
+                bad_record(&self.path, &at, bad, sink)
+            }
+            None => bad_record(&self.path, &at, bad, sink),
+        }
+    }
+}
+
 /// Parses a file's JSON: a document, or several of which one follows the other (a log that runs were appended to). What a killed program left
 /// unfinished is closed, and the case says so. Anything before a brace is passed over: some tools print lines of text first.
-pub fn json(path: &Path, sink: &mut Sink) -> Result<Vec<serde_json::Value>, ImportError> {
+pub fn json(path: &Path, sink: &mut Sink) -> Result<Documents, ImportError> {
     let text = document(path, sink)?;
     let (mut values, mut at) = (Vec::new(), 0);
-    while let Some(begin) = text[at..].find(['{', '[']) {
-        at += begin;
+    let of = |all, cut_at| Documents {
+        path: path.to_owned(),
+        all,
+        cut_at,
+    };
+    while let Some(begin) = document_at(&text, at) {
+        at = begin;
         let mut documents = serde_json::Deserializer::from_str(&text[at..]).into_iter();
         let error = match documents.next() {
             Some(Ok(value)) => {
@@ -194,15 +229,20 @@ pub fn json(path: &Path, sink: &mut Sink) -> Result<Vec<serde_json::Value>, Impo
             Some(Err(error)) => error,
             None => break,
         };
-        let lines_before = text[..at].matches('\n').count();
-        let place = format!("line {} column {}", lines_before + error.line(), error.column());
+        let place = match error.is_eof() {
+            true => end_of(&text),
+            false => {
+                let lines_before = text[..at].matches('\n').count();
+                format!("line {} column {}", lines_before + error.line(), error.column())
+            }
+        };
         let found = error.to_string();
         let bad = Bad::new("", "JSON", found.split(" at line ").next().unwrap_or(""));
         if error.is_eof() {
             if let Some(value) = closed(&text[at..]) {
                 values.push(value);
                 sink.cut(path, &place, &bad);
-                return Ok(values);
+                return Ok(of(values, Some(place)));
             }
         }
         if !values.is_empty() {
@@ -211,7 +251,7 @@ pub fn json(path: &Path, sink: &mut Sink) -> Result<Vec<serde_json::Value>, Impo
                 format!("what {} says from {place} on", path.display()),
                 "it is no JSON",
             );
-            return Ok(values);
+            return Ok(of(values, None));
         }
         let hint = "check that the file is whole";
         return Err(ImportError::content(path, place, bad.expected, bad.found, hint));
@@ -230,7 +270,32 @@ pub fn json(path: &Path, sink: &mut Sink) -> Result<Vec<serde_json::Value>, Impo
             "check the file",
         ));
     }
-    Ok(values)
+    Ok(of(values, None))
+}
+
+/// Where the next document begins: the first brace or bracket of all, or one that stands behind a document or at the begin of a line. Within other
+/// text (fio's `99.00th=[ 14]` above its JSON) neither begins one.
+fn document_at(text: &str, from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        let begin = at + text[at..].find(['{', '['])?;
+        let before = text[from..begin].trim_end_matches(['\t', ' ', '\r', '\u{feff}']);
+        if before.is_empty() || before.ends_with('\n') {
+            return Some(begin);
+        }
+        at = begin + 1;
+    }
+}
+
+/// The last place of a text that is not blank.
+fn end_of(text: &str) -> String {
+    let text = text.trim_end();
+    let line = text.rsplit('\n').next().unwrap_or("");
+    format!(
+        "line {} column {}",
+        text.matches('\n').count() + 1,
+        line.chars().count()
+    )
 }
 
 /// JSON that ends too early, without what was begun last: cut after the last value that ended, and closed.
@@ -277,11 +342,17 @@ mod tests {
         let read = |text: &str| {
             std::fs::write(&path, text).unwrap();
             let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
-            json(&path, &mut Sink::survey(&mut names, &mut silent, false)).map_err(|e| e.to_string())
+            json(&path, &mut Sink::survey(&mut names, &mut silent, false))
+                .map(|documents| documents.all)
+                .map_err(|e| e.to_string())
         };
         assert_eq!(read("\u{1b}[1m{\u{1b}[0m\"a\": 1}").unwrap().len(), 1);
         assert_eq!(read("fio: warning\n{\"a\": 1}\n\n{\"a\": 2}\n").unwrap().len(), 2);
         assert_eq!(read("{\"a\": 1}\nfio: done").unwrap().len(), 1);
+        assert_eq!(read("{\"a\": 1}{\"a\": 2} {\"a\": 3}").unwrap().len(), 3);
+        // --output-format=normal,json
+        let normal = read("job: err= 0\n  | 99.00th=[   14], 99.50th=[   15]\n\n{\n  \"a\": 1\n}\n").unwrap();
+        assert!(normal.len() == 1 && normal[0]["a"] == 1);
         assert_eq!(
             read("{\"a\": 1}\n{\"a\": [{}, {").unwrap()[1]["a"][0],
             serde_json::json!({})
@@ -354,6 +425,36 @@ mod tests {
             (None, Some(""))
         );
         assert_eq!(without_colours("a\u{1b}[12"), "a");
+    }
+
+    #[test]
+    fn a_cut_document_without_what_it_should_have_leaves_those_before_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
+        let lacks = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+            let mut sink = Sink::survey(&mut names, &mut silent, false);
+            let documents = json(&path, &mut sink).unwrap();
+            let last = documents.all.len() - 1;
+            documents
+                .lacks(last, Bad::none("jobs", "a list"), &mut sink)
+                .map_err(|e| e.to_string())
+        };
+        let whole = lacks("{\"a\": 1}").unwrap_err();
+        assert!(
+            whole.contains("x.json: jobs: expected a list, found none; correct it"),
+            "{whole}"
+        );
+        let cut = lacks("{\"a\": 1,\n \"jo").unwrap_err();
+        assert!(
+            cut.contains("found none before line 2 column 4, where the file is cut off"),
+            "{cut}"
+        );
+        assert_eq!(lacks("{\"a\": 1}\n{\"a\": 1,\n"), Ok(()));
+        assert!(lacks("{\"a\": 1}\n{\"b\": 1}")
+            .unwrap_err()
+            .contains("document 2, jobs"));
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Seen {
     pub offset_bytes: Option<i64>,
     /// Size, if the log says it.
     pub size_bytes: Option<i64>,
+    /// Device, if the log says it.
+    pub device: Option<NameId>,
 }
 
 /// Commands over a threshold, as a drive counted them itself.
@@ -415,6 +417,7 @@ impl<'a> Sink<'a> {
                 op: row.op,
                 offset_bytes: row.offset_bytes,
                 size_bytes: row.size_bytes,
+                device: row.device,
             });
             return if survey.ops.len() < SURVEY_OPS {
                 Ok(())
@@ -447,6 +450,7 @@ impl<'a> Sink<'a> {
                     op: few.op[at],
                     offset_bytes: few.offset_bytes.get(at).copied().or(row.offset_bytes),
                     size_bytes: few.size_bytes.get(at).copied().or(row.size_bytes),
+                    device: row.device,
                 });
                 if survey.ops.len() >= SURVEY_OPS {
                     return Err(ImportError::Enough);

@@ -18,6 +18,8 @@ from whodisk.types import Cell
 LINES_MAX = 25
 #: Each section's share of them.
 ANSWER_LINES, SLOWEST_ROWS, OTHERS_SHOWN, NEXT_LINES = 4, 3, 2, 2
+#: Where there is no verdict, what is not excluded is most of what there is to say.
+UNSEEN_LINES, UNSEEN_LINES_WITHOUT_VERDICT = 1, 4
 BAR_WIDTH, BAR_WIDTH_NARROW = 36, 24
 #: A bar is made of letters, so that it is readable without colour; the colours are the report's order of stages.
 STAGES = {
@@ -205,7 +207,11 @@ def _cleared(verdict: Verdict, width: int) -> list[Text]:
 def _unseen(verdict: Verdict, width: int) -> list[Text]:
     # Of a path its last part.
     names = [re.sub(r"(?<!\S)/\S*/", "", caveat.what) for caveat in verdict.cannot_exclude]
-    return [Text(_cut(f"Not excluded: {'; '.join(dict.fromkeys(names))}", width))] if names else []
+    said = f"Not excluded: {'; '.join(dict.fromkeys(names))}"
+    lines_max = UNSEEN_LINES_WITHOUT_VERDICT if verdict.status == "insufficient" else UNSEEN_LINES
+    if not names:
+        return []
+    return [Text(_cut(said, width))] if lines_max == 1 else _wrapped(said, width, lines_max)
 
 
 def _cut(text: str, width: int) -> str:

@@ -13,8 +13,9 @@ from whodisk.reading.views import STAGES, Case
 def caveats_of(context: Context, has_baseline: bool) -> list[Caveat]:
     """What cannot be excluded, what matters most for this case first."""
     not_seen = unseen(context.case)
-    # Without requests hardly anything below the program is known.
-    first = [] if "block" in context.case.layers else not_seen
+    # Without requests hardly anything below the program is known; what another tool logged is not seen first of all where its log lacks it.
+    is_lacking = "block" not in context.case.layers or context.case.meta.get("observer") == "import"
+    first = not_seen if is_lacking else []
     caveats = losses(context.case) + _unknown(context) + _open(context) + _engine(context)
     caveats += _sampled(context) + _unseen_submitter(context) + first
     if not has_baseline:
@@ -28,10 +29,10 @@ def caveats_of(context: Context, has_baseline: bool) -> list[Caveat]:
     return caveats if first else caveats + not_seen
 
 
-def unseen(case: Case) -> list[Caveat]:
+def unseen(case: Case, *, keys: tuple[str, ...] = ("not_observed", "not_carried")) -> list[Caveat]:
     return [
         Caveat(str(item.get("what")), str(item.get("because")))
-        for key in ("not_observed", "not_carried")
+        for key in keys
         for item in case.meta.get(key) or []
         if isinstance(item, dict)
     ]

@@ -181,7 +181,12 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
         operations=0,
         findings=judged.findings,
         minor=judged.minor,
-        cannot_exclude=judged.caveats + unseen(case),
+        cannot_exclude=[
+            # What the log holds by half, with how much it is, before what no counters show.
+            *unseen(case, keys=("not_observed",)),
+            *judged.caveats,
+            *unseen(case, keys=("not_carried",)),
+        ],
         expectations=[Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)],
         next_steps=_next_steps(judged, "slow")[:3]
         or ["Record the operations of one host: sampled counters hide outliers."],

@@ -162,10 +162,10 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             let of = seconds.map_or(String::new(), |all| format!(" of {all:.0} s"));
             sink.missing(
                 format!(
-                    "a wait for {limit} ({:.1} s{of})",
+                    "{limit}, which held operations of {device} for {:.1} s{of}",
                     *us as f64 / 1e6
                 ),
-                format!("it held operations of {device}; the page sums up microseconds, and does not say of which"),
+                "the page sums up microseconds, and does not say of which operations",
             );
         }
     }

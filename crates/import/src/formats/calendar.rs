@@ -2,7 +2,7 @@
 
 /// Nanoseconds since 1970 of a day (years 1970 to 2200), UTC.
 pub fn day_ns(year: i64, month: i64, day: i64) -> Option<i64> {
-    if !(1970..=2200).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    if !(1970..=2200).contains(&year) || !(1..=days_of_month(year, month)).contains(&day) {
         return None;
     }
     // Days since 1970 in the proleptic Gregorian calendar, years that begin in March.
@@ -13,6 +13,17 @@ pub fn day_ns(year: i64, month: i64, day: i64) -> Option<i64> {
     };
     let days = y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719_468;
     Some(days * 86_400 * 1_000_000_000)
+}
+
+/// How many days a month has; none if there is no such month.
+pub fn days_of_month(year: i64, month: i64) -> i64 {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 => 28 + i64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    }
 }
 
 /// A date: `11/24/26` (month first, as sysstat prints it in the C locale, unless it is none), `2026/11/24`, `2026-11-24`, `24.11.2026`.
@@ -45,9 +56,10 @@ pub fn time_of_day_ns(text: &str, half: &str) -> Option<i64> {
     let hour: i64 = parts.next()?.parse().ok()?;
     let minute: i64 = parts.next()?.parse().ok()?;
     let second_ns = crate::text::scaled(parts.next()?, 1_000_000_000)?;
-    let hour = match half {
-        "AM" => hour % 12,
-        "PM" => hour % 12 + 12,
+    let hour = match (half, hour) {
+        ("AM" | "PM", 13..) => return None,
+        ("AM", _) => hour % 12,
+        ("PM", _) => hour % 12 + 12,
         _ => hour,
     };
     let ok = parts.next().is_none() && (0..24).contains(&hour) && (0..60).contains(&minute);
@@ -67,5 +79,18 @@ mod tests {
         assert_eq!(time_of_day_ns("10:54:32", ""), Some(39_272_000_000_000));
         assert_eq!(time_of_day_ns("12:00:01", "AM"), Some(1_000_000_000));
         assert_eq!((time_of_day_ns("25:00:00", ""), date_ns("x")), (None, None));
+        assert_eq!(
+            (time_of_day_ns("13:00:00", "AM"), time_of_day_ns("-1:00:00", "PM")),
+            (None, None)
+        );
+        assert_eq!(
+            (date_ns("02/30/26"), date_ns("2026-02-29"), date_ns("2100-02-29")),
+            (None, None, None)
+        );
+        assert!(
+            date_ns("2024-02-29").is_some()
+                && date_ns("2000-02-29").is_some()
+                && date_ns("31.12.2026").is_some()
+        );
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Source: fio's iolog.c, flush_samples: `time, value[, value1], direction, block size[, offset], priority[, issue time]`; before fio 3.18 there
 //! is no priority. `--map 'time,value,...'` says it where the first lines fit several.
+use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{Head, Source};
 use crate::number::leading_digits;
@@ -44,6 +45,17 @@ const NAMES: [(&str, Column); 8] = [
     ("prio", Priority),
     ("issue", IssueTime),
 ];
+
+/// Milliseconds since 1970 are larger than this (1980), since a job's begin smaller (10 years).
+const UNIX_MS_MIN: i64 = 315_000_000_000;
+
+/// What the moments of a log count from, by its first: the begin of the job, or 1970 (`log_unix_epoch`, `log_alternate_epoch`).
+pub fn clock_of(time_ms: i64, step_ns: i64) -> Clock {
+    match time_ms {
+        UNIX_MS_MIN.. => Clock::unix(1_000_000),
+        _ => Clock::own("the begin of fio's job", step_ns),
+    }
+}
 
 /// Columns in their order.
 pub type Layout = Vec<Column>;

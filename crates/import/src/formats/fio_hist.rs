@@ -2,13 +2,12 @@
 //!
 //! 1856 bins of nanoseconds, or 1216 of microseconds (before fio 3), or those / 2^c with `log_hist_coarseness=c`. A row becomes samples: the number of operations, median, 99th percentile and slowest bin.
 use super::fio_bins::{middle_ns, quantile};
-use super::fio_columns::is_log_of;
-use crate::clock::Clock;
+use super::fio_columns::{clock_of, is_log_of};
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::integer;
+use crate::text::{integer, time};
 use crate::ImportError;
 use case::schema::SubjectKind;
 
@@ -53,8 +52,8 @@ fn recognise(head: &Head) -> bool {
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    sink.clock(Clock::own("the begin of fio's job", 1_000_000));
     let subject = source.name().trim_end_matches(".log").to_owned();
+    let mut is_told = false;
     each_line(source, sink, |line, sink| {
         if line.text.trim().is_empty() {
             return Ok(());
@@ -65,7 +64,10 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             let expected = "milliseconds, direction, block size, and 1856 / 2^c bins (fio 2: 1216 / 2^c)";
             return Err(Bad::new("", expected, &found).into());
         };
-        let time_ms: u32 = integer(fields[0], "time")?;
+        let time_ns = time(fields[0], 1_000_000, "time")?;
+        if !std::mem::replace(&mut is_told, true) {
+            sink.clock(clock_of(time_ns / 1_000_000, 1_000_000));
+        }
         let op = match fields[1] {
             "0" => "read",
             "1" => "write",
@@ -90,13 +92,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             }
         }
         let name = sink.name(&subject);
-        sink.sample(
-            i64::from(time_ms) * 1_000_000,
-            None,
-            SubjectKind::Process,
-            name,
-            &values,
-        )?;
+        sink.sample(time_ns, None, SubjectKind::Process, name, &values)?;
         Ok(())
     })
 }

@@ -1,5 +1,6 @@
 //! fio's summary (`--output-format=json`, `json+`): per job and kind the distribution, as samples at the end of the run.
 use crate::clock::Clock;
+use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::json;
 use crate::sink::Sink;
@@ -34,18 +35,22 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let path = source.path();
     let documents = json(path, sink)?;
     let mut jobs = Vec::new();
-    for document in &documents {
+    for (number, document) in documents.all.iter().enumerate() {
         // fio's server sends what `--client` prints as client_stats.
         let lists = ["jobs", "client_stats"].map(|list| document[list].as_array());
         if lists == [None, None] {
-            let hint = "check that the file is a summary of fio";
-            return Err(ImportError::content(path, "jobs", "a list", "none", hint));
+            documents.lacks(
+                number,
+                Bad::none("jobs", "the list that summaries of fio have"),
+                sink,
+            )?;
+            continue;
         }
         let end_ns = end_ns(document);
         jobs.extend(lists.into_iter().flatten().flatten().map(|job| (end_ns, job)));
     }
     // Before 2.2 fio did not say when it was.
-    let is_timed = documents.iter().any(|document| moment_ms(document).is_some());
+    let is_timed = documents.all.iter().any(|document| moment_ms(document).is_some());
     sink.clock(if is_timed {
         Clock::unix(1_000_000)
     } else {
@@ -110,6 +115,8 @@ fn one(
     if total == 0 {
         return Ok(());
     }
+    // With gtod_reduce fio takes no times, and prints noughts.
+    let is_timed = latency["max"].as_f64() != Some(0.0) || latency["percentile"].is_object();
     // fio 2 counted microseconds.
     let unit = if name.ends_with("_ns") { 1.0 } else { 1000.0 };
     let mut values = vec![(sink.name(&format!("{op}_operations")), total as f64)];
@@ -133,9 +140,17 @@ fn one(
             told.push(format!("{short} {:.1} us", value * unit / 1e3));
         }
     }
-    if let Some(value) = latency["max"].as_f64() {
+    if let Some(value) = latency["max"].as_f64().filter(|_| is_timed) {
         values.push((sink.name(&format!("{op}_latency_max_ns")), value * unit));
         told.push(format!("slowest {:.1} us", value * unit / 1e3));
+    }
+    if !is_timed {
+        sink.unseen(
+            format!("latencies of {total} {op}s of {job}"),
+            "fio took no times of them (gtod_reduce, disable_clat)",
+        );
+        let subject = sink.name(job);
+        return sink.sample(end_ns, None, SubjectKind::Process, subject, &values);
     }
     let what = format!(
         "when the slow ones were of {total} {op}s of {job} ({}: {})",

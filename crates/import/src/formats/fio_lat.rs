@@ -2,8 +2,9 @@
 //!
 //! The three logs of a job hold the same operations. One of them is read: the one with issue times (they are exact, and in `clat` only), else
 //! `lat`, else `clat`, else `slat`. Rows that are averages of a window (`log_avg_msec`) become samples, not operations.
-use super::fio_columns::{is_log_of, kind_and_key, layout, look_like, Column, Entry, Layout, Printed};
-use crate::clock::Clock;
+use super::fio_columns::{
+    clock_of, is_log_of, kind_and_key, layout, look_like, Column, Entry, Layout, Printed,
+};
 use crate::error::RecordError;
 use crate::format::{Format, Head, Source};
 use crate::lines::find;
@@ -36,9 +37,6 @@ pub const FORMAT: Format = Format {
 };
 
 const KINDS: [&str; 3] = ["lat", "clat", "slat"];
-
-/// Milliseconds since 1970 are larger than this (1980), since a job's begin smaller (10 years).
-const UNIX_MS_MIN: i64 = 315_000_000_000;
 
 fn recognise(head: &Head) -> bool {
     is_log_of(&head.name, &KINDS) && look_like(head)
@@ -233,14 +231,8 @@ impl Reader<'_> {
 
     fn write(&mut self, entry: &Entry, sink: &mut Sink) -> Result<(), ImportError> {
         if self.said == Said::Nothing {
-            // Moments are in ms since the epoch of the job, or since 1970 with log_unix_epoch.
-            let is_unix = entry.time_ms >= UNIX_MS_MIN;
             let step_ns = if self.with_issue { 1 } else { 1_000_000 };
-            sink.clock(if is_unix {
-                Clock::unix(1_000_000)
-            } else {
-                Clock::own("the begin of fio's job", step_ns)
-            });
+            sink.clock(clock_of(entry.time_ms, step_ns));
             self.said = Said::Clock;
         }
         if entry.size_bytes == 0 {

@@ -1,6 +1,5 @@
 //! Rate logs of fio: `NAME_bw.1.log` (KiB/s) and `NAME_iops.1.log`. They look exactly like latency logs; only the name tells them apart.
-use super::fio_columns::{is_log_of, kind_and_key, layout, look_like, Entry};
-use crate::clock::Clock;
+use super::fio_columns::{clock_of, is_log_of, kind_and_key, layout, look_like, Entry};
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
@@ -39,13 +38,16 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         ));
     };
     let layout = layout(source)?;
-    sink.clock(Clock::own("the begin of fio's job", 1_000_000));
     let subject = name.trim_end_matches(".log").to_owned();
+    let mut is_told = false;
     each_line(source, sink, |line, sink| {
         if line.text.is_empty() {
             return Ok(());
         }
         let entry = Entry::parse(line.text, &layout)?;
+        if !std::mem::replace(&mut is_told, true) {
+            sink.clock(clock_of(entry.time_ms, 1_000_000));
+        }
         let (metric, value) = match kind {
             "bw" => ("throughput_bytes_per_s", entry.value as f64 * 1024.0),
             _ => ("operations_per_s", entry.value as f64),

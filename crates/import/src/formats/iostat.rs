@@ -153,6 +153,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             reader.headers.clear();
         } else if let Some(ns) = moment(&words).or_else(|| reader.time_line(&words)) {
             reader.is_at(ns);
+        } else if is_meant_as_moment(&words) {
+            return Err(Bad::new("", "a date and a time of day", line.text).into());
         } else if let Some(at) = iostat_header(&words) {
             reader.begin_iostat(&words, at, sink);
         } else if let Some(at) = sar_header(&words) {
@@ -205,7 +207,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 }
 
 /// A line with dates and times as the C locale has them, where they are written in Chinese or Japanese.
-fn western(line: &str) -> Cow<'_, str> {
+pub(super) fn western(line: &str) -> Cow<'_, str> {
     if line.is_ascii() {
         return Cow::Borrowed(line);
     }
@@ -226,6 +228,26 @@ fn western(line: &str) -> Cow<'_, str> {
         other => Some(other),
     });
     Cow::Owned(plain.collect())
+}
+
+/// Whether nothing but a date and a time stands in a line, of whatever numbers.
+fn is_meant_as_moment(words: &[&str]) -> bool {
+    let is_of = |word: &str, marks: &[char]| {
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        word.split(marks).count() == 3 && word.split(marks).all(digits)
+    };
+    let is_date = |word: &str| ['/', '-', '.'].iter().any(|mark| is_of(word, &[*mark]));
+    let is_time = |word: &str| is_of(word.split(['.', ',', '+', '-', 'Z']).next().unwrap_or(""), &[':']);
+    match words {
+        ["Time:", time] | ["Time:", time, "AM" | "PM"] => is_time(time),
+        [date, time] | [date, time, "AM" | "PM"] | [date, "AM" | "PM", time] => {
+            is_date(date) && is_time(time)
+        }
+        [iso] => iso
+            .split_once('T')
+            .is_some_and(|(date, time)| is_date(date) && is_time(time)),
+        _ => false,
+    }
 }
 
 /// `COM` and what somebody wrote into the file.
@@ -497,6 +519,26 @@ mod tests {
             let line = western(line);
             let words: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(moment(&words), Some(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_meant_as_a_moment_and_is_none_is_bad() {
+        for line in [
+            "11/24/26 25:54:32",
+            "13/32/26 10:54:32",
+            "11/24/2026 13:54:32 PM",
+            "2026-11-24 10:61:32",
+            "2026-11-24T10:54:99+0000",
+            "2026-02-30T10:54:09Z",
+            "Time: 10:54:72 PM",
+        ] {
+            let log = format!("Linux 6.1.0 (host) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n{line}\n{CPU}{DISK}");
+            let error = samples(&log).unwrap_err();
+            assert!(
+                error.contains("log: line 3: expected a date and a time of day") && error.contains(line),
+                "{error}"
+            );
         }
     }
 

@@ -195,7 +195,7 @@ fn page_of(path: &Path, sink: &mut Sink) -> Result<Page, ImportError> {
         .next()
         .is_some_and(|line| line.starts_with('{'))
     {
-        return match json(path, sink)?.as_slice() {
+        return match json(path, sink)?.all.as_slice() {
             [one] => from_fields(path, &fields_of_json(one)),
             several => {
                 let found = format!("{} documents", several.len());

@@ -2,6 +2,7 @@
 //!
 //! NVMe health log and ATA attributes. Source: smartmontools' JSON output; keys that are not there are not observed.
 use crate::clock::Clock;
+use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::json;
 use crate::sink::Sink;
@@ -137,14 +138,16 @@ const COUNTERS: [(&str, &str, f64); 23] = [
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let path = source.path();
     let reports = json(path, sink)?;
-    let has_moments = reports.iter().any(|report| moment_s(report).is_some());
+    let has_moments = reports.all.iter().any(|report| moment_s(report).is_some());
     sink.clock(if has_moments {
         Clock::unix(1_000_000_000)
     } else {
         Clock::own("the report", 1_000_000_000)
     });
-    for report in &reports {
-        sample(source, report, sink)?;
+    for (number, report) in reports.all.iter().enumerate() {
+        if let Err(bad) = sample(source, report, sink)? {
+            reports.lacks(number, bad, sink)?;
+        }
     }
     Ok(())
 }
@@ -153,8 +156,8 @@ fn moment_s(report: &Value) -> Option<i64> {
     report.pointer("/local_time/time_t").and_then(Value::as_i64)
 }
 
-fn sample(source: &Source, report: &Value, sink: &mut Sink) -> Result<(), ImportError> {
-    let path = source.path();
+/// The counters of a report; inside, what is wrong with one that has none.
+fn sample(source: &Source, report: &Value, sink: &mut Sink) -> Result<Result<(), Bad>, ImportError> {
     let name = report.pointer("/device/name").and_then(Value::as_str);
     let name = name.map(|name| name.trim_start_matches("/dev/").to_owned());
     let device = source.device.clone().or(name).unwrap_or_else(|| "drive".into());
@@ -177,15 +180,11 @@ fn sample(source: &Source, report: &Value, sink: &mut Sink) -> Result<(), Import
         let said = report
             .pointer("/smartctl/messages/0/string")
             .and_then(Value::as_str);
-        let found = said.unwrap_or("none").to_owned();
-        let hint = "take the report with smartctl -j -x of a drive that answers";
-        return Err(ImportError::content(
-            path,
-            "report",
-            "counters of a drive",
-            found,
-            hint,
-        ));
+        let expected = "counters of a drive that answers smartctl -j -x";
+        return Ok(Err(match said {
+            Some(said) => Bad::new("report", expected, said),
+            None => Bad::none("report", expected),
+        }));
     }
     if report.pointer("/smart_status/passed").and_then(Value::as_bool) == Some(false) {
         sink.unseen(
@@ -201,7 +200,8 @@ fn sample(source: &Source, report: &Value, sink: &mut Sink) -> Result<(), Import
         SubjectKind::Device,
         subject,
         &values,
-    )
+    )?;
+    Ok(Ok(()))
 }
 
 #[cfg(test)]

@@ -189,7 +189,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             }
             return Ok(());
         };
-        in_table = false;
+        // Its rows begin with a number, too: per cent.
+        in_table &= !call.rest.contains('(');
+        if in_table {
+            return Ok(());
+        }
         if begun.begins(text, &call) {
             return Ok(());
         }
@@ -300,13 +304,24 @@ impl Reader {
             self.duplicate(name, pid, arguments, number);
             return Ok(());
         }
-        if matches!(
-            name,
-            "socket" | "pipe" | "pipe2" | "accept4" | "eventfd2" | "epoll_create1"
-        ) {
+        if NO_FILES.contains(&name) {
             if let Some(fd) = number.filter(|fd| *fd >= 0) {
                 self.open.insert((pid, fd), None);
             }
+            return Ok(());
+        }
+        if NO_FILE_PAIRS.contains(&name) {
+            let pair = arguments
+                .rsplit_once('[')
+                .and_then(|(_, rest)| rest.split_once(']'));
+            let pair = pair.map_or("", |(pair, _)| pair).split(',');
+            for fd in pair.filter_map(|fd| fd.split('<').next()?.trim().parse().ok()) {
+                self.open.insert((pid, fd), None);
+            }
+            return Ok(());
+        }
+        if name == "close" {
+            self.close(pid, arguments);
             return Ok(());
         }
         let Some(op) = kind(name) else { return Ok(()) };
@@ -371,6 +386,17 @@ impl Reader {
         Ok(())
     }
 
+    /// What a thread closes is closed for those that share it.
+    fn close(&mut self, pid: i32, arguments: &str) {
+        let digits = arguments.split('<').next().unwrap_or("");
+        let Ok(fd) = digits.trim().parse::<i64>() else {
+            return;
+        };
+        if self.open.remove(&(pid, fd)).is_none() && self.of_any(fd).is_some() {
+            self.open.retain(|(_, known), _| *known != fd);
+        }
+    }
+
     /// A second descriptor of the same file.
     fn duplicate(&mut self, name: &str, pid: i32, arguments: &str, new: Option<i64>) {
         if name == "fcntl" && !arguments.contains("F_DUPFD") {
@@ -432,6 +458,25 @@ impl Reader {
         }
     }
 }
+
+/// Calls that return a descriptor of what is no file.
+const NO_FILES: [&str; 13] = [
+    "socket",
+    "accept",
+    "accept4",
+    "eventfd",
+    "eventfd2",
+    "epoll_create",
+    "epoll_create1",
+    "inotify_init",
+    "inotify_init1",
+    "timerfd_create",
+    "signalfd",
+    "signalfd4",
+    "memfd_create",
+];
+/// Calls that give two: `pipe2([3, 4], O_CLOEXEC)`, `socketpair(AF_UNIX, SOCK_STREAM, 0, [5, 6])`.
+const NO_FILE_PAIRS: [&str; 3] = ["pipe", "pipe2", "socketpair"];
 
 fn kind(name: &str) -> Option<Op> {
     Some(match name {
@@ -557,6 +602,37 @@ mod tests {
         let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
         let error = read(&source, &mut Sink::survey(&mut names, &mut silent, false)).unwrap_err();
         assert!(error.to_string().contains("strace -T -ttt"), "{error}");
+    }
+
+    #[test]
+    fn the_table_at_the_end_is_passed_over() {
+        let run = "31335 1.5 fsync(3) = 0 <0.000010>\n31335 1.6 +++ exited with 0 +++\n\
+            % time     seconds  usecs/call     calls    errors syscall\n------ ----------- ----------- --------- --------- ----------------\n \
+            61.40    0.080900         963        84        41 wait4\n------ ----------- ----------- --------- --------- ----------------\n\
+            100.00    0.131763          11     11464      1440 total\n";
+        assert_eq!(operations(&run.repeat(2)).len(), 2);
+    }
+
+    #[test]
+    fn a_number_means_what_was_opened_last() {
+        let log = |second: &str| {
+            format!(
+                "1.0 openat(AT_FDCWD, \"/data/a\", O_RDONLY) = 3 <0.000010>\n1.1 read(3, \"\", 4096) = 10 <0.000011>\n\
+                1.2 close(3) = 0 <0.000010>\n1.3 {second} <0.000010>\n1.4 read(3, \"\", 4096) = 10 <0.000012>\n"
+            )
+        };
+        for no_file in [
+            "accept(5, NULL, NULL) = 3",
+            "timerfd_create(CLOCK_MONOTONIC, 0) = 3",
+            "pipe2([3, 4], O_CLOEXEC) = 0",
+            "socketpair(AF_UNIX, SOCK_STREAM, 0, [3, 4]) = 0",
+        ] {
+            assert_eq!(operations(&log(no_file)).len(), 1, "{no_file}");
+        }
+        assert_eq!(
+            operations(&log("openat(AT_FDCWD, \"/data/b\", O_RDONLY) = 3")).len(),
+            2
+        );
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! JSON of `iostat -o JSON` and of `sadf -j`.
 use super::calendar::{date_ns, time_of_day_ns};
-use super::sysstat_rows;
+use super::iostat::western;
+use super::{stamps, sysstat_rows};
 use crate::clock::Clock;
+use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
-use crate::records::json;
+use crate::records::{bad_record, json};
 use crate::sink::Sink;
 use crate::ImportError;
 use serde_json::Value;
@@ -31,16 +33,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let path = source.path();
     let documents = json(path, sink)?;
     let mut hosts = Vec::new();
-    for document in &documents {
+    for (number, document) in documents.all.iter().enumerate() {
         let Some(some) = document["sysstat"]["hosts"].as_array() else {
-            let hint = "check that the file is of iostat or sadf";
-            return Err(ImportError::content(
-                path,
-                "sysstat.hosts",
-                "a list",
-                "none",
-                hint,
-            ));
+            let bad = Bad::none("sysstat.hosts", "the list that iostat and sadf print");
+            documents.lacks(number, bad, sink)?;
+            continue;
         };
         hosts.extend(some);
     }
@@ -72,7 +69,16 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
                     "a run of iostat has one report, which averages since the machine's start (unless -y was given)",
                 );
             }
-            let time_ns = moment(report).unwrap_or(number as i64 * SECOND);
+            let time_ns = match moment(report) {
+                Some(ns) => ns,
+                None if has_moments || !report["timestamp"].is_null() => {
+                    let found = report["timestamp"].to_string();
+                    let bad = Bad::new("timestamp", "a date and a time of day", &found);
+                    bad_record(path, &format!("report {}", number + 1), bad, sink)?;
+                    continue;
+                }
+                None => number as i64 * SECOND,
+            };
             for disk in report["disk"].as_array().into_iter().flatten() {
                 row(time_ns, name, disk, sink)?;
             }
@@ -105,11 +111,67 @@ fn row(time_ns: i64, host: &str, disk: &Value, sink: &mut Sink) -> Result<(), Im
 fn moment(report: &Value) -> Option<i64> {
     match &report["timestamp"] {
         Value::String(text) => {
-            let mut words = text.split([' ', 'T']);
-            let date = date_ns(words.next()?)?;
-            let time = words.next()?;
-            Some(date + time_of_day_ns(time.get(..8).unwrap_or(time), words.next().unwrap_or(""))?)
+            let text = western(text);
+            stamps::moment(&text.split_whitespace().collect::<Vec<_>>())
         }
         stamp => Some(date_ns(stamp["date"].as_str()?)? + time_of_day_ns(stamp["time"].as_str()?, "")?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_read_in_any_language_and_bad_ones_are_told() {
+        let report = |stamp: &str| {
+            format!("{{\"timestamp\": \"{stamp}\", \"disk\": [{{\"disk_device\": \"sda\", \"r/s\": 1.00}}]}}")
+        };
+        let log = |stamps: [&str; 3]| {
+            let reports = stamps.map(report).join(",");
+            format!("{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"vm\", \"statistics\": [{reports}]}}]}}}}")
+        };
+        let import = |stamps| crate::testing::import(&FORMAT, &log(stamps));
+        for stamps in [
+            [
+                "11/24/2026 10:54:31 AM",
+                "11/24/2026 10:54:32 AM",
+                "11/24/2026 10:54:33 AM",
+            ],
+            [
+                "24.11.2026 10:54:31",
+                "24.11.2026 10:54:32",
+                "24.11.2026 10:54:33",
+            ],
+            [
+                "2026\u{5e74}11\u{6708}24\u{65e5} 10\u{65f6}54\u{5206}31\u{79d2}",
+                "2026\u{5e74}11\u{6708}24\u{65e5} 10\u{65f6}54\u{5206}32\u{79d2}",
+                "2026\u{5e74}11\u{6708}24\u{65e5} 10\u{65f6}54\u{5206}33\u{79d2}",
+            ],
+            [
+                "2026-11-24T11:54:31+0100",
+                "2026-11-24T11:54:32+0100",
+                "2026-11-24T11:54:33+0100",
+            ],
+        ] {
+            let summary = import(stamps).unwrap();
+            assert_eq!(
+                (summary.start_unix_ns, summary.end_ns),
+                (Some(1_795_517_672 * SECOND), SECOND),
+                "{stamps:?}"
+            );
+        }
+        let error = import([
+            "11/24/2026 10:54:31",
+            "11/24/2026 25:54:32",
+            "11/24/2026 10:54:33",
+        ])
+        .unwrap_err()
+        .to_string();
+        assert!(
+            error.contains("report 2, timestamp: expected a date and a time of day")
+                && error.contains("25:54"),
+            "{error}"
+        );
     }
 }

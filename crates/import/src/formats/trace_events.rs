@@ -86,24 +86,32 @@ fn split(line: &str) -> Option<Point<'_>> {
     })
 }
 
+/// Events that are read.
+const KNOWN: [&str; 12] = [
+    "block_bio_queue",
+    "block_split",
+    "block_rq_insert",
+    "block_rq_issue",
+    "block_rq_complete",
+    "nvme_setup_cmd",
+    "nvme_complete_rq",
+    "sched_switch",
+    "sched_wakeup",
+    "sched_wakeup_new",
+    "irq_handler_entry",
+    "irq_handler_exit",
+];
+
 fn is_known(name: &str) -> bool {
-    let block = [
-        "block_bio_queue",
-        "block_split",
-        "block_rq_insert",
-        "block_rq_issue",
-        "block_rq_complete",
-    ];
-    let others = [
-        "nvme_setup_cmd",
-        "nvme_complete_rq",
-        "sched_switch",
-        "sched_wakeup",
-        "sched_wakeup_new",
-        "irq_handler_entry",
-        "irq_handler_exit",
-    ];
-    block.contains(&name) || others.contains(&name)
+    KNOWN.contains(&name)
+}
+
+/// Whether a line names an event as an event's line does; stacks name functions.
+fn is_meant_as_event(line: &str) -> bool {
+    KNOWN.iter().any(|name| {
+        let after = line.find(name).map(|at| &line[at + name.len()..]);
+        after.is_some_and(|after| after.starts_with(": "))
+    })
 }
 
 fn recognise(head: &Head) -> bool {
@@ -130,7 +138,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             return Ok(());
         }
         // Stacks and headers stand between the events.
-        let Some(point) = split(text) else { return Ok(()) };
+        let Some(point) = split(text) else {
+            if is_meant_as_event(text) {
+                return Err(Bad::new("", "TASK-PID [CPU] SECONDS: EVENT: ...", text).into());
+            }
+            return Ok(());
+        };
         if !is_known(point.name) {
             others += 1;
             return Ok(());
@@ -341,6 +354,20 @@ mod tests {
                 (comm, pid, Some(1), "block_rq_issue"),
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn a_damaged_event_is_bad_and_a_stack_is_not() {
+        let event = "  fio-47 [001] d..1. 16.000100: block_rq_issue: 8,0 R 4096 () 8 + 8 [x]";
+        assert!(split(event).is_some() && split(&event.replace("16.0", "16.x")).is_none());
+        assert!(is_meant_as_event(&event.replace("16.0", "16.x")));
+        for line in [
+            "        ffffffff814 trace_event_raw_event_block_rq_issue+0x7 ([kernel.kallsyms])",
+            " => block_rq_issue [kernel]",
+            "avg-cpu: [x]",
+        ] {
+            assert!(!is_meant_as_event(line), "{line}");
         }
     }
 
