@@ -49,9 +49,14 @@ fn read(scratch: &mut Scratch, data: &[u8]) {
     let [how, which, content @ ..] = data else { return };
     let format = CHOSEN.unwrap_or(FORMATS[usize::from(*which) % FORMATS.len()]);
     let folder = scratch.folder.path();
-    let mut files = vec![folder.join("input_lat.1.log")];
+    // The name alone says that values are rates.
+    let [first, second] = match format.name {
+        "fio-rate" => ["input_bw.1.log", "input_iops.1.log"],
+        _ => ["input_lat.1.log", "input_clat.1.log"],
+    };
+    let mut files = vec![folder.join(first)];
     if how & TWICE != 0 {
-        files.push(folder.join("input_clat.1.log"));
+        files.push(folder.join(second));
     }
     for file in &files {
         std::fs::write(file, content).expect("room in /dev/shm");

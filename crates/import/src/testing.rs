@@ -4,8 +4,13 @@ use case::sealed::{Names, SealWriter};
 
 /// A log of this text, imported into a case of its own. Panics unless `format` recognises it.
 pub fn import(format: &Format, text: &str) -> Result<Summary, ImportError> {
+    import_named(format, "log", text)
+}
+
+/// The same of a log whose name is what tells its format.
+pub fn import_named(format: &Format, name: &str, text: &str) -> Result<Summary, ImportError> {
     let folder = tempfile::tempdir().unwrap();
-    let (path, case) = (folder.path().join("log"), folder.path().join("case"));
+    let (path, case) = (folder.path().join(name), folder.path().join("case"));
     std::fs::write(&path, text).unwrap();
     assert!((format.recognise)(&Head::read(&path).unwrap()), "{text}");
     std::fs::create_dir(&case).unwrap();

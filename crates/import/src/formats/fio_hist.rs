@@ -102,6 +102,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn moments_since_1970_are_those() {
+        let row = |ms: u64| format!("{ms}, 0, 4096, {}7\n", "0, ".repeat(28));
+        let text = row(1_795_752_876_157) + &row(1_795_752_876_657);
+        let summary = crate::testing::import_named(&FORMAT, "run_clat_hist.1.log", &text).unwrap();
+        assert_eq!(
+            (summary.start_unix_ns, summary.end_ns),
+            (Some(1_795_752_876_157_000_000), 500_000_000)
+        );
+    }
+
+    #[test]
     fn the_number_of_bins_tells_their_width_and_unit() {
         let all = [1856, 928, 29, 1216, 304, 19, 1855, 1, 0].map(width_and_unit);
         let known = [(1, 1), (2, 1), (64, 1), (1, 1000), (4, 1000), (64, 1000)];

@@ -163,3 +163,31 @@ fn one(
     let subject = sink.name(job);
     sink.sample(end_ns, None, SubjectKind::Process, subject, &values)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::import;
+
+    #[test]
+    fn latencies_that_were_not_taken_are_not_nought() {
+        let nought = r#"{"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}"#;
+        let of = |latency: &str| {
+            let read = format!(
+                r#"{{"total_ios": 800, "iops": 200.0, "bw": 800, "clat_ns": {latency}, "lat_ns": {nought}}}"#
+            );
+            let text = format!(
+                r#"{{"fio version": "fio-3.33", "timestamp": 1795752880, "jobs": [{{"jobname": "j", "read": {read}}}]}}"#
+            );
+            let summary = import(&FORMAT, &text).unwrap();
+            (summary.rows, summary.not_observed[0].what.clone())
+        };
+        assert_eq!(of(nought), (3, "latencies of 800 reads of j".into()));
+        let (rows, said) = of(r#"{"max": 3000, "percentile": {"50.000000": 2000}}"#);
+        assert_eq!(rows, 5);
+        assert!(
+            said.starts_with("when the slow ones were of 800 reads of j (clat: p50 2.0 us, slowest 3.0 us)"),
+            "{said}"
+        );
+    }
+}

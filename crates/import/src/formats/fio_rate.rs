@@ -59,3 +59,23 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::import_named;
+
+    #[test]
+    fn moments_since_1970_are_those() {
+        let at = |text: &str| {
+            let summary = import_named(&FORMAT, "run_iops.1.log", text).unwrap();
+            (summary.start_unix_ns, summary.end_ns)
+        };
+        let since_1970 = "1795752876157, 1, 0, 4096, 0\n1795752877157, 1, 1, 4096, 0\n";
+        assert_eq!(at(since_1970), (Some(1_795_752_876_157_000_000), 1_000_000_000));
+        assert_eq!(
+            at("500, 1, 0, 4096, 0\n1500, 1, 1, 4096, 0\n"),
+            (None, 1_500_000_000)
+        );
+    }
+}
