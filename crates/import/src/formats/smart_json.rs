@@ -156,11 +156,26 @@ fn moment_s(report: &Value) -> Option<i64> {
     report.pointer("/local_time/time_t").and_then(Value::as_i64)
 }
 
+/// The name of a drive. Those behind a controller share its name: their place there (`sat+megaraid,1`) tells them apart.
+fn name_of(report: &Value) -> Option<String> {
+    let name = report
+        .pointer("/device/name")?
+        .as_str()?
+        .trim_start_matches("/dev/");
+    let kind = report
+        .pointer("/device/type")
+        .and_then(Value::as_str)
+        .unwrap_or("");
+    Some(match kind.split('+').find(|part| part.contains(',')) {
+        Some(place) => format!("{name} [{place}]"),
+        None => name.to_owned(),
+    })
+}
+
 /// The counters of a report; inside, what is wrong with one that has none.
 fn sample(source: &Source, report: &Value, sink: &mut Sink) -> Result<Result<(), Bad>, ImportError> {
-    let name = report.pointer("/device/name").and_then(Value::as_str);
-    let name = name.map(|name| name.trim_start_matches("/dev/").to_owned());
-    let device = source.device.clone().or(name).unwrap_or_else(|| "drive".into());
+    let device = source.device.clone().or_else(|| name_of(report));
+    let device = device.unwrap_or_else(|| "drive".into());
     let mut values: Vec<(NameId, f64)> = Vec::new();
     for (place, metric, factor) in COUNTERS {
         if let Some(value) = report.pointer(place).and_then(Value::as_f64) {
@@ -207,6 +222,46 @@ fn sample(source: &Source, report: &Value, sink: &mut Sink) -> Result<Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drives_behind_a_controller_have_names_of_their_own() {
+        let name =
+            |kind: &str| name_of(&serde_json::json!({"device": {"name": "/dev/sda", "type": kind}})).unwrap();
+        assert_eq!(
+            (name("scsi"), name("sat+megaraid,1")),
+            ("sda".into(), "sda [megaraid,1]".into())
+        );
+        assert_eq!(
+            (name("cciss,0"), name_of(&serde_json::json!({}))),
+            ("sda [cciss,0]".into(), None)
+        );
+    }
+
+    #[test]
+    fn reports_without_counters_are_told_and_those_before_a_cut_are_kept() {
+        let report = |at: u32, log: &str| {
+            format!(
+                "{{\"json_format_version\": [1, 0], \"smartctl\": {{\"version\": [7, 3]}}, \"local_time\": {{\"time_t\": {at}}}, {log}}}\n"
+            )
+        };
+        let whole = report(1_795_548_513, "\"temperature\": {\"current\": 41}");
+        let next = report(1_795_548_573, "\"temperature\": {\"current\": 42}");
+        let import = |text: &str| crate::testing::import(&FORMAT, text);
+        assert_eq!(import(&format!("{whole}{next}")).unwrap().records, 2);
+        // Cut behind its moment, before any counter.
+        let cut = &next[..next.find("temperature").unwrap()];
+        let summary = import(&format!("{whole}{cut}")).unwrap();
+        assert_eq!((summary.records, summary.cut.len()), (1, 1));
+        let error = import(cut).unwrap_err().to_string();
+        assert!(
+            error.contains("report: expected counters of a drive")
+                && error.contains("where the file is cut off"),
+            "{error}"
+        );
+        let asleep = report(1, "\"device\": {\"name\": \"/dev/sda\"}");
+        let error = import(&format!("{whole}{asleep}")).unwrap_err().to_string();
+        assert!(error.contains("document 2, report: expected counters"), "{error}");
+    }
 
     #[test]
     fn a_scsi_drive_counts_what_it_repeated() {
