@@ -57,7 +57,7 @@ pub fn time_of_day_ns(text: &str, half: &str) -> Option<i64> {
     let minute: i64 = parts.next()?.parse().ok()?;
     let second_ns = crate::text::scaled(parts.next()?, 1_000_000_000)?;
     let hour = match (half, hour) {
-        ("AM" | "PM", 13..) => return None,
+        ("AM" | "PM", ..0 | 13..) => return None,
         ("AM", _) => hour % 12,
         ("PM", _) => hour % 12 + 12,
         _ => hour,

@@ -187,9 +187,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Ok(())
     })?;
     if left_out > 0 {
-        sink.unseen(
+        sink.missing(
             format!("{left_out} transactions that were skipped or failed"),
-            "pgbench logs no time for them",
+            "pgbench logs no time for them; with -L it skips those that are late already",
         );
     }
     Ok(())
