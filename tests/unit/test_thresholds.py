@@ -19,11 +19,13 @@ FOLDERS = ("reading", "evidence", "machine", "detectors", "verdict")
 
 #: Numbers that are no thresholds, by file: facts of a format or of the kernel, and what only has to be some number.
 FACTS = {
+    "detectors/burst.MOMENTS_SHOWN": "how much evidence is shown: it decides nothing",
     "detectors/over_represented.DIRECT": "a flag of the case format",
     "detectors/over_represented.SYNCED": "flags of the case format",
     "detectors/prefetch.DEFAULT_READ_AHEAD_KB": "Linux' own default",
     "detectors/silent_device.DEPTHS": "how two numbers are packed into one",
     "detectors/slow_host.MAD_EFFICIENCY": "a fact of statistics",
+    "detectors/submitter_gap.FEW_THREADS": "which of two ways to the same answer is faster",
     "detectors/submitter_gap.SHORTEST_GAP_NS": "the shortest silence that a case keeps (DESIGN 5)",
     "detectors/throttle.BACKGROUND": "a flag of the case format",
     "detectors/throttle.DIRECT": "a flag of the case format",
