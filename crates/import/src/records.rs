@@ -335,17 +335,24 @@ fn closed(text: &str) -> Option<serde_json::Value> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn documents_that_follow_each_other_are_read() {
+    /// What `then` makes of the documents of a file, or what is wrong.
+    fn with_documents<T>(
+        text: &str,
+        then: impl FnOnce(Documents, &mut Sink) -> Result<T, ImportError>,
+    ) -> Result<T, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.json");
-        let read = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
-            json(&path, &mut Sink::survey(&mut names, &mut silent, false))
-                .map(|documents| documents.all)
-                .map_err(|e| e.to_string())
-        };
+        std::fs::write(&path, text).unwrap();
+        let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        json(&path, &mut sink)
+            .and_then(|documents| then(documents, &mut sink))
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn documents_that_follow_each_other_are_read() {
+        let read = |text: &str| with_documents(text, |documents, _| Ok(documents.all));
         assert_eq!(read("\u{1b}[1m{\u{1b}[0m\"a\": 1}").unwrap().len(), 1);
         assert_eq!(read("fio: warning\n{\"a\": 1}\n\n{\"a\": 2}\n").unwrap().len(), 2);
         assert_eq!(read("{\"a\": 1}\nfio: done").unwrap().len(), 1);
@@ -429,17 +436,11 @@ mod tests {
 
     #[test]
     fn a_cut_document_without_what_it_should_have_leaves_those_before_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.json");
         let lacks = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
-            let mut sink = Sink::survey(&mut names, &mut silent, false);
-            let documents = json(&path, &mut sink).unwrap();
-            let last = documents.all.len() - 1;
-            documents
-                .lacks(last, Bad::none("jobs", "a list"), &mut sink)
-                .map_err(|e| e.to_string())
+            with_documents(text, |documents, sink| {
+                let last = documents.all.len() - 1;
+                documents.lacks(last, Bad::none("jobs", "a list"), sink)
+            })
         };
         let whole = lacks("{\"a\": 1}").unwrap_err();
         assert!(

@@ -193,13 +193,17 @@ def evidence_above(case: Case, layer: str, what: str, sql: str, above_ns: int, *
     source = case.judged_above(layer, above_ns, *conditions)
     if source == "judged":
         return evidence(case, what, sql)
-    kept = sql.replace("FROM measured", f"FROM (SELECT * FROM {source} WHERE NOT open) AS measured")
-    return Evidence(what, case.expand(sql), case.rows(kept))
+    return _read_there(case, what, sql, "measured", f"(SELECT * FROM {source} WHERE NOT open) AS measured")
 
 
 def evidence_beyond(case: Case, layer: str, what: str, sql: str, above_ns: int) -> Evidence:
     """The same, of a query that asks the table of a layer, which it names once."""
-    if case.judged_above(layer, above_ns) == "judged" or not case.judges_all:
+    source = case.judged_above(layer, above_ns)
+    if source == "judged" or not case.judges_all:
         return evidence(case, what, sql)
-    kept = sql.replace(f"FROM {layer}_ops", f"FROM kept_{layer}")
-    return Evidence(what, case.expand(sql), case.rows(kept))
+    return _read_there(case, what, sql, f"{layer}_ops", source)
+
+
+def _read_there(case: Case, what: str, sql: str, table: str, source: str) -> Evidence:
+    """A fact by `sql` whose rows are read now, from a table that holds all that it asks of its own."""
+    return Evidence(what, case.expand(sql), case.rows(sql.replace(f"FROM {table}", f"FROM {source}")))
