@@ -1,6 +1,6 @@
 //! Clocks of logs, and how those of several logs are brought together.
 use crate::sink::{Seen, Survey};
-use case::schema::Op;
+use case::schema::{NameId, Op};
 use std::collections::HashMap;
 
 /// What a log's moments count from.
@@ -99,7 +99,9 @@ impl Alignment {
 pub const PAIRS_MIN: usize = 8;
 /// Pairs agree if they differ by less than this (or by twice the coarser clock's step).
 const AGREE_NS: i64 = 500_000;
-/// An operation that comes more often in either log is no help.
+/// Clocks that count from one moment are not further apart than this: CLOCK_MONOTONIC is slewed by at most 500 ppm, some 30 minutes of it.
+const DRIFT_MAX_NS: u64 = 1_000_000_000;
+/// An operation that comes more often in either log is no help; near a known offset, the nearest of them are.
 const REPEATS_MAX: usize = 8;
 
 /// How the moments of `other` become those of `first`.
@@ -123,31 +125,98 @@ pub fn align(first: &Survey, other: &Survey) -> Alignment {
 }
 
 /// How many operations of the begins of both logs are the same: device, kind, place and size are equal, and they ended at the same moment.
-/// `offset_ns` is what brings the other's moments to the first's. Without a device nothing is known: jobs of fio ask for the same places.
+/// `offset_ns` is what brings the other's moments to the first's. Clocks that count from one moment may still run apart (the kernel's fast
+/// clock is not adjusted, CLOCK_MONOTONIC is), so the rest of their distance is taken from the operations, up to `DRIFT_MAX_NS`.
+/// Without a device nothing is known: jobs of fio ask for the same places.
 pub fn in_both(first: &Survey, other: &Survey, offset_ns: i64) -> usize {
-    let width_ns = AGREE_NS.max(2 * first.clock.step_ns.max(other.clock.step_ns));
+    if !overlap(first, other, offset_ns) {
+        return 0;
+    }
+    let width_ns = agree_ns(first, other);
+    let (ours, theirs) = (ends_on_device(&first.ops), ends_on_device(&other.ops));
+    let mut near = Vec::new();
+    for (key, ends) in &ours {
+        for end_ns in theirs.get(key).into_iter().flatten() {
+            let moved_ns = end_ns.saturating_add(offset_ns);
+            let at = ends.partition_point(|end| *end < moved_ns);
+            let nearest = at.saturating_sub(REPEATS_MAX / 2)..ends.len().min(at + REPEATS_MAX / 2);
+            let apart_ns = ends[nearest].iter().map(|end| end.saturating_sub(moved_ns));
+            near.extend(apart_ns.filter(|apart_ns| apart_ns.unsigned_abs() <= DRIFT_MAX_NS));
+        }
+    }
+    near.sort_unstable();
+    let Some(agreeing) = densest(&near, width_ns) else {
+        return 0;
+    };
+    let drift_ns = agreeing[agreeing.len() / 2];
+    // Each operation is one of the other log's only once.
+    ours.iter()
+        .filter_map(|(key, ours)| Some((ours, theirs.get(key)?)))
+        .map(|(ours, theirs)| {
+            let mut at = 0;
+            let is_in_first = |end_ns: &&i64| {
+                let moved_ns = end_ns.saturating_add(offset_ns).saturating_add(drift_ns);
+                while at < ours.len() && ours[at] < moved_ns.saturating_sub(width_ns) {
+                    at += 1;
+                }
+                let same = at < ours.len() && ours[at] <= moved_ns.saturating_add(width_ns);
+                at += usize::from(same);
+                same
+            };
+            theirs.iter().filter(is_in_first).count()
+        })
+        .sum()
+}
+
+/// Whether the logs are of one time: of the shorter one, most lies within the other. Parts of one log lie one behind the other.
+fn overlap(first: &Survey, other: &Survey, offset_ns: i64) -> bool {
+    let span = |survey: &Survey, offset_ns: i64| {
+        let ends = survey.ops.iter().map(|op| {
+            op.start_ns
+                .saturating_add(op.latency_ns)
+                .saturating_add(offset_ns)
+        });
+        ends.clone().min().zip(ends.max())
+    };
+    let (Some(a), Some(b)) = (span(first, 0), span(other, offset_ns)) else {
+        return false;
+    };
+    let common_ns = a.1.min(b.1).saturating_sub(a.0.max(b.0));
+    let shorter_ns = a.1.saturating_sub(a.0).min(b.1.saturating_sub(b.0));
+    common_ns >= 0 && common_ns >= shorter_ns / 2
+}
+
+/// Ends of operations in order, by device, kind, place and size.
+fn ends_on_device(ops: &[Seen]) -> HashMap<(NameId, Op, i64, i64), Vec<i64>> {
     let mut ends: HashMap<_, Vec<i64>> = HashMap::new();
-    let key_of = |op: &Seen| Some((op.device?, op.op, op.offset_bytes?, op.size_bytes?));
-    for op in &first.ops {
-        if let Some(key) = key_of(op) {
+    for op in ops {
+        if let (Some(device), Some(offset), Some(size)) = (op.device, op.offset_bytes, op.size_bytes) {
             let end_ns = op.start_ns.saturating_add(op.latency_ns);
+            let key = (device, op.op, offset, size);
             ends.entry(key).or_default().push(end_ns);
         }
     }
-    let is_in_first = |op: &&Seen| {
-        let Some(of_first) = key_of(op).and_then(|key| ends.get_mut(&key)) else {
-            return false;
-        };
-        let end_ns = op
-            .start_ns
-            .saturating_add(op.latency_ns)
-            .saturating_add(offset_ns);
-        let same = of_first
-            .iter()
-            .position(|end| end.abs_diff(end_ns) <= width_ns.unsigned_abs());
-        same.map(|at| of_first.swap_remove(at)).is_some()
-    };
-    other.ops.iter().filter(is_in_first).count()
+    ends.values_mut().for_each(|ends| ends.sort_unstable());
+    ends
+}
+
+/// Within what distance two moments are one.
+fn agree_ns(first: &Survey, other: &Survey) -> i64 {
+    AGREE_NS.max(2 * first.clock.step_ns.max(other.clock.step_ns))
+}
+
+/// The most of `ordered` that lie within `width_ns`.
+fn densest(ordered: &[i64], width_ns: i64) -> Option<&[i64]> {
+    let (mut best, mut begin) = (0..0, 0);
+    for end in 0..ordered.len() {
+        while ordered[end].saturating_sub(ordered[begin]) > width_ns {
+            begin += 1;
+        }
+        if end + 1 - begin > best.len() {
+            best = begin..end + 1;
+        }
+    }
+    ordered.get(best).filter(|found| !found.is_empty())
 }
 
 type Key = (Op, i64, i64);
@@ -181,22 +250,12 @@ fn estimate(first: &Survey, other: &Survey) -> Option<Alignment> {
         );
     }
     differences.sort_unstable();
-    let width = AGREE_NS.max(2 * first.clock.step_ns.max(other.clock.step_ns));
-    let (mut best, mut begin) = (0..0, 0);
-    for end in 0..differences.len() {
-        while differences[end].saturating_sub(differences[begin]) > width {
-            begin += 1;
-        }
-        if end + 1 - begin > best.len() {
-            best = begin..end + 1;
-        }
-    }
-    let pairs = best.len();
+    let agreeing = densest(&differences, agree_ns(first, other))?;
+    let pairs = agreeing.len();
     // Most operations that both have must agree, else it is chance.
     if pairs < PAIRS_MIN || 2 * pairs < common {
         return None;
     }
-    let agreeing = &differences[best];
     let offset_ns = agreeing[pairs / 2];
     let mut away: Vec<i64> = agreeing.iter().map(|d| (d - offset_ns).abs()).collect();
     away.sort_unstable();
@@ -261,8 +320,20 @@ mod tests {
         };
         assert_eq!(in_both(&of(7_000), &of(0), 0), 500);
         assert_eq!(in_both(&of(9_000_000_000), &of(0), 9_000_000_000), 500);
+        // Clocks that run apart.
+        assert_eq!(in_both(&of(1_180_000), &of(0), 0), 500);
+        assert_eq!(in_both(&of(0), &of(21_000_000), 0), 500);
+        // Two places that are asked for again and again.
+        let hot = |begin_ns: i64| {
+            survey(
+                Clock::boot(1),
+                (0..500).map(move |i| (begin_ns + i * i * 1_000, 200_000, i % 2 * 4096)),
+            )
+        };
+        assert_eq!(in_both(&hot(0), &hot(0), 0), 500);
         // Parts of one log, one behind the other.
         assert_eq!(in_both(&of(0), &of(2_000_000_000), 0), 0);
+        assert_eq!(in_both(&of(0), &of(1_500_000_000), 0), 0);
         // Members of a mirror, and logs without a device.
         for device in [Some(4), None] {
             let mut other = of(0);
