@@ -110,6 +110,9 @@ struct Reader {
     clock_told: bool,
     has_sar: bool,
     last_ns: i64,
+    /// Blanks before the words of the header at hand.
+    indent: usize,
+    groups: sysstat_rows::Groups,
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
@@ -130,6 +133,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         clock_told: false,
         has_sar: false,
         last_ns: i64::MIN,
+        indent: 0,
+        groups: sysstat_rows::Groups::default(),
     };
     each_line(source, sink, |line, sink| {
         let text = western(line.text);
@@ -156,6 +161,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         } else if is_meant_as_moment(&words) {
             return Err(Bad::new("", "a date and a time of day", line.text).into());
         } else if let Some(at) = iostat_header(&words) {
+            reader.indent = indent_of(&text);
             reader.begin_iostat(&words, at, sink);
         } else if let Some(at) = sar_header(&words) {
             reader.begin(Table::Sar, &words, at);
@@ -167,6 +173,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
                 reader.is_at(ns);
             }
         } else if words.len() == reader.columns.len() {
+            if !reader
+                .groups
+                .is_read(words[reader.device_at], reader.is_group(&text))
+            {
+                return Ok(());
+            }
             reader.row(&words, sink)?;
         } else {
             let expected = format!("{} columns, as the header says", reader.columns.len());
@@ -175,6 +187,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Ok(())
     })?;
     reader.end_run(sink)?;
+    std::mem::take(&mut reader.groups).tell(sink);
     if reader.reports == 0 && !reader.has_sar {
         let hint = "take it with iostat -x 1, or print it with sar -d";
         let found = "none";
@@ -204,6 +217,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         );
     }
     Ok(())
+}
+
+/// Blanks that a line begins with.
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start().len()
 }
 
 /// A line with dates and times as the C locale has them, where they are written in Chinese or Japanese.
@@ -308,6 +326,15 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    /// Whether a row is of a group of devices: one blank more stands before its name.
+    fn is_group(&self, row: &str) -> bool {
+        self.table == Table::Iostat
+            && match row.trim_end().rsplit_once(char::is_whitespace) {
+                Some((before, _)) if self.device_at > 0 => before.ends_with(char::is_whitespace),
+                _ => indent_of(row) > self.indent,
+            }
     }
 
     /// A line told the moment of the report below it.
@@ -625,6 +652,30 @@ mod tests {
         );
         let without_cpu = report[report.find("r/s").unwrap() - 5..].repeat(3);
         assert_eq!(samples(&run(&without_cpu)), Ok(12));
+    }
+
+    #[test]
+    fn a_group_of_devices_is_none() {
+        let report = DISK.replace("\n\n", "\nsdb   1.0  8.0  0.5  2.0  16.0  1.5  0.1  3.0\n all  2.0  16.0  0.5  4.0  32.0  1.5  0.2  3.0\n\n");
+        let human = "     r/s     rkB/s r_await  %util Device\n    6.90    222.14   12.58   1.0 sda\n    6.90    222.14   12.58   1.0  all\n\n";
+        let run = |reports: &str| format!("Linux 6.1.0 (host) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n{reports}");
+        let said = |log: &str| {
+            let summary = import(log).unwrap();
+            let what = summary.not_observed.iter().map(|unseen| unseen.what.clone());
+            let of_groups = what.filter(|what| what.contains("group")).collect::<Vec<_>>();
+            (summary.records, of_groups)
+        };
+        let left_out = vec!["groups of devices (all)".to_owned()];
+        let log = run(&format!("{CPU}{report}").repeat(3));
+        assert_eq!(said(&log), (4, left_out.clone()));
+        // What a script indents has no more groups than before.
+        let indented: String = log.lines().map(|line| format!("  {line}\n")).collect();
+        assert_eq!(said(&indented), (4, left_out.clone()));
+        assert_eq!(said(&run(&format!("{CPU}{human}").repeat(3))), (2, left_out));
+        // Without members (-H).
+        let alone = DISK.replace("sda", " two");
+        let which = vec!["which device of a group (two) did what".to_owned()];
+        assert_eq!(said(&run(&format!("{CPU}{alone}").repeat(3))), (2, which));
     }
 
     #[test]

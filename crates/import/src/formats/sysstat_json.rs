@@ -51,6 +51,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     } else {
         Clock::own("iostat's first report", SECOND)
     });
+    let mut groups = sysstat_rows::Groups::default();
     for host in hosts {
         let name = host["nodename"].as_str().unwrap_or("");
         let all = reports(host);
@@ -80,10 +81,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
                 None => number as i64 * SECOND,
             };
             for disk in report["disk"].as_array().into_iter().flatten() {
-                row(time_ns, name, disk, sink)?;
+                row(time_ns, name, disk, &mut groups, sink)?;
             }
         }
     }
+    groups.tell(sink);
     if !has_moments {
         sink.unseen(
             "when the samples were taken",
@@ -93,7 +95,13 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     Ok(())
 }
 
-fn row(time_ns: i64, host: &str, disk: &Value, sink: &mut Sink) -> Result<(), ImportError> {
+fn row(
+    time_ns: i64,
+    host: &str,
+    disk: &Value,
+    groups: &mut sysstat_rows::Groups,
+    sink: &mut Sink,
+) -> Result<(), ImportError> {
     let device = disk["disk_device"]
         .as_str()
         .or_else(|| disk["disk-device"].as_str());
@@ -101,6 +109,12 @@ fn row(time_ns: i64, host: &str, disk: &Value, sink: &mut Sink) -> Result<(), Im
         sink.record_without_row();
         return Ok(());
     };
+    let is_group = device.starts_with(' ');
+    let device = device.trim();
+    if !groups.is_read(device, is_group) {
+        sink.record_without_row();
+        return Ok(());
+    }
     let values: Vec<(&str, f64)> = columns
         .iter()
         .filter_map(|(column, value)| Some((column.as_str(), value.as_f64()?)))
@@ -121,6 +135,28 @@ fn moment(report: &Value) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_of_devices_is_none() {
+        let disk = |name: &str| format!("{{\"disk_device\": \"{name}\", \"r/s\": 1.00}}");
+        let log = |names: [&str; 2]| {
+            let report = format!("{{\"disk\": [{}]}}", names.map(disk).join(","));
+            format!("{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"vm\", \"statistics\": [{report}, {report}]}}]}}}}")
+        };
+        let said = |names| {
+            let summary = crate::testing::import(&FORMAT, &log(names)).unwrap();
+            let what = summary.not_observed.iter().map(|unseen| unseen.what.clone());
+            (
+                summary.rows,
+                what.filter(|what| what.contains("group")).collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(said(["vda", " all"]), (1, vec!["groups of devices (all)".into()]));
+        assert_eq!(
+            said([" a", " b"]),
+            (2, vec!["which device of a group (a, b) did what".into()])
+        );
+    }
 
     #[test]
     fn moments_are_read_in_any_language_and_bad_ones_are_told() {

@@ -2,6 +2,7 @@
 use crate::sink::Sink;
 use crate::ImportError;
 use case::schema::{NameId, SubjectKind};
+use std::collections::BTreeSet;
 
 /// Metric, factor to base units, and the column that must have a value if this one is to count (a mean wait of no request is no value).
 fn metric(column: &str) -> Option<(&'static str, f64, Option<&'static str>)> {
@@ -45,6 +46,50 @@ fn metric(column: &str) -> Option<(&'static str, f64, Option<&'static str>)> {
         "areq-sz" => ("size_bytes", 1024.0, Some("tps")),
         _ => return None,
     })
+}
+
+/// Groups of devices (`iostat -g`), of which a blank stands before the name. Their rows are sums, behind those of their members.
+#[derive(Default)]
+pub struct Groups {
+    has_members: bool,
+    left_out: BTreeSet<String>,
+    alone: BTreeSet<String>,
+}
+
+impl Groups {
+    /// A row with this name is next. Whether it is to be read: a group beside its members would count them twice; without them (`-H`) it is all there is.
+    pub fn is_read(&mut self, name: &str, is_group: bool) -> bool {
+        self.has_members |= !is_group;
+        if !is_group {
+            return true;
+        }
+        let of = if self.has_members {
+            &mut self.left_out
+        } else {
+            &mut self.alone
+        };
+        if !of.contains(name) {
+            of.insert(name.to_owned());
+        }
+        !self.has_members
+    }
+
+    /// All rows were read.
+    pub fn tell(self, sink: &mut Sink) {
+        let listed = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(", ");
+        if !self.left_out.is_empty() {
+            sink.unseen(
+                format!("groups of devices ({})", listed(self.left_out)),
+                "iostat -g prints sums behind their members, which are read",
+            );
+        }
+        if !self.alone.is_empty() {
+            sink.unseen(
+                format!("which device of a group ({}) did what", listed(self.alone)),
+                "iostat -H prints groups alone",
+            );
+        }
+    }
 }
 
 /// Writes what was said of a device at a moment.
