@@ -377,6 +377,18 @@ def test_the_first_screen_is_25_lines(tmp_path: Path, width: int) -> None:
         assert sum(line.startswith(begin) for line in shown) == 1, begin
 
 
+def test_what_was_expected_is_on_the_first_screen(tmp_path: Path) -> None:
+    simulation = small(depth=8, devices=("nvme0n1", "nvme1n1")).tail("device", 0.02, 20)
+    expected = ["max<3600s", "iops>1e9", "p99<1us", "mean<60s"]
+    case = simulation.write(tmp_path / "case")
+    shown = [line.plain for line in brief.lines(solve(case, expect=expected[:1]), 80)]
+    assert sum(line.startswith("'max<3600s' is met: max of operations is ") for line in shown) == 1
+    shown = [line.plain for line in brief.lines(solve(case, expect=expected), 80)]
+    assert len(shown) <= brief.LINES_MAX - 2 and max(map(len, shown)) <= 80
+    at = next(number for number, line in enumerate(shown) if line.startswith("'iops>1e9' is not met: "))
+    assert shown[at + 1] == "3 more expectations, with --all"
+
+
 def test_what_a_log_holds_by_half_is_read_on_the_first_screen(tmp_path: Path) -> None:
     """Amazon's page D0: counters only, and no verdict. Which limit held operations, and for how long, is said in full, before what no counter shows."""
     limit = "the volume's IOPS limit, which held operations of volume for 3.1 s of 60 s"

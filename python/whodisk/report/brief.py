@@ -18,6 +18,8 @@ from whodisk.types import Cell
 LINES_MAX = 25
 #: Each section's share of them.
 ANSWER_LINES, SLOWEST_ROWS, OTHERS_SHOWN, NEXT_LINES = 4, 3, 2, 2
+#: Expectations take the rows of as many slow operations.
+EXPECTED_SHOWN = 2
 #: Where there is no verdict, what is not excluded is most of what there is to say.
 UNSEEN_LINES, UNSEEN_LINES_WITHOUT_VERDICT = 1, 4
 BAR_WIDTH, BAR_WIDTH_NARROW = 36, 24
@@ -50,9 +52,9 @@ def lines(verdict: Verdict, width: int) -> list[Text]:
     status.append(_cut(head, width - len(status)), "not bold default")
     blocks = [
         [status],
-        _answer(verdict, width),
+        [*_answer(verdict, width), *_expected(verdict, width)],
         _bars(verdict, width),
-        _slowest(verdict, width),
+        _slowest(verdict, width, SLOWEST_ROWS - len(_expected(verdict, width))),
         [
             *_others(verdict, width),
             *_next(verdict, width),
@@ -68,6 +70,10 @@ def lines(verdict: Verdict, width: int) -> list[Text]:
 
 
 def _answer(verdict: Verdict, width: int) -> list[Text]:
+    return _wrapped(_answer_text(verdict, width), width, ANSWER_LINES + 1)
+
+
+def _answer_text(verdict: Verdict, width: int) -> str:
     """What is to blame, and by how much: the headline and the claim behind it, without its consequences. Where nothing is broken, what binds
     stands behind the headline. Sentences that the lines have no room for are left out whole."""
     limited = verdict.status == "limited" and verdict.limit
@@ -80,7 +86,18 @@ def _answer(verdict: Verdict, width: int) -> list[Text]:
         said = [sentence for sentence in said if sentence not in verdict.next_steps]
     while len(said) > 2 and len(wrapped(" ".join(said), width)) > ANSWER_LINES:
         said.pop()
-    return _wrapped(" ".join(said), width, ANSWER_LINES + 1)
+    return " ".join(said)
+
+
+def _expected(verdict: Verdict, width: int) -> list[Text]:
+    """What a person expected, a line each: what is not met first. What the answer says is not repeated."""
+    answer = _answer_text(verdict, width)
+    asked = [item for item in verdict.expectations if item.sentence not in answer]
+    asked.sort(key=lambda item: (item.met is True, item.met is None))
+    shown = [Text(_cut(item.sentence, width)) for item in asked[:EXPECTED_SHOWN]]
+    if len(asked) > EXPECTED_SHOWN:
+        shown[-1] = Text(f"{len(asked) - EXPECTED_SHOWN + 1} more expectations, with --all")
+    return shown
 
 
 # -- the bars ----------------------------------------------------------------------------------
@@ -167,12 +184,12 @@ def _cells(shares: dict[str, float], bar_width: int) -> dict[str, int]:
 # -- the lines ---------------------------------------------------------------------------------
 
 
-def _slowest(verdict: Verdict, width: int) -> list[Text]:
+def _slowest(verdict: Verdict, width: int, most: int) -> list[Text]:
     if not verdict.slowest:
         return []
     # Episodes that read alike (of two drives of a mirror, say) take one row.
     rows = list(dict.fromkeys(slowest.row(item) for item in verdict.slowest))
-    table = [slowest.HEAD, *rows[:SLOWEST_ROWS]]
+    table = [slowest.HEAD, *rows[:most]]
     widths = [max(len(line[column]) for line in table) for column in range(4)]
     shown = []
     for number, line in enumerate(table):
