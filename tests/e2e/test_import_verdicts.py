@@ -105,6 +105,40 @@ def test_a_long_log_of_nothing_slow_is_judged_as_far_as_it_goes(
         assert not any(item.what.startswith(("device", "vector", "stage")) for item in verdict.cleared)
 
 
+# -- logs whose program left out what was late ------------------------------------------------------
+
+
+def skipping(every: int) -> str:
+    """A log of `pgbench -R 100 -L 20`, of which every so many transactions were skipped."""
+    lines = []
+    for number in range(4000):
+        time = "skipped" if number % every == 0 else str(1000 + number % 17)
+        lines.append(
+            f"0 {number} {time} 0 {1_700_000_000 + number // 100} {number % 100 * 10_000} {0 if time == 'skipped' else 200 + number % 7}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(("every", "status"), [(100, "healthy"), (20, "limited"), (2, "limited")])
+def test_what_was_skipped_is_not_healthy(whodisk: Run, work: Path, every: int, status: str) -> None:
+    (work / "pgbench_log.7").write_text(skipping(every))
+    whodisk("import", "pgbench_log.7", "-o", "skipping.case")
+    verdict = solve(work / "skipping.case", expect=["p99<5ms", "iops>10"])
+    said = f"{4000 // every:,} of 4,000 operations"
+    is_too_much = status == "limited"
+    assert (verdict.status, any(said in sentence for sentence in verdict.summary)) == (status, is_too_much)
+    # What began is in time; whether all would have been is not known.
+    assert [item.met for item in verdict.expectations] == [None if is_too_much else True, True]
+    assert f"how long {4000 // every} skipped transactions would have taken" in [
+        caveat.what for caveat in verdict.cannot_exclude
+    ]
+    if is_too_much:
+        with pytest.raises(CaseError, match="skipped"):
+            measure(work / "skipping.case", "app")
+    else:
+        assert measure(work / "skipping.case", "app").operations == 3960
+
+
 # -- logs that hold slow operations alone ----------------------------------------------------------
 
 

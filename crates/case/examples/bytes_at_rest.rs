@@ -108,6 +108,7 @@ fn main() {
                 stages,
                 join: "none".into(),
                 slower_than_ns: None,
+                skipped: None,
             },
         );
     }

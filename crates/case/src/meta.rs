@@ -47,6 +47,9 @@ pub struct LayerMeta {
     /// Only operations that took longer are in the layer: whoever logged them left out the others. None: nothing is known of such a cut-off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slower_than_ns: Option<i64>,
+    /// Operations that were due and never began, since they were late already: whoever asked for them says how many. They are no rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<u64>,
 }
 
 /// One thing that could not be seen, and why; verdicts repeat it under `cannot_exclude`.

@@ -345,6 +345,12 @@ impl<'a> Sink<'a> {
         meta.slower_than_ns = meta.slower_than_ns.max(Some(least_ns));
     }
 
+    /// So many operations of this layer were due and never began, since they were late already.
+    pub fn skipped(&mut self, layer: Layer, count: u64) {
+        let meta = self.found.layers.entry(layer).or_default();
+        *meta.skipped.get_or_insert(0) += count;
+    }
+
     /// The log has every operation of its devices (or workers), so that those in flight can be counted.
     pub fn has_every_operation(&mut self) {
         self.counts_depth = true;

@@ -718,6 +718,7 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             stages: named(&stages),
             join: "none".into(),
             slower_than_ns: None,
+            skipped: None,
         };
         layers.insert(Layer::Block.name().to_owned(), layer);
     }
@@ -753,6 +754,7 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             stages: named(&stages),
             join: join.into(),
             slower_than_ns: None,
+            skipped: None,
         };
         layers.insert(Layer::App.name().to_owned(), layer);
     }
@@ -783,6 +785,7 @@ fn own_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
         stages,
         join: join.into(),
         slower_than_ns: None,
+        skipped: None,
     }
 }
 
@@ -815,6 +818,7 @@ fn syscall_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
         }
         .into(),
         slower_than_ns: None,
+        skipped: None,
     }
 }
 

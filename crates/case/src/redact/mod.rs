@@ -260,6 +260,7 @@ mod tests {
                     stages: one("fs_ns", "fs".into()),
                     join: "none".into(),
                     slower_than_ns: Some(10_000_000),
+                    skipped: Some(1),
                 },
             ),
             probes: one(

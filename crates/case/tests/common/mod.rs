@@ -309,6 +309,7 @@ pub fn case_meta() -> CaseMeta {
         stages,
         join: join.into(),
         slower_than_ns: None,
+        skipped: None,
     };
     CaseMeta {
         argv: ["whodisk-agent", "run", "vm-server.toml"]

@@ -8,7 +8,7 @@ use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::integer;
+use crate::text::{counted, integer};
 use crate::ImportError;
 use case::schema::{Layer, Op, OpRow, Stage, SubjectKind};
 
@@ -143,7 +143,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         return read_intervals(source, sink);
     }
     let has_lag = has_lag(&head);
-    let (mut is_told, mut left_out) = (false, 0_u64);
+    let (mut is_told, mut skipped, mut failed) = (false, 0_u64, 0_u64);
     each_line(source, sink, |line, sink| {
         if line.text.trim().is_empty() {
             return Ok(());
@@ -166,7 +166,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         }
         // Skipped, failed: no time.
         if words[2].bytes().all(|b| b.is_ascii_alphabetic()) {
-            left_out += 1;
+            *(if words[2] == "skipped" {
+                &mut skipped
+            } else {
+                &mut failed
+            }) += 1;
             return Ok(());
         }
         let micros = |at: usize, column| integer::<u32>(words[at], column).map(|us| i64::from(us) * 1000);
@@ -186,10 +190,20 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         sink.op(Layer::App, row)?;
         Ok(())
     })?;
-    if left_out > 0 {
+    if skipped > 0 {
+        sink.skipped(Layer::App, skipped);
         sink.missing(
-            format!("{left_out} transactions that were skipped or failed"),
-            "pgbench logs no time for them; with -L it skips those that are late already",
+            format!(
+                "how long {} would have taken",
+                counted(skipped, "skipped transaction")
+            ),
+            "pgbench did not begin them: when their turn came, they were late by more than its limit (-L)",
+        );
+    }
+    if failed > 0 {
+        sink.missing(
+            format!("how long {} took", counted(failed, "failed transaction")),
+            "pgbench logs no time for them",
         );
     }
     Ok(())
@@ -217,6 +231,23 @@ mod tests {
             assert!(interval(other).is_none(), "{other}");
         }
         assert!(is_transaction("0 199 2241 0 1175850568 995598"));
+    }
+
+    #[test]
+    fn transactions_that_never_began_are_counted_apart_from_those_that_failed() {
+        let log = "0 1 3418 0 1795764723 11170 95\n0 6 skipped 0 1795764723 29601 0\n\
+            0 7 skipped 0 1795764723 29602 0\n1 1 failed 0 1795764723 29603 0\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        let app = &summary.layers["app"];
+        assert_eq!((app.rows, app.skipped), (1, Some(2)));
+        let missing: Vec<&str> = summary.missing.iter().map(|one| one.what.as_str()).collect();
+        assert_eq!(
+            missing,
+            [
+                "how long 2 skipped transactions would have taken",
+                "how long 1 failed transaction took"
+            ]
+        );
     }
 
     #[test]

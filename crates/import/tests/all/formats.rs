@@ -139,7 +139,10 @@ fn shown(format: &Format, summary: &Summary) -> String {
     for (layer, meta) in &summary.layers {
         text += &format!("layer {layer} rows {} stages {:?}", meta.rows, meta.stages);
         let cut_off = |least_ns| format!(", only slower than {least_ns} ns");
-        text += &format!("{}\n", meta.slower_than_ns.map_or_else(String::new, cut_off));
+        text += &meta.slower_than_ns.map_or_else(String::new, cut_off);
+        let skipped = |count| format!(", {count} skipped");
+        text += &meta.skipped.map_or_else(String::new, skipped);
+        text += "\n";
     }
     for (what, _) in format.not_carried {
         text += &format!("never carried: {what}\n");
