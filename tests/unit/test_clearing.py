@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ground_truth.cases import TRUTHS
-from tests.synth import Simulation
+from tests.synth import BLOCK_ID_BASE, Simulation, write_case
 from whodisk.verdict.clearing import _used
 from whodisk.verdict.solve import solve
 
@@ -39,6 +39,22 @@ def test_operations_in_flight_together_are_one_piece_of_evidence(tmp_path: Path)
         assert item.blocks <= 1.6e9 / item.block_ns
         assert 1 - 3.1 / item.blocks < item.quantile < 1 - 2.8 / item.blocks
     assert found["deep"].quantile < found["shallow"].quantile + 0.001
+
+
+def test_a_coarse_clock_clears_no_more_than_it_sees(tmp_path: Path) -> None:
+    """Whole milliseconds, cut off: what counts as none may have been one."""
+    count = 2000
+    block = {
+        "op_id": BLOCK_ID_BASE | np.arange(count),
+        "start_ns": np.arange(count) * 1_000_000,
+        "latency_ns": np.zeros(count, np.int64),
+        "device_ns": np.zeros(count, np.int64),
+        "device": "sda",
+    }
+    coarse = {"clock": {"resolution_ns": 1_000_000}}
+    case = write_case(tmp_path / "case", block=block, devices=("sda",), meta=coarse)
+    bounds = {item.what: item.bound for item in solve(case).cleared}
+    assert bounds["device:sda"] == "none of 2,000 requests spent over 1 ms in it"
 
 
 @pytest.mark.parametrize("length_ns", [1, 7, 1000, 10**7])

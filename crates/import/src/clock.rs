@@ -1,7 +1,7 @@
 //! Clocks of logs, and how those of several logs are brought together.
 use crate::sink::{Seen, Survey};
 use case::schema::{NameId, Op};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// What a log's moments count from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,6 +166,16 @@ pub fn in_both(first: &Survey, other: &Survey, offset_ns: i64) -> usize {
             theirs.iter().filter(is_in_first).count()
         })
         .sum()
+}
+
+/// Whether two logs may hold the same operations of a device, and nobody can tell: one of them lacks their places or sizes.
+pub fn cannot_be_compared(first: &Survey, other: &Survey, offset_ns: i64) -> bool {
+    let devices =
+        |survey: &Survey| -> BTreeSet<NameId> { survey.ops.iter().filter_map(|op| op.device).collect() };
+    let lacks_places = |survey: &Survey| ends_on_device(&survey.ops).is_empty();
+    (lacks_places(first) || lacks_places(other))
+        && !devices(first).is_disjoint(&devices(other))
+        && overlap(first, other, offset_ns)
 }
 
 /// Whether the logs are of one time: of the shorter one, most lies within the other. Parts of one log lie one behind the other.
@@ -334,6 +344,16 @@ mod tests {
         // Parts of one log, one behind the other.
         assert_eq!(in_both(&of(0), &of(2_000_000_000), 0), 0);
         assert_eq!(in_both(&of(0), &of(1_500_000_000), 0), 0);
+        // A log without places.
+        let without_places = |begin_ns| {
+            let mut log = of(begin_ns);
+            log.ops.iter_mut().for_each(|op| op.offset_bytes = None);
+            log
+        };
+        assert_eq!(in_both(&of(0), &without_places(0), 0), 0);
+        assert!(cannot_be_compared(&of(0), &without_places(0), 0));
+        assert!(!cannot_be_compared(&of(0), &of(1_180_000), 0));
+        assert!(!cannot_be_compared(&of(0), &without_places(2_000_000_000), 0));
         // Members of a mirror, and logs without a device.
         for device in [Some(4), None] {
             let mut other = of(0);

@@ -1,5 +1,5 @@
 //! From files to the tables of a case: formats are recognised, clocks brought together, logs read, layers tied.
-use crate::clock::{align, in_both, Alignment, Clock, Zero, PAIRS_MIN};
+use crate::clock::{align, cannot_be_compared, in_both, Alignment, Clock, Zero, PAIRS_MIN};
 use crate::format::{packer, Format, Head, Source};
 use crate::input::Pipes;
 use crate::sink::{Found, Sink, Survey};
@@ -315,10 +315,16 @@ fn logged_twice(logs: &[Log]) -> Vec<Unseen> {
                 .saturating_sub(log.alignment.offset_ns());
             let both = in_both(&log.survey, &other.survey, offset_ns);
             let least = log.survey.ops.len().min(other.survey.ops.len());
+            let (one, two) = (log.source.shown(), other.source.shown());
+            if cannot_be_compared(&log.survey, &other.survey, offset_ns) {
+                said.push(Unseen {
+                    what: format!("whether {one} and {two} hold the same operations of layer {}", layer.name()),
+                    because: "not both tell their places, so they cannot be compared; if they do, each is counted twice: import one of the two".into(),
+                });
+            }
             if both < PAIRS_MIN || 2 * both < least {
                 continue;
             }
-            let (one, two) = (log.source.shown(), other.source.shown());
             said.push(Unseen {
                 what: format!("how many operations of layer {} there were: {one} and {two} hold the same", layer.name()),
                 because: format!(

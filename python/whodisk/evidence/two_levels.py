@@ -67,10 +67,10 @@ def two_levels(log_time: Floats, load: Floats) -> TwoLevels | None:
 
 
 def _middle(values: Floats) -> float | None:
-    """The value that divides them best into two groups, by the sum of squares between these (Otsu); None if there are too few."""
+    """The value that divides them best into two groups, by the sum of squares between these (Otsu); None if there are too few, or all are equal."""
     ordered = np.sort(values)
     count = len(ordered)
-    if count < 2 * LEVELS_WINDOWS_MIN * LEVELS_WINDOW_MIN:
+    if count < 2 * LEVELS_WINDOWS_MIN * LEVELS_WINDOW_MIN or ordered[0] == ordered[-1]:
         return None
     at = np.arange(1, count)
     upto = np.cumsum(ordered)[:-1]

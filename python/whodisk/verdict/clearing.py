@@ -152,7 +152,8 @@ def _bounded(
         cleared.append(
             Cleared(
                 suspect.what,
-                _said(suspect, exceeding, bound_ns, among),
+                # What a coarse clock counts as a bound may have been a step more.
+                _said(suspect, exceeding, bound_ns + context.case.resolution_ns - 1, among),
                 quantile,
                 CLEARED_CONFIDENCE,
                 words.duration(context.case.resolution_ns),
