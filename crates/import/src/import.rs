@@ -105,7 +105,8 @@ pub fn import(
     }
     let pipes = Pipes::open(&request.files)?;
     let mut logs = Vec::new();
-    for (format, source) in sources(request)? {
+    let (sources, empty) = sources(request)?;
+    for (format, source) in sources {
         let survey = look_at(format, &source, request.keep_going, names)?;
         logs.push(Log {
             format,
@@ -120,6 +121,12 @@ pub fn import(
     // The lower a layer, the earlier it is read: what is above is tied to it.
     logs.sort_by_key(|log| std::cmp::Reverse(log.survey.layers.iter().next_back().copied()));
     let mut sink = Sink::case(writer, names, tell, request.keep_going);
+    for path in empty {
+        sink.missing(
+            format!("what {} was meant for", path.display()),
+            "it is empty: nothing was logged, or not yet",
+        );
+    }
     pipes.last_look();
     read_all(&logs, start_ns, &mut sink)?;
     if let Some(least_ns) = request.slower_than_ns {
@@ -134,8 +141,13 @@ pub fn import(
     Ok(summary(&logs, clock, start_ns, found))
 }
 
-/// Files of one log are brought together; every log with its format.
-fn sources(request: &Request) -> Result<Vec<(&'static Format, Source)>, ImportError> {
+/// Logs, each with its format.
+type Sources = Vec<(&'static Format, Source)>;
+
+/// Files of one log are brought together; every log with its format. Then the files that are empty, beside others (fio writes a log of submission
+/// latencies without a line where its engine has none).
+fn sources(request: &Request) -> Result<(Sources, Vec<PathBuf>), ImportError> {
+    let mut empty = Vec::new();
     let mut sources: Vec<(&'static Format, Option<PathBuf>, Source)> = Vec::new();
     let named = request.format.as_deref().map(format).transpose()?;
     for path in &request.files {
@@ -143,7 +155,13 @@ fn sources(request: &Request) -> Result<Vec<(&'static Format, Source)>, ImportEr
         not_packed(path, &head)?;
         let format = match named {
             Some(format) => format,
-            None => recognise(path, &head)?,
+            None => match recognise(path, &head) {
+                Err(_) if head.bytes.is_empty() && empty.len() + 1 < request.files.len() => {
+                    empty.push(path.clone());
+                    continue;
+                }
+                recognised => recognised?,
+            },
         };
         let key = (format.together)(path);
         let same = sources
@@ -161,10 +179,8 @@ fn sources(request: &Request) -> Result<Vec<(&'static Format, Source)>, ImportEr
             }
         }
     }
-    Ok(sources
-        .into_iter()
-        .map(|(format, _, source)| (format, source))
-        .collect())
+    let sources = sources.into_iter().map(|(format, _, source)| (format, source));
+    Ok((sources.collect(), empty))
 }
 
 /// The format of a file, from its begin. Error: none or several formats begin so.

@@ -65,7 +65,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             ("write", "write"),
             ("trim", "discard"),
             ("sync", "sync"),
+            // Of `unified_rw_reporting=mixed`; with `both` it is what the others are in sum.
+            ("mixed", "mixed"),
         ] {
+            if kind == "mixed" && !job["read"].is_null() {
+                continue;
+            }
             one(name, op, &job[kind], (*end_ns, is_last), sink)?;
         }
     }
@@ -119,6 +124,10 @@ fn one(
     let is_timed = latency["max"].as_f64() != Some(0.0) || latency["percentile"].is_object();
     // fio 2 counted microseconds.
     let unit = if name.ends_with("_ns") { 1.0 } else { 1000.0 };
+    let kind = match op {
+        "mixed" => "operations".into(),
+        op => format!("{op}s"),
+    };
     let mut values = vec![(sink.name(&format!("{op}_operations")), total as f64)];
     for (key, metric, factor) in [
         ("iops", "operations_per_s", 1.0),
@@ -146,14 +155,14 @@ fn one(
     }
     if !is_timed {
         sink.unseen(
-            format!("latencies of {total} {op}s of {job}"),
+            format!("latencies of {total} {kind} of {job}"),
             "fio took no times of them (gtod_reduce, disable_clat)",
         );
         let subject = sink.name(job);
         return sink.sample(end_ns, None, SubjectKind::Process, subject, &values);
     }
     let what = format!(
-        "when the slow ones were of {total} {op}s of {job} ({}: {})",
+        "when the slow ones were of {total} {kind} of {job} ({}: {})",
         name.trim_end_matches("_ns"),
         told.join(", ")
     );
@@ -168,6 +177,22 @@ fn one(
 mod tests {
     use super::*;
     use crate::testing::import;
+
+    #[test]
+    fn kinds_that_fio_put_together_are_read_once() {
+        let of = r#"{"total_ios": 800, "iops": 200.0, "bw": 800, "clat_ns": {"max": 3000, "percentile": {"50.000000": 2000}}}"#;
+        let rows = |kinds: &[&str]| {
+            let kinds: String = kinds.iter().map(|kind| format!(", \"{kind}\": {of}")).collect();
+            let text = format!(
+                r#"{{"fio version": "fio-3.33", "timestamp": 1795752880, "jobs": [{{"jobname": "j"{kinds}}}]}}"#
+            );
+            let summary = import(&FORMAT, &text).unwrap();
+            (summary.rows, summary.not_observed[0].what.clone())
+        };
+        let said = "when the slow ones were of 800 operations of j (clat: p50 2.0 us, slowest 3.0 us)";
+        assert_eq!(rows(&["mixed"]), (5, said.into()));
+        assert_eq!(rows(&["read", "write", "mixed"]).0, 10);
+    }
 
     #[test]
     fn latencies_that_were_not_taken_are_not_nought() {

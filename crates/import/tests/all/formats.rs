@@ -319,6 +319,27 @@ fn what_is_no_log_yet_is_told() {
     }
 }
 
+/// fio writes a log of submission latencies without a line where its engine has none.
+#[test]
+fn an_empty_file_beside_others_is_told_and_stops_none() {
+    let folder = folder();
+    let paths = ["a_lat.1.log", "a_slat.1.log"].map(|name| folder.path().join(name));
+    std::fs::write(
+        &paths[0],
+        "0, 11023, 0, 4096, 503808, 0x0000\n1, 3064, 1, 4096, 0, 0x0000\n",
+    )
+    .unwrap();
+    std::fs::write(&paths[1], "").unwrap();
+    let summary = told(&paths).unwrap();
+    assert_eq!(summary.records, 2);
+    assert!(summary
+        .missing
+        .iter()
+        .any(|one| one.what.contains("a_slat.1.log") && one.because.contains("empty")));
+    let error = told(&[paths[1].clone(), paths[1].clone()]).unwrap_err();
+    assert!(error.contains("an empty file"), "{error}");
+}
+
 /// Of CPUs that saw nothing blktrace writes empty files; they are there, so no completion is missing for them.
 #[test]
 fn a_cpu_that_saw_nothing_is_there() {
