@@ -321,7 +321,7 @@ fn what_is_no_log_yet_is_told() {
 
 /// fio writes a log of submission latencies without a line where its engine has none.
 #[test]
-fn an_empty_file_beside_others_is_told_and_stops_none() {
+fn an_empty_file_beside_others_stops_none() {
     let folder = folder();
     let paths = ["a_lat.1.log", "a_slat.1.log"].map(|name| folder.path().join(name));
     std::fs::write(
