@@ -10,7 +10,7 @@ use crate::records::each_line;
 use crate::sink::{one_stage_op, Sink};
 use crate::text::{length, scaled};
 use crate::ImportError;
-use case::schema::{Layer, Op, Stage};
+use case::schema::{Layer, NameId, Op, Stage};
 use std::collections::HashMap;
 
 /// The registry's line.
@@ -33,21 +33,36 @@ const SECOND: i64 = 1_000_000_000;
 
 struct Call<'a> {
     pid: Option<i32>,
+    /// With `-Y`.
+    comm: Option<&'a str>,
     moment: &'a str,
     rest: &'a str,
 }
 
-/// Splits `[pid N] `, `N ` and the moment off.
+/// Splits `N` or `N<comm>` off.
+fn thread(text: &str) -> Option<(i32, Option<&str>, &str)> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let pid = text[..digits].parse().ok()?;
+    match text[digits..].strip_prefix('<') {
+        Some(named) => named.split_once('>').map(|(comm, rest)| (pid, Some(comm), rest)),
+        None => Some((pid, None, &text[digits..])),
+    }
+}
+
+/// Splits `[pid N] `, `N ` and the moment off; then what `-n` and `-i` print, the number of the call and where it was made.
 fn split(line: &str) -> Option<Call<'_>> {
     let mut rest = line.trim_start();
-    let mut pid = None;
+    let (mut pid, mut comm) = (None, None);
     if let Some(after) = rest.strip_prefix("[pid") {
-        let (number, after) = after.split_once(']')?;
-        pid = number.trim().parse().ok();
+        let (number, named, after) = thread(after.trim_start())?;
+        (pid, comm) = (Some(number), named);
+        rest = after.strip_prefix(']')?.trim_start();
+    } else if let Some((number, named @ Some(_), after)) = thread(rest) {
+        (pid, comm) = (Some(number), named);
         rest = after.trim_start();
     }
     let (mut first, mut after) = rest.split_once(char::is_whitespace)?;
-    if first.bytes().all(|b| b.is_ascii_digit()) {
+    if pid.is_none() && first.bytes().all(|b| b.is_ascii_digit()) {
         pid = first.parse().ok();
         (first, after) = after.trim_start().split_once(char::is_whitespace)?;
     }
@@ -61,10 +76,22 @@ fn split(line: &str) -> Option<Call<'_>> {
     {
         after = rest;
     }
+    let mut rest = after.trim_start();
+    while let Some((within, call)) = rest.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
+        if !within
+            .trim()
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'?')
+        {
+            break;
+        }
+        rest = call.trim_start();
+    }
     is_moment.then_some(Call {
         pid,
+        comm,
         moment: first,
-        rest: after.trim_start(),
+        rest,
     })
 }
 
@@ -89,19 +116,30 @@ fn lacks_moments(head: &Head) -> bool {
     2 * calls > lines.len() && !lines.iter().any(|line| split(line).is_some())
 }
 
+/// Whether the name of a call, its arguments and a result are behind the moment.
+fn is_whole(call: &Call<'_>) -> bool {
+    let name = call.rest.split('(').next().unwrap_or("");
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    !name.is_empty() && name.bytes().all(is_name) && call.rest.contains(") ") && call.rest.contains("= ")
+}
+
+/// Whether a log has calls with moments, and not one of them says how long it took.
+fn lacks_lengths(head: &Head) -> bool {
+    let lines: Vec<&str> = head.filled_lines().take(30).collect();
+    let calls: Vec<Call<'_>> = lines
+        .iter()
+        .filter_map(|line| split(line))
+        .filter(is_whole)
+        .collect();
+    2 * calls.len() > lines.len() && !calls.iter().any(|call| call.rest.trim_end().ends_with('>'))
+}
+
 fn recognise(head: &Head) -> bool {
-    if lacks_moments(head) {
+    if lacks_moments(head) || lacks_lengths(head) {
         return true;
     }
     let mut calls = head.filled_lines().take(30).filter_map(split);
-    calls.any(|call| {
-        let name = call.rest.split('(').next().unwrap_or("");
-        let is_name = !name.is_empty()
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-        is_name && call.rest.contains(") ") && call.rest.contains("= ") && call.rest.trim_end().ends_with('>')
-    })
+    calls.any(|call| is_whole(&call) && call.rest.trim_end().ends_with('>'))
 }
 
 const EXPECTED: &str = "[pid,] moment, call(...) = result <seconds>";
@@ -133,8 +171,11 @@ impl Begun {
     }
 }
 
-/// What strace says of itself, old versions without their name.
+/// What strace says of itself, old versions without their name; with `-k` the functions that made the call.
 fn is_message(line: &str) -> bool {
+    if line.starts_with(" > ") {
+        return true;
+    }
     let is_of_process = ["attached", "detached", "suspended", "resumed"]
         .iter()
         .any(|state| line.contains(state));
@@ -149,6 +190,8 @@ struct Reader {
     day_ns: i64,
     /// Begun by a thread and interrupted in the log by others.
     unfinished: HashMap<i32, (i64, String)>,
+    /// Names of threads.
+    comms: HashMap<i32, NameId>,
     /// Path, or nothing for what is no file.
     open: HashMap<(i32, i64), Option<String>>,
     skipped: u64,
@@ -158,11 +201,16 @@ struct Reader {
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut reader = Reader::default();
     let head = Head::read(source.path())?;
-    if lacks_moments(&head) {
+    let lacking = if lacks_moments(&head) {
+        Some("a moment before each call")
+    } else {
+        lacks_lengths(&head).then_some("behind each call how long it took")
+    };
+    if let Some(expected) = lacking {
         return Err(ImportError::content(
             source.path(),
             "begin",
-            "a moment before each call",
+            expected,
             head.filled_lines().next().unwrap_or(""),
             "take it with strace -T -ttt",
         ));
@@ -257,6 +305,9 @@ impl Reader {
     fn call(&mut self, call: &Call<'_>, sink: &mut Sink) -> Result<(), crate::error::RecordError> {
         let moment_ns = self.moment(call.moment, sink)?;
         let pid = call.pid.unwrap_or(0);
+        if let Some(comm) = call.comm {
+            self.comms.insert(pid, sink.name(comm));
+        }
         if call.rest.starts_with("+++") || call.rest.starts_with("---") {
             if call.rest.starts_with("+++") {
                 self.unfinished.remove(&pid);
@@ -340,6 +391,7 @@ impl Reader {
         } else {
             (None, None)
         };
+        row.comm = self.comms.get(&pid).copied();
         row.file = sink.name_if(&file);
         match number {
             Some(bytes) if bytes >= 0 && op != Op::Sync => row.size_bytes = Some(bytes),
@@ -379,6 +431,7 @@ impl Reader {
             let so_far_ns = self.last_ns.saturating_sub(start_ns).max(0);
             let mut row = one_stage_op(start_ns, so_far_ns, op, Stage::Fs);
             (row.pid, row.tid) = (Some(pid).filter(|pid| *pid > 0), Some(pid).filter(|pid| *pid > 0));
+            row.comm = self.comms.get(&pid).copied();
             row.file = sink.name_if(&file);
             row.open = true;
             sink.op(Layer::Syscall, row)?;
@@ -533,6 +586,41 @@ mod tests {
         ] {
             assert!(!begun.begins(line, &split(line).unwrap()), "{line}");
         }
+    }
+
+    #[test]
+    fn what_options_print_before_a_call_is_passed_over() {
+        for line in [
+            r#"10518<dd> 5.25 write(3, "x"..., 4096) = 4096 <0.003483>"#,
+            r#"[pid 10518<dd>] 5.25 write(3, "x"..., 4096) = 4096 <0.003483>"#,
+            r#"10518<dd> 5.25 [   1] [00007f602ddb7350] write(3, "x"..., 4096) = 4096 <0.003483>"#,
+            r#"10518<dd> 5.25 (+     0.000032) [????????????????] write(3, "x"..., 4096) = 4096 <0.003483>"#,
+        ] {
+            let call = split(line).unwrap();
+            assert_eq!(
+                (call.pid, call.comm, call.moment),
+                (Some(10518), Some("dd"), "5.25"),
+                "{line}"
+            );
+            assert!(call.rest.starts_with("write(3,"), "{line}");
+            let stack = " > /usr/lib/x86_64-linux-gnu/libc.so.6(__write+0x10) [0xf8350]";
+            assert_eq!(
+                operations(&format!("{line}\n{stack}\n")),
+                [(Op::Write, 5_250_000_000, 3_483_000)]
+            );
+        }
+        let comm = split("7<a b> 5.25 [ls] read(3").unwrap();
+        assert_eq!((comm.comm, comm.rest), (Some("a b"), "[ls] read(3"));
+    }
+
+    #[test]
+    fn a_log_that_does_not_say_how_long_calls_took_is_told_how_to_take_it() {
+        let log = "10554 1795767738.103525 fsync(3) = 0\n".repeat(4);
+        let error = crate::testing::import(&FORMAT, &log).unwrap_err().to_string();
+        assert!(
+            error.contains("how long it took") && error.contains("strace -T -ttt"),
+            "{error}"
+        );
     }
 
     #[test]
