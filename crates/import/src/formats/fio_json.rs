@@ -28,12 +28,39 @@ pub const FORMAT: Format = Format {
 };
 
 fn recognise(head: &Head) -> bool {
-    head.is_json_with("fio version") || String::from_utf8_lossy(&head.bytes).contains("\"fio version\" :")
+    head.is_json_with("fio version")
+        || String::from_utf8_lossy(&head.bytes).contains("\"fio version\" :")
+        || without_json(head).is_some()
+}
+
+/// What fio prints for people, or for scripts as numbers alone.
+fn without_json(head: &Head) -> Option<&'static str> {
+    let is_terse = |line: &str| {
+        let mut fields = line.split(';');
+        fields
+            .next()
+            .is_some_and(|version| matches!(version, "3" | "4" | "5"))
+            && fields.next().is_some_and(|version| version.starts_with("fio-"))
+    };
+    let is_text = |line: &str| line.contains(": (g=") && line.contains(" rw=") && line.contains("ioengine=");
+    let is_json = String::from_utf8_lossy(&head.bytes).contains("\"fio version\"");
+    match () {
+        () if is_json => None,
+        () if head.has_line(is_terse) => Some("its terse output"),
+        () => head.has_line(is_text).then_some("its text"),
+    }
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let path = source.path();
-    let documents = json(path, sink)?;
+    let documents = match (json(path, sink), without_json(&Head::read(path)?)) {
+        (Ok(documents), _) => documents,
+        (Err(_), Some(found)) => {
+            let hint = "run fio with --output-format=json+, or with --write_lat_log=NAME --log_offset=1 for every operation";
+            return Err(ImportError::content(path, "begin", "fio's JSON", found, hint));
+        }
+        (Err(error), None) => return Err(error),
+    };
     let mut jobs = Vec::new();
     for (number, document) in documents.all.iter().enumerate() {
         // fio's server sends what `--client` prints as client_stats.
@@ -177,6 +204,23 @@ fn one(
 mod tests {
     use super::*;
     use crate::testing::import;
+
+    #[test]
+    fn what_fio_prints_otherwise_is_known() {
+        let text = "j: (g=0): rw=randrw, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=psync, iodepth=1\nfio-3.33\n";
+        for (log, what) in [
+            (text, "its text"),
+            ("5;fio-3.33;j;0;0;1152\n", "its terse output"),
+        ] {
+            let error = import(&FORMAT, log).unwrap_err().to_string();
+            assert!(
+                error.contains(what) && error.contains("--output-format=json+"),
+                "{error}"
+            );
+        }
+        let both = format!(r#"{text}{{"fio version" : "fio-3.33", "jobs" : []}}"#);
+        assert!(import(&FORMAT, &both).is_ok());
+    }
 
     #[test]
     fn kinds_that_fio_put_together_are_read_once() {

@@ -57,7 +57,19 @@ fn sar_header(words: &[&str]) -> Option<usize> {
 /// What a header of `sadf -d` begins with.
 const SADF: &str = "# hostname;interval;timestamp;";
 
+/// What sar keeps, and what sadf makes of it that is not read.
+fn of_sar(head: &Head) -> Option<&'static str> {
+    if head.bytes.starts_with(b"\x96\xd5") || head.bytes.starts_with(b"\xd5\x96") {
+        return Some("sar's data");
+    }
+    let is_xml = head.has_line(|line| line.starts_with("<sysstat")) && head.bytes.starts_with(b"<?xml");
+    is_xml.then_some("XML of sadf")
+}
+
 fn recognise(head: &Head) -> bool {
+    if of_sar(head).is_some() {
+        return true;
+    }
     // In a day of `sar -A` the devices come after what is looked at.
     let begins = head
         .filled_lines()
@@ -110,12 +122,24 @@ struct Reader {
     clock_told: bool,
     has_sar: bool,
     last_ns: i64,
+    /// Whether rows of sadf have several devices.
+    in_one_line: bool,
     /// Blanks before the words of the header at hand.
     indent: usize,
     groups: sysstat_rows::Groups,
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    if let Some(found) = of_sar(&Head::read(source.path())?) {
+        let hint = "print it: sadf -j FILE -- -d | whodisk import -";
+        return Err(ImportError::content(
+            source.path(),
+            "begin",
+            "text of iostat or sar -d",
+            found,
+            hint,
+        ));
+    }
     let mut reader = Reader {
         host: String::new(),
         day_ns: None,
@@ -133,6 +157,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         clock_told: false,
         has_sar: false,
         last_ns: i64::MIN,
+        in_one_line: false,
         indent: 0,
         groups: sysstat_rows::Groups::default(),
     };
@@ -431,7 +456,10 @@ impl Reader {
 
     /// `DEV;tps;rkB/s;...`, or columns of something else.
     fn begin_sadf(&mut self, columns: &str, sink: &mut Sink) {
-        let columns: Vec<&str> = columns.split(';').map(str::trim).collect();
+        let columns = columns.trim();
+        self.in_one_line = columns.ends_with("[...]");
+        let columns = columns.trim_end_matches("[...]").split(';').map(str::trim);
+        let columns: Vec<&str> = columns.collect();
         self.table = Table::Other;
         if columns[0] == "DEV" {
             self.begin(Table::Sadf, &columns, 0);
@@ -448,20 +476,27 @@ impl Reader {
             // A restart, or a comment.
             return Ok(());
         }
-        let [host, _, moment, device, rates @ ..] = &fields[..] else {
+        let [host, _, moment, devices @ ..] = &fields[..] else {
             return Err(Bad::new("", "host;interval;timestamp;device;rates", text).into());
         };
-        if rates.len() + 1 != self.columns.len() {
+        // With -h all devices of a moment stand in one line.
+        let is_whole = match self.in_one_line {
+            true => devices.len() % self.columns.len() == 0,
+            false => devices.len() == self.columns.len(),
+        };
+        if !is_whole {
             let expected = format!("{} columns, as the header says", self.columns.len() + 3);
             return Err(Bad::new("", expected, text).into());
         }
         let time_ns =
             stamp_ns(moment).ok_or_else(|| Bad::new("column timestamp", "date and time", moment))?;
-        let mut values = Vec::with_capacity(rates.len());
-        for (column, word) in self.columns[1..].iter().zip(rates) {
-            values.push((column.as_str(), value(word, column)?));
+        for device in devices.chunks_exact(self.columns.len()) {
+            let rates = self.columns[1..].iter().zip(&device[1..]);
+            let values: Vec<(&str, f64)> = rates
+                .map(|(column, word)| Ok((column.as_str(), value(word, column)?)))
+                .collect::<Result<_, Bad>>()?;
+            sysstat_rows::write(time_ns, host, device[0], &values, sink)?;
         }
-        sysstat_rows::write(time_ns, host, device, &values, sink)?;
         Ok(())
     }
 
@@ -655,6 +690,17 @@ mod tests {
     }
 
     #[test]
+    fn what_sar_keeps_has_to_be_printed() {
+        let kept = Head {
+            name: "sa27".into(),
+            bytes: b"\x96\xd5u!".to_vec(),
+        };
+        assert!(recognise(&kept) && of_sar(&kept) == Some("sar's data"));
+        let error = samples("<?xml version=\"1.0\"?>\n<sysstat>\n").unwrap_err();
+        assert!(error.contains("sadf -j FILE -- -d"), "{error}");
+    }
+
+    #[test]
     fn a_group_of_devices_is_none() {
         let report = DISK.replace("\n\n", "\nsdb   1.0  8.0  0.5  2.0  16.0  1.5  0.1  3.0\n all  2.0  16.0  0.5  4.0  32.0  1.5  0.2  3.0\n\n");
         let human = "     r/s     rkB/s r_await  %util Device\n    6.90    222.14   12.58   1.0 sda\n    6.90    222.14   12.58   1.0  all\n\n";
@@ -703,6 +749,10 @@ mod tests {
             host;10;1795517682;sda;1,60;0,00;0,00;0,80;0,50;0,00;1,00;0,00\n";
         assert_eq!(moments(sadf), (1_795_517_672, 10, false));
         assert_eq!(samples(sadf), Ok(2));
+        let of_one_line = "# hostname;interval;timestamp;DEV;tps;rkB/s;wkB/s;dkB/s;areq-sz;aqu-sz;await;%util[...]\n\
+            host;10;2026-11-24 10:54:32 UTC;sda;1.0;8.0;0.0;0.0;8.0;0.1;0.5;0.1;sdb;1.0;8.0;0.0;0.0;8.0;0.1;0.5;0.1\n";
+        assert_eq!(samples(of_one_line), Ok(2));
+        assert!(samples(&of_one_line.replace("0.5;0.1\n", "0.5\n")).is_err());
         let error = samples(&sadf.replace(";85.36", "")).unwrap_err();
         assert!(error.contains("12 columns"), "{error}");
     }

@@ -115,13 +115,28 @@ fn is_meant_as_event(line: &str) -> bool {
 }
 
 fn recognise(head: &Head) -> bool {
-    head.lines()
-        .take(1000)
-        .filter_map(split)
-        .any(|point| is_known(point.name))
+    let mut points = head.lines().take(1000).filter_map(split);
+    binary(head).is_some() || points.any(|point| is_known(point.name))
+}
+
+/// Whose own file it is, before anybody printed it, and what prints it.
+fn binary(head: &Head) -> Option<(&'static str, &'static str)> {
+    let known: [(&[u8], _); 2] = [
+        (b"PERFILE2", ("perf's data", "perf script --ns -i FILE")),
+        (
+            b"\x17\x08Dtracing",
+            ("trace-cmd's data", "trace-cmd report -i FILE"),
+        ),
+    ];
+    let (_, names) = known.iter().find(|(mark, _)| head.bytes.starts_with(mark))?;
+    Some(*names)
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    if let Some((found, printer)) = binary(&Head::read(source.path())?) {
+        let hint = format!("print it: {printer} | whodisk import -");
+        return Err(ImportError::content(source.path(), "begin", "text", found, hint));
+    }
     let mut requests = Requests::new(source.device.clone());
     let (mut commands, mut waits) = (Commands::new(source)?, Waits::default());
     let mut running: HashMap<i32, (i64, i32, String)> = HashMap::new();
