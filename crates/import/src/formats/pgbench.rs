@@ -50,6 +50,8 @@ struct Interval {
     sum: u64,
     min: u64,
     max: u64,
+    /// With `-L`, behind the four columns of the lag.
+    skipped: u64,
 }
 
 /// The interval of a line, whose numbers must agree with each other: the mean lies between the smallest and the largest.
@@ -58,7 +60,7 @@ fn interval(line: &str) -> Option<Interval> {
         .split_whitespace()
         .map(|word| word.parse().ok())
         .collect::<Option<_>>()?;
-    let [begin_s, count, sum, _, min, max, ..] = numbers[..] else {
+    let [begin_s, count, sum, _, min, max, ref rest @ ..] = numbers[..] else {
         return None;
     };
     let agrees = count.checked_mul(min)? <= sum && sum <= count.checked_mul(max)?;
@@ -68,6 +70,7 @@ fn interval(line: &str) -> Option<Interval> {
         sum,
         min,
         max,
+        skipped: rest.get(4).copied().unwrap_or(0),
     })
 }
 
@@ -106,6 +109,7 @@ fn read_intervals(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         "single transactions",
         "with --aggregate-interval pgbench logs how many an interval had, their mean, the fastest and the slowest",
     );
+    let mut skipped = 0_u64;
     each_line(source, sink, |line, sink| {
         if line.text.trim().is_empty() {
             return Ok(());
@@ -114,6 +118,7 @@ fn read_intervals(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             let expected = "begin, transactions, sum, sum of squares, min, max[, ...]";
             return Err(Bad::new("", expected, line.text).into());
         };
+        skipped = skipped.saturating_add(interval.skipped);
         if interval.count == 0 {
             sink.record_without_row();
             return Ok(());
@@ -130,7 +135,21 @@ fn read_intervals(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         let time_ns = interval.begin_s as i64 * 1_000_000_000;
         sink.sample(time_ns, None, SubjectKind::Process, subject, &values)?;
         Ok(())
-    })
+    })?;
+    tell_skipped(skipped, sink);
+    Ok(())
+}
+
+fn tell_skipped(skipped: u64, sink: &mut Sink) {
+    if skipped > 0 {
+        sink.missing(
+            format!(
+                "how long {} would have taken",
+                counted(skipped, "skipped transaction")
+            ),
+            "pgbench did not begin them: when their turn came, they were late by more than its limit (-L)",
+        );
+    }
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
@@ -192,13 +211,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     })?;
     if skipped > 0 {
         sink.skipped(Layer::App, skipped);
-        sink.missing(
-            format!(
-                "how long {} would have taken",
-                counted(skipped, "skipped transaction")
-            ),
-            "pgbench did not begin them: when their turn came, they were late by more than its limit (-L)",
-        );
+        tell_skipped(skipped, sink);
     }
     if failed > 0 {
         sink.missing(
@@ -247,6 +260,18 @@ mod tests {
                 "how long 2 skipped transactions would have taken",
                 "how long 1 failed transaction took"
             ]
+        );
+    }
+
+    #[test]
+    fn what_an_interval_skipped_is_counted() {
+        let log =
+            "1795768619 1345 29170491 638668592047 3931 29924 26555301 528334059253 47 20000 11395 0 0 0 0\n\
+            1795768620 0 0 0 0 0 0 0 0 0 5 0 0 0 0\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        assert_eq!(
+            summary.missing[0].what,
+            "how long 11400 skipped transactions would have taken"
         );
     }
 
