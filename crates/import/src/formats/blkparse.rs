@@ -89,8 +89,8 @@ impl ReadLines for Reader {
             return Ok(());
         }
         let Some(style) = style(text) else {
-            // Counts per CPU and in total follow the events.
-            self.in_summary |= text.starts_with("CPU") || text.starts_with("Total");
+            // Counts per program (`-s`), per CPU and in total follow the events.
+            self.in_summary |= text.starts_with("CPU") || text.starts_with("Total") || is_program(text);
             // Whoever sends its output into a file gets its messages there, too.
             let is_message = text.starts_with("Input file ") && text.ends_with(" added");
             if self.in_summary || is_message {
@@ -385,11 +385,27 @@ fn error(inside: &str) -> i32 {
     }
 }
 
+/// `fio (28829)`: a program, of which counts follow.
+fn is_program(text: &str) -> bool {
+    let pid = text.strip_suffix(')').and_then(|text| text.rsplit_once(" ("));
+    pid.is_some_and(|(_, pid)| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use case::sealed::Names;
     use proptest::prelude::*;
+
+    #[test]
+    fn counts_per_program_are_passed_over() {
+        let request =
+            "  7,0  0  1  0.000000000  5  D  R 8 + 8 [fio]\n  7,0  0  2  0.000050000  0  C  R 8 + 8 [0]\n";
+        let counts = " Reads Queued:  15,  60KiB\t Writes Queued:  18,  72KiB\n";
+        let log = format!("{request}unknown (14)\n{counts}fio (28829)\n{counts}\nCPU0 (7,0):\n{counts}");
+        assert_eq!(crate::testing::import(&FORMAT, &log).unwrap().rows, 1);
+        assert!(!is_program("fio ()") && !is_program("7,0 0 1 0.0 5 D R (12 00 ..)"));
+    }
 
     #[test]
     fn commands_that_are_passed_through_are_neither_reads_nor_writes() {
