@@ -32,7 +32,13 @@ pub const FORMAT: Format = Format {
 fn recognise(head: &Head) -> bool {
     let is_whole = head.is_json_with("smartctl") && head.is_json_with("json_format_version");
     // Collectors keep what is of the drive, and not who said it.
-    is_whole || head.is_json_with("smart_status") && head.is_json_with("local_time")
+    is_whole || head.is_json_with("smart_status") && head.is_json_with("local_time") || is_text(head)
+}
+
+/// What smartctl prints for people: `smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0] (local build)`.
+fn is_text(head: &Head) -> bool {
+    let first = head.filled_lines().next().unwrap_or("");
+    first.starts_with("smartctl ") && first.contains(" [")
 }
 
 /// Where a counter stands, its metric, and what one is in it.
@@ -137,6 +143,16 @@ const COUNTERS: [(&str, &str, f64); 23] = [
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let path = source.path();
+    if is_text(&Head::read(path)?) {
+        let hint = "take it with smartctl -j -x DEVICE";
+        return Err(ImportError::content(
+            path,
+            "begin",
+            "smartctl's JSON",
+            "its text",
+            hint,
+        ));
+    }
     let reports = json(path, sink)?;
     let has_moments = reports.all.iter().any(|report| moment_s(report).is_some());
     sink.clock(if has_moments {
@@ -222,6 +238,14 @@ fn sample(source: &Source, report: &Value, sink: &mut Sink) -> Result<Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_known_and_what_makes_json_is_told() {
+        let text =
+            "smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0] (local build)\nCopyright (C) 2002-22\n";
+        let error = crate::testing::import(&FORMAT, text).unwrap_err().to_string();
+        assert!(error.contains("smartctl -j -x"), "{error}");
+    }
 
     #[test]
     fn drives_behind_a_controller_have_names_of_their_own() {
