@@ -7,7 +7,7 @@ use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::number;
+use crate::text::{integer, number};
 use crate::ImportError;
 use case::schema::SubjectKind;
 
@@ -59,7 +59,8 @@ fn progress(line: &str) -> Option<(&str, &str, &str)> {
 
 fn recognise(head: &Head) -> bool {
     // Another tool may copy db_bench's output; RocksDB's own LOG begins with a stamp.
-    head.has_line(|line| summary(line).is_some() || progress(line).is_some())
+    is_report(head)
+        || head.has_line(|line| summary(line).is_some() || progress(line).is_some())
         || head.has_line(|line| line.starts_with("Keys:"))
             && head.has_line(|line| line.starts_with("FileSize:"))
 }
@@ -131,9 +132,36 @@ impl Reader {
     }
 }
 
+/// What `--report_file` names: the rate of each interval.
+fn is_report(head: &Head) -> bool {
+    head.filled_lines().next() == Some(REPORT)
+}
+
+const REPORT: &str = "secs_elapsed,interval_qps";
+
+fn read_report(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    sink.clock(Clock::own("the begin of db_bench", 1_000_000_000));
+    each_line(source, sink, |line, sink| {
+        let text = line.text.trim();
+        if text.is_empty() || text == REPORT {
+            return Ok(());
+        }
+        let (seconds, rate) = text.split_once(',').ok_or_else(|| Bad::new("", REPORT, text))?;
+        let end_ns = i64::from(integer::<u32>(seconds, "secs_elapsed")?) * 1_000_000_000;
+        let values = [(sink.name("operations_per_s"), number(rate, "interval_qps")?)];
+        let subject = sink.name("db_bench");
+        sink.sample(end_ns, None, SubjectKind::Process, subject, &values)?;
+        Ok(())
+    })
+}
+
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let head = Head::read(source.path())?;
+    if is_report(&head) {
+        return read_report(source, sink);
+    }
     let mut reader = Reader::default();
-    let has_moments = Head::read(source.path())?.has_line(|line| progress(line).is_some());
+    let has_moments = head.has_line(|line| progress(line).is_some());
     sink.clock(if has_moments {
         Clock::unix(1_000_000_000)
     } else {
@@ -171,6 +199,15 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_of_rates_is_samples() {
+        let log = "secs_elapsed,interval_qps\n1,457550\n2,491279\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        assert_eq!((summary.records, summary.end_ns), (2, 2_000_000_000));
+        let error = crate::testing::import(&FORMAT, &log.replace("1,457550", "1;457550")).unwrap_err();
+        assert!(error.to_string().contains("line 2"), "{error}");
+    }
 
     #[test]
     fn a_benchmark_ends_at_its_last_progress_or_after_its_seconds() {

@@ -52,7 +52,25 @@ fn fields(line: &str) -> Option<(&str, &str, &str)> {
     (is_key && is_family).then_some((kind, size, moment))
 }
 
+/// What RocksDB writes, before one of its tools makes it readable; the tool.
+fn binary(head: &Head) -> Option<&'static str> {
+    let begin = &head.bytes[..head.bytes.len().min(200)];
+    let has = |mark: &[u8]| begin.windows(mark.len()).any(|bytes| bytes == mark);
+    if !has(b"feedcafedeadbeef") {
+        return None;
+    }
+    Some(match has(b"Trace Version") {
+        true => "trace_analyzer --convert_to_human_readable_trace --trace_path=FILE --output_dir=DIRECTORY",
+        false => {
+            "block_cache_trace_analyzer --block_cache_trace_path=FILE --human_readable_trace_file_path=FILE"
+        }
+    })
+}
+
 fn recognise(head: &Head) -> bool {
+    if binary(head).is_some() {
+        return true;
+    }
     let is_row = |line: &str| {
         fields(line).is_some_and(|(kind, size, moment)| {
             kind.parse::<usize>().is_ok_and(|kind| kind < 16)
@@ -75,6 +93,17 @@ fn values((count, bytes): &Sums, sink: &mut Sink) -> Vec<(NameId, f64)> {
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    if let Some(tool) = binary(&Head::read(source.path())?) {
+        let hint = format!("make it readable: {tool}");
+        let found = "RocksDB's own trace";
+        return Err(ImportError::content(
+            source.path(),
+            "begin",
+            "a readable trace",
+            found,
+            hint,
+        ));
+    }
     sink.clock(Clock::unix(1000));
     let mut seconds: Seconds<Sums> = Seconds::new(values);
     each_line(source, sink, |line, sink| {
@@ -93,4 +122,20 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Ok(())
     })?;
     seconds.flush(sink)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rocksdb_writes_has_to_be_made_readable() {
+        for (mark, tool) in [
+            ("feedcafedeadbeef\tTrace Version: 0.2", "trace_analyzer "),
+            ("feedcafedeadbeef\u{7}", "block_cache_trace_analyzer"),
+        ] {
+            let error = crate::testing::import(&FORMAT, &format!("]\u{1}Z{mark}")).unwrap_err();
+            assert!(error.to_string().contains(tool), "{error}");
+        }
+    }
 }
