@@ -95,6 +95,9 @@ struct Reader {
     before: HashMap<String, (Counters, i64)>,
     /// Devices of the snapshot at hand; none before it began.
     of_snapshot: HashSet<String>,
+    /// Whether any device was compared with what it was before, and did something since.
+    compared: bool,
+    grew: bool,
 }
 
 impl Reader {
@@ -126,6 +129,8 @@ impl Reader {
         match now.since(&old) {
             Some(grown) => {
                 let has_times = now.has_times && old.has_times;
+                self.compared = true;
+                self.grew |= grown.iter().any(|count| *count > 0);
                 self.sample(device, &grown, has_times, old_ns, sink)?;
             }
             None => sink.unseen(
@@ -184,6 +189,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         moments: Moments::of(source)?,
         before: HashMap::new(),
         of_snapshot: HashSet::new(),
+        compared: false,
+        grew: false,
     };
     for path in &source.files {
         let one = Source {
@@ -195,6 +202,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         each_line(&one, sink, |line, sink| reader.line(line.text, sink))?;
     }
     reader.moments.tell(sink);
+    if reader.compared && !reader.grew {
+        sink.unseen(
+            "what the devices did",
+            "none of them did anything between the snapshots",
+        );
+    }
     Ok(())
 }
 
@@ -208,6 +221,23 @@ mod tests {
 
     const SDA: &str = "   8       0 sda 10 0 80 20 5 1 40 60 0 50 80\n   8       1 sda1 10 80 5 40\n";
     const SDA_LATER: &str = "   8       0 sda 12 0 112 30 5 1 40 60 0 50 80\n   8       1 sda1 12 112 5 40\n";
+
+    #[test]
+    fn devices_that_did_nothing_are_told() {
+        let snapshot = "254 0 vda 5081309 94764 129804074 4121726 1865542 546127 15292 4000 0 5000 6000\n";
+        let log = format!("1795769543\n{snapshot}1795769544\n{snapshot}");
+        let summary = crate::testing::import(&FORMAT, &log).unwrap();
+        let said: Vec<&str> = summary
+            .not_observed
+            .iter()
+            .map(|unseen| unseen.because.as_str())
+            .collect();
+        assert_eq!(summary.rows, 0);
+        assert!(
+            said.contains(&"none of them did anything between the snapshots"),
+            "{said:?}"
+        );
+    }
 
     #[test]
     fn snapshots_in_one_file_follow_each_other() {
