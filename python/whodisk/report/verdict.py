@@ -19,7 +19,7 @@ STATUS_WORDS = {
     "healthy": "healthy",
     "slow": "slow",
     "outliers": "outliers",
-    "limited": "limited, not broken",
+    "limited": "limited",
     "insufficient": "not enough data",
 }
 #: Sentences of the verdict that are read at once; the rest opens.
