@@ -94,9 +94,15 @@ impl Active {
         matches!(op, Some(Op::Sync | Op::Flush)) || self.row.flags & syscall_flags::SYNC != 0
     }
 
-    /// A read through the page cache, or a page fault, which is one.
+    /// It reads its file through the page cache: a read, a page fault, which is one, or a copy.
     pub fn buffered_read(&self) -> bool {
-        !self.direct() && matches!(Op::from_raw(self.row.op), Some(Op::Read | Op::Fault))
+        let op = Op::from_raw(self.row.op);
+        !self.direct() && matches!(op, Some(Op::Read | Op::Fault | Op::Copy))
+    }
+
+    /// It writes, too: not all that it waits for is a page of its file.
+    pub fn is_copy(&self) -> bool {
+        Op::from_raw(self.row.op) == Some(Op::Copy)
     }
 
     /// A page fault: known by its wait alone.
@@ -230,7 +236,8 @@ impl Actives {
             let Some(op) = self.by_number.get_mut(number) else {
                 continue;
             };
-            if op.is_call() && !op.durable() && !op.buffered_read() && op.row.device != 0 {
+            let only_reads = op.buffered_read() && !op.is_copy();
+            if op.is_call() && !op.durable() && !only_reads && op.row.device != 0 {
                 if !op.joined_commit {
                     op.joined_commit = true;
                     self.durable.entry(op.row.device).or_default().push(*number);

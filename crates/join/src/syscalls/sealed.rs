@@ -3,6 +3,7 @@ use super::active::{Active, Request};
 use super::timeline::Timeline;
 use super::{Share, Watched};
 use crate::beside::{text, Surveys, PAGE_BYTES};
+use crate::children::Child;
 use crate::own_side::{Call, OwnSide};
 use crate::pipeline::{Out, Row};
 use crate::stages::{held_by_wbt, Part};
@@ -86,15 +87,17 @@ fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
     let (start_ns, reaped_ns) = (op.start_ns, op.end_ns);
     let end_ns = done_ns(op);
     let mut timeline = Timeline::default();
-    if !op.buffered_read() {
+    if !op.buffered_read() || op.is_copy() {
         let meanwhile = |part: &Part| part.entry_ns <= end_ns && part.end_ns >= start_ns;
         // Who returns when data are durable has waited for nothing that was still going on then.
         let for_commit = op.durable() || op.joined_commit;
         let outlived = |part: &Part| for_commit && op.row.end_ns != 0 && part.end_ns > end_ns;
         let waited_for = |part: &Part| meanwhile(part) && !outlived(part);
+        // Pages that a copy reads: its waits tell which of them it waited for.
+        let of_page = |request: &Request| op.buffered_read() && request.file == Some(op.file());
         let kept = |requests: &[Request]| -> Vec<Request> {
-            let mine = requests.iter().filter(|request| waited_for(&request.child.part));
-            mine.copied().collect()
+            let mine = |request: &&Request| of_page(request) || waited_for(&request.child.part);
+            requests.iter().filter(mine).copied().collect()
         };
         let mut requests = kept(&op.requests);
         if requests.is_empty() {
@@ -203,14 +206,23 @@ fn settled_before(op: &Active, wait: &CacheWaitRow) -> bool {
     })
 }
 
-/// In the page cache only waits are spent below; the rest is the cache's own.
+/// In the page cache only waits are spent below; the rest is the cache's own. A copy waits for what it writes to, too: for what its thread
+/// read besides its pages, and for a commit that it joined.
 fn buffered_read(op: &mut Active, end_ns: u64, timeline: &mut Timeline) {
     let mut now_ns = op.start_ns;
+    let besides = |request: &&Request| op.is_copy() && request.file != Some(op.file());
+    let besides: Vec<Child> = op
+        .requests
+        .iter()
+        .filter(besides)
+        .map(|request| request.child)
+        .collect();
+    let mut beside: Vec<Part> = besides.iter().map(|child| child.part).collect();
     let mut waited_for: Vec<u64> = Vec::new();
     for wait in &op.waits {
         let from_ns = wait.start_ns.clamp(now_ns, end_ns);
         let to_ns = wait.end_ns.clamp(from_ns, end_ns);
-        timeline.add(now_ns, from_ns, Stage::Fs);
+        timeline.add_requests(now_ns, from_ns, &mut beside);
         let mut parts: Vec<Part> = of_wait(op, wait).map(|request| request.child.part).collect();
         if parts.is_empty() {
             // Its request had completed, but the page was not marked yet: no device was waited for.
@@ -222,7 +234,8 @@ fn buffered_read(op: &mut Active, end_ns: u64, timeline: &mut Timeline) {
         }
         now_ns = to_ns;
     }
-    timeline.add(now_ns, end_ns, Stage::Fs);
+    timeline.add_requests(now_ns, end_ns, &mut beside);
+    waited_for.extend(besides.iter().map(|child| child.id));
     op.requests
         .retain(|request| waited_for.contains(&request.child.id));
 }

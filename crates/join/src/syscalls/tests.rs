@@ -532,6 +532,49 @@ fn a_buffered_read_waits_for_readahead_begun_before() {
     );
 }
 
+/// It waits for pages as a read does, and its thread reads metadata of what it writes to.
+#[test]
+fn a_copy_waits_for_the_pages_that_it_reads_and_for_what_it_needs_in_order_to_write() {
+    let held_back = BlockRow {
+        inode: 5,
+        file_device: DISK,
+        file_offset_bytes: 8192,
+        cmd_flags: READAHEAD_FLAG,
+        flags: block_flags::THROTTLED,
+        ..request(1, 500, [300, 310, 500, 510])
+    };
+    let not_waited_for = BlockRow {
+        inode: 5,
+        file_device: DISK,
+        file_offset_bytes: 16384,
+        cmd_flags: READAHEAD_FLAG,
+        ..request(2, 11, [510, 520, 700, 710])
+    };
+    let bitmap = request(3, 11, [600, 610, 690, 700]);
+    let recording = Recording {
+        syscalls: vec![SyscallRow {
+            size_bytes: 16384,
+            result: 16384,
+            ..call(1, Op::Copy, 0, [100, 800])
+        }],
+        blocks: vec![held_back, not_waited_for, bitmap],
+        waits: vec![page_wait(CacheWait::Missed, 2, [150, 520])],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let expected = [
+        ("fs_ns", 50 + 10 + 80 + 100),
+        ("throttle_ns", 150),
+        ("queue_ns", 10 + 10),
+        ("device_ns", 190 + 80),
+        ("interrupt_ns", 10 + 10),
+    ];
+    assert_eq!(stages(&kept.syscall[0]), expected);
+    let waited_for: BTreeSet<u64> = kept.links.iter().map(|link| link.child_id).collect();
+    let ids: Vec<u64> = [0, 2].map(|number| Layer::Block.op_id_base() + number).to_vec();
+    assert_eq!(waited_for.into_iter().collect::<Vec<_>>(), ids);
+}
+
 #[test]
 fn a_buffered_read_whose_waits_are_unseen_waits_for_the_requests_of_its_pages_in_order() {
     let of_file = |request_key, offset_bytes, size_bytes, times| BlockRow {

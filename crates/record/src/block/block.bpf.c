@@ -127,10 +127,11 @@ struct kept_owner {
 // When a bio was queued, for the request that is made of it moments later.
 struct queued_bio {
 	u64 bio;
-	u64 queue_ns; // with QUEUED_THROTTLED
+	u64 queue_ns; // with QUEUED_THROTTLED, QUEUED_SPLIT
 };
 
 #define QUEUED_THROTTLED (1ull << 63)
+#define QUEUED_SPLIT (1ull << 62) // a piece of it has become a request
 
 // Where a softirq comes from: the interrupt whose handler raised it last.
 struct raised {
@@ -444,7 +445,8 @@ static __always_inline void slot_release(struct slot *slot, struct request *rq)
 }
 
 // When the bio behind a new request was queued. A bio too large for the device is split: all pieces but the
-// last are clones chained to the original, and only the original passes block_bio_queue.
+// last are clones chained to the original, and only the original passes block_bio_queue. What is left of it
+// behind a piece goes through the I/O controller again: if that held it back, it is queued when it is released.
 static __always_inline void take_queueing(struct slot *slot, struct bio *bio, u64 end_io, u64 now)
 {
 	struct bio *origin = bio;
@@ -463,11 +465,18 @@ static __always_inline void take_queueing(struct slot *slot, struct bio *bio, u6
 	}
 	if (origin == bio)
 		queued->bio = 0; // the last piece: its address may be used for another bio from here on
-	u64 queue_ns = queued->queue_ns & ~QUEUED_THROTTLED;
+	u64 with_flags = queued->queue_ns;
+	u64 queue_ns = with_flags & ~(QUEUED_THROTTLED | QUEUED_SPLIT);
 	if (queue_ns > now)
 		return;
+	if (origin != bio)
+		queued->queue_ns = with_flags | QUEUED_SPLIT;
+	if (with_flags & QUEUED_SPLIT && releases_throttled(bpf_get_current_task_btf())) {
+		with_flags |= QUEUED_THROTTLED;
+		queue_ns = now;
+	}
 	slot->facts.queue_ns = queue_ns;
-	if (queued->queue_ns & QUEUED_THROTTLED)
+	if (with_flags & QUEUED_THROTTLED)
 		slot->facts.flags |= SLOT_THROTTLED;
 }
 

@@ -265,6 +265,64 @@ fn what_the_io_controller_held_back_keeps_its_owner() {
     );
 }
 
+/// A large bio is split, and what is left of it goes through the controller again: it is queued when it is released, piece by piece.
+#[test]
+fn pieces_that_the_io_controller_held_back_are_queued_when_they_are_released() {
+    require_kernel!();
+    let device = LoopDevice::new(64 * MIB);
+    let Some(group) = LimitedGroup::new(device.device, 40) else {
+        testing::skip("this host has no I/O controller of cgroup v1");
+    };
+    let largest = format!("/sys/block/{}/queue/max_sectors_kb", device.name());
+    std::fs::write(largest, "64").unwrap();
+    let input = format!("if={}", device.path);
+    let seen = record_whole(block_only(), || {
+        let work = || {
+            group.enter();
+            run(
+                "dd",
+                &[
+                    &input,
+                    "of=/dev/null",
+                    "bs=1M",
+                    "count=2",
+                    "iflag=direct",
+                    "status=none",
+                ],
+            );
+        };
+        std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+    });
+    let reads: Vec<BlockRow> = seen.requests(device.device, REQ_OP_READ);
+    assert_eq!(
+        reads.iter().map(|row| u64::from(row.size_bytes)).sum::<u64>(),
+        2 * MIB
+    );
+    let held: Vec<&BlockRow> = reads
+        .iter()
+        .filter(|row| row.flags & block_flags::THROTTLED != 0)
+        .collect();
+    assert!(
+        held.len() * 2 > reads.len(),
+        "{} of {} held back",
+        held.len(),
+        reads.len()
+    );
+    let releases: HashSet<u64> = held.iter().map(|row| row.queue_ns).collect();
+    assert!(
+        releases.len() * 4 > held.len(),
+        "{} releases of {} pieces",
+        releases.len(),
+        held.len()
+    );
+    for row in &held {
+        assert!(
+            row.queue_ns <= row.start_ns && row.start_ns <= row.issue_first_ns,
+            "{row:?}"
+        );
+    }
+}
+
 #[test]
 fn requests_below_a_loop_device_name_the_one_above() {
     require_kernel!();
