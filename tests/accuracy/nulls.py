@@ -238,6 +238,13 @@ def _present(w: World, begin: Ints, length: Ints, bins: int = 400) -> float:
     return presence._p_value(load, begin, length)
 
 
+def _late_while(w: World, begin: Ints, length: Ints, bins: int = 400) -> float:
+    place = np.minimum(bins - 1, w.start_ns * bins // SPAN_NS)
+    beyond_ns = float(np.quantile(w.latency_ns, 0.99))
+    load = presence.late_load(place, w.latency_ns.astype(np.float64), beyond_ns, bins)
+    return presence._p_value(load, begin, length)
+
+
 def _windows(rng: np.random.Generator, moments: Ints, bins: int = 400) -> tuple[Ints, Ints]:
     there = np.zeros(bins, np.bool_)
     for at in (moments * bins // SPAN_NS).tolist():
@@ -261,6 +268,23 @@ def present_power(seed: int) -> float:
     inside = there[np.minimum(399, w.start_ns * 400 // SPAN_NS)]
     w.latency_ns[inside] = (w.latency_ns[inside] * 1.25).astype(np.int64)
     return _present(w, begin, length)
+
+
+def late_presence(family: str, seed: int) -> float:
+    w = world(family, seed)
+    return _late_while(w, *_windows(w.rng, np.sort(w.rng.uniform(0, SPAN_NS, 20)).astype(np.int64)))
+
+
+def late_presence_power(seed: int) -> float:
+    """Thirty visits, in which one operation in thirty takes ten times as long."""
+    w = world("quiet", seed)
+    begin, length = _windows(w.rng, np.sort(w.rng.uniform(0, SPAN_NS, EPISODES)).astype(np.int64))
+    there = np.zeros(400, np.bool_)
+    for at, lasting in zip(begin, length, strict=True):
+        there[at : at + lasting] = True
+    inside = there[np.minimum(399, w.start_ns * 400 // SPAN_NS)] & (w.rng.uniform(size=len(w)) < 1 / 30)
+    w.latency_ns[inside] *= 10
+    return _late_while(w, begin, length)
 
 
 def _period(moments: Ints, bins: int = 2000) -> float:
@@ -804,6 +828,7 @@ TESTS: dict[str, Test] = {
     "silences": Test("submitter_gap", "late operations lie in silences", ALL, silence, silence_power),
     "stops": Test("submitter_gap, cpu_delay", "slow operations lie in stops", ALL, stops, stops_power),
     "presence": Test("background_work, stolen_cpu", "slower while something is there", ALL, present, present_power),
+    "late presence": Test("background_work, stolen_cpu", "more are late while something is there", ALL, late_presence, late_presence_power),
     "period": Test("burst", "stalls have a period", ALL, period, period_power),
     "tail": Test("stage_blame, silent_device", "a group apart from the natural tail", ALL, natural_tail, tail_power),
     "same length": Test(

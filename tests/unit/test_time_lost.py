@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 
 from ground_truth import held
-from whodisk.evidence.time_lost import weigh
+from tests.synth import APP_ID_BASE, SYSCALL_ID_BASE, write_case
+from whodisk.evidence.context import Context
+from whodisk.evidence.time_lost import kept_ns, weigh
+from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
 
@@ -34,3 +39,27 @@ def test_windows_are_counted_not_blocks() -> None:
     always = weigh(whole / 2, whole, 200, each, 200_000)
     assert always is not None and always.share == 0.5 and not always.said
     assert weigh(np.zeros(200), whole, 0, each, 200_000) is None
+
+
+def test_a_neighbour_that_is_stopped_holds_nobody_up(tmp_path: Path) -> None:
+    """Of a recorded command only its own processes count: they made calls."""
+    ops = {
+        "start_ns": [0, 1_000_000],
+        "latency_ns": [100_000, 100_000],
+        "tid": [11, 11],
+        "pid": [10, 10],
+        "comm": ["mine", "mine"],
+    }
+    stop = {"start_ns": 0, "duration_ns": 2_000_000, "state": "stopped"}
+    for pid, kept in ((10, 100_000.0), (20, 0.0)):
+        path = write_case(
+            tmp_path / str(pid),
+            app={**ops, "op_id": APP_ID_BASE | np.arange(2)},
+            syscall={**ops, "op_id": SYSCALL_ID_BASE | np.arange(2)},
+            tables={"waits": [{**stop, "pid": pid, "tid": pid}]},
+            meta={"command": ["mine"]},
+        )
+        with Case(path) as case:
+            slow = SimpleNamespace(start_ns=np.array([0, 1_000_000]), end_ns=np.array([100_000, 1_100_000]))
+            context = cast(Context, SimpleNamespace(case=case, slow=slow))
+            assert kept_ns(context, "stopped").tolist() == [kept, kept]

@@ -86,7 +86,8 @@ def of_presence(
         effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
         share_of_excess=share,
         share_of_latency=share,
-        p_value=presence.p_value,
+        # Two questions, the mean and the tail; either is enough.
+        p_value=min(1.0, 2.0 * min(presence.p_value, presence.late_p_value)),
         episodes=presence.times,
         evidence=evidence,
         refute=refute,
@@ -96,5 +97,6 @@ def of_presence(
         p99_ratio=worse,
         unless="but it varies so strongly over time that there may be no cost at all",
         # Where the interval of the times includes no cost at all, nobody is accused.
-        large=low > 0 and (share >= SHARE_OF_LATENCY_MIN or worse >= P99_RATIO_MIN),
+        large=(low > 0 and share >= SHARE_OF_LATENCY_MIN)
+        or (bootstrap_sum(presence.late)[0] > 0 and worse >= P99_RATIO_MIN),
     )

@@ -32,6 +32,9 @@ from whodisk.statistics.stats import (
     sum_of_runs,
 )
 
+#: Beyond a 99th percentile.
+LATE_ANYWAY = 0.01
+
 
 @dataclass(frozen=True)
 class Load:
@@ -67,7 +70,11 @@ class Presence:
     p99_without_ns: float
     #: Latency beyond that of its absence, per time it came, ns.
     excess_ns: Floats
+    #: Operations beyond the 99th percentile of its absence, above the one in a hundred that are beyond it anyway, per time it came.
+    late: Floats
+    #: That operations are as slow on average at any other times, and that as many are beyond the 99th percentile.
     p_value: float
+    late_p_value: float
 
 
 def bins_of(context: Context, most: int | None = None) -> int | None:
@@ -102,17 +109,21 @@ def compare(context: Context, load: Load, present: Bools) -> Presence | None:
     if without_ns <= 0 or with_ns <= without_ns:
         return None
     beyond = np.where(present, load.latency_ns - load.operations * without_ns, 0.0)
-    p99_with_ns, p99_without_ns = _p99s(context, present)
+    tail = _tail(context, present)
+    late = tail.late_without.latency_ns - LATE_ANYWAY * tail.late_without.operations
     return Presence(
         times=len(begin),
         part=part,
         rate_ratio=_rate(load, present) / max(1e-9, _rate(load, ~present)),
         with_ns=with_ns,
         without_ns=without_ns,
-        p99_with_ns=p99_with_ns,
-        p99_without_ns=p99_without_ns,
+        p99_with_ns=tail.with_ns,
+        p99_without_ns=tail.without_ns,
         excess_ns=np.maximum(0.0, sum_of_runs(beyond, begin, end)),
+        late=np.maximum(0.0, sum_of_runs(late, begin, end)),
         p_value=_p_value(load, begin, end - begin),
+        # Beyond a limit that does not know when it was there: else the times would not be exchangeable.
+        late_p_value=_p_value(tail.late, begin, end - begin),
     )
 
 
@@ -122,16 +133,40 @@ def _rate(load: Load, chosen: Bools) -> float:
     return float(some.mean()) if len(some) else 0.0
 
 
-def _p99s(context: Context, present: Bools) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Tail:
+    """The slowest operations, and when they began."""
+
+    #: 99th percentile of all operations, and of those that began in its absence, ns.
+    with_ns: float
+    without_ns: float
+    #: Per bin, the number of operations beyond the former (for latencies), and of all.
+    late: Load
+    #: The same beyond the latter.
+    late_without: Load
+
+
+def late_load(bin_of_each: Ints, latency_ns: Floats, beyond_ns: float, bins: int) -> Load:
+    """How many operations of each bin took longer than that, in the place of their latencies."""
+    late = np.bincount(bin_of_each[latency_ns > beyond_ns], minlength=bins).astype(np.float64)
+    return Load(late, np.bincount(bin_of_each, minlength=bins).astype(np.float64))
+
+
+def _tail(context: Context, present: Bools) -> Tail:
     ops = context.case.arrays(
         f"""SELECT {context.survey.time_bin_sql(len(present))} AS bin, latency_ns FROM measured
 WHERE layer = '{context.layer}' AND {thinned(context.survey.operations)} ORDER BY op_id"""
     )
-    latency = ops["latency_ns"].astype(np.float64)
-    away = ~present[ops["bin"].astype(np.int64)]
-    if not away.any():
-        return 0.0, 0.0
-    return float(np.quantile(latency, 0.99)), float(np.quantile(latency[away], 0.99))
+    latency, at = ops["latency_ns"].astype(np.float64), ops["bin"].astype(np.int64)
+    away = ~present[at]
+    with_ns = float(np.quantile(latency, 0.99)) if len(latency) else 0.0
+    without_ns = float(np.quantile(latency[away], 0.99)) if away.any() else 0.0
+    return Tail(
+        with_ns,
+        without_ns,
+        late_load(at, latency, with_ns, len(present)),
+        late_load(at, latency, without_ns, len(present)),
+    )
 
 
 def _p_value(load: Load, begin: Ints, length: Ints) -> float:

@@ -229,10 +229,17 @@ def late_in_waits(context: Context, tids: list[int], state: str, least_ns: int =
 
 
 def kept_ns(context: Context, *states: str) -> Floats:
-    """How much of each slow operation's time some thread was kept from running, in one of these states of `waits`, ns."""
+    """How much of each slow operation's time some thread was kept from running, in one of these states of `waits`, ns.
+
+    Of a recorded command, one of its own processes: they are those that made calls. A neighbour that is stopped holds nobody up.
+    """
+    case = context.case
     listed = ", ".join(map(quoted, states))
-    waits = context.case.arrays(
-        f"SELECT start_ns, start_ns + duration_ns AS end_ns FROM waits WHERE state IN ({listed}) ORDER BY 1"
+    own = "TRUE"
+    if case.meta.get("command") and "syscall" in case.layers:
+        own = "pid IS NULL OR pid IN (SELECT pid FROM syscall_ops WHERE pid IS NOT NULL GROUP BY 1)"
+    waits = case.arrays(
+        f"SELECT start_ns, start_ns + duration_ns AS end_ns FROM waits WHERE state IN ({listed}) AND ({own}) ORDER BY 1"
     )
     return overlap(
         context.slow.start_ns,
