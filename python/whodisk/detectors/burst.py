@@ -281,9 +281,13 @@ def _candidate(
             *((kind, "*") for kind in ("process", "device", "vector", "config")),
         ),
         unless=f"but with a regularity of {words.significant(regularity, 2)} of 1, and {words.duration(float(np.median(bursts.slow_ns)))} each, this is too "
-        "irregular, or too short, to look for its source",
+        "irregular, or too short, to look for its source"
+        if low > 0
+        else "but a few of the bursts may have cost all of it, which is no pattern",
         # A shorter one may be another thread's turn on a CPU, which may recur by itself on a busy machine.
-        large=large_enough(share, 1.0, bursts.ratio, count)
+        # Where the interval over bursts includes no cost at all, a few of them made it.
+        large=low > 0
+        and large_enough(share, 1.0, bursts.ratio, count)
         and regularity >= BURST_REGULARITY_MIN
         and float(np.median(bursts.slow_ns)) >= ORDINARY_WAIT_NS,
     )

@@ -108,13 +108,21 @@ def _tell_wbt(context: Context, result: Result) -> None:
 def _above_block(context: Context) -> bool:
     """Whether operations were held back before they reached the block layer: writers, for the sake of dirty pages.
 
-    Reads and direct writes are never held back for these.
+    Reads, direct writes and syncs are never held back for these. A program's own write may be a call that writes and one that syncs: where calls
+    are known, they are asked.
     """
     if context.layer == "block" or "block" not in context.surveys:
         return False
+    layer = "syscall" if context.case.program and "syscall" in context.surveys else context.layer
+    # A copy reads, too: one that waited for a read may have been held back there.
     held = context.case.rows(
-        f"""SELECT sum(throttle_ns) FILTER (layer = 'block') AS block_ns, sum(throttle_ns) FILTER (layer = '{context.layer}') AS above_ns,
-  sum(throttle_ns) FILTER (layer = '{context.layer}' AND op IN ('write', 'copy') AND coalesce(flags, 0) & {DIRECT} = 0) AS cached_ns FROM measured"""
+        f"""WITH copies AS (SELECT op_id FROM measured WHERE layer = '{layer}' AND op = 'copy' AND throttle_ns > 0),
+reading AS (SELECT DISTINCT parent_id FROM links JOIN copies ON copies.op_id = parent_id JOIN block_ops ON block_ops.op_id = child_id WHERE block_ops.op = 'read'),
+held AS (SELECT layer, throttle_ns, coalesce(flags, 0) & {DIRECT} = 0
+    AND (op = 'write' OR op = 'copy' AND op_id NOT IN (SELECT parent_id FROM reading)) AS cached
+  FROM measured WHERE throttle_ns > 0 AND layer IN ('block', '{layer}'))
+SELECT sum(throttle_ns) FILTER (layer = 'block') AS block_ns, sum(throttle_ns) FILTER (layer = '{layer}') AS above_ns,
+  sum(throttle_ns) FILTER (layer = '{layer}' AND cached) AS cached_ns FROM held"""
     )[0]
     block, above, cached = (float(held[name] or 0) for name in ("block_ns", "above_ns", "cached_ns"))
     return block < 0.1 * above and cached >= 0.5 * above
