@@ -253,6 +253,14 @@ def _windows(rng: np.random.Generator, moments: Ints, bins: int = 400) -> tuple[
     return edges[::2], edges[1::2] - edges[::2]
 
 
+def _inside(w: World, begin: Ints, length: Ints, bins: int = 400) -> np.ndarray:
+    """Which operations begin in these windows."""
+    there = np.zeros(bins, np.bool_)
+    for at, lasting in zip(begin, length, strict=True):
+        there[at : at + lasting] = True
+    return there[np.minimum(bins - 1, w.start_ns * bins // SPAN_NS)]
+
+
 def present(family: str, seed: int) -> float:
     w = world(family, seed)
     return _present(w, *_windows(w.rng, np.sort(w.rng.uniform(0, SPAN_NS, 20)).astype(np.int64)))
@@ -262,10 +270,7 @@ def present_power(seed: int) -> float:
     """Thirty visits, in which operations take a quarter longer."""
     w = world("quiet", seed)
     begin, length = _windows(w.rng, np.sort(w.rng.uniform(0, SPAN_NS, EPISODES)).astype(np.int64))
-    there = np.zeros(400, np.bool_)
-    for at, lasting in zip(begin, length, strict=True):
-        there[at : at + lasting] = True
-    inside = there[np.minimum(399, w.start_ns * 400 // SPAN_NS)]
+    inside = _inside(w, begin, length)
     w.latency_ns[inside] = (w.latency_ns[inside] * 1.25).astype(np.int64)
     return _present(w, begin, length)
 
@@ -279,10 +284,7 @@ def late_presence_power(seed: int) -> float:
     """Thirty visits, in which one operation in thirty takes ten times as long."""
     w = world("quiet", seed)
     begin, length = _windows(w.rng, np.sort(w.rng.uniform(0, SPAN_NS, EPISODES)).astype(np.int64))
-    there = np.zeros(400, np.bool_)
-    for at, lasting in zip(begin, length, strict=True):
-        there[at : at + lasting] = True
-    inside = there[np.minimum(399, w.start_ns * 400 // SPAN_NS)] & (w.rng.uniform(size=len(w)) < 1 / 30)
+    inside = _inside(w, begin, length) & (w.rng.uniform(size=len(w)) < 1 / 30)
     w.latency_ns[inside] *= 10
     return _late_while(w, begin, length)
 

@@ -220,6 +220,21 @@ impl Drop for LimitedGroup {
     }
 }
 
+/// Those that the controller held back: more than half of all.
+fn mostly_held_back(reads: &[BlockRow]) -> Vec<&BlockRow> {
+    let held: Vec<&BlockRow> = reads
+        .iter()
+        .filter(|row| row.flags & block_flags::THROTTLED != 0)
+        .collect();
+    assert!(
+        held.len() * 2 > reads.len(),
+        "{} of {} held back",
+        held.len(),
+        reads.len()
+    );
+    held
+}
+
 #[test]
 fn what_the_io_controller_held_back_keeps_its_owner() {
     require_kernel!();
@@ -240,16 +255,7 @@ fn what_the_io_controller_held_back_keeps_its_owner() {
         std::thread::scope(|scope| scope.spawn(work).join().unwrap());
     });
     let reads: Vec<BlockRow> = seen.requests(device.device, REQ_OP_READ);
-    let held: Vec<&BlockRow> = reads
-        .iter()
-        .filter(|row| row.flags & block_flags::THROTTLED != 0)
-        .collect();
-    assert!(
-        held.len() * 2 > reads.len(),
-        "{} of {} held back",
-        held.len(),
-        reads.len()
-    );
+    let held = mostly_held_back(&reads);
     for row in &held {
         assert!(row.comm.starts_with(b"kworker"), "{row:?}");
         assert_eq!(row.cgroup, id);
@@ -298,16 +304,7 @@ fn pieces_that_the_io_controller_held_back_are_queued_when_they_are_released() {
         reads.iter().map(|row| u64::from(row.size_bytes)).sum::<u64>(),
         2 * MIB
     );
-    let held: Vec<&BlockRow> = reads
-        .iter()
-        .filter(|row| row.flags & block_flags::THROTTLED != 0)
-        .collect();
-    assert!(
-        held.len() * 2 > reads.len(),
-        "{} of {} held back",
-        held.len(),
-        reads.len()
-    );
+    let held = mostly_held_back(&reads);
     let releases: HashSet<u64> = held.iter().map(|row| row.queue_ns).collect();
     assert!(
         releases.len() * 4 > held.len(),
