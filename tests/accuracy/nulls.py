@@ -934,6 +934,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--power", type=int, default=200, help="worlds with an effect, per test [200]")
     parser.add_argument("--decisive", type=int, default=0, help="small worlds to solve as whole cases [0]")
     parser.add_argument("--tests", nargs="+", choices=list(TESTS), default=list(TESTS), metavar="TEST")
+    parser.add_argument("--families", nargs="+", metavar="FAMILY", help="only these families of worlds")
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "nulls.jsonl", help="kept p values")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--fresh", action="store_true", help="forget what is kept of these tests")
@@ -945,7 +946,8 @@ def main(arguments: Sequence[str]) -> int:
     for name in options.tests:
         test = TESTS[name]
         for family in test.families:
-            kept.fill(name, family, seeds, test.null)
+            if not options.families or family in options.families:
+                kept.fill(name, family, seeds, test.null)
         if test.power is not None:
             kept.fill(name, POWER, range(options.power), _powered(test.power))
     for number in range(options.decisive):
