@@ -793,11 +793,16 @@ def owned(family: str, seed: int) -> float:
 
 
 def owned_power(seed: int) -> float:
-    """Two thirds of thirty slow operations are of one of four devices."""
+    """Two thirds of thirty slow operations are of one of four devices, each an episode of its own."""
     w = world("quiet", seed)
-    mine = np.flatnonzero(w.device == 0)
-    others = np.flatnonzero(w.device != 0)
-    hit = np.concatenate((w.rng.choice(mine, min(20, len(mine)), False), w.rng.choice(others, 10, False)))
+    part = w.start_ns * EPISODES // SPAN_NS
+    of_one = np.repeat([True, False], [EPISODES * 2 // 3, EPISODES // 3])
+    parts = w.rng.permutation(EPISODES)
+    hit = [
+        int(w.rng.choice(there))
+        for number, mine in zip(parts, of_one, strict=True)
+        if len(there := np.flatnonzero((part == number) & ((w.device == 0) == mine)))
+    ]
     w.latency_ns[hit] += 20_000_000
     return _owned(w, w.latency_ns > 10 * _typical(w))
 

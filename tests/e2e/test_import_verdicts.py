@@ -108,35 +108,39 @@ def test_a_long_log_of_nothing_slow_is_judged_as_far_as_it_goes(
 # -- logs whose program left out what was late ------------------------------------------------------
 
 
-def skipping(every: int) -> str:
-    """A log of `pgbench -R 100 -L 20`, of which every so many transactions were skipped."""
+def untimed(every: int, word: str) -> str:
+    """A log of `pgbench -R 100 -L 20`, of which every so many transactions were skipped, or failed."""
     lines = []
     for number in range(4000):
-        time = "skipped" if number % every == 0 else str(1000 + number % 17)
+        time = word if number % every == 0 else str(1000 + number % 17)
         lines.append(
-            f"0 {number} {time} 0 {1_700_000_000 + number // 100} {number % 100 * 10_000} {0 if time == 'skipped' else 200 + number % 7}"
+            f"0 {number} {time} 0 {1_700_000_000 + number // 100} {number % 100 * 10_000} {0 if time == word else 200 + number % 7}"
         )
     return "\n".join(lines) + "\n"
 
 
 @pytest.mark.parametrize(("every", "status"), [(100, "healthy"), (20, "limited"), (2, "limited")])
-def test_what_was_skipped_is_not_healthy(whodisk: Run, work: Path, every: int, status: str) -> None:
-    (work / "pgbench_log.7").write_text(skipping(every))
-    whodisk("import", "pgbench_log.7", "-o", "skipping.case")
-    verdict = solve(work / "skipping.case", expect=["p99<5ms", "iops>10"])
+@pytest.mark.parametrize(
+    ("word", "missing"),
+    [("skipped", "skipped transactions would have taken"), ("deadlock", "failed transactions took")],
+)
+def test_what_has_no_time_is_not_healthy(
+    whodisk: Run, work: Path, every: int, status: str, word: str, missing: str
+) -> None:
+    (work / "pgbench_log.7").write_text(untimed(every, word))
+    whodisk("import", "pgbench_log.7", "-o", "untimed.case")
+    verdict = solve(work / "untimed.case", expect=["p99<5ms", "iops>10"])
     said = f"{4000 // every:,} of 4,000 operations"
     is_too_much = status == "limited"
     assert (verdict.status, any(said in sentence for sentence in verdict.summary)) == (status, is_too_much)
     # What began is in time; whether all would have been is not known.
     assert [item.met for item in verdict.expectations] == [None if is_too_much else True, True]
-    assert f"how long {4000 // every} skipped transactions would have taken" in [
-        caveat.what for caveat in verdict.cannot_exclude
-    ]
+    assert f"how long {4000 // every} {missing}" in [caveat.what for caveat in verdict.cannot_exclude]
     if is_too_much:
-        with pytest.raises(CaseError, match="skipped"):
-            measure(work / "skipping.case", "app")
+        with pytest.raises(CaseError, match="skipped" if word == "skipped" else "failed"):
+            measure(work / "untimed.case", "app")
     else:
-        assert measure(work / "skipping.case", "app").operations == 3960
+        assert measure(work / "untimed.case", "app").operations == 3960
 
 
 # -- logs that hold slow operations alone ----------------------------------------------------------

@@ -109,6 +109,7 @@ fn main() {
                 join: "none".into(),
                 slower_than_ns: None,
                 skipped: None,
+                failed: None,
             },
         );
     }

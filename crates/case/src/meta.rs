@@ -50,6 +50,9 @@ pub struct LayerMeta {
     /// Operations that were due and never began, since they were late already: whoever asked for them says how many. They are no rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
+    /// Operations that failed, of which the log has no time. They are no rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<u64>,
 }
 
 /// One thing that could not be seen, and why; verdicts repeat it under `cannot_exclude`.

@@ -351,6 +351,12 @@ impl<'a> Sink<'a> {
         *meta.skipped.get_or_insert(0) += count;
     }
 
+    /// So many operations of this layer failed, and the log has no time for them.
+    pub fn failed(&mut self, layer: Layer, count: u64) {
+        let meta = self.found.layers.entry(layer).or_default();
+        *meta.failed.get_or_insert(0) += count;
+    }
+
     /// The log has every operation of its devices (or workers), so that those in flight can be counted.
     pub fn has_every_operation(&mut self) {
         self.counts_depth = true;

@@ -719,6 +719,7 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             join: "none".into(),
             slower_than_ns: None,
             skipped: None,
+            failed: None,
         };
         layers.insert(Layer::Block.name().to_owned(), layer);
     }
@@ -755,6 +756,7 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             join: join.into(),
             slower_than_ns: None,
             skipped: None,
+            failed: None,
         };
         layers.insert(Layer::App.name().to_owned(), layer);
     }
@@ -786,6 +788,7 @@ fn own_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
         join: join.into(),
         slower_than_ns: None,
         skipped: None,
+        failed: None,
     }
 }
 
@@ -819,6 +822,7 @@ fn syscall_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
         .into(),
         slower_than_ns: None,
         skipped: None,
+        failed: None,
     }
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 from whodisk.detectors.thresholds import STEADY_EXCURSION_MAX, STEADY_RANGE_MAX
 from whodisk.errors import CaseError, WhodiskError
 from whodisk.experiment.metrics import KINDS, PROGRAM_KINDS, TIER
-from whodisk.reading.skipped import need_begun
+from whodisk.reading.untimed import need_times
 from whodisk.reading.views import STAGES, Case, mostly_within, quoted
 from whodisk.statistics import steadiness
 from whodisk.statistics.repeated import BINS_PER_OCTAVE, Run, low_edge, per_moment
@@ -86,7 +86,7 @@ def measure(path: Path, layer: str, *, settle: bool = False) -> Measured:
                 "choose --layer",
             )
         case.need_all_of(layer)
-        need_begun(case, layer)
+        need_times(case, layer)
         begin_ns, end_ns = _window(case, layer)
         left_out_s = 0.0
         if settle:

@@ -25,7 +25,7 @@ from whodisk.evidence.survey import Survey, survey_layer
 from whodisk.evidence.thresholds import OWN_WORK_TOLD_MAX
 from whodisk.findings import Expectation, Finding, Verdict
 from whodisk.reading.losses import Missing, missing_layers
-from whodisk.reading.skipped import Skipped, need_begun, too_many_skipped
+from whodisk.reading.untimed import Untimed, need_times, too_many_untimed
 from whodisk.reading.views import IO_ERROR, IS_IO, STAGES, Case
 from whodisk.statistics import probability
 from whodisk.verdict import clearing
@@ -37,6 +37,8 @@ from whodisk.verdict.too_small import rejected
 
 #: What to do where a workload left out much of what it was asked for.
 SKIPPED_STEP = "Record the machine that serves the workload while it runs (whodisk record): its own log does not show what held it back."
+#: What to do where much of a workload failed.
+FAILED_STEP = "Look in the server's log for why operations failed (pgbench: run it with --failures-detailed)."
 #: What to do about a device that reports errors.
 TROUBLE_STEP = "Read the device's log (smartctl -x, nvme error-log, dmesg): its errors cost no time yet."
 
@@ -99,9 +101,9 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         return _insufficient(case, surveys, operations, limits)
     if against is not None:
         against.need_all_of(layer)
-        need_begun(against, layer)
-    skipped = too_many_skipped(case)
-    expectations = [_expected(limit, surveys[layer], skipped) for limit in limits]
+        need_times(against, layer)
+    untimed = too_many_untimed(case)
+    expectations = [_expected(limit, surveys[layer], untimed) for limit in limits]
     backlog = _backlog(case, surveys[layer])
     if backlog:
         case.count_from_submit()
@@ -110,7 +112,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
     # Before detectors, which read it too: it is a pass over the layer, made once.
     slowest = slowest_of(context)
     judged = adjudicate(context)
-    status = _status(judged, expectations, skipped)
+    status = _status(judged, expectations, untimed)
     slow_ns = clearing.median_excess_ns(context, judged.explained) if judged.findings else None
     errors = _errors(context)
     verdict = Verdict(
@@ -134,12 +136,13 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         cannot_exclude=lost_of(incomplete) + judged.caveats + caveats_of(context, bool(limits or against)),
         expectations=expectations,
         served_from=judged.served_from,
-        next_steps=_next_steps(judged, status) + ([SKIPPED_STEP] if skipped and not judged.findings else []),
+        next_steps=_next_steps(judged, status)
+        + (_untimed_steps(untimed) if untimed and not judged.findings else []),
         simulated=bool(case.meta.get("simulated")),
     )
     if not verdict.findings:
         verdict.speed.extend([_speed(context), _main_stage(verdict, context)])
-    verdict.summary.extend(_summary(verdict, context, errors, judged.trouble, skipped))
+    verdict.summary.extend(_summary(verdict, context, errors, judged.trouble, untimed))
     verdict.summary.extend(own_work(case)[:OWN_WORK_TOLD_MAX] if layer == "app" else [])
     return verdict
 
@@ -280,26 +283,28 @@ def _broken(limits: list[Limit], expectations: list[Expectation]) -> list[Limit]
     return [limit for limit, done in pairs if done.met is False and limit.is_latency]
 
 
-def _expected(limit: Limit, survey: Survey, skipped: Skipped | None) -> Expectation:
+def _expected(limit: Limit, survey: Survey, untimed: Untimed | None) -> Expectation:
     """Whether a case met an expectation. One of latency is not met by those that began, if too many never did."""
     expectation = check(limit, survey)
-    if skipped is None or not limit.is_latency or not expectation.met:
+    if untimed is None or not limit.is_latency or not expectation.met:
         return expectation
     return Expectation(
-        limit.text, None, f"'{limit.text}' cannot be judged: those that were skipped have no latency."
+        limit.text,
+        None,
+        f"'{limit.text}' cannot be judged: those that {words.listed(untimed.kinds)} have no latency.",
     )
 
 
-def _status(judged: Judged, expectations: list[Expectation], skipped: Skipped | None) -> str:
+def _status(judged: Judged, expectations: list[Expectation], untimed: Untimed | None) -> str:
     # Whoever skips what is late expected it to be in time.
-    broken = skipped is not None or any(expectation.met is False for expectation in expectations)
+    broken = untimed is not None or any(expectation.met is False for expectation in expectations)
     if judged.findings and broken:
         return "slow"
     if judged.slow or any(is_slow(finding) for finding in judged.findings):
         return "slow"
     if judged.findings:
         return "outliers"
-    return "limited" if judged.limited or skipped is not None else "healthy"
+    return "limited" if judged.limited or untimed is not None else "healthy"
 
 
 # -- the rest of the verdict --------------------------------------------------------------------
@@ -471,12 +476,12 @@ def _idle_command(case: Case) -> str | None:
 
 
 def _summary(
-    verdict: Verdict, context: Context, errors: list[str], trouble: dict[str, str], skipped: Skipped | None
+    verdict: Verdict, context: Context, errors: list[str], trouble: dict[str, str], untimed: Untimed | None
 ) -> list[str]:
     """The verdict in about five plain sentences."""
-    sentences = [_headline(verdict, trouble, skipped), *_not_done(context.case)]
-    if skipped is not None and (verdict.findings or trouble):
-        sentences.append(f"{_skipped_said(skipped)}.")
+    sentences = [_headline(verdict, trouble, untimed), *_not_done(context.case)]
+    if untimed is not None and (verdict.findings or trouble):
+        sentences.append(f"{_untimed_said(untimed)}.")
     # Where a finding does not begin with what fired, this does.
     if verdict.fired and not (verdict.findings and verdict.findings[0].answers == "trigger"):
         sentences.append(verdict.fired[0])
@@ -497,14 +502,26 @@ def _summary(
     return sentences
 
 
-def _skipped_said(skipped: Skipped) -> str:
-    return (
-        f"{words.count(skipped.skipped)} of {words.count(skipped.due)} operations ({words.percent(skipped.share)}) were skipped, late by more than "
-        "the limit set for them when their turn came"
-    )
+def _untimed_said(untimed: Untimed) -> str:
+    said = []
+    if untimed.skipped:
+        said.append(
+            f"{_of_due(untimed.skipped, untimed)} were skipped, late by more than the limit set for them when their turn came"
+        )
+    if untimed.failed:
+        said.append(f"{_of_due(untimed.failed, untimed)} failed, and their times are not in the log")
+    return "; ".join(said)
 
 
-def _headline(verdict: Verdict, trouble: dict[str, str], skipped: Skipped | None = None) -> str:
+def _of_due(count: int, untimed: Untimed) -> str:
+    return f"{words.count(count)} of {words.count(untimed.due)} operations ({words.percent(count / untimed.due)})"
+
+
+def _untimed_steps(untimed: Untimed) -> list[str]:
+    return [SKIPPED_STEP] * (untimed.skipped > 0) + [FAILED_STEP] * (untimed.failed > 0)
+
+
+def _headline(verdict: Verdict, trouble: dict[str, str], untimed: Untimed | None = None) -> str:
     if verdict.status == "outliers":
         culprit = verdict.findings[0].culprit
         said = words.accused(culprit.kind, culprit.name, culprit.because_of)
@@ -521,8 +538,8 @@ def _headline(verdict: Verdict, trouble: dict[str, str], skipped: Skipped | None
         runs = "the workload runs into a limit" if verdict.status == "limited" else "no operation stands out"
         said = words.listed([f"{device} had {told}" for device, told in trouble.items()])
         return f"Look at a device: {said}. No slow operation has to do with them; {runs}."
-    if skipped is not None:
-        return f"The workload does not get what it asks for: {_skipped_said(skipped)}."
+    if untimed is not None:
+        return f"The workload does not get what it asks for: {_untimed_said(untimed)}."
     if verdict.status == "limited":
         return "Nothing is broken; the workload runs into a limit."
     if any(slow.apart for slow in verdict.slowest):

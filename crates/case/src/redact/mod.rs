@@ -261,6 +261,7 @@ mod tests {
                     join: "none".into(),
                     slower_than_ns: Some(10_000_000),
                     skipped: Some(1),
+                    failed: Some(1),
                 },
             ),
             probes: one(

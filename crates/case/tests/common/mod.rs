@@ -310,6 +310,7 @@ pub fn case_meta() -> CaseMeta {
         join: join.into(),
         slower_than_ns: None,
         skipped: None,
+        failed: None,
     };
     CaseMeta {
         argv: ["whodisk-agent", "run", "vm-server.toml"]

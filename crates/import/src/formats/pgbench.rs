@@ -214,6 +214,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         tell_skipped(skipped, sink);
     }
     if failed > 0 {
+        sink.failed(Layer::App, failed);
         sink.missing(
             format!("how long {} took", counted(failed, "failed transaction")),
             "pgbench logs no time for them",
@@ -252,7 +253,7 @@ mod tests {
             0 7 skipped 0 1795764723 29602 0\n1 1 failed 0 1795764723 29603 0\n";
         let summary = crate::testing::import(&FORMAT, log).unwrap();
         let app = &summary.layers["app"];
-        assert_eq!((app.rows, app.skipped), (1, Some(2)));
+        assert_eq!((app.rows, app.skipped, app.failed), (1, Some(2), Some(1)));
         let missing: Vec<&str> = summary.missing.iter().map(|one| one.what.as_str()).collect();
         assert_eq!(
             missing,

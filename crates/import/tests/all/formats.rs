@@ -142,6 +142,8 @@ fn shown(format: &Format, summary: &Summary) -> String {
         text += &meta.slower_than_ns.map_or_else(String::new, cut_off);
         let skipped = |count| format!(", {count} skipped");
         text += &meta.skipped.map_or_else(String::new, skipped);
+        let failed = |count| format!(", {count} failed");
+        text += &meta.failed.map_or_else(String::new, failed);
         text += "\n";
     }
     for (what, _) in format.not_carried {

@@ -173,5 +173,6 @@ pub(super) fn layer_meta(layer: Layer, rows: u64, observation: &Observation, sta
         .into(),
         slower_than_ns: None,
         skipped: None,
+        failed: None,
     }
 }
