@@ -3,7 +3,7 @@
 fio-plot; operations as CSV beside pandas and csv.DictReader.
 
 All files are made up with a fixed seed: events of 4 KiB requests (queue, insert, issue, completion), a log as fio writes it with `log_offset`, and the
-same operations as CSV with moments and latencies in decimals. blkparse's text is that of the trace.
+same operations as CSV with moments and latencies in decimals. blkparse's text is that of the trace, and the kernel's is the same events as its `blk` tracer prints them.
 whodisk writes a sealed case with a row per operation; blkparse writes text of every event to nowhere, or the merged binary that btt reads, which writes
 its averages; pandas reads the columns into memory. fio-plot runs its own functions: its reader (csv.DictReader, a dictionary of strings per row, and
 the mean interval between rows), then its merging of jobs into lists of numbers to draw. Of CSV, csv.DictReader's rows become tuples of numbers.
@@ -133,6 +133,7 @@ def main() -> int:
     WORK.mkdir(parents=True, exist_ok=True)
     trace, log = WORK / "import.blktrace.0", WORK / "import_lat.1.log"
     table, text = WORK / "import_ops.csv", WORK / "import_blkparse.txt"
+    of_kernel = WORK / "import_kernel.txt"
     merged = WORK / "import.merged"
     # fio-plot takes a folder, and names as its own bench-fio gives them.
     of_fio_plot = WORK / "import-fio-plot"
@@ -147,6 +148,7 @@ def main() -> int:
     parse = ["blkparse", "-q", "-i", str(WORK / "import"), "-o", "/dev/null"]
     run_measured(["blkparse", "-q", "-i", str(WORK / "import"), "-O", "-d", str(merged)])
     run_measured(["sh", "-c", f"exec blkparse -q -i {WORK / 'import'} >{text}"])
+    _write_as_kernel(text, of_kernel)
     as_table = ["--as", "ops", "--map", MAP]
     arms = {
         "whodisk, blktrace": partial(_ours, trace, REQUESTS),
@@ -162,6 +164,7 @@ def main() -> int:
         "csv.DictReader, CSV": partial(_peer, [sys.executable, "-c", PYTHON_CSV_DICT, str(table)], ROWS),
         "Python, CSV": partial(_peer, [sys.executable, "-c", PYTHON_CSV, str(table)], ROWS),
         "whodisk, blkparse's text": partial(_ours, text, REQUESTS),
+        "whodisk, the kernel's text": partial(_ours, of_kernel, REQUESTS),
     }
     samples = interleave(arms, rounds=options.rounds)
     samples["fio-plot, up to what it draws"] = graphs
@@ -182,6 +185,7 @@ def main() -> int:
         ("whodisk, fio", log, ROWS),
         ("whodisk, CSV", table, ROWS),
         ("whodisk, blkparse's text", text, REQUESTS),
+        ("whodisk, the kernel's text", of_kernel, REQUESTS),
     ):
         reached = statistics.median(samples[name]) / rows * _mb(path)
         met &= reached >= BAR_MB_PER_S
@@ -195,6 +199,20 @@ def main() -> int:
             path.unlink()
     shutil.rmtree(of_fio_plot)
     return 0 if met else 1
+
+
+def _write_as_kernel(blkparse: Path, path: Path) -> None:
+    """Lines of blkparse as ftrace prints them (kernel/trace/trace_output.c, blktrace.c): task, CPU, flags, seconds with six decimals."""
+    with blkparse.open(encoding="utf-8") as lines, path.open("w", encoding="utf-8") as out:
+        for line in lines:
+            words = line.split(maxsplit=5)
+            if len(words) < 6 or "," not in words[0]:
+                continue
+            device, cpu, _, moment, pid, request = words
+            seconds, nanoseconds = moment.split(".")
+            out.write(
+                f"{'fio':>16}-{pid:<7} [{int(cpu):03}] ..... {int(seconds):5}.{nanoseconds[:6]}: {device:>7}  {request.strip()}\n"
+            )
 
 
 def _write_trace(path: Path) -> None:

@@ -1,6 +1,6 @@
 """`python -m tests.accuracy sensitivity`: how many verdicts change if a threshold is half or twice as large.
 
-Every case of `ground_truth` is built once and solved as it is; then again for each threshold that its solver can have read, at each factor. A threshold whose name no function that
+Every case of `ground_truth` is built and solved as it is; then again for each threshold that its solver can have read (`--most`: for at most as many cases per threshold), at each factor. A threshold whose name no function that
 ran mentions cannot change the verdict, and is not tried. Results are kept per case, threshold and factor, so a run that was stopped goes on where it was. A verdict is its status and
 its culprits in order; one that changes from right to wrong is counted apart.
 """
@@ -8,7 +8,9 @@ its culprits in order; one that changes from right to wrong is counted apart.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -32,7 +34,7 @@ NAMED_MAX = 3
 HEAD = """# Sensitivity of thresholds
 
 Written by `python -m tests.accuracy sensitivity`. Each threshold of the table (`whodisk.detectors.thresholds.TABLE`) is set to half and to twice its value, and every kept case with a known
-truth (`ground_truth`) that can have read it is solved again. *Changed*: another status, or other culprits, or in another order. *Wrong*: right before, and no more.
+truth (`ground_truth`) that can have read it, or as many of them as the table says, drawn by a hash, is solved again. *Changed*: another status, or other culprits, or in another order. *Wrong*: right before, and no more.
 
 """
 
@@ -100,16 +102,28 @@ class Kept:
             file.write(json.dumps(row) + "\n")
 
 
-def try_case(name: str, path: Path, thresholds: Sequence[str], kept: Kept, until: float) -> None:
-    """Solves one case as it is, and with each threshold that it can have read changed; ends when the time is over."""
-    if name not in kept.read:
-        read: set[str] = set()
-        with noted(read):
-            verdict = solve(path)
-        kept.put(name, "", 1.0, key_of(verdict), read=sorted(read))
+def as_it_is(name: str, path: Path, kept: Kept) -> None:
+    """Solves one case with the thresholds as they are, and keeps which ones it can have read."""
+    read: set[str] = set()
+    with noted(read):
+        verdict = solve(path)
+    kept.put(name, "", 1.0, key_of(verdict), read=sorted(read))
+
+
+def chosen(thresholds: Sequence[str], kept: Kept, most: int) -> dict[str, list[str]]:
+    """For each case the thresholds that are tried on it: of the cases that can have read one, at most so many, drawn by a hash of both names."""
+    tried: dict[str, list[str]] = {}
     for threshold in thresholds:
-        if threshold not in kept.read[name]:
-            continue
+        readers = [case for case, read in kept.read.items() if threshold in read]
+        readers.sort(key=lambda case: hashlib.sha256(f"{threshold} {case}".encode()).digest())
+        for case in readers[: most or None]:
+            tried.setdefault(case, []).append(threshold)
+    return tried
+
+
+def try_case(name: str, path: Path, thresholds: Sequence[str], kept: Kept, until: float) -> None:
+    """Solves one case with each of these thresholds changed; ends when the time is over."""
+    for threshold in thresholds:
         for factor in FACTORS:
             if (name, threshold, factor) in kept.verdicts:
                 continue
@@ -132,7 +146,7 @@ def document(kept: Kept) -> str:
         HEAD,
         f"{len(bases)} cases, {len(right)} of them right as they are; {len({t for _, t, _ in kept.verdicts if t})} of {len(TABLE)} thresholds.",
         "",
-        "| threshold | value | source | cases that can have read it | changed at half | wrong | changed at twice | wrong | which |",
+        "| threshold | value | source | cases | changed at half | wrong | changed at twice | wrong | which |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, row in TABLE.items():
@@ -160,6 +174,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--cases", nargs="+", choices=sorted(TRUTHS), default=sorted(TRUTHS), metavar="CASE")
     parser.add_argument("--thresholds", nargs="+", choices=list(TABLE), default=list(TABLE), metavar="NAME")
     parser.add_argument(
+        "--most",
+        type=int,
+        default=0,
+        help="cases per threshold at most, drawn from those that can have read it; 0: all [0]",
+    )
+    parser.add_argument(
         "--minutes", type=float, default=60.0, help="ends after this, and goes on the next time [60]"
     )
     parser.add_argument(
@@ -171,11 +191,18 @@ def main(arguments: Sequence[str]) -> int:
     until = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory() as folder:
         for name in options.cases:
-            if time.monotonic() > until:
-                break
+            if name not in kept.read and time.monotonic() < until:
+                as_it_is(name, TRUTHS[name].build(0, Path(folder) / name), kept)
+                print(f"{name}: {len(kept.read[name])} thresholds can have been read", flush=True)
+                shutil.rmtree(Path(folder) / name)
+        for name, thresholds in chosen(options.thresholds, kept, options.most).items():
+            todo = [t for t in thresholds if any((name, t, f) not in kept.verdicts for f in FACTORS)]
+            if name not in options.cases or not todo or time.monotonic() > until:
+                continue
             path = TRUTHS[name].build(0, Path(folder) / name)
-            try_case(name, path, options.thresholds, kept, until)
+            try_case(name, path, todo, kept, until)
             print(f"{name}: {len(kept.verdicts)} verdicts", flush=True)
+            shutil.rmtree(Path(folder) / name)
     options.output.write_text(document(kept), encoding="utf-8")
     print(f"written: {options.output}")
     return 0

@@ -68,7 +68,7 @@ fn recognise(head: &Head) -> bool {
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut reader = Reader {
         requests: Requests::new(source.device.clone()),
-        is_told: false,
+        style: None,
         in_summary: false,
     };
     read_lines(source, sink, &mut reader)?;
@@ -77,8 +77,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 
 struct Reader {
     requests: Requests,
-    /// It is clear what the text is, and its clock is told.
-    is_told: bool,
+    /// What the text is, once its clock is told.
+    style: Option<Style>,
     in_summary: bool,
 }
 
@@ -100,13 +100,13 @@ impl ReadLines for Reader {
             return Err(Bad::new("", expected, text).into());
         };
         self.in_summary = false;
-        if !self.is_told {
+        if self.style.is_none() {
             sink.clock(match style {
                 Style::Blkparse => Clock::own("the begin of the trace", 1),
                 Style::Classic => Clock::boot(1),
                 Style::Ftrace => Clock::boot(1000),
             });
-            self.is_told = true;
+            self.style = Some(style);
         }
         let (head, rest) = head(text, style)?;
         if let Some(event) = event(head, rest, sink)? {
@@ -116,13 +116,13 @@ impl ReadLines for Reader {
     }
 
     fn plain_lines(&mut self, text: &[u8], sink: &mut Sink) -> Result<(u64, usize), ImportError> {
-        if !self.is_told {
+        let Some(style) = self.style else {
             return Ok((0, 0));
-        }
+        };
         let (mut lines, mut used) = (0, 0);
         // The end of a line is looked for first: the CPU reads several lines at once then.
         while let Some(length) = find(&text[used..], b'\n') {
-            let Some(event) = printed(&text[used..], length, sink) else {
+            let Some(event) = printed(&text[used..], length, style, sink) else {
                 break;
             };
             lines += 1;
@@ -146,22 +146,14 @@ struct Begin<'a> {
     comm: &'a str,
 }
 
-/// The event of the line of this length that `text` begins with, if it is exactly as blkparse prints one: numbers, blanks between them, and who
-/// did it in brackets; `Some(None)`: it is an event that makes no request. None: the line is better looked at word by word.
+/// The event of the line of this length that `text` begins with, if it is exactly as blkparse or the kernel prints one: numbers, blanks between them,
+/// and who did it in brackets; `Some(None)`: it is an event that makes no request. None: the line is better looked at word by word.
 #[inline]
-fn printed(text: &[u8], length: usize, sink: &mut Sink) -> Option<Option<Event>> {
-    let mut at = 0;
-    let (major, minor) = (whole(text, &mut at)?, after(text, &mut at, b',')?);
-    let cpu = next_whole(text, &mut at)?;
-    // The number of the event.
-    next_whole(text, &mut at)?;
-    let seconds = next_whole(text, &mut at)?;
-    let point = at;
-    let nanoseconds = after(text, &mut at, b'.')?;
-    if at != point + 10 {
-        return None;
-    }
-    let pid = next_whole(text, &mut at)?;
+fn printed(text: &[u8], length: usize, style: Style, sink: &mut Sink) -> Option<Option<Event>> {
+    let (begin, mut at) = match style {
+        Style::Ftrace => printed_task(text, length)?,
+        _ => printed_begin(text, style)?,
+    };
     let action = blank_and_word(text, &mut at)?;
     let [action @ (b'Q' | b'D' | b'C')] = action else {
         // What is split tells where.
@@ -182,24 +174,103 @@ fn printed(text: &[u8], length: usize, sink: &mut Sink) -> Option<Option<Event>>
     }
     let inside = std::str::from_utf8(inside).ok()?;
     let (what, error, comm) = match action {
-        b'Q' => (What::Queue, 0, name(inside, sink)),
+        b'Q' => (
+            What::Queue,
+            0,
+            sink.name_if(begin.comm).or_else(|| name(inside, sink)),
+        ),
         b'D' => (What::Issue, 0, None),
         _ => (What::Complete, error(inside), None),
     };
     let (op, flags) = kind_of(rwbs, count);
     Some(Some(Event {
-        time_ns: i64::from(seconds) * SECOND + i64::from(nanoseconds),
+        time_ns: begin.time_ns,
         what,
-        device: (major, minor),
+        device: begin.device,
         op,
         flags,
         sector,
         count,
-        cpu: Some(cpu as i32),
-        pid: Some(pid as i32).filter(|pid| *pid > 0),
+        cpu: begin.cpu,
+        pid: begin.pid,
         comm,
         error,
     }))
+}
+
+/// `8,0 3 1 0.000000000 697`: what a line of blkparse begins with, and its length; the kernel's classic lines have no number of the event.
+#[inline(always)]
+fn printed_begin(text: &[u8], style: Style) -> Option<(Begin<'static>, usize)> {
+    let mut at = 0;
+    let device = (whole(text, &mut at)?, after(text, &mut at, b',')?);
+    let cpu = next_whole(text, &mut at)?;
+    if style == Style::Blkparse {
+        next_whole(text, &mut at)?;
+    }
+    let seconds = next_whole(text, &mut at)?;
+    let point = at;
+    let nanoseconds = after(text, &mut at, b'.')?;
+    if at != point + 10 {
+        return None;
+    }
+    let pid = next_whole(text, &mut at)?;
+    Some((begin(device, cpu, (seconds, nanoseconds), pid, ""), at))
+}
+
+/// `fio-697 [003] d..1. 12.345678: 8,0`: the same of a line of ftrace.
+#[inline(always)]
+fn printed_task(text: &[u8], length: usize) -> Option<(Begin<'_>, usize)> {
+    let bracket = find(&text[..length], b'[')?;
+    let task = text[..bracket].trim_ascii();
+    let dash = task.iter().rposition(|&byte| byte == b'-')?;
+    let (comm, number) = (&task[..dash], &task[dash + 1..]);
+    let (pid, length_of_pid) = leading_digits(number, 0);
+    // A name with a colon and a blank in it would end there.
+    if length_of_pid != number.len()
+        || !(1..=9).contains(&length_of_pid)
+        || comm.windows(2).any(|two| two == b": ")
+    {
+        return None;
+    }
+    let comm = std::str::from_utf8(comm).ok()?;
+    let mut at = bracket + 1;
+    let cpu = digits(text, &mut at)?;
+    pass_byte(text, &mut at, b']')?;
+    pass_byte(text, &mut at, b' ')?;
+    pass_blanks(text, &mut at);
+    // Flags of the CPU, where they are printed, begin with no digit.
+    if !text.get(at)?.is_ascii_digit() {
+        at += find(&text[at..length], b' ')?;
+        pass_blanks(text, &mut at);
+    }
+    let seconds = digits(text, &mut at)?;
+    let point = at;
+    let microseconds = after(text, &mut at, b'.')?;
+    if at != point + 7 {
+        return None;
+    }
+    pass_byte(text, &mut at, b':')?;
+    pass_byte(text, &mut at, b' ')?;
+    let device = (whole(text, &mut at)?, after(text, &mut at, b',')?);
+    let begin = begin(device, cpu, (seconds, microseconds * 1000), pid as u32, comm);
+    Some((begin, at))
+}
+
+#[inline(always)]
+fn begin(
+    device: (u32, u32),
+    cpu: u32,
+    (seconds, nanoseconds): (u32, u32),
+    pid: u32,
+    comm: &str,
+) -> Begin<'_> {
+    Begin {
+        device,
+        cpu: Some(cpu as i32),
+        time_ns: i64::from(seconds) * SECOND + i64::from(nanoseconds),
+        pid: Some(pid as i32).filter(|pid| *pid > 0),
+        comm,
+    }
 }
 
 /// A number of at most nine digits after any blanks.
@@ -335,10 +406,12 @@ fn event(begin: Begin, mut rest: &str, sink: &mut Sink) -> Result<Option<Event>,
         };
     let end = rest.trim();
     let inside = end.rfind('[').map(|at| end[at + 1..].trim_end_matches(']'));
-    let (mut code, mut comm) = (0, sink.name_if(begin.comm));
+    let (mut code, mut comm) = (0, None);
     match (action, inside) {
         ("C", Some(inside)) => code = error(inside),
-        (_, Some(inside)) if comm.is_none() => comm = name(inside, sink),
+        // Who issued or completed a request is not asked for.
+        ("Q", Some(inside)) => comm = sink.name_if(begin.comm).or_else(|| name(inside, sink)),
+        ("Q", None) => comm = sink.name_if(begin.comm),
         _ => {}
     }
     let what = match action {
@@ -440,6 +513,60 @@ mod tests {
         );
     }
 
+    fn agrees(line: &str, after: &str, expected: Style) -> Result<(), TestCaseError> {
+        let (mut names, mut silent) = (Names::default(), |_: u64| {});
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        let text = format!("{line}\n{after}");
+        if let Some(read) = printed(text.as_bytes(), line.len(), expected, &mut sink) {
+            let text = line.trim();
+            prop_assert_eq!(style(text).map(|style| style == expected), Some(true), "{}", line);
+            let (begin, rest) = head(text, expected).unwrap();
+            prop_assert_eq!(read, event(begin, rest, &mut sink).unwrap(), "{}", line);
+        }
+        Ok(())
+    }
+
+    fn spoil(line: String, spoilt: Option<(prop::sample::Index, char)>) -> String {
+        let Some((at, letter)) = spoilt else {
+            return line;
+        };
+        let at = at.index(line.chars().count());
+        line.chars()
+            .enumerate()
+            .map(|(place, old)| if place == at { letter } else { old })
+            .collect()
+    }
+
+    #[test]
+    fn lines_as_they_are_printed_need_no_closer_look() {
+        let (mut names, mut silent) = (Names::default(), |_: u64| {});
+        let mut sink = Sink::survey(&mut names, &mut silent, false);
+        for (style, line) in [
+            (
+                Style::Blkparse,
+                "  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]",
+            ),
+            (
+                Style::Classic,
+                "  8,0    3     0.000000000   697  Q   W 223490 + 8 [kjournald]",
+            ),
+            (
+                Style::Ftrace,
+                "     kworker/0:1-697     [003] d..1.    12.345678:   8,0    Q   W 223490 + 8 [kworker/0:1]",
+            ),
+            (
+                Style::Ftrace,
+                "    my-fio job-697     [003]    12.345678:   8,0    C   W 223490 + 8 [0]",
+            ),
+        ] {
+            assert!(
+                printed(line.as_bytes(), line.len(), style, &mut sink).is_some(),
+                "{line}"
+            );
+            agrees(line, "", style).unwrap();
+        }
+    }
+
     proptest! {
         /// A line that needs no closer look says the same as when it is looked at word by word.
         #[test]
@@ -450,29 +577,20 @@ mod tests {
             kind in prop::sample::select(vec!["R", "W", "WS", "RA", "RM", "FWFSM", "FWS", "D", "N"]),
             (sector, count) in (any::<u64>(), 0_u64..5000),
             inside in prop::sample::select(vec!["fio", "0", "-5", "(null)", "kworker/u8:0", "a b", "x]", "[y", "\u{e9}", ""]),
-            spoilt in prop::option::of((any::<prop::sample::Index>(), prop::sample::select(vec![' ', 'x', '[', '7', ',']))),
+            task in prop::sample::select(vec!["fio", "kworker/u8:0", "a b", "a-7", "x: y", "[y", "\u{e9}", "", "<idle>"]),
+            cpu_flags in prop::sample::select(vec!["..... ", "d..1. ", "1.... ", "", "(-----) "]),
+            spoilt in prop::option::of((any::<prop::sample::Index>(), prop::sample::select(vec![' ', 'x', '[', '7', ',', ':', '-']))),
             after in prop::sample::select(vec!["", "  8,0    3        1     0.0"]),
         ) {
             let (major, minor) = device;
-            let mut line = format!(
-                "{:>3},{:<3} {cpu:2} {number:8} {seconds:5}.{nanoseconds:09} {pid:5} {action:>2} {kind:>3} {sector} + {count} [{inside}]",
-                major, minor
-            );
-            if let Some((at, letter)) = spoilt {
-                let at = at.index(line.chars().count());
-                line = line.chars().enumerate().map(|(place, old)| if place == at { letter } else { old }).collect();
-            }
-            let (mut names, mut silent) = (Names::default(), |_: u64| {});
-            let mut sink = Sink::survey(&mut names, &mut silent, false);
-            let text = format!("{line}\n{after}");
-            if let Some(read) = printed(text.as_bytes(), line.len(), &mut sink) {
-                let text = line.trim();
-                prop_assert_eq!(style(text).map(|style| style == Style::Blkparse), Some(true), "{}", line);
-                let (begin, rest) = head(text, Style::Blkparse).unwrap();
-                let other = event(begin, rest, &mut sink).unwrap();
-                // Who issued or completed a request is not asked for.
-                let of_queue = |event: Event| Event { comm: event.comm.filter(|_| event.what == What::Queue), ..event };
-                prop_assert_eq!(read, other.map(of_queue), "{}", line);
+            let request = format!("{action:>2} {kind:>3} {sector} + {count} [{inside}]");
+            let microseconds = nanoseconds / 1000;
+            for (style, line) in [
+                (Style::Blkparse, format!("{major:>3},{minor:<3} {cpu:2} {number:8} {seconds:5}.{nanoseconds:09} {pid:5} {request}")),
+                (Style::Classic, format!("{major:>3},{minor:<3} {cpu:2} {seconds:5}.{nanoseconds:09} {pid:5} {request}")),
+                (Style::Ftrace, format!("{task:>16}-{pid:<7} [{cpu:03}] {cpu_flags}{seconds:5}.{microseconds:06}: {major:>3},{minor:<3} {request}")),
+            ] {
+                agrees(&spoil(line, spoilt), after, style)?;
             }
         }
     }
