@@ -240,7 +240,12 @@ fn printed_task(text: &[u8], length: usize) -> Option<(Begin<'_>, usize)> {
     pass_blanks(text, &mut at);
     // Flags of the CPU, where they are printed, begin with no digit.
     if !text.get(at)?.is_ascii_digit() {
-        at += find(&text[at..length], b' ')?;
+        let flags = find(&text[at..length], b' ')?;
+        // An event would begin there.
+        if text[at + flags - 1] == b':' {
+            return None;
+        }
+        at += flags;
         pass_blanks(text, &mut at);
     }
     let seconds = digits(text, &mut at)?;
