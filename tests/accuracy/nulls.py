@@ -939,7 +939,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--power", type=int, default=200, help="worlds with an effect, per test [200]")
     parser.add_argument("--decisive", type=int, default=0, help="small worlds to solve as whole cases [0]")
     parser.add_argument("--tests", nargs="+", choices=list(TESTS), default=list(TESTS), metavar="TEST")
-    parser.add_argument("--families", nargs="+", metavar="FAMILY", help="only these families of worlds")
+    families = sorted({family for test in TESTS.values() for family in test.families})
+    parser.add_argument(
+        "--families", nargs="+", choices=families, metavar="FAMILY", help="only these families of worlds"
+    )
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "nulls.jsonl", help="kept p values")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--fresh", action="store_true", help="forget what is kept of these tests")

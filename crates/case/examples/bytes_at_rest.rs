@@ -107,9 +107,7 @@ fn main() {
                 rows,
                 stages,
                 join: "none".into(),
-                slower_than_ns: None,
-                skipped: None,
-                failed: None,
+                ..LayerMeta::default()
             },
         );
     }

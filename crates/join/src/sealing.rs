@@ -717,9 +717,7 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             rows: counts.block_rows,
             stages: named(&stages),
             join: "none".into(),
-            slower_than_ns: None,
-            skipped: None,
-            failed: None,
+            ..LayerMeta::default()
         };
         layers.insert(Layer::Block.name().to_owned(), layer);
     }
@@ -754,9 +752,7 @@ fn layers(raw: &Raw, counts: &Counts) -> BTreeMap<String, LayerMeta> {
             rows: counts.app_rows,
             stages: named(&stages),
             join: join.into(),
-            slower_than_ns: None,
-            skipped: None,
-            failed: None,
+            ..LayerMeta::default()
         };
         layers.insert(Layer::App.name().to_owned(), layer);
     }
@@ -786,9 +782,7 @@ fn own_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
         rows: counts.app_rows,
         stages,
         join: join.into(),
-        slower_than_ns: None,
-        skipped: None,
-        failed: None,
+        ..LayerMeta::default()
     }
 }
 
@@ -820,9 +814,7 @@ fn syscall_layer(raw: &Raw, counts: &Counts) -> LayerMeta {
             "none"
         }
         .into(),
-        slower_than_ns: None,
-        skipped: None,
-        failed: None,
+        ..LayerMeta::default()
     }
 }
 

@@ -25,7 +25,7 @@ from whodisk.evidence.survey import Survey, survey_layer
 from whodisk.evidence.thresholds import OWN_WORK_TOLD_MAX
 from whodisk.findings import Expectation, Finding, Verdict
 from whodisk.reading.losses import Missing, missing_layers
-from whodisk.reading.untimed import Untimed, need_times, too_many_untimed
+from whodisk.reading.untimed import REASONS, Untimed, need_times, too_many_untimed
 from whodisk.reading.views import IO_ERROR, IS_IO, STAGES, Case
 from whodisk.statistics import probability
 from whodisk.verdict import clearing
@@ -35,10 +35,6 @@ from whodisk.verdict.slow_only import slow_ones, slow_only
 from whodisk.verdict.slowest import fired_said, is_slow, slowest_of
 from whodisk.verdict.too_small import rejected
 
-#: What to do where a workload left out much of what it was asked for.
-SKIPPED_STEP = "Record the machine that serves the workload while it runs (whodisk record): its own log does not show what held it back."
-#: What to do where much of a workload failed.
-FAILED_STEP = "Look in the server's log for why operations failed (pgbench: run it with --failures-detailed)."
 #: What to do about a device that reports errors.
 TROUBLE_STEP = "Read the device's log (smartctl -x, nvme error-log, dmesg): its errors cost no time yet."
 
@@ -137,7 +133,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         expectations=expectations,
         served_from=judged.served_from,
         next_steps=_next_steps(judged, status)
-        + (_untimed_steps(untimed) if untimed and not judged.findings else []),
+        + ([reason.step for reason in untimed.reasons] if untimed and not judged.findings else []),
         simulated=bool(case.meta.get("simulated")),
     )
     if not verdict.findings:
@@ -291,7 +287,7 @@ def _expected(limit: Limit, survey: Survey, untimed: Untimed | None) -> Expectat
     return Expectation(
         limit.text,
         None,
-        f"'{limit.text}' cannot be judged: those that {words.listed(untimed.kinds)} have no latency.",
+        f"'{limit.text}' cannot be judged: those that {words.listed([reason.short for reason in untimed.reasons])} have no latency.",
     )
 
 
@@ -503,22 +499,11 @@ def _summary(
 
 
 def _untimed_said(untimed: Untimed) -> str:
-    said = []
-    if untimed.skipped:
-        said.append(
-            f"{_of_due(untimed.skipped, untimed)} were skipped, late by more than the limit set for them when their turn came"
-        )
-    if untimed.failed:
-        said.append(f"{_of_due(untimed.failed, untimed)} failed, and their times are not in the log")
-    return "; ".join(said)
-
-
-def _of_due(count: int, untimed: Untimed) -> str:
-    return f"{words.count(count)} of {words.count(untimed.due)} operations ({words.percent(count / untimed.due)})"
-
-
-def _untimed_steps(untimed: Untimed) -> list[str]:
-    return [SKIPPED_STEP] * (untimed.skipped > 0) + [FAILED_STEP] * (untimed.failed > 0)
+    due = untimed.due
+    return "; ".join(
+        f"{words.count(count)} of {words.count(due)} operations ({words.percent(count / due)}) {REASONS[name].long}"
+        for name, count in untimed.counts.items()
+    )
 
 
 def _headline(verdict: Verdict, trouble: dict[str, str], untimed: Untimed | None = None) -> str:

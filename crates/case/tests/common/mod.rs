@@ -308,9 +308,7 @@ pub fn case_meta() -> CaseMeta {
         rows: OPS,
         stages,
         join: join.into(),
-        slower_than_ns: None,
-        skipped: None,
-        failed: None,
+        ..LayerMeta::default()
     };
     CaseMeta {
         argv: ["whodisk-agent", "run", "vm-server.toml"]

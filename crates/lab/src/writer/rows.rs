@@ -171,8 +171,6 @@ pub(super) fn layer_meta(layer: Layer, rows: u64, observation: &Observation, sta
             Layer::Block | Layer::Device => "none",
         }
         .into(),
-        slower_than_ns: None,
-        skipped: None,
-        failed: None,
+        ..LayerMeta::default()
     }
 }
