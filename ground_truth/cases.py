@@ -519,6 +519,13 @@ TRUTHS: dict[str, Truth] = {
     "full_device": Truth(
         "device_rate", True, rates.full_device, status="limited", limit="the bandwidth of nvme0n1"
     ),
+    "full_device_between_operations": Truth(
+        "device_rate",
+        True,
+        rates.full_device_between_operations,
+        status="limited",
+        limit="the bandwidth of nvme0n1",
+    ),
     "full_device_one_by_one": Truth(
         "device_rate",
         True,

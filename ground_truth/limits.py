@@ -71,7 +71,13 @@ class _Thread:
         self.now += length_ns
 
 
-def _written(path: Path, threads: list[_Thread], links: dict[str, Any] | None = None) -> Path:
+def _written(
+    path: Path,
+    threads: list[_Thread],
+    links: dict[str, Any] | None = None,
+    flushes: list[tuple[int, int]] | None = None,
+) -> Path:
+    """The case of these threads. `links` need requests; `flushes` are begin and end of the device's flushes beside them."""
     rows = sorted((row for thread in threads for row in thread.rows), key=lambda row: row["start_ns"])
     columns: dict[str, Any] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     columns |= {
@@ -88,15 +94,20 @@ def _written(path: Path, threads: list[_Thread], links: dict[str, Any] | None = 
     if links is not None:
         # Requests of the writes that they are linked to: their times do not matter here.
         number = len(links["child_id"])
+        start_ns = np.linspace(1_000_000, end - 1_000_000, number).astype(np.int64)
+        flushed = np.array(flushes or [], np.int64).reshape(-1, 2)
+        took_ns = np.concatenate((np.full(number, 50_000), flushed[:, 1] - flushed[:, 0]))
         block = {
-            "op_id": links["child_id"],
-            "start_ns": np.linspace(1_000_000, end - 1_000_000, number).astype(np.int64),
-            "latency_ns": np.full(number, 50_000),
-            "device_ns": np.full(number, 50_000),
-            "op": "write",
+            "op_id": np.concatenate(
+                (links["child_id"], links["child_id"].max() + 1 + np.arange(len(flushed)))
+            ),
+            "start_ns": np.concatenate((start_ns, flushed[:, 0])),
+            "latency_ns": took_ns,
+            "device_ns": took_ns,
+            "op": ["write"] * number + ["flush"] * len(flushed),
             "comm": COMM,
             "device": "nvme0n1",
-            "size_bytes": 4096,
+            "size_bytes": np.repeat([4096, 0], [number, len(flushed)]),
         }
     return write_case(
         path,
@@ -144,11 +155,14 @@ def depth_of_reads(seed: int, path: Path) -> Path:
 
 
 def durable_writes(seed: int, path: Path) -> Path:
-    """Each write returns when its data are durable, five requests later; nearly half of that it waits for its page under writeback."""
+    """Each write returns when its data are durable, five requests later; nearly half of that it waits for its page under writeback, and for
+    three tenths the device flushes."""
     rng = np.random.default_rng([seed, 19])
     thread = _Thread()
+    flushes = []
     for _ in range(1_000):
         length = int(rng.integers(800_000, 900_000))
+        flushes.append((thread.now + length // 2, thread.now + length * 4 // 5))
         thread.wait(
             "blocked", thread.now + 10_000, thread.now + 10_000 + int(0.45 * length), "page under writeback"
         )
@@ -161,7 +175,7 @@ def durable_writes(seed: int, path: Path) -> Path:
         "bytes": np.full(5_000, 4096),
         "kind": np.full(5_000, "waits_for"),
     }
-    return _written(path, [thread], links)
+    return _written(path, [thread], links, flushes)
 
 
 def computes(seed: int, path: Path) -> Path:

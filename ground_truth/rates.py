@@ -27,8 +27,12 @@ def _synced(
     device: str = "nvme0n1",
     waits: list[dict[str, Any]] | None = None,
     syncs: bool = True,
+    logs_the_rest: bool = False,
 ) -> Path:
-    """Writes of these sizes, `each` of them at once; the device serves one after the other. A call waits for them, then its thread computes."""
+    """Writes of these sizes, `each` of them at once; the device serves one after the other. A call waits for them, then its thread computes.
+
+    `logs_the_rest`: what it does between its calls are operations that it logs, and the calls are none of them.
+    """
     calls = len(size) // each
     served = served_ns.astype(np.int64).reshape(calls, each)
     took = served.cumsum(axis=1)
@@ -77,9 +81,20 @@ def _synced(
     links = {"parent_id": np.repeat(syscall["op_id"], each), "child_id": ids}
     end = int(start[-1] + length[-1]) + 1_000_000
     tables = {"waits": waits} if waits is not None else None
-    return write_case(
-        path, syscall=syscall, block=block, links=links, meta={"duration_ns": end}, tables=tables
-    )
+    meta: dict[str, Any] = {"duration_ns": end}
+    app = None
+    if logs_the_rest:
+        meta["workload"] = {"program": "tree"}
+        took_ns = 30_000 + np.arange(calls) % 7 * 1_000
+        app = {
+            "op_id": (5 << 56) + np.arange(calls),
+            "start_ns": start + length + 1_000,
+            "latency_ns": took_ns,
+            "app_ns": took_ns,
+            "op": "file",
+            "comm": COMM,
+        }
+    return write_case(path, app=app, syscall=syscall, block=block, links=links, meta=meta, tables=tables)
 
 
 def _sizes(rng: np.random.Generator, count: int) -> Ints:
@@ -92,6 +107,14 @@ def full_device(seed: int, path: Path) -> Path:
     size = _sizes(rng, 3000)
     rate = float(rng.uniform(20, 80)) * MIB
     return _synced(path, size, size / rate * 1e9 + rng.uniform(0, 30_000, 3000), 3)
+
+
+def full_device_between_operations(seed: int, path: Path) -> Path:
+    """A program that logs what it does to files, and waits for such a device between: its log alone would not tell."""
+    rng = np.random.default_rng([seed, 98])
+    size = _sizes(rng, 3000)
+    rate = float(rng.uniform(20, 80)) * MIB
+    return _synced(path, size, size / rate * 1e9 + rng.uniform(0, 30_000, 3000), 3, logs_the_rest=True)
 
 
 def full_device_one_by_one(seed: int, path: Path) -> Path:

@@ -37,6 +37,12 @@ def test_time_of_a_thread_adds_up(tmp_path: Path) -> None:
     assert "waits 74." in verdict.limit
 
 
+def test_durable_writes_are_told_what_the_device_did_meanwhile(tmp_path: Path) -> None:
+    verdict = solve(limits.durable_writes(5, tmp_path / "case"))
+    assert verdict.limit is not None
+    assert "for 30 % of it nvme0n1 flushed its cache, 255 us a flush" in verdict.limit
+
+
 def test_who_has_the_cpu_decides_between_limit_and_culprit(tmp_path: Path) -> None:
     own = solve(limits.own_threads_crowd(4, tmp_path / "own"))
     assert (own.status, own.findings) == ("limited", [])

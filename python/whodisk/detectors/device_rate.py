@@ -67,11 +67,16 @@ FROM (SELECT {program_sql(context)} AS who FROM block_ops WHERE device = {quoted
 
 def _waited(context: Context, pace: Pace) -> float:
     """Part of the time in which the device was at its pace and an operation waited for it."""
+    # A program's own operations are not all that it waits for: what it makes ready between them is in its calls.
+    layers = [context.layer]
+    if context.layer == "app" and context.case.program is not None and "syscall" in context.surveys:
+        layers.append("syscall")
     below = " + ".join(f"coalesce({stage}_ns, 0)" for stage in WAITS if stage != "fs")
     of = [
-        f"""SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM judged
-WHERE layer = '{context.layer}' AND ((device = {quoted(pace.device)} AND 2 * ({below}) >= latency_ns)
+        f"""SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns FROM measured
+WHERE layer = '{layer}' AND ((device = {quoted(pace.device)} AND 2 * ({below}) >= latency_ns)
   OR (op NOT IN ('read', 'write') AND coalesce(device, {quoted(pace.device)}) = {quoted(pace.device)} AND latency_ns >= {int(PACE_LONG * pace.each_ns)}))"""
+        for layer in layers
     ]
     if (
         pace.op == "write"

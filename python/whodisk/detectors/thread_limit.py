@@ -14,6 +14,7 @@ from whodisk.detectors.thresholds import (
     BEHIND_SYNC_TOLD,
     HELD_BELOW_MIN,
     OWN_CPU_MIN,
+    SATURATION_SAMPLE_REQUESTS,
     SATURATION_SYNC_SHARE,
     THREAD_BINDS_MIN,
 )
@@ -33,6 +34,7 @@ from whodisk.evidence.thread_time import (
     ThreadTime,
 )
 from whodisk.reading.views import STAGES, quoted
+from whodisk.statistics.stats import overlap
 
 #: Stages in which an operation is with the devices, or on its way there.
 BELOW = ("throttle", "queue", "device", "interrupt")
@@ -88,9 +90,10 @@ def limit_of(context: Context, comm: str, time: ThreadTime) -> Limit | None:
 
 def _syncs(context: Context, comm: str, time: ThreadTime) -> Limit:
     calls = time.calls[SYNCS]
+    flushing = _flushing(context, f"comm = {quoted(comm)} AND op IN ({', '.join(map(quoted, _SYNCS))})")
     said = (
         f"syncs: {_waits(comm, time, time.share[SYNCS])} for a sync, {words.duration(calls.held_ns / calls.count)} each, "
-        f"{words.rate(calls.count / (time.span_ns / 1e9))} per second{_mostly(context, _SYNCS)}"
+        f"{words.rate(calls.count / (time.span_ns / 1e9))} per second{_mostly(context, _SYNCS)}{flushing}"
     )
     if time.share[SYNCS] < SATURATION_SYNC_SHARE <= time.any_sync:
         said += f"; {words.percent(time.any_sync)} of the time, at least one thread is in a sync"
@@ -108,7 +111,7 @@ def _durable(context: Context, comm: str, time: ThreadTime) -> Limit:
     each = (
         f", {words.things(requests, 'request')} to the device for each" if requests and requests >= 1 else ""
     )
-    where = _waited_in(context, comm)
+    where = _flushing(context, _durable_sql(comm)) + _waited_in(context, comm)
     return Limit(
         f"durable writes (O_SYNC or O_DSYNC): {_waits(comm, time, time.share[DURABLE])} for writes that return only when their data "
         f"are durable, {words.duration(calls.held_ns / calls.count)} each{each}{_mostly(context, ('write',))}{where}",
@@ -175,8 +178,40 @@ def _held_below(context: Context) -> float:
     return below / whole if whole > 0 else 0.0
 
 
-def _durable_sql(context: Context, comm: str) -> str:
-    return f"layer = '{context.layer}' AND comm = {quoted(comm)} AND op = 'write' AND coalesce(flags, 0) & {SYNC} > 0"
+def _durable_sql(comm: str) -> str:
+    return f"comm = {quoted(comm)} AND op = 'write' AND coalesce(flags, 0) & {SYNC} > 0"
+
+
+def _flushing(context: Context, calls: str) -> str:
+    """For which part of these calls' time their device flushed its cache, from a stretch around the middle."""
+    if "block" not in context.surveys or "device_ns" not in context.case.columns.get("ops/block", ()):
+        return ""
+    of = f"FROM measured WHERE layer = '{context.layer}' AND device IS NOT NULL AND {calls}"
+    rows = context.case.rows(f"SELECT device {of} GROUP BY 1 ORDER BY sum(latency_ns) DESC, 1 LIMIT 1")
+    if not rows:
+        return ""
+    device = str(rows[0]["device"])
+    waits = context.case.arrays(
+        f"""SELECT begin_ns, end_ns FROM (SELECT start_ns AS begin_ns, start_ns + latency_ns AS end_ns,
+    row_number() OVER (ORDER BY start_ns, op_id) AS place, count(*) OVER () AS every {of} AND device = {quoted(device)})
+WHERE abs(place - every / 2) <= {SATURATION_SAMPLE_REQUESTS // 2} ORDER BY begin_ns"""
+    )
+    begin_ns, end_ns = waits["begin_ns"].astype(np.float64), waits["end_ns"].astype(np.float64)
+    flushes = context.case.arrays(
+        f"""SELECT start_ns + latency_ns - device_ns - coalesce(interrupt_ns, 0) AS begin_ns, start_ns + latency_ns AS end_ns FROM block_ops
+WHERE device = {quoted(device)} AND op = 'flush' AND device_ns IS NOT NULL
+  AND start_ns <= {int(end_ns.max())} AND start_ns + latency_ns >= {int(begin_ns.min())} ORDER BY start_ns, op_id"""
+    )
+    flush_begin_ns, flush_end_ns = (flushes[name].astype(np.float64) for name in ("begin_ns", "end_ns"))
+    if len(flush_begin_ns) == 0:
+        return ""
+    share = float(overlap(begin_ns, end_ns, flush_begin_ns, flush_end_ns).sum()) / float(
+        (end_ns - begin_ns).sum()
+    )
+    if share < BEHIND_SYNC_TOLD:
+        return ""
+    each_ns = float((flush_end_ns - flush_begin_ns).mean())
+    return f"; for {words.percent(share)} of it {device} flushed its cache, {words.duration(each_ns)} a flush"
 
 
 def _requests_each(context: Context, comm: str) -> float | None:
@@ -184,7 +219,7 @@ def _requests_each(context: Context, comm: str) -> float | None:
     if "links" not in context.case.columns:
         return None
     row = context.case.rows(
-        f"""WITH durable AS (SELECT op_id FROM measured WHERE {_durable_sql(context, comm)})
+        f"""WITH durable AS (SELECT op_id FROM measured WHERE layer = '{context.layer}' AND {_durable_sql(comm)})
 SELECT (SELECT count(*) FROM durable) AS writes,
   (SELECT count(*) FROM links JOIN durable ON durable.op_id = links.parent_id WHERE links.kind = 'waits_for') AS requests"""
     )[0]
@@ -198,7 +233,7 @@ def _waited_in(context: Context, comm: str) -> str:
         return ""
     row = context.case.rows(
         f"""WITH durable AS (SELECT tid, min(start_ns) AS low_ns, max(start_ns + latency_ns) AS high_ns, sum(latency_ns) AS whole_ns
-  FROM measured WHERE {_durable_sql(context, comm)} GROUP BY 1)
+  FROM measured WHERE layer = '{context.layer}' AND {_durable_sql(comm)} GROUP BY 1)
 SELECT cause, sum(duration_ns) AS slept_ns, (SELECT sum(whole_ns) FROM durable) AS whole_ns
 FROM waits JOIN durable ON durable.tid = waits.tid AND start_ns >= low_ns AND start_ns < high_ns
 WHERE state = 'blocked' AND cause <> 'io' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1"""

@@ -132,7 +132,10 @@ def pace_of(
         op=op,
         unit=BYTES if is_bytes else REQUESTS,
         per_s=1e9 * int(kept.sum()) / time_ns,
-        bytes_per_s=1e9 / best.per_byte_ns if is_bytes else 1e9 * float(size_bytes[kept].sum()) / time_ns,
+        # Where a request costs nothing by itself, what was taken is the rate; else small ones would lower it.
+        bytes_per_s=1e9 / best.per_byte_ns
+        if is_bytes and best.each_ns > 0
+        else 1e9 * float(size_bytes[kept].sum()) / time_ns,
         held=time_ns / float(own_ns.sum()),
         size_bytes=float(np.median(size_bytes[kept])),
         each_ns=float(np.median(own_ns[kept])),
