@@ -30,6 +30,7 @@ from ground_truth import (
     others,
     rates,
     reads,
+    servers,
     silences,
     steal,
     stripes,
@@ -534,6 +535,17 @@ TRUTHS: dict[str, Truth] = {
         limit="nvme0n1: it takes one write of 4 KiB in 5",
     ),
     "roomy_device": Truth("device_rate", False, rates.roomy_device, status="limited", limit="syncs"),
+    "starved_server": Truth(
+        "late_servers", True, servers.starved_server, status="slow", kind="process", name="hog"
+    ),
+    "slow_behind_its_server": Truth(
+        "late_servers",
+        False,
+        servers.slow_behind_its_server,
+        status="slow",
+        kind="stage",
+        name="device",
+    ),
     "narrow_link": Truth(
         "narrow_link",
         True,

@@ -142,10 +142,13 @@ def requests(
     waits = cpu_waits(start + latency, waited_ns)
     known = served != "not recorded"
     if known:
-        served_late = np.flatnonzero(device_ns > 4 * MS) + (0 if served == "no CPU then" else 1)
+        late_at = np.flatnonzero(device_ns > 4 * MS)
+        served_late = late_at + (0 if served == "no CPU then" else 1)
         waits += [
-            {**wait, "tid": SERVER, "pid": SERVER, "comm": "served"}
-            for wait in cpu_waits(start[served_late] + 4_400_000, np.full(len(served_late), 4_300_000))
+            {**wait, "tid": SERVER, "pid": SERVER, "comm": "served", "cause": "hog", "cause_pid": 99}
+            for wait in cpu_waits(
+                start[served_late] + device_ns[late_at] - 200_000, device_ns[late_at] - 300_000
+            )
             if wait["state"] == "runnable"
         ]
     case = write_case(
@@ -191,6 +194,13 @@ def test_what_serves_a_device_is_known_to_have_had_a_cpu(tmp_path: Path, served:
     verdict = solve(requests(tmp_path / "case", 0.02, 0.02, served=served))
     at_device = [finding for finding in verdict.findings if finding.culprit.name == "device"]
     assert bool(at_device) == accused, verdict.summary
+
+
+def test_who_takes_the_cpu_from_those_who_serve_a_device_is_to_blame(tmp_path: Path) -> None:
+    """Two requests stand apart by 50 ms, in which the device's server had no CPU: it is not the device."""
+    verdict = solve(requests(tmp_path / "case", 0.0, 0.0, stuck_ns=50 * MS, served="no CPU then"))
+    assert [finding.culprit.name for finding in verdict.findings] == ["hog"], verdict.summary
+    assert all("served" not in item.what and "hog had the CPU" in item.what for item in verdict.slowest[:2])
 
 
 @pytest.mark.parametrize(("turns", "accused"), [(8, False), (0, True)])

@@ -105,15 +105,14 @@ def _behind(context: Context, pace: Pace) -> Bools:
 def said_of(pace: Pace, waited: float) -> str:
     """The limit in words."""
     plural = words.plural_op(pace.op)
-    rate = f"{words.size(pace.bytes_per_s)}/s"
     when = f"{words.percent(waited)} of the time, operations wait for it at that rate"
     if pace.unit == BYTES:
         return (
-            f"the bandwidth of {pace.device}: it takes {rate} of {plural} and no more, small or large "
+            f"the bandwidth of {pace.device}: it takes {pace.rate} of {plural} and no more, small or large "
             f"({words.percent(pace.held)} of its time with {plural} at the same rate within a tenth); {when}"
         )
     return (
-        f"{pace.device}: it takes one {pace.op} of {words.size(pace.size_bytes)} in {words.duration(pace.each_ns)}, one after the other, which is {rate} "
+        f"{pace.device}: it takes one {pace.op} of {words.size(pace.size_bytes)} in {words.duration(pace.each_ns)}, one after the other, which is {pace.rate} "
         f"({words.percent(pace.held)} of its time with {plural} within a tenth of that); {when}"
     )
 

@@ -10,10 +10,11 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Detector, Result
 from whodisk.detectors.flush_limit import flush_limit
-from whodisk.detectors.thread_limit import FEWER_SYNCS, limit_of
+from whodisk.detectors.thread_limit import FEWER_SYNCS, held_below, limit_of
 from whodisk.detectors.thresholds import (
     COMMAND_SHARE,
     FOREIGN_FILLED,
+    IN_MEMORY_MAX,
     LITTLE_TOLERANCE,
     ROBBED_MAX,
     SATURATED_SLOPE,
@@ -160,7 +161,17 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         return
     filled = own.in_flight / own.depth
     name = f"{program.comm} on {program.device}" if program.device else program.comm
-    if own.depth == 1 and filled >= SERIAL_SHARE:
+    below = held_below(context)
+    if own.depth == 1 and filled >= SERIAL_SHARE and context.layer == "syscall" and below < IN_MEMORY_MAX:
+        mean_bytes = own.bytes_per_s / own.throughput if own.throughput else 0.0
+        of = f" of {words.size(mean_bytes)}" if mean_bytes >= 1 else ""
+        result.limit = (
+            f"the calls of {program.comm} themselves: it is in one of them {words.percent(min(1.0, filled))} of its time, {words.rate(own.throughput)} per second{of}, "
+            f"{words.duration(own.held_ns)} each, and the kernel answers them from memory ({words.percent(below)} of that is spent with devices)"
+        )
+        result.limit_refute = "Run the same with a tenth of the calls, each ten times as large: if it does not get faster, their number is not what limits it."
+        result.limited = True
+    elif own.depth == 1 and filled >= SERIAL_SHARE:
         result.limit = (
             f"{name} has one request in flight at a time ({words.percent(min(1.0, filled))} of the time, "
             f"{words.duration(own.held_ns)} each); {_little(own, 1)}{_bandwidth(own)}"

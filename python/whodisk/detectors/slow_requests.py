@@ -18,6 +18,8 @@ from whodisk.detectors.blamed_device import Suspect, device_of
 from whodisk.detectors.served_others import passed_over
 from whodisk.detectors.slow_groups import bunched_p_of, p_value_of, refute_of, remedy_of
 from whodisk.detectors.thresholds import (
+    FLUSH_AFTER_MAX,
+    FLUSH_COVERS_MIN,
     ONE_KIND_MOSTLY,
     OUTLIER_EPISODES_MIN,
     OUTLIER_RATIO_MIN,
@@ -29,11 +31,21 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import above_sql
+from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.thresholds import WORK_LATENCY_MAX
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.peers import judged_elsewhere
 from whodisk.reading.views import STAGES, quoted
-from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum, disjoint, episodes, moved_quantile
+from whodisk.statistics.stats import (
+    Bools,
+    Floats,
+    Ints,
+    bootstrap_sum,
+    disjoint,
+    episodes,
+    moved_quantile,
+    overlap,
+)
 
 #: Where a slow request is the device's, or that of who stands before it.
 LOOKED_AT = ("queue", "device")
@@ -63,7 +75,9 @@ def run(context: Context) -> Result:
     slow = below.slow
     if not len(slow):
         return result
-    usable = ~passed_over(below) & ~slow.ordinary
+    usable = (
+        ~passed_over(below) & ~slow.ordinary & ~_in_turn(context, slow) & ~_behind_ordinary_flushes(below)
+    )
     devices = sorted(set(slow.device.astype(str).tolist()) - judged_elsewhere(context, below.survey))
     for stage in LOOKED_AT:
         number = STAGES.index(stage)
@@ -94,6 +108,38 @@ def _hides_requests(context: Context) -> bool:
     requests = sum(stratum.operations for stratum in context.surveys["block"].select(op="read"))
     waited = sum(stratum.operations for stratum in context.survey.select(op="read") if stratum.device)
     return 0 < REQUESTS_PER_OPERATION_MIN * waited <= requests
+
+
+def _in_turn(context: Context, slow: SlowSet) -> Bools:
+    """Which of these waited while their device took the others before them at its pace: a limit, and no request of them is slow by itself."""
+    waited = np.zeros(len(slow), np.bool_)
+    for pace in context.paces:
+        waited |= (slow.device == pace.device) & pace.covers(slow.start_ns, slow.end_ns)
+    return waited
+
+
+def _behind_ordinary_flushes(below: Context) -> Bools:
+    """Slow requests that the device completed as soon as flushes were done, none of which was slow: it does nothing else meanwhile."""
+    slow = below.slow
+    waited = np.zeros(len(slow), np.bool_)
+    data = below.case.arrays(
+        """SELECT device, op_id, start_ns + coalesce(queue_ns, 0) AS begin_ns, start_ns + latency_ns AS end_ns FROM block_ops
+WHERE op = 'flush' AND NOT open ORDER BY end_ns, op_id"""
+    )
+    ordinary = ~np.isin(data["op_id"].astype(np.int64), slow.op_id)
+    begin_ns, end_ns = slow.start_ns.astype(np.float64), slow.end_ns.astype(np.float64)
+    for device in np.unique(data["device"][ordinary].astype(str)):
+        mine = ordinary & (data["device"].astype(str) == device)
+        flush_begin_ns, flush_end_ns = (
+            data[name][mine].astype(np.float64) for name in ("begin_ns", "end_ns")
+        )
+        last = np.searchsorted(flush_end_ns, end_ns, side="right") - 1
+        after_ns = np.where(last >= 0, end_ns - flush_end_ns[np.maximum(last, 0)], np.inf)
+        covered_ns = overlap(begin_ns, end_ns, flush_begin_ns, flush_end_ns)
+        took_ns = end_ns - begin_ns
+        behind = (covered_ns >= FLUSH_COVERS_MIN * took_ns) & (after_ns <= FLUSH_AFTER_MAX * took_ns)
+        waited |= behind & (slow.device == device) & (slow.op != "flush")
+    return waited
 
 
 def _usual_after_as_much(below: Context, part: Bools, device: str) -> Bools:

@@ -83,7 +83,7 @@ def limit_of(context: Context, comm: str, time: ThreadTime) -> Limit | None:
         return _durable(context, comm, time)
     if most == OTHERS:
         return _others(context, comm, time)
-    if most == RUNNING and time.waits_known and not (time.flies and _held_below(context) >= HELD_BELOW_MIN):
+    if most == RUNNING and time.waits_known and not (time.flies and held_below(context) >= HELD_BELOW_MIN):
         return _computes(context, comm, time)
     return None
 
@@ -170,7 +170,7 @@ def _mostly(context: Context, ops: tuple[str, ...]) -> str:
     return f", {words.percent(float(shares[most]))} of it in the {context.stage(STAGES[most])} stage"
 
 
-def _held_below(context: Context) -> float:
+def held_below(context: Context) -> float:
     """Part of the time of reads and writes that they are with the devices."""
     strata: list[Stratum] = [s for s in context.survey.strata if s.op in _DATA]
     whole = sum(s.latency_ns for s in strata)

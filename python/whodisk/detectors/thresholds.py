@@ -658,6 +658,13 @@ SATURATION_REQUESTS_MIN = row(
     CHOSEN,
     "Fewer requests of a program say nothing about what it keeps in flight.",
 )
+IN_MEMORY_MAX = row(
+    "IN_MEMORY_MAX",
+    0.1,
+    "share",
+    CHOSEN,
+    "Calls that spend less than this part of their time with devices are answered from memory: how many are in flight says nothing of a device.",
+)
 SATURATION_SAMPLE_REQUESTS = row(
     "SATURATION_SAMPLE_REQUESTS", 100_000, "requests", CHOSEN, "Requests from which its depth is taken."
 )
@@ -743,6 +750,20 @@ REQUESTS_LOOKED_UP_MAX = row(
     CHOSEN,
     "Slow requests for which operations are looked up; of more every second, third and so on.",
 )
+FLUSH_COVERS_MIN = row(
+    "FLUSH_COVERS_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "A request waited for flushes that its device worked on for this part of its time ...",
+)
+FLUSH_AFTER_MAX = row(
+    "FLUSH_AFTER_MAX",
+    0.1,
+    "share",
+    CHOSEN,
+    "... if the last of them had ended by this part of its time before it: one that is late by itself is so close to the end of a flush one time in ten.",
+)
 
 # flush_limit
 FLUSH_OTHERS_MIN = row(
@@ -791,6 +812,15 @@ OWN_CPU_MIN = row(
 )
 BEHIND_SYNC_TOLD = row(
     "BEHIND_SYNC_TOLD", 0.1, "share", CHOSEN, "Smaller parts of the time are not reported."
+)
+
+# late_servers
+SERVED_BELOW_MIN = row(
+    "SERVED_BELOW_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "An operation was late at a software device for want of a CPU if its servers waited for one in this part of what it lost there.",
 )
 
 # served_others

@@ -21,9 +21,9 @@ from whodisk.evidence.serving_waits import ServingWaits, serving_waits
 from whodisk.evidence.slow_operations import CPU_STAGES, CpuWaits, SlowSet, cpu_waits, find_slow
 from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
 from whodisk.evidence.submitters import operations_of
-from whodisk.evidence.surroundings import Cause, causes_of, with_alike
+from whodisk.evidence.surroundings import NOTHING, Cause, causes_of, with_alike
 from whodisk.evidence.survey import Survey, thinned
-from whodisk.evidence.thresholds import ORDINARY_WAIT_NS
+from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, PACE_LONG
 from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics.stats import Bools, Ints
 
@@ -188,6 +188,7 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         """The longest episodes of the judged layer, those that stand apart first, and what held each."""
         episodes = find_longest(self.case, self.survey, self._silences())
         held = with_alike(list(zip(episodes, causes_of(self.case, self.survey, episodes), strict=True)))
+        held = [(e, (cause is NOTHING and self._in_turn(e)) or cause) for e, cause in held]
         judged = [(replace(e, apart=e.apart and not self._is_usual(e, cause)), cause) for e, cause in held]
         return sorted(judged, key=lambda each: (not each[0].apart, -each[0].latency_ns, each[0].start_ns))
 
@@ -208,12 +209,24 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
             # The program waits for its own threads, and these for what takes no more.
             begin, end = np.array([episode.start_ns]), np.array([episode.end_ns])
             return any(pace.op == "write" and bool(pace.covers(begin, end)[0]) for pace in self.paces)
-        if episode.stage not in PACE_WAITS:
-            return False
+        return self._at_pace(episode) is not None
+
+    def _at_pace(self, episode: Episode) -> Pace | None:
+        """The pace of a device that an operation waited for, if it did."""
+        if episode.silence or episode.stage not in PACE_WAITS:
+            return None
         when = np.array([episode.tid]), np.array([episode.start_ns]), np.array([episode.end_ns])
-        return any(
-            pace.is_of(episode.device) and bool(pace.held_up(self.case, *when)[0]) for pace in self.paces
-        )
+        for pace in self.paces:
+            if pace.is_of(episode.device) and bool(pace.held_up(self.case, *when)[0]):
+                return pace
+        return None
+
+    def _in_turn(self, episode: Episode) -> Cause | None:
+        """That its device took what it takes and no more; of what waited for many requests, not of each that had the device for itself."""
+        pace = self._at_pace(episode)
+        if pace is None or episode.latency_ns < PACE_LONG * pace.each_ns:
+            return None
+        return Cause("pace", pace.device, f"{pace.device} took {pace.rate} and no more", True)
 
     @cached_property
     def fired(self) -> list[tuple[Found, Episode, Cause]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whodisk import words
 from whodisk.evidence.room import waits_for_room
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
@@ -58,6 +59,11 @@ class Pace:
     end_ns: Floats
     #: Length of the time that was looked at, ns.
     span_ns: float
+
+    @property
+    def rate(self) -> str:
+        """In words: `18.6 MiB/s`."""
+        return f"{words.size(self.bytes_per_s)}/s"
 
     def is_of(self, device: str) -> bool:
         """Whether it may hold who waits for that device; "" where none is known, as of what waits above the block layer."""

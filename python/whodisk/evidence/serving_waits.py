@@ -42,15 +42,23 @@ def serving_sql(case: Case) -> str:
     return f"(pid IN ({', '.join(map(str, sorted(pids)))}) OR {KERNEL_WORKERS})" if pids else "false"
 
 
-def serving_waits(case: Case) -> ServingWaits:
-    """These waits of a case; of no device where the recorder did not look at its servers."""
-    found: dict[str, tuple[Ints, Ints]] = {}
+def serving_of(case: Case) -> dict[str, str]:
+    """Software device -> whether a row of `waits` is of a thread that may serve it; nothing where the recorder did not look at its servers."""
     pids = servers_of(case) if "waits" in case.columns else {}
+    found = {}
     for device in sorted({served for every in pids.values() for served in every}):
         mine = ", ".join(str(pid) for pid, served in sorted(pids.items()) if device in served)
+        found[device] = f"(pid IN ({mine}) OR {KERNEL_WORKERS})"
+    return found
+
+
+def serving_waits(case: Case) -> ServingWaits:
+    """These waits of a case."""
+    found: dict[str, tuple[Ints, Ints]] = {}
+    for device, serves in serving_of(case).items():
         data = case.arrays(
             f"""SELECT start_ns, start_ns + duration_ns AS end_ns FROM waits
-WHERE state = 'runnable' AND (pid IN ({mine}) OR {KERNEL_WORKERS}) ORDER BY 1"""
+WHERE state = 'runnable' AND {serves} ORDER BY 1"""
         )
         found[device] = data["start_ns"].astype(np.int64), data["end_ns"].astype(np.int64)
     return ServingWaits(found)

@@ -13,6 +13,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.evidence.behind_flushes import in_flushes_ns
+from whodisk.evidence.late_servers import LateServers, late_servers
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.slowest import BELOW, Episode, columns_of
 from whodisk.evidence.steal import mostly_stolen, steal_of
@@ -53,7 +54,7 @@ PREFLUSH = 128
 class Cause:
     """What held an operation in its stage."""
 
-    #: `stopped`, `paused` (by the program itself: its runtime let no thread go on), `throttled`, `runnable`, `standstill`, `stolen`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, or `none`: nothing was observed.
+    #: `stopped`, `paused` (by the program itself: its runtime let no thread go on), `throttled`, `runnable`, `standstill`, `stolen`, `blocked`, `throttle`, `trouble`, `flush`, `handler`, `call`, `ran`, `pace`, or `none`: nothing was observed.
     state: str
     #: Who or what: the program that had the CPU, what it slept in, the kind of event.
     who: str
@@ -87,10 +88,12 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
     troubles = _troubles(case) if "events" in case.columns else {}
     still = _standstills(case) if "waits" in case.columns else []
     syncs = _syncs(case, survey, tids) if any(e.stage in TAKES for e in episodes) else {}
+    late = late_servers(case, survey.layer) if any(e.stage in BELOW for e in episodes) else {}
     flush_ns = in_flushes_ns(case, np.array([e.op_ids[0] if e.op_ids else -1 for e in episodes], np.int64))
     causes = [
         _still(e, still, waits.get(e.tid, []))
         or _own_sync(e, syncs.get(e.tid))
+        or _late_server(e, survey, late.get(e.device, []))
         or _cause(
             e, survey, waits.get(e.tid, []), troubles.get(e.device), float(flush_ns[number]), case.carriers
         )
@@ -239,6 +242,21 @@ WHERE layer = '{survey.layer}' AND op = 'sync' AND tid IN ({listed}) ORDER BY ti
     return found
 
 
+def _late_server(episode: Episode, survey: Survey, late: list[LateServers]) -> Cause | None:
+    """Who had the CPU that a thread needed in order to serve the device, if that is where the operation's time went and is rare."""
+    if episode.silence or episode.stage not in BELOW or not late:
+        return None
+    window = np.array([episode.start_ns]), np.array([episode.end_ns])
+    longest = max(late, key=lambda times: float(overlap(*window, times.begin_ns, times.end_ns)[0]))
+    covered = float(overlap(*window, longest.begin_ns, longest.end_ns)[0])
+    if covered < COVERS_MIN * episode.stage_excess_ns:
+        return None
+    if _elsewhere(longest, episode, survey) > ELSEWHERE_MAX:
+        return None
+    said = f"who serves {episode.device} was ready; {longest.who} had the CPU"
+    return Cause("runnable", longest.who, said, True, longest.own)
+
+
 def _own_sync(episode: Episode, syncs: tuple[Ints, Ints] | None) -> Cause | None:
     """An asynchronous operation that nobody could take, because its own thread sat in a sync: a thread does one thing at a time."""
     if syncs is None or episode.silence or episode.op in ("sync", "flush") or episode.stage not in TAKES:
@@ -316,7 +334,7 @@ def _ran(episode: Episode, waits: list[_Times]) -> bool:
     return waited - elsewhere <= (1.0 - COVERS_MIN) * episode.stage_excess_ns
 
 
-def _elsewhere(times: _Times, episode: Episode, survey: Survey) -> float:
+def _elsewhere(times: _Times | LateServers, episode: Episode, survey: Survey) -> float:
     """Part of the windows as long as the episode, at random moments, of which the same cause covers as much."""
     length = episode.latency_ns
     last = max(survey.begin_ns + 1, survey.end_ns - length)

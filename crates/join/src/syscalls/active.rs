@@ -18,12 +18,24 @@ pub struct Request {
     pub offset_bytes: u64,
     /// The file, where the data come from or go to a page cache.
     pub file: Option<FileKey>,
+    /// Bytes of the file, from and to, that come with it: those of all pieces, where the device took one bio in several.
+    pub whole: (u64, u64),
 }
 
 impl Request {
-    /// Whether the bio carries a byte of the file at `from..to`.
-    pub fn touches(&self, from_bytes: u64, to_bytes: u64) -> bool {
-        self.offset_bytes < to_bytes && from_bytes < self.offset_bytes + self.child.bytes
+    /// Of a bio that begins at this byte of its file.
+    pub fn new(child: Child, offset_bytes: u64, file: Option<FileKey>) -> Request {
+        Request {
+            child,
+            offset_bytes,
+            file,
+            whole: (offset_bytes, offset_bytes.saturating_add(child.bytes)),
+        }
+    }
+
+    /// Whether a byte of the file at `from..to` is there only once this is complete: the pages of a bio are, when its last piece is.
+    pub fn brings(&self, from_bytes: u64, to_bytes: u64) -> bool {
+        self.whole.0 < to_bytes && from_bytes < self.whole.1
     }
 }
 
@@ -126,6 +138,18 @@ impl Active {
         let from = self.row.offset_bytes / PAGE_BYTES * PAGE_BYTES;
         let end = self.row.offset_bytes.saturating_add(self.row.size_bytes);
         (from, end.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES))
+    }
+
+    /// Adds a request, or what became known of it since.
+    pub fn give_again(&mut self, request: Request) {
+        match self
+            .requests
+            .iter_mut()
+            .find(|other| other.child.id == request.child.id)
+        {
+            Some(other) => other.whole = request.whole,
+            None => self.requests.push(request),
+        }
     }
 
     /// Adds a request once.

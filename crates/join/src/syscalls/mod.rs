@@ -113,6 +113,9 @@ pub struct SyscallSide<'a> {
     by_owner: HashMap<u64, Vec<Request>>,
     remembered: usize,
     forget_at: usize,
+    /// The latest requests that were queued at one moment by one thread for one file, and which those are.
+    pieces: Vec<Request>,
+    pieces_of: Option<(u64, i32, FileKey)>,
     /// What buffered writes left in the cache.
     dirty: Dirty,
     /// Disk on which data of a file system were seen to go.
@@ -169,6 +172,8 @@ impl<'a> SyscallSide<'a> {
             by_owner: HashMap::new(),
             remembered: 0,
             forget_at: REMEMBERED_MAX,
+            pieces: Vec::new(),
+            pieces_of: None,
             dirty: Dirty::default(),
             disk_of: HashMap::new(),
             submitted: HashMap::new(),
@@ -231,15 +236,13 @@ impl<'a> SyscallSide<'a> {
             return Ok(());
         }
         self.advance(now_ns, out)?;
-        let request = Request {
-            child: Child {
-                bytes: u64::from(row.size_bytes),
-                kind: LinkKind::Stacked,
-                ..child
-            },
-            offset_bytes: row.file_offset_bytes,
-            file: (row.file_device != 0).then_some((row.file_device, row.inode)),
+        let child = Child {
+            bytes: u64::from(row.size_bytes),
+            kind: LinkKind::Stacked,
+            ..child
         };
+        let file = (row.file_device != 0).then_some((row.file_device, row.inode));
+        let request = Request::new(child, row.file_offset_bytes, file);
         self.bio(request, row.owner_key, now_ns);
         self.by_submitter(row, request);
         Ok(())
@@ -262,20 +265,20 @@ impl<'a> SyscallSide<'a> {
     ) -> Result<(), CaseError> {
         let (id, now_ns) = (child.id, block_entry_ns(row));
         let merged_bytes: u64 = merges.iter().map(|bio| u64::from(bio.size_bytes)).sum();
-        let bio = |kind, bytes, offset_bytes, inode, file_device| Request {
-            child: Child { bytes, kind, ..child },
-            offset_bytes,
-            file: (file_device != 0).then_some((file_device, inode)),
+        let bio = |kind, bytes, offset_bytes, inode, file_device| {
+            let file = (file_device != 0).then_some((file_device, inode));
+            Request::new(Child { bytes, kind, ..child }, offset_bytes, file)
         };
         let first_bytes = u64::from(row.size_bytes).saturating_sub(merged_bytes);
         let offset_bytes = row.file_offset_bytes;
-        let first = bio(
+        let mut first = bio(
             LinkKind::WaitsFor,
             first_bytes,
             offset_bytes,
             row.inode,
             row.file_device,
         );
+        self.join_pieces(row, &mut first);
         let others = merges.iter().map(|other| {
             let (bytes, offset_bytes) = (u64::from(other.size_bytes), other.file_offset_bytes);
             let merged = bio(
@@ -309,6 +312,52 @@ impl<'a> SyscallSide<'a> {
         Ok(())
     }
 
+    /// A bio larger than its device takes becomes several requests, which were queued at the same moment, and its pages are read when the last
+    /// one completes: who waits for one of its pages waits for them all. `latest` is one more of them, or of another bio.
+    fn join_pieces(&mut self, row: &BlockRow, latest: &mut Request) {
+        let Some(file) = latest
+            .file
+            .filter(|_| row.cmd_flags & 0xff == OP_READ && row.queue_ns != 0)
+        else {
+            return;
+        };
+        let of = (row.queue_ns, row.tid, file);
+        if self.pieces_of != Some(of) {
+            self.pieces_of = Some(of);
+            self.pieces.clear();
+        }
+        let mut whole = latest.whole;
+        // They come in any order: what lies between two others ties them.
+        while let Some(next) = self.pieces.iter().map(|piece| piece.whole).find(|other| {
+            let beside = other.1 == whole.0 || whole.1 == other.0;
+            beside && other.0 != other.1
+        }) {
+            whole = (whole.0.min(next.0), whole.1.max(next.1));
+        }
+        latest.whole = whole;
+        for piece in &mut self.pieces {
+            let within = whole.0 <= piece.whole.0 && piece.whole.1 <= whole.1;
+            if !within || piece.whole == whole {
+                continue;
+            }
+            piece.whole = whole;
+            let remembered = self.by_file.get_mut(&file).and_then(|requests| {
+                let mut latest_first = requests.iter_mut().rev();
+                latest_first.find(|request| request.child.id == piece.child.id)
+            });
+            if let Some(request) = remembered {
+                request.whole = whole;
+            }
+            self.actives.of_file(file, |op| {
+                let (from, to) = op.pages();
+                if op.buffered_read() && piece.brings(from, to) {
+                    op.give_again(*piece);
+                }
+            });
+        }
+        self.pieces.push(*latest);
+    }
+
     /// A bio with a known owner or file.
     fn bio(&mut self, request: Request, owner_key: u64, now_ns: u64) {
         if owner_key != 0 {
@@ -320,7 +369,7 @@ impl<'a> SyscallSide<'a> {
         let Some(file) = request.file else { return };
         self.actives.of_file(file, |op| {
             let (from, to) = op.pages();
-            let its_page = op.buffered_read() && request.touches(from, to);
+            let its_page = op.buffered_read() && request.brings(from, to);
             if its_page || op.durable() && file.1 != 0 {
                 op.give(request);
             }
@@ -522,7 +571,7 @@ impl<'a> SyscallSide<'a> {
             let before = requests.len();
             requests.retain(|request| request.child.part.end_ns.saturating_add(SETTLING_NS) >= start_ns);
             self.remembered -= before - requests.len();
-            for request in requests.iter().filter(|request| request.touches(from, to)) {
+            for request in requests.iter().filter(|request| request.brings(from, to)) {
                 op.give(*request);
             }
         }

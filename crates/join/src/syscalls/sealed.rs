@@ -119,7 +119,9 @@ fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
     }
     timeline.move_to(Stage::Throttle, &[Stage::Fs], &op.throttled);
     if watched.sched {
-        timeline.move_to(Stage::Runqueue, &[Stage::Fs, Stage::Reap], &op.runnable);
+        // Who was ready to run waited for nothing else any more, known or not.
+        let of = [Stage::Fs, Stage::Reap, Stage::Unknown];
+        timeline.move_to(Stage::Runqueue, &of, &op.runnable);
     }
     timeline
 }
@@ -150,9 +152,9 @@ fn direct(op: &Active, timeline: &mut Timeline) {
 /// that carries one of them and is not complete by then.
 fn waits_by_requests(op: &Active) -> Vec<CacheWaitRow> {
     let (from, to) = op.pages();
-    let data = |request: &&Request| request.file == Some(op.file()) && request.touches(from, to);
+    let data = |request: &&Request| request.file == Some(op.file()) && request.brings(from, to);
     let mut requests: Vec<&Request> = op.requests.iter().filter(data).collect();
-    requests.sort_by_key(|request| (request.offset_bytes, request.child.part.entry_ns));
+    requests.sort_by_key(|request| (request.whole.0, request.child.part.entry_ns));
     let (mut waits, mut now_ns) = (Vec::new(), op.start_ns);
     for request in requests {
         let part = &request.child.part;
@@ -171,7 +173,7 @@ fn waits_by_requests(op: &Active) -> Vec<CacheWaitRow> {
             end_ns,
             wait_ns: end_ns - start_ns,
             inode: op.row.inode,
-            waited_index: request.offset_bytes.max(from) / PAGE_BYTES,
+            waited_index: request.whole.0.max(from) / PAGE_BYTES,
             device: op.row.device,
             tid: op.row.tid,
             kind: kind as u8,
@@ -187,7 +189,7 @@ fn of_wait<'o>(op: &'o Active, wait: &'o CacheWaitRow) -> impl Iterator<Item = &
     let from = wait.waited_index.saturating_mul(PAGE_BYTES);
     let its_page = move |request: &&Request| {
         // What its thread read besides data (metadata) counts to the same wait.
-        request.file != Some((wait.device, wait.inode)) || request.touches(from, from + PAGE_BYTES)
+        request.file != Some((wait.device, wait.inode)) || request.brings(from, from + PAGE_BYTES)
     };
     let meanwhile = move |request: &&Request| {
         let part = &request.child.part;
@@ -201,7 +203,7 @@ fn settled_before(op: &Active, wait: &CacheWaitRow) -> bool {
     let from = wait.waited_index.saturating_mul(PAGE_BYTES);
     op.requests.iter().any(|request| {
         request.file == Some((wait.device, wait.inode))
-            && request.touches(from, from + PAGE_BYTES)
+            && request.brings(from, from + PAGE_BYTES)
             && request.child.part.end_ns < wait.start_ns
     })
 }
@@ -348,8 +350,7 @@ fn pieces(op_id: u64, op: &Active, file: Option<NameId>, out: &mut Out) -> Resul
         let page = wait.waited_index.saturating_mul(PAGE_BYTES);
         let with_page = of_wait(op, wait).filter(|request| request.file.is_some());
         let brought = with_page.fold((page, page + PAGE_BYTES), |(low, high), request| {
-            let request_end = request.offset_bytes + request.child.bytes;
-            (low.min(request.offset_bytes), high.max(request_end))
+            (low.min(request.whole.0), high.max(request.whole.1))
         });
         let from = brought.0.clamp(now, end.max(now));
         let to = brought.1.clamp(from, end.max(from));

@@ -534,6 +534,46 @@ fn a_buffered_read_waits_for_readahead_begun_before() {
 
 /// It waits for pages as a read does, and its thread reads metadata of what it writes to.
 #[test]
+fn who_waits_for_a_page_waits_for_all_pieces_of_its_bio() {
+    // Read around a page of 4 KiB, three pieces in any order: the page is in the first, the last piece takes longest, one is of another bio.
+    let piece = |request_key, offset_bytes, done| BlockRow {
+        inode: 5,
+        file_device: DISK,
+        file_offset_bytes: offset_bytes,
+        cmd_flags: READAHEAD_FLAG,
+        ..request(request_key, 11, [120, 130, done, done + 10])
+    };
+    let pieces = vec![
+        piece(1, 8192, 200),
+        piece(2, 24576, 700),
+        piece(3, 16384, 300),
+        piece(4, 1 << 20, 900),
+    ];
+    for waits_unseen in [false, true] {
+        let recording = Recording {
+            syscalls: vec![SyscallRow {
+                size_bytes: 4096,
+                result: 4096,
+                ..call(1, Op::Read, 0, [100, 750])
+            }],
+            blocks: pieces.clone(),
+            waits: vec![page_wait(CacheWait::Missed, 2, [140, 720])],
+            waits_unseen,
+            ..Recording::default()
+        };
+        let (kept, _) = recording.seal();
+        let device_ns = kept.syscall[0].stages[Stage::Device as usize].unwrap();
+        assert!((550..=590).contains(&device_ns), "{:?}", stages(&kept.syscall[0]));
+        assert_eq!(kept.links.len(), 3);
+        assert!(
+            kept.links.iter().all(|link| link.child_id & 0xff != 3),
+            "{:?}",
+            kept.links
+        );
+    }
+}
+
+#[test]
 fn a_copy_waits_for_the_pages_that_it_reads_and_for_what_it_needs_in_order_to_write() {
     let held_back = BlockRow {
         inode: 5,
@@ -648,6 +688,25 @@ fn a_wait_without_a_request_is_unknown_and_a_hit_is_the_cache() {
         ),
         (510, 350)
     );
+}
+
+#[test]
+fn who_was_ready_to_run_waited_for_a_cpu_even_where_it_is_not_known_for_what_before() {
+    let recording = Recording {
+        syscalls: vec![call(1, Op::Read, 0, [100, 600])],
+        waits: vec![page_wait(CacheWait::Missed, 2, [200, 550])],
+        sched: vec![SchedRow {
+            start_ns: START_NS + 400,
+            end_ns: START_NS + 560,
+            tid: 11,
+            state: SchedState::Woken as u8,
+            ..SchedRow::default()
+        }],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    let expected = [("fs_ns", 140), ("runqueue_ns", 160), ("unknown_ns", 200)];
+    assert_eq!(stages(&kept.syscall[0]), expected);
 }
 
 #[test]

@@ -1,0 +1,41 @@
+"""When those who serve a software device (a loop device on FUSE, ublk, nbd) were ready and had no CPU, and who had it: requests are late then, and
+the device's time is theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.serving_waits import servers_of, serving_of
+from whodisk.reading.views import Case
+from whodisk.statistics.stats import Ints
+
+
+@dataclass(frozen=True)
+class LateServers:
+    """All times in which a thread that may serve a device was ready, and one program had the CPU; ns, in order of their begin."""
+
+    who: str
+    #: Whether that was a thread of the judged program.
+    own: bool
+    begin_ns: Ints
+    end_ns: Ints
+
+
+def late_servers(case: Case, layer: str) -> dict[str, list[LateServers]]:
+    """Device -> these times, by who had the CPU, but for servers themselves; nothing where the recorder did not look at its servers."""
+    found: dict[str, list[LateServers]] = {}
+    serving = ", ".join(map(str, sorted(servers_of(case))))
+    for device, serves in serving_of(case).items():
+        data = case.arrays(
+            f"""SELECT cause, start_ns, start_ns + duration_ns AS end_ns, {own_sql(case, layer)} AS own FROM waits
+WHERE state = 'runnable' AND cause IS NOT NULL AND {serves} AND coalesce(cause_pid NOT IN ({serving}), true) ORDER BY cause, own, start_ns"""
+        )
+        cause, own = data["cause"].astype(str), data["own"].astype(np.bool_)
+        begin, end = data["start_ns"].astype(np.int64), data["end_ns"].astype(np.int64)
+        for who, mine in sorted({*zip(cause.tolist(), own.tolist(), strict=True)}):
+            these = (cause == who) & (own == mine)
+            found.setdefault(device, []).append(LateServers(who, mine, begin[these], end[these]))
+    return found
