@@ -53,6 +53,7 @@ from whodisk.evidence.survey import drawn, is_thinned
 from whodisk.evidence.time_lost import kept_ns
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.peers import kinds
+from whodisk.machine.servers import file_server_of
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import (
     Bools,
@@ -65,6 +66,9 @@ from whodisk.statistics.stats import (
     spared_quantile,
     touched,
 )
+
+#: Stages in which an operation on a file system of a process is while that process works on it.
+AT_SERVER = ("fs", "unknown")
 
 
 def run(context: Context) -> Result:
@@ -222,8 +226,14 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     certain = max(own_share, effect_low)
     name = STAGES[suspect.stage]
     printed = context.stage(name)
+    because, remedy = f"device:{device}" if device else None, remedy_of(printed, name)
+    server = file_server_of(context, slow.op_id[chosen]) if name in AT_SERVER else None
+    if server is not None:
+        because = f"process:{server.name or server.pid}"
+        claim += f" Their files lie on {server.mount}, a file system that {server.said} serves (FUSE): what they waited for there is not part of them."
+        remedy = f"Record the server, too: whodisk record --pid {server.pid}, under the same load."
     return Candidate(
-        culprit=Culprit("stage", printed, f"device:{device}" if device else None),
+        culprit=Culprit("stage", printed, because),
         claim=claim,
         baseline="the median operation of the same device, kind, size class and queue depth class in this case",
         effect=Effect("part of all latency", share_of_latency, "1", effect_low, min(1.0, effect_high)),
@@ -233,7 +243,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         episodes=suspect.episodes,
         evidence=_evidence(context, suspect),
         refute=refute_of(printed, name),
-        remedy=remedy_of(printed, name),
+        remedy=remedy,
         otherwise=claim,
         explains=chosen,
         share_low=low,

@@ -383,10 +383,16 @@ impl<'a> SyscallSide<'a> {
             self.disk_of.insert(row.file_device, row.device);
         }
         let read = row.cmd_flags & 0xff == OP_READ && row.cmd_flags & READAHEAD_FLAG == 0;
+        let written = row.cmd_flags & 0xff == OP_WRITE;
         if row.tid > 0 {
+            let disk_of = &mut self.disk_of;
             self.actives.of_thread(row.tid, |op| {
                 if !op.is_call() {
                     return;
+                }
+                // Files of a file system on top of another (overlay) are written as files of that one: who syncs one there shows its disk.
+                if op.durable() && written && op.row.device != 0 {
+                    disk_of.entry(op.row.device).or_insert(row.device);
                 }
                 let keyed = op.direct() && op.row.owner_key != 0;
                 if op.durable() || !keyed && (read || op.direct()) {

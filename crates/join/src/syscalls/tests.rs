@@ -758,6 +758,34 @@ fn a_sync_waits_for_its_data_and_the_journal() {
 }
 
 #[test]
+fn a_sync_on_a_file_system_on_top_of_another_waits_for_the_journal_below() {
+    // The first writes its data itself, as a file of the file system below; of the second only a worker's commit is seen.
+    let overlay = |op_key, times| SyscallRow {
+        device: 55,
+        ..call(op_key, Op::Sync, 0, times)
+    };
+    let data = BlockRow {
+        cmd_flags: 1,
+        inode: 9,
+        file_device: DISK,
+        ..request(1, 11, [120, 130, 190, 200])
+    };
+    let journal = BlockRow {
+        cmd_flags: 1 | 1 << 17,
+        ..request(2, 300, [650, 660, 800, 810])
+    };
+    let recording = Recording {
+        syscalls: vec![overlay(1, [100, 300]), overlay(2, [600, 900])],
+        blocks: vec![data, journal],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    assert_eq!(kept.syscall[0].stages[Stage::Device as usize], Some(60));
+    assert_eq!(kept.syscall[1].stages[Stage::Device as usize], Some(140));
+    assert_eq!(kept.links.len(), 2);
+}
+
+#[test]
 fn a_buffered_write_is_carried_later_and_not_charged() {
     let writeback = BlockRow {
         cmd_flags: 1,

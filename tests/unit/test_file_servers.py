@@ -1,0 +1,72 @@
+"""Who serves the file system of slow operations is named, where that is a process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+from whodisk.verdict.solve import solve
+
+SERVER = 77
+
+
+def _case(path: Path, folder: str) -> Path:
+    """Reads of files in a folder, 1 in 50 of which take 30 ms longer there; the server of /mnt/data makes requests of its own meanwhile."""
+    rng = np.random.default_rng(5)
+    count = 4000
+    latency = rng.integers(8_000, 12_000, count) + 30_000_000 * (rng.random(count) < 0.02)
+    start = np.cumsum(latency + 20_000) - latency
+    number = np.arange(count)
+    none = np.zeros(count, np.int64)
+    case = write_case(
+        path,
+        syscall={
+            "op_id": APP_ID_BASE | number,
+            "start_ns": start,
+            "latency_ns": latency,
+            "op": "read",
+            "size_bytes": 4096,
+            "file": f"{folder}/table",
+            "tid": 900,
+            "pid": 900,
+            "comm": "db",
+            "fs_ns": latency,
+            "queue_ns": none,
+            "device_ns": none,
+            "interrupt_ns": none,
+            "runqueue_ns": none,
+        },
+        block={
+            "op_id": BLOCK_ID_BASE | number,
+            "start_ns": start + 1_000,
+            "latency_ns": np.full(count, 5_000),
+            "queue_ns": none,
+            "device_ns": np.full(count, 5_000),
+            "op": "read",
+            "size_bytes": 4096,
+            "device": "sda",
+            "tid": SERVER,
+            "pid": SERVER,
+            "comm": "bindfs",
+        },
+        meta={"observer": "record", "command": ["db"], "duration_ns": int(start[-1] + 1_000_000)},
+    )
+    system = json.loads((case / "system.json").read_text())
+    (case / "system.json").write_text(json.dumps({**system, "servers": {str(SERVER): ["/mnt/data"]}}))
+    return case
+
+
+@pytest.mark.parametrize(
+    ("folder", "because"), [("/mnt/data/db", "process:bindfs"), ("/mnt/database", None), ("/var/db", None)]
+)
+def test_the_server_of_a_file_system_is_named(tmp_path: Path, folder: str, because: str | None) -> None:
+    verdict = solve(_case(tmp_path / "case", folder))
+    first = verdict.findings[0]
+    assert (first.culprit.kind, first.culprit.name) == ("stage", "fs")
+    assert first.culprit.because_of == because
+    assert ("bindfs (process 77) serves (FUSE)" in first.claim) == (because is not None)
+    assert ("--pid 77" in first.remedy) == (because is not None)
