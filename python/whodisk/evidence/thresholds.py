@@ -316,6 +316,15 @@ PACE_LONG = row(
     "A call that carries no data and takes as long as this many requests may have waited for them, whatever its stages say.",
 )
 
+# file servers
+FILES_LOOKED_UP_MAX = row(
+    "FILES_LOOKED_UP_MAX",
+    1_000,
+    "operations",
+    CHOSEN,
+    "Slow operations of which the files are looked up; of more every second, third and so on.",
+)
+
 # room
 ROOM_ASLEEP_MIN = row(
     "ROOM_ASLEEP_MIN",

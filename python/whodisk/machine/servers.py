@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from whodisk.evidence.context import Context
+from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Ints
-
-#: Operations whose files are looked up.
-_FILES_MAX = 1000
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def file_server_of(context: Context, op_ids: Ints) -> FileServer | None:
     ]
     if not mounts or "file" not in context.case.columns.get(f"ops/{context.layer}", frozenset()):
         return None
-    ids = ", ".join(str(int(number)) for number in op_ids[:: -(-len(op_ids) // _FILES_MAX) or 1])
+    ids = ", ".join(str(int(number)) for number in op_ids[:: -(-len(op_ids) // FILES_LOOKED_UP_MAX) or 1])
     rows = context.case.rows(
         f"SELECT coalesce(file, '') AS file FROM measured WHERE layer = '{context.layer}' AND op_id IN ({ids or 'NULL'})"
     )

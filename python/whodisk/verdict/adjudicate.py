@@ -171,7 +171,11 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
     accepted: list[tuple[Candidate, Finding]] = []
     told: list[str] = []
     explained = np.zeros(len(context.slow), np.bool_)
-    accused = [c for _, c, q_value in judged if c.large and _likely(q_value)]
+    accused = [
+        c
+        for name, c, q_value in judged
+        if c.large and _likely(q_value) and _weighs(context, c, _finding(context, name, c, q_value))
+    ]
     for name, candidate, q_value in judged:
         # The seen cause of something that is accused is reported with it, and so first, even if it is too small by itself; but not a trifle, and where
         # all that it costs was counted only if it is what held most of these operations.
@@ -203,12 +207,15 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
 
 
 def _weighs(context: Context, candidate: Candidate, finding: Finding) -> bool:
-    """Whether a claim makes the status `slow`, names more than a stage, or reports what stands apart (DESIGN 8). Of a heavy tail, which all have
-    who wait for CPUs or devices, a stage is no culprit."""
-    if candidate.culprit.kind != "stage" or _makes_slow(candidate, finding):
+    """Whether a claim makes the status `slow`, or reports what stands apart (DESIGN 8). What does neither is one of the things that happen in the tail of
+    whoever waits for CPUs or devices."""
+    if _makes_slow(candidate, finding):
         return True
-    apart = [op_id for episode, _ in context.longest if episode.apart for op_id in episode.op_ids]
-    return bool(np.isin(context.slow.op_id[candidate.explains], apart).any())
+    apart = [episode for episode, _ in context.longest if episode.apart]
+    if any(episode.silence and episode.tid in candidate.stopped for episode in apart):
+        return True
+    ids = [op_id for episode in apart for op_id in episode.op_ids]
+    return bool(np.isin(context.slow.op_id[candidate.explains], ids).any())
 
 
 def _held_most(candidate: Candidate, accused: Candidate) -> bool:
