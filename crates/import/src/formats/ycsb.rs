@@ -41,7 +41,7 @@ fn recognise(head: &Head) -> bool {
                 || line.contains(" operations; ") && line.contains("current ops/sec")
                 || status(line).is_some()
                     && (line.contains("est completion in") || line.contains(" operations;"))
-                || of_go(line).is_some()
+                || of_go_line(line).is_some()
         })
 }
 
@@ -61,9 +61,12 @@ fn status(line: &str) -> Option<(i64, &str)> {
 }
 
 /// The kind of operations and the fields of a line of go-ycsb: `READ   - Takes(s): 10.0, Count: 50214, OPS: 5024.1, Avg(us): 1520, ...`.
-fn of_go(line: &str) -> Option<(&str, &str)> {
+fn of_go_line(line: &str) -> Option<(&str, &str)> {
     let (kind, fields) = line.split_once("- Takes(s): ")?;
-    (!kind.trim().is_empty() && fields.contains(", Count: ")).then_some((kind.trim(), fields))
+    let kind = kind.trim();
+    // go-tpc prints alike, `[Current] PAYMENT - Takes(s): 10.0, Count: 130, TPM: 780.6, ...`, and counts anew each time.
+    let is_kind = !kind.is_empty() && !kind.contains(['[', ' ']);
+    (is_kind && fields.contains(", Count: ")).then_some((kind, fields))
 }
 
 /// Metric of `Avg`, `99.9`, `99thPercentileLatency(us)`, and what one is in it.
@@ -100,6 +103,18 @@ struct Total {
     at_ns: i64,
     operations: f64,
     sum_ns: f64,
+}
+
+/// What a status line says of one kind of operation.
+fn interval(fields: &str) -> Vec<(String, f64)> {
+    // A comma without a blank behind it is a decimal one.
+    let values = fields.split(", ").filter_map(|field| {
+        let (label, value) = field.split_once('=')?;
+        let (name, factor) = metric(label)?;
+        // An interval without operations of a kind has no latencies.
+        Some((name, number(value.trim(), "of a status line").ok()? * factor))
+    });
+    values.collect()
 }
 
 #[derive(Default)]
@@ -141,19 +156,10 @@ impl Reader {
                 self.total(moment_ns, kind, fields.split_whitespace(), '=', sink)?;
                 continue;
             }
-            let mut values = Vec::new();
-            for field in fields.split(',') {
-                let Some((label, value)) = field.split_once('=') else {
-                    continue;
-                };
-                let Some((name, factor)) = metric(label) else {
-                    continue;
-                };
-                // An interval without operations of a kind has no latencies.
-                if let Ok(value) = number(value.trim(), "of a status line") {
-                    values.push((sink.name(&name), value * factor));
-                }
-            }
+            let values: Vec<(NameId, f64)> = interval(fields)
+                .into_iter()
+                .map(|(name, value)| (sink.name(&name), value))
+                .collect();
             if !values.is_empty() {
                 let subject = sink.name(kind);
                 sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
@@ -175,7 +181,7 @@ impl Reader {
             at_ns: moment_ns,
             ..Total::default()
         };
-        let (mut mean_ns, mut summary) = (0.0, Vec::new());
+        let (mut mean_ns, mut summary) = (None, Vec::new());
         for field in fields {
             let Some((label, value)) = field.split_once(between) else {
                 continue;
@@ -186,12 +192,12 @@ impl Reader {
             let value = number(value.trim(), "of a status line")? * factor;
             match name.as_str() {
                 "operations" => now.operations = value,
-                "latency_ns" => mean_ns = value,
+                "latency_ns" => mean_ns = Some(value),
                 _ => {}
             }
             summary.push((sink.name(&format!("run_{name}")), value));
         }
-        now.sum_ns = mean_ns * now.operations;
+        now.sum_ns = mean_ns.unwrap_or(0.0) * now.operations;
         self.last_ns = self.last_ns.max(moment_ns);
         self.summary.insert(kind.to_owned(), summary);
         let begin = Total {
@@ -202,15 +208,15 @@ impl Reader {
         let operations = now.operations - old.operations;
         let seconds = moment_ns.saturating_sub(old.at_ns) as f64 / 1e9;
         if operations > 0.0 && seconds > 0.0 {
-            let values = [
+            let mut values = vec![
                 (sink.name("operations"), operations),
                 (sink.name("operations_per_s"), operations / seconds),
-                // A mean is rounded, and so is the difference of two sums.
-                (
-                    sink.name("latency_ns"),
-                    ((now.sum_ns - old.sum_ns) / operations).max(0.0),
-                ),
             ];
+            if mean_ns.is_some() {
+                // A mean is rounded, and so is the difference of two sums.
+                let mean_ns = ((now.sum_ns - old.sum_ns) / operations).max(0.0);
+                values.push((sink.name("latency_ns"), mean_ns));
+            }
             let subject = sink.name(kind);
             sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
         } else {
@@ -265,7 +271,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         if let Some((moment_ns, rest)) = status(text) {
             return reader.status(moment_ns, rest, sink);
         }
-        if let Some((kind, fields)) = of_go(text) {
+        if let Some((kind, fields)) = of_go_line(text) {
             return reader.of_go(kind, fields, sink);
         }
         if text.starts_with('[') && text.contains("],") {
@@ -283,6 +289,23 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn means_of_other_places_have_a_decimal_comma() {
+        let of = |fields: &str| interval(fields)[1].clone();
+        assert_eq!(
+            of("Count=106, Avg=1061,08, 90=1568"),
+            ("latency_ns".into(), 1_061_080.0)
+        );
+        assert_eq!(
+            of("Count=106, Avg=1061.08, 90=1568"),
+            ("latency_ns".into(), 1_061_080.0)
+        );
+        assert_eq!(
+            interval("Count=0, Max=0, Min=9223372036854775807, Avg=NaN, 90=0").len(),
+            4
+        );
+    }
 
     #[test]
     fn moments_of_status_lines() {
@@ -317,6 +340,9 @@ mod tests {
             Run finished, takes 20.0s\n\
             READ   - Takes(s): 20.0, Count: 150, OPS: 7.5, Avg(us): 1020, Min(us): 102, Max(us): 20111, 99.9th(us): 9000\n";
         assert_eq!(samples(of_go).1, 6 + 5);
+        // Rates alone are no latency of 0; go-tpc is not go-ycsb.
+        assert_eq!(samples("READ - Takes(s): 10.0, Count: 50, OPS: 5.0\n").1, 2 + 1);
+        assert!(of_go_line("[Current] PAYMENT - Takes(s): 10.0, Count: 130, TPM: 780.6").is_none());
         let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
         let mut sink = Sink::survey(&mut names, &mut silent, false);
         let mut reader = Reader::default();
