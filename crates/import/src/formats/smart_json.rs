@@ -1,6 +1,6 @@
-//! JSON of smartctl (`-j -a`, `-j -x`): a drive's own counters, as samples at the moment of each report.
+//! JSON of smartctl (`-j -a`, `-j -x`): a drive's own counters, as samples at the moment of each report; of `nvme smart-log -o json`, which has none.
 //!
-//! NVMe health log and ATA attributes. Source: smartmontools' JSON output; keys that are not there are not observed.
+//! NVMe health log and ATA attributes. Source: smartmontools' and nvme-cli's JSON output; keys that are not there are not observed.
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
@@ -13,7 +13,7 @@ use serde_json::Value;
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "smart-json",
-    about: "JSON of smartctl (-j -a or -x): a drive's own counters, as samples",
+    about: "JSON of smartctl (-j -a or -x) and of nvme smart-log: a drive's own counters, as samples",
     not_carried: &[
         (
             "single operations and latencies",
@@ -32,7 +32,10 @@ pub const FORMAT: Format = Format {
 fn recognise(head: &Head) -> bool {
     let is_whole = head.is_json_with("smartctl") && head.is_json_with("json_format_version");
     // Collectors keep what is of the drive, and not who said it.
-    is_whole || head.is_json_with("smart_status") && head.is_json_with("local_time") || is_text(head)
+    is_whole
+        || head.is_json_with("smart_status") && head.is_json_with("local_time")
+        || head.is_json_with("critical_warning") && head.is_json_with("avail_spare")
+        || is_text(head)
 }
 
 /// What smartctl prints for people: `smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0] (local build)`.
@@ -141,6 +144,27 @@ const COUNTERS: [(&str, &str, f64); 23] = [
     ),
 ];
 
+/// The same of `nvme smart-log`.
+const OF_NVME: [(&str, &str, f64); 14] = [
+    ("/critical_warning", "critical_warning", 1.0),
+    ("/avail_spare", "available_spare_ratio", 0.01),
+    ("/percent_used", "used_ratio", 0.01),
+    ("/data_units_read", "read_bytes", 512_000.0),
+    ("/data_units_written", "write_bytes", 512_000.0),
+    ("/host_read_commands", "read_operations", 1.0),
+    ("/host_write_commands", "write_operations", 1.0),
+    ("/controller_busy_time", "busy_ns", 60e9),
+    ("/power_cycles", "power_cycles", 1.0),
+    ("/power_on_hours", "power_on_hours", 1.0),
+    ("/unsafe_shutdowns", "unsafe_shutdowns", 1.0),
+    ("/media_errors", "media_errors", 1.0),
+    ("/num_err_log_entries", "logged_errors", 1.0),
+    ("/warning_temp_time", "warning_temperature_ns", 60e9),
+];
+
+/// What nvme-cli counts temperatures from.
+const KELVIN_OF_0_C: f64 = 273.0;
+
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let path = source.path();
     if is_text(&Head::read(path)?) {
@@ -193,7 +217,12 @@ fn sample(source: &Source, report: &Value, sink: &mut Sink) -> Result<Result<(),
     let device = source.device.clone().or_else(|| name_of(report));
     let device = device.unwrap_or_else(|| "drive".into());
     let mut values: Vec<(NameId, f64)> = Vec::new();
-    for (place, metric, factor) in COUNTERS {
+    let is_of_nvme = report.get("avail_spare").is_some();
+    let counters: &[_] = if is_of_nvme { &OF_NVME } else { &COUNTERS };
+    if let (true, Some(kelvin)) = (is_of_nvme, report["temperature"].as_f64()) {
+        values.push((sink.name("temperature_c"), kelvin - KELVIN_OF_0_C));
+    }
+    for &(place, metric, factor) in counters {
         if let Some(value) = report.pointer(place).and_then(Value::as_f64) {
             values.push((sink.name(metric), value * factor));
         }
@@ -245,6 +274,17 @@ mod tests {
             "smartctl 7.3 2022-02-28 r5338 [x86_64-linux-6.1.0] (local build)\nCopyright (C) 2002-22\n";
         let error = crate::testing::import(&FORMAT, text).unwrap_err().to_string();
         assert!(error.contains("smartctl -j -x"), "{error}");
+    }
+
+    #[test]
+    fn what_nvme_cli_counts_is_read() {
+        let log = "$ nvme smart-log /dev/nvme0 -o json\n{\n  \"critical_warning\" : 0,\n  \"temperature\" : 302,\n  \"avail_spare\" : 100,\n\
+            \"percent_used\" : 3,\n  \"data_units_read\" : 2,\n  \"power_on_hours\" : 555\n}\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        assert_eq!(
+            (summary.records, summary.rows, summary.start_unix_ns),
+            (1, 6, None)
+        );
     }
 
     #[test]
