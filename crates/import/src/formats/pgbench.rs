@@ -2,20 +2,22 @@
 //!
 //! `client transaction time script epoch_s epoch_us [lag] [retries]`: times in microseconds; the moment is that of the end. With `-R` the time counts from
 //! when the transaction was meant to begin, and the lag is the part of it before it did. With `--aggregate-interval` a line is an interval:
-//! `begin_s transactions sum sum_of_squares min max [lag, failures, ...]`. Source: pgbench.c, doLog.
+//! `begin_s transactions sum sum_of_squares min max [lag, failures, ...]`. What `-P` prints is read as samples, too. Source: pgbench.c, doLog,
+//! printProgressReport.
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::{counted, integer};
+use crate::text::{counted, integer, scaled};
 use crate::ImportError;
 use case::schema::{Layer, Op, OpRow, Stage, SubjectKind};
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "pgbench",
-    about: "transaction logs of pgbench (-l): every transaction; with --aggregate-interval samples",
+    about:
+        "transaction logs of pgbench (-l): every transaction; with --aggregate-interval, and of -P, samples",
     not_carried: &[
         (
             "what a transaction did",
@@ -31,7 +33,71 @@ pub const FORMAT: Format = Format {
 /// More is no number of retries, but a lag in microseconds.
 const RETRIES_MAX: u64 = 100;
 
+/// What `-P` prints: the moment in seconds (since the begin, or since 1970), and values with their names: `progress: 5.0 s, 2577.3 tps, lat 12.414 ms
+/// stddev 5.072, lag 0.123 ms, 3 skipped`.
+fn progress(line: &str) -> Option<(i64, Vec<(&'static str, f64)>)> {
+    let mut fields = line.strip_prefix("progress: ")?.split(", ");
+    let moment_ns = scaled(fields.next()?.strip_suffix(" s")?, 1_000_000_000)?;
+    let mut values = Vec::new();
+    for field in fields {
+        let words: Vec<&str> = field.split(' ').collect();
+        let value = |at: usize| words.get(at).and_then(|word| word.parse::<f64>().ok());
+        match words[..] {
+            [_, "tps"] => values.push(("operations_per_s", value(0)?)),
+            ["lat", _, "ms", ref rest @ ..] => {
+                // Without transactions there is no mean.
+                values.extend(value(1).map(|mean| ("latency_ns", mean * 1e6)));
+                if let ["stddev", _] = rest {
+                    values.extend(value(4).map(|deviation| ("latency_stddev_ns", deviation * 1e6)));
+                }
+            }
+            ["lag", _, "ms"] => values.extend(value(1).map(|lag| ("lag_ns", lag * 1e6))),
+            // How many were skipped, failed, retried.
+            _ => {}
+        }
+    }
+    values.retain(|(_, value)| value.is_finite());
+    Some((moment_ns, values)).filter(|(_, values)| !values.is_empty())
+}
+
+/// What `-P` prints, among other lines.
+fn read_progress(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    sink.unseen(
+        "single transactions",
+        "pgbench's -P prints rates and means only; -l logs transactions",
+    );
+    let mut is_told = false;
+    each_line(source, sink, |line, sink| {
+        let Some((moment_ns, values)) = progress(line.text.trim()) else {
+            return Ok(());
+        };
+        if !std::mem::replace(&mut is_told, true) {
+            sink.clock(match is_moment((moment_ns / 1_000_000_000).unsigned_abs()) {
+                true => Clock::unix(100_000_000),
+                false => Clock::own("the begin of pgbench", 100_000_000),
+            });
+        }
+        let values: Vec<_> = values
+            .iter()
+            .map(|(name, value)| (sink.name(name), *value))
+            .collect();
+        let subject = sink.name("pgbench");
+        sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
+        Ok(())
+    })
+}
+
+/// Whether it is what pgbench prints at the end of a run.
+fn is_summary(head: &Head) -> bool {
+    head.has_line(|line| line.starts_with("transaction type: "))
+        && head.has_line(|line| line.starts_with("tps = "))
+}
+
 fn recognise(head: &Head) -> bool {
+    is_log(head) || is_summary(head) || head.has_line(|line| progress(line).is_some())
+}
+
+fn is_log(head: &Head) -> bool {
     let lines: Vec<&str> = head.filled_lines().take(20).collect();
     // A damaged line among them does not make it another format.
     let is_row = |line: &&&str| is_transaction(line) || interval(line).is_some();
@@ -154,6 +220,19 @@ fn tell_skipped(skipped: u64, sink: &mut Sink) {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let head = Head::read(source.path())?;
+    if !is_log(&head) && head.has_line(|line| progress(line).is_some()) {
+        return read_progress(source, sink);
+    }
+    if is_summary(&head) && !is_log(&head) {
+        let hint = "run pgbench with -l: it writes pgbench_log.PID; import that (or, of -P, what it prints)";
+        return Err(ImportError::content(
+            source.path(),
+            "begin",
+            "pgbench's log of transactions",
+            "what it prints at the end of a run",
+            hint,
+        ));
+    }
     if head
         .filled_lines()
         .take(20)
@@ -274,6 +353,44 @@ mod tests {
             summary.missing[0].what,
             "how long 11400 skipped transactions would have taken"
         );
+    }
+
+    #[test]
+    fn progress_is_samples() {
+        let of = |line: &str| progress(line).unwrap_or_default();
+        let (at, values) =
+            of("progress: 5.0 s, 2577.3 tps, lat 12.414 ms stddev 5.072, lag 0.123 ms, 3 skipped");
+        assert_eq!(at, 5_000_000_000);
+        let expected = [
+            ("operations_per_s", 2577.3),
+            ("latency_ns", 12.414e6),
+            ("latency_stddev_ns", 5.072e6),
+            ("lag_ns", 0.123e6),
+        ];
+        assert_eq!(values, expected);
+        let (_, values) = of("progress: 6.0 s, 0.0 tps, lat -nan ms stddev -nan, 0 failed");
+        assert_eq!(values, [("operations_per_s", 0.0)]);
+        let (at, values) = of(
+            "progress: 1795764723.5 s, 14.0 tps, lat 3.548 ms stddev 0.855, 0 failed, 2 retried, 4 retries",
+        );
+        assert_eq!((at, values.len()), (1_795_764_723_500_000_000, 3));
+        for other in ["progress: 5 s", "progress: x s, 1.0 tps", "tps = 5.0", ""] {
+            assert_eq!(progress(other), None, "{other}");
+        }
+        let log = "starting vacuum...end.\nprogress: 1.0 s, 7.0 tps, lat 435.396 ms stddev 120.347\n\
+            progress: 2.0 s, 14.0 tps, lat 1038.548 ms stddev 334.855\ntransaction type: TPC-B (sort of)\ntps = 12.580114\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        assert_eq!(
+            (summary.records, summary.rows, summary.end_ns),
+            (2, 6, 2_000_000_000)
+        );
+    }
+
+    #[test]
+    fn what_pgbench_prints_is_no_log() {
+        let text = "pgbench (18.3)\ntransaction type: <builtin: TPC-B (sort of)>\nscaling factor: 10\ntps = 2577.8 (without initial connection time)\n";
+        let error = crate::testing::import(&FORMAT, text).unwrap_err().to_string();
+        assert!(error.contains("pgbench with -l"), "{error}");
     }
 
     #[test]
