@@ -53,7 +53,7 @@ fn stamped(line: &str) -> Option<(i64, &str)> {
 
 fn recognise(head: &Head) -> bool {
     head.has_line(|line| {
-        stamped(line).is_some_and(|(_, rest)| {
+        stamped(line.trim_start()).is_some_and(|(_, rest)| {
             rest.contains("RocksDB version:")
                 || rest.to_ascii_lowercase().contains("speedb version:")
                 || rest.contains("DUMPING STATS")
