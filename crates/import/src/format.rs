@@ -1,6 +1,7 @@
 //! What a foreign format is to the importer.
 use crate::input::open_text;
-use crate::records::without_colours;
+use crate::prefix;
+use crate::records::{begins_json, without_colours};
 use crate::{ImportError, Sink};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,9 @@ impl Head {
             .map_err(|e| ImportError::io(path, "read", e))?;
         if !bytes.contains(&0) && packer(&bytes).is_none() {
             bytes = whole_text(bytes);
+            if let (Some(prefix), Ok(text)) = (prefix::of(path), std::str::from_utf8(&bytes)) {
+                bytes = prefix::without(prefix, text).into_bytes();
+            }
         }
         let name = path
             .file_name()
@@ -89,11 +93,11 @@ impl Head {
         self.lines().map(str::trim).filter(|line| !line.is_empty())
     }
 
-    /// Whether it is JSON that holds this key near its begin.
+    /// Whether it is JSON that holds this key near its begin. Lines of the shell may stand before it.
     pub fn is_json_with(&self, key: &str) -> bool {
         let text = String::from_utf8_lossy(&self.bytes);
-        let begins = text.trim_start().starts_with(['{', '[']);
-        begins && text.contains(&format!("\"{key}\""))
+        let begins = |line: &str| begins_json(line.trim_start().trim_start_matches('\u{feff}'));
+        text.lines().any(begins) && text.contains(&format!("\"{key}\""))
     }
 }
 

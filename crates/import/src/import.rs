@@ -2,6 +2,7 @@
 use crate::clock::{align, cannot_be_compared, in_both, Alignment, Clock, Zero, PAIRS_MIN};
 use crate::format::{packer, Format, Head, Source};
 use crate::input::Pipes;
+use crate::prefix::{self, Prefixes};
 use crate::sink::{Found, Sink, Survey};
 use crate::{format, ImportError, FORMATS};
 use case::meta::{LayerMeta, Unseen};
@@ -104,8 +105,9 @@ pub fn import(
         format(name)?;
     }
     let pipes = Pipes::open(&request.files)?;
+    let prefixes = Prefixes::none();
     let mut logs = Vec::new();
-    let (sources, empty) = sources(request)?;
+    let (sources, empty) = sources(request, &prefixes)?;
     for (format, source) in sources {
         let survey = look_at(format, &source, request.keep_going, names)?;
         logs.push(Log {
@@ -127,6 +129,12 @@ pub fn import(
             "it is empty: nothing was logged, or not yet",
         );
     }
+    for path in request.files.iter().filter(|path| prefix::of(path).is_some()) {
+        sink.unseen(
+            format!("the moments in front of the lines of {}", path.display()),
+            "they tell when a logger got a line, not when something happened: only reports of iostat without moments are dated by them",
+        );
+    }
     pipes.last_look();
     read_all(&logs, start_ns, &mut sink)?;
     if let Some(least_ns) = request.slower_than_ns {
@@ -146,13 +154,14 @@ type Sources = Vec<(&'static Format, Source)>;
 
 /// Files of one log are brought together; every log with its format. Then the files that are empty, beside others (fio writes a log of submission
 /// latencies without a line where its engine has none).
-fn sources(request: &Request) -> Result<(Sources, Vec<PathBuf>), ImportError> {
+fn sources(request: &Request, prefixes: &Prefixes) -> Result<(Sources, Vec<PathBuf>), ImportError> {
     let mut empty = Vec::new();
     let mut sources: Vec<(&'static Format, Option<PathBuf>, Source)> = Vec::new();
     let named = request.format.as_deref().map(format).transpose()?;
     for path in &request.files {
         let head = Head::read(path)?;
         not_packed(path, &head)?;
+        let head = prefixes.pass_over(path, head, named);
         let format = match named {
             Some(format) => format,
             None => match recognise(path, &head) {

@@ -17,6 +17,7 @@ mod input;
 mod lines;
 mod number;
 mod order;
+mod prefix;
 mod records;
 mod series;
 mod sink;

@@ -2,6 +2,8 @@
 use crate::error::{Bad, RecordError};
 use crate::input::open_text;
 use crate::lines::Lines;
+use crate::prefix;
+use crate::text::counted;
 use crate::{ImportError, Sink, Source};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,8 +14,10 @@ const DOCUMENT_BYTES_MAX: u64 = 512 << 20;
 /// A line of text.
 #[derive(Clone, Copy)]
 pub struct Line<'a> {
-    /// Without its end.
+    /// Without its end, and without what a logger put in front of it.
     pub text: &'a str,
+    /// The moment that a logger put in front of it.
+    pub moment: Option<&'a str>,
 }
 
 /// Calls `each` with every line of a source's files, empty ones too.
@@ -64,9 +68,13 @@ pub fn read_lines(source: &Source, sink: &mut Sink, reader: &mut impl ReadLines)
 fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> Result<(), ImportError> {
     let mut lines = Lines::open(path)?;
     let (mut told, mut before) = (0, sink.bytes_done());
+    let prefix = prefix::of(path);
+    let mut cut_out: Option<(String, u64)> = None;
     loop {
-        let (plain, used) = reader.plain_lines(lines.whole(), sink)?;
-        lines.pass(plain, used);
+        if prefix.is_none() {
+            let (plain, used) = reader.plain_lines(lines.whole(), sink)?;
+            lines.pass(plain, used);
+        }
         if !lines.next_line()? {
             break;
         }
@@ -74,14 +82,19 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
             _ if lines.is_in_doubt && !reader.may_lack_its_end() => {
                 Err(Bad::new("", "the end of a line", &String::from_utf8_lossy(lines.line())).into())
             }
-            Ok(text) if !of_terminal(text) => reader.line(Line { text }, sink),
+            Ok(text) if is_cut_out(text) => {
+                cut_out.get_or_insert_with(|| (lines.place(), 0)).1 += 1;
+                Ok(())
+            }
+            Ok(text) if !of_terminal(text) => reader.line(behind(prefix, text), sink),
             // Names of programs and files may be any bytes.
             _ => match without_terminal(&String::from_utf8_lossy(lines.line())) {
-                Some(text) => reader.line(Line { text: &text }, sink),
+                Some(text) => reader.line(behind(prefix, &text), sink),
                 None => Ok(()),
             },
         };
         match done {
+            Err(RecordError::Bad(_)) if of_shell(lines.line()) => {}
             Ok(()) if lines.is_in_doubt => sink.in_doubt(path, &lines.place(), lines.line()),
             Ok(()) => {}
             Err(RecordError::Fatal(error)) => return Err(error),
@@ -94,7 +107,75 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
             sink.progress(before);
         }
     }
+    if let Some((place, count)) = cut_out {
+        sink.missing(
+            format!(
+                "what somebody cut out of {} in {}",
+                path.display(),
+                counted(count, "place")
+            ),
+            format!("the first is {place}"),
+        );
+    }
     Ok(())
+}
+
+fn behind(prefix: Option<prefix::Prefix>, line: &str) -> Line<'_> {
+    match prefix.and_then(|prefix| prefix.split(line)) {
+        Some((moment, text)) => Line {
+            text,
+            moment: Some(moment),
+        },
+        None => Line {
+            text: line,
+            moment: None,
+        },
+    }
+}
+
+/// Whether a line is `[...]` or the like: who shows a log to others leaves lines out.
+fn is_cut_out(line: &str) -> bool {
+    if line.len() > 16 || !line.starts_with(['[', '.', '<', ' ', '\u{2026}']) {
+        return false;
+    }
+    let inside = line.trim().trim_matches(['[', ']', '<', '>']).trim();
+    matches!(inside, "\u{2026}" | "snip" | "cut")
+        || inside.len() > 1 && inside.bytes().all(|byte| byte == b'.')
+}
+
+/// Whether a line that is no record is of the shell that ran the tool: its prompt with a command (or without, at the end), or what `sudo` and
+/// `script` print.
+fn of_shell(line: &[u8]) -> bool {
+    let line = String::from_utf8_lossy(line);
+    let plain = line.trim();
+    let is_prompt =
+        |mark: &str| plain == mark || plain.strip_prefix(mark).is_some_and(|rest| rest.starts_with(' '));
+    if ["$", "#", ">", "%"].into_iter().any(is_prompt) {
+        return true;
+    }
+    if ["[sudo] ", "Script started", "Script done", "PS "]
+        .iter()
+        .any(|begin| plain.starts_with(begin))
+    {
+        return !plain.starts_with("PS ") || plain.contains('>');
+    }
+    // `user@host:folder$ `, `[user@host folder]# `, `bash-5.2$ `
+    let Some(end) = plain.find(['$', '#', '%']) else {
+        return false;
+    };
+    let (before, after) = (&plain[..end], &plain[end + 1..]);
+    let is_name = |name: &str| {
+        let name = name.trim_start_matches('[');
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    let is_host = before.split_once('@').is_some_and(|(user, _)| is_name(user));
+    let is_shell = ["sh-", "bash-", "zsh-"]
+        .iter()
+        .any(|shell| before.starts_with(shell));
+    (is_host || is_shell) && (after.is_empty() || after.starts_with(' '))
 }
 
 /// Whether a line holds what a terminal was told, or echoed.
@@ -171,10 +252,13 @@ pub fn document(path: &Path, sink: &mut Sink) -> Result<String, ImportError> {
     sink.progress(sink.bytes_done() + bytes.len() as u64);
     let text =
         String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
-    Ok(if text.contains("\u{1b}[") {
-        without_colours(&text)
-    } else {
-        text
+    let text = match text.contains("\u{1b}[") {
+        true => without_colours(&text),
+        false => text,
+    };
+    Ok(match prefix::of(path) {
+        Some(prefix) => prefix::without(prefix, &text),
+        None => text,
     })
 }
 
@@ -280,10 +364,21 @@ fn document_at(text: &str, from: usize) -> Option<usize> {
     loop {
         let begin = at + text[at..].find(['{', '['])?;
         let before = text[from..begin].trim_end_matches(['\t', ' ', '\r', '\u{feff}']);
-        if before.is_empty() || before.ends_with('\n') {
+        if (before.is_empty() || before.ends_with('\n')) && begins_json(&text[begin..]) {
             return Some(begin);
         }
         at = begin + 1;
+    }
+}
+
+/// Whether text that begins with a brace or a bracket may be JSON: a bracket may be that of a prompt, `[root@db ~]#`, or of a moment.
+pub fn begins_json(text: &str) -> bool {
+    match text.strip_prefix('[') {
+        Some(rest) => matches!(
+            rest.trim_start().chars().next(),
+            None | Some('{' | '[' | '"' | ']')
+        ),
+        None => text.starts_with('{'),
     }
 }
 
@@ -348,6 +443,35 @@ mod tests {
         json(&path, &mut sink)
             .and_then(|documents| then(documents, &mut sink))
             .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_a_shell_prints_is_no_record() {
+        for line in [
+            "$ strace -T -ttt -f ./a",
+            "# ./biosnoop",
+            "root@db1:/var/lib# ext4slower 1",
+            "[root@db1 ~]# ",
+            "[root@db1 ~]#",
+            "bash-5.2$ iostat -x 1",
+            "[sudo] password for me: ",
+            "Script started on 2026-11-27 10:00:00+00:00",
+            "PS C:\\> whodisk",
+        ] {
+            assert!(of_shell(line.as_bytes()), "{line}");
+        }
+        for line in ["", "0.1 a@b 1", "sda$ 1", "a@b:c 1 $5", "#1", "513, 0, 4096"] {
+            assert!(!of_shell(line.as_bytes()), "{line}");
+        }
+        for line in ["[...]", "...", " [ ... ] ", "\u{2026}", "<snip>"] {
+            assert!(is_cut_out(line), "{line}");
+        }
+        for line in ["", ".", "[]", "[0]", "....a", "cut", "<idle>"] {
+            assert!(!is_cut_out(line), "{line}");
+        }
+        assert!(
+            begins_json("[\n{") && begins_json("{") && !begins_json("[root@db1") && !begins_json("[2026")
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! What tests of formats share.
+use crate::prefix::Prefixes;
 use crate::{Format, Head, ImportError, Request, Summary};
 use case::sealed::{Names, SealWriter};
 
@@ -12,7 +13,8 @@ pub fn import_named(format: &Format, name: &str, text: &str) -> Result<Summary, 
     let folder = tempfile::tempdir().unwrap();
     let (path, case) = (folder.path().join(name), folder.path().join("case"));
     std::fs::write(&path, text).unwrap();
-    assert!((format.recognise)(&Head::read(&path).unwrap()), "{text}");
+    let head = Prefixes::none().pass_over(&path, Head::read(&path).unwrap(), Some(format));
+    assert!((format.recognise)(&head), "{text}");
     std::fs::create_dir(&case).unwrap();
     let request = Request {
         files: vec![path],

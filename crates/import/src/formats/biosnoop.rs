@@ -307,6 +307,18 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_somebody_cut_out_are_told() {
+        let log = "# ./biosnoop\nTIME(s)     COMM           PID    DISK    T SECTOR     BYTES   LAT(ms)\n\
+            0.000004    supervise      1950   xvda1   W 13092560   4096       0.74\n[...]\n\
+            1.000004    supervise      1950   xvda1   W 13092568   4096       0.75\n[...]\n^C\n$ ";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        assert_eq!((summary.rows, summary.cut.len()), (2, 0));
+        let missing = &summary.missing[0];
+        assert!(missing.what.ends_with("in 2 places"), "{}", missing.what);
+        assert_eq!(missing.because, "the first is line 4");
+    }
+
+    #[test]
     fn bytes_stand_close_to_what_follows() {
         let plain = "TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  LAT(ms)";
         let read = row(

@@ -105,6 +105,8 @@ struct Reader {
     device_at: usize,
     /// Of the report at hand.
     moment_ns: Option<i64>,
+    /// Lines of iostat, or of a script, told one.
+    has_own_moments: bool,
     /// Reports since a line told the moment.
     since_moment: i64,
     /// Whether reports below others that had a moment had none.
@@ -147,6 +149,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         columns: Vec::new(),
         device_at: 0,
         moment_ns: None,
+        has_own_moments: false,
         since_moment: 0,
         lacks_moments: false,
         reports: 0,
@@ -187,7 +190,8 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             return Err(Bad::new("", "a date and a time of day", line.text).into());
         } else if let Some(at) = iostat_header(&words) {
             reader.indent = indent_of(&text);
-            reader.begin_iostat(&words, at, sink);
+            let logged_ns = line.moment.and_then(|moment| reader.logged(moment));
+            reader.begin_iostat(&words, at, logged_ns, sink);
         } else if let Some(at) = sar_header(&words) {
             reader.begin(Table::Sar, &words, at);
         } else if reader.table == Table::Sar && is_comment(&words) {
@@ -365,6 +369,7 @@ impl Reader {
     /// A line told the moment of the report below it.
     fn is_at(&mut self, moment_ns: i64) {
         (self.moment_ns, self.since_moment) = (Some(moment_ns), 0);
+        self.has_own_moments = true;
         self.headers.clear();
     }
 
@@ -375,11 +380,15 @@ impl Reader {
             ["Time:", time, half @ ("AM" | "PM")] => time_of_day_ns(time, half),
             _ => None,
         }?;
-        let mut ns = self.day_ns? + of_day;
+        Some(self.later(self.day_ns? + of_day))
+    }
+
+    /// A moment of the run's first day, or of the days after it.
+    fn later(&self, mut ns: i64) -> i64 {
         while ns < self.moment_ns.map_or(i64::MIN, |before| before - DAY / 2) {
             ns += DAY;
         }
-        Some(ns)
+        ns
     }
 
     fn begin(&mut self, table: Table, words: &[&str], device_at: usize) {
@@ -388,7 +397,19 @@ impl Reader {
         self.columns = words.iter().map(|word| (*word).to_owned()).collect();
     }
 
-    fn begin_iostat(&mut self, words: &[&str], at: usize, sink: &mut Sink) {
+    /// A moment that a logger put in front of a line. Without a year its day is that of the run, or the one after.
+    fn logged(&self, moment: &str) -> Option<i64> {
+        if self.has_own_moments {
+            return None;
+        }
+        stamp_ns(moment).or_else(|| {
+            let of_day = time_of_day_ns(moment.rsplit(' ').next()?, "")?;
+            Some(self.later(self.day_ns? + of_day))
+        })
+    }
+
+    /// `logged_ns`: when a logger got the header.
+    fn begin_iostat(&mut self, words: &[&str], at: usize, logged_ns: Option<i64>, sink: &mut Sink) {
         self.begin(Table::Iostat, words, at);
         let header = words.join(" ");
         let is_same_report = !self.headers.is_empty() && !self.headers.contains(&header);
@@ -401,6 +422,9 @@ impl Reader {
         }
         self.reports += 1;
         self.of_run += 1;
+        if logged_ns.is_some() {
+            (self.moment_ns, self.since_moment) = (logged_ns, 0);
+        }
         self.since_moment += 1;
         if let (Some(moment_ns), 2..) = (self.moment_ns, self.since_moment) {
             self.moment_ns = Some(moment_ns + SECOND);
@@ -533,6 +557,24 @@ mod tests {
 
     fn import(text: &str) -> Result<crate::Summary, String> {
         crate::testing::import(&FORMAT, text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_logger_dates_reports_that_have_no_moments() {
+        let report = |time: &str| {
+            format!("Nov 27 {time} Device   r/s   w/s  await  %util\nNov 27 {time} sda   1.00  2.00   3.00   4.00\nNov 27 {time} \n")
+        };
+        let system = "Nov 27 23:59:40 Linux 6.1.0 (db1)  11/27/26  _x86_64_  (4 CPU)\nNov 27 23:59:40 \n";
+        let log = format!(
+            "{system}{}{}{}",
+            report("23:59:40"),
+            report("23:59:50"),
+            report("00:00:00")
+        );
+        let summary = crate::testing::import(&FORMAT, &log).unwrap();
+        assert_eq!((summary.records, summary.end_ns), (2, 10_000_000_000));
+        // 2026-11-27 23:59:50
+        assert_eq!(summary.start_unix_ns, Some(1_795_823_990_000_000_000));
     }
 
     #[test]

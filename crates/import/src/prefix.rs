@@ -1,0 +1,280 @@
+//! What a logger put in front of every line: a moment (`ts`, `docker logs -t`, `kubectl logs --timestamps`), and behind it the host and the program
+//! (journald, syslog) or the stream (containerd). It is passed over where a format shows only without it.
+use crate::format::{Format, Head};
+use crate::FORMATS;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// What stands behind the moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Prefix {
+    /// `2026-11-27T10:00:00.123456789Z stdout F `
+    Container,
+    /// `Nov 27 10:00:00 host program[4711]: `
+    Syslog,
+    /// `Nov 27 10:00:00 `
+    Moment,
+}
+
+const ALL: [Prefix; 3] = [Prefix::Container, Prefix::Syslog, Prefix::Moment];
+
+thread_local! {
+    /// The files of the import that this thread does, whose lines have one.
+    static KNOWN: RefCell<HashMap<PathBuf, Prefix>> = RefCell::new(HashMap::new());
+}
+
+/// As long as this is there, prefixes that were found are passed over.
+pub struct Prefixes(());
+
+impl Prefixes {
+    /// None is known yet.
+    pub fn none() -> Prefixes {
+        KNOWN.with_borrow_mut(HashMap::clear);
+        Prefixes(())
+    }
+
+    /// The begin of a file without its prefix, if one format (or the one that was named) begins as what is behind the prefix, and none as the file
+    /// does. Formats with moments of their own in front of lines are left alone: only a date in front of nearly every line is certainly a
+    /// logger's. From now on the file is read without it.
+    pub fn pass_over(&self, path: &Path, head: Head, named: Option<&Format>) -> Head {
+        let is_of = |head: &Head| match named {
+            Some(format) => (format.recognise)(head),
+            None => FORMATS.iter().any(|format| (format.recognise)(head)),
+        };
+        if head.bytes.is_empty() {
+            return head;
+        }
+        let is_certain = !is_of(&head);
+        for prefix in ALL {
+            if let Some(behind) = behind(prefix, &head, is_certain).filter(is_of) {
+                KNOWN.with_borrow_mut(|known| known.insert(path.to_owned(), prefix));
+                return behind;
+            }
+        }
+        head
+    }
+}
+
+impl Drop for Prefixes {
+    fn drop(&mut self) {
+        KNOWN.with_borrow_mut(HashMap::clear);
+    }
+}
+
+/// The prefix that lines of a file have.
+pub fn of(path: &Path) -> Option<Prefix> {
+    KNOWN.with_borrow(|known| known.get(path).copied())
+}
+
+/// A text without the prefix of its lines.
+pub fn without(prefix: Prefix, text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        plain.push_str(prefix.split(line).map_or(line, |(_, rest)| rest));
+    }
+    plain
+}
+
+/// The head without a prefix that most of its lines have; if it may be another format's, nearly all, with a date.
+fn behind(prefix: Prefix, head: &Head, is_certain: bool) -> Option<Head> {
+    let lines: Vec<&str> = head.filled_lines().collect();
+    let has = |line: &&&str| {
+        prefix
+            .split(line)
+            .is_some_and(|(moment, _)| is_certain || is_dated(moment))
+    };
+    let with = lines.iter().filter(has).count();
+    let is_enough = match is_certain {
+        true => 2 * with > lines.len(),
+        false => with > 0 && 10 * with >= 9 * lines.len(),
+    };
+    is_enough.then(|| Head {
+        name: head.name.clone(),
+        bytes: without(prefix, std::str::from_utf8(&head.bytes).unwrap_or("")).into_bytes(),
+    })
+}
+
+/// Whether a moment has a date.
+fn is_dated(moment: &str) -> bool {
+    moment.contains('-') || moment.starts_with(|letter: char| letter.is_ascii_uppercase())
+}
+
+impl Prefix {
+    /// The moment in front of a line, and what stands behind the prefix. None: the line has none.
+    pub fn split<'a>(&self, line: &'a str) -> Option<(&'a str, &'a str)> {
+        let (moment, rest) = moment(line)?;
+        let rest = match self {
+            Prefix::Moment => rest,
+            Prefix::Syslog => {
+                let (host, rest) = rest.split_once(' ')?;
+                let (program, rest) = rest.split_once(':')?;
+                let is_name = |name: &str| !name.is_empty() && !name.contains(char::is_whitespace);
+                if !is_name(host) || !is_name(program) {
+                    return None;
+                }
+                without_blank(rest)?
+            }
+            Prefix::Container => {
+                let rest = rest
+                    .strip_prefix("stdout ")
+                    .or_else(|| rest.strip_prefix("stderr "))?;
+                without_blank(rest.strip_prefix(['F', 'P'])?)?
+            }
+        };
+        Some((moment, rest))
+    }
+}
+
+/// What is behind the one blank that ends a prefix; an empty line may lack it.
+fn without_blank(rest: &str) -> Option<&str> {
+    match rest.strip_prefix([' ', '\t']) {
+        Some(rest) => Some(rest),
+        None => matches!(rest, "" | "\n" | "\r\n").then_some(rest),
+    }
+}
+
+/// The moment that a line begins with, and what is behind it.
+fn moment(line: &str) -> Option<(&str, &str)> {
+    let inside = line.strip_prefix('[').unwrap_or(line);
+    let is_bracketed = inside.len() < line.len();
+    let bytes = inside.as_bytes();
+    let used = dated(bytes)
+        .or_else(|| of_month(bytes))
+        .or_else(|| time(bytes))
+        .or_else(|| seconds(bytes))?;
+    let (moment, rest) = inside.split_at(used);
+    let rest = match is_bracketed {
+        true => rest.strip_prefix(']')?,
+        false => rest,
+    };
+    Some((moment, without_blank(rest.strip_prefix(':').unwrap_or(rest))?))
+}
+
+fn digits(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// `10:00:00`, `10:00:00.123456`
+fn time(bytes: &[u8]) -> Option<usize> {
+    let is_pair = |at: usize| digits(bytes.get(at..).unwrap_or(&[])) >= 2;
+    let is_time = is_pair(0) && is_pair(3) && is_pair(6) && bytes[2] == b':' && bytes[5] == b':';
+    if !is_time {
+        return None;
+    }
+    let part = match bytes.get(8) {
+        Some(b'.' | b',') => digits(&bytes[9..]) + 1,
+        _ => 0,
+    };
+    Some(8 + if part > 1 { part } else { 0 })
+}
+
+/// `2026-11-27T10:00:00.5+01:00`, `2026-11-27 10:00:00`
+fn dated(bytes: &[u8]) -> Option<usize> {
+    let is_date = digits(bytes) == 4
+        && bytes.get(4) == Some(&b'-')
+        && bytes.get(7) == Some(&b'-')
+        && matches!(bytes.get(10), Some(b'T' | b' '))
+        && digits(&bytes[5..]) == 2
+        && digits(&bytes[8..]) == 2;
+    if !is_date {
+        return None;
+    }
+    let end = 11 + time(&bytes[11..])?;
+    let zone = match bytes.get(end) {
+        Some(b'Z') => 1,
+        Some(b'+' | b'-') => match digits(&bytes[end + 1..]) {
+            4 => 5,
+            2 if bytes.get(end + 3) == Some(&b':') => 6,
+            _ => 0,
+        },
+        _ => 0,
+    };
+    Some(end + zone)
+}
+
+/// `Nov 27 10:00:00`
+fn of_month(bytes: &[u8]) -> Option<usize> {
+    let is_name =
+        bytes.len() > 3 && bytes[0].is_ascii_uppercase() && bytes[1..3].iter().all(u8::is_ascii_lowercase);
+    if !is_name || bytes[3] != b' ' {
+        return None;
+    }
+    let blanks = if bytes.get(4) == Some(&b' ') { 2 } else { 1 };
+    let day = digits(&bytes[3 + blanks..]);
+    let at = 3 + blanks + day;
+    if !(1..=2).contains(&day) || bytes.get(at) != Some(&b' ') {
+        return None;
+    }
+    Some(at + 1 + time(&bytes[at + 1..])?)
+}
+
+/// `1795517681.123456`: seconds since 1970.
+fn seconds(bytes: &[u8]) -> Option<usize> {
+    if digits(bytes) != 10 {
+        return None;
+    }
+    Some(match bytes.get(10) {
+        Some(b'.') => 11 + digits(&bytes[11..]),
+        _ => 10,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_loggers_put_in_front_of_a_line() {
+        let rest = |prefix: Prefix, line: &'static str| prefix.split(line).map(|(_, rest)| rest);
+        for line in [
+            "Nov 27 10:00:00 a  b",
+            "Nov  7 10:00:00 a  b",
+            "Nov 27 10:00:00.123456 a  b",
+            "[2026-11-27 10:00:00] a  b",
+            "2026-11-27T10:00:00.123456789Z a  b",
+            "2026-11-27T10:00:00+0100 a  b",
+            "2026-11-27T10:00:00,5+01:00: a  b",
+            "10:00:00 a  b",
+            "1795517681 a  b",
+            "1795517681.123 a  b",
+        ] {
+            assert_eq!(rest(Prefix::Moment, line), Some("a  b"), "{line}");
+        }
+        for line in [
+            "a 1",
+            "Nov 27 a",
+            "2026-11-27 a",
+            "123 a",
+            "10:00 a",
+            "[10:00:00 a",
+            "10:00:00a",
+        ] {
+            assert_eq!(rest(Prefix::Moment, line), None, "{line}");
+        }
+        let of_journal = "Nov 27 10:00:00 db1 biosnoop[4711]:  0.1  a";
+        assert_eq!(rest(Prefix::Syslog, of_journal), Some(" 0.1  a"));
+        assert_eq!(
+            rest(Prefix::Syslog, "Nov 27 10:00:00 db1 iostat[1]:\n"),
+            Some("\n")
+        );
+        assert_eq!(rest(Prefix::Syslog, "Nov 27 10:00:00 sda 1 2: 3"), None);
+        let of_pod = "2026-11-27T10:00:00.1Z stdout F  a";
+        assert_eq!(rest(Prefix::Container, of_pod), Some(" a"));
+        assert_eq!(Prefix::Moment.split("10:00:00 a").unwrap().0, "10:00:00");
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_has_a_prefix_or_none(line in "\\PC{0,40}", stamp in "[0-9: TZ.,+-]{0,24}") {
+            for prefix in ALL {
+                for line in [line.clone(), format!("{stamp}{line}")] {
+                    if let Some((moment, rest)) = prefix.split(&line) {
+                        prop_assert!(line.ends_with(rest) && line.contains(moment));
+                    }
+                }
+            }
+        }
+    }
+}
