@@ -48,11 +48,49 @@ fn lost(line: &str) -> Option<u64> {
 }
 
 fn recognise(head: &Head) -> bool {
-    head.filled_lines().take(10).any(is_header)
+    head.filled_lines().take(10).any(is_header) || is_headless(head)
+}
+
+/// Whether `grep` behind biosnoop left its rows alone.
+fn is_headless(head: &Head) -> bool {
+    let mut lines = head.filled_lines().take(10).peekable();
+    lines.peek().is_some() && lines.all(|line| columns_of(line).is_some())
+}
+
+/// The columns of a row of bcc or libbpf-tools without options but `-Q`, by their shapes.
+fn columns_of(row: &str) -> Option<Vec<String>> {
+    let words: Vec<&str> = row.split_whitespace().collect();
+    let is_decimal = |word: &str| word.contains('.') && word.parse::<f64>().is_ok();
+    let is_kind = |word: &str| word.len() <= 8 && word.bytes().all(|letter| b"RWDFNSMAU".contains(&letter));
+    let has_queue = words.len() > 8 && is_decimal(words[words.len() - 2]);
+    let end = words.len().checked_sub(if has_queue { 2 } else { 1 })?;
+    // TIME, a name of one word at least, PID, DISK, T, SECTOR, BYTES.
+    let [time, .., pid, _, kind, sector, bytes] = words[..end] else {
+        return None;
+    };
+    let is_row = end >= 7
+        && is_decimal(time)
+        && is_decimal(words.last()?)
+        && is_kind(kind)
+        && [pid, sector, bytes]
+            .iter()
+            .all(|word| word.parse::<u64>().is_ok());
+    let names = [
+        "TIME(s)", "COMM", "PID", "DISK", "T", "SECTOR", "BYTES", "QUE(ms)", "LAT(ms)",
+    ];
+    let names = names.iter().filter(|name| has_queue || **name != "QUE(ms)");
+    is_row.then(|| names.map(|name| (*name).to_owned()).collect())
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let mut columns: Option<Vec<String>> = None;
+    let head = Head::read(source.path())?;
+    let mut columns = match is_headless(&head) {
+        true => head.filled_lines().next().and_then(columns_of),
+        false => None,
+    };
+    if let Some(columns) = &columns {
+        begin(columns, sink);
+    }
     let (mut lost_rows, mut day) = (0_u64, Day::default());
     each_line(source, sink, |line, sink| {
         let text = line.text.trim();
@@ -304,6 +342,25 @@ mod tests {
     fn row<'a>(text: &'a str, header: &str) -> Row<'a> {
         let columns: Vec<String> = header.split_whitespace().map(str::to_owned).collect();
         Row::parse(text, &columns).unwrap()
+    }
+
+    #[test]
+    fn rows_are_known_without_their_header() {
+        let rows = "0.000000    paranoid       17553  sdb     R  0         4096       0.23\n\
+            4.338511    Disk Cache 1   17553  sdb     WS 8         4096       0.27\n";
+        let summary = crate::testing::import(&FORMAT, rows).unwrap();
+        assert_eq!(summary.rows, 2);
+        assert!(summary.end_ns >= 4_338_511_000);
+        let with_queue = "0.000000    kworker/u72:1  13379  nvme1n1 W 1142400    4096      0.01    0.55";
+        assert_eq!(columns_of(with_queue).unwrap()[7], "QUE(ms)");
+        for other in [
+            "",
+            "1 2 3 4 5 6 7 8",
+            "0.1 a 1 sda X 0 4096 0.2",
+            "0.1 1 sda R 0 4096 0.2",
+        ] {
+            assert!(columns_of(other).is_none(), "{other}");
+        }
     }
 
     #[test]
