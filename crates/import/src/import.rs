@@ -4,7 +4,7 @@ use crate::format::{packer, Format, Head, Source};
 use crate::input::Pipes;
 use crate::prefix::{self, Prefixes};
 use crate::sink::{Found, Sink, Survey};
-use crate::{format, ImportError, FORMATS};
+use crate::{format, unread, ImportError, FORMATS};
 use case::meta::{LayerMeta, Unseen};
 use case::schema::Layer;
 use case::sealed::{Names, SealWriter};
@@ -202,6 +202,15 @@ pub fn recognise(path: &Path, head: &Head) -> Result<&'static Format, ImportErro
     match fitting.as_slice() {
         [one] => Ok(one),
         [] => {
+            if let Some((what, instead)) = unread::known(head) {
+                return Err(ImportError::content(
+                    path,
+                    "begin",
+                    "a log that whodisk reads",
+                    what,
+                    instead,
+                ));
+            }
             let begin: String = String::from_utf8_lossy(&head.bytes).chars().take(60).collect();
             let found = match begin.is_empty() {
                 true => "an empty file".into(),

@@ -25,6 +25,7 @@ mod sink;
 mod testing;
 mod text;
 mod tie;
+mod unread;
 
 pub use clock::Alignment;
 pub use error::ImportError;

@@ -1,0 +1,101 @@
+//! What people have at hand and whodisk does not read, and what to import instead: known by a line that it prints.
+use crate::format::Head;
+
+/// What a line must hold (all of it), what prints it, and what to import instead.
+const KNOWN: [(&[&str], &str, &str); 10] = [
+    (
+        &["==== All Devices ===="],
+        "btt's summary",
+        "import what blktrace wrote (DEVICE.blktrace.*), or blkparse's text",
+    ),
+    (
+        &["Command Line: ", "diskspd"],
+        "diskspd's text",
+        "run diskspd with -Rxml -L -D1000",
+    ),
+    (
+        &["Smart Log for NVME device"],
+        "nvme-cli's text",
+        "take it with nvme smart-log DEVICE -o json",
+    ),
+    (
+        &["% time", "usecs/call", "calls"],
+        "the table of strace -c",
+        "take the calls themselves: strace -f -y -T -ttt -o FILE COMMAND",
+    ),
+    (
+        &["Tracing ", " operation latency... Hit Ctrl-C"],
+        "what ext4dist and its kin print",
+        "ext4slower 0 prints every operation; of distributions biolatency's are read",
+    ),
+    (
+        &["PID", "COMM", "DISK", "I/O", "AVGms"],
+        "biotop's table",
+        "biosnoop prints every request",
+    ),
+    (
+        &["COMM", "PID", "TYPE", "DEV", "BLOCK", "LATms"],
+        "iosnoop of perf-tools",
+        "take it with biosnoop, or with perf record -e 'block:*' and perf script",
+    ),
+    (
+        &["procs -", "-memory-", "-cpu-"],
+        "vmstat's table",
+        "iostat -x -t 1 tells devices apart, and how long their requests took",
+    ),
+    (
+        &["- Takes(s): ", ", TPM: "],
+        "go-tpc's progress",
+        "its operations are transactions of many statements; trace the database's devices instead",
+    ),
+    (
+        &["sysbench ", " (using ", "LuaJIT"],
+        "sysbench's report",
+        "it holds no device's requests; trace the run with blktrace, or its calls with strace -f -y -T -ttt",
+    ),
+];
+
+/// What a file is, and what to import instead; None: it is unknown.
+pub fn known(head: &Head) -> Option<(&'static str, &'static str)> {
+    let (_, what, instead) = KNOWN
+        .iter()
+        .find(|(marks, _, _)| head.has_line(|line| marks.iter().all(|mark| line.contains(mark))))?;
+    Some((what, instead))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Head;
+
+    #[test]
+    fn what_to_import_instead_is_told() {
+        let of = |text: &str| {
+            let head = Head {
+                name: "log".into(),
+                bytes: text.as_bytes().to_vec(),
+            };
+            known(&head).map(|(what, _)| what)
+        };
+        assert_eq!(
+            of("\n==================== All Devices ====================\n"),
+            Some("btt's summary")
+        );
+        assert_eq!(
+            of("% time     seconds  usecs/call     calls    errors syscall\n"),
+            Some("the table of strace -c")
+        );
+        assert_eq!(
+            of("Tracing ext4 operation latency... Hit Ctrl-C to end.\n"),
+            Some("what ext4dist and its kin print")
+        );
+        assert_eq!(
+            of("[Current] PAYMENT - Takes(s): 10.0, Count: 130, TPM: 780.6, Sum(ms): 3189\n"),
+            Some("go-tpc's progress")
+        );
+        assert_eq!(
+            (of(""), of("Tracing block device I/O... Hit Ctrl-C to end.\n")),
+            (None, None)
+        );
+    }
+}
