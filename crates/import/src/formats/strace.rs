@@ -8,7 +8,7 @@ use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::{one_stage_op, Sink};
-use crate::text::{length, scaled};
+use crate::text::{counted, length, scaled};
 use crate::ImportError;
 use case::schema::{Layer, NameId, Op, Stage};
 use std::collections::HashMap;
@@ -194,7 +194,11 @@ struct Reader {
     comms: HashMap<i32, NameId>,
     /// Path, or nothing for what is no file.
     open: HashMap<(i32, i64), Option<String>>,
+    /// Descriptors 0 to 2 that were synced or read at a place, which only files can be: a filter may have left out what opened them.
+    stdio_files: [bool; 3],
     skipped: u64,
+    /// Of those, on descriptors 0 to 2 of which the log does not show what they are.
+    of_stdio: u64,
     without_length: u64,
 }
 
@@ -223,6 +227,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     reader.relative = moments
         .next()
         .is_some_and(|first| scaled(&first, SECOND).is_some_and(|ns| ns < 1_000_000 * SECOND));
+    for call in head.filled_lines().filter_map(split) {
+        reader.learn(call.rest);
+    }
     // With -C a table of all calls stands at the end.
     let (mut in_table, mut begun) = (false, Begun::default());
     each_line(source, sink, |line, sink| {
@@ -249,12 +256,16 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Ok(())
     })?;
     reader.unfinished(sink)?;
-    if reader.skipped > 0 {
-        let what = format!(
-            "{} calls on sockets, pipes, terminals and /dev/null",
-            reader.skipped
-        );
+    let others = reader.skipped - reader.of_stdio;
+    if others > 0 {
+        let what = format!("{others} calls on sockets, pipes, terminals and /dev/null");
         sink.unseen(what, "they are not storage");
+    }
+    if reader.of_stdio > 0 {
+        sink.unseen(
+            format!("{} on descriptors 0 to 2", counted(reader.of_stdio, "call")),
+            "they are taken for a terminal's: the log does not show what they were opened as (strace -y does)",
+        );
     }
     if reader.without_length > 0 {
         let what = format!("how long {} calls took", reader.without_length);
@@ -376,8 +387,10 @@ impl Reader {
             return Ok(());
         }
         let Some(op) = kind(name) else { return Ok(()) };
+        self.learn(text);
         let Some(file) = self.file(name, pid, arguments) else {
             self.skipped += 1;
+            self.of_stdio += u64::from(self.is_unknown_stdio(pid, arguments));
             return Ok(());
         };
         let took = result.rsplit_once('<').map(|(_, end)| end.trim_end_matches('>'));
@@ -497,8 +510,35 @@ impl Reader {
         match self.open.get(&(pid, fd)).or_else(|| self.of_any(fd)) {
             Some(Some(path)) if path.starts_with("/proc/") || path == "/dev/null" => None,
             Some(known) => known.clone(),
-            None if fd <= 2 => None,
+            None if self.is_unknown_stdio(pid, arguments) => None,
             None => Some(String::new()),
+        }
+    }
+
+    /// Whether a call is on a descriptor of 0 to 2 of which nothing is known.
+    fn is_unknown_stdio(&self, pid: i32, arguments: &str) -> bool {
+        let first = arguments.split([',', ')']).next().unwrap_or("").trim();
+        let Ok(fd) = first.parse::<i64>() else {
+            return false;
+        };
+        let is_known = self.open.contains_key(&(pid, fd)) || self.of_any(fd).is_some();
+        (0..=2).contains(&fd) && !is_known && !self.stdio_files[fd as usize]
+    }
+
+    /// Learns from a call that did what only files allow.
+    fn learn(&mut self, call: &str) {
+        let Some((name, rest)) = call.split_once('(') else {
+            return;
+        };
+        if !ON_FILES.contains(&name) || rest.contains(" = -1 ") {
+            return;
+        }
+        let fd = rest
+            .split([',', ')'])
+            .next()
+            .and_then(|fd| fd.trim().parse::<usize>().ok());
+        if let Some(is_file) = fd.and_then(|fd| self.stdio_files.get_mut(fd)) {
+            *is_file = true;
         }
     }
 
@@ -528,6 +568,18 @@ const NO_FILES: [&str; 13] = [
     "signalfd4",
     "memfd_create",
 ];
+/// Calls that only files allow.
+const ON_FILES: [&str; 8] = [
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "pread64",
+    "pwrite64",
+    "pread",
+    "pwrite",
+    "ftruncate",
+];
+
 /// Calls that give two: `pipe2([3, 4], O_CLOEXEC)`, `socketpair(AF_UNIX, SOCK_STREAM, 0, [5, 6])`.
 const NO_FILE_PAIRS: [&str; 3] = ["pipe", "pipe2", "socketpair"];
 
@@ -570,6 +622,25 @@ fn errno(name: &str) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_standard_output_is_a_file_where_it_is_synced() {
+        let writes =
+            "1.5 write(1, \"a\"..., 4096) = 4096 <0.000010>\n1.6 write(2, \"b\", 1) = 1 <0.000010>\n";
+        let summary =
+            crate::testing::import(&FORMAT, &format!("{writes}1.7 fsync(1) = 0 <0.010000>\n")).unwrap();
+        assert_eq!(summary.rows, 2);
+        let told =
+            |summary: &crate::Summary, what: &str| summary.not_observed.iter().any(|one| one.what == what);
+        assert!(told(&summary, "1 call on descriptors 0 to 2"));
+        // It failed: no file.
+        let failed = format!(
+            "{writes}1.7 fsync(1) = -1 EINVAL (Invalid argument) <0.000001>\n1.8 fsync(5) = 0 <0.010000>\n"
+        );
+        let summary = crate::testing::import(&FORMAT, &failed).unwrap();
+        assert_eq!(summary.rows, 1);
+        assert!(told(&summary, "3 calls on descriptors 0 to 2"));
+    }
 
     #[test]
     fn what_the_program_writes_may_stand_inside_a_call() {
