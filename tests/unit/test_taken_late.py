@@ -14,9 +14,9 @@ OPERATIONS, DEPTH, US, MS = 8000, 4, 1_000, 1_000_000
 HELD = np.arange(800, OPERATIONS, 800)
 
 
-def batches(path: Path, submitter_sits: bool) -> Path:
+def batches(path: Path, who_sits: str) -> Path:
     """One thread, four reads at a time, 100 us each; nine times three of them are done and not taken for 15 ms, in which the fourth waits in the
-    queue, or nothing does."""
+    queue, or nothing does. The fourth may be another thread's, of the same program or of another one."""
     rng = np.random.default_rng(23)
     device_ns = (100 * US * np.exp(rng.normal(0, 0.15, OPERATIONS))).astype(np.int64)
     queue_ns = np.zeros(OPERATIONS, np.int64)
@@ -24,8 +24,9 @@ def batches(path: Path, submitter_sits: bool) -> Path:
     for first in HELD.tolist():
         length = int(15 * MS * rng.uniform(0.9, 1.1))
         reap_ns[first : first + 3] += length
-        if submitter_sits:
-            queue_ns[first + 3] += length
+        if who_sits != "nobody":
+            # Whoever takes the others does so when that is over.
+            queue_ns[first + 3] += length - (0 if who_sits == "submitter" else 100 * US)
     latency = device_ns + queue_ns + reap_ns
     longest = latency.reshape(-1, DEPTH).max(axis=1)
     begin = np.cumsum(longest + 30 * US) - longest
@@ -37,9 +38,11 @@ def batches(path: Path, submitter_sits: bool) -> Path:
         "device": "nvme0n1",
         "size_bytes": 4096,
         "queue_depth": DEPTH,
-        "tid": 4300,
+        "tid": np.tile([4300, 4300, 4300, 4300 if who_sits == "submitter" else 4301], OPERATIONS // DEPTH),
         "pid": 4300,
-        "comm": "db",
+        "comm": np.tile(
+            ["db", "db", "db", "backup" if who_sits == "another program" else "db"], OPERATIONS // DEPTH
+        ),
         "app_ns": 0,
         "fs_ns": 0,
         "queue_ns": queue_ns,
@@ -51,9 +54,17 @@ def batches(path: Path, submitter_sits: bool) -> Path:
     return write_case(path, app=app, meta={"duration_ns": int(begin[-1] + longest[-1]) + MS})
 
 
-@pytest.mark.parametrize(("submitter_sits", "accused"), [(True, {"queue"}), (False, {"reap"})])
+@pytest.mark.parametrize(
+    ("who_sits", "accused"),
+    [
+        ("submitter", {"queue"}),
+        ("another thread", {"queue"}),
+        ("another program", {"queue", "reap"}),
+        ("nobody", {"reap"}),
+    ],
+)
 def test_what_waits_to_be_taken_behind_a_slow_one_accuses_nothing(
-    tmp_path: Path, submitter_sits: bool, accused: set[str]
+    tmp_path: Path, who_sits: str, accused: set[str]
 ) -> None:
-    verdict = solve(batches(tmp_path / "case", submitter_sits))
+    verdict = solve(batches(tmp_path / "case", who_sits))
     assert {finding.culprit.name for finding in verdict.findings} == accused, verdict.summary

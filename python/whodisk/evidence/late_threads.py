@@ -8,12 +8,12 @@ import numpy as np
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.slowest import columns_of
-from whodisk.evidence.thresholds import LATE_INSIDE_MIN
+from whodisk.evidence.thresholds import LATE_INSIDE_MIN, TAKEN_SOON_MAX, TAKEN_WAIT_MIN_NS
 from whodisk.reading.views import STAGES
 from whodisk.statistics.coincidence import Covered, Intervals
 from whodisk.statistics.stats import Bools, Ints
 
-TAKEN_LATE = "taken late, behind a slow operation of the same thread"
+TAKEN_LATE = "taken late, behind a slow operation of the same thread or program"
 
 REAP = STAGES.index("reap")
 APP = STAGES.index("app")
@@ -69,7 +69,8 @@ def late_while_held(
 
 
 def taken_late(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
-    """Which of these waits to be taken lie mostly in slow operations of their own thread that were held further down.
+    """Which of these waits to be taken lie mostly in slow operations that were held further down: of their own thread, or of another one of their program
+    that ended just before them, as where one thread takes what others began.
 
     A thread that sits in one call, or waits until the last of several operations has ended, takes nothing of what has ended before: that
     wait is a consequence.
@@ -86,4 +87,33 @@ def taken_late(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Boo
         )
     )
     inside = Covered(Intervals(thread, low, high)).by(tid, begin_ns, end_ns)
-    return np.asarray(inside >= np.maximum(1, LATE_INSIDE_MIN * (end_ns - begin_ns)), np.bool_)
+    own = inside >= np.maximum(1, LATE_INSIDE_MIN * (end_ns - begin_ns))
+    rest = np.flatnonzero(~own)
+    own[rest] = _ended_with_another(context, tid[rest], begin_ns[rest], end_ns[rest])
+    return np.asarray(own, np.bool_)
+
+
+def _ended_with_another(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
+    """Which waits lie mostly in a call of another thread of their program that was held further down, and ended as soon as it did."""
+    found = np.zeros(len(begin_ns), np.bool_)
+    took_ns = end_ns - begin_ns
+    long = np.flatnonzero(took_ns >= TAKEN_WAIT_MIN_NS)
+    known = context.case.columns.get(f"ops/{context.layer}", frozenset())
+    if not len(long) or not {"tid", "comm"} <= known:
+        return found
+    below = " + ".join(f"coalesce({STAGES[stage]}_ns, 0)" for stage in HOLDING)
+    calls = context.case.arrays(
+        f"""SELECT coalesce(tid, -1) AS tid, coalesce(comm, '') AS comm, start_ns, start_ns + latency_ns AS end_ns FROM measured
+WHERE layer = '{context.layer}' AND latency_ns >= {int(LATE_INSIDE_MIN * took_ns[long].min())} AND 2 * ({below}) >= latency_ns ORDER BY 4, 3"""
+    )
+    thread, comm = calls["tid"].astype(np.int64), calls["comm"].astype(str)
+    low, high = calls["start_ns"].astype(np.int64), calls["end_ns"].astype(np.int64)
+    program = context.program_of_thread
+    first = np.searchsorted(high, end_ns - TAKEN_SOON_MAX * took_ns, side="left")
+    last = np.searchsorted(high, end_ns, side="right")
+    for place in long.tolist():
+        these = slice(first[place], last[place])
+        within = low[these] <= begin_ns[place] + (1 - LATE_INSIDE_MIN) * took_ns[place]
+        theirs = (comm[these] == program.get(int(tid[place]))) & (thread[these] != tid[place])
+        found[place] = bool((within & theirs).any())
+    return found

@@ -67,6 +67,20 @@ LATE_INSIDE_MIN = row(
     CHOSEN,
     "This part of an operation's lateness must lie in one time in which its thread was held up.",
 )
+TAKEN_WAIT_MIN_NS = row(
+    "TAKEN_WAIT_MIN_NS",
+    1_000_000,
+    "ns",
+    CHOSEN,
+    "Shorter waits to be taken are not looked for in calls of other threads: those of many threads end at any moment.",
+)
+TAKEN_SOON_MAX = row(
+    "TAKEN_SOON_MAX",
+    0.05,
+    "share",
+    CHOSEN,
+    "Another thread of the program was to take an operation if what held that thread ended by this part of the wait before it.",
+)
 
 # links
 FLUSH_LOOKED_UP_MAX = row(

@@ -50,8 +50,8 @@ pub struct Active {
     pub end_ns: u64,
     /// Requests that may be its.
     pub requests: Vec<Request>,
-    /// Of direct I/O with a key: what its thread asked for without one, within its call.
-    pub by_thread: Vec<Request>,
+    /// Of direct I/O with a key: what its thread asked for without one, within its call, and what went through the page cache at its place.
+    pub without_key: Vec<Request>,
     /// Its waits for pages.
     pub waits: Vec<CacheWaitRow>,
     /// Its thread could run and did not.
@@ -80,7 +80,7 @@ impl Active {
             start_ns,
             end_ns: end_ns.max(start_ns),
             requests: Vec::new(),
-            by_thread: Vec::new(),
+            without_key: Vec::new(),
             waits: Vec::new(),
             runnable: Vec::new(),
             throttled: Vec::new(),
@@ -202,9 +202,7 @@ impl Actives {
         if op.row.owner_key != 0 {
             self.by_owner.insert(op.row.owner_key, number);
         }
-        if !op.direct() {
-            self.by_file.entry(op.file()).or_default().push(number);
-        }
+        self.by_file.entry(op.file()).or_default().push(number);
         if op.durable() {
             self.durable.entry(op.row.device).or_default().push(number);
         }
@@ -278,7 +276,7 @@ impl Actives {
         self.each(numbers, see);
     }
 
-    /// Operations through the page cache of a file.
+    /// Operations on a file.
     pub fn of_file(&mut self, file: FileKey, see: impl FnMut(&mut Active)) {
         let numbers = self.by_file.get(&file).cloned();
         self.each(numbers, see);

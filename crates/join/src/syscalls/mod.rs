@@ -369,8 +369,12 @@ impl<'a> SyscallSide<'a> {
         let Some(file) = request.file else { return };
         self.actives.of_file(file, |op| {
             let (from, to) = op.pages();
-            let its_page = op.buffered_read() && request.brings(from, to);
-            if its_page || op.durable() && file.1 != 0 {
+            let its_page = request.brings(from, to);
+            if op.direct() {
+                if its_page && op.row.owner_key != 0 {
+                    op.without_key.push(request);
+                }
+            } else if its_page && op.buffered_read() || op.durable() && file.1 != 0 {
                 op.give(request);
             }
         });
@@ -398,7 +402,7 @@ impl<'a> SyscallSide<'a> {
                 if op.durable() || !keyed && (read || op.direct()) {
                     op.give(request);
                 } else if keyed && row.owner_key == 0 {
-                    op.by_thread.push(request);
+                    op.without_key.push(request);
                 }
             });
         }

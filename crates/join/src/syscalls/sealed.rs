@@ -101,9 +101,9 @@ fn timeline(op: &mut Active, watched: Watched, moves_data: bool) -> Timeline {
         };
         let mut requests = kept(&op.requests);
         if requests.is_empty() {
-            // Direct I/O that its file system did through the page cache after all (btrfs does so now and then): its requests have no
-            // key, but its own thread made them within the call.
-            requests = kept(&op.by_thread);
+            // Direct I/O that its file system did through the page cache after all (btrfs does so where data have checksums): its requests have no
+            // key, but its own thread made them within the call, or some worker did, of its bytes of the file.
+            requests = kept(&op.without_key);
         }
         op.requests = requests;
     }

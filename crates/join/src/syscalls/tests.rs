@@ -405,6 +405,33 @@ fn direct_io_finds_its_request_by_key() {
 }
 
 #[test]
+fn direct_io_through_the_page_cache_waits_for_what_a_worker_asks_for_at_its_place() {
+    let of_file = |request_key, offset_bytes, times| BlockRow {
+        cmd_flags: 1,
+        inode: 5,
+        file_device: DISK,
+        file_offset_bytes: offset_bytes,
+        ..request(request_key, 900, times)
+    };
+    let recording = Recording {
+        syscalls: vec![SyscallRow {
+            via: Via::Uring as u8,
+            ..call(1, Op::Write, syscall_flags::DIRECT, [100, 600])
+        }],
+        // Its bytes, and others of the same file.
+        blocks: vec![
+            of_file(1, 8192, [150, 160, 480, 490]),
+            of_file(2, 1 << 20, [150, 160, 580, 590]),
+        ],
+        ..Recording::default()
+    };
+    let (kept, _) = recording.seal();
+    assert_eq!(kept.syscall[0].stages[Stage::Unknown as usize], Some(0));
+    assert_eq!(kept.syscall[0].stages[Stage::Device as usize], Some(320));
+    assert_eq!(kept.links.len(), 1);
+}
+
+#[test]
 fn direct_io_without_a_request_is_unknown() {
     let recording = Recording {
         syscalls: vec![call(1, Op::Write, syscall_flags::DIRECT, [100, 1000])],
