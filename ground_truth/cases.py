@@ -517,6 +517,9 @@ TRUTHS: dict[str, Truth] = {
     "durable_writes": Truth(
         "saturation", True, limits.durable_writes, status="limited", limit="5 requests to the device"
     ),
+    "answered_from_memory": Truth(
+        "saturation", True, limits.answered_from_memory, status="limited", limit="answers them from memory"
+    ),
     "full_device": Truth(
         "device_rate", True, rates.full_device, status="limited", limit="the bandwidth of nvme0n1"
     ),

@@ -178,6 +178,22 @@ def durable_writes(seed: int, path: Path) -> Path:
     return _written(path, [thread], links, flushes)
 
 
+def answered_from_memory(seed: int, path: Path) -> Path:
+    """One read after the other, 20 us each, and hardly one of a thousand needs the device."""
+    rng = np.random.default_rng([seed, 25])
+    thread = _Thread()
+    for number in range(4_000):
+        thread.call("read", int(rng.integers(18_000, 22_000)), device=9_000 if number % 1_000 == 500 else 0)
+        thread.goes_on(int(rng.integers(4_000, 6_000)))
+    links = {
+        "parent_id": APP_ID_BASE + np.arange(500, 4_000, 1_000),
+        "child_id": BLOCK_ID_BASE + np.arange(4),
+        "bytes": np.full(4, 4096),
+        "kind": np.full(4, "waits_for"),
+    }
+    return _written(path, [thread], links)
+
+
 def computes(seed: int, path: Path) -> Path:
     """Between two reads of 100 us it computes for 300 us."""
     rng = np.random.default_rng([seed, 20])

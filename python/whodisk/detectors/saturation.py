@@ -162,7 +162,9 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     filled = own.in_flight / own.depth
     name = f"{program.comm} on {program.device}" if program.device else program.comm
     below = held_below(context)
-    if own.depth == 1 and filled >= SERIAL_SHARE and context.layer == "syscall" and below < IN_MEMORY_MAX:
+    # What calls spend with devices is known only where requests were recorded, too.
+    from_memory = context.layer == "syscall" and "block" in context.surveys and below < IN_MEMORY_MAX
+    if own.depth == 1 and filled >= SERIAL_SHARE and from_memory:
         mean_bytes = own.bytes_per_s / own.throughput if own.throughput else 0.0
         of = f" of {words.size(mean_bytes)}" if mean_bytes >= 1 else ""
         result.limit = (
