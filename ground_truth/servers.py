@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ def _served(seed: int, path: Path, stuck: int, hog_at_stuck: bool) -> Path:
         _wait(SERVER, "served", int(at), int(ns), "runnable", "hog", HOG)
         for at, ns in zip(begin, held_ns, strict=True)
     ]
-    case = write_case(
+    return write_case(
         path,
         syscall=syscall,
         block=block,
@@ -72,10 +71,8 @@ def _served(seed: int, path: Path, stuck: int, hog_at_stuck: bool) -> Path:
             "duration_ns": int(start[-1] + 200 * MS),
             "probes": {"sched": {"counts": {"servers": 1}}},
         },
+        system={"servers": {str(SERVER): [DISK]}},
     )
-    system = json.loads((case / "system.json").read_text())
-    (case / "system.json").write_text(json.dumps({**system, "servers": {str(SERVER): [DISK]}}))
-    return case
 
 
 def _wait(

@@ -196,12 +196,13 @@ def write_case(
     events: Sequence[Mapping[str, Any]] = (),
     tables: Mapping[str, Sequence[Mapping[str, Any]] | pa.Table] | None = None,
     meta: Mapping[str, Any] | None = None,
+    system: Mapping[str, Any] | None = None,
     devices: Sequence[str] = ("nvme0n1",),
 ) -> Path:
     """Writes a sealed case and returns its path.
 
     `app`, `block` and `syscall` are columns of `ops` (see `ops_table`); `None` = the layer was not observed.
-    `tables` are rows of further tables (`irqs`, `cache`, ...), `meta` overrides keys of case.json.
+    `tables` are rows of further tables (`irqs`, `cache`, ...), `meta` overrides keys of case.json, `system` of system.json.
     """
     path.mkdir(parents=True, exist_ok=True)
     layers: dict[str, Any] = {}
@@ -227,7 +228,8 @@ def write_case(
         _write_table(path / name, whole.cast(schema))
     full = {**_case_meta(layers), **(meta or {})}
     (path / "case.json").write_text(json.dumps(full, indent=1), encoding="utf-8")
-    (path / "system.json").write_text(json.dumps(_system(devices), indent=1), encoding="utf-8")
+    written = _system(devices) | dict(system or {})
+    (path / "system.json").write_text(json.dumps(written, indent=1), encoding="utf-8")
     return path
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ def _case(path: Path, folder: str) -> Path:
     start = np.cumsum(latency + 20_000) - latency
     number = np.arange(count)
     none = np.zeros(count, np.int64)
-    case = write_case(
+    return write_case(
         path,
         syscall={
             "op_id": APP_ID_BASE | number,
@@ -54,10 +53,8 @@ def _case(path: Path, folder: str) -> Path:
             "comm": "bindfs",
         },
         meta={"observer": "record", "command": ["db"], "duration_ns": int(start[-1] + 1_000_000)},
+        system={"servers": {str(SERVER): ["/mnt/data"]}},
     )
-    system = json.loads((case / "system.json").read_text())
-    (case / "system.json").write_text(json.dumps({**system, "servers": {str(SERVER): ["/mnt/data"]}}))
-    return case
 
 
 @pytest.mark.parametrize(

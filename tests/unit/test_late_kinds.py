@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +150,7 @@ def requests(
             )
             if wait["state"] == "runnable"
         ]
-    case = write_case(
+    return write_case(
         path,
         syscall=syscall | stages,
         block=block | stages,
@@ -169,10 +168,8 @@ def requests(
             "duration_ns": int(start[-1] + 20 * MS),
             "probes": {"sched": {"counts": {"servers": int(known)}}},
         },
+        system={"servers": {str(SERVER): [DISK]}},
     )
-    system = json.loads((case / "system.json").read_text())
-    (case / "system.json").write_text(json.dumps({**system, "servers": {str(SERVER): [DISK]}}))
-    return case
 
 
 @pytest.mark.parametrize(

@@ -168,13 +168,6 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         return Context(self.case, self.surveys, "block", slow, explained=np.zeros(len(slow), np.bool_))
 
     @cached_property
-    def program_of_thread(self) -> dict[int, str]:
-        """Name of the program of each thread with slow or long operations."""
-        slow = self.slow
-        names = dict(zip(slow.tid.tolist(), slow.comm.astype(str).tolist(), strict=True))
-        return names | {episode.tid: episode.comm for episode, _ in self.longest}
-
-    @cached_property
     def behind(self) -> Behind:
         """What waiting behind the slow operations cost others."""
         return waits_behind(self.case, self.survey, self.slow)

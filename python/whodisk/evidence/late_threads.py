@@ -87,10 +87,10 @@ def taken_late(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Boo
         )
     )
     inside = Covered(Intervals(thread, low, high)).by(tid, begin_ns, end_ns)
-    own = inside >= np.maximum(1, LATE_INSIDE_MIN * (end_ns - begin_ns))
-    rest = np.flatnonzero(~own)
-    own[rest] = _ended_with_another(context, tid[rest], begin_ns[rest], end_ns[rest])
-    return np.asarray(own, np.bool_)
+    late = np.asarray(inside >= np.maximum(1, LATE_INSIDE_MIN * (end_ns - begin_ns)), np.bool_)
+    rest = np.flatnonzero(~late)
+    late[rest] = _ended_with_another(context, tid[rest], begin_ns[rest], end_ns[rest])
+    return late
 
 
 def _ended_with_another(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
@@ -108,7 +108,9 @@ WHERE layer = '{context.layer}' AND latency_ns >= {int(LATE_INSIDE_MIN * took_ns
     )
     thread, comm = calls["tid"].astype(np.int64), calls["comm"].astype(str)
     low, high = calls["start_ns"].astype(np.int64), calls["end_ns"].astype(np.int64)
-    program = context.program_of_thread
+    # Waits are those of slow operations, or of the longest.
+    program = dict(zip(context.slow.tid.tolist(), context.slow.comm.astype(str).tolist(), strict=True))
+    program |= {episode.tid: episode.comm for episode, _ in context.longest}
     first = np.searchsorted(high, end_ns - TAKEN_SOON_MAX * took_ns, side="left")
     last = np.searchsorted(high, end_ns, side="right")
     for place in long.tolist():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,17 +40,21 @@ def servers_of(case: Case) -> dict[int, list[str]]:
 def serving_sql(case: Case) -> str:
     """Whether a row of `waits` is of a thread that serves a device."""
     pids = servers_of(case)
-    return f"(pid IN ({', '.join(map(str, sorted(pids)))}) OR {KERNEL_WORKERS})" if pids else "false"
+    return _may_be_sql(pids) if pids else "false"
+
+
+def _may_be_sql(pids: Iterable[int]) -> str:
+    """Whether a row of `waits` is of one of these processes, or of a worker of the kernel."""
+    return f"(pid IN ({', '.join(map(str, sorted(pids)))}) OR {KERNEL_WORKERS})"
 
 
 def serving_of(case: Case) -> dict[str, str]:
     """Software device -> whether a row of `waits` is of a thread that may serve it; nothing where the recorder did not look at its servers."""
     pids = servers_of(case) if "waits" in case.columns else {}
-    found = {}
-    for device in sorted({served for every in pids.values() for served in every}):
-        mine = ", ".join(str(pid) for pid, served in sorted(pids.items()) if device in served)
-        found[device] = f"(pid IN ({mine}) OR {KERNEL_WORKERS})"
-    return found
+    devices = sorted({served for every in pids.values() for served in every})
+    return {
+        device: _may_be_sql(pid for pid, served in pids.items() if device in served) for device in devices
+    }
 
 
 def serving_waits(case: Case) -> ServingWaits:

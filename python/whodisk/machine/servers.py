@@ -73,15 +73,8 @@ def file_server_of(context: Context, op_ids: Ints) -> FileServer | None:
 
 
 def _name_of(context: Context, pid: int) -> str:
-    tables = [
-        table
-        for table, there in (
-            ("block_ops", "block" in context.surveys),
-            ("waits", "waits" in context.case.columns),
-        )
-        if there
-    ]
-    for table in tables:
+    known = {"block_ops": "block" in context.surveys, "waits": "waits" in context.case.columns}
+    for table in (table for table, is_there in known.items() if is_there):
         rows = context.case.rows(
             f"SELECT comm FROM {table} WHERE pid = {pid} AND comm IS NOT NULL GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1"
         )
