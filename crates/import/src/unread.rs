@@ -2,7 +2,7 @@
 use crate::format::Head;
 
 /// What a line must hold (all of it), what prints it, and what to import instead.
-const KNOWN: [(&[&str], &str, &str); 10] = [
+const KNOWN: [(&[&str], &str, &str); 14] = [
     (
         &["==== All Devices ===="],
         "btt's summary",
@@ -42,6 +42,26 @@ const KNOWN: [(&[&str], &str, &str); 10] = [
         &["procs -", "-memory-", "-cpu-"],
         "vmstat's table",
         "iostat -x -t 1 tells devices apart, and how long their requests took",
+    ),
+    (
+        &["disk-", "-reads-", "-IO-"],
+        "vmstat -d",
+        "iostat -x -t 1 tells how long requests took; snapshots of /proc/diskstats hold the same counters",
+    ),
+    (
+        &["\tawait\t"],
+        "sadf -p",
+        "the same as JSON: sadf -j -- -d, or as rows: sadf -d -- -d",
+    ),
+    (
+        &["clat (", "min=", "stdev="],
+        "fio's report",
+        "run it with --output-format=json+, or with --write_lat_log=NAME for each operation",
+    ),
+    (
+        &["): request=", " time="],
+        "ioping's lines",
+        "they have no moments: whodisk solve -- ioping ... records the same requests with theirs",
     ),
     (
         &["- Takes(s): ", ", TPM: "],
@@ -92,6 +112,18 @@ mod tests {
         assert_eq!(
             of("[Current] PAYMENT - Takes(s): 10.0, Count: 130, TPM: 780.6, Sum(ms): 3189\n"),
             Some("go-tpc's progress")
+        );
+        assert_eq!(
+            of("4 KiB <<< /tmp (ext4 /dev/vda 252 GiB): request=1 time=270.6 us (warmup)\n"),
+            Some("ioping's lines")
+        );
+        assert_eq!(
+            of("     clat (usec): min=55, max=13271, avg=70.10, stdev=120.59\n"),
+            Some("fio's report")
+        );
+        assert_eq!(
+            of("host\t10\t2026-11-27 10:00:01\tdev8-0\tawait\t1.20\n"),
+            Some("sadf -p")
         );
         assert_eq!(
             (of(""), of("Tracing block device I/O... Hit Ctrl-C to end.\n")),
