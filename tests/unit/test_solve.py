@@ -23,7 +23,7 @@ from whodisk.findings import Verdict
 from whodisk.reading.views import STAGES, Case
 from whodisk.report import brief
 from whodisk.report.terminal import render
-from whodisk.verdict.solve import _judged_layer, solve
+from whodisk.verdict.solve import _judged_layer, percentiles_of, solve
 
 
 def small(seed: int = 1, **changes: Any) -> Simulation:
@@ -62,6 +62,25 @@ def test_a_claim_tells_a_paused_device_from_late_requests(tmp_path: Path, paused
 
 
 # -- edges ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operations", "told"),
+    [
+        (5, []),
+        (299, ["half"]),
+        (2_999, ["half", "99 %"]),
+        (29_999, ["half", "99 %", "99.9 %"]),
+        (30_000, ["half", "99 %", "99.9 %", "99.99 %"]),
+        (29_999_999, ["half", "99 %", "99.9 %", "99.9999 %"]),
+        (30_000_000, ["half", "99 %", "99.9 %", "99.99999 %"]),
+    ],
+)
+def test_percentiles_go_as_far_as_the_number_of_operations_allows(operations: int, told: list[str]) -> None:
+    quantiles = percentiles_of(operations)
+    assert [name for _, name in quantiles] == told
+    for quantile, _ in quantiles:
+        assert operations * (1 - quantile) > 2.99
 
 
 @pytest.mark.parametrize("rows", [0, 1, 99])

@@ -548,9 +548,7 @@ def _speed(context: Context) -> str:
     for op in _main_kinds(context):
         strata = context.survey.select(op=op)
         number = sum(s.operations for s in strata)
-        quantiles = [
-            (q, n) for q, n in ((0.5, "half"), (0.99, "99 %"), (0.999, "99.9 %")) if number * (1 - q) >= 3
-        ]
+        quantiles = percentiles_of(number)
         if quantiles:
             said = ", ".join(
                 f"{n} within {words.duration(context.survey.quantile_ns(strata, q))}" for q, n in quantiles
@@ -558,6 +556,23 @@ def _speed(context: Context) -> str:
             worst = words.duration(max(s.latency_max_ns for s in strata))
             parts.append(f"{words.count(number)} {words.plural_op(op)}: {said}, the slowest {worst}")
     return "; ".join(parts) + "." if parts else "Too few operations of each kind for percentiles."
+
+
+def percentiles_of(number: float) -> list[tuple[float, str]]:
+    """Percentiles that so many operations tell, with their names: the common ones, and the furthest of more nines."""
+
+    def is_told(beyond: float) -> bool:
+        """Three operations or more lie beyond it; fewer are named one by one."""
+        return number * beyond >= 3
+
+    told = [(q, name) for q, name in ((0.5, "half"), (0.99, "99 %"), (0.999, "99.9 %")) if is_told(1 - q)]
+    nines = 3
+    while is_told(10.0 ** -(nines + 1)):
+        nines += 1
+    if nines > 3:
+        quantile = 1 - 10.0**-nines
+        told.append((quantile, f"{100 * quantile:.{nines - 2}f} %"))
+    return told
 
 
 def _main_kinds(context: Context) -> list[str]:
