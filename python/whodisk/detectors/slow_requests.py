@@ -15,6 +15,7 @@ import numpy.typing as npt
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.blamed_device import Suspect, device_of
+from whodisk.detectors.own_bulk import behind_bulk
 from whodisk.detectors.served_others import passed_over
 from whodisk.detectors.slow_groups import bunched_p_of, p_value_of, refute_of, remedy_of
 from whodisk.detectors.thresholds import (
@@ -78,6 +79,8 @@ def run(context: Context) -> Result:
     usable = (
         ~passed_over(below) & ~slow.ordinary & ~_in_turn(context, slow) & ~_behind_ordinary_flushes(below)
     )
+    for bulk in behind_bulk(below, context):
+        usable &= ~bulk.behind
     devices = sorted(set(slow.device.astype(str).tolist()) - judged_elsewhere(context, below.survey))
     for stage in LOOKED_AT:
         number = STAGES.index(stage)

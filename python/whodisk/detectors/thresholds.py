@@ -823,6 +823,48 @@ SERVED_BELOW_MIN = row(
     "An operation was late at a software device for want of a CPU if its servers waited for one in this part of what it lost there.",
 )
 
+# own_bulk
+BULK_BYTES_MIN = row(
+    "BULK_BYTES_MIN", 1 << 17, "bytes", CHOSEN, "A request of so many bytes is a large one ..."
+)
+BULK_SIZE_RATIO_MIN = row(
+    "BULK_SIZE_RATIO_MIN",
+    8.0,
+    "ratio",
+    CHOSEN,
+    "... if it is so many times as large as the device's median read or write ...",
+)
+BULK_ORDINARY_MAX = row(
+    "BULK_ORDINARY_MAX",
+    2.0,
+    "ratio",
+    CHOSEN,
+    "... and took no more than so many times the median of its kind and size: else the device is slow, and not its load.",
+)
+BULK_COVERS_MIN = row(
+    "BULK_COVERS_MIN",
+    0.8,
+    "share",
+    CHOSEN,
+    "An operation waited for large requests that the device served in this part of its time there ...",
+)
+BULK_ODDS_MIN = row(
+    "BULK_ODDS_MIN",
+    5.0,
+    "ratio",
+    CHOSEN,
+    "... if slow episodes lie behind them at so many times the odds that chance gives ...",
+)
+BULK_CHANCE_MAX = row(
+    "BULK_CHANCE_MAX", 0.01, "probability", DESIGN_8, "... and that many would hardly by chance."
+)
+BULK_REQUESTS_MAX = row(
+    "BULK_REQUESTS_MAX", 1_000_000, "requests", CHOSEN, "Of more large requests none is looked at."
+)
+BULK_TOLD_MIN = row(
+    "BULK_TOLD_MIN", 0.01, "share of all latency", CHOSEN, "What such waits cost is told from here on."
+)
+
 # served_others
 SERVED_SILENCE_MAX = row(
     "SERVED_SILENCE_MAX",
