@@ -301,6 +301,13 @@ FAULTS: tuple[Fault, ...] = (
         act=others.while_it_lasts(others.little_readahead),
         culprits=(Names("config", "read_ahead_kb of {device}.*"),),
     ),
+    Fault(
+        name="cache-lost",
+        words="what the page cache holds of the program's open files is taken away every 50 ms, half of the time",
+        draw=lambda chance: {"length_ms": _between(chance, 50, 1000)},
+        act=others.while_it_lasts(others.cache_lost),
+        culprits=(Names("cache_tier", ".*"),),
+    ),
 )
 
 
