@@ -4,7 +4,7 @@ Recording needs a quiet machine, solving does not: `--cases DIR --record-only` n
 solver has changed. `programs --help`: real programs against a frozen solver, a table of their own. `trials --help`: the same
 programs, to develop with. `nulls --help`: worlds in which there is nothing to find. `sensitivity --help`: thresholds at half and twice their values.
 `experiments --help`: intervals between made runs whose ratio is known. `layout --help`: `whodisk layout`, killed.
-`copies --help`: figures of copies, out of experiments.
+`copies --help`: figures of copies, out of experiments. `mystery-2 --help`: a spike in one layer after another, under RocksDB.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tests.accuracy.host import Unavailable
 from tests.accuracy.judge import judge
 from tests.accuracy.layout import main as layout
 from tests.accuracy.modelled import main as modelled_drives
+from tests.accuracy.mystery_2 import main as mystery_2
 from tests.accuracy.nulls import main as null_worlds
 from tests.accuracy.referee.command import main as real_programs
 from tests.accuracy.referee.intervals import wilson
@@ -72,6 +73,8 @@ def main() -> int:
         return sensitivity(sys.argv[2:])
     if sys.argv[1:2] == ["modelled"]:
         return modelled_drives(sys.argv[2:])
+    if sys.argv[1:2] == ["mystery-2"]:
+        return mystery_2(sys.argv[2:])
     if sys.argv[1:2] == ["experiments"]:
         return experiments(sys.argv[2:])
     if sys.argv[1:2] == ["copies"]:

@@ -25,12 +25,12 @@ from tests.accuracy.referee.excuses import Records
 from tests.accuracy.referee.faults import SPARE_BYTES, Injection, Scene, Window, acting, disk_faults
 from tests.accuracy.referee.freeze import environment
 from tests.accuracy.referee.machine import Machine, watched
-from tests.accuracy.referee.rows import FILE_SYSTEMS, Row, Run
+from tests.accuracy.referee.rows import FILE_SYSTEMS, Run
 from tests.accuracy.referee.scene import processes
 from tests.accuracy.referee.scheduler import OffCpu, off_cpu
 from tests.accuracy.referee.tracer import Request, traced
 from tests.accuracy.referee.truth import Own, Truth
-from whodisk.programs.base import Load, Place, find, said, told_of
+from whodisk.programs.base import Load, Place, Program, find, said, told_of
 
 SIZE_BYTES = 768 << 20
 #: Data and logs lie in memory: no disk but the one that is looked at takes part.
@@ -73,14 +73,17 @@ def make(
         work.chmod(0o755)
         model = fault.model if fault else ""
         with _disk(work, run.seed) as device:
-            _make_file_system(row, device)
-            with _mounted(device, row, work, run.seed) as place:
+            make_file_system(row.file_system, device, SIZE_BYTES - SPARE_BYTES)
+            with mounted(row.file_system, device, work, run.seed) as place:
                 row.program.set_up(place)
         log = work / "injected.jsonl"
         faults = disk_faults(fault, magnitudes, SIZE_BYTES, None) if fault else []
         with watched() as machine, _disk(work, run.seed, *faults, log=log, model=model) as device:
             name = device.name
-            with _mounted(device, row, work, run.seed) as place, row.program.ready(place, seconds) as load:
+            with (
+                mounted(row.file_system, device, work, run.seed) as place,
+                row.program.ready(place, seconds) as load,
+            ):
                 scene = Scene(row.program, device, SIZE_BYTES, load.server, work / "mount")
                 ours = [pid for pid, comm in processes(scene) if not comm.startswith("whodisk")]
                 with (
@@ -88,9 +91,9 @@ def make(
                     traced() as requests,
                     acting(fault, scene, magnitudes, run.seed) as acted,
                 ):
-                    _record(whodisk, load, keep / CASE, place)
+                    record(whodisk, load, keep / CASE, place)
                 own = truths.columns(row.program.own_log(place))
-                _seal(run, whodisk, seconds, keep / CASE, place)
+                seal(row.program, whodisk, seconds, keep / CASE, place)
         injected = None if fault is None else acted if fault.act else injections(log)
         truth, needs_pairs = truths.of_run(own, injected)
         if fault and needs_pairs and (disturbed_too or machine.aside() is None):
@@ -179,7 +182,7 @@ def _pairs(run: Run, work: Path, truth: Truth) -> None:
             return at, at + round(length * 1e9)
 
         windows = [(window(a), window(b)) for a, b in halves]
-        with _mounted(device, run.row, work, run.seed) as place:
+        with mounted(run.row.file_system, device, work, run.seed) as place:
             left = (begin_ns - time.monotonic_ns()) / 1e9 + LEAD_SECONDS + 2 * PAIRS * length
             with run.row.program.ready(place, left + 1.0) as load:
                 scene = Scene(run.row.program, device, SIZE_BYTES, load.server, work / "mount")
@@ -190,15 +193,16 @@ def _pairs(run: Run, work: Path, truth: Truth) -> None:
     truths.with_pairs(truth, own, windows, len(done))
 
 
-def _record(whodisk: Path, load: Load, case: Path, place: Place) -> None:
+def record(whodisk: Path, load: Load, case: Path, place: Place) -> None:
+    """Records a load with a frozen recorder, without its tables. Raises RunError if that fails."""
     server = [] if load.server is None else ["--pid", str(load.server)]
     options = ["--of-program", "--no-seal", "-o", str(case.resolve())]
     _of_freeze(whodisk, ["record", *options, *server, "--", *load.command], place)
 
 
-def _seal(run: Run, whodisk: Path, seconds: float, case: Path, place: Place) -> None:
-    """The tables of a case, with the program's own log as layer app, as `whodisk run PROGRAM` makes them."""
-    told = told_of(run.row.program, place, seconds)
+def seal(program: Program, whodisk: Path, seconds: float, case: Path, place: Place) -> None:
+    """The tables of a case, with the program's own log as layer app, as `whodisk run PROGRAM` makes them. Raises RunError if that fails."""
+    told = told_of(program, place, seconds)
     log = [] if told.log is None else ["--log", str(told.log)]
     _of_freeze(whodisk, ["own-log", str(case.resolve()), "--about", str(told.about), *log], place)
     _of_freeze(whodisk, ["seal", str(case.resolve()), "--drop-raw"], place)
@@ -214,20 +218,17 @@ def _of_freeze(whodisk: Path, words: list[str], place: Place) -> None:
         raise RunError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()[-600:]}")
 
 
-def _make_file_system(row: Row, device: Path) -> None:
-    """It leaves the end of the device to the injector."""
-    tool = find(FILE_SYSTEMS[row.file_system])
+def make_file_system(kind: str, device: Path, size: int) -> None:
+    """A file system of so many bytes. Raises RunError if its tool is not installed, ProgramError if it fails."""
+    tool = find(FILE_SYSTEMS[kind])
     if tool is None:
-        raise RunError(
-            f"{FILE_SYSTEMS[row.file_system]} is not installed; `make packages-accuracy` installs it"
-        )
-    size = SIZE_BYTES - SPARE_BYTES
+        raise RunError(f"{FILE_SYSTEMS[kind]} is not installed; `make packages-accuracy` installs it")
     sized = {
         "ext4": [str(device), f"{size >> 10}K"],
         "xfs": ["-d", f"size={size}", str(device)],
         "btrfs": ["-b", str(size), str(device)],
     }
-    said([tool, *MKFS[row.file_system], *sized[row.file_system]])
+    said([tool, *MKFS[kind], *sized[kind]])
 
 
 @contextmanager
@@ -239,11 +240,12 @@ def _disk(work: Path, seed: int, *faults: str, log: Path | None = None, model: s
 
 
 @contextmanager
-def _mounted(device: Path, row: Row, work: Path, seed: int) -> Iterator[Place]:
+def mounted(kind: str, device: Path, work: Path, seed: int) -> Iterator[Place]:
+    """Mounts a device in the folder `work`; gives a place with its data there, and its logs beside it."""
     place = Place(work / "mount" / "data", work / "scratch", seed)
     with ExitStack() as stack:
         (work / "mount").mkdir(exist_ok=True)
-        said(["mount", "-t", row.file_system, device, work / "mount"])
+        said(["mount", "-t", kind, device, work / "mount"])
         stack.callback(_unmount, work / "mount")
         for folder in (place.data, place.scratch):
             folder.mkdir(exist_ok=True)
