@@ -17,6 +17,7 @@ import numpy as np
 from ground_truth import (
     apart,
     arms,
+    bulk,
     bursts,
     crowds,
     flushes,
@@ -34,6 +35,7 @@ from ground_truth import (
     silences,
     steal,
     stripes,
+    together,
     traits,
     troubles,
 )
@@ -1011,6 +1013,36 @@ TRUTHS: dict[str, Truth] = {
         kind="stage",
         name="device",
         because_of="device:sda",
+    ),
+    "leader_held": Truth("outliers", True, together.leader_held, status="outliers", kind="stage", name="fs"),
+    "slept_by_themselves": Truth(
+        "outliers",
+        False,
+        together.slept_by_themselves,
+        status="outliers",
+        kind="saturation",
+        name="kv itself",
+    ),
+    "behind_compaction": Truth(
+        "own_bulk", True, bulk.behind_compaction, says="nvme0n1 served large requests of the same program"
+    ),
+    "pauses_beside_compaction": Truth(
+        "own_bulk",
+        False,
+        bulk.pauses_beside_compaction,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:nvme0n1",
+    ),
+    "pauses_with_compaction": Truth(
+        "own_bulk",
+        False,
+        bulk.pauses_with_compaction,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:nvme0n1",
     ),
     "jumping_reader": Truth("layout", False, others.jumping_reader),
     "random_on_pieces": Truth("layout", False, others.random_on_pieces),

@@ -18,12 +18,13 @@ from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
 from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
 from whodisk.evidence.fired import Found
+from whodisk.evidence.held_elsewhere import held_by
 from whodisk.evidence.late_threads import REAP, TAKEN_LATE, taken_late
 from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.slow_operations import SOFTWARE_STAGES, is_software
 from whodisk.evidence.slowest import BELOW, Episode, columns_of, find_beyond
-from whodisk.evidence.surroundings import Cause, causes_of, kind_of_cause
+from whodisk.evidence.surroundings import Cause, kind_of_cause
 from whodisk.evidence.worse import worse
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.kernel_threads import is_kernel_thread
@@ -87,8 +88,7 @@ def run(context: Context) -> Result:
         if explained_singly(context, limit):
             beyond = find_beyond(context.case, context.survey, limit.op, limit.bound)
             beyond = [episode for episode in beyond if told.isdisjoint(episode.op_ids)]
-            causes = causes_of(context.case, context.survey, beyond)
-            for group in grouped(list(zip(beyond, causes, strict=True)))[:BEYOND_GROUPS_MAX]:
+            for group in grouped(held_by(context.case, context.survey, beyond))[:BEYOND_GROUPS_MAX]:
                 result.candidates.append(_candidate(context, group, Asked("expectation", limit.text)))
                 told.update(_ids(group))
     apart = [(e, cause) for e, cause in context.longest if e.apart and told.isdisjoint(e.op_ids)]

@@ -19,6 +19,7 @@ from whodisk.detectors.thresholds import (
     TRAIT_ROUNDS,
     TRAIT_SAME,
     TRAIT_STAGE_MIN,
+    TRAIT_THREAD_CHANCE_MAX,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import SlowSet, none_of
@@ -86,7 +87,9 @@ def run(context: Context) -> Result:
         f"{words.percent(shared.chance)} would by chance."
     )
     kind = TRAITS[shared.traits[0]][1]
-    if kind is None or shared.p_value >= TRAIT_P_MAX:
+    # A device does not know whose a request is. One of two threads has most of anything: it reads, and the other one writes.
+    half = stage in BELOW and shared.traits == ("thread",) and shared.chance > TRAIT_THREAD_CHANCE_MAX
+    if kind is None or half or shared.p_value >= TRAIT_P_MAX:
         result.tested.append(shared.p_value)
         if shared.p_value < 0.01:
             result.observed.append(sentence)

@@ -118,10 +118,12 @@ class _Served:
 def _served(context: Context, device: str) -> _Served | None:
     """None where there are none of the judged program, or more than can be looked at."""
     of_device = f"device = {quoted(device)} AND NOT open AND device_ns IS NOT NULL"
-    typical = context.case.rows(
-        f"SELECT approx_quantile(size_bytes, 0.5) AS bytes FROM block_ops WHERE {of_device} AND op IN ('read', 'write')"
-    )[0]["bytes"]
-    least = max(BULK_BYTES_MIN, BULK_SIZE_RATIO_MIN * float(typical or 0))
+    sizes = context.case.arrays(
+        f"SELECT size_bytes, count(*) AS n FROM block_ops WHERE {of_device} AND op IN ('read', 'write') AND size_bytes > 0 GROUP BY 1 ORDER BY 1"
+    )
+    counted = np.cumsum(sizes["n"].astype(np.int64))
+    typical = float(sizes["size_bytes"][np.searchsorted(counted, counted[-1] / 2)]) if len(counted) else 0.0
+    least = max(BULK_BYTES_MIN, BULK_SIZE_RATIO_MIN * typical)
     data = context.case.arrays(
         f"""SELECT who, begin_ns, end_ns, size_bytes FROM (SELECT coalesce(who, '') AS who,
   start_ns + latency_ns - device_ns - coalesce(interrupt_ns, 0) AS begin_ns, start_ns + latency_ns AS end_ns, size_bytes,

@@ -125,6 +125,12 @@ def _late(context: Context) -> Candidate | None:
     """Readers that have time between their reads, and wait for fetches that idle devices could have had done by then."""
     if "cache" not in context.case.columns or "block" not in context.surveys:
         return None
+    late = context.case.rows(
+        "SELECT count(*) AS n FROM (SELECT 1 FROM cache WHERE tier = 'readahead' AND wait_ns > 0 "
+        f"LIMIT {PREFETCH_LATE_READS_MIN}) AS few"
+    )
+    if int(late[0]["n"] or 0) < PREFETCH_LATE_READS_MIN:
+        return None
     waits = context.case.rows(
         f"""SELECT count(DISTINCT op_id) AS reads, quantile_cont(wait_ns, 0.9) AS longest_ns, mode(size_bytes) AS size,
   mode(file) AS file FROM ({late_sql(context)}) AS late"""

@@ -505,6 +505,13 @@ TRAIT_P_MAX = row(
     CHOSEN,
     "A trait accuses if it is this unlikely: every case that is slow for another reason is a trial.",
 )
+TRAIT_THREAD_CHANCE_MAX = row(
+    "TRAIT_THREAD_CHANCE_MAX",
+    1 / 3,
+    "share",
+    CHOSEN,
+    "A thread is not named for what a device did if more than this part of the slow episodes would be its by chance.",
+)
 TRAIT_SAME = row(
     "TRAIT_SAME",
     0.9,
@@ -825,21 +832,21 @@ SERVED_BELOW_MIN = row(
 
 # own_bulk
 BULK_BYTES_MIN = row(
-    "BULK_BYTES_MIN", 1 << 17, "bytes", CHOSEN, "A request of so many bytes is a large one ..."
+    "BULK_BYTES_MIN", 1 << 17, "bytes", CHOSEN, "A request of at least this size is a large one ..."
 )
 BULK_SIZE_RATIO_MIN = row(
     "BULK_SIZE_RATIO_MIN",
     8.0,
     "ratio",
     CHOSEN,
-    "... if it is so many times as large as the device's median read or write ...",
+    "... if it is larger than the device's median read or write by this factor ...",
 )
 BULK_ORDINARY_MAX = row(
     "BULK_ORDINARY_MAX",
     2.0,
     "ratio",
     CHOSEN,
-    "... and took no more than so many times the median of its kind and size: else the device is slow, and not its load.",
+    "... and took no longer than the median of its kind and size by this factor: else the device is slow, and not its load.",
 )
 BULK_COVERS_MIN = row(
     "BULK_COVERS_MIN",
@@ -853,7 +860,7 @@ BULK_ODDS_MIN = row(
     5.0,
     "ratio",
     CHOSEN,
-    "... if slow episodes lie behind them at so many times the odds that chance gives ...",
+    "... if slow episodes lie behind them more often than by chance by this factor (of the odds) ...",
 )
 BULK_CHANCE_MAX = row(
     "BULK_CHANCE_MAX", 0.01, "probability", DESIGN_8, "... and that many would hardly by chance."
@@ -862,7 +869,11 @@ BULK_REQUESTS_MAX = row(
     "BULK_REQUESTS_MAX", 1_000_000, "requests", CHOSEN, "Of more large requests none is looked at."
 )
 BULK_TOLD_MIN = row(
-    "BULK_TOLD_MIN", 0.01, "share of all latency", CHOSEN, "What such waits cost is told from here on."
+    "BULK_TOLD_MIN",
+    0.01,
+    "share of all latency",
+    CHOSEN,
+    "The verdict reports what such waits cost from here on.",
 )
 
 # served_others

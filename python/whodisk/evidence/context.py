@@ -13,6 +13,7 @@ from whodisk.evidence.device_pace import WAITS as PACE_WAITS
 from whodisk.evidence.device_pace import Pace, paces_of
 from whodisk.evidence.expectations import Limit
 from whodisk.evidence.fired import Found, find_fired
+from whodisk.evidence.held_elsewhere import held_by
 from whodisk.evidence.more_work import More, more_work
 from whodisk.evidence.own_threads import is_recorder
 from whodisk.evidence.peer_comparison import Comparison
@@ -21,7 +22,7 @@ from whodisk.evidence.serving_waits import ServingWaits, serving_waits
 from whodisk.evidence.slow_operations import CPU_STAGES, CpuWaits, SlowSet, cpu_waits, find_slow
 from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
 from whodisk.evidence.submitters import operations_of
-from whodisk.evidence.surroundings import NOTHING, Cause, causes_of, with_alike
+from whodisk.evidence.surroundings import NOTHING, Cause, with_alike
 from whodisk.evidence.survey import Survey, thinned
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, PACE_LONG
 from whodisk.reading.views import STAGES, Case, quoted
@@ -187,9 +188,9 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
     def longest(self) -> list[tuple[Episode, Cause]]:
         """The longest episodes of the judged layer, those that stand apart first, and what held each."""
         episodes = find_longest(self.case, self.survey, self._silences())
-        held = with_alike(list(zip(episodes, causes_of(self.case, self.survey, episodes), strict=True)))
-        held = [(e, (cause is NOTHING and self._in_turn(e)) or cause) for e, cause in held]
-        judged = [(replace(e, apart=e.apart and not self._is_usual(e, cause)), cause) for e, cause in held]
+        found = with_alike(held_by(self.case, self.survey, episodes))
+        found = [(e, (cause is NOTHING and self._in_turn(e)) or cause) for e, cause in found]
+        judged = [(replace(e, apart=e.apart and not self._is_usual(e, cause)), cause) for e, cause in found]
         return sorted(judged, key=lambda each: (not each[0].apart, -each[0].latency_ns, each[0].start_ns))
 
     def _is_usual(self, episode: Episode, cause: Cause) -> bool:
@@ -232,14 +233,14 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
     def fired(self) -> list[tuple[Found, Episode, Cause]]:
         """The operations that made a flight recorder write this case, the first one first, and what held each."""
         found = [of for of in find_fired(self.case, self.layer) if of.layer in self.surveys]
-        held: dict[tuple[str, int], tuple[Episode, Cause]] = {}
+        known: dict[tuple[str, int], tuple[Episode, Cause]] = {}
         for layer in sorted({of.layer for of in found}):
             survey = self.surveys[layer]
             episodes = find_these(self.case, survey, [of.op_id for of in found if of.layer == layer])
-            for episode, cause in zip(episodes, causes_of(self.case, survey, episodes), strict=True):
-                held.update({(layer, op_id): (episode, cause) for op_id in episode.op_ids})
+            for episode, cause in held_by(self.case, survey, episodes):
+                known.update({(layer, op_id): (episode, cause) for op_id in episode.op_ids})
         # Of those that overlapped the longest stands for all.
-        return [(of, *held[of.layer, of.op_id]) for of in found if (of.layer, of.op_id) in held]
+        return [(of, *known[of.layer, of.op_id]) for of in found if (of.layer, of.op_id) in known]
 
     def _silences(self) -> list[Silence]:
         """When threads of the judged operations were seen stopped."""

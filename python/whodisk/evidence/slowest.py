@@ -21,7 +21,6 @@ from whodisk.evidence.thresholds import (
     APART_CALL_NS_MIN,
     COMMON_EPISODES_MIN,
     COMMON_PER_APART,
-    COVERS_MIN,
     EPISODES_KEPT_MIN,
     LIKE_LONGEST,
     LONGEST_MAX,
@@ -31,8 +30,6 @@ from whodisk.statistics.standing_apart import MAXIMA_MAX, Apart, standing_apart
 from whodisk.statistics.stats import Floats, Ints, apart_from_earlier, episodes, quantile_from_bins
 
 APP = STAGES.index("app")
-#: Stages below a program's own doing, its threads' turns on CPUs left out.
-HELD_BELOW = [STAGES.index(stage) for stage in ("fs", "throttle", "queue", "device", "interrupt")]
 #: Stages that are a device's: its requests show how long it usually holds them there, whoever waits for them.
 BELOW = ("queue", "device", "interrupt")
 
@@ -194,7 +191,10 @@ def find_longest(case: Case, survey: Survey, silences: list[Silence]) -> list[Ep
         chosen = set(ahead)
         listed = ahead + [place for place in maxima if place not in chosen]
         for place in listed[: max(EPISODES_KEPT_MIN, len(ahead))]:
-            found.append(_episode(survey, rows, mine, theirs, place, kind, place in chosen))
+            episode = _episode(survey, rows, mine, theirs, place, kind, place in chosen)
+            # What was left out of the comparison cannot be what sets it apart.
+            by_cpu = kind.without_cpu_waits and episode.stage == "runqueue"
+            found.append(replace(episode, apart=False) if by_cpu else episode)
     return ranked(_without_common(case, survey, found))
 
 
@@ -409,10 +409,9 @@ def _episode(
             apart,
             kind,
         )
-    row = _first_held(survey, rows, members, int(mine[number]))
-    start, latency = int(rows["start_ns"][row]), int(rows["latency_ns"][row])
-    stage_ns = _stages_ns(rows, row)
-    typical_ns, typical = _typical(survey, rows, row)
+    row = mine[number]
+    stage_ns = np.array([float(rows[f"{stage}_ns"][row]) for stage in STAGES])
+    typical_ns, typical = _typical(survey, rows, int(row))
     op_id = int(rows["op_id"][row])
     return Episode(
         op_ids=(op_id, *(other for other in op_ids if other != op_id)),
@@ -432,31 +431,6 @@ def _episode(
         apart=apart,
         kind=kind,
     )
-
-
-def _first_held(survey: Survey, rows: dict[str, npt.NDArray[Any]], members: Ints, longest: int) -> int:
-    """The operation that the others of an episode waited for: the longest one, unless it lost its time above all calls while another was held below for
-    as long.
-
-    Of clients that commit together one writes the log, and the others sleep until it has: they take as long, or a little longer.
-    """
-
-    def lost(row: int) -> tuple[int, float]:
-        excess = _stages_ns(rows, row) - _typical(survey, rows, row)[1]
-        return int(np.argmax(excess)), float(excess.max())
-
-    stage, lost_ns = lost(longest)
-    if survey.layer != "app" or stage != APP:
-        return longest
-    for row in members.tolist():
-        held_in, held_ns = lost(row)
-        if held_in in HELD_BELOW and held_ns >= COVERS_MIN * lost_ns:
-            return int(row)
-    return longest
-
-
-def _stages_ns(rows: dict[str, npt.NDArray[Any]], row: int) -> Floats:
-    return np.array([float(rows[f"{stage}_ns"][row]) for stage in STAGES])
 
 
 def _typical(survey: Survey, rows: dict[str, npt.NDArray[Any]], row: int) -> tuple[float, Floats]:

@@ -7,6 +7,7 @@ there *at the same time* (DESIGN 8).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,13 +25,15 @@ from whodisk.evidence.thresholds import (
     ELSEWHERE_MAX,
     NOTICED_NS,
     STILL_MIN_NS,
+    WAIT_PART_MIN,
+    WAITS_MAX,
     WINDOWS,
     WINDOWS_MIN,
 )
 from whodisk.findings import NOTHING_OBSERVED
 from whodisk.reading.views import STAGES, Case
 from whodisk.statistics.standing_apart import MEDIAN_RATIO_MIN
-from whodisk.statistics.stats import SEED, Ints, overlap
+from whodisk.statistics.stats import SEED, Floats, Ints, overlap
 
 #: The stages in which the submitting thread itself is what an operation waits for.
 _THREAD = frozenset({"app", "fs", "reap", "runqueue"})
@@ -81,7 +84,8 @@ STOLEN = Cause("stolen", "hypervisor", "the hypervisor had the CPUs elsewhere (s
 def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause]:
     """What held each episode's longest operation, in the stage in which it lost most."""
     tids = sorted({e.tid for e in episodes if e.tid >= 0})
-    waits = _waits(case, survey, tids) if "waits" in case.columns and tids else {}
+    least_ns = int(WAIT_PART_MIN * min((e.stage_excess_ns for e in episodes), default=0.0))
+    waits = _waits(case, survey, tids, least_ns) if "waits" in case.columns and tids else {}
     if survey.layer == "app" and (paused := _pauses(case)):
         # The program knows better than the scheduler why its threads slept: it comes first.
         waits = {tid: paused + waits.get(tid, []) for tid in tids}
@@ -145,26 +149,33 @@ def with_alike(held: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]
 
 
 @dataclass(frozen=True)
-class _Times:
+class Times:
+    """Times that do not overlap, in order."""
+
+    begin_ns: Ints | Floats
+    end_ns: Ints | Floats
+
+
+@dataclass(frozen=True)
+class _Times(Times):
     """All times in which a thread was in one state for one reason."""
 
     state: str
     who: str
-    begin_ns: Ints
-    end_ns: Ints
     #: CPU that the thread waited for; -1 where that is not known.
     cpu: Ints
     #: Whether it was another thread of the same program: of the process, or of one of the same name that submits, too.
     own: bool
 
 
-def _waits(case: Case, survey: Survey, tids: list[int]) -> dict[int, list[_Times]]:
-    """Thread -> its waits by state and cause."""
+def _waits(case: Case, survey: Survey, tids: list[int], least_ns: int) -> dict[int, list[_Times]]:
+    """Thread -> its waits by state and cause, without shorter ones: threads may have waited millions of times."""
     listed = ", ".join(str(tid) for tid in tids)
+    chosen = f"tid IN ({listed}) AND duration_ns >= {_floor_ns(case, listed, least_ns)}"
     data = case.arrays(
         f"""SELECT tid, state, coalesce(cause, '') AS cause, start_ns, start_ns + duration_ns AS end_ns,
   coalesce(cpu, -1) AS cpu, {own_sql(case, survey.layer)} AS own
-FROM waits WHERE tid IN ({listed}) ORDER BY tid, state, cause, own, start_ns"""
+FROM waits WHERE {chosen} ORDER BY tid, state, cause, own, start_ns"""
     )
     found: dict[int, list[_Times]] = {}
     columns = ("tid", "state", "cause", "own")
@@ -175,10 +186,24 @@ FROM waits WHERE tid IN ({listed}) ORDER BY tid, state, cause, own, start_ns"""
         if place == len(keys) or keys[place] != keys[first]:
             tid, state, cause, own = keys[first]
             part = slice(first, place)
-            times = _Times(str(state), str(cause), begin[part], end[part], cpu[part], bool(own))
+            times = _Times(begin[part], end[part], str(state), str(cause), cpu[part], bool(own))
             found.setdefault(int(tid), []).append(times)
             first = place
     return found
+
+
+def _floor_ns(case: Case, listed: str, least_ns: int) -> int:
+    """The shortest wait of these threads that is looked at: `least_ns`, or what leaves `WAITS_MAX` of them."""
+    rows = case.rows(
+        f"""SELECT CAST(floor(4 * log2(greatest(1, duration_ns))) AS INTEGER) AS bin, count(*) AS n FROM waits
+WHERE tid IN ({listed}) AND duration_ns >= {least_ns} GROUP BY 1 ORDER BY 1 DESC"""
+    )
+    kept = 0
+    for row in rows:
+        kept += int(row["n"] or 0)
+        if kept > WAITS_MAX:
+            return max(least_ns, math.ceil(2 ** ((int(row["bin"] or 0) + 1) / 4)))
+    return least_ns
 
 
 def _pauses(case: Case) -> list[_Times]:
@@ -191,7 +216,7 @@ def _pauses(case: Case) -> list[_Times]:
     times = []
     for what, spans in sorted(found.items()):
         begin, end = np.array(sorted(spans), np.int64).T
-        times.append(_Times("paused", what, begin, end, np.full(len(begin), -1, np.int64), False))
+        times.append(_Times(begin, end, "paused", what, np.full(len(begin), -1, np.int64), False))
     return times
 
 
@@ -251,7 +276,7 @@ def _late_server(episode: Episode, survey: Survey, late: list[LateServers]) -> C
     covered = float(overlap(*window, longest.begin_ns, longest.end_ns)[0])
     if covered < COVERS_MIN * episode.stage_excess_ns:
         return None
-    if _elsewhere(longest, episode, survey) > ELSEWHERE_MAX:
+    if is_elsewhere(longest, episode, survey):
         return None
     said = f"who serves {episode.device} was ready; {longest.who} had the CPU"
     return Cause("runnable", longest.who, said, True, longest.own)
@@ -299,7 +324,7 @@ def _cause(
             best is not None and (covered <= best[0] or best[1].state == "paused")
         ):
             continue
-        certain = _elsewhere(times, episode, survey) <= ELSEWHERE_MAX
+        certain = not is_elsewhere(times, episode, survey)
         best = covered, Cause(times.state, times.who, _said(times.state, times.who), certain, times.own)
     if trouble is not None and stage in HOLDS["trouble"]:
         moments, kinds = trouble
@@ -334,17 +359,17 @@ def _ran(episode: Episode, waits: list[_Times]) -> bool:
     return waited - elsewhere <= (1.0 - COVERS_MIN) * episode.stage_excess_ns
 
 
-def _elsewhere(times: _Times | LateServers, episode: Episode, survey: Survey) -> float:
-    """Part of the windows as long as the episode, at random moments, of which the same cause covers as much."""
+def is_elsewhere(times: Times | LateServers, episode: Episode, survey: Survey) -> bool:
+    """Whether the same cause covers as much of windows as long as the episode, at random moments, too."""
     length = episode.latency_ns
     last = max(survey.begin_ns + 1, survey.end_ns - length)
     begin = np.random.default_rng(SEED).integers(survey.begin_ns, last, WINDOWS)
     # Windows that touch the episode itself say nothing about other times.
     begin = begin[np.abs(begin - episode.start_ns) >= length]
     if len(begin) < WINDOWS_MIN:
-        return 0.0
+        return False
     covered = overlap(begin, begin + length, times.begin_ns, times.end_ns)
-    return float(np.mean(covered >= COVERS_MIN * episode.stage_excess_ns))
+    return float(np.mean(covered >= COVERS_MIN * episode.stage_excess_ns)) > ELSEWHERE_MAX
 
 
 def _rare(moments: Ints, episode: Episode, survey: Survey) -> bool:

@@ -757,6 +757,28 @@ EPISODES_KEPT_MIN = row(
 COVERS_MIN = row(
     "COVERS_MIN", 0.9, "share", DESIGN_8, "A cause covers this part of the time in the stage that it held."
 )
+WAIT_PART_MIN = row(
+    "WAIT_PART_MIN",
+    0.01,
+    "share",
+    CHOSEN,
+    "Of a thread's waits only those are looked at that take this part of what the operation lost that lost least.",
+)
+P99_LOST_MIN = row(
+    "P99_LOST_MIN",
+    0.002,
+    "share of all latency",
+    CHOSEN,
+    "A cause that costs less than this is not asked for what it does to the 99th percentile.",
+)
+WAITS_MAX = row("WAITS_MAX", 2_000_000, "waits", CHOSEN, "Of more waits than this the longest are looked at.")
+HELD_CALL_PART_MIN = row(
+    "HELD_CALL_PART_MIN",
+    0.02,
+    "share",
+    CHOSEN,
+    "Of calls of other threads only those are looked at that take this part of what an operation lost while it slept.",
+)
 ELSEWHERE_MAX = row(
     "ELSEWHERE_MAX",
     0.05,

@@ -148,7 +148,7 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
     """99th percentile of the judged operations over that without what they lost: the sum of `lost_ns` of any query with `op_id`.
 
     What was lost may be of operations further down: of requests to a drive, say. In a closed loop more operations would be done in the
-    same time without the loss; what else strikes strikes at moments of its own, and would hit a smaller part of them.
+    same time without the loss; what else strikes strikes at moments of its own, and would hit a smaller part of them. 1 where next to nothing was lost.
     """
     each = _each_sql(context, lost_sql)
     without = "greatest(0, m.latency_ns - coalesce(e.lost_ns, 0))"
@@ -157,6 +157,8 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
         f"{each} SELECT count(*) AS n, sum(m.latency_ns) AS all_ns, sum({without}) AS without_ns {source}"
     )[0]
     count, all_ns, without_ns = (float(row[name] or 0) for name in ("n", "all_ns", "without_ns"))
+    if all_ns - without_ns < P99_LOST_MIN * all_ns:
+        return 1.0
     more = 1.0 if context.case.offered_per_s else all_ns / max(1.0, without_ns)
 
     def p99_ns(value: str, part: float) -> float:

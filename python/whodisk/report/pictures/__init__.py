@@ -38,6 +38,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "neighbour": (moments.PICTURE,),
     "outliers": (moments.PICTURE,),
     "over_represented": (moments.PICTURE,),
+    "own_bulk": (moments.PICTURE,),
     "prefetch": (request_map.PICTURE, tier_waterfall.PICTURE),
     "saturation": (sweep.PICTURE, moments.PICTURE),
     "shared_arm": (moments.PICTURE,),
