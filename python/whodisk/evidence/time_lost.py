@@ -12,7 +12,14 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import late_while_held
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.survey import Survey
-from whodisk.evidence.thresholds import LINK_LEVELS, LOSS_BLOCKS, ONE_WINDOW_PART_MAX, TAIL_ERRORS, TAIL_MAX
+from whodisk.evidence.thresholds import (
+    LINK_LEVELS,
+    LOSS_BLOCKS,
+    ONE_WINDOW_PART_MAX,
+    P99_LOST_MIN,
+    TAIL_ERRORS,
+    TAIL_MAX,
+)
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import (
     Bools,
