@@ -206,7 +206,7 @@ class Verdict:
     expectations: list[Expectation] = field(default_factory=list)
     #: The tier (`ram`) that served nearly all that was read: that nothing was found below it says nothing. Empty: none did.
     served_from: str = ""
-    #: Two sentences: how long operations took, and where they spent their time; empty where findings say it.
+    #: Two sentences: how long operations took, and where they spent their time.
     speed: list[str] = field(default_factory=list)
     #: What to record or run next.
     next_steps: list[str] = field(default_factory=list)

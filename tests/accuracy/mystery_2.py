@@ -487,7 +487,7 @@ def _judge(result: Result, spikes: list[Spike], machine: Machine, case: Path, de
         (result.excuses if reason else result.wrong).append(
             f"{in_short(finding)}{f': {reason}' if reason else ''}"
         )
-    result.quality = verdict["speed"]
+    result.quality = next(iter(verdict["speed"]), "")
     result.cleared = next((c for item in verdict["cleared"] if (c := _cleared(item, device))), "")
 
 

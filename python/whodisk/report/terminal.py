@@ -79,6 +79,9 @@ def _time(verdict: Verdict, out: Console) -> None:
         parts = sorted(shares.items(), key=lambda item: -item[1])
         text = ", ".join(f"{stage} {words.percent(share)}" for stage, share in parts if share >= 0.0005)
         _say(out, f"{op}: {text}", 2)
+    if verdict.findings and verdict.speed:
+        # Without findings it stands on top.
+        _say(out, verdict.speed[0], 2)
 
 
 def _finding(number: int, finding: Finding, weight: str, out: Console) -> None:

@@ -136,8 +136,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         + ([reason.step for reason in untimed.reasons] if untimed and not judged.findings else []),
         simulated=bool(case.meta.get("simulated")),
     )
-    if not verdict.findings:
-        verdict.speed.extend([_speed(context), _main_stage(verdict, context)])
+    verdict.speed.extend([_speed(context), _main_stage(verdict, context)])
     verdict.summary.extend(_summary(verdict, context, errors, judged.trouble, untimed))
     verdict.summary.extend(own_work(case)[:OWN_WORK_TOLD_MAX] if layer == "app" else [])
     return verdict
@@ -485,7 +484,8 @@ def _summary(
         sentences.append(finding.claim)
     if verdict.findings and verdict.findings[0].share_low is not None and verdict.status == "slow":
         sentences.append(_weight(verdict.findings[0]))
-    sentences += verdict.speed
+    if not verdict.findings:
+        sentences += verdict.speed
     if verdict.limit and verdict.status != "slow":
         sentences.append(f"What sets its speed: {verdict.limit}.")
     sentences += verdict.too_small[:1] + errors[:1]
