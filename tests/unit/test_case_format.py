@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 
 import duckdb
@@ -91,3 +92,24 @@ def test_raw_streams_are_ordinary_arrow_streams() -> None:
     assert table["reap_ns"].to_pylist()[2] == 7_000_000_000 + 2 * 10_000_000 + 6_002
     block = pa.ipc.open_stream(GOLDEN / "raw/block/block.arrows").read_all()
     assert block["comm"].to_pylist()[0] == b"worker-0" + bytes(8)
+
+
+def test_what_does_not_fit_into_memory_is_private_and_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queries on long cases write what memory does not hold: not into the folder that the user is in, and nobody else reads it."""
+    here, spilled = tmp_path / "here", tmp_path / "spilled"
+    here.mkdir()
+    spilled.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(tempfile, "tempdir", str(spilled))
+    with Case(GOLDEN, memory_limit="100MiB") as case:
+        (place,) = spilled.iterdir()
+        assert place.stat().st_mode & 0o077 == 0
+        case.rows(
+            "SELECT count(*) AS n FROM (SELECT DISTINCT number, hash(number) AS h FROM range(3000000) AS r(number))"
+        )
+        (row,) = case.rows("SELECT current_setting('temp_directory') AS place")
+        assert row["place"] == str(place)
+    assert not list(spilled.iterdir())
+    assert not list(here.iterdir())

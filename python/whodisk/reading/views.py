@@ -12,7 +12,10 @@ import json
 import math
 import os
 import re
+import shutil
+import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -212,6 +215,7 @@ class Case:
         system = self.path / "system.json"
         self.system: dict[str, Any] = _read_json(system) if system.exists() else {}
         self._connection = duckdb.connect()
+        self._memory_limit = memory_limit
         self._folder: int | None = None
         search_path = str(self.path.resolve())
         if "," in search_path:
@@ -224,6 +228,10 @@ class Case:
         self._connection.execute("SET preserve_insertion_order = false")
         # Dozens of queries read the same files.
         self._connection.execute("SET parquet_metadata_cache = true")
+        # What does not fit into memory is written where nobody else reads it, and not into the folder that the user is in.
+        spill = tempfile.mkdtemp(prefix="whodisk-")
+        self._remove_spill = weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
+        self._connection.execute(f"SET temp_directory = {quoted(spill)}")
         # A query that runs away ends with an error, and not with a full disk.
         self._connection.execute(f"SET max_temp_directory_size = '{SPILL_LIMIT}'")
         # The command line shows progress of its own.
@@ -303,6 +311,7 @@ class Case:
     def close(self) -> None:
         """Ends the connection."""
         self._connection.close()
+        self._remove_spill()
         if self._folder is not None:
             os.close(self._folder)
             self._folder = None
@@ -613,6 +622,14 @@ FROM parquet_metadata('ops/layer={layer}/*.parquet') GROUP BY 1 ORDER BY 1"""
         return expanded.replace(written_out, kept)
 
     def _damaged(self, error: duckdb.Error) -> CaseError:
+        if isinstance(error, duckdb.OutOfMemoryException):
+            return CaseError(
+                self.path,
+                "query",
+                f"{self._memory_limit} of memory to be enough for each query",
+                str(error).splitlines()[0],
+                "solve a shorter recording, or one with fewer probes",
+            )
         return CaseError(
             self.path,
             "Parquet tables",
