@@ -24,7 +24,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import program_sql
-from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.machine.kernel_threads import made_for
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics import probability
 from whodisk.statistics.stats import Bools, Floats, Ints, disjoint, episodes, overlap
@@ -132,10 +132,7 @@ FROM (SELECT *, {program_sql(context)} AS who FROM block_ops WHERE {of_device} A
 WHERE ordinary ORDER BY begin_ns, end_ns LIMIT {BULK_REQUESTS_MAX + 1}"""
     )
     names = data["who"].astype(str)
-    own = context.own_programs[0]
-    ours = np.isin(
-        names, [n for n in np.unique(names) if not n or n in own or is_kernel_thread(context.case, n)]
-    )
+    ours = made_for(context.case, names, context.own_programs[0])
     if not ours.any() or len(names) > BULK_REQUESTS_MAX:
         return None
     begin, end = disjoint(data["begin_ns"][ours].astype(np.float64), data["end_ns"][ours].astype(np.float64))

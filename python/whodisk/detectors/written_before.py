@@ -18,7 +18,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.room import waits_for_room
-from whodisk.machine.kernel_threads import is_kernel_thread
+from whodisk.machine.kernel_threads import made_for
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Bools, Floats, Ints, disjoint, overlap
 
@@ -36,10 +36,7 @@ def written_before(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) ->
     longest = np.argsort(begin_ns - end_ns, kind="stable")[:WRITTEN_CALLS_MAX]
     data = context.case.arrays(_meanwhile_sql(context, used, begin_ns[longest], end_ns[longest]))
     comms = data["comm"].astype(str)
-    own = set(_programs(context))
-    for_it = np.isin(
-        comms, [c for c in np.unique(comms) if not c or c in own or is_kernel_thread(context.case, c)]
-    )
+    for_it = made_for(context.case, comms, set(_programs(context)))
     for_room = waits_for_room(context.case, tid[longest], begin_ns[longest], end_ns[longest])
     call = data["call"].astype(np.int64)
     first, last = data["begin_ns"].astype(np.float64), data["end_ns"].astype(np.float64)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from whodisk.reading.views import Case
+from whodisk.statistics.stats import Bools
 
 #: The recorder's own threads (their work is excluded and counted), and workers that the kernel begins for a program's io_uring: threads of that
 #: program, though it never asked for them by name.
@@ -36,3 +42,9 @@ def is_kernel_thread(case: Case, comm: str) -> bool:
     if not told:
         return USUAL.fullmatch(comm) is not None
     return comm in told or re.sub("[0-9]+", "#", comm[:COMM_MAX]) in told
+
+
+def made_for(case: Case, comms: npt.NDArray[Any], own: Collection[str]) -> Bools:
+    """Which of the requests with these names of threads a program made (`own`: its names), or the kernel for it; those of nobody, too."""
+    names = [name for name in np.unique(comms) if not name or name in own or is_kernel_thread(case, name)]
+    return np.asarray(np.isin(comms, names), np.bool_)
