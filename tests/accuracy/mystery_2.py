@@ -32,7 +32,16 @@ from tests.accuracy import readme
 from tests.accuracy.host import WHODISK, said, slowdisk
 from tests.accuracy.referee import others, runs
 from tests.accuracy.referee.excuses import Records, excuse
-from tests.accuracy.referee.faults import BEHIND_IT, FAULTS, HOLDER, PAGE, SPARE_BYTES, THE_DEVICE, Names
+from tests.accuracy.referee.faults import (
+    BEHIND_IT,
+    FAULTS,
+    HOLDER,
+    PAGE,
+    SPARE_BYTES,
+    THE_DEVICE,
+    Names,
+    send,
+)
 from tests.accuracy.referee.judge import words as in_short
 from tests.accuracy.referee.machine import Machine, watched, words
 from tests.accuracy.referee.scene import Injection, Scene, workers
@@ -71,6 +80,11 @@ device made late. The long run is on the machine's disk itself, which others nee
 The case is solved with `--expect '{EXPECTED}'`: one operation in half a million is what somebody asks about who knows how long they used to take. *Right*: that is not met, a finding names the spike, the
 slowest operation that it hit is told with its stage, nobody else is accused, and a device that did nothing is cleared with a bound below half of
 the spike. A late interrupt needs a drive that interrupts: it is a row of the [emulated machine](accuracy.md).
+
+These runs are no test set. Runs before them (one of each row, and one of 40 s on the machine's disk) showed what was wrong with the solver, and with two rules of this table, and were not kept: the
+file system lock was taken for the program itself, reads behind a compaction for a slow disk; the injector's own thread counted as accused, and
+the device as not cleared where the read that holds the queue is on it. The runs in the table were made after that, and each solved once; the long run was right when it was solved first, and was solved again when that took a third
+of the time.
 """
 
 #: Does it once, and returns when it is over.
@@ -100,12 +114,10 @@ def _stop(scene: Scene) -> Iterator[Once]:
     def once() -> None:
         pids = workers(scene)
         try:
-            for pid in pids:
-                os.kill(pid, signal.SIGSTOP)
+            send(pids, signal.SIGSTOP)
             time.sleep(SPIKE_S)
         finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
+            send(pids, signal.SIGCONT)
 
     yield once
 
@@ -542,7 +554,8 @@ def _document(results: list[Result]) -> str:
     short = [result for result in results if result.row != LONG]
     long = [result for result in results if result.row == LONG and result.aside is None]
     lines = [INTRODUCTION]
-    newest = [r for row in _in_order(short) if (r := row)]
+    commits = {result.row: result.commit for result in short}
+    newest = [result for result in short if result.commit == commits[result.row]]
     kept = [result for result in newest if result.aside is None]
     right = sum(result.right for result in kept)
     if kept:
@@ -560,11 +573,6 @@ def _document(results: list[Result]) -> str:
     for result in long[-1:]:
         lines += ["", *_long(result)]
     return "\n".join(lines) + "\n"
-
-
-def _in_order(short: list[Result]) -> list[Result]:
-    newest = {result.row: result.commit for result in short}
-    return [result for result in short if result.commit == newest[result.row]]
 
 
 def _row(spike: Spike, of_it: list[Result]) -> str:

@@ -119,15 +119,16 @@ def _stops(
         pids = workers(scene)
         begin = time.monotonic_ns()
         try:
-            _send(pids, signal.SIGSTOP)
+            send(pids, signal.SIGSTOP)
             time.sleep(magnitudes["length_ms"] / 1e3)
         finally:
-            _send(pids, signal.SIGCONT)
+            send(pids, signal.SIGCONT)
         if pids:
             done.append(Injection(begin, time.monotonic_ns()))
 
 
-def _send(pids: list[int], number: signal.Signals) -> None:
+def send(pids: list[int], number: signal.Signals) -> None:
+    """Sends a signal to those of these processes that are there."""
     for pid in pids:
         try:
             os.kill(pid, number)
