@@ -25,7 +25,7 @@
 //!
 //! A loop device on a FUSE file, ublk or nbd is as late as the threads that work for it. Where the recording finds such servers
 //! (`system.servers`), their waits for a CPU are recorded whatever the scope, and so are those of the kernel's workers that
-//! complete requests: what a request waited for there is then known, not guessed from how crowded the CPUs were.
+//! hand requests to them, or complete them: what a request waited for there is then known, not guessed from how crowded the CPUs were.
 use crate::error::RecordError;
 use crate::facts;
 use crate::host::{self, Functions};
@@ -66,10 +66,15 @@ pub const HOOKS: Hooks = &[
     ("io_uring_cqring_wait", Need::Fact(SCOPE)),
     ("block_bio_queue", Need::Fact(SCOPE)),
     ("block_rq_complete", Need::Fact(SERVING)),
+    ("workqueue_execute_start", Need::Fact(SERVING)),
 ];
 
 /// Processes that serve storage by software, at most; as in sched.bpf.c.
 const SERVERS_MAX: usize = 16;
+
+/// Functions by which workers of the kernel hand requests to who serves such a device (drivers/block/loop.c, drivers/block/nbd.c); as many as in
+/// sched.bpf.c.
+const SERVING_WORK: [&str; 3] = ["loop_workfn", "loop_rootcg_workfn", "recv_work"];
 
 /// Kernel's names of block devices that threads of this host work for begin so.
 const BY_SOFTWARE: [&str; 3] = ["loop", "ublkb", "nbd"];
@@ -82,7 +87,7 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         sched_by::WBT,
         sched_by::IO_COST,
     ];
-    let symbols = host::kernel_symbols(&names);
+    let symbols = host::kernel_symbols(&[&names[..], &SERVING_WORK[..]].concat());
     let servers = case::servers::of_this_host();
     let sched = Sched {
         symbols,
@@ -131,8 +136,13 @@ impl Design for Sched {
         for (place, pid) in servers.chunks_exact_mut(4).zip(&self.servers) {
             place.copy_from_slice(&pid.to_ne_bytes());
         }
+        let mut serving_work = [0_u8; 8 * SERVING_WORK.len()];
+        for (place, name) in serving_work.chunks_exact_mut(8).zip(SERVING_WORK) {
+            place.copy_from_slice(&symbol(name).to_ne_bytes());
+        }
         Settings::default()
             .global("servers", servers)
+            .global("serving_work", serving_work)
             .global("min_ns", MIN_NS.to_ne_bytes())
             .global("stack_pause_ns", STACK_PAUSE_NS.to_ne_bytes())
             .global("scope_limited", [u8::from(context.config.follows_processes())])
@@ -145,9 +155,9 @@ impl Design for Sched {
             .global("cost_end", end(cost).to_ne_bytes())
     }
 
-    /// Completions are looked at only where one may come from a worker that needed a CPU.
+    /// Workers of the kernel are looked at only where they serve a device.
     fn wanted(&self, _btf: &Btf, tracepoint: &str, _need: Need) -> bool {
-        tracepoint != "block_rq_complete" || self.by_software
+        !["block_rq_complete", "workqueue_execute_start"].contains(&tracepoint) || self.by_software
     }
 
     /// Without the addresses nobody is seen to be held back; in a scope of processes those who write back are not looked at.

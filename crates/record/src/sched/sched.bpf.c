@@ -37,6 +37,9 @@ const volatile u64 cost_end = 0;
 #define SERVERS_MAX 16
 const volatile s32 servers[SERVERS_MAX]; // processes that serve storage from user space; the rest is 0
 
+#define SERVING_WORK_MAX 3
+const volatile u64 serving_work[SERVING_WORK_MAX]; // functions by which workers of the kernel serve such a device; 0 = not known
+
 #define THREADS_MAX 32768
 #define FRAMES 16
 #define CPUS_MAX 1024
@@ -92,6 +95,10 @@ struct task_struct___sched {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	bool throttled; // since 6.18
+};
+
+struct work_struct___sched {
+	void *func;
 };
 
 #pragma clang attribute pop
@@ -539,18 +546,36 @@ int BPF_PROG(block_bio_queue)
 	return 0;
 }
 
-// Attached where devices are served by software: a worker of the kernel that completes a request there may be late for want of a CPU.
+static __always_inline void learn_serving(task_t *task)
+{
+	if (find(task->pid))
+		return;
+	learn(task, 0);
+	struct thread *thread = find(task->pid);
+	if (thread)
+		thread->serves = 1;
+}
+
+// Both are attached where devices are served by software: a worker of the kernel that completes a request there, or hands it to who serves
+// the device, may be late for want of a CPU.
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete)
 {
 	task_t *task = (void *)bpf_get_current_task_btf();
 
-	if (recording && task->flags & PF_WQ_WORKER && !find(task->pid)) {
-		learn(task, 0);
-		struct thread *thread = find(task->pid);
-		if (thread)
-			thread->serves = 1;
-	}
+	if (recording && task->flags & PF_WQ_WORKER)
+		learn_serving(task);
+	return 0;
+}
+
+SEC("tp_btf/workqueue_execute_start")
+int BPF_PROG(workqueue_execute_start, struct work_struct___sched *work)
+{
+	u64 func = recording ? (u64)BPF_CORE_READ(work, func) : 0;
+
+	for (u32 i = 0; func && i < SERVING_WORK_MAX; i++)
+		if (serving_work[i] == func)
+			learn_serving((void *)bpf_get_current_task_btf());
 	return 0;
 }
 
