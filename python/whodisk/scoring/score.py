@@ -77,6 +77,8 @@ class Outcome:
     small: bool = False
     #: The verdict is that the data do not suffice.
     declined: bool = False
+    #: So much of a layer was lost that no verdict is asked for (DESIGN 8): not scored, whatever the verdict is.
+    too_much_lost: bool = False
     #: Things rightly accused, wrongly accused, missed, and rightly left alone (None = not known how many there were).
     right: int = 0
     wrong: int = 0
@@ -248,6 +250,8 @@ def _size(effect: dict[str, Any]) -> float | None:
 
 def score_case(case: Path) -> Outcome:
     """Solves one case. Whatever goes wrong is counted as an error of the solver, with its words."""
+    from whodisk.reading.losses import missing_layers
+    from whodisk.reading.views import Case
     from whodisk.verdict.solve import solve
 
     begin = time.perf_counter()
@@ -255,6 +259,8 @@ def score_case(case: Path) -> Outcome:
         truth = json.loads((case / TRUTH).read_text(encoding="utf-8"))
         meta = json.loads((case / "case.json").read_text(encoding="utf-8"))
         outcome = judge(case, truth, meta, solve(case))
+        with Case(case) as opened:
+            outcome.too_much_lost = any(layer.is_too_much for layer in missing_layers(opened))
     except Exception as error:  # one bad case must not end the run: it becomes a row with its error
         outcome = _failed(case, f"{type(error).__name__}: {error}")
     outcome.seconds = time.perf_counter() - begin
@@ -357,6 +363,8 @@ class Score:
     small: int = 0
     #: Verdicts that the data do not suffice; with a fault they are not right.
     declined: int = 0
+    #: Not scored: `Outcome.too_much_lost`.
+    too_much_lost: int = 0
     errors: int = 0
     right: int = 0
     wrong: int = 0
@@ -416,6 +424,9 @@ def total(outcomes: Iterable[Outcome]) -> Score:
         score.seconds.append(outcome.seconds)
         if outcome.error is not None:
             score.errors += 1
+            continue
+        if outcome.too_much_lost:
+            score.too_much_lost += 1
             continue
         score.right += outcome.right
         score.wrong += outcome.wrong

@@ -35,7 +35,11 @@ def _table(outcomes: list[Outcome]) -> str:
     wrong = [
         o
         for o in outcomes
-        if o.error or (o.healthy and o.found and not o.small) or (not o.healthy and o.rank != 1)
+        if o.error
+        or (
+            not o.too_much_lost
+            and ((o.healthy and o.found and not o.small) or (not o.healthy and o.rank != 1))
+        )
     ]
     if wrong:
         lines += "\nWrong:\n\n"
@@ -64,6 +68,7 @@ def _row(name: str, score: Score) -> str:
     large = f"{score.large_top1} of {score.large}" + (f" ({least:.1%})" if least is not None else "")
     errors = f" ({score.errors} errors)" if score.errors else ""
     errors += f" ({score.declined} declined)" if score.declined else ""
+    errors += f" ({score.too_much_lost} not scored: too much was lost)" if score.too_much_lost else ""
     return (
         f"| {name} | {score.cases}{errors} | {score.top1} of {score.faulty} | "
         f"{large} | {score.top3} of {score.faulty} | "
