@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from tests.synth import Simulation
+from whodisk.detectors import over_represented
 from whodisk.detectors.over_represented import strongest_at_device
-from whodisk.reading.views import STAGES
+from whodisk.evidence.context import Context
+from whodisk.evidence.slow_operations import find_slow, none_of
+from whodisk.evidence.survey import survey_layer
+from whodisk.reading.views import STAGES, Case
 from whodisk.statistics.draws import drawn_p
-from whodisk.statistics.traits import Items, Rules, strongest
+from whodisk.statistics.traits import Items, Rules, Shared, strongest
 
 RULES = Rules(rounds=499, attributable_min=0.5, count_min=4, same=0.9)
 
@@ -91,3 +98,25 @@ def test_what_another_device_serves_is_no_proof() -> None:
     # Above the block layer nothing is a device's own.
     above = strongest_at_device(seen, usual, [there], STAGES.index("fs"), RULES)
     assert above is not None and above.p_value == accused.p_value
+
+
+def test_a_part_of_the_time_accuses_no_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a few slow episodes lie close together their thread was on one CPU: that is no reason."""
+    path = (
+        Simulation(seed=5, seconds=1.0)
+        .stall("device", [0.1, 0.3, 0.5, 0.6, 0.7, 0.8], 20.0)
+        .write(tmp_path / "case")
+    )
+
+    def shared(*traits: str) -> list[str]:
+        has = np.ones(6, np.bool_)
+        found = Shared(traits, ("1",) * len(traits), 0.9, 0.1, 9.0, 1e-6, has)
+        monkeypatch.setattr(over_represented, "strongest_at_device", lambda *_: found)
+        with Case(path) as case:
+            surveys = {layer: survey_layer(case, layer) for layer in case.layers}
+            slow = find_slow(case, surveys["app"])
+            context = Context(case, surveys, "app", slow, none_of(slow))
+            return [c.culprit.kind for c in over_represented.run(context).candidates]
+
+    assert shared("submitting cpu") == ["config"]
+    assert shared("submitting cpu", "time") == []

@@ -13,6 +13,7 @@ from whodisk.detectors.thresholds import (
     DEVICE_P_MAX,
     DEVICE_SHARE_ALONE,
     OWNER_DRAWS,
+    OWNER_EPISODES_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import below_sql
@@ -70,8 +71,8 @@ def device_of(context: Context, suspect: Suspect) -> str | None:
 def _owner(
     held: Floats, sizes: Ints, names: list[str], operations: dict[str, int], busy: dict[str, float]
 ) -> str | None:
-    """The device that holds most of nearly every episode, where it has nearly all operations anyway; else one that holds more episodes than chance
-    would give it.
+    """The device that holds nearly all of every episode: that is where they were. Else the one that holds most of nearly every episode, where it has
+    nearly all operations anyway, or more of them than chance would give it.
 
     `held`: what each device (column, in the order of `names`) lost in each episode (row), in ns; `sizes`: its slow operations. `busy`: what decides beside the number of
     operations where a pause of all would fall; may be empty.
@@ -79,6 +80,9 @@ def _owner(
     owned = np.bincount(np.argmax(held, axis=1), minlength=len(names))
     top = names[int(np.argmax(owned))]
     share = operations.get(top, 0) / max(1, sum(operations.values()))
+    wholly = held[:, int(np.argmax(owned))] >= BLAMED_DEVICE_MOSTLY * held.sum(axis=1)
+    if len(held) >= OWNER_EPISODES_MIN and wholly.all():
+        return top or None
     mostly = bool(owned.max() >= BLAMED_DEVICE_MOSTLY * owned.sum())
     if share >= DEVICE_SHARE_ALONE and mostly:
         return top or None

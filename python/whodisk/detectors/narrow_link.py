@@ -65,17 +65,22 @@ WHERE device = {quoted(device)} AND op IN ('read', 'write') AND NOT open AND dev
 
 def full_link(end_ns: Ints, size_bytes: Ints, carries_per_s: float) -> Full | None:
     """When a link of this rate was full: windows of `LINK_WINDOW` requests in a row that ended at its rate; None if it never was, or if more
-    went over it than it carries: then it is not what the facts say."""
+    went over it than it carries: then it is not what the facts say. A link that was trained down meanwhile carried more until then."""
     if len(end_ns) < max(LINK_REQUESTS_MIN, LINK_WINDOW + 1):
         return None
     upto = np.concatenate(([0.0], np.cumsum(size_bytes.astype(np.float64))))
     span: Floats = np.maximum(1.0, (end_ns[LINK_WINDOW:] - end_ns[:-LINK_WINDOW]).astype(np.float64))
     moved = upto[LINK_WINDOW + 1 :] - upto[1:-LINK_WINDOW]
     rate = moved / span * 1e9
+    more = rate > carries_per_s
+    # Windows up to here carried more than that mostly, and those after it did not.
+    wider = np.concatenate(([0], np.cumsum(np.where(more, 1, -1))))
+    narrowed = int(np.argmax(wider))
     # Ends that are recorded late come in bunches: the quickest tenth is not looked at.
-    if float(np.quantile(rate, 0.9)) > carries_per_s:
+    if len(rate) - narrowed < LINK_REQUESTS_MIN or more[narrowed:].mean() > 0.1:
         return None
     at_rate = (rate >= LINK_EFFICIENCY_MIN * carries_per_s) & (rate <= LINK_EFFICIENCY_MAX * carries_per_s)
+    at_rate[:narrowed] = False
     if not at_rate.any():
         return None
     edges = np.zeros(len(end_ns) + 1)

@@ -270,7 +270,8 @@ def _large(
         return share_of_latency >= SHARE_OF_LATENCY_MIN
     if _is_narrow(context.slow, suspect):
         # A bump in a heavy tail, no group of its own: a drive may have some step of that length in its ordinary work.
-        return share_of_latency >= SHARE_OF_LATENCY_MIN
+        moves_p99 = p99_ratio >= P99_RATIO_MIN and share_of_excess >= SHARE_OF_EXCESS_MIN
+        return share_of_latency >= (SHARE_OF_LATENCY_FLOOR if moves_p99 else SHARE_OF_LATENCY_MIN)
     ratio = float(np.median(context.slow.ratio[suspect.chosen]))
     if large_enough(share_of_latency, share_of_excess, ratio, suspect.episodes):
         return True

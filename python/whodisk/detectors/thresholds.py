@@ -118,6 +118,13 @@ BLAMED_DEVICE_MOSTLY = row(
     CHOSEN,
     "A device is named only if this part of the episodes is its own.",
 )
+OWNER_EPISODES_MIN = row(
+    "OWNER_EPISODES_MIN",
+    2,
+    "episodes",
+    CHOSEN,
+    "From so many on, all of which one device held, it is where they were: that is read off the record.",
+)
 OWNER_DRAWS = row(
     "OWNER_DRAWS",
     1000,

@@ -771,6 +771,13 @@ P99_LOST_MIN = row(
     CHOSEN,
     "A cause that costs less than this is not asked for what it does to the 99th percentile.",
 )
+REPLAY_OPERATIONS_MAX = row(
+    "REPLAY_OPERATIONS_MAX",
+    300_000,
+    "operations",
+    CHOSEN,
+    "More operations that are due at times of their own are not played again: what waited behind others is not counted.",
+)
 WAITS_MAX = row("WAITS_MAX", 2_000_000, "waits", CHOSEN, "Of more waits than this the longest are looked at.")
 HELD_CALL_PART_MIN = row(
     "HELD_CALL_PART_MIN",

@@ -10,6 +10,7 @@ import numpy as np
 from whodisk import words
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import late_while_held
+from whodisk.evidence.replay import replayed
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
@@ -155,9 +156,15 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
     """99th percentile of the judged operations over that without what they lost: the sum of `lost_ns` of any query with `op_id`.
 
     What was lost may be of operations further down: of requests to a drive, say. In a closed loop more operations would be done in the
-    same time without the loss; what else strikes strikes at moments of its own, and would hit a smaller part of them. 1 where next to nothing was lost.
+    same time without the loss; what else strikes strikes at moments of its own, and would hit a smaller part of them. Where they are due at times of their
+    own, those that waited behind lost it, too. 1 where next to nothing was lost.
     """
     each = _each_sql(context, lost_sql)
+    if replay := replayed(context, each):
+        latency = replay.latency_ns.astype(np.float64)
+        if replay.lost_ns.sum() < P99_LOST_MIN * latency.sum():
+            return 1.0
+        return _upper(latency, 0.01) / max(1.0, _upper(latency - replay.lost_ns, 0.01))
     without = "greatest(0, m.latency_ns - coalesce(e.lost_ns, 0))"
     source = f"FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"
     row = context.case.rows(
@@ -182,6 +189,11 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
     return p99_ns("m.latency_ns", 0.01) / max(1.0, p99_ns(without, 0.01 * more))
 
 
+def _upper(values: Floats, part: float) -> float:
+    """The value that this part of all exceeds."""
+    return upper_quantile(np.sort(values)[::-1], len(values), part)
+
+
 def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats, float] | None:
     """What the judged operations lost in requests of another layer (`lost_per_episode`, `p99_ratio`); None if they are of that layer
     themselves, or if nobody is known to have waited for one."""
@@ -201,8 +213,13 @@ def share_lost(context: Context, survey: Survey, lost_sql: str) -> tuple[float, 
 
 def lost_per_episode(context: Context, lost_sql: str) -> Floats:
     """What the judged operations lost, as in `p99_ratio`, at most all of their latency; one value per episode, ns."""
+    each = _each_sql(context, lost_sql)
+    if replay := replayed(context, each):
+        hit = replay.lost_ns > 0
+        numbers = episodes(replay.start_ns[hit], (replay.start_ns + replay.latency_ns)[hit])
+        return np.asarray(np.bincount(numbers, replay.lost_ns[hit]), np.float64)
     lost = context.case.arrays(
-        f"""{_each_sql(context, lost_sql)}
+        f"""{each}
 SELECT m.start_ns, m.latency_ns, least(e.lost_ns, m.latency_ns) AS lost_ns
 FROM measured AS m JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}' ORDER BY m.start_ns, m.op_id"""
     )
