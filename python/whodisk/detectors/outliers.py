@@ -134,6 +134,8 @@ def _as_long_as_cpu_waits(context: Context, group: Group) -> bool:
     at_software = STAGES.index(group.stage) in SOFTWARE_STAGES and is_software(group.device)
     if not at_software or group.cause.state == "trouble" or context.cpu_waits is None:
         return False
+    if _competes(context, group):
+        return False
     lost_ns = np.array([episode.stage_excess_ns for episode in group.episodes])
     begin, end = columns_of(group.episodes, "start_ns", "end_ns")
     held = context.serving_waits.may_have_held(group.device, begin, end, lost_ns)
@@ -249,18 +251,8 @@ def culprit_of(context: Context, group: Group) -> Culprit:
     first = group.episodes[0]
     if group.cause.certain and group.cause.state == "stopped":
         return Culprit("process", _threads(group), "silence of the submitter, state stopped")
-    # Threads of one program that crowd each other out want more CPUs than there are; the kernel works for whoever asked, and so does who serves
-    # their device.
-    who = group.cause.who
-    competes = bool(who) and not group.cause.own and not is_kernel_thread(context.case, who)
-    competes = competes and who not in serving_names(context)
-    if (
-        group.cause.certain
-        and group.cause.state == "runnable"
-        and competes
-        and not _by_recorder(context, group)
-    ):
-        return Culprit("process", who, "stage:runqueue")
+    if _competes(context, group) and not _by_recorder(context, group):
+        return Culprit("process", group.cause.who, "stage:runqueue")
     if group.cause.certain and group.cause.state == "throttled":
         return Culprit("config", f"CPU limit of {first.comm}", "stage:runqueue")
     if group.cause.state == WRITTEN:
@@ -280,6 +272,17 @@ def culprit_of(context: Context, group: Group) -> Culprit:
         return Culprit("saturation", f"{context.case.program} itself", "stage:app")
     device = group.device or _only_device(context, group)
     return Culprit("stage", context.stage(group.stage), f"device:{device}" if device else None)
+
+
+def _competes(context: Context, group: Group) -> bool:
+    """Whether another program is known to have had the CPU that these needed.
+
+    Threads of one program that crowd each other out want more CPUs than there are; the kernel works for whoever asked, and so does who serves their device.
+    """
+    cause = group.cause
+    if not (cause.certain and cause.state == "runnable" and cause.who) or cause.own:
+        return False
+    return not is_kernel_thread(context.case, cause.who) and cause.who not in serving_names(context)
 
 
 def _only_device(context: Context, group: Group) -> str:

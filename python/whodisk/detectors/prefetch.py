@@ -143,7 +143,10 @@ def _late(context: Context) -> Candidate | None:
         return None
     if max(busy, reading) > 1.0 - PREFETCH_IDLE_MIN:
         return None
-    held = lost_in_blocks(context, late_sql(context), "wait_ns")
+    # Who waited for longer than that waited for something else, too: nobody could have asked ahead for it.
+    most_ns = PREFETCH_FETCHES_MAX * float(fetch["usual_ns"] or 0)
+    capped = f"SELECT start_ns, least(wait_ns, {most_ns!r}) AS wait_ns FROM ({late_sql(context)}) AS late"
+    held = lost_in_blocks(context, capped, "wait_ns")
     if held is None or held.each_ns < PREFETCH_LATE_MIN * float(fetch["usual_ns"] or 0):
         return None
     return _late_candidate(context, held, reads, busy, int(waits["size"] or 0), str(waits["file"]))

@@ -123,7 +123,7 @@ OWNER_EPISODES_MIN = row(
     2,
     "episodes",
     CHOSEN,
-    "From so many on, all of which one device held, it is where they were: that is read off the record.",
+    "From this many on, all of which one device held, it is where they were: that is read off the record.",
 )
 OWNER_DRAWS = row(
     "OWNER_DRAWS",

@@ -3,13 +3,14 @@ the device's time is theirs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from whodisk.evidence.own_threads import own_sql
 from whodisk.evidence.serving_waits import servers_of, serving_of
-from whodisk.reading.views import Case
+from whodisk.reading.views import Case, quoted
 from whodisk.statistics.stats import Ints
 
 
@@ -26,16 +27,32 @@ class LateServers:
 
 def late_servers(case: Case, layer: str) -> dict[str, list[LateServers]]:
     """Device -> these times, by who had the CPU, but for servers themselves; nothing where the recorder did not look at its servers."""
-    found: dict[str, list[LateServers]] = {}
-    serving = ", ".join(map(str, sorted(servers_of(case))))
-    for device, serves in serving_of(case).items():
-        data = case.arrays(
-            f"""SELECT cause, start_ns, start_ns + duration_ns AS end_ns, {own_sql(case, layer)} AS own FROM waits
+    return {
+        device: found for device, serves in serving_of(case).items() if (found := _late(case, layer, serves))
+    }
+
+
+def late_file_systems(case: Case, layer: str, devices: Iterable[str]) -> dict[str, list[LateServers]]:
+    """The same of all that a file system on one of these devices waits for: its journal's thread, and who serves the device."""
+    serving = serving_of(case)
+    found = {}
+    for device in devices if "waits" in case.columns else ():
+        # linux/fs/jbd2/journal.c, fs/xfs/xfs_trans_ail.c: named by the device, or by a part of it. fs/btrfs/disk-io.c: by nothing.
+        threads = f"starts_with(comm, 'jbd2/' || {quoted(device)}) OR starts_with(comm, 'xfsaild/' || {quoted(device)}) OR starts_with(comm, 'btrfs-trans')"
+        found[device] = _late(case, layer, f"({threads} OR {serving.get(device, 'false')})")
+    return {device: late for device, late in found.items() if late}
+
+
+def _late(case: Case, layer: str, serves: str) -> list[LateServers]:
+    serving = ", ".join(map(str, sorted(servers_of(case)))) or "-1"
+    data = case.arrays(
+        f"""SELECT cause, start_ns, start_ns + duration_ns AS end_ns, {own_sql(case, layer)} AS own FROM waits
 WHERE state = 'runnable' AND cause IS NOT NULL AND {serves} AND coalesce(cause_pid NOT IN ({serving}), true) ORDER BY cause, own, start_ns"""
-        )
-        cause, own = data["cause"].astype(str), data["own"].astype(np.bool_)
-        begin, end = data["start_ns"].astype(np.int64), data["end_ns"].astype(np.int64)
-        for who, mine in sorted({*zip(cause.tolist(), own.tolist(), strict=True)}):
-            these = (cause == who) & (own == mine)
-            found.setdefault(device, []).append(LateServers(who, mine, begin[these], end[these]))
+    )
+    cause, own = data["cause"].astype(str), data["own"].astype(np.bool_)
+    begin, end = data["start_ns"].astype(np.int64), data["end_ns"].astype(np.int64)
+    found = []
+    for who, mine in sorted({*zip(cause.tolist(), own.tolist(), strict=True)}):
+        these = (cause == who) & (own == mine)
+        found.append(LateServers(who, mine, begin[these], end[these]))
     return found

@@ -14,8 +14,9 @@ import numpy as np
 
 from whodisk import words
 from whodisk.evidence.behind_flushes import in_flushes_ns
-from whodisk.evidence.late_servers import LateServers, late_servers
+from whodisk.evidence.late_servers import LateServers, late_file_systems, late_servers
 from whodisk.evidence.own_threads import own_sql
+from whodisk.evidence.serving_waits import serving_waits
 from whodisk.evidence.slowest import BELOW, Episode, columns_of
 from whodisk.evidence.steal import mostly_stolen, steal_of
 from whodisk.evidence.survey import Survey
@@ -25,6 +26,7 @@ from whodisk.evidence.thresholds import (
     ELSEWHERE_MAX,
     NOTICED_NS,
     STILL_MIN_NS,
+    TOGETHER_P_MAX,
     WAIT_PART_MIN,
     WAITS_MAX,
     WINDOWS,
@@ -32,6 +34,7 @@ from whodisk.evidence.thresholds import (
 )
 from whodisk.findings import NOTHING_OBSERVED
 from whodisk.reading.views import STAGES, Case
+from whodisk.statistics import probability
 from whodisk.statistics.standing_apart import MEDIAN_RATIO_MIN
 from whodisk.statistics.stats import SEED, Floats, Ints, overlap
 
@@ -48,6 +51,9 @@ HOLDS: dict[str, frozenset[str]] = {
 }
 #: Kinds of events that show trouble in a device or on the way to it, as in detectors/device_errors.
 TROUBLE = ("error", "timeout", "reset", "failed_command")
+
+#: What those do whom an operation waits for.
+SERVES, SERVES_OR_COMMITS = "serves", "serves or commits for"
 
 #: Flag of operations that asked for a flush of the device's cache; all that is known where no carriers were recorded (case-format, Flags).
 PREFLUSH = 128
@@ -92,12 +98,12 @@ def causes_of(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause
     troubles = _troubles(case) if "events" in case.columns else {}
     still = _standstills(case) if "waits" in case.columns else []
     syncs = _syncs(case, survey, tids) if any(e.stage in TAKES for e in episodes) else {}
-    late = late_servers(case, survey.layer) if any(e.stage in BELOW for e in episodes) else {}
+    late = _late_servers(case, survey, episodes)
     flush_ns = in_flushes_ns(case, np.array([e.op_ids[0] if e.op_ids else -1 for e in episodes], np.int64))
     causes = [
         _still(e, still, waits.get(e.tid, []))
         or _own_sync(e, syncs.get(e.tid))
-        or _late_server(e, survey, late.get(e.device, []))
+        or late[number]
         or _cause(
             e, survey, waits.get(e.tid, []), troubles.get(e.device), float(flush_ns[number]), case.carriers
         )
@@ -267,19 +273,78 @@ WHERE layer = '{survey.layer}' AND op = 'sync' AND tid IN ({listed}) ORDER BY ti
     return found
 
 
-def _late_server(episode: Episode, survey: Survey, late: list[LateServers]) -> Cause | None:
-    """Who had the CPU that a thread needed in order to serve the device, if that is where the operation's time went and is rare."""
-    if episode.silence or episode.stage not in BELOW or not late:
-        return None
+def _late_servers(case: Case, survey: Survey, episodes: list[Episode]) -> list[Cause | None]:
+    """Per episode who had the CPU that a thread needed in order to serve the device, or to commit its file system's journal, if that is where the
+    operation's time went.
+
+    Where CPUs are crowded other windows are like that, too: then it is so of as many of a device's episodes as hardly would be by chance, if it is of most.
+    """
+    found: list[Cause | None] = [None] * len(episodes)
+    below = [n for n, e in enumerate(episodes) if not e.silence and e.stage in BELOW]
+    above = [n for n, e in enumerate(episodes) if not e.silence and e.stage == "fs" and e.device]
+    every = serving_waits(case).of_device if below else {}
+    asked = (
+        (below, late_servers(case, survey.layer) if below else {}, SERVES),
+        (
+            above,
+            late_file_systems(case, survey.layer, {episodes[n].device for n in above}),
+            SERVES_OR_COMMITS,
+        ),
+    )
+    for numbers, late, does in asked:
+        for device in sorted({episodes[number].device for number in numbers} & set(late)):
+            mine = [number for number in numbers if episodes[number].device == device]
+            waits = _Waits(late[device], every[device] if does == SERVES else _together(late[device]))
+            causes = _held_by_late(survey, [episodes[n] for n in mine], waits, f"{does} {device}")
+            for number, cause in zip(mine, causes, strict=True):
+                found[number] = cause
+    return found
+
+
+@dataclass(frozen=True)
+class _Waits:
+    """When those whom a device, or its file system, needs were ready and had no CPU."""
+
+    #: By who had it.
+    late: list[LateServers]
+    #: All of it, ns.
+    every: tuple[Ints, Ints]
+
+
+def _together(late: list[LateServers]) -> tuple[Ints, Ints]:
+    begin = np.concatenate([times.begin_ns for times in late])
+    return begin, np.concatenate([times.end_ns for times in late])
+
+
+def _held_by_late(survey: Survey, episodes: list[Episode], waits: _Waits, does: str) -> list[Cause | None]:
+    """`_late_servers` of one device's episodes."""
+    longest = [_longest(episode, waits) for episode in episodes]
+    held = [
+        covered >= COVERS_MIN * episode.stage_excess_ns
+        for episode, (_, covered) in zip(episodes, longest, strict=True)
+    ]
+    parts = [elsewhere(times, episode, survey) for episode, (times, _) in zip(episodes, longest, strict=True)]
+    chance = float(np.mean([part or 0.0 for part in parts]))
+    most = 2 * sum(held) > len(held)
+    together = most and probability.at_least(sum(held), len(held), chance) < TOGETHER_P_MAX
+    return [
+        Cause("runnable", times.who, f"who {does} was ready; {times.who} had the CPU", True, times.own)
+        if was and (together or part is None or part <= ELSEWHERE_MAX)
+        else None
+        for (times, _), was, part in zip(longest, held, parts, strict=True)
+    ]
+
+
+def _longest(episode: Episode, waits: _Waits) -> tuple[LateServers, float]:
+    """Who had the CPU for most of an episode, and for how long, ns; of several, one after the other, all of them by the name of that one."""
     window = np.array([episode.start_ns]), np.array([episode.end_ns])
-    longest = max(late, key=lambda times: float(overlap(*window, times.begin_ns, times.end_ns)[0]))
-    covered = float(overlap(*window, longest.begin_ns, longest.end_ns)[0])
-    if covered < COVERS_MIN * episode.stage_excess_ns:
-        return None
-    if is_elsewhere(longest, episode, survey):
-        return None
-    said = f"who serves {episode.device} was ready; {longest.who} had the CPU"
-    return Cause("runnable", longest.who, said, True, longest.own)
+    covered = [float(overlap(*window, times.begin_ns, times.end_ns)[0]) for times in waits.late]
+    most = int(np.argmax(covered))
+    alone = waits.late[most], covered[most]
+    if covered[most] >= COVERS_MIN * episode.stage_excess_ns or 2 * covered[most] < episode.stage_excess_ns:
+        return alone
+    begin, end = waits.every
+    return replace(alone[0], begin_ns=begin, end_ns=end), float(overlap(*window, begin, end)[0])
 
 
 def _own_sync(episode: Episode, syncs: tuple[Ints, Ints] | None) -> Cause | None:
@@ -361,15 +426,20 @@ def _ran(episode: Episode, waits: list[_Times]) -> bool:
 
 def is_elsewhere(times: Times | LateServers, episode: Episode, survey: Survey) -> bool:
     """Whether the same cause covers as much of windows as long as the episode, at random moments, too."""
+    return (elsewhere(times, episode, survey) or 0.0) > ELSEWHERE_MAX
+
+
+def elsewhere(times: Times | LateServers, episode: Episode, survey: Survey) -> float | None:
+    """Of which part of windows as long as the episode, at random moments, the same cause covers as much; None where there are too few."""
     length = episode.latency_ns
     last = max(survey.begin_ns + 1, survey.end_ns - length)
     begin = np.random.default_rng(SEED).integers(survey.begin_ns, last, WINDOWS)
     # Windows that touch the episode itself say nothing about other times.
     begin = begin[np.abs(begin - episode.start_ns) >= length]
     if len(begin) < WINDOWS_MIN:
-        return False
+        return None
     covered = overlap(begin, begin + length, times.begin_ns, times.end_ns)
-    return float(np.mean(covered >= COVERS_MIN * episode.stage_excess_ns)) > ELSEWHERE_MAX
+    return float(np.mean(covered >= COVERS_MIN * episode.stage_excess_ns))
 
 
 def _rare(moments: Ints, episode: Episode, survey: Survey) -> bool:

@@ -793,6 +793,13 @@ ELSEWHERE_MAX = row(
     DESIGN_8,
     "... and as much of this part of other windows of the same length at most.",
 )
+TOGETHER_P_MAX = row(
+    "TOGETHER_P_MAX",
+    0.01,
+    "probability",
+    DESIGN_8,
+    "Where it covers more of other windows, it still held the episodes of a device if chance hardly gives it that many of them.",
+)
 WINDOWS = row("WINDOWS", 400, "windows", CHOSEN, "Windows at random moments that are looked at.")
 WINDOWS_MIN = row(
     "WINDOWS_MIN",
