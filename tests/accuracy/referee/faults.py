@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.accuracy.host import said
 from tests.accuracy.referee import others
 from tests.accuracy.referee.scene import Injection, Scene, Window, workers
 from whodisk.programs.base import Program
@@ -80,6 +81,8 @@ class Fault:
     consequences: tuple[Names, ...] = ()
     #: The device takes no more than so much, always: `limited` is right, too, if the limit holds one of these words.
     limit_words: tuple[str, ...] = ()
+    #: Programs to which it can be done, by the name of their worker; empty: to any.
+    workers: tuple[str, ...] = ()
     #: Drive that the disk is to be (`whodisk slowdisk --model`), with the fault and without it; empty: as fast as it can.
     model: str = ""
 
@@ -134,6 +137,26 @@ def send(pids: list[int], number: signal.Signals) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             continue  # it has ended
+
+
+# -- checkpoints
+
+
+def _checkpoints(
+    scene: Scene,
+    magnitudes: dict[str, float],
+    chance: random.Random,
+    windows: list[Window] | None,
+    ended: threading.Event,
+    done: list[Injection],
+) -> None:
+    """PostgreSQL writes out all that it changed: its own doing, at moments that are known."""
+    socket = str(scene.beside.parent / "scratch")
+    ask = ["psql", "-h", socket, "-U", "postgres", "-qc", "CHECKPOINT", "postgres"]
+    for _ in _moments(magnitudes["every_s"], chance, windows, ended):
+        begin = time.monotonic_ns()
+        said(*ask)
+        done.append(Injection(begin, time.monotonic_ns()))
 
 
 # -- queue holds
@@ -308,6 +331,15 @@ FAULTS: tuple[Fault, ...] = (
         draw=lambda chance: {"length_ms": _between(chance, 50, 1000)},
         act=others.while_it_lasts(others.cache_lost),
         culprits=(Names("cache_tier", ".*"),),
+    ),
+    Fault(
+        name="checkpoint",
+        words="its own doing: PostgreSQL makes a checkpoint every 0.2 to 6 s",
+        draw=lambda chance: {"every_s": _between(chance, 0.2, 6)},
+        act=_checkpoints,
+        # Whatever it says of the program itself, and nothing of anybody else.
+        culprits=(Names("saturation", ".*{program}.*"), Names("process", ".*{program}.*")),
+        workers=("postgres",),
     ),
 )
 

@@ -56,6 +56,7 @@ ROWS: dict[str, Row] = {
         for program in PROGRAMS.values()
         for file_system in FILE_SYSTEMS
         for fault in (None, *FAULTS)
+        if fault is None or not fault.workers or program.worker in fault.workers
     )
 }
 
