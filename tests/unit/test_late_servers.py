@@ -30,7 +30,10 @@ def causes(episodes_ns: Ints, length_ms: int = 3) -> list[str | None]:
         )
         for at in episodes_ns
     ]
-    return [None if cause is None else cause.who for cause in _held_by_late(survey, found, waits, f"{SERVES} loop0")]
+    return [
+        None if cause is None else cause.who
+        for cause in _held_by_late(survey, found, waits, f"{SERVES} loop0")
+    ]
 
 
 def test_where_cpus_are_crowded_the_number_decides() -> None:

@@ -77,6 +77,8 @@ class Candidate:
     p99_ratio: float | None = None
     #: Where `share_of_latency` is only the least that it can be: what it is with what such things usually do. Orders findings, no more.
     likely_share: float | None = None
+    #: Part of the operations that were not made because of it, where that was counted. Orders findings where a workload falls behind its rate.
+    unmade: float | None = None
     #: (kind, name) of further culprits: a consequence may join their finding; the name `*` means any.
     joins: tuple[tuple[str, str], ...] = ()
     #: One of `findings.BASES`: a measured claim is read off the record, and no test decides on it.

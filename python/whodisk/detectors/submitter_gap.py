@@ -252,6 +252,7 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
         )
         or (happened >= STOPS_MIN and worse >= SEEN_P99_RATIO_MIN),
         p99_ratio=worse,
+        unmade=unmade,
     )
 
 

@@ -39,8 +39,11 @@ def _harm(candidate: Candidate, keeps_rate: bool, falls_behind: bool) -> float:
     """How many times worse it makes things: the 99th percentile, where that is known, or the mean, whichever suffers more.
 
     The mean stands for throughput: in a closed loop it falls as the mean rises. Where the workload keeps its rate, only the 99th percentile
-    counts; where it falls behind its rate, operations are later and later for want of throughput, and only the mean counts.
+    counts; where it falls behind its rate, operations are later and later for want of throughput, and only the mean counts, or the operations that
+    were not made.
     """
+    if falls_behind and candidate.unmade is not None:
+        return 1.0 / (1.0 - min(candidate.unmade, MERGED_SHARE_MAX))
     if keeps_rate and candidate.p99_ratio:
         return candidate.p99_ratio
     share = max(candidate.share_of_latency, candidate.likely_share or 0.0)

@@ -81,6 +81,8 @@ class Fault:
     consequences: tuple[Names, ...] = ()
     #: The device takes no more than so much, always: `limited` is right, too, if the limit holds one of these words.
     limit_words: tuple[str, ...] = ()
+    #: It is the program's own doing, which the verdict must tell by one of these words, wherever it stands; it is nobody's fault, and no status is wrong.
+    told: tuple[str, ...] = ()
     #: Programs to which it can be done, by the name of their worker; empty: to any.
     workers: tuple[str, ...] = ()
     #: Drive that the disk is to be (`whodisk slowdisk --model`), with the fault and without it; empty: as fast as it can.
@@ -337,8 +339,8 @@ FAULTS: tuple[Fault, ...] = (
         words="its own doing: PostgreSQL makes a checkpoint every 0.2 to 6 s",
         draw=lambda chance: {"every_s": _between(chance, 0.2, 6)},
         act=_checkpoints,
-        # Whatever it says of the program itself, and nothing of anybody else.
         culprits=(Names("saturation", ".*{program}.*"), Names("process", ".*{program}.*")),
+        told=("checkpoint",),
         workers=("postgres",),
     ),
 )

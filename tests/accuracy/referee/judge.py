@@ -65,8 +65,9 @@ def judge(
             ours.append(False)
             wrong.append(words(finding))
     limited = _as_limit(verdict, truth, fault)
-    status_right = verdict["status"] in truth.statuses or limited
-    first_right = (ours[:1] == [True] or limited) if truth.must_name else None
+    told = _told(verdict, fault)
+    status_right = verdict["status"] in truth.statuses or limited or told
+    first_right = (ours[:1] == [True] or limited or told) if truth.must_name else None
     return Judgement(
         right=status_right and first_right is not False and not wrong,
         status_right=status_right,
@@ -76,6 +77,18 @@ def judge(
         slowest_right=_slowest(verdict, truth, case_start_ns),
         said=_said(verdict),
     )
+
+
+def _told(verdict: dict[str, Any], fault: Fault | None) -> bool:
+    """Whether a program's own doing is told as such, in whatever sentence."""
+    if fault is None or not fault.told:
+        return False
+    sentences = [
+        *verdict["summary"],
+        *verdict["minor"],
+        *(finding["claim"] for finding in verdict["findings"]),
+    ]
+    return any(word in sentence for word in fault.told for sentence in sentences)
 
 
 def words(finding: Finding) -> str:
