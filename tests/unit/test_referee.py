@@ -259,6 +259,15 @@ def test_an_excused_finding_is_listed_and_does_not_count() -> None:
     assert judged.excuses == ["stage device (device:vda): second tracer: 3 requests"]
 
 
+def test_a_programs_own_doing_has_to_be_told() -> None:
+    """No status is wrong, if some sentence says what it did; another one that is accused is."""
+    told = {"summary": ["Meanwhile, by its own log: checkpoint in 29 % of their time."], "minor": []}
+    silent: dict[str, Any] = {"summary": [], "minor": []}
+    assert _judge(_verdict("healthy", **told), SLOW, "checkpoint").right
+    assert not _judge(_verdict("healthy", **silent), SLOW, "checkpoint").right
+    assert not _judge(_verdict("slow", {**DEVICE, "claim": ""}, **told), SLOW, "checkpoint").right
+
+
 def test_the_slowest_must_be_the_one_that_was_hit() -> None:
     truth = replace(SLOW, apart=[{"start_ns": 6000, "latency_ns": 400, "kind": "read", "hit": True}])
     right = _verdict("slow", DEVICE, slowest=[{"start_ns": 5010, "latency_ns": 380}])
