@@ -516,6 +516,7 @@ TRUTHS: dict[str, Truth] = {
     "depth_of_reads": Truth(
         "saturation", True, limits.depth_of_reads, status="limited", limit="queue depth 8"
     ),
+    "page_faults": Truth("saturation", True, limits.page_faults, status="limited", limit="queue depth 1"),
     "durable_writes": Truth(
         "saturation", True, limits.durable_writes, status="limited", limit="5 requests to the device"
     ),

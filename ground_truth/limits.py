@@ -154,6 +154,19 @@ def depth_of_reads(seed: int, path: Path) -> Path:
     return _written(path, [thread])
 
 
+def page_faults(seed: int, path: Path) -> Path:
+    """A program that reads a file which it has mapped, one page after the other, and syncs it now and then: pages that have to be read are reads."""
+    rng = np.random.default_rng([seed, 21])
+    thread = _Thread()
+    for number in range(4000):
+        length = int(rng.integers(90_000, 110_000))
+        thread.call("fault", length, device=length - 5_000)
+        thread.goes_on(int(rng.integers(10_000, 20_000)))
+        if number % 400 == 399:
+            thread.call("sync", 300_000, device=290_000)
+    return _written(path, [thread])
+
+
 def durable_writes(seed: int, path: Path) -> Path:
     """Each write returns when its data are durable, five requests later; nearly half of that it waits for its page under writeback, and for
     three tenths the device flushes."""

@@ -34,6 +34,10 @@ from whodisk.types import Cell
 DEEPER = "Run the same with twice the queue depth: if throughput does not grow, the device is the limit."
 
 
+#: Operations whose bytes move; those of a sync are what it may have to write.
+MOVING = ("read", "write", "fault", "copy", "discard")
+
+
 @dataclass
 class Load:
     """What the workload kept in flight."""
@@ -94,7 +98,7 @@ def _load(context: Context) -> Load | None:
         depth=depth * workers if depth and context.layer == "app" else None,
         in_flight=weight * held_ns / survey.span_ns,
         kind=next(iter(ops)) if len(ops) == 1 else "operation",
-        bytes_per_s=sum(s.size_bytes for s in survey.strata) / seconds,
+        bytes_per_s=sum(s.size_bytes for s in survey.strata if s.op in MOVING) / seconds,
     )
 
 
@@ -224,7 +228,7 @@ def _own_load(context: Context, program: Program) -> Load | None:
     )
     whole = context.case.rows(
         f"""SELECT count(*) AS n, min(start_ns) AS low_ns, max(start_ns + latency_ns) AS high_ns,
-  sum(size_bytes) AS size_bytes FROM measured WHERE {where}"""
+  coalesce(sum(size_bytes) FILTER (op IN {MOVING}), 0) AS size_bytes FROM measured WHERE {where}"""
     )[0]
     count, low_ns, high_ns = (_int(whole[name]) for name in ("n", "low_ns", "high_ns"))
     if count < SATURATION_REQUESTS_MIN or high_ns <= low_ns:

@@ -39,7 +39,7 @@ from whodisk.statistics.stats import overlap
 #: Stages in which an operation is with the devices, or on its way there.
 BELOW = ("throttle", "queue", "device", "interrupt")
 #: Kinds of operations that are neither data nor syncs.
-_DATA = ("read", "write")
+_DATA = ("read", "write", "fault", "copy")
 _SYNCS = ("sync", "flush")
 
 

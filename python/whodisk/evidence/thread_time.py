@@ -31,7 +31,8 @@ SYNCS, DURABLE, READS, WRITES, OTHERS = "syncs", "durable writes", "reads", "wri
 #: No call held it: it slept while something of it was in flight, it slept while nothing was, it ran, or it had no CPU.
 IN_FLIGHT, ASLEEP, RUNNING, NO_CPU = "in flight", "asleep", "running", "no CPU"
 CALLS = (SYNCS, DURABLE, READS, WRITES, OTHERS)
-_CALL_OF = {"read": READS, "write": WRITES, "copy": WRITES, "sync": SYNCS, "flush": SYNCS}
+#: A page that a thread touches and that has to be read first is a read.
+_CALL_OF = {"read": READS, "fault": READS, "write": WRITES, "copy": WRITES, "sync": SYNCS, "flush": SYNCS}
 
 
 @dataclass(frozen=True)
