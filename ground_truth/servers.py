@@ -8,11 +8,20 @@ from typing import Any
 import numpy as np
 
 from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, write_case
+from whodisk.statistics.stats import Ints
 
 DISK, TID, SERVER, HOG = "loop0", 4300, 60, 99
 DRIVE, JOURNAL = "nvme0n1", 310
 MS = 1_000_000
 _COUNT = 3000
+
+
+def _in_pauses(start: Ints, late: Ints, held_ns: Ints) -> tuple[Ints, Ints]:
+    """The same begins of operations with a pause of the program some time after each late one, and when the hog begins in each of these."""
+    pauses = np.zeros(_COUNT, np.int64)
+    pauses[late + 61] = held_ns + MS
+    start = start + np.cumsum(pauses)
+    return start, start[late + 61] - held_ns - MS // 2
 
 
 def _served(seed: int, path: Path, stuck: int, hog_at_stuck: bool) -> Path:
@@ -26,11 +35,7 @@ def _served(seed: int, path: Path, stuck: int, hog_at_stuck: bool) -> Path:
     start = np.cumsum(latency + 50_000) - latency
     begin = start[late] + 40_000
     if not hog_at_stuck:
-        # In pauses of the program.
-        pauses = np.zeros(_COUNT, np.int64)
-        pauses[late + 61] = held_ns + MS
-        start += np.cumsum(pauses)
-        begin = start[late + 61] - held_ns - MS // 2
+        start, begin = _in_pauses(start, late, held_ns)
     ids = np.arange(_COUNT)
     common = {"device": DISK, "op": "read", "size_bytes": 4096, "tid": TID, "pid": TID, "comm": "db"}
     stages = {"queue_ns": np.zeros(_COUNT, np.int64), "device_ns": device_ns}
@@ -87,12 +92,9 @@ def _commits(seed: int, path: Path, hog_at_stuck: bool) -> Path:
     fs_ns[late] += held_ns
     latency = fs_ns + 100_000
     start = np.cumsum(latency + 400_000) - latency
+    begin = start[late] + 100_000
     if not hog_at_stuck:
-        # In pauses of the program.
-        pauses = np.zeros(_COUNT, np.int64)
-        pauses[late + 61] = held_ns + MS
-        start += np.cumsum(pauses)
-    begin = start[late] + 100_000 if hog_at_stuck else start[late + 61] - held_ns - MS // 2
+        start, begin = _in_pauses(start, late, held_ns)
     common = {"device": DRIVE, "tid": TID, "pid": TID, "comm": "db", "device_ns": np.full(_COUNT, 100_000)}
     syscall = {
         **common,

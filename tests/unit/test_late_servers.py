@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from whodisk.evidence.late_servers import LateServers
-from whodisk.evidence.surroundings import SERVES, _held_by_late, _Waits
+from whodisk.evidence.surroundings import _held_by_late, _Waits
 from whodisk.evidence.survey import Survey
 from whodisk.statistics.stats import Ints
 
@@ -31,8 +31,7 @@ def causes(episodes_ns: Ints, length_ms: int = 3) -> list[str | None]:
         for at in episodes_ns
     ]
     return [
-        None if cause is None else cause.who
-        for cause in _held_by_late(survey, found, waits, f"{SERVES} loop0")
+        None if cause is None else cause.who for cause in _held_by_late(survey, found, waits, "serves loop0")
     ]
 
 

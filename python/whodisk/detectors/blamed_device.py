@@ -78,9 +78,10 @@ def _owner(
     operations where a pause of all would fall; may be empty.
     """
     owned = np.bincount(np.argmax(held, axis=1), minlength=len(names))
-    top = names[int(np.argmax(owned))]
+    most = int(np.argmax(owned))
+    top = names[most]
     share = operations.get(top, 0) / max(1, sum(operations.values()))
-    wholly = held[:, int(np.argmax(owned))] >= BLAMED_DEVICE_MOSTLY * held.sum(axis=1)
+    wholly = held[:, most] >= BLAMED_DEVICE_MOSTLY * held.sum(axis=1)
     if len(held) >= OWNER_EPISODES_MIN and wholly.all():
         return top or None
     mostly = bool(owned.max() >= BLAMED_DEVICE_MOSTLY * owned.sum())

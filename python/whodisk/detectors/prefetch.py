@@ -137,17 +137,18 @@ def _late(context: Context) -> Candidate | None:
     )[0]
     fetch = context.case.rows(_fetches_sql())[0]
     reads, longest_ns = int(waits["reads"] or 0), float(waits["longest_ns"] or 0)
+    usual_ns = float(fetch["usual_ns"] or 0)
+    most_ns = PREFETCH_FETCHES_MAX * usual_ns
     reading, span_ns = _reading(context)
     busy = float(fetch["busy_ns"] or 0) / span_ns
-    if reads < PREFETCH_LATE_READS_MIN or longest_ns > PREFETCH_FETCHES_MAX * float(fetch["usual_ns"] or 0):
+    if reads < PREFETCH_LATE_READS_MIN or longest_ns > most_ns:
         return None
     if max(busy, reading) > 1.0 - PREFETCH_IDLE_MIN:
         return None
     # Who waited for longer than that waited for something else, too: nobody could have asked ahead for it.
-    most_ns = PREFETCH_FETCHES_MAX * float(fetch["usual_ns"] or 0)
     capped = f"SELECT start_ns, least(wait_ns, {most_ns!r}) AS wait_ns FROM ({late_sql(context)}) AS late"
     held = lost_in_blocks(context, capped, "wait_ns")
-    if held is None or held.each_ns < PREFETCH_LATE_MIN * float(fetch["usual_ns"] or 0):
+    if held is None or held.each_ns < PREFETCH_LATE_MIN * usual_ns:
         return None
     return _late_candidate(context, held, reads, busy, int(waits["size"] or 0), str(waits["file"]))
 

@@ -10,7 +10,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Detector, Result
 from whodisk.detectors.flush_limit import flush_limit
-from whodisk.detectors.thread_limit import FEWER_SYNCS, held_below, limit_of
+from whodisk.detectors.thread_limit import DATA, FEWER_SYNCS, held_below, limit_of
 from whodisk.detectors.thresholds import (
     COMMAND_SHARE,
     FOREIGN_FILLED,
@@ -35,7 +35,7 @@ DEEPER = "Run the same with twice the queue depth: if throughput does not grow, 
 
 
 #: Operations whose bytes move; those of a sync are what it may have to write.
-MOVING = ("read", "write", "fault", "copy", "discard")
+MOVING = (*DATA, "discard")
 
 
 @dataclass

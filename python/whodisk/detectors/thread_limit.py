@@ -22,6 +22,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.survey import Stratum
 from whodisk.evidence.thread_time import (
     ASLEEP,
+    CALL_OF,
     DURABLE,
     IN_FLIGHT,
     NO_CPU,
@@ -38,9 +39,9 @@ from whodisk.statistics.stats import overlap
 
 #: Stages in which an operation is with the devices, or on its way there.
 BELOW = ("throttle", "queue", "device", "interrupt")
-#: Kinds of operations that are neither data nor syncs.
-_DATA = ("read", "write", "fault", "copy")
-_SYNCS = ("sync", "flush")
+#: Kinds of operations that move data, and that make it durable.
+DATA = tuple(op for op, call in CALL_OF.items() if call in (READS, WRITES))
+_SYNCS = tuple(op for op, call in CALL_OF.items() if call == SYNCS)
 
 
 FEWER_SYNCS = "Run the same with half as many syncs: if it does not get faster, syncs are not what limits it."
@@ -122,7 +123,7 @@ def _durable(context: Context, comm: str, time: ThreadTime) -> Limit:
 
 def _others(context: Context, comm: str, time: ThreadTime) -> Limit:
     calls = time.calls[OTHERS]
-    kinds = sorted({s.op for s in context.survey.strata} - {*_DATA, *_SYNCS})
+    kinds = sorted({s.op for s in context.survey.strata} - set(CALL_OF))
     return Limit(
         f"files, not data: {_waits(comm, time, time.share[OTHERS])} in calls that open, make, rename or remove files, "
         f"{words.duration(calls.held_ns / calls.count)} each{_mostly(context, tuple(kinds))}",
@@ -172,7 +173,7 @@ def _mostly(context: Context, ops: tuple[str, ...]) -> str:
 
 def held_below(context: Context) -> float:
     """Part of the time of reads and writes that they are with the devices."""
-    strata: list[Stratum] = [s for s in context.survey.strata if s.op in _DATA]
+    strata: list[Stratum] = [s for s in context.survey.strata if s.op in DATA]
     whole = sum(s.latency_ns for s in strata)
     below = sum(float(s.stage_ns[STAGES.index(stage)]) for s in strata for stage in BELOW)
     return below / whole if whole > 0 else 0.0

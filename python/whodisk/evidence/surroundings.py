@@ -52,9 +52,6 @@ HOLDS: dict[str, frozenset[str]] = {
 #: Kinds of events that show trouble in a device or on the way to it, as in detectors/device_errors.
 TROUBLE = ("error", "timeout", "reset", "failed_command")
 
-#: What those do whom an operation waits for.
-SERVES, SERVES_OR_COMMITS = "serves", "serves or commits for"
-
 #: Flag of operations that asked for a flush of the device's cache; all that is known where no carriers were recorded (case-format, Flags).
 PREFLUSH = 128
 
@@ -282,20 +279,21 @@ def _late_servers(case: Case, survey: Survey, episodes: list[Episode]) -> list[C
     found: list[Cause | None] = [None] * len(episodes)
     below = [n for n, e in enumerate(episodes) if not e.silence and e.stage in BELOW]
     above = [n for n, e in enumerate(episodes) if not e.silence and e.stage == "fs" and e.device]
-    every = serving_waits(case).of_device if below else {}
+    late = late_servers(case, survey.layer) if below else {}
+    every = serving_waits(case).of_device if late else {}
+    of_files = late_file_systems(case, survey.layer, {episodes[n].device for n in above})
     asked = (
-        (below, late_servers(case, survey.layer) if below else {}, SERVES),
+        (below, {device: _Waits(late[device], every[device]) for device in late}, "serves"),
         (
             above,
-            late_file_systems(case, survey.layer, {episodes[n].device for n in above}),
-            SERVES_OR_COMMITS,
+            {device: _Waits(by, _together(by)) for device, by in of_files.items()},
+            "serves or commits for",
         ),
     )
-    for numbers, late, does in asked:
-        for device in sorted({episodes[number].device for number in numbers} & set(late)):
+    for numbers, waits, does in asked:
+        for device in sorted({episodes[number].device for number in numbers} & set(waits)):
             mine = [number for number in numbers if episodes[number].device == device]
-            waits = _Waits(late[device], every[device] if does == SERVES else _together(late[device]))
-            causes = _held_by_late(survey, [episodes[n] for n in mine], waits, f"{does} {device}")
+            causes = _held_by_late(survey, [episodes[n] for n in mine], waits[device], f"{does} {device}")
             for number, cause in zip(mine, causes, strict=True):
                 found[number] = cause
     return found
@@ -323,6 +321,8 @@ def _held_by_late(survey: Survey, episodes: list[Episode], waits: _Waits, does: 
         covered >= COVERS_MIN * episode.stage_excess_ns
         for episode, (_, covered) in zip(episodes, longest, strict=True)
     ]
+    if not any(held):
+        return [None] * len(episodes)
     parts = [elsewhere(times, episode, survey) for episode, (times, _) in zip(episodes, longest, strict=True)]
     chance = float(np.mean([part or 0.0 for part in parts]))
     most = 2 * sum(held) > len(held)

@@ -32,7 +32,7 @@ SYNCS, DURABLE, READS, WRITES, OTHERS = "syncs", "durable writes", "reads", "wri
 IN_FLIGHT, ASLEEP, RUNNING, NO_CPU = "in flight", "asleep", "running", "no CPU"
 CALLS = (SYNCS, DURABLE, READS, WRITES, OTHERS)
 #: A page that a thread touches and that has to be read first is a read.
-_CALL_OF = {"read": READS, "fault": READS, "write": WRITES, "copy": WRITES, "sync": SYNCS, "flush": SYNCS}
+CALL_OF = {"read": READS, "fault": READS, "write": WRITES, "copy": WRITES, "sync": SYNCS, "flush": SYNCS}
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ ORDER BY tid, start_ns, op_id"""
     )
     if len(data["tid"]) < THREAD_OPERATIONS_MIN:
         return None
-    kind = np.array([CALLS.index(_CALL_OF.get(str(op), OTHERS)) for op in data["op"]], np.int64)
+    kind = np.array([CALLS.index(CALL_OF.get(str(op), OTHERS)) for op in data["op"]], np.int64)
     kind[(kind == CALLS.index(WRITES)) & (data["durable"].astype(np.int64) > 0)] = CALLS.index(DURABLE)
     return _Operations(
         data["tid"].astype(np.int64),

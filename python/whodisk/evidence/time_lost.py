@@ -10,7 +10,7 @@ import numpy as np
 from whodisk import words
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import late_while_held
-from whodisk.evidence.replay import replayed
+from whodisk.evidence.replay import Replay, replayed
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
@@ -160,11 +160,18 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
     own, those that waited behind lost it, too. 1 where next to nothing was lost.
     """
     each = _each_sql(context, lost_sql)
-    if replay := replayed(context, each):
-        latency = replay.latency_ns.astype(np.float64)
-        if replay.lost_ns.sum() < P99_LOST_MIN * latency.sum():
-            return 1.0
-        return _upper(latency, 0.01) / max(1.0, _upper(latency - replay.lost_ns, 0.01))
+    replay = replayed(context, each)
+    return _p99_ratio(context, each) if replay is None else _replayed_p99_ratio(replay)
+
+
+def _replayed_p99_ratio(replay: Replay) -> float:
+    latency = replay.latency_ns.astype(np.float64)
+    if replay.lost_ns.sum() < P99_LOST_MIN * latency.sum():
+        return 1.0
+    return _upper(latency, 0.01) / max(1.0, _upper(latency - replay.lost_ns, 0.01))
+
+
+def _p99_ratio(context: Context, each: str) -> float:
     without = "greatest(0, m.latency_ns - coalesce(e.lost_ns, 0))"
     source = f"FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context.layer}'"
     row = context.case.rows(
@@ -197,8 +204,14 @@ def _upper(values: Floats, part: float) -> float:
 def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats, float] | None:
     """What the judged operations lost in requests of another layer (`lost_per_episode`, `p99_ratio`); None if they are of that layer
     themselves, or if nobody is known to have waited for one."""
-    lost = lost_per_episode(context, lost_sql) if survey.layer != context.layer else np.zeros(0)
-    return (lost, p99_ratio(context, lost_sql)) if len(lost) else None
+    if survey.layer == context.layer:
+        return None
+    each = _each_sql(context, lost_sql)
+    replay = replayed(context, each)
+    lost = _lost_per_episode(context, each) if replay is None else _replayed_per_episode(replay)
+    if not len(lost):
+        return None
+    return lost, _p99_ratio(context, each) if replay is None else _replayed_p99_ratio(replay)
 
 
 def share_lost(context: Context, survey: Survey, lost_sql: str) -> tuple[float, float | None]:
@@ -214,10 +227,17 @@ def share_lost(context: Context, survey: Survey, lost_sql: str) -> tuple[float, 
 def lost_per_episode(context: Context, lost_sql: str) -> Floats:
     """What the judged operations lost, as in `p99_ratio`, at most all of their latency; one value per episode, ns."""
     each = _each_sql(context, lost_sql)
-    if replay := replayed(context, each):
-        hit = replay.lost_ns > 0
-        numbers = episodes(replay.start_ns[hit], (replay.start_ns + replay.latency_ns)[hit])
-        return np.asarray(np.bincount(numbers, replay.lost_ns[hit]), np.float64)
+    replay = replayed(context, each)
+    return _lost_per_episode(context, each) if replay is None else _replayed_per_episode(replay)
+
+
+def _replayed_per_episode(replay: Replay) -> Floats:
+    hit = replay.lost_ns > 0
+    numbers = episodes(replay.start_ns[hit], (replay.start_ns + replay.latency_ns)[hit])
+    return np.asarray(np.bincount(numbers, replay.lost_ns[hit]), np.float64)
+
+
+def _lost_per_episode(context: Context, each: str) -> Floats:
     lost = context.case.arrays(
         f"""{each}
 SELECT m.start_ns, m.latency_ns, least(e.lost_ns, m.latency_ns) AS lost_ns
