@@ -10,7 +10,7 @@ import pytest
 from ground_truth.cases import fixed_rate
 from tests.synth import Simulation
 from tests.unit.test_costs import context_of
-from whodisk.evidence.replay import replayed
+from whodisk.evidence.replay import replayed, replayed_without_stops
 from whodisk.evidence.time_lost import lost_per_episode, p99_ratio
 from whodisk.reading.views import Case
 
@@ -41,6 +41,28 @@ def test_what_waited_behind_was_lost_too(
     assert lost.sum() == pytest.approx(truth, rel=0.05)
     assert themselves < 0.7 * truth
     assert worse == pytest.approx(np.quantile(late, 0.99) / np.quantile(usual, 0.99), rel=0.2)
+
+
+@pytest.mark.parametrize(("per_second", "length_ms", "stops"), [(12_000, 60, 7), (50_000, 25, 5)])
+def test_what_is_due_while_a_thread_is_stopped_waits_for_it(
+    per_second: int, length_ms: int, stops: int, tmp_path: Path
+) -> None:
+    moments = list(0.2 + 2.6 * (np.arange(stops) + 0.5) / stops)
+    stopped = fixed_rate(3, tmp_path / "stopped", per_second=per_second, stops=moments, length_ms=length_ms)
+    quiet = fixed_rate(3, tmp_path / "quiet", per_second=per_second)
+    late, usual = latencies(stopped), latencies(quiet)
+    begin_ns = (np.array(moments) * 1e9).astype(np.int64)
+    length_ns = np.full(stops, length_ms * 1_000_000)
+    with Case(stopped) as case:
+        replay = replayed_without_stops(context_of(case), np.full(stops, 4300), begin_ns, length_ns)
+        others = replayed_without_stops(context_of(case), np.full(stops, 4301), begin_ns, length_ns)
+    assert replay is not None and others is not None
+    assert replay.lost_ns.sum() == pytest.approx(late.sum() - usual.sum(), rel=0.05)
+    assert replay.p99_ns / replay.p99_without_ns == pytest.approx(
+        np.quantile(late, 0.99) / np.quantile(usual, 0.99), rel=0.2
+    )
+    # Stops of a thread without operations cost nothing.
+    assert not others.lost_ns.any()
 
 
 def test_a_closed_loop_is_not_played_again(tmp_path: Path) -> None:

@@ -6,23 +6,28 @@ an operation that waits in the queue of a device waits for the requests that hol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.candidates import of_time_lost
-from whodisk.detectors.thresholds import CROWDED_REQUESTS_MIN
+from whodisk.detectors.thresholds import (
+    CROWDED_REQUESTS_MIN,
+    SHARE_OF_LATENCY_FLOOR,
+    SHARE_OF_LATENCY_MIN,
+    WORSE_MIN,
+)
 from whodisk.evidence.context import Context
 from whodisk.evidence.programs import own_sql, program_sql
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.thresholds import LOSS_BLOCKS
-from whodisk.evidence.time_lost import TimeLost, weigh
+from whodisk.evidence.time_lost import TimeLost, lost_per_episode, p99_ratio, weigh
 from whodisk.findings import Culprit
 from whodisk.machine.kernel_threads import is_kernel_thread
 from whodisk.reading.views import STAGES
-from whodisk.statistics.stats import Floats, placed
+from whodisk.statistics.stats import Floats, bootstrap_sum, placed
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Crowd:
     #: Of the time of all requests inside the devices, where the judged program's requests go, too.
     share: float
     held: TimeLost
+    #: What each judged operation waited for it: a query with `op_id` and `lost_ns`.
+    lost_sql: str
 
 
 def run(context: Context) -> Result:
@@ -56,7 +63,8 @@ def run(context: Context) -> Result:
         )
         if held is not None:
             share = float(busy[mine].sum() / max(1.0, every.sum()))
-            result.candidates.append(_candidate(context, Crowd(name, held.count, share, held)))
+            crowd = Crowd(name, held.count, share, held, _lost_sql(context, part))
+            result.candidates.append(_candidate(context, crowd))
     return result
 
 
@@ -68,6 +76,14 @@ FROM (SELECT {program_sql(context)} AS comm, {context.survey.time_bin_sql(LOSS_B
   WHERE layer = 'block' AND comm IS NOT NULL AND device_ns > 0
     AND device IN (SELECT device FROM measured WHERE layer = 'block' AND comm IN ({own}) AND queue_ns > 0 GROUP BY 1)) AS r
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+
+
+def _lost_sql(context: Context, part: Floats) -> str:
+    """`part`: of the slots that the program holds, per block of time."""
+    held = ", ".join(f"({block}, {float(part[block])!r})" for block in np.flatnonzero(part > 0).tolist())
+    return f"""SELECT w.op_id, w.queue_ns * p.part AS lost_ns
+FROM (SELECT op_id, queue_ns, {context.survey.time_bin_sql(LOSS_BLOCKS)} AS block FROM measured WHERE layer = 'app' AND queue_ns > 0) AS w
+JOIN (VALUES {held}) AS p(block, part) ON p.block = w.block"""
 
 
 def _waited(context: Context) -> tuple[Floats, Floats]:
@@ -111,7 +127,27 @@ def _candidate(context: Context, crowd: Crowd) -> Candidate:
     )
     # Where it comes and goes, `background_work` and `burst` report it, too.
     found.consequence = True
+    below = sum(float(s.stage_ns[STAGES.index(name)]) for s in context.survey.strata for name in ("queue", "device"))
+    # A device whose slots are full works at its limit: what others have in it makes its own time longer, too. By how much is not recorded.
+    found.likely_share = crowd.share * min(1.0, below / max(1.0, context.survey.latency_ns))
+    if crowd.held.share >= SHARE_OF_LATENCY_FLOOR:
+        _weigh_those_behind(context, crowd, found)
     return found
+
+
+def _weigh_those_behind(context: Context, crowd: Crowd, found: Candidate) -> None:
+    """Of operations that are due at times of their own, those that waited behind lost it, too."""
+    found.p99_ratio = p99_ratio(context, crowd.lost_sql)
+    lost_ns = lost_per_episode(context, crowd.lost_sql)
+    share = min(1.0, float(lost_ns.sum()) / max(1.0, context.survey.latency_ns))
+    if share <= found.share_of_latency * (1 + WORSE_MIN):
+        return
+    low, high = bootstrap_sum(lost_ns / max(1.0, context.survey.latency_ns))
+    found.claim += f" With what waited behind those, it is {words.percent(share)}."
+    found.otherwise = found.claim
+    found.effect = replace(found.effect, value=share, low=low, high=min(1.0, high))
+    found.share_of_excess = found.share_of_latency = share
+    found.large = share >= SHARE_OF_LATENCY_MIN
 
 
 def _shares_sql(context: Context) -> str:

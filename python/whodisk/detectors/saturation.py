@@ -22,11 +22,12 @@ from whodisk.detectors.thresholds import (
     SATURATION_SAMPLE_REQUESTS,
     SATURATION_SYNC_SHARE,
     SERIAL_SHARE,
+    TURN_SHARE_MAX,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.survey import Stratum
 from whodisk.evidence.thread_time import thread_time
-from whodisk.reading.views import quoted
+from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Ints
 from whodisk.types import Cell
 
@@ -114,6 +115,14 @@ def _fixed_rate(context: Context, result: Result, load: Load, rate: float) -> No
     achieved = load.throughput / rate
     if context.keeps_rate:
         result.limit = f"the workload offers {words.rate(rate)} operations per second and gets them all"
+        turns = sum(float(s.stage_ns[STAGES.index("app")]) for s in context.survey.strata)
+        part = turns / max(1.0, context.survey.latency_ns)
+        if load.depth and part >= TURN_SHARE_MAX:
+            result.limit += (
+                f", but they wait {words.percent(part)} of their time for their turn: no more than {words.significant(load.depth)} may be in flight, "
+                f"{words.duration(load.held_ns)} each"
+            )
+            result.limited = True
         return
     reason = _little(load, load.depth) if load.depth else "the reason is not visible in this case"
     result.limit = (

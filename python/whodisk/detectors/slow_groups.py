@@ -138,15 +138,20 @@ def _family_p(slow: SlowSet, members: Bools, number: int) -> float:
 
 
 def _same_length_p(context: Context, members: Bools) -> float:
-    """Same-length test on the first operation of each episode; where times are multiples of a unit, no finer than that.
+    """Same-length test on the time below the file system of the first operation of each episode; where times are multiples of a unit, no finer
+    than that.
 
     Not on the longest: the longest of many are of about one length, whatever made them.
     """
     slow = context.slow
     start, end = slow.start_ns[members], slow.end_ns[members]
+    below_ns = slow.stage_ns[members][:, HOLDERS].sum(axis=1).astype(np.int64)
     order = np.lexsort((end, start))
     _, first = np.unique(episodes(start, end)[order], return_index=True)
-    latency_ns = (end - start)[order][first]
+    latency_ns = below_ns[order][first]
+    latency_ns = latency_ns[latency_ns > 0]
+    if not len(latency_ns):
+        return 1.0
     unit_ns = max(context.case.resolution_ns, int(np.gcd.reduce(latency_ns)) if len(latency_ns) > 1 else 1)
     return same_length_p(latency_ns.astype(np.float64), unit_ns / float(latency_ns.min()))
 

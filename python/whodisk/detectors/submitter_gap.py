@@ -205,29 +205,40 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
     )
     waits = _waits(context, gaps)
     numbers = episodes(stops.start_ns, stops.start_ns + stops.duration_ns)
-    worse = stops.p99_ns / max(1.0, stops.p99_without_ns)
+    p99_ns, p99_without_ns = stops.p99_ns, stops.p99_without_ns
+    behind = behind_low = 0.0
+    if stops.replay is not None:
+        p99_ns, p99_without_ns = stops.replay.p99_ns, stops.replay.p99_without_ns
+        late = stops.replay.lost_per_episode_ns / max(1.0, context.survey.latency_ns)
+        behind, (behind_low, _) = float(late.sum()), bootstrap_sum(late)
+    worse = p99_ns / max(1.0, p99_without_ns)
     shares = _shares(context, waits.explained, stops.share_of_time)
     part = stops.share_of_time / max(1, int(stops.duration_ns.sum()))
     low, high = bootstrap_sum(np.asarray(np.bincount(numbers, stops.duration_ns) * part, np.float64))
-    with_them, without = words.duration(stops.p99_ns), words.duration(stops.p99_without_ns)
-    felt = f" The 99th percentile is {with_them}, without the operations that a stop touched {without}."
+    with_them, without = words.duration(p99_ns), words.duration(p99_without_ns)
+    them = "the operations that a stop touched" if stops.replay is None else "these stops"
+    felt = f" The 99th percentile is {with_them}, without {them} {without}."
     if with_them == without:
-        felt = f" The 99th percentile is {with_them}, with and without the operations that a stop touched."
+        felt = f" The 99th percentile is {with_them}, with and without {them}."
     claim = _claim(gaps, numbers, int(stops.duration_ns.sum()), waits, context) + felt
     happened = int(numbers.max()) + 1
     unmade = float(stops.unmade.sum())
     unmade_low, _ = bootstrap_sum(_per(numbers, stops.unmade))
-    # That operations were not made is counted: nothing is left to test.
-    counted = unmade >= SHARE_OF_LATENCY_MIN and unmade_low > 0
-    if counted:
+    # That operations were not made is counted, and so is what those that were due meanwhile waited for their thread: nothing is left to test.
+    fewer = unmade >= SHARE_OF_LATENCY_MIN and unmade_low > 0
+    waited = behind >= SHARE_OF_LATENCY_MIN and behind_low > 0
+    counted = fewer or waited
+    if fewer:
         claim += f" Because of these stops, {words.percent(unmade)} fewer operations ran."
+    if waited:
+        claim += f" Operations that were due meanwhile, and those behind them, waited for that {words.percent(behind)} of all latency."
     return Candidate(
         culprit=Culprit("process", _threads(gaps), f"silence of the submitter, state {STOPPED}"),
         claim=claim,
         baseline="operations of the same threads that no stop touched",
         effect=Effect("silent part of the submitters' time", stops.share_of_time, "1", low, min(1.0, high)),
         share_of_excess=shares.excess,
-        share_of_latency=max(stops.share_of_latency, shares.latency, unmade if counted else 0.0),
+        share_of_latency=max(stops.share_of_latency, shares.latency, unmade if fewer else 0.0, behind if waited else 0.0),
         p_value=0.0 if counted else stops.p_value,
         basis="measured" if counted else "inferred",
         summed=counted,

@@ -630,6 +630,13 @@ LITTLE_TOLERANCE = row(
     CHOSEN,
     "Little's law counts as fulfilled when throughput x latency is this close to the depth.",
 )
+TURN_SHARE_MAX = row(
+    "TURN_SHARE_MAX",
+    0.5,
+    "share of all latency",
+    CHOSEN,
+    "A workload that keeps its rate is at a limit where its operations wait for their turn longer than this: its slots, not storage alone, set how long they take.",
+)
 SATURATED_SLOPE = row(
     "SATURATED_SLOPE",
     0.75,

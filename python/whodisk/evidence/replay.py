@@ -7,14 +7,16 @@ fault costs is what nobody would have waited for without it.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import APP
-from whodisk.evidence.thresholds import REPLAY_OPERATIONS_MAX
-from whodisk.statistics.stats import Floats, Ints
+from whodisk.evidence.thresholds import P99_LOST_MIN, REPLAY_OPERATIONS_MAX
+from whodisk.statistics.stats import Floats, Ints, episodes, overlap, upper_quantile
 
 
 @dataclass(frozen=True)
@@ -26,19 +28,104 @@ class Replay:
     #: What each would have taken less: by itself, and because of those before it.
     lost_ns: Floats
 
+    @property
+    def p99_ns(self) -> float:
+        """99th percentile, ns."""
+        return _p99(self.latency_ns.astype(np.float64))
+
+    @property
+    def p99_without_ns(self) -> float:
+        """The same without the loss; where next to nothing was lost, with it."""
+        latency = self.latency_ns.astype(np.float64)
+        lost = self.lost_ns if self.lost_ns.sum() >= P99_LOST_MIN * latency.sum() else 0.0
+        return max(1.0, _p99(latency - lost))
+
+    @property
+    def lost_per_episode_ns(self) -> Floats:
+        hit = self.lost_ns > 0
+        numbers = episodes(self.start_ns[hit], (self.start_ns + self.latency_ns)[hit])
+        return np.asarray(np.bincount(numbers, self.lost_ns[hit]), np.float64)
+
+
+def _p99(values: Floats) -> float:
+    return upper_quantile(np.sort(values)[::-1], len(values), 0.01)
+
 
 def replayed(context: Context, each_sql: str) -> Replay | None:
     """The judged operations without a loss; None where no moments are known at which they were due, or where they are too many.
 
     `each_sql`: the begin of a query with a table `each` (op_id, lost_ns).
     """
+    if not _are_due(context):
+        return None
+    ops = _operations(context, each_sql)
+    served = (ops.latency_ns - ops.app_ns).astype(np.float64)
+    lost = np.minimum(ops.lost_ns, served)
+    less = np.zeros(len(served))
+    for mine, slots in ops.by_thread():
+        due = ops.start_ns[mine].tolist()
+        less[mine] = _ends(due, served[mine].tolist(), slots) - _ends(
+            due, (served - lost)[mine].tolist(), slots
+        )
+    return ops.less(less)
+
+
+def replayed_without_stops(context: Context, tid: Ints, begin_ns: Ints, length_ns: Ints) -> Replay | None:
+    """The same without stops of submitting threads, which are in order: a thread that is stopped neither submits what is due nor takes what has ended."""
+    if not _are_due(context):
+        return None
+    ops = _operations(context, "WITH each AS (SELECT op_id, reap_ns AS lost_ns FROM measured WHERE layer = 'app')")
+    end = ops.start_ns + ops.latency_ns
+    served = (ops.latency_ns - ops.app_ns).astype(np.float64)
+    less = np.zeros(len(served))
+    for mine, slots in ops.by_thread():
+        theirs = tid == ops.tid[mine[0]]
+        stops = begin_ns[theirs], (begin_ns + length_ns)[theirs]
+        # What had ended below, and was not taken.
+        done = end[mine] - ops.lost_ns[mine].astype(np.int64)
+        untaken = overlap(done, end[mine], *stops)
+        due = ops.start_ns[mine].tolist()
+        less[mine] = _ends(due, served[mine].tolist(), slots, stops) - _ends(
+            due, (served[mine] - untaken).tolist(), slots
+        )
+    return ops.less(less)
+
+
+@dataclass(frozen=True)
+class _Operations:
+    """The judged operations in order of their begin, ns."""
+
+    tid: Ints
+    start_ns: Ints
+    app_ns: Ints
+    latency_ns: Ints
+    lost_ns: Floats
+
+    def by_thread(self) -> Iterator[tuple[Ints, int]]:
+        """The places of each thread's operations in the order in which they were submitted, and how many it has in flight at most."""
+        submit = self.start_ns + self.app_ns
+        for thread in np.unique(self.tid):
+            mine = np.flatnonzero(self.tid == thread)
+            mine = mine[np.argsort(submit[mine], kind="stable")]
+            yield mine, _slots(submit[mine], (self.start_ns + self.latency_ns)[mine])
+
+    def less(self, lost_ns: Floats) -> Replay:
+        return Replay(
+            self.start_ns, self.latency_ns, np.clip(lost_ns, 0.0, self.latency_ns.astype(np.float64))
+        )
+
+
+def _are_due(context: Context) -> bool:
+    """Whether the moments at which operations were due are known, and all operations."""
     survey = context.survey
-    due = context.layer == "app" and context.keeps_rate and not context.case.counts_from_submit
+    due = context.layer == "app" and context.case.offered_per_s and not context.case.counts_from_submit
     if not due or not any(stratum.stage_ns[APP] > 0 for stratum in survey.strata):
-        return None
+        return False
     # Of a sample nobody knows who waited for whom.
-    if survey.operations > REPLAY_OPERATIONS_MAX or survey.seen < survey.operations:
-        return None
+    return survey.operations <= REPLAY_OPERATIONS_MAX and survey.seen >= survey.operations
+
+
+def _operations(context: Context, each_sql: str) -> _Operations:
     found = context.case.arrays(
         f"""{each_sql} SELECT coalesce(m.tid, 0) AS tid, m.start_ns, coalesce(m.app_ns, 0) AS app_ns, m.latency_ns, coalesce(e.lost_ns, 0) AS lost_ns
 FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = 'app' ORDER BY m.start_ns, m.op_id"""
@@ -46,16 +133,7 @@ FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = 'app
     tid, start, app, latency = (
         found[name].astype(np.int64) for name in ("tid", "start_ns", "app_ns", "latency_ns")
     )
-    lost = np.minimum(found["lost_ns"].astype(np.float64), (latency - app).astype(np.float64))
-    less = np.zeros(len(start))
-    for thread in np.unique(tid):
-        mine = np.flatnonzero(tid == thread)
-        mine = mine[np.argsort(start[mine] + app[mine], kind="stable")]
-        served = (latency - app)[mine].astype(np.float64)
-        slots = _slots((start + app)[mine], (start + latency)[mine])
-        ends = _ends(start[mine].tolist(), served.tolist(), slots)
-        less[mine] = ends - _ends(start[mine].tolist(), (served - lost[mine]).tolist(), slots)
-    return Replay(start, latency, np.clip(less, 0.0, latency.astype(np.float64)))
+    return _Operations(tid, start, app, latency, found["lost_ns"].astype(np.float64))
 
 
 def _slots(begin: Ints, end: Ints) -> int:
@@ -63,12 +141,18 @@ def _slots(begin: Ints, end: Ints) -> int:
     return int((np.arange(1, len(begin) + 1) - np.searchsorted(np.sort(end), begin, side="right")).max())
 
 
-def _ends(due_ns: list[int], served_ns: list[float], slots: int) -> Floats:
-    """When each operation ends that begins as soon as it is due and a slot is free, in this order."""
+def _ends(
+    due_ns: list[int], served_ns: list[float], slots: int, stops: tuple[Ints, Ints] | None = None
+) -> Floats:
+    """When each operation ends that begins as soon as it is due and a slot is free, in this order, and its thread is not stopped (from, until)."""
     busy: list[float] = []
     ends = []
+    since, until = ([], []) if stops is None else (stops[0].tolist(), stops[1].tolist())
     for due, served in zip(due_ns, served_ns, strict=True):
         begin = float(due) if len(busy) < slots else max(float(due), heapq.heappop(busy))
+        last = bisect_right(since, begin) - 1
+        if last >= 0:
+            begin = max(begin, float(until[last]))
         ends.append(begin + served)
         heapq.heappush(busy, begin + served)
     return np.array(ends)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whodisk.evidence.context import Context
+from whodisk.evidence.replay import Replay, replayed_without_stops
 from whodisk.evidence.survey import thinned
 from whodisk.evidence.thresholds import (
     STOP_APART_MIN,
@@ -50,6 +51,8 @@ class Stops:
     per_stop: Floats
     #: Operations that were not made for them, as a part of all that would have been; per stop. What is made up for right after a stop is not lost.
     unmade: Floats
+    #: Operations that are due at times of their own, played again without the stops.
+    replay: Replay | None
     #: 99th percentile with the stops, and of the operations that none touched (where most were touched, at least that of all without their
     #: time inside stops), ns.
     p99_ns: float
@@ -107,6 +110,7 @@ WHERE layer = '{context.layer}' AND tid IS NOT NULL AND {thinned(context.survey.
         share_of_latency=float(per_stop.sum()) / max(1.0, float(latency.sum())),
         per_stop=per_stop,
         unmade=unmade_operations((tid, start, length), op_tid, op_start, survey.span_ns),
+        replay=replayed_without_stops(context, tid, start, length) if state == "stopped" else None,
         p99_ns=whole,
         p99_without_ns=without,
         late=tuple(Intervals(op_tid[p], op_start[p], (op_start + latency)[p]) for p in late),

@@ -10,7 +10,7 @@ import numpy as np
 from whodisk import words
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import late_while_held
-from whodisk.evidence.replay import Replay, replayed
+from whodisk.evidence.replay import replayed
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
@@ -161,14 +161,7 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
     """
     each = _each_sql(context, lost_sql)
     replay = replayed(context, each)
-    return _p99_ratio(context, each) if replay is None else _replayed_p99_ratio(replay)
-
-
-def _replayed_p99_ratio(replay: Replay) -> float:
-    latency = replay.latency_ns.astype(np.float64)
-    if replay.lost_ns.sum() < P99_LOST_MIN * latency.sum():
-        return 1.0
-    return _upper(latency, 0.01) / max(1.0, _upper(latency - replay.lost_ns, 0.01))
+    return _p99_ratio(context, each) if replay is None else replay.p99_ns / replay.p99_without_ns
 
 
 def _p99_ratio(context: Context, each: str) -> float:
@@ -196,11 +189,6 @@ def _p99_ratio(context: Context, each: str) -> float:
     return p99_ns("m.latency_ns", 0.01) / max(1.0, p99_ns(without, 0.01 * more))
 
 
-def _upper(values: Floats, part: float) -> float:
-    """The value that this part of all exceeds."""
-    return upper_quantile(np.sort(values)[::-1], len(values), part)
-
-
 def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats, float] | None:
     """What the judged operations lost in requests of another layer (`lost_per_episode`, `p99_ratio`); None if they are of that layer
     themselves, or if nobody is known to have waited for one."""
@@ -208,10 +196,10 @@ def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats,
         return None
     each = _each_sql(context, lost_sql)
     replay = replayed(context, each)
-    lost = _lost_per_episode(context, each) if replay is None else _replayed_per_episode(replay)
+    lost = _lost_per_episode(context, each) if replay is None else replay.lost_per_episode_ns
     if not len(lost):
         return None
-    return lost, _p99_ratio(context, each) if replay is None else _replayed_p99_ratio(replay)
+    return lost, _p99_ratio(context, each) if replay is None else replay.p99_ns / replay.p99_without_ns
 
 
 def share_lost(context: Context, survey: Survey, lost_sql: str) -> tuple[float, float | None]:
@@ -228,13 +216,7 @@ def lost_per_episode(context: Context, lost_sql: str) -> Floats:
     """What the judged operations lost, as in `p99_ratio`, at most all of their latency; one value per episode, ns."""
     each = _each_sql(context, lost_sql)
     replay = replayed(context, each)
-    return _lost_per_episode(context, each) if replay is None else _replayed_per_episode(replay)
-
-
-def _replayed_per_episode(replay: Replay) -> Floats:
-    hit = replay.lost_ns > 0
-    numbers = episodes(replay.start_ns[hit], (replay.start_ns + replay.latency_ns)[hit])
-    return np.asarray(np.bincount(numbers, replay.lost_ns[hit]), np.float64)
+    return _lost_per_episode(context, each) if replay is None else replay.lost_per_episode_ns
 
 
 def _lost_per_episode(context: Context, each: str) -> Floats:
