@@ -131,6 +131,7 @@ def test_every_detector_file_is_registered() -> None:
         "__init__",
         "against_peers",
         "base",
+        "behind_own",
         "blamed_device",
         "candidates",
         "flush_limit",

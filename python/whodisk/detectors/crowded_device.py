@@ -127,7 +127,9 @@ def _candidate(context: Context, crowd: Crowd) -> Candidate:
     )
     # Where it comes and goes, `background_work` and `burst` report it, too.
     found.consequence = True
-    below = sum(float(s.stage_ns[STAGES.index(name)]) for s in context.survey.strata for name in ("queue", "device"))
+    below = sum(
+        float(s.stage_ns[STAGES.index(name)]) for s in context.survey.strata for name in ("queue", "device")
+    )
     # A device whose slots are full works at its limit: what others have in it makes its own time longer, too. By how much is not recorded.
     found.likely_share = crowd.share * min(1.0, below / max(1.0, context.survey.latency_ns))
     if crowd.held.share >= SHARE_OF_LATENCY_FLOOR:

@@ -13,6 +13,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
+from whodisk.detectors.behind_own import queued_behind_own
 from whodisk.detectors.reference import explained_singly
 from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
 from whodisk.detectors.written_before import written_before
@@ -36,9 +37,12 @@ from whodisk.statistics.stats import Bools
 WRITTEN = "written"
 #: State of operations that made many more requests than others of their kind.
 MORE = "more work"
+#: State of operations that waited in a queue for other requests of their own program.
+BEHIND_OWN = "behind own"
 #: Operations that move data.
 SIZED = ("read", "write", "discard", "copy")
 _MORE_SAID = "many more requests were made than most of its kind make, and this is what they take"
+_BEHIND_OWN_SAID = "meanwhile the device served other requests of the same program, none of them long"
 _WRITTEN_SAID = "meanwhile the file system wrote out what its program had written before, request after request, none of them long"
 
 
@@ -114,6 +118,11 @@ def _accuses_nobody(context: Context, group: Group) -> tuple[str, str] | None:
             "That is a thread of the same program: more CPUs, or fewer threads, and no fault of the storage."
         )
         return sentence, "a thread of the same program had the CPU"
+    if group.cause.state == BEHIND_OWN:
+        return (
+            "That is what so many requests of one program take.",
+            "behind other requests of the same program",
+        )
     if _as_long_as_cpu_waits(context, group):
         sentence = f"The program's own threads waited as long for a CPU, as often at least; those that serve {group.device} need the same CPUs."
         return sentence, "as long as waits for a CPU, at a device of threads"
@@ -154,6 +163,13 @@ def _with_own_work(context: Context, apart: list[tuple[Episode, Cause]]) -> list
     # One that waited for the file system did so whatever it made itself.
     own |= {
         id(e): Cause(WRITTEN, e.comm, _WRITTEN_SAID, True) for e, did in zip(above, wrote, strict=True) if did
+    }
+    queued = [e for e, cause in apart if e.stage == "queue" and not cause.certain and id(e) not in own]
+    behind = queued_behind_own(context, queued)
+    own |= {
+        id(e): Cause(BEHIND_OWN, e.comm, _BEHIND_OWN_SAID, True)
+        for e, did in zip(queued, behind, strict=True)
+        if did
     }
     return [(episode, own.get(id(episode), cause)) for episode, cause in apart]
 

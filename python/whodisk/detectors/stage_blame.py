@@ -48,6 +48,7 @@ from whodisk.evidence.behind_flushes import flushes_sql, in_flushes_ns
 from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import REAP, TAKEN_LATE, taken_late
 from whodisk.evidence.more_work import MADE_IN
+from whodisk.evidence.ordinary_requests import waited_for_ordinary
 from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.survey import drawn, is_thinned
 from whodisk.evidence.time_lost import kept_ns
@@ -81,7 +82,8 @@ def run(context: Context) -> Result:
         result.excuses.append(Excuse("passed over by a disk that chooses its order", by_order))
     more = _more_work(context, ~context.explained & ~by_order, result)
     late = _taken_late(context, ~context.explained & ~by_order & ~more, result)
-    explained = context.explained | by_order | more | late
+    ordinary = _for_ordinary_requests(context, ~context.explained & ~by_order & ~more & ~late, result)
+    explained = context.explained | by_order | more | late | ordinary
     remaining = ~explained & ~slow.ordinary
     suspects = [
         Suspect(stage, part, episodes(slow.start_ns[part], slow.end_ns[part]))
@@ -137,6 +139,22 @@ def _taken_late(context: Context, asked: Bools, result: Result) -> Bools:
             f"That is {words.percent(share)} of all latency."
         )
     result.excuses.append(Excuse(TAKEN_LATE, chosen))
+    return chosen
+
+
+def _for_ordinary_requests(context: Context, asked: Bools, result: Result) -> Bools:
+    """Those that slept in the file system for requests of ordinary length, where others are answered from memory: reported, and nobody's fault."""
+    chosen = waited_for_ordinary(context, asked)
+    if not chosen.any():
+        return chosen
+    slow, share = context.slow, context.share_lost(chosen)
+    if share >= SHARE_OF_LATENCY_FLOOR:
+        result.observed.append(
+            f"{words.things(float(chosen.sum()) * slow.thinning, 'operation')} took {words.duration(float(np.median(slow.latency_ns[chosen])))} where "
+            f"{words.duration(float(np.median(slow.typical_ns[chosen])))} is typical: their threads slept for I/O that was under way (a page that is written, the "
+            f"journal), no longer than a few requests of their device take. That is {words.percent(share)} of all latency."
+        )
+    result.excuses.append(Excuse("I/O of ordinary length", chosen))
     return chosen
 
 

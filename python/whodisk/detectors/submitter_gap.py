@@ -238,7 +238,9 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
         baseline="operations of the same threads that no stop touched",
         effect=Effect("silent part of the submitters' time", stops.share_of_time, "1", low, min(1.0, high)),
         share_of_excess=shares.excess,
-        share_of_latency=max(stops.share_of_latency, shares.latency, unmade if fewer else 0.0, behind if waited else 0.0),
+        share_of_latency=max(
+            stops.share_of_latency, shares.latency, unmade if fewer else 0.0, behind if waited else 0.0
+        ),
         p_value=0.0 if counted else stops.p_value,
         basis="measured" if counted else "inferred",
         summed=counted,

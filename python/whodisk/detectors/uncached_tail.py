@@ -198,6 +198,8 @@ def _tails(read_bytes: int, reads: int, waits: dict[str, Any]) -> list[Tail]:
     needed = TAIL_EACH_TIME * reads
     held = np.cumsum(begin_here - end_here)
     each_time = held >= needed
+    # Reads that miss their begin as often had nothing fetched for them before: then it is a tail only if they miss little else.
+    is_cold = bool(at.min(initial=1) == 0 and each_time[0])
     found = []
     first = 0
     while first < len(edges) - 1:
@@ -207,6 +209,9 @@ def _tails(read_bytes: int, reads: int, waits: dict[str, Any]) -> list[Tail]:
         at_bytes, size_bytes = int(edges[first]), int(edges[last] - edges[first])
         if each_time[first] and at_bytes > 0 and size_bytes <= TAIL_PART_MAX * read_bytes:
             over = (at < edges[last]) & (end > edges[first])
+            if is_cold and count[~over & (at > 0)].sum() >= needed:
+                first = last
+                continue
             alike = _most_alike(pages, room, count, at == edges[first])
             found.append(
                 Tail(

@@ -11,32 +11,97 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from whodisk.evidence.room import FOR_IO
 from whodisk.evidence.slowest import APP, BELOW, Episode
 from whodisk.evidence.surroundings import NOTHING, Cause, Times, causes_of, is_elsewhere
 from whodisk.evidence.survey import Survey
-from whodisk.evidence.thresholds import COVERS_MIN, HELD_CALL_PART_MIN
+from whodisk.evidence.thresholds import COVERS_MIN, HELD_CALL_PART_MIN, REQUESTS_RARE_MAX
 from whodisk.reading.views import STAGES, Case
 from whodisk.statistics.stats import disjoint
 
 #: Stages in which a call is held by what is below its program.
+FS = STAGES.index("fs")
 HELD_IN = ("fs", "throttle", "queue", "device", "interrupt")
 
 
 def held_by(case: Case, survey: Survey, episodes: list[Episode]) -> list[tuple[Episode, Cause]]:
     """Each episode with what held it; of one that waited for another thread of its program, with what held that one, and where."""
-    found = list(zip(episodes, causes_of(case, survey, episodes), strict=True))
+    found = _at_requests(case, survey, list(zip(episodes, causes_of(case, survey, episodes), strict=True)))
     asleep = [number for number, (episode, cause) in enumerate(found) if _slept(survey, episode, cause)]
     if not asleep or "syscall" not in case.layers:
         return found
     others = _others(case, [episodes[number] for number in asleep])
     moved = {
-        number: (_moved(episodes[number], other), other)
+        number: (_moved(episodes[number], other, APP), other)
         for number, other in zip(asleep, others, strict=True)
         if other is not None and _is_rare(case, survey, episodes[number], other.tid)
     }
     causes = causes_of(case, survey, [episode for episode, _ in moved.values()]) if moved else []
     for (number, (episode, other)), cause in zip(moved.items(), causes, strict=True):
         found[number] = episode, _of_other(cause, other)
+    return found
+
+
+def _at_requests(
+    case: Case, survey: Survey, found: list[tuple[Episode, Cause]]
+) -> list[tuple[Episode, Cause]]:
+    """The same; of calls that slept in the file system for I/O, with the one request that was under way nearly all that time, where it was held, and by what.
+
+    A page may be read, or written, for somebody else: by readahead, by writeback, by the journal. No link of the call leads to that request.
+    """
+    asleep = [
+        number
+        for number, (episode, cause) in enumerate(found)
+        if episode.stage == "fs" and not episode.silence and cause.state == "blocked" and cause.who in FOR_IO
+    ]
+    if not asleep or survey.layer == "block" or "block" not in case.layers:
+        return found
+    requests = _requests(case, [found[number][0] for number in asleep])
+    moved = {
+        number: _moved(found[number][0], request, FS)
+        for number, request in zip(asleep, requests, strict=True)
+        if request is not None
+    }
+    causes = causes_of(case, survey, list(moved.values())) if moved else []
+    for (number, episode), cause in zip(moved.items(), causes, strict=True):
+        found[number] = episode, cause
+    return found
+
+
+def _requests(case: Case, episodes: list[Episode]) -> list[_Other | None]:
+    """For each episode the request that was under way for nearly all that it lost in `fs`, where there is but one and those of its device are rarely that long."""
+    least_ns = int(COVERS_MIN * min(episode.excess_ns[FS] for episode in episodes))
+    alone = (
+        "op_id NOT IN (SELECT parent_id FROM links WHERE kind = 'stacked')"
+        if "links" in case.columns
+        else "TRUE"
+    )
+    data = case.arrays(
+        f"""SELECT device, start_ns AS begin_ns, start_ns + latency_ns AS end_ns, coalesce(queue_ns, 0) AS queue_ns, coalesce(device_ns, 0) AS device_ns
+FROM block_ops WHERE NOT open AND device IS NOT NULL AND latency_ns >= {max(1, least_ns)} AND {alone} ORDER BY 2, 3"""
+    )
+    begin, end = data["begin_ns"].astype(np.int64), data["end_ns"].astype(np.int64)
+    total = {
+        str(row["device"]): int(row["n"])
+        for row in case.rows(
+            "SELECT device, count(*) AS n FROM block_ops WHERE device IS NOT NULL GROUP BY 1"
+        )
+    }
+    found: list[_Other | None] = []
+    for episode in episodes:
+        lost_ns = COVERS_MIN * episode.excess_ns[FS]
+        inside = np.minimum(end, episode.end_ns) - np.maximum(begin, episode.start_ns)
+        covers = np.flatnonzero(inside >= lost_ns)
+        # Several at once may each be what it slept for.
+        one = int(covers[0]) if len(covers) == 1 else -1
+        device = str(data["device"][one]) if one >= 0 else ""
+        as_long = int(((data["device"] == device) & (end - begin >= lost_ns)).sum())
+        if one < 0 or as_long > REQUESTS_RARE_MAX * total.get(device, 0):
+            found.append(None)
+            continue
+        held = {"queue": float(data["queue_ns"][one]), "device": float(data["device_ns"][one])}
+        parts = tuple(min(held.get(stage, 0.0), float(inside[one])) for stage in HELD_IN)
+        found.append(_Other(episode.tid, episode.comm, device, parts))
     return found
 
 
@@ -115,15 +180,15 @@ WHERE layer = 'syscall' AND tid = {tid} AND latency_ns >= {max(1, least_ns)} ORD
     return not is_elsewhere(Times(begin, end), episode, survey)
 
 
-def _moved(episode: Episode, other: _Other) -> Episode:
-    """The same, with the time that it lost in the program in the stages that held the other thread."""
+def _moved(episode: Episode, other: _Other, asleep_in: int) -> Episode:
+    """The same, with the time that it lost asleep in a stage in those that held the other thread, or the request."""
     stage_ns, excess_ns = list(episode.stage_ns), list(episode.excess_ns)
-    left = episode.excess_ns[APP]
+    left = episode.excess_ns[asleep_in]
     for stage, held_ns in sorted(zip(HELD_IN, other.held_ns, strict=True), key=lambda each: -each[1]):
         part = min(left, held_ns)
         left -= part
         for values in (stage_ns, excess_ns):
-            values[APP] -= part
+            values[asleep_in] -= part
             values[STAGES.index(stage)] += part
     longest = HELD_IN[int(np.argmax(other.held_ns))]
     return replace(

@@ -74,7 +74,9 @@ def replayed_without_stops(context: Context, tid: Ints, begin_ns: Ints, length_n
     """The same without stops of submitting threads, which are in order: a thread that is stopped neither submits what is due nor takes what has ended."""
     if not _are_due(context):
         return None
-    ops = _operations(context, "WITH each AS (SELECT op_id, reap_ns AS lost_ns FROM measured WHERE layer = 'app')")
+    ops = _operations(
+        context, "WITH each AS (SELECT op_id, reap_ns AS lost_ns FROM measured WHERE layer = 'app')"
+    )
     end = ops.start_ns + ops.latency_ns
     served = (ops.latency_ns - ops.app_ns).astype(np.float64)
     less = np.zeros(len(served))

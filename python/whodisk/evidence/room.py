@@ -12,6 +12,17 @@ from whodisk.statistics.stats import Bools, Ints, overlap
 #: Where btrfs lets a thread wait until it has made room for what it is about to write (fs/btrfs/space-info.c; which of them shows depends on what
 #: the compiler put together). A worker writes older data out for that, and between its rounds sleeps by timers of its own.
 FOR_ROOM = ("__reserve_bytes", "handle_reserve_ticket", "wait_reserve_ticket")
+#: What a thread sleeps in that waits for I/O that is under way (kernel functions of Linux 6; `io` and `page under writeback` are the recorder's own words).
+FOR_IO = (
+    "io",
+    "page under writeback",
+    "folio_wait_bit",
+    "folio_wait_bit_common",
+    "do_get_write_access",
+    "jbd2_log_wait_commit",
+    "wb_wait_for_completion",
+    *FOR_ROOM,
+)
 
 
 def waits_for_room(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:

@@ -251,7 +251,7 @@ SERIES_BLOCKS_MAX = row("SERIES_BLOCKS_MAX", 4000, "blocks", CHOSEN, "A longer r
 _PACE = "measured: 80 runs of real programs on a device in memory, with and without a limit of its rate; `python -m tests.accuracy trials`"
 PACE_REQUESTS_MIN = row(
     "PACE_REQUESTS_MIN",
-    100,
+    20,
     "requests",
     CHOSEN,
     "Fewer requests of a kind keep no pace that differs from chance.",
@@ -660,6 +660,13 @@ ASLEEP_OPERATIONS_MAX = row(
     CHOSEN,
     "At most this many slow operations are examined for what threads slept in.",
 )
+ORDINARY_REQUESTS_MAX = row(
+    "ORDINARY_REQUESTS_MAX",
+    3.0,
+    "times the median request",
+    CHOSEN,
+    "A call that slept in the file system for I/O is as long as its device makes it up to this: the request before its own, its own, and a flush.",
+)
 ASLEEP_REQUESTS_MAX = row(
     "ASLEEP_REQUESTS_MAX",
     5_000_000,
@@ -779,6 +786,13 @@ REPLAY_OPERATIONS_MAX = row(
     "More operations that are due at times of their own are not played again: what waited behind others is not counted.",
 )
 WAITS_MAX = row("WAITS_MAX", 2_000_000, "waits", CHOSEN, "Of more waits than this the longest are looked at.")
+REQUESTS_RARE_MAX = row(
+    "REQUESTS_RARE_MAX",
+    0.05,
+    "share of the requests of a device",
+    CHOSEN,
+    "A call that slept for I/O waited for the one request that was under way then, if no more of its device's requests are that long.",
+)
 HELD_CALL_PART_MIN = row(
     "HELD_CALL_PART_MIN",
     0.02,
