@@ -1166,6 +1166,10 @@ TRUTHS: dict[str, Truth] = {
         because_of="device:nvme2n1",
     ),
     "late_prefetch": Truth("prefetch", True, crowds.late_prefetch, status="slow", kind="request_shape"),
+    "late_by_default": Truth("prefetch", False, crowds.late_by_default),
+    "late_with_a_small_window": Truth(
+        "prefetch", True, crowds.late_with_a_small_window, status="slow", kind="request_shape"
+    ),
     "as_fast_as_it_goes": Truth("prefetch", False, crowds.as_fast_as_it_goes),
     "read_by_two": Truth("prefetch", False, crowds.read_by_two),
     "scanned_drive": Truth("slow_member", False, crowds.scanned_drive),

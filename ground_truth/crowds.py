@@ -136,10 +136,18 @@ def passed_over(seed: int, path: Path) -> Path:
 # -- prefetching ----------------------------------------------------------------------------------
 
 
-def _prefetched(seed: int, path: Path, pause_us: float, by_another: bool = False) -> Path:
+def _prefetched(
+    seed: int,
+    path: Path,
+    pause_us: float,
+    by_another: bool = False,
+    read_ahead_kb: int | None = None,
+    copied_us: int = 40,
+) -> Path:
     """A reader of 256 KiB; the fetch of each piece (1 ms) begins when the piece before it is asked for.
 
     `by_another`: a second reader of the same file, one piece ahead, waits for each fetch from its begin: it is its read that fetches.
+    `read_ahead_kb`: it is Linux that fetches ahead, with this window.
     """
     rng = np.random.default_rng([seed, 53])
     count, size = 1500, 256 << 10
@@ -153,13 +161,13 @@ def _prefetched(seed: int, path: Path, pause_us: float, by_another: bool = False
         begun[number] = start[number - 1] if number else 0
         ready = begun[number] + int(fetch[number])
         wait[number] = max(0, ready - now)
-        now += int(wait[number]) + 40_000 + int(pause[number])
+        now += int(wait[number]) + copied_us * 1000 + int(pause[number])
     offset = np.arange(count, dtype=np.int64) * size
     app = {
         "op_id": APP_ID_BASE + np.arange(count),
         "start_ns": start,
-        "latency_ns": wait + 40_000,
-        "fs_ns": np.full(count, 40_000),
+        "latency_ns": wait + copied_us * 1000,
+        "fs_ns": np.full(count, copied_us * 1000),
         "device_ns": wait,
         "offset_bytes": offset,
         "size_bytes": [size] * count,
@@ -200,9 +208,19 @@ def _prefetched(seed: int, path: Path, pause_us: float, by_another: bool = False
     }
     tables = {"cache": cache, "prefetch": [account]}
     if not by_another:
-        return write_case(path, app=app, block=block, tables=tables)
+        queue = {"read_ahead_kb": str(read_ahead_kb)} if read_ahead_kb is not None else {}
+        devices = {"nvme0n1": {"queue": queue}}
+        return write_case(
+            path, app=app, block=block, tables=tables, system={"devices": devices} if queue else None
+        )
     other_id = APP_ID_BASE + count + np.arange(count)
-    other = {**app, "op_id": other_id, "start_ns": begun, "latency_ns": fetch + 40_000, "device_ns": fetch}
+    other = {
+        **app,
+        "op_id": other_id,
+        "start_ns": begun,
+        "latency_ns": fetch + copied_us * 1000,
+        "device_ns": fetch,
+    }
     other["tid"] = [202] * count
     both = {
         name: np.concatenate([column, other[name]]) if name != "flags" else 0 for name, column in app.items()
@@ -223,6 +241,16 @@ def _prefetched(seed: int, path: Path, pause_us: float, by_another: bool = False
 def late_prefetch(seed: int, path: Path) -> Path:
     """The reader comes back after 0.1 to 4.3 ms: often too early for a fetch that the idle device could have begun before."""
     return _prefetched(seed, path, 2_200.0)
+
+
+def late_by_default(seed: int, path: Path) -> Path:
+    """Linux' own readahead with its usual window, and some of a reader's pieces come late: 6 to 10 % of its time. Nobody made a mistake."""
+    return _prefetched(seed, path, 2_100.0, read_ahead_kb=128, copied_us=400)
+
+
+def late_with_a_small_window(seed: int, path: Path) -> Path:
+    """The same with a window of 16 KiB: somebody set that."""
+    return _prefetched(seed, path, 2_100.0, read_ahead_kb=16, copied_us=400)
 
 
 def as_fast_as_it_goes(seed: int, path: Path) -> Path:

@@ -209,6 +209,7 @@ def _stops(w: World, begin: Ints, thread: Ints) -> float:
         0.0,
         per_stop,
         np.zeros(len(thread)),
+        None,
         0.0,
         without,
         tuple(_late(w, m) for m in late),

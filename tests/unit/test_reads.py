@@ -34,6 +34,37 @@ def test_the_tail_that_outruns_the_prefetcher_is_named(tmp_path: Path, seed: int
     assert first.evidence[0].rows[0]["at_bytes"] == 8 << 20
 
 
+def test_reads_that_nothing_was_fetched_for_outrun_no_prefetcher(tmp_path: Path) -> None:
+    """Recorded of a file server that reads 8 MiB at a time: each read waits for its begin, for some places in its middle, and for its end."""
+    rng = np.random.default_rng(5)
+    half = 512 << 10
+    pieces = []
+    for _ in range(200):
+        waited = {0, 15, *rng.choice(np.arange(1, 15), 3, replace=False).tolist()}
+        pieces.append(
+            [
+                (at * half, half, "device", int(rng.uniform(2e5, 5e5)))
+                if at in waited
+                else (at * half, half, "ram", 0)
+                for at in range(16)
+            ]
+        )
+    verdict = solve(
+        reads.build(tmp_path / "cold", read_bytes=8 << 20, pieces=pieces, seed=1, rotational=False)
+    )
+    assert not [f for f in verdict.findings if f.detector == "uncached_tail"]
+    # The same, of which only begin and end are waited for: the kernel's requests end where the tail begins.
+    only = [
+        [
+            (at, size, "device" if at in (0, 15 * half) else "ram", 300_000 if at in (0, 15 * half) else 0)
+            for at, size in ((0, half), (half, 14 * half), (15 * half, half))
+        ]
+        for _ in range(200)
+    ]
+    verdict = solve(reads.build(tmp_path / "tail", read_bytes=8 << 20, pieces=only, seed=1, rotational=False))
+    assert [f for f in verdict.findings if f.detector == "uncached_tail"]
+
+
 @pytest.mark.parametrize(
     ("read_ahead_kb", "max_hw_sectors_kb", "server", "client_kib", "expected"),
     [

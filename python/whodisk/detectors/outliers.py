@@ -120,7 +120,7 @@ def _accuses_nobody(context: Context, group: Group) -> tuple[str, str] | None:
         return sentence, "a thread of the same program had the CPU"
     if group.cause.state == BEHIND_OWN:
         return (
-            "That is what so many requests of one program take.",
+            "That is what the requests of one program take together.",
             "behind other requests of the same program",
         )
     if _as_long_as_cpu_waits(context, group):

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from whodisk.evidence.room import FOR_IO
-from whodisk.evidence.slowest import APP, BELOW, Episode
+from whodisk.evidence.asleep_for_requests import slept_for
+from whodisk.evidence.slowest import APP, BELOW, Episode, columns_of
 from whodisk.evidence.surroundings import NOTHING, Cause, Times, causes_of, is_elsewhere
 from whodisk.evidence.survey import Survey
-from whodisk.evidence.thresholds import COVERS_MIN, HELD_CALL_PART_MIN, REQUESTS_RARE_MAX
+from whodisk.evidence.thresholds import COVERS_MIN, HELD_CALL_PART_MIN
 from whodisk.reading.views import STAGES, Case
 from whodisk.statistics.stats import disjoint
 
@@ -45,63 +45,29 @@ def held_by(case: Case, survey: Survey, episodes: list[Episode]) -> list[tuple[E
 def _at_requests(
     case: Case, survey: Survey, found: list[tuple[Episode, Cause]]
 ) -> list[tuple[Episode, Cause]]:
-    """The same; of calls that slept in the file system for I/O, with the one request that was under way nearly all that time, where it was held, and by what.
-
-    A page may be read, or written, for somebody else: by readahead, by writeback, by the journal. No link of the call leads to that request.
-    """
+    """The same; of calls that slept in the file system for a request, with where that was held, and by what (`asleep_for_requests`)."""
     asleep = [
         number
         for number, (episode, cause) in enumerate(found)
-        if episode.stage == "fs" and not episode.silence and cause.state == "blocked" and cause.who in FOR_IO
+        if episode.stage == "fs" and not episode.silence and cause.state in ("blocked", NOTHING.state)
     ]
-    if not asleep or survey.layer == "block" or "block" not in case.layers:
+    if not asleep or survey.layer == "block":
         return found
-    requests = _requests(case, [found[number][0] for number in asleep])
-    moved = {
-        number: _moved(found[number][0], request, FS)
-        for number, request in zip(asleep, requests, strict=True)
-        if request is not None
-    }
+    episodes = [found[number][0] for number in asleep]
+    requests = slept_for(
+        case,
+        *columns_of(episodes, "tid", "start_ns", "end_ns"),
+        np.array([episode.excess_ns[FS] for episode in episodes]),
+    )
+    moved = {}
+    for place, request in requests.items():
+        episode = episodes[place]
+        held = {"queue": request.queue_ns, "device": request.device_ns}
+        parts = tuple(held.get(stage, 0.0) for stage in HELD_IN)
+        moved[asleep[place]] = _moved(episode, _Other(episode.tid, episode.comm, request.device, parts), FS)
     causes = causes_of(case, survey, list(moved.values())) if moved else []
     for (number, episode), cause in zip(moved.items(), causes, strict=True):
         found[number] = episode, cause
-    return found
-
-
-def _requests(case: Case, episodes: list[Episode]) -> list[_Other | None]:
-    """For each episode the request that was under way for nearly all that it lost in `fs`, where there is but one and those of its device are rarely that long."""
-    least_ns = int(COVERS_MIN * min(episode.excess_ns[FS] for episode in episodes))
-    alone = (
-        "op_id NOT IN (SELECT parent_id FROM links WHERE kind = 'stacked')"
-        if "links" in case.columns
-        else "TRUE"
-    )
-    data = case.arrays(
-        f"""SELECT device, start_ns AS begin_ns, start_ns + latency_ns AS end_ns, coalesce(queue_ns, 0) AS queue_ns, coalesce(device_ns, 0) AS device_ns
-FROM block_ops WHERE NOT open AND device IS NOT NULL AND latency_ns >= {max(1, least_ns)} AND {alone} ORDER BY 2, 3"""
-    )
-    begin, end = data["begin_ns"].astype(np.int64), data["end_ns"].astype(np.int64)
-    total = {
-        str(row["device"]): int(row["n"])
-        for row in case.rows(
-            "SELECT device, count(*) AS n FROM block_ops WHERE device IS NOT NULL GROUP BY 1"
-        )
-    }
-    found: list[_Other | None] = []
-    for episode in episodes:
-        lost_ns = COVERS_MIN * episode.excess_ns[FS]
-        inside = np.minimum(end, episode.end_ns) - np.maximum(begin, episode.start_ns)
-        covers = np.flatnonzero(inside >= lost_ns)
-        # Several at once may each be what it slept for.
-        one = int(covers[0]) if len(covers) == 1 else -1
-        device = str(data["device"][one]) if one >= 0 else ""
-        as_long = int(((data["device"] == device) & (end - begin >= lost_ns)).sum())
-        if one < 0 or as_long > REQUESTS_RARE_MAX * total.get(device, 0):
-            found.append(None)
-            continue
-        held = {"queue": float(data["queue_ns"][one]), "device": float(data["device_ns"][one])}
-        parts = tuple(min(held.get(stage, 0.0), float(inside[one])) for stage in HELD_IN)
-        found.append(_Other(episode.tid, episode.comm, device, parts))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from whodisk.evidence.asleep_for_requests import slept_for
 from whodisk.evidence.journal_commits import waited_for_commits
 from whodisk.evidence.serving_waits import ServingWaits, serving_sql, serving_waits
 from whodisk.evidence.slowest import are_longest, kinds_of
@@ -54,7 +55,7 @@ from whodisk.statistics.stats import (
     overlap,
 )
 
-APP = STAGES.index("app")
+APP, FS, QUEUE, DEVICE = (STAGES.index(name) for name in ("app", "fs", "queue", "device"))
 
 #: Stages that hold the slots others wait for, the ones further down last: they decide.
 HOLDERS = tuple(STAGES.index(name) for name in ("queue", "device", "interrupt"))
@@ -277,10 +278,31 @@ def find_slow(case: Case, survey: Survey) -> SlowSet:
     slow = _slow_set(data, survey, families)
     slow.thinning = thinning
     slow.blamed = blame(slow, in_flight_before(case, survey))
+    _move_to_requests(case, survey, slow)
     waits = cpu_waits(case, survey)
     unlike = late_kinds(case, slow) | waited_for_commits(case, survey, slow)
     slow.ordinary = ordinary_waits(slow, waits, unlike, serving_waits(case))
     return slow
+
+
+def _move_to_requests(case: Case, survey: Survey, slow: SlowSet) -> None:
+    """Blames what held the request that an operation slept for in the file system (`asleep_for_requests`)."""
+    if survey.layer == "block":
+        return
+    asked = np.flatnonzero((slow.blamed == FS) & (np.argmax(slow.stage_excess_ns, axis=1) == FS))
+    lost_ns = slow.stage_excess_ns[asked, FS]
+    requests = slept_for(case, slow.tid[asked], slow.start_ns[asked], slow.end_ns[asked], lost_ns)
+    for place, request in requests.items():
+        at = int(asked[place])
+        left = float(lost_ns[place])
+        for stage, held_ns in ((QUEUE, request.queue_ns), (DEVICE, request.device_ns)):
+            part = min(left, held_ns)
+            left -= part
+            for values in (slow.stage_ns, slow.stage_excess_ns):
+                values[at, FS] -= part
+                values[at, stage] += part
+        slow.blamed[at] = DEVICE if request.device_ns >= request.queue_ns else QUEUE
+        slow.device[at] = slow.device[at] or request.device
 
 
 @dataclass(frozen=True)
