@@ -292,6 +292,7 @@ def _move_to_requests(case: Case, survey: Survey, slow: SlowSet) -> None:
     asked = np.flatnonzero((slow.blamed == FS) & (np.argmax(slow.stage_excess_ns, axis=1) == FS))
     lost_ns = slow.stage_excess_ns[asked, FS]
     requests = slept_for(case, slow.tid[asked], slow.start_ns[asked], slow.end_ns[asked], lost_ns)
+    devices = survey.by_device()
     for place, request in requests.items():
         at = int(asked[place])
         left = float(lost_ns[place])
@@ -302,7 +303,8 @@ def _move_to_requests(case: Case, survey: Survey, slow: SlowSet) -> None:
                 values[at, FS] -= part
                 values[at, stage] += part
         slow.blamed[at] = DEVICE if request.device_ns >= request.queue_ns else QUEUE
-        slow.device[at] = slow.device[at] or request.device
+        if request.device in devices:
+            slow.device[at] = slow.device[at] or request.device
 
 
 @dataclass(frozen=True)
