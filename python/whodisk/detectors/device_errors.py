@@ -46,10 +46,11 @@ def run(context: Context) -> Result:
     survey = context.surveys.get("block") or context.survey
     for device, told in counts.items():
         candidate = _candidate(context, survey, device, told)
+        # Whatever it cost: a device that fails requests is not in order.
+        result.trouble[device] = words.listed(told)
         if candidate is not None:
             result.candidates.append(candidate)
         else:
-            result.trouble[device] = words.listed(told)
             result.observed.append(
                 f"{device} had {words.listed(told)}; no slow operation of it has to do with them."
             )

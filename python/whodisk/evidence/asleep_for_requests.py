@@ -42,7 +42,7 @@ def slept_for(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_ns: Floa
     begin, end = data["begin_ns"].astype(np.int64), data["end_ns"].astype(np.int64)
     device, took = data["device"].astype(str), end - begin
     total = {
-        str(row["device"]): int(row["n"])
+        str(row["device"]): int(row["n"] or 0)
         for row in case.rows(
             "SELECT device, count(*) AS n FROM block_ops WHERE device IS NOT NULL GROUP BY 1"
         )

@@ -54,11 +54,8 @@ def _at_requests(
     if not asleep or survey.layer == "block":
         return found
     episodes = [found[number][0] for number in asleep]
-    requests = slept_for(
-        case,
-        *columns_of(episodes, "tid", "start_ns", "end_ns"),
-        np.array([episode.excess_ns[FS] for episode in episodes]),
-    )
+    tid, begin, end = columns_of(episodes, "tid", "start_ns", "end_ns")
+    requests = slept_for(case, tid, begin, end, np.array([episode.excess_ns[FS] for episode in episodes]))
     moved = {}
     for place, request in requests.items():
         episode = episodes[place]

@@ -484,6 +484,10 @@ def _summary(
         sentences.append(finding.claim)
     if verdict.findings and verdict.findings[0].share_low is not None and verdict.status == "slow":
         sentences.append(_weight(verdict.findings[0]))
+    accused = {f.culprit.name for f in verdict.findings if f.detector == "device_errors"}
+    untold = {device: told for device, told in trouble.items() if device not in accused}
+    if untold and verdict.findings:
+        sentences.append(f"Look at a device, too: {_had(untold)}.")
     if not verdict.findings:
         sentences += verdict.speed
     if verdict.limit and verdict.status != "slow":
@@ -496,6 +500,10 @@ def _summary(
         first = verdict.cannot_exclude[0]
         sentences.append(f"Not excluded: {first.what} ({first.because}).")
     return sentences
+
+
+def _had(trouble: dict[str, str]) -> str:
+    return words.listed([f"{device} had {told}" for device, told in trouble.items()])
 
 
 def _untimed_said(untimed: Untimed) -> str:
@@ -521,8 +529,7 @@ def _headline(verdict: Verdict, trouble: dict[str, str], untimed: Untimed | None
         return f"Slow: {said} {words.is_or_are(said)} to blame."
     if trouble:
         runs = "the workload runs into a limit" if verdict.status == "limited" else "no operation stands out"
-        said = words.listed([f"{device} had {told}" for device, told in trouble.items()])
-        return f"Look at a device: {said}. No slow operation has to do with them; {runs}."
+        return f"Look at a device: {_had(trouble)}. Few slow operations have to do with them, if any; {runs}."
     if untimed is not None:
         return f"The workload does not get what it asks for: {_untimed_said(untimed)}."
     if verdict.status == "limited":
