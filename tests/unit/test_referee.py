@@ -27,7 +27,15 @@ from tests.accuracy.referee.scheduler import OffCpu, times_off
 from tests.accuracy.referee.store import Store
 from tests.accuracy.referee.table import document
 from tests.accuracy.referee.tracer import Request, requests
-from tests.accuracy.referee.truth import Own, Truth, covered_ns, of_run, with_pairs
+from tests.accuracy.referee.truth import (
+    Own,
+    Truth,
+    columns,
+    covered_ns,
+    of_failed_requests,
+    of_run,
+    with_pairs,
+)
 from whodisk.programs import PROGRAMS
 from whodisk.programs.base import Log
 
@@ -266,6 +274,25 @@ def test_a_programs_own_doing_has_to_be_told() -> None:
     assert _judge(_verdict("healthy", **told), SLOW, "checkpoint").right
     assert not _judge(_verdict("healthy", **silent), SLOW, "checkpoint").right
     assert not _judge(_verdict("slow", {**DEVICE, "claim": ""}, **told), SLOW, "checkpoint").right
+
+
+def test_failed_requests_have_to_be_told_whatever_the_program_made_of_them() -> None:
+    own = columns(Log(), may_be_empty=True)
+    truth = of_failed_requests(own, 3)
+    assert truth.counts
+    assert truth.must_name
+    fault = "device-errors"
+    told = {
+        "summary": ["Look at a device: loop3 had 3 errors; no slow operation of it has to do with them."],
+        "minor": [],
+    }
+    other = {"summary": ["vdb had 3 errors."], "minor": []}
+    assert _judge(_verdict("healthy", **told), truth, fault).right
+    assert not _judge(_verdict("healthy", **other), truth, fault).right
+    named = {**_finding("device", "loop3", "errors"), "claim": ""}
+    assert _judge(_verdict("slow", named, summary=[], minor=[]), truth, fault).right
+    with pytest.raises(ValueError, match="no request failed"):
+        of_failed_requests(own, 0)
 
 
 def test_the_slowest_must_be_the_one_that_was_hit() -> None:

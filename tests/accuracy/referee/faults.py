@@ -31,6 +31,8 @@ Finding = dict[str, Any]
 SPARE_BYTES = 1 << 20
 HOLDER = "queue-settings"
 PAGE = 4096
+#: A disk fails so long after its start: it is mounted then, and a program is at work.
+FAILS_FROM_S = 4.0
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,10 @@ class Fault:
     consequences: tuple[Names, ...] = ()
     #: The device takes no more than so much, always: `limited` is right, too, if the limit holds one of these words.
     limit_words: tuple[str, ...] = ()
-    #: It is the program's own doing, which the verdict must tell by one of these words, wherever it stands; it is nobody's fault, and no status is wrong.
+    #: The verdict must tell it by one of these regular expressions, wherever it stands; no status is wrong. A program's own doing, which is nobody's fault.
     told: tuple[str, ...] = ()
+    #: Requests fail: the program may end of it, and its log with it. It counts where one did, and pairs are not made.
+    fails: bool = False
     #: Programs to which it can be done, by the name of their worker; empty: to any.
     workers: tuple[str, ...] = ()
     #: Drive that the disk is to be (`whodisk slowdisk --model`), with the fault and without it; empty: as fast as it can.
@@ -202,6 +206,16 @@ def _moments(
         now = time.monotonic_ns()
         if windows is None or any(begin <= now < end for begin, end in windows):
             yield
+
+
+# -- device errors
+
+
+def _bad_place(magnitudes: dict[str, float]) -> list[str]:
+    """A drive tries for a while before it gives up. Not from the start: what a file system needs to be mounted was read before."""
+    begin_kib, length_kib = (round(magnitudes[name] * 1024) for name in ("begin_mib", "length_mib"))
+    where = f"offset {begin_kib}KiB..{begin_kib + length_kib}KiB from {FAILS_FROM_S:g}s"
+    return [f"read constant {magnitudes['delay_ms']:g}ms {where}", f"read error 1 EIO {where}"]
 
 
 # -- the registry: it grows at the end only (`seeds.held_out`)
@@ -342,6 +356,20 @@ FAULTS: tuple[Fault, ...] = (
         culprits=(Names("saturation", ".*{program}.*"), Names("process", ".*{program}.*")),
         told=("checkpoint",),
         workers=("postgres",),
+    ),
+    Fault(
+        name="device-errors",
+        words="0.5 to 64 MiB of the device are bad from 4 s on: a read there takes 1 to 100 ms longer and fails",
+        draw=lambda chance: {
+            "begin_mib": _between(chance, 8, 500),
+            "length_mib": _between(chance, 0.5, 64),
+            "delay_ms": _between(chance, 1, 100),
+        },
+        disk=_bad_place,
+        culprits=(Names("device", "{device}", "errors"),),
+        consequences=(*THE_DEVICE, *BEHIND_IT, Names("stage", r"(.*\+)?fs(\+.*)?")),
+        told=(r"\b{device} had [0-9,]+ (errors?|timeouts?|failed commands?)\b",),
+        fails=True,
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -65,7 +66,7 @@ def judge(
             ours.append(False)
             wrong.append(words(finding))
     limited = _as_limit(verdict, truth, fault)
-    told = _told(verdict, fault)
+    told = _told(verdict, fault, device)
     status_right = verdict["status"] in truth.statuses or limited or told
     first_right = (ours[:1] == [True] or limited or told) if truth.must_name else None
     return Judgement(
@@ -79,8 +80,8 @@ def judge(
     )
 
 
-def _told(verdict: dict[str, Any], fault: Fault | None) -> bool:
-    """Whether a program's own doing is told as such, in whatever sentence."""
+def _told(verdict: dict[str, Any], fault: Fault | None, device: str) -> bool:
+    """Whether what the verdict must tell stands in whatever sentence of it."""
     if fault is None or not fault.told:
         return False
     sentences = [
@@ -88,7 +89,8 @@ def _told(verdict: dict[str, Any], fault: Fault | None) -> bool:
         *verdict["minor"],
         *(finding["claim"] for finding in verdict["findings"]),
     ]
-    return any(word in sentence for word in fault.told for sentence in sentences)
+    wanted = [pattern.replace("{device}", re.escape(device)) for pattern in fault.told]
+    return any(re.search(pattern, sentence) for pattern in wanted for sentence in sentences)
 
 
 def words(finding: Finding) -> str:

@@ -30,7 +30,7 @@ from tests.accuracy.referee.scene import processes
 from tests.accuracy.referee.scheduler import OffCpu, off_cpu
 from tests.accuracy.referee.tracer import Request, traced
 from tests.accuracy.referee.truth import Own, Truth
-from whodisk.programs.base import Load, Place, Program, find, said, told_of
+from whodisk.programs.base import Load, Log, Place, Program, ProgramError, find, said, told_of
 
 SIZE_BYTES = 768 << 20
 #: Data and logs lie in memory: no disk but the one that is looked at takes part.
@@ -91,11 +91,20 @@ def make(
                     traced() as requests,
                     acting(fault, scene, magnitudes, run.seed) as acted,
                 ):
+                    begin_ns = time.monotonic_ns()
                     record(whodisk, load, keep / CASE, place)
-                own = truths.columns(row.program.own_log(place))
+                    end_ns = time.monotonic_ns()
+                fails = fault is not None and fault.fails
+                own = truths.columns(_own_log(row.program, place, may_lack=fails), may_be_empty=fails)
                 seal(row.program, whodisk, seconds, keep / CASE, place)
         injected = None if fault is None else acted if fault.act else injections(log)
-        truth, needs_pairs = truths.of_run(own, injected)
+        if fails:
+            failed = [
+                i for i in injections(log, failed_only=True) if begin_ns <= i.start_ns and i.end_ns <= end_ns
+            ]
+            truth, needs_pairs = truths.of_failed_requests(own, len(failed)), False
+        else:
+            truth, needs_pairs = truths.of_run(own, injected)
         if fault and needs_pairs and (disturbed_too or machine.aside() is None):
             _pairs(run, work, truth)
     facts = {
@@ -143,15 +152,25 @@ def solve(whodisk: Path, keep: Path) -> dict[str, Any]:
     return verdict
 
 
-def injections(log: Path) -> list[Injection]:
-    """What a slow disk says that it did."""
+def _own_log(program: Program, place: Place, *, may_lack: bool) -> Log:
+    """The program's own log; an empty one if it may lack and does."""
+    try:
+        return program.own_log(place)
+    except ProgramError:
+        if not may_lack:
+            raise
+        return Log()
+
+
+def injections(log: Path, *, failed_only: bool = False) -> list[Injection]:
+    """What a slow disk says that it did: requests that it delayed, or those that it failed."""
     if not log.exists():
         return []
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     return [
         Injection(line["time_ns"], line["time_ns"] + line["delay_ns"])
         for line in lines
-        if line["delay_ns"] > 0
+        if (line["error"] is not None if failed_only else line["delay_ns"] > 0)
     ]
 
 

@@ -24,7 +24,8 @@ only ever added. Each run draws a program, a file system and a fault (or none) w
 - **True** is what the program's own log says. A fault counts if the injector's log says that it hit, and an operation that it hit
   stands apart in the program's log, or windows with and without it differ (8 interleaved pairs, Wilcoxon's signed ranks, 5 %). What counts is
   `slow` from 5 % of all latency or 20 % worse p99 or throughput on (within a factor of 1.25 of these limits neither status is wrong), `outliers`
-  where an operation stands apart, and else too little to be reported.
+  where an operation stands apart, and else too little to be reported. Of a device that fails requests the program may end, and its log with it: no status is
+  wrong then, but the verdict must say that the device had errors.
 - **Right**: status right, culprit first, no finding that is wrong. A finding about something that was not injected is excused only if a second tracer (the
   kernel's event tracing, of requests and of the scheduler) or the kernel's account of steal shows it at the same operations; every excuse is listed.
 - **Set aside** is a run by what else the machine did (others and the hypervisor had 0.3 CPUs or more on average), written down

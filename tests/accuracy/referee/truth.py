@@ -58,15 +58,15 @@ class Own:
         return self.start_ns + self.latency_ns
 
 
-def columns(log: Log) -> Own:
-    """Columns of a log. Raises ValueError if it is empty: then nothing is known of the run."""
-    if not log.start_ns:
+def columns(log: Log, *, may_be_empty: bool = False) -> Own:
+    """Columns of a log. Raises ValueError if it is empty and may not be: then nothing is known of the run."""
+    if not log.start_ns and not may_be_empty:
         raise ValueError("expected operations in the program's own log, found none; run it longer")
     order = np.argsort(np.array(log.start_ns), kind="stable")
     return Own(
         np.array(log.start_ns, dtype=np.int64)[order],
         np.array(log.latency_ns, dtype=np.int64)[order],
-        np.array(log.kind)[order],
+        np.array(log.kind, dtype=np.str_)[order],
     )
 
 
@@ -184,6 +184,24 @@ def of_run(own: Own, injections: Sequence[Injection] | None) -> tuple[Truth, boo
     if sparse:
         _judge_severity(truth, _of_hit(own, hit), stands_apart=True)
     return truth, not sparse
+
+
+def of_failed_requests(own: Own, failed: int) -> Truth:
+    """Truth of a run in which so many requests failed: the program may have ended of it, so no status is wrong, but it must be told.
+
+    Raises ValueError if none failed and nothing is known of the run.
+    """
+    if not failed and not len(own.start_ns):
+        raise ValueError("expected operations in the program's own log, found none, though no request failed")
+    return Truth(
+        hits=failed,
+        counts=failed > 0,
+        why="requests failed" if failed else "it hit nothing",
+        statuses=[SLOW, OUTLIERS, LIMITED, HEALTHY] if failed else natural_statuses(own),
+        must_name=failed > 0,
+        operations=len(own.start_ns),
+        latency_ns=int(own.latency_ns.sum()),
+    )
 
 
 def _slowest_are_hit(own: Own, hit: NDArray[np.bool_], injected_share: float) -> bool:
