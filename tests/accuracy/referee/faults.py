@@ -32,7 +32,7 @@ SPARE_BYTES = 1 << 20
 HOLDER = "queue-settings"
 PAGE = 4096
 #: A disk fails so long after its start: it is mounted then, and a program is at work.
-FAILS_FROM_S = 4.0
+FAILS_FROM_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -359,10 +359,10 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="device-errors",
-        words="0.5 to 64 MiB of the device are bad from 4 s on: a read there takes 1 to 100 ms longer and fails",
+        words="8 to 300 MiB of the device are bad from 3 s on: a read there takes 1 to 100 ms longer and fails",
         draw=lambda chance: {
-            "begin_mib": _between(chance, 8, 500),
-            "length_mib": _between(chance, 0.5, 64),
+            "begin_mib": _between(chance, 8, 400),
+            "length_mib": _between(chance, 8, 300),
             "delay_ms": _between(chance, 1, 100),
         },
         disk=_bad_place,
