@@ -168,6 +168,7 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     held = of_threads or flush_limit(context, program.comm)
     if held is not None:
         result.limit, result.limited, result.limit_refute = held.said, True, held.refute
+        result.limiting_device = held.device
         return
     own = _own_load(context, program)
     if own is None or not own.depth:

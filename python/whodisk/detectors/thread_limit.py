@@ -13,6 +13,7 @@ from whodisk import words
 from whodisk.detectors.thresholds import (
     BEHIND_SYNC_TOLD,
     HELD_BELOW_MIN,
+    LIMITING_DEVICE_MIN,
     OWN_CPU_MIN,
     SATURATION_SAMPLE_REQUESTS,
     SATURATION_SYNC_SHARE,
@@ -53,6 +54,8 @@ class Limit:
 
     said: str
     refute: str
+    #: Device that holds most of the time that binds: it is not cleared.
+    device: str = ""
 
 
 def limit_of(context: Context, comm: str, time: ThreadTime) -> Limit | None:
@@ -103,7 +106,7 @@ def _syncs(context: Context, comm: str, time: ThreadTime) -> Limit:
             f". What it keeps in flight passes {words.percent(time.behind_sync)} of its time while its own thread sits in a sync, "
             "so a deeper queue brings nothing"
         )
-    return Limit(said, FEWER_SYNCS)
+    return Limit(said, FEWER_SYNCS, _held_by(context, _SYNCS))
 
 
 def _durable(context: Context, comm: str, time: ThreadTime) -> Limit:
@@ -118,6 +121,7 @@ def _durable(context: Context, comm: str, time: ThreadTime) -> Limit:
         f"are durable, {words.duration(calls.held_ns / calls.count)} each{each}{_mostly(context, ('write',))}{where}",
         "Run the same without O_SYNC and O_DSYNC, or with fewer and larger writes: if it does not get faster, their durability is not "
         "what limits it.",
+        _held_by(context, ("write",)),
     )
 
 
@@ -169,6 +173,17 @@ def _mostly(context: Context, ops: tuple[str, ...]) -> str:
     shares = np.sum([s.stage_ns for s in strata], axis=0) / whole
     most = int(np.argmax(shares))
     return f", {words.percent(float(shares[most]))} of it in the {context.stage(STAGES[most])} stage"
+
+
+def _held_by(context: Context, ops: tuple[str, ...]) -> str:
+    """The device that has most of these operations' time in its device stage; empty if none has."""
+    strata = [s for s in context.survey.strata if s.op in ops]
+    whole = sum(s.latency_ns for s in strata)
+    held: dict[str, float] = {}
+    for stratum in strata:
+        held[stratum.device] = held.get(stratum.device, 0.0) + float(stratum.stage_ns[STAGES.index("device")])
+    most = max(held, key=lambda device: held[device], default="")
+    return most if held.get(most, 0.0) >= LIMITING_DEVICE_MIN * whole > 0 else ""
 
 
 def held_below(context: Context) -> float:

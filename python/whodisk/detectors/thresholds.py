@@ -824,6 +824,13 @@ HELD_BELOW_MIN = row(
     CHOSEN,
     "A thread that runs while its operations spend this part of their time with the devices only looks for their completion: what is in flight binds.",
 )
+LIMITING_DEVICE_MIN = row(
+    "LIMITING_DEVICE_MIN",
+    0.5,
+    "share",
+    CHOSEN,
+    "A device that has this part of the time of the syncs or durable writes that set a workload's speed is not cleared, though none of its requests stands out.",
+)
 OWN_CPU_MIN = row(
     "OWN_CPU_MIN",
     0.5,

@@ -363,7 +363,7 @@ SERVICE_REQUESTS_MAX = row(
 # slow_operations
 FAMILY_OPERATIONS = row(
     "FAMILY_OPERATIONS",
-    100,
+    30,
     "operations",
     CHOSEN,
     "Fewer operations of a kind say nothing about what is normal.",
