@@ -317,12 +317,14 @@ def fixed_rate(
     stalls: Sequence[float] = (),
     stops: Sequence[float] = (),
     length_ms: float = 0.0,
+    slow_part: float = 0.0,
 ) -> Path:
-    """One worker at a fixed rate over `depth` slots, with device stalls or stops of the worker."""
+    """One worker at a fixed rate over `depth` slots, with device stalls or stops of the worker, or with a part of operations that take 5 ms longer."""
     rng = _rng(seed)
     count = int(per_second * seconds)
     due_ns = (np.arange(count) * (1e9 / per_second)).astype(np.int64)
     service_ns = (250_000 * np.exp(rng.normal(0, 0.25, count))).astype(np.int64)
+    service_ns[rng.random(count) < slow_part] += 5_000_000
     length_ns = int(length_ms * 1e6)
     stall_ns = [int(moment * 1e9) for moment in stalls]
     stop_ns = [int(moment * 1e9) for moment in stops]
@@ -687,6 +689,16 @@ TRUTHS: dict[str, Truth] = {
         name="device",
         because_of="device:sda",
     ),
+    "few_slow_flushes": Truth(
+        "slow_requests",
+        True,
+        flushes.few_slow_flushes,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:sda",
+    ),
+    "few_varied_flushes": Truth("slow_requests", False, flushes.few_varied_flushes),
     "varied_flushes_in_commits": Truth(
         "slow_requests", False, flushes.varied_flushes_in_commits, status="limited"
     ),

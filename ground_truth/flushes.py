@@ -282,15 +282,26 @@ def reads_beside_flushes(seed: int, path: Path) -> Path:
 
 
 def _journaled_commits(
-    seed: int, path: Path, *, slow_part: float, slower_us: float, sigma: float, much: bool = False
+    seed: int,
+    path: Path,
+    *,
+    slow_part: float,
+    slower_us: float,
+    sigma: float,
+    much: bool = False,
+    count: int = 2_500,
+    beside: int = 0,
 ) -> Path:
-    """An embedded database with a rollback journal: each commit writes five times and flushes four times, one after the other."""
+    """An embedded database with a rollback journal: each commit writes five times and flushes four times, one after the other.
+
+    `beside`: so many writes into memory after each of the `count` commits.
+    """
     rng = np.random.default_rng([seed, 124])
     commits: list[dict[str, Any]] = []
     requests: list[dict[str, Any]] = []
     parents: list[int] = []
     now = MS
-    for number in range(2_500):
+    for number in range(count):
         begin, held = now, 0
         for step in range(9):
             now += int(rng.integers(25_000, 45_000))
@@ -333,6 +344,20 @@ def _journaled_commits(
             }
         )
         now += int(rng.integers(40_000, 80_000))
+        for place in range(beside):
+            took = int(rng.integers(2_500, 4_500))
+            commits.append(
+                {
+                    **commits[-1],
+                    "op_id": APP_ID_BASE + count + number * beside + place,
+                    "start_ns": now,
+                    "latency_ns": took,
+                    "op": "write",
+                    "device_ns": 0,
+                    "fs_ns": took,
+                }
+            )
+            now += took + int(rng.integers(20_000, 40_000))
     return write_case(
         path,
         app={name: [row[name] for row in commits] for name in commits[0]},
@@ -355,6 +380,16 @@ def slow_flushes_in_commits(seed: int, path: Path) -> Path:
 def flushes_of_much_in_commits(seed: int, path: Path) -> Path:
     """1 in 80 flushes takes 1.2 ms longer, and each of these makes a thousand times as much durable as others."""
     return _journaled_commits(seed, path, slow_part=1 / 80, slower_us=1_200, sigma=0.25, much=True)
+
+
+def few_slow_flushes(seed: int, path: Path) -> Path:
+    """A log that is made durable now and then: of some seventy flushes one in eight takes 30 ms longer. Beside them thousands of writes into memory."""
+    return _journaled_commits(seed, path, slow_part=1 / 8, slower_us=30_000, sigma=0.25, count=18, beside=300)
+
+
+def few_varied_flushes(seed: int, path: Path) -> Path:
+    """The same log on a drive of which no flush takes longer than its kind does, which is often twice as long."""
+    return _journaled_commits(seed, path, slow_part=0, slower_us=0, sigma=1.0, count=18, beside=300)
 
 
 def varied_flushes_in_commits(seed: int, path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -55,3 +56,35 @@ def test_where_nothing_is_due_nobody_waits_behind(tmp_path: Path) -> None:
         found = waits_behind(case, survey, slow)
     assert len(slow) and not found.excess_ns.any()
     assert (found.until_ns == slow.end_ns).all()
+
+
+def test_where_nothing_stands_out_of_the_waits_of_all_they_are_left_out(tmp_path: Path) -> None:
+    """The rate is kept, but nearly all operations wait for their turn, for longer than the slow ones take."""
+    full = {"per_second": 12_400, "depth": 4, "seconds": 2.0}
+    verdict = solve(fixed_rate(3, tmp_path / "late", **full, slow_part=1 / 80))
+    assert any("gets all that it asks for, but late" in line for line in verdict.minor)
+    assert (verdict.status, verdict.findings[0].culprit.name) == ("slow", "device")
+    # Without slow ones hardly anybody waits.
+    quiet = solve(fixed_rate(3, tmp_path / "quiet", **full))
+    assert (quiet.findings, any("but late" in line for line in quiet.minor)) == ([], False)
+    # Where they do, and nothing is slow, it is a limit, and nobody's fault.
+    limit = solve(fixed_rate(3, tmp_path / "limit", per_second=15_400, depth=4, seconds=2.0))
+    assert (limit.findings, limit.status) == ([], "limited")
+
+
+def test_who_waited_for_its_turn_is_not_told_as_the_programs_own_time(tmp_path: Path) -> None:
+    """The only slot is taken for 30 ms before anything is judged: what waited for it lost its time where that one was held."""
+    held = fixed_rate(
+        5, tmp_path / "held", per_second=3_000, depth=1, seconds=1.0, stalls=[0.2995], length_ms=30
+    )
+    path = held / "case.json"
+    meta = json.loads(path.read_text())
+    meta["phases"] = [
+        {"name": "ramp", "start_ns": 0, "end_ns": 300_000_000},
+        {"name": "measure", "start_ns": 300_000_000, "end_ns": 1_000_000_000},
+    ]
+    path.write_text(json.dumps(meta))
+    found = [finding.culprit.name for finding in solve(held).findings]
+    assert found
+    assert "app" not in found
+    assert "device" in found[0]

@@ -55,3 +55,13 @@ def test_what_waits_behind_a_sync_of_its_own_thread_is_told_so(tmp_path: Path) -
     writes = [item for item in verdict.slowest if item.op == "write"]
     assert writes
     assert all(item.certain and "its own thread sat in a sync" in item.what for item in writes)
+
+
+def test_a_device_that_has_most_of_the_limits_time_is_not_cleared(tmp_path: Path) -> None:
+    """ "97 % of it in the device stage" and "cleared: that device" contradict each other, though none of its requests stands out."""
+    bound = solve(TRUTHS["even_commits"].build(3, tmp_path / "bound"))
+    assert (bound.status, "for a sync" in (bound.limit or "")) == ("limited", True)
+    assert not [item for item in bound.cleared if item.what.startswith("device:")]
+    # Here its own depth binds, and what is said of the device stands.
+    depth = solve(TRUTHS["depth_limited"].build(3, tmp_path / "depth"))
+    assert [item for item in depth.cleared if item.what.startswith("device:")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from whodisk import words
@@ -13,6 +15,7 @@ from whodisk.detectors.thresholds import (
     ERROR_OPERATIONS_MAX,
     ERROR_SLOW_RATIOS,
     SHARE_FOR_P99_MIN,
+    SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import none_of
@@ -22,7 +25,7 @@ from whodisk.evidence.time_lost import lost_above, p99_ratio
 from whodisk.findings import Culprit, Effect
 from whodisk.reading.views import quoted
 from whodisk.statistics import probability
-from whodisk.statistics.stats import Bools, Ints, bootstrap_sum, episodes, overlap
+from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum, episodes, overlap
 
 #: Kinds of events that show trouble in a device or on the way to it. A `requeue` does not: a full queue makes them, too.
 #: A `failed_command` may have been tried again, with success: then its request has no `error`.
@@ -64,18 +67,75 @@ ORDER BY latency_ns DESC, op_id LIMIT {ERROR_OPERATIONS_MAX}"""
 
 
 def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -> Candidate | None:
-    """Out of slow operations; out of those that are less slow, too, only where the first ones are not worth an accusation."""
+    """Out of the operations that failed, where events name them; else out of slow operations; out of those that are less slow, too, only where the
+    first ones are not worth an accusation."""
     strata = survey.select(device=device)
     if not strata:
         return None
     typical_ns = survey.quantile_ns(strata, 0.5)
-    first = None
+    first = _of_named(context, survey, device, told, typical_ns)
+    if first is not None and first.large:
+        return first
     for ratio in ERROR_SLOW_RATIOS:
         found = _beyond(context, survey, device, told, typical_ns, ratio)
         if found is not None and found.large:
             return found
         first = first or found
     return first
+
+
+@dataclass(frozen=True)
+class _Hit:
+    """Operations that an error made longer, in order of nothing."""
+
+    op_id: Ints
+    begin_ns: Ints
+    latency_ns: Ints
+    #: What is typical of operations like each, ns.
+    typical_ns: Floats
+    which: str
+    #: Part of what all slow operations of the device lost.
+    held: float
+    p_value: float
+    read_off: bool
+    #: The slowest of them.
+    shown_sql: str
+
+
+def _of_named(
+    context: Context, survey: Survey, device: str, told: list[str], typical_ns: float
+) -> Candidate | None:
+    """Of operations that failed, and were given again until they did not: which they are stands in the events, so nothing is left to test."""
+    if survey.layer != "block" or "offset_bytes" not in context.case.columns.get("ops/block", frozenset()):
+        return None
+    failed_sql = f"""SELECT DISTINCT m.op_id, m.op, m.start_ns, m.latency_ns FROM measured AS m
+JOIN (SELECT time_ns, coalesce(TRY_CAST(regexp_extract(detail, 'at byte ([0-9]+)', 1) AS BIGINT),
+    512 * TRY_CAST(regexp_extract(detail, 'at sector ([0-9]+)', 1) AS BIGINT)) AS offset_bytes
+  FROM events WHERE kind IN ({KINDS}) AND subject = {quoted(device)}) AS e ON e.offset_bytes = m.offset_bytes
+WHERE m.layer = 'block' AND m.device = {quoted(device)} AND e.time_ns BETWEEN m.start_ns AND m.start_ns + m.latency_ns + {ERROR_NOTICED_NS}
+ORDER BY m.start_ns, m.op_id"""
+    failed = context.case.arrays(failed_sql)
+    if not len(failed["op_id"]):
+        return None
+    ops = failed["op"].astype(str)
+    usual = {op: survey.quantile_ns(survey.select(device, op), 0.5) for op in np.unique(ops).tolist()}
+    begin, latency = failed["start_ns"].astype(np.int64), failed["latency_ns"].astype(np.int64)
+    typical = np.array([usual[op] for op in ops.tolist()], np.float64)
+    slow = context.case.arrays(_slow_sql(survey, device, ERROR_SLOW_RATIOS[-1] * typical_ns))
+    slow_ns = float((slow["latency_ns"].astype(np.float64) - typical_ns).sum())
+    lost_ns = float(np.maximum(0.0, latency - typical).sum())
+    hit = _Hit(
+        failed["op_id"].astype(np.int64),
+        begin,
+        latency,
+        typical,
+        "that failed",
+        min(1.0, lost_ns / max(1.0, slow_ns, lost_ns)),
+        0.0,
+        True,
+        f"SELECT * FROM ({failed_sql}) AS failed ORDER BY latency_ns DESC, op_id LIMIT 10",
+    )
+    return _of_hit(context, survey, device, told, hit)
 
 
 def _beyond(
@@ -97,11 +157,7 @@ def _beyond(
         hit = np.asarray(failed, np.bool_)
     if not hit.any():
         return None
-    excess = (latency[hit] - typical_ns).astype(np.float64)
-    numbers = episodes(begin[hit], end[hit])
-    per_episode = np.bincount(numbers, excess).astype(np.float64) / max(1.0, survey.latency_ns)
-    low, high = bootstrap_sum(per_episode)
-    share = min(1.0, float(per_episode.sum()))
+    excess_ns = float((latency[hit] - typical_ns).sum())
     starts = context.case.arrays(
         f"""SELECT start_ns FROM measured WHERE layer = '{survey.layer}' AND device = {quoted(device)}
   AND {thinned(survey.operations)} ORDER BY 1"""
@@ -109,35 +165,54 @@ def _beyond(
     span = (survey.begin_ns, survey.end_ns)
     which = "that failed" if is_read_off else "in which one of them fell"
     # As with what holds a single operation: errors that cover nearly all that its slow ones lost, and hardly anything else.
-    held = float(excess.sum()) / max(1.0, float((latency - typical_ns).sum()))
+    held = excess_ns / max(1.0, float((latency - typical_ns).sum()))
     is_read_off |= held >= COVERS_MIN and elsewhere(begin, end, starts, span) <= ELSEWHERE_MAX
     # Two sets of slow operations may be looked at (Bonferroni).
     p_value = (
         0.0 if is_read_off else min(1.0, len(ERROR_SLOW_RATIOS) * error_p(times, begin, end, starts, span))
     )
-    worse = _p99_ratio(context, survey, slow["op_id"][hit].astype(np.int64), typical_ns)
+    shown = _slow_sql(survey, device, least_ns).replace(str(ERROR_OPERATIONS_MAX), "10")
+    of = (slow["op_id"].astype(np.int64)[hit], begin[hit], latency[hit], np.full(int(hit.sum()), typical_ns))
+    return _of_hit(context, survey, device, told, _Hit(*of, which, held, p_value, is_read_off, shown))
+
+
+def _of_hit(context: Context, survey: Survey, device: str, told: list[str], hit: _Hit) -> Candidate:
+    end = hit.begin_ns + hit.latency_ns + ERROR_NOTICED_NS
+    excess = np.maximum(0.0, hit.latency_ns - hit.typical_ns)
+    number = episodes(hit.begin_ns, end)
+    per_episode = np.bincount(number, excess).astype(np.float64) / max(1.0, survey.latency_ns)
+    worse = None
+    if survey.layer == context.layer:
+        worse = p99_ratio(context, _lost_sql(survey, hit))
+    elif above := lost_above(context, survey, _lost_sql(survey, hit)):
+        # With what waited behind them, where that is known.
+        per_episode, worse = above[0] / max(1.0, context.survey.latency_ns), above[1]
+    low, high = bootstrap_sum(per_episode)
+    share = min(1.0, float(per_episode.sum()))
+    happened = int(number.max()) + 1
+    median_ns, usual_ns = float(np.median(hit.latency_ns)), float(np.median(hit.typical_ns))
     claim = (
-        f"{device} had {words.listed(told)}. {words.things(int(hit.sum()), 'operation')} {which} took "
-        f"{words.duration(float(np.median(latency[hit])))} where {words.duration(typical_ns)} is typical: {words.percent(share)} of all latency."
+        f"{device} had {words.listed(told)}. {words.things(len(hit.op_id), 'operation')} {hit.which} took "
+        f"{words.duration(median_ns)} where {words.duration(usual_ns)} is typical: {words.percent(share)} of all latency."
     )
+    if worse is not None and share < SHARE_OF_LATENCY_MIN and happened >= ERROR_EPISODES_MIN:
+        claim += (
+            f" Without these waits the 99th percentile would be {words.significant(worse)} times as short."
+        )
     return Candidate(
         culprit=Culprit("device", device, "errors"),
         claim=claim,
         baseline="operations of the same device without errors",
         effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
-        share_of_excess=min(1.0, held),
+        share_of_excess=min(1.0, hit.held),
         share_of_latency=share,
-        p_value=p_value,
-        basis="measured" if is_read_off else "inferred",
-        summed=is_read_off,
-        episodes=len(per_episode),
+        p_value=hit.p_value,
+        basis="measured" if hit.read_off else "inferred",
+        summed=hit.read_off,
+        episodes=happened,
         evidence=[
             evidence(context.case, "errors, timeouts and resets", events_sql(device)),
-            evidence(
-                context.case,
-                "the slowest operations",
-                _slow_sql(survey, device, least_ns).replace(str(ERROR_OPERATIONS_MAX), "10"),
-            ),
+            evidence(context.case, "the slowest operations", hit.shown_sql),
         ],
         refute="Exchange the cable or slot first, the device after that: errors that stay with the place are not the device's.",
         remedy=f"Read its log (smartctl -x /dev/{device}, nvme error-log, dmesg), save the data, and replace what is at fault; "
@@ -145,11 +220,10 @@ def _beyond(
         otherwise=claim,
         explains=none_of(context.slow),
         causes=(("stage", "device"), ("device", device)),
-        large=large_enough(
-            share, 1.0, float(np.median(latency[hit])) / max(1.0, typical_ns), len(per_episode)
-        )
-        or _by_tail(share, worse, len(per_episode)),
-        p99_ratio=worse,
+        large=large_enough(share, 1.0, median_ns / max(1.0, usual_ns), happened)
+        or _by_tail(share, worse, happened),
+        # A percentile that few episodes made says nothing of the next ones.
+        p99_ratio=worse if happened >= ERROR_EPISODES_MIN else None,
     )
 
 
@@ -158,18 +232,17 @@ def _by_tail(share: float, worse: float | None, happened: int) -> bool:
     return share >= SHARE_FOR_P99_MIN and happened >= ERROR_EPISODES_MIN and large_by_loss(share, worse)
 
 
-def _p99_ratio(context: Context, survey: Survey, op_ids: Ints, typical_ns: float) -> float | None:
-    """99th percentile of the judged operations, over that if these of the device had been as long as is typical; None where nobody is known to
-    have waited for them."""
-    listed = ", ".join(map(str, op_ids.tolist()))
-    lost_sql = (
-        f"SELECT op_id, latency_ns - {round(typical_ns)} AS lost_ns FROM measured WHERE layer = '{survey.layer}' "
+def _lost_sql(survey: Survey, hit: _Hit) -> str:
+    """(op_id, lost_ns) of these operations."""
+    usual = "".join(
+        f" WHEN op_id IN ({', '.join(map(str, hit.op_id[hit.typical_ns == typical_ns].tolist()))}) THEN {round(typical_ns)}"
+        for typical_ns in np.unique(hit.typical_ns).tolist()
+    )
+    listed = ", ".join(map(str, hit.op_id.tolist()))
+    return (
+        f"SELECT op_id, greatest(0, latency_ns - CASE{usual} END) AS lost_ns FROM measured WHERE layer = '{survey.layer}' "
         f"AND op_id IN ({listed})"
     )
-    if survey.layer == context.layer:
-        return p99_ratio(context, lost_sql)
-    above = lost_above(context, survey, lost_sql)
-    return above[1] if above else None
 
 
 def _costs_enough(survey: Survey, latency: Ints, typical_ns: float, begin: Ints, end: Ints) -> bool:

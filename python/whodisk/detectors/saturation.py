@@ -115,8 +115,7 @@ def _fixed_rate(context: Context, result: Result, load: Load, rate: float) -> No
     achieved = load.throughput / rate
     if context.keeps_rate:
         result.limit = f"the workload offers {words.rate(rate)} operations per second and gets them all"
-        turns = sum(float(s.stage_ns[STAGES.index("app")]) for s in context.survey.strata)
-        part = turns / max(1.0, context.survey.latency_ns)
+        part = _turns(context)
         if load.depth and part >= TURN_SHARE_MAX:
             result.limit += (
                 f", but they wait {words.percent(part)} of their time for their turn: no more than {words.significant(load.depth)} may be in flight, "
@@ -130,6 +129,17 @@ def _fixed_rate(context: Context, result: Result, load: Load, rate: float) -> No
         f"({words.percent(achieved)}): {reason}"
     )
     result.limited = True
+
+
+def _turns(context: Context) -> float:
+    """Part of the time of operations, from when they were due, that they wait for their turn; also where they are counted from their submit on."""
+    if not context.case.counts_from_submit:
+        turns = sum(float(s.stage_ns[STAGES.index("app")]) for s in context.survey.strata)
+        return turns / max(1.0, context.survey.latency_ns)
+    row = context.case.rows(
+        f"SELECT sum(app_ns) AS waited_ns, sum(latency_ns) AS all_ns FROM ops WHERE layer = '{context.layer}' AND NOT open AND app_ns IS NOT NULL"
+    )[0]
+    return float(row["waited_ns"] or 0) / max(1.0, float(row["all_ns"] or 0))
 
 
 def _closed_loop(context: Context, result: Result, load: Load) -> None:

@@ -2,7 +2,7 @@
 
 Of clients that commit together one writes the log, and the others sleep until it has. One process reads what another one copies. A client sleeps
 until a full memtable is written out. In each of them the operation loses its time in the program (stage `app`), asleep; the record shows who of the program was held
-below meanwhile, and where.
+below meanwhile, and where. So too of an operation that waited for its turn: the thread's others had its slots.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ HELD_IN = ("fs", "throttle", "queue", "device", "interrupt")
 
 def held_by(case: Case, survey: Survey, episodes: list[Episode]) -> list[tuple[Episode, Cause]]:
     """Each episode with what held it; of one that waited for another thread of its program, with what held that one, and where."""
+    episodes = _at_turns(case, survey, episodes)
     found = _at_requests(case, survey, list(zip(episodes, causes_of(case, survey, episodes), strict=True)))
     asleep = [number for number, (episode, cause) in enumerate(found) if _slept(survey, episode, cause)]
     if not asleep or "syscall" not in case.layers:
@@ -39,6 +40,60 @@ def held_by(case: Case, survey: Survey, episodes: list[Episode]) -> list[tuple[E
     causes = causes_of(case, survey, [episode for episode, _ in moved.values()]) if moved else []
     for (number, (episode, other)), cause in zip(moved.items(), causes, strict=True):
         found[number] = episode, _of_other(cause, other)
+    return found
+
+
+def _at_turns(case: Case, survey: Survey, episodes: list[Episode]) -> list[Episode]:
+    """The same; of operations that were due and waited for their turn, with where what their thread had in flight was held meanwhile.
+
+    A thread that may keep so many in flight submits the next one when one of them has ended, of a ramp phase too. A thread that is stopped submits
+    nothing either, but what it has in flight ends below.
+    """
+    turns = [
+        number
+        for number, episode in enumerate(episodes)
+        if episode.stage == "app" and not episode.silence and episode.excess_ns[APP] > 0
+    ]
+    if not turns or survey.layer != "app" or not case.offered_per_s or case.program is not None:
+        return episodes
+    found = list(episodes)
+    for number, other in zip(turns, _in_flight(case, [episodes[n] for n in turns]), strict=True):
+        if other is not None:
+            found[number] = _moved(episodes[number], other, APP)
+    return found
+
+
+def _in_flight(case: Case, episodes: list[Episode]) -> list[_Other | None]:
+    """For each episode the operation of its thread that was held longest below while it waited to be submitted, if such operations cover what it lost."""
+    windows = ", ".join(
+        f"({number}, {episode.start_ns}, {episode.start_ns + round(episode.stage_ns[APP])}, {episode.tid})"
+        for number, episode in enumerate(episodes)
+    )
+    below = " + ".join(f"coalesce({stage}_ns, 0)" for stage in HELD_IN)
+    stages = ", ".join(f"coalesce({stage}_ns, 0) AS {stage}_ns" for stage in HELD_IN)
+    least_ns = int(HELD_CALL_PART_MIN * min(episode.excess_ns[APP] for episode in episodes))
+    # Ramp phases, too: what was submitted there may hold what comes after.
+    data = case.arrays(
+        f"""SELECT number, tid, coalesce(comm, '') AS comm, coalesce(device, '') AS device, {stages},
+  greatest(begin_ns, low_ns) AS begin_ns, least(begin_ns + below_ns, high_ns) AS end_ns
+FROM (SELECT *, start_ns + coalesce(app_ns, 0) AS begin_ns, {below} AS below_ns FROM ops WHERE layer = 'app') AS c
+  JOIN (VALUES {windows}) AS w(number, low_ns, high_ns, thread) ON begin_ns < high_ns AND begin_ns + below_ns > low_ns AND tid = thread
+WHERE below_ns >= {max(1, least_ns)} ORDER BY number, begin_ns, op_id"""
+    )
+    number = data["number"].astype(np.int64)
+    begin, end = data["begin_ns"].astype(np.int64), data["end_ns"].astype(np.int64)
+    found: list[_Other | None] = []
+    for place, episode in enumerate(episodes):
+        mine = np.flatnonzero(number == place)
+        low, high = disjoint(begin[mine], end[mine])
+        if not len(mine) or (high - low).sum() < COVERS_MIN * episode.excess_ns[APP]:
+            found.append(None)
+            continue
+        most = mine[np.argmax((end - begin)[mine])]
+        parts = np.array([float(data[f"{stage}_ns"][most]) for stage in HELD_IN])
+        # Of the whole wait the shares of the one that was held longest.
+        held = tuple((parts / max(1.0, parts.sum()) * episode.excess_ns[APP]).tolist())
+        found.append(_Other(episode.tid, str(data["comm"][most]), str(data["device"][most]), held))
     return found
 
 

@@ -233,10 +233,11 @@ def _likely(q_value: float | None) -> bool:
 def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
     """Consequences inside their cause, and what else is to be said."""
     results = [result for _, result in heard.results]
+    from_submit = context.case.counts_from_submit
     return Judged(
         # What fired a trigger is what was asked: it comes first.
         findings=sorted(
-            merge(corrected.accepted, context.keeps_rate, context.case.counts_from_submit)
+            merge(corrected.accepted, context.keeps_rate and not from_submit, from_submit)
             + corrected.measured,
             key=lambda finding: finding.answers != "trigger",
         ),

@@ -101,13 +101,22 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
     untimed = too_many_untimed(case)
     expectations = [_expected(limit, surveys[layer], untimed) for limit in limits]
     backlog = _backlog(case, surveys[layer])
-    if backlog:
+    # Where the rate is kept, what waited behind slow operations is part of what these cost: only where nothing stands out of that, the waits are left out.
+    late = surveys[layer].keeps(case.offered_per_s)
+    if backlog and not late:
         case.count_from_submit()
         surveys[layer] = survey_layer(case, layer)
     context = _context(case, surveys, layer, against, _broken(limits, expectations))
     # Before detectors, which read it too: it is a pass over the layer, made once.
     slowest = slowest_of(context)
     judged = adjudicate(context)
+    if backlog and late and not judged.findings:
+        case.count_from_submit()
+        surveys[layer] = survey_layer(case, layer)
+        context = _context(case, surveys, layer, against, _broken(limits, expectations))
+        judged = adjudicate(context)
+    elif late:
+        backlog = []
     status = _status(judged, expectations, untimed)
     slow_ns = clearing.median_excess_ns(context, judged.explained) if judged.findings else None
     errors = _errors(context)
@@ -247,9 +256,10 @@ def _backlog(case: Case, survey: Survey) -> list[str]:
     """A sentence if operations mostly waited for free slots because the ones before them took long; else nothing.
 
     Such a wait is a consequence: what filled the slots is what is asked for. Where the rate is kept, it passes: there it counts as what
-    its cause cost (`whodisk.evidence.backlog`). A sync takes all slots of its thread: nothing is submitted until it is done (decision 0361).
+    its cause cost (`whodisk.evidence.backlog`), unless most operations wait: then nothing stands out of what they wait. A sync takes all slots of its
+    thread: nothing is submitted until it is done (decision 0361).
     """
-    if survey.layer != "app" or "app" not in survey.stages_observed or survey.keeps(case.offered_per_s):
+    if survey.layer != "app" or "app" not in survey.stages_observed or not case.offered_per_s:
         return []
     if case.program is not None:
         # Its stage app is also what it does itself.
@@ -260,17 +270,25 @@ def _backlog(case: Case, survey: Survey) -> list[str]:
     row = case.rows(
         """SELECT count(DISTINCT tid) AS threads, max(queue_depth) AS deepest,
   coalesce(sum(latency_ns - app_ns) FILTER (op <> 'sync'), 0) AS inside_ns, coalesce(sum(latency_ns - app_ns) FILTER (op = 'sync'), 0) AS sync_ns,
-  min(start_ns + app_ns) AS begin_ns, max(start_ns + latency_ns) AS end_ns
+  min(start_ns + app_ns) AS begin_ns, max(start_ns + latency_ns) AS end_ns,
+  coalesce(median(app_ns / greatest(1, latency_ns)), 0) AS mostly
 FROM measured WHERE layer = 'app' AND app_ns IS NOT NULL"""
     )[0]
-    threads, deepest, inside, syncs, begin, end = (float(value or 0) for value in row.values())
+    threads, deepest, inside, syncs, begin, end, mostly = (float(value or 0) for value in row.values())
+    part = (
+        f"{words.percent(waited / survey.latency_ns)} of the time of operations, counted from when they were due, is waiting for the ones before "
+        "them. So they are counted from their submit on here."
+    )
+    if survey.keeps(case.offered_per_s):
+        return (
+            [f"The workload gets all that it asks for, but late: {part}"]
+            if mostly >= BACKLOG_SHARE_MIN
+            else []
+        )
     taken = inside + deepest * syncs
     if end <= begin or taken < BACKLOG_FULL_MIN * threads * deepest * (end - begin):
         return []
-    return [
-        f"The workload asks for more than it gets: {words.percent(waited / survey.latency_ns)} of the time of operations, "
-        "counted from when they were due, is waiting for the ones before them. So they are counted from their submit on here."
-    ]
+    return [f"The workload asks for more than it gets: {part}"]
 
 
 def _broken(limits: list[Limit], expectations: list[Expectation]) -> list[Limit]:
