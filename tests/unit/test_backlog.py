@@ -60,12 +60,13 @@ def test_where_nothing_is_due_nobody_waits_behind(tmp_path: Path) -> None:
 
 def test_where_nothing_stands_out_of_the_waits_of_all_they_are_left_out(tmp_path: Path) -> None:
     """The rate is kept, but nearly all operations wait for their turn, for longer than the slow ones take."""
-    full = {"per_second": 12_400, "depth": 4, "seconds": 2.0}
-    verdict = solve(fixed_rate(3, tmp_path / "late", **full, slow_part=1 / 80))
+    verdict = solve(
+        fixed_rate(3, tmp_path / "late", per_second=12_400, depth=4, seconds=2.0, slow_part=1 / 80)
+    )
     assert any("gets all that it asks for, but late" in line for line in verdict.minor)
     assert (verdict.status, verdict.findings[0].culprit.name) == ("slow", "device")
     # Without slow ones hardly anybody waits.
-    quiet = solve(fixed_rate(3, tmp_path / "quiet", **full))
+    quiet = solve(fixed_rate(3, tmp_path / "quiet", per_second=12_400, depth=4, seconds=2.0))
     assert (quiet.findings, any("but late" in line for line in quiet.minor)) == ([], False)
     # Where they do, and nothing is slow, it is a limit, and nobody's fault.
     limit = solve(fixed_rate(3, tmp_path / "limit", per_second=15_400, depth=4, seconds=2.0))
@@ -88,3 +89,20 @@ def test_who_waited_for_its_turn_is_not_told_as_the_programs_own_time(tmp_path: 
     assert found
     assert "app" not in found
     assert "device" in found[0]
+
+
+def test_of_two_causes_the_one_without_which_the_backlog_goes_comes_first(tmp_path: Path) -> None:
+    """Slow ones are a fifth of all latency, a little more than stops; but what is due is late by a stop's length, not by slow ones."""
+    stops = [0.3 + 0.9 * n for n in range(5)]
+    case = fixed_rate(
+        3,
+        tmp_path / "two",
+        per_second=11_700,
+        depth=4,
+        seconds=5.0,
+        stops=stops,
+        length_ms=180.0,
+        slow_part=1 / 70,
+    )
+    culprits = [finding.culprit.kind for finding in solve(case).findings]
+    assert culprits[:2] == ["process", "stage"]

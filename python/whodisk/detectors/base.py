@@ -19,7 +19,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.findings import Cleared, Culprit, Effect, Evidence
 from whodisk.reading.views import Case
-from whodisk.statistics.stats import Bools
+from whodisk.statistics.stats import Bools, Ints
 
 
 def large_by_loss(share_of_latency: float, p99_ratio: float | None) -> bool:
@@ -79,6 +79,10 @@ class Candidate:
     likely_share: float | None = None
     #: Part of the operations that were not made because of it, where that was counted. Orders findings where a workload falls behind its rate.
     unmade: float | None = None
+    #: Query (op_id, lost_ns) of what operations, or requests below them, lost to it; or when it stopped submitting threads (thread, begin and length in ns).
+    #: Where a workload falls behind its rate it is played again without these, which orders findings.
+    lost_sql: str = ""
+    stops: tuple[Ints, Ints, Ints] | None = None
     #: (kind, name) of further culprits: a consequence may join their finding; the name `*` means any.
     joins: tuple[tuple[str, str], ...] = ()
     #: One of `findings.BASES`: a measured claim is read off the record, and no test decides on it.

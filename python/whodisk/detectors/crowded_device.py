@@ -140,6 +140,7 @@ def _candidate(context: Context, crowd: Crowd) -> Candidate:
 def _weigh_those_behind(context: Context, crowd: Crowd, found: Candidate) -> None:
     """Of operations that are due at times of their own, those that waited behind lost it, too."""
     found.p99_ratio = p99_ratio(context, crowd.lost_sql)
+    found.lost_sql = crowd.lost_sql
     lost_ns = lost_per_episode(context, crowd.lost_sql)
     share = min(1.0, float(lost_ns.sum()) / max(1.0, context.survey.latency_ns))
     if share <= found.share_of_latency * (1 + WORSE_MIN):

@@ -88,6 +88,7 @@ FROM measured WHERE layer = '{layer}' AND {where} GROUP BY 1, 2 ORDER BY 1, 2"""
             explains=none_of(context.slow),
             large=large_by_loss(share, worse),
             p99_ratio=worse,
+            lost_sql=lost_sql,
             basis="estimated",
         )
     )

@@ -99,7 +99,8 @@ def _candidate(context: Context, survey: Survey, device: str, link: str, most: s
     full = full_link(data["end_ns"].astype(np.int64), size, carries)
     if full is None:
         return None
-    share, worse = share_lost(context, survey, _lost_sql(device, full, data, carries / could))
+    lost_sql = _lost_sql(device, full, data, carries / could)
+    share, worse = share_lost(context, survey, lost_sql)
     if share <= 0:
         return None
     part = float(size[full.requests].sum() / size.sum())
@@ -132,6 +133,7 @@ FROM block_ops WHERE device = {quoted(device)} GROUP BY 1 ORDER BY 2 DESC, 1 LIM
         causes=(("device", device), ("stage", "device"), ("stage", f"device:{device}")),
         large=large_by_loss(share, worse),
         p99_ratio=worse,
+        lost_sql=lost_sql,
         basis="measured",
         summed=True,
     )

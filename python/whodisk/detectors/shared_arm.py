@@ -146,6 +146,7 @@ def _candidate(context: Context, guest: Guest) -> Candidate | None:
         causes=(("stage", "device"), ("stage", "queue")),
         large=share >= SHARE_OF_LATENCY_MIN or (share >= SHARE_FOR_P99_MIN and worse >= SEEN_P99_RATIO_MIN),
         p99_ratio=worse,
+        lost_sql=lost_sql,
     )
 
 

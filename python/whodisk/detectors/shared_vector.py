@@ -272,6 +272,7 @@ def _foreign_candidate(
         causes=(*(("device", device) for device in victims), ("stage", "interrupt")),
         large=_large(share, worse),
         p99_ratio=worse,
+        lost_sql=_lost_sql(cost),
     )
 
 
@@ -407,6 +408,7 @@ def _crowded_candidate(
         causes=(("stage", "interrupt"),),
         large=_large(share, worse),
         p99_ratio=worse,
+        lost_sql=_lost_sql(cost),
     )
 
 

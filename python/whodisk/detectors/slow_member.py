@@ -139,7 +139,8 @@ def _candidate(
     share, worse = own / max(1.0, survey.latency_ns), None
     # What operations lost counts, where it is known which requests they waited for.
     ratios = found.ratios[group.name][:, group.members.index(member.member)]
-    if above := lost_above(context, survey, _lost_sql(survey, member, ratios)):
+    lost_sql = _lost_sql(survey, member, ratios)
+    if above := lost_above(context, survey, lost_sql):
         lost, worse = above
         share = float(lost.sum()) / max(1.0, context.survey.latency_ns)
     claim = (
@@ -176,6 +177,7 @@ GROUP BY 1, 2, 3 HAVING count(*) >= 30 ORDER BY 2, 3, 5 DESC, 1 LIMIT 40""",
         large=share >= (SHARE_OF_LATENCY_FLOOR if worse is None else SHARE_OF_LATENCY_MIN)
         or (worse is not None and worse >= SEEN_P99_RATIO_MIN),
         p99_ratio=worse,
+        lost_sql=lost_sql,
         basis="estimated",
     )
 

@@ -268,6 +268,7 @@ FROM measured WHERE {where} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT 40""",
         explains=_behind(context, since, at_ns),
         large=large_by_loss(share, worse),
         p99_ratio=worse,
+        lost_sql=lost_sql,
         # The finding that accuses one of them for a reason of its own reports this, too.
         consequence=True,
         joins=tuple(("device", device) for device in since.devices),

@@ -244,6 +244,7 @@ def _stopped(context: Context, stops: Stops, typical_ns: float, shortest_ns: int
         p_value=0.0 if counted else stops.p_value,
         basis="measured" if counted else "inferred",
         summed=counted,
+        stops=(stops.tid, stops.start_ns, stops.duration_ns),
         episodes=happened,
         evidence=[
             *_evidence(context, shortest_ns),

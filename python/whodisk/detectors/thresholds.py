@@ -1386,6 +1386,13 @@ MET_MIN = row(
     CHOSEN,
     "What comes and goes is the reason of slow operations if it was there in this part of them.",
 )
+PLAYED_AGAIN_MIN = row(
+    "PLAYED_AGAIN_MIN",
+    2.0,
+    "ratio",
+    CHOSEN,
+    "Findings of a workload that falls behind stand in the order of what it does to play it again without each, if that is this much more of the first than of the second.",
+)
 MERGED_SHARE_MAX = row(
     "MERGED_SHARE_MAX",
     0.999,

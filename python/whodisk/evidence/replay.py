@@ -51,12 +51,13 @@ def _p99(values: Floats) -> float:
     return upper_quantile(np.sort(values)[::-1], len(values), 0.01)
 
 
-def replayed(context: Context, each_sql: str) -> Replay | None:
+def replayed(context: Context, each_sql: str, *, from_due: bool = False) -> Replay | None:
     """The judged operations without a loss; None where no moments are known at which they were due, or where they are too many.
 
-    `each_sql`: the begin of a query with a table `each` (op_id, lost_ns).
+    `each_sql`: the begin of a query with a table `each` (op_id, lost_ns). `from_due`: they count from these moments even where they are judged from
+    their submit on.
     """
-    if not _are_due(context):
+    if not _are_due(context, from_due):
         return None
     ops = _operations(context, each_sql)
     served = (ops.latency_ns - ops.app_ns).astype(np.float64)
@@ -70,9 +71,11 @@ def replayed(context: Context, each_sql: str) -> Replay | None:
     return ops.less(less)
 
 
-def replayed_without_stops(context: Context, tid: Ints, begin_ns: Ints, length_ns: Ints) -> Replay | None:
+def replayed_without_stops(
+    context: Context, tid: Ints, begin_ns: Ints, length_ns: Ints, *, from_due: bool = False
+) -> Replay | None:
     """The same without stops of submitting threads, which are in order: a thread that is stopped neither submits what is due nor takes what has ended."""
-    if not _are_due(context):
+    if not _are_due(context, from_due):
         return None
     ops = _operations(
         context, "WITH each AS (SELECT op_id, reap_ns AS lost_ns FROM measured WHERE layer = 'app')"
@@ -117,20 +120,23 @@ class _Operations:
         )
 
 
-def _are_due(context: Context) -> bool:
+def _are_due(context: Context, from_due: bool) -> bool:
     """Whether the moments at which operations were due are known, and all operations."""
-    survey = context.survey
-    due = context.layer == "app" and context.case.offered_per_s and not context.case.counts_from_submit
-    if not due or not any(stratum.stage_ns[APP] > 0 for stratum in survey.strata):
+    survey, case = context.survey, context.case
+    if context.layer != "app" or not case.offered_per_s or case.counts_from_submit != from_due:
+        return False
+    if not from_due and not any(stratum.stage_ns[APP] > 0 for stratum in survey.strata):
         return False
     # Of a sample nobody knows who waited for whom.
     return survey.operations <= REPLAY_OPERATIONS_MAX and survey.seen >= survey.operations
 
 
 def _operations(context: Context, each_sql: str) -> _Operations:
+    # As they were recorded: the judged ones may count from their submit on.
     found = context.case.arrays(
-        f"""{each_sql} SELECT coalesce(m.tid, 0) AS tid, m.start_ns, coalesce(m.app_ns, 0) AS app_ns, m.latency_ns, coalesce(e.lost_ns, 0) AS lost_ns
-FROM measured AS m LEFT JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = 'app' ORDER BY m.start_ns, m.op_id"""
+        f"""{each_sql} SELECT coalesce(m.tid, 0) AS tid, o.start_ns, coalesce(o.app_ns, 0) AS app_ns, o.latency_ns, coalesce(e.lost_ns, 0) AS lost_ns
+FROM measured AS m JOIN ops AS o ON o.op_id = m.op_id LEFT JOIN each AS e ON e.op_id = m.op_id
+WHERE m.layer = 'app' AND o.layer = 'app' ORDER BY o.start_ns, o.op_id"""
     )
     tid, start, app, latency = (
         found[name].astype(np.int64) for name in ("tid", "start_ns", "app_ns", "latency_ns")

@@ -25,6 +25,8 @@ from whodisk.detectors.thresholds import (
     WORSE_MIN,
 )
 from whodisk.evidence.context import Context
+from whodisk.evidence.replay import replayed_without_stops
+from whodisk.evidence.time_lost import due_ratio
 from whodisk.evidence.worse import worse
 from whodisk.findings import Caveat, Cleared, Finding
 from whodisk.statistics.stats import Bools, benjamini_hochberg
@@ -237,7 +239,12 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
     return Judged(
         # What fired a trigger is what was asked: it comes first.
         findings=sorted(
-            merge(corrected.accepted, context.keeps_rate and not from_submit, from_submit)
+            merge(
+                corrected.accepted,
+                context.keeps_rate and not from_submit,
+                from_submit,
+                lambda candidate: _played_again(context, candidate),
+            )
             + corrected.measured,
             key=lambda finding: finding.answers != "trigger",
         ),
@@ -256,6 +263,21 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         slow=any(_makes_slow(candidate, finding) for candidate, finding in corrected.accepted),
         explained=corrected.explained,
     )
+
+
+def _played_again(context: Context, candidate: Candidate) -> float | None:
+    """By how much the 99th percentile, counted from when operations were due, is longer for a claim; None where that is not known."""
+    if candidate.stops is not None:
+        replay = replayed_without_stops(context, *candidate.stops, from_due=True)
+        return None if replay is None else replay.p99_ns / replay.p99_without_ns
+    lost_sql, explained = candidate.lost_sql, candidate.explains
+    if not lost_sql and explained.any() and context.slow.thinning == 1.0:
+        rows = zip(
+            context.slow.op_id[explained].tolist(), context.slow.excess_ns[explained].tolist(), strict=True
+        )
+        listed = ", ".join(f"({op_id}, {round(lost_ns)})" for op_id, lost_ns in rows)
+        lost_sql = f"SELECT op_id, lost_ns FROM (VALUES {listed}) AS slow(op_id, lost_ns)"
+    return due_ratio(context, lost_sql) if lost_sql else None
 
 
 def _makes_slow(candidate: Candidate, finding: Finding) -> bool:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from whodisk.detectors.base import Candidate
-from whodisk.detectors.thresholds import MERGED_SHARE_MAX, MET_MIN
+from whodisk.detectors.thresholds import MERGED_SHARE_MAX, MET_MIN, PLAYED_AGAIN_MIN
 from whodisk.findings import Culprit, Evidence, Finding
 
 
 def merge(
-    accepted: list[tuple[Candidate, Finding]], keeps_rate: bool = False, falls_behind: bool = False
+    accepted: list[tuple[Candidate, Finding]],
+    keeps_rate: bool = False,
+    falls_behind: bool = False,
+    played_again: Callable[[Candidate], float | None] | None = None,
 ) -> list[Finding]:
     """The findings that are left when each cause reports its consequences, what does most harm first (see `_harm`).
 
     A finding is a consequence if another one lists its culprit (or why it is one) among what it is the reason of (`Candidate.causes`), or if
     it only says what a culprit led to (`Candidate.consequence`) and another finding accuses the same one. Its claim joins
-    the cause's, and its evidence the cause's evidence. `keeps_rate`: nothing here costs throughput. `falls_behind`: throughput is what counts.
+    the cause's, and its evidence the cause's evidence. `keeps_rate`: nothing here costs throughput. `falls_behind`: throughput is what counts, or
+    where the run can be played again without each of them (`played_again`) what that does to the 99th percentile.
     """
     told_by: list[int | None] = [None] * len(accepted)
     for number in range(len(accepted)):
         told_by[number] = _cause_of(number, accepted, told_by)
     merged: list[tuple[float, Finding]] = []
+    again: list[float | None] = []
     for number, (candidate, cause) in enumerate(accepted):
         if told_by[number] is not None:
             continue
@@ -31,6 +37,14 @@ def merge(
         # Where only the 99th percentile counts, who knows it decides.
         harm = max(_harm(c, keeps_rate, falls_behind) for c in (known if keeps_rate and known else whole))
         merged.append((harm, _with(cause, [accepted[n][1] for n in told])))
+        if falls_behind and played_again is not None:
+            again.append(max((ratio for c in whole if (ratio := played_again(c)) is not None), default=None))
+    if len(merged) > 1 and again:
+        harms = [harm if ratio is None else ratio for ratio, (harm, _) in zip(again, merged, strict=True)]
+        first, second, *_ = sorted(harms, reverse=True)
+        # What is much the same that way may be so because a run that is played again knows no syncs, and only what was seen to be lost.
+        if first >= PLAYED_AGAIN_MIN * second:
+            merged = [(harm, finding) for harm, (_, finding) in zip(harms, merged, strict=True)]
     merged.sort(key=lambda pair: (-pair[0], -pair[1].share_of_latency))
     return [finding for _, finding in merged]
 

@@ -259,7 +259,7 @@ def _backlog(case: Case, survey: Survey) -> list[str]:
     its cause cost (`whodisk.evidence.backlog`), unless most operations wait: then nothing stands out of what they wait. A sync takes all slots of its
     thread: nothing is submitted until it is done (decision 0361).
     """
-    if survey.layer != "app" or "app" not in survey.stages_observed or not case.offered_per_s:
+    if survey.layer != "app" or "app" not in survey.stages_observed:
         return []
     if case.program is not None:
         # Its stage app is also what it does itself.
