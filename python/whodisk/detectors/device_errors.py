@@ -86,7 +86,7 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
 
 @dataclass(frozen=True)
 class _Hit:
-    """Operations that an error made longer, in order of nothing."""
+    """Operations that an error made longer."""
 
     op_id: Ints
     begin_ns: Ints
@@ -113,7 +113,7 @@ JOIN (SELECT time_ns, coalesce(TRY_CAST(regexp_extract(detail, 'at byte ([0-9]+)
     512 * TRY_CAST(regexp_extract(detail, 'at sector ([0-9]+)', 1) AS BIGINT)) AS offset_bytes
   FROM events WHERE kind IN ({KINDS}) AND subject = {quoted(device)}) AS e ON e.offset_bytes = m.offset_bytes
 WHERE m.layer = 'block' AND m.device = {quoted(device)} AND e.time_ns BETWEEN m.start_ns AND m.start_ns + m.latency_ns + {ERROR_NOTICED_NS}
-ORDER BY m.start_ns, m.op_id"""
+ORDER BY m.start_ns, m.op_id LIMIT {ERROR_OPERATIONS_MAX}"""
     failed = context.case.arrays(failed_sql)
     if not len(failed["op_id"]):
         return None

@@ -159,7 +159,7 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
     same time without the loss; what else strikes strikes at moments of its own, and would hit a smaller part of them. Where they are due at times of their
     own, those that waited behind lost it, too. 1 where next to nothing was lost.
     """
-    each = each_sql(context, lost_sql)
+    each = _each_sql(context, lost_sql)
     replay = replayed(context, each)
     return _p99_ratio(context, each) if replay is None else replay.p99_ns / replay.p99_without_ns
 
@@ -192,7 +192,7 @@ def _p99_ratio(context: Context, each: str) -> float:
 def due_ratio(context: Context, lost_sql: str) -> float | None:
     """By how much the 99th percentile of the operations, counted from when they were due, is longer for a loss, where a workload falls behind its rate; None
     where that cannot be played again."""
-    replay = replayed(context, each_sql(context, lost_sql), from_due=True)
+    replay = replayed(context, _each_sql(context, lost_sql), from_due=True)
     return None if replay is None else replay.p99_ns / replay.p99_without_ns
 
 
@@ -201,7 +201,7 @@ def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats,
     themselves, or if nobody is known to have waited for one."""
     if survey.layer == context.layer:
         return None
-    each = each_sql(context, lost_sql)
+    each = _each_sql(context, lost_sql)
     replay = replayed(context, each)
     lost = _lost_per_episode(context, each) if replay is None else replay.lost_per_episode_ns
     if not len(lost):
@@ -221,7 +221,7 @@ def share_lost(context: Context, survey: Survey, lost_sql: str) -> tuple[float, 
 
 def lost_per_episode(context: Context, lost_sql: str) -> Floats:
     """What the judged operations lost, as in `p99_ratio`, at most all of their latency; one value per episode, ns."""
-    each = each_sql(context, lost_sql)
+    each = _each_sql(context, lost_sql)
     replay = replayed(context, each)
     return _lost_per_episode(context, each) if replay is None else replay.lost_per_episode_ns
 
@@ -237,7 +237,7 @@ FROM measured AS m JOIN each AS e ON e.op_id = m.op_id WHERE m.layer = '{context
     return np.asarray(np.bincount(numbers, lost["lost_ns"].astype(np.float64)), np.float64)
 
 
-def each_sql(context: Context, lost_sql: str) -> str:
+def _each_sql(context: Context, lost_sql: str) -> str:
     """The begin of a query: `each` (op_id, lost_ns), what operations lost by themselves and by all that is linked below them."""
     reached = "SELECT op_id, op_id AS source FROM lost"
     levels = ""
