@@ -200,3 +200,17 @@ FROM samples WHERE throughput IS NOT NULL ORDER BY 1, 2, 4, 5"""
     case = write_case(tmp_path / "case", tables={"series": table}, meta={"duration_ns": 10_800_000_000_000})
     drives = {name for name in accused(case) if name.startswith("device")}
     assert drives == labelled(cluster)
+
+
+def test_one_that_is_many_times_slower_is_not_hidden_by_peers_that_differ() -> None:
+    """What one block counts is limited; what a member is in most blocks is not, or seventy times as slow would weigh no more than half as slow again."""
+    rng = np.random.default_rng(4)
+    latency = rng.normal(0, 0.05, (20, 4)) + np.log([111.0, 121.0, 7745.0, 82.0])
+    group = PeerGroup("drives", list("abcd"), latency, np.full((20, 4), np.nan), np.arange(20) * 10**7)
+    (found,) = compare([group]).slow
+    assert found.member == "c"
+    assert 60 < found.ratio < 100
+    assert found.low <= found.ratio <= found.high
+    # A few moments of it make no slow member.
+    latency[3:, 2] = latency[3:, 1]
+    assert compare([group]).slow == []

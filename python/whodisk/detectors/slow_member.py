@@ -73,18 +73,27 @@ def run(context: Context) -> Result:
     return result
 
 
-def operations_sql(survey: Survey, limits: list[tuple[Stratum, float]], blocks: int) -> str:
-    """Mean log latency per device, stratum and time block; outliers count as `MEMBER_CLIP` times typical."""
+def operations_sql(
+    survey: Survey, limits: list[tuple[Stratum, float]], slow: list[Stratum], blocks: int
+) -> str:
+    """Mean log latency per device, stratum and time block; outliers count as `MEMBER_CLIP` times typical, or times the median of those that are `slow`."""
     values = ", ".join(
         f"('{s.op}', {s.size_class}, {s.depth_class}, CAST({typical!r} AS DOUBLE))" for s, typical in limits
     )
+    own = ", ".join(
+        f"({quoted(s.device)}, '{s.op}', {s.size_class}, {s.depth_class}, CAST({s.own_median_ns!r} AS DOUBLE))"
+        for s in slow
+    )
+    own = own or "(NULL, NULL, NULL, NULL, NULL)"
     block = survey.time_bin_sql(blocks)
     return f"""SELECT m.device, m.op, m.size_class, m.depth_class, m.block,
-  avg(ln(greatest(t.typical_ns / {MEMBER_CLIP}, least(t.typical_ns * {MEMBER_CLIP}, m.latency_ns)))) AS v, count(*) AS n
+  avg(ln(greatest(t.typical_ns / {MEMBER_CLIP}, least(coalesce(s.own_ns, t.typical_ns) * {MEMBER_CLIP}, m.latency_ns)))) AS v, count(*) AS n
 FROM (SELECT device, op, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class, {block} AS block, latency_ns
   FROM measured WHERE layer = '{survey.layer}' AND device IS NOT NULL) AS m
 JOIN (VALUES {values}) AS t(op, size_class, depth_class, typical_ns)
   ON m.op = t.op AND m.size_class = t.size_class AND m.depth_class = t.depth_class
+LEFT JOIN (VALUES {own}) AS s(device, op, size_class, depth_class, own_ns)
+  ON m.device = s.device AND m.op = s.op AND m.size_class = s.size_class AND m.depth_class = s.depth_class
 GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5"""
 
 
@@ -100,7 +109,14 @@ def _operations_group(context: Context, survey: Survey, kind: Kind) -> PeerGroup
     if blocks < 8:
         return None
     limits = [(s[0], float(np.median([x.own_median_ns for x in s]))) for s in strata]
-    data = context.case.arrays(operations_sql(survey, limits, blocks))
+    # Few are so slow that the limit on outliers would hide by how much.
+    slow = [
+        x
+        for s, (_, typical) in zip(strata, limits, strict=True)
+        for x in s
+        if x.own_median_ns > typical * MEMBER_CLIP / 2
+    ]
+    data = context.case.arrays(operations_sql(survey, limits, slow, blocks))
     index = {device: number for number, device in enumerate(kind.devices)}
     typical = {(s.op, s.size_class, s.depth_class): math.log(max(1.0, t)) for s, t in limits}
     total, weight = np.zeros((blocks, len(index))), np.zeros((blocks, len(index)))

@@ -284,7 +284,10 @@ def _prepare(group: PeerGroup, daily: bool) -> _Prepared:
     common = np.nanmedian(latency[:, reference], axis=1)
     ratios = latency - common[:, None]
     ratios[:, np.isfinite(ratios).sum(axis=0) < PEER_BLOCKS_MIN] = np.nan
-    clipped = np.clip(ratios, -BLOCK_CLIP, BLOCK_CLIP)
+    # One that is beyond the limit in most blocks is that much slower: its blocks are limited around its own median.
+    centre = np.nanmedian(ratios, axis=0)
+    centre = np.where(centre > BLOCK_CLIP, centre, 0.0)
+    clipped = np.clip(ratios - centre, -BLOCK_CLIP, BLOCK_CLIP) + centre
     chunks = _chunks(clipped)
     return _Prepared(
         group=group,
