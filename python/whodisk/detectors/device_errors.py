@@ -21,7 +21,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import Survey, thinned
 from whodisk.evidence.thresholds import COVERS_MIN, ELSEWHERE_MAX
-from whodisk.evidence.time_lost import lost_above, p99_ratio
+from whodisk.evidence.time_lost import lost_above, lost_values_sql, p99_ratio
 from whodisk.findings import Culprit, Effect
 from whodisk.reading.views import quoted
 from whodisk.statistics import probability
@@ -181,10 +181,11 @@ def _of_hit(context: Context, survey: Survey, device: str, told: list[str], hit:
     excess = np.maximum(0.0, hit.latency_ns - hit.typical_ns)
     number = episodes(hit.begin_ns, end)
     per_episode = np.bincount(number, excess).astype(np.float64) / max(1.0, survey.latency_ns)
+    lost_sql = lost_values_sql(hit.op_id, excess)
     worse = None
     if survey.layer == context.layer:
-        worse = p99_ratio(context, _lost_sql(survey, hit))
-    elif above := lost_above(context, survey, _lost_sql(survey, hit)):
+        worse = p99_ratio(context, lost_sql)
+    elif above := lost_above(context, survey, lost_sql):
         # With what waited behind them, where that is known.
         per_episode, worse = above[0] / max(1.0, context.survey.latency_ns), above[1]
     low, high = bootstrap_sum(per_episode)
@@ -230,19 +231,6 @@ def _of_hit(context: Context, survey: Survey, device: str, told: list[str], hit:
 def _by_tail(share: float, worse: float | None, happened: int) -> bool:
     """Whether a small part of all latency makes the 99th percentile so much longer that it is an effect by itself."""
     return share >= SHARE_FOR_P99_MIN and happened >= ERROR_EPISODES_MIN and large_by_loss(share, worse)
-
-
-def _lost_sql(survey: Survey, hit: _Hit) -> str:
-    """(op_id, lost_ns) of these operations."""
-    usual = "".join(
-        f" WHEN op_id IN ({', '.join(map(str, hit.op_id[hit.typical_ns == typical_ns].tolist()))}) THEN {round(typical_ns)}"
-        for typical_ns in np.unique(hit.typical_ns).tolist()
-    )
-    listed = ", ".join(map(str, hit.op_id.tolist()))
-    return (
-        f"SELECT op_id, greatest(0, latency_ns - CASE{usual} END) AS lost_ns FROM measured WHERE layer = '{survey.layer}' "
-        f"AND op_id IN ({listed})"
-    )
 
 
 def _costs_enough(survey: Survey, latency: Ints, typical_ns: float, begin: Ints, end: Ints) -> bool:

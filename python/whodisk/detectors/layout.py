@@ -33,7 +33,7 @@ from whodisk.evidence.links import placed_sql
 from whodisk.evidence.service_times import Served, served_by
 from whodisk.evidence.slow_operations import SlowSet, none_of
 from whodisk.evidence.thresholds import COVERS_MIN
-from whodisk.evidence.time_lost import p99_ratio
+from whodisk.evidence.time_lost import lost_values_sql, p99_ratio
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.peers import rotates
 from whodisk.reading.views import Case, quoted
@@ -388,11 +388,7 @@ WHERE device = {quoted(layout.device)} ORDER BY file, file_offset, start_ns LIMI
 
 def _lost_sql(layout: Layout) -> str:
     """What each operation lost to breaks, its own and those that the disk jumped for meanwhile."""
-    rows = ", ".join(
-        f"({op_id}, {round(lost_ns)})"
-        for op_id, lost_ns in zip(layout.waiting.tolist(), layout.waiting_ns.tolist(), strict=True)
-    )
-    return f"SELECT op_id, lost_ns FROM (VALUES {rows}) AS broken(op_id, lost_ns)"
+    return lost_values_sql(layout.waiting, layout.waiting_ns)
 
 
 def _explains(slow: SlowSet, layout: Layout) -> Bools:

@@ -236,7 +236,8 @@ def _foreign_candidate(
         context, survey, main, sorted({load.device for load in loads} - set(victims))
     )
     busy = max(sum(h.total_ns for h in own if h.cpu == cpu) for cpu in cost.cpus) / survey.span_ns
-    worse = p99_ratio(context, _lost_sql(cost))
+    lost_sql = _lost_sql(cost)
+    worse = p99_ratio(context, lost_sql)
     name = own[0].name
     claim = (
         f"{main} is slow because {_vectors(shared, own)} with the handler {name}, which takes "
@@ -272,7 +273,7 @@ def _foreign_candidate(
         causes=(*(("device", device) for device in victims), ("stage", "interrupt")),
         large=_large(share, worse),
         p99_ratio=worse,
-        lost_sql=_lost_sql(cost),
+        lost_sql=lost_sql,
     )
 
 
@@ -375,11 +376,12 @@ def _crowded_candidate(
     if cost is None:
         return None
     share = cost.total_ns / _leaf_latency(survey, loads)
-    held = lost_in_blocks(context, _lost_sql(cost), "lost_ns")
+    lost_sql = _lost_sql(cost)
+    held = lost_in_blocks(context, lost_sql, "lost_ns")
     if held is None:
         return None
     low, high = _interval(cost, loads, cpu, survey)
-    worse = p99_ratio(context, _lost_sql(cost))
+    worse = p99_ratio(context, lost_sql)
     busy = sum(h.total_ns for h in own) / survey.span_ns
     claim = (
         f"CPU {cpu} completes {words.percent(per_cpu[cpu] / total)} of all requests; {words.things(submitting, 'CPU')} "
@@ -408,7 +410,7 @@ def _crowded_candidate(
         causes=(("stage", "interrupt"),),
         large=_large(share, worse),
         p99_ratio=worse,
-        lost_sql=_lost_sql(cost),
+        lost_sql=lost_sql,
     )
 
 

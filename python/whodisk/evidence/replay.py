@@ -41,6 +41,11 @@ class Replay:
         return max(1.0, _p99(latency - lost))
 
     @property
+    def p99_ratio(self) -> float:
+        """99th percentile over that without the loss."""
+        return self.p99_ns / self.p99_without_ns
+
+    @property
     def lost_per_episode_ns(self) -> Floats:
         hit = self.lost_ns > 0
         numbers = episodes(self.start_ns[hit], (self.start_ns + self.latency_ns)[hit])

@@ -25,6 +25,7 @@ from whodisk.reading.views import quoted
 from whodisk.statistics.stats import (
     Bools,
     Floats,
+    Ints,
     bootstrap_sum,
     episodes,
     overlap,
@@ -161,7 +162,7 @@ def p99_ratio(context: Context, lost_sql: str) -> float:
     """
     each = _each_sql(context, lost_sql)
     replay = replayed(context, each)
-    return _p99_ratio(context, each) if replay is None else replay.p99_ns / replay.p99_without_ns
+    return _p99_ratio(context, each) if replay is None else replay.p99_ratio
 
 
 def _p99_ratio(context: Context, each: str) -> float:
@@ -189,11 +190,17 @@ def _p99_ratio(context: Context, each: str) -> float:
     return p99_ns("m.latency_ns", 0.01) / max(1.0, p99_ns(without, 0.01 * more))
 
 
+def lost_values_sql(op_id: Ints, lost_ns: Floats) -> str:
+    """Query (op_id, lost_ns) of what is known operation by operation: one or more, ns."""
+    rows = ", ".join(f"({op}, {round(ns)})" for op, ns in zip(op_id.tolist(), lost_ns.tolist(), strict=True))
+    return f"SELECT op_id, lost_ns FROM (VALUES {rows}) AS each_of(op_id, lost_ns)"
+
+
 def due_ratio(context: Context, lost_sql: str) -> float | None:
     """By how much the 99th percentile of the operations, counted from when they were due, is longer for a loss, where a workload falls behind its rate; None
     where that cannot be played again."""
     replay = replayed(context, _each_sql(context, lost_sql), from_due=True)
-    return None if replay is None else replay.p99_ns / replay.p99_without_ns
+    return None if replay is None else replay.p99_ratio
 
 
 def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats, float] | None:
@@ -206,7 +213,7 @@ def lost_above(context: Context, survey: Survey, lost_sql: str) -> tuple[Floats,
     lost = _lost_per_episode(context, each) if replay is None else replay.lost_per_episode_ns
     if not len(lost):
         return None
-    return lost, _p99_ratio(context, each) if replay is None else replay.p99_ns / replay.p99_without_ns
+    return lost, _p99_ratio(context, each) if replay is None else replay.p99_ratio
 
 
 def share_lost(context: Context, survey: Survey, lost_sql: str) -> tuple[float, float | None]:

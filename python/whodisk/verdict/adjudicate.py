@@ -26,7 +26,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.replay import replayed_without_stops
-from whodisk.evidence.time_lost import due_ratio
+from whodisk.evidence.time_lost import due_ratio, lost_values_sql
 from whodisk.evidence.worse import worse
 from whodisk.findings import Caveat, Cleared, Finding
 from whodisk.statistics.stats import Bools, benjamini_hochberg
@@ -269,14 +269,10 @@ def _played_again(context: Context, candidate: Candidate) -> float | None:
     """By how much the 99th percentile, counted from when operations were due, is longer for a claim; None where that is not known."""
     if candidate.stops is not None:
         replay = replayed_without_stops(context, *candidate.stops, from_due=True)
-        return None if replay is None else replay.p99_ns / replay.p99_without_ns
+        return None if replay is None else replay.p99_ratio
     lost_sql, explained = candidate.lost_sql, candidate.explains
     if not lost_sql and explained.any() and context.slow.thinning == 1.0:
-        rows = zip(
-            context.slow.op_id[explained].tolist(), context.slow.excess_ns[explained].tolist(), strict=True
-        )
-        listed = ", ".join(f"({op_id}, {round(lost_ns)})" for op_id, lost_ns in rows)
-        lost_sql = f"SELECT op_id, lost_ns FROM (VALUES {listed}) AS slow(op_id, lost_ns)"
+        lost_sql = lost_values_sql(context.slow.op_id[explained], context.slow.excess_ns[explained])
     return due_ratio(context, lost_sql) if lost_sql else None
 
 

@@ -27,7 +27,7 @@ def merge(
     for number in range(len(accepted)):
         told_by[number] = _cause_of(number, accepted, told_by)
     merged: list[tuple[float, Finding]] = []
-    again: list[float | None] = []
+    groups: list[list[Candidate]] = []
     for number, (candidate, cause) in enumerate(accepted):
         if told_by[number] is not None:
             continue
@@ -37,9 +37,12 @@ def merge(
         # Where only the 99th percentile counts, who knows it decides.
         harm = max(_harm(c, keeps_rate, falls_behind) for c in (known if keeps_rate and known else whole))
         merged.append((harm, _with(cause, [accepted[n][1] for n in told])))
-        if falls_behind and played_again is not None:
-            again.append(max((ratio for c in whole if (ratio := played_again(c)) is not None), default=None))
-    if len(merged) > 1 and again:
+        groups.append(whole)
+    if falls_behind and played_again is not None and len(merged) > 1:
+        again = [
+            max((ratio for c in whole if (ratio := played_again(c)) is not None), default=None)
+            for whole in groups
+        ]
         harms = [harm if ratio is None else ratio for ratio, (harm, _) in zip(again, merged, strict=True)]
         first, second, *_ = sorted(harms, reverse=True)
         # What is much the same that way may be so because a run that is played again knows no syncs, and only what was seen to be lost.
