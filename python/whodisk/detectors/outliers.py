@@ -343,10 +343,10 @@ def claim_of(context: Context, group: Group, asked: Asked | None = None) -> str:
     if silent == len(group.episodes):
         what = f"{words.threads_together(_threads(group))} submitted nothing for {took}, {words.things(silent, 'time')}, {others}"
         return f"{what}: {group.cause.said}."
-    lost = sum(e.stage_excess_ns for e in group.episodes)
+    there = sum(e.stage_ns[STAGES.index(group.stage)] for e in group.episodes)
     whole = max(1.0, sum(float(e.latency_ns) for e in group.episodes))
     number = words.things(len(group.episodes), noun, plural)
-    where = f"{words.percent(min(1.0, lost / whole))} of that in the {name} stage{place}"
+    where = f"{words.percent(min(1.0, there / whole))} of that in the {name} stage{place}"
     why = f": {group.cause.said}" if group.cause.certain else f"; at the same time {group.cause.said}"
     if group.cause.state == "none":
         why = (

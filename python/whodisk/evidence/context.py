@@ -203,9 +203,9 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
         if cause.state == "runnable" and is_recorder(self.case, cause.who):
             return True
         needs_cpu = STAGES.index(episode.stage) in CPU_STAGES and cause.state not in ("stopped", "throttled")
-        if needs_cpu and episode.stage_excess_ns < ORDINARY_WAIT_NS:
+        if self.layer == "syscall" and needs_cpu and episode.stage_excess_ns < ORDINARY_WAIT_NS:
             # Whom it slept for may have waited for its turn just as well.
-            return self.layer == "syscall"
+            return True
         if self.layer == "app" and episode.stage == "app" and cause.state == "blocked":
             # The program waits for its own threads, and these for what takes no more.
             begin, end = np.array([episode.start_ns]), np.array([episode.end_ns])
