@@ -164,6 +164,33 @@ def test_what_was_hardly_there_is_no_reason(context: Context, present: bool) -> 
     assert accused == (["python", "device"] if present else ["device"])
 
 
+@pytest.mark.parametrize(("share", "told"), [(0.03, True), (0.015, False)])
+def test_a_trifle_beside_what_it_would_explain_is_no_reason(
+    context: Context, share: float, told: bool
+) -> None:
+    """A drive took 6.6 times as long from some moment on, 34 % of all latency; a neighbour that cost 1.2 % was blamed for it (decision 0398)."""
+    stage = candidate(
+        context,
+        "unused",
+        1e-9,
+        slice(0, 10),
+        culprit=Culprit("stage", "device"),
+        share_of_latency=0.34,
+    )
+    near = candidate(
+        context,
+        "logrotate",
+        1e-9,
+        slice(0, 0),
+        share_of_latency=share,
+        large=False,
+        causes=(("stage", "device"),),
+    )
+    corrected = adjudicate.correct(context, [("neighbour", near), ("slower_since", stage)])
+    accused = [finding.culprit.name for _, finding in corrected.accepted]
+    assert accused == (["logrotate", "device"] if told else ["device"])
+
+
 @pytest.mark.parametrize("apart", [True, False])
 def test_what_costs_little_is_accused_of_what_stands_apart(
     context: Context, monkeypatch: pytest.MonkeyPatch, apart: bool

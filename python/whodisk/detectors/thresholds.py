@@ -1386,9 +1386,16 @@ MET_MIN = row(
     CHOSEN,
     "What comes and goes is the reason of slow operations if it was there in this part of them.",
 )
+REASON_PART_MIN = row(
+    "REASON_PART_MIN",
+    0.05,
+    "share of what the accused one costs",
+    CHOSEN,
+    "A cause that is too small by itself is reported as the reason of something that is accused if it costs this part of it.",
+)
 PLAYED_AGAIN_MIN = row(
     "PLAYED_AGAIN_MIN",
-    2.0,
+    1.5,
     "ratio",
     CHOSEN,
     "Findings of a workload that falls behind stand in the order of what it does to play it again without each, if that is this much more of the first than of the second.",

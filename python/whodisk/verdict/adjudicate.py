@@ -20,6 +20,7 @@ from whodisk.detectors.thresholds import (
     MET_MIN,
     OBSERVED_MIN,
     Q_VALUE_MAX,
+    REASON_PART_MIN,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
     WORSE_MIN,
@@ -179,11 +180,12 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         if c.large and _likely(q_value) and _weighs(context, c, _finding(context, name, c, q_value))
     ]
     for name, candidate, q_value in judged:
-        # The seen cause of something that is accused is reported with it, and so first, even if it is too small by itself; but not a trifle, and where
-        # all that it costs was counted only if it is what held most of these operations.
+        # The seen cause of something that is accused is reported with it, and so first, even if it is too small by itself; but not a trifle, nor one beside what
+        # it would explain, and where all that it costs was counted only if it is what held most of these operations.
         reason = candidate.share_of_latency >= SHARE_OF_LATENCY_FLOOR and any(
             (c.culprit.kind, c.culprit.name) in candidate.causes
             and was_there(candidate, c)
+            and candidate.share_of_latency >= REASON_PART_MIN * c.share_of_latency
             and (not candidate.summed or _held_most(candidate, c))
             for c in accused
         )
