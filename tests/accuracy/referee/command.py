@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
     if o.rows and (why := refused(o.rows, o.set)):
         parser.error(why)
     # A stop by `timeout` or by the system takes everything back, too.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, _stop)
     try:
         return _run(o)
     except KeyboardInterrupt:
@@ -99,6 +99,11 @@ def main(arguments: list[str]) -> int:
     except (FreezeError, StoreError, TracerError) as error:
         print(f"whodisk: {error}", file=sys.stderr)
     return 2
+
+
+def _stop(*_: object) -> None:
+    """As Ctrl-C, which whoever is started in the background ignores."""
+    raise KeyboardInterrupt
 
 
 def _run(o: argparse.Namespace) -> int:
