@@ -1018,6 +1018,7 @@ TRUTHS: dict[str, Truth] = {
     "errors_elsewhere": Truth(
         "device_errors", False, troubles.errors_elsewhere, status="slow", kind="stage", name="device"
     ),
+    "errors_of_others": Truth("device_errors", False, troubles.errors_of_others, says="has to do with them"),
     "busier_device": Truth("over_represented", False, traits.busier_device, status="slow", kind="stage"),
     "pieces": Truth("layout", True, others.pieces, status="slow", kind="layout", because_of="device:sda"),
     "all_apart": Truth(

@@ -23,6 +23,7 @@ from whodisk.evidence.survey import Survey, thinned
 from whodisk.evidence.thresholds import COVERS_MIN, ELSEWHERE_MAX
 from whodisk.evidence.time_lost import lost_above, lost_values_sql, p99_ratio
 from whodisk.findings import Culprit, Effect
+from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import quoted
 from whodisk.statistics import probability
 from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum, episodes, overlap
@@ -70,7 +71,7 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
     """Out of the operations that failed, where events name them; else out of slow operations; out of those that are less slow, too, only where the
     first ones are not worth an accusation."""
     strata = survey.select(device=device)
-    if not strata:
+    if not strata or _is_of_others(context, device):
         return None
     typical_ns = survey.quantile_ns(strata, 0.5)
     first = _of_named(context, survey, device, told, typical_ns)
@@ -82,6 +83,13 @@ def _candidate(context: Context, survey: Survey, device: str, told: list[str]) -
             return found
         first = first or found
     return first
+
+
+def _is_of_others(context: Context, device: str) -> bool:
+    """Whether the judged operations tell which devices they are on, and this is none of these: whoever waits for it is not judged."""
+    told = {stratum.device for stratum in context.survey.strata if stratum.device}
+    # Operations tell the volume, requests its members.
+    return bool(told) and device not in told and not volumes_of(context.case)
 
 
 @dataclass(frozen=True)
