@@ -62,6 +62,28 @@ def test_what_comes_after_a_pause_is_not_forgiven(seed: int) -> None:
     assert pace_of("sda", "write", issued, end, size, float(end[-1])) is None
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_ends_that_come_late_and_early_by_turns_hide_no_pace(seed: int) -> None:
+    """fio through io_uring, eight in flight, on a device that takes one write of 4 KiB in 151 us: whoever tells the ends is late by up to 70 us."""
+    rng = np.random.default_rng([seed, 3])
+    count, each_ns = 5_000, 151_000.0
+    end = np.cumsum(np.full(count, each_ns))
+    issued = np.concatenate((np.zeros(4), end[:-4]))
+    told = np.maximum.accumulate(end + rng.exponential(20_000, count).clip(max=70_000))
+    pace = pace_of("loop0", "write", issued, told, np.full(count, 4096.0), float(told[-1]))
+    assert pace is not None and pace.each_ns == pytest.approx(each_ns, rel=0.03)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_times_of_their_own_are_no_pace_however_they_even_out(seed: int) -> None:
+    """Eight requests of any device take about as long as the next eight; they come by no turns."""
+    rng = np.random.default_rng([seed, 4])
+    own = rng.gamma(16.0, 151_000 / 16.0, 5_000)
+    end = np.cumsum(own)
+    issued = np.concatenate((np.zeros(4), end[:-4]))
+    assert pace_of("loop0", "write", issued, end, np.full(5_000, 4096.0), float(end[-1])) is None
+
+
 @pytest.mark.parametrize("waited", [True, False])
 def test_a_short_operation_that_waited_for_a_pace_stands_apart_of_nothing(
     tmp_path: Path, waited: bool

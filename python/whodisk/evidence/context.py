@@ -22,7 +22,7 @@ from whodisk.evidence.serving_waits import ServingWaits, serving_waits
 from whodisk.evidence.slow_operations import CPU_STAGES, CpuWaits, SlowSet, cpu_waits, find_slow
 from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
 from whodisk.evidence.submitters import operations_of
-from whodisk.evidence.surroundings import NOTHING, Cause, with_alike
+from whodisk.evidence.surroundings import NOTHING, Cause, with_alike, with_alone
 from whodisk.evidence.survey import Survey, thinned
 from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, PACE_LONG
 from whodisk.reading.views import STAGES, Case, quoted
@@ -188,7 +188,7 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
     def longest(self) -> list[tuple[Episode, Cause]]:
         """The longest episodes of the judged layer, those that stand apart first, and what held each."""
         episodes = find_longest(self.case, self.survey, self._silences())
-        found = with_alike(held_by(self.case, self.survey, episodes))
+        found = with_alike(with_alone(self.survey, held_by(self.case, self.survey, episodes)))
         found = [(e, (cause is NOTHING and self._in_turn(e)) or cause) for e, cause in found]
         judged = [(replace(e, apart=e.apart and not self._is_usual(e, cause)), cause) for e, cause in found]
         return sorted(judged, key=lambda each: (not each[0].apart, -each[0].latency_ns, each[0].start_ns))

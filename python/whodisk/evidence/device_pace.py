@@ -17,6 +17,7 @@ from whodisk.evidence.room import waits_for_room
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
     PACE_BUSY_MAX,
+    PACE_BY_TURNS_MAX,
     PACE_COVERS_MIN,
     PACE_COVERS_ROOM_MIN,
     PACE_FASTER_MAX,
@@ -26,6 +27,7 @@ from whodisk.evidence.thresholds import (
     PACE_SIMPLER,
     PACE_SIZES_MAX,
     PACE_SIZES_PART,
+    PACE_TOGETHER,
     PACE_WIDTH,
 )
 from whodisk.reading.views import Case, quoted
@@ -119,9 +121,11 @@ def pace_of(
     before = np.maximum.accumulate(np.concatenate(([-np.inf], end_ns[:-1])))
     begin_ns = np.maximum(issued_ns, before)
     own_ns = np.maximum(end_ns - begin_ns, 1.0)
-    waited = issued_ns < before
+    waited: Bools = np.asarray(issued_ns < before, np.bool_)
     held = {model: _held(model, own_ns, size_bytes, waited) for model in _models(own_ns, size_bytes)}
-    most = max(held.values())
+    if not any(held.values()):
+        own_ns, held = _evened_out(own_ns, size_bytes, waited)
+    most = max(held.values(), default=0.0)
     if most == 0:
         return None
     # The simplest one that tells nearly as much as the one that tells most.
@@ -174,6 +178,43 @@ def _models(own_ns: Floats, size_bytes: Floats) -> list[_Model]:
         if large >= 2 * small and slope > 0 and each_ns >= 0:
             found.append(_Model(each_ns, slope))
     return found
+
+
+def _evened_out(own_ns: Floats, size_bytes: Floats, waited: Bools) -> tuple[Floats, dict[_Model, float]]:
+    """The times from end to end with what ends came late and early by turns evened out among `PACE_TOGETHER` neighbours that waited in line, and the part of
+    the time in which each model holds then; none where ends do not come by turns.
+
+    Who tells the ends may need a CPU for it: one end is told late, and the next one, told in time, seems fast. Of times that requests take by themselves
+    neighbours know nothing.
+    """
+    groups = len(own_ns) // PACE_TOGETHER
+    if groups < PACE_REQUESTS_MIN or _by_turns(own_ns / size_bytes, waited) > PACE_BY_TURNS_MAX:
+        return own_ns, {}
+    whole = groups * PACE_TOGETHER
+    own, size, waiting = (
+        values[:whole].reshape(groups, PACE_TOGETHER) for values in (own_ns, size_bytes, waited)
+    )
+    in_line: Bools = np.asarray(waiting[:, 1:].all(axis=1), np.bool_)
+    evened = own_ns.copy()
+    # By bytes, and by number: requests of one size, as most such devices get, tell no difference.
+    part = np.where(
+        in_line[:, None], own.sum(axis=1, keepdims=True) * size / size.sum(axis=1, keepdims=True), own
+    )
+    evened[:whole] = part.ravel()
+    models = _models(evened, size_bytes)[:2]
+    none = np.zeros(len(evened), np.bool_)
+    return evened, {model: _held(model, evened, size_bytes, none) for model in models}
+
+
+def _by_turns(per_byte: Floats, waited: Bools) -> float:
+    """Correlation of neighbours that both waited in line; 0 where there are too few. Single long ones count as four times the median."""
+    usual = np.minimum(per_byte / np.median(per_byte), 4.0)
+    both: Bools = np.asarray(waited[1:] & waited[:-1], np.bool_)
+    if both.sum() < PACE_REQUESTS_MIN:
+        return 0.0
+    first, second = usual[:-1][both], usual[1:][both]
+    spread = float(first.std() * second.std())
+    return float(((first - first.mean()) * (second - second.mean())).mean()) / spread if spread > 0 else 0.0
 
 
 def _held(model: _Model, own_ns: Floats, size_bytes: Floats, waited: Bools) -> float:

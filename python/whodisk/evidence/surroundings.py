@@ -22,6 +22,8 @@ from whodisk.evidence.steal import mostly_stolen, steal_of
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
     ALIKE_LENGTH_MIN,
+    ALONE_RATIO_MIN,
+    ALONE_SHARE_MIN,
     COVERS_MIN,
     ELSEWHERE_MAX,
     NOTICED_NS,
@@ -149,6 +151,27 @@ def with_alike(held: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]
         )
 
     return [(replace(e, apart=True) if alike(e, cause) else e, cause) for e, cause in held]
+
+
+def with_alone(survey: Survey, held: list[tuple[Episode, Cause]]) -> list[tuple[Episode, Cause]]:
+    """The same, where the longest operation of a kind, far beyond all others of it, and with a known cause, stands apart if all operations together lost much by it.
+
+    A tail with an index near 1 may have such an operation by nature, so the rule of the tail cannot decide; but then nothing holds it: no lock, no freeze.
+    """
+    alone: set[int] = set()
+    for kind in {(e.kind.op, e.kind.size_class) for e, _ in held}:
+        same = sorted(
+            ((e, cause) for e, cause in held if (e.kind.op, e.kind.size_class) == kind),
+            key=lambda each: -each[0].latency_ns,
+        )
+        if len(same) < 2:
+            continue
+        (first, cause), (second, _) = same[0], same[1]
+        known = cause.certain and not first.common and not first.silence
+        far = first.latency_ns >= ALONE_RATIO_MIN * max(second.latency_ns, first.kind.median_ns)
+        if known and far and first.stage_excess_ns >= ALONE_SHARE_MIN * survey.latency_ns:
+            alone.add(id(first))
+    return [(replace(e, apart=True) if id(e) in alone else e, cause) for e, cause in held]
 
 
 @dataclass(frozen=True)

@@ -287,6 +287,20 @@ PACE_SIZES_MAX = row(
     CHOSEN,
     "Sizes that took most of the time, through each two of which a line is tried.",
 )
+PACE_TOGETHER = row(
+    "PACE_TOGETHER",
+    8,
+    "requests",
+    CHOSEN,
+    "Where ends come late and early by turns, requests that waited in line are looked at this many at a time: what one end is late, the next one makes up for.",
+)
+PACE_BY_TURNS_MAX = row(
+    "PACE_BY_TURNS_MAX",
+    -0.2,
+    "correlation of neighbours",
+    CHOSEN,
+    "Ends come late and early by turns if the times from end to end of neighbours are correlated by this or less: -0.5 where nothing but their ends varies, 0 where each request takes a time of its own; natural ones of 40 recordings are above -0.1.",
+)
 PACE_SIMPLER = row(
     "PACE_SIMPLER",
     0.05,
@@ -753,6 +767,20 @@ ALIKE_LENGTH_MIN = row(
     "share",
     CHOSEN,
     "An episode that the same cause held for this part of the shortest one that stands apart, stands apart with it.",
+)
+ALONE_RATIO_MIN = row(
+    "ALONE_RATIO_MIN",
+    100.0,
+    "times the next of its kind",
+    CHOSEN,
+    "A single operation with a known cause stands apart whatever the tail behind it is like, from this on, ...",
+)
+ALONE_SHARE_MIN = row(
+    "ALONE_SHARE_MIN",
+    0.05,
+    "share of all latency",
+    CHOSEN,
+    "... if it lost this much of the time of all operations by itself.",
 )
 EPISODES_KEPT_MIN = row(
     "EPISODES_KEPT_MIN",
