@@ -22,6 +22,7 @@ from whodisk.evidence.thresholds import (
     PACE_COVERS_ROOM_MIN,
     PACE_FASTER_MAX,
     PACE_HELD_MIN,
+    PACE_NEAR_MIN,
     PACE_REQUESTS_MAX,
     PACE_REQUESTS_MIN,
     PACE_SIMPLER,
@@ -185,7 +186,7 @@ def _evened_out(own_ns: Floats, size_bytes: Floats, waited: Bools) -> tuple[Floa
     the time in which each model holds then; none where ends do not come by turns.
 
     Who tells the ends may need a CPU for it: one end is told late, and the next one, told in time, seems fast. Of times that requests take by themselves
-    neighbours know nothing.
+    neighbours know nothing. Requests that wait behind flushes, and come out together, take nothing like what eight of them take on average.
     """
     groups = len(own_ns) // PACE_TOGETHER
     if groups < PACE_REQUESTS_MIN or _by_turns(own_ns / size_bytes, waited) > PACE_BY_TURNS_MAX:
@@ -203,7 +204,11 @@ def _evened_out(own_ns: Floats, size_bytes: Floats, waited: Bools) -> tuple[Floa
     evened[:whole] = part.ravel()
     models = _models(evened, size_bytes)[:2]
     none = np.zeros(len(evened), np.bool_)
-    return evened, {model: _held(model, evened, size_bytes, none) for model in models}
+    return evened, {
+        model: _held(model, evened, size_bytes, none)
+        for model in models
+        if (np.abs(np.log2(own_ns / model.takes_ns(size_bytes))) < 1.0).mean() >= PACE_NEAR_MIN
+    }
 
 
 def _by_turns(per_byte: Floats, waited: Bools) -> float:

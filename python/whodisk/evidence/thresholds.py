@@ -301,6 +301,13 @@ PACE_BY_TURNS_MAX = row(
     CHOSEN,
     "Ends come late and early by turns if the times from end to end of neighbours are correlated by this or less: -0.5 where nothing but their ends varies, 0 where each request takes a time of its own; natural ones of 40 recordings are above -0.1.",
 )
+PACE_NEAR_MIN = row(
+    "PACE_NEAR_MIN",
+    0.9,
+    "share of requests",
+    CHOSEN,
+    "... and this part of them takes half to twice as long by itself as the pace says.",
+)
 PACE_SIMPLER = row(
     "PACE_SIMPLER",
     0.05,
