@@ -342,7 +342,8 @@ def _candidate(context: Context, layout: Layout) -> Candidate:
     low, high = bootstrap_sum(layout.lost_ns / max(1.0, layout.busy_ns))
     apart = layout.breaks / layout.neighbours
     least = "at least " if layout.is_least else ""
-    worse = p99_ratio(context, _lost_sql(layout))
+    # What each operation lost to breaks, its own and those that the disk jumped for meanwhile.
+    worse = p99_ratio(context, lost_values_sql(layout.waiting, layout.waiting_ns))
     claim = (
         f"Files lie in pieces on {layout.device}: {words.percent(apart)} of {words.count(layout.neighbours)} pairs of "
         f"neighbours in a file lie apart on the disk (pieces of {words.size(layout.piece_bytes)} on average), and a jump "
@@ -384,11 +385,6 @@ WHERE device = {quoted(layout.device)} ORDER BY file, file_offset, start_ns LIMI
         p99_ratio=worse,
         likely_share=most * layout.likely_jump_ns / layout.jump_ns,
     )
-
-
-def _lost_sql(layout: Layout) -> str:
-    """What each operation lost to breaks, its own and those that the disk jumped for meanwhile."""
-    return lost_values_sql(layout.waiting, layout.waiting_ns)
 
 
 def _explains(slow: SlowSet, layout: Layout) -> Bools:

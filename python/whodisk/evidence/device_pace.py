@@ -169,7 +169,7 @@ class _Model:
 
 def _models(own_ns: Floats, size_bytes: Floats) -> list[_Model]:
     """Models worth trying: by bytes alone, by number alone, and through each two of the sizes that took most of the time."""
-    found = [_Model(0.0, _densest(own_ns / size_bytes, own_ns)), _Model(_densest(own_ns, own_ns), 0.0)]
+    found = _plain_models(own_ns, size_bytes)
     sizes, index = np.unique(size_bytes, return_inverse=True)
     most = np.argsort(-np.bincount(index, own_ns), kind="stable")[:PACE_SIZES_MAX]
     points = sorted((float(sizes[at]), float(np.median(own_ns[index == at]))) for at in most)
@@ -179,6 +179,11 @@ def _models(own_ns: Floats, size_bytes: Floats) -> list[_Model]:
         if large >= 2 * small and slope > 0 and each_ns >= 0:
             found.append(_Model(each_ns, slope))
     return found
+
+
+def _plain_models(own_ns: Floats, size_bytes: Floats) -> list[_Model]:
+    """By bytes alone, and by number alone."""
+    return [_Model(0.0, _densest(own_ns / size_bytes, own_ns)), _Model(_densest(own_ns, own_ns), 0.0)]
 
 
 def _evened_out(own_ns: Floats, size_bytes: Floats, waited: Bools) -> tuple[Floats, dict[_Model, float]]:
@@ -197,16 +202,15 @@ def _evened_out(own_ns: Floats, size_bytes: Floats, waited: Bools) -> tuple[Floa
     )
     in_line: Bools = np.asarray(waiting[:, 1:].all(axis=1), np.bool_)
     evened = own_ns.copy()
-    # By bytes, and by number: requests of one size, as most such devices get, tell no difference.
+    # By bytes; of requests of one size that is by number, too.
     part = np.where(
         in_line[:, None], own.sum(axis=1, keepdims=True) * size / size.sum(axis=1, keepdims=True), own
     )
     evened[:whole] = part.ravel()
-    models = _models(evened, size_bytes)[:2]
     none = np.zeros(len(evened), np.bool_)
     return evened, {
         model: _held(model, evened, size_bytes, none)
-        for model in models
+        for model in _plain_models(evened, size_bytes)
         if (np.abs(np.log2(own_ns / model.takes_ns(size_bytes))) < 1.0).mean() >= PACE_NEAR_MIN
     }
 

@@ -159,11 +159,8 @@ def with_alone(survey: Survey, held: list[tuple[Episode, Cause]]) -> list[tuple[
     A tail with an index near 1 may have such an operation by nature, so the rule of the tail cannot decide; but then nothing holds it: no lock, no freeze.
     """
     alone: set[int] = set()
-    for kind in {(e.kind.op, e.kind.size_class) for e, _ in held}:
-        same = sorted(
-            ((e, cause) for e, cause in held if (e.kind.op, e.kind.size_class) == kind),
-            key=lambda each: -each[0].latency_ns,
-        )
+    for kind in {episode.kind for episode, _ in held}:
+        same = sorted((each for each in held if each[0].kind == kind), key=lambda each: -each[0].latency_ns)
         if len(same) < 2:
             continue
         (first, cause), (second, _) = same[0], same[1]
