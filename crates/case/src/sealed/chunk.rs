@@ -17,6 +17,9 @@ use zstd::bulk::Compressor;
 /// A run of equal values that is shorter is packed.
 const RUN_MIN: usize = 8;
 
+/// What stands before a page, at most about.
+const PAGE_HEAD_BYTES: usize = 64;
+
 /// Values that are packed together.
 const GROUP: usize = 8;
 
@@ -68,6 +71,28 @@ pub(super) struct Described {
     pub(super) pages: Vec<PageEncodingStats>,
     /// Rows without and with a value.
     pub(super) levels: Option<Vec<i64>>,
+}
+
+/// The values of a page, compressed where that makes them shorter.
+#[derive(Default)]
+pub(super) struct PageValues {
+    bytes: Vec<u8>,
+    /// Bytes before.
+    whole: usize,
+}
+
+impl PageValues {
+    pub(super) fn new(values: &[u8]) -> Result<PageValues> {
+        let packed = compress(values)?;
+        Ok(PageValues {
+            whole: values.len(),
+            bytes: if packed.len() < values.len() {
+                packed
+            } else {
+                values.into()
+            },
+        })
+    }
 }
 
 /// The pages of one column of one row group.
@@ -141,6 +166,11 @@ impl Chunk {
 
     /// Ends a page of these values, NULL left out.
     pub(super) fn end_page(&mut self, values: &[u8], encoding: Encoding) -> Result<()> {
+        self.end_packed_page(&PageValues::new(values)?, encoding)
+    }
+
+    /// The same of values that were compressed already.
+    pub(super) fn end_packed_page(&mut self, values: &PageValues, encoding: Encoding) -> Result<()> {
         let rows = std::mem::take(&mut self.page_rows);
         let nulls = std::mem::take(&mut self.page_nulls);
         if rows == 0 {
@@ -150,12 +180,11 @@ impl Chunk {
         if self.nullable {
             self.present.pack(1, &mut levels);
         }
-        let whole = levels.len() + values.len();
+        let whole = levels.len() + values.whole;
         let levels_bytes = levels.len();
-        let packed = compress(values)?;
-        let is_compressed = packed.len() < values.len();
+        let is_compressed = values.bytes.len() < values.whole;
         let mut buf = levels;
-        buf.extend_from_slice(if is_compressed { &packed } else { values });
+        buf.extend_from_slice(&values.bytes);
         let page = Page::DataPageV2 {
             buf: Bytes::from(buf),
             num_values: rows as u32,
@@ -190,7 +219,8 @@ impl Chunk {
             pages.push(CompressedPage::new(page, values.len()));
         }
         pages.append(&mut self.pages);
-        let mut chunk = TrackedWrite::new(Vec::new());
+        let held: usize = pages.iter().map(CompressedPage::compressed_size).sum();
+        let mut chunk = TrackedWrite::new(Vec::with_capacity(held + pages.len() * PAGE_HEAD_BYTES));
         let (mut whole, mut first_data) = (0, 0);
         {
             let mut writer = SerializedPageWriter::new(&mut chunk);
@@ -263,13 +293,16 @@ fn bits(number: usize) -> u8 {
 /// Appends `codes` of `width` bits: runs of equal ones as such, the others packed in groups of eight.
 fn pack(codes: &[u32], width: u8, to: &mut Vec<u8>) {
     let (mut packed, mut at) = (0, 0);
-    while at < codes.len() {
-        let code = codes[at];
-        // Mostly there is no run: what follows need not be counted then.
-        if codes.get(at + RUN_MIN - 1) != Some(&code) {
-            at += 1;
+    while let Some(next) = codes[at..].first_chunk::<RUN_MIN>() {
+        // Mostly there is no run. It can begin where the last of these differs from the one before.
+        let changes = (1..RUN_MIN).fold(0_u32, |changes, place| {
+            changes | u32::from(next[place] != next[place - 1]) << place
+        });
+        if changes != 0 {
+            at += changes.ilog2() as usize;
             continue;
         }
+        let code = next[0];
         let run = codes[at..].iter().take_while(|next| **next == code).count();
         // Only whole groups may stand before a run.
         let aligned = run - ((at - packed).next_multiple_of(GROUP) - (at - packed)).min(run);
@@ -297,6 +330,17 @@ fn pack_groups(codes: &[u32], width: u8, to: &mut Vec<u8>) {
         return;
     }
     put_number((codes.len().div_ceil(GROUP) as u64) << 1 | 1, to);
+    if width <= 8 {
+        for group in codes.chunks(GROUP) {
+            let place = |at: usize| at as u32 * u32::from(width);
+            let packed = group
+                .iter()
+                .enumerate()
+                .fold(0_u64, |packed, (at, code)| packed | u64::from(*code) << place(at));
+            to.extend_from_slice(&packed.to_le_bytes()[..usize::from(width)]);
+        }
+        return;
+    }
     let missing = codes.len().next_multiple_of(GROUP) - codes.len();
     let (mut waiting, mut count) = (0_u64, 0);
     for code in codes.iter().chain(std::iter::repeat_n(&0, missing)) {
@@ -313,7 +357,7 @@ fn pack_groups(codes: &[u32], width: u8, to: &mut Vec<u8>) {
 }
 
 /// ULEB128.
-fn put_number(mut number: u64, to: &mut Vec<u8>) {
+pub(super) fn put_number(mut number: u64, to: &mut Vec<u8>) {
     while number >= 0x80 {
         to.push(number as u8 | 0x80);
         number >>= 7;

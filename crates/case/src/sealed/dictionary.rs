@@ -26,6 +26,11 @@ const KEYS: usize = 1024;
 /// A string of the batch that was not looked at yet. No file has this many.
 const NO_CODE: u32 = u32::MAX;
 
+/// Whether these values are all the same. Each is looked at, which the CPU does many at a time.
+fn all_are<V: PartialEq + Copy>(first: V, values: &[V]) -> bool {
+    values.iter().fold(true, |same, value| same & (*value == first))
+}
+
 /// What is said of a chunk.
 fn of_codes(statistics: Option<Statistics>) -> Described {
     Described {
@@ -67,7 +72,7 @@ impl Dictionary {
         } else if keys.null_count() == 0 {
             for keys in keys.values().chunks(KEYS) {
                 let first = keys[0];
-                if keys.iter().all(|key| *key == first) {
+                if all_are(first, keys) {
                     let code = self.code(values, first, &mut codes);
                     self.codes.repeat(code, keys.len());
                     continue;
@@ -237,7 +242,7 @@ impl NumberDictionary {
         }
         for numbers in array.values().chunks(KEYS) {
             let first = numbers[0];
-            if numbers.iter().all(|number| *number == first) {
+            if all_are(first, numbers) {
                 let code = self.code(whole(first));
                 self.codes.repeat(code, numbers.len());
                 continue;

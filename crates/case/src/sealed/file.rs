@@ -1,6 +1,6 @@
 //! One Parquet file of a case: its properties, its row groups, its checksum.
 use super::dictionary::{Dictionary, NumberDictionary};
-use super::split::Split;
+use super::numbers::{Numbers, Written};
 use super::{ROW_GROUP_ROWS, TEMP_SUFFIX};
 use crate::meta::TableMeta;
 use crate::tables::{Encoding, Kind, Table};
@@ -17,7 +17,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 use std::fs::File;
 use std::hash::Hasher;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use twox_hash::XxHash64;
@@ -38,6 +38,9 @@ pub(super) fn zstd_level() -> ZstdLevel {
 fn created_by() -> String {
     format!("whodisk-case version {}", crate::schema::FORMAT_VERSION)
 }
+
+/// Bytes that are written at once: the Parquet crate hands over a few KiB at a time.
+const WRITE_BYTES: usize = 1 << 18;
 
 /// Counts and hashes what goes into a file.
 struct HashedFile {
@@ -115,7 +118,7 @@ pub(super) struct TableFile {
     path_temp: PathBuf,
     schema: SchemaRef,
     encodings: Vec<Encoding>,
-    writer: SerializedFileWriter<HashedFile>,
+    writer: SerializedFileWriter<BufWriter<HashedFile>>,
     columns_of_groups: ArrowRowGroupWriterFactory,
     /// The row group that is being gathered, and its rows.
     group: Vec<ColumnWriter>,
@@ -125,10 +128,11 @@ pub(super) struct TableFile {
 
 /// A column of a row group.
 enum ColumnWriter {
-    Numbers(Box<ArrowColumnWriter>),
-    FewNumbers(Box<NumberDictionary>),
-    SplitNumbers(Box<Split>),
     Strings(Box<Dictionary>),
+    FewNumbers(Box<NumberDictionary>),
+    Numbers(Box<Numbers>),
+    /// The Parquet crate's own.
+    Other(Box<ArrowColumnWriter>),
 }
 
 impl ColumnWriter {
@@ -136,10 +140,10 @@ impl ColumnWriter {
         match self {
             ColumnWriter::Strings(strings) => strings.write(array),
             ColumnWriter::FewNumbers(numbers) => numbers.write(array),
-            ColumnWriter::SplitNumbers(numbers) => numbers.write(array),
-            ColumnWriter::Numbers(numbers) => {
+            ColumnWriter::Numbers(numbers) => numbers.write(array),
+            ColumnWriter::Other(values) => {
                 let mut leaves = compute_leaves(field, array)?.into_iter();
-                leaves.try_for_each(|leaf| numbers.write(&leaf))
+                leaves.try_for_each(|leaf| values.write(&leaf))
             }
         }
     }
@@ -161,9 +165,13 @@ impl TableFile {
             bytes: 0,
             hash: XxHash64::with_seed(0),
         };
-        let (writer, columns_of_groups) = ArrowWriter::try_new_with_options(sink, schema.clone(), options)
-            .and_then(ArrowWriter::into_serialized_writer)
-            .map_err(|e| parquet_error(&path_temp, e))?;
+        let (writer, columns_of_groups) = ArrowWriter::try_new_with_options(
+            BufWriter::with_capacity(WRITE_BYTES, sink),
+            schema.clone(),
+            options,
+        )
+        .and_then(ArrowWriter::into_serialized_writer)
+        .map_err(|e| parquet_error(&path_temp, e))?;
         Ok(TableFile {
             relative: relative.into(),
             path_final,
@@ -210,22 +218,24 @@ impl TableFile {
 
     fn begin_group(&self) -> Result<Vec<ColumnWriter>, ParquetError> {
         let number = self.writer.flushed_row_groups().len();
-        let numbers = self.columns_of_groups.create_column_writers(number)?;
+        let others = self.columns_of_groups.create_column_writers(number)?;
         let described = self.writer.schema_descr().columns();
         let fields = self.schema.fields().iter().zip(&self.encodings);
-        let columns = numbers.into_iter().zip(fields).zip(described);
-        let writers = columns.map(|((numbers, (field, encoding)), column)| match field.data_type() {
-            DataType::Dictionary(..) => ColumnWriter::Strings(Box::new(Dictionary::new(column.clone()))),
-            DataType::Int64 if *encoding == Encoding::Split => {
-                ColumnWriter::SplitNumbers(Box::new(Split::new(column.clone())))
+        let columns = others.into_iter().zip(fields).zip(described);
+        let writers = columns.map(|((other, (field, encoding)), column)| {
+            let numbers = |written| ColumnWriter::Numbers(Box::new(Numbers::new(column.clone(), written)));
+            match (field.data_type(), encoding) {
+                (DataType::Dictionary(..), _) => {
+                    ColumnWriter::Strings(Box::new(Dictionary::new(column.clone())))
+                }
+                (DataType::Int64, Encoding::Split) => numbers(Written::Split),
+                (DataType::Int64, Encoding::Delta) => numbers(Written::Delta),
+                (of, Encoding::Dictionary) => match NumberDictionary::new(column.clone(), of) {
+                    Some(few) => ColumnWriter::FewNumbers(Box::new(few)),
+                    None => ColumnWriter::Other(Box::new(other)),
+                },
+                _ => ColumnWriter::Other(Box::new(other)),
             }
-            of => (*encoding == Encoding::Dictionary)
-                .then(|| NumberDictionary::new(column.clone(), of))
-                .flatten()
-                .map_or_else(
-                    || ColumnWriter::Numbers(Box::new(numbers)),
-                    |few| ColumnWriter::FewNumbers(Box::new(few)),
-                ),
         });
         Ok(writers.collect())
     }
@@ -235,10 +245,10 @@ impl TableFile {
         let mut group = self.writer.next_row_group()?;
         for column in std::mem::take(&mut self.group) {
             match column {
-                ColumnWriter::Numbers(numbers) => numbers.close()?.append_to_row_group(&mut group)?,
                 ColumnWriter::Strings(strings) => strings.append_to(&mut group)?,
                 ColumnWriter::FewNumbers(numbers) => numbers.append_to(&mut group)?,
-                ColumnWriter::SplitNumbers(numbers) => numbers.append_to(&mut group)?,
+                ColumnWriter::Numbers(numbers) => numbers.append_to(&mut group)?,
+                ColumnWriter::Other(values) => values.close()?.append_to_row_group(&mut group)?,
             }
         }
         group.close().map(|_| ())
@@ -252,7 +262,9 @@ impl TableFile {
         let sink = self
             .writer
             .into_inner()
-            .map_err(|e| parquet_error(&self.path_temp, e))?;
+            .map_err(|e| parquet_error(&self.path_temp, e))?
+            .into_inner()
+            .map_err(|e| CaseError::io(&self.path_temp, "write", e.into_error()))?;
         sink.file
             .sync_all()
             .map_err(|e| CaseError::io(&self.path_temp, "make durable", e))?;

@@ -3,9 +3,11 @@
 //! [`tables`] describes every table and column once; the writer, `verify` and the test of
 //! `docs/reference/case-format.md` all use that description.
 mod chunk;
+mod delta;
 mod dictionary;
 mod file;
 mod gather;
+mod numbers;
 mod op_batch;
 pub(crate) mod rewrite;
 mod split;

@@ -389,7 +389,7 @@ impl Printed {
 }
 
 /// The whole number that begins there.
-#[inline]
+#[inline(always)]
 fn whole(line: &[u8], at: &mut usize) -> Option<i64> {
     let (value, digits) = leading_digits(line.get(*at..)?, 0);
     *at += digits;
@@ -397,7 +397,7 @@ fn whole(line: &[u8], at: &mut usize) -> Option<i64> {
 }
 
 /// The same after a comma and a blank.
-#[inline]
+#[inline(always)]
 fn next_whole(line: &[u8], at: &mut usize) -> Option<i64> {
     if line.get(*at..*at + 2)? != b", " {
         return None;
