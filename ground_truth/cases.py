@@ -824,6 +824,17 @@ TRUTHS: dict[str, Truth] = {
         because_of="16 KiB",
         says="prefetching for /data/a.vhd: accuracy 100 %",
     ),
+    "no_window": Truth(
+        "prefetch",
+        True,
+        reads.no_window,
+        status="slow",
+        kind="config",
+        name="read_ahead_kb of sda",
+        because_of="0 KiB",
+        says="page after page",
+    ),
+    "no_window_for_pages": Truth("prefetch", False, reads.no_window_for_pages),
     "default_window": Truth("prefetch", False, reads.default_window),
     "cheap_window": Truth("prefetch", False, reads.cheap_window),
     "masked_by_ssd": Truth(

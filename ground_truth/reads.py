@@ -30,10 +30,11 @@ def build(
     max_hw_sectors_kb: int | None = None,
     server: str | None = None,
     client_kib: int | None = None,
+    scattered: bool = False,
 ) -> Path:
     """A serial reader that reads on; `pieces` are (offset in the read, bytes, tier, wait ns) of each read.
 
-    `server`: it serves a client, each of whose operations of `client_kib` takes one read.
+    `server`: it serves a client, each of whose operations of `client_kib` takes one read. `scattered`: it reads on nowhere.
     """
     rng = np.random.default_rng([seed, 5])
     count = len(pieces)
@@ -41,12 +42,13 @@ def build(
     wait_ns = np.array([sum(wait for *_, wait in read) for read in pieces])
     latency = (wait_ns + copy_ns * rng.uniform(0.95, 1.05, count)).astype(np.int64)
     start = np.concatenate(([0], np.cumsum(latency + 20_000)[:-1])).astype(np.int64)
+    places = rng.permutation(count) if scattered else np.arange(count)
     app = {
         "op_id": APP_ID_BASE + np.arange(count),
         "start_ns": start,
         "latency_ns": latency,
         "fs_ns": latency,
-        "offset_bytes": np.arange(count, dtype=np.int64) * read_bytes,
+        "offset_bytes": places.astype(np.int64) * read_bytes,
         "size_bytes": [read_bytes] * count,
         "queue_depth": [1] * count,
         "tid": [101] * count,
@@ -59,7 +61,7 @@ def build(
             "op_id": APP_ID_BASE + number,
             "tier": tier,
             "file": "/data/a.vhd",
-            "offset_bytes": number * read_bytes + at,
+            "offset_bytes": int(places[number]) * read_bytes + at,
             "size_bytes": size,
             "wait_ns": wait,
         }
@@ -188,23 +190,26 @@ def cheap_tails(seed: int, path: Path) -> Path:
     return build(path, read_bytes=8 * MIB + 256 * KIB, pieces=pieces, seed=seed)
 
 
-def _read_on(seed: int, path: Path, *, window_kb: int, wait_ns: float) -> Path:
-    """Reads of 64 KiB in order; readahead of `window_kb` follows them, and every read waits for the piece in flight."""
+def _read_on(
+    seed: int, path: Path, *, window_kb: int, wait_ns: float, read_kib: int = 64, scattered: bool = False
+) -> Path:
+    """Reads in order; readahead of `window_kb` follows them, page by page if it is 0, and every read waits for the piece in flight."""
     rng = np.random.default_rng([seed, 11])
     count = 600
     waits = rng.lognormal(np.log(wait_ns), 0.2, count).astype(int)
-    pieces = [[(0, 64 * KIB, "readahead", int(wait))] for wait in waits]
-    number = np.arange(count * 64 // window_kb)
+    pieces = [[(0, read_kib * KIB, "readahead", int(wait))] for wait in waits]
+    fetched_kib = window_kb or 4
+    number = np.arange(count * read_kib // fetched_kib)
     block = {
         "op_id": BLOCK_ID_BASE + number,
         "start_ns": number * 100_000,
         "latency_ns": rng.integers(80_000, 120_000, len(number)),
         "device": "sda",
-        "offset_bytes": number * window_kb * KIB,
-        "size_bytes": window_kb * KIB,
+        "offset_bytes": number * fetched_kib * KIB,
+        "size_bytes": fetched_kib * KIB,
         "flags": 4,
     }
-    whole = count * 64 * KIB
+    whole = count * read_kib * KIB
     account = {
         "file": "/data/a.vhd",
         "start_ns": 0,
@@ -217,18 +222,29 @@ def _read_on(seed: int, path: Path, *, window_kb: int, wait_ns: float) -> Path:
     }
     return build(
         path,
-        read_bytes=64 * KIB,
+        read_bytes=read_kib * KIB,
         pieces=pieces,
         seed=seed,
         read_ahead_kb=window_kb,
         block=block,
         prefetch=[account],
+        scattered=scattered,
     )
 
 
 def small_window(seed: int, path: Path) -> Path:
     """Readahead of 16 KiB for somebody who reads on in order."""
     return _read_on(seed, path, window_kb=16, wait_ns=400_000)
+
+
+def no_window(seed: int, path: Path) -> Path:
+    """Readahead is switched off: what a read asks for is fetched page by page, even where nobody reads on."""
+    return _read_on(seed, path, window_kb=0, wait_ns=400_000, scattered=seed % 2 == 1)
+
+
+def no_window_for_pages(seed: int, path: Path) -> Path:
+    """Readahead is switched off, and nobody misses it: single pages are read, here and there."""
+    return _read_on(seed, path, window_kb=0, wait_ns=100_000, read_kib=4, scattered=True)
 
 
 def default_window(seed: int, path: Path) -> Path:

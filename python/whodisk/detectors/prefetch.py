@@ -28,6 +28,9 @@ from whodisk.statistics.stats import Ints, bootstrap_sum, episodes
 #: Linux' own default; a window at or above it is nobody's mistake.
 DEFAULT_READ_AHEAD_KB = 128
 
+#: Nothing less is fetched, whatever the window.
+PAGE_BYTES = 4096
+
 
 def run(context: Context) -> Result:
     """The account of the largest files, and a candidate per device with too small a readahead."""
@@ -82,7 +85,8 @@ def _too_small(context: Context, device: str) -> Candidate | None:
     totals = context.case.rows(_totals_sql(device))[0]
     total_ns, all_bytes = float(totals["latency_ns"] or 0), float(totals["bytes"] or 0)
     wait_ns = float(waits["wait_ns"].sum())
-    sequential = float(totals["sequential"] or 0)
+    # Without a window even one read goes on in order, from page to page.
+    sequential = float(totals["sequential" if window_kb else "behind_first_pages"] or 0)
     if (
         total_ns <= 0
         or wait_ns < PREFETCH_WAITING_MIN * total_ns
@@ -98,6 +102,11 @@ def _too_small(context: Context, device: str) -> Candidate | None:
         f"readahead follows them: it fetches {words.size(size_bytes)} at a time (read_ahead_kb = {window_kb}), which "
         "is read faster than the next piece comes."
     )
+    if not window_kb:
+        claim = (
+            f"Readers of {device} waited {words.percent(share)} of their time for the device, page after page: without "
+            f"readahead (read_ahead_kb = 0) {words.size(size_bytes)} are fetched at a time, however much a read asks for."
+        )
     return Candidate(
         culprit=Culprit("config", f"read_ahead_kb of {device}", f"{window_kb} KiB"),
         claim=claim,
@@ -245,20 +254,22 @@ def _totals_sql(device: str) -> str:
     return f"""WITH reads AS (SELECT op_id, latency_ns, size_bytes,
     offset_bytes = lag(offset_bytes + size_bytes) OVER (PARTITION BY tid, file ORDER BY start_ns, op_id) AS follows
   FROM measured WHERE op = 'read' AND device = {quoted(device)} AND op_id IN (SELECT op_id FROM cache))
-SELECT sum(latency_ns) AS latency_ns, sum(size_bytes) AS bytes, sum(size_bytes) FILTER (follows) AS sequential FROM reads"""
+SELECT sum(latency_ns) AS latency_ns, sum(size_bytes) AS bytes, sum(size_bytes) FILTER (follows) AS sequential,
+  sum(CASE WHEN follows THEN size_bytes ELSE greatest(size_bytes - {PAGE_BYTES}, 0) END) AS behind_first_pages FROM reads"""
 
 
 def _requests(context: Context, device: str, window_kb: int) -> tuple[int, int, int]:
     """Readahead requests of a device (of its commonest sizes), how many of them fill the window, and their commonest size.
 
-    A read larger than the window is fetched as a whole, and nothing beyond it.
+    A read larger than the window is fetched as a whole, and nothing beyond it; without a window, page by page (mm/readahead.c,
+    page_cache_sync_ra).
     """
     rows = context.case.rows(_sizes_sql(device))
     reads = context.case.rows(
         f"""SELECT DISTINCT size_bytes FROM measured
 WHERE op = 'read' AND device = {quoted(device)} AND op_id IN (SELECT op_id FROM cache)"""
     )
-    window = window_kb * 1024
+    window = max(window_kb * 1024, PAGE_BYTES)
     filling = {window, *(size for row in reads if (size := int(row["size_bytes"] or 0)) > window)}
     total = sum(int(row["requests"] or 0) for row in rows)
     full = [row for row in rows if int(row["size_bytes"] or 0) in filling]
