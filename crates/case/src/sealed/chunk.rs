@@ -54,7 +54,7 @@ impl Codes {
     }
 
     /// Appends them packed: see [`pack`].
-    fn pack(&mut self, width: u8, to: &mut Vec<u8>) {
+    pub(super) fn pack(&mut self, width: u8, to: &mut Vec<u8>) {
         match self.same {
             Some((code, times)) if times >= RUN_MIN => put_run(code, times, width, to),
             _ => pack(self.each(), width, to),

@@ -7,6 +7,7 @@ use super::chunk::{Chunk, Codes, Described};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float32Type, Int32Type, Int64Type, UInt32Type};
 use arrow_array::{Array, ArrayRef, PrimitiveArray, StringArray};
+use arrow_buffer::Buffer;
 use arrow_schema::DataType;
 use parquet::basic::Encoding;
 use parquet::data_type::ByteArray;
@@ -48,6 +49,8 @@ pub(super) struct Dictionary {
     /// Strings in the order of first use, and where they are.
     strings: Vec<String>,
     codes_of: HashMap<String, u32>,
+    /// The keys that were all the same last, and their code: batches share them.
+    same: Option<(Buffer, u32)>,
 }
 
 impl Dictionary {
@@ -57,6 +60,7 @@ impl Dictionary {
             codes: Codes::default(),
             strings: Vec::new(),
             codes_of: HashMap::new(),
+            same: None,
         }
     }
 
@@ -70,28 +74,16 @@ impl Dictionary {
         if keys.null_count() == keys.len() {
             self.chunk.appended(keys.len(), false);
         } else if keys.null_count() == 0 {
-            for keys in keys.values().chunks(KEYS) {
-                let first = keys[0];
-                if all_are(first, keys) {
-                    let code = self.code(values, first, &mut codes);
-                    self.codes.repeat(code, keys.len());
-                    continue;
-                }
-                let all = self.codes.each();
-                let (before, mut known) = (all.len(), true);
-                all.extend(keys.iter().map(|key| {
-                    let code = codes[*key as usize];
-                    known &= code != NO_CODE;
-                    code
-                }));
-                if !known {
-                    // Seldom: a string is here for the first time in this batch.
-                    all.truncate(before);
-                    for key in keys {
-                        let code = self.code(values, *key, &mut codes);
-                        self.codes.each().push(code);
-                    }
-                }
+            let (first, buffer) = (keys.values()[0], keys.values().inner());
+            let known = self.same.as_ref().filter(|(known, _)| known.ptr_eq(buffer));
+            if let Some(code) = known.map(|(_, code)| *code) {
+                self.codes.repeat(code, keys.len());
+            } else if keys.values().chunks(KEYS).all(|keys| all_are(first, keys)) {
+                let code = self.code(values, first, &mut codes);
+                self.codes.repeat(code, keys.len());
+                self.same = Some((buffer.clone(), code));
+            } else {
+                self.write_each(keys.values(), values, &mut codes);
             }
             self.chunk.appended(keys.len(), true);
         } else {
@@ -108,6 +100,32 @@ impl Dictionary {
                 .end_page_of_codes(&mut self.codes, self.strings.len())?;
         }
         Ok(())
+    }
+
+    fn write_each(&mut self, keys: &[i32], values: &StringArray, codes: &mut [u32]) {
+        for keys in keys.chunks(KEYS) {
+            let first = keys[0];
+            if all_are(first, keys) {
+                let code = self.code(values, first, codes);
+                self.codes.repeat(code, keys.len());
+                continue;
+            }
+            let all = self.codes.each();
+            let (before, mut known) = (all.len(), true);
+            all.extend(keys.iter().map(|key| {
+                let code = codes[*key as usize];
+                known &= code != NO_CODE;
+                code
+            }));
+            if !known {
+                // Seldom: a string is here for the first time in this batch.
+                all.truncate(before);
+                for key in keys {
+                    let code = self.code(values, *key, codes);
+                    self.codes.each().push(code);
+                }
+            }
+        }
     }
 
     /// The code of a key of this batch, new if its string was never seen.
@@ -185,6 +203,8 @@ pub(super) struct NumberDictionary {
     small: Box<[u32; SMALL]>,
     /// Bounds of all that were written, also of pages without a dictionary.
     bounds: Option<(i64, i64)>,
+    /// The numbers that were all the same last, and their code: batches share them.
+    same: Option<(Buffer, u32)>,
 }
 
 impl NumberDictionary {
@@ -206,6 +226,7 @@ impl NumberDictionary {
             codes_of: HashMap::new(),
             small: Box::new([NO_CODE; SMALL]),
             bounds: None,
+            same: None,
         })
     }
 
@@ -240,6 +261,19 @@ impl NumberDictionary {
             }
             return;
         }
+        self.chunk.appended(array.len(), true);
+        let (first, buffer) = (array.values()[0], array.values().inner());
+        let known = self.same.as_ref().filter(|(known, _)| known.ptr_eq(buffer));
+        if let Some(code) = known.map(|(_, code)| *code) {
+            self.codes.repeat(code, array.len());
+            return;
+        }
+        if array.values().chunks(KEYS).all(|numbers| all_are(first, numbers)) {
+            let code = self.code(whole(first));
+            self.codes.repeat(code, array.len());
+            self.same = Some((buffer.clone(), code));
+            return;
+        }
         for numbers in array.values().chunks(KEYS) {
             let first = numbers[0];
             if all_are(first, numbers) {
@@ -253,7 +287,6 @@ impl NumberDictionary {
                 self.codes.all.push(code);
             }
         }
-        self.chunk.appended(array.len(), true);
     }
 
     #[inline]
@@ -295,6 +328,7 @@ impl NumberDictionary {
             }
         }
         self.codes.clear();
+        self.same = None;
         self.chunk.end_page(&values, Encoding::PLAIN)
     }
 

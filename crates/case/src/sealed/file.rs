@@ -1,6 +1,7 @@
 //! One Parquet file of a case: its properties, its row groups, its checksum.
 use super::dictionary::{Dictionary, NumberDictionary};
 use super::numbers::{Numbers, Written};
+use super::truths::Truths;
 use super::{ROW_GROUP_ROWS, TEMP_SUFFIX};
 use crate::meta::TableMeta;
 use crate::tables::{Encoding, Kind, Table};
@@ -131,6 +132,7 @@ enum ColumnWriter {
     Strings(Box<Dictionary>),
     FewNumbers(Box<NumberDictionary>),
     Numbers(Box<Numbers>),
+    Truths(Box<Truths>),
     /// The Parquet crate's own.
     Other(Box<ArrowColumnWriter>),
 }
@@ -141,6 +143,7 @@ impl ColumnWriter {
             ColumnWriter::Strings(strings) => strings.write(array),
             ColumnWriter::FewNumbers(numbers) => numbers.write(array),
             ColumnWriter::Numbers(numbers) => numbers.write(array),
+            ColumnWriter::Truths(truths) => truths.write(array),
             ColumnWriter::Other(values) => {
                 let mut leaves = compute_leaves(field, array)?.into_iter();
                 leaves.try_for_each(|leaf| values.write(&leaf))
@@ -228,6 +231,7 @@ impl TableFile {
                 (DataType::Dictionary(..), _) => {
                     ColumnWriter::Strings(Box::new(Dictionary::new(column.clone())))
                 }
+                (DataType::Boolean, _) => ColumnWriter::Truths(Box::new(Truths::new(column.clone()))),
                 (DataType::Int64, Encoding::Split) => numbers(Written::Split),
                 (DataType::Int64, Encoding::Delta) => numbers(Written::Delta),
                 (of, Encoding::Dictionary) => match NumberDictionary::new(column.clone(), of) {
@@ -248,6 +252,7 @@ impl TableFile {
                 ColumnWriter::Strings(strings) => strings.append_to(&mut group)?,
                 ColumnWriter::FewNumbers(numbers) => numbers.append_to(&mut group)?,
                 ColumnWriter::Numbers(numbers) => numbers.append_to(&mut group)?,
+                ColumnWriter::Truths(truths) => truths.append_to(&mut group)?,
                 ColumnWriter::Other(values) => values.close()?.append_to_row_group(&mut group)?,
             }
         }

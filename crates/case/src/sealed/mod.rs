@@ -11,11 +11,13 @@ mod numbers;
 mod op_batch;
 pub(crate) mod rewrite;
 mod split;
+mod truths;
 mod values;
 
 use file::{ClosedTable, TableFile};
 use gather::Gathered;
 pub use gather::{Cells, TableRow};
+use op_batch::SharedColumns;
 pub use op_batch::{FewColumns, OpBatch};
 
 use crate::meta::TableMeta;
@@ -141,6 +143,7 @@ fn key_of(id: Option<NameId>) -> Option<i32> {
 struct OpsTable {
     rows: OpBatch,
     file: TableFile,
+    shared: SharedColumns,
 }
 
 #[derive(Default)]
@@ -207,9 +210,9 @@ impl SealWriter {
         let table = ops_table(&mut self.ops, &self.case_dir, layer)?;
         table.rows.push(row);
         if table.rows.len() == BATCH_ROWS {
-            table
-                .file
-                .write(table.rows.take(&self.op_values, &self.names.array()))?;
+            let names = self.names.array();
+            let columns = table.rows.take(&self.op_values, &names, &mut table.shared);
+            table.file.write(columns)?;
         }
         Ok(())
     }
@@ -220,9 +223,9 @@ impl SealWriter {
         let table = ops_table(&mut self.ops, &self.case_dir, layer)?;
         for batch in [&mut table.rows, &mut rows] {
             if !batch.is_empty() {
-                table
-                    .file
-                    .write(batch.take(&self.op_values, &self.names.array()))?;
+                let names = self.names.array();
+                let columns = batch.take(&self.op_values, &names, &mut table.shared);
+                table.file.write(columns)?;
             }
         }
         Ok(())
@@ -293,7 +296,8 @@ impl SealWriter {
         let names = self.names.array();
         for (_, mut table) in self.ops {
             if !table.rows.is_empty() {
-                table.file.write(table.rows.take(&self.op_values, &names))?;
+                let columns = table.rows.take(&self.op_values, &names, &mut table.shared);
+                table.file.write(columns)?;
             }
             closed.push(table.file.close()?);
         }
@@ -349,6 +353,7 @@ fn ops_table<'a>(
             Ok(entry.insert(OpsTable {
                 rows: OpBatch::default(),
                 file,
+                shared: SharedColumns::default(),
             }))
         }
     }

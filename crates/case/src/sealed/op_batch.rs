@@ -1,5 +1,5 @@
 //! Operations gathered column by column, which can be put in order before they are written.
-use super::values::{split_off, Values};
+use super::values::{split_off, Shared, Values};
 use super::{key_of, name_array};
 use crate::schema::{NameId, Op, OpRow, Stage};
 use arrow_array::types::{Float32Type, Int32Type, Int64Type, UInt32Type};
@@ -309,7 +309,12 @@ impl OpBatch {
     }
 
     /// The columns in the order of `tables::OPS`; there are no rows afterwards.
-    pub(super) fn take(&mut self, ops: &ArrayRef, names: &ArrayRef) -> Vec<ArrayRef> {
+    pub(super) fn take(
+        &mut self,
+        ops: &ArrayRef,
+        names: &ArrayRef,
+        shared: &mut SharedColumns,
+    ) -> Vec<ArrayRef> {
         let rows = self.len();
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(32);
         columns.push(Arc::new(self.op_id.take()));
@@ -318,28 +323,37 @@ impl OpBatch {
             let all = std::mem::replace(column, Vec::with_capacity(rows));
             columns.push(Arc::new(Int64Array::from(all)));
         }
-        columns.push(Arc::new(truths(&mut self.open, rows)));
-        columns.push(name_array(self.op.take(), ops));
-        columns.push(Arc::new(self.flags.take()));
-        columns.extend(self.names.iter_mut().map(|keys| name_array(keys.take(), names)));
-        let (mut no_wide, mut no_narrow) = (None, None);
+        columns.push(Arc::new(truths(&mut self.open, shared)));
+        columns.push(name_array(self.op.take_shared(&mut shared.narrow), ops));
+        columns.push(Arc::new(self.flags.take_shared(&mut shared.flags)));
+        let keys = self.names.iter_mut();
+        columns.extend(keys.map(|keys| name_array(keys.take_shared(&mut shared.narrow), names)));
         let [offset, size, rest @ ..] = &mut self.wide;
-        columns.push(Arc::new(offset.take_or(&mut no_wide)));
-        columns.push(Arc::new(size.take_or(&mut no_wide)));
+        columns.push(Arc::new(offset.take_shared(&mut shared.wide)));
+        columns.push(Arc::new(size.take_shared(&mut shared.wide)));
         let narrow = self.narrow.iter_mut();
-        columns.extend(narrow.map(|column| Arc::new(column.take_or(&mut no_narrow)) as ArrayRef));
-        columns.push(Arc::new(self.weight.take()));
+        columns.extend(narrow.map(|column| Arc::new(column.take_shared(&mut shared.narrow)) as ArrayRef));
+        columns.push(Arc::new(self.weight.take_shared(&mut shared.weight)));
         let rest = rest.iter_mut();
-        columns.extend(rest.map(|column| Arc::new(column.take_or(&mut no_wide)) as ArrayRef));
+        columns.extend(rest.map(|column| Arc::new(column.take_shared(&mut shared.wide)) as ArrayRef));
         columns
     }
 }
 
-fn truths(column: &mut Values<Int32Type>, rows: usize) -> BooleanArray {
+/// Arrays that columns of equal type share.
+#[derive(Default)]
+pub(super) struct SharedColumns {
+    wide: Shared<Int64Type>,
+    narrow: Shared<Int32Type>,
+    flags: Shared<UInt32Type>,
+    weight: Shared<Float32Type>,
+}
+
+fn truths(column: &mut Values<Int32Type>, shared: &mut SharedColumns) -> BooleanArray {
     let same = column.same();
-    let values = column.take();
+    let values = column.take_shared(&mut shared.narrow);
     match same {
-        Some(0) => BooleanArray::new(BooleanBuffer::new_unset(rows), None),
+        Some(0) => BooleanArray::new(BooleanBuffer::new_unset(values.len()), None),
         _ => values.values().iter().map(|value| Some(*value == 1)).collect(),
     }
 }
@@ -417,7 +431,7 @@ mod tests {
             let text = |batch: &mut OpBatch| {
                 let names = super::super::text_values(["a", "b", "c", "d"]);
                 let ops = super::super::text_values(Op::ALL.iter().map(|op| op.name()));
-                format!("{:?}", batch.take(&ops, &names))
+                format!("{:?}", batch.take(&ops, &names, &mut SharedColumns::default()))
             };
             prop_assert_eq!(text(&mut together), text(&mut one_by_one));
         }

@@ -1,6 +1,6 @@
 //! Values of a column that are gathered row by row.
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{ArrowNativeTypeOp, PrimitiveArray};
+use arrow_array::{Array, ArrowNativeTypeOp, PrimitiveArray};
 use arrow_buffer::NullBuffer;
 
 /// Values of one batch. Most columns have no NULL, or nothing else, and many hold one value throughout: only a batch that has both pays for
@@ -181,17 +181,18 @@ impl<T: ArrowPrimitiveType> Values<T> {
         rest
     }
 
-    /// An array of the rows; there are none afterwards. Columns that are NULL throughout share `nothing`.
-    pub(super) fn take_or(&mut self, nothing: &mut Option<PrimitiveArray<T>>) -> PrimitiveArray<T> {
-        if !self.values.is_empty() {
+    /// An array of the rows; there are none afterwards. One without a value, or with one value throughout, is shared.
+    pub(super) fn take_shared(&mut self, shared: &mut Shared<T>) -> PrimitiveArray<T> {
+        if self.values.is_empty() {
+            return shared.nothing(std::mem::take(&mut self.absent));
+        }
+        if self.more == 0 {
             return self.take();
         }
-        let rows = self.absent;
-        let known = nothing.take().filter(|array| array.len() == rows);
-        self.absent = 0;
-        nothing
-            .insert(known.unwrap_or_else(|| PrimitiveArray::new_null(rows)))
-            .clone()
+        let rows = 1 + std::mem::take(&mut self.more);
+        let value = self.values[0];
+        self.values.clear();
+        shared.same(value, rows)
     }
 
     /// An array of the rows; there are none afterwards.
@@ -211,11 +212,49 @@ impl<T: ArrowPrimitiveType> Values<T> {
     }
 }
 
+/// How many arrays with one value throughout are kept.
+const SHARED: usize = 8;
+
+/// Arrays that columns and batches of a table share.
+pub(super) struct Shared<T: ArrowPrimitiveType> {
+    nothing: Option<PrimitiveArray<T>>,
+    same: Vec<PrimitiveArray<T>>,
+}
+
+impl<T: ArrowPrimitiveType> Default for Shared<T> {
+    fn default() -> Self {
+        Shared {
+            nothing: None,
+            same: Vec::new(),
+        }
+    }
+}
+
+impl<T: ArrowPrimitiveType> Shared<T> {
+    fn nothing(&mut self, rows: usize) -> PrimitiveArray<T> {
+        let known = self.nothing.take().filter(|array| array.len() == rows);
+        let array = known.unwrap_or_else(|| PrimitiveArray::new_null(rows));
+        self.nothing.insert(array).clone()
+    }
+
+    fn same(&mut self, value: T::Native, rows: usize) -> PrimitiveArray<T> {
+        let is_it = |array: &&PrimitiveArray<T>| array.len() == rows && array.value(0).is_eq(value);
+        if let Some(known) = self.same.iter().find(is_it) {
+            return known.clone();
+        }
+        if self.same.len() == SHARED {
+            self.same.remove(0);
+        }
+        let array = PrimitiveArray::from_value(value, rows);
+        self.same.push(array.clone());
+        array
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow_array::types::Int64Type;
-    use arrow_array::Array;
     use proptest::prelude::*;
 
     proptest! {
@@ -262,10 +301,11 @@ mod tests {
             prop_assert_eq!(twice.take().iter().collect::<Vec<_>>(), expected.iter().copied().chain(more).collect::<Vec<_>>());
             prop_assert_eq!(values.take().iter().collect::<Vec<_>>(), expected);
             prop_assert_eq!(values.take().len(), 0);
-            let mut nothing = None;
-            for _ in 0..2 {
-                rows.iter().for_each(|_| values.append(None));
-                prop_assert_eq!(values.take_or(&mut nothing).null_count(), rows.len());
+            let mut shared = Shared::default();
+            for value in [None, Some(3), None, Some(3), Some(4)] {
+                rows.iter().for_each(|_| values.append(value));
+                let taken = values.take_shared(&mut shared);
+                prop_assert_eq!(taken.iter().collect::<Vec<_>>(), vec![value; rows.len()]);
                 prop_assert_eq!(values.take().len(), 0);
             }
         }

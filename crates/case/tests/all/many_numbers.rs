@@ -1,8 +1,9 @@
-//! Columns of few numbers in which suddenly there are many: every value comes back, whatever page it lies in.
+//! Columns of few numbers in which suddenly there are many, and columns that are all alike until they are not: every value comes back, whatever
+//! page it lies in.
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
-use arrow_array::Array;
-use case::schema::{Layer, Op, OpRow};
+use arrow_array::{Array, PrimitiveArray};
+use case::schema::{Layer, Op, OpRow, Stage};
 use case::sealed::{Names, OpBatch, SealWriter};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -20,7 +21,14 @@ fn row(at: i64) -> OpRow {
         pid: (at % 5 != 0).then_some((at % 5) as i32 - 2),
         op_id: at as u64,
         queue_depth: Some(at as i32 % 300),
-        ..OpRow::plain(at, 100 + at % 7, op)
+        // All alike for long, then now this, now that.
+        open: at > ROWS * 3 / 4 && at % 3 == 0,
+        error: if at == ROWS / 3 { 5 } else { 0 },
+        // All of the latency at first.
+        stages: std::array::from_fn(|stage| {
+            (stage == Stage::Device as usize).then_some(100 + at % 7 - i64::from(at > ROWS / 2))
+        }),
+        ..OpRow::plain(at * 3 - at % 1000 * 2, 100 + at % 7, op)
     }
 }
 
@@ -47,14 +55,31 @@ fn few_numbers_and_many_come_back() {
     for batch in reader {
         let batch = batch.unwrap();
         let column = |name: &str| batch.column_by_name(name).unwrap();
-        let (sizes, pids) = (column("size_bytes"), column("pid"));
-        let (sizes, pids) = (
-            sizes.as_primitive::<Int64Type>(),
-            pids.as_primitive::<Int32Type>(),
-        );
+        let wide = |name: &str| column(name).as_primitive::<Int64Type>();
+        let narrow = |name: &str| column(name).as_primitive::<Int32Type>();
+        let value =
+            |of: &PrimitiveArray<Int64Type>, place: usize| of.is_valid(place).then(|| of.value(place));
         assert_eq!(column("tid").null_count(), batch.num_rows());
-        for (size, pid) in sizes.iter().zip(pids) {
-            assert_eq!((size, pid), (row(at).size_bytes, row(at).pid), "row {at}");
+        let (sizes, starts, latencies) = (wide("size_bytes"), wide("start_ns"), wide("latency_ns"));
+        let (device, pids, errors) = (wide("device_ns"), narrow("pid"), narrow("error"));
+        let open = column("open").as_boolean();
+        for place in 0..batch.num_rows() {
+            let expected = row(at);
+            assert_eq!(value(sizes, place), expected.size_bytes, "row {at}");
+            assert_eq!(
+                pids.is_valid(place).then(|| pids.value(place)),
+                expected.pid,
+                "row {at}"
+            );
+            let moments = (starts.value(place), latencies.value(place));
+            assert_eq!(moments, (expected.start_ns, expected.latency_ns), "row {at}");
+            assert_eq!(
+                value(device, place),
+                expected.stages[Stage::Device as usize],
+                "row {at}"
+            );
+            let rest = (open.value(place), errors.value(place));
+            assert_eq!(rest, (expected.open, expected.error), "row {at}");
             at += 1;
         }
     }
