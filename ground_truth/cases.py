@@ -17,6 +17,7 @@ import numpy as np
 from ground_truth import (
     apart,
     arms,
+    asleep,
     bulk,
     bursts,
     crowds,
@@ -1085,6 +1086,24 @@ TRUTHS: dict[str, Truth] = {
         "member_tail", True, others.slow_now_and_then, status="slow", kind="device", name="nvme2n1"
     ),
     "pausing_kind": Truth("member_tail", False, others.pausing_kind),
+    "sleeping_drive": Truth(
+        "stage_blame",
+        True,
+        asleep.sleeping_drive,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:sda",
+    ),
+    "late_in_bursts": Truth(
+        "stage_blame",
+        True,
+        asleep.late_in_bursts,
+        status="slow",
+        kind="stage",
+        name="device",
+        because_of="device:sda",
+    ),
     "short_pauses": Truth(
         "silent_device", True, silences.short_pauses, status="slow", kind="device", name="nvme0n1"
     ),

@@ -16,6 +16,8 @@ op    read | write | flush | any      any: reads, writes and flushes
 kind  tail P DELAY                    a part P of the requests (0 < P <= 1) takes DELAY longer
       constant DELAY                  every request takes DELAY longer
       stall EVERY LENGTH              every EVERY, all requests are held for LENGTH
+      sleep IDLE WAKE                 after IDLE without a request the disk sleeps: the next one, and what comes
+                                      meanwhile, waits until it is awake, WAKE later
       throttle RATE                   at most RATE: 50MiB/s (bytes) or 500/s (requests)
       error P [NAME]                  a part P of the requests fails: EIO (default), ENOSPC,
                                       ETIMEDOUT, ENODATA, EILSEQ, ENOLINK or EREMOTEIO
@@ -29,6 +31,7 @@ a throttle and a stall then hold the request until their own end.
 Examples:
   read tail 0.001 30ms
   any stall 10s 200ms from 20s until 50s
+  any sleep 500ms 30ms
   write throttle 50MiB/s offset 0..512MiB
   read error 0.0001 EIO";
 
@@ -103,6 +106,13 @@ pub enum Kind {
         /// Length of a window, shorter than `every_ns`.
         length_ns: u64,
     },
+    /// Sleeps when it has nothing to do, and has to wake first.
+    Sleep {
+        /// So long after the request before, at least 1 ns.
+        idle_ns: u64,
+        /// What waking takes, at least 1 ns.
+        wake_ns: u64,
+    },
     /// Serves requests one after the other at a rate.
     Throttle {
         /// The rate.
@@ -166,6 +176,7 @@ impl Display for Fault {
             } => write!(f, "tail {probability} {}", time(delay_ns))?,
             Kind::Constant { delay_ns } => write!(f, "constant {}", time(delay_ns))?,
             Kind::Stall { every_ns, length_ns } => write!(f, "stall {} {}", time(every_ns), time(length_ns))?,
+            Kind::Sleep { idle_ns, wake_ns } => write!(f, "sleep {} {}", time(idle_ns), time(wake_ns))?,
             Kind::Throttle {
                 rate: Rate::BytesPerS(bytes),
             } => write!(f, "throttle {}/s", format_size(bytes))?,
@@ -251,7 +262,7 @@ impl<'a> Words<'a> {
     }
 
     fn kind(&mut self, op: Op) -> Result<Kind, FaultError> {
-        let kinds = "tail, constant, stall, throttle or error";
+        let kinds = "tail, constant, stall, sleep, throttle or error";
         match self.peek() {
             Some("tail") => {
                 self.next += 1;
@@ -274,6 +285,13 @@ impl<'a> Words<'a> {
                     parse_duration_ns(w).filter(|ns| *ns > 0 && *ns < every_ns)
                 })?;
                 Ok(Kind::Stall { every_ns, length_ns })
+            }
+            Some("sleep") => {
+                self.next += 1;
+                Ok(Kind::Sleep {
+                    idle_ns: self.duration()?,
+                    wake_ns: self.duration()?,
+                })
             }
             Some("throttle") => {
                 self.next += 1;
@@ -452,6 +470,7 @@ mod tests {
             ("read constant 0", 3, "duration", "'0'"),
             ("any stall 1s 1s", 4, "below 1s", "'1s'"),
             ("any stall every 2s for 200ms", 3, "duration", "'every'"),
+            ("any sleep 1s", 4, "duration", "the end"),
             ("read throttle 50MiB", 3, "rate", "'50MiB'"),
             ("read throttle 0/s", 3, "rate", "'0/s'"),
             ("flush throttle 5MiB/s", 3, "no bytes", "'5MiB/s'"),
@@ -514,6 +533,7 @@ mod tests {
                 every_ns: length_ns + more,
                 length_ns
             }),
+            (1u64..1 << 40, 1u64..1 << 40).prop_map(|(idle_ns, wake_ns)| Kind::Sleep { idle_ns, wake_ns }),
             (1u64..1 << 40).prop_map(|n| Kind::Throttle {
                 rate: Rate::RequestsPerS(n)
             }),

@@ -45,8 +45,10 @@ struct Active {
     matched: AtomicU64,
     hits: AtomicU64,
     delay_sum_ns: AtomicU64,
-    /// Throttle: when the requests taken so far are all served.
+    /// Throttle: when the requests taken so far are all served. Sleep: when the last one arrived, or it was awake.
     busy_until_ns: AtomicU64,
+    /// Sleep: when it is awake.
+    awake_ns: AtomicU64,
 }
 
 /// All faults of a disk and its base service time.
@@ -79,6 +81,7 @@ impl Injector {
             hits: AtomicU64::new(0),
             delay_sum_ns: AtomicU64::new(0),
             busy_until_ns: AtomicU64::new(0),
+            awake_ns: AtomicU64::new(0),
         };
         let active = faults.into_iter().map(activate).collect();
         Injector {
@@ -99,8 +102,8 @@ impl Injector {
         self.disarmed.load(Relaxed)
     }
 
-    /// Applies the base service time, then added delays, throttles, and stalls last: a request that would end
-    /// in a stall completes after it.
+    /// Applies the base service time, which begins when the disk is awake, then added delays, throttles, and stalls last: a request
+    /// that would end in a stall completes after it.
     pub fn decide(&self, request: &Request) -> Decision {
         let mut decision = Decision {
             due_ns: request.arrive_ns,
@@ -114,7 +117,7 @@ impl Injector {
         if request.op != Op::Flush {
             decision.due_ns += self.latency_ns;
         }
-        for stage in [added_delay, throttle, stall] {
+        for stage in [asleep, added_delay, throttle, stall] {
             for (index, active) in self.active.iter().enumerate() {
                 if active.matches(request) {
                     if let Some(due_ns) = stage(active, self.draw_key(index), request, &mut decision) {
@@ -204,8 +207,25 @@ fn added_delay(active: &Active, key: u64, _: &Request, decision: &mut Decision) 
             decision.errno.get_or_insert(errno);
             decision.due_ns
         }),
-        Kind::Stall { .. } | Kind::Throttle { .. } => None,
+        Kind::Stall { .. } | Kind::Sleep { .. } | Kind::Throttle { .. } => None,
     }
+}
+
+/// `sleep`: what comes long after the request before waits until the disk is awake, and so does what comes meanwhile.
+fn asleep(active: &Active, _: u64, request: &Request, decision: &mut Decision) -> Option<u64> {
+    let Kind::Sleep { idle_ns, wake_ns } = active.fault.kind else {
+        return None;
+    };
+    active.matched.fetch_add(1, Relaxed);
+    let arrive_ns = request.arrive_ns;
+    let last_ns = active.busy_until_ns.fetch_max(arrive_ns, Relaxed);
+    if arrive_ns.saturating_sub(last_ns) >= idle_ns {
+        let awake_ns = arrive_ns + wake_ns;
+        active.awake_ns.fetch_max(awake_ns, Relaxed);
+        active.busy_until_ns.fetch_max(awake_ns, Relaxed);
+    }
+    let awake_ns = active.awake_ns.load(Relaxed);
+    (awake_ns > arrive_ns).then(|| decision.due_ns + awake_ns - arrive_ns)
 }
 
 /// `throttle`: a single server that takes `cost` per request; its end is the earliest completion.
@@ -338,6 +358,21 @@ mod tests {
         assert!(!hit(Op::Read, 8192, 1000));
         assert!(!hit(Op::Flush, 8192, 1000));
         assert_eq!(injector.stats()[0].matched, 3);
+    }
+
+    #[test]
+    fn what_comes_after_a_silence_wakes_it_and_what_comes_meanwhile_waits() {
+        let injector = injector(&["any sleep 100ms 20ms"], 1000);
+        let mut latency = |arrive_ns| due(&injector, &read_at(arrive_ns)) - arrive_ns;
+        // It was not used before.
+        assert_eq!(latency(200 * MS), 20 * MS + 1000);
+        assert_eq!(latency(215 * MS), 5 * MS + 1000);
+        assert_eq!(latency(220 * MS), 1000);
+        // Awake since 220 ms, last asked for at 319 ms.
+        assert_eq!(latency(319 * MS), 1000);
+        assert_eq!(latency(419 * MS - 1), 1000);
+        assert_eq!(latency(519 * MS), 20 * MS + 1000);
+        assert_eq!(injector.stats()[0].hits, 3);
     }
 
     #[test]

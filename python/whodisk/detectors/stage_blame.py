@@ -22,7 +22,7 @@ from whodisk.detectors.base import (
     large_enough,
 )
 from whodisk.detectors.blamed_device import Suspect, device_of
-from whodisk.detectors.served_others import passed_over, stood_still
+from whodisk.detectors.served_others import passed_over, requests_sql, stood_still
 from whodisk.detectors.slow_groups import bunched_p_of, p_value_of, refute_of, remedy_of
 from whodisk.detectors.thresholds import (
     ASLEEP_TOLD_MIN,
@@ -37,6 +37,7 @@ from whodisk.detectors.thresholds import (
     OWN_STOPPED_MAX,
     P99_RATIO_MIN,
     Q_VALUE_MAX,
+    SERVED_OPERATIONS_MAX,
     SHARE_FOR_P99_MIN,
     SHARE_OF_EXCESS_MIN,
     SHARE_OF_LATENCY_FLOOR,
@@ -52,6 +53,7 @@ from whodisk.evidence.ordinary_requests import waited_for_ordinary
 from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.survey import drawn, is_thinned
 from whodisk.evidence.time_lost import kept_ns
+from whodisk.evidence.woken import Woken, woken
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.peers import kinds
 from whodisk.machine.servers import file_server_of
@@ -66,6 +68,12 @@ from whodisk.statistics.stats import (
     moved_quantile,
     spared_quantile,
     touched,
+)
+
+#: What keeps a device from sleeping.
+AWAKE = (
+    "Switch off its power saving (SATA: hdparm -B 254 -S 0, link_power_management_policy max_performance; NVMe: "
+    "nvme_core.default_ps_max_latency_us=0; PCIe: pcie_aspm.policy=performance)."
 )
 
 #: Stages in which an operation on a file system of a process is while that process works on it.
@@ -236,7 +244,8 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     per_episode = np.bincount(suspect.numbers, lost_ns)
     effect_low, effect_high = bootstrap_sum(per_episode / context.survey.latency_ns)
     device = device_of(context, suspect)
-    claim = _claim(context, suspect, device, share_of_latency)
+    woke = _woke(context, suspect, device)
+    claim = _claim(context, suspect, device, share_of_latency, woke)
     worse, still_worse = _p99_ratio(context, suspect)
     bunched_p = bunched_p_of(context, suspect)
     # Behind one slow operation a long backlog may have built up by chance: what waited counts here as far as it is certain.
@@ -244,7 +253,16 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     certain = max(own_share, effect_low)
     name = STAGES[suspect.stage]
     printed = context.stage(name)
-    because, remedy = f"device:{device}" if device else None, remedy_of(printed, name)
+    because, remedy, refute = (
+        f"device:{device}" if device else None,
+        remedy_of(printed, name),
+        refute_of(printed, name),
+    )
+    if woke is not None:
+        remedy, refute = (
+            AWAKE,
+            f"Keep {device} awake and repeat: {AWAKE} If as many requests are slow, it did not sleep.",
+        )
     server = file_server_of(context, slow.op_id[chosen]) if name in AT_SERVER else None
     if server is not None:
         because = f"process:{server.name or server.pid}"
@@ -260,7 +278,7 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         p_value=p_value_of(context, suspect, bunched_p),
         episodes=suspect.episodes,
         evidence=_evidence(context, suspect),
-        refute=refute_of(printed, name),
+        refute=refute,
         remedy=remedy,
         otherwise=claim,
         explains=chosen,
@@ -367,7 +385,9 @@ def _share_of_excess(slow: SlowSet, suspect: Suspect) -> tuple[float, float, flo
     return float(held.sum() / max(1.0, total.sum())), low, high
 
 
-def _claim(context: Context, suspect: Suspect, device: str | None, share_of_latency: float) -> str:
+def _claim(
+    context: Context, suspect: Suspect, device: str | None, share_of_latency: float, woke: Woken | None
+) -> str:
     slow, chosen = context.slow, suspect.chosen
     name = context.stage(STAGES[suspect.stage])
     stage_ns = slow.stage_ns[chosen, suspect.stage]
@@ -393,7 +413,28 @@ def _claim(context: Context, suspect: Suspect, device: str | None, share_of_late
     return (
         f"1 in {words.significant(every)} {kind} took {words.duration(float(np.median(slow.latency_ns[chosen])))} "
         f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical: "
-        f"{lost}.{_in_flushes(context, suspect)}{_meanwhile(context, suspect, device)}"
+        f"{lost}.{_in_flushes(context, suspect)}{_meanwhile(context, suspect, device) if woke is None else _asleep(woke)}"
+    )
+
+
+def _woke(context: Context, suspect: Suspect, device: str | None) -> Woken | None:
+    """Whether the slow requests came when their device had had nothing to do."""
+    if not device or STAGES[suspect.stage] != "device":
+        return None
+    ids = context.slow.op_id[_held(context, suspect)]
+    if not 0 < len(ids) <= SERVED_OPERATIONS_MAX:
+        return None
+    data = context.case.arrays(requests_sql(context, ids, [device]))
+    begin, end = (data[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
+    return woken(context, device, begin, end) if len(begin) else None
+
+
+def _asleep(woke: Woken) -> str:
+    """What tells a device that sleeps from one that is late."""
+    return (
+        f" They came when it had had nothing to do, typically for {words.duration(woke.idle_ns)}: of requests after such a silence "
+        f"{words.count(woke.slow_after)} of {words.count(woke.after)} were slow, of the others {words.percent(woke.slow_others)}. "
+        "A device that saves power meanwhile takes that long to wake."
     )
 
 

@@ -1009,3 +1009,36 @@ LEVEL_LOAD_MAX = row(
     CHOSEN,
     "Where more than this is asked for after a change than before, it is the load's.",
 )
+
+# woken
+WOKEN_REQUESTS_MAX = row(
+    "WOKEN_REQUESTS_MAX",
+    2_000_000,
+    "requests",
+    CHOSEN,
+    "Of a device with more the silences are not looked at.",
+)
+WOKEN_IDLE_MIN_NS = row(
+    "WOKEN_IDLE_MIN_NS",
+    10_000_000,
+    "ns",
+    CHOSEN,
+    "A shorter silence is none: drives and links wait for longer before they sleep.",
+)
+WOKEN_EPISODES_MIN = row(
+    "WOKEN_EPISODES_MIN",
+    5,
+    "episodes",
+    "DESIGN 8, five episodes",
+    "Fewer slow requests after a silence may have come there by chance.",
+)
+WOKEN_SLOW_MIN = row(
+    "WOKEN_SLOW_MIN",
+    0.5,
+    "share of the requests",
+    CHOSEN,
+    "Less is not what a device does that sleeps: all that come after a silence wait.",
+)
+WOKEN_CONTRAST_MIN = row(
+    "WOKEN_CONTRAST_MIN", 10, "ratio", CHOSEN, "At least this many times the part of those that came sooner."
+)
