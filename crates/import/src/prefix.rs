@@ -185,7 +185,7 @@ fn dated(bytes: &[u8]) -> Option<usize> {
         Some(b'Z') => 1,
         Some(b'+' | b'-') => match digits(&bytes[end + 1..]) {
             4 => 5,
-            2 if bytes.get(end + 3) == Some(&b':') => 6,
+            2 if bytes.get(end + 3) == Some(&b':') && digits(&bytes[end + 4..]) == 2 => 6,
             _ => 0,
         },
         _ => 0,
@@ -250,6 +250,11 @@ mod tests {
             "10:00 a",
             "[10:00:00 a",
             "10:00:00a",
+            // What was looked at ends there, between two letters of a sign, or inside the zone.
+            "2026-11-06 12:00:21+22:0",
+            "2026-11-06 12:00:21+22:",
+            "2026-11-06 12:00:21+22:é",
+            "2026-11-06 12:00:21+2",
         ] {
             assert_eq!(rest(Prefix::Moment, line), None, "{line}");
         }
