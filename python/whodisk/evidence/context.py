@@ -24,7 +24,7 @@ from whodisk.evidence.slowest import Episode, Silence, find_longest, find_these
 from whodisk.evidence.submitters import operations_of
 from whodisk.evidence.surroundings import NOTHING, Cause, with_alike, with_alone
 from whodisk.evidence.survey import Survey, thinned
-from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, PACE_LONG
+from whodisk.evidence.thresholds import ORDINARY_WAIT_NS, PACE_ARRIVALS_MIN, PACE_LONG, PACE_TURNS_MAX
 from whodisk.reading.views import STAGES, Case, quoted
 from whodisk.statistics.stats import Bools, Ints
 
@@ -175,9 +175,19 @@ WHERE layer = '{self.layer}' AND {thinned(self.survey.operations)}"""
 
     @cached_property
     def paces(self) -> list[Pace]:
-        """The paces that devices kept; none where no requests were recorded."""
+        """The paces that devices kept; none where no requests were recorded.
+
+        A device that is never without such a request, while all operations are made when they are due, and none waits for its turn, takes them
+        as they come: the pace is that of the workload.
+        """
         block = self.surveys.get("block")
-        return paces_of(self.case, block) if block is not None and "device" in block.stages_observed else []
+        if block is None or "device" not in block.stages_observed:
+            return []
+        found = paces_of(self.case, block)
+        waiting_ns = sum(float(stratum.stage_ns[STAGES.index("app")]) for stratum in self.survey.strata)
+        if not self.keeps_rate or waiting_ns > PACE_TURNS_MAX * self.survey.latency_ns:
+            return found
+        return [pace for pace in found if pace.busy < PACE_ARRIVALS_MIN]
 
     @cached_property
     def compared_series(self) -> list[tuple[str, tuple[Sampled, Comparison] | None]]:

@@ -64,6 +64,11 @@ class Pace:
     span_ns: float
 
     @property
+    def busy(self) -> float:
+        """Part of the time that was looked at in which the device was busy with such requests."""
+        return float((self.end_ns - self.begin_ns).sum()) / max(1.0, self.span_ns)
+
+    @property
     def rate(self) -> str:
         """In words: `18.6 MiB/s`."""
         return f"{words.size(self.bytes_per_s)}/s"

@@ -308,6 +308,20 @@ PACE_NEAR_MIN = row(
     CHOSEN,
     "... and this part of them takes half to twice as long by itself as the pace says.",
 )
+PACE_ARRIVALS_MIN = row(
+    "PACE_ARRIVALS_MIN",
+    0.95,
+    "share of the time",
+    CHOSEN,
+    "A device that is busy at one pace for this part of the time, under a workload that is never late, takes requests as they come ...",
+)
+PACE_TURNS_MAX = row(
+    "PACE_TURNS_MAX",
+    0.2,
+    "share of all latency",
+    CHOSEN,
+    "... if operations wait for their turn for no more than this.",
+)
 PACE_SIMPLER = row(
     "PACE_SIMPLER",
     0.05,
