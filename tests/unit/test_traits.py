@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.synth import Simulation
@@ -108,15 +110,36 @@ def test_a_part_of_the_time_accuses_no_cpu(tmp_path: Path, monkeypatch: pytest.M
         .write(tmp_path / "case")
     )
 
-    def shared(*traits: str) -> list[str]:
-        has = np.ones(6, np.bool_)
-        found = Shared(traits, ("1",) * len(traits), 0.9, 0.1, 9.0, 1e-6, has)
-        monkeypatch.setattr(over_represented, "strongest_at_device", lambda *_: found)
-        with Case(path) as case:
-            surveys = {layer: survey_layer(case, layer) for layer in case.layers}
-            slow = find_slow(case, surveys["app"])
-            context = Context(case, surveys, "app", slow, none_of(slow))
-            return [c.culprit.kind for c in over_represented.run(context).candidates]
+    assert accused(path, monkeypatch, {"submitting cpu": "1"}) == ["config"]
+    assert accused(path, monkeypatch, {"submitting cpu": "1", "time": "1"}) == []
 
-    assert shared("submitting cpu") == ["config"]
-    assert shared("submitting cpu", "time") == []
+
+@pytest.mark.parametrize(("each", "expected"), [(1, []), (2, ["vector"])])
+def test_the_only_vector_of_a_device_is_that_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each: int, expected: list[str]
+) -> None:
+    """All that a device does has it in common. One of two vectors of a device is another matter."""
+    devices = ("nvme0n1", "nvme1n1", "nvme2n1")
+    path = (
+        Simulation(seed=5, seconds=1.0, devices=devices)
+        .stall("device", [0.1, 0.3, 0.5, 0.6, 0.7, 0.8], 20.0)
+        .write(tmp_path / "case")
+    )
+    file = path / "ops/layer=block/part-0.parquet"
+    table = pq.read_table(file, partitioning=None)
+    number = np.array([devices.index(name) for name in table["device"].to_pylist()])
+    vector = pa.array((40 + each * number + np.arange(len(number)) % each).astype(np.int32))
+    pq.write_table(table.set_column(table.schema.get_field_index("vector"), "vector", vector), file)
+    assert accused(path, monkeypatch, {"vector": "42"}) == expected
+
+
+def accused(path: Path, monkeypatch: pytest.MonkeyPatch, traits: dict[str, str]) -> list[str]:
+    """Kinds of what is accused where the slow episodes have these traits in common."""
+    has = np.ones(6, np.bool_)
+    found = Shared(tuple(traits), tuple(traits.values()), 0.9, 0.1, 9.0, 1e-6, has)
+    monkeypatch.setattr(over_represented, "strongest_at_device", lambda *_: found)
+    with Case(path) as case:
+        surveys = {layer: survey_layer(case, layer) for layer in case.layers}
+        slow = find_slow(case, surveys["app"])
+        context = Context(case, surveys, "app", slow, none_of(slow))
+        return [c.culprit.kind for c in over_represented.run(context).candidates]

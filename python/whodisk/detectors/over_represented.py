@@ -90,13 +90,30 @@ def run(context: Context) -> Result:
     kind = None if "time" in shared.traits else TRAITS[shared.traits[0]][1]
     # A device does not know whose a request is. One of two threads has most of anything: it reads, and the other one writes.
     half = stage in BELOW and shared.traits == ("thread",) and shared.chance > TRAIT_THREAD_CHANCE_MAX
-    if kind is None or half or shared.p_value >= TRAIT_P_MAX:
+    if kind is None or half or shared.p_value >= TRAIT_P_MAX or _is_of_a_device(context, shared):
         result.tested.append(shared.p_value)
         if shared.p_value < 0.01:
             result.observed.append(sentence)
         return result
     result.candidates.append(_candidate(context, shared, kind, worst, chosen, sentence))
     return result
+
+
+def _is_of_a_device(context: Context, shared: Shared) -> bool:
+    """Whether a vector is that of one device, which has no other: whatever a device does has its vector in common. Volumes aside."""
+    if shared.traits != ("vector",) or "block" not in context.surveys:
+        return False
+    below = "links" in context.case.columns
+    rows = context.case.rows(
+        f"""SELECT device, count(*) FILTER (vector = {int(shared.values[0])}) AS here, count(*) AS every FROM block_ops
+WHERE device IS NOT NULL AND vector IS NOT NULL
+  {"AND op_id NOT IN (SELECT parent_id FROM links WHERE kind = 'stacked')" if below else ""} GROUP BY 1"""
+    )
+    most = max(rows, key=lambda row: int(row["here"] or 0), default=None)
+    if most is None:
+        return False
+    here = int(most["here"] or 0)
+    return here >= TRAIT_SAME * max(sum(int(row["here"] or 0) for row in rows), int(most["every"] or 0))
 
 
 def strongest_at_device(
