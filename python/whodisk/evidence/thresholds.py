@@ -1056,3 +1056,50 @@ WOKEN_SLOW_MIN = row(
 WOKEN_CONTRAST_MIN = row(
     "WOKEN_CONTRAST_MIN", 10, "ratio", CHOSEN, "At least this many times the part of those that came sooner."
 )
+
+# sampled_account
+ACCOUNT_DEVICES_MAX = row(
+    "ACCOUNT_DEVICES_MAX",
+    64,
+    "devices",
+    CHOSEN,
+    "A fleet with more is compared, not described device by device.",
+)
+ACCOUNT_DEVICES_TOLD = row(
+    "ACCOUNT_DEVICES_TOLD", 3, "devices", CHOSEN, "The busiest ones are described; the others had less to do."
+)
+ACCOUNT_SAMPLES_MIN = row(
+    "ACCOUNT_SAMPLES_MIN", 5, "samples", CHOSEN, "Fewer samples of a kind say nothing of what is usual."
+)
+ACCOUNT_BUSY_MIN = row(
+    "ACCOUNT_BUSY_MIN",
+    0.95,
+    "share of a sample",
+    CHOSEN,
+    "A device that had a request for this part of the time was busy.",
+)
+ACCOUNT_TAIL_MIN = row(
+    "ACCOUNT_TAIL_MIN",
+    40,
+    "samples",
+    CHOSEN,
+    "One of twenty is at least two samples: less is no part of them.",
+)
+ACCOUNT_LOAD_RATIO = row(
+    "ACCOUNT_LOAD_RATIO",
+    1.5,
+    "ratio",
+    CHOSEN,
+    "Slow samples differ from the usual one from this on, and so does more to do.",
+)
+ACCOUNT_ALIKE_MAX = row("ACCOUNT_ALIKE_MAX", 1.2, "ratio", CHOSEN, "Up to this there was no more to do.")
+ACCOUNT_IN_FLIGHT_MIN = row(
+    "ACCOUNT_IN_FLIGHT_MIN", 1, "requests", CHOSEN, "Less in flight than one request is no queue."
+)
+ACCOUNT_UNEXPLAINED_RATIO = row(
+    "ACCOUNT_UNEXPLAINED_RATIO",
+    5,
+    "ratio",
+    CHOSEN,
+    "What is in flight is the rate times the latency (Little); samples are rounded, so only a multiple of that is reported.",
+)

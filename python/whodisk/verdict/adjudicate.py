@@ -255,7 +255,11 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         minor=corrected.told + [line for result in results for line in [*result.observed, *result.compared]],
         compared=[line for result in results for line in result.compared],
         cleared=[item for result in results for item in result.cleared],
-        caveats=[Caveat(what, because) for result in results for what, because in result.caveats],
+        # Several metrics of one device have one reason.
+        caveats=[
+            Caveat(what, because)
+            for what, because in dict.fromkeys(each for result in results for each in result.caveats)
+        ],
         trouble={device: told for result in results for device, told in result.trouble.items()},
         served_from=next((result.served_from for result in results if result.served_from), ""),
         limit=_limit(results),

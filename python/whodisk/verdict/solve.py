@@ -20,6 +20,7 @@ from whodisk.evidence.expectations import Limit, check, parse
 from whodisk.evidence.fired import find_fired
 from whodisk.evidence.lookups import lookups_of
 from whodisk.evidence.own_work import own_work
+from whodisk.evidence.sampled_account import account
 from whodisk.evidence.slow_operations import empty_slow_set, find_slow
 from whodisk.evidence.survey import Survey, survey_layer
 from whodisk.evidence.thresholds import OWN_WORK_TOLD_MAX
@@ -213,7 +214,7 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
     verdict.summary.extend(finding.claim for finding in judged.findings[:3])
     if len(judged.findings) > 3:
         verdict.summary.append(f"{len(judged.findings) - 3} more findings follow.")
-    verdict.summary.extend(judged.compared[:1] + texts)
+    verdict.summary.extend(judged.compared[:1] + account(case) + texts)
     if verdict.cannot_exclude:
         first = verdict.cannot_exclude[0]
         verdict.summary.append(f"Not excluded: {first.what} ({first.because}).")

@@ -1,0 +1,160 @@
+"""What sampled counters say of each device by itself: how long requests took on average, when most, how busy it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whodisk import words
+from whodisk.evidence.thresholds import (
+    ACCOUNT_ALIKE_MAX,
+    ACCOUNT_BUSY_MIN,
+    ACCOUNT_DEVICES_MAX,
+    ACCOUNT_DEVICES_TOLD,
+    ACCOUNT_IN_FLIGHT_MIN,
+    ACCOUNT_LOAD_RATIO,
+    ACCOUNT_SAMPLES_MIN,
+    ACCOUNT_TAIL_MIN,
+    ACCOUNT_UNEXPLAINED_RATIO,
+)
+from whodisk.reading.views import Case, quoted
+from whodisk.statistics.stats import Floats
+
+#: Mean latencies, with the rate of the same requests; the last one where a log does not part reads from writes.
+KINDS = (
+    ("reads", "read_latency_ns", "read_operations_per_s"),
+    ("writes", "write_latency_ns", "write_operations_per_s"),
+    ("flushes", "flush_latency_ns", "flush_operations_per_s"),
+    ("requests", "latency_ns", "operations_per_s"),
+)
+
+
+@dataclass(frozen=True)
+class _Device:
+    """The samples of a device by metric; NaN where a sample does not say it."""
+
+    name: str
+    time_ns: Floats
+    values: dict[str, Floats]
+
+    def of(self, metric: str) -> Floats:
+        return self.values.get(metric, np.full(len(self.time_ns), np.nan))
+
+
+def account(case: Case) -> list[str]:
+    """A paragraph per device, the busiest first; none where no series of devices are, or a fleet of them."""
+    if "series" not in case.columns:
+        return []
+    metrics = [metric for _, *both in KINDS for metric in both] + ["busy_ratio", "queue_depth"]
+    chosen = f"kind = 'device' AND metric IN ({', '.join(map(quoted, metrics))})"
+    rows = case.rows(
+        f"""SELECT coalesce(host, '') AS host, subject,
+  coalesce(sum(value) FILTER (metric = 'busy_ratio'), 0) AS busy, coalesce(sum(value) FILTER (metric = 'operations_per_s'), 0) AS many
+FROM series WHERE {chosen} GROUP BY 1, 2 ORDER BY 3 DESC, 4 DESC, 1, 2"""
+    )
+    if not 0 < len(rows) <= ACCOUNT_DEVICES_MAX:
+        return []
+    several = len({str(row["host"]) for row in rows}) > 1
+    told = []
+    for row in rows[:ACCOUNT_DEVICES_TOLD]:
+        host, subject = str(row["host"]), str(row["subject"])
+        data = case.arrays(
+            f"""SELECT time_ns, metric, value FROM series
+WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(host)} ORDER BY 1, 2"""
+        )
+        moments, place = np.unique(data["time_ns"].astype(np.int64), return_inverse=True)
+        values = {}
+        for metric in metrics:
+            mine = data["metric"].astype(str) == metric
+            if mine.any():
+                values[metric] = np.full(len(moments), np.nan)
+                values[metric][place.ravel()[mine]] = data["value"][mine].astype(np.float64)
+        name = f"{subject} of {host}" if several and host else subject
+        sentences = _sentences(_Device(name, moments.astype(np.float64), values))
+        if sentences:
+            told.append(" ".join(sentences))
+    left = len(rows) - ACCOUNT_DEVICES_TOLD
+    if told and left > 0:
+        told.append(f"{words.things(left, 'more device')} had less to do.")
+    return told
+
+
+def _sentences(device: _Device) -> list[str]:
+    if len(device.time_ns) < ACCOUNT_SAMPLES_MIN:
+        return []
+    kinds = [
+        sentence
+        for kind, latency, rate in _kinds(device)
+        if (sentence := _of_kind(device, kind, device.of(latency), device.of(rate)))
+    ]
+    wrong = _in_flight(device)
+    if not kinds and wrong is None:
+        return []
+    told = [*kinds, *_busy(device), *([wrong] if wrong else [])]
+    return [f"{device.name}: {told[0]}", *(sentence[0].upper() + sentence[1:] for sentence in told[1:])]
+
+
+def _kinds(device: _Device) -> tuple[tuple[str, str, str], ...]:
+    """Those that its log parts, else all together."""
+    return KINDS[:3] if any(metric in device.values for _, metric, _ in KINDS[:2]) else KINDS[3:]
+
+
+def _of_kind(device: _Device, kind: str, latency_ns: Floats, per_s: Floats) -> str | None:
+    """How long requests of a kind took on average in samples that have any, and whether there was more to do where they took long."""
+    with np.errstate(invalid="ignore"):
+        has = np.flatnonzero(latency_ns > 0)
+    if len(has) < ACCOUNT_SAMPLES_MIN:
+        return None
+    latency = latency_ns[has]
+    usual, late, most = (float(value) for value in np.quantile(latency, (0.5, 0.95, 1.0)))
+    at = has[int(np.argmax(latency))]
+    twentieth = f", {words.duration(late)} or more in one of twenty," if len(has) >= ACCOUNT_TAIL_MIN else ""
+    said = (
+        f"{kind} took {words.duration(usual)} on average in the median of {words.things(len(has), 'sample')}{twentieth} and "
+        f"{words.duration(most)} at most (at {words.duration(device.time_ns[at])})."
+    )
+    if not twentieth or late < ACCOUNT_LOAD_RATIO * usual:
+        return said
+    rates = per_s[has]
+    slow = latency >= late
+    if np.isnan(rates).any():
+        return said
+    then, otherwise = float(np.median(rates[slow])), float(np.median(rates[~slow]))
+    more = then / max(otherwise, 1e-9)
+    if more >= ACCOUNT_LOAD_RATIO:
+        what = f"{words.significant(more, 2)} times as many as otherwise"
+    else:
+        what = f"{'no' if more <= ACCOUNT_ALIKE_MAX else 'hardly'} more than otherwise"
+    return f"{said} In these slow ones there were {words.rate(then)} per second, {what}."
+
+
+def _busy(device: _Device) -> list[str]:
+    busy = device.of("busy_ratio")
+    busy = busy[~np.isnan(busy)]
+    if not len(busy):
+        return []
+    full = int((busy >= ACCOUNT_BUSY_MIN).sum())
+    if not full:
+        return [f"it was busy for {words.percent(float(busy.max()))} of a sample at most."]
+    return [
+        f"it was busy for {words.percent(ACCOUNT_BUSY_MIN)} or more in {words.count(full)} of {words.things(len(busy), 'sample')}."
+    ]
+
+
+def _in_flight(device: _Device) -> str | None:
+    """Whether much more is in flight than rates and latencies make (Little's law): then the kernel lost count."""
+    depth = device.of("queue_depth")
+    known = ~np.isnan(depth)
+    if known.sum() < ACCOUNT_SAMPLES_MIN:
+        return None
+    made = np.zeros(len(device.time_ns))
+    for _, latency, rate in _kinds(device):
+        made += np.nan_to_num(device.of(latency)) * np.nan_to_num(device.of(rate)) / 1e9
+    in_flight, explained = float(np.median(depth[known])), float(np.median(made[known]))
+    if in_flight < ACCOUNT_IN_FLIGHT_MIN or in_flight < ACCOUNT_UNEXPLAINED_RATIO * explained:
+        return None
+    return (
+        f"it has {words.significant(in_flight, 2)} requests in flight in the median sample, where its rates and latencies make "
+        f"{words.significant(explained, 2)}: some take longer than a sample, or never end, or the kernel lost count, and then how busy it was says nothing."
+    )
