@@ -1069,7 +1069,7 @@ ACCOUNT_DEVICES_TOLD = row(
     "ACCOUNT_DEVICES_TOLD", 3, "devices", CHOSEN, "The busiest ones are described; the others had less to do."
 )
 ACCOUNT_SAMPLES_MIN = row(
-    "ACCOUNT_SAMPLES_MIN", 5, "samples", CHOSEN, "Fewer samples of a kind say nothing of what is usual."
+    "ACCOUNT_SAMPLES_MIN", 3, "samples", CHOSEN, "Fewer samples of a kind say nothing of what is usual."
 )
 ACCOUNT_BUSY_MIN = row(
     "ACCOUNT_BUSY_MIN",
