@@ -15,6 +15,11 @@ def duration(ns: float) -> str:
     return f"{significant(ns / 1e9)} s"
 
 
+def seconds(ns: float) -> str:
+    """``12.5 s``: a moment since the begin, out of nanoseconds; of samples, milliseconds are fine enough."""
+    return f"{significant(round(ns / 1e9, 3), 12)} s"
+
+
 def significant(value: float, digits: int = 3) -> str:
     """A number with `digits` significant digits, without exponent, thousands separated."""
     if value == 0 or not math.isfinite(value):

@@ -75,3 +75,60 @@ def test_requests_in_flight_that_nothing_explains_are_pointed_out(tmp_path: Path
     assert len({(caveat.what, caveat.because) for caveat in verdict.cannot_exclude}) == len(
         verdict.cannot_exclude
     )
+
+
+def summed(path: Path, rows: list[tuple[int, str, str, str, float]]) -> Path:
+    """A case of (second, kind, subject, metric, value)."""
+    names = ("time_ns", "kind", "subject", "metric", "value")
+    series = [dict(zip(names, (at * SECOND, *rest), strict=True)) for at, *rest in rows]
+    return write_case(path, tables={"series": series})
+
+
+def test_a_summary_tells_its_percentiles(tmp_path: Path) -> None:
+    """As fio's JSON, and RocksDB's statistics."""
+    path = summed(
+        tmp_path / "case",
+        [
+            (0, "process", "job", "read_operations", 600.0),
+            (0, "process", "job", "read_latency_p50_ns", 105e3),
+            (0, "process", "job", "read_latency_p99_ns", 2.15e6),
+            (0, "process", "job", "read_latency_p99.9_ns", 4.42e6),
+            (0, "process", "job", "read_latency_max_ns", 4.5e6),
+            (0, "process", "rocksdb", "db_flush_operations", 7.0),
+            (0, "process", "rocksdb", "db_flush_latency_ns", 162e6),
+        ],
+    )
+    summary = solve(path).summary
+    assert (
+        "job: 600 reads: half within 105 us, 99 % within 2.15 ms, 99.9 % within 4.42 ms, the slowest 4.5 ms."
+        in summary
+    )
+    assert "rocksdb: 7 db flushes: 162 ms on average." in summary
+
+
+def test_intervals_tell_when_they_were_worst(tmp_path: Path) -> None:
+    """As HdrHistogram's log: moments count from the first."""
+    p99_ns, most_ns = (1e6, 2e6, 9e6, 1e6), (3e6, 90e6, 9e6, 3e6)
+    rows = [
+        (100 + at, "process", "READ", f"latency_{of}_ns", value)
+        for of, values in (("p99", p99_ns), ("max", most_ns))
+        for at, value in enumerate(values)
+    ]
+    [told] = [sentence for sentence in solve(summed(tmp_path / "case", rows)).summary if "READ" in sentence]
+    assert told == (
+        "READ: operations: the 99th percentile is 1.5 ms in the median of 4 intervals, 9 ms at most (at 2 s); "
+        "the slowest took 90 ms (at 1 s)."
+    )
+
+
+def test_what_a_drive_counts_of_its_troubles(tmp_path: Path) -> None:
+    once = [(0, "device", "sda", "media_errors", 2.0), (0, "device", "sda", "logged_errors", 0.0)]
+    assert (
+        "sda counts 2 media errors so far; one snapshot does not say since when."
+        in solve(summed(tmp_path / "one", once)).summary
+    )
+    later = [(60, "device", "sda", "media_errors", 5.0), (60, "device", "sda", "logged_errors", 0.0)]
+    assert (
+        "sda counted 3 media errors while the log was written."
+        in solve(summed(tmp_path / "two", [*once, *later])).summary
+    )

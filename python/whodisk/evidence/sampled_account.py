@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
+from whodisk.evidence.drive_counters import drive_counters
+from whodisk.evidence.sampled_latencies import latencies
 from whodisk.evidence.thresholds import (
     ACCOUNT_ALIKE_MAX,
     ACCOUNT_BUSY_MIN,
@@ -43,9 +45,16 @@ class _Device:
 
 
 def account(case: Case) -> list[str]:
-    """A paragraph per device, the busiest first; none where no series of devices are, or a fleet of them."""
+    """What is sampled or summed up, without a test: a paragraph per device and program, the busiest first; none of a fleet."""
+    devices = _devices(case)
+    rest = latencies(case, {device for _, device in devices})
+    return [told for told in [*devices.values(), *drive_counters(case), *rest] if told]
+
+
+def _devices(case: Case) -> dict[tuple[str, str], str]:
+    """By host and device."""
     if "series" not in case.columns:
-        return []
+        return {}
     metrics = [metric for _, *both in KINDS for metric in both] + ["busy_ratio", "queue_depth"]
     chosen = f"kind = 'device' AND metric IN ({', '.join(map(quoted, metrics))})"
     rows = case.rows(
@@ -54,13 +63,13 @@ def account(case: Case) -> list[str]:
 FROM series WHERE {chosen} GROUP BY 1, 2 ORDER BY 3 DESC, 4 DESC, 1, 2"""
     )
     if not 0 < len(rows) <= ACCOUNT_DEVICES_MAX:
-        return []
+        return {}
     several = len({str(row["host"]) for row in rows}) > 1
-    told = []
+    told: dict[tuple[str, str], str] = {}
     for row in rows[:ACCOUNT_DEVICES_TOLD]:
         host, subject = str(row["host"]), str(row["subject"])
         data = case.arrays(
-            f"""SELECT time_ns, metric, value FROM series
+            f"""SELECT time_ns - (SELECT min(time_ns) FROM series) AS time_ns, metric, value FROM series
 WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(host)} ORDER BY 1, 2"""
         )
         moments, place = np.unique(data["time_ns"].astype(np.int64), return_inverse=True)
@@ -73,10 +82,10 @@ WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(
         name = f"{subject} of {host}" if several and host else subject
         sentences = _sentences(_Device(name, moments.astype(np.float64), values))
         if sentences:
-            told.append(" ".join(sentences))
+            told[host, subject] = " ".join(sentences)
     left = len(rows) - ACCOUNT_DEVICES_TOLD
     if told and left > 0:
-        told.append(f"{words.things(left, 'more device')} had less to do.")
+        told["", ""] = f"{words.things(left, 'more device')} had less to do."
     return told
 
 
@@ -112,7 +121,7 @@ def _of_kind(device: _Device, kind: str, latency_ns: Floats, per_s: Floats) -> s
     twentieth = f", {words.duration(late)} or more in one of twenty," if len(has) >= ACCOUNT_TAIL_MIN else ""
     said = (
         f"{kind} took {words.duration(usual)} on average in the median of {words.things(len(has), 'sample')}{twentieth} and "
-        f"{words.duration(most)} at most (at {words.duration(device.time_ns[at])})."
+        f"{words.duration(most)} at most (at {words.seconds(device.time_ns[at])})."
     )
     if not twentieth or late < ACCOUNT_LOAD_RATIO * usual:
         return said

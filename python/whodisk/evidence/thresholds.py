@@ -1068,6 +1068,13 @@ ACCOUNT_DEVICES_MAX = row(
 ACCOUNT_DEVICES_TOLD = row(
     "ACCOUNT_DEVICES_TOLD", 3, "devices", CHOSEN, "The busiest ones are described; the others had less to do."
 )
+ACCOUNT_KINDS_TOLD = row(
+    "ACCOUNT_KINDS_TOLD",
+    4,
+    "kinds",
+    CHOSEN,
+    "Kinds of operations of one program that are described, the commonest ones.",
+)
 ACCOUNT_SAMPLES_MIN = row(
     "ACCOUNT_SAMPLES_MIN", 3, "samples", CHOSEN, "Fewer samples of a kind say nothing of what is usual."
 )
