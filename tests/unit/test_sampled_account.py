@@ -132,3 +132,15 @@ def test_what_a_drive_counts_of_its_troubles(tmp_path: Path) -> None:
         "sda counted 3 media errors while the log was written."
         in solve(summed(tmp_path / "two", [*once, *later])).summary
     )
+
+
+def test_a_store_that_stalls_its_writers_says_how_long(tmp_path: Path) -> None:
+    """RocksDB's `Interval stall`."""
+    stalled = [
+        (60 * at, "process", "rocksdb", "write_stall_ratio", share)
+        for at, share in enumerate((0.0, 0.4, 0.853))
+    ]
+    told = "rocksdb stalled its own writers for 40 % of the time in the median of 3 intervals, 85.3 % at most (at 120 s)."
+    assert told in solve(summed(tmp_path / "case", stalled)).summary
+    none = [(at, kind, subject, metric, share / 100) for at, kind, subject, metric, share in stalled]
+    assert not [s for s in solve(summed(tmp_path / "none", none)).summary if "stalled" in s]

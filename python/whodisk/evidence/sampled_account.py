@@ -8,7 +8,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.evidence.drive_counters import drive_counters
-from whodisk.evidence.sampled_latencies import latencies
+from whodisk.evidence.sampled_latencies import latencies, write_stalls
 from whodisk.evidence.thresholds import (
     ACCOUNT_ALIKE_MAX,
     ACCOUNT_BUSY_MIN,
@@ -48,7 +48,7 @@ def account(case: Case) -> list[str]:
     """What is sampled or summed up, without a test: a paragraph per device and program, the busiest first; none of a fleet."""
     devices = _devices(case)
     rest = latencies(case, {device for _, device in devices})
-    return [told for told in [*devices.values(), *drive_counters(case), *rest] if told]
+    return [told for told in [*devices.values(), *drive_counters(case), *write_stalls(case), *rest] if told]
 
 
 def _devices(case: Case) -> dict[tuple[str, str], str]:

@@ -1100,6 +1100,13 @@ ACCOUNT_LOAD_RATIO = row(
     "Slow samples differ from the usual one from this on, and so does more to do.",
 )
 ACCOUNT_ALIKE_MAX = row("ACCOUNT_ALIKE_MAX", 1.2, "ratio", CHOSEN, "Up to this there was no more to do.")
+ACCOUNT_STALLED_MIN = row(
+    "ACCOUNT_STALLED_MIN",
+    0.05,
+    "share of an interval",
+    "DESIGN 8",
+    "Writers that a store holds up for less are no news.",
+)
 ACCOUNT_IN_FLIGHT_MIN = row(
     "ACCOUNT_IN_FLIGHT_MIN", 1, "requests", CHOSEN, "Less in flight than one request is no queue."
 )
