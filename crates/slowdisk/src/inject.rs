@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn what_comes_after_a_silence_wakes_it_and_what_comes_meanwhile_waits() {
         let injector = injector(&["any sleep 100ms 20ms"], 1000);
-        let mut latency = |arrive_ns| due(&injector, &read_at(arrive_ns)) - arrive_ns;
+        let latency = |arrive_ns| due(&injector, &read_at(arrive_ns)) - arrive_ns;
         // It was not used before.
         assert_eq!(latency(200 * MS), 20 * MS + 1000);
         assert_eq!(latency(215 * MS), 5 * MS + 1000);
