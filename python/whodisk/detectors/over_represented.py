@@ -25,7 +25,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import SlowSet, none_of
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Survey, drawn
 from whodisk.findings import Culprit, Effect
-from whodisk.reading.views import STAGES, quoted
+from whodisk.reading.views import STAGES, quoted, without_volumes_sql
 from whodisk.statistics.stats import SEED, Bools, Floats, Ints, bootstrap_ratio, episodes
 from whodisk.statistics.traits import Items, Rules, Shared, strongest
 
@@ -103,11 +103,9 @@ def _is_of_a_device(context: Context, shared: Shared) -> bool:
     """Whether a vector is that of one device, which has no other: whatever a device does has its vector in common. Volumes aside."""
     if shared.traits != ("vector",) or "block" not in context.surveys:
         return False
-    below = "links" in context.case.columns
     rows = context.case.rows(
         f"""SELECT device, count(*) FILTER (vector = {int(shared.values[0])}) AS here, count(*) AS every FROM block_ops
-WHERE device IS NOT NULL AND vector IS NOT NULL
-  {"AND op_id NOT IN (SELECT parent_id FROM links WHERE kind = 'stacked')" if below else ""} GROUP BY 1"""
+WHERE device IS NOT NULL AND vector IS NOT NULL AND {without_volumes_sql(context.case)} GROUP BY 1"""
     )
     most = max(rows, key=lambda row: int(row["here"] or 0), default=None)
     if most is None:

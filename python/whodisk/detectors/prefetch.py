@@ -18,6 +18,7 @@ from whodisk.detectors.thresholds import (
     PREFETCH_WAITING_MIN,
     PREFETCH_WASTE_TOLD,
 )
+from whodisk.detectors.uncached_tail import PAGE_BYTES
 from whodisk.evidence.context import Context
 from whodisk.evidence.prefetching import accounts
 from whodisk.evidence.time_lost import TimeLost, lost_in_blocks, p99_ratio
@@ -27,9 +28,6 @@ from whodisk.statistics.stats import Ints, bootstrap_sum, episodes
 
 #: Linux' own default; a window at or above it is nobody's mistake.
 DEFAULT_READ_AHEAD_KB = 128
-
-#: Nothing less is fetched, whatever the window.
-PAGE_BYTES = 4096
 
 
 def run(context: Context) -> Result:
@@ -97,12 +95,13 @@ def _too_small(context: Context, device: str) -> Candidate | None:
     per_episode = np.bincount(numbers, waits["wait_ns"].astype(np.float64)) / total_ns
     low, high = bootstrap_sum(per_episode)
     share = min(1.0, wait_ns / total_ns)
-    claim = (
-        f"Readers of {device} that read on in order waited {words.percent(share)} of their time for the device, although "
-        f"readahead follows them: it fetches {words.size(size_bytes)} at a time (read_ahead_kb = {window_kb}), which "
-        "is read faster than the next piece comes."
-    )
-    if not window_kb:
+    if window_kb:
+        claim = (
+            f"Readers of {device} that read on in order waited {words.percent(share)} of their time for the device, although "
+            f"readahead follows them: it fetches {words.size(size_bytes)} at a time (read_ahead_kb = {window_kb}), which "
+            "is read faster than the next piece comes."
+        )
+    else:
         claim = (
             f"Readers of {device} waited {words.percent(share)} of their time for the device, page after page: without "
             f"readahead (read_ahead_kb = 0) {words.size(size_bytes)} are fetched at a time, however much a read asks for."
@@ -269,6 +268,7 @@ def _requests(context: Context, device: str, window_kb: int) -> tuple[int, int, 
         f"""SELECT DISTINCT size_bytes FROM measured
 WHERE op = 'read' AND device = {quoted(device)} AND op_id IN (SELECT op_id FROM cache)"""
     )
+    # Nothing less than a page is fetched, whatever the window.
     window = max(window_kb * 1024, PAGE_BYTES)
     filling = {window, *(size for row in reads if (size := int(row["size_bytes"] or 0)) > window)}
     total = sum(int(row["requests"] or 0) for row in rows)

@@ -6,6 +6,8 @@ price of their order, and no sign that anything is broken.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from whodisk.detectors.thresholds import (
@@ -65,24 +67,42 @@ def silences(begin_ns: Ints, end_ns: Ints, completed_ns: Ints) -> tuple[Ints, Fl
     return last - first, longest
 
 
+@dataclass(frozen=True)
+class Requests:
+    """Those of a device in the order in which they were issued, ns; `flush`: which of them are flush commands."""
+
+    begin_ns: Ints
+    end_ns: Ints
+    flush: Bools
+
+
+def requests_of(context: Context, device: str) -> Requests | None:
+    """All that a device completed; None: they were not recorded, or are too many."""
+    block = context.surveys.get("block")
+    if block is None or sum(s.operations for s in block.select(device)) > SERVED_REQUESTS_MAX:
+        return None
+    data = context.case.arrays(
+        f"""SELECT start_ns + coalesce(queue_ns, 0) AS begin_ns, start_ns + latency_ns AS end_ns, op = 'flush' AS flush FROM block_ops
+WHERE NOT open AND device = {quoted(device)} ORDER BY 1, 2"""
+    )
+    begin, end = (data[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
+    return Requests(begin, end, data["flush"].astype(np.bool_))
+
+
 def stood_still(context: Context, device: str, chosen: Bools) -> float | None:
     """Of slow operations that waited while the device had others to serve, the part in which it served nobody for half of the wait or longer.
 
     None: the requests below were not recorded, or too few of the operations show it.
     """
-    block = context.surveys.get("block")
-    if block is None or sum(s.operations for s in block.select(device)) > SERVED_REQUESTS_MAX:
+    requests = requests_of(context, device)
+    if requests is None:
         return None
     ids = context.slow.op_id[chosen]
     ids = ids[:: -(-len(ids) // SERVED_SAMPLE_MAX)]
     data = context.case.arrays(requests_sql(context, ids, [device]))
     begin, end = (data[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
     # A flush command belongs to the request that asked for it: these two are not each other's witness.
-    requests = context.case.arrays(
-        f"""SELECT start_ns + coalesce(queue_ns, 0) AS begin_ns, start_ns + latency_ns AS end_ns FROM block_ops
-WHERE NOT open AND device = {quoted(device)} AND op <> 'flush'"""
-    )
-    begun, ended = (np.sort(requests[name].astype(np.int64)) for name in ("begin_ns", "end_ns"))
+    begun, ended = requests.begin_ns[~requests.flush], np.sort(requests.end_ns[~requests.flush])
     middle = begin + (end - begin) // 2
     under_way = np.searchsorted(begun, middle, side="right") - np.searchsorted(ended, middle, side="right")
     telling = under_way > 1

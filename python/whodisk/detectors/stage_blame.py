@@ -22,7 +22,7 @@ from whodisk.detectors.base import (
     large_enough,
 )
 from whodisk.detectors.blamed_device import Suspect, device_of
-from whodisk.detectors.served_others import passed_over, requests_sql, stood_still
+from whodisk.detectors.served_others import passed_over, requests_of, requests_sql, stood_still
 from whodisk.detectors.slow_groups import bunched_p_of, p_value_of, refute_of, remedy_of
 from whodisk.detectors.thresholds import (
     ASLEEP_TOLD_MIN,
@@ -253,16 +253,11 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     certain = max(own_share, effect_low)
     name = STAGES[suspect.stage]
     printed = context.stage(name)
-    because, remedy, refute = (
-        f"device:{device}" if device else None,
-        remedy_of(printed, name),
-        refute_of(printed, name),
-    )
+    because = f"device:{device}" if device else None
+    remedy, refute = remedy_of(printed, name), refute_of(printed, name)
     if woke is not None:
-        remedy, refute = (
-            AWAKE,
-            f"Keep {device} awake and repeat: {AWAKE} If as many requests are slow, it did not sleep.",
-        )
+        remedy = AWAKE
+        refute = f"Keep {device} awake and repeat: {AWAKE} If as many requests are slow, it did not sleep."
     server = file_server_of(context, slow.op_id[chosen]) if name in AT_SERVER else None
     if server is not None:
         because = f"process:{server.name or server.pid}"
@@ -424,9 +419,12 @@ def _woke(context: Context, suspect: Suspect, device: str | None) -> Woken | Non
     ids = context.slow.op_id[_held(context, suspect)]
     if not 0 < len(ids) <= SERVED_OPERATIONS_MAX:
         return None
+    requests = requests_of(context, device)
+    if requests is None:
+        return None
     data = context.case.arrays(requests_sql(context, ids, [device]))
     begin, end = (data[name].astype(np.int64) for name in ("begin_ns", "end_ns"))
-    return woken(context, device, begin, end) if len(begin) else None
+    return woken(requests.begin_ns, requests.end_ns, begin, end) if len(begin) else None
 
 
 def _asleep(woke: Woken) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from whodisk.evidence.room import FOR_IO
 from whodisk.evidence.sleeps import of_threads
 from whodisk.evidence.thresholds import ASLEEP_OPERATIONS_MAX, COVERS_MIN, EXPLAINED_PART, REQUESTS_RARE_MAX
-from whodisk.reading.views import Case
+from whodisk.reading.views import Case, without_volumes_sql
 from whodisk.statistics.stats import Floats, Ints, overlap
 
 
@@ -64,6 +64,5 @@ def slept_for(case: Case, tid: Ints, begin_ns: Ints, end_ns: Ints, lost_ns: Floa
 
 def _long_sql(case: Case, least_ns: int) -> str:
     """Requests to devices at the bottom that took so long."""
-    stacked = "op_id NOT IN (SELECT parent_id FROM links WHERE kind = 'stacked')"
     return f"""SELECT device, start_ns AS begin_ns, start_ns + latency_ns AS end_ns, coalesce(queue_ns, 0) AS queue_ns, coalesce(device_ns, 0) AS device_ns
-FROM block_ops WHERE NOT open AND device IS NOT NULL AND latency_ns >= {max(1, least_ns)} AND {stacked if "links" in case.columns else "TRUE"} ORDER BY 2, 3"""
+FROM block_ops WHERE NOT open AND device IS NOT NULL AND latency_ns >= {max(1, least_ns)} AND {without_volumes_sql(case)} ORDER BY 2, 3"""

@@ -46,15 +46,16 @@ class _Device:
 
 def account(case: Case) -> list[str]:
     """What is sampled or summed up, without a test: a paragraph per device and program, the busiest first; none of a fleet."""
-    devices = _devices(case)
-    rest = latencies(case, {device for _, device in devices})
-    return [told for told in [*devices.values(), *drive_counters(case), *write_stalls(case), *rest] if told]
-
-
-def _devices(case: Case) -> dict[tuple[str, str], str]:
-    """By host and device."""
     if "series" not in case.columns:
-        return {}
+        return []
+    devices, left = _devices(case)
+    less = [f"{words.things(left, 'more device')} had less to do."] if devices and left > 0 else []
+    rest = latencies(case, {device for _, device in devices})
+    return [*devices.values(), *less, *drive_counters(case), *write_stalls(case), *filter(None, rest)]
+
+
+def _devices(case: Case) -> tuple[dict[tuple[str, str], str], int]:
+    """By host and device, and how many there are beside those that were looked at."""
     metrics = [metric for _, *both in KINDS for metric in both] + ["busy_ratio", "queue_depth"]
     chosen = f"kind = 'device' AND metric IN ({', '.join(map(quoted, metrics))})"
     rows = case.rows(
@@ -63,7 +64,7 @@ def _devices(case: Case) -> dict[tuple[str, str], str]:
 FROM series WHERE {chosen} GROUP BY 1, 2 ORDER BY 3 DESC, 4 DESC, 1, 2"""
     )
     if not 0 < len(rows) <= ACCOUNT_DEVICES_MAX:
-        return {}
+        return {}, 0
     several = len({str(row["host"]) for row in rows}) > 1
     told: dict[tuple[str, str], str] = {}
     for row in rows[:ACCOUNT_DEVICES_TOLD]:
@@ -83,10 +84,7 @@ WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(
         sentences = _sentences(_Device(name, moments.astype(np.float64), values))
         if sentences:
             told[host, subject] = " ".join(sentences)
-    left = len(rows) - ACCOUNT_DEVICES_TOLD
-    if told and left > 0:
-        told["", ""] = f"{words.things(left, 'more device')} had less to do."
-    return told
+    return told, len(rows) - ACCOUNT_DEVICES_TOLD
 
 
 def _sentences(device: _Device) -> list[str]:

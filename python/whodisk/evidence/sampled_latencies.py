@@ -38,8 +38,6 @@ class _Kind:
 
 def latencies(case: Case, besides: set[str]) -> list[str]:
     """A paragraph per program or device that is not among `besides`, the one with most operations first."""
-    if "series" not in case.columns:
-        return []
     chosen_sql = "kind IN ('device', 'process') AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations')"
     several = case.rows(f"SELECT count(DISTINCT subject) AS n FROM series WHERE {chosen_sql}")[0]
     if int(several["n"] or 0) > ACCOUNT_DEVICES_MAX:
@@ -73,8 +71,6 @@ FROM series WHERE {chosen_sql} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 def write_stalls(case: Case) -> list[str]:
     """How long RocksDB held up its writers itself, by its own account: memtables that are not flushed yet, or too many files in level 0."""
-    if "series" not in case.columns:
-        return []
     rows = case.rows(
         """SELECT subject, count(*) AS n, median(value) AS usual, max(value) AS most, arg_max(time_ns, value) - (SELECT min(time_ns) FROM series) AS at_ns
 FROM series WHERE metric = 'write_stall_ratio' GROUP BY 1 ORDER BY 1"""

@@ -1025,13 +1025,6 @@ LEVEL_LOAD_MAX = row(
 )
 
 # woken
-WOKEN_REQUESTS_MAX = row(
-    "WOKEN_REQUESTS_MAX",
-    2_000_000,
-    "requests",
-    CHOSEN,
-    "Of a device with more the silences are not looked at.",
-)
 WOKEN_IDLE_MIN_NS = row(
     "WOKEN_IDLE_MIN_NS",
     10_000_000,

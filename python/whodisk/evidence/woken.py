@@ -10,15 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whodisk.evidence.context import Context
 from whodisk.evidence.thresholds import (
     WOKEN_CONTRAST_MIN,
     WOKEN_EPISODES_MIN,
     WOKEN_IDLE_MIN_NS,
-    WOKEN_REQUESTS_MAX,
     WOKEN_SLOW_MIN,
 )
-from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Ints, episodes
 
 
@@ -33,27 +30,20 @@ class Woken:
     slow_others: float
 
 
-def woken(context: Context, device: str, begin_ns: Ints, end_ns: Ints) -> Woken | None:
-    """Whether these slow requests of a device came after silences, and others hardly ever did.
+def woken(begun_ns: Ints, ended_ns: Ints, begin_ns: Ints, end_ns: Ints) -> Woken | None:
+    """Whether the slow requests of a device (`begin_ns`, `end_ns`) came after silences, and others hardly ever did.
 
-    Requests that are slow together count once, as the first of them: it is that one which finds the device asleep. None: it is not so, or
-    there are too many requests to look at.
+    `begun_ns`, `ended_ns`: all its requests, in the order of their begin. Requests that are slow together count once, as the first of them: it is
+    that one which finds the device asleep.
     """
-    block = context.surveys.get("block")
-    if block is None or sum(s.operations for s in block.select(device)) > WOKEN_REQUESTS_MAX:
-        return None
-    data = context.case.arrays(
-        f"""SELECT start_ns + coalesce(queue_ns, 0) AS begin_ns, start_ns + latency_ns AS end_ns FROM block_ops
-WHERE NOT open AND device = {quoted(device)} ORDER BY 1, 2"""
-    )
-    begun, ended = data["begin_ns"].astype(np.int64), np.maximum.accumulate(data["end_ns"].astype(np.int64))
+    ended = np.maximum.accumulate(ended_ns)
     # Of the first one it is known how long the recording had run.
-    idle = np.concatenate((begun[:1], begun[1:] - ended[:-1]))
+    idle = np.concatenate((begun_ns[:1], begun_ns[1:] - ended[:-1]))
     numbers = episodes(begin_ns, end_ns)
     first = np.full(int(numbers.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(first, numbers, begin_ns)
     # Equal moments: the first of them is the one that ended the silence.
-    before = idle[np.clip(np.searchsorted(begun, first), 0, len(idle) - 1)]
+    before = idle[np.clip(np.searchsorted(begun_ns, first), 0, len(idle) - 1)]
     typical_ns = float(np.median(before))
     if typical_ns < WOKEN_IDLE_MIN_NS:
         return None

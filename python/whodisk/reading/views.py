@@ -865,6 +865,15 @@ def _check_meta(path: Path, meta: dict[str, Any]) -> None:
         raise NotSealedError(path, "key state", "sealed", repr(meta.get("state")), hint)
 
 
+def without_volumes_sql(case: Case) -> str:
+    """Condition: a request is none of a device that is made of others."""
+    return (
+        "op_id NOT IN (SELECT parent_id FROM links WHERE kind = 'stacked')"
+        if "links" in case.columns
+        else "TRUE"
+    )
+
+
 def quoted(text: str) -> str:
     """`text` as an SQL string."""
     return "'" + text.replace("'", "''") + "'"

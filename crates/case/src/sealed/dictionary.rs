@@ -32,6 +32,21 @@ fn all_are<V: PartialEq + Copy>(first: V, values: &[V]) -> bool {
     values.iter().fold(true, |same, value| same & (*value == first))
 }
 
+/// The array that came last with one value throughout, and its code. Batches share such arrays: who knows one need not look at its values.
+#[derive(Default)]
+struct Same(Option<(Buffer, u32)>);
+
+impl Same {
+    fn of(array: &Buffer, code: u32) -> Same {
+        Same(Some((array.clone(), code)))
+    }
+
+    fn code_of(&self, array: &Buffer) -> Option<u32> {
+        let (known, code) = self.0.as_ref()?;
+        known.ptr_eq(array).then_some(*code)
+    }
+}
+
 /// What is said of a chunk.
 fn of_codes(statistics: Option<Statistics>) -> Described {
     Described {
@@ -49,8 +64,7 @@ pub(super) struct Dictionary {
     /// Strings in the order of first use, and where they are.
     strings: Vec<String>,
     codes_of: HashMap<String, u32>,
-    /// The keys that were all the same last, and their code: batches share them.
-    same: Option<(Buffer, u32)>,
+    same: Same,
 }
 
 impl Dictionary {
@@ -60,7 +74,7 @@ impl Dictionary {
             codes: Codes::default(),
             strings: Vec::new(),
             codes_of: HashMap::new(),
-            same: None,
+            same: Same::default(),
         }
     }
 
@@ -75,13 +89,12 @@ impl Dictionary {
             self.chunk.appended(keys.len(), false);
         } else if keys.null_count() == 0 {
             let (first, buffer) = (keys.values()[0], keys.values().inner());
-            let known = self.same.as_ref().filter(|(known, _)| known.ptr_eq(buffer));
-            if let Some(code) = known.map(|(_, code)| *code) {
+            if let Some(code) = self.same.code_of(buffer) {
                 self.codes.repeat(code, keys.len());
             } else if keys.values().chunks(KEYS).all(|keys| all_are(first, keys)) {
                 let code = self.code(values, first, &mut codes);
                 self.codes.repeat(code, keys.len());
-                self.same = Some((buffer.clone(), code));
+                self.same = Same::of(buffer, code);
             } else {
                 self.write_each(keys.values(), values, &mut codes);
             }
@@ -203,8 +216,7 @@ pub(super) struct NumberDictionary {
     small: Box<[u32; SMALL]>,
     /// Bounds of all that were written, also of pages without a dictionary.
     bounds: Option<(i64, i64)>,
-    /// The numbers that were all the same last, and their code: batches share them.
-    same: Option<(Buffer, u32)>,
+    same: Same,
 }
 
 impl NumberDictionary {
@@ -226,7 +238,7 @@ impl NumberDictionary {
             codes_of: HashMap::new(),
             small: Box::new([NO_CODE; SMALL]),
             bounds: None,
-            same: None,
+            same: Same::default(),
         })
     }
 
@@ -263,15 +275,14 @@ impl NumberDictionary {
         }
         self.chunk.appended(array.len(), true);
         let (first, buffer) = (array.values()[0], array.values().inner());
-        let known = self.same.as_ref().filter(|(known, _)| known.ptr_eq(buffer));
-        if let Some(code) = known.map(|(_, code)| *code) {
+        if let Some(code) = self.same.code_of(buffer) {
             self.codes.repeat(code, array.len());
             return;
         }
         if array.values().chunks(KEYS).all(|numbers| all_are(first, numbers)) {
             let code = self.code(whole(first));
             self.codes.repeat(code, array.len());
-            self.same = Some((buffer.clone(), code));
+            self.same = Same::of(buffer, code);
             return;
         }
         for numbers in array.values().chunks(KEYS) {
@@ -328,7 +339,7 @@ impl NumberDictionary {
             }
         }
         self.codes.clear();
-        self.same = None;
+        self.same = Same::default();
         self.chunk.end_page(&values, Encoding::PLAIN)
     }
 
