@@ -170,6 +170,8 @@ def threads_together(said: str) -> str:
     return f"{found[0][0]} (threads {listed([tid for _, tid in found])})"
 
 
+#: What a thread waits for, or sleeps in, that wants to write to a frozen file system (`sb_start_write`); a call on storage seldom takes another such lock.
+AS_WHEN_FROZEN = ("per-CPU read lock", "percpu_rwsem_wait")
 #: What a thread waited for where the kernel gives a name, not a function.
 _WAITED_FOR = {
     "io": "I/O",
@@ -178,6 +180,7 @@ _WAITED_FOR = {
     "write lock": "a write lock",
     "rt mutex": "an rt mutex",
     "page under writeback": "the writeback of a page",
+    **dict.fromkeys(AS_WHEN_FROZEN, "a per-CPU read lock, as writers do while their file system is frozen"),
 }
 
 

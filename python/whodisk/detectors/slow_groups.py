@@ -51,6 +51,10 @@ REFUTES = {
     "fs": "Repeat on the raw block device: if the slow operations stay, it is not the file system.",
 }
 
+#: What to do where writers wait as they do while their file system is frozen, and what would refute that it was.
+THAWED = "Look who freezes the file system: fsfreeze, a snapshot (LVM, a hypervisor's agent in this guest), a backup."
+NOT_FROZEN = "Repeat while nobody takes a snapshot or a backup: if as many calls wait for that lock, the file system was not frozen."
+
 
 def is_undivided(printed: str, name: str) -> bool:
     """Whether a recording of more layers would separate the parts of a stage; those of `app` lie outside of this machine's kernel."""

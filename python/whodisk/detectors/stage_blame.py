@@ -23,7 +23,14 @@ from whodisk.detectors.base import (
 )
 from whodisk.detectors.blamed_device import Suspect, device_of
 from whodisk.detectors.served_others import passed_over, requests_of, requests_sql, stood_still
-from whodisk.detectors.slow_groups import bunched_p_of, p_value_of, refute_of, remedy_of
+from whodisk.detectors.slow_groups import (
+    NOT_FROZEN,
+    THAWED,
+    bunched_p_of,
+    p_value_of,
+    refute_of,
+    remedy_of,
+)
 from whodisk.detectors.thresholds import (
     ASLEEP_TOLD_MIN,
     BUSY_TOLD_MIN,
@@ -255,6 +262,8 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     printed = context.stage(name)
     because = f"device:{device}" if device else None
     remedy, refute = remedy_of(printed, name), refute_of(printed, name)
+    if name == "fs" and (sleep := slept_in(context, chosen)) and sleep.cause in words.AS_WHEN_FROZEN:
+        remedy, refute = THAWED, NOT_FROZEN
     if woke is not None:
         remedy = AWAKE
         refute = f"Keep {device} awake and repeat: {AWAKE} If as many requests are slow, it did not sleep."

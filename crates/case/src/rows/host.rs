@@ -61,6 +61,8 @@ pub enum SchedReason {
     WriteLock,
     /// A lock of a kernel with real-time locks.
     RtMutex,
+    /// A per-CPU lock, to read: what writers of a frozen file system wait for (`percpu_rw_semaphore`).
+    PercpuReadLock,
 }
 
 /// Values of [`SchedRow::by`] with a meaning: functions in which a queue's own controllers hold back who submits a bio.
@@ -73,7 +75,15 @@ pub mod sched_by {
 
 impl SchedReason {
     /// Names by raw value; empty where nothing is known.
-    pub const NAMES: [&str; 6] = ["", "io", "mutex", "read lock", "write lock", "rt mutex"];
+    pub const NAMES: [&str; 7] = [
+        "",
+        "io",
+        "mutex",
+        "read lock",
+        "write lock",
+        "rt mutex",
+        "per-CPU read lock",
+    ];
 }
 
 /// A time in which a thread in scope did not run (`raw/sched`), appended when it ends, or at the end of the recording.

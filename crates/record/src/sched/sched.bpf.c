@@ -62,12 +62,13 @@ const volatile u64 serving_work[SERVING_WORK_MAX]; // functions by which workers
 #define LCB_F_READ 2
 #define LCB_F_WRITE 4
 #define LCB_F_RT 8
+#define LCB_F_PERCPU 16
 #define LCB_F_MUTEX 32
 
 // case::rows::SchedState
 enum wait_state { WOKEN, PREEMPTED, THROTTLED, SLEEPING, UNINTERRUPTIBLE, STOPPED, TRACED, FROZEN };
 // case::rows::SchedReason
-enum wait_reason { NO_REASON, IO, MUTEX, READ_LOCK, WRITE_LOCK, RT_MUTEX };
+enum wait_reason { NO_REASON, IO, MUTEX, READ_LOCK, WRITE_LOCK, RT_MUTEX, PERCPU_READ_LOCK };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -268,7 +269,7 @@ static __always_inline u8 blocked_reason(struct thread *thread, task_t *task)
 	if (lock & LCB_F_MUTEX)
 		return MUTEX;
 	if (lock & LCB_F_READ)
-		return READ_LOCK;
+		return lock & LCB_F_PERCPU ? PERCPU_READ_LOCK : READ_LOCK;
 	if (lock & LCB_F_WRITE)
 		return WRITE_LOCK;
 	return lock & LCB_F_RT ? RT_MUTEX : NO_REASON;
