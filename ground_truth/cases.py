@@ -30,6 +30,7 @@ from ground_truth import (
     lookups,
     members,
     others,
+    pieces,
     rates,
     reads,
     servers,
@@ -835,6 +836,12 @@ TRUTHS: dict[str, Truth] = {
         because_of="0 KiB",
         says="page after page",
     ),
+    "cut_requests": Truth(
+        "cut_requests", True, pieces.cut, status="slow", kind="config", name="max_sectors_kb of sda"
+    ),
+    "cut_by_the_device": Truth("cut_requests", False, pieces.cut_by_the_device),
+    "as_small_as_the_limit": Truth("cut_requests", False, pieces.as_small_as_the_limit),
+    "cut_but_large": Truth("cut_requests", False, pieces.cut_but_large),
     "no_window_for_pages": Truth("prefetch", False, reads.no_window_for_pages),
     "default_window": Truth("prefetch", False, reads.default_window),
     "cheap_window": Truth("prefetch", False, reads.cheap_window),

@@ -606,6 +606,36 @@ PREFETCH_FETCHES_MAX = row(
     "... and nine in ten of them waited for no longer than this: nothing was stuck.",
 )
 
+# cut_requests
+CUT_BELOW_KB = row(
+    "CUT_BELOW_KB",
+    128,
+    "KiB",
+    CHOSEN,
+    "A max_sectors_kb from here on is nobody's mistake: it is what Linux fetches ahead at a time by itself.",
+)
+CUT_WAITING_MIN = row(
+    "CUT_WAITING_MIN",
+    0.2,
+    "share of the operations' time",
+    CHOSEN,
+    "A lower one is to blame if operations wait this part of their time for pieces of it ...",
+)
+CUT_EPISODES_MIN = row(
+    "CUT_EPISODES_MIN",
+    5,
+    "episodes",
+    DESIGN_8,
+    "... at this many times at least.",
+)
+CUT_OPERATIONS_MAX = row(
+    "CUT_OPERATIONS_MAX",
+    100_000,
+    "operations",
+    CHOSEN,
+    "The first operations, of which the pieces are looked for.",
+)
+
 # reference
 REFERENCE_SCORE_RATIO_MIN = row(
     "REFERENCE_SCORE_RATIO_MIN",

@@ -26,6 +26,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "cache_misses": (request_map.PICTURE, moments.PICTURE),
     "cpu_delay": (moments.PICTURE,),
     "crowded_device": (moments.PICTURE,),
+    "cut_requests": (moments.PICTURE,),
     "device_errors": (moments.PICTURE, members.PICTURE),
     "device_rate": (moments.PICTURE,),
     "far_node": (moments.PICTURE,),
