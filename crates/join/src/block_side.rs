@@ -310,10 +310,14 @@ impl<'a> BlockSide<'a> {
         syscalls: &mut SyscallSide,
     ) -> Result<bool, CaseError> {
         let part = times.part(row.flags & block_flags::THROTTLED != 0);
-        let Some(request) = self.volumes.of_request(row, op_id, part)? else {
-            return Ok(false);
-        };
         let now_ns = times.entry_ns;
+        let Some(request) = self.volumes.of_request(row, op_id, part)? else {
+            let Some((request, ties)) = self.volumes.of_flush(row, op_id, now_ns, part) else {
+                return Ok(false);
+            };
+            self.tied(&request, &ties, now_ns, out, children, syscalls)?;
+            return Ok(true);
+        };
         let Some((request, ties)) = self.volumes.tie_at(now_ns, request) else {
             return Ok(true);
         };

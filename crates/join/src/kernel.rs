@@ -17,6 +17,11 @@ const REQ_BACKGROUND: u32 = 1 << 20;
 const REQ_POLLED_UNTIL_6_3: u32 = 1 << 23;
 const REQ_POLLED_SINCE_6_4: u32 = 1 << 22;
 
+/// Whether a write asks its device to flush its cache first.
+pub fn asks_for_flush(cmd_flags: u32) -> bool {
+    op(cmd_flags, 0) == Op::Write && cmd_flags & REQ_PREFLUSH != 0
+}
+
 /// Decoder of `cmd_flags` for one kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct CmdFlags {

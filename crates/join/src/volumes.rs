@@ -3,6 +3,10 @@
 //! The kernel tells of each bio below which place of the volume it comes from, and when. The volume's bio is the one in
 //! flight then that covers the place and is of the same kind. Where several are, nothing is tied: their own time counts as
 //! unknown then.
+//!
+//! Of flushes MD tells nothing: it sends a bio without data to each member, one flush at a time, which serves all bios that had asked for one when it
+//! began (drivers/md/md.c, `md_flush_request`). Who the members are, data that were sent to them tell.
+use crate::kernel;
 use crate::sorted::{Sorted, Surveyed, Timed};
 use crate::stages::{split_kernel, Part};
 use crate::stream::Stream;
@@ -78,6 +82,8 @@ pub struct VolumeSurvey {
     pub members: Surveyed<BioMemberRow>,
     /// Whether there is any.
     pub any: bool,
+    /// The devices that each volume sent bios to.
+    members_of: HashMap<u32, BTreeSet<u32>>,
 }
 
 impl VolumeSurvey {
@@ -87,10 +93,18 @@ impl VolumeSurvey {
         members: Option<&dyn Stream<BioMemberRow>>,
     ) -> Result<VolumeSurvey, CaseError> {
         let mut any = false;
+        let mut members_of: HashMap<u32, BTreeSet<u32>> = HashMap::new();
+        let mut learn = |member: &BioMemberRow| {
+            members_of
+                .entry(member.origin_device)
+                .or_default()
+                .insert(member.device);
+        };
         Ok(VolumeSurvey {
             bios: Surveyed::of(bios, |_| any = true)?,
-            members: Surveyed::of(members, |_| ())?,
+            members: Surveyed::of(members, &mut learn)?,
             any,
+            members_of,
         })
     }
 }
@@ -163,6 +177,7 @@ pub(crate) struct Volumes<'a> {
     members: Sorted<'a, BioMemberRow>,
     /// Whether there is any bio in this case.
     pub any: bool,
+    members_of: HashMap<u32, BTreeSet<u32>>,
     /// Members with a request that has not come yet, by its place.
     coming: HashMap<(u32, u64), Vec<BioMemberRow>>,
     in_flight: HashMap<u64, Volume>,
@@ -189,6 +204,7 @@ impl<'a> Volumes<'a> {
             bios: Sorted::new(bios, &survey.bios)?,
             members: Sorted::new(members, &survey.members)?,
             any: survey.any,
+            members_of: survey.members_of.clone(),
             coming: HashMap::new(),
             in_flight: HashMap::new(),
             by_device: HashMap::new(),
@@ -335,6 +351,52 @@ impl<'a> Volumes<'a> {
             device: row.device,
             members,
         }))
+    }
+
+    /// A flush of a member, and the bios that it serves: those that had asked their volume for one when it began. `None`: it is none, or several volumes' bios did.
+    pub fn of_flush(
+        &mut self,
+        row: &BlockRow,
+        id: u64,
+        entry_ns: u64,
+        part: Part,
+    ) -> Option<(Pending, Vec<Tie>)> {
+        if !self.any || row.size_bytes != 0 || !kernel::asks_for_flush(row.cmd_flags) {
+            return None;
+        }
+        let asked = |volume: &Volume| {
+            let above = self.members_of.get(&volume.row.device);
+            kernel::asks_for_flush(volume.row.cmd_flags)
+                && (volume.row.queue_ns..=volume.end_ns).contains(&entry_ns)
+                && above.is_some_and(|members| members.contains(&row.device))
+        };
+        let mut ids: Vec<u64> = Vec::new();
+        let mut volumes: BTreeSet<u32> = BTreeSet::new();
+        for (id, volume) in self.in_flight.iter().filter(|(_, volume)| asked(volume)) {
+            ids.push(*id);
+            volumes.insert(volume.row.device);
+        }
+        if volumes.len() != 1 {
+            return None;
+        }
+        ids.sort_unstable();
+        self.tied += 1;
+        let tie = |volume| {
+            let top = self.add_below(volume, part)?;
+            Some(Tie {
+                volume,
+                bytes: 0,
+                top,
+            })
+        };
+        let ties = ids.into_iter().filter_map(tie).collect();
+        let request = Pending {
+            id,
+            part,
+            device: row.device,
+            members: Vec::new(),
+        };
+        Some((request, ties))
     }
 
     /// Ties a request if all bios that may be its have begun by `now_ns`; otherwise that is done later, by [`Volumes::due`].

@@ -296,6 +296,66 @@ fn a_volume_on_a_volume_has_the_time_of_the_members_below() {
     assert_eq!(stages(&kept.syscall[0])[2], ("device_ns", 460));
 }
 
+/// What MD sends each member for a flush, and a bio of the volume that asks for one.
+const FLUSH: u32 = 1 | 1 << 18;
+
+/// A volume that got data once, and then a flush of a bio without data, from 1100 to 1900; its members take until 1500 and 1800.
+fn flushed() -> Recording {
+    let mut recording = striped();
+    recording.bios.push(BioRow {
+        cmd_flags: FLUSH,
+        size_bytes: 0,
+        ..bio(VOLUME, 0, [1100, 1900])
+    });
+    for (disk, end) in [(DISK, 1500), (DISK + 1, 1800)] {
+        recording.blocks.push(BlockRow {
+            cmd_flags: FLUSH,
+            size_bytes: 0,
+            pid: 2,
+            ..request(disk, 0, [1200, 1210, end - 10, end])
+        });
+    }
+    recording
+}
+
+#[test]
+fn a_flush_of_each_member_is_the_volumes() {
+    let (kept, counts) = flushed().seal();
+    assert_eq!(counts.members_tied, 4);
+    let flush: Vec<_> = links(&kept).into_iter().filter(|link| link.0 == 3).collect();
+    assert_eq!(flush, [(3, 4, LinkKind::Stacked), (3, 5, LinkKind::Stacked)]);
+    let expected = [
+        ("fs_ns", 200),
+        ("queue_ns", 10),
+        ("device_ns", 580),
+        ("interrupt_ns", 10),
+    ];
+    assert_eq!(stages(&kept.block[3]), expected);
+}
+
+#[test]
+fn a_flush_of_another_disk_or_before_the_volume_asked_is_not_its() {
+    for change in [
+        (|row: &mut BlockRow| row.device += 7) as fn(&mut BlockRow),
+        |row| row.cmd_flags = 1,
+        |row| row.queue_ns -= 150,
+        |row| row.size_bytes = SIZE,
+    ] {
+        let mut recording = flushed();
+        recording.blocks.truncate(3);
+        change(&mut recording.blocks[2]);
+        let (kept, counts) = recording.seal();
+        assert_eq!(counts.members_tied, 2);
+        assert!(
+            kept.links
+                .iter()
+                .filter(|link| link.kind == LinkKind::Stacked)
+                .count()
+                == 2
+        );
+    }
+}
+
 #[test]
 fn an_open_bio_lasts_until_the_end() {
     let mut recording = striped();
