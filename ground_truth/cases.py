@@ -29,6 +29,8 @@ from ground_truth import (
     limits,
     lookups,
     members,
+    memory,
+    mirrors,
     others,
     pieces,
     rates,
@@ -758,6 +760,9 @@ TRUTHS: dict[str, Truth] = {
     "slow_virtual_disk": Truth(
         "slow_member", True, members.slow_virtual_disk, status="slow", kind="device", name="vdc"
     ),
+    "slow_half": Truth("slow_member", True, mirrors.slow_half, status="slow", kind="device", name="sdb"),
+    "nearly_alike_halves": Truth("slow_member", False, mirrors.nearly_alike, nobody=True),
+    "two_disks_no_mirror": Truth("slow_member", False, mirrors.no_mirror, nobody=True),
     "slow_other_model": Truth("slow_member", False, members.slow_other_model, nobody=True),
     "slow_other_size": Truth("slow_member", False, members.slow_other_size, nobody=True),
     "slow_other_medium": Truth("slow_member", False, members.slow_other_medium, nobody=True),
@@ -836,6 +841,11 @@ TRUTHS: dict[str, Truth] = {
         because_of="0 KiB",
         says="page after page",
     ),
+    "swapping": Truth(
+        "memory_short", True, memory.swapping, status="slow", kind="config", name="memory of worker"
+    ),
+    "streaming": Truth("memory_short", False, memory.streaming, says="freeing memory before they got any"),
+    "hardly_swapping": Truth("memory_short", False, memory.hardly_swapping),
     "cut_requests": Truth(
         "cut_requests", True, pieces.cut, status="slow", kind="config", name="max_sectors_kb of sda"
     ),

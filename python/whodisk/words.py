@@ -189,6 +189,11 @@ def slept(cause: str) -> str:
     return f"waited for {_WAITED_FOR[cause]}" if cause in _WAITED_FOR else f"slept in {cause}"
 
 
+def under_loop(loop: str, file: str, disk: str, busy: float) -> str:
+    """What a disk under a loop device did for which part of its time."""
+    return f"The file of {loop}, {file}, lies on {disk}, which was at work for {percent(busy)} of that time"
+
+
 #: What a sentence begins with: a capital, a number, or a name like nvme0n1 ...
 _BEGIN = r"\s+(?=[A-Z0-9\"'(]|[a-z]+\d)"
 #: ... behind the end of another: a word or a number, not a single letter.

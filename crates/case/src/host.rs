@@ -30,6 +30,7 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
         recorder: BTreeMap::new(),
         cgroups: crate::groups::io_groups(root, &mounts),
         mounts,
+        swaps: swaps(&text(&proc.join("swaps")).unwrap_or_default()),
         changes: Vec::new(),
     }
 }
@@ -174,6 +175,14 @@ fn mounts(text: &str) -> BTreeMap<String, [String; 3]> {
             let (source, target) = (words.next()?, words.next()?);
             Some((target, [source, words.next()?, words.next()?]))
         })
+        .collect()
+}
+
+/// First column of /proc/swaps, below its head.
+fn swaps(text: &str) -> Vec<String> {
+    let lines = text.lines().skip(1);
+    lines
+        .filter_map(|line| line.split_ascii_whitespace().next().map(unescape_octal))
         .collect()
 }
 
@@ -470,6 +479,10 @@ mod tests {
             ("proc/sys/kernel/osrelease", "6.12.1\n"),
             ("proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast 9000\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\n"),
             ("proc/meminfo", "MemTotal:       16384 kB\nMemFree:  1 kB\n"),
+            (
+                "proc/swaps",
+                "Filename\t\tType\t\tSize\tUsed\tPriority\n/dev/sda2   partition\t307196\t0\t-2\n/data\\040one/swap file 4 0 -3\n",
+            ),
             ("proc/self/mounts", "/dev/nvme0n1p1 /data\\040one ext4 rw,relatime 0 0\nproc /proc proc rw 0 0\n"),
             (
                 "proc/interrupts",
@@ -552,6 +565,7 @@ mod tests {
             system.mounts["/data one"],
             ["/dev/nvme0n1p1", "ext4", "rw,relatime"]
         );
+        assert_eq!(system.swaps, ["/dev/sda2", "/data one/swap"]);
         assert_eq!(system.device_name(259 << 20 | 3), Some("nvme0n1"));
         assert_eq!(system.device_name(8 << 20), None);
     }

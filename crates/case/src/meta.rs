@@ -438,6 +438,9 @@ pub struct SystemMeta {
     pub devices: BTreeMap<String, DeviceMeta>,
     /// Mounts: target -> [source, type, options].
     pub mounts: BTreeMap<String, [String; 3]>,
+    /// Devices and files that memory is swapped out to. Absent where there are none, and in cases of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub swaps: Vec<String>,
     /// Interrupts of block devices: Linux irq number -> [handler names, smp_affinity_list].
     pub irqs: BTreeMap<String, [String; 2]>,
     /// Programs that serve storage from user space (FUSE, ublk, and nbd and iSCSI on this host): process id -> block devices and mount points. Absent in

@@ -26,6 +26,10 @@ def part_ns(context: Context) -> int:
     return DAY_NS if span_ns > 2 * DAY_NS else max(1, span_ns // 10)
 
 
+def its_peers(number: int) -> str:
+    return "its peer" if number == 1 else f"its {number} peers"
+
+
 def how_slow(member: SlowMember, context: Context) -> str:
     if member.always:
         interval = f"(95 %: {words.significant(member.low)} to {words.significant(member.high)})"

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whodisk import words
 from whodisk.detectors.thresholds import (
     BLAMED_DEVICE_LINKED_MAX,
     BLAMED_DEVICE_MOSTLY,
     DEVICE_P_MAX,
     DEVICE_SHARE_ALONE,
+    LOOP_BELOW_MIN,
     OWNER_DRAWS,
     OWNER_EPISODES_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import below_sql
+from whodisk.machine.below_loop import below_loop
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import STAGES
 from whodisk.statistics import probability
@@ -50,10 +53,17 @@ def device_of(context: Context, suspect: Suspect) -> str | None:
     """
     if STAGES[suspect.stage] in SUBMITTER_STAGES:
         return None
+    top = _device_above(context, suspect)
+    # What a volume did, those below it did, where one of them is to be told.
+    return (_device_below(context, suspect) or top) if top is None or top in volumes_of(context.case) else top
+
+
+def _device_above(context: Context, suspect: Suspect) -> str | None:
+    """The device by what the operations themselves say."""
     names = context.slow.device[suspect.chosen]
     operations = context.survey.by_device()
     if len(operations) == 1:
-        return next(iter(operations)) or _device_below(context, suspect)
+        return next(iter(operations)) or None
     index = {name: number for number, name in enumerate(sorted(operations))}
     held = np.zeros((suspect.episodes, len(index)))
     np.add.at(
@@ -162,3 +172,14 @@ def longest_sql(op_ids: Ints) -> str:
   row_number() OVER (PARTITION BY p.op_id ORDER BY b.latency_ns DESC, b.op_id) AS place
 FROM ({below_sql(op_ids)}) AS p JOIN block_ops AS b ON b.op_id = p.child_id
 WHERE b.op_id NOT IN (SELECT parent_id FROM links WHERE kind = 'stacked')) AS requests WHERE place = 1 ORDER BY op_id"""
+
+
+def under_loop(context: Context, suspect: Suspect, device: str | None) -> str:
+    """What the disk under a loop device did while it held these operations, as a sentence; empty for other devices, and where that was little."""
+    if not device or STAGES[suspect.stage] != "device":
+        return ""
+    slow = context.slow
+    below = below_loop(context, device, slow.start_ns[suspect.chosen], slow.end_ns[suspect.chosen])
+    if below is None or below.busy < LOOP_BELOW_MIN:
+        return ""
+    return f" {words.under_loop(below.loop, below.file, below.disk, below.busy)}."

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
+from whodisk.detectors.against_peers import its_peers
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.thresholds import (
     MEMBER_TAIL_DISTANCES,
@@ -25,6 +26,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.member_queue import in_front_said, waits_in_front
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
+from whodisk.evidence.thresholds import PEER_MEMBERS_MIN
 from whodisk.evidence.time_lost import lost_above
 from whodisk.findings import Culprit, Effect
 from whodisk.machine.peers import Kind, busier, kinds, rotates
@@ -60,7 +62,7 @@ def run(context: Context) -> Result:
     survey = context.surveys.get("block") or context.surveys.get(context.layer)
     if survey is None:
         return result
-    for kind in kinds(context, survey):
+    for kind in kinds(context, survey, pairs=True):
         if any(rotates(context, device) for device in kind.devices):
             # How long a request takes there depends on where the last one was: peers with other data differ by nature.
             continue
@@ -88,43 +90,42 @@ def run(context: Context) -> Result:
 
 @dataclass(frozen=True)
 class Limit:
-    """What is slow in a stratum, and what is typical there, median over the devices."""
+    """What is slow in a stratum of a device, and what is typical of it there.
 
-    #: Any of the strata: all have its kind of operation, size and depth.
+    Median over the devices; one that always takes longer is slow (`slow_member`), and stuck only where it takes longer than it does by itself.
+    """
+
     stratum: Stratum
     slow_ns: float
     typical_ns: float
 
 
 def _limits(survey: Survey, kind: Kind, least: float) -> list[Limit]:
-    """Slow is what is beyond the usual quantile, and `least` times the median."""
-    shared: dict[tuple[str, int, int], list[Stratum]] = {}
+    """Slow is what is beyond the usual quantile, and `least` times the median; of a device that always takes longer, by as much more."""
+    alike: dict[tuple[str, int, int], list[Stratum]] = {}
     for stratum in survey.strata:
-        if stratum.device in kind.devices and stratum.operations >= MEMBER_TAIL_OPERATIONS_MIN:
-            shared.setdefault((stratum.op, stratum.size_class, stratum.depth_class), []).append(stratum)
-    return [
-        Limit(
-            strata[0],
-            float(
-                np.median(
-                    [
-                        max(survey.quantile_ns([s], MEMBER_TAIL_QUANTILE), least * s.own_median_ns)
-                        for s in strata
-                    ]
-                )
-            ),
-            float(np.median([s.own_median_ns for s in strata])),
-        )
-        for strata in shared.values()
-        if 2 * len(strata) > len(kind.devices)
-    ]
+        if stratum.device in kind.devices:
+            alike.setdefault((stratum.op, stratum.size_class, stratum.depth_class), []).append(stratum)
+    # The middle of two is pulled by either: of these the quicker one shows what is usual.
+    middle = np.median if len(kind.devices) > PEER_MEMBERS_MIN else np.min
+    limits = []
+    for strata in alike.values():
+        known = [s for s in strata if s.operations >= MEMBER_TAIL_OPERATIONS_MIN]
+        if not 2 * len(known) > len(kind.devices):
+            continue
+        beyond = [max(survey.quantile_ns([s], MEMBER_TAIL_QUANTILE), least * s.own_median_ns) for s in known]
+        slow_ns, typical_ns = float(middle(beyond)), float(middle([s.own_median_ns for s in known]))
+        for stratum in strata:
+            longer = max(1.0, stratum.own_median_ns / max(1.0, typical_ns)) if stratum in known else 1.0
+            limits.append(Limit(stratum, slow_ns * longer, typical_ns * longer))
+    return limits
 
 
 def slow_requests_sql(survey: Survey, kind: Kind, limits: list[Limit]) -> str:
     """Requests beyond the limit of their stratum."""
     strata = [(limit.stratum, round(limit.slow_ns), round(limit.typical_ns)) for limit in limits]
     values = ", ".join(
-        f"('{s.op}', {s.size_class}, {s.depth_class}, {slow_ns}, {typical_ns})"
+        f"({quoted(s.device)}, '{s.op}', {s.size_class}, {s.depth_class}, {slow_ns}, {typical_ns})"
         for s, slow_ns, typical_ns in strata
     )
     names = ", ".join(quoted(device) for device in kind.devices)
@@ -132,21 +133,21 @@ def slow_requests_sql(survey: Survey, kind: Kind, limits: list[Limit]) -> str:
     return f"""SELECT m.device, m.op_id, m.start_ns, m.latency_ns, m.latency_ns - t.typical_ns AS beyond_ns
 FROM (SELECT device, op_id, op, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class, start_ns, latency_ns
   FROM measured WHERE layer = '{survey.layer}' AND device IN ({names}) AND latency_ns > {lowest}) AS m
-JOIN (VALUES {values}) AS t(op, size_class, depth_class, limit_ns, typical_ns)
-  ON m.op = t.op AND m.size_class = t.size_class AND m.depth_class = t.depth_class
+JOIN (VALUES {values}) AS t(device, op, size_class, depth_class, limit_ns, typical_ns)
+  ON m.device = t.device AND m.op = t.op AND m.size_class = t.size_class AND m.depth_class = t.depth_class
 WHERE m.latency_ns > t.limit_ns ORDER BY m.start_ns, m.op_id"""
 
 
 def _tails(context: Context, survey: Survey, kind: Kind, limits: list[Limit]) -> list[Tail]:
     data = context.case.arrays(slow_requests_sql(survey, kind, limits))
-    keys = {(s.op, s.size_class, s.depth_class) for s in (limit.stratum for limit in limits)}
+    keys = {(s.device, s.op, s.size_class, s.depth_class) for s in (limit.stratum for limit in limits)}
     device = data["device"].astype(str)
     start, end = data["start_ns"].astype(np.int64), (data["start_ns"] + data["latency_ns"]).astype(np.int64)
     beyond = data["beyond_ns"].astype(np.float64)
     requests, found = np.zeros(len(kind.devices)), np.zeros(len(kind.devices))
     excess: list[Floats] = []
     for number, name in enumerate(kind.devices):
-        strata = [s for s in survey.select(name) if (s.op, s.size_class, s.depth_class) in keys]
+        strata = [s for s in survey.select(name) if (s.device, s.op, s.size_class, s.depth_class) in keys]
         requests[number] = sum(s.operations for s in strata)
         mine: Bools = device == name
         numbers: Ints = episodes(start[mine], end[mine])
@@ -229,9 +230,9 @@ def _candidate(context: Context, survey: Survey, kind: Kind, tail: Tail, limits:
     share = float(parts.sum())
     low, high = bootstrap_sum(parts)
     often = (
-        f"{words.significant(tail.rate / tail.peers_rate)} times as often as its {tail.peers} peers"
+        f"{words.significant(tail.rate / tail.peers_rate)} times as often as {its_peers(tail.peers)}"
         if tail.peers_rate > 0
-        else f"while none of its {tail.peers} peers was"
+        else f"while {'its peer never was' if tail.peers == 1 else f'none of {its_peers(tail.peers)} was'}"
     )
     claim = (
         f"{tail.device} is stuck {often} ({words.things(tail.episodes, 'slow episode')} in "
@@ -243,7 +244,7 @@ def _candidate(context: Context, survey: Survey, kind: Kind, tail: Tail, limits:
     return Candidate(
         culprit=Culprit("device", tail.device),
         claim=claim,
-        baseline=f"{tail.peers} devices of the same kind ({kind.name}), strata of operation, size and queue depth",
+        baseline=f"{words.things(tail.peers, 'device')} of the same kind ({kind.name}), strata of operation, size and queue depth",
         effect=Effect("part of all latency", share, "1", low, min(1.0, high)),
         share_of_excess=min(1.0, share),
         share_of_latency=share,

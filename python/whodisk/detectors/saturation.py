@@ -16,6 +16,7 @@ from whodisk.detectors.thresholds import (
     FOREIGN_FILLED,
     IN_MEMORY_MAX,
     LITTLE_TOLERANCE,
+    LOOP_BELOW_MIN,
     ROBBED_MAX,
     SATURATED_SLOPE,
     SATURATION_REQUESTS_MIN,
@@ -23,10 +24,13 @@ from whodisk.detectors.thresholds import (
     SATURATION_SYNC_SHARE,
     SERIAL_SHARE,
     TURN_SHARE_MAX,
+    VOLUME_BINDS_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.survey import Stratum
 from whodisk.evidence.thread_time import thread_time
+from whodisk.machine.below_loop import always_below_loop
+from whodisk.machine.volume_time import in_all_volumes
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import Ints
 from whodisk.types import Cell
@@ -188,7 +192,16 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     below = held_below(context)
     # What calls spend with devices is known only where requests were recorded, too.
     from_memory = context.layer == "syscall" and "block" in context.surveys and below < IN_MEMORY_MAX
-    if own.depth == 1 and filled >= SERIAL_SHARE and from_memory:
+    volume = in_all_volumes(context, DATA) if from_memory else None
+    if volume is not None and volume.part >= VOLUME_BINDS_MIN:
+        result.limit = (
+            f"the volume {volume.volume}: {words.percent(volume.part)} of the time of {program.comm}'s reads and writes passes in {volume.said}; "
+            f"{words.percent(below)} with devices"
+        )
+        result.limit_refute = f"Run the same on {volume.members[0] if volume.members else 'the device below'}: if it takes as long there, the volume is not what limits it."
+        result.limiting_device = volume.volume
+        result.limited = True
+    elif own.depth == 1 and filled >= SERIAL_SHARE and from_memory:
         mean_bytes = own.bytes_per_s / own.throughput if own.throughput else 0.0
         of = f" of {words.size(mean_bytes)}" if mean_bytes >= 1 else ""
         result.limit = (
@@ -200,20 +213,28 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     elif own.depth == 1 and filled >= SERIAL_SHARE:
         result.limit = (
             f"{name} has one request in flight at a time ({words.percent(min(1.0, filled))} of the time, "
-            f"{words.duration(own.held_ns)} each); {_little(own, 1)}{_bandwidth(own)}"
+            f"{words.duration(own.held_ns)} each); {_little(own, 1)}{_bandwidth(own)}{_under_loop(context, program.device)}"
         )
         result.limited = True
     elif own.depth > 1 and own.capped and filled >= FOREIGN_FILLED:
         rest = ""
         if filled < 1 - LITTLE_TOLERANCE:
             rest = f"; {words.percent(1 - filled)} of its slots' time passes above the block layer"
-        result.limit = f"{name}: {_little(own, own.depth)}{_bandwidth(own)}{rest}{_saturated(context)}"
+        result.limit = f"{name}: {_little(own, own.depth)}{_bandwidth(own)}{rest}{_saturated(context)}{_under_loop(context, program.device)}"
         result.limited = True
     elif own.in_flight < SERIAL_SHARE:
         result.observed.append(
             f"{name} had {words.significant(own.in_flight, 2)} requests in flight on average: most of its time was "
             "not spent waiting for this device."
         )
+
+
+def _under_loop(context: Context, device: str) -> str:
+    """What the disk under a loop device does meanwhile."""
+    below = always_below_loop(context, device)
+    if below is None or below.busy < LOOP_BELOW_MIN:
+        return ""
+    return f". {words.under_loop(below.loop, below.file, below.disk, below.busy)}"
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,15 @@ REFUTES = {
 THAWED = "Look who freezes the file system: fsfreeze, a snapshot (LVM, a hypervisor's agent in this guest), a backup."
 NOT_FROZEN = "Repeat while nobody takes a snapshot or a backup: if as many calls wait for that lock, the file system was not frozen."
 
+#: Where the time passes in a volume itself, below the file system.
+INSIDE_VOLUME = "Look at what the volume does with each request (dmsetup table, /proc/mdstat): encryption, checksums, parity, copies for a snapshot, a delay."
+NOT_VOLUME = (
+    "Repeat on the device below the volume: if as many operations are slow there, it is not the volume."
+)
+#: Where requests waited because their driver had given them back.
+GIVEN_BACK = "Look at why the driver gives requests back: a target that answers busy or full, transport errors that are tried again (dmesg), too deep a queue for it (queue_depth of the device or its host)."
+NOT_GIVEN_BACK = "Repeat with half the queue depth of the device: if as many requests are given back, it is not that too many were sent."
+
 
 def is_undivided(printed: str, name: str) -> bool:
     """Whether a recording of more layers would separate the parts of a stage; those of `app` lie outside of this machine's kernel."""

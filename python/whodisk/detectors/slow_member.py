@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.against_peers import NULL_MODEL, REFUTE, how_slow, since
+from whodisk.detectors.against_peers import NULL_MODEL, REFUTE, how_slow, its_peers, since
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.thresholds import (
     MEMBER_BLOCKS,
@@ -15,6 +15,7 @@ from whodisk.detectors.thresholds import (
     MEMBER_DEVICES_TYPICAL,
     MEMBER_OPERATIONS_PER_BLOCK,
     MEMBER_OPERATIONS_TYPICAL,
+    MEMBER_PAIR_EFFECT_MIN,
     SEEN_P99_RATIO_MIN,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
@@ -46,11 +47,12 @@ def run(context: Context) -> Result:
                 "with each other",
             )
         )
-    for kind in kinds(context, survey):
+    for kind in kinds(context, survey, pairs=True):
         group = _operations_group(context, survey, kind)
         if group is None:
             continue
-        found = compare([group])
+        # How much two differ by nature, no third one tells.
+        found = compare([group], MEMBER_PAIR_EFFECT_MIN if len(kind.devices) < PEER_DEVICES_MIN else None)
         busy = busier(survey, kind)
         for member in found.slow:
             if waits_in_front(context, survey, member.member, list(kind.devices)):
@@ -103,12 +105,14 @@ def _operations_group(context: Context, survey: Survey, kind: Kind) -> PeerGroup
     for stratum in survey.strata:
         if stratum.device in kind.devices and stratum.operations >= MEMBER_OPERATIONS_TYPICAL:
             shared.setdefault((stratum.op, stratum.size_class, stratum.depth_class), []).append(stratum)
-    strata = [s for s in shared.values() if len(s) >= MEMBER_DEVICES_TYPICAL]
+    strata = [s for s in shared.values() if len(s) >= min(MEMBER_DEVICES_TYPICAL, len(kind.devices))]
     operations = sum(x.operations for s in strata for x in s)
     blocks = min(MEMBER_BLOCKS, operations // (MEMBER_OPERATIONS_PER_BLOCK * len(kind.devices)))
     if blocks < 8:
         return None
-    limits = [(s[0], float(np.median([x.own_median_ns for x in s]))) for s in strata]
+    # The middle of two is pulled by either: of these the quicker one shows what is possible.
+    middle = np.median if len(kind.devices) >= MEMBER_DEVICES_TYPICAL else np.min
+    limits = [(s[0], float(middle([x.own_median_ns for x in s]))) for s in strata]
     # Few are so slow that the limit on outliers would hide by how much.
     slow = [
         x
@@ -160,13 +164,13 @@ def _candidate(
         lost, worse = above
         share = float(lost.sum()) / max(1.0, context.survey.latency_ns)
     claim = (
-        f"{member.member} is {how_slow(member, context)} its {member.peers} peers for operations of the same kind, size and "
+        f"{member.member} is {how_slow(member, context)} {its_peers(member.peers)} for operations of the same kind, size and "
         f"queue depth; {since(member)}."
     )
     return Candidate(
         culprit=Culprit("device", member.member),
         claim=claim,
-        baseline=f"{member.peers} devices of the same kind ({member.group}) at the same time, strata of operation, size and "
+        baseline=f"{words.things(member.peers, 'device')} of the same kind ({member.group}) at the same time, strata of operation, size and "
         "queue depth",
         effect=Effect("typical latency", member.ratio, "x peers", member.low, member.high),
         share_of_excess=min(1.0, share),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from whodisk import words
-from whodisk.detectors.against_peers import NULL_MODEL, REFUTE, how_slow, part_ns, since
+from whodisk.detectors.against_peers import NULL_MODEL, REFUTE, how_slow, its_peers, part_ns, since
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.thresholds import SAMPLED_TOLD_MAX, WATCHED_COST_MAX
 from whodisk.evidence.context import Context
@@ -61,7 +61,7 @@ def _from_series(
 
 def _watched(context: Context, member: SlowMember) -> str:
     return (
-        f"{_name(member.group, member.member)} is to be watched: it is {how_slow(member, context)} its {member.peers} peers, which costs "
+        f"{_name(member.group, member.member)} is to be watched: it is {how_slow(member, context)} {its_peers(member.peers)}, which costs "
         f"{words.percent(max(0.0, member.cost))} of its own time, less than accuses a drive."
     )
 
@@ -110,7 +110,7 @@ def _candidate(
     share_of_latency: float,
 ) -> Candidate:
     name = _name(member.group, member.member)
-    claim = f"{name} is {how_slow(member, context)} its {member.peers} peers under the same load; {since(member)}."
+    claim = f"{name} is {how_slow(member, context)} {its_peers(member.peers)} under the same load; {since(member)}."
     proofs = [proof]
     if member.daily:
         sql = parts_sql(metric, [(member.group, member.member)], member.daily.part_ns, of_day=True)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
-from whodisk.detectors.blamed_device import Suspect, device_of
+from whodisk.detectors.blamed_device import Suspect, device_of, under_loop
 from whodisk.detectors.own_bulk import behind_bulk
 from whodisk.detectors.served_others import passed_over
 from whodisk.detectors.slow_groups import bunched_p_of, p_value_of, refute_of, remedy_of
@@ -193,6 +193,7 @@ def _candidate(context: Context, below: Context, suspect: Suspect) -> Candidate 
     stage = context.stage(STAGES[suspect.stage])
     claim = _claim(below, suspect, lost, share, p99_ns, without_ns)
     device = device_of(below, suspect)
+    claim += under_loop(below, suspect, device)
     by_slow, excess = _lost_by_slow(context, lost), context.slow.excess_ns
     return Candidate(
         culprit=Culprit("stage", stage, f"device:{device}" if device else None),

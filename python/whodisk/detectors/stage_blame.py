@@ -21,10 +21,14 @@ from whodisk.detectors.base import (
     evidence_above,
     large_enough,
 )
-from whodisk.detectors.blamed_device import Suspect, device_of
+from whodisk.detectors.blamed_device import Suspect, device_of, under_loop
 from whodisk.detectors.served_others import passed_over, requests_of, requests_sql, stood_still
 from whodisk.detectors.slow_groups import (
+    GIVEN_BACK,
+    INSIDE_VOLUME,
     NOT_FROZEN,
+    NOT_GIVEN_BACK,
+    NOT_VOLUME,
     THAWED,
     bunched_p_of,
     p_value_of,
@@ -44,12 +48,14 @@ from whodisk.detectors.thresholds import (
     OWN_STOPPED_MAX,
     P99_RATIO_MIN,
     Q_VALUE_MAX,
+    REQUEUED_TOLD_MIN,
     SERVED_OPERATIONS_MAX,
     SHARE_FOR_P99_MIN,
     SHARE_OF_EXCESS_MIN,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
     UNTOUCHED_MIN,
+    VOLUME_BINDS_MIN,
 )
 from whodisk.evidence.asleep import busy_meanwhile, slept_in
 from whodisk.evidence.behind_flushes import flushes_sql, in_flushes_ns
@@ -57,6 +63,7 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.late_threads import REAP, TAKEN_LATE, taken_late
 from whodisk.evidence.more_work import MADE_IN
 from whodisk.evidence.ordinary_requests import waited_for_ordinary
+from whodisk.evidence.requeued import Requeued, requeued
 from whodisk.evidence.slow_operations import SlowSet
 from whodisk.evidence.survey import drawn, is_thinned
 from whodisk.evidence.time_lost import kept_ns
@@ -64,6 +71,7 @@ from whodisk.evidence.woken import Woken, woken
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.peers import kinds
 from whodisk.machine.servers import file_server_of
+from whodisk.machine.volume_time import VolumeTime, in_volumes
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import (
     Bools,
@@ -264,6 +272,15 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     remedy, refute = remedy_of(printed, name), refute_of(printed, name)
     if name == "fs" and (sleep := slept_in(context, chosen)) and sleep.cause in words.AS_WHEN_FROZEN:
         remedy, refute = THAWED, NOT_FROZEN
+    volume = _in_volume(context, suspect)
+    if volume is not None:
+        because, remedy, refute = f"device:{volume.volume}", INSIDE_VOLUME, NOT_VOLUME
+        claim += f" {words.percent(volume.part)} of their time passed in {volume.said}."
+    claim += under_loop(context, suspect, device)
+    back = _given_back(context, suspect)
+    if back is not None:
+        remedy, refute = GIVEN_BACK, NOT_GIVEN_BACK
+        claim += f" The driver had given their requests back, typically {words.things(back.times, 'time')} each: a busy device, or failures that are tried again."
     if woke is not None:
         remedy = AWAKE
         refute = f"Keep {device} awake and repeat: {AWAKE} If as many requests are slow, it did not sleep."
@@ -419,6 +436,23 @@ def _claim(
         f"where {words.duration(float(np.median(slow.typical_ns[chosen])))} is typical: "
         f"{lost}.{_in_flushes(context, suspect)}{_meanwhile(context, suspect, device) if woke is None else _asleep(woke)}"
     )
+
+
+def _in_volume(context: Context, suspect: Suspect) -> VolumeTime | None:
+    """The volume that held them itself, where most of their time above the requests was there."""
+    if STAGES[suspect.stage] not in AT_SERVER:
+        return None
+    found = in_volumes(context, context.slow.op_id[_held(context, suspect)])
+    return found if found is not None and found.part >= VOLUME_BINDS_MIN else None
+
+
+def _given_back(context: Context, suspect: Suspect) -> Requeued | None:
+    """Whether what waited in the queue were requests that their driver had given back."""
+    if STAGES[suspect.stage] != "queue":
+        return None
+    ids = context.slow.op_id[_held(context, suspect)][:SERVED_OPERATIONS_MAX]
+    found = requeued(context, ids)
+    return found if found is not None and found.part >= REQUEUED_TOLD_MIN else None
 
 
 def _woke(context: Context, suspect: Suspect, device: str | None) -> Woken | None:

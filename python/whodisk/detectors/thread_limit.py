@@ -18,6 +18,7 @@ from whodisk.detectors.thresholds import (
     SATURATION_SAMPLE_REQUESTS,
     SATURATION_SYNC_SHARE,
     THREAD_BINDS_MIN,
+    VOLUME_BINDS_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.survey import Stratum
@@ -35,6 +36,7 @@ from whodisk.evidence.thread_time import (
     WRITES,
     ThreadTime,
 )
+from whodisk.machine.volume_time import in_all_volumes
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import overlap
 
@@ -165,13 +167,16 @@ def _waits(comm: str, time: ThreadTime, share: float) -> str:
 
 
 def _mostly(context: Context, ops: tuple[str, ...]) -> str:
-    """In which stage these operations spend most."""
+    """In which stage these operations spend most, or in which volume."""
     strata = [s for s in context.survey.strata if s.op in ops]
     whole = sum(s.latency_ns for s in strata)
     if whole <= 0:
         return ""
     shares = np.sum([s.stage_ns for s in strata], axis=0) / whole
     most = int(np.argmax(shares))
+    volume = in_all_volumes(context, ops) if STAGES[most] == "fs" else None
+    if volume is not None and volume.part >= VOLUME_BINDS_MIN:
+        return f", {words.percent(volume.part)} of it in {volume.said}"
     return f", {words.percent(float(shares[most]))} of it in the {context.stage(STAGES[most])} stage"
 
 

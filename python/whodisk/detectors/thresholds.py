@@ -606,6 +606,45 @@ PREFETCH_FETCHES_MAX = row(
     "... and nine in ten of them waited for no longer than this: nothing was stuck.",
 )
 
+# volumes
+VOLUME_BINDS_MIN = row(
+    "VOLUME_BINDS_MIN",
+    0.5,
+    "share of the operations' time",
+    CHOSEN,
+    "From this part on, time passes in a volume itself, not in the file system above it or the devices below.",
+)
+LOOP_BELOW_MIN = row(
+    "LOOP_BELOW_MIN",
+    0.5,
+    "share of a loop device's time",
+    CHOSEN,
+    "From this part on in which the disk under it was at work, the verdict says so.",
+)
+REQUEUED_TOLD_MIN = row(
+    "REQUEUED_TOLD_MIN",
+    0.8,
+    "share of slow operations",
+    CHOSEN,
+    "From this part of them on, that their requests were given back and queued again is what they have in common.",
+)
+
+# memory_short
+SWAPPED_IN_MIN = row(
+    "SWAPPED_IN_MIN",
+    0.01,
+    "share of the threads' time",
+    CHOSEN,
+    "Memory is short if submitting threads wait this part of their time for pages that had been swapped out, at least ...",
+)
+RECLAIM_ALONE_MIN = row(
+    "RECLAIM_ALONE_MIN",
+    0.2,
+    "share of the threads' time",
+    CHOSEN,
+    "... without that, freeing memory is a limit from this part on: whoever streams through files frees pages all the time.",
+)
+
 # cut_requests
 CUT_BELOW_KB = row(
     "CUT_BELOW_KB",
@@ -1119,6 +1158,13 @@ MEMBER_DEVICES_TYPICAL = row(
     "devices",
     CHOSEN,
     "A stratum compares devices if at least this many have a typical latency there: the middle of two is pulled by either.",
+)
+MEMBER_PAIR_EFFECT_MIN = row(
+    "MEMBER_PAIR_EFFECT_MIN",
+    math.log(1.5),
+    "log ratio",
+    CHOSEN,
+    "The slower one of a pair needs this much: how far two drives differ by nature, no others tell.",
 )
 MEMBER_CLIP = row(
     "MEMBER_CLIP",

@@ -887,6 +887,13 @@ PEER_DEVICES_MIN = row(
     CHOSEN,
     "Devices seen operation by operation need this many of their kind: two disks of a machine may do different work.",
 )
+PEER_MEMBERS_MIN = row(
+    "PEER_MEMBERS_MIN",
+    2,
+    "devices",
+    CHOSEN,
+    "Members of one volume (a mirror, a stripe) need this many: they get the same work.",
+)
 PEER_BUSIER = row(
     "PEER_BUSIER",
     1.3,
@@ -896,6 +903,32 @@ PEER_BUSIER = row(
 )
 PEER_OPERATIONS_MIN = row(
     "PEER_OPERATIONS_MIN", 100, "operations", CHOSEN, "Each must also have at least this many operations."
+)
+
+# requeued
+REQUEUE_NOTED_NS = row(
+    "REQUEUE_NOTED_NS",
+    1_000_000,
+    "ns",
+    CHOSEN,
+    "That long after a request has ended, at most, is what it met noted.",
+)
+
+# volume_time
+VOLUME_OPERATIONS_MAX = row(
+    "VOLUME_OPERATIONS_MAX",
+    2_000,
+    "operations",
+    CHOSEN,
+    "Slow operations that are looked up below a volume, at most.",
+)
+
+VOLUME_ALONE_MIN = row(
+    "VOLUME_ALONE_MIN",
+    0.5,
+    "share of a volume's own time",
+    CHOSEN,
+    "From this part on in which no member had a request in flight, that time is the volume's own work.",
 )
 
 # own_work

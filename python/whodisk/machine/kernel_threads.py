@@ -22,8 +22,8 @@ USUAL = re.compile(
 )
 #: The idle tasks, which are in no list of processes.
 IDLE = re.compile(r"swapper(/[0-9]+)?")
-#: Threads of the kernel that work for nobody who waits: the rebuild or check of a volume competes like a program.
-OF_THEIR_OWN = re.compile(r"md.*_(resync|reshape)")
+#: Threads of the kernel that work for nobody who waits: the rebuild or check of a volume, or what mkfs left to be done later, competes like a program.
+OF_THEIR_OWN = re.compile(r"md.*_(resync|reshape)|ext4lazyinit")
 #: The kernel keeps 15 characters of a name.
 COMM_MAX = 15
 

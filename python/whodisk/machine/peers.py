@@ -10,7 +10,12 @@ import numpy as np
 from whodisk import words
 from whodisk.evidence.context import Context
 from whodisk.evidence.survey import Survey
-from whodisk.evidence.thresholds import PEER_BUSIER, PEER_DEVICES_MIN, PEER_OPERATIONS_MIN
+from whodisk.evidence.thresholds import (
+    PEER_BUSIER,
+    PEER_DEVICES_MIN,
+    PEER_MEMBERS_MIN,
+    PEER_OPERATIONS_MIN,
+)
 from whodisk.machine.volumes import volumes_of
 
 
@@ -22,11 +27,12 @@ class Kind:
     devices: tuple[str, ...]
 
 
-def kinds(context: Context, survey: Survey) -> list[Kind]:
+def kinds(context: Context, survey: Survey, *, pairs: bool = False) -> list[Kind]:
     """Devices alike in driver, model, kind of medium, size and role, with enough operations each.
 
     Whatever their names: sda, sdb and sdc are a kind if they are the same drive in the same place of a stack. A device of
-    which the case knows neither model nor size is of no kind (`without_facts`).
+    which the case knows neither model nor size is of no kind (`without_facts`). `pairs`: two suffice if they are members of one volume, which gives
+    both the same work.
     """
     alike: dict[Facts, list[str]] = {}
     for device, facts in _compared(context, survey):
@@ -35,7 +41,7 @@ def kinds(context: Context, survey: Survey) -> list[Kind]:
     return [
         Kind(facts.words(), tuple(members))
         for facts, members in alike.items()
-        if len(members) >= PEER_DEVICES_MIN
+        if len(members) >= (PEER_MEMBERS_MIN if pairs and facts.role else PEER_DEVICES_MIN)
     ]
 
 
@@ -130,7 +136,8 @@ def _roles(described: dict[str, Any]) -> dict[str, tuple[str, ...]]:
 def busier(survey: Survey, kind: Kind) -> set[str]:
     """Devices that serve more than `PEER_BUSIER` times the requests of their peers: waiting inside them needs no other reason."""
     counts = {device: sum(s.operations for s in survey.select(device)) for device in kind.devices}
-    usual = float(np.median(list(counts.values())))
+    # The middle of two is pulled by either.
+    usual = float((np.median if len(counts) > PEER_MEMBERS_MIN else np.min)(list(counts.values())))
     return {device for device, count in counts.items() if count > PEER_BUSIER * usual}
 
 

@@ -1,0 +1,143 @@
+"""Sealed cases of a reader on a volume over one drive: time in the volume itself, in its drive, and requests that a driver gives back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.synth import BLOCK_ID_BASE, SYSCALL_ID_BASE, Ints, write_case
+
+DRIVE, VOLUME = "nvme0n1", "dm-0"
+US, MS = 1_000, 1_000_000
+_READS = 3000
+_STAGES = ("queue", "device", "interrupt", "reap", "runqueue")
+
+
+def _reader(
+    seed: int, path: Path, *, own_ns: Ints, queue_ns: Ints, device_ns: Ints, given_back: bool = False
+) -> Path:
+    """Reads of 16 KiB, one at a time; of each the time in the volume itself, and in the queue and the device of its drive.
+
+    `given_back`: the driver gave back those that waited for more than a millisecond in the queue, four times each.
+    """
+    rng = np.random.default_rng([seed, 171])
+    zeros, ids = np.zeros(_READS, np.int64), np.arange(_READS)
+    below = queue_ns + device_ns
+    whole = own_ns + below
+    latency = whole + 12 * US
+    start = np.cumsum(rng.integers(10 * US, 40 * US, _READS)) + np.concatenate(([0], np.cumsum(latency)[:-1]))
+    places = rng.permutation(_READS) * 16384
+    both: dict[str, Any] = {"op": "read", "size_bytes": 16384, "pid": 4700, "tid": 4700, "comm": "reader"}
+    syscall = {
+        **both,
+        "op_id": SYSCALL_ID_BASE | ids,
+        "start_ns": start,
+        "latency_ns": latency,
+        "device": VOLUME,
+        "offset_bytes": places,
+        **dict.fromkeys((f"{stage}_ns" for stage in _STAGES), zeros),
+        "fs_ns": own_ns + 12 * US,
+        "queue_ns": queue_ns,
+        "device_ns": device_ns,
+    }
+    begin = start + 6 * US
+    columns = {
+        "op_id": (BLOCK_ID_BASE | (2 * ids), BLOCK_ID_BASE | (2 * ids + 1)),
+        "start_ns": (begin, begin + own_ns // 2),
+        "latency_ns": (whole, below),
+        "offset_bytes": (places, places + 16 * MS),
+        "fs_ns": (own_ns, zeros),
+        "queue_ns": (queue_ns, queue_ns),
+        "device_ns": (device_ns, device_ns),
+        "interrupt_ns": (zeros, zeros),
+    }
+    block = {
+        **both,
+        **{name: np.column_stack(pair).ravel() for name, pair in columns.items()},
+        "device": [VOLUME, DRIVE] * _READS,
+    }
+    links = {
+        "parent_id": np.concatenate((syscall["op_id"], columns["op_id"][0])),
+        "child_id": np.concatenate(columns["op_id"]),
+        "kind": ["waits_for"] * _READS + ["stacked"] * _READS,
+    }
+    late: list[int] = np.flatnonzero(queue_ns > MS).tolist() if given_back else []
+    events = [
+        {
+            "time_ns": int(begin[n] + own_ns[n] // 2 + queue_ns[n]),
+            "kind": "requeue",
+            "subject": DRIVE,
+            "detail": f"read of 16384 bytes at sector {(places[n] + 16 * MS) // 512}: 4 times",
+        }
+        for n in late
+    ]
+    meta = {"observer": "record", "command": ["reader"], "duration_ns": int(start[-1] + 100 * MS)}
+    return write_case(
+        path,
+        syscall=syscall,
+        block=block,
+        links=links,
+        tables={"events": events},
+        devices=(DRIVE, VOLUME),
+        meta=meta,
+    )
+
+
+def _times(seed: int, typical_ns: float) -> Ints:
+    return np.random.default_rng([seed, 172]).lognormal(np.log(typical_ns), 0.15, _READS).astype(np.int64)
+
+
+def _late(seed: int) -> Ints:
+    """17 to 23 ms for one read in fifty."""
+    rng = np.random.default_rng([seed, 173])
+    return np.where(rng.random(_READS) < 0.02, rng.integers(17 * MS, 23 * MS, _READS), 0).astype(np.int64)
+
+
+def encrypted(seed: int, path: Path) -> Path:
+    """The volume takes 2 ms for each read by itself, its drive 60 us: nothing is wrong, and memory answers nobody."""
+    return _reader(
+        seed,
+        path,
+        own_ns=_times(seed, 2 * MS),
+        queue_ns=np.zeros(_READS, np.int64),
+        device_ns=_times(seed, 60 * US),
+    )
+
+
+def late_volume(seed: int, path: Path) -> Path:
+    """One read in fifty is held for 20 ms in the volume itself."""
+    own_ns = _times(seed, 8 * US) + _late(seed)
+    return _reader(
+        seed, path, own_ns=own_ns, queue_ns=np.zeros(_READS, np.int64), device_ns=_times(seed, 60 * US)
+    )
+
+
+def late_drive(seed: int, path: Path) -> Path:
+    """The same 20 ms are in the drive below."""
+    device_ns = _times(seed, 60 * US) + _late(seed)
+    return _reader(
+        seed, path, own_ns=_times(seed, 8 * US), queue_ns=np.zeros(_READS, np.int64), device_ns=device_ns
+    )
+
+
+def given_back(seed: int, path: Path) -> Path:
+    """One read in fifty waits 20 ms in the queue, because the driver gave it back four times."""
+    queue_ns = _times(seed, 3 * US) + _late(seed)
+    return _reader(
+        seed,
+        path,
+        own_ns=_times(seed, 8 * US),
+        queue_ns=queue_ns,
+        device_ns=_times(seed, 60 * US),
+        given_back=True,
+    )
+
+
+def late_queue(seed: int, path: Path) -> Path:
+    """They wait as long, and the driver gave none back."""
+    queue_ns = _times(seed, 3 * US) + _late(seed)
+    return _reader(
+        seed, path, own_ns=_times(seed, 8 * US), queue_ns=queue_ns, device_ns=_times(seed, 60 * US)
+    )
