@@ -761,6 +761,8 @@ TRUTHS: dict[str, Truth] = {
         "slow_member", True, members.slow_virtual_disk, status="slow", kind="device", name="vdc"
     ),
     "slow_half": Truth("slow_member", True, mirrors.slow_half, status="slow", kind="device", name="sdb"),
+    "busy_half": Truth("slow_member", True, mirrors.busy_half, status="slow", kind="device", name="sdb"),
+    "read_half": Truth("slow_member", False, mirrors.read_half, nobody=True),
     "nearly_alike_halves": Truth("slow_member", False, mirrors.nearly_alike, nobody=True),
     "two_disks_no_mirror": Truth("slow_member", False, mirrors.no_mirror, nobody=True),
     "slow_other_model": Truth("slow_member", False, members.slow_other_model, nobody=True),

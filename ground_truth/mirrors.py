@@ -109,6 +109,11 @@ def busy_half(seed: int, path: Path) -> Path:
     return _two(seed, path, 4.0, reads=True)
 
 
+def read_half(seed: int, path: Path) -> Path:
+    """One half serves reads, too, as a mirror does it, and nothing is wrong with the writes of either."""
+    return _two(seed, path, 1.0, reads=True)
+
+
 def nearly_alike(seed: int, path: Path) -> Path:
     """One half takes a quarter longer, as two drives may."""
     return _two(seed, path, 1.25)

@@ -29,7 +29,7 @@ from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 from whodisk.evidence.thresholds import PEER_MEMBERS_MIN
 from whodisk.evidence.time_lost import lost_above
 from whodisk.findings import Culprit, Effect
-from whodisk.machine.peers import Kind, busier, kinds, rotates
+from whodisk.machine.peers import Kind, busier, kinds, rotates, shared_alike
 from whodisk.reading.views import quoted
 from whodisk.statistics import probability
 from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum, episodes
@@ -111,7 +111,7 @@ def _limits(survey: Survey, kind: Kind, least: float) -> list[Limit]:
     limits = []
     for strata in alike.values():
         known = [s for s in strata if s.operations >= MEMBER_TAIL_OPERATIONS_MIN]
-        if not 2 * len(known) > len(kind.devices):
+        if not (2 * len(known) > len(kind.devices) and shared_alike(kind, [s.operations for s in strata])):
             continue
         beyond = [max(survey.quantile_ns([s], MEMBER_TAIL_QUANTILE), least * s.own_median_ns) for s in known]
         slow_ns, typical_ns = float(middle(beyond)), float(middle([s.own_median_ns for s in known]))

@@ -28,7 +28,7 @@ from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 from whodisk.evidence.thresholds import PEER_DEVICES_MIN, SLOW_BLOCK
 from whodisk.evidence.time_lost import lost_above
 from whodisk.findings import Culprit, Effect
-from whodisk.machine.peers import Kind, busier, kinds, rotates, without_facts
+from whodisk.machine.peers import Kind, busier, kinds, rotates, shared_alike, without_facts
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Floats
 
@@ -105,7 +105,12 @@ def _operations_group(context: Context, survey: Survey, kind: Kind) -> PeerGroup
     for stratum in survey.strata:
         if stratum.device in kind.devices and stratum.operations >= MEMBER_OPERATIONS_TYPICAL:
             shared.setdefault((stratum.op, stratum.size_class, stratum.depth_class), []).append(stratum)
-    strata = [s for s in shared.values() if len(s) >= min(MEMBER_DEVICES_TYPICAL, len(kind.devices))]
+    strata = [
+        s
+        for s in shared.values()
+        if len(s) >= min(MEMBER_DEVICES_TYPICAL, len(kind.devices))
+        and shared_alike(kind, [x.operations for x in s])
+    ]
     operations = sum(x.operations for s in strata for x in s)
     blocks = min(MEMBER_BLOCKS, operations // (MEMBER_OPERATIONS_PER_BLOCK * len(kind.devices)))
     if blocks < 8:

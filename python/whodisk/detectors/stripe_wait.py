@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Result, evidence
 from whodisk.detectors.thresholds import (
+    MEMBER_PAIR_EFFECT_MIN,
     SHARE_OF_LATENCY_MIN,
     STRIPE_HOLDS_UP_MIN,
     STRIPE_LINKS_SAMPLE,
@@ -20,6 +22,7 @@ from whodisk.detectors.thresholds import (
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import SIZE_CLASS, Survey, bin_middle_ns
+from whodisk.evidence.thresholds import PEER_DEVICES_MIN
 from whodisk.findings import Culprit, Effect
 from whodisk.reading.views import Row
 from whodisk.statistics import probability
@@ -144,6 +147,10 @@ def _candidate(
     # What a member costs that is no slower than the others is not its fault.
     excess_ns = max(0.0, lost[worst] - part * float(np.median(others)))
     if share < min(STRIPE_HOLDS_UP_MIN * part, (1 + part) / 2):
+        return None
+    later = float(np.median(waits.lost_ns[mine] / np.maximum(1, waits.end_ns - waits.start_ns)[mine]))
+    if len(parts) < PEER_DEVICES_MIN and later < -math.expm1(-MEMBER_PAIR_EFFECT_MIN):
+        # Of a pair the one that is asked second ends last by a little, always; and no third one tells how far two drives differ by nature.
         return None
     numbers = episodes(waits.start_ns, waits.end_ns)
     held, p_value = held_up(numbers, mine, part, len(parts))

@@ -141,6 +141,14 @@ def busier(survey: Survey, kind: Kind) -> set[str]:
     return {device for device, count in counts.items() if count > PEER_BUSIER * usual}
 
 
+def shared_alike(kind: Kind, operations: list[int]) -> bool:
+    """Whether the devices of a kind share some work so that it compares them (`operations` of each that had any): a mirror reads from one half as long as that is idle,
+    and from the other what is left, so two are compared in what both did as much of."""
+    if len(kind.devices) > PEER_MEMBERS_MIN:
+        return True
+    return len(operations) == len(kind.devices) and max(operations) <= PEER_BUSIER * min(operations)
+
+
 def rotates(context: Context, device: str) -> bool:
     """Whether it is a rotating disk: how long a request takes there depends on where the last one was."""
     known = (context.case.system.get("devices") or {}).get(device) or {}
