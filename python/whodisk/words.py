@@ -172,6 +172,8 @@ def threads_together(said: str) -> str:
 
 #: What a thread waits for, or sleeps in, that wants to write to a frozen file system (`sb_start_write`); a call on storage seldom takes another such lock.
 AS_WHEN_FROZEN = ("per-CPU read lock", "percpu_rwsem_wait")
+#: What a thread sleeps in until a program that watches files has permitted what it does (FAN_OPEN_PERM and the like).
+AS_WHEN_WATCHED = ("fanotify_handle_event", "fanotify_get_response")
 #: What a thread waited for where the kernel gives a name, not a function.
 _WAITED_FOR = {
     "io": "I/O",
@@ -180,6 +182,7 @@ _WAITED_FOR = {
     "write lock": "a write lock",
     "rt mutex": "an rt mutex",
     "page under writeback": "the writeback of a page",
+    **dict.fromkeys(AS_WHEN_WATCHED, "a program that must permit it (fanotify: a virus scanner, an auditor)"),
     **dict.fromkeys(AS_WHEN_FROZEN, "a per-CPU read lock, as writers do while their file system is frozen"),
 }
 

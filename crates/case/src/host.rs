@@ -30,6 +30,7 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
         recorder: BTreeMap::new(),
         cgroups: crate::groups::io_groups(root, &mounts),
         mounts,
+        pools: pools(&root.join("sys/fs/btrfs")),
         swaps: swaps(&text(&proc.join("swaps")).unwrap_or_default()),
         changes: Vec::new(),
     }
@@ -176,6 +177,13 @@ fn mounts(text: &str) -> BTreeMap<String, [String; 3]> {
             Some((target, [source, words.next()?, words.next()?]))
         })
         .collect()
+}
+
+/// Devices of each mounted btrfs that has several, by `/sys/fs/btrfs/UUID/devices`.
+fn pools(folder: &Path) -> Vec<Vec<String>> {
+    let devices = |name: String| names_in(&folder.join(name).join("devices"));
+    let pools = names_in(folder).into_iter().map(devices);
+    pools.filter(|devices| devices.len() > 1).collect()
 }
 
 /// First column of /proc/swaps, below its head.
@@ -479,6 +487,9 @@ mod tests {
             ("proc/sys/kernel/osrelease", "6.12.1\n"),
             ("proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast 9000\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\n"),
             ("proc/meminfo", "MemTotal:       16384 kB\nMemFree:  1 kB\n"),
+            ("sys/fs/btrfs/0b1e/devices/sdb", ""),
+            ("sys/fs/btrfs/0b1e/devices/sda3", ""),
+            ("sys/fs/btrfs/7c2f/devices/sdc", ""),
             (
                 "proc/swaps",
                 "Filename\t\tType\t\tSize\tUsed\tPriority\n/dev/sda2   partition\t307196\t0\t-2\n/data\\040one/swap file 4 0 -3\n",
@@ -565,6 +576,7 @@ mod tests {
             system.mounts["/data one"],
             ["/dev/nvme0n1p1", "ext4", "rw,relatime"]
         );
+        assert_eq!(system.pools, [["sda3", "sdb"]]);
         assert_eq!(system.swaps, ["/dev/sda2", "/data one/swap"]);
         assert_eq!(system.device_name(259 << 20 | 3), Some("nvme0n1"));
         assert_eq!(system.device_name(8 << 20), None);

@@ -438,6 +438,9 @@ pub struct SystemMeta {
     pub devices: BTreeMap<String, DeviceMeta>,
     /// Mounts: target -> [source, type, options].
     pub mounts: BTreeMap<String, [String; 3]>,
+    /// File systems that spread over several devices (btrfs): the devices of each. Absent where there are none, and in cases of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<Vec<String>>,
     /// Devices and files that memory is swapped out to. Absent where there are none, and in cases of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub swaps: Vec<String>,

@@ -445,6 +445,14 @@ pub fn unsupported(release: &str) -> Option<String> {
     }
 }
 
+/// Since then overlayfs keeps the real file in a struct of its own. Source: fs/overlayfs/file.c of 6.12 and 6.13, `ovl_open`.
+const OVERLAY_WRAPPED: Version = (6, 13);
+
+/// Whether the running kernel's overlayfs wraps the real file.
+pub fn overlay_wraps() -> bool {
+    version(&release()).is_none_or(|version| version >= OVERLAY_WRAPPED)
+}
+
 /// What `uname -r` prints.
 pub fn release() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -15,7 +15,7 @@ from whodisk import words
 from whodisk.detectors.base import Candidate, Detector, Excuse, Result, evidence
 from whodisk.detectors.behind_own import queued_behind_own
 from whodisk.detectors.reference import explained_singly
-from whodisk.detectors.slow_groups import NOT_FROZEN, THAWED
+from whodisk.detectors.slow_groups import ADVICE
 from whodisk.detectors.thresholds import BEYOND_GROUPS_MAX
 from whodisk.detectors.written_before import written_before
 from whodisk.evidence.context import Context
@@ -394,8 +394,8 @@ def _refute(context: Context, group: Group) -> str:
         return "Let the program sync more often, so that less is waiting each time: if its longest calls stay as long, this was not what held them."
     if state == MORE:
         return "Compare with operations that make as many requests: if they take far less time, it was not the work."
-    if group.cause.certain and group.cause.who in words.AS_WHEN_FROZEN:
-        return NOT_FROZEN
+    if group.cause.certain and group.cause.who in ADVICE:
+        return ADVICE[group.cause.who][1]
     name = context.stage(group.stage)
     return (
         f"Record again until it comes back (`whodisk record --ring 30s --trigger 'latency > "
@@ -415,8 +415,8 @@ def _remedy(group: Group) -> str:
         return "The program makes this work now and then (a checkpoint, a new log segment, a sync of all that it wrote). Let it do so more often and in smaller pieces, or in the background."
     if state == WRITTEN:
         return "The program made this work, and the file system chooses when to do it. Write fewer bytes, or sync earlier, or try another file system."
-    if group.cause.certain and group.cause.who in words.AS_WHEN_FROZEN:
-        return THAWED
+    if group.cause.certain and group.cause.who in ADVICE:
+        return ADVICE[group.cause.who][0]
     if state == "trouble":
         return "Read the device's log (smartctl -x, nvme error-log, dmesg)."
     return "One operation is an answer to where it was, not yet to why: keep a flight recorder on for the next one."

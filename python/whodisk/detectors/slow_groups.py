@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from whodisk import words
 from whodisk.detectors.blamed_device import Suspect
 from whodisk.detectors.thresholds import EVENT_NEAR
 from whodisk.evidence.context import Context
@@ -51,10 +52,23 @@ REFUTES = {
     "fs": "Repeat on the raw block device: if the slow operations stay, it is not the file system.",
 }
 
-#: What to do where writers wait as they do while their file system is frozen, and what would refute that it was.
-THAWED = "Look who freezes the file system: fsfreeze, a snapshot (LVM, a hypervisor's agent in this guest), a backup."
-NOT_FROZEN = "Repeat while nobody takes a snapshot or a backup: if as many calls wait for that lock, the file system was not frozen."
-
+#: By what a thread slept in: what to do, and what would refute it.
+ADVICE = {
+    **dict.fromkeys(
+        words.AS_WHEN_FROZEN,
+        (
+            "Look who freezes the file system: fsfreeze, a snapshot (LVM, a hypervisor's agent in this guest), a backup.",
+            "Repeat while nobody takes a snapshot or a backup: if as many calls wait for that lock, the file system was not frozen.",
+        ),
+    ),
+    **dict.fromkeys(
+        words.AS_WHEN_WATCHED,
+        (
+            "Look which program watches this file system (fanotify marks in /proc/*/fdinfo/*), and whether it can leave these files out.",
+            "Repeat without that program: if as many calls are slow, it was not its answer that they waited for.",
+        ),
+    ),
+}
 #: Where the time passes in a volume itself, below the file system.
 INSIDE_VOLUME = "Look at what the volume does with each request (dmsetup table, /proc/mdstat): encryption, checksums, parity, copies for a snapshot, a delay."
 NOT_VOLUME = (

@@ -24,12 +24,11 @@ from whodisk.detectors.base import (
 from whodisk.detectors.blamed_device import Suspect, device_of, under_loop
 from whodisk.detectors.served_others import passed_over, requests_of, requests_sql, stood_still
 from whodisk.detectors.slow_groups import (
+    ADVICE,
     GIVEN_BACK,
     INSIDE_VOLUME,
-    NOT_FROZEN,
     NOT_GIVEN_BACK,
     NOT_VOLUME,
-    THAWED,
     bunched_p_of,
     p_value_of,
     refute_of,
@@ -270,8 +269,8 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     printed = context.stage(name)
     because = f"device:{device}" if device else None
     remedy, refute = remedy_of(printed, name), refute_of(printed, name)
-    if name == "fs" and (sleep := slept_in(context, chosen)) and sleep.cause in words.AS_WHEN_FROZEN:
-        remedy, refute = THAWED, NOT_FROZEN
+    if name == "fs" and (sleep := slept_in(context, chosen)) and sleep.cause in ADVICE:
+        remedy, refute = ADVICE[sleep.cause]
     volume = _in_volume(context, suspect)
     if volume is not None:
         because, remedy, refute = f"device:{volume.volume}", INSIDE_VOLUME, NOT_VOLUME

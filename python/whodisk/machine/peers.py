@@ -95,7 +95,7 @@ def _compared(context: Context, survey: Survey) -> list[tuple[str, Facts | None]
     # What volumes are made of, and how many members they have, differs.
     volumes = volumes_of(context.case)
     described = context.case.system.get("devices") or {}
-    roles = _roles(described)
+    roles = _roles(described, context.case.system.get("pools") or [])
     return [
         (device, _facts(described.get(device) or {}, roles.get(device, ())))
         for device, operations in sorted(survey.by_device().items())
@@ -119,8 +119,8 @@ def _facts(described: dict[str, Any], role: tuple[str, ...]) -> Facts | None:
     )
 
 
-def _roles(described: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Volumes that each disk is a member of, itself or with a partition."""
+def _roles(described: dict[str, Any], pools: list[list[str]]) -> dict[str, tuple[str, ...]]:
+    """Volumes that each disk is a member of, itself or with a partition; a file system over several devices is one, too."""
     disks = {
         part: disk
         for disk, about in described.items()
@@ -130,6 +130,9 @@ def _roles(described: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     for volume, about in described.items():
         for member in str((about.get("facts") or {}).get("members") or "").split():
             roles.setdefault(disks.get(member, member), set()).add(volume)
+    for members in pools:
+        for member in members:
+            roles.setdefault(disks.get(member, member), set()).add(f"a file system over {', '.join(members)}")
     return {disk: tuple(sorted(volumes)) for disk, volumes in roles.items()}
 
 

@@ -164,6 +164,7 @@ pub const SYSTEM_JSON: &[(&str, Class)] = &[
     ("mounts.*.0", Class::MountSource),
     ("mounts.*.1", Class::Keep),
     ("mounts.*.2", Class::MountOptions),
+    ("pools.*.*", Class::Device),
     ("swaps.*", Class::MountSource),
     ("irqs.*.*", Class::Keep),
     ("servers.*.*", Class::Subject),

@@ -317,6 +317,7 @@ mod tests {
             virtualization: "a".into(),
             devices: one("sda", device),
             mounts: one("/mnt/acme", ["a".into(), "b".into(), "c".into()]),
+            pools: vec![vec!["sda".into(), "sdb".into()]],
             swaps: vec!["/dev/acme2".into()],
             irqs: one("24", ["a".into(), "b".into()]),
             servers: one("77", vec!["sda".into(), "/mnt/acme".into()]),

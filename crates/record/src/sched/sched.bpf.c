@@ -479,6 +479,15 @@ int BPF_PROG(sched_switch, bool preempt, task_t *prev, task_t *next, u32 prev_st
 	return 0;
 }
 
+// Where a long sleep was that began too soon after the last look: its stack is still what it was. The kernel leaves its scheduler's own functions
+// out of another thread's stack.
+static __always_inline u64 slept_at(task_t *task)
+{
+	u64 frames[2] = {};
+
+	return bpf_get_task_stack((void *)task, frames, sizeof(frames), 0) < 0 ? 0 : frames[0];
+}
+
 static __always_inline void wake(task_t *task)
 {
 	struct thread *thread = find(task->pid);
@@ -487,8 +496,13 @@ static __always_inline void wake(task_t *task)
 		return;
 	u64 now = bpf_ktime_get_ns();
 	if (thread->wait.start_ns) {
-		if (thread->wait.state < SLEEPING)
+		struct wait *wait = &thread->wait;
+
+		if (wait->state < SLEEPING)
 			return;
+		bool look = wait->state <= UNINTERRUPTIBLE && !wait->place && now - wait->start_ns >= stack_pause_ns;
+		if (sched_text_start && look && ((!thread->kernel && !thread->serves) || wait->reason == IO))
+			wait->place = slept_at(task);
 		end(thread, now);
 		begin(thread, task, WOKEN, now);
 	}

@@ -77,6 +77,7 @@ struct file {
 	s64 f_pos;
 	struct inode *f_inode;
 	struct path f_path;
+	void *private_data;
 };
 
 struct fdtable {

@@ -5,7 +5,7 @@
 //! Calls on regular files with a backing device and on block devices: reads and writes of all kinds, syncs, copies,
 //! allocations, truncations, opens, renames, removals, links, new directories; requests in an io_uring; control blocks of libaio. Syncs of
 //! directories, too. Pipes, sockets, what else is done to directories, and files
-//! in memory (tmpfs, /proc) are counted and left out, as are calls of 32-bit programs. Files on overlayfs are named as
+//! in memory (tmpfs, /proc) are counted and left out, as are calls of 32-bit programs. Files on overlayfs are the real ones below it, named as
 //! overlayfs knows them, not as the file system below does. Page faults of mapped files are no calls: the cache probe
 //! tells those that wait, and sealing makes operations of them.
 //!
@@ -34,7 +34,7 @@ use crate::probe::{Batch, Counts, Finished, Hooks, Log, Need, Probe, Target};
 use crate::ring_probe::read_counts;
 use crate::rings::{records_per_cpu, Rings, Shared};
 use crate::scope::{Change, InFlight};
-use crate::{host, owner, sys};
+use crate::{host, kernel, owner, sys};
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::{include_bytes_aligned, EbpfLoader};
 use case::meta::Unseen;
@@ -110,6 +110,7 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
     let length = records_per_cpu::<CallRecord>(context.config.ring(RING_BYTES), cpus);
     let weakly_ordered = u8::from(!cfg!(target_arch = "x86_64"));
     let limited = u8::from(context.config.follows_processes());
+    let overlay_wraps = u8::from(kernel::overlay_wraps());
     let mut loader = EbpfLoader::new();
     owner::configure(&mut loader);
     loader
@@ -119,7 +120,8 @@ pub fn attach(context: &Context<'_>) -> Result<Box<dyn Probe>, RecordError> {
         .map_max_entries("events", context.config.ring(NAMES_BYTES))
         .override_global("ring_records", &length, true)
         .override_global("weakly_ordered", &weakly_ordered, true)
-        .override_global("scope_limited", &limited, true);
+        .override_global("scope_limited", &limited, true)
+        .override_global("overlay_wraps", &overlay_wraps, true);
     let mut kernel = Kernel::load("syscall", OBJECT, &mut loader)?;
     kernel.load_runnable(SCOPE_CHANGE)?;
     let mut probe = SyscallProbe::new(kernel, cpus, length)?;

@@ -59,6 +59,11 @@ enum counter {
 #define TS_COMPAT 2
 #define REQ_F_FIXED_FILE 1 // first of enum io_req_flags
 
+// Set by the loader. What overlayfs keeps in the private data of a regular file: since 6.13 a struct of its own that begins with the real file, before
+// that the real file (fs/overlayfs/file.c, `struct ovl_file`; as a module it is in no type information of the kernel itself).
+const volatile bool overlay_wraps = 0;
+#define OVERLAYS_MAX 2 // on each other
+
 // What an operation's file is.
 struct file_facts {
 	u64 file;
@@ -130,6 +135,38 @@ static __always_inline struct file *file_inside(struct files_struct *files, u32 
 // Reads a field as it is where the verifier knows the pointer's type, or else by a helper.
 #define GET(pointer, field) (typed ? (pointer)->field : BPF_CORE_READ(pointer, field))
 
+// The file that one of overlayfs passes everything on to: its numbers are those that requests and pages have. Its own stay where the real one is not known.
+// Whether storage is behind it.
+static __noinline int look_through_overlay(u64 address, struct file_facts *facts)
+{
+	struct super_block *super = NULL;
+	struct inode *inode = NULL;
+
+	if (!facts)
+		return 0;
+	for (u32 i = 0; i < OVERLAYS_MAX && (!super || BPF_CORE_READ(super, s_magic) == OVERLAYFS_SUPER_MAGIC); i++) {
+		u64 real = (u64)BPF_CORE_READ((struct file *)address, private_data);
+
+		if (overlay_wraps && real)
+			bpf_probe_read_kernel(&real, sizeof(real), (void *)real);
+		if (!real)
+			break;
+		address = real;
+		inode = BPF_CORE_READ((struct file *)address, f_inode);
+		super = BPF_CORE_READ(inode, i_sb);
+	}
+	if (!super)
+		return 1;
+	if (!BPF_CORE_READ(super, s_bdi, dev) && BPF_CORE_READ(super, s_magic) != OVERLAYFS_SUPER_MAGIC) {
+		count(SKIPPED_MEMORY, 1);
+		return 0;
+	}
+	facts->node = (u64)inode;
+	facts->inode = BPF_CORE_READ(inode, i_ino);
+	facts->device = BPF_CORE_READ(super, s_dev);
+	return 1;
+}
+
 // Whether a file is one that storage is behind; fills in the facts if so.
 static __always_inline bool facts_of(struct file *file, struct file_facts *facts, const bool typed)
 {
@@ -142,14 +179,18 @@ static __always_inline bool facts_of(struct file *file, struct file_facts *facts
 	if (kind == S_IFREG || (kind == S_IFDIR && facts->folders)) {
 		struct super_block *super = GET(inode, i_sb);
 		struct backing_dev_info *bdi = GET(super, s_bdi);
-		// Memory file systems share a backing device that is none. So does overlayfs, which passes everything on to
-		// another one.
-		if (!GET(bdi, dev) && GET(super, s_magic) != OVERLAYFS_SUPER_MAGIC) {
-			count(SKIPPED_MEMORY, 1);
-			return 0;
-		}
 		facts->inode = GET(inode, i_ino);
 		facts->device = GET(super, s_dev);
+		// Memory file systems share a backing device that is none. So does overlayfs, which passes everything on to
+		// another one.
+		if (!GET(bdi, dev)) {
+			if (GET(super, s_magic) != OVERLAYFS_SUPER_MAGIC) {
+				count(SKIPPED_MEMORY, 1);
+				return 0;
+			}
+			if (kind == S_IFREG && !look_through_overlay((u64)file, facts))
+				return 0;
+		}
 	} else if (kind == S_IFBLK) {
 		facts->inode = 0;
 		facts->device = GET(inode, i_rdev);
