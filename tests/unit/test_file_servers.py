@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -67,3 +68,25 @@ def test_the_server_of_a_file_system_is_named(tmp_path: Path, folder: str, becau
     assert first.culprit.because_of == because
     assert ("bindfs (process 77) serves (FUSE)" in first.claim) == (because is not None)
     assert ("--pid 77" in first.remedy) == (because is not None)
+
+
+MOUNTS = {
+    "/": ["/dev/vda1", "ext4", "rw"],
+    "/nas": ["nas7:/export", "nfs4", "rw"],
+    "/nas/scratch": ["/dev/vdb", "xfs", "rw"],
+}
+
+
+@pytest.mark.parametrize(
+    ("folder", "because"),
+    [("/nas/db", "file system:/nas"), ("/nas/scratch/db", None), ("/nasty/db", None), ("/var/db", None)],
+)
+def test_a_network_file_system_is_named(tmp_path: Path, folder: str, because: str | None) -> None:
+    path = _case(tmp_path / "case", folder)
+    system = json.loads((path / "system.json").read_text(encoding="utf-8"))
+    (path / "system.json").write_text(json.dumps(system | {"mounts": MOUNTS}), encoding="utf-8")
+    first = solve(path).findings[0]
+    assert (first.culprit.kind, first.culprit.name) == ("stage", "fs")
+    assert first.culprit.because_of == because
+    assert ("of nas7:/export (nfs4)" in first.claim) == (because is not None)
+    assert ("nfsiostat" in first.remedy) == (because is not None)

@@ -143,3 +143,20 @@ def accused(path: Path, monkeypatch: pytest.MonkeyPatch, traits: dict[str, str])
         slow = find_slow(case, surveys["app"])
         context = Context(case, surveys, "app", slow, none_of(slow))
         return [c.culprit.kind for c in over_represented.run(context).candidates]
+
+
+@pytest.mark.parametrize(("threads", "holds"), [(40, False), (1, True)])
+def test_a_thread_of_a_moment_is_compared_with_what_else_ran_then(threads: int, holds: bool) -> None:
+    """Forty threads, one after the other; what was slow fell into the time of the first. With one other thread beside it throughout, that one is alike."""
+    rng = np.random.default_rng(12)
+    count = 4_000
+    start = np.sort(rng.integers(0, 1_000_000, count))
+    thread = (start * threads // 1_000_000 if threads > 1 else rng.integers(0, 8, count)).astype(str)
+    usual = items({"thread": thread}, excess=1.0)
+    mine = np.flatnonzero(thread == "0")
+    chosen = np.sort(rng.choice(mine, 12, replace=False))
+    seen = items({"thread": thread[chosen]}, excess=1.0)
+    found = strongest(seen, usual, [np.ones(count)], RULES)
+    assert found is not None and found.p_value < 0.01
+    begins = (start[chosen].astype(np.int64), start.astype(np.int64))
+    assert over_represented.holds_while_there(seen, usual, [np.ones(count)], begins, found, RULES) == holds

@@ -20,6 +20,7 @@ from whodisk.detectors.thresholds import (
     TRAIT_SAME,
     TRAIT_STAGE_MIN,
     TRAIT_THREAD_CHANCE_MAX,
+    TRAIT_THROUGHOUT_MIN,
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import SlowSet, none_of
@@ -79,8 +80,13 @@ def run(context: Context) -> Result:
     if len(seen) != len(worst) or len(usual) < TRAIT_EPISODES_MIN:
         return result
     rules = Rules(TRAIT_ROUNDS, TRAIT_ATTRIBUTABLE_MIN, TRAIT_COUNT_MIN, TRAIT_SAME)
-    shared = strongest_at_device(seen, usual, _exposures(context, table, stage), stage, rules)
+    exposures = _exposures(context, table, stage)
+    shared = strongest_at_device(seen, usual, exposures, stage, rules)
     if shared is None:
+        return result
+    begins = _begins(table, slow.op_id[worst])
+    if not holds_while_there(seen, usual, exposures, begins, shared, rules):
+        result.tested.append(shared.p_value)
         return result
     sentence = (
         f"{words.percent(shared.share)} of {words.things(len(worst), 'slow episode')} have {_text(shared)}; "
@@ -123,6 +129,46 @@ def strongest_at_device(
     if shared is None or "device" in shared.traits or at is None:
         return shared
     return strongest(seen, usual.pick(at), [exposure[at] for exposure in exposures], rules)
+
+
+def _begins(table: Table, slow_ids: Ints) -> tuple[Ints, Ints]:
+    """When these slow operations, and those of the sample, began, ns."""
+    op_id, start = table["op_id"].astype(np.int64), table["start_ns"].astype(np.int64)
+    return start[np.searchsorted(op_id, slow_ids)], start[np.asarray(table["drawn"], np.bool_)]
+
+
+def holds_while_there(
+    seen: Items,
+    usual: Items,
+    exposures: list[Floats],
+    begins: tuple[Ints, Ints],
+    shared: Shared,
+    rules: Rules,
+) -> bool:
+    """Whether a trait that was there for a part of the run only is shared by more than chance among the operations of that part, too.
+
+    The first of many short threads, or of many files, is also what ran while nothing was in memory yet: its time is what its operations have in common.
+    """
+    of_seen, of_usual = begins
+    there = np.concatenate((of_seen[shared.has], of_usual[_has(usual, shared)]))
+    every = np.concatenate(begins)
+    low, high = int(there.min()), int(there.max())
+    if high - low >= TRAIT_THROUGHOUT_MIN * (int(every.max()) - int(every.min())):
+        return True
+    seen_then, usual_then = ((of >= low) & (of <= high) for of in begins)
+    if min(seen_then.sum(), usual_then.sum()) < TRAIT_EPISODES_MIN:
+        return False
+    again = strongest(
+        seen.pick(seen_then), usual.pick(usual_then), [exposure[usual_then] for exposure in exposures], rules
+    )
+    return again is not None and (again.traits, again.values) == (shared.traits, shared.values)
+
+
+def _has(items: Items, shared: Shared) -> Bools:
+    has = np.ones(len(items), np.bool_)
+    for trait, value in zip(shared.traits, shared.values, strict=True):
+        has &= items.traits[trait] == value
+    return has
 
 
 def _at_their_device(seen: Items, usual: Items, stage: int) -> Bools | None:
@@ -189,7 +235,7 @@ def traits_sql(survey: Survey, source: str, ids: Ints, linked: bool, reach: floa
     )
     few, listed = drawn(survey.operations), ", ".join(map(str, ids.tolist()))
     return f"""WITH chosen AS (SELECT * FROM {source} WHERE layer = '{survey.layer}' AND ({few} OR op_id IN ({listed})))
-SELECT m.op_id, {columns}, m.op, coalesce(m.device, '') AS at_device, m.size_class, m.depth_class, m.latency_ns,
+SELECT m.op_id, m.start_ns, {columns}, m.op, coalesce(m.device, '') AS at_device, m.size_class, m.depth_class, m.latency_ns,
   greatest(coalesce(m.queue_depth, 1), 1) AS depth, {stages},
   {direct} AS direct, m.drawn, m.op || CASE WHEN (coalesce(m.flags, 0) | coalesce(b.flags, 0)) & {SYNCED} > 0 THEN ' synced' ELSE '' END AS stratum
 FROM (SELECT *, {few} AS drawn, {SIZE_CLASS} AS size_class, {DEPTH_CLASS} AS depth_class FROM chosen) AS m {join} ORDER BY m.op_id"""

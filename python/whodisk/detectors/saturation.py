@@ -10,7 +10,7 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Detector, Result
 from whodisk.detectors.flush_limit import flush_limit
-from whodisk.detectors.thread_limit import DATA, FEWER_SYNCS, held_below, limit_of
+from whodisk.detectors.thread_limit import DATA, FEWER_SYNCS, held_below, limit_of, remote_said
 from whodisk.detectors.thresholds import (
     COMMAND_SHARE,
     FOREIGN_FILLED,
@@ -189,6 +189,7 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         return
     filled = own.in_flight / own.depth
     name = f"{program.comm} on {program.device}" if program.device else program.comm
+    away = "" if program.device or context.layer != "syscall" else remote_said(context, DATA)
     below = held_below(context)
     # What calls spend with devices is known only where requests were recorded, too.
     from_memory = context.layer == "syscall" and "block" in context.surveys and below < IN_MEMORY_MAX
@@ -213,7 +214,7 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     elif own.depth == 1 and filled >= SERIAL_SHARE:
         result.limit = (
             f"{name} has one request in flight at a time ({words.percent(min(1.0, filled))} of the time, "
-            f"{words.duration(own.held_ns)} each); {_little(own, 1)}{_bandwidth(own)}{_under_loop(context, program.device)}"
+            f"{words.duration(own.held_ns)} each); {_little(own, 1)}{_bandwidth(own)}{away}{_under_loop(context, program.device)}"
         )
         result.limited = True
     elif own.depth > 1 and own.capped and filled >= FOREIGN_FILLED:

@@ -69,7 +69,7 @@ from whodisk.evidence.time_lost import kept_ns
 from whodisk.evidence.woken import Woken, woken
 from whodisk.findings import Culprit, Effect, Evidence
 from whodisk.machine.peers import kinds
-from whodisk.machine.servers import file_server_of
+from whodisk.machine.servers import AT_SERVER, file_server_of, remote_of
 from whodisk.machine.volume_time import VolumeTime, in_volumes
 from whodisk.reading.views import STAGES
 from whodisk.statistics.stats import (
@@ -89,9 +89,6 @@ AWAKE = (
     "Switch off its power saving (SATA: hdparm -B 254 -S 0, link_power_management_policy max_performance; NVMe: "
     "nvme_core.default_ps_max_latency_us=0; PCIe: pcie_aspm.policy=performance)."
 )
-
-#: Stages in which an operation on a file system of a process is while that process works on it.
-AT_SERVER = ("fs", "unknown")
 
 
 def run(context: Context) -> Result:
@@ -288,6 +285,11 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
         because = f"process:{server.name or server.pid}"
         claim += f" Their files lie on {server.mount}, a file system that {server.said} serves (FUSE): what they waited for there is not part of them."
         remedy = f"Record the server, too: whodisk record --pid {server.pid}, under the same load."
+    elif name in AT_SERVER and (remote := remote_of(context, slow.op_id[chosen])) is not None:
+        because = f"file system:{remote.mount}"
+        claim += f" Their files lie on {remote.mount}, of {remote.source} ({remote.kind}): what they waited for there, or on the way, is not part of this record."
+        remedy = f"Look at {remote.source} and at the way to it (nfsiostat, /proc/self/mountstats, the network's errors), or record there under the same load."
+        refute = "Repeat on a local file system: if as many operations are slow, it was neither the server nor the way to it."
     return Candidate(
         culprit=Culprit("stage", printed, because),
         claim=claim,

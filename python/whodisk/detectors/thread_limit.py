@@ -36,6 +36,8 @@ from whodisk.evidence.thread_time import (
     WRITES,
     ThreadTime,
 )
+from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX
+from whodisk.machine.servers import AT_SERVER, remote_of
 from whodisk.machine.volume_time import in_all_volumes
 from whodisk.reading.views import STAGES, quoted
 from whodisk.statistics.stats import overlap
@@ -177,7 +179,21 @@ def _mostly(context: Context, ops: tuple[str, ...]) -> str:
     volume = in_all_volumes(context, ops) if STAGES[most] == "fs" else None
     if volume is not None and volume.part >= VOLUME_BINDS_MIN:
         return f", {words.percent(volume.part)} of it in {volume.said}"
-    return f", {words.percent(float(shares[most]))} of it in the {context.stage(STAGES[most])} stage"
+    away = remote_said(context, ops) if STAGES[most] in AT_SERVER else ""
+    return f", {words.percent(float(shares[most]))} of it in the {context.stage(STAGES[most])} stage{away}"
+
+
+def remote_said(context: Context, ops: tuple[str, ...]) -> str:
+    """Where the data of most of these operations' files lie, if that is a network file system."""
+    ids = context.case.arrays(
+        f"SELECT op_id FROM measured WHERE layer = '{context.layer}' AND op IN ({', '.join(map(quoted, ops))}) ORDER BY latency_ns DESC, op_id LIMIT {FILES_LOOKED_UP_MAX}"
+    )["op_id"].astype(np.int64)
+    remote = remote_of(context, ids) if len(ids) else None
+    return (
+        ""
+        if remote is None
+        else f", at {remote.source} behind {remote.mount} ({remote.kind}) or on the way there"
+    )
 
 
 def _held_by(context: Context, ops: tuple[str, ...]) -> str:

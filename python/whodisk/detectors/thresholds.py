@@ -512,6 +512,13 @@ TRAIT_P_MAX = row(
     CHOSEN,
     "A trait accuses if it is this unlikely: every case that is slow for another reason is a trial.",
 )
+TRAIT_THROUGHOUT_MIN = row(
+    "TRAIT_THROUGHOUT_MIN",
+    0.5,
+    "share of the recording",
+    CHOSEN,
+    "What was there for less of the time is compared with what else was there then.",
+)
 TRAIT_THREAD_CHANCE_MAX = row(
     "TRAIT_THREAD_CHANCE_MAX",
     1 / 3,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from whodisk.evidence.context import Context
@@ -53,23 +55,70 @@ def _has_files(context: Context, mount: str) -> bool:
     return bool(context.case.rows(f"SELECT 1 AS one FROM measured WHERE starts_with(file, {below}) LIMIT 1"))
 
 
+#: Stages in which an operation on a file system of a process, or of another machine, is while that works on it.
+AT_SERVER = ("fs", "unknown")
+#: File systems with their data behind a network, or in a host: what happens there is in no record of this machine. Source: their names in fs/*, and of FUSE
+#: those of the clients.
+REMOTE = frozenset(
+    [
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "fuse.ceph",
+        "fuse.glusterfs",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "glusterfs",
+        "lustre",
+        "nfs",
+        "nfs4",
+        "smb3",
+        "virtiofs",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A mount with its data elsewhere."""
+
+    mount: str
+    kind: str
+    source: str
+
+
 def file_server_of(context: Context, op_ids: Ints) -> FileServer | None:
     """Who serves the file system that most of these operations are on; None where the kernel does."""
-    mounts = [
-        (what, pid) for pid, served in context.case.servers.items() for what in served if what[:1] == "/"
-    ]
-    if not mounts or "file" not in context.case.columns.get(f"ops/{context.layer}", frozenset()):
+    served = {what: pid for pid, whats in context.case.servers.items() for what in whats if what[:1] == "/"}
+    mount = _mount_of(context, op_ids, served)
+    return None if mount is None else FileServer(mount, served[mount], _name_of(context, served[mount]))
+
+
+def remote_of(context: Context, op_ids: Ints) -> Remote | None:
+    """The network file system that most of these operations are on."""
+    mounts = context.case.system.get("mounts") or {}
+    mount = _mount_of(context, op_ids, [point for point, about in mounts.items() if about[1] in REMOTE])
+    return None if mount is None else Remote(mount, str(mounts[mount][1]), str(mounts[mount][0]))
+
+
+def _mount_of(context: Context, op_ids: Ints, wanted: Collection[str]) -> str | None:
+    """The mount point that most of these operations' files are on, if it is one of the wanted ones."""
+    if not wanted or "file" not in context.case.columns.get(f"ops/{context.layer}", frozenset()):
         return None
     ids = ", ".join(str(int(number)) for number in op_ids[:: -(-len(op_ids) // FILES_LOOKED_UP_MAX) or 1])
     rows = context.case.rows(
         f"SELECT coalesce(file, '') AS file FROM measured WHERE layer = '{context.layer}' AND op_id IN ({ids or 'NULL'})"
     )
     # The longest mount point that a path begins with is the one that it is on.
-    for mount, pid in sorted(mounts, reverse=True, key=lambda of: len(of[0])):
-        on_it = sum(str(row["file"]).startswith(mount.rstrip("/") + "/") for row in rows)
-        if 2 * on_it > len(rows):
-            return FileServer(mount, pid, _name_of(context, pid))
-    return None
+    mounts = sorted({*wanted, *(context.case.system.get("mounts") or {})}, reverse=True, key=len)
+    of_files = [
+        next((mount for mount in mounts if str(row["file"]).startswith(mount.rstrip("/") + "/")), "")
+        for row in rows
+    ]
+    mount, number = Counter(of_files).most_common(1)[0] if of_files else ("", 0)
+    return mount if mount in wanted and 2 * number > len(rows) else None
 
 
 def _name_of(context: Context, pid: int) -> str:
