@@ -211,6 +211,8 @@ class Verdict:
     #: What to record or run next.
     next_steps: list[str] = field(default_factory=list)
     simulated: bool = False
+    #: Volumes that the verdict mentions by the kernel's names (dm-0) -> what people call them (vg0-data).
+    called: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:

@@ -192,6 +192,11 @@ def slept(cause: str) -> str:
     return f"waited for {_WAITED_FOR[cause]}" if cause in _WAITED_FOR else f"slept in {cause}"
 
 
+def called(names: dict[str, str]) -> str:
+    """``dm-0 is vg0-data``: what people call volumes with numbers."""
+    return listed([f"{number} is {name}" for number, name in names.items()])
+
+
 def under_loop(loop: str, file: str, disk: str, busy: float) -> str:
     """What a disk under a loop device did for which part of its time."""
     return f"The file of {loop}, {file}, lies on {disk}, which was at work for {percent(busy)} of that time"

@@ -10,7 +10,14 @@ import numpy as np
 from whodisk import words
 from whodisk.detectors.base import Detector, Result
 from whodisk.detectors.flush_limit import flush_limit
-from whodisk.detectors.thread_limit import DATA, FEWER_SYNCS, held_below, limit_of, remote_said
+from whodisk.detectors.thread_limit import (
+    DATA,
+    FEWER_SYNCS,
+    asleep_besides,
+    held_below,
+    limit_of,
+    remote_said,
+)
 from whodisk.detectors.thresholds import (
     COMMAND_SHARE,
     FOREIGN_FILLED,
@@ -226,7 +233,7 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
     elif own.in_flight < SERIAL_SHARE:
         result.observed.append(
             f"{name} had {words.significant(own.in_flight, 2)} requests in flight on average: most of its time was "
-            "not spent waiting for this device."
+            f"not spent waiting for this device{asleep_besides(time) if time is not None else ''}."
         )
 
 

@@ -5,12 +5,13 @@ What a thread does comes before what it has in flight: a thread that waits for i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from whodisk import words
 from whodisk.detectors.thresholds import (
+    ASLEEP_BESIDES_MIN,
     BEHIND_SYNC_TOLD,
     HELD_BELOW_MIN,
     LIMITING_DEVICE_MIN,
@@ -85,6 +86,11 @@ def limit_of(context: Context, comm: str, time: ThreadTime) -> Limit | None:
     most = max(groups, key=lambda what: groups[what])
     if groups[most] < THREAD_BINDS_MIN:
         return None
+    held = _binds(context, comm, time, most)
+    return None if held is None else replace(held, said=held.said + asleep_besides(time))
+
+
+def _binds(context: Context, comm: str, time: ThreadTime, most: str) -> Limit | None:
     if most == SYNCS:
         return _syncs(context, comm, time)
     if most == DURABLE:
@@ -94,6 +100,16 @@ def limit_of(context: Context, comm: str, time: ThreadTime) -> Limit | None:
     if most == RUNNING and time.waits_known and not (time.flies and held_below(context) >= HELD_BELOW_MIN):
         return _computes(context, comm, time)
     return None
+
+
+def asleep_besides(time: ThreadTime) -> str:
+    """How long threads slept outside of calls on storage, and in what; empty where that was little."""
+    share = time.share[ASLEEP]
+    if share < ASLEEP_BESIDES_MIN:
+        return ""
+    cause = max(sorted(time.slept), key=lambda name: time.slept[name], default="")
+    mostly = f": they {words.slept(cause)}" if cause and time.slept[cause] >= 0.5 * share else ""
+    return f"; for {words.percent(share)} of the time no call on storage holds them, and they sleep{mostly}"
 
 
 def _syncs(context: Context, comm: str, time: ThreadTime) -> Limit:

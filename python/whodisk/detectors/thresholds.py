@@ -613,6 +613,14 @@ PREFETCH_FETCHES_MAX = row(
     "... and nine in ten of them waited for no longer than this: nothing was stuck.",
 )
 
+ASLEEP_BESIDES_MIN = row(
+    "ASLEEP_BESIDES_MIN",
+    0.1,
+    "share of the threads' time",
+    CHOSEN,
+    "A limit says what else threads do if they sleep this part of their time outside of calls on storage.",
+)
+
 # volumes
 VOLUME_BINDS_MIN = row(
     "VOLUME_BINDS_MIN",

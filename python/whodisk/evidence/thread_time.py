@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.own_threads import own_sql
@@ -65,6 +66,8 @@ class ThreadTime:
     waits_known: bool
     #: Part of the time without a CPU in which a thread of the same program had it.
     own_cpu: float
+    #: Part of the threads' time that they slept outside of calls, by what they slept in, as far as that was looked at.
+    slept: dict[str, float]
 
     @property
     def robbed(self) -> float:
@@ -119,6 +122,7 @@ def thread_time(context: Context, comm: str) -> ThreadTime | None:
         behind_sync=sums.behind_ns / sums.flown_ns if sums.flown_ns > 0 else 0.0,
         waits_known=known,
         own_cpu=sums.own_ns / sums.parts[NO_CPU] if sums.parts[NO_CPU] > 0 else 0.0,
+        slept={cause: ns / sums.whole_ns for cause, ns in sums.slept.items()},
     )
 
 
@@ -133,11 +137,13 @@ class _Waits:
     asleep: _Times
     ready: _Times
     by_own: _Times
+    #: What it slept in, of each sleep; empty: nobody looked.
+    causes: npt.NDArray[np.str_]
 
     @staticmethod
     def none() -> _Waits:
         nothing = np.zeros(0), np.zeros(0)
-        return _Waits(nothing, nothing, nothing)
+        return _Waits(nothing, nothing, nothing, np.zeros(0, np.str_))
 
 
 class _Sums:
@@ -148,6 +154,8 @@ class _Sums:
         self.parts: dict[str, float] = dict.fromkeys((*CALLS, IN_FLIGHT, ASLEEP, RUNNING, NO_CPU), 0.0)
         self.calls = {name: Calls(0, 0.0) for name in CALLS}
         self.whole_ns = self.flown_ns = self.behind_ns = self.own_ns = 0.0
+        #: Outside of calls, by cause.
+        self.slept: dict[str, float] = {}
         #: Syncs and durable writes of each thread.
         self.synced: list[_Times] = []
 
@@ -184,6 +192,11 @@ class _Sums:
         sleeps = _common(free, waits.asleep)
         slept, without = _length(sleeps), float(overlap(*free, *waits.ready).sum())
         slept_flying = float(overlap(*sleeps, *flown).sum())
+        outside = overlap(*waits.asleep, *free)
+        for cause in np.unique(waits.causes).tolist():
+            if cause:
+                its = float(outside[waits.causes == cause].sum())
+                self.slept[cause] = self.slept.get(cause, 0.0) + its
         self.parts[IN_FLIGHT] += slept_flying
         self.parts[ASLEEP] += slept - slept_flying
         self.parts[NO_CPU] += without
@@ -279,7 +292,7 @@ def _waits(context: Context, tids: list[int]) -> dict[int, _Waits]:
     """Thread -> its waits."""
     listed = ", ".join(str(tid) for tid in tids)
     data = context.case.arrays(
-        f"""SELECT tid, state, start_ns AS begin_ns, start_ns + duration_ns AS end_ns, {own_sql(context.case, context.layer)} AS own FROM waits
+        f"""SELECT tid, state, coalesce(cause, '') AS cause, start_ns AS begin_ns, start_ns + duration_ns AS end_ns, {own_sql(context.case, context.layer)} AS own FROM waits
 WHERE tid IN ({listed}) ORDER BY tid, start_ns"""
     )
     tid, begin, end = (
@@ -288,13 +301,16 @@ WHERE tid IN ({listed}) ORDER BY tid, start_ns"""
         data["end_ns"].astype(np.float64),
     )
     asleep = np.asarray(np.isin(data["state"].astype(str), ("blocked", "stopped")), np.bool_)
-    own = data["own"].astype(np.bool_)
+    own, cause = data["own"].astype(np.bool_), data["cause"].astype(str)
     found = {}
     for number in tids:
         part = slice(int(np.searchsorted(tid, number)), int(np.searchsorted(tid, number, side="right")))
         low, high, slept, its = begin[part], end[part], asleep[part], own[part]
         found[number] = _Waits(
-            (low[slept], high[slept]), (low[~slept], high[~slept]), (low[~slept & its], high[~slept & its])
+            (low[slept], high[slept]),
+            (low[~slept], high[~slept]),
+            (low[~slept & its], high[~slept & its]),
+            cause[part][slept],
         )
     return found
 

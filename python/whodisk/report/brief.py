@@ -59,6 +59,7 @@ def lines(verdict: Verdict, width: int) -> list[Text]:
             *_others(verdict, width),
             *_next(verdict, width),
             *_cleared(verdict, width),
+            *_called(verdict, width),
             *_unseen(verdict, width),
         ],
     ]
@@ -219,6 +220,10 @@ def _next(verdict: Verdict, width: int) -> list[Text]:
 def _cleared(verdict: Verdict, width: int) -> list[Text]:
     names = words.cleared([item.what for item in verdict.cleared])
     return [Text(_cut(f"Cleared: {names}", width))] if names else []
+
+
+def _called(verdict: Verdict, width: int) -> list[Text]:
+    return [Text(_cut(f"Names: {words.called(verdict.called)}", width))] if verdict.called else []
 
 
 def _unseen(verdict: Verdict, width: int) -> list[Text]:

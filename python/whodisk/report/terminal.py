@@ -51,6 +51,7 @@ def render(verdict: Verdict, console: Console | None = None) -> None:
         for c in verdict.cleared
     ]
     _lines("Cleared", cleared, out)
+    _lines("Names", [f"{words.called(verdict.called)}."] if verdict.called else [], out)
     _lines("Cannot be excluded", _caveats(verdict.cannot_exclude), out)
     refuted = {finding.refute for finding in verdict.findings}
     _lines("Next", [step for step in dict.fromkeys(verdict.next_steps) if step not in refuted], out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from pathlib import Path
 from threading import Thread
 
@@ -149,7 +150,19 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
     verdict.speed.extend([_speed(context), _main_stage(verdict, context)])
     verdict.summary.extend(_summary(verdict, context, errors, judged.trouble, untimed))
     verdict.summary.extend(own_work(case)[:OWN_WORK_TOLD_MAX] if layer == "app" else [])
+    verdict.called.update(_called(verdict, case))
     return verdict
+
+
+def _called(verdict: Verdict, case: Case) -> dict[str, str]:
+    """What volumes that it mentions are called; their numbers are the kernel's, and change."""
+    said = verdict.to_json()
+    found = {}
+    for device, about in sorted((case.system.get("devices") or {}).items()):
+        name = str((about.get("facts") or {}).get("dm_name") or "")
+        if name and re.search(rf"\b{re.escape(device)}\b", said):
+            found[device] = name
+    return found
 
 
 def _only_fired(case: Case, surveys: dict[str, Survey], layer: str, limits: list[Limit]) -> Verdict:
