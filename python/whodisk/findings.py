@@ -211,6 +211,8 @@ class Verdict:
     #: What to record or run next.
     next_steps: list[str] = field(default_factory=list)
     simulated: bool = False
+    #: Operations that failed in a way that is storage's, a sentence for each kind, device and error.
+    failed: list[str] = field(default_factory=list)
     #: Volumes that the verdict mentions by the kernel's names (dm-0) -> what people call them (vg0-data).
     called: dict[str, str] = field(default_factory=dict)
 

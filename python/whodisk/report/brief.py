@@ -56,6 +56,7 @@ def lines(verdict: Verdict, width: int) -> list[Text]:
         _bars(verdict, width),
         _slowest(verdict, width, SLOWEST_ROWS - len(_expected(verdict, width))),
         [
+            *_failed(verdict, width),
             *_others(verdict, width),
             *_next(verdict, width),
             *_cleared(verdict, width),
@@ -220,6 +221,12 @@ def _next(verdict: Verdict, width: int) -> list[Text]:
 def _cleared(verdict: Verdict, width: int) -> list[Text]:
     names = words.cleared([item.what for item in verdict.cleared])
     return [Text(_cut(f"Cleared: {names}", width))] if names else []
+
+
+def _failed(verdict: Verdict, width: int) -> list[Text]:
+    """What failed, where the answer does not say so."""
+    untold = [said for said in verdict.failed if said not in _answer_text(verdict, width)]
+    return [Text(_cut(f"Failed: {' '.join(untold)}", width))] if untold else []
 
 
 def _called(verdict: Verdict, width: int) -> list[Text]:

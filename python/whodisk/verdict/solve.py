@@ -146,6 +146,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         next_steps=_next_steps(judged, status)
         + ([reason.step for reason in untimed.reasons] if untimed and not judged.findings else []),
         simulated=bool(case.meta.get("simulated")),
+        failed=errors,
     )
     verdict.speed.extend([_speed(context), _main_stage(verdict, context)])
     verdict.summary.extend(_summary(verdict, context, errors, judged.trouble, untimed))
