@@ -33,6 +33,7 @@ from ground_truth import (
     mirrors,
     others,
     pieces,
+    places,
     rates,
     reads,
     servers,
@@ -843,6 +844,11 @@ TRUTHS: dict[str, Truth] = {
         because_of="0 KiB",
         says="page after page",
     ),
+    "four_places": Truth(
+        "full_queue", True, places.four_places, status="slow", kind="config", name="nr_requests of sda"
+    ),
+    "many_places": Truth("full_queue", False, places.many_places, status="limited"),
+    "one_at_once": Truth("full_queue", False, places.one_at_once),
     "swapping": Truth(
         "memory_short", True, memory.swapping, status="slow", kind="config", name="memory of worker"
     ),

@@ -17,12 +17,10 @@ from whodisk.detectors.thresholds import (
     SWAPPED_IN_MIN,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.thresholds import LOSS_BLOCKS
-from whodisk.evidence.time_lost import TimeLost, submitters, threads_time, weigh
+from whodisk.evidence.time_lost import Rows, TimeLost, lost_in_rows, lost_meanwhile, submitters
 from whodisk.findings import Culprit
 from whodisk.machine.disks import swap_disks
 from whodisk.reading.views import quoted
-from whodisk.statistics.stats import Bools, Floats, Ints, overlap
 
 #: What `waits.cause` says of a thread that has to free memory, or to move pages for a large piece, before it gets any.
 RECLAIM = ("direct reclaim", "direct compaction")
@@ -35,10 +33,10 @@ def run(context: Context) -> Result:
     if not tids:
         return result
     freed, swapped = _rows(context, _freeing_sql(context, tids)), _rows(context, _swapped_sql(context, tids))
-    held = _held(context, tids, freed, swapped)
+    held = lost_in_rows(context, tids, freed, swapped)
     if held is None or held.share < SHARE_OF_LATENCY_FLOOR:
         return result
-    of_swap = _held(context, tids, swapped)
+    of_swap = lost_in_rows(context, tids, swapped)
     is_short = of_swap is not None and of_swap.share >= SWAPPED_IN_MIN
     said = _said(context, held, freed, swapped)
     if is_short and held.share >= SHARE_OF_LATENCY_MIN:
@@ -51,11 +49,7 @@ def run(context: Context) -> Result:
     return result
 
 
-#: Thread, begin and end of each, ns.
-_Rows = tuple[Ints, Ints, Ints]
-
-
-def _rows(context: Context, sql: str | None) -> _Rows:
+def _rows(context: Context, sql: str | None) -> Rows:
     if sql is None:
         nothing = np.zeros(0, np.int64)
         return nothing, nothing, nothing
@@ -79,24 +73,7 @@ def _swapped_sql(context: Context, tids: list[int]) -> str | None:
 WHERE op = 'read' AND device IN ({", ".join(map(quoted, devices))}) AND tid IN ({", ".join(map(str, tids))}) AND NOT open ORDER BY 2, 3, 1"""
 
 
-def _held(context: Context, tids: list[int], *of: _Rows) -> TimeLost | None:
-    """The time of threads that passes in any of these, each moment counted once."""
-    survey = context.survey
-    edges = np.linspace(survey.begin_ns, survey.end_ns, LOSS_BLOCKS + 1)
-    lost = np.zeros(LOSS_BLOCKS)
-    each: list[Floats] = []
-    for thread in tids:
-        begin, end = (np.concatenate([rows[part][rows[0] == thread] for rows in of]) for part in (1, 2))
-        if len(begin):
-            lost += overlap(edges[:-1], edges[1:], begin, end)
-            each.append((end - begin).astype(np.float64))
-    count = sum(len(lengths) for lengths in each)
-    return weigh(
-        lost, threads_time(context, tids), count, np.concatenate(each or [np.zeros(0)]), survey.span_ns
-    )
-
-
-def _said(context: Context, held: TimeLost, freed: _Rows, swapped: _Rows) -> str:
+def _said(context: Context, held: TimeLost, freed: Rows, swapped: Rows) -> str:
     ways = []
     for (_, begin, end), doing in (
         (freed, "freeing memory before they got any"),
@@ -113,7 +90,7 @@ def _said(context: Context, held: TimeLost, freed: _Rows, swapped: _Rows) -> str
 
 
 def _candidate(
-    context: Context, tids: list[int], held: TimeLost, said: str, of: tuple[_Rows, _Rows]
+    context: Context, tids: list[int], held: TimeLost, said: str, of: tuple[Rows, Rows]
 ) -> Candidate:
     ran = (
         [evidence(context.case, "who freed memory itself", _by_thread_sql(tids))]
@@ -129,20 +106,9 @@ def _candidate(
         evidence=ran,
         refute="Repeat with twice the memory (memory.max of its group, or fewer programs beside it): if it takes as long, memory is not short.",
         remedy="Give it more memory (memory.max and memory.high of its control group, memory of the machine), or let it use less; /proc/pressure/memory and memory.events say whether that helped.",
-        explains=_explains(context, of),
+        explains=lost_meanwhile(context, *(np.concatenate(parts) for parts in zip(*of, strict=True))),
         causes=(("stage", "fs"), ("stage", "app"), ("stage", "reap")),
     )
-
-
-def _explains(context: Context, of: tuple[_Rows, _Rows]) -> Bools:
-    """Slow operations that lost half or more of their excess while their thread did one of these."""
-    slow = context.slow
-    held = np.zeros(len(slow))
-    for thread in np.unique(slow.tid):
-        mine = slow.tid == thread
-        begin, end = (np.concatenate([rows[part][rows[0] == thread] for rows in of]) for part in (1, 2))
-        held[mine] = overlap(slow.start_ns[mine], slow.end_ns[mine], begin, end)
-    return np.asarray((held > 0) & (held >= 0.5 * (slow.latency_ns - slow.typical_ns)), np.bool_)
 
 
 def _program(context: Context, tids: list[int]) -> str:

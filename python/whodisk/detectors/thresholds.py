@@ -644,6 +644,22 @@ REQUEUED_TOLD_MIN = row(
     "From this part of them on, that their requests were given back and queued again is what they have in common.",
 )
 
+# full_queue
+FULL_QUEUE_SMALL = row(
+    "FULL_QUEUE_SMALL",
+    32,
+    "requests",
+    CHOSEN,
+    "A queue that may hold fewer, and fewer than Linux gives one like it, is small by its setting. Linux gives 64 to 256 for devices that take 32 at once or more.",
+)
+FULL_QUEUE_LIMIT_MIN = row(
+    "FULL_QUEUE_LIMIT_MIN",
+    0.2,
+    "share of the threads' time",
+    CHOSEN,
+    "A larger one that is full is a limit from this part on.",
+)
+
 # memory_short
 SWAPPED_IN_MIN = row(
     "SWAPPED_IN_MIN",

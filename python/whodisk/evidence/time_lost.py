@@ -270,6 +270,38 @@ def late_in_waits(context: Context, tids: list[int], state: str, least_ns: int =
     return late_while_held(context, tid, start, duration).explained
 
 
+#: Thread, begin and end of times in which a thread was held, ns; in order of their begin.
+Rows = tuple[Ints, Ints, Ints]
+
+
+def lost_in_rows(
+    context: Context, tids: list[int], *of: Rows, whole: Floats | None = None
+) -> TimeLost | None:
+    """What these times cost the threads, against their time (or `whole`, per block, ns), each moment of a thread counted once; None without any."""
+    survey = context.survey
+    edges = np.linspace(survey.begin_ns, survey.end_ns, LOSS_BLOCKS + 1)
+    lost = np.zeros(LOSS_BLOCKS)
+    each: list[Floats] = []
+    for thread in tids:
+        begin, end = (np.concatenate([rows[part][rows[0] == thread] for rows in of]) for part in (1, 2))
+        if len(begin):
+            lost += overlap(edges[:-1], edges[1:], begin, end)
+            each.append((end - begin).astype(np.float64))
+    count = sum(len(lengths) for lengths in each)
+    whole = threads_time(context, tids) if whole is None else whole
+    return weigh(lost, whole, count, np.concatenate(each or [np.zeros(0)]), survey.span_ns)
+
+
+def lost_meanwhile(context: Context, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Bools:
+    """Slow operations that lost half or more of their excess in these times of their thread."""
+    slow = context.slow
+    held = np.zeros(len(slow))
+    for thread in np.unique(slow.tid):
+        mine, its = slow.tid == thread, tid == thread
+        held[mine] = overlap(slow.start_ns[mine], slow.end_ns[mine], begin_ns[its], end_ns[its])
+    return np.asarray((held > 0) & (held >= 0.5 * (slow.latency_ns - slow.typical_ns)), np.bool_)
+
+
 def kept_ns(context: Context, *states: str) -> Floats:
     """How much of each slow operation's time some thread was kept from running, in one of these states of `waits`, ns.
 

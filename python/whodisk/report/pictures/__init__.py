@@ -30,6 +30,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "device_errors": (moments.PICTURE, members.PICTURE),
     "device_rate": (moments.PICTURE,),
     "far_node": (moments.PICTURE,),
+    "full_queue": (moments.PICTURE,),
     "late_servers": (moments.PICTURE,),
     "layout": (layout_map.PICTURE, sweep.PICTURE),
     "masked_tier": (request_map.PICTURE,),
