@@ -13,6 +13,7 @@ from whodisk.detectors.candidates import of_time_lost
 from whodisk.detectors.thresholds import (
     FULL_QUEUE_LIMIT_MIN,
     FULL_QUEUE_SMALL,
+    QUEUE_PER_DEVICE_MAX,
     SHARE_OF_LATENCY_FLOOR,
     SHARE_OF_LATENCY_MIN,
 )
@@ -24,8 +25,6 @@ from whodisk.statistics.stats import Bools, Ints
 
 #: What a thread sleeps in until a request of a queue is free (block/blk-mq-tag.c).
 TAG_WAITS = ("blk_mq_get_tag",)
-#: What Linux gives a queue with a scheduler: twice what its device takes, at most this many (block/blk-mq-sched.c, `blk_mq_init_sched`).
-DEVICE_TAKES_MAX = 128
 
 
 def run(context: Context) -> Result:
@@ -91,7 +90,7 @@ def _places(context: Context, device: str) -> tuple[int | None, int]:
     places, takes = (
         str(value) for value in (queue.get("nr_requests", ""), facts.get("device_queue_depth", ""))
     )
-    usual = 2 * min(int(takes) if takes.isdigit() else DEVICE_TAKES_MAX, DEVICE_TAKES_MAX)
+    usual = 2 * min(int(takes) if takes.isdigit() else QUEUE_PER_DEVICE_MAX, QUEUE_PER_DEVICE_MAX)
     return (int(places) if places.isdigit() else None), usual
 
 

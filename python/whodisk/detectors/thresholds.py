@@ -652,6 +652,13 @@ FULL_QUEUE_SMALL = row(
     CHOSEN,
     "A queue that may hold fewer, and fewer than Linux gives one like it, is small by its setting. Linux gives 64 to 256 for devices that take 32 at once or more.",
 )
+QUEUE_PER_DEVICE_MAX = row(
+    "QUEUE_PER_DEVICE_MAX",
+    128,
+    "requests",
+    "Linux: block/blk-mq-sched.c, blk_mq_init_sched",
+    "Linux gives a queue twice as many places as its device takes requests, of which it counts this many at most.",
+)
 FULL_QUEUE_LIMIT_MIN = row(
     "FULL_QUEUE_LIMIT_MIN",
     0.2,
