@@ -16,7 +16,7 @@ from tests.vm.machine import Hardware, agent_path
 #: Fixture -> its hardware and what is recorded in one boot. The longest first.
 BOOTS: dict[str, tuple[Hardware, tuple[str, ...]]] = {
     "stored": (BAD, ("kernel", "errors", "cpu")),
-    "journals": (RAID, ("journals", "logs")),
+    "journals": (RAID, ("journals", "logs", "overlay", "mirror")),
     "arrays": (RAID, ("raid",)),
     "hdd": (FAULTS["short_readahead"].hardware, ("readahead",)),
     "shared_line": (IRQ, ("irq",)),

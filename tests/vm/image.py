@@ -84,6 +84,8 @@ MODULES = {
         "nvme",
     ),
     "stacked": ("raid0", "raid456", "dm-mod"),
+    "mirrors": ("raid1",),
+    "overlay": ("overlay",),
     "ext4": ("ext4",),
     "xfs": ("xfs",),
     "btrfs": ("btrfs",),

@@ -190,3 +190,29 @@ def test_cpu_limit_shows_between_the_reads(stored: dict[str, Run]) -> None:
     assert silences["healthy"] <= 2
     assert typical_us(run.case("sick"), "latency_ns")[run.device("nvme0")] < 10_000
     check_named("cpu_limit", run)
+
+
+def test_files_on_overlayfs_are_the_real_ones(journals: dict[str, Run]) -> None:
+    """Each file's first read waits for requests of the disk below, and each sync is that disk's."""
+    run = journals["overlay"]
+    case, disk = run.case("overlay"), run.device("nvme3")
+    check_whole(case)
+    tied = rows(
+        case,
+        f"""SELECT p.op, count(DISTINCT p.file) FROM '{case}/links/*.parquet' AS l JOIN ops AS p ON p.op_id = l.parent_id JOIN ops AS c ON c.op_id = l.child_id
+        WHERE p.layer = 'syscall' AND p.comm = 'dd' AND p.file LIKE '/merged/%' AND p.device = '{disk}' AND c.device = '{disk}' AND p.op IN ('read', 'sync') GROUP BY 1 ORDER BY 1""",
+    )
+    assert tied == [("read", 61), ("sync", 3)]
+
+
+def test_a_flush_of_a_mirror_is_that_of_both_members(journals: dict[str, Run]) -> None:
+    run = journals["mirror"]
+    case = run.case("mirror")
+    check_whole(case)
+    tied = rows(
+        case,
+        f"""SELECT c.device, p.size_bytes > 0, count(*) FROM '{case}/links/*.parquet' AS l JOIN ops AS p ON p.op_id = l.parent_id JOIN ops AS c ON c.op_id = l.child_id
+        WHERE l.kind = 'stacked' AND p.comm = 'load' AND p.op = 'write' GROUP BY ALL""",
+    )
+    members = (run.device("nvme1"), run.device("nvme2"))
+    assert sorted(tied) == sorted((member, data, 53) for member in members for data in (False, True))
