@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,10 +50,13 @@ def instance(name: str, events: Sequence[str], settings: Sequence[tuple[str, str
         subprocess.run(["mount", "-t", "tracefs", "nodev", str(TRACEFS)], check=False, capture_output=True)
     if not (TRACEFS / "instances").is_dir():
         raise TracerError(f"{TRACEFS}: expected tracefs, found none; mount -t tracefs nodev {TRACEFS}")
-    folder = TRACEFS / "instances" / name
-    if folder.exists():
+    for old in (TRACEFS / "instances").glob(f"{name}-*"):
         # Of a run that was killed.
-        folder.rmdir()
+        if not Path("/proc", old.name.rpartition("-")[2]).exists():
+            with suppress(OSError):
+                old.rmdir()
+    # Tests run side by side.
+    folder = TRACEFS / "instances" / f"{name}-{os.getpid()}"
     folder.mkdir()
     try:
         every = (("trace_clock", "mono"), ("buffer_size_kb", str(BUFFER_KIB_PER_CPU)), *settings)
