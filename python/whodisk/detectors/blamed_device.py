@@ -19,7 +19,7 @@ from whodisk.detectors.thresholds import (
 )
 from whodisk.evidence.context import Context
 from whodisk.evidence.links import below_sql
-from whodisk.machine.below_loop import below_loop
+from whodisk.machine.below_loop import Below, below_loop
 from whodisk.machine.volumes import volumes_of
 from whodisk.reading.views import STAGES
 from whodisk.statistics import probability
@@ -180,6 +180,12 @@ def under_loop(context: Context, suspect: Suspect, device: str | None) -> str:
         return ""
     slow = context.slow
     below = below_loop(context, device, slow.start_ns[suspect.chosen], slow.end_ns[suspect.chosen])
+    said = said_of(below)
+    return f" {said}." if said else ""
+
+
+def said_of(below: Below | None) -> str:
+    """What the disk under a loop device did, without a full stop; empty where that was little, or is not known."""
     if below is None or below.busy < LOOP_BELOW_MIN:
         return ""
-    return f" {words.under_loop(below.loop, below.file, below.disk, below.busy)}."
+    return words.under_loop(below.loop, below.file, below.disk, below.busy)

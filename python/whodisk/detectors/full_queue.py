@@ -18,10 +18,17 @@ from whodisk.detectors.thresholds import (
     SHARE_OF_LATENCY_MIN,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.time_lost import TimeLost, lost_in_rows, lost_meanwhile, submitters, threads_time
+from whodisk.evidence.time_lost import (
+    TimeLost,
+    held_rows,
+    lost_in_rows,
+    lost_meanwhile,
+    submitters,
+    threads_time,
+)
 from whodisk.findings import Culprit
 from whodisk.reading.views import quoted, without_volumes_sql
-from whodisk.statistics.stats import Bools, Ints
+from whodisk.statistics.stats import Bools
 
 #: What a thread sleeps in until a request of a queue is free (block/blk-mq-tag.c).
 TAG_WAITS = ("blk_mq_get_tag",)
@@ -33,7 +40,7 @@ def run(context: Context) -> Result:
     tids = submitters(context)
     if not tids or "block" not in context.surveys:
         return result
-    rows = _rows(context, tids)
+    rows = held_rows(context, _waits_sql(tids))
     # Workers of io_uring wait in place of who submits: what is in flight at once may be more than threads are.
     whole = threads_time(context, tids)
     whole = whole * max(1.0, context.survey.latency_ns / max(1.0, float(whole.sum())))
@@ -66,12 +73,6 @@ def _waits_sql(tids: list[int]) -> str:
     listed = ", ".join(map(str, tids))
     return f"""SELECT tid, start_ns, start_ns + duration_ns AS end_ns, comm FROM waits
 WHERE cause IN ({", ".join(map(quoted, TAG_WAITS))}) AND pid IN (SELECT pid FROM waits WHERE tid IN ({listed}) AND pid IS NOT NULL)"""
-
-
-def _rows(context: Context, tids: list[int]) -> tuple[Ints, Ints, Ints]:
-    data = context.case.arrays(f"{_waits_sql(tids)} ORDER BY 2, 3, 1")
-    tid, begin, end = (data[name].astype(np.int64) for name in ("tid", "start_ns", "end_ns"))
-    return tid, begin, end
 
 
 def _device(context: Context, tids: list[int]) -> str | None:

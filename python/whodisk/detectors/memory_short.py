@@ -17,7 +17,15 @@ from whodisk.detectors.thresholds import (
     SWAPPED_IN_MIN,
 )
 from whodisk.evidence.context import Context
-from whodisk.evidence.time_lost import Rows, TimeLost, lost_in_rows, lost_meanwhile, submitters
+from whodisk.evidence.time_lost import (
+    NONE_HELD,
+    Rows,
+    TimeLost,
+    held_rows,
+    lost_in_rows,
+    lost_meanwhile,
+    submitters,
+)
 from whodisk.findings import Culprit
 from whodisk.machine.disks import swap_disks
 from whodisk.reading.views import quoted
@@ -32,13 +40,15 @@ def run(context: Context) -> Result:
     tids = submitters(context)
     if not tids:
         return result
-    freed, swapped = _rows(context, _freeing_sql(context, tids)), _rows(context, _swapped_sql(context, tids))
+    disks = swap_disks(context) if "block" in context.surveys else []
+    freed = held_rows(context, _freeing_sql(tids))
+    swapped = held_rows(context, _swapped_sql(tids, disks)) if disks else NONE_HELD
     held = lost_in_rows(context, tids, freed, swapped)
     if held is None or held.share < SHARE_OF_LATENCY_FLOOR:
         return result
     of_swap = lost_in_rows(context, tids, swapped)
     is_short = of_swap is not None and of_swap.share >= SWAPPED_IN_MIN
-    said = _said(context, held, freed, swapped)
+    said = _said(held, freed, swapped, disks)
     if is_short and held.share >= SHARE_OF_LATENCY_MIN:
         result.candidates.append(_candidate(context, tids, held, said, (freed, swapped)))
     elif held.share >= RECLAIM_ALONE_MIN:
@@ -49,31 +59,17 @@ def run(context: Context) -> Result:
     return result
 
 
-def _rows(context: Context, sql: str | None) -> Rows:
-    if sql is None:
-        nothing = np.zeros(0, np.int64)
-        return nothing, nothing, nothing
-    data = context.case.arrays(sql)
-    tid, begin, end = (data[name].astype(np.int64) for name in ("tid", "start_ns", "end_ns"))
-    return tid, begin, end
-
-
-def _freeing_sql(context: Context, tids: list[int]) -> str | None:
-    if "waits" not in context.case.columns:
-        return None
+def _freeing_sql(tids: list[int]) -> str:
     return f"""SELECT tid, start_ns, start_ns + duration_ns AS end_ns FROM waits
-WHERE cause IN ({", ".join(map(quoted, RECLAIM))}) AND tid IN ({", ".join(map(str, tids))}) ORDER BY 2, 3, 1"""
+WHERE cause IN ({", ".join(map(quoted, RECLAIM))}) AND tid IN ({", ".join(map(str, tids))})"""
 
 
-def _swapped_sql(context: Context, tids: list[int]) -> str | None:
-    devices = swap_disks(context)
-    if not devices or "block" not in context.surveys:
-        return None
+def _swapped_sql(tids: list[int], disks: list[str]) -> str:
     return f"""SELECT tid, start_ns, start_ns + latency_ns AS end_ns FROM block_ops
-WHERE op = 'read' AND device IN ({", ".join(map(quoted, devices))}) AND tid IN ({", ".join(map(str, tids))}) AND NOT open ORDER BY 2, 3, 1"""
+WHERE op = 'read' AND device IN ({", ".join(map(quoted, disks))}) AND tid IN ({", ".join(map(str, tids))}) AND NOT open"""
 
 
-def _said(context: Context, held: TimeLost, freed: Rows, swapped: Rows) -> str:
+def _said(held: TimeLost, freed: Rows, swapped: Rows, disks: list[str]) -> str:
     ways = []
     for (_, begin, end), doing in (
         (freed, "freeing memory before they got any"),
@@ -83,7 +79,7 @@ def _said(context: Context, held: TimeLost, freed: Rows, swapped: Rows) -> str:
             ways.append(
                 f"{doing} ({words.things(len(begin), 'time')}, typically {words.duration(float(np.median(end - begin)))})"
             )
-    devices = f" from {words.listed(swap_disks(context))}" if len(swapped[0]) else ""
+    devices = f" from {words.listed(disks)}" if len(swapped[0]) else ""
     return (
         f"Submitting threads spent {words.percent(held.share)} of their time on {words.listed(ways)}{devices}"
     )
@@ -92,18 +88,13 @@ def _said(context: Context, held: TimeLost, freed: Rows, swapped: Rows) -> str:
 def _candidate(
     context: Context, tids: list[int], held: TimeLost, said: str, of: tuple[Rows, Rows]
 ) -> Candidate:
-    ran = (
-        [evidence(context.case, "who freed memory itself", _by_thread_sql(tids))]
-        if "waits" in context.case.columns
-        else []
-    )
     return of_time_lost(
         held,
         culprit=Culprit("config", f"memory of {_program(context, tids)}", None),
         claim=f"Memory is short: {said[0].lower()}{said[1:]}.",
         baseline="the same threads without that time",
         metric="part of the threads' time",
-        evidence=ran,
+        evidence=[evidence(context.case, "who freed memory itself", _by_thread_sql(tids))],
         refute="Repeat with twice the memory (memory.max of its group, or fewer programs beside it): if it takes as long, memory is not short.",
         remedy="Give it more memory (memory.max and memory.high of its control group, memory of the machine), or let it use less; /proc/pressure/memory and memory.events say whether that helped.",
         explains=lost_meanwhile(context, *(np.concatenate(parts) for parts in zip(*of, strict=True))),

@@ -9,6 +9,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.base import Detector, Result
+from whodisk.detectors.blamed_device import said_of
 from whodisk.detectors.flush_limit import flush_limit
 from whodisk.detectors.thread_limit import (
     DATA,
@@ -23,7 +24,6 @@ from whodisk.detectors.thresholds import (
     FOREIGN_FILLED,
     IN_MEMORY_MAX,
     LITTLE_TOLERANCE,
-    LOOP_BELOW_MIN,
     ROBBED_MAX,
     SATURATED_SLOPE,
     SATURATION_REQUESTS_MIN,
@@ -196,7 +196,6 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         return
     filled = own.in_flight / own.depth
     name = f"{program.comm} on {program.device}" if program.device else program.comm
-    away = "" if program.device or context.layer != "syscall" else remote_said(context, DATA)
     below = held_below(context)
     # What calls spend with devices is known only where requests were recorded, too.
     from_memory = context.layer == "syscall" and "block" in context.surveys and below < IN_MEMORY_MAX
@@ -219,6 +218,7 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
         result.limit_refute = "Run the same with a tenth of the calls, each ten times as large: if it does not get faster, their number is not what limits it."
         result.limited = True
     elif own.depth == 1 and filled >= SERIAL_SHARE:
+        away = "" if program.device or context.layer != "syscall" else remote_said(context, DATA)
         result.limit = (
             f"{name} has one request in flight at a time ({words.percent(min(1.0, filled))} of the time, "
             f"{words.duration(own.held_ns)} each); {_little(own, 1)}{_bandwidth(own)}{away}{_under_loop(context, program.device)}"
@@ -239,10 +239,8 @@ def _foreign(context: Context, result: Result, load: Load) -> None:
 
 def _under_loop(context: Context, device: str) -> str:
     """What the disk under a loop device does meanwhile."""
-    below = always_below_loop(context, device)
-    if below is None or below.busy < LOOP_BELOW_MIN:
-        return ""
-    return f". {words.under_loop(below.loop, below.file, below.disk, below.busy)}"
+    said = said_of(always_below_loop(context, device))
+    return f". {said}" if said else ""
 
 
 @dataclass(frozen=True)

@@ -272,6 +272,14 @@ def late_in_waits(context: Context, tids: list[int], state: str, least_ns: int =
 
 #: Thread, begin and end of times in which a thread was held, ns; in order of their begin.
 Rows = tuple[Ints, Ints, Ints]
+NONE_HELD: Rows = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def held_rows(context: Context, sql: str) -> Rows:
+    """The rows of a query with `tid`, `start_ns` and `end_ns`, in the order of their begin."""
+    data = context.case.arrays(f"SELECT tid, start_ns, end_ns FROM ({sql}) AS held ORDER BY 2, 3, 1")
+    tid, begin, end = (data[name].astype(np.int64) for name in ("tid", "start_ns", "end_ns"))
+    return tid, begin, end
 
 
 def lost_in_rows(

@@ -157,13 +157,13 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
 
 def _called(verdict: Verdict, case: Case) -> dict[str, str]:
     """What volumes that it mentions are called; their numbers are the kernel's, and change."""
+    devices = (case.system.get("devices") or {}).items()
+    names = {device: str((about.get("facts") or {}).get("dm_name") or "") for device, about in devices}
+    named = {device: name for device, name in sorted(names.items()) if name}
+    if not named:
+        return {}
     said = verdict.to_json()
-    found = {}
-    for device, about in sorted((case.system.get("devices") or {}).items()):
-        name = str((about.get("facts") or {}).get("dm_name") or "")
-        if name and re.search(rf"\b{re.escape(device)}\b", said):
-            found[device] = name
-    return found
+    return {device: name for device, name in named.items() if re.search(rf"\b{re.escape(device)}\b", said)}
 
 
 def _only_fired(case: Case, surveys: dict[str, Survey], layer: str, limits: list[Limit]) -> Verdict:
