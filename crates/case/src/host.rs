@@ -29,6 +29,7 @@ pub(crate) fn collect(root: &Path) -> SystemMeta {
         kernel_threads: kernel_threads(&proc),
         recorder: BTreeMap::new(),
         cgroups: crate::groups::io_groups(root, &mounts),
+        journals: crate::journals::journals(root, &mounts),
         mounts,
         pools: pools(&root.join("sys/fs/btrfs")),
         swaps: swaps(&text(&proc.join("swaps")).unwrap_or_default()),
@@ -237,7 +238,7 @@ fn device(root: &Path, name: String) -> DeviceMeta {
     meta
 }
 
-fn dev_of(text: &str) -> Option<u32> {
+pub(crate) fn dev_of(text: &str) -> Option<u32> {
     let (major, minor) = text.split_once(':')?;
     Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
 }

@@ -13,6 +13,7 @@ pub mod completeness;
 pub mod error;
 mod groups;
 mod host;
+mod journals;
 pub mod meta;
 mod nearest;
 pub mod raw;

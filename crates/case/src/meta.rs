@@ -416,6 +416,21 @@ pub struct DeviceMeta {
     pub facts: BTreeMap<String, String>,
 }
 
+/// A file system whose journal lies on another device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct JournalMeta {
+    /// Kernel name of the device or partition that the file system is on.
+    pub file_system: String,
+    /// Its kernel dev_t: `major << 20 | minor`.
+    pub dev: u32,
+    /// Kernel name of the device or partition that the journal is on.
+    pub journal: String,
+    /// Its kernel dev_t.
+    pub journal_dev: u32,
+    /// The disk that this is a part of, or itself.
+    pub journal_disk: String,
+}
+
 /// `system.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SystemMeta {
@@ -441,6 +456,9 @@ pub struct SystemMeta {
     /// File systems that spread over several devices (btrfs): the devices of each. Absent where there are none, and in cases of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<Vec<String>>,
+    /// File systems whose journal lies on another device. Absent where there are none, and in cases of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub journals: Vec<JournalMeta>,
     /// Devices and files that memory is swapped out to. Absent where there are none, and in cases of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub swaps: Vec<String>,

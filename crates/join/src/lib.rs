@@ -25,6 +25,7 @@ mod files;
 mod foreign;
 mod gaps;
 mod held_back;
+mod journals;
 mod kernel;
 mod merges;
 mod own_side;

@@ -13,6 +13,7 @@ use crate::children::{Child, Children};
 use crate::foreign::ForeignHandlers;
 use crate::gaps::{Silence, Thread};
 use crate::held_back::HeldBack;
+use crate::journals::Journals;
 use crate::kernel::CmdFlags;
 use crate::own_side::OwnSide;
 use crate::reorder::{Plan, Scan, STRAGGLERS_MAX};
@@ -141,6 +142,8 @@ pub struct Inputs<'a> {
     pub host: Option<String>,
     /// Device names by dev_t.
     pub devices: BTreeMap<u32, String>,
+    /// Where journals lie that are on another device than their file systems.
+    pub journals: Journals,
     /// Folders of control groups by number.
     pub cgroups: BTreeMap<u64, String>,
     /// Decoder of request flags.
@@ -660,6 +663,7 @@ fn second_pass(
         &inputs.beside,
         &plans.beside,
         watched,
+        &inputs.journals,
         own,
     )?;
     let mut taken_up_ns = None;

@@ -47,6 +47,7 @@ pub(crate) fn inputs<'a>(
         end_ns: None,
         host: Some("host".into()),
         devices: BTreeMap::from([(8 << 20, "sda".into())]),
+        journals: Default::default(),
         cgroups: BTreeMap::from([(7, "/sys/fs/cgroup/db".into())]),
         cmd_flags: CmdFlags::of_kernel("6.18.44"),
         interrupts_watched: Some(true),

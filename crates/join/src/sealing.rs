@@ -1,5 +1,6 @@
 //! From the directory of a recorded or crashed case to a sealed one.
 use crate::beside::Streams;
+use crate::journals::Journals;
 use crate::kernel::CmdFlags;
 use crate::pipeline::{self, Counts, Inputs, Progress, StreamEnd, Worker};
 use crate::served::Served;
@@ -423,6 +424,7 @@ impl Raw {
                 .values()
                 .map(|device| (device.dev, device.name.clone()))
                 .collect(),
+            journals: Journals::of(system),
             cgroups: system.cgroups.clone(),
             cmd_flags: CmdFlags::of_kernel(&system.kernel),
             interrupts_watched: attached(meta, BlockRow::PROBE, INTERRUPT_HOOK),

@@ -41,6 +41,7 @@ impl Recording {
             end_ns: Some(START_NS + 1_000_000),
             host: None,
             devices: names.map(|(dev, name)| (dev, name.into())).into(),
+            journals: Default::default(),
             cgroups: BTreeMap::new(),
             cmd_flags: CmdFlags::of_kernel("6.1"),
             interrupts_watched: Some(true),

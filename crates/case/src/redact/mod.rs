@@ -155,8 +155,8 @@ fn walk(
 mod tests {
     use super::*;
     use crate::meta::{
-        Clock, DeviceMeta, LayerMeta, LeftOutMeta, Phase, ProbeMeta, SamplingLevel, SamplingMeta, TableMeta,
-        Unseen,
+        Clock, DeviceMeta, JournalMeta, LayerMeta, LeftOutMeta, Phase, ProbeMeta, SamplingLevel,
+        SamplingMeta, TableMeta, Unseen,
     };
     use std::collections::BTreeMap;
 
@@ -318,6 +318,13 @@ mod tests {
             devices: one("sda", device),
             mounts: one("/mnt/acme", ["a".into(), "b".into(), "c".into()]),
             pools: vec![vec!["sda".into(), "sdb".into()]],
+            journals: vec![JournalMeta {
+                file_system: "sda".into(),
+                dev: 1,
+                journal: "sdb".into(),
+                journal_dev: 2,
+                journal_disk: "sdb".into(),
+            }],
             swaps: vec!["/dev/acme2".into()],
             irqs: one("24", ["a".into(), "b".into()]),
             servers: one("77", vec!["sda".into(), "/mnt/acme".into()]),

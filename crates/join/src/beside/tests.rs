@@ -31,6 +31,7 @@ fn sealed(beside: Streams) -> (Kept, Counts, Names) {
         end_ns: Some(START_NS + 5_000 * MS),
         host: Some("host".into()),
         devices: BTreeMap::from([(8 << 20, "sda".into())]),
+        journals: Default::default(),
         cgroups: BTreeMap::new(),
         cmd_flags: CmdFlags::of_kernel("6.18.44"),
         interrupts_watched: Some(true),

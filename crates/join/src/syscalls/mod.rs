@@ -15,6 +15,7 @@ pub use sealed::CLASSES;
 
 use crate::beside::{text, Streams, Surveys};
 use crate::children::Child;
+use crate::journals::Journals;
 use crate::own_side::OwnSide;
 use crate::pipeline::Out;
 use crate::sorted::{Sorted, Surveyed, Timed};
@@ -122,6 +123,8 @@ pub struct SyscallSide<'a> {
     disk_of: HashMap<u32, u32>,
     /// When the last io_submit of a thread began and ended, if something of it went through the page cache.
     submitted: HashMap<i32, (u64, u64)>,
+    /// Journals on other devices.
+    journals: &'a Journals,
     /// Writes of journals that have not ended: who asks for durable data meanwhile joins the commit that runs.
     journal: Vec<JournalWrite>,
     /// Names of threads, as far as they came up.
@@ -153,6 +156,7 @@ impl<'a> SyscallSide<'a> {
         streams: &Streams<'a>,
         surveys: &'a Surveys,
         watched: Watched,
+        journals: &'a Journals,
         own: OwnSide<'a>,
     ) -> Result<SyscallSide<'a>, CaseError> {
         // Without operations nothing asks for the others.
@@ -177,6 +181,7 @@ impl<'a> SyscallSide<'a> {
             dirty: Dirty::default(),
             disk_of: HashMap::new(),
             submitted: HashMap::new(),
+            journals,
             journal: Vec::new(),
             comms: HashMap::new(),
             own,
@@ -446,7 +451,9 @@ impl<'a> SyscallSide<'a> {
     /// Whether the journal of this file system may have written it.
     fn may_be_of(&self, write: &JournalWrite, device: u32) -> bool {
         let its_disk = write.device == device || self.disk_of.get(&device) == Some(&write.device);
-        write.file_device == device || its_disk && write.of_worker
+        write.file_device == device
+            || its_disk && write.of_worker
+            || self.journals.has(device, write.device, write.file_device)
     }
 
     fn remember(&mut self, owner_key: Option<u64>, request: Request, now_ns: u64) {

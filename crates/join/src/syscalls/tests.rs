@@ -1,11 +1,13 @@
 //! Operations of programs against streams made by hand, and against their promises for any stream.
 use crate::beside::Streams;
+use crate::journals::Journals;
 use crate::kernel::CmdFlags;
 use crate::pipeline::{join, Counts, Inputs, Row};
 use crate::served::Served;
 use crate::stream::Stream;
 use crate::syscalls::{META_FLAG, READAHEAD_FLAG};
 use crate::testing::{Kept, Rows};
+use case::meta::{DeviceMeta, JournalMeta, SystemMeta};
 use case::rows::{
     block_flags, syscall_flags, BlockMergeRow, BlockRow, CacheWait, CacheWaitRow, FileRow, OwnRow, SchedRow,
     SchedState, SyscallRow, Via, Writeback, WritebackRow,
@@ -29,6 +31,7 @@ struct Recording {
     own: Vec<OwnRow>,
     files: Vec<FileRow>,
     served: Option<Served>,
+    journals: Journals,
     /// The kernel does not tell what reads wait for.
     waits_unseen: bool,
 }
@@ -51,6 +54,7 @@ impl Recording {
             end_ns: Some(START_NS + 1_000_000),
             host: None,
             devices: BTreeMap::from([(DISK, "sda".into())]),
+            journals: self.journals.clone(),
             cgroups: BTreeMap::new(),
             cmd_flags: CmdFlags::of_kernel("6.18.44"),
             interrupts_watched: Some(true),
@@ -782,6 +786,54 @@ fn a_sync_waits_for_its_data_and_the_journal() {
     ];
     assert_eq!(stages(&kept.syscall[0]), expected);
     assert_eq!(kept.links.len(), 2);
+}
+
+#[test]
+fn a_sync_waits_for_the_journal_on_another_device() {
+    const LOG_DISK: u32 = 8 << 20 | 16;
+    const LOG: u32 = LOG_DISK | 1;
+    let write = |op_key, file_device, times| BlockRow {
+        cmd_flags: 1 | META_FLAG,
+        device: LOG_DISK,
+        file_device,
+        ..request(op_key, 300, times)
+    };
+    // Of ext4, of XFS, and of a file system on another partition there.
+    let blocks = vec![
+        write(1, LOG, [120, 130, 190, 200]),
+        write(2, 0, [210, 220, 290, 300]),
+        write(3, LOG + 1, [310, 320, 390, 400]),
+    ];
+    let recording = |system: &SystemMeta| Recording {
+        syscalls: vec![call(1, Op::Sync, 0, [100, 500])],
+        blocks: blocks.clone(),
+        journals: Journals::of(system),
+        ..Recording::default()
+    };
+    let mut system = SystemMeta {
+        journals: vec![JournalMeta {
+            dev: DISK,
+            journal_dev: LOG,
+            journal_disk: "sdb".into(),
+            ..JournalMeta::default()
+        }],
+        ..SystemMeta::default()
+    };
+    system.devices.insert(
+        "sdb".into(),
+        DeviceMeta {
+            dev: LOG_DISK,
+            ..DeviceMeta::default()
+        },
+    );
+    let (kept, _) = recording(&system).seal();
+    assert_eq!(kept.syscall[0].stages[Stage::Device as usize], Some(60 + 70));
+    assert_eq!(kept.links.len(), 2);
+    let (kept, _) = recording(&SystemMeta::default()).seal();
+    assert_eq!(
+        (kept.syscall[0].stages[Stage::Device as usize], kept.links.len()),
+        (Some(0), 0)
+    );
 }
 
 #[test]
