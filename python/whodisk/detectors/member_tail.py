@@ -26,10 +26,9 @@ from whodisk.evidence.context import Context
 from whodisk.evidence.member_queue import in_front_said, waits_in_front
 from whodisk.evidence.slow_operations import none_of
 from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
-from whodisk.evidence.thresholds import PEER_MEMBERS_MIN
 from whodisk.evidence.time_lost import lost_above
 from whodisk.findings import Culprit, Effect
-from whodisk.machine.peers import Kind, busier, kinds, rotates, shared_alike
+from whodisk.machine.peers import Kind, busier, kinds, rotates, shared_alike, usual_of
 from whodisk.reading.views import quoted
 from whodisk.statistics import probability
 from whodisk.statistics.stats import Bools, Floats, Ints, bootstrap_sum, episodes
@@ -106,15 +105,13 @@ def _limits(survey: Survey, kind: Kind, least: float) -> list[Limit]:
     for stratum in survey.strata:
         if stratum.device in kind.devices:
             alike.setdefault((stratum.op, stratum.size_class, stratum.depth_class), []).append(stratum)
-    # The middle of two is pulled by either: of these the quicker one shows what is usual.
-    middle = np.median if len(kind.devices) > PEER_MEMBERS_MIN else np.min
     limits = []
     for strata in alike.values():
         known = [s for s in strata if s.operations >= MEMBER_TAIL_OPERATIONS_MIN]
         if not (2 * len(known) > len(kind.devices) and shared_alike(kind, [s.operations for s in strata])):
             continue
         beyond = [max(survey.quantile_ns([s], MEMBER_TAIL_QUANTILE), least * s.own_median_ns) for s in known]
-        slow_ns, typical_ns = float(middle(beyond)), float(middle([s.own_median_ns for s in known]))
+        slow_ns, typical_ns = usual_of(kind, beyond), usual_of(kind, [s.own_median_ns for s in known])
         for stratum in strata:
             longer = max(1.0, stratum.own_median_ns / max(1.0, typical_ns)) if stratum in known else 1.0
             limits.append(Limit(stratum, slow_ns * longer, typical_ns * longer))

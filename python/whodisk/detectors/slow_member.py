@@ -28,7 +28,7 @@ from whodisk.evidence.survey import DEPTH_CLASS, SIZE_CLASS, Stratum, Survey
 from whodisk.evidence.thresholds import PEER_DEVICES_MIN, SLOW_BLOCK
 from whodisk.evidence.time_lost import lost_above
 from whodisk.findings import Culprit, Effect
-from whodisk.machine.peers import Kind, busier, kinds, rotates, shared_alike, without_facts
+from whodisk.machine.peers import Kind, busier, kinds, rotates, shared_alike, usual_of, without_facts
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Floats
 
@@ -115,9 +115,7 @@ def _operations_group(context: Context, survey: Survey, kind: Kind) -> PeerGroup
     blocks = min(MEMBER_BLOCKS, operations // (MEMBER_OPERATIONS_PER_BLOCK * len(kind.devices)))
     if blocks < 8:
         return None
-    # The middle of two is pulled by either: of these the quicker one shows what is possible.
-    middle = np.median if len(kind.devices) >= MEMBER_DEVICES_TYPICAL else np.min
-    limits = [(s[0], float(middle([x.own_median_ns for x in s]))) for s in strata]
+    limits = [(s[0], usual_of(kind, [x.own_median_ns for x in s])) for s in strata]
     # Few are so slow that the limit on outliers would hide by how much.
     slow = [
         x

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from whodisk.evidence.context import Context
-from whodisk.evidence.thresholds import ASLEEP_REQUESTS_MAX
+from whodisk.evidence.in_flight import in_flight
 from whodisk.machine.disks import disk_of
-from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Ints, overlap
 
 
@@ -42,24 +39,11 @@ def below_loop(context: Context, device: str, begin_ns: Ints, end_ns: Ints) -> B
     found = disk_of_loop(context, device) if len(begin_ns) else None
     if found is None:
         return None
-    start, end = _in_flight(context, found[1])
+    start, end = in_flight(context, found[1])
     busy = float(overlap(begin_ns, end_ns, start, end).sum()) / max(1.0, float((end_ns - begin_ns).sum()))
     return Below(device, *found, min(1.0, busy)) if busy > 0 else None
 
 
 def always_below_loop(context: Context, device: str) -> Below | None:
     """The same of all its requests."""
-    return (
-        below_loop(context, device, *_in_flight(context, device)) if disk_of_loop(context, device) else None
-    )
-
-
-def _in_flight(context: Context, device: str) -> tuple[Ints, Ints]:
-    """When its requests were in flight, in order of their begin; none where they were not recorded, or are too many."""
-    block = context.surveys.get("block")
-    if block is None or block.operations > ASLEEP_REQUESTS_MAX:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    data = context.case.arrays(
-        f"SELECT start_ns, start_ns + latency_ns AS end_ns FROM block_ops WHERE device = {quoted(device)} AND NOT open ORDER BY start_ns"
-    )
-    return data["start_ns"].astype(np.int64), data["end_ns"].astype(np.int64)
+    return below_loop(context, device, *in_flight(context, device)) if disk_of_loop(context, device) else None

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from whodisk.evidence.context import Context
+
+
+def mount_point_of(path: str, points: Iterable[str]) -> str | None:
+    """The longest of these mount points that a path is below; None where it is below none."""
+    return max((point for point in points if path.startswith(point.rstrip("/") + "/")), key=len, default=None)
 
 
 def disk_of(context: Context, path: str) -> str | None:
@@ -10,9 +17,8 @@ def disk_of(context: Context, path: str) -> str | None:
     devices = context.case.system.get("devices") or {}
     if not path.startswith("/dev/") or path.startswith("/dev/shm/"):
         mounts = context.case.system.get("mounts") or {}
-        # The longest mount point that a path begins with is the one that it is on.
-        on = [point for point in mounts if path.startswith(point.rstrip("/") + "/")]
-        path = str(mounts[max(on, key=len)][0]) if on else ""
+        point = mount_point_of(path, mounts)
+        path = str(mounts[point][0]) if point is not None else ""
     name = path.rsplit("/", 1)[-1] if path.startswith("/dev/") else ""
     for disk, about in devices.items():
         facts = about.get("facts") or {}

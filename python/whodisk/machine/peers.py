@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,9 +140,13 @@ def _roles(described: dict[str, Any], pools: list[list[str]]) -> dict[str, tuple
 def busier(survey: Survey, kind: Kind) -> set[str]:
     """Devices that serve more than `PEER_BUSIER` times the requests of their peers: waiting inside them needs no other reason."""
     counts = {device: sum(s.operations for s in survey.select(device)) for device in kind.devices}
-    # The middle of two is pulled by either.
-    usual = float((np.median if len(counts) > PEER_MEMBERS_MIN else np.min)(list(counts.values())))
+    usual = usual_of(kind, list(counts.values()))
     return {device for device, count in counts.items() if count > PEER_BUSIER * usual}
+
+
+def usual_of(kind: Kind, values: Sequence[float]) -> float:
+    """What is usual among devices of a kind, of which these are values: the median; of two the lesser one, as either pulls their middle."""
+    return float((np.median if len(kind.devices) > PEER_MEMBERS_MIN else np.min)(values))
 
 
 def shared_alike(kind: Kind, operations: list[int]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from whodisk.evidence.context import Context
 from whodisk.evidence.thresholds import FILES_LOOKED_UP_MAX
+from whodisk.machine.disks import mount_point_of
 from whodisk.reading.views import quoted
 from whodisk.statistics.stats import Ints
 
@@ -111,13 +112,9 @@ def _mount_of(context: Context, op_ids: Ints, wanted: Collection[str]) -> str | 
     rows = context.case.rows(
         f"SELECT coalesce(file, '') AS file FROM measured WHERE layer = '{context.layer}' AND op_id IN ({ids or 'NULL'})"
     )
-    # The longest mount point that a path begins with is the one that it is on.
-    mounts = sorted({*wanted, *(context.case.system.get("mounts") or {})}, reverse=True, key=len)
-    of_files = [
-        next((mount for mount in mounts if str(row["file"]).startswith(mount.rstrip("/") + "/")), "")
-        for row in rows
-    ]
-    mount, number = Counter(of_files).most_common(1)[0] if of_files else ("", 0)
+    mounts = {*wanted, *(context.case.system.get("mounts") or {})}
+    of_files = [mount_point_of(str(row["file"]), mounts) for row in rows]
+    mount, number = Counter(of_files).most_common(1)[0] if of_files else (None, 0)
     return mount if mount in wanted and 2 * number > len(rows) else None
 
 

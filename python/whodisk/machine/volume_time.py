@@ -11,6 +11,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.evidence.context import Context
+from whodisk.evidence.in_flight import in_flight
 from whodisk.evidence.links import below_sql
 from whodisk.evidence.thresholds import ASLEEP_REQUESTS_MAX, VOLUME_ALONE_MIN, VOLUME_OPERATIONS_MAX
 from whodisk.machine.volumes import volumes_of
@@ -97,12 +98,7 @@ def _alone(context: Context, volume: str, members: tuple[str, ...]) -> float:
     own = context.case.arrays(
         f"SELECT start_ns, start_ns + latency_ns AS end_ns, fs_ns FROM block_ops WHERE device = {quoted(volume)} AND NOT open AND fs_ns IS NOT NULL ORDER BY 1, 2"
     )
-    theirs = context.case.arrays(
-        f"SELECT start_ns, start_ns + latency_ns AS end_ns FROM block_ops WHERE device IN ({', '.join(map(quoted, members))}) AND NOT open ORDER BY 1, 2"
-    )
-    begin, end, low, high = (
-        data[name].astype(np.int64) for data in (own, theirs) for name in ("start_ns", "end_ns")
-    )
-    apart = np.maximum(0.0, (end - begin) - overlap(begin, end, low, high))
+    begin, end = (own[name].astype(np.int64) for name in ("start_ns", "end_ns"))
+    apart = np.maximum(0.0, (end - begin) - overlap(begin, end, *in_flight(context, *members)))
     own_ns = own["fs_ns"].astype(np.float64)
     return float(np.minimum(apart, own_ns).sum()) / max(1.0, float(own_ns.sum()))
