@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ground_truth.cases import TRUTHS
 from ground_truth.troubles import harmless_errors
-from tests.synth import APP_ID_BASE, Simulation, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
 from whodisk.errors import CaseError, NotSealedError
 from whodisk.evidence.thresholds import TAIL_KEPT_OPERATIONS_MIN
 from whodisk.findings import Verdict
@@ -90,6 +90,52 @@ def test_too_few_operations(tmp_path: Path, rows: int) -> None:
     assert verdict.status == "insufficient"
     assert verdict.next_steps
     assert verdict.expectations[0].met is None
+
+
+def test_few_operations_are_told_one_by_one(tmp_path: Path) -> None:
+    columns = {
+        "op_id": [APP_ID_BASE + index for index in range(4)],
+        "start_ns": [index * 10**9 for index in range(4)],
+        "latency_ns": [10**6, 2 * 10**6, 10**6, 3 * 10**9],
+        "op": ["write"] * 4,
+        "size_bytes": 4096,
+        "device": "sda",
+        "comm": "db",
+        "error": [0, 0, 0, 5],
+    }
+    verdict = solve(write_case(tmp_path / "case", app=columns))
+    assert verdict.status == "insufficient"
+    assert verdict.summary[1:3] == [
+        "4 writes, half within 1.5 ms; the slowest is a write of 4 KiB on sda by db: 3 s (at 3 s), failed with EIO.",
+        "Then a write of 4 KiB on sda by db: 2 ms (at 1 s); a write of 4 KiB on sda by db: 1 ms (at 0 s).",
+    ]
+    one = solve(
+        write_case(
+            tmp_path / "one", app={name: [v[3]] if isinstance(v, list) else v for name, v in columns.items()}
+        )
+    )
+    assert one.summary[1] == "It is a write of 4 KiB on sda by db: 3 s (at 3 s), failed with EIO."
+
+
+def test_what_may_be_chance_is_not_passed_over(tmp_path: Path) -> None:
+    """A tail without an end (Pareto, index 0.7): its largest make most of all latency."""
+    latency = [int(50_000 * ((119 - index - 0.5) / 119) ** (-1 / 0.7)) for index in range(119)]
+    order = np.random.default_rng(3).permutation(len(latency))
+    verdict = solve(
+        write_case(
+            tmp_path / "case",
+            block={
+                "op_id": [BLOCK_ID_BASE + index for index in range(len(latency))],
+                "start_ns": [index * 10**8 for index in range(len(latency))],
+                "latency_ns": [latency[index] for index in order],
+                "device_ns": [latency[index] for index in order],
+                "op": "write",
+                "device": "nvme0n1",
+            },
+        )
+    )
+    assert verdict.status == "healthy" and not verdict.findings
+    assert verdict.summary[0].startswith("Healthy, as far as it can be told: 57.5 % of all latency")
 
 
 @pytest.mark.parametrize(

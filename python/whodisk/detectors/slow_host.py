@@ -47,7 +47,8 @@ def run(context: Context) -> Result:
 
 def _hosts(context: Context, sampled: Sampled, found: Comparison, result: Result) -> None:
     """Whole hosts that are slower than others like them, all of their devices together."""
-    groups = [group for group in sampled.groups if group.name in found.common]
+    # Of a host with several kinds of devices the one with most of them.
+    groups = [g for g in sampled.groups if g.name in found.common and g.host in ("", g.name)]
     if len(groups) < HOSTS_MIN:
         return
     moments = np.unique(np.concatenate([group.begin_ns for group in groups]))

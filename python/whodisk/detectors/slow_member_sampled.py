@@ -35,33 +35,63 @@ def _from_series(
     accused = [member for member in found.slow if member.cost >= WATCHED_COST_MAX]
     watched = [member for member in found.slow if member.cost < WATCHED_COST_MAX]
     result.tested += [member.p_value for member in watched]
-    result.observed += [_watched(context, member) for member in watched[:SAMPLED_TOLD_MAX]]
+    result.observed += [_watched(context, sampled, member) for member in watched[:SAMPLED_TOLD_MAX]]
     told = accused[:SAMPLED_TOLD_MAX]
     result.tested += [member.p_value for member in accused[SAMPLED_TOLD_MAX:]]
     parts = _parts(context, sampled, told)
     for member, proof in zip(told, parts, strict=True):
         own = excess.get((member.group, member.member), 0.0)
         result.candidates.append(
-            _candidate(context, metric, member, proof, own / (sum(excess.values()) or 1.0), own / total)
+            _candidate(context, sampled, member, proof, own / (sum(excess.values()) or 1.0), own / total)
         )
+    _tell_unlike(context, sampled, result)
     for group, device, ratio, z in found.near[:5]:
         result.observed.append(
-            f"{_name(group, device)} is {words.percent(ratio - 1)} slower than its peers: {words.significant(z, 2)} "
+            f"{_name(sampled, group, device)} is {words.percent(ratio - 1)} slower than its peers: {words.significant(z, 2)} "
             f"times the usual difference between peers, too little to accuse it."
         )
-    for group, why in found.skipped[:5]:
+    lonely = [
+        (host, "no three of its disks are of one kind, by their names and latencies, or have enough to do")
+        for host in sampled.without_peers
+    ]
+    for group, why in [*((sampled.host_of(group), why) for group, why in found.skipped), *lonely][:5]:
         result.caveats.append((f"a slow device of host {group}" if group else "a slow device", why))
-    if found.judged:
+    if found.judged and not sampled.unlike:
         result.compared.append(
-            f"{words.things(found.judged, 'device')} of {words.things(len(found.common), 'host')} were compared over "
+            f"{words.things(found.judged, 'device')} of {words.things(len({sampled.host_of(name) for name in found.common}), 'host')} were compared over "
             f"{words.count(sampled.samples)} samples of {metric}; peers differ by {words.percent(found.spread)} "
             f"(robust standard deviation), {len(found.slow)} stand out."
         )
 
 
-def _watched(context: Context, member: SlowMember) -> str:
+def _tell_unlike(context: Context, sampled: Sampled, result: Result) -> None:
+    """Disks that take longer than others of their host, but may be of another kind, or do other work."""
+    by_why: dict[tuple[str, str], list[SlowMember]] = {}
+    for member, why in sampled.unlike:
+        result.tested.append(member.p_value)
+        by_why.setdefault((sampled.host_of(member.group), why), []).append(member)
+    for (_, why), members in by_why.items():
+        names = [_name(sampled, member.group, member.member) for member in members]
+        shown = words.listed(names[:3] if len(names) < 5 else [*names[:3], f"{len(names) - 3} more"])
+        how = how_slow(members[0], context)
+        first = "" if len(names) == 1 else f"{names[0]} "
+        are = (
+            f"are slower than other disks ({first}{how} {its_peers(members[0].peers)})"
+            if first
+            else f"is {how} {its_peers(members[0].peers)}"
+        )
+        result.observed.append(f"{shown} {are}, but {why}: of another kind, perhaps, or with other work.")
+        result.caveats.append(
+            (
+                f"whether {shown} {'is' if len(names) == 1 else 'are'} slow",
+                f"{why}, and the log does not say what disks they are",
+            )
+        )
+
+
+def _watched(context: Context, sampled: Sampled, member: SlowMember) -> str:
     return (
-        f"{_name(member.group, member.member)} is to be watched: it is {how_slow(member, context)} {its_peers(member.peers)}, which costs "
+        f"{_name(sampled, member.group, member.member)} is to be watched: it is {how_slow(member, context)} {its_peers(member.peers)}, which costs "
         f"{words.percent(max(0.0, member.cost))} of its own time, less than accuses a drive."
     )
 
@@ -84,44 +114,61 @@ def _latency_sums(sampled: Sampled, found: Comparison) -> tuple[dict[tuple[str, 
 
 
 def _parts(context: Context, sampled: Sampled, members: list[SlowMember]) -> list[Evidence]:
-    """Each member day by day. One query runs for all of them; each gets its own, which gives the same rows."""
+    """Each member day by day. One query runs for all that were declared alike; each gets its own, which gives the same rows."""
     if not members:
         return []
     length_ns = part_ns(context)
     unit = "day" if length_ns == DAY_NS else "tenth of the recording"
-    names = [(member.group, member.member) for member in members]
-    rows = context.case.rows(parts_sql(sampled.latency, names, length_ns))
-    return [
-        Evidence(
-            f"the device against the fast third of its host, per {unit}",
-            context.case.expand(parts_sql(sampled.latency, [name], length_ns)),
-            [row for row in rows if (row["host"], row["subject"]) == name],
-        )
-        for name in names
-    ]
+    together: dict[tuple[str, ...], list[SlowMember]] = {}
+    for member in members:
+        together.setdefault(sampled.peers_of(member.group), []).append(member)
+    proofs: dict[tuple[str, str], Evidence] = {}
+    for peers, some in together.items():
+        names = {
+            (member.group, member.member): (sampled.host_of(member.group), member.member) for member in some
+        }
+        rows = context.case.rows(parts_sql(sampled.latency, list(names.values()), length_ns, peers=peers))
+        for key, name in names.items():
+            proofs[key] = Evidence(
+                f"the device against the fast third of its {'peers' if peers else 'host'}, per {unit}",
+                context.case.expand(parts_sql(sampled.latency, [name], length_ns, peers=peers)),
+                [row for row in rows if (row["host"], row["subject"]) == name],
+            )
+    return [proofs[member.group, member.member] for member in members]
 
 
 def _candidate(
     context: Context,
-    metric: str,
+    sampled: Sampled,
     member: SlowMember,
     proof: Evidence,
     share_of_excess: float,
     share_of_latency: float,
 ) -> Candidate:
-    name = _name(member.group, member.member)
-    claim = f"{name} is {how_slow(member, context)} {its_peers(member.peers)} under the same load; {since(member)}."
+    name = _name(sampled, member.group, member.member)
+    load = " under the same load" if sampled.load else ""
+    claim = f"{name} is {how_slow(member, context)} {its_peers(member.peers)}{load}; {since(member)}."
     proofs = [proof]
     if member.daily:
-        sql = parts_sql(metric, [(member.group, member.member)], member.daily.part_ns, of_day=True)
+        peers = sampled.peers_of(member.group)
+        whose = "peers" if peers else "host"
+        sql = parts_sql(
+            sampled.latency,
+            [(sampled.host_of(member.group), member.member)],
+            member.daily.part_ns,
+            of_day=True,
+            peers=peers,
+        )
         proofs.insert(
             0,
-            evidence(context.case, "the device against the fast third of its host, by time of the day", sql),
+            evidence(
+                context.case, f"the device against the fast third of its {whose}, by time of the day", sql
+            ),
         )
     return Candidate(
         culprit=Culprit("device", name),
         claim=claim,
-        baseline=f"{member.peers} devices of the same host at the same time, load accounted for",
+        baseline=f"{words.things(member.peers, 'device')} of the same host at the same time{', load accounted for' if sampled.load else ''}",
         effect=Effect("latency", member.ratio, "x peers", member.low, member.high),
         share_of_excess=share_of_excess,
         share_of_latency=share_of_latency,
@@ -137,7 +184,8 @@ def _candidate(
     )
 
 
-def _name(host: str, device: str) -> str:
+def _name(sampled: Sampled, group: str, device: str) -> str:
+    host = sampled.host_of(group)
     return f"{host}/{device}" if host else device
 
 

@@ -41,6 +41,9 @@ def run(context: Context) -> Result:
     per_second = np.zeros(seconds)
     inside = (data["second"] >= 0) & (data["second"] < seconds)
     per_second[data["second"][inside].astype(np.int64)] = data["operations"][inside].astype(np.float64)
+    if not per_second.any():
+        # One that began before the first whole second, and took longer than the rest.
+        return result
     busy = per_second > STEADY_IDLE_PART * float(np.median(per_second[per_second > 0]))
     _idle(result, per_second, busy)
     found = judge(per_second[busy], STEADY_ROUNDS) if busy.sum() >= STEADY_ROUNDS else None

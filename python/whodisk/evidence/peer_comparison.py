@@ -63,6 +63,10 @@ class PeerGroup:
     latency: Floats
     load: Floats
     begin_ns: Ints
+    #: Where the members are; several groups of a host have names of their own. "" = the name.
+    host: str = ""
+    #: Only the kernel's names say that they are alike: nobody declared it, and no facts are known.
+    by_name_only: bool = False
 
 
 @dataclass(frozen=True)

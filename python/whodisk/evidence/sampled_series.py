@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from whodisk.evidence.peer_comparison import Comparison, PeerGroup, compare
-from whodisk.evidence.thresholds import PEER_BLOCKS_MIN, SAMPLES_PER_BLOCK, SERIES_BLOCKS_MAX
+from whodisk import words
+from whodisk.evidence.alike_devices import alike as alike_devices
+from whodisk.evidence.peer_comparison import Comparison, PeerGroup, SlowMember, compare
+from whodisk.evidence.thresholds import (
+    ALIKE_LOAD_MAX,
+    ALIKE_PART_MAX,
+    ALIKE_RATIO_MAX,
+    FLEET_MIN,
+    PEER_BLOCKS_MIN,
+    SAMPLE_OPERATIONS_MIN,
+    SAMPLES_PER_BLOCK,
+    SERIES_BLOCKS_MAX,
+)
 from whodisk.evidence.times_of_day import DAY_NS
 from whodisk.reading.views import Case, quoted
 from whodisk.statistics.stats import Floats, Ints
@@ -27,6 +40,18 @@ class Sampled:
     block_ns: int
     samples: int
     groups: list[PeerGroup]
+    #: Hosts without three disks of a kind.
+    without_peers: tuple[str, ...] = ()
+    #: Disks that stand out, but may be of another kind, or do other work; and what says so.
+    unlike: tuple[tuple[SlowMember, str], ...] = ()
+
+    def host_of(self, group: str) -> str:
+        """The host that a group's devices are in."""
+        return next((g.host or g.name for g in self.groups if g.name == group), group)
+
+    def peers_of(self, group: str) -> tuple[str, ...]:
+        """The devices of a group that only the kernel's names tell; none where all devices of its host were declared alike."""
+        return next((tuple(g.members) for g in self.groups if g.name == group and g.by_name_only), ())
 
 
 def latency_metrics(case: Case) -> list[str]:
@@ -43,7 +68,8 @@ def sampled_devices(case: Case, latency: str) -> Sampled | None:
     what the whole host does at a moment cancels.
     """
     facts = case.rows(
-        f"SELECT count(*) AS n, min(time_ns) AS low, max(time_ns) AS high FROM series WHERE {_chosen(latency)}"
+        f"""SELECT count(*) AS n, min(time_ns) AS low, max(time_ns) AS high, min(value) FILTER (value > 0) AS least
+FROM series WHERE {_chosen(latency)}"""
     )[0]
     samples, low = int(facts["n"] or 0), int(facts["low"] or 0)
     period_ns = _period(case, latency)
@@ -55,10 +81,11 @@ def sampled_devices(case: Case, latency: str) -> Sampled | None:
         # A short recording: blocks of fewer samples are better than no blocks.
         block_ns = period_ns * max(1, slots // (2 * PEER_BLOCKS_MIN))
     load = _load_metric(case)
-    data = case.arrays(blocks_sql(latency, low, period_ns, block_ns))
+    rate = _rate_metric(case, latency)
+    data = case.arrays(blocks_sql(latency, low, period_ns, block_ns, rate, float(facts["least"] or 1.0)))
     loads = case.arrays(load_sql(load, low, block_ns)) if load else None
-    groups = _groups(data, loads, low, block_ns)
-    return Sampled(latency, load, period_ns, block_ns, samples, groups)
+    groups, without_peers = _groups(data, loads, low, block_ns)
+    return Sampled(latency, load, period_ns, block_ns, samples, groups, without_peers)
 
 
 def compare_series(case: Case) -> list[tuple[str, tuple[Sampled, Comparison] | None]]:
@@ -68,17 +95,65 @@ def compare_series(case: Case) -> list[tuple[str, tuple[Sampled, Comparison] | N
     found: list[tuple[str, tuple[Sampled, Comparison] | None]] = []
     for metric in latency_metrics(case):
         sampled = sampled_devices(case, metric)
-        found.append((metric, None if sampled is None else (sampled, compare(sampled.groups))))
+        found.append((metric, None if sampled is None else _told_apart(sampled, compare(sampled.groups))))
     return found
 
 
-def blocks_sql(latency: str, low_ns: int, period_ns: int, block_ns: int) -> str:
-    """Per host, device and block: median log ratio to the host's median at the same moment, and that median."""
+def _told_apart(sampled: Sampled, found: Comparison) -> tuple[Sampled, Comparison]:
+    """Takes out of what was found the disks that may be of another kind, or do other work."""
+    unlike: list[tuple[SlowMember, str]] = []
+    for group in sampled.groups:
+        slow = [member for member in found.slow if member.group == group.name]
+        if not group.by_name_only or not slow:
+            continue
+        judged = int((np.isfinite(found.ratios[group.name]).sum(axis=0) > 0).sum())
+        for member in slow:
+            why = _unlike(group, member, len(slow), judged)
+            if why is not None:
+                unlike.append((member, why))
+    if not unlike:
+        return sampled, found
+    apart = {(member.group, member.member) for member, _ in unlike}
+    slow = [member for member in found.slow if (member.group, member.member) not in apart]
+    return replace(sampled, unlike=tuple(unlike)), replace(found, slow=slow)
+
+
+def _unlike(group: PeerGroup, member: SlowMember, slow: int, judged: int) -> str | None:
+    """What says that a disk is compared with others than its like; None: nothing does."""
+    if slow > max(1.0, ALIKE_PART_MAX * judged):
+        return f"{slow} of {judged} disks are slower than the others"
+    number = group.members.index(member.member)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        load = float(np.nanmedian(group.load[:, number] - np.nanmedian(group.load, axis=1)))
+    if abs(load) > ALIKE_LOAD_MAX:
+        times = words.significant(math.exp(abs(load)), 2)
+        return f"it has {times} times as {'much' if load > 0 else 'little'} to do"
+    if judged < FLEET_MIN and member.always and member.onset_ns is None and member.ratio >= ALIKE_RATIO_MAX:
+        return "it is so from the begin"
+    return None
+
+
+def blocks_sql(
+    latency: str, low_ns: int, period_ns: int, block_ns: int, rate: str | None, least_ns: float
+) -> str:
+    """Per host, device and block: median log ratio to the host's median at the same moment, and that median.
+
+    With the metric `rate` (operations per second) samples of few operations are left out, and the mean of many that is printed as nought is below the
+    least that is printed, `least_ns`.
+    """
     slot = f"(time_ns - {low_ns}) // {period_ns}"
     per_block = block_ns // period_ns
+    samples = f"""SELECT coalesce(host, '') AS host, subject, {slot} AS slot, ln(value) AS v
+  FROM series WHERE {_chosen(latency)} AND value > 0"""
+    if rate is not None:
+        per_s = SAMPLE_OPERATIONS_MIN * 1e9 / period_ns
+        samples = f"""SELECT coalesce(s.host, '') AS host, s.subject, s.slot, ln(greatest(s.value, {least_ns / 2!r})) AS v
+  FROM (SELECT *, {slot} AS slot FROM series WHERE {_chosen(latency)}) AS s
+  JOIN (SELECT host, subject, time_ns FROM series WHERE {_chosen(rate)} AND value >= {per_s!r}) AS r
+    ON coalesce(s.host, '') = coalesce(r.host, '') AND s.subject = r.subject AND s.time_ns = r.time_ns"""
     return f"""WITH samples AS (
-  SELECT coalesce(host, '') AS host, subject, {slot} AS slot, ln(value) AS v
-  FROM series WHERE {_chosen(latency)} AND value > 0),
+  {samples}),
 common AS (SELECT host, slot, median(v) AS v FROM samples GROUP BY 1, 2)
 SELECT s.host, s.subject, s.slot // {per_block} AS block, median(s.v - c.v) AS ratio, median(c.v) AS common
 FROM samples AS s JOIN common AS c ON s.host = c.host AND s.slot = c.slot
@@ -92,21 +167,29 @@ def load_sql(load: str, low_ns: int, block_ns: int) -> str:
 FROM series WHERE {_chosen(load)} AND value > 0 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
 
 
-def parts_sql(latency: str, devices: Sequence[tuple[str, str]], part_ns: int, *, of_day: bool = False) -> str:
-    """Devices (host, name) against the fast third of their host at the same moments, part by part; with `of_day` all days (they
-    begin with the recording) are laid over each other."""
+def parts_sql(
+    latency: str,
+    devices: Sequence[tuple[str, str]],
+    part_ns: int,
+    *,
+    of_day: bool = False,
+    peers: Sequence[str] = (),
+) -> str:
+    """Devices (host, name) against the fast third of their host at the same moments (of `peers`; none = all of the host), part by part; with `of_day` all days
+    (they begin with the recording) are laid over each other."""
     part = f"CAST(floor(s.time_ns / {part_ns}) AS BIGINT)"
     label = "part"
     if of_day:
         parts = DAY_NS // part_ns
         part, label = f"({part} % {parts} + {parts}) % {parts} * {part_ns}", "since_begin_of_day_ns"
     hosts = ", ".join(sorted({quoted(host) for host, _ in devices}))
+    among = f" AND subject IN ({', '.join(map(quoted, peers))}) AND value > 0" if peers else ""
     chosen = " OR ".join(
         f"(s.host = {quoted(host)} AND s.subject = {quoted(device)})" for host, device in devices
     )
     return f"""WITH samples AS (
   SELECT coalesce(host, '') AS host, time_ns, subject, value FROM series
-  WHERE {_chosen(latency)} AND coalesce(host, '') IN ({hosts})),
+  WHERE {_chosen(latency)} AND coalesce(host, '') IN ({hosts}){among}),
 fast_third AS (SELECT host, time_ns, quantile_disc(value, 0.33) AS peer_ns FROM samples GROUP BY 1, 2)
 SELECT s.host, s.subject, {part} AS {label}, count(*) AS samples,
   median(s.value) AS latency_ns, median(f.peer_ns) AS peers_ns, median(s.value / f.peer_ns) AS ratio
@@ -149,11 +232,20 @@ def _load_metric(case: Case) -> str | None:
     return next(iter(preferred or names), None)
 
 
+def _rate_metric(case: Case, latency: str) -> str | None:
+    """The metric of how many operations a second a latency is of; None: the case has none."""
+    name = latency.replace("latency_ns", "operations_per_s")
+    rows = case.rows(f"SELECT count(*) AS n FROM series WHERE {_chosen(name)}")
+    return name if name != latency and rows[0]["n"] else None
+
+
 def _groups(
     data: dict[str, npt.NDArray[Any]], loads: dict[str, npt.NDArray[Any]] | None, low_ns: int, block_ns: int
-) -> list[PeerGroup]:
+) -> tuple[list[PeerGroup], tuple[str, ...]]:
+    """Devices of a host that ought to be alike, the largest group of each host under its name; and hosts without any."""
     hosts = data["host"].astype(str)
-    groups = []
+    groups: list[PeerGroup] = []
+    without: list[str] = []
     for host in np.unique(hosts):
         rows = hosts == host
         members, member = np.unique(data["subject"][rows].astype(str), return_inverse=True)
@@ -161,10 +253,29 @@ def _groups(
         latency = np.full((len(blocks), len(members)), np.nan)
         latency[block, member] = data["ratio"][rows] + data["common"][rows]
         load = _load(loads, str(host), members, blocks)
-        groups.append(
-            PeerGroup(str(host), [str(m) for m in members], latency, load, low_ns + blocks * block_ns)
-        )
-    return groups
+        often = np.isfinite(latency).sum(axis=0) >= PEER_BLOCKS_MIN
+        names = [str(member) for member in members]
+        seen = [number for number, is_often in enumerate(often.tolist()) if is_often]
+        alike, by_name_only = alike_devices([names[n] for n in seen], latency[:, seen])
+        if not by_name_only:
+            # What was seen seldom says so.
+            alike, seen = [list(range(len(names)))], list(range(len(names)))
+        if not alike:
+            without.append(str(host))
+        for some in sorted(([seen[n] for n in kind] for kind in alike), key=lambda kind: (-len(kind), kind)):
+            is_first = not groups or groups[-1].host != str(host)
+            groups.append(
+                PeerGroup(
+                    str(host) if is_first else f"{host}: {names[some[0]]}",
+                    [names[n] for n in some],
+                    latency[:, some],
+                    load[:, some],
+                    low_ns + blocks * block_ns,
+                    str(host),
+                    by_name_only,
+                )
+            )
+    return groups, tuple(without)
 
 
 def _load(

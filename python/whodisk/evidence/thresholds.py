@@ -245,7 +245,62 @@ SAMPLES_PER_BLOCK = row(
     CHOSEN,
     "Samples of one block: their median is robust, and a slow half hour still fills several blocks.",
 )
+SAMPLE_OPERATIONS_MIN = row(
+    "SAMPLE_OPERATIONS_MIN",
+    10,
+    "operations",
+    CHOSEN,
+    "The mean of fewer says little of a device: one seek, or one wait behind a flush, is most of it.",
+)
 SERIES_BLOCKS_MAX = row("SERIES_BLOCKS_MAX", 4000, "blocks", CHOSEN, "A longer recording has longer blocks.")
+
+# solve
+BY_CHANCE_TOLD_MIN = row(
+    "BY_CHANCE_TOLD_MIN",
+    0.2,
+    "share of all latency",
+    CHOSEN,
+    "Slow operations that make so much of it are in the first sentence, also where what they have in common may be chance.",
+)
+
+# few_operations
+FEW_TOLD = row(
+    "FEW_TOLD",
+    3,
+    "operations",
+    CHOSEN,
+    "So many of the slowest are told where there are too few for a verdict.",
+)
+
+# alike_devices
+ALIKE_GAP_MAX = row(
+    "ALIKE_GAP_MAX",
+    math.log(2.0),
+    "log ratio",
+    CHOSEN,
+    "Three disks and more that take longer than all others by this are of another kind: flash beside rotating disks are apart by ten times and more, disks of one kind by a few per cent.",
+)
+ALIKE_LOAD_MAX = row(
+    "ALIKE_LOAD_MAX",
+    math.log(2.0),
+    "log ratio",
+    CHOSEN,
+    "Disks of a host that are not known to be members of one volume do the same work only if their load is as near as this.",
+)
+ALIKE_PART_MAX = row(
+    "ALIKE_PART_MAX",
+    0.25,
+    "share",
+    CHOSEN,
+    "If more of a host's disks than this are slower than the others, they are of another kind, or do other work.",
+)
+ALIKE_RATIO_MAX = row(
+    "ALIKE_RATIO_MAX",
+    4.0,
+    "ratio",
+    CHOSEN,
+    "Among few disks one that always takes so many times as long may be of another kind; most fail-slow drives are slower by less (Lu et al., FAST 2023, table 2).",
+)
 
 # device_pace
 _PACE = "measured: 80 runs of real programs on a device in memory, with and without a limit of its rate; `python -m tests.accuracy trials`"

@@ -64,6 +64,8 @@ class Judged:
     slow: bool
     #: Slow operations that findings explain.
     explained: Bools
+    #: The largest part of all latency that a claim is large enough to accuse with, and that may be chance.
+    by_chance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Corrected:
     explained: Bools
     #: Claims that hold, large or not.
     held: set[Key]
+    #: `Judged.by_chance`.
+    by_chance: float
 
 
 #: A claim, whichever round of the detectors it is from: the detector's name, and whom it accuses of what.
@@ -207,6 +211,9 @@ def correct(context: Context, claims: list[tuple[str, Candidate]], tested: Seque
         told,
         explained,
         {_key(name, c) for name, c, q_value in judged if _likely(q_value)},
+        max(
+            (c.share_of_latency for _, c, q_value in judged if c.large and not _likely(q_value)), default=0.0
+        ),
     )
 
 
@@ -268,6 +275,7 @@ def narrate(context: Context, heard: Heard, corrected: Corrected) -> Judged:
         limiting_devices=frozenset(result.limiting_device for result in results if result.limiting_device),
         slow=any(_makes_slow(candidate, finding) for candidate, finding in corrected.accepted),
         explained=corrected.explained,
+        by_chance=corrected.by_chance,
     )
 
 

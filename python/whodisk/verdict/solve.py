@@ -24,7 +24,7 @@ from whodisk.evidence.own_work import own_work
 from whodisk.evidence.sampled_account import account
 from whodisk.evidence.slow_operations import empty_slow_set, find_slow
 from whodisk.evidence.survey import Survey, survey_layer
-from whodisk.evidence.thresholds import OWN_WORK_TOLD_MAX
+from whodisk.evidence.thresholds import BY_CHANCE_TOLD_MIN, OWN_WORK_TOLD_MAX
 from whodisk.findings import Expectation, Finding, Verdict
 from whodisk.reading.losses import Missing, missing_layers
 from whodisk.reading.untimed import REASONS, Untimed, need_times, too_many_untimed
@@ -33,6 +33,7 @@ from whodisk.statistics import probability
 from whodisk.verdict import clearing
 from whodisk.verdict.adjudicate import Heard, Judged, accuse, adjudicate, correct
 from whodisk.verdict.caveats import caveats_of, losses, lost_of, unseen
+from whodisk.verdict.few_operations import few_said
 from whodisk.verdict.slow_only import slow_ones, slow_only
 from whodisk.verdict.slowest import fired_said, is_slow, slowest_of
 from whodisk.verdict.too_small import rejected
@@ -96,7 +97,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
             return _solve_series(case, limits)
         if layer is not None and operations and find_fired(case, layer):
             return _only_fired(case, surveys, layer, limits)
-        return _insufficient(case, surveys, operations, limits)
+        return _insufficient(case, surveys, operations, limits, layer)
     if against is not None:
         against.need_all_of(layer)
         need_times(against, layer)
@@ -149,7 +150,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         failed=errors,
     )
     verdict.speed.extend([_speed(context), _main_stage(verdict, context)])
-    verdict.summary.extend(_summary(verdict, context, errors, judged.trouble, untimed))
+    verdict.summary.extend(_summary(verdict, context, errors, judged, untimed))
     verdict.summary.extend(own_work(case)[:OWN_WORK_TOLD_MAX] if layer == "app" else [])
     verdict.called.update(_called(verdict, case))
     return verdict
@@ -224,7 +225,7 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
         # Of operations nothing is known.
         "healthy": "No device stands out from its peers in what was sampled.",
     }
-    verdict.summary.append(headline.get(verdict.status) or _headline(verdict, judged.trouble))
+    verdict.summary.append(headline.get(verdict.status) or _headline(verdict, judged))
     verdict.summary.extend(finding.claim for finding in judged.findings[:3])
     if len(judged.findings) > 3:
         verdict.summary.append(f"{len(judged.findings) - 3} more findings follow.")
@@ -427,7 +428,9 @@ def _finished(case: Case, survey: Survey) -> int:
     return few if few < VERDICT_OPERATIONS_MIN else survey.operations
 
 
-def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limits: list[Limit]) -> Verdict:
+def _insufficient(
+    case: Case, surveys: dict[str, Survey], operations: int, limits: list[Limit], layer: str | None = None
+) -> Verdict:
     if not case.layers:
         why = "The case holds no layer: nothing was observed."
     elif operations == 0:
@@ -439,7 +442,9 @@ def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limit
     if case.meta.get("observer") == "import":
         step = "Import a log of more operations."
     # What a program read in order to start is no operation of it.
+    few = few_said(case, layer) if layer is not None and operations else []
     if case.program is None and (idle := _idle_command(case)):
+        few = []
         why, step = (
             idle,
             "Record the program that is slow, or all of this machine: whodisk record --duration 30s.",
@@ -454,7 +459,7 @@ def _insufficient(case: Case, surveys: dict[str, Survey], operations: int, limit
     return Verdict(
         case=case.path.resolve().name,
         status="insufficient",
-        summary=[f"No verdict. {why}", *not_done, *texts, step],
+        summary=[f"No verdict. {why}", *few, *not_done, *texts, step],
         where_time_goes={},
         operations=operations,
         cannot_exclude=unseen(case),
@@ -504,10 +509,11 @@ def _idle_command(case: Case) -> str | None:
 
 
 def _summary(
-    verdict: Verdict, context: Context, errors: list[str], trouble: dict[str, str], untimed: Untimed | None
+    verdict: Verdict, context: Context, errors: list[str], judged: Judged, untimed: Untimed | None
 ) -> list[str]:
     """The verdict in about five plain sentences."""
-    sentences = [_headline(verdict, trouble, untimed), *_not_done(context.case)]
+    trouble = judged.trouble
+    sentences = [_headline(verdict, judged, untimed), *_not_done(context.case)]
     if untimed is not None and (verdict.findings or trouble):
         sentences.append(f"{_untimed_said(untimed)}.")
     # Where a finding does not begin with what fired, this does.
@@ -547,7 +553,8 @@ def _untimed_said(untimed: Untimed) -> str:
     )
 
 
-def _headline(verdict: Verdict, trouble: dict[str, str], untimed: Untimed | None = None) -> str:
+def _headline(verdict: Verdict, judged: Judged, untimed: Untimed | None = None) -> str:
+    trouble = judged.trouble
     if verdict.status == "outliers":
         culprit = verdict.findings[0].culprit
         said = words.accused(culprit.kind, culprit.name, culprit.because_of)
@@ -569,6 +576,9 @@ def _headline(verdict: Verdict, trouble: dict[str, str], untimed: Untimed | None
         return "Nothing is broken; the workload runs into a limit."
     if any(slow.apart for slow in verdict.slowest):
         return "Healthy, but for operations that the recorder held up."
+    if judged.by_chance >= BY_CHANCE_TOLD_MIN:
+        share = words.percent(min(1.0, judged.by_chance))
+        return f"Healthy, as far as it can be told: {share} of all latency is in slow operations that may have no more in common than chance."
     return "Healthy: no operation stands out."
 
 
