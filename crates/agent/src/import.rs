@@ -155,10 +155,9 @@ fn write_case(path: &Path, request: &Request) -> Result<Imported, Failure> {
     let summary = read?;
     if summary.rows == 0 {
         // What a format says that the log lacks is why.
-        let why = summary.missing.iter().chain(&summary.not_observed).next();
-        let why = why.map_or(String::new(), |unseen| {
-            format!(" ({}: {})", unseen.what, unseen.because)
-        });
+        let why = summary
+            .why_none()
+            .map_or(String::new(), |why| format!(" ({why})"));
         return Err(Failure::error(format!(
             "{}: expected records with values, found none in {}{why}; check the file, --as and --map",
             request

@@ -91,6 +91,23 @@ struct Log {
     alignment: Alignment,
 }
 
+/// What logs do not tell of their clock.
+const THE_DATE: &str = "the date";
+const TIME_OF_DAY: &str = "the time of day";
+
+impl Summary {
+    /// Why there are no records, as far as the logs show it.
+    pub fn why_none(&self) -> Option<String> {
+        let said = |unseen: &Unseen| format!("{}: {}", unseen.what, unseen.because);
+        let missing: Vec<String> = self.missing.iter().map(said).collect();
+        let of_clocks = |unseen: &&Unseen| ![THE_DATE, TIME_OF_DAY].contains(&unseen.what.as_str());
+        match missing.is_empty() {
+            true => self.not_observed.iter().find(of_clocks).map(said),
+            false => Some(missing.join("; ")),
+        }
+    }
+}
+
 /// Turns files into the tables of a case. `tell` gets the bytes done.
 ///
 /// Errors: a file is of no known format (or of several), cannot be read, or is not as its format says.
@@ -129,7 +146,11 @@ pub fn import(
             "it is empty: nothing was logged, or not yet",
         );
     }
-    for path in request.files.iter().filter(|path| prefix::of(path).is_some()) {
+    for path in request
+        .files
+        .iter()
+        .filter(|path| prefix::of(path).is_some_and(|prefix| prefix.has_moment()))
+    {
         sink.unseen(
             format!("the moments in front of the lines of {}", path.display()),
             "they tell when a logger got a line, not when something happened: only reports of iostat without moments are dated by them",
@@ -397,9 +418,20 @@ fn said_of_clocks(logs: &[Log], clock: Clock) -> Vec<Unseen> {
         }
     }
     if clock.zero_unix_ns.is_none() {
+        let is_of_day = matches!(clock.zero, Zero::Own(zero) if zero.starts_with("midnight"));
+        let (what, because) = match is_of_day {
+            true => (
+                THE_DATE,
+                "the log says times of day only: moments count from midnight, and the case begins in 1970",
+            ),
+            false => (
+                TIME_OF_DAY,
+                "no log tells when its clock began; the case begins in 1970",
+            ),
+        };
         said.push(Unseen {
-            what: "the time of day".into(),
-            because: "no log tells when its clock began; the case begins in 1970".into(),
+            what: what.into(),
+            because: because.into(),
         });
     }
     said

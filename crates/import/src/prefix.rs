@@ -1,5 +1,6 @@
 //! What a logger put in front of every line: a moment (`ts`, `docker logs -t`, `kubectl logs --timestamps`), and behind it the host and the program
-//! (journald, syslog) or the stream (containerd). It is passed over where a format shows only without it.
+//! (journald, syslog) or the stream (containerd); or what a page, a script or `cat -n` did: marks of a quotation or a comment, numbers of lines, the host that `pdsh`
+//! had it from. It is passed over where a format shows only without it.
 use crate::format::{Format, Head};
 use crate::FORMATS;
 use std::cell::RefCell;
@@ -15,9 +16,25 @@ pub enum Prefix {
     Syslog,
     /// `Nov 27 10:00:00 `
     Moment,
+    /// `> `
+    Quotation,
+    /// `# `
+    Comment,
+    /// `    12\t`, `12:`
+    Number,
+    /// `host: `
+    Host,
 }
 
-const ALL: [Prefix; 3] = [Prefix::Container, Prefix::Syslog, Prefix::Moment];
+const ALL: [Prefix; 7] = [
+    Prefix::Container,
+    Prefix::Syslog,
+    Prefix::Moment,
+    Prefix::Quotation,
+    Prefix::Comment,
+    Prefix::Number,
+    Prefix::Host,
+];
 
 thread_local! {
     /// The files of the import that this thread does, whose lines have one.
@@ -82,7 +99,7 @@ fn behind(prefix: Prefix, head: &Head, is_certain: bool) -> Option<Head> {
     let has = |line: &&&str| {
         prefix
             .split(line)
-            .is_some_and(|(moment, _)| is_certain || is_dated(moment))
+            .is_some_and(|(moment, _)| is_certain || moment.is_some_and(is_dated))
     };
     let with = lines.iter().filter(has).count();
     let is_enough = match is_certain {
@@ -101,8 +118,29 @@ fn is_dated(moment: &str) -> bool {
 }
 
 impl Prefix {
-    /// The moment in front of a line, and what stands behind the prefix. None: the line has none.
-    pub fn split<'a>(&self, line: &'a str) -> Option<(&'a str, &'a str)> {
+    /// Whether it holds a moment.
+    pub fn has_moment(&self) -> bool {
+        matches!(self, Prefix::Container | Prefix::Syslog | Prefix::Moment)
+    }
+
+    /// The moment in front of a line, if it is one, and what stands behind the prefix. None: the line has none.
+    pub fn split<'a>(&self, line: &'a str) -> Option<(Option<&'a str>, &'a str)> {
+        let marked = match self {
+            Prefix::Quotation => Some(
+                line.strip_prefix('>')
+                    .map(|rest| rest.strip_prefix(' ').unwrap_or(rest))?,
+            ),
+            Prefix::Comment => Some(
+                line.strip_prefix('#')
+                    .map(|rest| rest.strip_prefix(' ').unwrap_or(rest))?,
+            ),
+            Prefix::Number => Some(numbered(line)?),
+            Prefix::Host => Some(of_host(line)?),
+            Prefix::Container | Prefix::Syslog | Prefix::Moment => None,
+        };
+        if let Some(rest) = marked {
+            return Some((None, rest));
+        }
         let (moment, rest) = moment(line)?;
         let rest = match self {
             Prefix::Moment => rest,
@@ -121,9 +159,28 @@ impl Prefix {
                     .or_else(|| rest.strip_prefix("stderr "))?;
                 without_blank(rest.strip_prefix(['F', 'P'])?)?
             }
+            Prefix::Quotation | Prefix::Comment | Prefix::Number | Prefix::Host => return None,
         };
-        Some((moment, rest))
+        Some((Some(moment), rest))
     }
+}
+
+/// What `cat -n`, `nl` and `grep -n` number.
+fn numbered(line: &str) -> Option<&str> {
+    let text = line.trim_start_matches(' ');
+    let number = digits(text.as_bytes());
+    if !(1..=9).contains(&number) {
+        return None;
+    }
+    text[number..].strip_prefix(['\t', ':'])
+}
+
+/// What `pdsh` has from a host: `db1: `.
+fn of_host(line: &str) -> Option<&str> {
+    let (host, rest) = line.split_once(':')?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let is_host = host.starts_with(|letter: char| letter.is_ascii_alphabetic()) && host.bytes().all(is_name);
+    is_host.then(|| without_blank(rest))?
 }
 
 /// What is behind the one blank that ends a prefix; an empty line may lack it.
@@ -140,6 +197,7 @@ fn moment(line: &str) -> Option<(&str, &str)> {
     let is_bracketed = inside.len() < line.len();
     let bytes = inside.as_bytes();
     let used = dated(bytes)
+        .or_else(|| of_weekday(bytes))
         .or_else(|| of_month(bytes))
         .or_else(|| time(bytes))
         .or_else(|| seconds(bytes))?;
@@ -193,6 +251,14 @@ fn dated(bytes: &[u8]) -> Option<usize> {
     Some(end + zone)
 }
 
+/// `Tue Mar 15 09:34:00 2016`
+fn of_weekday(bytes: &[u8]) -> Option<usize> {
+    let is_day = bytes.len() > 4 && bytes[..3].iter().all(u8::is_ascii_alphabetic) && bytes[3] == b' ';
+    let end = 4 + is_day.then(|| of_month(&bytes[4..]))??;
+    let is_year = bytes.get(end) == Some(&b' ') && digits(&bytes[end + 1..]) == 4;
+    Some(if is_year { end + 5 } else { end })
+}
+
 /// `Nov 27 10:00:00`
 fn of_month(bytes: &[u8]) -> Option<usize> {
     let is_name =
@@ -233,6 +299,8 @@ mod tests {
             "Nov  7 10:00:00 a  b",
             "Nov 27 10:00:00.123456 a  b",
             "[2026-11-27 10:00:00] a  b",
+            "[Fri Nov 27 10:00:00 2026] a  b",
+            "Fri Nov  7 10:00:00 a  b",
             "2026-11-27T10:00:00.123456789Z a  b",
             "2026-11-27T10:00:00+0100 a  b",
             "2026-11-27T10:00:00,5+01:00: a  b",
@@ -267,7 +335,23 @@ mod tests {
         assert_eq!(rest(Prefix::Syslog, "Nov 27 10:00:00 sda 1 2: 3"), None);
         let of_pod = "2026-11-27T10:00:00.1Z stdout F  a";
         assert_eq!(rest(Prefix::Container, of_pod), Some(" a"));
-        assert_eq!(Prefix::Moment.split("10:00:00 a").unwrap().0, "10:00:00");
+        assert_eq!(Prefix::Moment.split("10:00:00 a").unwrap().0, Some("10:00:00"));
+        for (prefix, line, behind) in [
+            (Prefix::Quotation, "> a  b", Some("a  b")),
+            (Prefix::Quotation, ">", Some("")),
+            (Prefix::Quotation, "a > b", None),
+            (Prefix::Comment, "# a  b", Some("a  b")),
+            (Prefix::Comment, "#  a", Some(" a")),
+            (Prefix::Number, "    12\ta  b", Some("a  b")),
+            (Prefix::Number, "12:a  b", Some("a  b")),
+            (Prefix::Number, "12 a", None),
+            (Prefix::Number, "1234567890:a", None),
+            (Prefix::Host, "db-1.example: a  b", Some("a  b")),
+            (Prefix::Host, "db1:a", None),
+            (Prefix::Host, "sda 1: a", None),
+        ] {
+            assert_eq!(rest(prefix, line), behind, "{line}");
+        }
     }
 
     proptest! {
@@ -276,7 +360,7 @@ mod tests {
             for prefix in ALL {
                 for line in [line.clone(), format!("{stamp}{line}")] {
                     if let Some((moment, rest)) = prefix.split(&line) {
-                        prop_assert!(line.ends_with(rest) && line.contains(moment));
+                        prop_assert!(line.ends_with(rest) && moment.is_none_or(|moment| line.contains(moment)));
                     }
                 }
             }

@@ -69,11 +69,13 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     let mut lines = Lines::open(path)?;
     let (mut told, mut before) = (0, sink.bytes_done());
     let prefix = prefix::of(path);
-    let mut cut_out: Option<(String, u64)> = None;
+    let (mut cut_out, mut above): (Option<Passed>, Option<Passed>) = (None, None);
+    let mut is_begun = false;
     loop {
         if prefix.is_none() {
             let (plain, used) = reader.plain_lines(lines.whole(), sink)?;
             lines.pass(plain, used);
+            is_begun |= plain > 0;
         }
         if !lines.next_line()? {
             break;
@@ -83,8 +85,8 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
                 Err(Bad::new("", "the end of a line", &String::from_utf8_lossy(lines.line())).into())
             }
             Ok(text) if is_cut_out(text) => {
-                cut_out.get_or_insert_with(|| (lines.place(), 0)).1 += 1;
-                Ok(())
+                Passed::count(&mut cut_out, &lines);
+                continue;
             }
             Ok(text) if !of_terminal(text) => reader.line(behind(prefix, text), sink),
             // Names of programs and files may be any bytes.
@@ -94,9 +96,12 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
             },
         };
         match done {
-            Err(RecordError::Bad(_)) if of_shell(lines.line()) => {}
+            Err(RecordError::Bad(_)) if of_shell(lines.line()) || is_fence(lines.line()) => {}
+            Err(RecordError::Bad(_)) if !is_begun && is_prose(lines.line()) => {
+                Passed::count(&mut above, &lines)
+            }
             Ok(()) if lines.is_in_doubt => sink.in_doubt(path, &lines.place(), lines.line()),
-            Ok(()) => {}
+            Ok(()) => is_begun |= !lines.line().trim_ascii().is_empty(),
             Err(RecordError::Fatal(error)) => return Err(error),
             Err(RecordError::Bad(bad)) if lines.is_cut => sink.cut(path, &lines.place(), &bad),
             Err(RecordError::Bad(bad)) => bad_record(path, &lines.place(), bad, sink)?,
@@ -107,25 +112,56 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
             sink.progress(before);
         }
     }
-    if let Some((place, count)) = cut_out {
+    if let Some(passed) = cut_out {
+        let places = counted(passed.count, "place");
         sink.missing(
+            format!("what somebody cut out of {} in {places}", path.display()),
+            format!("the first is {}", passed.first),
+        );
+    }
+    if let Some(passed) = above {
+        sink.unseen(
             format!(
-                "what somebody cut out of {} in {}",
-                path.display(),
-                counted(count, "place")
+                "what {} above the records of {} says",
+                counted(passed.count, "line"),
+                path.display()
             ),
-            format!("the first is {place}"),
+            format!(
+                "it is text, no record (from {} on: '{}')",
+                passed.first, passed.begin
+            ),
         );
     }
     Ok(())
 }
 
+/// Lines that were passed over.
+struct Passed {
+    /// Where the first is, and how it begins.
+    first: String,
+    begin: String,
+    count: u64,
+}
+
+impl Passed {
+    /// One more, the line at hand.
+    fn count(passed: &mut Option<Passed>, lines: &Lines<'_>) {
+        let first = || Passed {
+            first: lines.place(),
+            begin: String::from_utf8_lossy(lines.line())
+                .trim()
+                .chars()
+                .take(40)
+                .collect(),
+            count: 0,
+        };
+        passed.get_or_insert_with(first).count += 1;
+    }
+}
+
 fn behind(prefix: Option<prefix::Prefix>, line: &str) -> Line<'_> {
     match prefix.and_then(|prefix| prefix.split(line)) {
-        Some((moment, text)) => Line {
-            text,
-            moment: Some(moment),
-        },
+        Some((moment, text)) => Line { text, moment },
         None => Line {
             text: line,
             moment: None,
@@ -133,8 +169,32 @@ fn behind(prefix: Option<prefix::Prefix>, line: &str) -> Line<'_> {
     }
 }
 
+/// Whether a line begins or ends text of a program in a page (Markdown).
+fn is_fence(line: &[u8]) -> bool {
+    let line = line.trim_ascii_start();
+    line.starts_with(b"```") || line.starts_with(b"~~~")
+}
+
+/// Whether a line is a command or a sentence: two words of letters at least, and more of them than of others with a digit.
+fn is_prose(line: &[u8]) -> bool {
+    let line = String::from_utf8_lossy(line);
+    let is_of_letters = |word: &&str| {
+        let word = word.trim_matches(|letter: char| letter.is_ascii_punctuation());
+        word.chars().count() > 1 && word.chars().all(char::is_alphabetic)
+    };
+    let words = line.split_whitespace().filter(is_of_letters).count();
+    let numbers = line
+        .split_whitespace()
+        .filter(|word| word.contains(|letter: char| letter.is_ascii_digit()));
+    words > 1 && words > numbers.count()
+}
+
 /// Whether a line is `[...]` or the like: who shows a log to others leaves lines out.
 fn is_cut_out(line: &str) -> bool {
+    let is_dotted = line.len() > 16 && line.trim().bytes().all(|byte| byte == b'.');
+    if is_dotted {
+        return true;
+    }
     if line.len() > 16 || !line.starts_with(['[', '.', '<', ' ', '\u{2026}']) {
         return false;
     }
@@ -145,12 +205,15 @@ fn is_cut_out(line: &str) -> bool {
 
 /// Whether a line that is no record is of the shell that ran the tool: its prompt with a command (or without, at the end), or what `sudo` and
 /// `script` print.
-fn of_shell(line: &[u8]) -> bool {
+pub fn of_shell(line: &[u8]) -> bool {
     let line = String::from_utf8_lossy(line);
     let plain = line.trim();
     let is_prompt =
         |mark: &str| plain == mark || plain.strip_prefix(mark).is_some_and(|rest| rest.starts_with(' '));
-    if ["$", "#", ">", "%"].into_iter().any(is_prompt) {
+    if ["$", "#", ">", "%"].into_iter().any(is_prompt)
+        || plain.contains(" \u{276f} ")
+        || plain.contains("\u{276f}\u{276f} ")
+    {
         return true;
     }
     if ["[sudo] ", "Script started", "Script done", "PS "]
@@ -457,13 +520,21 @@ mod tests {
             "[sudo] password for me: ",
             "Script started on 2026-11-27 10:00:00+00:00",
             "PS C:\\> whodisk",
+            "~ \u{276f}\u{276f}\u{276f} sudo btrace /dev/sda",
         ] {
             assert!(of_shell(line.as_bytes()), "{line}");
         }
         for line in ["", "0.1 a@b 1", "sda$ 1", "a@b:c 1 $5", "#1", "513, 0, 4096"] {
             assert!(!of_shell(line.as_bytes()), "{line}");
         }
-        for line in ["[...]", "...", " [ ... ] ", "\u{2026}", "<snip>"] {
+        for line in [
+            "[...]",
+            "...",
+            "................................",
+            " [ ... ] ",
+            "\u{2026}",
+            "<snip>",
+        ] {
             assert!(is_cut_out(line), "{line}");
         }
         for line in ["", ".", "[]", "[0]", "....a", "cut", "<idle>"] {
@@ -472,6 +543,62 @@ mod tests {
         assert!(
             begins_json("[\n{") && begins_json("{") && !begins_json("[root@db1") && !begins_json("[2026")
         );
+    }
+
+    #[test]
+    fn text_above_records_is_passed_over_and_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let source = Source {
+                files: vec![path.clone()],
+                map: None,
+                device: None,
+            };
+            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+            let mut sink = Sink::survey(&mut names, &mut silent, false);
+            let mut seen = 0;
+            let done = each_line(&source, &mut sink, |line, _| {
+                seen += u32::from(!line.text.is_empty());
+                let is_record =
+                    line.text.is_empty() || line.text.starts_with(|digit: char| digit.is_ascii_digit());
+                is_record
+                    .then_some(())
+                    .ok_or_else(|| Bad::new("", "a number", line.text).into())
+            });
+            let unseen: Vec<String> = sink
+                .finish()
+                .not_observed
+                .iter()
+                .map(|unseen| format!("{}: {}", unseen.what, unseen.because))
+                .collect();
+            done.map(|()| unseen.join("\n"))
+                .map_err(|error| error.to_string())
+        };
+        let said =
+            read("\nThis is what we see:\nsudo blkparse -i sde.blktrace.25\n```\n1 a\n2 b\n```\n").unwrap();
+        assert!(said.contains("what 2 lines above the records of"), "{said}");
+        assert!(said.contains("from line 2 on: 'This is what we see:'"), "{said}");
+        assert_eq!(read("1 a\n2 b\n").unwrap(), "");
+        // A record that is broken is told, wherever it is; so is text between records.
+        assert!(read("x1 7\n2 b\n")
+            .unwrap_err()
+            .contains("line 1: expected a number, found 'x1 7'"));
+        assert!(read("1 a\nsome words here\n2 b\n")
+            .unwrap_err()
+            .contains("line 2"));
+        for line in [
+            "",
+            "abc",
+            "x, 250",
+            "sda 1 2 3",
+            "259,0 Q R 1",
+            "- - - -",
+            "a b c",
+        ] {
+            assert!(!is_prose(line.as_bytes()), "{line}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 use crate::format::Head;
 
 /// What a line must hold (all of it), what prints it, and what to import instead.
-const KNOWN: [(&[&str], &str, &str); 14] = [
+const KNOWN: [(&[&str], &str, &str); 15] = [
     (
         &["==== All Devices ===="],
         "btt's summary",
@@ -69,6 +69,11 @@ const KNOWN: [(&[&str], &str, &str); 14] = [
         "its operations are transactions of many statements; trace the database's devices instead",
     ),
     (
+        &[" ms): ", "/", ") = "],
+        "perf trace's lines",
+        "take the calls with strace -f -y -T -ttt, or the requests with perf record -e 'block:*' and perf script",
+    ),
+    (
         &["sysbench ", " (using ", "LuaJIT"],
         "sysbench's report",
         "it holds no device's requests; trace the run with blktrace, or its calls with strace -f -y -T -ttt",
@@ -124,6 +129,10 @@ mod tests {
         assert_eq!(
             of("host\t10\t2026-11-27 10:00:01\tdev8-0\tawait\t1.20\n"),
             Some("sadf -p")
+        );
+        assert_eq!(
+            of("     0.032 ( 0.016 ms): cat/1234 pread64(fd: 3, buf: 0x7f, count: 4096) = 4096\n"),
+            Some("perf trace's lines")
         );
         assert_eq!(
             (of(""), of("Tracing block device I/O... Hit Ctrl-C to end.\n")),

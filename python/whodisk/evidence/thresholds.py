@@ -260,7 +260,7 @@ BY_CHANCE_TOLD_MIN = row(
     0.2,
     "share of all latency",
     CHOSEN,
-    "Slow operations that make so much of it are in the first sentence, also where what they have in common may be chance.",
+    "From this share on, the first sentence mentions slow operations, also where what they have in common may be chance.",
 )
 
 # few_operations
@@ -269,7 +269,7 @@ FEW_TOLD = row(
     3,
     "operations",
     CHOSEN,
-    "So many of the slowest are told where there are too few for a verdict.",
+    "The slowest that the summary lists where there are too few operations for a verdict.",
 )
 
 # alike_devices
@@ -299,7 +299,7 @@ ALIKE_RATIO_MAX = row(
     4.0,
     "ratio",
     CHOSEN,
-    "Among few disks one that always takes so many times as long may be of another kind; most fail-slow drives are slower by less (Lu et al., FAST 2023, table 2).",
+    "Among few disks one that always takes this many times as long may be of another kind; most fail-slow drives are slower by less (Lu et al., FAST 2023, table 2).",
 )
 
 # device_pace

@@ -16,6 +16,8 @@ const WAITING_MAX: usize = 1 << 20;
 
 /// Requests without a completion that are kept at most.
 const ISSUED_MAX: usize = 1 << 20;
+/// What a flush was for ends so soon after it at most: the completion follows in the same interrupt.
+const FLUSHED_NS: i64 = 10_000_000;
 /// More than a device has in flight: drivers give it up to 1023 at once per queue, and programs rarely so many.
 const IN_FLIGHT_MAX: u64 = 1024;
 
@@ -163,6 +165,9 @@ pub struct Requests {
     lacks: Option<String>,
     last_ns: i64,
     is_told: bool,
+    has_issues: bool,
+    /// The flush that ended last: what it was for ends after it, with the error if there is one.
+    flushed: Option<(Place, Request, Event)>,
 }
 
 impl Requests {
@@ -182,14 +187,24 @@ impl Requests {
     /// Takes the next event, in the order of time.
     pub fn event(&mut self, event: Event, sink: &mut Sink) -> Result<(), ImportError> {
         if !self.is_told {
+            sink.has_every_operation();
+            self.is_told = true;
+        }
+        // Of a log without issues the time of a request cannot be parted.
+        if event.what == What::Issue && !std::mem::replace(&mut self.has_issues, true) {
             sink.layer(
                 Layer::Block,
                 &[(Stage::Queue, "queue"), (Stage::Device, "device+interrupt")],
             );
-            sink.has_every_operation();
-            self.is_told = true;
         }
         self.last_ns = self.last_ns.max(event.time_ns);
+        if self
+            .flushed
+            .as_ref()
+            .is_some_and(|(_, _, end)| event.time_ns - end.time_ns > FLUSHED_NS)
+        {
+            self.tell_flush(0, sink)?;
+        }
         let place = (event.device.0, event.device.1, event.op as u8);
         match event.what {
             What::Queue => self.queue(place, event),
@@ -294,6 +309,11 @@ impl Requests {
             let end = event.sector.saturating_add(event.count);
             return match self.take_waiting(place, event.sector, end) {
                 Some(bio) => self.bio_done(&bio, &event, sink),
+                // A write with nothing in it was queued to flush, which a request of its own did.
+                None if event.count == 0 => match &self.flushed {
+                    Some((of, ..)) if (of.0, of.1) == event.device => self.tell_flush(event.error, sink),
+                    _ => Ok(()),
+                },
                 None => {
                     self.unmatched += u64::from(event.op != Op::Flush);
                     Ok(())
@@ -308,6 +328,22 @@ impl Requests {
         }
         self.ended += 1;
         self.last_end_ns = self.last_end_ns.max(event.time_ns);
+        if request.op == Op::Flush {
+            self.tell_flush(0, sink)?;
+            self.flushed = Some((place, request, event));
+            return Ok(());
+        }
+        self.done(place, &request, event.time_ns, Some(&event), sink)
+    }
+
+    /// The flush that ended last is told, with the error of what it was for.
+    fn tell_flush(&mut self, error: i32, sink: &mut Sink) -> Result<(), ImportError> {
+        let Some((place, request, mut event)) = self.flushed.take() else {
+            return Ok(());
+        };
+        if event.error == 0 {
+            event.error = error;
+        }
         self.done(place, &request, event.time_ns, Some(&event), sink)
     }
 
@@ -406,6 +442,7 @@ impl Requests {
 
     /// The log has ended: what is still in flight is open.
     pub fn end(mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        self.tell_flush(0, sink)?;
         let why = self.why_without_completion();
         let mut open: Vec<((Place, u64), Request)> = std::mem::take(&mut self.issued).into_iter().collect();
         let without = open.len() as u64 + self.forgotten;
@@ -424,7 +461,17 @@ impl Requests {
                 "slow ones among {} without an issue in the log",
                 counted(self.unmatched, "request")
             );
-            sink.missing(what, "they were issued before it began, or their issue was lost");
+            let because = match self.ended {
+                0 => "no issue and no queueing is in the log: record block_rq_issue beside block_rq_complete (blktrace: -a issue -a complete)",
+                _ => "they were issued before it began, or their issue was lost",
+            };
+            sink.missing(what, because);
+        }
+        if self.ended == 0 && !self.has_issues && self.waiting_count > 0 {
+            sink.missing(
+                format!("slow ones among {} that were queued", counted(self.waiting_count as u64, "bio")),
+                "no issue and no completion is in the log: record those, too (block_rq_issue, block_rq_complete; blktrace: -a issue -a complete)",
+            );
         }
         if self.dropped > 0 {
             let what = format!("who queued {}", counted(self.dropped, "bio"));
@@ -504,6 +551,55 @@ mod tests {
         assert_eq!(operations(&[&ended[..], &stuck[..]].concat(), None), 132);
         // One that is stuck while others go on.
         assert_eq!(operations(&[&[(1, None)], &ended[..]].concat(), None), 101);
+    }
+
+    #[test]
+    fn what_a_flush_was_for_ends_after_it_and_has_its_error() {
+        let flush = Event {
+            op: Op::Flush,
+            count: 0,
+            ..READ
+        };
+        let write = Event {
+            op: Op::Write,
+            count: 0,
+            what: What::Complete,
+            ..READ
+        };
+        let read = |events: &[Event]| {
+            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+            let mut sink = Sink::survey(&mut names, &mut silent, false);
+            let mut reader = Requests::new(None);
+            for event in events {
+                reader.event(*event, &mut sink).unwrap();
+            }
+            let unmatched = reader.unmatched;
+            reader.end(&mut sink).unwrap();
+            (unmatched, sink.surveyed().ops.len())
+        };
+        let of = |event: Event, what, time_ns| Event {
+            what,
+            time_ns,
+            ..event
+        };
+        let pair = [of(flush, What::Issue, 10), of(flush, What::Complete, 20)];
+        let failed = Event {
+            time_ns: 21,
+            error: 5,
+            ..write
+        };
+        assert_eq!(read(&[pair[0], pair[1], failed]), (0, 1));
+        assert_eq!(
+            read(&[
+                pair[0],
+                pair[1],
+                of(write, What::Complete, 21),
+                of(flush, What::Issue, 30),
+                of(flush, What::Complete, 40)
+            ]),
+            (0, 2)
+        );
+        assert_eq!(read(&[of(READ, What::Complete, 5)]), (1, 0));
     }
 
     #[test]

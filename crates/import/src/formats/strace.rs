@@ -30,6 +30,12 @@ pub const FORMAT: Format = Format {
 };
 
 const SECOND: i64 = 1_000_000_000;
+/// What threads are called whose program the log does not name (`-Y` does, and the call that began it).
+const UNNAMED: &str = "program";
+/// Bytes of a thread's name, as the kernel keeps it.
+const COMM_BYTES: usize = 15;
+/// Descriptors that are kept of processes and their children.
+const OPEN_MAX: usize = 1 << 16;
 
 struct Call<'a> {
     pid: Option<i32>,
@@ -49,18 +55,41 @@ fn thread(text: &str) -> Option<(i32, Option<&str>, &str)> {
     }
 }
 
-/// Splits `[pid N] `, `N ` and the moment off; then what `-n` and `-i` print, the number of the call and where it was made.
-fn split(line: &str) -> Option<Call<'_>> {
-    let mut rest = line.trim_start();
-    let (mut pid, mut comm) = (None, None);
+/// Splits `[pid N] ` or `N<comm> ` off, if a line begins so.
+fn of_thread(line: &str) -> Option<(Option<i32>, Option<&str>, &str)> {
+    let rest = line.trim_start();
     if let Some(after) = rest.strip_prefix("[pid") {
         let (number, named, after) = thread(after.trim_start())?;
-        (pid, comm) = (Some(number), named);
-        rest = after.strip_prefix(']')?.trim_start();
-    } else if let Some((number, named @ Some(_), after)) = thread(rest) {
-        (pid, comm) = (Some(number), named);
-        rest = after.trim_start();
+        return Some((Some(number), named, after.strip_prefix(']')?.trim_start()));
     }
+    Some(match thread(rest) {
+        Some((number, named @ Some(_), after)) => (Some(number), named, after.trim_start()),
+        _ => (None, None, rest),
+    })
+}
+
+/// A call of a log without moments (`strace -T` alone).
+fn split_untimed(line: &str) -> Option<Call<'_>> {
+    let (mut pid, comm, mut rest) = of_thread(line)?;
+    if let (None, Some((number, after))) = (pid, rest.split_once(char::is_whitespace)) {
+        if let Ok(number) = number.parse() {
+            (pid, rest) = (Some(number), after.trim_start());
+        }
+    }
+    let call = Call {
+        pid,
+        comm,
+        moment: "",
+        rest,
+    };
+    let of_other = ["+++", "---", "<... "].iter().any(|mark| rest.starts_with(mark));
+    let is_begun = rest.trim_end().ends_with("<unfinished ...>");
+    (of_other || is_begun || is_whole(&call)).then_some(call)
+}
+
+/// Splits `[pid N] `, `N ` and the moment off; then what `-n` and `-i` print, the number of the call and where it was made.
+fn split(line: &str) -> Option<Call<'_>> {
+    let (mut pid, comm, rest) = of_thread(line)?;
     let (mut first, mut after) = rest.split_once(char::is_whitespace)?;
     if pid.is_none() && first.bytes().all(|b| b.is_ascii_digit()) {
         pid = first.parse().ok();
@@ -123,6 +152,19 @@ fn is_whole(call: &Call<'_>) -> bool {
     !name.is_empty() && name.bytes().all(is_name) && call.rest.contains(") ") && call.rest.contains("= ")
 }
 
+/// Whether calls without a moment say how long they took.
+fn is_untimed(head: &Head) -> bool {
+    let mut lines = head.filled_lines().take(30).filter_map(split_untimed);
+    lines.any(|call| is_whole(&call) && length_of(call.rest).is_some())
+        && !head.filled_lines().take(30).any(|line| split(line).is_some())
+}
+
+/// What `-T` prints behind a call.
+fn length_of(text: &str) -> Option<&str> {
+    let took = text.trim_end().rsplit_once('<')?.1.strip_suffix('>')?;
+    (took.contains('.') && scaled(took, SECOND).is_some()).then_some(took)
+}
+
 /// Whether a log has calls with moments, and not one of them says how long it took.
 fn lacks_lengths(head: &Head) -> bool {
     let lines: Vec<&str> = head.filled_lines().take(30).collect();
@@ -135,11 +177,19 @@ fn lacks_lengths(head: &Head) -> bool {
 }
 
 fn recognise(head: &Head) -> bool {
-    if lacks_moments(head) || lacks_lengths(head) {
+    if lacks_moments(head) || lacks_lengths(head) || is_untimed(head) {
         return true;
     }
     let mut calls = head.filled_lines().take(30).filter_map(split);
-    calls.any(|call| is_whole(&call) && call.rest.trim_end().ends_with('>'))
+    calls.any(|call| (is_whole(&call) || is_part(&call)) && call.rest.trim_end().ends_with('>'))
+}
+
+/// Whether a call of another thread came between its begin and its end: it is the one or the other.
+fn is_part(call: &Call<'_>) -> bool {
+    let is_end =
+        call.rest.starts_with("<... ") && call.rest.contains(" resumed>") && length_of(call.rest).is_some();
+    let name = call.rest.split('(').next().unwrap_or("");
+    is_end || kind(name).is_some() && call.rest.trim_end().ends_with("<unfinished ...>")
 }
 
 const EXPECTED: &str = "[pid,] moment, call(...) = result <seconds>";
@@ -182,10 +232,28 @@ fn is_message(line: &str) -> bool {
     line.starts_with("strace: ") || line.starts_with("Process ") && is_of_process
 }
 
+/// The name that a thread gets from the path of its program.
+fn comm_of(path: &str) -> Option<&str> {
+    let name = path.rsplit('/').next().filter(|name| !name.is_empty())?;
+    let end = (0..=COMM_BYTES.min(name.len()))
+        .rev()
+        .find(|at| name.is_char_boundary(*at))?;
+    Some(&name[..end])
+}
+
+/// The process that `-ff` names its file by.
+fn pid_of_name(name: &str) -> Option<i32> {
+    name.rsplit_once('.')?.1.parse().ok().filter(|pid| *pid > 0)
+}
+
 #[derive(Default)]
 struct Reader {
     is_told: bool,
     relative: bool,
+    /// Calls have no moments: they are put one after the other.
+    is_untimed: bool,
+    /// Of a log without threads: the process that strace names the file by (`-ff -o NAME` writes `NAME.PID`), or nought.
+    alone: Option<i32>,
     last_ns: i64,
     day_ns: i64,
     /// Begun by a thread and interrupted in the log by others.
@@ -205,8 +273,16 @@ struct Reader {
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let mut reader = Reader::default();
     let head = Head::read(source.path())?;
-    let lacking = if lacks_moments(&head) {
-        Some("a moment before each call")
+    reader.is_untimed = is_untimed(&head);
+    let of_line = if reader.is_untimed { split_untimed } else { split };
+    let calls = || head.filled_lines().filter_map(of_line);
+    if !calls().any(|call| call.pid.is_some()) {
+        reader.alone = Some(pid_of_name(&source.name()).unwrap_or(0));
+    }
+    let lacking = if reader.is_untimed {
+        None
+    } else if lacks_moments(&head) {
+        Some("a moment before each call, and behind it how long it took")
     } else {
         lacks_lengths(&head).then_some("behind each call how long it took")
     };
@@ -219,15 +295,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             "take it with strace -T -ttt",
         ));
     }
-    let mut moments = head
-        .filled_lines()
-        .filter_map(split)
-        .map(|call| call.moment.to_owned());
+    let mut moments = calls().map(|call| call.moment.to_owned());
     // With -r moments count from the call before, and begin at nought.
     reader.relative = moments
         .next()
         .is_some_and(|first| scaled(&first, SECOND).is_some_and(|ns| ns < 1_000_000 * SECOND));
-    for call in head.filled_lines().filter_map(split) {
+    for call in calls() {
         reader.learn(call.rest);
     }
     // With -C a table of all calls stands at the end.
@@ -235,9 +308,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     each_line(source, sink, |line, sink| {
         let text = line.text.trim_end();
         in_table |= text.starts_with("% time ");
-        let Some(call) = split(text) else {
+        let Some(call) = of_line(text) else {
             if let Some(whole) = begun.rest(text) {
-                let call = split(&whole).ok_or_else(|| Bad::new("", EXPECTED, text))?;
+                let call = of_line(&whole).ok_or_else(|| Bad::new("", EXPECTED, text))?;
                 reader.call(&call, sink)?;
             } else if !begun.is_some() && !text.is_empty() && !in_table && !is_message(text) {
                 return Err(Bad::new("", EXPECTED, text).into());
@@ -256,6 +329,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         Ok(())
     })?;
     reader.unfinished(sink)?;
+    if reader.is_untimed {
+        sink.unseen(
+            "when calls were made, and what was between them",
+            "strace tells moments with -ttt: calls are put one after the other",
+        );
+    }
     let others = reader.skipped - reader.of_stdio;
     if others > 0 {
         let what = format!("{others} calls on sockets, pipes, terminals and /dev/null");
@@ -279,6 +358,10 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
 
 impl Reader {
     fn moment(&mut self, text: &str, sink: &mut Sink) -> Result<i64, Bad> {
+        if self.is_untimed {
+            self.tell(Clock::own("the first call", 1000), sink);
+            return Ok(self.last_ns);
+        }
         let wrong = || Bad::new("column time", "seconds, or HH:MM:SS", text);
         let is_clock = text.contains(':');
         let mut ns = if is_clock {
@@ -287,19 +370,14 @@ impl Reader {
             scaled(text, SECOND)
         }
         .ok_or_else(wrong)?;
-        if !self.is_told {
-            sink.clock(match (self.relative, is_clock) {
+        self.tell(
+            match (self.relative, is_clock) {
                 (true, false) => Clock::own("the first call", 1000),
                 (_, true) => Clock::own("midnight, local time", 1000),
                 _ => Clock::unix(1000),
-            });
-            sink.layer(
-                Layer::Syscall,
-                &[(Stage::Fs, "fs+queue+device+interrupt+runqueue")],
-            );
-            sink.resolution(1000);
-            self.is_told = true;
-        }
+            },
+            sink,
+        );
         if is_clock {
             ns += self.day_ns;
             if ns < self.last_ns - 43_200 * SECOND {
@@ -313,9 +391,22 @@ impl Reader {
         Ok(ns)
     }
 
+    /// Before the first call: its clock and its layer.
+    fn tell(&mut self, clock: Clock, sink: &mut Sink) {
+        if std::mem::replace(&mut self.is_told, true) {
+            return;
+        }
+        sink.clock(clock);
+        sink.layer(
+            Layer::Syscall,
+            &[(Stage::Fs, "fs+queue+device+interrupt+runqueue")],
+        );
+        sink.resolution(1000);
+    }
+
     fn call(&mut self, call: &Call<'_>, sink: &mut Sink) -> Result<(), crate::error::RecordError> {
         let moment_ns = self.moment(call.moment, sink)?;
-        let pid = call.pid.unwrap_or(0);
+        let pid = call.pid.or(self.alone).unwrap_or(0);
         if let Some(comm) = call.comm {
             self.comms.insert(pid, sink.name(comm));
         }
@@ -362,6 +453,24 @@ impl Reader {
             }
             return Ok(());
         }
+        if name == "execve" && number == Some(0) {
+            if let Some(comm) = arguments.split('"').nth(1).and_then(comm_of) {
+                self.comms.insert(pid, sink.name(comm));
+            }
+            return Ok(());
+        }
+        if matches!(name, "clone" | "clone3" | "fork" | "vfork") {
+            if let (Some(child), Some(comm)) = (number, self.comms.get(&pid).copied()) {
+                if let Ok(child) = i32::try_from(child) {
+                    self.comms.entry(child).or_insert(comm);
+                }
+            }
+            // Threads share theirs.
+            if !arguments.contains("CLONE_FILES") {
+                self.inherit(pid, number);
+            }
+            return Ok(());
+        }
         if matches!(name, "dup" | "dup2" | "dup3" | "fcntl") {
             self.duplicate(name, pid, arguments, number);
             return Ok(());
@@ -393,18 +502,22 @@ impl Reader {
             self.of_stdio += u64::from(self.is_unknown_stdio(pid, arguments));
             return Ok(());
         };
-        let took = result.rsplit_once('<').map(|(_, end)| end.trim_end_matches('>'));
-        let Some(took) = took.filter(|took| took.contains('.') && scaled(took, SECOND).is_some()) else {
+        let Some(took) = length_of(result) else {
             self.without_length += 1;
             return Ok(());
         };
-        let mut row = one_stage_op(start_ns, length(took, SECOND, "time spent")?, op, Stage::Fs);
-        (row.pid, row.tid) = if pid > 0 {
-            (Some(pid), Some(pid))
-        } else {
-            (None, None)
-        };
-        row.comm = self.comms.get(&pid).copied();
+        let took_ns = length(took, SECOND, "time spent")?;
+        let mut row = one_stage_op(start_ns, took_ns, op, Stage::Fs);
+        if self.is_untimed {
+            self.last_ns = self.last_ns.saturating_add(took_ns);
+        }
+        (row.pid, row.tid) = self.thread_of(pid);
+        row.comm = Some(
+            self.comms
+                .get(&pid)
+                .copied()
+                .unwrap_or_else(|| sink.name(UNNAMED)),
+        );
         row.file = sink.name_if(&file);
         match number {
             Some(bytes) if bytes >= 0 && op != Op::Sync => row.size_bytes = Some(bytes),
@@ -443,13 +556,46 @@ impl Reader {
             };
             let so_far_ns = self.last_ns.saturating_sub(start_ns).max(0);
             let mut row = one_stage_op(start_ns, so_far_ns, op, Stage::Fs);
-            (row.pid, row.tid) = (Some(pid).filter(|pid| *pid > 0), Some(pid).filter(|pid| *pid > 0));
-            row.comm = self.comms.get(&pid).copied();
+            (row.pid, row.tid) = self.thread_of(pid);
+            row.comm = Some(
+                self.comms
+                    .get(&pid)
+                    .copied()
+                    .unwrap_or_else(|| sink.name(UNNAMED)),
+            );
             row.file = sink.name_if(&file);
             row.open = true;
             sink.op(Layer::Syscall, row)?;
         }
         Ok(())
+    }
+
+    /// Process and thread of a row. A log that names none is of one thread, number nought.
+    fn thread_of(&self, pid: i32) -> (Option<i32>, Option<i32>) {
+        let known = Some(pid).filter(|pid| *pid > 0);
+        (known, known.or(self.alone))
+    }
+
+    /// A child has the descriptors of its parent.
+    fn inherit(&mut self, parent: i32, child: Option<i64>) {
+        let Some(child) = child
+            .and_then(|child| i32::try_from(child).ok())
+            .filter(|child| *child > 0)
+        else {
+            return;
+        };
+        if self.open.len() > OPEN_MAX {
+            return;
+        }
+        let its: Vec<(i64, Option<String>)> = self
+            .open
+            .iter()
+            .filter(|((pid, _), _)| *pid == parent)
+            .map(|((_, fd), known)| (*fd, known.clone()))
+            .collect();
+        for (fd, known) in its {
+            self.open.entry((child, fd)).or_insert(known);
+        }
     }
 
     /// What a thread closes is closed for those that share it.
@@ -682,6 +828,102 @@ mod tests {
         }
         let comm = split("7<a b> 5.25 [ls] read(3").unwrap();
         assert_eq!((comm.comm, comm.rest), (Some("a b"), "[ls] read(3"));
+    }
+
+    #[test]
+    fn calls_without_moments_are_put_one_after_the_other() {
+        let log = "fsync(3) = 0 <0.010000>\n[pid 7] write(4, \"x\"..., 4096 <unfinished ...>\nfsync(3) = 0 <0.020000>\n[pid 7] <... write resumed>) = 4096 <0.030000>\n";
+        assert_eq!(
+            operations(log),
+            [
+                (Op::Sync, 0, 10_000_000),
+                (Op::Sync, 10_000_000, 20_000_000),
+                (Op::Write, 10_000_000, 30_000_000)
+            ]
+        );
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        assert!(summary
+            .not_observed
+            .iter()
+            .any(|one| one.what.contains("when calls were made")));
+        let head = |text: &str| Head {
+            name: "log".into(),
+            bytes: text.as_bytes().to_vec(),
+        };
+        assert!(
+            recognise(&head(log))
+                && recognise(&head(
+                    "[pid 7] 1.5 fsync(3 <unfinished ...>\n[pid 8] 1.6 <... fsync resumed>) = 0 <0.1>\n"
+                ))
+        );
+        assert!(!recognise(&head("<... and so on resumed>\n1.5 is <0.1>\n")));
+    }
+
+    #[test]
+    fn a_log_without_threads_is_of_one() {
+        let of = |name: &str, log: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(name);
+            std::fs::write(&path, log).unwrap();
+            let source = Source {
+                files: vec![path],
+                map: None,
+                device: None,
+            };
+            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+            let mut sink = Sink::survey(&mut names, &mut silent, false);
+            let mut reader = Reader::default();
+            let head = Head::read(source.path()).unwrap();
+            if !head
+                .filled_lines()
+                .filter_map(split)
+                .any(|call| call.pid.is_some())
+            {
+                reader.alone = Some(pid_of_name(&source.name()).unwrap_or(0));
+            }
+            let call = split(log.lines().next().unwrap()).unwrap();
+            reader.call(&call, &mut sink).unwrap();
+            reader.thread_of(call.pid.or(reader.alone).unwrap())
+        };
+        assert_eq!(of("log", "1.5 fsync(3) = 0 <0.1>\n"), (None, Some(0)));
+        assert_eq!(
+            of("log.4711", "1.5 fsync(3) = 0 <0.1>\n"),
+            (Some(4711), Some(4711))
+        );
+        assert_eq!(
+            of("log.4711", "[pid 7] 1.5 fsync(3) = 0 <0.1>\n"),
+            (Some(7), Some(7))
+        );
+    }
+
+    #[test]
+    fn threads_are_called_as_their_program() {
+        assert_eq!(
+            comm_of("/usr/lib/postgresql/bin/postgres_with_more"),
+            Some("postgres_with_m")
+        );
+        assert_eq!(
+            (
+                comm_of("a"),
+                comm_of("/"),
+                comm_of("\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}")
+            ),
+            (
+                Some("a"),
+                None,
+                Some("\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}")
+            )
+        );
+    }
+
+    #[test]
+    fn a_child_has_its_parents_pipes() {
+        let log = "[pid 7] 1795517681.1 pipe2([3, 4], O_CLOEXEC) = 0 <0.000001>\n\
+            [pid 9] 1795517681.2 openat(AT_FDCWD, \"/a\", O_RDONLY) = 3 <0.000001>\n\
+            [pid 7] 1795517681.3 clone(child_stack=NULL, flags=SIGCHLD) = 8 <0.000001>\n\
+            [pid 8] 1795517681.4 read(3, \"x\", 41) = 41 <0.200000>\n\
+            [pid 9] 1795517681.5 read(3, \"x\", 41) = 41 <0.000100>\n";
+        assert_eq!(operations(log), [(Op::Read, 1_795_517_681_500_000_000, 100_000)]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Operations from any CSV or Parquet file, by a mapping of its columns: `--map 'start=ts:us,latency=lat:us,op=type,offset=lba:sectors,size=len:B,device=disk'`.
 //!
+//! Columns of a file without a header have numbers: `start=#1:filetime`.
+//!
 //! `start` or `end` gives the moment, `latency` how long. `layer=block` (or app, syscall, device) is no column but the layer; without it `app`.
 use super::stamps::stamp_ns;
 use crate::clock::Clock;
@@ -31,11 +33,16 @@ const KEYS: [&str; 12] = [
 
 /// Moments that are dates and times (`:iso`) have no unit.
 const ISO: i64 = 0;
+/// Nor have those that Windows counts in 100 ns since 1601 (`:filetime`; FILETIME of its API, as in the traces of MSR Cambridge).
+const FILETIME: i64 = -1;
+/// 1970 on that clock.
+const FILETIME_1970: i64 = 116_444_736_000_000_000;
 
 /// Nanoseconds or bytes of a unit.
 fn unit(text: &str, is_time: bool) -> Option<i64> {
     Some(match (text, is_time) {
         ("ns", true) | ("B" | "", false) => 1,
+        ("100ns", true) => 100,
         ("us", true) => 1000,
         ("ms", true) => 1_000_000,
         ("s", true) => 1_000_000_000,
@@ -96,10 +103,11 @@ fn mapping(source: &Source) -> Result<(Vec<Field>, Layer), ImportError> {
         let is_moment = matches!(*key, "start" | "end");
         let unit = match is_time || is_bytes {
             true if is_moment && unit_name == "iso" => ISO,
+            true if is_moment && unit_name == "filetime" => FILETIME,
             true => unit(unit_name, is_time).ok_or_else(|| {
                 let units = match (is_moment, is_time) {
-                    (true, _) => "ns, us, ms, s, iso",
-                    (_, true) => "ns, us, ms, s",
+                    (true, _) => "ns, 100ns, us, ms, s, iso, filetime",
+                    (_, true) => "ns, 100ns, us, ms, s",
                     _ => "B, kB, KiB, MiB, sectors, blocks4k",
                 };
                 wrong(format!(
@@ -297,9 +305,17 @@ impl Reader {
                 continue;
             }
             let bad = |expected| Bad::new(format!("column {}", field.column), expected, cell);
-            let scaled = || scaled(cell, field.unit).ok_or_else(|| bad("a decimal number"));
+            let scaled = || {
+                scaled(cell, field.unit).ok_or_else(|| match cell.parse::<f64>() {
+                    Ok(_) => {
+                        bad("a number that fits the unit: it stands for more than 146 years, or an exabyte")
+                    }
+                    Err(_) => bad("a decimal number"),
+                })
+            };
             let moment = || match field.unit {
                 ISO => stamp_ns(cell).ok_or_else(|| bad("a date and a time, 2026-01-31T23:59:59.5Z")),
+                FILETIME => filetime_ns(cell).ok_or_else(|| bad("a whole number of 100 ns since 1601")),
                 _ => scaled(),
             };
             match field.key {
@@ -409,7 +425,11 @@ impl Reader {
             return;
         }
         let moments = self.fields.iter().filter(|f| matches!(f.key, "start" | "end"));
-        let step = moments.map(|f| f.unit.max(1)).min().unwrap_or(1);
+        let mut step = moments.map(|f| f.unit.max(1)).min().unwrap_or(1);
+        // A moment may have decimals. Of one that is nought nothing tells it.
+        while step > 1 && (start_ns % step != 0 || start_ns == 0 && step > 1000) {
+            step /= 10;
+        }
         sink.clock(if start_ns >= UNIX_NS_MIN {
             Clock::unix(step)
         } else {
@@ -506,7 +526,15 @@ impl ReadLines for TextReader<'_> {
         }) = &self.columns
         else {
             self.columns = Some(header(line.text, &self.reader.fields, self.source)?);
-            return Ok(());
+            return match self
+                .reader
+                .fields
+                .iter()
+                .all(|field| number_of(&field.column).is_some())
+            {
+                true => self.line(line, sink),
+                false => Ok(()),
+            };
         };
         let cells = cells(line.text, *delimiter);
         let absent = places.iter().position(|at| *at >= cells.len());
@@ -570,6 +598,18 @@ impl ReadLines for TextReader<'_> {
     }
 }
 
+/// The place of a column that is counted: `#1` is the first.
+fn number_of(column: &str) -> Option<usize> {
+    column.strip_prefix('#')?.parse::<usize>().ok()?.checked_sub(1)
+}
+
+fn filetime_ns(text: &str) -> Option<i64> {
+    text.parse::<i64>()
+        .ok()?
+        .checked_sub(FILETIME_1970)?
+        .checked_mul(100)
+}
+
 fn header(line: &str, fields: &[Field], source: &Source) -> Result<Columns, ImportError> {
     let delimiter = [',', ';', '\t', '|']
         .into_iter()
@@ -580,8 +620,9 @@ fn header(line: &str, fields: &[Field], source: &Source) -> Result<Columns, Impo
         names
             .iter()
             .position(|name| *name == field.column)
+            .or_else(|| number_of(&field.column).filter(|at| *at < names.len()))
             .ok_or_else(|| {
-                let hint = "name the columns in --map as the header does";
+                let hint = "name the columns in --map as the header does, or count them where there is none: start=#1:us";
                 let (expected, found) = (format!("a column '{}'", field.column), names.join(", "));
                 ImportError::content(source.path(), "line 1", expected, found, hint)
             })
@@ -606,7 +647,7 @@ fn header(line: &str, fields: &[Field], source: &Source) -> Result<Columns, Impo
         delimiter,
         is_plain: columns.len() == fields.len()
             && keys.len() == fields.len()
-            && fields.iter().all(|field| field.unit != ISO),
+            && fields.iter().all(|field| field.unit > 0),
         plain: (0..=last).map(plain).collect(),
         has_latency: keys.contains("latency"),
         has_start: keys.contains("start"),
@@ -618,6 +659,46 @@ fn header(line: &str, fields: &[Field], source: &Source) -> Result<Columns, Impo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_of_a_file_without_a_header_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.csv");
+        std::fs::write(&path, "128166372003061629,hm,1,Read,383496192,32768,413\n128166372016382155,hm,1,Write,2822144,12288,14000\n").unwrap();
+        let read = |map: &str| {
+            let source = Source {
+                files: vec![path.clone()],
+                map: Some(map.into()),
+                device: None,
+            };
+            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+            let mut sink = Sink::survey(&mut names, &mut silent, false);
+            super::read(&source, &mut sink).map_err(|error| error.to_string())?;
+            let seen = sink.surveyed().ops;
+            Ok::<_, String>(
+                seen.iter()
+                    .map(|op| (op.start_ns, op.latency_ns, op.op, op.offset_bytes))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let map = "layer=block,start=#1:filetime,latency=#7:100ns,op=#4,offset=#5:B,size=#6:B,device=#3";
+        assert_eq!(
+            read(map).unwrap(),
+            [
+                (1_172_163_600_306_162_900, 41_300, Op::Read, Some(383_496_192)),
+                (1_172_163_601_638_215_500, 1_400_000, Op::Write, Some(2_822_144)),
+            ]
+        );
+        assert!(read("start=#1:s,latency=#7:us")
+            .unwrap_err()
+            .contains("146 years"));
+        assert!(read("start=#9:filetime,latency=#7:us")
+            .unwrap_err()
+            .contains("start=#1:us"));
+        assert!(read("start=#2:filetime,latency=#7:us")
+            .unwrap_err()
+            .contains("since 1601"));
+    }
 
     #[test]
     fn moments_may_be_dates_and_times() {
