@@ -1,20 +1,23 @@
 //! Output of RocksDB's db_bench: per benchmark the mean, and with `--histogram` the percentiles; with `--stats_interval_seconds` the rate over time.
 //!
-//! Both streams may stand in one file. Benchmarks run one after the other: a summary is put at the sum of the run times so far. Source: db_bench_tool.cc.
+//! Both streams may stand in one file. Benchmarks run one after the other: a summary is put at the sum of the run times so far. `--statistics` and `stats`
+//! print what RocksDB says of itself since it was opened. Source: db_bench_tool.cc.
 use super::calendar::{date_ns, time_of_day_ns};
+use super::rocksdb_dump::{statistic, summed_up, Blocks, Histogram, Statistic};
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::{integer, number};
+use crate::text::{integer, last_word, number};
 use crate::ImportError;
 use case::schema::SubjectKind;
+use std::collections::BTreeMap;
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "db-bench",
-    about: "output of RocksDB's db_bench: each benchmark's rate, mean and percentiles, and its rate over time, as samples",
+    about: "output of RocksDB's db_bench: each benchmark's rate, mean and percentiles, its rate over time, RocksDB's statistics and stalls, as samples",
     not_carried: &[
         (
             "single operations",
@@ -43,9 +46,12 @@ fn summary(line: &str) -> Option<Summary<'_>> {
         .windows(2)
         .map(|pair| (pair[1].trim_end_matches(';'), pair[0]))
         .collect();
-    let has_rate = fields.first().is_some_and(|(unit, _)| *unit == "micros/op");
-    let name = name.trim();
-    (has_rate && !name.is_empty() && !name.contains(' ')).then_some(Summary { name, fields })
+    let has = |at: usize, wanted: &str| fields.get(at).is_some_and(|(unit, _)| *unit == wanted);
+    let mut before = name;
+    let name = last_word(&mut before);
+    // What a logger put in front, or `... finished 100 ops`; people write `mean: 5.2 micros/op`, too.
+    let is_certain = before.trim().is_empty() || has(2, "ops/sec");
+    (has(0, "micros/op") && is_certain && !name.is_empty()).then_some(Summary { name, fields })
 }
 
 /// `2026/11/24-19:28:16  ... thread 0: (21000,21000) ops and (20138.1,20138.1) ops/second in (...) seconds`.
@@ -54,13 +60,45 @@ fn progress(line: &str) -> Option<(&str, &str, &str)> {
     let (thread, rest) = rest.split_once(": (")?;
     let (_, rest) = rest.split_once(") ops and (")?;
     let rate = rest.split(',').next()?;
-    Some((stamp.trim(), thread, rate))
+    // Behind what a logger put in front.
+    Some((last_word(&mut { stamp }), thread, rate))
+}
+
+/// What a line says behind what a logger put in front, of those that begin with words of db_bench's or RocksDB's.
+fn said(line: &str) -> &str {
+    const BEGINS: [&str; 10] = [
+        "Microseconds per ",
+        "Percentiles: P",
+        "Min: ",
+        "Uptime(secs): ",
+        "Interval ",
+        "Cumulative stall: ",
+        "Stalls(count): ",
+        "Write Stall (count): ",
+        "** ",
+        "rocksdb.",
+    ];
+    let begins = |text: &str| BEGINS.iter().any(|begin| text.starts_with(begin));
+    if begins(line) {
+        return line;
+    }
+    let behind = |(at, colon): (usize, &str)| &line[at + colon.len()..];
+    line.match_indices(": ")
+        .map(behind)
+        .find(|text| begins(text))
+        .unwrap_or(line)
+}
+
+/// The first lines say of which program they are.
+fn is_head(line: &str) -> bool {
+    let mut before = line.split_once(":    version ").map_or("", |(before, _)| before);
+    matches!(last_word(&mut before), "RocksDB" | "LevelDB")
 }
 
 fn recognise(head: &Head) -> bool {
     // Another tool may copy db_bench's output; RocksDB's own LOG begins with a stamp.
     is_report(head)
-        || head.has_line(|line| summary(line).is_some() || progress(line).is_some())
+        || head.has_line(|line| summary(line).is_some() || progress(line).is_some() || is_head(line))
         || head.has_line(|line| line.starts_with("Keys:"))
             && head.has_line(|line| line.starts_with("FileSize:"))
 }
@@ -73,7 +111,22 @@ struct Reader {
     has_progress: bool,
     values: Vec<(String, f64)>,
     summaries: u64,
+    /// What follows is the distribution of the benchmark at hand, not one of a level's reads.
+    in_distribution: bool,
+    blocks: Blocks,
+    /// The last ones: they count from the opening.
+    statistics: BTreeMap<String, Histogram>,
 }
+
+/// Of RocksDB's statistics, how long its operations took, and how long writers were held up.
+const STATISTICS: [&str; 6] = [
+    "rocksdb.db.get.micros",
+    "rocksdb.db.multiget.micros",
+    "rocksdb.db.seek.micros",
+    "rocksdb.db.write.micros",
+    "rocksdb.db.write.stall",
+    "rocksdb.wal.file.sync.micros",
+];
 
 impl Reader {
     fn line(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
@@ -81,6 +134,7 @@ impl Reader {
             self.flush(sink)?;
             self.benchmark = said.name.to_owned();
             self.summaries += 1;
+            self.push("benchmark_run", self.summaries as f64);
             for (unit, value) in said.fields {
                 match unit {
                     "micros/op" => self.push("latency_ns", number(value, "micros/op")? * 1e3),
@@ -96,8 +150,16 @@ impl Reader {
                     _ => {}
                 }
             }
-            self.has_progress = false;
-        } else if let Some(rest) = text.strip_prefix("Percentiles: ") {
+            (self.has_progress, self.in_distribution) = (false, false);
+            return Ok(());
+        }
+        let text = said(text);
+        if text.starts_with("Microseconds per ") {
+            self.in_distribution = true;
+        } else if let Some(rest) = text
+            .strip_prefix("Percentiles: ")
+            .filter(|_| self.in_distribution)
+        {
             // `P50: 5.33 P75: 7.55`, microseconds.
             let words: Vec<&str> = rest.split_whitespace().collect();
             for pair in words.chunks_exact(2) {
@@ -105,10 +167,39 @@ impl Reader {
                 let value = number(pair[1], "Percentiles")?;
                 self.push(&format!("latency_{name}_ns"), value * 1e3);
             }
-        } else if let Some(rest) = text.split("Max: ").nth(1).filter(|_| text.starts_with("Min: ")) {
+        } else if let Some(rest) = text
+            .split("Max: ")
+            .nth(1)
+            .filter(|_| self.in_distribution && text.starts_with("Min: "))
+        {
             self.push("latency_max_ns", number(rest.trim(), "Max")? * 1e3);
+        } else if let Some((name, Statistic::Histogram(histogram))) = statistic(text)? {
+            if STATISTICS.contains(&name) {
+                self.statistics.insert(name.to_owned(), histogram);
+            }
+        } else {
+            self.in_distribution &= !text.starts_with("** ");
+            let values = self.blocks.line(text, sink)?;
+            if !values.is_empty() {
+                let subject = sink.name("rocksdb");
+                sink.sample(self.after_ns, None, SubjectKind::Process, subject, &values)?;
+            }
         }
         Ok(())
+    }
+
+    /// What RocksDB said last of all that it did.
+    fn end(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        self.flush(sink)?;
+        let mut values = self.blocks.since_open(sink);
+        for (name, histogram) in &self.statistics {
+            values.extend(summed_up(name, histogram, sink));
+        }
+        if values.is_empty() {
+            return Ok(());
+        }
+        let subject = sink.name("rocksdb");
+        sink.sample(self.after_ns, None, SubjectKind::Process, subject, &values)
     }
 
     fn push(&mut self, metric: &str, value: f64) {
@@ -186,7 +277,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
         Ok(())
     })?;
-    reader.flush(sink)?;
+    reader.end(sink)?;
     if reader.summaries > 0 && !has_moments {
         sink.unseen(
             "when the benchmarks ran",
@@ -207,6 +298,64 @@ mod tests {
         assert_eq!((summary.records, summary.end_ns), (2, 2_000_000_000));
         let error = crate::testing::import(&FORMAT, &log.replace("1,457550", "1;457550")).unwrap_err();
         assert!(error.to_string().contains("line 2"), "{error}");
+    }
+
+    fn of_head(text: &str) -> Head {
+        Head {
+            name: "db_bench.txt".into(),
+            bytes: text.as_bytes().to_vec(),
+        }
+    }
+
+    #[test]
+    fn the_head_is_enough() {
+        // Without --stats_interval_seconds progress is one line of any length.
+        for head in [
+            "RocksDB:    version 10.7.0\nDate:       Thu Nov 26 10:00:00 2026\n",
+            "LevelDB:    version 1.23\n",
+            "x: RocksDB:    version 8.1\n",
+        ] {
+            assert!(recognise(&of_head(head)), "{head}");
+        }
+        assert!(!recognise(&of_head(
+            "RocksDB version: 8.1\n- mean: 84.8 micros/op\n"
+        )));
+        let summary = crate::testing::import(
+            &FORMAT,
+            "RocksDB:    version 10.7.0\n... finished 100 ops      \r... finished 200 ops   \roverwrite    :      13.5 micros/op 73000 ops/sec 3.0 seconds 200 operations;  1.1 MB/s\n",
+        )
+        .unwrap();
+        assert_eq!((summary.records, summary.rows), (1, 5));
+    }
+
+    #[test]
+    fn what_a_logger_put_in_front_is_passed_over() {
+        let log = "[2026-11-24 10:00:10.086] [info] Task 0, stdout: 2026/11/24-10:00:10  ... thread 6: (37,37) ops and (7.0,7.0) ops/second in (5.0,5.0) seconds\n\
+            [2026-11-24 10:00:10.090] [info] Task 0, stdout: Uptime(secs): 10.0 total, 5.0 interval\n\
+            [2026-11-24 10:00:10.090] [info] Task 0, stdout: Interval stall: 00:00:1.000 H:M:S, 20.0 percent\n\
+            [2026-11-24 10:00:20.086] [info] Task 0, stdout: readwhilewriting :   5.0 micros/op 1000 ops/sec;  1.1 MB/s\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        assert_eq!((summary.records, summary.rows), (3, 6));
+        assert_eq!(summary.start_unix_ns, Some(1_795_514_410_000_000_000));
+    }
+
+    #[test]
+    fn what_rocksdb_says_of_itself_is_no_benchmarks() {
+        let log = "fillrandom   :   70.0 micros/op 14000 ops/sec 10.0 seconds 140000 operations;  1.8 MB/s\n\
+            ** DB Stats **\n\
+            Uptime(secs): 10.2 total, 10.2 interval\n\
+            Cumulative stall: 00:00:8.100 H:M:S, 79.4 percent\n\
+            Interval stall: 00:00:8.100 H:M:S, 79.4 percent\n\
+            ** Level 0 read latency histogram (micros):\n\
+            Min: 0.0000  Median: 1.4000  Max: 90.0000\n\
+            Percentiles: P50: 1.40 P75: 1.70 P99: 3.30 P99.9: 10.50 P99.99: 15.00\n\
+            STATISTICS:\n\
+            rocksdb.db.get.micros P50 : 0 P95 : 0 P99 : 0 P100 : 0 COUNT : 0 SUM : 0\n\
+            rocksdb.db.write.micros P50 : 19 P95 : 1080 P99 : 2500 P100 : 1900000 COUNT : 140000 SUM : 1000000\n\
+            rocksdb.db.write.stall P50 : 1250 P95 : 2700 P99 : 2800 P100 : 1890000 COUNT : 100 SUM : 500000\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        // The benchmark's 5, a share, what is since the opening 2, and twice 6 of statistics.
+        assert_eq!((summary.records, summary.rows), (3, 20));
     }
 
     #[test]

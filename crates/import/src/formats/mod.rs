@@ -30,6 +30,7 @@ pub mod nvme_commands;
 pub mod ocp_c3;
 pub mod pgbench;
 pub mod rocksdb_block_cache;
+pub mod rocksdb_dump;
 pub mod rocksdb_log;
 pub mod rocksdb_queries;
 pub mod rocksdb_seconds;

@@ -1,14 +1,17 @@
 //! RocksDB's LOG: dumps of its statistics, and its own events (flushes, compactions, stalls).
 //!
 //! The dumps are cumulative: what came between two is their difference, and percentiles of the whole cannot be subtracted, so only means are kept. Histograms
-//! of old versions without COUNT and SUM are passed over. Source: RocksDB's statistics.cc, event_logger.cc.
+//! of old versions without COUNT and SUM are passed over. Excerpts are read, too: what `grep` found, with the file's name in front; RocksDB's lines in
+//! Ceph's logs; MyRocks' status, which has no moments. Source: RocksDB's statistics.cc, event_logger.cc, column_family.cc.
 use super::calendar::{date_ns, time_of_day_ns};
+use super::rocksdb_dump::{metric, statistic, Blocks, Statistic};
+use super::stamps::moment;
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::number;
+use crate::text::{counted, last_word, word};
 use crate::ImportError;
 use case::schema::{EventRow, SubjectKind};
 use serde_json::Value;
@@ -17,7 +20,7 @@ use std::collections::BTreeMap;
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "rocksdb-log",
-    about: "RocksDB's LOG: statistics and intervals between dumps as samples; flushes, compactions and stalls as events",
+    about: "RocksDB's LOG or an excerpt, alone or in Ceph's logs: statistics and intervals between dumps as samples; flushes, compactions and stalls as events",
     not_carried: &[
         (
             "single operations",
@@ -29,7 +32,7 @@ pub const FORMAT: Format = Format {
         ),
         (
             "the time zone",
-            "RocksDB prints local time; the case takes it for UTC",
+            "RocksDB prints local time; the case takes it for UTC (Ceph's lines name their zone)",
         ),
     ],
     recognise,
@@ -37,63 +40,89 @@ pub const FORMAT: Format = Format {
     read,
 };
 
-/// `2022/11/24-15:58:09.512106 32851 ...`: the moment and what follows the thread.
+/// The moment of a line, and what follows the thread.
 fn stamped(line: &str) -> Option<(i64, &str)> {
-    let (stamp, rest) = line.split_once(' ')?;
+    of_log(line).or_else(|| of_ceph(line))
+}
+
+/// Letters of `2022/11/24-15:58:09.512106`.
+const STAMP: usize = 26;
+
+/// `2022/11/24-15:58:09.512106 32851 ...`, also behind the name that grep puts in front of a file's lines.
+fn of_log(line: &str) -> Option<(i64, &str)> {
+    let (mut stamp, rest) = line.split_once(' ')?;
+    if let Some((name, behind)) = stamp
+        .len()
+        .checked_sub(STAMP)
+        .and_then(|at| stamp.split_at_checked(at))
+    {
+        if name.ends_with([':', '-']) {
+            stamp = behind;
+        }
+    }
     let (date, time) = stamp.split_once('-')?;
     if date.len() != 10 || !date.contains('/') {
         return None;
     }
     let moment_ns = date_ns(&date.replace('/', "-"))? + time_of_day_ns(time, "")?;
     let (thread, rest) = rest.trim_start().split_once(' ')?;
-    // The thread is a number, or hexadecimal.
-    let is_thread = !thread.is_empty() && thread.bytes().all(|b| b.is_ascii_hexdigit());
-    is_thread.then_some((moment_ns, rest))
+    is_thread(thread).then_some((moment_ns, rest))
+}
+
+/// `2020-05-30T00:56:35.549+0200 7f00ad98b400  4 rocksdb: ...`, a line of Ceph's; of old ones with a blank between date and time.
+fn of_ceph(line: &str) -> Option<(i64, &str)> {
+    let (before, rest) = line.split_once(" rocksdb: ")?;
+    let mut before = before.strip_prefix("debug ").unwrap_or(before);
+    let level = last_word(&mut before);
+    let thread = last_word(&mut before);
+    let stamp = [word(&mut before), word(&mut before)];
+    let is_level = level.parse::<i8>().is_ok();
+    let moment_ns = moment(if stamp[1].is_empty() { &stamp[..1] } else { &stamp })?;
+    (is_level && is_thread(thread) && before.trim().is_empty()).then_some((moment_ns, rest))
+}
+
+/// A number, or hexadecimal.
+fn is_thread(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn recognise(head: &Head) -> bool {
-    head.has_line(|line| {
-        stamped(line.trim_start()).is_some_and(|(_, rest)| {
-            rest.contains("RocksDB version:")
-                || rest.to_ascii_lowercase().contains("speedb version:")
-                || rest.contains("DUMPING STATS")
-                || rest.contains("STATISTICS:")
-                || rest.contains("EVENT_LOG_v1 {")
-        })
-    })
+    head.has_line(|line| stamped(line.trim_start()).is_some_and(|(_, rest)| is_of_rocksdb(rest)))
+        || is_status(head)
 }
 
-/// A line of a dump.
-#[derive(Clone, Copy, PartialEq)]
-enum Statistic {
-    Counter(f64),
-    /// Count and sum.
-    Histogram(f64, f64),
+/// Whether what follows a stamp is a line of RocksDB's: other stores (LevelDB) stamp theirs in the same way.
+fn is_of_rocksdb(rest: &str) -> bool {
+    let first = rest.split_once(']').map_or("", |(first, _)| first);
+    rest.contains("RocksDB version:")
+        || rest.to_ascii_lowercase().contains("speedb version:")
+        || rest.contains("DUMPING STATS")
+        || rest.contains("STATISTICS:")
+        || rest.contains("EVENT_LOG_v1 {")
+        || is_stall(rest)
+        || first.starts_with('[') && (is_severity(&first[1..]) || first.contains(".cc:"))
 }
 
-/// `rocksdb.x COUNT : 5`, or `rocksdb.x P50 : ... COUNT : 5 SUM : 7`.
-fn statistic(line: &str) -> Result<Option<(&str, Statistic)>, Bad> {
-    let line = line.trim();
-    let Some((name, rest)) = line
-        .split_once(' ')
-        .filter(|(name, _)| name.starts_with("rocksdb."))
-    else {
-        return Ok(None);
-    };
-    let after = |word: &str| {
-        let mut words = rest.split_whitespace();
-        words.find(|one| *one == word)?;
-        words.nth(1)
-    };
-    let Some(count) = after("COUNT") else {
-        return Ok(None);
-    };
-    let count = number(count, "COUNT")?;
-    Ok(Some(match (after("P50"), after("SUM")) {
-        (Some(_), Some(sum)) => (name, Statistic::Histogram(count, number(sum, "SUM")?)),
-        _ => (name, Statistic::Counter(count)),
-    }))
+fn is_severity(word: &str) -> bool {
+    matches!(word, "DEBUG" | "INFO" | "WARN" | "ERROR" | "FATAL")
 }
+
+fn is_stall(rest: &str) -> bool {
+    rest.contains("Stalling writes") || rest.contains("Stopping writes")
+}
+
+/// `DB Stats` alone, as `SHOW ENGINE ROCKSDB STATUS` has them. Benchmarks print them with what they measured.
+fn is_status(head: &Head) -> bool {
+    let benchmarks = [&super::db_bench::FORMAT, &super::ycsb::FORMAT];
+    head.has_line(|line| line.trim_end() == "** DB Stats **")
+        && head.has_line(|line| line.starts_with("Uptime(secs): "))
+        && !benchmarks.iter().any(|format| (format.recognise)(head))
+}
+
+/// Letters of an event that a terminal may have wrapped.
+const EVENT_MAX: usize = 1 << 16;
+/// Jobs that run at the same time: more only where their ends are not in the log.
+const JOBS_MAX: usize = 1024;
 
 #[derive(Default)]
 struct Reader {
@@ -102,83 +131,155 @@ struct Reader {
     now: BTreeMap<String, Statistic>,
     before: Option<(i64, BTreeMap<String, Statistic>)>,
     dumps: u64,
+    /// No line has a moment: what is said is dated by how long the database is open.
+    has_no_moments: bool,
     last_ns: i64,
-    /// Seconds that the lines at hand are of: `Uptime(secs): 4.8 total, 4.8 interval`.
-    interval_s: Option<f64>,
-    intervals: u64,
+    blocks: Blocks,
+    /// An event that goes on in the next line.
+    broken: Option<(i64, String)>,
+    /// Events that ended before their JSON did.
+    lost: u64,
+    /// Flushes and compactions that began, by their number: what, and the moment at which the log says something of them last, if it does.
+    jobs: BTreeMap<u64, (&'static str, Option<i64>)>,
 }
 
 impl Reader {
     fn line(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
         if let Some((moment_ns, rest)) = stamped(text) {
             self.end_dump(sink)?;
+            self.lost += u64::from(self.broken.take().is_some());
             self.last_ns = moment_ns;
-            self.interval_s = None;
-            if rest.trim_end().ends_with("STATISTICS:") {
+            self.blocks.end();
+            if let Some(job) = job_of(rest, "[JOB ") {
+                self.seen(job);
+            }
+            if rest.contains("RocksDB version:") {
+                self.end_jobs(sink)?;
+                self.blocks.opened();
+            } else if rest.trim_end().ends_with("STATISTICS:") {
                 self.dump_ns = Some(moment_ns);
             } else if let Some(at) = rest.find("EVENT_LOG_v1 ") {
-                return event(&rest[at + 13..], moment_ns, sink);
-            } else if rest.contains("Stalling writes") || rest.contains("Stopping writes") {
+                return self.event_text(rest[at + 13..].trim_end().to_owned(), moment_ns, sink);
+            } else if is_stall(rest) {
+                sink.record_without_row();
                 sink.event(EventRow {
                     time_ns: moment_ns,
                     kind: "write_stall".into(),
                     subject: "rocksdb".into(),
-                    detail: after_bracket(rest).to_owned(),
+                    detail: without_brackets(rest),
                 })?;
             }
-        } else if let Some(rest) = text.strip_prefix("Uptime(secs): ") {
-            self.interval_s = uptime_interval(rest);
-        } else if let (Some(rest), Some(_)) = (text.strip_prefix("Interval "), self.interval_s) {
-            return self.interval(rest, sink);
-        } else if self.dump_ns.is_some() {
+            return Ok(());
+        }
+        if let Some((moment_ns, begun)) = self.broken.take() {
+            // A terminal breaks lines where they reach its edge, between any two letters.
+            return self.event_text(begun + text.trim_end_matches(['\r', '\n']), moment_ns, sink);
+        }
+        if self.dump_ns.is_some() {
             if let Some((name, statistic)) = statistic(text)? {
                 self.now.insert(name.to_owned(), statistic);
+                return Ok(());
+            }
+        }
+        let values = self.blocks.line(text, sink)?;
+        if let (true, Some(open_s)) = (self.has_no_moments, self.blocks.open_s()) {
+            self.last_ns = (open_s.clamp(0.0, 1e9) * 1e9) as i64;
+        }
+        if !values.is_empty() {
+            let subject = sink.name("rocksdb");
+            sink.sample(self.last_ns, None, SubjectKind::Process, subject, &values)?;
+        }
+        Ok(())
+    }
+
+    /// `{"time_micros": 1669305489512106, "job": 2, "event": "flush_started", ...}`.
+    fn event_text(&mut self, text: String, moment_ns: i64, sink: &mut Sink) -> Result<(), RecordError> {
+        match serde_json::from_str(&text) {
+            Ok(said) => self.event(&said, &text, moment_ns, sink),
+            Err(error) if error.is_eof() && text.len() < EVENT_MAX => {
+                self.broken = Some((moment_ns, text));
+                Ok(())
+            }
+            Err(_) => Err(Bad::new("EVENT_LOG_v1", "JSON", &text).into()),
+        }
+    }
+
+    fn event(
+        &mut self,
+        said: &Value,
+        text: &str,
+        moment_ns: i64,
+        sink: &mut Sink,
+    ) -> Result<(), RecordError> {
+        let Some(kind) = said["event"].as_str() else {
+            return Err(Bad::new("EVENT_LOG_v1", "an event", text).into());
+        };
+        sink.record_without_row();
+        if let Some(job) = said["job"].as_u64() {
+            match kind {
+                "flush_started" => drop(self.jobs.insert(job, ("flush", None))),
+                "compaction_started" => drop(self.jobs.insert(job, ("compaction", None))),
+                "flush_finished" | "compaction_finished" => drop(self.jobs.remove(&job)),
+                _ => self.seen(job),
+            }
+            if self.jobs.len() > JOBS_MAX {
+                self.jobs.pop_first();
+            }
+        }
+        // Files come and go with the flushes and compactions, which are imported.
+        if !kind.starts_with("flush") && !kind.starts_with("compaction") {
+            return Ok(());
+        }
+        let shown = [
+            "job",
+            "flush_reason",
+            "compaction_reason",
+            "total_data_size",
+            "input_data_size",
+            "total_output_size",
+            "output_level",
+            "compaction_time_micros",
+        ];
+        let detail: Vec<String> = shown
+            .iter()
+            .filter_map(|key| {
+                said.get(*key)
+                    .map(|value| format!("{key} {}", value.to_string().trim_matches('"')))
+            })
+            .collect();
+        sink.event(EventRow {
+            // `time_micros` is of the same moment but in UTC: the lines' own clock is kept.
+            time_ns: moment_ns,
+            kind: kind.to_owned(),
+            subject: "rocksdb".into(),
+            detail: detail.join(", "),
+        })?;
+        Ok(())
+    }
+
+    /// The line at hand says something of a job.
+    fn seen(&mut self, job: u64) {
+        if let Some((_, seen)) = self.jobs.get_mut(&job) {
+            *seen = Some(self.last_ns);
+        }
+    }
+
+    /// What ran where the log ends, or where the database was opened anew, took until then at least.
+    fn end_jobs(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        for (job, (stem, seen)) in std::mem::take(&mut self.jobs) {
+            if let Some(time_ns) = seen {
+                sink.event(EventRow {
+                    time_ns,
+                    kind: format!("{stem}_unfinished"),
+                    subject: "rocksdb".into(),
+                    detail: format!("job {job}"),
+                })?;
             }
         }
         Ok(())
     }
 
     /// A dump is whole where the next stamped line begins.
-    /// `writes: 0 writes, 0 keys, ... ingest: 0.00 MB, 0.00 MB/s`, `WAL: 0 writes, 0 syncs, ...`, `stall: 00:00:1.250 H:M:S, 12.3 percent`.
-    fn interval(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
-        let Some((kind, rest)) = text.trim_end().split_once(": ") else {
-            return Ok(());
-        };
-        let of = |unit: &str| {
-            let parts = rest.split([',', ':']).map(str::trim);
-            let value = parts.filter_map(|part| part.strip_suffix(unit)).next_back()?;
-            human(value.trim())
-        };
-        let seconds = self.interval_s.filter(|seconds| *seconds > 0.0);
-        let per_s = |count: Option<f64>| Some(count? / seconds?);
-        let all: Vec<(&str, Option<f64>)> = match kind {
-            "writes" => vec![
-                ("db_writes", of(" writes")),
-                ("db_writes_per_s", per_s(of(" writes"))),
-                ("db_keys_written", of(" keys")),
-                ("db_ingest_bytes_per_s", of(" MB/s").map(|mb| mb * 1_048_576.0)),
-            ],
-            "WAL" => vec![
-                ("wal_syncs", of(" syncs")),
-                ("wal_syncs_per_s", per_s(of(" syncs"))),
-                ("wal_written_bytes_per_s", of(" MB/s").map(|mb| mb * 1_048_576.0)),
-            ],
-            "stall" => vec![("write_stall_ratio", of(" percent").map(|percent| percent / 100.0))],
-            _ => return Ok(()),
-        };
-        let values: Vec<_> = all
-            .into_iter()
-            .filter_map(|(metric, value)| Some((sink.name(metric), value?)))
-            .collect();
-        if values.is_empty() {
-            return Err(Bad::new("", "what an interval held", text).into());
-        }
-        self.intervals += 1;
-        let subject = sink.name("rocksdb");
-        sink.sample(self.last_ns, None, SubjectKind::Process, subject, &values)?;
-        Ok(())
-    }
-
     fn end_dump(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
         let Some(dump_ns) = self.dump_ns.take() else {
             return Ok(());
@@ -191,50 +292,55 @@ impl Reader {
         }
         Ok(())
     }
+
+    fn end(&mut self, source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+        self.end_dump(sink)?;
+        self.end_jobs(sink)?;
+        let since_open = self.blocks.since_open(sink);
+        if !since_open.is_empty() {
+            let subject = sink.name("rocksdb");
+            sink.sum(self.last_ns, None, SubjectKind::Process, subject, &since_open)?;
+        }
+        self.lost += u64::from(self.broken.take().is_some());
+        if self.lost > 0 {
+            sink.missing(
+                format!("{} of {}", counted(self.lost, "event"), source.shown()),
+                "their lines are broken off: the JSON behind EVENT_LOG_v1 does not end",
+            );
+        }
+        if self.dumps < 2 {
+            let because = match self.dumps {
+                0 => "the log has no STATISTICS block: options.statistics is not set, or this is an excerpt",
+                _ => "the log has 1 STATISTICS block, and a difference takes two: stats_dump_period_sec sets how often there is one",
+            };
+            sink.unseen(
+                "what RocksDB's statistics say of the time between two dumps",
+                because,
+            );
+        }
+        Ok(())
+    }
 }
 
-/// A number as RocksDB prints large ones: `1234K`, `56M`.
-fn human(text: &str) -> Option<f64> {
-    let (digits, factor) = match text.as_bytes().last()? {
-        b'K' => (&text[..text.len() - 1], 1e3),
-        b'M' => (&text[..text.len() - 1], 1e6),
-        b'G' => (&text[..text.len() - 1], 1e9),
-        _ => (text, 1.0),
-    };
-    Some(number(digits, "of an interval").ok()? * factor)
+/// `[default] [JOB 2] Generated table ...`
+fn job_of(text: &str, begin: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(begin)?;
+    rest.split_once(']')?.0.parse().ok()
 }
 
-/// Seconds of the interval in `4.8 total, 4.8 interval`.
-fn uptime_interval(text: &str) -> Option<f64> {
-    let interval = text.trim_end().strip_suffix(" interval")?;
-    number(interval.rsplit(' ').next()?, "interval").ok()
-}
-
-/// Without `[default] ` and the place in the source.
-fn after_bracket(text: &str) -> &str {
-    let mut rest = text.trim();
-    while let Some((_, after)) = rest.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
+/// Without the severity and the place in the source, with the column family behind: `[WARN] [db/column_family.cc:886] [index] Stopping writes ...`.
+fn without_brackets(text: &str) -> String {
+    let (mut rest, mut family) = (text.trim(), "");
+    while let Some((inside, after)) = rest.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
+        if !is_severity(inside) && !inside.contains(".cc:") {
+            family = inside;
+        }
         rest = after.trim_start();
     }
-    rest
-}
-
-/// `db.get.micros` becomes `db_get`.
-fn metric(name: &str) -> (String, Option<f64>) {
-    let base = name.trim_start_matches("rocksdb.");
-    let (base, unit_ns) = if let Some(base) = base.strip_suffix("micros") {
-        (base, Some(1e3))
-    } else if let Some(base) = base.strip_suffix("nanos") {
-        (base, Some(1.0))
-    } else if let Some(base) = base.strip_suffix("millis") {
-        (base, Some(1e6))
-    } else {
-        (base, None)
-    };
-    (
-        base.trim_end_matches(['.', '_', '-']).replace(['.', '-'], "_"),
-        unit_ns,
-    )
+    match family {
+        "" => rest.to_owned(),
+        _ => format!("{rest}, column family {family}"),
+    }
 }
 
 fn difference(
@@ -259,9 +365,10 @@ fn difference(
                     }
                 }
             },
-            (Some(Statistic::Histogram(old, old_sum)), Statistic::Histogram(new, new_sum)) if new > old => {
-                let mean = (new_sum - old_sum) / (new - old);
-                values.push((sink.name(&format!("{metric}_operations")), new - old));
+            (Some(Statistic::Histogram(old)), Statistic::Histogram(new)) if new.count > old.count => {
+                let count = new.count - old.count;
+                let mean = (new.sum - old.sum) / count;
+                values.push((sink.name(&format!("{metric}_operations")), count));
                 match unit_ns {
                     Some(unit_ns) => {
                         values.push((sink.name(&format!("{metric}_latency_ns")), mean * unit_ns));
@@ -276,74 +383,151 @@ fn difference(
     sink.sum(time_ns, None, SubjectKind::Process, subject, &values)
 }
 
-/// `{"time_micros": 1669305489512106, "job": 2, "event": "flush_started", ...}`.
-fn event(text: &str, moment_ns: i64, sink: &mut Sink) -> Result<(), RecordError> {
-    let said: Value =
-        serde_json::from_str(text.trim()).map_err(|_| Bad::new("EVENT_LOG_v1", "JSON", text))?;
-    let Some(kind) = said["event"].as_str() else {
-        return Err(Bad::new("EVENT_LOG_v1", "an event", text).into());
-    };
-    sink.record_without_row();
-    // Files come and go with the flushes and compactions, which are imported.
-    if !kind.starts_with("flush") && !kind.starts_with("compaction") {
-        return Ok(());
-    }
-    let shown = [
-        "job",
-        "flush_reason",
-        "compaction_reason",
-        "total_data_size",
-        "input_data_size",
-        "total_output_size",
-        "output_level",
-        "compaction_time_micros",
-    ];
-    let detail: Vec<String> = shown
-        .iter()
-        .filter_map(|key| {
-            said.get(*key)
-                .map(|value| format!("{key} {}", value.to_string().trim_matches('"')))
-        })
-        .collect();
-    sink.event(EventRow {
-        // `time_micros` is of the same moment but in UTC: the lines' own clock is kept.
-        time_ns: moment_ns,
-        kind: kind.to_owned(),
-        subject: "rocksdb".into(),
-        detail: detail.join(", "),
-    })?;
-    Ok(())
-}
-
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    sink.clock(Clock::unix(1000));
-    let mut reader = Reader::default();
+    let head = Head::read(source.path())?;
+    let has_moments = head.lines().any(|line| stamped(line.trim_start()).is_some());
+    sink.clock(match has_moments {
+        true => Clock::unix(1000),
+        false => Clock::own("the opening of RocksDB", 100_000_000),
+    });
+    let mut reader = Reader {
+        has_no_moments: !has_moments,
+        ..Reader::default()
+    };
     each_line(source, sink, |line, sink| reader.line(line.text, sink))?;
-    reader.end_dump(sink)?;
-    if reader.dumps < 2 {
-        sink.unseen(
-            "what RocksDB's statistics say of the time between two dumps",
-            format!(
-                "the log has {}; set statistics and stats_dump_period_sec",
-                reader.dumps
-            ),
-        );
-    }
-    Ok(())
+    reader.end(source, sink)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::import;
 
     #[test]
-    fn numbers_of_intervals() {
+    fn what_grep_finds_is_a_log() {
+        let line = "2026/11/24-19:28:15.100000 7f12abc00700 [WARN] [db/column_family.cc:886] [users] Stopping writes because we have 36 level-0 files";
+        for (begin, end_ns) in [
+            ("", 0),
+            ("LOG:", 0),
+            ("LOG.old.1795548495100000:", 0),
+            ("db/LOG-", 0),
+        ] {
+            let summary = import(&FORMAT, &format!("{begin}{line}\n{begin}{line}\n")).unwrap();
+            assert_eq!(
+                (summary.records, summary.rows, summary.end_ns),
+                (2, 2, end_ns),
+                "{begin}"
+            );
+            assert_eq!(summary.start_unix_ns, Some(1_795_548_495_100_000_000), "{begin}");
+        }
+        // Lines without a stall are a log, too; LevelDB's are none of RocksDB's.
+        let head = |rest: &str| Head {
+            name: "LOG".into(),
+            bytes: format!("2026/11/24-19:28:15.100000 7f12 {rest}\n").into_bytes(),
+        };
+        for rest in [
+            "[/db_impl/db_impl.cc:788] Recovered",
+            "[WARN] [default] x",
+            "[users] Stalling writes because",
+        ] {
+            assert!(recognise(&head(rest)), "{rest}");
+        }
+        for rest in ["Level-0 table #5: started", "[ x", "... thread 0: (1"] {
+            assert!(!recognise(&head(rest)), "{rest}");
+        }
         assert_eq!(
-            (human("9999"), human("1234K"), human("5.5M")),
-            (Some(9999.0), Some(1_234_000.0), Some(5_500_000.0))
+            without_brackets(
+                "[WARN] [db/column_family.cc:886] [users] Stopping writes because we have 36 level-0 files"
+            ),
+            "Stopping writes because we have 36 level-0 files, column family users"
         );
-        assert_eq!((human("K"), human("")), (None, None));
-        assert_eq!(uptime_interval("604.8 total, 600.5 interval"), Some(600.5));
-        assert_eq!(uptime_interval("604.8 total"), None);
+    }
+
+    #[test]
+    fn lines_of_ceph_are_rocksdbs_with_a_zone() {
+        let rest = "[db/compaction_job.cc:1649] [default] x";
+        let ns = |line: &str| stamped(line).map(|(ns, rest)| (ns / 1_000_000, rest.len()));
+        let expected = Some((1_795_548_495_100, rest.len()));
+        for stamp in [
+            "2026-11-24T20:28:15.100+0100 7f00ad98b400  4",
+            "2026-11-24 19:28:15.100 7f12 10",
+            "debug 2026-11-24T19:28:15.100+0000 7f12 -1",
+        ] {
+            assert_eq!(ns(&format!("{stamp} rocksdb: {rest}")), expected, "{stamp}");
+        }
+        for other in [
+            "2026-11-24T20:28:15.100+0100 7f12  0 bluestore(/x) slow",
+            "x rocksdb: y",
+            " rocksdb: ",
+        ] {
+            assert_eq!(ns(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_a_terminal_wrapped_is_put_together() {
+        let stamp = "2026/11/24-19:28:15.100000 7f12abc00700";
+        let started = "{\"time_micros\": 1795548495100000, \"job\": 2, \"event\": \"compaction_sta\nrted\", \"input_da\nta_size\": 5}";
+        let log = format!("{stamp} EVENT_LOG_v1 {started}\n");
+        let summary = import(&FORMAT, &log).unwrap();
+        assert_eq!((summary.records, summary.rows, summary.missing.len()), (1, 1, 0));
+        // Broken off: the next line is another one's.
+        let log = format!(
+            "{stamp} EVENT_LOG_v1 {}\n{log}",
+            started.split('\n').next().unwrap()
+        );
+        let summary = import(&FORMAT, &log).unwrap();
+        assert_eq!((summary.records, summary.missing.len()), (1, 1));
+        assert!(
+            summary.missing[0].what.starts_with("1 event of"),
+            "{:?}",
+            summary.missing
+        );
+        let error = import(&FORMAT, &format!("{stamp} EVENT_LOG_v1 {{x}}\n")).unwrap_err();
+        assert!(error.to_string().contains("line 1"), "{error}");
+    }
+
+    #[test]
+    fn a_compaction_that_the_log_does_not_end_took_until_its_last_word() {
+        let line = |time: &str, event: &str| {
+            format!("2026-11-24T20:28:{time}+0100 7f00ad98b400  4 rocksdb: {event}\n")
+        };
+        let log = line(
+            "15.100",
+            "EVENT_LOG_v1 {\"job\": 7, \"event\": \"compaction_started\"}",
+        ) + &line(
+            "37.100",
+            "[db/compaction_job.cc:1332] [default] [JOB 7] Generated table #4: 5 keys, 6 bytes",
+        ) + &line("39.000", "[db/compaction_job.cc:1332] [default] [JOB 8] x");
+        let summary = import(&FORMAT, &log).unwrap();
+        assert_eq!((summary.rows, summary.end_ns), (2, 22_000_000_000));
+    }
+
+    #[test]
+    fn a_status_without_moments_is_dated_by_how_long_the_database_is_open() {
+        let log = "  Type: DBSTATS\n  Name: rocksdb\nStatus: \n** DB Stats **\nUptime(secs): 5788.5 total, 85.1 interval\n\
+            Cumulative stall: 00:10:20.500 H:M:S, 10.7 percent\n";
+        let summary = import(&FORMAT, log).unwrap();
+        assert_eq!((summary.rows, summary.end_ns), (2, 5_788_500_000_000));
+        assert!(!recognise(&Head {
+            name: "x".into(),
+            bytes: format!("RocksDB:    version 7.10.0\n{log}").into_bytes(),
+        }));
+    }
+
+    #[test]
+    fn what_is_not_in_the_log_is_said_as_it_is() {
+        let dump = "2026/11/24-19:28:15.100000 7f12 [db/db_impl.cc:853] ------- DUMPING STATS -------\n";
+        let statistics = "2026/11/24-19:28:15.100000 7f12 [db/db_impl.cc:788] STATISTICS:\n rocksdb.bytes.read COUNT : 5\n";
+        for (log, because) in [
+            (dump.to_owned(), "options.statistics is not set"),
+            (statistics.to_owned(), "1 STATISTICS block"),
+        ] {
+            let unseen = import(&FORMAT, &log).unwrap().not_observed;
+            assert!(
+                unseen.iter().any(|one| one.because.contains(because)),
+                "{unseen:?}"
+            );
+        }
     }
 }
