@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from whodisk import words
+from whodisk.evidence import rocksdb_account
 from whodisk.evidence.drive_counters import drive_counters
-from whodisk.evidence.sampled_latencies import latencies, write_stalls
+from whodisk.evidence.sampled_latencies import latencies
 from whodisk.evidence.thresholds import (
     ACCOUNT_ALIKE_MAX,
     ACCOUNT_BUSY_MIN,
@@ -46,12 +47,13 @@ class _Device:
 
 def account(case: Case) -> list[str]:
     """What is sampled or summed up, without a test: a paragraph per device and program, the busiest first; none of a fleet."""
+    of_rocksdb, told = rocksdb_account.account(case)
     if "series" not in case.columns:
-        return []
+        return of_rocksdb
     devices, left = _devices(case)
     less = [f"{words.things(left, 'more device')} had less to do."] if devices and left > 0 else []
-    rest = latencies(case, {device for _, device in devices})
-    return [*devices.values(), *less, *drive_counters(case), *write_stalls(case), *filter(None, rest)]
+    rest = latencies(case, {device for _, device in devices} | told)
+    return [*devices.values(), *less, *drive_counters(case), *of_rocksdb, *filter(None, rest)]
 
 
 def _devices(case: Case) -> tuple[dict[tuple[str, str], str], int]:

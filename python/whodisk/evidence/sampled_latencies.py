@@ -10,7 +10,6 @@ from whodisk.evidence.thresholds import (
     ACCOUNT_DEVICES_MAX,
     ACCOUNT_DEVICES_TOLD,
     ACCOUNT_KINDS_TOLD,
-    ACCOUNT_STALLED_MIN,
 )
 from whodisk.reading.views import Case
 
@@ -67,20 +66,6 @@ FROM series WHERE {chosen_sql} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
     }
     first = sorted(chosen, key=lambda subject: -sum(kind.operations for kind in chosen[subject].values()))
     return [_paragraph(subject, chosen[subject]) for subject in first[:ACCOUNT_DEVICES_TOLD]]
-
-
-def write_stalls(case: Case) -> list[str]:
-    """How long RocksDB held up its writers itself, by its own account: memtables that are not flushed yet, or too many files in level 0."""
-    rows = case.rows(
-        """SELECT subject, count(*) AS n, median(value) AS usual, max(value) AS most, arg_max(time_ns, value) - (SELECT min(time_ns) FROM series) AS at_ns
-FROM series WHERE metric = 'write_stall_ratio' GROUP BY 1 ORDER BY 1"""
-    )
-    return [
-        f"{row['subject']} stalled its own writers for {words.percent(float(row['usual'] or 0))} of the time in the median of "
-        f"{words.things(int(row['n'] or 0), 'interval')}, {words.percent(float(row['most'] or 0))} at most (at {words.seconds(float(row['at_ns'] or 0))})."
-        for row in rows
-        if float(row["most"] or 0) >= ACCOUNT_STALLED_MIN
-    ]
 
 
 def _named(of: str | None) -> str:

@@ -1188,6 +1188,13 @@ ACCOUNT_STALLED_MIN = row(
     "DESIGN 8",
     "Writers that a store holds up for less are no news.",
 )
+ACCOUNT_SLOW_RATE_MAX = row(
+    "ACCOUNT_SLOW_RATE_MAX",
+    0.5,
+    "ratio",
+    CHOSEN,
+    "Progress at less than this part of its median rate is counted.",
+)
 ACCOUNT_IN_FLIGHT_MIN = row(
     "ACCOUNT_IN_FLIGHT_MIN", 1, "requests", CHOSEN, "Less in flight than one request is no queue."
 )

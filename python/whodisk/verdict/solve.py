@@ -93,7 +93,9 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
     if layer is None or operations < VERDICT_OPERATIONS_MIN:
         # A recorder samples counters, too, but knows better: that nothing happened is no matter of sampling.
         is_sampled = not case.layers and case.rows("SELECT 1 AS one FROM series LIMIT 1")
-        if is_sampled:
+        # A log of events alone says something, too.
+        is_log = not case.layers and case.meta.get("observer") == "import"
+        if is_sampled or (is_log and case.rows("SELECT 1 AS one FROM events LIMIT 1")):
             return _solve_series(case, limits)
         if layer is not None and operations and find_fired(case, layer):
             return _only_fired(case, surveys, layer, limits)
