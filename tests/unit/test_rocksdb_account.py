@@ -57,7 +57,7 @@ def test_stalls_of_a_log_are_counted_by_their_cause(tmp_path: Path) -> None:
         "rocksdb logged 3 write stalls from 2021-01-25 23:29:57 to 2021-01-26 00:09:07: 2 because of level-0 files and "
         "1 because of pending compaction bytes; 1 of them stopped writes, the others slowed them down. "
         "By column family: index 2, data 1. The lowest rate that writers were slowed to was 5 MiB/s. "
-        "The log says when each began, not how long it lasted."
+        "Each is a decision of RocksDB's; how long it held is not in the log."
     ) in summary
 
 
@@ -66,7 +66,7 @@ def test_stalls_that_all_stopped_writes(tmp_path: Path) -> None:
     summary = logged(tmp_path / "case", [stall(0, memtables, "default")])
     assert (
         "rocksdb logged 1 write stall at 2021-01-25 23:29:57, because of memtables that wait for their flush: it stopped writes. "
-        "All were of column family default. The log says when each began, not how long it lasted."
+        "All were of column family default. Each is a decision of RocksDB's; how long it held is not in the log."
     ) in summary
 
 
@@ -120,6 +120,17 @@ def test_dumps_without_a_stall_say_so(tmp_path: Path) -> None:
     )
 
 
+def test_one_dump_says_when(tmp_path: Path) -> None:
+    """RocksDB's first, as it is opened."""
+    rows = [
+        (0, "rocksdb", "write_stall_ratio", 0.0),
+        (0, "rocksdb", "since_open_ns", 0.3e9),
+        (0, "rocksdb", "since_open_stalled_ns", 0.0),
+    ]
+    told = "rocksdb dumped its statistics once, 0.3 s after it was opened: no stall."
+    assert told in logged(tmp_path / "case", [], rows)
+
+
 def test_stalls_since_the_opening(tmp_path: Path) -> None:
     rows = [
         *dumped(0.0, 10.0, 240.0),
@@ -166,6 +177,12 @@ def test_rates_of_progress_and_how_far_they_are_apart(tmp_path: Path) -> None:
         "3 threads of db_bench made 10,000 operations per second each in the median of 15 progress lines, from 100 to 10,004; "
         "6.7 % of them are below half of the median of their thread, the lowest beside it 900 (thread 1 at 30 s)."
     ) in logged(tmp_path / "case", [], rows)
+    # A slower benchmark behind a faster one is no fall.
+    two: list[Any] = [(at, "thread 0", "operations_per_s", 5000.0 if at < 6 else 50.0) for at in range(1, 9)]
+    two += [(at, name, "benchmark_run", 1.0) for at, name in ((5, "fillseq"), (8, "readseq"))]
+    assert (
+        "thread 0 made 5,000 operations per second in the median of 8 progress lines, from 50 to 5,000; none is below half of the median of its benchmark."
+    ) in logged(tmp_path / "two", [], two)
     report = [(at, "db_bench", "operations_per_s", 500.0) for at in range(3)]
     assert (
         "db_bench made 500 operations per second in the median of 3 intervals, from 500 to 500; none is below half of that."

@@ -101,7 +101,7 @@ def _stalls(case: Case, rows: list[Row]) -> str:
     rates = [float(found[1]) for detail in details if (found := RATE.search(detail))]
     if rates:
         said.append(f"The lowest rate that writers were slowed to was {words.size(min(rates))}/s.")
-    said.append("The log says when each began, not how long it lasted.")
+    said.append("Each is a decision of RocksDB's; how long it held is not in the log.")
     return " ".join(said)
 
 
@@ -204,6 +204,9 @@ FROM series WHERE subject = 'rocksdb'"""
     elif stalled < ACCOUNT_STALLED_MIN:
         parts.append(f"stalls for {words.percent(stalled)} of an interval at most")
     over = f" over {words.duration(float(row['over_ns'] or 0))}" if dumps > 1 and row["over_ns"] else ""
+    opened = _latest(case, "since\\_open\\_ns")
+    if dumps == 1 and opened:
+        over = f", {words.seconds(opened['since_open_ns'])} after it was opened"
     if not parts:
         return []
     return [
@@ -270,6 +273,11 @@ SELECT sum(writes) AS writes, sum(stalls) AS stalls,
 
 def _progress(case: Case) -> list[str]:
     """How far the rates that db_bench prints as it goes are apart."""
+    # A benchmark that prints its progress is summed up at the moment of its last.
+    summaries = case.rows(
+        "SELECT DISTINCT time_ns - (SELECT min(time_ns) FROM series) AS at_ns FROM series WHERE metric = 'benchmark_run' ORDER BY 1"
+    )
+    ends = np.array([float(row["at_ns"] or 0) for row in summaries])
     told = []
     for what, of in (("thread", "subject LIKE 'thread %'"), ("db_bench", "subject = 'db_bench'")):
         data = case.arrays(
@@ -287,21 +295,27 @@ WHERE kind = 'process' AND metric = 'operations_per_s' AND {of} ORDER BY time_ns
             told.append(f"{who} made {listed} operations per second.")
             continue
         usual, least, most = (float(np.quantile(rates, at)) for at in (0.5, 0.0, 1.0))
-        # One thread may be asked for less than the others: each is compared with itself.
+        # One thread, or one benchmark, may be asked for less than the others: each is compared with itself.
+        ran = np.searchsorted(ends, data["time_ns"].astype(np.float64))
         own = np.ones(len(rates))
-        for name in set(names):
-            own[names == name] = np.median(rates[names == name])
+        for name, benchmark in set(zip(names.tolist(), ran.tolist(), strict=True)):
+            mine = (names == name) & (ran == benchmark)
+            own[mine] = np.median(rates[mine])
+        several_ran = len(set(ran.tolist())) > 1
         share = rates / np.maximum(own, 1e-9)
         slow, at = float((share < ACCOUNT_SLOW_RATE_MAX).mean()), int(np.argmin(share))
         whose = f"{names[at]} " if several else ""
+        itself = " and ".join(
+            one for one, is_one in (("thread", several), ("benchmark", several_ran)) if is_one
+        )
         told.append(
             f"{who} made {words.rate(usual)} operations per second{' each' if several else ''} in the median of {words.count(len(rates))} "
             f"{'progress lines' if what == 'thread' else 'intervals'}, from {words.rate(least)} to {words.rate(most)}; "
             + (
-                f"{words.percent(slow)} of them are below half of {'the median of their thread' if several else 'that'}, the lowest beside it "
+                f"{words.percent(slow)} of them are below half of {f'the median of their {itself}' if itself else 'that'}, the lowest beside it "
                 f"{words.rate(float(rates[at]))} ({whose}at {words.seconds(float(data['time_ns'][at]))})."
                 if slow
-                else f"none is below half of {'the median of its thread' if several else 'that'}."
+                else f"none is below half of {f'the median of its {itself}' if itself else 'that'}."
             )
         )
     return told
