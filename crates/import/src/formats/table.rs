@@ -746,7 +746,7 @@ mod tests {
         );
         let error = read_with("start=Time:s,latency=Latency:iso", rows).unwrap_err();
         assert!(
-            error.contains("latency: expected a unit out of ns, us, ms, s, found 'iso'"),
+            error.contains("latency: expected a unit out of ns, 100ns, us, ms, s, found 'iso'"),
             "{error}"
         );
     }
