@@ -62,8 +62,7 @@ def alike(members: list[str], latency: Floats) -> tuple[list[list[int]], bool]:
 
 def _of_one_level(numbers: list[int], latency: Floats) -> list[list[int]]:
     """Parts a family where its latencies have a gap with `PEER_DEVICES_MIN` devices above it: two kinds of disks. Fewer above are slow ones, perhaps."""
-    rows = latency[:, numbers]
-    level = np.nanmedian(rows - np.nanmedian(rows, axis=1)[:, None], axis=0)
+    level = np.nanmedian(latency[:, numbers], axis=0)
     known = [n for n in np.argsort(level, kind="stable").tolist() if math.isfinite(level[n])]
     gaps = np.diff(level[known])
     allowed = [at for at in range(len(gaps)) if len(known) - at - 1 >= PEER_DEVICES_MIN]

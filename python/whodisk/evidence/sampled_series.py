@@ -18,7 +18,6 @@ from whodisk.evidence.thresholds import (
     ALIKE_LOAD_MAX,
     ALIKE_PART_MAX,
     ALIKE_RATIO_MAX,
-    FLEET_MIN,
     PEER_BLOCKS_MIN,
     SAMPLE_OPERATIONS_MIN,
     SAMPLES_PER_BLOCK,
@@ -129,7 +128,10 @@ def _unlike(group: PeerGroup, member: SlowMember, slow: int, judged: int) -> str
     if abs(load) > ALIKE_LOAD_MAX:
         times = words.significant(math.exp(abs(load)), 2)
         return f"it has {times} times as {'much' if load > 0 else 'little'} to do"
-    if judged < FLEET_MIN and member.always and member.onset_ns is None and member.ratio >= ALIKE_RATIO_MAX:
+    seen = int(np.isfinite(group.latency[:, number]).sum())
+    if 2 * seen < len(group.begin_ns):
+        return f"it had enough to do for {words.percent(seen / len(group.begin_ns))} of the time only"
+    if member.onset_ns is None and member.ratio >= ALIKE_RATIO_MAX:
         return "it is so from the begin"
     return None
 

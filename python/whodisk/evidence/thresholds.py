@@ -299,7 +299,7 @@ ALIKE_RATIO_MAX = row(
     4.0,
     "ratio",
     CHOSEN,
-    "Among few disks one that always takes this many times as long may be of another kind; most fail-slow drives are slower by less (Lu et al., FAST 2023, table 2).",
+    "A disk that takes this many times as long from the begin may be of another kind; most fail-slow drives are slower by less (Lu et al., FAST 2023, table 2).",
 )
 
 # device_pace
