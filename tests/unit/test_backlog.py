@@ -23,7 +23,8 @@ def total_latency_ns(path: Path) -> float:
 
 
 @pytest.mark.parametrize(
-    ("per_second", "length_ms", "stalls"), [(4000, 150, 2), (12_000, 60, 7), (50_000, 25, 5)]
+    ("per_second", "length_ms", "stalls"),
+    [(4000, 150, 2), (12_000, 60, 7), pytest.param(50_000, 25, 5, marks=pytest.mark.slow)],
 )
 def test_the_effect_is_what_the_same_run_without_the_stalls_saves(
     per_second: int, length_ms: int, stalls: int, tmp_path: Path

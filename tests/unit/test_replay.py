@@ -24,7 +24,10 @@ def latencies(path: Path) -> np.ndarray:
         return case.arrays("SELECT latency_ns FROM app_ops")["latency_ns"].astype(np.float64)
 
 
-@pytest.mark.parametrize(("per_second", "length_ms", "stalls"), [(12_000, 60, 7), (50_000, 25, 5)])
+@pytest.mark.parametrize(
+    ("per_second", "length_ms", "stalls"),
+    [(12_000, 60, 7), pytest.param(50_000, 25, 5, marks=pytest.mark.slow)],
+)
 def test_what_waited_behind_was_lost_too(
     per_second: int, length_ms: int, stalls: int, tmp_path: Path
 ) -> None:
@@ -43,7 +46,10 @@ def test_what_waited_behind_was_lost_too(
     assert worse == pytest.approx(np.quantile(late, 0.99) / np.quantile(usual, 0.99), rel=0.2)
 
 
-@pytest.mark.parametrize(("per_second", "length_ms", "stops"), [(12_000, 60, 7), (50_000, 25, 5)])
+@pytest.mark.parametrize(
+    ("per_second", "length_ms", "stops"),
+    [(12_000, 60, 7), pytest.param(50_000, 25, 5, marks=pytest.mark.slow)],
+)
 def test_what_is_due_while_a_thread_is_stopped_waits_for_it(
     per_second: int, length_ms: int, stops: int, tmp_path: Path
 ) -> None:
