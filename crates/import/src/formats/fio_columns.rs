@@ -8,6 +8,7 @@ use crate::format::{Head, Source};
 use crate::number::leading_digits;
 use crate::ImportError;
 use case::schema::Op;
+use std::path::Path;
 
 /// Lines that are looked at to tell the columns.
 const LINES: usize = 2_000;
@@ -144,6 +145,24 @@ pub fn kind_and_key<'a>(name: &str, kinds: &[&'a str]) -> Option<(&'a str, Strin
     })
 }
 
+/// The job that a log is of: `NAME.N` of `NAME_lat.N.log`, as fio numbers its jobs; the name without its end where it is not one of fio's.
+pub fn job_of(name: &str, kinds: &[&str]) -> String {
+    kind_and_key(name, kinds).map_or_else(
+        || name.trim_end_matches(".log").to_owned(),
+        |(_, key)| key.trim_end_matches('.').to_owned(),
+    )
+}
+
+/// The first lines of a log of four columns; damaged ones are left out.
+pub fn head_entries(path: &Path) -> Result<Vec<Entry>, ImportError> {
+    let head = Head::read(path)?;
+    let layout = [Time, Value, Direction, BlockSize];
+    let lines = head.filled_lines().take(LINES);
+    Ok(lines
+        .filter_map(|line| Entry::parse(line, &layout).ok())
+        .collect())
+}
+
 /// The columns of a log: from `--map`, else the only layout that its first lines fit.
 pub fn layout(source: &Source) -> Result<Layout, ImportError> {
     if let Some(map) = &source.map {
@@ -207,7 +226,7 @@ fn likely(fitting: &[Layout], lines: &[&str]) -> Option<Layout> {
         .iter()
         .all(|line| fields(line).last().is_some_and(|field| is_priority(field)));
     match rest.as_slice() {
-        [one] if ends_small && lines.len() > 1 => Some((*one).clone()),
+        [one] if ends_small => Some((*one).clone()),
         _ => None,
     }
 }
@@ -316,6 +335,11 @@ impl Entry {
             }
         }
         Ok(entry)
+    }
+
+    /// Whether its moment counts from the begin of its job.
+    pub fn is_since_begin(&self) -> bool {
+        self.time_ms < UNIX_MS_MIN
     }
 
     /// Kind of the operation.
@@ -475,6 +499,8 @@ mod tests {
                 "3250, 2407, 1, 4096, 0\n3250, 2407, 0, 4096, 0\n",
                 "time,value,ddir,bs,prio",
             ),
+            // A place of 0 or a priority: neither changes what the line says of latency.
+            ("0, 36128, 1, 4096, 0\n", "time,value,ddir,bs,prio"),
             (
                 "1, 7, 1, 4096, 0\n2, 9, 0, 4096, 1073741824\n",
                 "time,value,ddir,bs,offset",
@@ -514,5 +540,7 @@ mod tests {
         );
         assert!(kind_and_key("a_bw.1.log", &kinds).is_none());
         assert!(kind_and_key("a_lat.1.txt", &kinds).is_none());
+        let jobs = ["a_clat.3.log", "a_lat.log", "x.log", "-"].map(|name| job_of(name, &kinds));
+        assert_eq!(jobs, ["a.3", "a", "x", "-"]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! 1856 bins of nanoseconds, or 1216 of microseconds (before fio 3), or those / 2^c with `log_hist_coarseness=c`. A row becomes samples: the number of operations, median, 99th percentile and slowest bin.
 use super::fio_bins::{middle_ns, quantile};
-use super::fio_columns::{clock_of, is_log_of};
+use super::fio_columns::{clock_of, is_log_of, job_of};
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
@@ -30,6 +30,8 @@ pub const FORMAT: Format = Format {
     read,
 };
 
+const KINDS: [&str; 3] = ["clat_hist", "lat_hist", "hist"];
+
 const BINS: [(usize, u64); 2] = [(1856, 1), (1216, 1000)];
 
 /// Bins of the full width in one of a row, and nanoseconds of a unit, from how many bins a row has. None: no version writes so many.
@@ -43,7 +45,7 @@ fn width_and_unit(count: usize) -> Option<(u64, u64)> {
 }
 
 fn recognise(head: &Head) -> bool {
-    let named = is_log_of(&head.name, &["clat_hist", "hist", "lat_hist"]);
+    let named = is_log_of(&head.name, &KINDS);
     let is_row = |line: &str| {
         let fields = line.split(',').count();
         fields > 3 && width_and_unit(fields - 3).is_some()
@@ -52,7 +54,7 @@ fn recognise(head: &Head) -> bool {
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let subject = source.name().trim_end_matches(".log").to_owned();
+    let subject = job_of(&source.name(), &KINDS);
     let mut is_told = false;
     each_line(source, sink, |line, sink| {
         if line.text.trim().is_empty() {

@@ -3,7 +3,8 @@
 //! The three logs of a job hold the same operations. One of them is read: the one with issue times (they are exact, and in `clat` only), else
 //! `lat`, else `clat`, else `slat`. Rows that are averages of a window (`log_avg_msec`) become samples, not operations.
 use super::fio_columns::{
-    clock_of, is_log_of, kind_and_key, layout, look_like, Column, Entry, Layout, Printed,
+    clock_of, head_entries, is_log_of, job_of, kind_and_key, layout, look_like, Column, Entry, Layout,
+    Printed,
 };
 use crate::error::RecordError;
 use crate::format::{Format, Head, Source};
@@ -56,12 +57,12 @@ fn kind(path: &Path) -> &'static str {
     kind_and_key(&name, &KINDS).map_or("lat", |(kind, _)| kind)
 }
 
-/// The same with the unit of its values out of the map, and that unit.
-fn with_unit(source: &Source) -> (Source, i64) {
-    let (mut source, mut unit_ns) = (source.clone(), 1);
+/// The same with the unit of its values out of the map, and that unit, if the map says it.
+fn with_unit(source: &Source) -> (Source, Option<i64>) {
+    let (mut source, mut unit_ns) = (source.clone(), None);
     for (name, ns) in [("value:us", 1000), ("value:ns", 1)] {
         if let Some(map) = source.map.as_mut().filter(|map| map.contains(name)) {
-            (*map, unit_ns) = (map.replace(name, "value"), ns);
+            (*map, unit_ns) = (map.replace(name, "value"), Some(ns));
         }
     }
     (source, unit_ns)
@@ -70,14 +71,21 @@ fn with_unit(source: &Source) -> (Source, i64) {
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let (source, unit_ns) = with_unit(source);
     let (chosen, layout) = choose(&source)?;
-    if layout.len() == 4 && source.map.is_none() {
-        sink.unseen(
-            format!(
-                "whether latencies of {} are nanoseconds, as they are taken for",
-                chosen.shown()
-            ),
-            "fio 2 logged microseconds in the same four columns; --map 'time,value:us,ddir,bs' says so",
-        );
+    let unit = match unit_ns {
+        Some(ns) => Unit::Is(ns),
+        None if layout.len() > 4 || source.map.is_some() => Unit::Is(1),
+        None => unit_of(&source, &chosen)?,
+    };
+    match unit {
+        Unit::Unknown => sink.missing(
+            format!("whether latencies of {} are 1,000 times as long", chosen.shown()),
+            "they are taken for nanoseconds, and fio 2 logged microseconds in the same four columns; --map 'time,value:us,ddir,bs' says so",
+        ),
+        Unit::Is(1000) if unit_ns.is_none() => sink.unseen(
+            format!("whether latencies of {} are nanoseconds", chosen.shown()),
+            "they are taken for microseconds, as fio 2 logged them: no submission (slat) takes so few nanoseconds; --map 'time,value:ns,ddir,bs' says otherwise",
+        ),
+        Unit::Is(_) => {}
     }
     for other in source.files.iter().filter(|path| **path != chosen.files[0]) {
         sink.unseen(
@@ -85,7 +93,40 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             format!("it holds the operations of {} again", chosen.shown()),
         );
     }
-    read_one(&chosen, &layout, unit_ns, sink)
+    read_one(&chosen, &layout, unit, sink)
+}
+
+/// What latencies of four columns are in.
+#[derive(Clone, Copy)]
+enum Unit {
+    Is(i64),
+    /// Nanoseconds, or microseconds.
+    Unknown,
+}
+
+/// A submission is a system call at least: its median takes no fewer nanoseconds.
+const SUBMISSION_NS_MIN: i64 = 200;
+
+/// No latency is longer than what its job ran until it ended: what would be so in microseconds is in nanoseconds. Submissions that no machine
+/// could make in so few nanoseconds are in microseconds.
+fn unit_of(source: &Source, chosen: &Source) -> Result<Unit, ImportError> {
+    for path in &source.files {
+        let all = head_entries(path)?;
+        let is_too_long = |entry: &Entry| {
+            let end_us = entry.time_ms.saturating_add(1).saturating_mul(1000);
+            entry.is_since_begin() && entry.value > end_us
+        };
+        if all.iter().any(is_too_long) {
+            return Ok(Unit::Is(1));
+        }
+        let mut values: Vec<i64> = all.iter().map(|entry| entry.value).collect();
+        values.sort_unstable();
+        let median = values.get(values.len() / 2).copied().unwrap_or(0);
+        if kind(path) == "slat" && *path != chosen.files[0] && (1..SUBMISSION_NS_MIN).contains(&median) {
+            return Ok(Unit::Is(1000));
+        }
+    }
+    Ok(Unit::Unknown)
 }
 
 /// The log that is read.
@@ -111,7 +152,7 @@ fn choose(source: &Source) -> Result<(Source, Layout), ImportError> {
     Ok((one, layout))
 }
 
-fn read_one(source: &Source, layout: &Layout, unit_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
+fn read_one(source: &Source, layout: &Layout, unit: Unit, sink: &mut Sink) -> Result<(), ImportError> {
     let kind = kind(source.path());
     let (stage_name, what) = match kind {
         "lat" => ("fs+queue+device+interrupt+reap", "from submission to completion"),
@@ -130,10 +171,18 @@ fn read_one(source: &Source, layout: &Layout, unit_ns: i64, sink: &mut Sink) -> 
     let mut reader = Reader {
         layout,
         printed: Printed::new(layout),
-        comm: source.name().trim_end_matches(".log").to_owned(),
+        comm: job_of(&source.name(), &KINDS),
         device: source.device.clone(),
         stage_name,
-        unit_ns,
+        unit_ns: match unit {
+            Unit::Is(ns) => ns,
+            Unit::Unknown => 1,
+        },
+        ends_with_digit: layout.last() == Some(&Column::Priority)
+            && !Head::read(source.path())?
+                .filled_lines()
+                .any(|line| line.contains("0x")),
+        is_doubtful: matches!(unit, Unit::Unknown),
         with_issue: layout.contains(&Column::IssueTime) && kind != "lat",
         said: Said::Nothing,
         few: FewColumns::default(),
@@ -156,7 +205,11 @@ struct Reader<'a> {
     stage_name: &'static str,
     /// Nanoseconds of a unit of the values.
     unit_ns: i64,
+    /// Latencies may be this many times as long: [`UNIT_DOUBT`].
+    is_doubtful: bool,
     with_issue: bool,
+    /// Its last column is a priority of one digit: where that is there, a line without an end is whole.
+    ends_with_digit: bool,
     said: Said,
     few: FewColumns,
 }
@@ -172,6 +225,10 @@ impl ReadLines for Reader<'_> {
             _ => Entry::parse(line.text, self.layout)?,
         };
         Ok(self.write(&entry, sink)?)
+    }
+
+    fn may_lack_its_end(&self) -> bool {
+        self.ends_with_digit
     }
 
     fn plain_lines(&mut self, text: &[u8], sink: &mut Sink) -> Result<(u64, usize), ImportError> {
@@ -265,6 +322,9 @@ impl Reader<'_> {
         if let Some(most) = entry.value_max {
             values.push((sink.name(&format!("{op}_latency_max_ns")), most as f64 * unit_ns));
         }
+        if std::mem::take(&mut self.is_doubtful) {
+            values.push((sink.name(UNIT_DOUBT), 1000.0));
+        }
         sink.unseen(
             "single operations of windows that fio averaged",
             "log_avg_msec was set: the log holds one value per window",
@@ -272,6 +332,9 @@ impl Reader<'_> {
         sink.sample(end_ns, None, kind, subject, &values)
     }
 }
+
+/// The metric that says of a subject how many times as long its latencies may be.
+const UNIT_DOUBT: &str = "unit_doubt_ratio";
 
 /// When it was logged.
 fn end_ns(entry: &Entry) -> i64 {
@@ -295,9 +358,79 @@ mod tests {
         };
         assert_eq!(
             of(Some("time,value:us,ddir,bs")),
-            (Some("time,value,ddir,bs".into()), 1000)
+            (Some("time,value,ddir,bs".into()), Some(1000))
         );
-        assert_eq!(of(Some("time,value,ddir,bs")).1, 1);
-        assert_eq!(of(None), (None, 1));
+        assert_eq!(of(Some("time,value,ddir,bs")).1, None);
+        assert_eq!(of(None), (None, None));
+    }
+
+    /// What the case says of the unit, and how many rows it has.
+    fn unit_told(logs: &[(&str, &str)]) -> (Vec<String>, u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let case = folder.path().join("case");
+        std::fs::create_dir(&case).unwrap();
+        let files = logs.iter().map(|(name, text)| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        });
+        let request = crate::Request {
+            files: files.collect(),
+            ..Default::default()
+        };
+        let mut writer = case::sealed::SealWriter::create(&case).unwrap();
+        let summary = crate::import(
+            &request,
+            &mut writer,
+            &mut case::sealed::Names::default(),
+            &mut |_| {},
+        )
+        .unwrap();
+        let all = summary.missing.iter().chain(&summary.not_observed);
+        let told = all.filter(|one| one.what.starts_with("whether latencies"));
+        (told.map(|one| one.what.clone()).collect(), summary.rows)
+    }
+
+    #[test]
+    fn a_last_line_that_is_whole_needs_no_end() {
+        let rows =
+            |text: &str| crate::testing::import_named(&FORMAT, "a_lat.1.log", text).map_or(0, |one| one.rows);
+        assert_eq!(rows("0, 36128, 1, 4096, 0"), 1);
+        let after = |line: &str, end: &str| rows(&(format!("{line}\n").repeat(2) + end));
+        assert_eq!(after("0, 36128, 1, 4096, 0", "1, 36128, 1, 4096, 1"), 3);
+        assert_eq!(after("0, 36128, 1, 4096, 0", "1, 36128, 1, 40"), 2);
+        // Of four columns, and of a place, nothing shows that the last one is whole.
+        assert_eq!(after("0, 36128, 1, 4096", "1, 36128, 1, 4096"), 2);
+        assert_eq!(
+            after("0, 36128, 1, 4096, 0, 0x0000", "1, 36128, 1, 4096, 0, 0x0"),
+            2
+        );
+    }
+
+    #[test]
+    fn the_unit_of_four_columns_is_told_where_it_can_be() {
+        let doubtful = "301, 90050, 0, 0\n301, 94335, 1, 0\n551, 205300, 0, 0\n";
+        let (told, rows) = unit_told(&[("a_lat.log", doubtful)]);
+        assert_eq!(told, ["whether latencies of a_lat.log are 1,000 times as long"]);
+        // The doubt is a row.
+        assert_eq!(rows, 4);
+        let slat = "301, 75, 0, 0\n301, 76, 1, 0\n551, 79, 0, 0\n";
+        let (told, rows) = unit_told(&[("a_lat.log", doubtful), ("a_slat.log", slat)]);
+        assert_eq!(
+            (told, rows),
+            (vec!["whether latencies of a_lat.log are nanoseconds".into()], 3)
+        );
+        // 811 s at the second second.
+        let long = "1008, 54112363, 0, 0\n2043, 811320318, 0, 0\n";
+        assert_eq!(unit_told(&[("a_lat.1.log", long)]), (vec![], 2));
+        let since_1970 = long
+            .replace("1008,", "1795752876157,")
+            .replace("2043,", "1795752877192,");
+        assert_eq!(unit_told(&[("a_lat.1.log", &since_1970)]).0.len(), 1);
+        assert!(
+            unit_told(&[("a_lat.1.log", "301, 90050, 0, 0, 0\n551, 205300, 0, 0, 0\n")])
+                .0
+                .is_empty()
+        );
     }
 }

@@ -1,5 +1,5 @@
 //! Rate logs of fio: `NAME_bw.1.log` (KiB/s) and `NAME_iops.1.log`. They look exactly like latency logs; only the name tells them apart.
-use super::fio_columns::{clock_of, is_log_of, kind_and_key, layout, look_like, Entry};
+use super::fio_columns::{clock_of, is_log_of, job_of, kind_and_key, layout, look_like, Entry};
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
@@ -38,7 +38,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         ));
     };
     let layout = layout(source)?;
-    let subject = name.trim_end_matches(".log").to_owned();
+    let subject = job_of(&name, &KINDS);
     let mut is_told = false;
     each_line(source, sink, |line, sink| {
         if line.text.is_empty() {
