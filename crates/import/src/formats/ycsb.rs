@@ -4,11 +4,11 @@
 //! YCSB-cpp (measurements.cc) and go-ycsb (histogram.go) print while they run counts from the begin of the run: differences become samples.
 use super::calendar::{date_ns, time_of_day_ns};
 use crate::clock::Clock;
-use crate::error::RecordError;
+use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
 use crate::records::each_line;
 use crate::sink::Sink;
-use crate::text::{number, time};
+use crate::text::{counted, integer, number, time};
 use crate::ImportError;
 use case::schema::{NameId, SubjectKind};
 use std::collections::BTreeMap;
@@ -41,8 +41,22 @@ fn recognise(head: &Head) -> bool {
                 || line.contains(" operations; ") && line.contains("current ops/sec")
                 || status(line).is_some()
                     && (line.contains("est completion in") || line.contains(" operations;"))
-                || of_go_line(line).is_some()
+                || !of_go_line(line).is_empty()
+                || is_of_summary(line)
         })
+}
+
+/// A line of the summary by itself, as its end has them: `[READ], 99thPercentileLatency(us), 426`, `[OVERALL], Throughput(ops/sec), 13053.1`.
+fn is_of_summary(line: &str) -> bool {
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    let [kind, label, _] = fields[..] else {
+        return false;
+    };
+    let is_label = matches!(
+        label,
+        "Throughput(ops/sec)" | "AverageLatency(us)" | "MinLatency(us)" | "MaxLatency(us)"
+    ) || label.ends_with("PercentileLatency(us)");
+    kind.starts_with('[') && kind.ends_with(']') && is_label
 }
 
 /// `2016-11-14 12:59:18:287 10 sec: 1234 operations; 123.4 current ops/sec; ...`; YCSB-cpp prints no milliseconds.
@@ -60,13 +74,26 @@ fn status(line: &str) -> Option<(i64, &str)> {
     Some((moment_ns, rest))
 }
 
-/// The kind of operations and the fields of a line of go-ycsb: `READ   - Takes(s): 10.0, Count: 50214, OPS: 5024.1, Avg(us): 1520, ...`.
-fn of_go_line(line: &str) -> Option<(&str, &str)> {
-    let (kind, fields) = line.split_once("- Takes(s): ")?;
-    let kind = kind.trim();
-    // go-tpc prints alike, `[Current] PAYMENT - Takes(s): 10.0, Count: 130, TPM: 780.6, ...`, and counts anew each time.
-    let is_kind = !kind.is_empty() && !kind.contains(['[', ' ']);
-    (is_kind && fields.contains(", Count: ")).then_some((kind, fields))
+/// The kinds of operations and the fields of a line of go-ycsb: `READ   - Takes(s): 10.0, Count: 50214, OPS: 5024.1, Avg(us): 1520, ...`.
+/// Programs around it put numbers in front of it, or everything on one line.
+fn of_go_line(line: &str) -> Vec<(&str, &str)> {
+    let parts: Vec<&str> = line.split("- Takes(s): ").collect();
+    let mut found = Vec::new();
+    for (at, pair) in parts.windows(2).enumerate() {
+        let kind = pair[0].split_whitespace().next_back().unwrap_or("");
+        let is_last = at + 2 == parts.len();
+        let fields = match pair[1].trim_end().rsplit_once(' ') {
+            // The next kind.
+            Some((fields, _)) if !is_last => fields.trim_end(),
+            _ => pair[1].trim_end(),
+        };
+        // go-tpc prints alike, `[Current] PAYMENT - Takes(s): 10.0, Count: 130, TPM: 780.6, ...`, and counts anew each time.
+        let is_kind = !kind.is_empty() && !pair[0].contains('[');
+        if is_kind && fields.contains(", Count: ") {
+            found.push((kind, fields));
+        }
+    }
+    found
 }
 
 /// Metric of `Avg`, `99.9`, `99thPercentileLatency(us)`, and what one is in it.
@@ -97,6 +124,20 @@ fn metric(label: &str) -> Option<(String, f64)> {
     (is_percentile && (0.0..=100.0).contains(&value)).then(|| (format!("latency_p{share}_ns"), factor))
 }
 
+/// What a run says of a kind in the end; of no operations there are no latencies.
+fn tell_run(kind: &str, values: &[(String, f64)], at_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
+    let is_none = values
+        .iter()
+        .any(|(name, value)| name == "operations" && *value == 0.0);
+    let values: Vec<(NameId, f64)> = values
+        .iter()
+        .filter(|(name, _)| !is_none || name == "operations")
+        .map(|(name, value)| (sink.name(&format!("run_{name}")), *value))
+        .collect();
+    let subject = sink.name(kind);
+    sink.sample(at_ns, None, SubjectKind::Process, subject, &values)
+}
+
 /// What was counted of a kind since the begin of the run.
 #[derive(Clone, Copy, Default)]
 struct Total {
@@ -105,7 +146,15 @@ struct Total {
     sum_ns: f64,
 }
 
-/// What a status line says of one kind of operation.
+/// A value; None: what Java prints for none (`NaN`, the largest of all as the smallest, a rate of no time at all).
+fn value_of(text: &str, part: &'static str) -> Result<Option<f64>, Bad> {
+    match text {
+        "NaN" | "Infinity" | "-Infinity" | "\u{221e}" | "\u{fffd}" | "9223372036854775807" => Ok(None),
+        _ => number(text, part).map(Some),
+    }
+}
+
+/// What a status line says of one kind of operation; of none there are no latencies, whatever stands there.
 fn interval(fields: &str) -> Vec<(String, f64)> {
     // A comma without a blank behind it is a decimal one.
     let values = fields.split(", ").filter_map(|field| {
@@ -114,8 +163,18 @@ fn interval(fields: &str) -> Vec<(String, f64)> {
         // An interval without operations of a kind has no latencies.
         Some((name, number(value.trim(), "of a status line").ok()? * factor))
     });
-    values.collect()
+    let mut values: Vec<(String, f64)> = values.collect();
+    if values
+        .iter()
+        .any(|(name, value)| name == "operations" && *value == 0.0)
+    {
+        values.retain(|(name, _)| name == "operations");
+    }
+    values
 }
+
+/// Metric of how many operations of a kind failed.
+const FAILURES: &str = "failures";
 
 #[derive(Default)]
 struct Reader {
@@ -124,7 +183,11 @@ struct Reader {
     /// The status line before.
     said: (i64, String),
     totals: BTreeMap<String, Total>,
-    summary: BTreeMap<String, Vec<(NameId, f64)>>,
+    summary: BTreeMap<String, Vec<(String, f64)>>,
+    /// By kind, what operations returned that did not do what was asked, and how many of them did so.
+    returned: BTreeMap<String, BTreeMap<String, u64>>,
+    /// How many failed of a kind, as status lines say it of their intervals.
+    failed: BTreeMap<String, f64>,
 }
 
 impl Reader {
@@ -141,8 +204,12 @@ impl Reader {
         let rate = rest
             .split(';')
             .find_map(|part| part.trim().strip_suffix(" current ops/sec"));
-        if let Some(rate) = rate {
-            let values = [(sink.name("operations_per_s"), number(rate, "current ops/sec")?)];
+        let rate = rate
+            .map(|rate| value_of(rate.trim(), "current ops/sec"))
+            .transpose()?;
+        // A clock that was set back makes a rate below nothing.
+        if let Some(rate) = rate.flatten().filter(|rate| *rate >= 0.0) {
+            let values = [(sink.name("operations_per_s"), rate)];
             let subject = sink.name("ycsb");
             sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
         }
@@ -156,7 +223,12 @@ impl Reader {
                 self.total(moment_ns, kind, fields.split_whitespace(), '=', sink)?;
                 continue;
             }
-            let values: Vec<(NameId, f64)> = interval(fields)
+            let values = interval(fields);
+            let failed = kind.strip_suffix("-FAILED").zip(values.first());
+            if let Some((kind, (_, count))) = failed.filter(|(_, value)| value.0 == "operations") {
+                *self.failed.entry(kind.to_owned()).or_default() += count;
+            }
+            let values: Vec<(NameId, f64)> = values
                 .into_iter()
                 .map(|(name, value)| (sink.name(&name), value))
                 .collect();
@@ -189,16 +261,30 @@ impl Reader {
             let Some((name, factor)) = metric(label) else {
                 continue;
             };
-            let value = number(value.trim(), "of a status line")? * factor;
+            let Some(value) = value_of(value.trim(), "of a status line")? else {
+                continue;
+            };
+            let value = value * factor;
             match name.as_str() {
                 "operations" => now.operations = value,
                 "latency_ns" => mean_ns = Some(value),
                 _ => {}
             }
-            summary.push((sink.name(&format!("run_{name}")), value));
+            summary.push((name, value));
         }
         now.sum_ns = mean_ns.unwrap_or(0.0) * now.operations;
         self.last_ns = self.last_ns.max(moment_ns);
+        if self
+            .totals
+            .get(kind)
+            .is_some_and(|old| now.operations < old.operations)
+        {
+            // Another run, which counts from its own begin.
+            let old = self.totals.remove(kind).unwrap_or_default();
+            if let Some(whole) = self.summary.remove(kind) {
+                tell_run(kind, &whole, old.at_ns, sink)?;
+            }
+        }
         self.summary.insert(kind.to_owned(), summary);
         let begin = Total {
             at_ns: self.begin_ns,
@@ -249,10 +335,60 @@ impl Reader {
             sink.sample(time_ns, None, SubjectKind::Process, subject, &values)?;
         } else if label.bytes().all(|byte| byte.is_ascii_digit()) {
             // A bucket of a histogram.
+        } else if let Some(code) = label.strip_prefix("Return=") {
+            // As `Return=OK`, or `0` of old versions.
+            if !code.ends_with("OK") && code != "0" {
+                let all = self.returned.entry(kind.to_owned()).or_default();
+                *all.entry(code.to_owned()).or_default() += integer::<u64>(value, "of the summary")?;
+            }
         } else if let Some((name, factor)) = metric(label) {
-            let value = number(value, "of the summary")?;
-            let value = (sink.name(&format!("run_{name}")), value * factor);
-            self.summary.entry(kind.to_owned()).or_default().push(value);
+            if let Some(value) = value_of(value, "of the summary")? {
+                let value = (name, value * factor);
+                self.summary.entry(kind.to_owned()).or_default().push(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// The summaries, and what failed.
+    fn end(self, sink: &mut Sink) -> Result<(), ImportError> {
+        let because =
+            |kind: &str| format!("YCSB counts them as {kind}-FAILED, and their latencies with them");
+        let mut failures: BTreeMap<String, (f64, String)> = BTreeMap::new();
+        for (kind, count) in &self.failed {
+            failures.insert(kind.clone(), (*count, because(kind)));
+        }
+        for (kind, values) in &self.summary {
+            tell_run(kind, values, self.last_ns, sink)?;
+            let of = |wanted: &str| {
+                values
+                    .iter()
+                    .find(|(name, _)| name == wanted)
+                    .map(|(_, value)| *value)
+            };
+            if let (Some(kind), Some(count)) = (kind.strip_suffix("-FAILED"), of("operations")) {
+                failures.insert(kind.to_owned(), (count, because(kind)));
+            }
+        }
+        for (kind, returned) in &self.returned {
+            let codes: Vec<String> = returned
+                .iter()
+                .map(|(code, many)| format!("{many} returned {code}"))
+                .collect();
+            let count = returned
+                .values()
+                .fold(0_u64, |sum, many| sum.saturating_add(*many)) as f64;
+            let count = failures.get(kind).map_or(count, |(failed, _)| failed.max(count));
+            failures.insert(kind.to_owned(), (count, codes.join(", ")));
+        }
+        for (kind, (count, because)) in failures {
+            if count < 1.0 {
+                continue;
+            }
+            let operations = counted(count as u64, &format!("{kind} operation"));
+            sink.missing(format!("why {operations} failed"), because);
+            let (subject, values) = (sink.name(&kind), [(sink.name(FAILURES), count)]);
+            sink.sum(self.last_ns, None, SubjectKind::Process, subject, &values)?;
         }
         Ok(())
     }
@@ -271,19 +407,17 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         if let Some((moment_ns, rest)) = status(text) {
             return reader.status(moment_ns, rest, sink);
         }
-        if let Some((kind, fields)) = of_go_line(text) {
-            return reader.of_go(kind, fields, sink);
+        let of_go = of_go_line(text);
+        if !of_go.is_empty() {
+            let mut each = of_go.into_iter();
+            return each.try_for_each(|(kind, fields)| reader.of_go(kind, fields, sink));
         }
         if text.starts_with('[') && text.contains("],") {
             return reader.summary(text, sink);
         }
         Ok(())
     })?;
-    for (kind, values) in std::mem::take(&mut reader.summary) {
-        let subject = sink.name(&kind);
-        sink.sample(reader.last_ns, None, SubjectKind::Process, subject, &values)?;
-    }
-    Ok(())
+    reader.end(sink)
 }
 
 #[cfg(test)]
@@ -302,8 +436,8 @@ mod tests {
             ("latency_ns".into(), 1_061_080.0)
         );
         assert_eq!(
-            interval("Count=0, Max=0, Min=9223372036854775807, Avg=NaN, 90=0").len(),
-            4
+            interval("Count=0, Max=0, Min=9223372036854775807, Avg=NaN, 90=0"),
+            [("operations".into(), 0.0)]
         );
     }
 
@@ -342,7 +476,7 @@ mod tests {
         assert_eq!(samples(of_go).1, 6 + 5);
         // Rates alone are no latency of 0; go-tpc is not go-ycsb.
         assert_eq!(samples("READ - Takes(s): 10.0, Count: 50, OPS: 5.0\n").1, 2 + 1);
-        assert!(of_go_line("[Current] PAYMENT - Takes(s): 10.0, Count: 130, TPM: 780.6").is_none());
+        assert!(of_go_line("[Current] PAYMENT - Takes(s): 10.0, Count: 130, TPM: 780.6").is_empty());
         let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
         let mut sink = Sink::survey(&mut names, &mut silent, false);
         let mut reader = Reader::default();
@@ -366,6 +500,7 @@ mod tests {
             (metric("RunTime(ms)"), metric("OPS"), metric("Time(%)")),
             (None, None, None)
         );
+        assert!(is_of_summary("[READ], MaxLatency(us), 287743") && !is_of_summary("[1], x, 5"));
         let old = "[OVERALL],RunTime(ms), 10110\n[OVERALL],Throughput(ops/sec), 98.9\n\
             [UPDATE], AverageLatency(ms), 0.05\n[UPDATE], 0, 464\n[UPDATE], >1000, 0\n";
         assert_eq!(samples(old), (2, 2, 0));
@@ -375,5 +510,66 @@ mod tests {
     fn a_status_line_that_stands_twice_is_one() {
         let line = "2016-03-02 14:58:23:453 100 sec: 97 operations; 912.3 current ops/sec; est completion in 1 minutes [READ AverageLatency(us)=10945.5]\n";
         assert_eq!(samples(&line.repeat(2)).0, 2);
+    }
+
+    /// What a case says before all else that was not seen.
+    fn missing(log: &str) -> Vec<(String, String)> {
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        let all = summary.missing.into_iter();
+        all.map(|one| (one.what, one.because)).collect()
+    }
+
+    #[test]
+    fn operations_that_failed_are_counted_and_no_latency_is_made_up() {
+        let log = "2025-05-31 13:19:49:516 0 sec: 1 operations; 2.06 current ops/sec; [READ: Count=0, Max=0, Min=9223372036854775807, Avg=NaN, 99=0] \
+            [READ-FAILED: Count=2, Max=58, Min=50, Avg=54, 99=58]\n\
+            [OVERALL], Throughput(ops/sec), NaN\n[READ], Operations, 0\n[READ], AverageLatency(us), NaN\n\
+            [READ], MinLatency(us), 9223372036854775807\n[READ], MaxLatency(us), 0\n[READ], Return=NOT_FOUND, 2\n\
+            [READ-FAILED], Operations, 2\n[READ-FAILED], MaxLatency(us), 58\n";
+        // The rate, READ's count, five of READ-FAILED; in the summary 1 and 2; the failures.
+        assert_eq!(samples(log), (5, 11, 0));
+        let told = |what: &str, because: &str| (what.to_owned(), because.to_owned());
+        assert_eq!(
+            missing(log),
+            [told("why 2 READ operations failed", "2 returned NOT_FOUND")]
+        );
+        let infinite = "2021-03-17 19:03:42:427 0 sec: 14 operations; \u{221e} current ops/sec; est completion in 0 second [INSERT: Count=26, Max=2701]\n";
+        assert_eq!(samples(infinite), (1, 2, 0));
+        let killed = "2021-03-17 19:03:42:427 0 sec: 14 operations; 2.0 current ops/sec; [READ-FAILED: Count=3, Max=2701]\n";
+        assert!(missing(killed)[0].0.starts_with("why 3 READ operations"));
+        assert!(missing("[INSERT], Return=OK, 7\n[INSERT], MaxLatency(us), 58\n").is_empty());
+    }
+
+    #[test]
+    fn lines_of_go_ycsb_as_others_print_them() {
+        let fields =
+            "Takes(s): 72.8, Count: 499, OPS: 6.7, Avg(us): 90716, Max(us): 7438914, 99th(us): 728000";
+        let numbered = format!(
+            "1 - READ - {fields}\n2 - READ - {}\n",
+            fields.replace("499", "498")
+        );
+        // Two runs: of each an interval and a summary.
+        assert_eq!(samples(&numbered), (4, 14, 72));
+        let one_line = format!("Run finished, takes 3.1s READ - {fields} UPDATE - {fields}\n");
+        assert_eq!(
+            of_go_line(one_line.trim()),
+            [
+                ("READ", &fields["Takes(s): ".len()..]),
+                ("UPDATE", &fields["Takes(s): ".len()..])
+            ]
+        );
+        assert_eq!(samples(&one_line), (4, 14, 72));
+    }
+
+    #[test]
+    fn the_end_of_an_output_is_known() {
+        assert_eq!(
+            samples("[READ], MinLatency(us), 2360\n[READ], MaxLatency(us), 287743\n").1,
+            2
+        );
+        assert_eq!(
+            samples("[OVERALL], Throughput(ops/sec), 13053.1\n[READ], Operations, 5\n").1,
+            2
+        );
     }
 }
