@@ -2,8 +2,8 @@
 //!
 //! `client transaction time script epoch_s epoch_us [lag] [retries]`: times in microseconds; the moment is that of the end. With `-R` the time counts from
 //! when the transaction was meant to begin, and the lag is the part of it before it did. With `--aggregate-interval` a line is an interval:
-//! `begin_s transactions sum sum_of_squares min max [lag, failures, ...]`. What `-P` prints is read as samples, too. Source: pgbench.c, doLog,
-//! printProgressReport.
+//! `begin_s transactions sum sum_of_squares min max [lag, failures, ...]`. What `-P` prints is read as samples, too, and so is what stands at the end of
+//! a run. Source: pgbench.c, doLog, printProgressReport, printResults.
 use crate::clock::Clock;
 use crate::error::Bad;
 use crate::format::{alone, Format, Head, Source};
@@ -17,7 +17,7 @@ use case::schema::{Layer, Op, OpRow, Stage, SubjectKind};
 pub const FORMAT: Format = Format {
     name: "pgbench",
     about:
-        "transaction logs of pgbench (-l): every transaction; with --aggregate-interval, and of -P, samples",
+        "transaction logs of pgbench (-l): every transaction; with --aggregate-interval, of -P, and at the end of a run, samples",
     not_carried: &[
         (
             "what a transaction did",
@@ -57,18 +57,109 @@ fn progress(line: &str) -> Option<(i64, Vec<(&'static str, f64)>)> {
         }
     }
     values.retain(|(_, value)| value.is_finite());
+    if values.contains(&("operations_per_s", 0.0)) && values.contains(&("latency_ns", 0.0)) {
+        // Where no transaction ended, there is no latency either.
+        values.truncate(1);
+    }
     Some((moment_ns, values)).filter(|(_, values)| !values.is_empty())
 }
 
-/// What `-P` prints, among other lines.
-fn read_progress(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+/// A line of what pgbench prints at the end of a run: a metric and its value.
+fn result(line: &str) -> Option<(&'static str, f64)> {
+    let number = |text: &str| {
+        let word = text.trim_start().split([' ', '/', '(']).next()?;
+        word.parse::<f64>().ok().filter(|value| value.is_finite())
+    };
+    let after = |mark: &str| line.strip_prefix(mark);
+    if let Some(rest) = after("number of transactions actually processed: ") {
+        return Some(("run_operations", number(rest)?));
+    }
+    if let Some(rest) = after("number of failed transactions: ") {
+        return Some(("failures", number(rest)?));
+    }
+    if let Some(rest) = after("number of transactions skipped: ") {
+        return Some(("skipped", number(rest)?));
+    }
+    if let Some(rest) = after("latency average = ").or_else(|| after("latency average: ")) {
+        return Some(("run_latency_ns", number(rest)? * 1e6));
+    }
+    if let Some(rest) = after("latency stddev = ").or_else(|| after("latency stddev: ")) {
+        return Some(("run_latency_stddev_ns", number(rest)? * 1e6));
+    }
+    // Before 14 a rate with the time that connections took stands before the one without.
+    Some(("run_operations_per_s", number(after("tps = ")?)?))
+}
+
+/// Runs of which a file has what pgbench prints at their end.
+#[derive(Default)]
+struct Results {
+    runs: Vec<Vec<(&'static str, f64)>>,
+}
+
+impl Results {
+    fn line(&mut self, line: &str) {
+        if line.starts_with("transaction type: ") {
+            self.runs.push(Vec::new());
+        } else if let (Some((name, value)), Some(run)) = (result(line), self.runs.last_mut()) {
+            run.retain(|(known, _)| *known != name);
+            run.push((name, value));
+        }
+    }
+
+    /// Each run as a sample. Their order is all that is known of when they were.
+    fn tell(mut self, time_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
+        self.runs.retain(|run| !run.is_empty());
+        for (at, run) in self.runs.iter().enumerate() {
+            let subject = match self.runs.len() {
+                1 => "pgbench".to_owned(),
+                _ => format!("pgbench, run {}", at + 1),
+            };
+            let of = |wanted: &str| {
+                run.iter()
+                    .find(|(name, _)| *name == wanted)
+                    .map_or(0.0, |(_, value)| *value)
+            };
+            tell_skipped(of("skipped") as u64, sink);
+            // Without a transaction there is no mean.
+            let has_any = of("run_operations") > 0.0 || of("run_operations_per_s") > 0.0;
+            let values: Vec<_> = run
+                .iter()
+                .filter(|(name, value)| match *name {
+                    "skipped" => false,
+                    "failures" => *value > 0.0,
+                    name => has_any || !name.contains("latency"),
+                })
+                .map(|(name, value)| (sink.name(name), *value))
+                .collect();
+            if of("failures") > 0.0 {
+                let failed = counted(of("failures") as u64, "failed transaction");
+                sink.missing(
+                    format!("how long {failed} of {subject} took"),
+                    "pgbench counts them and says no time",
+                );
+            }
+            let subject = sink.name(&subject);
+            sink.sample(time_ns, None, SubjectKind::Process, subject, &values)?;
+        }
+        Ok(())
+    }
+}
+
+/// What `-P` prints, and what stands at the end of runs, among other lines.
+fn read_printed(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
+    let has_progress = Head::read(source.path())?.has_line(|line| progress(line).is_some());
     sink.unseen(
         "single transactions",
-        "pgbench's -P prints rates and means only; -l logs transactions",
+        match has_progress {
+            true => "pgbench's -P prints rates and means only; -l logs transactions",
+            false => "pgbench prints a mean and a rate at the end of a run; -l logs transactions, -P prints how a run goes on",
+        },
     );
-    let mut is_told = false;
+    let (mut is_told, mut last_ns, mut results) = (false, 0, Results::default());
     each_line(source, sink, |line, sink| {
-        let Some((moment_ns, values)) = progress(line.text.trim()) else {
+        let text = line.text.trim();
+        results.line(text);
+        let Some((moment_ns, values)) = progress(text) else {
             return Ok(());
         };
         if !std::mem::replace(&mut is_told, true) {
@@ -77,6 +168,7 @@ fn read_progress(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
                 false => Clock::own("the begin of pgbench", 100_000_000),
             });
         }
+        last_ns = moment_ns.max(last_ns);
         let values: Vec<_> = values
             .iter()
             .map(|(name, value)| (sink.name(name), *value))
@@ -84,13 +176,21 @@ fn read_progress(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         let subject = sink.name("pgbench");
         sink.sample(moment_ns, None, SubjectKind::Process, subject, &values)?;
         Ok(())
-    })
+    })?;
+    if !is_told {
+        sink.clock(Clock::own("the end of pgbench", 1_000_000_000));
+        sink.unseen(
+            "when the runs were",
+            "pgbench prints no moments at their end; they are put at 0",
+        );
+    }
+    results.tell(last_ns, sink)
 }
 
 /// Whether it is what pgbench prints at the end of a run.
 fn is_summary(head: &Head) -> bool {
-    head.has_line(|line| line.starts_with("transaction type: "))
-        && head.has_line(|line| line.starts_with("tps = "))
+    let has = |begin: &str| head.lines().any(|line| line.trim_start().starts_with(begin));
+    has("transaction type: ") && has("tps = ")
 }
 
 fn recognise(head: &Head) -> bool {
@@ -220,18 +320,8 @@ fn tell_skipped(skipped: u64, sink: &mut Sink) {
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let head = Head::read(source.path())?;
-    if !is_log(&head) && head.has_line(|line| progress(line).is_some()) {
-        return read_progress(source, sink);
-    }
-    if is_summary(&head) && !is_log(&head) {
-        let hint = "run pgbench with -l: it writes pgbench_log.PID; import that (or, of -P, what it prints)";
-        return Err(ImportError::content(
-            source.path(),
-            "begin",
-            "pgbench's log of transactions",
-            "what it prints at the end of a run",
-            hint,
-        ));
+    if !is_log(&head) && (is_summary(&head) || head.has_line(|line| progress(line).is_some())) {
+        return read_printed(source, sink);
     }
     if head
         .filled_lines()
@@ -382,15 +472,61 @@ mod tests {
         let summary = crate::testing::import(&FORMAT, log).unwrap();
         assert_eq!(
             (summary.records, summary.rows, summary.end_ns),
-            (2, 6, 2_000_000_000)
+            (3, 7, 2_000_000_000)
         );
     }
 
     #[test]
-    fn what_pgbench_prints_is_no_log() {
-        let text = "pgbench (18.3)\ntransaction type: <builtin: TPC-B (sort of)>\nscaling factor: 10\ntps = 2577.8 (without initial connection time)\n";
-        let error = crate::testing::import(&FORMAT, text).unwrap_err().to_string();
-        assert!(error.contains("pgbench with -l"), "{error}");
+    fn where_no_transaction_ended_there_is_no_latency() {
+        let of = |line: &str| progress(line).unwrap_or_default().1;
+        assert_eq!(
+            of("progress: 3.0 s, 0.0 tps, lat 0.000 ms stddev 0.000"),
+            [("operations_per_s", 0.0)]
+        );
+        assert_eq!(
+            of("progress: 3.0 s, 0.0 tps, lat 0.000 ms stddev 0.000, lag 0.000 ms, 3 skipped").len(),
+            1
+        );
+        // Slow ones: the rate is rounded.
+        assert_eq!(
+            of("progress: 30.0 s, 0.0 tps, lat 30000.000 ms stddev 0.000").len(),
+            3
+        );
+    }
+
+    #[test]
+    fn what_stands_at_the_end_of_a_run_is_read() {
+        let run = "transaction type: <builtin: TPC-B (sort of)>\nnumber of clients: 12\nduration: 60 s\n\
+            number of transactions actually processed: 32484\nnumber of failed transactions: 2 (0.006%)\n\
+            number of transactions above the 50.0 ms latency limit: 19/21 (90.48%)\n\
+            latency average = 22.203 ms\nlatency stddev = 5.001 ms\n\
+            tps = 540.479109 (including connections establishing)\ntps = 540.578481 (excluding connections establishing)\n";
+        let mut results = Results::default();
+        run.lines().for_each(|line| results.line(line));
+        assert_eq!(
+            results.runs,
+            [[
+                ("run_operations", 32_484.0),
+                ("failures", 2.0),
+                ("run_latency_ns", 22.203e6),
+                ("run_latency_stddev_ns", 5.001e6),
+                ("run_operations_per_s", 540.578481),
+            ]]
+        );
+        let summary = crate::testing::import(&FORMAT, &run.repeat(2)).unwrap();
+        assert_eq!((summary.records, summary.rows), (2, 10));
+        assert_eq!(
+            summary.missing[0].what,
+            "how long 2 failed transactions of pgbench, run 1 took"
+        );
+        let progress = format!("progress: 30.0 s, 4788.7 tps, lat 4.166 ms stddev 10.188, 0 failed\n{run}");
+        let summary = crate::testing::import(&FORMAT, &progress).unwrap();
+        assert_eq!((summary.rows, summary.end_ns), (8, 30_000_000_000));
+        assert_eq!(
+            result("number of transactions actually processed: 5000/5000"),
+            Some(("run_operations", 5000.0))
+        );
+        assert_eq!(result("latency average: 2.5 ms"), Some(("run_latency_ns", 2.5e6)));
     }
 
     #[test]
