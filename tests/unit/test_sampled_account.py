@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tests.synth import write_case
+from whodisk.evidence.sampled_account import account
+from whodisk.reading.views import Case
 from whodisk.verdict.solve import solve
 
 SECOND = 1_000_000_000
@@ -100,7 +103,7 @@ def test_a_summary_tells_its_percentiles(tmp_path: Path) -> None:
     )
     summary = solve(path).summary
     assert (
-        "job: 600 reads: half within 105 us, 99 % within 2.15 ms, 99.9 % within 4.42 ms, the slowest 4.5 ms."
+        "job, one of 2: 600 reads: half within 105 us, 99 % within 2.15 ms, 99.9 % within 4.42 ms, the slowest 4.5 ms."
         in summary
     )
     assert "rocksdb: 7 db flushes: 162 ms on average." in summary
@@ -144,3 +147,183 @@ def test_a_store_that_stalls_its_writers_says_how_long(tmp_path: Path) -> None:
     assert told in solve(summed(tmp_path / "case", stalled)).summary
     none = [(at, kind, subject, metric, share / 100) for at, kind, subject, metric, share in stalled]
     assert not [s for s in solve(summed(tmp_path / "none", none)).summary if "stalled" in s]
+
+
+def of_run(subject: str, count: float, p99_ns: float, most_ns: float, kind: str = "write") -> list[Any]:
+    """A summary of one kind of operation."""
+    return [
+        (0, "process", subject, f"{kind}_operations", count),
+        (0, "process", subject, f"{kind}_latency_p99_ns", p99_ns),
+        (0, "process", subject, f"{kind}_latency_max_ns", most_ns),
+    ]
+
+
+def account_of(path: Path, rows: list[Any], *, clock: str = "", not_carried: str = "") -> list[str]:
+    summed(path, rows)
+    meta = json.loads((path / "case.json").read_text())
+    if clock:
+        meta["clock"]["name"] = clock
+    if not_carried:
+        meta["not_carried"] = [{"what": not_carried, "because": "its bins are that wide"}]
+    (path / "case.json").write_text(json.dumps(meta))
+    return account(Case(path))
+
+
+def test_the_slowest_kind_is_first_even_if_it_is_rare(tmp_path: Path) -> None:
+    """fio's mix of 1.9 million writes and a fifth as many reads, which were the slow ones."""
+    rows = [*of_run("job", 9000, 1e6, 300e6), *of_run("job", 2000, 30e6, 329e6, "read")]
+    [told] = account_of(tmp_path / "case", rows)
+    assert told == (
+        "job: 2,000 reads, the slowest of 2 kinds: 99 % within 30 ms, the slowest 329 ms. "
+        "9,000 writes: 99 % within 1 ms, the slowest 300 ms."
+    )
+
+
+def test_the_slowest_program_is_first_and_the_others_are_counted(tmp_path: Path) -> None:
+    """YCSB's kinds of operations; what it does behind its run is no load."""
+    rows = [
+        *of_run("READ", 500, 1e6, 193e6, "run"),
+        *of_run("UPDATE", 400, 2e6, 376e6, "run"),
+        *of_run("SCAN", 3, 2e6, 200e6, "run"),
+        *of_run("CLEANUP", 10, 2e6, 900e6, "run"),
+    ]
+    told = account_of(tmp_path / "case", rows)
+    assert told[0].startswith("UPDATE, the slowest of 3: 400 operations in the whole run: 99 % within 2 ms")
+    assert told[1].startswith("READ: 500 operations") and told[2].startswith("SCAN: 3 operations")
+    assert told[3] == "1 more in the log: CLEANUP."
+    # go-ycsb's sum has the tail of one of its kinds.
+    total = [*of_run("TOTAL", 900, 2e6, 376e6, "run"), *rows]
+    assert account_of(tmp_path / "go", total)[0].startswith("UPDATE, the slowest of 4: 400")
+    total = [*of_run("TOTAL", 900, 2e6, 377e6, "run"), *rows]
+    assert account_of(tmp_path / "cut", total)[0].startswith("TOTAL, the slowest of 4: 900")
+
+
+def test_clones_of_a_job_are_compared(tmp_path: Path) -> None:
+    """fio's numjobs without group_reporting."""
+    rows = [row for at in range(1, 17) for row in of_run(f"job.{at}", 100, at * 1e6, (20 - at) * 10e6)]
+    assert account_of(tmp_path / "case", rows) == [
+        "job, 16 jobs: 1,600 writes: the 99th percentile is 8.5 ms in the median job, 16 ms at most (job.16); "
+        "the slowest took 190 ms (job.1)."
+    ]
+
+
+def test_the_unit_that_a_log_does_not_say_is_doubted_in_the_sentence(tmp_path: Path) -> None:
+    rows = [*of_run("job", 100, 1e6, 2e6), (0, "process", "job", "unit_doubt_ratio", 1000.0)]
+    [told] = account_of(tmp_path / "case", rows)
+    assert told.startswith(
+        "job (latencies may be 1,000 times as long: the log does not say their unit): 100 writes"
+    )
+
+
+def test_kinds_with_means_alone_are_as_many_as_there_are(tmp_path: Path) -> None:
+    """fio's averaged logs have no counts; RocksDB's statistics have."""
+    rows = [
+        (at, "process", "job.1", f"{kind}_latency_ns", (at + 1) * factor * 1e6)
+        for at in range(3)
+        for kind, factor in (("read", 1), ("write", 3))
+    ]
+    [told] = account_of(tmp_path / "fio", rows)
+    assert told.startswith(
+        "job.1: writes, with the slowest interval of 2 kinds: the mean is 6 ms in the median of 3 intervals, 9 ms at most (at 2 s). Reads: "
+    )
+    rows += [
+        (0, "process", "job.1", f"{kind}_operations", many) for kind, many in (("read", 90.0), ("write", 5.0))
+    ]
+    [told] = account_of(tmp_path / "store", rows)
+    assert told.startswith("job.1: 90 reads, one of 2 kinds: ") and "5 writes: " in told
+
+
+def test_failures_are_in_the_first_sentence(tmp_path: Path) -> None:
+    rows = [*of_run("READ", 100, 1e6, 2e6, "run"), (0, "process", "READ", "failures", 3.0)]
+    assert account_of(tmp_path / "some", rows)[0].startswith("3 of 103 operations of READ failed. READ: 100")
+    rows = [(0, "process", "READ", "failures", 1.0), *of_run("READ-FAILED", 1, 1e6, 1e6, "run")]
+    assert account_of(tmp_path / "all", rows)[0].startswith(
+        "1 operation of READ failed. READ-FAILED: 1 operation in the whole run: the slowest 1 ms."
+    )
+
+
+def test_what_did_not_end_is_no_mean(tmp_path: Path) -> None:
+    """pgbench's -P against a database that slept: moments are those of its own clock."""
+    rows: list[Any] = [(at, "process", "pgbench", "operations_per_s", 0.0) for at in range(3, 10)]
+    rows += [
+        (10, "process", "pgbench", "operations_per_s", 8.0),
+        (10, "process", "pgbench", "latency_ns", 7.06e9),
+    ]
+    assert account_of(tmp_path / "case", rows, clock="the begin of pgbench") == [
+        "pgbench: no operation ended for 9 s (from 0 s to 9 s). "
+        "Operations: 7.06 s on average in the only one of 8 intervals that has any (at 10 s)."
+    ]
+
+
+def test_a_run_that_is_one_interval_is_told_once(tmp_path: Path) -> None:
+    """YCSB's last status line and its summary."""
+    line = [
+        (0, "process", "READ", "operations", 500.0),
+        (0, "process", "READ", "latency_p99.9_ns", 5e6),
+        (0, "process", "READ", "latency_min_ns", 1e3),
+    ]
+    [told] = account_of(tmp_path / "case", [*line, *of_run("READ", 500, 1e6, 6e6, "run")])
+    assert (
+        told
+        == "READ: 500 operations in the whole run: 99 % within 1 ms, 99.9 % within 5 ms, the slowest 6 ms."
+    )
+
+
+def test_the_end_of_runs_without_intervals(tmp_path: Path) -> None:
+    """What pgbench prints at the end of two runs."""
+    rows = [
+        (0, "process", f"pgbench, run {at}", metric, value)
+        for at, mean in ((1, 8e6), (2, 9e6))
+        for metric, value in (
+            ("run_operations", 1000.0 / at),
+            ("run_operations_per_s", 50.0),
+            ("run_latency_ns", mean),
+            ("run_latency_stddev_ns", 1e6),
+        )
+    ]
+    told = account_of(tmp_path / "case", rows)
+    assert told[0] == (
+        "pgbench, run 2, the slowest on average of 2: 500 operations (50 per second) in the whole run: "
+        "9 ms on average, with a standard deviation of 1 ms."
+    )
+
+
+def test_a_log_of_rates_tells_how_low_they_fell(tmp_path: Path) -> None:
+    """fio's bw and iops logs."""
+    rows = [
+        (at, "process", "job.1", metric, value * factor)
+        for at, value in enumerate((10, 10, 2, 12))
+        for metric, factor in (("read_throughput_bytes_per_s", 1 << 20), ("write_operations_per_s", 1))
+    ]
+    assert account_of(tmp_path / "case", rows) == [
+        "job.1: reads: 10 MiB/s in the median of 4 samples, 2 MiB/s at least (at 2 s), 12 MiB/s at most. "
+        "Writes: 10 per second in the median of 4 samples, 2 per second at least (at 2 s), 12 per second at most."
+    ]
+
+
+def test_bins_of_all_disks_are_described(tmp_path: Path) -> None:
+    """biolatency without -D: the middles of bins are not exact."""
+    rows = [
+        (0, "component", "all disks", "operations", 38.0),
+        (0, "component", "all disks", "latency_p99_ns", 3.07e6),
+        (0, "component", "all disks", "latency_max_ns", 24.6e6),
+    ]
+    wide = "latencies to better than a factor of two"
+    assert account_of(tmp_path / "case", rows, not_carried=wide) == [
+        "all disks: 38 operations: 99 % within about 3.07 ms, the slowest about 24.6 ms."
+    ]
+
+
+def test_handlers_tell_which_took_most_time(tmp_path: Path) -> None:
+    """hardirqs, with intervals, with counts, with the longest run."""
+    rows = [
+        (at, "component", name, "handler_time_ns", value * 1e6)
+        for at in range(2)
+        for name, value in (("eth0", 7 + at), ("timer", 2), ("rcu", 1), ("blkif", 0.5), ("nvme0q1", 0.5))
+    ]
+    assert account_of(tmp_path / "time", [*rows, (0, "component", "rcu", "handler_time_max_ns", 9e5)]) == [
+        "Interrupt handlers took 23 ms in 2 intervals: eth0 15 ms (in one interval 8 ms at most, at 1 s), "
+        "timer 4 ms, rcu 2 ms and 2 more 2 ms. The longest run took 900 us (rcu)."
+    ]
+    runs = [(0, "component", name, "handler_runs", 10.0) for name in ("timer", "rcu")]
+    assert account_of(tmp_path / "runs", runs) == ["Interrupt handlers ran 20 times: rcu 10 and timer 10."]

@@ -9,7 +9,9 @@ import numpy as np
 from whodisk import words
 from whodisk.evidence import rocksdb_account
 from whodisk.evidence.drive_counters import drive_counters
-from whodisk.evidence.sampled_latencies import latencies
+from whodisk.evidence.sampled_handlers import handlers
+from whodisk.evidence.sampled_latencies import latencies, zero_sql
+from whodisk.evidence.sampled_rates import rates, silences
 from whodisk.evidence.thresholds import (
     ACCOUNT_ALIKE_MAX,
     ACCOUNT_BUSY_MIN,
@@ -53,7 +55,27 @@ def account(case: Case) -> list[str]:
     devices, left = _devices(case)
     less = [f"{words.things(left, 'more device')} had less to do."] if devices and left > 0 else []
     rest = latencies(case, {device for _, device in devices} | told)
-    return [*devices.values(), *less, *drive_counters(case), *of_rocksdb, *filter(None, rest)]
+    return [
+        *devices.values(),
+        *less,
+        *drive_counters(case),
+        *of_rocksdb,
+        *_with_silences(silences(case), [*filter(None, rest), *rates(case, told)]),
+        *handlers(case),
+    ]
+
+
+def _with_silences(silent: list[tuple[str, str]], paragraphs: list[str]) -> list[str]:
+    """That nothing ended stands first in what is said of its program."""
+    for name, said in silent:
+        begin = f"{name}: "
+        at = next((at for at, text in enumerate(paragraphs) if text.startswith(begin)), None)
+        if at is None:
+            paragraphs.append(begin + said)
+        else:
+            rest = paragraphs[at].removeprefix(begin)
+            paragraphs[at] = f"{begin}{said} {rest[0].upper()}{rest[1:]}"
+    return paragraphs
 
 
 def _devices(case: Case) -> tuple[dict[tuple[str, str], str], int]:
@@ -72,7 +94,7 @@ FROM series WHERE {chosen} GROUP BY 1, 2 ORDER BY 3 DESC, 4 DESC, 1, 2"""
     for row in rows[:ACCOUNT_DEVICES_TOLD]:
         host, subject = str(row["host"]), str(row["subject"])
         data = case.arrays(
-            f"""SELECT time_ns - (SELECT min(time_ns) FROM series) AS time_ns, metric, value FROM series
+            f"""SELECT time_ns - {zero_sql(case)} AS time_ns, metric, value FROM series
 WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(host)} ORDER BY 1, 2"""
         )
         moments, place = np.unique(data["time_ns"].astype(np.int64), return_inverse=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from whodisk import words
@@ -14,105 +16,361 @@ from whodisk.evidence.thresholds import (
 from whodisk.reading.views import Case
 
 #: `read_latency_p99_ns`, `run_latency_max_ns`, `latency_ns` (the mean).
-METRIC = re.compile(r"(?:(?P<kind>[a-z_]+?)_)?latency(?:_(?P<of>max|p[0-9.]+))?_ns")
+METRIC = re.compile(r"(?:(?P<kind>[a-z_]+?)_)?latency(?:_(?P<of>max|stddev|p[0-9.]+))?_ns")
 OPERATIONS = re.compile(r"(?:(?P<kind>[a-z_]+?)_)?operations")
+#: Clones of a job (fio's numjobs, its logs' numbers).
+CLONE = re.compile(r"(?P<job>.+)\.[0-9]+(?P<run>, run [0-9]+)?")
+#: What YCSB does behind its run is no load.
+NO_LOAD = frozenset(("CLEANUP",))
+#: The sum of the others, in go-ycsb's output: of those with its tail, it says least.
+SUM = "TOTAL"
 
 
 @dataclass(frozen=True)
 class _Value:
-    """A metric over the intervals of a log."""
+    """A metric over the intervals of a log; of clones, the usual one's, and which had the most."""
 
     intervals: int
     usual_ns: float
     most_ns: float
     at_ns: float
+    whose: str = ""
 
 
 @dataclass
 class _Kind:
     operations: float = 0.0
-    #: `mean`, `max`, or a percentile in percent (`99.9`).
+    per_s: float = 0.0
+    #: `mean`, `max`, `stddev`, or a percentile in percent (`99.9`).
     of: dict[str, _Value] = field(default_factory=dict)
+
+    def tail(self) -> tuple[str, float]:
+        """The measure that reaches farthest, and its largest value."""
+        percentiles = sorted((of for of in self.of if of not in ("mean", "max", "stddev")), key=float)
+        which = "max" if "max" in self.of else percentiles[-1] if percentiles else "mean"
+        return which, self.of[which].most_ns if which in self.of else 0.0
+
+
+@dataclass
+class _Subject:
+    name: str
+    kind: str = "process"
+    kinds: dict[str, _Kind] = field(default_factory=dict)
+    failures: float = 0.0
+    #: How many times as long its latencies may be, where its log does not say their unit.
+    doubt: float = 0.0
+    #: Moments at which the log says anything of it.
+    moments: int = 0
+    #: How many clones it stands for.
+    clones: int = 1
+    #: `about ` where its latencies are the middles of wide bins.
+    about: str = ""
+
+    def operations(self) -> float:
+        return sum(kind.operations for kind in self.kinds.values())
+
+    def tail(self) -> tuple[str, float]:
+        return max((kind.tail() for kind in self.kinds.values()), key=lambda tail: (_rank(tail[0]), tail[1]))
+
+
+def _rank(measure: str) -> float:
+    """How far a measure reaches: the mean says nothing of a tail."""
+    return {"mean": -1.0, "max": 101.0}.get(measure) or float(measure)
+
+
+def zero_sql(case: Case) -> str:
+    """The moment from which those of samples are counted: the log's own zero, else the first sample."""
+    clock = str((case.meta.get("clock") or {}).get("name") or "")
+    return "0" if clock.startswith("the begin of ") else "(SELECT min(time_ns) FROM series)"
 
 
 def latencies(case: Case, besides: set[str]) -> list[str]:
-    """A paragraph per program or device that is not among `besides`, the one with most operations first."""
-    chosen_sql = "kind IN ('device', 'process') AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations')"
+    """A paragraph per program or device that is not among `besides`: the slowest first, then the one with most operations."""
+    chosen_sql = """kind IN ('device', 'process', 'component')
+  AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations' OR metric IN ('run_operations_per_s', 'failures', 'unit_doubt_ratio'))"""
     several = case.rows(f"SELECT count(DISTINCT subject) AS n FROM series WHERE {chosen_sql}")[0]
     if int(several["n"] or 0) > ACCOUNT_DEVICES_MAX:
         return []
+    subjects = [one for one in _together(_subjects(case, chosen_sql)) if one.name not in besides]
+    failed = [_failed(one) for one in subjects if one.failures]
+    chosen = _ordered([one for one in subjects if one.kinds])
+    said = [
+        text
+        for at, one in enumerate(chosen[:ACCOUNT_DEVICES_TOLD])
+        if (text := _paragraph(one, _among(chosen) if at == 0 else ""))
+    ]
+    rest = chosen[ACCOUNT_DEVICES_TOLD:]
+    more = [f"{len(rest)} more in the log: {words.some([one.name for one in rest], ACCOUNT_DEVICES_TOLD)}."]
+    # What failed is in the short answer, too, which has the first paragraph only.
+    first = " ".join([*failed, *said[:1]])
+    return [*([first] if first else []), *said[1:], *(more if rest else [])]
+
+
+def _subjects(case: Case, chosen_sql: str) -> list[_Subject]:
     rows = case.rows(
-        f"""SELECT coalesce(host, '') AS host, subject, metric, count(*) AS n, median(value) AS usual, max(value) AS most,
-  arg_max(time_ns, value) - (SELECT min(time_ns) FROM series) AS at_ns, sum(value) AS total
-FROM series WHERE {chosen_sql} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+        f"""SELECT coalesce(host, '') AS host, subject, kind, metric, count(*) AS n, median(value) AS usual, max(value) AS most,
+  arg_max(time_ns, value) - {zero_sql(case)} AS at_ns, sum(value) AS total
+FROM series WHERE {chosen_sql} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
     )
-    found: dict[tuple[str, str], dict[str, _Kind]] = {}
+    moments = case.rows(
+        """SELECT coalesce(host, '') AS host, subject, kind, count(DISTINCT time_ns) AS n FROM series
+WHERE metric NOT LIKE 'run\\_%' ESCAPE '\\' GROUP BY 1, 2, 3"""
+    )
+    found: dict[tuple[str, str, str], _Subject] = {}
     for row in rows:
-        kinds = found.setdefault((str(row["host"]), str(row["subject"])), {})
-        if match := METRIC.fullmatch(str(row["metric"])):
+        key = (str(row["host"]), str(row["subject"]), str(row["kind"]))
+        subject = found.setdefault(key, _Subject(key[1], key[2]))
+        metric, total = str(row["metric"]), float(row["total"] or 0)
+        if match := METRIC.fullmatch(metric):
             value = _Value(
                 int(row["n"] or 0),
                 float(row["usual"] or 0),
                 float(row["most"] or 0),
                 float(row["at_ns"] or 0),
             )
-            kinds.setdefault(match["kind"] or "", _Kind()).of[_named(match["of"])] = value
-        elif match := OPERATIONS.fullmatch(str(row["metric"])):
-            kinds.setdefault(match["kind"] or "", _Kind()).operations = float(row["total"] or 0)
-    chosen = {
-        subject: {kind: values for kind, values in kinds.items() if values.of}
-        for (_, subject), kinds in found.items()
-        if subject not in besides and any(values.of for values in kinds.values())
-    }
-    first = sorted(chosen, key=lambda subject: -sum(kind.operations for kind in chosen[subject].values()))
-    return [_paragraph(subject, chosen[subject]) for subject in first[:ACCOUNT_DEVICES_TOLD]]
+            subject.kinds.setdefault(match["kind"] or "", _Kind()).of[_named(match["of"])] = value
+        elif match := OPERATIONS.fullmatch(metric):
+            subject.kinds.setdefault(match["kind"] or "", _Kind()).operations = total
+        elif metric == "run_operations_per_s":
+            subject.kinds.setdefault("run", _Kind()).per_s = float(row["usual"] or 0)
+        elif metric == "failures":
+            subject.failures = total
+        elif metric == "unit_doubt_ratio":
+            subject.doubt = float(row["most"] or 0)
+    for row in moments:
+        key = (str(row["host"]), str(row["subject"]), str(row["kind"]))
+        if key in found:
+            found[key].moments = int(row["n"] or 0)
+    wide = any(
+        "factor of two" in str(one.get("what"))
+        for key in ("not_carried", "not_observed")
+        for one in case.meta.get(key) or []
+    )
+    for subject in found.values():
+        # Bins have no mean.
+        subject.about = (
+            "about " if wide and not any("mean" in kind.of for kind in subject.kinds.values()) else ""
+        )
+        _fold(subject)
+        subject.kinds = {name: kind for name, kind in subject.kinds.items() if kind.of}
+    return list(found.values())
+
+
+def _fold(subject: _Subject) -> None:
+    """One interval that has all operations of the run is the run."""
+    only, run = subject.kinds.get(""), subject.kinds.get("run")
+    if only is None or run is None or only.operations != run.operations or not run.operations:
+        return
+    if all(value.intervals == 1 for value in only.of.values()):
+        run.of = {**only.of, **run.of}
+        del subject.kinds[""]
+
+
+def _together(subjects: list[_Subject]) -> list[_Subject]:
+    """With the clones of a job as one."""
+    groups: dict[str, list[_Subject]] = {}
+    for one in subjects:
+        match = CLONE.fullmatch(one.name) if one.kind == "process" and one.kinds else None
+        groups.setdefault(f"{match['job']}{match['run'] or ''}" if match else one.name, []).append(one)
+    return [_joined(name, group) if len(group) > 1 else group[0] for name, group in groups.items()]
+
+
+def _joined(name: str, clones: list[_Subject]) -> _Subject:
+    joined = _Subject(name, clones=len(clones), doubt=max(one.doubt for one in clones))
+    joined.moments = max(one.moments for one in clones)
+    joined.failures = sum(one.failures for one in clones)
+    for kind in sorted({kind for one in clones for kind in one.kinds}):
+        having = [(one.name, one.kinds[kind]) for one in clones if kind in one.kinds]
+        sums = _Kind(sum(of.operations for _, of in having), sum(of.per_s for _, of in having))
+        for which in {which for _, of in having for which in of.of}:
+            values = [(whose, of.of[which]) for whose, of in having if which in of.of]
+            whose, most = max(values, key=lambda value: value[1].most_ns)
+            usual = statistics.median(value.usual_ns for _, value in values)
+            intervals = max(value.intervals for _, value in values)
+            sums.of[which] = _Value(intervals, usual, most.most_ns, most.at_ns, whose)
+        joined.kinds[kind] = sums
+    return joined
+
+
+def _ordered(subjects: list[_Subject]) -> list[_Subject]:
+    """The slowest, the one with most operations, the others by their tails."""
+
+    def order(one: _Subject) -> tuple[bool, float, float, bool]:
+        measure, most = one.tail()
+        return one.name in NO_LOAD, -_rank(measure), -most, one.name == SUM
+
+    by_tail = sorted(subjects, key=order)
+    if len(by_tail) <= 2:
+        return by_tail
+    load = [one for one in by_tail[1:] if one.name not in (*NO_LOAD, SUM)] or by_tail[1:]
+    most = max(load, key=lambda one: one.operations())
+    return [by_tail[0], most, *(one for one in by_tail[1:] if one is not most)]
+
+
+def _among(subjects: list[_Subject]) -> str:
+    """What the first of them is among them; the slowest only where all are measured alike."""
+    subjects = [one for one in subjects if one.name not in NO_LOAD]
+    if len(subjects) < 2:
+        return ""
+    measures = {one.tail()[0] for one in subjects}
+    if len(measures) != 1:
+        return f", one of {len(subjects)}"
+    if measures != {"mean"}:
+        return f", the slowest of {len(subjects)}"
+    is_summed = all(value.intervals == 1 for kind in subjects[0].kinds.values() for value in kind.of.values())
+    return f", {'the slowest on average' if is_summed else 'with the slowest interval'} of {len(subjects)}"
+
+
+def _failed(subject: _Subject) -> str:
+    name = subject.name
+    done = max((kind.operations for kind in subject.kinds.values()), default=0.0)
+    if not done:
+        return f"{words.things(subject.failures, 'operation')} of {name} failed."
+    return f"{words.count(subject.failures)} of {words.things(done + subject.failures, 'operation')} of {name} failed."
 
 
 def _named(of: str | None) -> str:
     return "mean" if of is None else of.removeprefix("p")
 
 
-def _paragraph(subject: str, kinds: dict[str, _Kind]) -> str:
-    most = sorted(kinds, key=lambda kind: (kind.startswith("run"), -kinds[kind].operations))
-    said = [sentence for kind in most[:ACCOUNT_KINDS_TOLD] if (sentence := _sentence(kind, kinds[kind]))]
-    return (
-        f"{subject}: {' '.join([said[0], *(each[0].upper() + each[1:] for each in said[1:])])}"
-        if said
-        else ""
-    )
+def _paragraph(subject: _Subject, among: str) -> str:
+    kinds = subject.kinds
+    first = _kinds_by_tail(kinds)
+    said = [
+        _sentence(name, kinds[name], subject, _among_kinds(first, kinds) if at == 0 else "")
+        for at, name in enumerate(first[:ACCOUNT_KINDS_TOLD])
+    ]
+    said = [sentence for sentence in said if sentence]
+    if not said:
+        return ""
+    if (hidden := len(first) - ACCOUNT_KINDS_TOLD) > 0:
+        said.append(
+            f"{words.things(hidden, 'more kind')} of operations {'is' if hidden == 1 else 'are'} in the log."
+        )
+    name = subject.name + (f", {subject.clones} jobs" if subject.clones > 1 else "") + among
+    if subject.doubt:
+        name += (
+            f" (latencies may be {words.count(subject.doubt)} times as long: the log does not say their unit)"
+        )
+    return f"{name}: {' '.join([said[0], *(each[0].upper() + each[1:] for each in said[1:])])}"
+
+
+def _among_kinds(names: list[str], kinds: dict[str, _Kind]) -> str:
+    """What the first of several kinds is among them."""
+    several = [name for name in names if name and not name.startswith("run")]
+    measures = {kinds[name].tail()[0] for name in several}
+    if len(several) < 2 or names[0] not in several:
+        return ""
+    if len(measures) > 1:
+        what = "one"
+    elif measures != {"mean"}:
+        what = "the slowest"
+    elif any(kinds[name].operations for name in several):
+        what = "one"
+    else:
+        what = "with the slowest interval"
+    return f", {what} of {len(several)} kinds"
+
+
+def _kinds_by_tail(kinds: dict[str, _Kind]) -> list[str]:
+    """The slowest first, where tails are known, or no counts; then the commonest. Where only means and counts are, the slowest is among those named."""
+    common = sorted(kinds, key=lambda kind: (kind.startswith("run"), -kinds[kind].operations))
+
+    def reach(kind: str) -> tuple[float, float]:
+        measure, most = kinds[kind].tail()
+        return _rank(measure), most
+
+    slowest = max(common, key=reach)
+    if kinds[slowest].tail()[0] != "mean" or not any(kind.operations for kind in kinds.values()):
+        return [slowest, *(kind for kind in common if kind != slowest)]
+    if common.index(slowest) < ACCOUNT_KINDS_TOLD:
+        return common
+    common.remove(slowest)
+    return [*common[: ACCOUNT_KINDS_TOLD - 1], slowest, *common[ACCOUNT_KINDS_TOLD - 1 :]]
 
 
 def _plural(name: str) -> str:
     """`db_flush` are db flushes; those of no kind are operations."""
+    if name == "handler":
+        return "runs"
     *before, last = name.split("_")
     return " ".join([*before, words.plural_op(last)]) if name else "operations"
 
 
-def _sentence(name: str, kind: _Kind) -> str:
-    """Of one summary its percentiles; of several intervals how far they are apart."""
-    what = "the whole run" if name == "run" else _plural(name)
-    counted = f"{words.count(kind.operations)} {what}" if kind.operations and name != "run" else what
-    percentiles = sorted((of for of in kind.of if of not in ("mean", "max")), key=float)
-    if max(value.intervals for value in kind.of.values()) == 1:
-        parts = [
-            f"{'half' if of == '50' else f'{of} %'} within {words.duration(kind.of[of].usual_ns)}"
-            for of in percentiles
-        ]
-        if not parts and "mean" in kind.of:
-            parts = [f"{words.duration(kind.of['mean'].usual_ns)} on average"]
-        if "max" in kind.of:
-            parts.append(f"the slowest {words.duration(kind.of['max'].usual_ns)}")
-        return f"{counted}: {', '.join(parts)}."
+def _counted(name: str, kind: _Kind, intervals: int) -> str:
+    many = f"{words.count(kind.operations)} " if kind.operations else ""
+    if name != "run":
+        what = _plural(name)
+        one = {"runs": "run", "operations": "operation"}.get(what, what)
+        return f"{many}{one if round(kind.operations) == 1 else what}"
+    rate = f" ({words.rate(kind.per_s)} per second)" if kind.per_s else ""
+    which = "the whole run" if intervals == 1 else f"{intervals} whole runs"
+    if not many:
+        return f"{which}{rate}"
+    return f"{words.things(kind.operations, 'operation')}{rate} in {which}"
+
+
+def _sentence(name: str, kind: _Kind, subject: _Subject, among: str) -> str:
+    """Of one summary its percentiles; of several intervals how far they are apart; of clones, how far these are."""
+    percentiles = sorted((of for of in kind.of if of not in ("mean", "max", "stddev")), key=float)
+    intervals = max(value.intervals for value in kind.of.values())
+    counted = _counted(name, kind, intervals) + among
+    if intervals == 1 and subject.clones == 1:
+        parts = _parts(kind, percentiles, subject.about)
+        one = kind.of[kind.tail()[0]]
+        alone = (
+            f" in the only one of {subject.moments} intervals that has any (at {words.seconds(one.at_ns)})"
+            if subject.moments > 1 and not name.startswith("run")
+            else ""
+        )
+        return f"{counted}: {', '.join(parts)}{alone}." if parts else ""
     # The tail, as far as each interval tells it.
     below = [of for of in percentiles if float(of) <= 99.0]
     which = below[-1] if below else "mean" if "mean" in kind.of else percentiles[0] if percentiles else "max"
     value = kind.of[which]
     of_which = {"mean": "the mean", "max": "the slowest"}.get(which, f"the {which}th percentile")
-    said = (
-        f"{counted}: {of_which} is {words.duration(value.usual_ns)} in the median of {words.things(value.intervals, 'interval')}, "
-        f"{words.duration(value.most_ns)} at most (at {words.seconds(value.at_ns)})"
-    )
+    unit = "run" if name.startswith("run") else "interval"
+    usual = _usual(value, subject, unit)
+    most = _most(value, subject, intervals)
+    said = f"{counted}: {of_which} is {subject.about}{usual}, {subject.about}{words.duration(value.most_ns)} at most{most}"
     if which != "max" and "max" in kind.of:
         slowest = kind.of["max"]
-        said += f"; the slowest took {words.duration(slowest.most_ns)} (at {words.seconds(slowest.at_ns)})"
+        said += f"; the slowest took {subject.about}{words.duration(slowest.most_ns)}{_most(slowest, subject, intervals)}"
     return said + "."
+
+
+def _usual(value: _Value, subject: _Subject, unit: str) -> str:
+    took = words.duration(value.usual_ns)
+    if subject.clones == 1:
+        return f"{took} in the median of {words.things(value.intervals, unit)}"
+    if value.intervals == 1:
+        return f"{took} in the median job"
+    return f"{took} in the median job's median of {words.things(value.intervals, unit)}"
+
+
+def _most(value: _Value, subject: _Subject, intervals: int) -> str:
+    """When it was, and which clone's; a single summary has no moment."""
+    told: Iterable[str] = (
+        f"at {words.seconds(value.at_ns)}" if intervals > 1 else "",
+        value.whose if subject.clones > 1 else "",
+    )
+    told = [part for part in told if part]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _parts(kind: _Kind, percentiles: list[str], about: str) -> list[str]:
+    slowest = words.duration(kind.of["max"].usual_ns) if "max" in kind.of else ""
+    parts = []
+    for of in percentiles:
+        took = words.duration(kind.of[of].usual_ns)
+        beyond = kind.operations * (100.0 - float(of)) / 100.0
+        # 99 % of ten operations are all of them: that is the slowest.
+        if took != slowest or not kind.operations or beyond >= 1.0 - 1e-6:
+            parts.append(f"{'half' if of == '50' else f'{of} %'} within {about}{took}")
+    if not parts and "max" not in kind.of and "mean" in kind.of:
+        parts = [f"{about}{words.duration(kind.of['mean'].usual_ns)} on average"]
+        if "stddev" in kind.of:
+            parts.append(f"with a standard deviation of {words.duration(kind.of['stddev'].usual_ns)}")
+    if "max" in kind.of:
+        parts.append(f"the slowest {about}{words.duration(kind.of['max'].usual_ns)}")
+    return parts

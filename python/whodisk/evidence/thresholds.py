@@ -1154,10 +1154,24 @@ ACCOUNT_KINDS_TOLD = row(
     4,
     "kinds",
     CHOSEN,
-    "Kinds of operations of one program that are described, the commonest ones.",
+    "Kinds of operations of one program that are described: the slowest and the commonest ones.",
 )
 ACCOUNT_SAMPLES_MIN = row(
     "ACCOUNT_SAMPLES_MIN", 3, "samples", CHOSEN, "Fewer samples of a kind say nothing of what is usual."
+)
+ACCOUNT_HANDLERS_TOLD = row(
+    "ACCOUNT_HANDLERS_TOLD",
+    3,
+    "handlers",
+    CHOSEN,
+    "The account names those that took most time; the others are summed up.",
+)
+ACCOUNT_SILENT_MIN = row(
+    "ACCOUNT_SILENT_MIN",
+    2,
+    "samples",
+    CHOSEN,
+    "One sample in which nothing ended may be a rounded rate; two or more in a row are a time in which nothing ended.",
 )
 ACCOUNT_BUSY_MIN = row(
     "ACCOUNT_BUSY_MIN",

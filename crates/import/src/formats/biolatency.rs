@@ -45,7 +45,43 @@ fn recognise(head: &Head) -> bool {
             || line.starts_with("disk = ")
             || line.starts_with("Bucket disk = ")
     });
-    has_bins && of_disks && !of_irqs || head.has_line(|line| dictionary(line).is_some())
+    has_bins && (of_disks || is_bare(head)) && !of_irqs || head.has_line(|line| dictionary(line).is_some())
+}
+
+/// Whether nothing but histograms of times is there, with what a shell and bpftrace print around them: other tools name what they trace.
+fn is_bare(head: &Head) -> bool {
+    head.filled_lines().take(200).all(|line| {
+        let of_bpftrace = bpftrace_map(line).is_some()
+            || line.starts_with(['[', '(']) && bpftrace_bin(line, 1).is_some()
+            || line.starts_with("Attaching ") && line.ends_with(" probes...")
+            || line.starts_with('@') && !line.ends_with(':');
+        let of_bcc = bcc_unit(line).is_some()
+            || bcc_row(line).is_some()
+            || line.starts_with("avg = ")
+            || time_of_day_ns(line, "").is_some();
+        of_bpftrace || of_bcc || names_blocks(line) || line.starts_with(['^', '[', '.', '#', '$'])
+    })
+}
+
+/// Whether a line says that block I/O is traced: the command, or what a script prints when it begins.
+fn names_blocks(line: &str) -> bool {
+    [
+        "biolatency",
+        "block device",
+        "block I/O",
+        " I/O latency",
+        "disk = ",
+    ]
+    .iter()
+    .any(|mark| line.contains(mark))
+}
+
+/// The disk of a command, `./biolatency -m -d sde`.
+fn disk_of_command(line: &str) -> Option<&str> {
+    let (_, options) = line.split_once("biolatency")?;
+    let mut words = options.split_whitespace();
+    words.find(|word| matches!(*word, "-d" | "--disk"))?;
+    words.next()
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -93,6 +129,10 @@ fn dictionary(line: &str) -> Option<Histogram> {
 struct Reader {
     at: Histogram,
     intervals: Intervals,
+    /// `--device`, or what the tool was told with `-d`: the disk of histograms that name none.
+    device: Option<String>,
+    /// Without one, whether the tool says that it traces all.
+    is_of_all: bool,
 }
 
 impl Reader {
@@ -141,10 +181,12 @@ impl Reader {
         }
         let histogram = std::mem::take(&mut self.at);
         self.intervals.next_if_seen(&histogram.label);
-        let (kind, label) = match histogram.label.as_str() {
-            "" => (SubjectKind::Component, "all disks"),
-            label if label.starts_with("flags ") => (SubjectKind::Component, label),
-            label => (SubjectKind::Device, label),
+        let (kind, label) = match (histogram.label.as_str(), self.device.as_deref()) {
+            ("", Some(device)) => (SubjectKind::Device, device),
+            ("", None) if self.is_of_all => (SubjectKind::Component, "all disks"),
+            ("", None) => (SubjectKind::Component, "block requests"),
+            (label, _) if label.starts_with("flags ") => (SubjectKind::Component, label),
+            (label, _) => (SubjectKind::Device, label),
         };
         let (values, subject) = (values("", &histogram.bins, sink), sink.name(label));
         self.intervals.saw(histogram.label);
@@ -153,7 +195,23 @@ impl Reader {
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    let mut reader = Reader::default();
+    let head = Head::read(source.path())?;
+    if !head.has_line(|line| names_blocks(line) || dictionary(line).is_some()) {
+        sink.missing(
+            format!(
+                "whether {} tells latencies of block requests, as it is taken to",
+                source.name()
+            ),
+            "nothing in it names the tool, and other tools print such histograms of other times",
+        );
+    }
+    let told = head.lines().find_map(disk_of_command).map(str::to_owned);
+    let mut reader = Reader {
+        device: source.device.clone().or(told),
+        is_of_all: head
+            .has_line(|line| line.contains("Tracing block device I/O") || line.contains("biolatency")),
+        ..Reader::default()
+    };
     each_trimmed_line(
         source,
         sink,
@@ -220,5 +278,91 @@ mod tests {
         assert_eq!(label_of(what, label), "vda Sync-Write");
         assert_eq!(label_of("flags", "Read"), "flags Read");
         assert_eq!(label_of("disk", "b'sda'"), "sda");
+    }
+
+    #[test]
+    fn a_command_names_its_disk() {
+        let of = [
+            "# ./biolatency -m -d sde -e",
+            "$ biolatency -D 1",
+            "iostat -d sda",
+            "biolatency -d",
+        ];
+        assert_eq!(of.map(disk_of_command), [Some("sde"), None, None, None]);
+    }
+
+    #[test]
+    fn the_disk_of_histograms_that_name_none_may_be_said() {
+        let subject = |command: &str, device: Option<&str>| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("log");
+            let bins = "     usecs               : count     distribution\n       512 -> 1023       : 5222     |***      |\n";
+            std::fs::write(
+                &path,
+                format!("{command}\nTracing block device I/O... Hit Ctrl-C to end.\n{bins}"),
+            )
+            .unwrap();
+            let source = Source {
+                files: vec![path],
+                map: None,
+                device: device.map(str::to_owned),
+            };
+            let (mut names, mut silent) = (case::sealed::Names::default(), |_: u64| {});
+            let mut sink = Sink::survey(&mut names, &mut silent, false);
+            // A survey ends with its first sample.
+            let _ = read(&source, &mut sink);
+            ["sdb", "sde", "all disks"].map(|name| {
+                let known = names.len();
+                names.id(name);
+                names.len() == known
+            })
+        };
+        assert_eq!(subject("# ./biolatency", Some("sdb")), [true, false, false]);
+        assert_eq!(subject("# ./biolatency -d sde", None), [false, true, false]);
+        assert_eq!(subject("# ./biolatency", None), [false, false, true]);
+    }
+
+    #[test]
+    fn a_histogram_alone_is_read_and_says_what_is_not_known() {
+        let bins = "     usecs               : count     distribution\n       512 -> 1023       : 5222     |***      |\n";
+        let of_bpftrace =
+            "Attaching 3 probes...\n\n@pid: 33\n\n@usecs:\n[512, 1K)          70886 |@@@@@@@@|\n";
+        for (log, is_in_doubt) in [
+            (bins.to_owned(), true),
+            (
+                format!("# ./biolatency.py -e\n^C\n{bins}\navg = 663 usecs, total: 16575 usecs, count: 25\n"),
+                false,
+            ),
+            (
+                format!("Tracing block device I/O... Hit Ctrl-C to end.\n{bins}"),
+                false,
+            ),
+            (of_bpftrace.to_owned(), true),
+            (
+                format!(
+                    "./x.bt 33\nMonitoring pgbench for I/O latency...\n{}",
+                    &of_bpftrace[22..]
+                ),
+                false,
+            ),
+        ] {
+            let summary = crate::testing::import(&FORMAT, &log).unwrap();
+            assert_eq!(
+                (summary.rows, !summary.missing.is_empty()),
+                (4, is_in_doubt),
+                "{log}"
+            );
+        }
+        for other in [
+            "Tracing run queue latency... Hit Ctrl-C to end.",
+            "operation = read",
+            "pid = 7 bash",
+        ] {
+            let head = Head {
+                name: "log".into(),
+                bytes: format!("{other}\n{bins}").into_bytes(),
+            };
+            assert!(!recognise(&head), "{other}");
+        }
     }
 }

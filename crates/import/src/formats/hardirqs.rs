@@ -55,9 +55,27 @@ fn metric(column: &str) -> Option<(&'static str, f64)> {
     })
 }
 
+/// The name of a handler, which may hold spaces, and its numbers: they stand at the end of a row, or before a note that somebody wrote behind them.
+fn split_row(text: &str, count: usize) -> Option<(&str, Vec<&str>)> {
+    let ends = |text: &'_ str| -> Option<usize> {
+        let mut rest = text;
+        let all_numbers = (0..count).all(|_| last_word(&mut rest).parse::<f64>().is_ok());
+        (all_numbers && !rest.trim().is_empty()).then_some(rest.len())
+    };
+    let mut end = text.len();
+    loop {
+        if let Some(at) = ends(&text[..end]) {
+            return Some((text[..at].trim(), text[at..end].split_whitespace().collect()));
+        }
+        end = text[..end].trim_end().rfind(char::is_whitespace)?;
+    }
+}
+
 #[derive(Default)]
 struct Reader {
     columns: Vec<String>,
+    /// Rows of the table at hand.
+    rows: u64,
     label: String,
     unit_ns: u64,
     bins: Bins,
@@ -68,10 +86,17 @@ impl Reader {
     fn line(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
         if is_header(text) {
             self.columns = text.split_whitespace().skip(1).map(str::to_owned).collect();
+            self.rows = 0;
             self.intervals.next();
         } else if is_label(text) {
             self.flush(sink)?;
-            self.label = text.split_once(" = ").map_or("", |(_, label)| label).to_owned();
+            // As Python prints names: `'eth0'`, `b'eth0'`.
+            let label = text.split_once(" = ").map_or("", |(_, label)| label);
+            self.label = label
+                .strip_prefix("b'")
+                .unwrap_or(label)
+                .trim_matches('\'')
+                .to_owned();
             self.intervals.next_if_seen(&self.label);
         } else if let Some(unit_ns) = bcc_unit(text) {
             self.flush(sink)?;
@@ -83,6 +108,9 @@ impl Reader {
             let bin =
                 bcc_bin(text, self.unit_ns).ok_or_else(|| Bad::new("", "LOW -> HIGH : COUNT |...|", text))?;
             self.bins.push(bin);
+        } else if text.is_empty() && self.rows > 0 {
+            // A table ends with an empty line: what is between it and the next header is somebody's text.
+            self.columns.clear();
         } else if !self.columns.is_empty() && !text.is_empty() && !text.starts_with("Tracing ") {
             return self.row(text, sink);
         }
@@ -90,18 +118,17 @@ impl Reader {
     }
 
     fn row(&mut self, text: &str, sink: &mut Sink) -> Result<(), RecordError> {
-        // Names of handlers may hold spaces: numbers are read from the right.
-        let (mut rest, mut values) = (text, Vec::new());
-        for column in self.columns.iter().rev() {
-            let word = last_word(&mut rest);
+        let Some((handler, numbers)) = split_row(text, self.columns.len()) else {
+            let columns = self.columns.join(", ");
+            return Err(Bad::new("", format!("a handler's name, and numbers: {columns}"), text).into());
+        };
+        let mut values = Vec::new();
+        for (column, word) in self.columns.iter().zip(numbers) {
             if let Some((name, factor)) = metric(column) {
                 values.push((sink.name(name), number(word, "of a handler")? * factor));
             }
         }
-        let handler = rest.trim();
-        if handler.is_empty() {
-            return Err(Bad::new("", "a handler's name and its numbers", text).into());
-        }
+        self.rows += 1;
         self.intervals.saw(handler.to_owned());
         let subject = sink.name(handler);
         sink.sample(
@@ -120,6 +147,10 @@ impl Reader {
             return Ok(());
         }
         self.intervals.saw(self.label.clone());
+        sink.unseen(
+            "times of runs to better than a factor of two",
+            "the bins of -d are powers of two; a sample is the middle of its bin",
+        );
         let (values, subject) = (values("handler", &bins, sink), sink.name(&self.label));
         sink.sample(
             self.intervals.time_ns,
@@ -141,4 +172,46 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         |text, sink| reader.line(text, sink),
     )?;
     reader.flush(sink)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_wrote_into_a_table_ends_no_import() {
+        assert_eq!(
+            split_row("virtio1 req.0   12  34", 2),
+            Some(("virtio1 req.0", vec!["12", "34"]))
+        );
+        assert_eq!(
+            split_row("IPI-2   1421603   << less than before.", 1),
+            Some(("IPI-2", vec!["1421603"]))
+        );
+        assert_eq!(
+            (split_row("IPI-2", 1), split_row("12", 1), split_row("a b", 1)),
+            (None, None, None)
+        );
+        let log = "A\nHARDIRQ                    TOTAL_usecs\nenv2   816\nIPI-2   1421603   << less.\n\nB\n\nHARDIRQ    TOTAL_usecs\nenv2   266\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        assert_eq!((summary.records, summary.end_ns), (3, 1_000_000_000));
+        let error = crate::testing::import(&FORMAT, "HARDIRQ TOTAL_usecs\nenv2 816\nso much\n")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("line 3") && error.contains("TOTAL_usecs"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn distributions_name_their_handler_and_how_wide_bins_are() {
+        let log = "hardirq = b'eth0'\n     usecs     : count     distribution\n 16 -> 31     : 7    |****|\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        assert_eq!(summary.rows, 4);
+        assert!(summary
+            .not_observed
+            .iter()
+            .any(|one| one.what.contains("factor of two")));
+    }
 }

@@ -1,7 +1,7 @@
 //! HdrHistogram's interval logs (versions 1.0 to 1.3), as YCSB (`<OP>.hdr`) and whodisk's export write them: a histogram per interval and tag, as samples.
 //!
 //! Histograms are V2 (or V1 or V0, of older libraries), compressed with zlib, in Base64. The log does not say its unit: `--map unit=us` (YCSB's) does,
-//! unless whodisk wrote it. Source: the format's description (HdrHistogramLogWriter, V2 encoding), AbstractHistogram's decodeFromByteBuffer.
+//! unless whodisk or jHiccup wrote it, which count nanoseconds. Source: the format's description (HdrHistogramLogWriter, V2 encoding), AbstractHistogram's decodeFromByteBuffer.
 use super::bins::{values, Bins};
 use crate::clock::Clock;
 use crate::error::{Bad, RecordError};
@@ -15,7 +15,7 @@ use case::schema::SubjectKind;
 /// The registry's line.
 pub const FORMAT: Format = Format {
     name: "hdr-log",
-    about: "HdrHistogram interval logs (YCSB's .hdr and others), with --map unit=us: the distribution of each interval, as samples",
+    about: "HdrHistogram interval logs (YCSB's .hdr with --map unit=us, jHiccup's and others): the distribution of each interval, as samples",
     not_carried: &[(
         "single operations",
         "a histogram tells how many were how slow in an interval, not when and where",
@@ -49,7 +49,8 @@ fn is_interval(line: &str) -> bool {
 }
 
 fn unit_ns(source: &Source, head: &Head) -> Result<u64, ImportError> {
-    if head.has_line(|line| line.contains("whodisk: latency in nanoseconds")) {
+    let known = ["whodisk: latency in nanoseconds", "[Logged with jHiccup version"];
+    if head.has_line(|line| line.starts_with('#') && known.iter().any(|mark| line.contains(mark))) {
         return Ok(1);
     }
     match source.map.as_deref().map(str::trim) {
@@ -57,7 +58,7 @@ fn unit_ns(source: &Source, head: &Head) -> Result<u64, ImportError> {
         Some("unit=us") => Ok(1000),
         Some("unit=ms") => Ok(1_000_000),
         found => Err(ImportError::Use(format!(
-            "--map: expected unit=ns, us or ms, as {} does not say what its latencies are in (YCSB: unit=us), found {}",
+            "--map: expected unit=ns, us or ms, as {} does not say what its latencies are in (YCSB: unit=us; jHiccup, cassandra-stress: unit=ns), found {}",
             source.path().display(),
             found.map_or("none".into(), |text| format!("'{text}'"))
         ))),
@@ -67,6 +68,7 @@ fn unit_ns(source: &Source, head: &Head) -> Result<u64, ImportError> {
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     let unit_ns = unit_ns(source, &Head::read(source.path())?)?;
     let (mut base_ns, mut start_ns, mut is_told) = (None, None, false);
+    let (mut slowest_ns, mut first_ns, mut last_ns) = (0, i64::MAX, 0);
     let name = source.name();
     let name = name
         .rsplit_once('.')
@@ -113,6 +115,11 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             )
         })?;
         let op = tag.unwrap_or(&name).to_ascii_lowercase();
+        slowest_ns = bins.last().map_or(0, |bin| bin.0).max(slowest_ns);
+        (first_ns, last_ns) = (
+            begin_ns.min(first_ns),
+            begin_ns.saturating_add(length_ns).max(last_ns),
+        );
         let values = values("", &bins, sink);
         if values.is_empty() {
             sink.record_without_row();
@@ -131,7 +138,23 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             &values,
         )
         .map_err(RecordError::from)
-    })
+    })?;
+    let logged_ns = last_ns.saturating_sub(first_ns);
+    if logged_ns > 0 && slowest_ns > logged_ns.unsigned_abs() {
+        let seconds = |ns: u64| format!("{:.3} s", ns as f64 / 1e9);
+        sink.missing(
+            format!(
+                "whether the latencies of {} are in the unit that --map says",
+                source.name()
+            ),
+            format!(
+                "the slowest took {}, longer than the log itself ({})",
+                seconds(slowest_ns),
+                seconds(logged_ns.unsigned_abs())
+            ),
+        );
+    }
+    Ok(())
 }
 
 /// Largest histogram that is unpacked: full range with five digits is 6 MiB of counts.
@@ -382,6 +405,50 @@ mod tests {
             !is_interval("HISTORY,1,2,3")
                 && !is_interval("0.127,1.007,HISTFAAA")
                 && !is_interval("a,b,c,HISTF")
+        );
+    }
+
+    #[test]
+    fn the_unit_is_said_or_doubted() {
+        let counts = [5, 14, 0xfb, 0x03, 18];
+        let (digits, lowest, highest) = (2_u32.to_be_bytes(), 1_u64.to_be_bytes(), 60_000_u64.to_be_bytes());
+        let header: [&[u8]; 6] = [&5_u32.to_be_bytes(), &[0; 4], &digits, &lowest, &highest, &[0; 8]];
+        let histogram = packed(0x1c84_9313, &header, &counts);
+        let log = |who: &str, length: &str| {
+            format!("#[{who}]\n#[Histogram log format version 1.2]\n0.1,{length},0.2,{histogram}\n")
+        };
+        let of = |text: &str, map: Option<&str>| {
+            let folder = tempfile::tempdir().unwrap();
+            let (path, case) = (folder.path().join("x.hlog"), folder.path().join("case"));
+            std::fs::write(&path, text).unwrap();
+            std::fs::create_dir(&case).unwrap();
+            let request = crate::Request {
+                files: vec![path],
+                map: map.map(str::to_owned),
+                ..Default::default()
+            };
+            let mut writer = case::sealed::SealWriter::create(&case).unwrap();
+            let found = crate::import(
+                &request,
+                &mut writer,
+                &mut case::sealed::Names::default(),
+                &mut |_| {},
+            );
+            found.map(|summary| summary.missing).map_err(|e| e.to_string())
+        };
+        assert!(of(&log("Logged with jHiccup version 2.0.6", "1.0"), None)
+            .unwrap()
+            .is_empty());
+        let error = of(&log("Logging for: x", "1.0"), None).unwrap_err();
+        assert!(error.contains("cassandra-stress: unit=ns"), "{error}");
+        // 261 units: 0.26 s in milliseconds.
+        assert!(of(&log("x", "1.0"), Some("unit=ms")).unwrap().is_empty());
+        let doubt = of(&log("x", "0.2"), Some("unit=ms")).unwrap();
+        assert!(
+            doubt[0]
+                .because
+                .contains("took 0.261 s, longer than the log itself (0.200 s)"),
+            "{doubt:?}"
         );
     }
 }

@@ -60,7 +60,9 @@ fn is_of_summary(line: &str) -> bool {
 }
 
 /// `2016-11-14 12:59:18:287 10 sec: 1234 operations; 123.4 current ops/sec; ...`; YCSB-cpp prints no milliseconds.
+/// A program that runs YCSB may put its name in front: `[info] Task ycsb[0], stdout: 2020-10-23 ...`.
 fn status(line: &str) -> Option<(i64, &str)> {
+    let line = line.split_once("stdout: ").map_or(line, |(_, line)| line);
     let (date, rest) = line.split_once(' ')?;
     let (time, rest) = rest.split_once(' ')?;
     let (seconds, rest) = rest.split_once(" sec: ")?;
@@ -446,6 +448,7 @@ mod tests {
         let line = |ms: &str| format!("2016-11-14 12:59:18:{ms} 10 sec: 1234 operations");
         assert!(status(&line("287")).is_some_and(|(ns, _)| ns % 1_000_000_000 == 287_000_000));
         assert_eq!(status(&line("9223372036854775807")), None);
+        assert!(status(&format!("[info] Task ycsb[0], stdout: {}", line("287"))).is_some());
     }
 
     /// Samples of a log, and its last moment.
