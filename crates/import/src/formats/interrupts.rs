@@ -1,7 +1,8 @@
 //! Snapshots of /proc/interrupts, a file each or one after the other in one file: what came between one and the next becomes samples.
 //!
-//! The header names the CPUs that are online. Rows of interrupts with a handler are read; those without a number (NMI, LOC) have no handler.
-use super::snapshots::{of_one_folder, Moments};
+//! The header names the CPUs that are online. Rows of interrupts with a handler are read; those without a number (NMI, LOC) have no handler. On s390x
+//! devices interrupt without numbers: the row `I/O` counts all of them, and is read.
+use super::snapshots::{is_beside, of_one_folder, Moments};
 use super::stamps::stamp_ns;
 use crate::error::Bad;
 use crate::format::{Format, Head, Source};
@@ -36,12 +37,15 @@ fn header(line: &str) -> Option<Vec<u32>> {
 }
 
 fn recognise(head: &Head) -> bool {
-    let mut lines = head.filled_lines().skip_while(|line| stamp_ns(line).is_some());
+    let mut lines = head
+        .filled_lines()
+        .skip_while(|line| stamp_ns(line).is_some() || is_beside(line));
     let Some(cpus) = lines.next().and_then(header) else {
         return false;
     };
     // /proc/softirqs has no numbers before its counts.
-    let mut rows = lines.skip_while(|line| !line.starts_with(|c: char| c.is_ascii_digit()));
+    let mut rows =
+        lines.skip_while(|line| !line.starts_with(|c: char| c.is_ascii_digit()) && !is_of_s390x(line));
     rows.next().is_some_and(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.len() > cpus.len()
@@ -50,6 +54,11 @@ fn recognise(head: &Head) -> bool {
                 .iter()
                 .all(|word| word.parse::<u64>().is_ok())
     })
+}
+
+/// All interrupts of devices on s390x.
+fn is_of_s390x(line: &str) -> bool {
+    line.starts_with("I/O:")
 }
 
 struct Reader {
@@ -68,13 +77,14 @@ impl Reader {
             self.moments.begin(sink);
             return Ok(());
         }
-        if self.moments.stamp(text) {
+        if self.moments.stamp(text) || is_beside(text) {
             return Ok(());
         }
         let Some((number, rest)) = text.split_once(':') else {
             return Err(Bad::new("", "NUMBER: counts, a chip and a handler", text).into());
         };
-        if number.parse::<u32>().is_err() {
+        let of_all = is_of_s390x(text) && !rest.contains('[');
+        if number.parse::<u32>().is_err() && !of_all {
             sink.record_without_row();
             return Ok(());
         }
@@ -88,7 +98,10 @@ impl Reader {
             counts.push((*cpu, integer(word, "of a CPU")?));
         }
         // The last word is the handler, or several with commas between; what is before it is the chip.
-        let handler = words[self.cpus.len()..].last().copied().unwrap_or("");
+        let handler = match of_all {
+            true => number,
+            false => words[self.cpus.len()..].last().copied().unwrap_or(""),
+        };
         if handler.is_empty() {
             sink.record_without_row();
             return Ok(());
@@ -160,5 +173,33 @@ mod tests {
         let summary = crate::testing::import(&FORMAT, &log).unwrap();
         assert_eq!(summary.start_unix_ns, Some(1_283_888_687_500_000_000));
         assert_eq!(summary.rows, 2);
+    }
+
+    #[test]
+    fn a_mainframe_counts_all_devices_together() {
+        let snapshot = |count: u32| format!("     CPU0  CPU1\nEXT:  7  9\nI/O:  {count}  5\n");
+        let log = format!("{}{}", snapshot(10), snapshot(14));
+        let summary = crate::testing::import(&FORMAT, &log).unwrap();
+        assert_eq!((summary.records, summary.rows), (4, 2));
+        let softirqs = Head {
+            name: "softirqs".into(),
+            bytes: b"     CPU0  CPU1\n HI:  1  2\nTIMER:  3  4\nBLOCK:  5  6\n".to_vec(),
+        };
+        assert!(!recognise(&softirqs));
+    }
+
+    #[test]
+    fn what_collectors_write_above_snapshots_is_no_row() {
+        let snapshot = |count: u32| format!("     CPU0\n 33:  {count}  PCI-MSI-edge  nvme0q1\n");
+        let log = format!(
+            "#####\n# Collection Module:    InterruptsExaWatcher\n#####\nzzz <08/13/2020 10:00:00> Count:720\n{}zzz <08/13/2020 10:00:10> Count:720\n{}",
+            snapshot(5),
+            snapshot(9)
+        );
+        let summary = crate::testing::import(&FORMAT, &log).unwrap();
+        assert_eq!(
+            (summary.start_unix_ns, summary.rows),
+            (Some(1_597_312_810_000_000_000), 2)
+        );
     }
 }

@@ -7,6 +7,12 @@ use crate::text::scaled;
 use crate::ImportError;
 use std::path::{Path, PathBuf};
 
+/// Whether a line is what a collector writes beside snapshots: a comment (ExaWatcher's head), or the name that `tail` and `head` put above a file.
+pub fn is_beside(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with('#') || line.starts_with("==> ") && line.ends_with(" <==")
+}
+
 /// Snapshots in one folder belong together.
 pub fn of_one_folder(path: &Path) -> Option<PathBuf> {
     Some(path.with_file_name(""))

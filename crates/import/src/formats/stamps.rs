@@ -1,5 +1,6 @@
 //! Lines that say when the snapshot or the report below them was taken. Tools print them (`iostat -t`), and so do scripts around tools that
-//! print none: `date`, `date +%s.%N`, `date -Is`, `TS 1283888686.31 2010-09-07 12:44:46` (pt-stalk), `zzz ***Tue Oct 20 08:00:05 UTC 2026` (OSWatcher).
+//! print none: `date`, `date +%s.%N`, `date -Is`, `TS 1283888686.31 2010-09-07 12:44:46` (pt-stalk), `zzz ***Tue Oct 20 08:00:05 UTC 2026` (OSWatcher),
+//! `zzz <10/20/2026 08:00:05> Count:720` (ExaWatcher).
 use super::calendar::{date_ns, day_ns, time_of_day_ns};
 use crate::number::{iso_moment, Field};
 use crate::text::scaled;
@@ -37,12 +38,13 @@ pub fn stamp_ns(line: &str) -> Option<i64> {
         return None;
     }
     let words: Vec<&str> = line
-        .split(|c: char| c.is_whitespace() || c == '*')
-        .filter(|word| !word.is_empty())
+        .split(|c: char| c.is_whitespace() || matches!(c, '*' | '<' | '>'))
+        // How many samples ExaWatcher puts into a file.
+        .filter(|word| !word.is_empty() && !word.starts_with("Count:"))
         .collect();
     let is_label = |word: &&str| {
         let name = word.trim_end_matches(':');
-        ["ts", "zzz", "time", "date", "timestamp"].contains(&name.to_ascii_lowercase().as_str())
+        ["t", "ts", "zzz", "time", "date", "timestamp"].contains(&name.to_ascii_lowercase().as_str())
     };
     let words = match words.split_first() {
         Some((first, rest)) if is_label(first) => rest,
@@ -83,7 +85,7 @@ fn named_moment(words: &[&str]) -> Option<i64> {
         .or_else(|| date_output(words))
 }
 
-/// What `date` prints: `Tue Oct 20 08:00:05 UTC 2026`, `Tue 20 Oct 2026 08:00:05 AM UTC`, `Tue Oct 20 08:00:05 2026`.
+/// What `date` prints: `Tue Oct 20 08:00:05 UTC 2026`, `Tue 20 Oct 2026 08:00:05 AM UTC`, `Tue Oct 20 08:00:05 2026`, `Di 20. Okt 08:00:05 CEST 2026`.
 fn date_output(words: &[&str]) -> Option<i64> {
     let (mut month, mut day, mut year, mut time, mut half) = (None, None, None, None, "");
     for word in words {
@@ -91,17 +93,51 @@ fn date_output(words: &[&str]) -> Option<i64> {
         let number = word.parse::<i64>().ok();
         match (word, number) {
             (_, Some(number @ 1..=31)) if day.is_none() => day = Some(number),
+            _ if day.is_none() && is_german_day(word) => day = word.trim_end_matches('.').parse().ok(),
             (_, Some(number @ 1970..=2200)) if year.is_none() => year = Some(number),
             ("AM" | "PM", _) => half = word,
             _ if word.contains(':') && time.is_none() => time = Some(word),
-            _ if month.is_none() && place_of(word, &MONTHS).is_some() => month = place_of(word, &MONTHS),
-            _ if place_of(word, &DAYS).is_some() => {}
+            _ if month.is_none() && month_of(word).is_some() => month = month_of(word),
+            _ if place_of(word, &DAYS).is_some() || is_german_weekday(word) => {}
             _ if is_zone(word) => {}
             _ if word.len() <= 6 && word.starts_with(['+', '-']) && time.is_some() => {}
             _ => return None,
         }
     }
     Some(day_ns(year?, month?, day?)? + time_of_day_ns(time?, half)?)
+}
+
+/// `13.`
+fn is_german_day(word: &str) -> bool {
+    word.strip_suffix('.')
+        .is_some_and(|digits| matches!(digits.parse(), Ok(1..=31)) && digits.len() <= 2)
+}
+
+fn is_german_weekday(word: &str) -> bool {
+    let word = word.trim_end_matches('.');
+    ["Mo", "Di", "Mi", "Do", "Fr", "Sa", "So"].contains(&word)
+        || [
+            "Montag",
+            "Dienstag",
+            "Mittwoch",
+            "Donnerstag",
+            "Freitag",
+            "Samstag",
+            "Sonntag",
+        ]
+        .contains(&word)
+}
+
+/// A month's number, from 1; the names that German has otherwise, too.
+fn month_of(word: &str) -> Option<i64> {
+    let german = match word.trim_end_matches('.') {
+        "M\u{e4}r" | "M\u{e4}rz" | "Mrz" => Some(3),
+        "Mai" => Some(5),
+        "Okt" | "Oktober" => Some(10),
+        "Dez" | "Dezember" => Some(12),
+        _ => None,
+    };
+    german.or_else(|| place_of(word, &MONTHS))
 }
 
 /// A zone's name; which zone a name means depends on the place.
@@ -156,6 +192,10 @@ mod tests {
             "2020-10-20 08:00:05,000",
             "=== 2020-10-20 08:00:05 ===",
             "date: 10/20/2020 08:00:05",
+            "zzz <10/20/2020 08:00:05> Count:720",
+            "#T 1603180805",
+            "Di 20. Okt 08:00:05 CEST 2020",
+            "Dienstag, 20. Oktober 2020, 08:00:05 UTC",
         ] {
             assert_eq!(stamp_ns(line), Some(expected), "{line}");
         }
@@ -170,6 +210,8 @@ mod tests {
             "08:00:05 up 3 days, 2 users",
             "2020-10-20",
             "Sun Microsystems 08:00:05 1 May 2020",
+            "# Starting Time:        10/20/2020 08:00:05",
+            "Di 32. Okt 08:00:05 CEST 2020",
         ] {
             assert_eq!(stamp_ns(other), None, "{other}");
         }
