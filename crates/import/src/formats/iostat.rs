@@ -1,7 +1,8 @@
 //! Text of `iostat -x` and of `sar -d`: a header line tells the columns, which differ from version to version.
 //!
-//! The first report of a run of iostat averages since the machine's start: it is left out if another follows. Without `-t` reports have no moment but what a
-//! script wrote above a run. A table ends with a blank line; those of other things (`sar -A`) are passed over. Source: sysstat's iostat.c, pr_stats.c,
+//! The first report of a run of iostat averages since the machine's start: it is left out if another follows and the log has the run's begin (its `Linux`
+//! line). Without `-t` reports have no moment but what a script wrote above a run. A device that comes again, without a header between, begins a report (`grep`).
+//! A table ends with a blank line; those of other things (`sar -A`) are passed over. Source: sysstat's iostat.c, pr_stats.c,
 //! common.c (cprintf_unit).
 use super::calendar::{date_ns, time_of_day_ns};
 use super::stamps::{moment, stamp_ns};
@@ -14,6 +15,8 @@ use crate::sink::Sink;
 use crate::text::number;
 use crate::ImportError;
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// The registry's line.
 pub const FORMAT: Format = Format {
@@ -66,8 +69,56 @@ fn of_sar(head: &Head) -> Option<&'static str> {
     is_xml.then_some("XML of sadf")
 }
 
+/// Names of disks as the kernel gives them, and as sar has them (`dev8-0`).
+fn is_disk(word: &str) -> bool {
+    let names = [
+        "sd", "hd", "vd", "xvd", "nvme", "dm-", "md", "mmcblk", "loop", "sr", "dasd", "dev",
+    ];
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let is_named = names
+        .iter()
+        .any(|name| word.len() > name.len() && word.starts_with(name));
+    is_named && word.len() <= 16 && word.chars().all(is_of_name)
+}
+
+/// The device of a row that may be iostat's or sar's: all other words, but for a time, are numbers with two digits behind the point.
+fn device_of_row(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace().skip_while(|word| {
+        matches!(*word, "AM" | "PM") || time_of_day_ns(word, "").is_some() && word.contains(':')
+    });
+    let device = words.next().filter(|word| is_disk(word))?;
+    let is_rate = |word: &str| {
+        let digits =
+            |part: &str, least: usize| part.len() >= least && part.bytes().all(|b| b.is_ascii_digit());
+        word.split_once(['.', ','])
+            .is_some_and(|(whole, part)| digits(whole, 1) && digits(part, 2) && part.len() == 2)
+    };
+    let mut rates = 0;
+    let are_rates = words.all(|word| {
+        rates += 1;
+        is_rate(word)
+    });
+    (are_rates && rates >= 5).then_some(device)
+}
+
+/// A device of rows that somebody took out of a log (`grep sda`) without the header that names their columns.
+fn without_header(head: &Head) -> Option<&str> {
+    let lines: Vec<&str> = head.filled_lines().take(20).collect();
+    let rows = lines.iter().filter(|line| device_of_row(line).is_some()).count();
+    let device = lines.iter().find_map(|line| device_of_row(line))?;
+    (2 * rows > lines.len() && !has_header(head)).then_some(device)
+}
+
+fn has_header(head: &Head) -> bool {
+    head.lines().any(|line| {
+        let line = western(line);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        iostat_header(&words).is_some() || sar_header(&words).is_some()
+    })
+}
+
 fn recognise(head: &Head) -> bool {
-    if of_sar(head).is_some() {
+    if of_sar(head).is_some() || without_header(head).is_some() {
         return true;
     }
     // In a day of `sar -A` the devices come after what is looked at.
@@ -95,13 +146,13 @@ enum Table {
 }
 
 /// A moment, a device, and its values by column.
-type Row = (i64, String, Vec<(String, f64)>);
+type Row = (i64, String, Vec<(Rc<str>, f64)>);
 
 struct Reader {
     host: String,
     day_ns: Option<i64>,
     table: Table,
-    columns: Vec<String>,
+    columns: Vec<Rc<str>>,
     device_at: usize,
     /// Of the report at hand.
     moment_ns: Option<i64>,
@@ -117,8 +168,24 @@ struct Reader {
     of_run: i64,
     /// Headers of the report at hand: with `-h` and `--pretty` the columns of `-x` are in several tables.
     headers: Vec<String>,
-    /// Rows of its first report.
+    /// Whether the log has the begin of that run.
+    has_begin: bool,
+    /// Rows of the report at hand; those of one device in several tables are one.
+    report: Vec<Row>,
+    /// Where the row of each device is.
+    places: HashMap<String, usize>,
+    /// Records that these rows are.
+    records: u64,
+    /// A device of which the values stand in the next line (`-h` of old versions).
+    named_before: Option<String>,
+    /// Reports of runs of which the log lacks the begin.
+    lacks_begin: bool,
+    /// Averages of sar (`Average:`), and its rows.
+    means: u64,
+    rows_of_sar: u64,
+    /// Rows of its first report, and the records that they are.
     first: Vec<Row>,
+    records_of_first: u64,
     /// First reports that were left out.
     left_out: u64,
     clock_told: bool,
@@ -132,7 +199,17 @@ struct Reader {
 }
 
 fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
-    if let Some(found) = of_sar(&Head::read(source.path())?) {
+    let head = Head::read(source.path())?;
+    if let Some(device) = without_header(&head) {
+        return Err(ImportError::content(
+            source.path(),
+            "begin",
+            "the header that names the columns (Device or DEV ...)",
+            format!("rows of {device} without it"),
+            format!("take it with the rows: grep -E 'Linux|Device|DEV|{device}' FILE"),
+        ));
+    }
+    if let Some(found) = of_sar(&head) {
         let hint = "print it: sadf -j FILE -- -d | whodisk import -";
         return Err(ImportError::content(
             source.path(),
@@ -154,8 +231,17 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         lacks_moments: false,
         reports: 0,
         of_run: 0,
+        has_begin: false,
+        report: Vec::new(),
+        places: HashMap::new(),
+        records: 0,
+        named_before: None,
+        lacks_begin: false,
+        means: 0,
+        rows_of_sar: 0,
         headers: Vec::new(),
         first: Vec::new(),
+        records_of_first: 0,
         left_out: 0,
         clock_told: false,
         has_sar: false,
@@ -174,33 +260,51 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             return reader.sadf_row(&text, sink);
         }
         let words: Vec<&str> = text.split_whitespace().collect();
+        if let Some(device) = reader.named_before.take() {
+            let words = [&[device.as_str()][..], &words[..]].concat();
+            if words.len() != reader.columns.len() {
+                let expected = format!("the {} values of {device}", reader.columns.len() - 1);
+                return Err(Bad::new("", expected, line.text).into());
+            }
+            return reader.row(&words, sink);
+        }
         let Some(first) = words.first().copied() else {
             reader.table = Table::Other;
             return Ok(());
         };
-        if first == "Linux" && words.len() > 3 {
+        if first == "Linux" && words.get(1).is_some_and(|word| word.starts_with("OSW")) {
+            reader.end_run(sink)?;
+            reader.oswatcher(&words);
+        } else if first == "Linux" && words.len() > 3 {
             reader.end_run(sink)?;
             reader.system(&words);
         } else if first == "avg-cpu:" {
             reader.table = Table::Other;
             reader.headers.clear();
         } else if let Some(ns) = moment(&words).or_else(|| reader.time_line(&words)) {
-            reader.is_at(ns);
+            reader.is_at(ns, sink)?;
         } else if is_meant_as_moment(&words) {
             return Err(Bad::new("", "a date and a time of day", line.text).into());
         } else if let Some(at) = iostat_header(&words) {
             reader.indent = indent_of(&text);
             let logged_ns = line.moment.and_then(|moment| reader.logged(moment));
-            reader.begin_iostat(&words, at, logged_ns, sink);
+            reader.begin_iostat(&words, at, logged_ns, sink)?;
         } else if let Some(at) = sar_header(&words) {
             reader.begin(Table::Sar, &words, at);
-        } else if reader.table == Table::Sar && is_comment(&words) {
+        } else if reader.table == Table::Sar && is_comment(&words)
+            || reader.table == Table::Sadf && first.starts_with('#')
+        {
         } else if reader.table == Table::Sar && is_header(&words) {
             reader.table = Table::Other;
         } else if reader.table == Table::Other || is_mean(&words) || words.contains(&"LINUX") {
+            reader.means += u64::from(reader.table == Table::Sar && is_mean(&words));
             if let (Table::Other, Some(ns)) = (reader.table, stamp_ns(&text)) {
-                reader.is_at(ns);
+                reader.is_at(ns, sink)?;
             }
+        } else if let ([device], Table::Iostat, 0, 3..) =
+            (&words[..], reader.table, reader.device_at, reader.columns.len())
+        {
+            reader.named_before = Some((*device).to_owned());
         } else if words.len() == reader.columns.len() {
             if !reader
                 .groups
@@ -217,6 +321,15 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
     })?;
     reader.end_run(sink)?;
     std::mem::take(&mut reader.groups).tell(sink);
+    if reader.reports == 0 && reader.rows_of_sar == 0 && reader.means > 0 {
+        return Err(ImportError::content(
+            source.path(),
+            "end",
+            "samples between sar's header and its averages",
+            "averages only",
+            "keep the rows above 'Average:'; sar -d prints them",
+        ));
+    }
     if reader.reports == 0 && !reader.has_sar {
         let hint = "take it with iostat -x 1, or print it with sar -d";
         let found = "none";
@@ -232,6 +345,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
         sink.unseen(
             "what the first report says",
             "iostat's first report averages since the machine's start (unless -y was given)",
+        );
+    }
+    if reader.lacks_begin {
+        sink.unseen(
+            "whether the first report averages since the machine's start",
+            "the log lacks the begin of iostat's run (its line 'Linux ...'), and its first report is read as a sample",
         );
     }
     if reader.reports > 0 && reader.moment_ns.is_none() {
@@ -336,23 +455,65 @@ impl Reader {
         self.day_ns = words[3..].iter().find_map(|word| date_ns(word));
         (self.table, self.last_ns) = (Table::Other, i64::MIN);
         self.headers.clear();
+        self.has_begin = true;
+    }
+
+    /// `Linux OSWbb v8.3.2 host`, which OSWatcher writes above what it takes of iostat: no begin of a run.
+    fn oswatcher(&mut self, words: &[&str]) {
+        self.host = words.get(3).map_or(String::new(), |host| (*host).to_owned());
+        self.table = Table::Other;
+        self.headers.clear();
+    }
+
+    /// All tables of a report were read.
+    fn end_report(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        let report = std::mem::take(&mut self.report);
+        self.places.clear();
+        let records = std::mem::take(&mut self.records);
+        if self.of_run == 1 && self.has_begin {
+            self.first.extend(report);
+            self.records_of_first += records;
+            return Ok(());
+        }
+        (report.len() as u64..records).for_each(|_| sink.record_without_row());
+        if !report.is_empty() {
+            self.tell_clock(sink);
+        }
+        self.write(report, sink)
+    }
+
+    /// Before the first sample.
+    fn tell_clock(&mut self, sink: &mut Sink) {
+        if !std::mem::replace(&mut self.clock_told, true) {
+            sink.clock(match self.moment_ns {
+                Some(_) => Clock::unix(SECOND),
+                None => Clock::own("iostat's first report", SECOND),
+            });
+        }
+    }
+
+    fn write(&self, rows: Vec<Row>, sink: &mut Sink) -> Result<(), ImportError> {
+        for (time_ns, device, values) in rows {
+            let values: Vec<(&str, f64)> = values.iter().map(|(column, value)| (&**column, *value)).collect();
+            sysstat_rows::write(time_ns, &self.host, &device, &values, sink)?;
+        }
+        Ok(())
     }
 
     /// A run of iostat ends. If it had one report only, that is all there is.
     fn end_run(&mut self, sink: &mut Sink) -> Result<(), ImportError> {
+        self.end_report(sink)?;
+        self.has_begin = false;
         let first = std::mem::take(&mut self.first);
+        let records = std::mem::take(&mut self.records_of_first);
         if std::mem::take(&mut self.of_run) == 1 && !first.is_empty() {
             sink.unseen(
                 "what the devices did lately",
                 "a run of iostat has one report, which averages since the machine's start (unless -y was given)",
             );
-            for (time_ns, device, values) in first {
-                let values: Vec<(&str, f64)> = values
-                    .iter()
-                    .map(|(column, value)| (column.as_str(), *value))
-                    .collect();
-                sysstat_rows::write(time_ns, &self.host, &device, &values, sink)?;
-            }
+            self.tell_clock(sink);
+            (first.len() as u64..records).for_each(|_| sink.record_without_row());
+            self.write(first, sink)?;
         }
         Ok(())
     }
@@ -367,10 +528,20 @@ impl Reader {
     }
 
     /// A line told the moment of the report below it.
-    fn is_at(&mut self, moment_ns: i64) {
+    fn is_at(&mut self, moment_ns: i64, sink: &mut Sink) -> Result<(), ImportError> {
+        // What `tail` cut begins below the moment of its first report.
+        if (self.reports, self.moment_ns) == (1, None) && !self.clock_told && !self.report.is_empty() {
+            self.moment_ns = Some(moment_ns - SECOND);
+            self.report
+                .iter_mut()
+                .for_each(|(time_ns, ..)| *time_ns = moment_ns - SECOND);
+            self.lacks_moments = true;
+        }
+        self.end_report(sink)?;
         (self.moment_ns, self.since_moment) = (Some(moment_ns), 0);
         self.has_own_moments = true;
         self.headers.clear();
+        Ok(())
     }
 
     /// `Time: 03:49:57 PM`, as iostat's `-t` had it before sysstat 9: its day is that of the run, or the one after.
@@ -394,7 +565,7 @@ impl Reader {
     fn begin(&mut self, table: Table, words: &[&str], device_at: usize) {
         (self.table, self.device_at) = (table, device_at);
         self.has_sar |= matches!(table, Table::Sar | Table::Sadf);
-        self.columns = words.iter().map(|word| (*word).to_owned()).collect();
+        self.columns = words.iter().map(|word| Rc::from(*word)).collect();
     }
 
     /// A moment that a logger put in front of a line. Without a year its day is that of the run, or the one after.
@@ -409,17 +580,26 @@ impl Reader {
     }
 
     /// `logged_ns`: when a logger got the header.
-    fn begin_iostat(&mut self, words: &[&str], at: usize, logged_ns: Option<i64>, sink: &mut Sink) {
+    fn begin_iostat(
+        &mut self,
+        words: &[&str],
+        at: usize,
+        logged_ns: Option<i64>,
+        sink: &mut Sink,
+    ) -> Result<(), ImportError> {
         self.begin(Table::Iostat, words, at);
         let header = words.join(" ");
         let is_same_report = !self.headers.is_empty() && !self.headers.contains(&header);
-        if !is_same_report {
-            self.headers.clear();
-        }
-        self.headers.push(header);
         if is_same_report {
-            return;
+            self.headers.push(header);
+            return Ok(());
         }
+        self.headers = vec![header];
+        self.begin_report(logged_ns, sink)
+    }
+
+    fn begin_report(&mut self, logged_ns: Option<i64>, sink: &mut Sink) -> Result<(), ImportError> {
+        self.end_report(sink)?;
         self.reports += 1;
         self.of_run += 1;
         if logged_ns.is_some() {
@@ -430,48 +610,58 @@ impl Reader {
             self.moment_ns = Some(moment_ns + SECOND);
             self.lacks_moments = true;
         }
-        self.left_out += u64::from(self.of_run == 2);
+        self.lacks_begin |= !self.has_begin;
+        self.left_out += u64::from(self.of_run == 2 && self.has_begin);
         self.first.clear();
-        if !self.clock_told {
-            sink.clock(if self.moment_ns.is_some() {
-                Clock::unix(SECOND)
-            } else {
-                Clock::own("iostat's first report", SECOND)
-            });
-            self.clock_told = true;
-        }
+        Ok(())
+    }
+
+    /// Whether the table at hand has said of this device already what the header names.
+    fn comes_again(&self, device: &str) -> bool {
+        let of_device = self.places.get(device).map(|place| &self.report[*place]);
+        let first = usize::from(self.device_at == 0);
+        of_device.is_some_and(|(_, _, values)| {
+            values
+                .iter()
+                .any(|(column, _)| self.columns.get(first) == Some(column))
+        })
     }
 
     fn row(&mut self, words: &[&str], sink: &mut Sink) -> Result<(), crate::error::RecordError> {
         let is_sar = self.table == Table::Sar;
-        let time_ns = if is_sar {
-            self.sar_moment(words, sink)?
-        } else {
-            self.moment_ns.unwrap_or((self.reports - 1) * SECOND)
-        };
-        let mut values = Vec::with_capacity(words.len());
+        let device = words[self.device_at];
         let first = if is_sar { self.words_of_time() } else { 0 };
+        let mut values = Vec::with_capacity(words.len());
         for (at, (column, word)) in self.columns.iter().zip(words).enumerate().skip(first) {
             if at != self.device_at {
-                values.push((column.as_str(), value(word, column)?));
+                values.push((column.clone(), value(word, column)?));
             }
         }
+        if is_sar {
+            let time_ns = self.sar_moment(words, sink)?;
+            self.last_ns = time_ns;
+            self.rows_of_sar += 1;
+            return Ok(self.write(vec![(time_ns, device.to_owned(), values)], sink)?);
+        }
+        if self.comes_again(device) {
+            self.headers.truncate(1);
+            self.begin_report(None, sink)?;
+        }
+        let time_ns = self.moment_ns.unwrap_or((self.reports - 1) * SECOND);
         self.last_ns = time_ns;
-        let device = words[self.device_at];
-        if !is_sar && self.of_run == 1 {
-            let values = values
-                .into_iter()
-                .map(|(column, value)| (column.to_owned(), value));
-            self.first.push((time_ns, device.to_owned(), values.collect()));
+        self.records += 1;
+        if let Some(place) = self.places.get(device) {
+            self.report[*place].2.extend(values);
             return Ok(());
         }
-        sysstat_rows::write(time_ns, &self.host, device, &values, sink)?;
+        self.places.insert(device.to_owned(), self.report.len());
+        self.report.push((time_ns, device.to_owned(), values));
         Ok(())
     }
 
     /// How many words a row's time is.
     fn words_of_time(&self) -> usize {
-        let is_half = |column: &String| matches!(column.as_str(), "AM" | "PM");
+        let is_half = |column: &Rc<str>| matches!(&**column, "AM" | "PM");
         match self.device_at {
             at @ ..=2 => at,
             _ => 1 + usize::from(self.columns.iter().take(2).any(is_half)),
@@ -512,12 +702,18 @@ impl Reader {
             let expected = format!("{} columns, as the header says", self.columns.len() + 3);
             return Err(Bad::new("", expected, text).into());
         }
-        let time_ns =
-            stamp_ns(moment).ok_or_else(|| Bad::new("column timestamp", "date and time", moment))?;
+        // Some locales have 00-45-01 for a time of day.
+        let in_dashes = || match moment.split_once(' ') {
+            Some((date, time)) => stamp_ns(&format!("{date} {}", time.replacen('-', ":", 2))),
+            None => None,
+        };
+        let time_ns = stamp_ns(moment)
+            .or_else(in_dashes)
+            .ok_or_else(|| Bad::new("column timestamp", "date and time", moment))?;
         for device in devices.chunks_exact(self.columns.len()) {
             let rates = self.columns[1..].iter().zip(&device[1..]);
             let values: Vec<(&str, f64)> = rates
-                .map(|(column, word)| Ok((column.as_str(), value(word, column)?)))
+                .map(|(column, word)| Ok((&**column, value(word, column)?)))
                 .collect::<Result<_, Bad>>()?;
             sysstat_rows::write(time_ns, host, device[0], &values, sink)?;
         }
@@ -655,6 +851,14 @@ mod tests {
             format!("Linux 6.1.0 (host) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n{CPU}{DISK}{CPU}{DISK}{CPU}{DISK}");
         assert_eq!(samples(&run), Ok(2));
         assert_eq!(samples(&format!("{run}^C\n{run}")), Ok(4));
+        // What `tail` left has no begin of a run.
+        let tail = import(&format!("{CPU}{DISK}{CPU}{DISK}")).unwrap();
+        let said = tail.not_observed.iter().map(|unseen| unseen.because.as_str());
+        assert_eq!(tail.records, 2);
+        assert!(
+            said.clone().any(|because| because.contains("lacks the begin")),
+            "{said:?}"
+        );
         // What there is one of is all there is.
         assert_eq!(samples(&format!("{CPU}{DISK}")), Ok(1));
         let damaged = run.replace("1.5  0.1", "1.5");
@@ -703,7 +907,7 @@ mod tests {
             format!("zzz ***Tue Nov 24 10:54:32 UTC 2026\n{run}zzz ***Tue Nov 24 10:55:02 UTC 2026\n{run}");
         assert_eq!(moments(&of_oswatcher), (begin + 1, 31, true));
         let of_loop = format!("Tue Nov 24 10:54:32 UTC 2026\n{CPU}{DISK}\n1795517677\n{CPU}{DISK}");
-        assert_eq!(moments(&of_loop), (begin + 5, 0, false));
+        assert_eq!(moments(&of_loop), (begin, 5, false));
     }
 
     #[test]
@@ -722,13 +926,16 @@ mod tests {
             \x20    f/s f_await  aqu-sz  %util Device\n    0.00    0.00    0.10   0.46 sda\n    0.00    0.00    0.00   0.00 sdb\n\n\n";
         let run = |reports: &str| format!("Linux 6.1.0 (host) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n{reports}");
         let summary = import(&run(&report.repeat(3))).unwrap();
-        // Two reports of two disks; one second lies between them.
+        // Two reports of two disks in three tables; one second lies between them. Of each disk and report: two rates, their sums, queue and busy time;
+        // flushes; latencies where there were requests.
         assert_eq!(
-            (summary.records, summary.start_ns, summary.end_ns),
-            (12, 0, 2 * SECOND)
+            (summary.records, summary.rows, summary.start_ns, summary.end_ns),
+            (12, 2 * (11 + 10), 0, 2 * SECOND)
         );
         let without_cpu = report[report.find("r/s").unwrap() - 5..].repeat(3);
         assert_eq!(samples(&run(&without_cpu)), Ok(12));
+        // What there is one of is counted alike.
+        assert_eq!(samples(&run(report)), Ok(6));
     }
 
     #[test]
@@ -797,5 +1004,69 @@ mod tests {
         assert!(samples(&of_one_line.replace("0.5;0.1\n", "0.5\n")).is_err());
         let error = samples(&sadf.replace(";85.36", "")).unwrap_err();
         assert!(error.contains("12 columns"), "{error}");
+    }
+
+    #[test]
+    fn a_name_may_stand_on_a_line_of_its_own() {
+        let report = "Device:   r/s   w/s  rkB/s  wkB/s  await  %util\nsda\n      1.00  2.00  3.00   4.00   5.00   6.00\nsdb\n      1.00  2.00  3.00   4.00   5.00   6.00\n\n";
+        let run = |reports: &str| format!("Linux 4.4.40 (host) \t11/24/26 \t_x86_64_\t(2 CPU)\n\n{reports}");
+        assert_eq!(samples(&run(&report.repeat(3))), Ok(4));
+        let error = samples(&run(&report.replace("sdb\n", "sdb\nsdc\n"))).unwrap_err();
+        assert!(error.contains("the 6 values of sdb"), "{error}");
+    }
+
+    #[test]
+    fn a_device_that_comes_again_begins_a_report() {
+        let rows = "sdc   1.0  8.0  0.5  2.0  16.0  1.5  0.1  3.0\n";
+        let log = format!("{}{}", DISK.trim_end(), "\n").replace("sda", "sdc") + &rows.repeat(3);
+        let summary = import(&log).unwrap();
+        assert_eq!((summary.records, summary.end_ns), (4, 3 * SECOND));
+    }
+
+    #[test]
+    fn what_tail_left_begins_below_its_moment() {
+        let log = format!("{DISK}11/24/26 10:54:32\n{CPU}{DISK}11/24/26 10:54:33\n{CPU}{DISK}");
+        assert_eq!(moments(&log), (1_795_517_671, 2, true));
+    }
+
+    #[test]
+    fn the_host_of_oswatcher_stands_last() {
+        let log = |banner: &str| {
+            let report = |at: &str| format!("zzz ***Tue Nov 24 10:{at}:32 UTC 2026\n{CPU}{DISK}");
+            format!("{banner}\n{}{}", report("54"), report("55"))
+        };
+        for banner in ["Linux OSWbb v8.3.2 db1", "Linux OSWbb v7.3.3"] {
+            assert_eq!(moments(&log(banner)), (1_795_517_672, 60, false), "{banner}");
+        }
+    }
+
+    #[test]
+    fn what_lacks_its_header_or_its_samples_is_told() {
+        let row = "sda  0.03  1.59  1.72  2.43  0.13  0.10  111.93  0.30  71.08\n";
+        let error = samples(&row.repeat(5)).unwrap_err();
+        assert!(
+            error.contains("rows of sda without it") && error.contains("grep -E 'Linux|Device|DEV|sda'"),
+            "{error}"
+        );
+        let of_sar = "12:10:01 PM  dev8-0  0.59  0.29  10.25  17.95  0.00  0.44  0.31  0.02\n";
+        assert!(samples(&of_sar.repeat(3)).unwrap_err().contains("rows of dev8-0"));
+        assert_eq!(device_of_row("8 0 sda 1 2 3 4 5 6 7 8"), None);
+        assert_eq!(device_of_row("sda 1 2 3 4 5 6"), None);
+        let means = "Average:  DEV  tps  rd_sec/s  wr_sec/s  avgrq-sz  avgqu-sz  await  svctm  %util\n\
+            Average:  dev8-0  34.45  781.10  9601.22  301.36  0.78  22.74  3.50  12.07\n";
+        let error = samples(means).unwrap_err();
+        assert!(error.contains("averages only"), "{error}");
+    }
+
+    #[test]
+    fn sadf_may_have_comments_and_dashes() {
+        let header =
+            "# hostname;interval;timestamp;DEV;tps;rd_sec/s;wr_sec/s;avgrq-sz;avgqu-sz;await;svctm;%util";
+        let log = format!(
+            "#+PhysicalDisk\n{header}\nhost;599;2026-11-24 10-54-32;dev8-0;13,89;0,28;766,76;55,24;0,21;15,44;1,59;2,21\n\
+            #+Processor\n# hostname;interval;timestamp;CPU;%user;%idle\nhost;599;2026-11-24 10-54-32;-1;0.60;98.14\n"
+        );
+        assert_eq!(moments(&log), (1_795_517_672, 0, false));
+        assert_eq!(samples(&log), Ok(1));
     }
 }

@@ -44,6 +44,8 @@ fn metric(column: &str) -> Option<(&'static str, f64, Option<&'static str>)> {
         "rareq-sz" => ("read_size_bytes", 1024.0, Some("r/s")),
         "wareq-sz" => ("write_size_bytes", 1024.0, Some("w/s")),
         "areq-sz" => ("size_bytes", 1024.0, Some("tps")),
+        // Sectors.
+        "avgrq-sz" => ("size_bytes", 512.0, Some("tps")),
         _ => return None,
     })
 }
@@ -115,7 +117,8 @@ pub fn write(
             continue;
         }
         // Old iostat has await and the rates of reads and writes, but no tps.
-        let idle = *column == "await" && value_of("r/s") == Some(0.0) && value_of("w/s") == Some(0.0);
+        let of_all = matches!(*column, "await" | "avgrq-sz");
+        let idle = of_all && value_of("r/s") == Some(0.0) && value_of("w/s") == Some(0.0);
         let name = sink.name(name);
         // Some versions say the same in sectors and in kB, or under an old name and a new one.
         let is_doubled = values.iter().any(|(other, _)| *other == name);
@@ -147,4 +150,15 @@ pub fn write(
     let host = sink.name_if(host);
     let subject = sink.name(device);
     sink.sample(time_ns, host, SubjectKind::Device, subject, &values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_old_versions_are_sectors() {
+        assert_eq!(metric("avgrq-sz"), Some(("size_bytes", 512.0, Some("tps"))));
+        assert_eq!(metric("areq-sz"), Some(("size_bytes", 1024.0, Some("tps"))));
+    }
 }
