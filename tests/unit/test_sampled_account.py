@@ -124,19 +124,6 @@ def test_intervals_tell_when_they_were_worst(tmp_path: Path) -> None:
     )
 
 
-def test_what_a_drive_counts_of_its_troubles(tmp_path: Path) -> None:
-    once = [(0, "device", "sda", "media_errors", 2.0), (0, "device", "sda", "logged_errors", 0.0)]
-    assert (
-        "sda counts 2 media errors so far; one snapshot does not say since when."
-        in solve(summed(tmp_path / "one", once)).summary
-    )
-    later = [(60, "device", "sda", "media_errors", 5.0), (60, "device", "sda", "logged_errors", 0.0)]
-    assert (
-        "sda counted 3 media errors while the log was written."
-        in solve(summed(tmp_path / "two", [*once, *later])).summary
-    )
-
-
 def test_a_store_that_stalls_its_writers_says_how_long(tmp_path: Path) -> None:
     """RocksDB's `Interval stall`."""
     stalled = [

@@ -30,6 +30,7 @@ FACTS = {
     "detectors/throttle.BACKGROUND": "a flag of the case format",
     "detectors/throttle.DIRECT": "a flag of the case format",
     "detectors/uncached_tail.PAGE_BYTES": "the size of a page",
+    "evidence/drive_counters.HOT": "a bit of NVMe's critical warning",
     "evidence/presence.LATE_ANYWAY": "what a 99th percentile is",
     "evidence/lookups.NOT_WAITED_FOR": "flags of the case format",
     "evidence/surroundings.PREFLUSH": "a flag of the case format",

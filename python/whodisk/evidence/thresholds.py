@@ -1112,6 +1112,18 @@ LEVEL_LOAD_MAX = row(
     "Where more than this is asked for after a change than before, it is the load's.",
 )
 
+# drive_counters
+DRIVE_USED_MAX = row(
+    "DRIVE_USED_MAX",
+    1.0,
+    "share of the rated life",
+    "NVM Express Base Specification: 100 % is what the maker rates a drive for",
+    "From here on a drive has used all of the life that its maker rates it for.",
+)
+DRIVE_NAMES_MAX = row(
+    "DRIVE_NAMES_MAX", 5, "drives", CHOSEN, "Drives without troubles that are named; of more the number."
+)
+
 # woken
 WOKEN_IDLE_MIN_NS = row(
     "WOKEN_IDLE_MIN_NS",

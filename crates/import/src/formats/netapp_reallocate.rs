@@ -83,9 +83,20 @@ impl Layouts {
         if let Some(hotspot) = after(text, "hotspot") {
             values.push((sink.name("layout_hotspot"), number(hotspot, "hotspot")?));
         }
+        let (measured, threshold) = (
+            found.parse::<u64>(),
+            after(text, "threshold").map(str::parse::<u64>),
+        );
+        let above = match (measured, threshold) {
+            (Ok(measured), Some(Ok(threshold))) if measured > threshold => {
+                format!(", above its threshold of {threshold}")
+            }
+            _ => String::new(),
+        };
         let told = format!("{} {found}", self.volume);
-        if !self.told.contains(&told) && self.told.len() < TOLD_MAX {
-            self.told.push(told);
+        let is_told = self.told.iter().any(|one| one.split(", ").next() == Some(&told));
+        if !is_told && self.told.len() < TOLD_MAX {
+            self.told.push(told + &above);
         }
         let subject = sink.name(&self.volume);
         sink.sample(time_ns, None, SubjectKind::Component, subject, &values)?;
@@ -133,5 +144,20 @@ mod tests {
             Some("3")
         );
         assert_eq!(measure("Starting a check on 7 disks"), None);
+    }
+
+    #[test]
+    fn a_measure_above_its_threshold_is_told() {
+        let log = "Fri Nov 06 [filer: wafl.reallocate.check.high:info]: Allocation check on '/vol/a9' is 6, hotspot 19 (threshold 4), so will reallocate.\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        let said: Vec<&str> = summary
+            .not_observed
+            .iter()
+            .map(|unseen| unseen.what.as_str())
+            .collect();
+        assert!(
+            said.contains(&"what the layout costs (/vol/a9 6, above its threshold of 4)"),
+            "{said:?}"
+        );
     }
 }

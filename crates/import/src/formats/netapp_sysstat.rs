@@ -98,6 +98,7 @@ fn columns(first: &str) -> Vec<&'static str> {
             "Cache" if names.contains(&"cache_age") => names.push("cache_hit"),
             "Cache" => names.push("cache_age"),
             "CP" if names.contains(&"cp_time") => names.push("cp_type"),
+            "CP_Ty" => names.push("cp_type"),
             "CP" => names.push("cp_time"),
             "FCP" if is_pair => names.extend(["fcp_in", "fcp_out"]),
             "FCP" => names.push("fcp"),
@@ -200,12 +201,21 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
                 excerpt.nfs.extend(of("nfs"));
                 excerpt.writes.extend(of("disk_write"));
                 excerpt.cpu.extend(of("cpu"));
-                let rows: Vec<_> = values
+                let mut rows: Vec<_> = values
                     .iter()
                     .filter_map(|(column, value)| {
                         metric(column).map(|(name, factor)| (sink.name(name), value * factor))
                     })
                     .collect();
+                // `B`, or `b` if deferred: a consistency point began while the one before was not written.
+                let cp_type = names
+                    .iter()
+                    .zip(&fields)
+                    .find(|(column, _)| **column == "cp_type");
+                if let Some((_, cp_type)) = cp_type {
+                    let is_back_to_back = cp_type.starts_with(['B', 'b']);
+                    rows.push((sink.name("back_to_back"), f64::from(u8::from(is_back_to_back))));
+                }
                 let name = sink.name(&subject);
                 sink.sample(
                     number_of * 1_000_000_000,
@@ -335,7 +345,18 @@ mod tests {
         assert!(is_header(of_utilization) && columns(of_utilization).len() == 13);
         let newer =
             columns("CPU NFS CIFS HTTP Total Net kB/s Disk kB/s Tape kB/s Cache Cache CP CP_Ty CP_Ph Disk");
-        assert_eq!(newer[13..], ["cp_time", "other", "other", "disk_busy"]);
+        assert_eq!(newer[13..], ["cp_time", "cp_type", "other", "disk_busy"]);
         assert!(!is_header("ANY1+ ANY2+ AVG CPU0 CPU1") && !is_header("CPU Total Disk"));
+    }
+
+    #[test]
+    fn back_to_back_consistency_points_are_kept() {
+        let log = " CPU  Total   Net   kB/s    Disk   kB/s    Tape   kB/s  Cache  Cache    CP  CP  Disk\n\
+                         in    out    read  write    read  write    age    hit  time  ty  util\n\
+              67%  3214  450  134  657  1140  0  0  6s  94%  100%  :f  88%\n\
+              71%  3514  490  154  757  1240  0  0  6s  94%  100%  Bf  98%\n";
+        let summary = crate::testing::import(&FORMAT, log).unwrap();
+        // Nine columns, and whether one consistency point followed the other.
+        assert_eq!((summary.records, summary.rows), (2, 2 * 10));
     }
 }
