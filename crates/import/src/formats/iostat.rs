@@ -5,6 +5,7 @@
 //! A table ends with a blank line; those of other things (`sar -A`) are passed over. Source: sysstat's iostat.c, pr_stats.c,
 //! common.c (cprintf_unit).
 use super::calendar::{date_ns, time_of_day_ns};
+use super::snapshots::is_beside;
 use super::stamps::{moment, stamp_ns};
 use super::sysstat_rows;
 use crate::clock::Clock;
@@ -272,6 +273,12 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             reader.table = Table::Other;
             return Ok(());
         };
+        if is_beside(&text) && stamp_ns(&text).is_none() {
+            if reader.table == Table::Iostat {
+                reader.table = Table::Other;
+            }
+            return Ok(());
+        }
         if first == "Linux" && words.get(1).is_some_and(|word| word.starts_with("OSW")) {
             reader.end_run(sink)?;
             reader.oswatcher(&words);
@@ -291,9 +298,7 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             reader.begin_iostat(&words, at, logged_ns, sink)?;
         } else if let Some(at) = sar_header(&words) {
             reader.begin(Table::Sar, &words, at);
-        } else if reader.table == Table::Sar && is_comment(&words)
-            || reader.table == Table::Sadf && first.starts_with('#')
-        {
+        } else if reader.table == Table::Sar && is_comment(&words) {
         } else if reader.table == Table::Sar && is_header(&words) {
             reader.table = Table::Other;
         } else if reader.table == Table::Other || is_mean(&words) || words.contains(&"LINUX") {
@@ -301,6 +306,9 @@ fn read(source: &Source, sink: &mut Sink) -> Result<(), ImportError> {
             if let (Table::Other, Some(ns)) = (reader.table, stamp_ns(&text)) {
                 reader.is_at(ns, sink)?;
             }
+        } else if let (false, Some(ns)) = (words.len() == reader.columns.len(), stamp_ns(&text)) {
+            reader.is_at(ns, sink)?;
+            reader.table = Table::Other;
         } else if let ([device], Table::Iostat, 0, 3..) =
             (&words[..], reader.table, reader.device_at, reader.columns.len())
         {
@@ -1021,6 +1029,20 @@ mod tests {
         let log = format!("{}{}", DISK.trim_end(), "\n").replace("sda", "sdc") + &rows.repeat(3);
         let summary = import(&log).unwrap();
         assert_eq!((summary.records, summary.end_ns), (4, 3 * SECOND));
+    }
+
+    #[test]
+    fn collectors_need_no_blank_line_below_a_report() {
+        let report = |at: &str| {
+            format!(
+                "zzz <11/24/2026 10:{at}:32> Count:720\n{CPU}{}\n",
+                DISK.trim_end()
+            )
+        };
+        let head = "##########\n# Collection Module:  IostatExaWatcher\n##########\n";
+        let log = format!("{head}{}{}{head}{}", report("54"), report("55"), report("56"));
+        assert_eq!(moments(&log), (1_795_517_672, 120, false));
+        assert_eq!(samples(&log), Ok(3));
     }
 
     #[test]
