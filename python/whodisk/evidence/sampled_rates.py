@@ -20,8 +20,8 @@ RATE = re.compile(r"(?:(?P<kind>[a-z_]+?)_)?(?P<of>operations|throughput_bytes)_
 _CHOSEN = "kind = 'process' AND (metric LIKE '%operations_per_s' OR metric LIKE '%throughput_bytes_per_s') AND metric NOT LIKE 'run\\_%' ESCAPE '\\'"
 
 
-def rates(case: Case, told: set[str] | frozenset[str] = frozenset()) -> list[str]:
-    """A paragraph per program that has rates and no latency, and was not `told` elsewhere: the usual one, the lowest with its moment, the highest."""
+def rates(case: Case, others: set[str] | frozenset[str] = frozenset()) -> list[str]:
+    """A paragraph per program that has rates and no latency, and is none of the `others`: the usual one, the lowest with its moment, the highest."""
     rows = case.rows(
         f"""SELECT coalesce(host, '') AS host, subject, metric, count(*) AS n, median(value) AS usual, min(value) AS least, max(value) AS most,
   arg_min(time_ns, value) - {zero_sql(case)} AS at_ns, sum(value) AS total
@@ -32,7 +32,7 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
     for row in rows:
         match = RATE.fullmatch(str(row["metric"]))
         samples = int(row["n"] or 0)
-        if match is None or samples < ACCOUNT_SAMPLES_MIN or str(row["subject"]) in told:
+        if match is None or samples < ACCOUNT_SAMPLES_MIN or str(row["subject"]) in others:
             continue
         usual, least, most = (
             _rate(match["of"], float(row[which] or 0)) for which in ("usual", "least", "most")
