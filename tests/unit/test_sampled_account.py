@@ -314,3 +314,46 @@ def test_handlers_tell_which_took_most_time(tmp_path: Path) -> None:
     ]
     runs = [(0, "component", name, "handler_runs", 10.0) for name in ("timer", "rcu")]
     assert account_of(tmp_path / "runs", runs) == ["Interrupt handlers ran 20 times: rcu 10 and timer 10."]
+
+
+def test_one_report_tells_the_busiest_disk_first(tmp_path: Path) -> None:
+    """What people paste: one report, with volumes and loop devices before the disk in the alphabet."""
+    one = {
+        "dm-0": device([16e6], [80.0], 0.9, [1.3]),
+        "loop0": device([17e6], [0.1], 0.0, [0.0]),
+        "sda": device([2e6], [85.0], 0.07, [0.2]),
+        "sdb": device([16e6], [85.0], 0.93, [1.4]),
+    }
+    told = [
+        sentence
+        for sentence in solve(series(tmp_path / "case", one)).summary
+        if " in the only sample" in sentence
+    ]
+    assert [sentence.split(":")[0] for sentence in told] == ["sdb", "dm-0", "sda"]
+    assert (
+        told[0]
+        == "sdb: reads took 16 ms on average, 85 operations per second, busy for 93 % of the time in the only sample."
+    )
+
+
+def test_without_how_busy_devices_were_what_was_in_flight_tells(tmp_path: Path) -> None:
+    def plain(latency_ns: float, per_s: float) -> dict[str, Any]:
+        return {"read_latency_ns": np.full(9, latency_ns), "read_operations_per_s": np.full(9, per_s)}
+
+    counters = {"dm-7": plain(9e6, 900.0), "sda": plain(1e6, 2.0), "sdc": plain(9e6, 900.0)}
+    told = [
+        text
+        for text in solve(series(tmp_path / "case", counters)).summary
+        if "in the median of 9 samples" in text
+    ]
+    assert [text.split(":")[0] for text in told] == ["sdc", "dm-7", "sda"]
+
+
+def test_rates_without_latencies_are_told(tmp_path: Path) -> None:
+    """iostat without -x."""
+    rates = {"operations_per_s": np.full(5, 9564.0), "throughput_bytes_per_s": np.full(5, 164 * 2.0**20)}
+    verdict = solve(series(tmp_path / "case", {"sda": rates}))
+    assert verdict.status == "insufficient"
+    assert verdict.summary[1] == (
+        "sda: 9,564 operations per second (164 MiB per second) in 5 samples; how long they took is not in the log (iostat says it with -x)."
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from whodisk import words
 from whodisk.evidence import rocksdb_account
+from whodisk.evidence.alike_devices import disk_family, kernel_named
 from whodisk.evidence.drive_counters import drive_counters
 from whodisk.evidence.sampled_handlers import handlers
 from whodisk.evidence.sampled_latencies import latencies, zero_sql
@@ -80,19 +82,24 @@ def _with_silences(silent: list[tuple[str, str]], paragraphs: list[str]) -> list
 
 def _devices(case: Case) -> tuple[dict[tuple[str, str], str], int]:
     """By host and device, and how many there are beside those that were looked at."""
-    metrics = [metric for _, *both in KINDS for metric in both] + ["busy_ratio", "queue_depth"]
+    metrics = [metric for _, *both in KINDS for metric in both] + [
+        "busy_ratio",
+        "queue_depth",
+        "throughput_bytes_per_s",
+    ]
     chosen = f"kind = 'device' AND metric IN ({', '.join(map(quoted, metrics))})"
-    rows = case.rows(
-        f"""SELECT coalesce(host, '') AS host, subject,
-  coalesce(sum(value) FILTER (metric = 'busy_ratio'), 0) AS busy, coalesce(sum(value) FILTER (metric = 'operations_per_s'), 0) AS many
-FROM series WHERE {chosen} GROUP BY 1, 2 ORDER BY 3 DESC, 4 DESC, 1, 2"""
-    )
-    if not 0 < len(rows) <= ACCOUNT_DEVICES_MAX:
+    means: dict[tuple[str, str], dict[str, float]] = {}
+    for row in case.rows(
+        f"SELECT coalesce(host, '') AS host, subject, metric, avg(value) AS mean FROM series WHERE {chosen} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    ):
+        means.setdefault((str(row["host"]), str(row["subject"])), {})[str(row["metric"])] = float(
+            row["mean"] or 0
+        )
+    if not 0 < len(means) <= ACCOUNT_DEVICES_MAX:
         return {}, 0
-    several = len({str(row["host"]) for row in rows}) > 1
+    several = len({host for host, _ in means}) > 1
     told: dict[tuple[str, str], str] = {}
-    for row in rows[:ACCOUNT_DEVICES_TOLD]:
-        host, subject = str(row["host"]), str(row["subject"])
+    for host, subject in _busiest_first(means)[:ACCOUNT_DEVICES_TOLD]:
         data = case.arrays(
             f"""SELECT time_ns - {zero_sql(case)} AS time_ns, metric, value FROM series
 WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(host)} ORDER BY 1, 2"""
@@ -108,12 +115,30 @@ WHERE {chosen} AND subject = {quoted(subject)} AND coalesce(host, '') = {quoted(
         sentences = _sentences(_Device(name, moments.astype(np.float64), values))
         if sentences:
             told[host, subject] = " ".join(sentences)
-    return told, len(rows) - ACCOUNT_DEVICES_TOLD
+    return told, len(means) - ACCOUNT_DEVICES_TOLD
+
+
+def _busiest_first(means: dict[tuple[str, str], dict[str, float]]) -> list[tuple[str, str]]:
+    """Devices by the part of the time that they were busy, or by what they had in flight where the log does not say that; of about as much, disks come
+    before what lies on them."""
+    names = {subject for _, subject in means}
+    has_busy = any(values.get("busy_ratio") for values in means.values())
+
+    def rank(device: tuple[str, str]) -> tuple[float, bool, float, float, str, str]:
+        values = means[device]
+        in_flight = sum(values.get(latency, 0.0) * values.get(rate, 0.0) / 1e9 for _, latency, rate in KINDS)
+        much = values.get("busy_ratio", 0.0) if has_busy else math.log2(1 + in_flight)
+        is_on_disks = kernel_named(device[1]) and disk_family(device[1], names) is None
+        return -round(much, 1), is_on_disks, -in_flight, -values.get("operations_per_s", 0.0), *device
+
+    return sorted(means, key=rank)
 
 
 def _sentences(device: _Device) -> list[str]:
-    if len(device.time_ns) < ACCOUNT_SAMPLES_MIN:
-        return []
+    if len(device.time_ns) < ACCOUNT_SAMPLES_MIN or not any(
+        metric.endswith("latency_ns") for metric in device.values
+    ):
+        return _in_few(device)
     kinds = [
         sentence
         for kind, latency, rate in _kinds(device)
@@ -124,6 +149,37 @@ def _sentences(device: _Device) -> list[str]:
         return []
     told = [*kinds, *_busy(device), *([wrong] if wrong else [])]
     return [f"{device.name}: {told[0]}", *(sentence[0].upper() + sentence[1:] for sentence in told[1:])]
+
+
+def _in_few(device: _Device) -> list[str]:
+    """A device in a sample or two, or in a log without latencies: means over all of it."""
+
+    def mean(metric: str) -> float:
+        known = device.of(metric)
+        known = known[~np.isnan(known)]
+        return float(known.mean()) if len(known) else 0.0
+
+    took = [
+        f"{kind} took {words.duration(mean(latency))}"
+        for kind, latency, _ in _kinds(device)
+        if mean(latency) > 0
+    ]
+    rate = mean("operations_per_s") or sum(mean(per_s) for _, _, per_s in KINDS[:3])
+    parts = [f"{words.listed(took)} on average"] if took else []
+    if rate > 0:
+        through = mean("throughput_bytes_per_s")
+        parts.append(
+            f"{words.rate(rate)} operations per second"
+            + (f" ({words.size(through)} per second)" if through else "")
+        )
+    if busy := mean("busy_ratio"):
+        parts.append(f"busy for {words.percent(min(1.0, busy))} of the time")
+    if not parts or (not took and len(parts) == 1 and "operations" not in parts[0]):
+        return []
+    count = len(device.time_ns)
+    among = "the only sample" if count == 1 else f"{words.things(count, 'sample')}"
+    lacks = "" if took else "; how long they took is not in the log (iostat says it with -x)"
+    return [f"{device.name}: {', '.join(parts)} in {among}{lacks}."]
 
 
 def _kinds(device: _Device) -> tuple[tuple[str, str, str], ...]:

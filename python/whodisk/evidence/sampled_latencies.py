@@ -367,7 +367,7 @@ def _parts(kind: _Kind, percentiles: list[str], about: str) -> list[str]:
         # 99 % of ten operations are all of them: that is the slowest.
         if took != slowest or not kind.operations or beyond >= 1.0 - 1e-6:
             parts.append(f"{'half' if of == '50' else f'{of} %'} within {about}{took}")
-    if not parts and "max" not in kind.of and "mean" in kind.of:
+    if not parts and "mean" in kind.of and words.duration(kind.of["mean"].usual_ns) != slowest:
         parts = [f"{about}{words.duration(kind.of['mean'].usual_ns)} on average"]
         if "stddev" in kind.of:
             parts.append(f"with a standard deviation of {words.duration(kind.of['stddev'].usual_ns)}")
