@@ -16,7 +16,7 @@ SECOND = 1_000_000_000
 SAMPLES = 1200
 
 
-def logged(path: Path, devices: dict[str, tuple[Any, float]]) -> Verdict:
+def logged(path: Path, devices: dict[str, tuple[Any, Any]]) -> Verdict:
     """Judges what iostat would print of these devices each second: latencies in ns and operations per second."""
     generator = np.random.default_rng(5)
     rows = []
@@ -120,15 +120,22 @@ def test_a_disk_with_other_work_or_of_another_kind_is_described(tmp_path: Path) 
     )
     assert idle.status == "insufficient" and not idle.findings
     assert any("times as little to do" in sentence for sentence in idle.minor)
+    # The same work on average, but each its own.
+    busy = 100.0 * np.exp(np.random.default_rng(7).normal(0, 0.6, (4, SAMPLES // 60)).repeat(60, axis=1))
     other = logged(
         tmp_path / "other",
-        {"sda": (9e6, 100.0), "sdb": (2e5, 100.0), "sdc": (2e5, 100.0), "sdd": (2e5, 100.0)},
+        {"sda": (9e6, busy[0]), "sdb": (2e5, busy[1]), "sdc": (2e5, busy[2]), "sdd": (2e5, busy[3])},
     )
     assert other.status == "insufficient" and not other.findings
     assert any(
         "db1/sda is" in sentence and "of another kind, perhaps" in sentence for sentence in other.minor
     )
     assert any(caveat.what == "whether db1/sda is slow" for caveat in other.cannot_exclude)
+    shared = logged(
+        tmp_path / "shared",
+        {"sda": (9e6, busy[0]), "sdb": (2e5, busy[0]), "sdc": (2e5, busy[0]), "sdd": (2e5, busy[0])},
+    )
+    assert accused(shared) == ["db1/sda"]
     # Since the middle of the log: the same disk was as quick as its peers before.
     since = np.where(np.arange(SAMPLES) < SAMPLES // 2, 2e5, 2e6)
     became = logged(

@@ -18,6 +18,7 @@ from whodisk.evidence.thresholds import (
     ALIKE_LOAD_MAX,
     ALIKE_PART_MAX,
     ALIKE_RATIO_MAX,
+    ALIKE_WORK_MAX,
     PEER_BLOCKS_MIN,
     SAMPLE_OPERATIONS_MIN,
     SAMPLES_PER_BLOCK,
@@ -124,15 +125,17 @@ def _unlike(group: PeerGroup, member: SlowMember, slow: int, judged: int) -> str
     number = group.members.index(member.member)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        load = float(np.nanmedian(group.load[:, number] - np.nanmedian(group.load, axis=1)))
+        more = group.load[:, number] - np.nanmedian(group.load, axis=1)
+        load, apart = float(np.nanmedian(more)), float(np.nanmedian(np.abs(more)))
     if abs(load) > ALIKE_LOAD_MAX:
         times = words.significant(math.exp(abs(load)), 2)
         return f"it has {times} times as {'much' if load > 0 else 'little'} to do"
     seen = int(np.isfinite(group.latency[:, number]).sum())
     if 2 * seen < len(group.begin_ns):
         return f"it had enough to do for {words.percent(seen / len(group.begin_ns))} of the time only"
-    if member.onset_ns is None and member.ratio >= ALIKE_RATIO_MAX:
-        return "it is so from the begin"
+    # Disks that have as much to do as each other in every stretch of time share a volume's work.
+    if member.onset_ns is None and member.ratio >= ALIKE_RATIO_MAX and not apart <= ALIKE_WORK_MAX:
+        return "it is so from the begin, and they do not share their work"
     return None
 
 

@@ -287,6 +287,13 @@ ALIKE_LOAD_MAX = row(
     CHOSEN,
     "Disks of a host that are not known to be members of one volume do the same work only if their load is as near as this.",
 )
+ALIKE_WORK_MAX = row(
+    "ALIKE_WORK_MAX",
+    math.log(1.15),
+    "log ratio",
+    CHOSEN,
+    "In stretches of twenty samples members of a mirror or a stripe have loads nearer than this; disks with work of their own differ by half and more (two in 16 storage cells of a database machine).",
+)
 ALIKE_PART_MAX = row(
     "ALIKE_PART_MAX",
     0.25,
