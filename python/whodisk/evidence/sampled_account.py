@@ -165,6 +165,8 @@ def _in_few(device: _Device) -> list[str]:
         if mean(latency) > 0
     ]
     rate = mean("operations_per_s") or sum(mean(per_s) for _, _, per_s in KINDS[:3])
+    if not took and rate <= 0:
+        return []
     parts = [f"{words.listed(took)} on average"] if took else []
     if rate > 0:
         through = mean("throughput_bytes_per_s")
@@ -174,10 +176,8 @@ def _in_few(device: _Device) -> list[str]:
         )
     if busy := mean("busy_ratio"):
         parts.append(f"busy for {words.percent(min(1.0, busy))} of the time")
-    if not parts or (not took and len(parts) == 1 and "operations" not in parts[0]):
-        return []
     count = len(device.time_ns)
-    among = "the only sample" if count == 1 else f"{words.things(count, 'sample')}"
+    among = "the only sample" if count == 1 else words.things(count, "sample")
     lacks = "" if took else "; how long they took is not in the log (iostat says it with -x)"
     return [f"{device.name}: {', '.join(parts)} in {among}{lacks}."]
 

@@ -63,7 +63,7 @@ class _Subject:
     moments: int = 0
     #: How many clones it stands for.
     clones: int = 1
-    #: `about ` where its latencies are the middles of wide bins.
+    #: `about ` where its latencies are the middles of bins that are powers of two.
     about: str = ""
 
     def operations(self) -> float:
@@ -87,7 +87,7 @@ def zero_sql(case: Case) -> str:
 def latencies(case: Case, besides: set[str]) -> list[str]:
     """A paragraph per program or device that is not among `besides`: the slowest first, then the one with most operations."""
     chosen_sql = """kind IN ('device', 'process', 'component')
-  AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations' OR metric IN ('run_operations_per_s', 'failures', 'unit_doubt_ratio'))"""
+  AND (metric LIKE '%latency%\\_ns' ESCAPE '\\' OR metric LIKE '%operations' OR metric IN ('run_operations_per_s', 'failures', 'unit_doubt_ratio', 'bin_width_ratio'))"""
     several = case.rows(f"SELECT count(DISTINCT subject) AS n FROM series WHERE {chosen_sql}")[0]
     if int(several["n"] or 0) > ACCOUNT_DEVICES_MAX:
         return []
@@ -137,20 +137,13 @@ WHERE metric NOT LIKE 'run\\_%' ESCAPE '\\' GROUP BY 1, 2, 3"""
             subject.failures = total
         elif metric == "unit_doubt_ratio":
             subject.doubt = float(row["most"] or 0)
+        elif metric == "bin_width_ratio":
+            subject.about = "about "
     for row in moments:
         key = (str(row["host"]), str(row["subject"]), str(row["kind"]))
         if key in found:
             found[key].moments = int(row["n"] or 0)
-    wide = any(
-        "factor of two" in str(one.get("what"))
-        for key in ("not_carried", "not_observed")
-        for one in case.meta.get(key) or []
-    )
     for subject in found.values():
-        # Bins have no mean.
-        subject.about = (
-            "about " if wide and not any("mean" in kind.of for kind in subject.kinds.values()) else ""
-        )
         _fold(subject)
         subject.kinds = {name: kind for name, kind in subject.kinds.items() if kind.of}
     return list(found.values())

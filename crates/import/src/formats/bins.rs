@@ -26,6 +26,15 @@ pub fn values(op: &str, bins: &[(u64, u64)], sink: &mut Sink) -> Vec<(NameId, f6
     values
 }
 
+/// The same of bins that are powers of two, and how many times as large as its begin a bin's end is.
+pub fn wide_values(op: &str, bins: &[(u64, u64)], sink: &mut Sink) -> Vec<(NameId, f64)> {
+    let mut values = values(op, bins, sink);
+    if !values.is_empty() {
+        values.push((sink.name("bin_width_ratio"), 2.0));
+    }
+    values
+}
+
 /// `low -> high : count |****|`, as bcc prints powers of two.
 pub fn bcc_row(line: &str) -> Option<(u64, u64, u64)> {
     let (low, rest) = line.split_once("->")?;

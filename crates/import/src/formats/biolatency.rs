@@ -4,7 +4,8 @@
 //! a dictionary of Python, with its moment.
 use super::bcc_intervals::{each_trimmed_line, moment_of_dictionary, Intervals};
 use super::bins::{
-    bcc_bin, bcc_dictionary_bin, bcc_row, bcc_unit, bcc_unit_ns, bpftrace_bin, bpftrace_map, values, Bins,
+    bcc_bin, bcc_dictionary_bin, bcc_row, bcc_unit, bcc_unit_ns, bpftrace_bin, bpftrace_map, wide_values,
+    Bins,
 };
 use super::calendar::time_of_day_ns;
 use crate::error::{Bad, RecordError};
@@ -188,7 +189,7 @@ impl Reader {
             (label, _) if label.starts_with("flags ") => (SubjectKind::Component, label),
             (label, _) => (SubjectKind::Device, label),
         };
-        let (values, subject) = (values("", &histogram.bins, sink), sink.name(label));
+        let (values, subject) = (wide_values("", &histogram.bins, sink), sink.name(label));
         self.intervals.saw(histogram.label);
         sink.sample(self.intervals.time_ns, None, kind, subject, &values)
     }

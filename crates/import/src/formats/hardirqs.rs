@@ -2,7 +2,7 @@
 //!
 //! `HARDIRQ TOTAL_usecs`, newer ones `HARDIRQ TOTAL_count TOTAL_usecs MAX_usecs`; with `-d` a histogram per handler.
 use super::bcc_intervals::{each_trimmed_line, Intervals};
-use super::bins::{bcc_bin, bcc_unit, values, Bins};
+use super::bins::{bcc_bin, bcc_unit, wide_values, Bins};
 use super::calendar::time_of_day_ns;
 use crate::error::{Bad, RecordError};
 use crate::format::{alone, Format, Head, Source};
@@ -151,7 +151,7 @@ impl Reader {
             "times of runs to better than a factor of two",
             "the bins of -d are powers of two; a sample is the middle of its bin",
         );
-        let (values, subject) = (values("handler", &bins, sink), sink.name(&self.label));
+        let (values, subject) = (wide_values("handler", &bins, sink), sink.name(&self.label));
         sink.sample(
             self.intervals.time_ns,
             None,
