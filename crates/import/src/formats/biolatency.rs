@@ -350,7 +350,7 @@ mod tests {
             let summary = crate::testing::import(&FORMAT, &log).unwrap();
             assert_eq!(
                 (summary.rows, !summary.missing.is_empty()),
-                (4, is_in_doubt),
+                (5, is_in_doubt),
                 "{log}"
             );
         }

@@ -208,7 +208,7 @@ mod tests {
     fn distributions_name_their_handler_and_how_wide_bins_are() {
         let log = "hardirq = b'eth0'\n     usecs     : count     distribution\n 16 -> 31     : 7    |****|\n";
         let summary = crate::testing::import(&FORMAT, log).unwrap();
-        assert_eq!(summary.rows, 4);
+        assert_eq!(summary.rows, 5);
         assert!(summary
             .not_observed
             .iter()
