@@ -126,10 +126,7 @@ impl Prefix {
     /// The moment in front of a line, if it is one, and what stands behind the prefix. None: the line has none.
     pub fn split<'a>(&self, line: &'a str) -> Option<(Option<&'a str>, &'a str)> {
         let marked = match self {
-            Prefix::Quotation => Some(
-                line.strip_prefix('>')
-                    .map(|rest| rest.strip_prefix(' ').unwrap_or(rest))?,
-            ),
+            Prefix::Quotation => Some(quoted(line)?),
             Prefix::Comment => Some(
                 line.strip_prefix('#')
                     .map(|rest| rest.strip_prefix(' ').unwrap_or(rest))?,
@@ -163,6 +160,15 @@ impl Prefix {
         };
         Some((Some(moment), rest))
     }
+}
+
+/// What stands behind the marks of a quotation, which may be one of a quotation.
+fn quoted(line: &str) -> Option<&str> {
+    let mut rest = line.strip_prefix('>')?;
+    while let Some(inner) = rest.strip_prefix(' ').unwrap_or(rest).strip_prefix('>') {
+        rest = inner;
+    }
+    Some(rest.strip_prefix(' ').unwrap_or(rest))
 }
 
 /// What `cat -n`, `nl` and `grep -n` number.
@@ -339,6 +345,8 @@ mod tests {
         for (prefix, line, behind) in [
             (Prefix::Quotation, "> a  b", Some("a  b")),
             (Prefix::Quotation, ">", Some("")),
+            (Prefix::Quotation, "> >   8,32 a", Some("  8,32 a")),
+            (Prefix::Quotation, ">>> a", Some("a")),
             (Prefix::Quotation, "a > b", None),
             (Prefix::Comment, "# a  b", Some("a  b")),
             (Prefix::Comment, "#  a", Some(" a")),

@@ -70,7 +70,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     let (mut told, mut before) = (0, sink.bytes_done());
     let prefix = prefix::of(path);
     let (mut cut_out, mut above): (Option<Passed>, Option<Passed>) = (None, None);
-    let mut is_begun = false;
+    let (mut is_begun, mut fences) = (false, 0_u64);
     loop {
         if prefix.is_none() {
             let (plain, used) = reader.plain_lines(lines.whole(), sink)?;
@@ -79,6 +79,17 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
         }
         if !lines.next_line()? {
             break;
+        }
+        // Behind a fence the page goes on, until the next one.
+        if is_fence(lines.line()) {
+            fences += 1;
+            continue;
+        }
+        if fences > 0 && fences % 2 == 0 {
+            if !lines.line().trim_ascii().is_empty() {
+                Passed::count(&mut above, &lines);
+            }
+            continue;
         }
         let done = match std::str::from_utf8(lines.line()) {
             _ if lines.is_in_doubt && !reader.may_lack_its_end() => {
@@ -96,7 +107,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
             },
         };
         match done {
-            Err(RecordError::Bad(_)) if of_shell(lines.line()) || is_fence(lines.line()) => {}
+            Err(RecordError::Bad(_)) if of_shell(lines.line()) => {}
             Err(RecordError::Bad(_)) if !is_begun && is_prose(lines.line()) => {
                 Passed::count(&mut above, &lines)
             }
@@ -122,7 +133,7 @@ fn read_lines_of(path: &Path, sink: &mut Sink, reader: &mut impl ReadLines) -> R
     if let Some(passed) = above {
         sink.unseen(
             format!(
-                "what {} above the records of {} says",
+                "what {} around the records of {} says",
                 counted(passed.count, "line"),
                 path.display()
             ),
@@ -578,9 +589,11 @@ mod tests {
         };
         let said =
             read("\nThis is what we see:\nsudo blkparse -i sde.blktrace.25\n```\n1 a\n2 b\n```\n").unwrap();
-        assert!(said.contains("what 2 lines above the records of"), "{said}");
+        assert!(said.contains("what 2 lines around the records of"), "{said}");
         assert!(said.contains("from line 2 on: 'This is what we see:'"), "{said}");
         assert_eq!(read("1 a\n2 b\n").unwrap(), "");
+        let said = read("```\n1 a\n```\nand then\n```\n2 b\n```\n9 the end\n").unwrap();
+        assert!(said.contains("what 2 lines around"), "{said}");
         // A record that is broken is told, wherever it is; so is text between records.
         assert!(read("x1 7\n2 b\n")
             .unwrap_err()

@@ -50,6 +50,10 @@ fn metric(column: &str) -> Option<(&'static str, f64, Option<&'static str>)> {
     })
 }
 
+/// A mean that is longer, or more requests in flight, are no such thing: counters of the kernel that went below nought (md, dm; sysstat prints them as they are).
+const LATENCY_NS_MAX: f64 = 86_400e9;
+const IN_FLIGHT_MAX: f64 = 1e6;
+
 /// Groups of devices (`iostat -g`), of which a blank stands before the name. Their rows are sums, behind those of their members.
 #[derive(Default)]
 pub struct Groups {
@@ -109,11 +113,20 @@ pub fn write(
             .map(|(_, value)| *value)
     };
     let mut values: Vec<(NameId, f64)> = Vec::new();
+    let mut is_wrong = false;
     for (column, value) in columns {
         let Some((name, factor, needs)) = metric(column) else {
             continue;
         };
         if needs.is_some_and(|needed| value_of(needed) == Some(0.0)) {
+            continue;
+        }
+        let is_impossible = match name {
+            "queue_depth" => *value > IN_FLIGHT_MAX,
+            _ => name.ends_with("latency_ns") && value * factor > LATENCY_NS_MAX,
+        };
+        if is_impossible {
+            is_wrong = true;
             continue;
         }
         // Old iostat has await and the rates of reads and writes, but no tps.
@@ -146,6 +159,12 @@ pub fn write(
         if found.len() == parts.len() {
             values.push((sink.name(sum), found.iter().sum()));
         }
+    }
+    if is_wrong {
+        sink.unseen(
+            format!("how long requests of {device} took, or how many were in flight, in some samples"),
+            "the log has a mean of more than a day there, or a million requests: the kernel's counters had gone wrong",
+        );
     }
     let host = sink.name_if(host);
     let subject = sink.name(device);
