@@ -20,6 +20,7 @@ from ground_truth import (
     asleep,
     bulk,
     bursts,
+    counters,
     crowds,
     flushes,
     guests,
@@ -723,6 +724,12 @@ TRUTHS: dict[str, Truth] = {
         "cpu_delay", True, limits.another_crowds, status="slow", kind="process", name="backup"
     ),
     "rate_achieved": Truth("saturation", False, rate_achieved, status="healthy"),
+    "hangs": Truth("stuck_device", True, counters.hangs, status="slow", kind="device", name="sdd"),
+    "lost_count": Truth(
+        "stuck_device", False, counters.lost_count, status="insufficient", says="whether sdd hangs"
+    ),
+    "idle_for_a_while": Truth("stuck_device", False, counters.idle, status="healthy"),
+    "one_long_request": Truth("stuck_device", False, counters.one_long_request, status="healthy"),
     "slow_drive": Truth(
         "slow_member_sampled", True, members.slow_drive, status="slow", kind="device", name="host2/disk3"
     ),

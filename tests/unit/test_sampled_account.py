@@ -353,5 +353,70 @@ def test_rates_without_latencies_are_told(tmp_path: Path) -> None:
     verdict = solve(series(tmp_path / "case", {"sda": rates}))
     assert verdict.status == "insufficient"
     assert verdict.summary[1] == (
-        "sda: 9,564 operations per second (164 MiB per second) in 5 samples; how long they took is not in the log (iostat says it with -x)."
+        "sda: 9,564 operations per second (164 MiB per second) in 5 samples; the log does not say how long they took (iostat does with -x)."
+    )
+
+
+def test_the_worst_sample_keeps_a_log_from_being_healthy(tmp_path: Path) -> None:
+    latencies = {f"sd{letter}": np.full(60, 5e6) for letter in "abcd"}
+    latencies["sdc"][33] = 3.1e9
+    verdict = solve(
+        series(
+            tmp_path / "case",
+            {
+                name: device(took, np.full(60, 120.0), 0.6, np.full(60, 0.6))
+                for name, took in latencies.items()
+            },
+        )
+    )
+    assert verdict.status == "insufficient"
+    assert verdict.summary[0].startswith("No verdict: on the whole devices are like their peers")
+    assert (
+        verdict.summary[1]
+        == "The worst sample: reads of sdc took 3.1 s on average (at 33 s), 620 times as long as usual."
+    )
+
+
+def test_samples_count_as_their_operations_do(tmp_path: Path) -> None:
+    """Two reports, one before and one while something is wrong."""
+    two = {"sdd": device([4e6, 600e6], [550.0, 50.0], 0.6, [2.0, 30.0])}
+    told = solve(series(tmp_path / "case", two)).summary
+    assert (
+        "sdd: reads took 53.7 ms on average, 300 operations per second, busy for 60 % of the time in 2 samples."
+        in told
+    )
+
+
+def test_nothing_that_completes_is_told_of_one_sample(tmp_path: Path) -> None:
+    told = solve(series(tmp_path / "case", {"sdl": device([np.nan], [0.0], 1.0, [42.0])})).summary
+    assert (
+        "sdl: no operation completed in the only sample, while 42 were in flight and it counted as busy."
+        in told
+    )
+
+
+def test_an_earlier_log_is_compared(tmp_path: Path) -> None:
+    def log(name: str, took_ns: float) -> Path:
+        devices = {
+            disk: device(np.full(3, took), np.full(3, 50.0), 0.5, np.full(3, 1.0))
+            for disk, took in (("sdd", took_ns), ("sde", 4e6))
+        }
+        return series(tmp_path / name, devices)
+
+    before = log("before", 4.2e6)
+    told = solve(log("now", 623e6), against=before).summary
+    assert (
+        "Against before: reads of sdd took 623 ms instead of 4.2 ms, 148 times as long; the others no longer."
+        in told
+    )
+    assert (
+        "Against before: nothing took 1.5 times as long on average (1 times at most)."
+        in solve(log("same", 4.2e6), against=before).summary
+    )
+    other = series(
+        tmp_path / "other", {"nvme0n1": device(np.full(3, 1e5), np.full(3, 50.0), 0.5, np.full(3, 1.0))}
+    )
+    assert (
+        "before was not used: no device with a latency is in both cases."
+        in solve(other, against=before).summary
     )

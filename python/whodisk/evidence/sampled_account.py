@@ -24,6 +24,11 @@ from whodisk.evidence.thresholds import (
     ACCOUNT_SAMPLES_MIN,
     ACCOUNT_TAIL_MIN,
     ACCOUNT_UNEXPLAINED_RATIO,
+    ACCOUNT_WORST_MIN_NS,
+    ACCOUNT_WORST_RATIO,
+    STUCK_BUSY_MIN,
+    STUCK_IN_FLIGHT_MIN,
+    STUCK_SAMPLES_MIN,
 )
 from whodisk.reading.views import Case, quoted
 from whodisk.statistics.stats import Floats
@@ -55,15 +60,41 @@ def account(case: Case) -> list[str]:
     if "series" not in case.columns:
         return of_rocksdb
     devices, left = _devices(case)
-    less = [f"{words.things(left, 'more device')} had less to do."] if devices and left > 0 else []
+    less = (
+        [f"{words.things(left, 'more device')} {'was' if left == 1 else 'were'} less busy."]
+        if devices and left > 0
+        else []
+    )
     rest = latencies(case, {device for _, device in devices} | told)
     return [
+        *worst_sample(case),
         *devices.values(),
         *less,
         *drive_counters(case),
         *of_rocksdb,
         *_with_silences(silences(case), [*filter(None, rest), *rates(case, told)]),
         *handlers(case),
+    ]
+
+
+def worst_sample(case: Case) -> list[str]:
+    """The sample with the longest mean beside what is usual of its device, which neither a median nor a comparison over the whole log shows; none of a fleet."""
+    rows = case.rows(
+        f"""WITH usual AS (
+  SELECT coalesce(host, '') AS host, subject, metric, median(value) AS usual, max(value) AS most, arg_max(time_ns, value) - {zero_sql(case)} AS at_ns
+  FROM series WHERE kind = 'device' AND metric IN ({", ".join(quoted(latency) for _, latency, _ in KINDS)}) AND value > 0
+  GROUP BY 1, 2, 3 HAVING count(*) >= {ACCOUNT_TAIL_MIN})
+SELECT *, count(*) OVER () AS n FROM usual ORDER BY most / usual DESC, host, subject, metric LIMIT 1"""
+    )
+    if not rows or int(rows[0]["n"] or 0) > ACCOUNT_DEVICES_MAX * len(KINDS):
+        return []
+    usual, most = float(rows[0]["usual"] or 1), float(rows[0]["most"] or 0)
+    if most < ACCOUNT_WORST_MIN_NS or most < ACCOUNT_WORST_RATIO * usual:
+        return []
+    kind = next(kind for kind, latency, _ in KINDS if latency == str(rows[0]["metric"]))
+    return [
+        f"The worst sample: {kind} of {rows[0]['subject']} took {words.duration(most)} on average (at {words.seconds(float(rows[0]['at_ns'] or 0))}), "
+        f"{words.significant(most / usual, 2)} times as long as usual."
     ]
 
 
@@ -146,7 +177,7 @@ def _sentences(device: _Device) -> list[str]:
     ]
     wrong = _in_flight(device)
     if not kinds and wrong is None:
-        return []
+        return _in_few(device)
     told = [*kinds, *_busy(device), *([wrong] if wrong else [])]
     return [f"{device.name}: {told[0]}", *(sentence[0].upper() + sentence[1:] for sentence in told[1:])]
 
@@ -159,26 +190,45 @@ def _in_few(device: _Device) -> list[str]:
         known = known[~np.isnan(known)]
         return float(known.mean()) if len(known) else 0.0
 
+    def mean_ns(latency: str, rate: str) -> float:
+        """Samples count as the operations in them do."""
+        value, weight = device.of(latency), np.nan_to_num(device.of(rate))
+        known = ~np.isnan(value)
+        if weight[known].sum() <= 0:
+            return mean(latency)
+        return float((value[known] * weight[known]).sum() / weight[known].sum())
+
     took = [
-        f"{kind} took {words.duration(mean(latency))}"
-        for kind, latency, _ in _kinds(device)
-        if mean(latency) > 0
+        f"{kind} took {words.duration(ns)}"
+        for kind, latency, per_s in _kinds(device)
+        if (ns := mean_ns(latency, per_s)) > 0
     ]
     rate = mean("operations_per_s") or sum(mean(per_s) for _, _, per_s in KINDS[:3])
+    busy, depth, count = mean("busy_ratio"), mean("queue_depth"), len(device.time_ns)
+    among = "the only sample" if count == 1 else words.things(count, "sample")
     if not took and rate <= 0:
-        return []
+        # In more samples it is one of those that are stuck.
+        if busy < STUCK_BUSY_MIN or depth < STUCK_IN_FLIGHT_MIN or count >= STUCK_SAMPLES_MIN:
+            return []
+        flying = words.significant(depth, 2)
+        return [
+            f"{device.name}: no operation completed in {among}, while {flying} {'was' if flying == '1' else 'were'} in flight and it counted as busy."
+        ]
     parts = [f"{words.listed(took)} on average"] if took else []
     if rate > 0:
         through = mean("throughput_bytes_per_s")
         parts.append(
-            f"{words.rate(rate)} operations per second"
+            f"{words.rate(rate)} {'operation' if words.rate(rate) == '1' else 'operations'} per second"
             + (f" ({words.size(through)} per second)" if through else "")
         )
-    if busy := mean("busy_ratio"):
+    if busy:
         parts.append(f"busy for {words.percent(min(1.0, busy))} of the time")
-    count = len(device.time_ns)
-    among = "the only sample" if count == 1 else words.things(count, "sample")
-    lacks = "" if took else "; how long they took is not in the log (iostat says it with -x)"
+    lacks = ""
+    if not took:
+        # The utilisation is among what -x prints.
+        lacks = "; the log does not say how long they took" + (
+            "" if "busy_ratio" in device.values else " (iostat does with -x)"
+        )
     return [f"{device.name}: {', '.join(parts)} in {among}{lacks}."]
 
 

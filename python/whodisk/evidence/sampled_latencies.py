@@ -121,7 +121,10 @@ WHERE metric NOT LIKE 'run\\_%' ESCAPE '\\' GROUP BY 1, 2, 3"""
         key = (str(row["host"]), str(row["subject"]), str(row["kind"]))
         subject = found.setdefault(key, _Subject(key[1], key[2]))
         metric, total = str(row["metric"]), float(row["total"] or 0)
-        if match := METRIC.fullmatch(metric):
+        if (match := METRIC.fullmatch(metric)) and not float(row["most"] or 0):
+            # The kernel does not account how long requests of some volumes take.
+            continue
+        if match:
             value = _Value(
                 int(row["n"] or 0),
                 float(row["usual"] or 0),

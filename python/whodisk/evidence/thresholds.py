@@ -254,6 +254,50 @@ SAMPLE_OPERATIONS_MIN = row(
 )
 SERIES_BLOCKS_MAX = row("SERIES_BLOCKS_MAX", 4000, "blocks", CHOSEN, "A longer recording has longer blocks.")
 
+# sampled_account
+ACCOUNT_WORST_RATIO = row(
+    "ACCOUNT_WORST_RATIO",
+    20,
+    "ratio",
+    CHOSEN,
+    "A sample that took this many times as long as the device's median one is described.",
+)
+ACCOUNT_WORST_MIN_NS = row(
+    "ACCOUNT_WORST_MIN_NS", 100_000_000, "ns", CHOSEN, "A mean below this is seldom what makes somebody look."
+)
+
+# sampled_against
+AGAINST_RATIO_MIN = row(
+    "AGAINST_RATIO_MIN",
+    1.5,
+    "ratio",
+    CHOSEN,
+    "Means of two logs differ by less for many a reason: other work, other sizes.",
+)
+
+# stuck_devices
+STUCK_SAMPLES_MIN = row(
+    "STUCK_SAMPLES_MIN",
+    3,
+    "samples",
+    CHOSEN,
+    "Of a single sample a long request may be all; in three on end a device that works ends one.",
+)
+STUCK_BUSY_MIN = row(
+    "STUCK_BUSY_MIN",
+    0.95,
+    "share of the time",
+    CHOSEN,
+    "A device with a request in flight counts as busy all the time.",
+)
+STUCK_IN_FLIGHT_MIN = row(
+    "STUCK_IN_FLIGHT_MIN",
+    0.95,
+    "requests",
+    CHOSEN,
+    "One request in flight all the time, as far as counters are rounded.",
+)
+
 # solve
 BY_CHANCE_TOLD_MIN = row(
     "BY_CHANCE_TOLD_MIN",

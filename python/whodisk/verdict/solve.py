@@ -21,8 +21,10 @@ from whodisk.evidence.expectations import Limit, check, parse
 from whodisk.evidence.fired import find_fired
 from whodisk.evidence.lookups import lookups_of
 from whodisk.evidence.own_work import own_work
-from whodisk.evidence.sampled_account import account
+from whodisk.evidence.sampled_account import account, worst_sample
+from whodisk.evidence.sampled_against import sampled_against
 from whodisk.evidence.slow_operations import empty_slow_set, find_slow
+from whodisk.evidence.stuck_devices import stuck_devices
 from whodisk.evidence.survey import Survey, survey_layer
 from whodisk.evidence.thresholds import BY_CHANCE_TOLD_MIN, OWN_WORK_TOLD_MAX
 from whodisk.findings import Expectation, Finding, Verdict
@@ -96,7 +98,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
         # A log of events alone says something, too.
         is_log = not case.layers and case.meta.get("observer") == "import"
         if is_sampled or (is_log and case.rows("SELECT 1 AS one FROM events LIMIT 1")):
-            return _solve_series(case, limits)
+            return _solve_series(case, limits, against)
         if layer is not None and operations and find_fired(case, layer):
             return _only_fired(case, surveys, layer, limits)
         return _insufficient(case, surveys, operations, limits, layer)
@@ -197,15 +199,20 @@ def _only_fired(case: Case, surveys: dict[str, Survey], layer: str, limits: list
     )
 
 
-def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
+def _solve_series(case: Case, limits: list[Limit], against: Case | None) -> Verdict:
     """The verdict where only sampled counters are known: whatever detectors can say without operations."""
     nothing = Survey("app", [], 0, max(1, case.duration_ns or 1), frozenset())
     slow = empty_slow_set()
     judged = adjudicate(Context(case, {"app": nothing}, "app", slow, np.zeros(0, np.bool_)))
     texts = [f"'{limit.text}' cannot be judged: the case has no single operations." for limit in limits]
+    # Of a device that never completes anything nothing can be compared.
+    hanging = [stuck.said for stuck in stuck_devices(case) if not stuck.works]
+    # Nor do means over the whole log show what happened once.
+    doubts = [*hanging, *worst_sample(case)]
+    status = "slow" if judged.findings else "healthy" if judged.compared and not doubts else "insufficient"
     verdict = Verdict(
         case=case.path.resolve().name,
-        status="slow" if judged.findings else "healthy" if judged.compared else "insufficient",
+        status=status,
         summary=[],
         where_time_goes={},
         operations=0,
@@ -223,7 +230,9 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
         simulated=bool(case.meta.get("simulated")),
     )
     headline = {
-        "insufficient": "No verdict: the case has no single operations, and nothing in it that devices can be compared by.",
+        "insufficient": "No verdict: on the whole devices are like their peers, and single operations are not in the case."
+        if judged.compared
+        else "No verdict: the case has no single operations, and nothing in it that devices can be compared by.",
         # Of operations nothing is known.
         "healthy": "No device stands out from its peers in what was sampled.",
     }
@@ -231,7 +240,10 @@ def _solve_series(case: Case, limits: list[Limit]) -> Verdict:
     verdict.summary.extend(finding.claim for finding in judged.findings[:3])
     if len(judged.findings) > 3:
         verdict.summary.append(f"{len(judged.findings) - 3} more findings follow.")
-    verdict.summary.extend(judged.compared[:1] + account(case) + texts)
+    verdict.summary.extend(sampled_against(case, against) if against is not None else [])
+    verdict.summary.extend(
+        doubts + judged.compared[:1] + [text for text in account(case) if text not in doubts] + texts
+    )
     if verdict.cannot_exclude:
         first = verdict.cannot_exclude[0]
         verdict.summary.append(f"Not excluded: {first.what} ({first.because}).")

@@ -57,6 +57,7 @@ PICTURES: dict[str, tuple[Picture, ...]] = {
     "steady_state": (moments.PICTURE,),
     "stolen_cpu": (moments.PICTURE,),
     "stripe_wait": (members.PICTURE,),
+    "stuck_device": (members.PICTURE,),
     "submitter_gap": (silences.PICTURE,),
     "throttle": (moments.PICTURE,),
     "uncached_tail": (request_map.PICTURE, tier_waterfall.PICTURE, sweep.PICTURE),
