@@ -16,6 +16,8 @@ from whodisk import words
 from whodisk.evidence.room import waits_for_room
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
+    PACE_ALONE_HELD_MIN,
+    PACE_ALONE_MIN_NS,
     PACE_BUSY_MAX,
     PACE_BY_TURNS_MAX,
     PACE_COVERS_MIN,
@@ -29,6 +31,7 @@ from whodisk.evidence.thresholds import (
     PACE_SIZES_MAX,
     PACE_SIZES_PART,
     PACE_TOGETHER,
+    PACE_WAITED_MIN,
     PACE_WIDTH,
 )
 from whodisk.reading.views import Case, quoted
@@ -140,6 +143,10 @@ def pace_of(
     time_ns = float(own_ns[kept].sum())
     # Of requests that are all alike nothing shows whether bytes or turns are counted: turns, which is what was seen.
     by_number = any(part > 0 for model, part in held.items() if not model.per_byte_ns)
+    quick = float(np.median(own_ns[kept])) < PACE_ALONE_MIN_NS
+    if quick and waited.mean() < PACE_WAITED_MIN and time_ns < PACE_ALONE_HELD_MIN * float(own_ns.sum()):
+        # Nobody asked for a second one while the first was under way: how long one takes is no pace, but where it hardly varies.
+        return None
     bytes_count = best.per_byte_ns * float(size_bytes[kept].sum()) >= 0.5 * time_ns
     is_bytes = bytes_count and (not by_number or _differ(size_bytes[kept], own_ns[kept]))
     busy = own_ns <= PACE_BUSY_MAX * best.takes_ns(size_bytes)

@@ -355,6 +355,27 @@ ALIKE_RATIO_MAX = row(
 
 # device_pace
 _PACE = "measured: 80 runs of real programs on a device in memory, with and without a limit of its rate; `python -m tests.accuracy trials`"
+PACE_WAITED_MIN = row(
+    "PACE_WAITED_MIN",
+    0.05,
+    "share of the requests",
+    CHOSEN,
+    "Of a device that is given its requests one by one nothing shows whether it would take more.",
+)
+PACE_ALONE_HELD_MIN = row(
+    "PACE_ALONE_HELD_MIN",
+    0.95,
+    "share of the time",
+    CHOSEN,
+    "Requests that a drive serves one by one scatter by more than a tenth; those that are held to a rate do not.",
+)
+PACE_ALONE_MIN_NS = row(
+    "PACE_ALONE_MIN_NS",
+    1_000_000,
+    "ns",
+    CHOSEN,
+    "A request that takes less by itself is what a drive needs for one; a limit that holds a lone reader or writer holds it for longer.",
+)
 PACE_REQUESTS_MIN = row(
     "PACE_REQUESTS_MIN",
     20,
@@ -986,6 +1007,13 @@ NOTICED_NS = row(
 )
 
 # machine: peers
+ARM_TAKES_MIN_NS = row(
+    "ARM_TAKES_MIN_NS",
+    1_000_000,
+    "ns",
+    CHOSEN,
+    "Half a turn of a disk with 15,000 turns per minute takes 2 ms; where a tenth of the requests takes less than half of that, there is no arm, or its cache answers.",
+)
 PEER_DEVICES_MIN = row(
     "PEER_DEVICES_MIN",
     3,

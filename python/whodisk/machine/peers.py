@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +13,17 @@ from whodisk import words
 from whodisk.evidence.context import Context
 from whodisk.evidence.survey import Survey
 from whodisk.evidence.thresholds import (
+    ARM_TAKES_MIN_NS,
     PEER_BUSIER,
     PEER_DEVICES_MIN,
     PEER_MEMBERS_MIN,
     PEER_OPERATIONS_MIN,
 )
 from whodisk.machine.volumes import volumes_of
+
+#: Drivers of disks that a hypervisor makes, and vendors of SCSI disks that one makes (INQUIRY).
+VIRTUAL_DRIVERS = frozenset(("virtio_blk", "vbd", "xen_blkfront", "xen-blkfront"))
+VIRTUAL_VENDORS = ("qemu", "vmware", "msft", "vbox", "virtual disk", "google")
 
 
 @dataclass(frozen=True)
@@ -158,6 +164,25 @@ def shared_alike(kind: Kind, operations: list[int]) -> bool:
 
 
 def rotates(context: Context, device: str) -> bool:
-    """Whether it is a rotating disk: how long a request takes there depends on where the last one was."""
+    """Whether it is a rotating disk: how long a request takes there depends on where the last one was.
+
+    Hypervisors call their disks rotating unless they are told otherwise: of such a disk that counts only if hardly a request takes less than an arm does.
+    """
     known = (context.case.system.get("devices") or {}).get(device) or {}
-    return str((known.get("queue") or {}).get("rotational")) == "1"
+    if str((known.get("queue") or {}).get("rotational")) != "1":
+        return False
+    return not is_virtual(known) or _quick_ns(context, device) >= ARM_TAKES_MIN_NS
+
+
+def is_virtual(described: dict[str, Any]) -> bool:
+    """Whether a hypervisor made a device, by its driver and its vendor."""
+    facts = described.get("facts") or {}
+    vendor = " ".join(str(facts.get(name) or "") for name in ("vendor", "model")).lower()
+    return facts.get("driver") in VIRTUAL_DRIVERS or any(name in vendor for name in VIRTUAL_VENDORS)
+
+
+def _quick_ns(context: Context, device: str) -> float:
+    """What the quick tenth of a device's requests takes at most; more than any where none was recorded."""
+    block = context.surveys.get("block")
+    strata = block.select(device) if block is not None else []
+    return block.quantile_ns(strata, 0.1) if block is not None and strata else math.inf
