@@ -7,6 +7,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import stat
 import struct
 import subprocess
@@ -30,6 +31,7 @@ import whodisk
 from tests.synth import Simulation, write_case
 from whodisk.errors import NotSealedError, WhodiskError
 from whodisk.export import FORMATS, Wanted, Written, export, format_named, hdr_log, perfetto, protobuf
+from whodisk.export.base import draft
 from whodisk.reading.views import STAGES, Case
 
 APP = 1 << 56
@@ -550,3 +552,21 @@ def test_a_file_that_another_program_has_locked_is_told_as_that(case: Path, tmp_
         assert holder.stdin is not None
         holder.stdin.close()
     assert "locked" in str(raised.value) and "damaged" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_only_files_are_replaced(tmp_path: Path, kind: str) -> None:
+    """`-o /dev/null --overwrite`, as root."""
+    case, target = tmp_path / "case", tmp_path / "there"
+    case.mkdir()
+    (case / "case.json").write_text("{}")
+    if kind == "pipe":
+        os.mkfifo(target)
+    elif kind == "link":
+        target.symlink_to(tmp_path / "elsewhere")
+    else:
+        target.mkdir()
+    before = target.lstat()
+    with pytest.raises(WhodiskError, match="which stays as it is"), draft(target, case, overwrite=True):
+        pass
+    assert (target.lstat().st_ino, target.lstat().st_mode) == (before.st_ino, before.st_mode)

@@ -62,13 +62,13 @@ def become(arguments: Sequence[str]) -> NoReturn:
     os.execv(find(), ["whodisk", *arguments])
 
 
-def call(arguments: Sequence[str], *, capture: bool = False) -> str:
-    """Runs the binary to its end. With `capture` returns its stdout, else "".
+def call(arguments: Sequence[str], *, capture: bool = False, aside: bool = False) -> str:
+    """Runs the binary to its end. With `capture` returns its stdout, else ""; with `aside` that goes to stderr.
 
     Ctrl-C reaches the binary too, which closes its case; so this process waits for it.
     Raises AgentError if it fails.
     """
-    stdout = subprocess.PIPE if capture else None
+    stdout = subprocess.PIPE if capture else 2 if aside else None
     with subprocess.Popen(["whodisk", *arguments], executable=find(), stdout=stdout, text=True) as process:
         while True:
             try:

@@ -75,5 +75,13 @@ def write_report(case: Path, verdict: Verdict, output: Path | None = None) -> Pa
     from whodisk.report import html
 
     path = output or case / "report.html"
+    if path.is_dir() or not path.name:
+        raise WhodiskError(
+            f"{path}: expected the name of a file for the report, found a folder; name one with -o, e.g. {path / 'report.html'}"
+        )
+    if not path.parent.is_dir():
+        raise WhodiskError(
+            f"{path}: expected a folder for the report, found none at {path.parent}; make it, or name another with -o"
+        )
     html.write(case, verdict, path)
     return path

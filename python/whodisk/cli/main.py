@@ -10,9 +10,14 @@ from whodisk.cli import agent
 from whodisk.cli.output import silence_stdout
 from whodisk.errors import WhodiskError
 
+#: 128 + SIGINT, as shells tell of what Ctrl-C ended.
+INTERRUPTED = 130
+#: What DuckDB says of a query that Ctrl-C ended.
+QUERY_INTERRUPTED = "Query interrupted"
+
 
 def run() -> NoReturn:
-    """Entry point of the script `whodisk`. Exit codes: 0 done; 1 a check failed; 2 wrong use or error."""
+    """Entry point of the script `whodisk`. Exit codes: 0 done; 1 a check failed; 2 wrong use or error; 130 interrupted."""
     try:
         sys.exit(_run(sys.argv[1:]))
     except BrokenPipeError:
@@ -43,13 +48,15 @@ def _run(arguments: list[str]) -> int:
     except WhodiskError as error:
         return _fail(str(error), error)
     except KeyboardInterrupt:
-        return _fail("interrupted")
+        return _fail("interrupted", code=INTERRUPTED)
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         return _fail(
             f"{name}{error.strerror or error}; check the path, its permissions and the free space", error
         )
     except Exception as error:
+        if str(error) == QUERY_INTERRUPTED:
+            return _fail("interrupted", code=INTERRUPTED)
         what = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
         return _fail(
             f"{what}\nwhodisk: this is a bug in whodisk; please report it with the output of the same command "
@@ -72,10 +79,10 @@ def _run_of(arguments: list[str]) -> list[str]:
     return ["run", *arguments]
 
 
-def _fail(message: str, error: BaseException | None = None) -> int:
+def _fail(message: str, error: BaseException | None = None, code: int = 2) -> int:
     if error is not None and os.environ.get("WHODISK_DEBUG") == "1":
         import traceback
 
         traceback.print_exception(error)
     print(f"whodisk: {message}", file=sys.stderr)
-    return 2
+    return code

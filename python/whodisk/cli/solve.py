@@ -66,7 +66,7 @@ def solve(
 ) -> None:
     """Records if asked to, seals if necessary, solves, saves and prints."""
     command: list[str] | None = context.obj.command
-    case = _case(case, output, command, duration, redact, mode)
+    case = _case(case, output, command, duration, redact, mode, json)
     from whodisk.cli.cases import ready, save_verdict, write_report
 
     case = ready(case)
@@ -110,6 +110,7 @@ def _case(
     duration: str | None,
     redact: bool,
     mode: str | None,
+    as_json: bool,
 ) -> Path:
     if command is None:
         if case is None:
@@ -129,7 +130,8 @@ def _case(
     limit = ["--duration", duration] if duration else []
     names = ["--redact"] if redact else []
     access = ["--mode", mode] if mode else []
-    agent.call(["record", "-o", str(recorded), *limit, *names, *access, "--", *command])
+    # What the command prints is no part of the verdict.
+    agent.call(["record", "-o", str(recorded), *limit, *names, *access, "--", *command], aside=as_json)
     return recorded
 
 

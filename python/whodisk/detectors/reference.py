@@ -16,6 +16,7 @@ from whodisk.detectors.thresholds import (
     BEYOND_PART_MAX,
     EXPLAINED_QUANTILE_MIN,
     LAYOUT_SCORE_MIN,
+    REFERENCE_RATE_MAX,
     REFERENCE_SCORE_RATIO_MIN,
     REFERENCE_SEGMENTS,
     SHARE_OF_LATENCY_MIN,
@@ -64,12 +65,17 @@ def compared(context: Context) -> list[Candidate]:
     here = _segments(context.case, context.survey, match)
     there = _segments(other, other_survey, match)
     ratio = float(np.exp(here.mean() - there.mean())) if len(here) and len(there) else 1.0
+    if ratio <= 1.0:
+        # Typical operations take longer, all of them together do not.
+        return []
     share_of_latency = total_ns / float(match.weight @ match.here_ns)
+    # With more in flight each takes longer, and more is done: that is another load.
+    more_is_done = _rate(context.survey) > REFERENCE_RATE_MAX * _rate(other_survey)
     name = context.stage(STAGES[stage])
     share = min(1.0, float(excess_ns[stage]) / total_ns)
     mean = float(match.weight.sum())
     claim = (
-        f"Operations take {words.significant(ratio)} times as long as in {other.path.resolve().name} "
+        f"Operations take {words.significant(ratio)} times as long as in {other.name} "
         f"({words.duration(float(match.weight @ match.here_ns) / mean)} against "
         f"{words.duration(there_ns / mean)}), and {words.percent(share)} of the difference lies in the {name} stage. "
         f"{words.rate(_rate(context.survey))} per second are done, {words.rate(_rate(other_survey))} there."
@@ -91,7 +97,7 @@ def compared(context: Context) -> list[Candidate]:
         Candidate(
             culprit=culprit,
             claim=claim,
-            baseline=f"the same kind, size class and queue depth class in the case {other.path.resolve().name}",
+            baseline=f"the same kind, size class and queue depth class in the case {other.name}",
             effect=Effect("typical latency", ratio, "x baseline", low, high),
             share_of_excess=share,
             share_of_latency=share_of_latency,
@@ -103,7 +109,12 @@ def compared(context: Context) -> list[Candidate]:
             otherwise=claim,
             explains=none_of(context.slow),
             # A difference with an interval that reaches 1 is none.
-            large=share_of_latency >= SHARE_OF_LATENCY_MIN and (low is None or low > 1.0),
+            large=share_of_latency >= SHARE_OF_LATENCY_MIN
+            and (low is None or low > 1.0)
+            and not more_is_done,
+            unless="but more is done per second than there: that is another load"
+            if more_is_done
+            else "but it varies too much over time to accuse anybody",
             basis="estimated",
         )
     ]

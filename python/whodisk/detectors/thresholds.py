@@ -721,6 +721,13 @@ REFERENCE_SCORE_RATIO_MIN = row(
     CHOSEN,
     "The array's own measure of its layout differs if it is at least this many times that of the other case.",
 )
+REFERENCE_RATE_MAX = row(
+    "REFERENCE_RATE_MAX",
+    1.2,
+    "ratio",
+    CHOSEN,
+    "Who does a fifth more per second than in the case it is compared with has another load, not a slower device.",
+)
 REFERENCE_SEGMENTS = row(
     "REFERENCE_SEGMENTS",
     8,

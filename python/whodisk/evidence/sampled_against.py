@@ -30,7 +30,7 @@ FROM wide WHERE took > 0 GROUP BY 1 ORDER BY 1"""
 def sampled_against(case: Case, other: Case) -> list[str]:
     """Sentences on what takes longer than it did; one that says so if nothing does, or nothing is in both. Without a test: it accuses nobody."""
     now, before = _means(case), _means(other)
-    name = other.path.resolve().name
+    name = other.name
     both = {key: now[key] / before[key] for key in now if before.get(key)}
     if not both:
         return [f"{name} was not used: no device with a latency is in both cases."]

@@ -96,6 +96,10 @@ def draft(path: Path, case: Path, overwrite: bool) -> Iterator[Path]:
     Who may read `case.json` of `case` may read it, nobody else: it reveals the same paths and command lines. What stands
     at `path` is replaced only with `overwrite`, and at once. Raises WhodiskError, OSError.
     """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise WhodiskError(
+            f"{path}: expected a file, or none yet, found {_kind(path)}, which stays as it is; name a file with -o"
+        )
     if not overwrite and path.exists():
         raise _stands_there(path)
     mode = (case / "case.json").stat().st_mode & 0o666
@@ -118,6 +122,12 @@ def draft(path: Path, case: Path, overwrite: bool) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             beside.unlink()
+
+
+def _kind(path: Path) -> str:
+    if path.is_symlink():
+        return "a symbolic link"
+    return "a folder" if path.is_dir() else "a device, a pipe or a socket"
 
 
 def _stands_there(path: Path) -> WhodiskError:

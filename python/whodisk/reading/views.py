@@ -218,8 +218,8 @@ class Case:
         self._memory_limit = memory_limit
         self._folder: int | None = None
         search_path = str(self.path.resolve())
-        if "," in search_path:
-            # DuckDB takes a comma for the end of a path, and knows no way to write one.
+        if "," in search_path or not _is_text(search_path):
+            # DuckDB takes a comma for the end of a path, and knows no way to write one; and names of files may be any bytes.
             self._folder = os.open(search_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             search_path = f"/proc/self/fd/{self._folder}"
         self._connection.execute(f"SET file_search_path = {quoted(search_path)}")
@@ -346,6 +346,11 @@ class Case:
         """Length of the recording, if known."""
         value = self.meta.get("duration_ns")
         return value if isinstance(value, int) and value > 0 else None
+
+    @property
+    def name(self) -> str:
+        """Of its folder, as text: names of files may be any bytes."""
+        return os.fsencode(self.path.resolve().name).decode(errors="replace")
 
     @property
     def resolution_ns(self) -> int:
@@ -833,6 +838,14 @@ def _filled(values: Any) -> npt.NDArray[Any]:
         objects[np.ma.getmaskarray(values)] = None
         return objects
     return np.asarray(values)
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -20,6 +20,8 @@ LINES_MAX = 25
 ANSWER_LINES, SLOWEST_ROWS, OTHERS_SHOWN, NEXT_LINES = 4, 3, 2, 2
 #: Expectations take the rows of as many slow operations.
 EXPECTED_SHOWN = 2
+#: Of those that are not met.
+EXPECTED_BROKEN_SHOWN = 4
 #: Where there is no verdict, what is not excluded is most of what there is to say.
 UNSEEN_LINES, UNSEEN_LINES_WITHOUT_VERDICT = 1, 4
 BAR_WIDTH, BAR_WIDTH_NARROW = 36, 24
@@ -96,9 +98,12 @@ def _expected(verdict: Verdict, width: int) -> list[Text]:
     answer = _answer_text(verdict, width)
     asked = [item for item in verdict.expectations if item.sentence not in answer]
     asked.sort(key=lambda item: (item.met is True, item.met is None))
-    shown = [Text(_cut(item.sentence, width)) for item in asked[:EXPECTED_SHOWN]]
-    if len(asked) > EXPECTED_SHOWN:
-        shown[-1] = Text(f"{len(asked) - EXPECTED_SHOWN + 1} more expectations, with --all")
+    # What is not met is what was asked for.
+    broken = min(EXPECTED_BROKEN_SHOWN, sum(item.met is not True for item in asked))
+    most = len(asked) if len(asked) <= EXPECTED_SHOWN else max(EXPECTED_SHOWN - 1, broken)
+    shown = [Text(_cut(item.sentence, width)) for item in asked[:most]]
+    if rest := len(asked) - most:
+        shown.append(Text(f"{rest} more expectation{'s' if rest > 1 else ''}, with --all"))
     return shown
 
 

@@ -32,7 +32,7 @@ def slow_only(context: Context, limits: list[Limit], where_time_goes: dict[str, 
     expectations = [_expected(limit, survey, least) for limit in limits]
     told = slow_ones(case, survey)
     return Verdict(
-        case=case.path.resolve().name,
+        case=case.name,
         status="insufficient",
         summary=[
             f"No verdict: only operations over {least} were logged. The log does not show which latencies are usual, nor how many operations there were.",

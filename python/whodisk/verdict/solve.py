@@ -128,7 +128,7 @@ def _solve(case: Case, limits: list[Limit], against: Case | None, coming: Thread
     slow_ns = clearing.median_excess_ns(context, judged.explained) if judged.findings else None
     errors = _errors(context)
     verdict = Verdict(
-        case=case.path.resolve().name,
+        case=case.name,
         status=status,
         summary=[],
         where_time_goes=_where_time_goes(context),
@@ -180,7 +180,7 @@ def _only_fired(case: Case, surveys: dict[str, Survey], layer: str, limits: list
     fired = fired_said(context)
     expectations = [check(limit, surveys[layer]) for limit in limits]
     return Verdict(
-        case=case.path.resolve().name,
+        case=case.name,
         status="outliers" if findings else "insufficient",
         summary=[
             *fired[:1],
@@ -211,7 +211,7 @@ def _solve_series(case: Case, limits: list[Limit], against: Case | None) -> Verd
     doubts = [*hanging, *worst_sample(case)]
     status = "slow" if judged.findings else "healthy" if judged.compared and not doubts else "insufficient"
     verdict = Verdict(
-        case=case.path.resolve().name,
+        case=case.name,
         status=status,
         summary=[],
         where_time_goes={},
@@ -421,7 +421,7 @@ def _too_much_lost(case: Case, survey: Survey | None, missing: list[Missing], li
     if missing[0].reasons[0] == "write_failed":
         step = "Record again, to a file system with more room."
     return Verdict(
-        case=case.path.resolve().name,
+        case=case.name,
         status="insufficient",
         summary=[f"No verdict. Too much was lost: {why}.", *(e.sentence for e in expectations), step],
         where_time_goes={},
@@ -471,7 +471,7 @@ def _insufficient(
     texts = [f"'{limit.text}' cannot be judged: too few operations." for limit in limits]
     expectations = [Expectation(limit.text, None, text) for limit, text in zip(limits, texts, strict=True)]
     return Verdict(
-        case=case.path.resolve().name,
+        case=case.name,
         status="insufficient",
         summary=[f"No verdict. {why}", *few, *not_done, *texts, step],
         where_time_goes={},

@@ -42,7 +42,7 @@ def _against(context: Context) -> list[str]:
     if most > TOO_SMALL_MAX * lost:
         return []
     return [
-        f"That requests to drives take {words.duration(here_ns - there_ns)} longer on average than in {other.path.resolve().name} "
+        f"That requests to drives take {words.duration(here_ns - there_ns)} longer on average than in {other.name} "
         f"({words.duration(here_ns)}, not {words.duration(there_ns)}) cannot have cost {words.percent(lost)} of the throughput: even a "
         f"load bound by latency would lose {words.percent(most)} by it. Look at single drives, and at what waits for several of them."
     ]
