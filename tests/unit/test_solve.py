@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from ground_truth.cases import TRUTHS
 from ground_truth.troubles import harmless_errors
-from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, Simulation, write_case
+from tests.synth import APP_ID_BASE, BLOCK_ID_BASE, SYSCALL_ID_BASE, Simulation, write_case
+from whodisk.detectors.slow_groups import remedy_of
 from whodisk.errors import CaseError, NotSealedError
 from whodisk.evidence.thresholds import TAIL_KEPT_OPERATIONS_MIN
 from whodisk.findings import Verdict
@@ -527,3 +528,21 @@ def test_operations_that_never_ended_make_no_verdict(tmp_path: Path) -> None:
     verdict = solve(write_case(tmp_path / "open", app=app, meta=meta, devices=("sda",)))
     assert verdict.status == "insufficient"
     assert "no finished operation" in verdict.summary[0]
+
+
+def test_other_imported_operations_are_not_passed_over(tmp_path: Path) -> None:
+    """fio's log and strace's in one case: the verdict is of one of them."""
+    app = app_columns([1000] * 200)
+    calls = {
+        **app_columns([900] * 50),
+        "op_id": [SYSCALL_ID_BASE + index for index in range(50)],
+        "op": "sync",
+    }
+    case = write_case(tmp_path / "case", app=app, syscall=calls, meta={"observer": "import"})
+    caveats = [caveat.what for caveat in solve(case).cannot_exclude]
+    assert "what is slow among 50 operations of layer syscall" in caveats
+
+
+def test_the_host_is_cleared_only_where_the_device_had_most_of_the_time() -> None:
+    assert remedy_of("device", "device", 0.95).endswith("; the host above it only waited.")
+    assert remedy_of("device", "device", 0.5).endswith("host of a virtual disk).")

@@ -9,7 +9,7 @@ import numpy as np
 
 from whodisk import words
 from whodisk.detectors.blamed_device import Suspect
-from whodisk.detectors.thresholds import EVENT_NEAR
+from whodisk.detectors.thresholds import EVENT_NEAR, HOST_WAITED_MIN
 from whodisk.evidence.context import Context
 from whodisk.evidence.slow_operations import APP, HOLDERS, SlowSet
 from whodisk.evidence.survey import bin_middle_ns, bin_sql
@@ -28,8 +28,7 @@ from whodisk.statistics.stats import (
 SERVED_BIN = bin_sql("latency_ns - coalesce(app_ns, 0)")
 
 REMEDIES = {
-    "device": "Look at the device and what is below it (firmware, media, path, host of a virtual disk); the host "
-    "above it only waited.",
+    "device": "Look at the device and what is below it (firmware, media, path, host of a virtual disk).",
     "queue": "Look at the scheduler and the limits of the queue: nr_requests, tags, I/O scheduler, who else fills it.",
     "interrupt": "Look at the completing CPU: interrupt affinity, other handlers on the same vector, soft interrupts.",
     "reap": "Look at the submitter: it took its completions late (not running, or busy with something else).",
@@ -84,9 +83,12 @@ def is_undivided(printed: str, name: str) -> bool:
     return name != "app" and printed.count("+") >= 2
 
 
-def remedy_of(printed: str, name: str) -> str:
+def remedy_of(printed: str, name: str, part: float = 1.0) -> str:
+    """What to do about a stage, in which this part of the slow operations' time passed."""
     if is_undivided(printed, name):
         return f"Record again as root, with the block layer: it divides {printed} into its parts."
+    if name == "device" and part >= HOST_WAITED_MIN:
+        return f"{REMEDIES[name].removesuffix('.')}; the host above it only waited."
     return REMEDIES[name]
 
 

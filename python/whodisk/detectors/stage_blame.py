@@ -265,7 +265,10 @@ def _candidate(context: Context, suspect: Suspect) -> Candidate:
     name = STAGES[suspect.stage]
     printed = context.stage(name)
     because = f"device:{device}" if device else None
-    remedy, refute = remedy_of(printed, name), refute_of(printed, name)
+    part = float(slow.stage_ns[chosen][:, suspect.stage].sum()) / max(
+        1.0, float(slow.latency_ns[chosen].sum())
+    )
+    remedy, refute = remedy_of(printed, name, part), refute_of(printed, name)
     if name == "fs" and (sleep := slept_in(context, chosen)) and sleep.cause in ADVICE:
         remedy, refute = ADVICE[sleep.cause]
     volume = _in_volume(context, suspect)

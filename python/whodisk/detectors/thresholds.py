@@ -721,6 +721,13 @@ REFERENCE_SCORE_RATIO_MIN = row(
     CHOSEN,
     "The array's own measure of its layout differs if it is at least this many times that of the other case.",
 )
+HOST_WAITED_MIN = row(
+    "HOST_WAITED_MIN",
+    0.8,
+    "share of the slow operations' time",
+    CHOSEN,
+    "Where less of it passed in the device, the host had a part in it, too.",
+)
 REFERENCE_RATE_MAX = row(
     "REFERENCE_RATE_MAX",
     1.2,

@@ -17,7 +17,7 @@ def caveats_of(context: Context, has_baseline: bool) -> list[Caveat]:
     is_lacking = "block" not in context.case.layers or context.case.meta.get("observer") == "import"
     first = not_seen if is_lacking else []
     caveats = losses(context.case) + _unknown(context) + _open(context) + _engine(context)
-    caveats += _sampled(context) + _unseen_submitter(context) + first
+    caveats += _sampled(context) + _unseen_submitter(context) + _other_logs(context) + first
     if not has_baseline:
         caveats.append(
             Caveat(
@@ -27,6 +27,23 @@ def caveats_of(context: Context, has_baseline: bool) -> list[Caveat]:
             )
         )
     return caveats if first else caveats + not_seen
+
+
+def _other_logs(context: Context) -> list[Caveat]:
+    """Operations that other imported logs hold, and that are not tied to the judged ones."""
+    if context.case.meta.get("observer") != "import":
+        return []
+    others = [layer for layer in ("app", "syscall") if layer != context.layer and layer in context.surveys]
+    return [
+        Caveat(
+            f"what is slow among {words.things(context.surveys[layer].operations, 'operation')} of layer {layer}",
+            f"the verdict is of layer {context.layer}; import the log of the others by itself, too",
+        )
+        for layer in others
+        if not context.case.rows(
+            f"SELECT 1 AS one FROM links JOIN {layer}_ops AS o ON o.op_id IN (links.parent_id, links.child_id) LIMIT 1"
+        )
+    ]
 
 
 def unseen(case: Case, *, keys: tuple[str, ...] = ("not_observed", "not_carried")) -> list[Caveat]:
