@@ -36,9 +36,11 @@ def worse(
                 "without": _quantile(spared_bins, spared, quantile),
             }
     left = spared_bins[spared > 0.5]
+    most = float(max(s.latency_max_ns for s in strata))
+    # The middle of the bin that the longest one is in may lie above it.
     result["max"] = {
-        "with": float(max(s.latency_max_ns for s in strata)),
-        "without": float(bin_middle_ns(left.max()[None])[0]) if len(left) else 0.0,
+        "with": most,
+        "without": min(most, float(bin_middle_ns(left.max()[None])[0])) if len(left) else 0.0,
     }
     lost = float((held_ns - typical_ns).sum()) * weight
     if not keeps_rate and survey.latency_ns > lost:

@@ -448,7 +448,8 @@ def _insufficient(
     if not case.layers:
         why = "The case holds no layer: nothing was observed."
     elif operations == 0:
-        why = "The case holds no finished operation outside its ramp phase."
+        ramp = " outside its ramp phase" if case.phases() else ""
+        why = f"The case holds no finished operation{ramp}."
     else:
         why = f"The case holds {words.things(operations, 'operation')}; a verdict needs {VERDICT_OPERATIONS_MIN}."
     step = "Record for longer, or while the workload is running"
