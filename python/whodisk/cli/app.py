@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -106,9 +108,23 @@ def application(arguments: list[str]) -> int:
         result = app(args=arguments, prog_name="whodisk", standalone_mode=False, obj=Invocation(command))
     except typer.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        if message:
-            typer.echo(f"whodisk: {message.rstrip('.')}; see whodisk --help", err=True)
+        if not arguments:
+            # What the application says is its help.
+            typer.echo(message, err=True)
+        elif message:
+            typer.echo(f"whodisk: {message.rstrip('.')}; {_what_to_do(arguments, command)}", err=True)
         return 2
     except typer.Abort:
         return 2
     return result if isinstance(result, int) else 0
+
+
+def _what_to_do(arguments: list[str], command: list[str] | None) -> str:
+    """The way out of wrong use: a program that was not told from the options, or the page of the command."""
+    subject = arguments[0] if arguments and not arguments[0].startswith("-") else ""
+    if subject == "solve" and command is None and len(arguments) > 1:
+        program = arguments[1]
+        if not Path(program).exists() and shutil.which(program) is not None:
+            return f"put -- before a command: whodisk solve -- {' '.join(arguments[1:])}"
+    known = {one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands}
+    return f"see whodisk {subject} --help" if subject in known else "see whodisk --help"

@@ -1,4 +1,4 @@
-"""Names of folders may be any bytes; and where a report may stand."""
+"""Names of folders may be any bytes; where a report may stand; what wrong use says."""
 
 from __future__ import annotations
 
@@ -40,3 +40,18 @@ def test_a_query_that_was_interrupted_is_no_bug(
     monkeypatch.setattr("whodisk.cli.app.application", interrupted)
     assert main._run(["solve", "x.case"]) == 130
     assert capsys.readouterr().err == "whodisk: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["solve", "true", "--name=x"], "put -- before a command: whodisk solve -- true --name=x"),
+        (["solve", "--bogus", "x.case"], "see whodisk solve --help"),
+        (["bogus"], "see whodisk --help"),
+    ],
+)
+def test_wrong_use_says_what_to_do(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main._run(arguments) == 2
+    assert capsys.readouterr().err.strip().endswith(said)
